@@ -1,0 +1,2 @@
+//! Placeholder until the first verb lands.
+fn main() {}

@@ -1,0 +1,1 @@
+//! Starts whole Basalt servers for tests.
