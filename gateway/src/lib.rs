@@ -1,0 +1,3 @@
+//! The gateway's parts as a library, so that the binary, the tests and the testkit share them.
+
+pub mod embedded;
