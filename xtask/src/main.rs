@@ -1,2 +1,126 @@
-//! Placeholder until the first verb lands.
-fn main() {}
+#![doc = include_str!("../README.md")]
+
+mod browser;
+mod count;
+mod dev;
+mod node;
+mod run;
+mod server;
+mod suite;
+mod ui;
+
+use std::path::{Path, PathBuf};
+use std::process::ExitCode;
+
+use anyhow::{Context, Result, bail};
+
+const HELP: &str = "\
+usage: cargo xtask VERB [ARGUMENTS]
+
+  dev [-- ARGS]        set up what is missing, build, start Basalt with the app and demo data;
+                       ARGS go to `basalt serve`; --watch adds Vite with reload
+  db [-- ARGS]         psql on the database that `dev` started
+
+  test [--keep-going]  everything CI runs, in the order that fails soonest; stops at the first failing step
+                       unless told to keep going
+
+  fmt [--check]        cargo fmt, and Biome's formatter
+  lint                 clippy -D warnings, tsc, Biome
+  unit [-- ARGS]       Rust unit tests and doctests, without the tests that start a server
+  service [-- ARGS]    Rust tests that start real servers on a real PostgreSQL
+  conformance [-- ARGS]  the unmodified supabase-js against a running Basalt; ARGS go to vitest
+  web [-- ARGS]        the app's unit tests; ARGS go to vitest
+  e2e [-- ARGS]        the app in Chromium against a running Basalt; ARGS go to Playwright
+  bench [-- ARGS]      release build, then basalt-bench with ARGS (default: rest)
+  gen-docs             rewrite the generated files in docs/
+
+Only Rust and Node 20 or newer have to be there before.";
+
+fn main() -> ExitCode {
+    run::forward_signals();
+    let arguments: Vec<String> = std::env::args().skip(1).collect();
+    match dispatch(&arguments) {
+        Ok(code) => code,
+        Err(error) => {
+            ui::error(&format!("{error:#}"));
+            ExitCode::FAILURE
+        }
+    }
+}
+
+fn dispatch(arguments: &[String]) -> Result<ExitCode> {
+    let root = root()?;
+    let (verb, rest) = match arguments.split_first() {
+        Some((verb, rest)) => (verb.as_str(), Arguments::new(rest)),
+        None => ("help", Arguments::default()),
+    };
+    match verb {
+        "dev" if rest.words.first().is_some_and(|word| word == "db") => dev::psql(&root, &rest.passed),
+        "dev" => dev::dev(&root, &rest.with_flags(&["--watch"])?),
+        "db" => dev::psql(&root, &rest.with_flags(&[])?.passed),
+        "test" => suite::test(&root, rest.with_flags(&["--keep-going"])?.has("--keep-going")),
+        "fmt" => suite::fmt(&root, rest.with_flags(&["--check"])?.has("--check")),
+        "lint" => suite::lint(&root),
+        "unit" => suite::unit(&root, &rest.with_flags(&[])?.passed),
+        "service" => suite::service(&root, &rest.with_flags(&[])?.passed),
+        "conformance" => suite::conformance(&root, &rest.with_flags(&[])?.passed),
+        "web" => suite::web(&root, &rest.with_flags(&[])?.passed),
+        "e2e" => suite::e2e(&root, &rest.with_flags(&[])?.passed),
+        "bench" => dev::bench(&root, &rest.everything()),
+        "gen-docs" => dev::gen_docs(&root),
+        "help" | "--help" | "-h" => {
+            ui::print(HELP);
+            Ok(ExitCode::SUCCESS)
+        }
+        other => bail!("unknown verb `{other}`; `cargo xtask help` lists them"),
+    }
+}
+
+/// What follows the verb: its own flags, and after `--` what is passed on.
+#[derive(Default, Clone)]
+struct Arguments {
+    words: Vec<String>,
+    passed: Vec<String>,
+}
+
+impl Arguments {
+    fn new(all: &[String]) -> Self {
+        let mut sides = all.splitn(2, |word| word == "--");
+        let words = sides.next().unwrap_or_default().to_vec();
+        Self { words, passed: sides.next().unwrap_or_default().to_vec() }
+    }
+
+    /// Refuses what the verb does not know, so that a mistyped flag is not ignored.
+    fn with_flags(self, known: &[&str]) -> Result<Self> {
+        match self.words.iter().find(|word| !known.contains(&word.as_str())) {
+            Some(unknown) => {
+                bail!("unknown argument `{unknown}`; arguments for the program itself follow a `--`")
+            }
+            None => Ok(self),
+        }
+    }
+
+    fn has(&self, flag: &str) -> bool {
+        self.words.iter().any(|word| word == flag)
+    }
+
+    fn everything(&self) -> Vec<String> {
+        self.words.iter().chain(&self.passed).cloned().collect()
+    }
+}
+
+/// The repository's top folder. Taken from where this crate was built: `cargo xtask` works from any folder below it.
+fn root() -> Result<PathBuf> {
+    let here = Path::new(env!("CARGO_MANIFEST_DIR"));
+    let root = here.parent().context("the xtask crate lies at the top of a file system")?;
+    // A moved checkout with an old target folder: the path baked in at build time is gone.
+    if root.join("Cargo.toml").is_file() {
+        return Ok(root.to_path_buf());
+    }
+    let current = std::env::current_dir().context("the current folder is gone")?;
+    current
+        .ancestors()
+        .find(|folder| folder.join("xtask/Cargo.toml").is_file())
+        .map(Path::to_path_buf)
+        .context("run this inside the repository")
+}

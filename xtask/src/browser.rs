@@ -1,0 +1,46 @@
+//! Chromium for the browser tests: found, or installed as root, or asked for. Never skipped.
+
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+use anyhow::{Context, Result, bail};
+
+use crate::{run, ui};
+
+const INSTALL: &str = "apt-get update && apt-get install -y chromium";
+const NAMES: [&str; 4] = ["chromium", "chromium-browser", "google-chrome-stable", "google-chrome"];
+
+/// The path of a Chromium that starts; installs Debian's when there is none and we may.
+pub(crate) fn chromium() -> Result<PathBuf> {
+    if let Some(path) = find() {
+        return Ok(path);
+    }
+    if run::output(Command::new("apt-get").arg("--version")).is_none() {
+        bail!("Chromium was not found; install it, or name it with CHROMIUM_PATH=/path/to/chromium");
+    }
+    if run::output(Command::new("id").arg("-u")).as_deref() != Some("0") {
+        bail!(
+            "Chromium was not found, and installing it needs root. Run this once:\n\n    sudo apt-get install -y chromium\n"
+        );
+    }
+    ui::note(&format!("Chromium is missing: {INSTALL}"));
+    run::run(Command::new("sh").args(["-c", INSTALL]).env("DEBIAN_FRONTEND", "noninteractive")).context(
+        "Chromium could not be installed; check the network connection, or name one with CHROMIUM_PATH",
+    )?;
+    find().context("Chromium was installed but does not start; try `chromium --version`")
+}
+
+fn find() -> Option<PathBuf> {
+    if let Some(path) = std::env::var_os("CHROMIUM_PATH").map(PathBuf::from) {
+        return starts(&path).then_some(path);
+    }
+    let path = std::env::var_os("PATH").unwrap_or_default();
+    let folders = std::iter::once(PathBuf::from("/usr/bin")).chain(std::env::split_paths(&path));
+    let candidates = folders.flat_map(|folder| NAMES.map(|name| folder.join(name)));
+    candidates.filter(|candidate| candidate.is_file()).find(|candidate| starts(candidate))
+}
+
+// Ubuntu has a package of this name that holds only a note; asking for the version tells them apart.
+fn starts(chromium: &Path) -> bool {
+    run::output(Command::new(chromium).arg("--version")).is_some()
+}

@@ -1,0 +1,157 @@
+//! Numbers of tests, read from what the test programs print or write.
+//!
+//! Reads only the totals it needs, by name: the formats of libtest, Vitest and Playwright are stable there, and a JSON crate would make the first
+//! `cargo xtask` of a fresh clone slower.
+
+use std::ops::AddAssign;
+use std::path::Path;
+
+/// How many tests ended how.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Tally {
+    pub(crate) passed: u64,
+    pub(crate) failed: u64,
+    pub(crate) skipped: u64,
+}
+
+impl AddAssign for Tally {
+    fn add_assign(&mut self, other: Self) {
+        self.passed += other.passed;
+        self.failed += other.failed;
+        self.skipped += other.skipped;
+    }
+}
+
+/// Adds up a `cargo test` run, policy tests apart from the others.
+#[derive(Default)]
+pub(crate) struct CargoTest {
+    /// Every test but those of policies.
+    pub(crate) rust: Tally,
+    /// Tests of `policies/`: those of a test binary or module of that name.
+    pub(crate) policies: Tally,
+    in_policies: bool,
+    named: Tally,
+}
+
+impl CargoTest {
+    /// Takes one line of output, without colours.
+    pub(crate) fn read(&mut self, line: &str) {
+        let words = line.trim_start();
+        if let Some(target) = words.strip_prefix("Running ") {
+            self.in_policies = target.contains("/policies-") || target.contains("policies.rs");
+            self.named = Tally::default();
+        } else if words.starts_with("Doc-tests ") {
+            self.in_policies = false;
+            self.named = Tally::default();
+        } else if let Some(test) = words.strip_prefix("test ").filter(|test| test.contains("policies::")) {
+            if test.ends_with("... ok") {
+                self.named.passed += 1;
+            } else if test.ends_with("... FAILED") {
+                self.named.failed += 1;
+            }
+        } else if let Some(result) = words.strip_prefix("test result: ") {
+            let all = Tally {
+                passed: number_before(result, " passed"),
+                failed: number_before(result, " failed"),
+                skipped: number_before(result, " ignored"),
+            };
+            if self.in_policies {
+                self.policies += all;
+            } else {
+                self.policies += self.named;
+                self.rust += Tally {
+                    passed: all.passed.saturating_sub(self.named.passed),
+                    failed: all.failed.saturating_sub(self.named.failed),
+                    skipped: all.skipped,
+                };
+            }
+            self.named = Tally::default();
+        }
+    }
+}
+
+/// The totals of Vitest's JSON report; nothing when it was not written.
+pub(crate) fn vitest(report: &Path) -> Option<Tally> {
+    let text = std::fs::read_to_string(report).ok()?;
+    Some(Tally {
+        passed: number_after(&text, "\"numPassedTests\":")?,
+        failed: number_after(&text, "\"numFailedTests\":")?,
+        skipped: number_after(&text, "\"numPendingTests\":")?
+            + number_after(&text, "\"numTodoTests\":").unwrap_or(0),
+    })
+}
+
+/// The totals of Playwright's JSON report; nothing when it was not written. A test that passed only when repeated counts as failed.
+pub(crate) fn playwright(report: &Path) -> Option<Tally> {
+    let text = std::fs::read_to_string(report).ok()?;
+    // Attachments and titles come before; the totals are the last object.
+    let (_, stats) = text.rsplit_once("\"stats\":")?;
+    Some(Tally {
+        passed: number_after(stats, "\"expected\":")?,
+        failed: number_after(stats, "\"unexpected\":")? + number_after(stats, "\"flaky\":")?,
+        skipped: number_after(stats, "\"skipped\":")?,
+    })
+}
+
+fn number_after(text: &str, key: &str) -> Option<u64> {
+    let (_, rest) = text.split_once(key)?;
+    let rest = rest.trim_start();
+    let digits: String = rest.chars().take_while(char::is_ascii_digit).collect();
+    digits.parse().ok()
+}
+
+fn number_before(text: &str, word: &str) -> u64 {
+    let Some((before, _)) = text.split_once(word) else { return 0 };
+    let (_, digits) = before.rsplit_once(' ').unwrap_or(("", before));
+    digits.parse().unwrap_or(0)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn cargo_tests_are_added_up_and_policies_kept_apart() {
+        let mut count = CargoTest::default();
+        for line in [
+            "     Running unittests src/lib.rs (target/debug/deps/basalt_rest-1a)",
+            "test parse::a ... ok",
+            "test result: ok. 12 passed; 0 failed; 1 ignored; 0 measured; 0 filtered out; finished in 0.00s",
+            "     Running tests/policies.rs (target/debug/deps/policies-1a)",
+            "test plans ... ok",
+            "test result: FAILED. 4 passed; 1 failed; 0 ignored; 0 measured; 0 filtered out; finished in 0.00s",
+            "     Running tests/service/main.rs (target/debug/deps/service-1a)",
+            "test policies::plans_are_private ... ok",
+            "test rest::reads ... ok",
+            "test result: ok. 2 passed; 0 failed; 0 ignored; 0 measured; 0 filtered out; finished in 0.00s",
+            "   Doc-tests basalt_rest",
+            "test result: ok. 3 passed; 0 failed; 0 ignored; 0 measured; 0 filtered out; finished in 0.00s",
+        ] {
+            count.read(line);
+        }
+        assert_eq!(count.rust, Tally { passed: 16, failed: 0, skipped: 1 });
+        assert_eq!(count.policies, Tally { passed: 5, failed: 1, skipped: 0 });
+    }
+
+    #[test]
+    fn reports_are_read_by_name() {
+        let folder = std::env::temp_dir().join(format!("xtask-count-{}", std::process::id()));
+        std::fs::create_dir_all(&folder).unwrap();
+        let vitest_report = folder.join("vitest.json");
+        std::fs::write(
+            &vitest_report,
+            r#"{"numTotalTests":4,"numPassedTests":3,"numFailedTests":1,"numPendingTests":0}"#,
+        )
+        .unwrap();
+        assert_eq!(vitest(&vitest_report), Some(Tally { passed: 3, failed: 1, skipped: 0 }));
+        let browser_report = folder.join("browser.json");
+        std::fs::write(
+            &browser_report,
+            r#"{"suites":[], "stats": {"expected": 7, "skipped": 1, "unexpected": 0, "flaky": 2}}"#,
+        )
+        .unwrap();
+        assert_eq!(playwright(&browser_report), Some(Tally { passed: 7, failed: 2, skipped: 1 }));
+        assert_eq!(playwright(&folder.join("absent.json")), None);
+        std::fs::remove_dir_all(&folder).unwrap();
+    }
+}

@@ -1,0 +1,185 @@
+//! `dev`: from a fresh clone to a server with the app on it; and the verbs around a running one.
+//!
+//! The server's build works the processor and npm the network, so they run side by side. What has not changed is skipped: packages by their lock file,
+//! the app by its sources, the server by cargo. At the end this process becomes the server, so that Ctrl-C and the exit code are the server's own.
+
+use std::hash::{DefaultHasher, Hasher};
+use std::os::unix::fs::MetadataExt;
+use std::os::unix::process::CommandExt;
+use std::path::{Path, PathBuf};
+use std::process::{Command, ExitCode};
+use std::time::Duration;
+
+use anyhow::{Context, Result, anyhow, bail};
+
+use crate::run::{self, Running};
+use crate::suite::{cargo, cargo_command};
+use crate::{Arguments, node, ui};
+
+/// Sets up, builds and starts.
+pub(crate) fn dev(root: &Path, arguments: &Arguments) -> Result<ExitCode> {
+    ui::note("Basalt: checking what is there");
+    build(root)?;
+    let basalt = target(root).join("release/basalt");
+    let mut serve = Command::new(&basalt);
+    serve.current_dir(root).arg("serve").args(&arguments.passed);
+    if arguments.has("--watch") {
+        return watch(root, &mut serve);
+    }
+    ui::note(&run::line(&serve));
+    become_program(&mut serve)
+}
+
+fn build(root: &Path) -> Result<()> {
+    let folder = root.join("target/xtask");
+    std::fs::create_dir_all(&folder).with_context(|| format!("could not make {}", folder.display()))?;
+    let log = folder.join("app-build.log");
+    std::thread::scope(|scope| {
+        let app = scope.spawn(|| {
+            node::install(root, Some(&log))?;
+            build_app(root, Some(&log))
+        });
+        let server = build_server(root);
+        let app = app.join().unwrap_or_else(|_| Err(anyhow!("the app's build panicked")));
+        server?;
+        app.inspect_err(|_| ui::print(&std::fs::read_to_string(&log).unwrap_or_default()))
+    })
+}
+
+fn build_server(root: &Path) -> Result<()> {
+    if !target(root).join("release/basalt").is_file() {
+        ui::note("cargo build --release: the server (several minutes the first time)");
+    }
+    cargo(root, &["build", "--release", "-p", "basalt"])
+        .context("the server could not be built; if a C compiler is missing, `sudo apt-get install -y build-essential cmake` brings one")
+}
+
+/// Builds the app unless nothing it is made of has changed. `quiet_log` takes Vite's output instead of the terminal.
+pub(crate) fn build_app(root: &Path, quiet_log: Option<&Path>) -> Result<()> {
+    let stamp = root.join("target/xtask/app.stamp");
+    let fingerprint = fingerprint(root)?;
+    let built = root.join("app/dist/index.html").is_file();
+    if built && std::fs::read_to_string(&stamp).is_ok_and(|old| old == fingerprint) {
+        return Ok(());
+    }
+    ui::note("building the app");
+    let mut command = node::script(root, "app", "build", &[]);
+    if let Some(log) = quiet_log {
+        let file =
+            std::fs::File::create(log).with_context(|| format!("could not write {}", log.display()))?;
+        command.stdout(file.try_clone()?).stderr(file);
+    }
+    run::run(&mut command).context("the app could not be built")?;
+    std::fs::write(&stamp, fingerprint).with_context(|| format!("could not write {}", stamp.display()))?;
+    ui::note("building the app: done");
+    Ok(())
+}
+
+/// Names, sizes and times of the app's sources, and the packages it is built with.
+fn fingerprint(root: &Path) -> Result<String> {
+    let mut files = Vec::new();
+    sources(&root.join("app"), &mut files)?;
+    files.push(root.join("package-lock.json"));
+    files.sort();
+    let mut hasher = DefaultHasher::new();
+    for file in &files {
+        let data =
+            std::fs::metadata(file).with_context(|| format!("could not look at {}", file.display()))?;
+        hasher.write(file.as_os_str().as_encoded_bytes());
+        hasher.write_u64(data.len());
+        hasher.write_i64(data.mtime());
+        hasher.write_i64(data.mtime_nsec());
+    }
+    Ok(format!("{:016x}", hasher.finish()))
+}
+
+fn sources(folder: &Path, files: &mut Vec<PathBuf>) -> Result<()> {
+    const NOT_SOURCES: [&str; 5] = ["node_modules", "dist", "e2e", "test-results", "playwright-report"];
+    for entry in std::fs::read_dir(folder).with_context(|| format!("could not list {}", folder.display()))? {
+        let entry = entry?;
+        if !entry.file_type()?.is_dir() {
+            files.push(entry.path());
+        } else if !NOT_SOURCES.iter().any(|name| entry.file_name() == *name) {
+            sources(&entry.path(), files)?;
+        }
+    }
+    Ok(())
+}
+
+/// Server and Vite side by side; when one ends, the other is stopped.
+fn watch(root: &Path, serve: &mut Command) -> Result<ExitCode> {
+    ui::note(&format!("{} beside Vite, which reloads the app as you edit it", run::line(serve)));
+    let mut server = Running::spawn(serve)?;
+    let mut vite = Running::spawn(&mut node::script(root, "app", "dev", &[]))?;
+    loop {
+        if let Some(status) = server.try_wait()? {
+            bail!("the server ended ({status})");
+        }
+        if let Some(status) = vite.try_wait()? {
+            bail!("Vite ended ({status})");
+        }
+        run::pause(Duration::from_millis(100));
+    }
+}
+
+/// Opens psql on the database of the server that `dev` started.
+pub(crate) fn psql(root: &Path, arguments: &[String]) -> Result<ExitCode> {
+    let mut keys = Command::new(target(root).join("release/basalt"));
+    keys.current_dir(root).arg("keys");
+    let text = run::output(&mut keys)
+        .context("no built server was found; `cargo xtask dev` builds and starts one")?;
+    let url = text.split_whitespace().map(|word| word.trim_matches(['"', ',']));
+    let url =
+        url.into_iter().find(|word| word.starts_with("postgres://") || word.starts_with("postgresql://"));
+    let url =
+        url.context("`basalt keys` names no database URL; start the server with `cargo xtask dev` first")?;
+    let psql = program_of_postgres("psql")
+        .context("psql was not found; `sudo apt-get install -y postgresql-client` brings it")?;
+    become_program(Command::new(psql).arg(url).args(arguments))
+}
+
+/// A client program of PostgreSQL from `PATH` or where Debian keeps them; the newest first.
+fn program_of_postgres(name: &str) -> Option<PathBuf> {
+    let path = std::env::var_os("PATH").unwrap_or_default();
+    let mut folders: Vec<PathBuf> = std::env::split_paths(&path).collect();
+    if let Ok(versions) = std::fs::read_dir("/usr/lib/postgresql") {
+        let mut versions: Vec<PathBuf> =
+            versions.flatten().map(|version| version.path().join("bin")).collect();
+        versions.sort();
+        folders.extend(versions.into_iter().rev());
+    }
+    folders.into_iter().map(|folder| folder.join(name)).find(|program| program.is_file())
+}
+
+/// Builds what the measurement needs and hands over to it.
+pub(crate) fn bench(root: &Path, arguments: &[String]) -> Result<ExitCode> {
+    node::install(root, None)?;
+    ui::note("cargo build --release: server and load generator");
+    cargo(root, &["build", "--release", "-p", "basalt", "-p", "basalt-bench"])?;
+    let mut command = Command::new(target(root).join("release/basalt-bench"));
+    command.current_dir(root).args(arguments);
+    if arguments.is_empty() {
+        command.arg("rest");
+    }
+    become_program(&mut command)
+}
+
+/// Rewrites the files in `docs/` that are made from the code.
+pub(crate) fn gen_docs(root: &Path) -> Result<ExitCode> {
+    ui::note("writing docs/CONFIG.md");
+    run::run(
+        cargo_command(root).args(["test", "-p", "basalt", "--lib", "config"]).env("BASALT_WRITE_DOCS", "1"),
+    )?;
+    Ok(ExitCode::SUCCESS)
+}
+
+/// Cargo's target folder.
+pub(crate) fn target(root: &Path) -> PathBuf {
+    std::env::var_os("CARGO_TARGET_DIR").map_or_else(|| root.join("target"), |folder| root.join(folder))
+}
+
+/// Replaces this process; returns only when that fails.
+fn become_program(command: &mut Command) -> Result<ExitCode> {
+    let error = command.exec();
+    Err(error).with_context(|| format!("`{}` could not be started", run::line(command)))
+}

@@ -1,0 +1,236 @@
+//! Child processes: started in a group of their own, always stopped.
+//!
+//! A run that is interrupted (Ctrl-C, or CI's SIGTERM to us alone) must not leave a server, a PostgreSQL or a browser behind. So every child leads a
+//! process group, the groups alive are listed here, signals we get are handed to all of them, and dropping a [`Running`] stops it.
+
+use std::ffi::OsStr;
+use std::io::{BufRead, BufReader, Write};
+use std::os::unix::process::CommandExt;
+use std::process::{Child, Command, ExitStatus, Stdio};
+use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::time::{Duration, Instant};
+
+use anyhow::{Context, Result, bail};
+use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
+use signal_hook::iterator::Signals;
+
+use crate::ui;
+
+/// How long a child may take to end after it was asked to.
+const PATIENCE: Duration = Duration::from_secs(20);
+
+/// Process groups that are alive now.
+static ALIVE: Mutex<Vec<u32>> = Mutex::new(Vec::new());
+
+fn alive() -> MutexGuard<'static, Vec<u32>> {
+    ALIVE.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// Hands SIGINT, SIGTERM and SIGHUP on to every child, and ends this process once they are gone.
+pub(crate) fn forward_signals() {
+    let Ok(mut signals) = Signals::new([SIGINT, SIGTERM, SIGHUP]) else { return };
+    std::thread::spawn(move || {
+        let mut asked = None::<Instant>;
+        for signal in signals.forever() {
+            if asked.is_some() {
+                kill("KILL", &alive());
+                end(signal);
+            }
+            asked = Some(Instant::now());
+            ui::error("interrupted; stopping what was started (once more to stop at once)");
+            kill("TERM", &alive());
+            std::thread::spawn(move || {
+                let deadline = Instant::now() + PATIENCE;
+                while !alive().is_empty() && Instant::now() < deadline {
+                    pause(Duration::from_millis(50));
+                }
+                kill("KILL", &alive());
+                end(signal);
+            });
+        }
+    });
+}
+
+#[expect(clippy::exit, reason = "the main thread may be waiting on a child; a signal ends the whole process")]
+fn end(signal: i32) -> ! {
+    std::process::exit(128 + signal)
+}
+
+#[expect(clippy::disallowed_methods, reason = "no runtime here whose worker could be blocked")]
+pub(crate) fn pause(time: Duration) {
+    std::thread::sleep(time);
+}
+
+/// Signals whole process groups. The shell's own `kill`: the program of that name is missing on slim systems, and std has no call for it.
+fn kill(signal: &str, groups: &[u32]) {
+    if groups.is_empty() {
+        return;
+    }
+    let targets: Vec<String> = groups.iter().map(|group| format!("-{group}")).collect();
+    drop(shell(&format!("kill -{signal} -- {}", targets.join(" "))).status());
+}
+
+fn shell(line: &str) -> Command {
+    let mut command = Command::new("sh");
+    command.args(["-c", line]).stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null());
+    command
+}
+
+/// A child in its own process group; stopped when dropped.
+pub(crate) struct Running {
+    child: Child,
+    ended: Option<ExitStatus>,
+}
+
+impl Running {
+    pub(crate) fn spawn(command: &mut Command) -> Result<Self> {
+        // Not the terminal's foreground group any more: reading from it would stop the child.
+        let child =
+            command.stdin(Stdio::null()).process_group(0).spawn().with_context(|| missing(command))?;
+        alive().push(child.id());
+        Ok(Self { child, ended: None })
+    }
+
+    pub(crate) fn wait(&mut self) -> Result<ExitStatus> {
+        if let Some(status) = self.ended {
+            return Ok(status);
+        }
+        let status = self.child.wait().context("could not wait for a child")?;
+        self.note_end(status);
+        Ok(status)
+    }
+
+    pub(crate) fn try_wait(&mut self) -> Result<Option<ExitStatus>> {
+        if self.ended.is_none()
+            && let Some(status) = self.child.try_wait().context("could not look at a child")?
+        {
+            self.note_end(status);
+        }
+        Ok(self.ended)
+    }
+
+    fn note_end(&mut self, status: ExitStatus) {
+        self.ended = Some(status);
+        let group = self.child.id();
+        alive().retain(|other| *other != group);
+        // What the child started and did not stop itself.
+        kill("KILL", &[group]);
+    }
+
+    /// Asks the child itself, waits, and then kills its whole group: a server so asked stops its PostgreSQL in order.
+    pub(crate) fn stop(&mut self) {
+        if self.ended.is_some() {
+            return;
+        }
+        let pid = self.child.id();
+        drop(shell(&format!("kill -TERM {pid}")).status());
+        let deadline = Instant::now() + PATIENCE;
+        while Instant::now() < deadline {
+            if matches!(self.try_wait(), Ok(Some(_)) | Err(_)) {
+                return;
+            }
+            pause(Duration::from_millis(20));
+        }
+        ui::error(&format!("process {pid} did not stop within {} s; killed", PATIENCE.as_secs()));
+        kill("KILL", &[pid]);
+        drop(self.wait());
+    }
+}
+
+impl Drop for Running {
+    fn drop(&mut self) {
+        self.stop();
+    }
+}
+
+/// Runs to the end, printing what the program prints.
+pub(crate) fn run(command: &mut Command) -> Result<()> {
+    let status = Running::spawn(command)?.wait()?;
+    if status.success() {
+        return Ok(());
+    }
+    bail!("`{}` failed ({status})", line(command))
+}
+
+/// Runs to the end, printing what the program prints and handing each line, without colours, to `read`. Says whether it succeeded.
+pub(crate) fn run_reading(command: &mut Command, mut read: impl FnMut(&str)) -> Result<bool> {
+    // One pipe for both streams: cargo names a test binary on one and libtest prints its result on the other, and the order matters.
+    let (reader, writer) = std::io::pipe().context("no pipe to be had")?;
+    command.stdout(writer.try_clone().context("no pipe to be had")?).stderr(writer);
+    let mut running = Running::spawn(command)?;
+    // The command holds the pipe's writing end; while it does, reading would never end.
+    command.stdout(Stdio::null()).stderr(Stdio::null());
+    let mut reader = BufReader::new(reader);
+    let mut bytes = Vec::new();
+    while reader.read_until(b'\n', &mut bytes).context("could not read a child's output")? > 0 {
+        let mut out = std::io::stdout().lock();
+        drop(out.write_all(&bytes).and_then(|()| out.flush()));
+        drop(out);
+        read(without_colours(&String::from_utf8_lossy(&bytes)).trim_end());
+        bytes.clear();
+    }
+    Ok(running.wait()?.success())
+}
+
+/// Runs to the end in silence and gives what was printed on standard output, if it succeeded.
+pub(crate) fn output(command: &mut Command) -> Option<String> {
+    let output = command.stdin(Stdio::null()).stderr(Stdio::null()).output().ok()?;
+    output.status.success().then(|| String::from_utf8_lossy(&output.stdout).trim().to_owned())
+}
+
+/// The program and its arguments as one would type them.
+pub(crate) fn line(command: &Command) -> String {
+    let name = command.get_program();
+    let name = std::path::Path::new(name).file_name().unwrap_or(name);
+    std::iter::once(name).chain(command.get_args()).map(OsStr::to_string_lossy).collect::<Vec<_>>().join(" ")
+}
+
+fn missing(command: &Command) -> String {
+    format!("`{}` could not be started", line(command))
+}
+
+/// Drops `ESC [ … letter` sequences.
+pub(crate) fn without_colours(text: &str) -> String {
+    let mut plain = String::with_capacity(text.len());
+    let mut characters = text.chars();
+    while let Some(character) = characters.next() {
+        if character == '\u{1b}' {
+            for inner in characters.by_ref() {
+                if inner.is_ascii_alphabetic() {
+                    break;
+                }
+            }
+        } else {
+            plain.push(character);
+        }
+    }
+    plain
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn colours_are_dropped_and_text_stays() {
+        assert_eq!(without_colours("\u{1b}[1;32mok\u{1b}[0m done"), "ok done");
+    }
+
+    #[test]
+    fn lines_of_both_streams_arrive_in_order_and_the_exit_code_counts() {
+        let mut lines = Vec::new();
+        let mut command = Command::new("sh");
+        command.args(["-c", "echo one; echo two >&2; echo three; exit 3"]);
+        let success = run_reading(&mut command, |line| lines.push(line.to_owned())).unwrap();
+        assert!(!success);
+        assert_eq!(lines, ["one", "two", "three"]);
+    }
+
+    #[test]
+    fn a_dropped_child_is_gone() {
+        let running = Running::spawn(Command::new("sleep").arg("600")).unwrap();
+        let pid = running.child.id();
+        drop(running);
+        assert!(!shell(&format!("kill -0 {pid}")).status().unwrap().success());
+    }
+}

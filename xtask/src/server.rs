@@ -1,0 +1,207 @@
+//! A Basalt for tests that talk to one: own data folder, free ports, stopped and removed when dropped.
+
+use std::fs::File;
+use std::io::{Read, Write};
+use std::net::{Ipv4Addr, TcpListener, TcpStream};
+use std::path::{Path, PathBuf};
+use std::process::Command;
+use std::time::{Duration, Instant};
+
+use anyhow::{Context, Result, bail};
+
+use crate::run::{self, Running};
+use crate::ui;
+
+/// Initialising a PostgreSQL and migrating it takes seconds; on a loaded machine of two cores, some more.
+const START: Duration = Duration::from_secs(120);
+
+/// A running server with its own database.
+pub(crate) struct Server {
+    running: Running,
+    folder: PathBuf,
+    log: PathBuf,
+    port: u16,
+    keys: Keys,
+}
+
+impl Server {
+    /// Starts `basalt serve` on the project and waits until it is ready. `name` names its log in `target/xtask`.
+    pub(crate) fn start(root: &Path, basalt: &Path, project: &Path, name: &str) -> Result<Self> {
+        let folder = root.join(format!("target/xtask/{name}-{}", std::process::id()));
+        std::fs::create_dir_all(&folder).with_context(|| format!("could not make {}", folder.display()))?;
+        let log = root.join(format!("target/xtask/{name}.log"));
+        let file = File::create(&log).with_context(|| format!("could not write {}", log.display()))?;
+        let port = free_port()?;
+        let mut command = Command::new(basalt);
+        command.current_dir(root).arg("serve").arg("--project").arg(project).arg("--data").arg(&folder);
+        command.args(["--port", &port.to_string(), "--db-port", &free_port()?.to_string()]);
+        // The address that ends up in tokens and mails, and what the tests' many sign-ups from one address would otherwise run into.
+        command.env("BASALT_SERVER_PUBLIC_URL", format!("http://127.0.0.1:{port}"));
+        command.stdout(file.try_clone()?).stderr(file);
+        ui::note(&format!("starting {} (log: {})", run::line(&command), log.display()));
+        let running = Running::spawn(&mut command)?;
+        let mut server = Self { running, folder, log, port, keys: Keys::default() };
+        server.wait_until_ready()?;
+        server.keys = Keys::of(root, basalt, project, &server.folder)?;
+        Ok(server)
+    }
+
+    /// What a test program needs to know, as environment variables.
+    pub(crate) fn describe_to(&self, command: &mut Command) {
+        command
+            .env("BASALT_URL", format!("http://127.0.0.1:{}", self.port))
+            .env("BASALT_ANON_KEY", &self.keys.anon)
+            .env("BASALT_SERVICE_KEY", &self.keys.service)
+            .env("BASALT_PUBLISHABLE_KEY", &self.keys.publishable)
+            .env("BASALT_SECRET_KEY", &self.keys.secret);
+    }
+
+    fn wait_until_ready(&mut self) -> Result<()> {
+        let deadline = Instant::now() + START;
+        loop {
+            if status(self.port, "/ready") == Some(200) {
+                return Ok(());
+            }
+            if let Some(end) = self.running.try_wait()? {
+                bail!("the server ended while starting ({end}); its log says:\n{}", self.log_end());
+            }
+            if Instant::now() > deadline {
+                bail!(
+                    "the server was not ready after {} s; its log says:\n{}",
+                    START.as_secs(),
+                    self.log_end()
+                );
+            }
+            run::pause(Duration::from_millis(50));
+        }
+    }
+
+    /// The last lines of the server's log.
+    pub(crate) fn log_end(&self) -> String {
+        let text = std::fs::read_to_string(&self.log).unwrap_or_default();
+        let lines: Vec<&str> = text.lines().collect();
+        lines.iter().skip(lines.len().saturating_sub(40)).map(|line| format!("    {line}\n")).collect()
+    }
+}
+
+impl Drop for Server {
+    fn drop(&mut self) {
+        // First the server, then the folder it writes to.
+        self.running.stop();
+        if let Err(error) = std::fs::remove_dir_all(&self.folder) {
+            ui::error(&format!("{} could not be removed: {error}", self.folder.display()));
+        }
+    }
+}
+
+/// A port nobody listens on now. Another program may take it before the server does; the server then says so.
+fn free_port() -> Result<u16> {
+    let listener =
+        TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).context("no free port on the loopback address")?;
+    Ok(listener.local_addr()?.port())
+}
+
+/// The status of one GET, or nothing when nobody answers.
+fn status(port: u16, path: &str) -> Option<u16> {
+    let mut stream = TcpStream::connect((Ipv4Addr::LOCALHOST, port)).ok()?;
+    stream.set_read_timeout(Some(Duration::from_secs(5))).ok()?;
+    write!(stream, "GET {path} HTTP/1.1\r\nHost: 127.0.0.1:{port}\r\nConnection: close\r\n\r\n").ok()?;
+    let mut answer = Vec::new();
+    stream.read_to_end(&mut answer).ok()?;
+    String::from_utf8_lossy(&answer).split_whitespace().nth(1)?.parse().ok()
+}
+
+/// A project's four API keys.
+#[derive(Default, Debug, PartialEq, Eq)]
+struct Keys {
+    anon: String,
+    service: String,
+    publishable: String,
+    secret: String,
+}
+
+impl Keys {
+    fn of(root: &Path, basalt: &Path, project: &Path, data: &Path) -> Result<Self> {
+        let mut command = Command::new(basalt);
+        command.current_dir(root).arg("keys").arg("--project").arg(project).arg("--data").arg(data);
+        let text = run::output(&mut command).with_context(|| format!("`{}` failed", run::line(&command)))?;
+        Self::read(&text).with_context(|| format!("`{}` did not print all four keys", run::line(&command)))
+    }
+
+    /// Finds the keys by their own form, whatever stands around them.
+    fn read(text: &str) -> Option<Self> {
+        let words = || text.split(|c: char| !(c.is_ascii_alphanumeric() || matches!(c, '_' | '-' | '.')));
+        let starting = |prefix: &str| words().find(|word| word.starts_with(prefix)).map(str::to_owned);
+        let with_role = |role: &str| {
+            let claim = format!("\"role\":\"{role}\"");
+            words()
+                .find(|word| payload(word).is_some_and(|payload| payload.contains(&claim)))
+                .map(str::to_owned)
+        };
+        Some(Self {
+            anon: with_role("anon")?,
+            service: with_role("service_role")?,
+            publishable: starting("sb_publishable_")?,
+            secret: starting("sb_secret_")?,
+        })
+    }
+}
+
+/// The claims of a JWT as text without blanks; nothing when this is no JWT.
+fn payload(token: &str) -> Option<String> {
+    let mut parts = token.split('.');
+    let (Some(_), Some(payload), Some(_), None) = (parts.next(), parts.next(), parts.next(), parts.next())
+    else {
+        return None;
+    };
+    let mut bytes = Vec::new();
+    let (mut bits, mut held) = (0_u32, 0_u32);
+    for character in payload.bytes() {
+        let value = match character {
+            b'A'..=b'Z' => character - b'A',
+            b'a'..=b'z' => character - b'a' + 26,
+            b'0'..=b'9' => character - b'0' + 52,
+            b'-' => 62,
+            b'_' => 63,
+            _ => return None,
+        };
+        bits = (bits << 6) | u32::from(value);
+        held += 6;
+        if held >= 8 {
+            held -= 8;
+            bytes.push(u8::try_from((bits >> held) & 0xff).ok()?);
+        }
+    }
+    let text = String::from_utf8(bytes).ok()?;
+    Some(text.chars().filter(|c| !c.is_whitespace()).collect())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn keys_are_found_in_lines_and_in_json() {
+        // {"role":"anon"} and {"role": "service_role"}
+        let (anon, service) = ("e30.eyJyb2xlIjoiYW5vbiJ9.x", "e30.eyJyb2xlIjogInNlcnZpY2Vfcm9sZSJ9.y");
+        let keys = Keys {
+            anon: anon.into(),
+            service: service.into(),
+            publishable: "sb_publishable_a_b".into(),
+            secret: "sb_secret_c_d".into(),
+        };
+        let lines =
+            format!("anon key: {anon}\nservice_role key: {service}\nsb_publishable_a_b\nsb_secret_c_d\n");
+        assert_eq!(Keys::read(&lines).as_ref(), Some(&keys));
+        let json = format!(
+            r#"{{"service":"{service}","anon":"{anon}","p":"sb_publishable_a_b","s":"sb_secret_c_d"}}"#
+        );
+        assert_eq!(Keys::read(&json), Some(keys));
+        assert_eq!(Keys::read("anon key: none"), None);
+    }
+
+    #[test]
+    fn nobody_listening_is_not_an_error() {
+        assert_eq!(status(free_port().unwrap(), "/ready"), None);
+    }
+}

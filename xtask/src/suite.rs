@@ -1,0 +1,403 @@
+//! The checks, one by one and all together.
+//!
+//! `test` runs them in the order that fails soonest. One debug build of the server serves the Rust tests, the conformance tests and the browser tests:
+//! on two cores a second build would cost more than all tests.
+
+use std::cell::Cell;
+use std::ffi::OsString;
+use std::path::{Path, PathBuf};
+use std::process::{Command, ExitCode};
+use std::time::{Duration, Instant};
+
+use anyhow::{Context, Result, bail};
+
+use crate::count::{self, CargoTest, Tally};
+use crate::server::Server;
+use crate::{browser, dev, node, run, ui};
+
+/// Everything that CI runs.
+pub(crate) fn test(root: &Path, keep_going: bool) -> Result<ExitCode> {
+    let mut suite = Suite::new(root, keep_going)?;
+    suite.step("tools", check_tools);
+    suite.step("rustfmt", |root| {
+        cargo(root, &["fmt", "--all", "--check"]).context("`cargo xtask fmt` formats the code")
+    });
+    suite.step("clippy", clippy);
+    suite.step("npm ci", |root| node::install(root, None));
+    suite.step("tsc", typecheck);
+    suite.step("biome", biome);
+    suite.counted("Rust tests", |root, tallies| rust_tests(root, tallies, &["--workspace"], &[]));
+    suite.step("cargo doc", docs);
+    suite.step("cargo deny", |root| {
+        optional_tool(root, "cargo-deny", &["deny", "check", "bans", "licenses", "sources"])
+    });
+    suite.step("cargo machete", |root| optional_tool(root, "cargo-machete", &["machete"]));
+    suite.counted("app unit tests", |root, tallies| vitest(root, tallies, Kind::App, "app", None, &[]));
+    suite.step("app build", |root| dev::build_app(root, None));
+    suite.counted("conformance", |root, tallies| conformance_tests(root, tallies, &[]));
+    suite.counted("browser tests", |root, tallies| browser_tests(root, tallies, &[]));
+    suite.finish()
+}
+
+pub(crate) fn fmt(root: &Path, check: bool) -> Result<ExitCode> {
+    let mut suite = Suite::new(root, true)?;
+    if check {
+        suite.step("rustfmt", |root| {
+            cargo(root, &["fmt", "--all", "--check"]).context("`cargo xtask fmt` formats the code")
+        });
+        suite.step("biome", |root| node::install(root, None).and_then(|()| biome(root)));
+    } else {
+        suite.step("rustfmt", |root| cargo(root, &["fmt", "--all"]));
+        suite.step("biome", |root| {
+            node::install(root, None)?;
+            run::run(&mut node::npm(root, &["run", "--silent", "--workspaces", "--if-present", "format"]))
+        });
+    }
+    suite.finish()
+}
+
+pub(crate) fn lint(root: &Path) -> Result<ExitCode> {
+    let mut suite = Suite::new(root, true)?;
+    suite.step("clippy", clippy);
+    suite.step("npm ci", |root| node::install(root, None));
+    suite.step("tsc", typecheck);
+    suite.step("biome", biome);
+    suite.finish()
+}
+
+pub(crate) fn unit(root: &Path, arguments: &[String]) -> Result<ExitCode> {
+    let mut suite = Suite::new(root, true)?;
+    suite.counted("unit tests", |root, tallies| {
+        rust_tests(root, tallies, &["--workspace", "--lib", "--bins"], arguments)
+    });
+    suite
+        .counted("doctests", |root, tallies| rust_tests(root, tallies, &["--workspace", "--doc"], arguments));
+    suite.finish()
+}
+
+pub(crate) fn service(root: &Path, arguments: &[String]) -> Result<ExitCode> {
+    let mut suite = Suite::new(root, false)?;
+    // PostgreSQL comes with the packages.
+    suite.step("npm ci", |root| node::install(root, None));
+    suite.counted("service tests", |root, tallies| {
+        rust_tests(root, tallies, &["--workspace", "--test", "*"], arguments)
+    });
+    suite.finish()
+}
+
+pub(crate) fn conformance(root: &Path, arguments: &[String]) -> Result<ExitCode> {
+    let mut suite = Suite::new(root, false)?;
+    suite.step("npm ci", |root| node::install(root, None));
+    suite.step("server build", build_server);
+    suite.counted("conformance", |root, tallies| conformance_tests(root, tallies, arguments));
+    suite.finish()
+}
+
+pub(crate) fn web(root: &Path, arguments: &[String]) -> Result<ExitCode> {
+    let mut suite = Suite::new(root, false)?;
+    suite.step("npm ci", |root| node::install(root, None));
+    suite.counted("app unit tests", |root, tallies| vitest(root, tallies, Kind::App, "app", None, arguments));
+    suite.finish()
+}
+
+pub(crate) fn e2e(root: &Path, arguments: &[String]) -> Result<ExitCode> {
+    let mut suite = Suite::new(root, false)?;
+    suite.step("tools", |_| browser::chromium().map(drop));
+    suite.step("npm ci", |root| node::install(root, None));
+    suite.step("app build", |root| dev::build_app(root, None));
+    suite.step("server build", build_server);
+    suite.counted("browser tests", |root, tallies| browser_tests(root, tallies, arguments));
+    suite.finish()
+}
+
+// --- single checks -------------------------------------------------------------------------------------------------------------------------------
+
+/// Everything that would stop a later step, looked for before the minutes are spent.
+fn check_tools(root: &Path) -> Result<()> {
+    for (tool, component) in [("fmt", "rustfmt"), ("clippy", "clippy")] {
+        if run::output(cargo_command(root).args([tool, "--version"])).is_none() {
+            ui::note(&format!("rustup component add {component}"));
+            run::run(Command::new("rustup").args(["component", "add", component])).with_context(|| {
+                format!("`cargo {tool}` is missing: `rustup component add {component}` adds it")
+            })?;
+        }
+    }
+    let chromium = browser::chromium()?;
+    ui::note(&format!("Chromium: {}", chromium.display()));
+    Ok(())
+}
+
+fn clippy(root: &Path) -> Result<()> {
+    cargo(root, &["clippy", "--workspace", "--all-targets", "--", "-D", "warnings"])
+}
+
+fn typecheck(root: &Path) -> Result<()> {
+    run::run(&mut node::npm(root, &["run", "--silent", "--workspaces", "--if-present", "typecheck"]))
+}
+
+fn biome(root: &Path) -> Result<()> {
+    run::run(&mut node::npm(root, &["run", "--silent", "--workspaces", "--if-present", "lint"]))
+        .context("`cargo xtask fmt` mends what is only form")
+}
+
+fn docs(root: &Path) -> Result<()> {
+    let mut command = cargo_command(root);
+    command.args(["doc", "--workspace", "--no-deps", "--document-private-items"]);
+    run::run(command.env("RUSTDOCFLAGS", "-D warnings"))
+}
+
+/// Runs a tool that one need not have; says how to get it when it is not there.
+fn optional_tool(root: &Path, program: &str, arguments: &[&str]) -> Result<()> {
+    if run::output(Command::new(program).arg("--version")).is_none() {
+        ui::note(&format!(
+            "{program} is not installed, so this check is left out; `cargo install --locked {program}` adds it"
+        ));
+        return Ok(());
+    }
+    cargo(root, arguments)
+}
+
+fn rust_tests(root: &Path, tallies: &Tallies, what: &[&str], arguments: &[String]) -> Result<()> {
+    let mut command = cargo_command(root);
+    command.args(["test", "--no-fail-fast"]).args(what).arg("--").args(arguments);
+    if ui::colours() {
+        command.env("CARGO_TERM_COLOR", "always");
+    }
+    let mut count = CargoTest::default();
+    let success = run::run_reading(&mut command, |line| count.read(line))?;
+    tallies.add(Kind::Rust, count.rust);
+    tallies.add(Kind::Policies, count.policies);
+    if success {
+        return Ok(());
+    }
+    bail!("`{}` failed; `cargo test -p CRATE NAME` runs one test alone", run::line(&command))
+}
+
+fn build_server(root: &Path) -> Result<()> {
+    cargo(root, &["build", "-p", "basalt"])
+}
+
+/// The debug build of the server. `test` has just made it for the service tests; asking cargo once more could rebuild it with other features.
+fn debug_server(root: &Path) -> Result<PathBuf> {
+    let basalt = dev::target(root).join("debug/basalt");
+    if !basalt.is_file() {
+        build_server(root)?;
+    }
+    Ok(basalt)
+}
+
+fn conformance_tests(root: &Path, tallies: &Tallies, arguments: &[String]) -> Result<()> {
+    let server = Server::start(root, &debug_server(root)?, &root.join("conformance/project"), "conformance")?;
+    let result = vitest(root, tallies, Kind::Conformance, "conformance", Some(&server), arguments);
+    explain(result, &server)
+}
+
+fn vitest(
+    root: &Path,
+    tallies: &Tallies,
+    kind: Kind,
+    workspace: &str,
+    server: Option<&Server>,
+    arguments: &[String],
+) -> Result<()> {
+    let report = report(root, workspace)?;
+    let mut flags = vec!["--reporter=default".to_owned(), "--reporter=json".to_owned()];
+    flags.push(format!("--outputFile.json={}", report.display()));
+    flags.extend_from_slice(arguments);
+    let mut command = node::script(root, workspace, "test", &flags);
+    if let Some(server) = server {
+        server.describe_to(&mut command);
+    }
+    let result = run::run(&mut command);
+    tallies.add(kind, count::vitest(&report).unwrap_or_default());
+    result
+}
+
+fn browser_tests(root: &Path, tallies: &Tallies, arguments: &[String]) -> Result<()> {
+    let chromium = browser::chromium()?;
+    let server = Server::start(root, &debug_server(root)?, root, "e2e")?;
+    let report = report(root, "e2e")?;
+    let mut flags = vec!["--reporter=list,json".to_owned()];
+    flags.extend_from_slice(arguments);
+    let mut command = node::script(root, "app", "e2e", &flags);
+    command.env("CHROMIUM_PATH", chromium).env("PLAYWRIGHT_JSON_OUTPUT_FILE", &report);
+    server.describe_to(&mut command);
+    let result = run::run(&mut command);
+    tallies.add(Kind::Browser, count::playwright(&report).unwrap_or_default());
+    explain(result, &server)
+}
+
+/// Adds the end of the server's log to a failure: it often names the cause.
+fn explain(result: Result<()>, server: &Server) -> Result<()> {
+    result.inspect_err(|_| ui::print(&format!("the end of the server's log:\n{}", server.log_end())))
+}
+
+/// Where a JSON report goes; an old one must not be taken for a new one.
+fn report(root: &Path, name: &str) -> Result<PathBuf> {
+    let folder = root.join("target/xtask");
+    std::fs::create_dir_all(&folder).with_context(|| format!("could not make {}", folder.display()))?;
+    let report = folder.join(format!("{name}.json"));
+    match std::fs::remove_file(&report) {
+        Err(error) if error.kind() != std::io::ErrorKind::NotFound => {
+            Err(error).with_context(|| format!("could not remove {}", report.display()))
+        }
+        _ => Ok(report),
+    }
+}
+
+/// The cargo that runs us, in the top folder.
+pub(crate) fn cargo_command(root: &Path) -> Command {
+    let mut command = Command::new(std::env::var_os("CARGO").unwrap_or_else(|| OsString::from("cargo")));
+    command.current_dir(root);
+    command
+}
+
+pub(crate) fn cargo(root: &Path, arguments: &[&str]) -> Result<()> {
+    run::run(cargo_command(root).args(arguments))
+}
+
+// --- the run -------------------------------------------------------------------------------------------------------------------------------------
+
+/// Kinds of tests, as the summary counts them.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Kind {
+    Rust,
+    Policies,
+    App,
+    Conformance,
+    Browser,
+}
+
+impl Kind {
+    const ALL: [Self; 5] = [Self::Rust, Self::Policies, Self::App, Self::Conformance, Self::Browser];
+
+    fn name(self) -> &'static str {
+        match self {
+            Self::Rust => "Rust",
+            Self::Policies => "policies",
+            Self::App => "app units",
+            Self::Conformance => "conformance",
+            Self::Browser => "browser",
+        }
+    }
+}
+
+/// What a step counted.
+#[derive(Default)]
+struct Tallies(Cell<Vec<(Kind, Tally)>>);
+
+impl Tallies {
+    fn add(&self, kind: Kind, tally: Tally) {
+        let mut all = self.0.take();
+        all.push((kind, tally));
+        self.0.set(all);
+    }
+}
+
+struct Step {
+    name: &'static str,
+    /// Nothing when the step was not reached.
+    result: Option<Result<(), String>>,
+    time: Duration,
+    tallies: Vec<(Kind, Tally)>,
+}
+
+struct Suite<'a> {
+    root: &'a Path,
+    keep_going: bool,
+    steps: Vec<Step>,
+}
+
+impl<'a> Suite<'a> {
+    fn new(root: &'a Path, keep_going: bool) -> Result<Self> {
+        let folder = root.join("target/xtask");
+        std::fs::create_dir_all(&folder).with_context(|| format!("could not make {}", folder.display()))?;
+        Ok(Self { root, keep_going, steps: Vec::new() })
+    }
+
+    /// A step without tests of its own.
+    fn step(&mut self, name: &'static str, work: impl FnOnce(&Path) -> Result<()>) {
+        self.counted(name, |root, _| work(root));
+    }
+
+    fn counted(&mut self, name: &'static str, work: impl FnOnce(&Path, &Tallies) -> Result<()>) {
+        if !self.keep_going && self.steps.iter().any(Step::failed) {
+            self.steps.push(Step { name, result: None, time: Duration::ZERO, tallies: Vec::new() });
+            return;
+        }
+        ui::note(name);
+        let start = Instant::now();
+        let tallies = Tallies::default();
+        let result = work(self.root, &tallies).map_err(|error| format!("{error:#}"));
+        let time = start.elapsed();
+        match &result {
+            Ok(()) => ui::note(&format!("{name}: passed in {}", ui::duration(time))),
+            Err(error) => {
+                ui::note(&format!("{name}: FAILED after {}", ui::duration(time)));
+                ui::error(error);
+            }
+        }
+        self.steps.push(Step { name, result: Some(result), time, tallies: tallies.0.into_inner() });
+    }
+
+    /// Prints the summary. The last line stands alone in the form that CI reads; a failed step without tests of its own counts as one failure.
+    fn finish(self) -> Result<ExitCode> {
+        ui::print("");
+        for step in &self.steps {
+            let result = match &step.result {
+                Some(Ok(())) => "passed",
+                Some(Err(_)) => "FAILED",
+                None => "not run",
+            };
+            ui::print(&format!(
+                "{:<16} {:<8} {:>14}  {}",
+                step.name,
+                result,
+                ui::duration(step.time),
+                step.counts()
+            ));
+        }
+        ui::print("");
+        let mut total = Tally::default();
+        for kind in Kind::ALL {
+            let mut sum = Tally::default();
+            let of_kind =
+                self.steps.iter().flat_map(|step| &step.tallies).filter(|(other, _)| *other == kind);
+            of_kind.for_each(|(_, tally)| sum += *tally);
+            if sum != Tally::default() {
+                let Tally { passed, failed, skipped } = sum;
+                ui::print(&format!(
+                    "{:<16} {passed} passed, {failed} failed, {skipped} skipped",
+                    kind.name()
+                ));
+            }
+            total += sum;
+        }
+        total.failed += self.steps.iter().map(Step::failures_not_counted).sum::<u64>();
+        for step in self.steps.iter().filter(|step| step.failed()) {
+            if let Some(Err(error)) = &step.result {
+                ui::print(&format!("{} failed: {error}", step.name));
+            }
+        }
+        ui::print(&format!("whole run: {}", ui::duration(ui::elapsed())));
+        ui::print(&format!("{} passed, {} failed", total.passed, total.failed));
+        Ok(if total.failed == 0 { ExitCode::SUCCESS } else { ExitCode::FAILURE })
+    }
+}
+
+impl Step {
+    fn failed(&self) -> bool {
+        matches!(self.result, Some(Err(_)))
+    }
+
+    fn failures_not_counted(&self) -> u64 {
+        u64::from(self.failed() && self.tallies.iter().all(|(_, tally)| tally.failed == 0))
+    }
+
+    fn counts(&self) -> String {
+        let told = self.tallies.iter().filter(|(_, tally)| *tally != Tally::default());
+        let parts: Vec<String> =
+            told.map(|(kind, tally)| format!("{} {}", tally.passed + tally.failed, kind.name())).collect();
+        parts.join(", ")
+    }
+}
