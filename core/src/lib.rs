@@ -1,1 +1,14 @@
 #![doc = include_str!("../README.md")]
+
+pub mod claims;
+pub mod clock;
+pub mod database;
+pub mod keys;
+pub mod listen;
+pub mod pg_error;
+pub mod pool;
+pub mod random;
+pub mod service;
+pub mod session;
+pub mod sql;
+pub mod system_migrations;

@@ -1,0 +1,195 @@
+//! How to reach one PostgreSQL as one login: address, credentials, TLS. Everything that opens a connection starts
+//! here; what may be done with it is decided in [`crate::session`] and [`crate::pool`].
+
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::time::Duration;
+
+use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite};
+use tokio::net::{TcpStream, UnixStream};
+use tokio_postgres::config::{Host, SslMode};
+use tokio_postgres::tls::MakeTlsConnect;
+use tokio_postgres::{CancelToken, Client, Config, Connection, NoTls, Socket};
+use tokio_postgres_rustls::MakeRustlsConnect;
+
+use crate::pg_error::{DriverError, with_cause};
+
+/// A PostgreSQL login. Cheap to clone.
+#[derive(Clone)]
+pub struct Database {
+    config: Arc<Config>,
+    tls: MakeRustlsConnect,
+}
+
+/// The driver's connection half, to be polled by a task of its own.
+pub type DriverConnection = Connection<Socket, <MakeRustlsConnect as MakeTlsConnect<Socket>>::Stream>;
+
+/// Why a database URL cannot be used.
+#[derive(Debug, thiserror::Error)]
+pub enum DatabaseUrlError {
+    /// It does not parse; the driver's reason.
+    #[error("the database URL is not valid: {0}")]
+    Invalid(String),
+    /// It names no host.
+    #[error("the database URL names no host; write postgresql://user:password@host:5432/database")]
+    NoHost,
+}
+
+impl Database {
+    /// From a `postgresql://…` URL or a key=value string. A connection attempt is given ten seconds unless the URL
+    /// says otherwise.
+    ///
+    /// # Errors
+    /// The text is no connection string, or names no host.
+    pub fn from_url(url: &str) -> Result<Self, DatabaseUrlError> {
+        let config: Config = url
+            .parse()
+            .map_err(|error: tokio_postgres::Error| DatabaseUrlError::Invalid(with_cause(&error)))?;
+        if config.get_hosts().is_empty() {
+            return Err(DatabaseUrlError::NoHost);
+        }
+        Ok(Self::new(config))
+    }
+
+    /// From the driver's own configuration.
+    #[must_use]
+    pub fn new(mut config: Config) -> Self {
+        if config.get_connect_timeout().is_none() {
+            config.connect_timeout(Duration::from_secs(10));
+        }
+        if config.get_application_name().is_none() {
+            config.application_name("basalt");
+        }
+        // Dead peers are noticed within a minute and not after the system's two hours.
+        config.keepalives_idle(Duration::from_secs(30));
+        if config.get_hosts().iter().all(|host| matches!(host, Host::Unix(_))) {
+            config.ssl_mode(SslMode::Disable);
+        }
+        Self { config: Arc::new(config), tls: MakeRustlsConnect::new(tls_config()) }
+    }
+
+    /// The same server and database under another login.
+    #[must_use]
+    pub fn with_login(&self, user: &str, password: &str) -> Self {
+        let mut config = (*self.config).clone();
+        config.user(user).password(password);
+        Self { config: Arc::new(config), tls: self.tls.clone() }
+    }
+
+    /// The same server and login, another database.
+    #[must_use]
+    pub fn with_database(&self, name: &str) -> Self {
+        let mut config = (*self.config).clone();
+        config.dbname(name);
+        Self { config: Arc::new(config), tls: self.tls.clone() }
+    }
+
+    /// The driver's configuration.
+    #[must_use]
+    pub fn config(&self) -> &Config {
+        &self.config
+    }
+
+    /// `host:port/database` for people to read; no credentials.
+    #[must_use]
+    pub fn describe(&self) -> String {
+        let host = match self.config.get_hosts().first() {
+            Some(Host::Tcp(host)) => host.clone(),
+            Some(Host::Unix(path)) => path.display().to_string(),
+            None => "?".to_owned(),
+        };
+        let port = self.config.get_ports().first().copied().unwrap_or(5432);
+        let database = self.config.get_dbname().or(self.config.get_user()).unwrap_or("postgres");
+        format!("{host}:{port}/{database}")
+    }
+
+    /// Opens a connection whose driver half the caller polls, to read its notifications.
+    ///
+    /// # Errors
+    /// The server is unreachable or refuses the login.
+    pub async fn connect_raw(&self) -> Result<(Client, DriverConnection), DriverError> {
+        Ok(self.config.connect(self.tls.clone()).await?)
+    }
+
+    /// Opens a connection. A task drives it until the client is dropped.
+    ///
+    /// # Errors
+    /// The server is unreachable or refuses the login.
+    pub async fn connect(&self) -> Result<Client, DriverError> {
+        let (client, connection) = self.connect_raw().await?;
+        tokio::spawn(async move {
+            if let Err(error) = connection.await {
+                // Whoever uses the client sees the failure; this line only helps to date it.
+                tracing::debug!(error = with_cause(&error), "database connection ended");
+            }
+        });
+        Ok(client)
+    }
+
+    /// Asks the server to cancel what the connection behind `token` is running, and waits until the request's own
+    /// connection is closed: only then can the cancel no longer strike a later statement. `Ok(false)` when that
+    /// cannot be known (TLS, or a server that keeps the socket open), so that the caller discards the connection.
+    ///
+    /// # Errors
+    /// The cancel request could not be delivered.
+    pub(crate) async fn cancel(&self, token: &CancelToken) -> Result<bool, DriverError> {
+        let broken = |error: std::io::Error| DriverError::Connection(error.to_string());
+        let port = self.config.get_ports().first().copied().unwrap_or(5432);
+        match (self.config.get_hosts().first(), self.config.get_ssl_mode()) {
+            (Some(Host::Unix(directory)), _) => {
+                let path: PathBuf = directory.join(format!(".s.PGSQL.{port}"));
+                cancel_over(token, UnixStream::connect(path).await.map_err(broken)?).await
+            }
+            (Some(Host::Tcp(host)), SslMode::Disable) => {
+                cancel_over(token, TcpStream::connect((host.as_str(), port)).await.map_err(broken)?).await
+            }
+            _ => {
+                token.cancel_query(self.tls.clone()).await?;
+                Ok(false)
+            }
+        }
+    }
+}
+
+async fn cancel_over<S>(token: &CancelToken, mut stream: S) -> Result<bool, DriverError>
+where
+    S: AsyncRead + AsyncWrite + Unpin + Send,
+{
+    token.cancel_query_raw(&mut stream, NoTls).await?;
+    // The server answers a cancel request by closing the connection once the signal is sent.
+    let mut answer = [0_u8; 1];
+    Ok(matches!(stream.read(&mut answer).await, Ok(0)))
+}
+
+/// `sslmode=require` and `prefer` as libpq reads them would not check certificates; we do, against the system's
+/// roots, because a login travels over this connection.
+fn tls_config() -> rustls::ClientConfig {
+    let mut roots = rustls::RootCertStore::empty();
+    for certificate in rustls_native_certs::load_native_certs().certs {
+        // A system store may hold certificates that rustls refuses to read; the others still serve.
+        if let Err(error) = roots.add(certificate) {
+            tracing::debug!(%error, "a system certificate is unusable");
+        }
+    }
+    rustls::ClientConfig::builder().with_root_certificates(roots).with_no_client_auth()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_description_holds_no_password() {
+        let database = Database::from_url("postgresql://joe:secret@db.example:6000/app").unwrap();
+        assert_eq!(database.describe(), "db.example:6000/app");
+    }
+
+    #[test]
+    fn a_url_without_host_is_refused() {
+        assert!(matches!(Database::from_url("dbname=app"), Err(DatabaseUrlError::NoHost)));
+        assert!(matches!(
+            Database::from_url("postgresql://a:b@h:notaport/x"),
+            Err(DatabaseUrlError::Invalid(_))
+        ));
+    }
+}

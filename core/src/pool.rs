@@ -1,0 +1,340 @@
+//! Connection pools. Each pooled connection carries its own bounded cache of prepared statements; nothing else is
+//! kept in a session, so that any connection can serve any request.
+//!
+//! [`ServicePool`] is for services with a login of their own (auth as `supabase_auth_admin`) that need several
+//! round trips in one transaction. Work in a caller's name goes through [`crate::session`] instead.
+
+use std::num::NonZeroUsize;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
+
+use deadpool::managed::{self, Metrics, Object, PoolError, RecycleError, RecycleResult};
+use lru::LruCache;
+use tokio::time::Instant;
+use tokio_postgres::types::ToSql;
+use tokio_postgres::{CancelToken, Client, Row, Statement};
+
+use crate::database::Database;
+use crate::pg_error::DriverError;
+use crate::session::SessionError;
+
+/// Prepared statements kept per connection unless configured otherwise.
+const STATEMENT_CACHE: NonZeroUsize = match NonZeroUsize::new(256) {
+    Some(size) => size,
+    None => NonZeroUsize::MIN,
+};
+
+/// How a pool behaves.
+#[derive(Debug, Clone)]
+pub struct PoolConfig {
+    /// Name in metrics (`rest`, `auth`, `system`).
+    pub name: &'static str,
+    /// Connections at most.
+    pub size: usize,
+    /// How long a request waits for a free connection.
+    pub acquire_timeout: Duration,
+    /// Prepared statements kept per connection; the least recently used is closed first.
+    pub statement_cache: NonZeroUsize,
+    /// A connection older than this is replaced when it is next taken (memory of its backend's caches).
+    pub max_lifetime: Duration,
+}
+
+impl PoolConfig {
+    /// Usual values: ten seconds to acquire, 256 statements, thirty minutes (rest.md §4.5).
+    #[must_use]
+    pub const fn new(name: &'static str, size: usize) -> Self {
+        Self {
+            name,
+            size,
+            acquire_timeout: Duration::from_secs(10),
+            statement_cache: STATEMENT_CACHE,
+            max_lifetime: Duration::from_secs(1800),
+        }
+    }
+}
+
+/// A prepared statement is kept per text and per scope (role and search path): PostgreSQL plans anew when either
+/// changed under a plan with row-level security.
+#[derive(Clone, PartialEq, Eq, Hash)]
+pub(crate) struct StatementKey {
+    pub(crate) scope: u64,
+    pub(crate) text: Arc<str>,
+}
+
+/// One pooled connection.
+pub(crate) struct PooledConnection {
+    pub(crate) client: Client,
+    pub(crate) cancel_token: CancelToken,
+    /// Held for a look-up or an insert only, never across an await.
+    statements: Mutex<LruCache<StatementKey, Statement>>,
+}
+
+impl PooledConnection {
+    pub(crate) fn cached(&self, key: &StatementKey) -> Option<Statement> {
+        self.statements.lock().unwrap_or_else(PoisonError::into_inner).get(key).cloned()
+    }
+
+    pub(crate) fn keep(&self, key: StatementKey, statement: Statement) {
+        self.statements.lock().unwrap_or_else(PoisonError::into_inner).put(key, statement);
+    }
+
+    pub(crate) fn forget_all(&self) {
+        self.statements.lock().unwrap_or_else(PoisonError::into_inner).clear();
+    }
+
+    pub(crate) async fn prepared(&self, key: StatementKey) -> Result<Statement, DriverError> {
+        if let Some(statement) = self.cached(&key) {
+            return Ok(statement);
+        }
+        let statement = self.client.prepare(&key.text).await?;
+        self.keep(key, statement.clone());
+        Ok(statement)
+    }
+}
+
+pub(crate) struct Manager {
+    database: Database,
+    statement_cache: NonZeroUsize,
+    max_lifetime: Duration,
+}
+
+impl managed::Manager for Manager {
+    type Type = PooledConnection;
+    type Error = DriverError;
+
+    async fn create(&self) -> Result<PooledConnection, DriverError> {
+        let client = self.database.connect().await?;
+        let cancel_token = client.cancel_token();
+        Ok(PooledConnection {
+            client,
+            cancel_token,
+            statements: Mutex::new(LruCache::new(self.statement_cache)),
+        })
+    }
+
+    async fn recycle(
+        &self,
+        connection: &mut PooledConnection,
+        metrics: &Metrics,
+    ) -> RecycleResult<DriverError> {
+        // State lives in transactions only, so an open link is all that is asked of a connection.
+        if connection.client.is_closed() {
+            return Err(RecycleError::message("closed"));
+        }
+        if metrics.age() > self.max_lifetime {
+            return Err(RecycleError::message("old"));
+        }
+        Ok(())
+    }
+}
+
+pub(crate) type Lease = Object<Manager>;
+
+/// A pool of connections of one login. Cheap to clone.
+#[derive(Clone)]
+pub(crate) struct Pool {
+    inner: managed::Pool<Manager>,
+    config: Arc<PoolConfig>,
+    database: Database,
+}
+
+impl Pool {
+    pub(crate) fn new(database: Database, config: PoolConfig) -> Self {
+        let manager = Manager {
+            database: database.clone(),
+            statement_cache: config.statement_cache,
+            max_lifetime: config.max_lifetime,
+        };
+        let inner = managed::Pool::builder(manager)
+            .max_size(config.size.max(1))
+            .runtime(deadpool::Runtime::Tokio1)
+            .build()
+            .unwrap_or_else(|error| unreachable!("the pool has a runtime: {error}"));
+        Self { inner, config: Arc::new(config), database }
+    }
+
+    pub(crate) const fn database(&self) -> &Database {
+        &self.database
+    }
+
+    /// A connection, waited for until the acquire timeout or `deadline`, whichever is first.
+    pub(crate) async fn acquire(&self, deadline: Instant) -> Result<Lease, SessionError> {
+        let limit = self.config.acquire_timeout.min(deadline.saturating_duration_since(Instant::now()));
+        #[expect(clippy::disallowed_methods, reason = "the one place that takes connections")]
+        let taken = tokio::time::timeout(limit, self.inner.get()).await;
+        let status = self.inner.status();
+        metrics::gauge!("basalt_pool_connections", "pool" => self.config.name).set(status.size as f64);
+        metrics::gauge!("basalt_pool_available", "pool" => self.config.name).set(status.available as f64);
+        match taken {
+            Ok(Ok(lease)) => Ok(lease),
+            Ok(Err(PoolError::Backend(error))) => Err(SessionError::unavailable(error)),
+            Ok(Err(error)) => Err(SessionError::Unavailable(error.to_string())),
+            Err(_elapsed) => {
+                metrics::counter!("basalt_pool_timeouts_total", "pool" => self.config.name).increment(1);
+                Err(SessionError::PoolTimeout)
+            }
+        }
+    }
+
+    /// Refuses new leases and lets idle connections go.
+    pub(crate) fn close(&self) {
+        self.inner.close();
+    }
+}
+
+/// A pool for a service's own login. Cheap to clone.
+#[derive(Clone)]
+pub struct ServicePool {
+    pool: Pool,
+}
+
+impl ServicePool {
+    /// A pool of `database`'s login; connections are made when first needed.
+    #[must_use]
+    pub fn new(database: Database, config: PoolConfig) -> Self {
+        Self { pool: Pool::new(database, config) }
+    }
+
+    /// Begins a transaction (read committed, read write). Its statements are answered before `deadline` or fail.
+    ///
+    /// # Errors
+    /// No connection in time, or none to be had.
+    pub async fn begin(&self, deadline: Instant) -> Result<Tx, SessionError> {
+        let mut retried = false;
+        loop {
+            let lease = self.pool.acquire(deadline).await?;
+            match within(deadline, lease.client.batch_execute("BEGIN")).await {
+                Ok(()) => return Ok(Tx { lease: Some(lease), deadline, failed: AtomicBool::new(false) }),
+                // The connection died while idle: nothing was asked of it yet, another one may live.
+                Err(SessionError::Unavailable(_)) if !retried => retried = true,
+                Err(error) => return Err(error),
+            }
+        }
+    }
+
+    /// Refuses new transactions and closes idle connections; for shutdown.
+    pub fn close(&self) {
+        self.pool.close();
+    }
+}
+
+/// A transaction of a [`ServicePool`]. Dropped without [`Tx::commit`] it is rolled back, and so is a transaction
+/// whose statement was left running: its connection is closed rather than reused.
+pub struct Tx {
+    lease: Option<Lease>,
+    deadline: Instant,
+    /// A statement failed. COMMIT would then answer ROLLBACK without an error, a tag the driver does not show.
+    failed: AtomicBool,
+}
+
+impl Tx {
+    fn lease(&self) -> Result<&Lease, SessionError> {
+        self.lease.as_ref().ok_or_else(|| SessionError::Unavailable("the transaction has ended".to_owned()))
+    }
+
+    async fn statement(&self, lease: &Lease, sql: &str) -> Result<Statement, SessionError> {
+        let key = StatementKey { scope: 0, text: Arc::from(sql) };
+        let prepared = tokio::time::timeout_at(self.deadline, lease.prepared(key)).await;
+        self.noting_failure(
+            prepared.map_or(Err(SessionError::Deadline), |result| result.map_err(SessionError::from)),
+        )
+    }
+
+    fn noting_failure<T>(&self, result: Result<T, SessionError>) -> Result<T, SessionError> {
+        if result.is_err() {
+            self.failed.store(true, Ordering::Relaxed);
+        }
+        result
+    }
+
+    /// Runs a statement and returns its rows. Statements are prepared once per connection.
+    ///
+    /// # Errors
+    /// PostgreSQL's error, a broken connection, or the deadline.
+    pub async fn query(&self, sql: &str, params: &[&(dyn ToSql + Sync)]) -> Result<Vec<Row>, SessionError> {
+        let lease = self.lease()?;
+        let statement = self.statement(lease, sql).await?;
+        self.noting_failure(within(self.deadline, lease.client.query(&statement, params)).await)
+    }
+
+    /// The first row, if any.
+    ///
+    /// # Errors
+    /// As [`Tx::query`].
+    pub async fn query_opt(
+        &self,
+        sql: &str,
+        params: &[&(dyn ToSql + Sync)],
+    ) -> Result<Option<Row>, SessionError> {
+        Ok(self.query(sql, params).await?.into_iter().next())
+    }
+
+    /// The first row.
+    ///
+    /// # Errors
+    /// As [`Tx::query`]; no row is [`SessionError::Unavailable`], because the statement promised one.
+    pub async fn query_one(&self, sql: &str, params: &[&(dyn ToSql + Sync)]) -> Result<Row, SessionError> {
+        self.query_opt(sql, params).await?.ok_or_else(|| {
+            SessionError::Unavailable("a statement that always gives a row gave none".to_owned())
+        })
+    }
+
+    /// Runs a statement and returns the number of rows it touched.
+    ///
+    /// # Errors
+    /// As [`Tx::query`].
+    pub async fn execute(&self, sql: &str, params: &[&(dyn ToSql + Sync)]) -> Result<u64, SessionError> {
+        let lease = self.lease()?;
+        let statement = self.statement(lease, sql).await?;
+        self.noting_failure(within(self.deadline, lease.client.execute(&statement, params)).await)
+    }
+
+    /// Makes the transaction's changes durable.
+    ///
+    /// # Errors
+    /// A statement of it failed earlier, a deferred constraint failed, or the answer did not arrive: then it is
+    /// unknown whether they are.
+    pub async fn commit(self) -> Result<(), SessionError> {
+        if self.failed.load(Ordering::Relaxed) {
+            self.rollback().await;
+            return Err(SessionError::Unavailable("the transaction had failed before COMMIT".to_owned()));
+        }
+        self.end("COMMIT").await
+    }
+
+    /// Gives the changes up and the connection back. Dropping does the same at the price of the connection.
+    pub async fn rollback(self) {
+        // A failed ROLLBACK has closed the connection, which rolls back as well.
+        let _gone = self.end("ROLLBACK").await;
+    }
+
+    async fn end(mut self, sql: &'static str) -> Result<(), SessionError> {
+        let Some(lease) = self.lease.take() else { return Ok(()) };
+        let result = within(self.deadline, lease.client.batch_execute(sql)).await;
+        if matches!(result, Err(SessionError::Deadline)) {
+            drop(Object::take(lease));
+        }
+        result
+    }
+}
+
+impl Drop for Tx {
+    fn drop(&mut self) {
+        if let Some(lease) = self.lease.take() {
+            // A statement may still be running (the caller was dropped in the middle of one): only a closed
+            // connection is certain not to hand its answer to somebody else. A new one costs about a millisecond.
+            drop(Object::take(lease));
+        }
+    }
+}
+
+async fn within<T>(
+    deadline: Instant,
+    work: impl Future<Output = Result<T, tokio_postgres::Error>>,
+) -> Result<T, SessionError> {
+    match tokio::time::timeout_at(deadline, work).await {
+        Ok(result) => result.map_err(|error| SessionError::from(DriverError::from(error))),
+        Err(_elapsed) => Err(SessionError::Deadline),
+    }
+}

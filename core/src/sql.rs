@@ -1,0 +1,284 @@
+//! SQL fragments: the only way statement text is built.
+//!
+//! Text is `&'static str`, a quoted identifier, or text that PostgreSQL itself produced ([`Sql::catalog`]); request
+//! data can only become a [`Param`]. That is what makes injection a type error rather than a review remark.
+//! Placeholders are numbered when the whole statement is rendered, so fragments compose in any order.
+
+use std::borrow::Cow;
+use std::error::Error;
+use std::fmt;
+
+use bytes::{BufMut, Bytes, BytesMut};
+use tokio_postgres::types::{Format, IsNull, ToSql, Type};
+
+/// A value bound to a placeholder: text format, its type inferred by PostgreSQL as for a literal. `None` is NULL.
+#[derive(Clone, PartialEq, Eq, Default)]
+pub struct Param(pub Option<Bytes>);
+
+impl Param {
+    /// SQL NULL.
+    #[must_use]
+    pub const fn null() -> Self {
+        Self(None)
+    }
+
+    /// The value's `Display` text.
+    pub fn from_display(value: impl fmt::Display) -> Self {
+        Self::from(value.to_string())
+    }
+}
+
+impl fmt::Debug for Param {
+    /// Values never reach a log (STYLE 7.6): only presence and size are shown.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match &self.0 {
+            Some(bytes) => write!(f, "Param({} bytes)", bytes.len()),
+            None => f.write_str("Param(NULL)"),
+        }
+    }
+}
+
+impl From<String> for Param {
+    fn from(value: String) -> Self {
+        Self(Some(Bytes::from(value)))
+    }
+}
+
+impl From<&str> for Param {
+    fn from(value: &str) -> Self {
+        Self(Some(Bytes::copy_from_slice(value.as_bytes())))
+    }
+}
+
+impl From<Bytes> for Param {
+    fn from(value: Bytes) -> Self {
+        Self(Some(value))
+    }
+}
+
+impl From<Option<String>> for Param {
+    fn from(value: Option<String>) -> Self {
+        Self(value.map(Bytes::from))
+    }
+}
+
+impl ToSql for Param {
+    fn to_sql(&self, _: &Type, out: &mut BytesMut) -> Result<IsNull, Box<dyn Error + Sync + Send>> {
+        match &self.0 {
+            Some(bytes) => {
+                out.put_slice(bytes);
+                Ok(IsNull::No)
+            }
+            None => Ok(IsNull::Yes),
+        }
+    }
+
+    fn accepts(_: &Type) -> bool {
+        true
+    }
+
+    fn encode_format(&self, _: &Type) -> Format {
+        Format::Text
+    }
+
+    tokio_postgres::types::to_sql_checked!();
+}
+
+#[derive(Clone, Debug)]
+enum Part {
+    Text(Cow<'static, str>),
+    Param(Param),
+}
+
+/// A statement under construction, or a part of one.
+#[derive(Clone, Debug, Default)]
+pub struct Sql {
+    parts: Vec<Part>,
+}
+
+impl Sql {
+    /// Nothing yet.
+    #[must_use]
+    pub const fn new() -> Self {
+        Self { parts: Vec::new() }
+    }
+
+    /// Our own literal text.
+    #[must_use]
+    pub fn text(text: &'static str) -> Self {
+        Self { parts: vec![Part::Text(Cow::Borrowed(text))] }
+    }
+
+    /// A quoted identifier: any name is safe here. A NUL byte, which PostgreSQL cannot store, is left out.
+    #[must_use]
+    pub fn ident(name: &str) -> Self {
+        let mut quoted = String::with_capacity(name.len() + 2);
+        push_quoted(&mut quoted, name, '"');
+        Self::owned(quoted)
+    }
+
+    /// `"schema"."name"`.
+    #[must_use]
+    pub fn qualified(schema: &str, name: &str) -> Self {
+        let mut quoted = String::with_capacity(schema.len() + name.len() + 5);
+        push_quoted(&mut quoted, schema, '"');
+        quoted.push('.');
+        push_quoted(&mut quoted, name, '"');
+        Self::owned(quoted)
+    }
+
+    /// A quoted string literal, for names that must be part of the text (JSON keys in a select list, say) because a
+    /// parameter there would change the statement's type inference. Backslashes force the `E''` form, so the
+    /// result does not depend on `standard_conforming_strings`.
+    #[must_use]
+    pub fn literal(value: &str) -> Self {
+        let mut quoted = String::with_capacity(value.len() + 4);
+        if value.contains('\\') {
+            quoted.push_str(" E");
+            push_quoted(&mut quoted, &value.replace('\\', "\\\\"), '\'');
+        } else {
+            push_quoted(&mut quoted, value, '\'');
+        }
+        Self::owned(quoted)
+    }
+
+    /// Text that PostgreSQL made and quoted itself (`format_type()`, `pg_get_expr()`). Never request data.
+    #[must_use]
+    pub fn catalog(text: String) -> Self {
+        Self::owned(text)
+    }
+
+    /// A bound value.
+    #[must_use]
+    pub fn param(value: impl Into<Param>) -> Self {
+        Self { parts: vec![Part::Param(value.into())] }
+    }
+
+    fn owned(text: String) -> Self {
+        Self { parts: vec![Part::Text(Cow::Owned(text))] }
+    }
+
+    /// Appends `next`.
+    #[must_use]
+    pub fn then(mut self, next: Self) -> Self {
+        self.push(next);
+        self
+    }
+
+    /// Appends `next`.
+    pub fn push(&mut self, next: Self) {
+        self.parts.extend(next.parts);
+    }
+
+    /// Appends our own literal text.
+    pub fn push_text(&mut self, text: &'static str) {
+        self.parts.push(Part::Text(Cow::Borrowed(text)));
+    }
+
+    /// Appends a quoted identifier.
+    pub fn push_ident(&mut self, name: &str) {
+        self.push(Self::ident(name));
+    }
+
+    /// Appends a bound value.
+    pub fn push_param(&mut self, value: impl Into<Param>) {
+        self.parts.push(Part::Param(value.into()));
+    }
+
+    /// The items with `separator` between them.
+    #[must_use]
+    pub fn join(items: impl IntoIterator<Item = Self>, separator: &'static str) -> Self {
+        let mut joined = Self::new();
+        for (index, item) in items.into_iter().enumerate() {
+            if index > 0 {
+                joined.push_text(separator);
+            }
+            joined.push(item);
+        }
+        joined
+    }
+
+    /// True while nothing was appended.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.parts.is_empty()
+    }
+
+    /// Statement text with `$1…` in order of appearance, and the values for them.
+    #[must_use]
+    pub fn render(&self) -> (String, Vec<Param>) {
+        let mut text = String::with_capacity(self.parts.len() * 12);
+        let mut params = Vec::new();
+        for part in &self.parts {
+            match part {
+                Part::Text(part) => text.push_str(part),
+                Part::Param(param) => {
+                    params.push(param.clone());
+                    text.push('$');
+                    text.push_str(&params.len().to_string());
+                }
+            }
+        }
+        (text, params)
+    }
+}
+
+/// Appends `value` between `quote` characters, those inside doubled.
+pub fn push_quoted(out: &mut String, value: &str, quote: char) {
+    out.push(quote);
+    for character in value.chars().filter(|character| *character != '\0') {
+        if character == quote {
+            out.push(quote);
+        }
+        out.push(character);
+    }
+    out.push(quote);
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    #[test]
+    fn placeholders_are_numbered_when_rendered() {
+        let filter = Sql::text(" where title = ").then(Sql::param("a"));
+        let sql = Sql::text("select ")
+            .then(Sql::ident("id"))
+            .then(Sql::param("x"))
+            .then(Sql::text(" from "))
+            .then(Sql::qualified("public", "plans"))
+            .then(filter);
+        let (text, params) = sql.render();
+        assert_eq!(text, r#"select "id"$1 from "public"."plans" where title = $2"#);
+        assert_eq!(params, vec![Param::from("x"), Param::from("a")]);
+    }
+
+    #[test]
+    fn quotes_inside_names_and_literals_are_doubled() {
+        assert_eq!(Sql::ident("a\"b").render().0, r#""a""b""#);
+        assert_eq!(Sql::literal("a'b").render().0, "'a''b'");
+        assert_eq!(Sql::literal(r"a\'b").render().0, r" E'a\\''b'");
+    }
+
+    #[test]
+    fn join_puts_separators_between() {
+        assert_eq!(Sql::join([Sql::text("a"), Sql::text("b")], ", ").render().0, "a, b");
+        assert!(Sql::join([], ", ").is_empty());
+    }
+
+    #[test]
+    fn a_parameter_does_not_show_its_value() {
+        assert_eq!(format!("{:?}", Param::from("secret")), "Param(6 bytes)");
+    }
+
+    proptest! {
+        #[test]
+        fn an_identifier_never_ends_early(name in ".*") {
+            let text = Sql::ident(&name).render().0;
+            let inner = text.strip_prefix('"').and_then(|rest| rest.strip_suffix('"')).unwrap();
+            prop_assert!(!inner.replace("\"\"", "").contains('"'));
+        }
+    }
+}

@@ -1,0 +1,408 @@
+//! What must be in a database before any service can use it: roles, schemas, and each service's own tables. Each
+//! service crate lists its [`SystemMigration`]s; [`apply`] brings a database up to date with all of them. The
+//! application's own migrations are another matter: `basalt-project`.
+//!
+//! Two servers may start at once, on one database or on two databases of one cluster. On one database an advisory
+//! lock lets the first do the work and the second find it done. Roles belong to the whole cluster, where advisory
+//! locks do not reach: a superuser serialises role changes by a lock on `pg_authid`, which is one table for all
+//! databases; anybody else loses the race with an error and tries again ([`is_lost_race`]).
+//!
+//! The surprising thing: what lies outside the database (roles, memberships, rights on the database itself) is not
+//! in a dump and not in a copy of a template, although the copy's list of applied migrations says that it was done.
+//! So that part has no version; its script can be run again at any time, and is whenever something is found missing.
+
+use std::collections::HashMap;
+use std::time::Duration;
+
+use aws_lc_rs::digest::{SHA256, digest};
+use secrecy::SecretString;
+use tokio_postgres::Client;
+
+use crate::pg_error::{DriverError, PgError};
+
+mod logins;
+mod state;
+
+use state::State;
+
+/// One step of a service's own schema. `sql` runs in a transaction, with an empty search path, as the role that
+/// [`apply`] is connected as; it may `set local role` to make its objects another's.
+#[derive(Debug, Clone, Copy)]
+pub struct SystemMigration {
+    /// The crate it belongs to: `core`, `auth`, `storage`, …
+    pub service: &'static str,
+    /// Counts from 1 within its service, without holes. Zero is for scripts that are run again whenever their text
+    /// changes.
+    pub version: u32,
+    /// As in the file's name.
+    pub name: &'static str,
+    /// The file.
+    pub sql: &'static str,
+}
+
+impl SystemMigration {
+    /// For the lists in the service crates.
+    #[must_use]
+    pub const fn new(service: &'static str, version: u32, name: &'static str, sql: &'static str) -> Self {
+        Self { service, version, name, sql }
+    }
+
+    /// Lower-case hexadecimal SHA-256 of the text: an applied migration never changes again.
+    #[must_use]
+    pub fn checksum(&self) -> String {
+        sha256_hex(self.sql.as_bytes())
+    }
+}
+
+/// Lower-case hexadecimal SHA-256, as kept in `basalt.system_migrations` and `basalt.project_files`.
+#[must_use]
+pub fn sha256_hex(bytes: &[u8]) -> String {
+    digest(&SHA256, bytes).as_ref().iter().map(|byte| format!("{byte:02x}")).collect()
+}
+
+/// Core's own: schemas, the private schema `basalt`, the watch for DDL. [`apply`] puts them before all others.
+pub const MIGRATIONS: &[SystemMigration] = &[
+    SystemMigration::new("core", 1, "schemas", include_str!("../migrations/0001_schemas.sql")),
+    SystemMigration::new("core", 2, "basalt", include_str!("../migrations/0002_basalt.sql")),
+    SystemMigration::new("core", 3, "ddl_watch", include_str!("../migrations/0003_ddl_watch.sql")),
+];
+
+const CLUSTER: SystemMigration =
+    SystemMigration::new("cluster", 0, "roles", include_str!("../migrations/cluster.sql"));
+
+/// The role names that `cluster.sql` makes. Its loop is the truth; a test compares.
+const ROLES: &[&str] = &[
+    "anon",
+    "authenticated",
+    "service_role",
+    "authenticator",
+    "supabase_admin",
+    "supabase_auth_admin",
+    "supabase_storage_admin",
+    "supabase_realtime_admin",
+    "dashboard_user",
+    "postgres",
+];
+
+/// What objects that the project's migrations make in `public` grant by themselves (DESIGN section 12).
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum Layout {
+    /// Nothing, and functions are not for PUBLIC: `policies/` grants what it means to.
+    #[default]
+    Basalt,
+    /// Everything to the API roles, as old projects rely on; row-level security is the fence.
+    Supabase,
+    /// A Supabase project with `[api] auto_expose_new_tables = false`.
+    SupabaseUnexposed,
+}
+
+impl Layout {
+    const fn script(self) -> SystemMigration {
+        let (name, sql) = match self {
+            Self::Basalt => ("basalt", include_str!("../migrations/default_privileges_basalt.sql")),
+            Self::Supabase => ("supabase", include_str!("../migrations/default_privileges_supabase.sql")),
+            Self::SupabaseUnexposed => (
+                "supabase_unexposed",
+                include_str!("../migrations/default_privileges_supabase_unexposed.sql"),
+            ),
+        };
+        SystemMigration::new("default_privileges", 0, name, sql)
+    }
+}
+
+/// What [`apply`] has to know besides the migrations.
+#[derive(Debug, Default)]
+pub struct MigrationSettings {
+    /// Passwords of login roles, by role name: `authenticator`, `supabase_auth_admin`, `postgres`. A role that is a
+    /// superuser, or the one we are connected as, keeps its own.
+    pub passwords: Vec<(&'static str, SecretString)>,
+    /// Decides the default privileges.
+    pub layout: Layout,
+}
+
+/// What [`apply`] did and what the database did not let it do.
+#[derive(Debug, Default, PartialEq, Eq)]
+pub struct Report {
+    /// `service/name` of every step that ran, in order. Empty when there was nothing to do.
+    pub applied: Vec<String>,
+    /// Login roles whose password was set.
+    pub passwords_set: Vec<&'static str>,
+    /// Whether the connection's role is a superuser.
+    pub is_superuser: bool,
+    /// What is missing for want of rights.
+    pub limits: Vec<Limit>,
+}
+
+/// Something the connection's role may not do, for `doctor` and the log.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Limit {
+    /// What is missing.
+    pub what: &'static str,
+    /// What does not work because of it.
+    pub cost: &'static str,
+    /// The statement a superuser would run.
+    pub remedy: &'static str,
+}
+
+/// Why a database could not be brought up to date.
+#[derive(Debug, thiserror::Error)]
+pub enum MigrationError {
+    /// An applied migration is not the one in this binary.
+    #[error(
+        "system migration {service}/{version:04}_{name} was changed after it had been applied to this database; \
+         start the release that applied it, or restore a backup"
+    )]
+    Changed {
+        /// The service it belongs to.
+        service: &'static str,
+        /// Its number.
+        version: u32,
+        /// Its name.
+        name: &'static str,
+    },
+    /// A statement of a migration failed; nothing of that migration was kept.
+    #[error("system migration {service}/{version:04}_{name}, line {line}: {source}")]
+    Failed {
+        /// The service it belongs to.
+        service: &'static str,
+        /// Its number.
+        version: u32,
+        /// Its name.
+        name: &'static str,
+        /// One-based line of its file; 1 when PostgreSQL did not say.
+        line: usize,
+        /// PostgreSQL's answer.
+        source: Box<PgError>,
+    },
+    /// Another server holds the lock for longer than a migration takes.
+    #[error("another server has been migrating this database for over {} s; try again when it is done", LOCK_WAIT.as_secs())]
+    Busy,
+    /// A query of our own failed.
+    #[error("reading the state of the database: {0}")]
+    Postgres(#[source] Box<PgError>),
+    /// The connection broke; the driver's text.
+    #[error("the connection to the database broke: {0}")]
+    Connection(String),
+}
+
+impl From<tokio_postgres::Error> for MigrationError {
+    fn from(error: tokio_postgres::Error) -> Self {
+        match DriverError::from(error) {
+            DriverError::Postgres(error) => Self::Postgres(error),
+            DriverError::Connection(text) => Self::Connection(text),
+        }
+    }
+}
+
+/// "Basalt" as bytes, for `pg_advisory_lock`: the same number in every server of every release.
+const LOCK_KEY: i64 = 0x4261_7361_6c74;
+const LOCK_WAIT: Duration = Duration::from_secs(60);
+/// A lost race is over as soon as the winner has committed, so a few tries with doubling pauses reach two seconds.
+const ATTEMPTS: u32 = 6;
+
+/// Brings the database up to date: roles, core's schemas, then `sets` in order, then the passwords of the login
+/// roles. With nothing to do this costs two round trips and takes no lock.
+///
+/// # Errors
+/// A migration fails (it is rolled back, those before it stay), an applied one was changed, or the database is out
+/// of reach.
+pub async fn apply(
+    client: &mut Client,
+    sets: &[&[SystemMigration]],
+    settings: &MigrationSettings,
+) -> Result<Report, MigrationError> {
+    let scripts = [settings.layout.script()];
+    let wanted: Vec<SystemMigration> =
+        MIGRATIONS.iter().chain(sets.iter().copied().flatten()).chain(&scripts).copied().collect();
+
+    let mut report = Report::default();
+    let mut state = State::read(client).await?;
+    if !pending(&state, &wanted)?.is_empty() || !state.is_cluster_complete() {
+        lock(client).await?;
+        let outcome = migrate(client, &wanted, &mut report).await;
+        // The lock ends with the session as well; a failure here is no reason to hide the first one.
+        let unlocked = unlock(client).await;
+        outcome?;
+        unlocked?;
+        state = State::read(client).await?;
+    }
+    report.passwords_set = logins::set_passwords(client, &settings.passwords, state.is_superuser()).await?;
+    report.is_superuser = state.is_superuser();
+    report.limits = state.limits();
+    Ok(report)
+}
+
+/// Under the lock: the state is read again, because the server that held it before us may have done everything.
+async fn migrate(
+    client: &mut Client,
+    wanted: &[SystemMigration],
+    report: &mut Report,
+) -> Result<(), MigrationError> {
+    let state = State::read(client).await?;
+    if !state.is_cluster_complete() {
+        run_with_retries(client, &CLUSTER, state.has_table()).await?;
+        report.applied.push("cluster/roles".to_owned());
+    }
+    if !state.has_table() {
+        client.batch_execute(state::TABLE).await?;
+        record(client, &CLUSTER).await?;
+    }
+    for migration in pending(&state, wanted)? {
+        run_with_retries(client, &migration, true).await?;
+        tracing::debug!(service = migration.service, name = migration.name, "system migration applied");
+        report.applied.push(format!("{}/{}", migration.service, migration.name));
+    }
+    Ok(())
+}
+
+/// The migrations that this database lacks, in order.
+fn pending(state: &State, wanted: &[SystemMigration]) -> Result<Vec<SystemMigration>, MigrationError> {
+    let mut missing = Vec::new();
+    for migration in wanted {
+        match state.checksum_of(migration) {
+            None => missing.push(*migration),
+            Some(checksum) if checksum == migration.checksum() => {}
+            Some(_) if migration.version == 0 => missing.push(*migration),
+            Some(_) => {
+                return Err(MigrationError::Changed {
+                    service: migration.service,
+                    version: migration.version,
+                    name: migration.name,
+                });
+            }
+        }
+    }
+    Ok(missing)
+}
+
+async fn run_with_retries(
+    client: &mut Client,
+    migration: &SystemMigration,
+    has_table: bool,
+) -> Result<(), MigrationError> {
+    let mut attempt = 0;
+    loop {
+        match run(client, migration, has_table).await {
+            Err(MigrationError::Failed { source, .. }) if attempt < ATTEMPTS && is_lost_race(&source) => {
+                tokio::time::sleep(Duration::from_millis(30 << attempt)).await;
+                attempt += 1;
+            }
+            other => return other,
+        }
+    }
+}
+
+/// Another database of the cluster changed the same role at the same moment: `duplicate key` on its name, `tuple
+/// concurrently updated`, or a deadlock. The scripts ask before they create, so the next try finds it done.
+fn is_lost_race(error: &PgError) -> bool {
+    matches!(error.code.as_str(), "23505" | "42710" | "XX000" | "40P01" | "40001")
+}
+
+async fn run(
+    client: &mut Client,
+    migration: &SystemMigration,
+    has_table: bool,
+) -> Result<(), MigrationError> {
+    let transaction = client.transaction().await?;
+    // A time limit that the login role carries is meant for requests.
+    transaction.batch_execute("set local search_path = ''; set local statement_timeout = 0").await?;
+    if let Err(error) = transaction.batch_execute(migration.sql).await {
+        return Err(failed(migration, error));
+    }
+    // The script may have taken another role; the list of migrations is ours alone.
+    transaction.batch_execute("set local role none").await?;
+    if has_table {
+        record(&transaction, migration).await?;
+    }
+    transaction.commit().await.map_err(|error| failed(migration, error))
+}
+
+fn failed(migration: &SystemMigration, error: tokio_postgres::Error) -> MigrationError {
+    match DriverError::from(error) {
+        DriverError::Postgres(source) => MigrationError::Failed {
+            service: migration.service,
+            version: migration.version,
+            name: migration.name,
+            line: line_of(migration.sql, source.position),
+            source,
+        },
+        DriverError::Connection(text) => MigrationError::Connection(text),
+    }
+}
+
+/// The one-based line of a one-based character position.
+#[must_use]
+pub fn line_of(sql: &str, position: Option<u32>) -> usize {
+    let before = usize::try_from(position.unwrap_or(1)).unwrap_or(1).saturating_sub(1);
+    1 + sql.chars().take(before).filter(|&character| character == '\n').count()
+}
+
+async fn record<C: tokio_postgres::GenericClient>(
+    client: &C,
+    migration: &SystemMigration,
+) -> Result<(), MigrationError> {
+    let version = i32::try_from(migration.version).unwrap_or(i32::MAX);
+    client
+        .execute(state::RECORD, &[&migration.service, &version, &migration.name, &migration.checksum()])
+        .await?;
+    Ok(())
+}
+
+async fn lock(client: &Client) -> Result<(), MigrationError> {
+    let wait = format!(
+        "set lock_timeout = {}; select pg_catalog.pg_advisory_lock({LOCK_KEY}); reset lock_timeout",
+        LOCK_WAIT.as_millis()
+    );
+    match client.batch_execute(&wait).await.map_err(MigrationError::from) {
+        Err(MigrationError::Postgres(error)) if error.code == "55P03" => {
+            client.batch_execute("reset lock_timeout").await?;
+            Err(MigrationError::Busy)
+        }
+        other => other,
+    }
+}
+
+async fn unlock(client: &Client) -> Result<(), MigrationError> {
+    client.batch_execute(&format!("select pg_catalog.pg_advisory_unlock({LOCK_KEY})")).await?;
+    Ok(())
+}
+
+/// Checksums by service and version.
+type Applied = HashMap<(String, u32), String>;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn positions_count_characters_and_lines_count_from_one() {
+        assert_eq!(line_of("select 1", None), 1);
+        assert_eq!(line_of("ä\nb\nc", Some(1)), 1);
+        assert_eq!(line_of("ä\nb\nc", Some(3)), 2);
+        assert_eq!(line_of("ä\nb\nc", Some(99)), 3);
+    }
+
+    #[test]
+    fn versions_count_from_one_without_holes() {
+        for (index, migration) in MIGRATIONS.iter().enumerate() {
+            assert_eq!(usize::try_from(migration.version).unwrap(), index + 1, "{}", migration.name);
+        }
+    }
+
+    #[test]
+    fn every_role_of_the_script_is_checked_for() {
+        for role in ROLES {
+            assert!(CLUSTER.sql.contains(&format!("('{role}',")), "{role}");
+        }
+        let listed = CLUSTER.sql.lines().filter(|line| line.contains("inherit', '{"));
+        assert_eq!(listed.count(), ROLES.len());
+    }
+
+    #[test]
+    fn a_changed_migration_is_named() {
+        let mut applied = Applied::new();
+        applied.insert(("core".to_owned(), 1), "0".repeat(64));
+        let error = pending(&State::of(applied), MIGRATIONS).unwrap_err();
+        assert!(error.to_string().contains("core/0001_schemas was changed"), "{error}");
+    }
+}

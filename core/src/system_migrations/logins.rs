@@ -1,0 +1,116 @@
+//! Passwords of the login roles. PostgreSQL is sent SCRAM verifiers, made here, so that a password stands neither in
+//! a statement nor in the server's log. A superuser can see the stored verifiers, so at most starts nothing is
+//! written; anybody else sets them at each start, which costs one round trip.
+
+use aws_lc_rs::constant_time::verify_slices_are_equal;
+use aws_lc_rs::{digest, hmac, pbkdf2};
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD as BASE64;
+use postgres_protocol::password::scram_sha_256;
+use secrecy::{ExposeSecret, SecretString};
+use std::num::NonZeroU32;
+use tokio_postgres::Client;
+
+use super::{ATTEMPTS, MigrationError, is_lost_race};
+use crate::sql::Sql;
+
+const ROLES_AS_SUPERUSER: &str = "
+select rolname::text, rolpassword from pg_catalog.pg_authid
+where rolname = any ($1) and not rolsuper and rolname <> current_user";
+
+// `pg_roles` shows eight asterisks for every password, which match no verifier.
+const ROLES_AS_OTHERS: &str = "
+select rolname::text, rolpassword from pg_catalog.pg_roles
+where rolname = any ($1) and not rolsuper and rolname <> current_user";
+
+/// Sets the passwords that differ from what is stored. Answers the roles that were changed.
+pub(super) async fn set_passwords(
+    client: &Client,
+    passwords: &[(&'static str, SecretString)],
+    is_superuser: bool,
+) -> Result<Vec<&'static str>, MigrationError> {
+    if passwords.is_empty() {
+        return Ok(Vec::new());
+    }
+    let names: Vec<&str> = passwords.iter().map(|(role, _)| *role).collect();
+    let query = if is_superuser { ROLES_AS_SUPERUSER } else { ROLES_AS_OTHERS };
+    let mut changed = Vec::new();
+    for row in client.query(query, &[&names]).await? {
+        let (name, stored): (String, Option<String>) = (row.try_get(0)?, row.try_get(1)?);
+        let Some((role, password)) = passwords.iter().find(|(role, _)| *role == name) else { continue };
+        let password = password.expose_secret().as_bytes();
+        if stored.is_some_and(|verifier| matches(&verifier, password)) {
+            continue;
+        }
+        let verifier = scram_sha_256(password);
+        let (statement, _) = Sql::text("alter role ")
+            .then(Sql::ident(role))
+            .then(Sql::text(" password "))
+            .then(Sql::literal(&verifier))
+            .render();
+        set_one(client, &statement).await?;
+        changed.push(*role);
+    }
+    Ok(changed)
+}
+
+async fn set_one(client: &Client, statement: &str) -> Result<(), MigrationError> {
+    let mut attempt = 0;
+    loop {
+        match client.batch_execute(statement).await.map_err(MigrationError::from) {
+            // Another server that starts at the same moment sets the same password.
+            Err(MigrationError::Postgres(error)) if attempt < ATTEMPTS && is_lost_race(&error) => {
+                tokio::time::sleep(std::time::Duration::from_millis(30 << attempt)).await;
+                attempt += 1;
+            }
+            other => return other,
+        }
+    }
+}
+
+/// Whether a stored `SCRAM-SHA-256$<iterations>:<salt>$<StoredKey>:<ServerKey>` (RFC 5803) belongs to this password.
+/// Anything else, MD5 included, does not: it is then replaced.
+fn matches(verifier: &str, password: &[u8]) -> bool {
+    fn parse(verifier: &str) -> Option<(NonZeroU32, Vec<u8>, Vec<u8>)> {
+        let (parameters, keys) = verifier.strip_prefix("SCRAM-SHA-256$")?.split_once('$')?;
+        let (iterations, salt) = parameters.split_once(':')?;
+        let (stored_key, _) = keys.split_once(':')?;
+        Some((iterations.parse().ok()?, BASE64.decode(salt).ok()?, BASE64.decode(stored_key).ok()?))
+    }
+    let Some((iterations, salt, stored_key)) = parse(verifier) else { return false };
+    // Not an attacker's choice, but a foreign role could carry a count that takes minutes.
+    if iterations.get() > 100_000 {
+        return false;
+    }
+    let mut salted = [0_u8; digest::SHA256_OUTPUT_LEN];
+    pbkdf2::derive(pbkdf2::PBKDF2_HMAC_SHA256, iterations, &salt, password, &mut salted);
+    let client_key = hmac::sign(&hmac::Key::new(hmac::HMAC_SHA256, &salted), b"Client Key");
+    let expected = digest::digest(&digest::SHA256, client_key.as_ref());
+    verify_slices_are_equal(expected.as_ref(), &stored_key).is_ok()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_verifier_matches_its_password_only() {
+        let verifier = scram_sha_256(b"correct horse");
+        assert!(matches(&verifier, b"correct horse"));
+        assert!(!matches(&verifier, b"correct horsf"));
+    }
+
+    #[test]
+    fn other_forms_match_nothing() {
+        for stored in [
+            "",
+            "********",
+            "md5abc",
+            "SCRAM-SHA-256$",
+            "SCRAM-SHA-256$0:AA==$AA==:AA==",
+            "SCRAM-SHA-256$4096:AA==$AA==",
+        ] {
+            assert!(!matches(stored, b""), "{stored}");
+        }
+    }
+}

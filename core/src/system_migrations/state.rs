@@ -1,0 +1,143 @@
+//! What a database has and what its login may do, read from the catalogs in two round trips.
+
+use tokio_postgres::Client;
+
+use super::{Applied, CLUSTER, Limit, MigrationError, ROLES, SystemMigration};
+
+/// The list of what was applied. Made before the first migration is recorded, hence not a migration itself.
+pub(super) const TABLE: &str = "
+create schema if not exists basalt;
+comment on schema basalt is 'Private to the Basalt server.';
+create table if not exists basalt.system_migrations (
+  service text not null,
+  version integer not null,
+  name text not null,
+  checksum text not null,
+  applied_at timestamptz not null default now(),
+  primary key (service, version)
+);
+comment on table basalt.system_migrations is
+  'What the server has applied of its services'' own schemas. Version 0 is run again when its text changes.'";
+
+pub(super) const RECORD: &str = "
+insert into basalt.system_migrations as m (service, version, name, checksum)
+values ($1, $2, $3, $4)
+on conflict (service, version) do update
+  set name = excluded.name, checksum = excluded.checksum, applied_at = now()";
+
+const CONDITION: &str = "
+select to_regclass('basalt.system_migrations') is not null as has_table,
+  me.rolsuper as is_superuser,
+  (select count(*) from pg_catalog.pg_roles where rolname = any ($1)) as role_count,
+  -- An elevation of `postgres` that its transaction did not take back (DESIGN section 12). Where `postgres` made the
+  -- cluster it is somebody's superuser, and stays one.
+  exists (select from pg_catalog.pg_roles p
+    where p.rolname = 'postgres' and p.rolsuper and p.oid <> 10 and me.rolname = 'supabase_admin') as is_elevated,
+  -- Rights on a database are not copied with a template. NULL: nothing that we could grant.
+  (select pg_catalog.has_database_privilege(p.oid, d.oid, 'create')
+     from pg_catalog.pg_roles p, pg_catalog.pg_database d
+    where p.rolname = 'postgres' and d.datname = pg_catalog.current_database()
+      and (me.rolsuper or d.datdba = me.oid)) as owner_may_create,
+  coalesce((select rolbypassrls or rolsuper from pg_catalog.pg_roles where rolname = 'service_role'), false)
+    as service_role_bypasses,
+  coalesce((select rolreplication or rolsuper from pg_catalog.pg_roles where rolname = me.rolname), false)
+    as may_replicate,
+  exists (select from pg_catalog.pg_event_trigger where evtname = 'pgrst_ddl_watch') as has_ddl_watch
+from pg_catalog.pg_roles me
+where me.rolname = current_user";
+
+#[derive(Debug, Default)]
+#[expect(clippy::struct_excessive_bools, reason = "a row of catalog facts")]
+pub(super) struct State {
+    applied: Applied,
+    has_table: bool,
+    is_superuser: bool,
+    has_roles: bool,
+    is_elevated: bool,
+    lacks_database_rights: bool,
+    service_role_bypasses: bool,
+    may_replicate: bool,
+    has_ddl_watch: bool,
+}
+
+impl State {
+    pub(super) async fn read(client: &Client) -> Result<Self, MigrationError> {
+        let row = client.query_one(CONDITION, &[&ROLES]).await?;
+        let mut state = Self {
+            applied: Applied::new(),
+            has_table: row.try_get("has_table")?,
+            is_superuser: row.try_get("is_superuser")?,
+            has_roles: usize::try_from(row.try_get::<_, i64>("role_count")?) == Ok(ROLES.len()),
+            is_elevated: row.try_get("is_elevated")?,
+            lacks_database_rights: row.try_get::<_, Option<bool>>("owner_may_create")? == Some(false),
+            service_role_bypasses: row.try_get("service_role_bypasses")?,
+            may_replicate: row.try_get("may_replicate")?,
+            has_ddl_watch: row.try_get("has_ddl_watch")?,
+        };
+        if state.has_table {
+            let rows =
+                client.query("select service, version, checksum from basalt.system_migrations", &[]).await?;
+            for row in rows {
+                let version = u32::try_from(row.try_get::<_, i32>("version")?).unwrap_or(u32::MAX);
+                state.applied.insert((row.try_get("service")?, version), row.try_get("checksum")?);
+            }
+        }
+        Ok(state)
+    }
+
+    #[cfg(test)]
+    pub(super) fn of(applied: Applied) -> Self {
+        Self { applied, ..Self::default() }
+    }
+
+    pub(super) const fn has_table(&self) -> bool {
+        self.has_table
+    }
+
+    pub(super) const fn is_superuser(&self) -> bool {
+        self.is_superuser
+    }
+
+    pub(super) fn checksum_of(&self, migration: &SystemMigration) -> Option<&str> {
+        self.applied.get(&(migration.service.to_owned(), migration.version)).map(String::as_str)
+    }
+
+    /// Whether `cluster.sql` has nothing to add.
+    pub(super) fn is_cluster_complete(&self) -> bool {
+        self.has_roles
+            && !self.is_elevated
+            && !self.lacks_database_rights
+            && self.checksum_of(&CLUSTER) == Some(CLUSTER.checksum().as_str())
+    }
+
+    /// What is missing, and the statement that would mend it.
+    pub(super) fn limits(&self) -> Vec<Limit> {
+        let known = [
+            (
+                self.service_role_bypasses,
+                Limit {
+                    what: "service_role cannot bypass row-level security",
+                    cost: "the secret key sees only what policies allow",
+                    remedy: "alter role service_role bypassrls",
+                },
+            ),
+            (
+                self.has_ddl_watch,
+                Limit {
+                    what: "no event trigger reports schema changes",
+                    cost: "after DDL of your own, run: notify pgrst, 'reload schema'",
+                    remedy: "let a superuser run `basalt migrate` once with database.url set to that login",
+                },
+            ),
+            (
+                self.may_replicate,
+                Limit {
+                    what: "the login of database.url may not replicate",
+                    cost: "realtime cannot follow row changes",
+                    remedy: "alter role <login> replication",
+                },
+            ),
+        ];
+        known.into_iter().filter(|(is_fine, _)| !is_fine).map(|(_, limit)| limit).collect()
+    }
+}
