@@ -13,7 +13,7 @@ use base64::Engine;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
 use jsonwebtoken::{Algorithm, DecodingKey};
 use lru::LruCache;
-use secrecy::{ExposeSecret, SecretString};
+use secrecy::{ExposeSecret, SecretSlice, SecretString};
 use serde::Serialize;
 use serde_json::{Map, Value, json};
 
@@ -26,7 +26,7 @@ pub struct KeyMaterial {
     /// JWKs, private parts included where we have them. The one whose `key_ops` has `sign` signs.
     pub jwks: Vec<Value>,
     /// HS256 secret: signs when no JWK does, and verifies legacy keys.
-    pub secret: Option<SecretString>,
+    pub secret: Option<SecretSlice<u8>>,
     /// `kid` of the secret; `None` derives one (see [`secret_kid`]).
     pub secret_kid: Option<String>,
     /// A token that names a `kid` is accepted only by the key of that name (`--only rest`, rest.md §3.15).
@@ -159,7 +159,7 @@ impl Keys {
         }
         let mut secret = None;
         if let Some(text) = &material.secret {
-            let bytes = text.expose_secret().as_bytes();
+            let bytes = text.expose_secret();
             let kid = material.secret_kid.unwrap_or_else(|| secret_kid(bytes));
             if signer.is_none() {
                 let mut header = jsonwebtoken::Header::new(Algorithm::HS256);
@@ -316,13 +316,13 @@ impl Keys {
 /// # Errors
 /// The claims do not serialise, which they do.
 pub fn legacy_key(
-    secret: &SecretString,
+    secret: &SecretSlice<u8>,
     kid: Option<&str>,
     role: &str,
     issued_at: i64,
 ) -> Result<String, KeyError> {
     const TEN_YEARS: i64 = 10 * 365 * 24 * 60 * 60;
-    let bytes = secret.expose_secret().as_bytes();
+    let bytes = secret.expose_secret();
     let mut header = jsonwebtoken::Header::new(Algorithm::HS256);
     header.kid = Some(kid.map_or_else(|| secret_kid(bytes), str::to_owned));
     let claims = json!({ "iss": "supabase", "role": role, "iat": issued_at, "exp": issued_at + TEN_YEARS });

@@ -2,10 +2,14 @@ use super::*;
 
 const SECRET: &str = "super-secret-jwt-token-with-at-least-32-characters-long";
 
+fn secret() -> SecretSlice<u8> {
+    SecretSlice::from(SECRET.as_bytes().to_vec())
+}
+
 fn material(jwks: Vec<Value>) -> KeyMaterial {
     KeyMaterial {
         jwks,
-        secret: Some(SecretString::from(SECRET)),
+        secret: Some(secret()),
         secret_kid: None,
         strict_kid: false,
         api_keys: ApiKeys {
@@ -89,7 +93,7 @@ fn api_keys_are_told_apart() {
     let keys = Keys::new(material(Vec::new())).unwrap();
     assert_eq!(keys.api_key("sb_publishable_x", 0), Some(ApiKey::Publishable));
     assert_eq!(keys.api_key("sb_secret_y", 0), Some(ApiKey::Secret));
-    let legacy = legacy_key(&SecretString::from(SECRET), None, "anon", 1_000).unwrap();
+    let legacy = legacy_key(&secret(), None, "anon", 1_000).unwrap();
     assert_eq!(keys.api_key(&legacy, 2_000), Some(ApiKey::Legacy));
     assert_eq!(keys.api_key(&legacy, 1_000_000_000), None, "an expired key is no key");
     assert_eq!(keys.api_key(&hs256(SECRET, None, &json!({ "sub": "a" })), 0), None, "a key has a role");
