@@ -226,9 +226,17 @@ pub async fn apply(
         unlocked?;
         state = State::read(client).await?;
     }
-    report.passwords_set = logins::set_passwords(client, &settings.passwords, state.is_superuser()).await?;
+    let passwords = logins::set_passwords(client, &settings.passwords, state.is_superuser()).await?;
+    report.passwords_set = passwords.set;
     report.is_superuser = state.is_superuser();
     report.limits = state.limits();
+    if passwords.is_refused {
+        report.limits.push(Limit {
+            what: "the login of database.url may not set the passwords of the server's other logins",
+            cost: "requests run only when database.authenticator_url names a login that works",
+            remedy: "grant authenticator, supabase_auth_admin to <login> with admin option",
+        });
+    }
     Ok(report)
 }
 

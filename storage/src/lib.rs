@@ -1,1 +1,54 @@
 #![doc = include_str!("../README.md")]
+
+use std::time::Duration;
+
+use axum::Router;
+use axum::extract::Request;
+use axum::response::Response;
+use basalt_core::service::{Cors, Service};
+use basalt_core::system_migrations::SystemMigration;
+use http::StatusCode;
+
+mod error;
+
+/// Schema `storage`: tables, functions, triggers, grants.
+pub const MIGRATIONS: &[SystemMigration] = &[
+    SystemMigration::new("storage", 1, "tables", include_str!("../migrations/0001_tables.sql")),
+    SystemMigration::new("storage", 2, "functions", include_str!("../migrations/0002_functions.sql")),
+    SystemMigration::new("storage", 3, "triggers", include_str!("../migrations/0003_triggers.sql")),
+];
+
+/// What the service may be told.
+#[derive(Debug, Clone)]
+pub struct Config {
+    /// Largest object in bytes: `storage.max_file_size`.
+    pub max_file_size: usize,
+}
+
+/// Form fields and boundaries that a multipart upload carries besides the object.
+const MULTIPART_ALLOWANCE: usize = 64 * 1024;
+
+/// The service at `/storage/v1`.
+#[must_use]
+pub fn service(config: &Config) -> Service {
+    Service {
+        name: "storage",
+        prefix: "/storage/v1",
+        router: Router::new().fallback(unknown_route),
+        body_limit: config.max_file_size.saturating_add(MULTIPART_ALLOWANCE),
+        // storage.md 4.7 gives statements 30 s; the rest is the client's upload.
+        deadline: Duration::from_secs(120),
+        cors: Cors {
+            methods: "GET, HEAD, POST, PUT, PATCH, DELETE, OPTIONS",
+            expose: "etag, content-range, content-length, content-disposition, accept-ranges, last-modified, \
+                     location, upload-offset, upload-length, upload-expires, tus-resumable, tus-version, \
+                     tus-extension, tus-max-size",
+            preflight_status: StatusCode::NO_CONTENT,
+        },
+        render: error::render,
+    }
+}
+
+async fn unknown_route(request: Request) -> Response {
+    error::unknown_route(request.method(), request.uri())
+}

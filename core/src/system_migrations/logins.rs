@@ -23,18 +23,27 @@ const ROLES_AS_OTHERS: &str = "
 select rolname::text, rolpassword from pg_catalog.pg_roles
 where rolname = any ($1) and not rolsuper and rolname <> current_user";
 
-/// Sets the passwords that differ from what is stored. Answers the roles that were changed.
+/// What became of the passwords.
+#[derive(Debug, Default)]
+pub(super) struct Outcome {
+    /// Roles that have a new password.
+    pub(super) set: Vec<&'static str>,
+    /// Some role belongs to another administrator (PostgreSQL 16 and later ask for ADMIN on it).
+    pub(super) is_refused: bool,
+}
+
+/// Sets the passwords that differ from what is stored.
 pub(super) async fn set_passwords(
     client: &Client,
     passwords: &[(&'static str, SecretString)],
     is_superuser: bool,
-) -> Result<Vec<&'static str>, MigrationError> {
+) -> Result<Outcome, MigrationError> {
+    let mut outcome = Outcome::default();
     if passwords.is_empty() {
-        return Ok(Vec::new());
+        return Ok(outcome);
     }
     let names: Vec<&str> = passwords.iter().map(|(role, _)| *role).collect();
     let query = if is_superuser { ROLES_AS_SUPERUSER } else { ROLES_AS_OTHERS };
-    let mut changed = Vec::new();
     for row in client.query(query, &[&names]).await? {
         let (name, stored): (String, Option<String>) = (row.try_get(0)?, row.try_get(1)?);
         let Some((role, password)) = passwords.iter().find(|(role, _)| *role == name) else { continue };
@@ -48,10 +57,13 @@ pub(super) async fn set_passwords(
             .then(Sql::text(" password "))
             .then(Sql::literal(&verifier))
             .render();
-        set_one(client, &statement).await?;
-        changed.push(*role);
+        match set_one(client, &statement).await {
+            Ok(()) => outcome.set.push(role),
+            Err(MigrationError::Postgres(error)) if error.code == "42501" => outcome.is_refused = true,
+            Err(error) => return Err(error),
+        }
     }
-    Ok(changed)
+    Ok(outcome)
 }
 
 async fn set_one(client: &Client, statement: &str) -> Result<(), MigrationError> {
