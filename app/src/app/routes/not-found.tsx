@@ -1,0 +1,20 @@
+import { Link } from "react-router";
+import { ColumnsArt } from "@/components/columns-art";
+import { Button } from "@/components/ui/button";
+import { useDocumentTitle } from "@/hooks/use-document-title";
+
+export function Component() {
+  useDocumentTitle("Page not found");
+  return (
+    <div className="flex min-h-[calc(100dvh-8rem)] flex-col items-center justify-center px-6 text-center">
+      <ColumnsArt className="h-32" />
+      <h1 tabIndex={-1} className="mt-8 text-hero">
+        404
+      </h1>
+      <p className="mt-3 text-lg text-muted-foreground">Oops! Page not found</p>
+      <Button asChild className="mt-8">
+        <Link to="/">Return to Home</Link>
+      </Button>
+    </div>
+  );
+}

@@ -1,0 +1,66 @@
+import { cn } from "@/lib/cn";
+
+// Heights of the columns, back row first: a field of basalt that rises towards one summit.
+const rows = [
+  [26, 58, 84, 66, 40],
+  [18, 44, 70, 108, 52],
+  [10, 30, 52, 62, 34],
+];
+const width = 56;
+const depth = 26;
+const baseY = 190;
+
+interface Column {
+  key: string;
+  x: number;
+  top: number;
+  bottom: number;
+  summit: boolean;
+}
+
+const columns: Column[] = rows
+  .flatMap((heights, row) =>
+    heights.map((height, index) => {
+      const ground = baseY - (rows.length - 1 - row) * depth + (index % 2) * (depth / 2) - depth / 2;
+      return {
+        key: `${row}-${index}`,
+        x: 34 + index * width * 0.75,
+        top: ground - height,
+        bottom: ground,
+        summit: height === Math.max(...rows.flat()),
+      };
+    }),
+  )
+  .sort((one, other) => one.bottom - other.bottom);
+
+/** Hexagonal columns, as basalt stands in nature. Decoration. */
+export function ColumnsArt({ className }: { className?: string }) {
+  return (
+    <svg viewBox="0 40 236 176" className={cn("w-auto", className)} aria-hidden focusable="false">
+      {columns.map(({ key, x, top, bottom, summit }) => {
+        const [near, far, half] = [width / 4, width / 2, depth / 2];
+        return (
+          <g key={key} className={summit ? "text-accent" : "text-primary"} stroke="var(--background)" strokeWidth={1}>
+            <path
+              className="fill-current"
+              d={`M${x - far} ${top}L${x - near} ${top + half}V${bottom + half}L${x - far} ${bottom}Z`}
+              style={{ fill: "color-mix(in oklch, currentcolor 88%, black)" }}
+            />
+            <path
+              d={`M${x - near} ${top + half}H${x + near}V${bottom + half}H${x - near}Z`}
+              style={{ fill: "color-mix(in oklch, currentcolor 74%, var(--background))" }}
+            />
+            <path
+              d={`M${x + near} ${top + half}L${x + far} ${top}V${bottom}L${x + near} ${bottom + half}Z`}
+              style={{ fill: "color-mix(in oklch, currentcolor 56%, var(--background))" }}
+            />
+            <path
+              d={`M${x - far} ${top}L${x - near} ${top - half}H${x + near}L${x + far} ${top}L${x + near} ${top + half}H${x - near}Z`}
+              style={{ fill: "color-mix(in oklch, currentcolor 32%, var(--background))" }}
+            />
+          </g>
+        );
+      })}
+    </svg>
+  );
+}

@@ -1,0 +1,19 @@
+import * as z from "zod";
+
+const email = z.email("Please enter a valid email address");
+const password = z.string().min(6, "Password must be at least 6 characters");
+
+export const loginSchema = z.object({
+  email,
+  password,
+  rememberMe: z.boolean(),
+});
+export type LoginValues = z.infer<typeof loginSchema>;
+
+export const signUpSchema = z.object({
+  organization: z.string().trim().min(2, "Organization name is required"),
+  email,
+  password,
+  terms: z.boolean().refine((agreed) => agreed, "You must agree to the terms and privacy policy"),
+});
+export type SignUpValues = z.infer<typeof signUpSchema>;

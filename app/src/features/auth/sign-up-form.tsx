@@ -1,0 +1,87 @@
+import { zodResolver } from "@hookform/resolvers/zod";
+import { Controller, useForm } from "react-hook-form";
+import { useLocation, useNavigate } from "react-router";
+import { toast } from "sonner";
+import { FormField } from "@/components/form-field";
+import { SubmitButton } from "@/components/submit-button";
+import { Checkbox } from "@/components/ui/checkbox";
+import { Input } from "@/components/ui/input";
+import { basalt } from "@/lib/basalt";
+import { messageOf } from "@/lib/errors";
+import { rememberSession } from "@/lib/session-storage";
+import { loginFailure, signUpErrorField } from "./messages";
+import { type SignUpValues, signUpSchema } from "./schema";
+
+/** Creates the account and signs in. Where to go then is for the guard, which sees the new session. */
+export function SignUpForm() {
+  const navigate = useNavigate();
+  const { state } = useLocation();
+  const { control, formState, handleSubmit, register, setError } = useForm<SignUpValues>({
+    resolver: zodResolver(signUpSchema),
+    defaultValues: { organization: "", email: "", password: "", terms: false },
+  });
+  const { errors, isSubmitting } = formState;
+
+  function reportFailure(error: unknown) {
+    const field = signUpErrorField(error);
+    const message = messageOf(error);
+    toast.error("Registration failed", field ? undefined : { description: message });
+    if (field) setError(field, { message }, { shouldFocus: true });
+  }
+
+  async function signUp({ organization, email, password }: SignUpValues) {
+    try {
+      rememberSession(true);
+      const { data, error } = await basalt.auth.signUp({
+        email,
+        password,
+        options: { data: { organization_name: organization } },
+      });
+      if (error) return reportFailure(error);
+      // Where addresses need no confirmation the answer is a session already.
+      if (!data.session) {
+        const signIn = await basalt.auth.signInWithPassword({ email, password });
+        if (signIn.error) {
+          toast.error("Login failed", { description: loginFailure(signIn.error).message });
+          return navigate("/login", { state });
+        }
+      }
+      toast.success("Welcome!", { description: "Your account has been created successfully." });
+    } catch (error) {
+      reportFailure(error);
+    }
+  }
+
+  return (
+    <form noValidate aria-label="Sign up" onSubmit={(event) => void handleSubmit(signUp)(event)}>
+      <fieldset disabled={isSubmitting} className="grid gap-5">
+        <FormField label="Organization Name" error={errors.organization?.message} required>
+          <Input autoComplete="organization" placeholder="Riverside Food Bank" {...register("organization")} />
+        </FormField>
+        <FormField label="Email" error={errors.email?.message} required>
+          <Input type="email" autoComplete="username" placeholder="you@organization.org" {...register("email")} />
+        </FormField>
+        <FormField label="Password" hint="At least 6 characters" error={errors.password?.message} required>
+          <Input type="password" autoComplete="new-password" {...register("password")} />
+        </FormField>
+        <Controller
+          control={control}
+          name="terms"
+          render={({ field: { value, onChange, ...field } }) => (
+            <FormField
+              label="I agree to the terms and privacy policy"
+              error={errors.terms?.message}
+              layout="inline"
+              required
+            >
+              <Checkbox checked={value} onCheckedChange={(checked) => onChange(checked === true)} {...field} />
+            </FormField>
+          )}
+        />
+        <SubmitButton busy={isSubmitting} busyLabel="Creating account..." className="w-full">
+          Sign Up
+        </SubmitButton>
+      </fieldset>
+    </form>
+  );
+}
