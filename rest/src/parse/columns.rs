@@ -1,0 +1,30 @@
+//! `columns=` and `on_conflict=`: lists of column names (rest.md §3.9).
+
+use super::{Cursor, Parameter, ParseError};
+
+/// Reads a list of names; doubles are dropped, the order of first appearance is kept.
+///
+/// ```
+/// use basalt_rest::parse::{Parameter, columns};
+/// assert_eq!(columns::parse(Parameter::Columns, r#""a","b c",a"#).unwrap(), ["a", "b c"]);
+/// assert!(columns::parse(Parameter::Columns, "").is_err());
+/// ```
+///
+/// # Errors
+/// Blank text, or anything but names and commas (PGRST100).
+pub fn parse(parameter: Parameter, text: &str) -> Result<Vec<String>, ParseError> {
+    Cursor::parse_all(parameter, text, |cursor| {
+        let mut names: Vec<String> = Vec::new();
+        loop {
+            cursor.skip_blanks();
+            let name = cursor.name()?;
+            cursor.skip_blanks();
+            if !names.contains(&name) {
+                names.push(name);
+            }
+            if !cursor.eat(",") {
+                return Ok(names);
+            }
+        }
+    })
+}

@@ -1,0 +1,469 @@
+//! The value side of a filter, `[not.]OP.VALUE` (rest.md §3.4).
+//!
+//! The same operators appear at the top level, where a value runs to the end of the parameter and is taken verbatim,
+//! and inside `and=(…)`/`or=(…)`, where it ends at a comma or parenthesis and may be quoted: [`ValueEnd`].
+
+use std::fmt;
+
+use super::{Cursor, Field, Parameter, ParseError, Parsed, write_quoted};
+
+/// A filter on one field.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Filter {
+    /// What is tested.
+    pub field: Field,
+    /// The test.
+    pub test: Test,
+}
+
+/// `[not.]OP.VALUE`.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Test {
+    /// `not.` renders as `NOT column OP value`, so nulls match neither.
+    pub negated: bool,
+    /// The operation.
+    pub operation: Operation,
+}
+
+/// Operator and value.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Operation {
+    /// A binary operator; `neq`, the containment and the range operators take no quantifier.
+    Compare {
+        /// The operator.
+        operator: Operator,
+        /// `(any)` or `(all)`: the value is an array literal.
+        quantifier: Option<Quantifier>,
+        /// The value as written.
+        value: String,
+    },
+    /// `in.(a,b)`.
+    In(Vec<String>),
+    /// `is.null` and the like.
+    Is(IsValue),
+    /// `isdistinct.value`.
+    IsDistinct(String),
+    /// Full-text search.
+    TextSearch {
+        /// Which query syntax.
+        operator: TextSearch,
+        /// Text search configuration.
+        config: Option<String>,
+        /// The query.
+        query: String,
+    },
+}
+
+/// Binary operators.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[expect(missing_docs, reason = "named as on the wire; as_sql is the documentation")]
+pub enum Operator {
+    Eq,
+    Neq,
+    Gt,
+    Gte,
+    Lt,
+    Lte,
+    Like,
+    Ilike,
+    Match,
+    Imatch,
+    Cs,
+    Cd,
+    Ov,
+    Sl,
+    Sr,
+    Nxr,
+    Nxl,
+    Adj,
+}
+
+impl Operator {
+    const ALL: [Self; 18] = [
+        Self::Eq,
+        Self::Neq,
+        Self::Gte,
+        Self::Gt,
+        Self::Lte,
+        Self::Lt,
+        Self::Like,
+        Self::Ilike,
+        Self::Match,
+        Self::Imatch,
+        Self::Cs,
+        Self::Cd,
+        Self::Ov,
+        Self::Sl,
+        Self::Sr,
+        Self::Nxr,
+        Self::Nxl,
+        Self::Adj,
+    ];
+
+    /// Its word on the wire.
+    #[must_use]
+    pub const fn word(self) -> &'static str {
+        match self {
+            Self::Eq => "eq",
+            Self::Neq => "neq",
+            Self::Gt => "gt",
+            Self::Gte => "gte",
+            Self::Lt => "lt",
+            Self::Lte => "lte",
+            Self::Like => "like",
+            Self::Ilike => "ilike",
+            Self::Match => "match",
+            Self::Imatch => "imatch",
+            Self::Cs => "cs",
+            Self::Cd => "cd",
+            Self::Ov => "ov",
+            Self::Sl => "sl",
+            Self::Sr => "sr",
+            Self::Nxr => "nxr",
+            Self::Nxl => "nxl",
+            Self::Adj => "adj",
+        }
+    }
+
+    /// Its SQL, blanks included.
+    #[must_use]
+    pub const fn as_sql(self) -> &'static str {
+        match self {
+            Self::Eq => " = ",
+            Self::Neq => " <> ",
+            Self::Gt => " > ",
+            Self::Gte => " >= ",
+            Self::Lt => " < ",
+            Self::Lte => " <= ",
+            Self::Like => " LIKE ",
+            Self::Ilike => " ILIKE ",
+            Self::Match => " ~ ",
+            Self::Imatch => " ~* ",
+            Self::Cs => " @> ",
+            Self::Cd => " <@ ",
+            Self::Ov => " && ",
+            Self::Sl => " << ",
+            Self::Sr => " >> ",
+            Self::Nxr => " &< ",
+            Self::Nxl => " &> ",
+            Self::Adj => " -|- ",
+        }
+    }
+
+    /// Whether `(any)` and `(all)` may follow.
+    #[must_use]
+    pub const fn is_quantifiable(self) -> bool {
+        matches!(
+            self,
+            Self::Eq
+                | Self::Gt
+                | Self::Gte
+                | Self::Lt
+                | Self::Lte
+                | Self::Like
+                | Self::Ilike
+                | Self::Match
+                | Self::Imatch
+        )
+    }
+
+    /// Whether `*` in the value stands for `%`.
+    #[must_use]
+    pub const fn is_pattern(self) -> bool {
+        matches!(self, Self::Like | Self::Ilike)
+    }
+}
+
+/// `(any)` or `(all)`.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Quantifier {
+    /// At least one element matches.
+    Any,
+    /// Every element matches.
+    All,
+}
+
+impl Quantifier {
+    const fn word(self) -> &'static str {
+        match self {
+            Self::Any => "any",
+            Self::All => "all",
+        }
+    }
+}
+
+/// What `is.` compares with.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[expect(missing_docs, reason = "named as on the wire")]
+pub enum IsValue {
+    Null,
+    NotNull,
+    True,
+    False,
+    Unknown,
+}
+
+impl IsValue {
+    const ALL: [Self; 5] = [Self::NotNull, Self::Null, Self::True, Self::False, Self::Unknown];
+
+    const fn word(self) -> &'static str {
+        match self {
+            Self::Null => "null",
+            Self::NotNull => "not_null",
+            Self::True => "true",
+            Self::False => "false",
+            Self::Unknown => "unknown",
+        }
+    }
+
+    /// Its SQL, blanks included.
+    #[must_use]
+    pub const fn as_sql(self) -> &'static str {
+        match self {
+            Self::Null => " IS NULL",
+            Self::NotNull => " IS NOT NULL",
+            Self::True => " IS TRUE",
+            Self::False => " IS FALSE",
+            Self::Unknown => " IS UNKNOWN",
+        }
+    }
+}
+
+/// Query syntaxes of full-text search.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum TextSearch {
+    /// `fts`
+    Query,
+    /// `plfts`
+    Plain,
+    /// `phfts`
+    Phrase,
+    /// `wfts`
+    Web,
+}
+
+impl TextSearch {
+    const ALL: [Self; 4] = [Self::Query, Self::Plain, Self::Phrase, Self::Web];
+
+    const fn word(self) -> &'static str {
+        match self {
+            Self::Query => "fts",
+            Self::Plain => "plfts",
+            Self::Phrase => "phfts",
+            Self::Web => "wfts",
+        }
+    }
+
+    /// Match operator and opening of the query function.
+    #[must_use]
+    pub const fn as_sql(self) -> &'static str {
+        match self {
+            Self::Query => " @@ to_tsquery(",
+            Self::Plain => " @@ plainto_tsquery(",
+            Self::Phrase => " @@ phraseto_tsquery(",
+            Self::Web => " @@ websearch_to_tsquery(",
+        }
+    }
+}
+
+/// Where a value ends.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum ValueEnd {
+    /// At the end of the parameter, verbatim.
+    Parameter,
+    /// Before `,` or `)`; may be quoted or in braces.
+    LogicNode,
+}
+
+/// Reads the value of a top-level filter.
+///
+/// ```
+/// use basalt_rest::parse::filter::parse;
+/// assert!(parse("not.in.(1,\"a,b\")").is_ok());
+/// assert!(parse("like(any).{O*,P*}").is_ok());
+/// let error = parse("noop.0").unwrap_err();
+/// assert_eq!(error.message(), r#""failed to parse filter (noop.0)" (line 1, column 1)"#);
+/// assert_eq!(error.details(), r#"unexpected "n" expecting "not" or operator (eq, gt, ...)"#);
+/// ```
+///
+/// # Errors
+/// An unknown operator, a quantifier where none may be, or a value its operator cannot take (PGRST100).
+pub fn parse(text: &str) -> Result<Test, ParseError> {
+    Cursor::parse_all(Parameter::Filter, text, |cursor| test(cursor, ValueEnd::Parameter))
+}
+
+pub(crate) fn test(cursor: &mut Cursor<'_>, end: ValueEnd) -> Parsed<Test> {
+    let negated = cursor.eat("not.");
+    Ok(Test { negated, operation: operation(cursor, end)? })
+}
+
+fn operation(cursor: &mut Cursor<'_>, end: ValueEnd) -> Parsed<Operation> {
+    let start = *cursor;
+    let word = cursor.take_while(|c| c.is_ascii_alphabetic());
+    let unknown = || start.fail("\"not\" or operator (eq, gt, ...)");
+    if let Some(operator) = Operator::ALL.into_iter().find(|op| op.word() == word) {
+        let quantifier = quantifier(cursor, operator)?;
+        cursor.expect(".")?;
+        return Ok(Operation::Compare { operator, quantifier, value: value(cursor, end)? });
+    }
+    if let Some(operator) = TextSearch::ALL.into_iter().find(|op| op.word() == word) {
+        let config = if cursor.eat("(") {
+            let config = cursor.ident("text search configuration")?;
+            cursor.expect(")")?;
+            Some(config)
+        } else {
+            None
+        };
+        cursor.expect(".")?;
+        return Ok(Operation::TextSearch { operator, config, query: value(cursor, end)? });
+    }
+    match word {
+        "in" => {
+            cursor.expect(".")?;
+            Ok(Operation::In(list(cursor)?))
+        }
+        "is" => {
+            cursor.expect(".")?;
+            Ok(Operation::Is(is_value(cursor)?))
+        }
+        "isdistinct" => {
+            cursor.expect(".")?;
+            Ok(Operation::IsDistinct(value(cursor, end)?))
+        }
+        _ => unknown(),
+    }
+}
+
+fn quantifier(cursor: &mut Cursor<'_>, operator: Operator) -> Parsed<Option<Quantifier>> {
+    if !operator.is_quantifiable() {
+        return Ok(None);
+    }
+    if cursor.eat("(any)") {
+        Ok(Some(Quantifier::Any))
+    } else if cursor.eat("(all)") {
+        Ok(Some(Quantifier::All))
+    } else {
+        Ok(None)
+    }
+}
+
+fn is_value(cursor: &mut Cursor<'_>) -> Parsed<IsValue> {
+    let start = *cursor;
+    let word = cursor.take_while(|c| c.is_ascii_alphabetic() || c == '_').to_ascii_lowercase();
+    match IsValue::ALL.into_iter().find(|value| value.word() == word) {
+        Some(value) => Ok(value),
+        None => start.fail("isVal: (null, not_null, true, false, unknown)"),
+    }
+}
+
+fn value(cursor: &mut Cursor<'_>, end: ValueEnd) -> Parsed<String> {
+    match end {
+        ValueEnd::Parameter => Ok(cursor.take_while(|_| true).to_owned()),
+        ValueEnd::LogicNode => {
+            if let Some(quoted) = quoted_before(cursor) {
+                return Ok(quoted);
+            }
+            let mut braced = *cursor;
+            if braced.eat("{") {
+                let inside = braced.take_while(|c| !matches!(c, '{' | '}'));
+                if braced.eat("}") {
+                    *cursor = braced;
+                    return Ok(format!("{{{inside}}}"));
+                }
+            }
+            Ok(cursor.take_while(|c| !matches!(c, ',' | ')')).to_owned())
+        }
+    }
+}
+
+/// A quoted value, if its closing quote is followed by `,` or `)`; quotes elsewhere are part of the value.
+fn quoted_before(cursor: &mut Cursor<'_>) -> Option<String> {
+    let mut ahead = *cursor;
+    let value = ahead.quoted().ok()?;
+    matches!(ahead.peek(), Some(',' | ')')).then(|| {
+        *cursor = ahead;
+        value
+    })
+}
+
+/// `(` elements `)`, blanks around allowed.
+fn list(cursor: &mut Cursor<'_>) -> Parsed<Vec<String>> {
+    cursor.skip_blanks();
+    cursor.expect("(")?;
+    let mut elements = Vec::new();
+    loop {
+        elements.push(match quoted_before(cursor) {
+            Some(quoted) => quoted,
+            None => cursor.take_while(|c| !matches!(c, ',' | ')')).to_owned(),
+        });
+        if !cursor.eat(",") {
+            break;
+        }
+    }
+    cursor.expect(")")?;
+    cursor.skip_blanks();
+    // `in.()` and `in.("")` both mean the empty list.
+    if elements.iter().all(String::is_empty) && elements.len() == 1 {
+        elements.clear();
+    }
+    Ok(elements)
+}
+
+impl Test {
+    fn write(&self, f: &mut fmt::Formatter<'_>, quote: bool) -> fmt::Result {
+        let value = |f: &mut fmt::Formatter<'_>, text: &str| {
+            if quote { write_quoted(f, text) } else { f.write_str(text) }
+        };
+        if self.negated {
+            f.write_str("not.")?;
+        }
+        match &self.operation {
+            Operation::Compare { operator, quantifier, value: text } => {
+                f.write_str(operator.word())?;
+                if let Some(quantifier) = quantifier {
+                    write!(f, "({})", quantifier.word())?;
+                }
+                f.write_str(".")?;
+                value(f, text)
+            }
+            Operation::In(elements) => {
+                f.write_str("in.(")?;
+                for (index, element) in elements.iter().enumerate() {
+                    if index > 0 {
+                        f.write_str(",")?;
+                    }
+                    write_quoted(f, element)?;
+                }
+                f.write_str(")")
+            }
+            Operation::Is(is) => write!(f, "is.{}", is.word()),
+            Operation::IsDistinct(text) => {
+                f.write_str("isdistinct.")?;
+                value(f, text)
+            }
+            Operation::TextSearch { operator, config, query } => {
+                f.write_str(operator.word())?;
+                if let Some(config) = config {
+                    write!(f, "({config})")?;
+                }
+                f.write_str(".")?;
+                value(f, query)
+            }
+        }
+    }
+}
+
+impl fmt::Display for Test {
+    /// As the value of a top-level parameter.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.write(f, false)
+    }
+}
+
+impl fmt::Display for Filter {
+    /// As a node of a logic tree, values quoted.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}.", self.field)?;
+        self.test.write(f, true)
+    }
+}

@@ -1,0 +1,140 @@
+//! `and=(…)` and `or=(…)`: trees of filters (rest.md §3.4).
+
+use std::fmt;
+
+use super::filter::{Filter, ValueEnd, test};
+use super::{Cursor, Parameter, ParseError, Parsed, write_joined};
+
+/// Several conditions held together by one connective.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct LogicTree {
+    /// `not.` before the connective.
+    pub negated: bool,
+    /// `and` or `or`.
+    pub connective: Connective,
+    /// At least one.
+    pub nodes: Vec<LogicNode>,
+}
+
+/// `and` or `or`.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Connective {
+    /// All hold.
+    And,
+    /// At least one holds.
+    Or,
+}
+
+impl Connective {
+    /// Its word on the wire.
+    #[must_use]
+    pub const fn word(self) -> &'static str {
+        match self {
+            Self::And => "and",
+            Self::Or => "or",
+        }
+    }
+
+    /// Its SQL, blanks included.
+    #[must_use]
+    pub const fn as_sql(self) -> &'static str {
+        match self {
+            Self::And => " AND ",
+            Self::Or => " OR ",
+        }
+    }
+}
+
+/// A leaf or a branch.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum LogicNode {
+    /// One filter.
+    Filter(Filter),
+    /// A nested tree.
+    Tree(LogicTree),
+}
+
+/// Deeper trees are refused, so that no request can exhaust the stack.
+const MAX_DEPTH: usize = 60;
+
+/// Reads the value of an `and` or `or` parameter.
+///
+/// ```
+/// use basalt_rest::parse::logic::{Connective, parse};
+/// let tree = parse(false, Connective::Or, r#"(a.eq."x,y",tags.cs.{x,y},not.and(b.gt.1,c.is.null))"#).unwrap();
+/// assert_eq!(tree.nodes.len(), 3);
+/// assert!(parse(false, Connective::Or, "()").is_err());
+/// ```
+///
+/// # Errors
+/// Text that does not follow the grammar (PGRST100).
+pub fn parse(negated: bool, connective: Connective, text: &str) -> Result<LogicTree, ParseError> {
+    let nodes = Cursor::parse_all(Parameter::LogicTree, text, |cursor| {
+        cursor.skip_blanks();
+        let nodes = nodes(cursor, 0)?;
+        cursor.skip_blanks();
+        Ok(nodes)
+    })?;
+    Ok(LogicTree { negated, connective, nodes })
+}
+
+fn nodes(cursor: &mut Cursor<'_>, depth: usize) -> Parsed<Vec<LogicNode>> {
+    if depth > MAX_DEPTH {
+        return cursor.fail("fewer levels of logic");
+    }
+    cursor.expect("(")?;
+    let mut nodes = Vec::new();
+    loop {
+        cursor.skip_blanks();
+        nodes.push(node(cursor, depth)?);
+        cursor.skip_blanks();
+        if !cursor.eat(",") {
+            break;
+        }
+    }
+    cursor.expect(")")?;
+    Ok(nodes)
+}
+
+fn node(cursor: &mut Cursor<'_>, depth: usize) -> Parsed<LogicNode> {
+    let mut ahead = *cursor;
+    let negated = ahead.eat("not.");
+    for connective in [Connective::And, Connective::Or] {
+        let mut branch = ahead;
+        if branch.eat(connective.word()) {
+            branch.skip_blanks();
+            if branch.peek() == Some('(') {
+                *cursor = branch;
+                return Ok(LogicNode::Tree(LogicTree {
+                    negated,
+                    connective,
+                    nodes: nodes(cursor, depth + 1)?,
+                }));
+            }
+        }
+    }
+    let field = cursor.field()?;
+    cursor.expect(".")?;
+    Ok(LogicNode::Filter(Filter { field, test: test(cursor, ValueEnd::LogicNode)? }))
+}
+
+impl fmt::Display for LogicTree {
+    /// As a nested node: `not.and(…)`.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        if self.negated {
+            f.write_str("not.")?;
+        }
+        write!(f, "{}(", self.connective.word())?;
+        write_joined(f, &self.nodes, ",")?;
+        f.write_str(")")
+    }
+}
+
+impl fmt::Display for LogicNode {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Filter(filter) => filter.fmt(f),
+            Self::Tree(tree) => tree.fmt(f),
+        }
+    }
+}

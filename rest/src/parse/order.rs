@@ -1,0 +1,136 @@
+//! `order=` (rest.md §3.5).
+
+use std::fmt;
+
+use super::{Cursor, Field, Name, Parameter, ParseError, Parsed};
+
+/// One term of an order.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct OrderTerm {
+    /// To-one embed whose field sorts this level (`clients(name)`).
+    pub relation: Option<String>,
+    /// The field.
+    pub field: Field,
+    /// `asc` or `desc`; PostgreSQL's default if absent.
+    pub direction: Option<Direction>,
+    /// Where nulls go; PostgreSQL's default if absent.
+    pub nulls: Option<Nulls>,
+}
+
+/// Sort direction.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[expect(missing_docs, reason = "named as on the wire")]
+pub enum Direction {
+    Asc,
+    Desc,
+}
+
+impl Direction {
+    /// Its SQL, with the blank before it.
+    #[must_use]
+    pub const fn as_sql(self) -> &'static str {
+        match self {
+            Self::Asc => " ASC",
+            Self::Desc => " DESC",
+        }
+    }
+}
+
+/// Where nulls sort.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[expect(missing_docs, reason = "named as on the wire")]
+pub enum Nulls {
+    First,
+    Last,
+}
+
+impl Nulls {
+    /// Its SQL, with the blank before it.
+    #[must_use]
+    pub const fn as_sql(self) -> &'static str {
+        match self {
+            Self::First => " NULLS FIRST",
+            Self::Last => " NULLS LAST",
+        }
+    }
+}
+
+/// Reads an order.
+///
+/// ```
+/// use basalt_rest::parse::order::parse;
+/// assert_eq!(parse("data->>a.desc.nullslast, clients(name), id").unwrap().len(), 3);
+/// let error = parse("id.sideways").unwrap_err();
+/// assert_eq!(error.message(), r#""failed to parse order (id.sideways)" (line 1, column 3)"#);
+/// ```
+///
+/// # Errors
+/// Text that does not follow the grammar (PGRST100).
+pub fn parse(text: &str) -> Result<Vec<OrderTerm>, ParseError> {
+    Cursor::parse_all(Parameter::Order, text, |cursor| {
+        let mut terms = Vec::new();
+        loop {
+            cursor.skip_blanks();
+            terms.push(term(cursor)?);
+            cursor.skip_blanks();
+            if !cursor.eat(",") {
+                return Ok(terms);
+            }
+        }
+    })
+}
+
+fn term(cursor: &mut Cursor<'_>) -> Parsed<OrderTerm> {
+    let name = cursor.name()?;
+    let (relation, field) = if cursor.eat("(") {
+        let field = cursor.field()?;
+        cursor.expect(")")?;
+        (Some(name), field)
+    } else {
+        (None, Field { name, path: cursor.json_path()? })
+    };
+    let direction = if eat_word(cursor, ".asc") {
+        Some(Direction::Asc)
+    } else if eat_word(cursor, ".desc") {
+        Some(Direction::Desc)
+    } else {
+        None
+    };
+    let nulls = if eat_word(cursor, ".nullsfirst") {
+        Some(Nulls::First)
+    } else if eat_word(cursor, ".nullslast") {
+        Some(Nulls::Last)
+    } else {
+        None
+    };
+    Ok(OrderTerm { relation, field, direction, nulls })
+}
+
+/// Takes `word` unless it only begins a longer one.
+fn eat_word(cursor: &mut Cursor<'_>, word: &'static str) -> bool {
+    let mut ahead = *cursor;
+    let found = ahead.eat(word) && !ahead.peek().is_some_and(char::is_alphanumeric);
+    if found {
+        *cursor = ahead;
+    }
+    found
+}
+
+impl fmt::Display for OrderTerm {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match &self.relation {
+            Some(relation) => write!(f, "{}({})", Name(relation), self.field)?,
+            None => self.field.fmt(f)?,
+        }
+        match self.direction {
+            Some(Direction::Asc) => f.write_str(".asc")?,
+            Some(Direction::Desc) => f.write_str(".desc")?,
+            None => {}
+        }
+        match self.nulls {
+            Some(Nulls::First) => f.write_str(".nullsfirst"),
+            Some(Nulls::Last) => f.write_str(".nullslast"),
+            None => Ok(()),
+        }
+    }
+}

@@ -1,0 +1,259 @@
+//! The query string: which parameter is what (rest.md §3.2).
+//!
+//! Reading happens in two steps because an RPC by GET tells arguments from filters only by whether the value reads as
+//! an operator: [`Parameters`] splits and decodes, [`QueryParams::parse`] gives each its meaning.
+
+use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, percent_decode_str, utf8_percent_encode};
+
+use super::filter::{self, Filter};
+use super::logic::{self, Connective, LogicTree};
+use super::order::{self, OrderTerm};
+use super::range::{self, RangeError, RowRange};
+use super::select::{self, SelectItem};
+use super::{Cursor, Parameter, ParseError, columns};
+
+/// Names of the embeds that lead to a level; empty is the root.
+pub type EmbedPath = Vec<String>;
+
+/// Decoded parameters in order.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct Parameters(pub Vec<(String, String)>);
+
+/// Everything outside RFC 3986's unreserved characters is encoded.
+const ENCODED: &AsciiSet = &NON_ALPHANUMERIC.remove(b'-').remove(b'_').remove(b'.').remove(b'~');
+
+impl Parameters {
+    /// Splits and decodes; parameters without `=` or without a name are dropped.
+    #[must_use]
+    pub fn decode(raw: &str) -> Self {
+        Self(
+            raw.split('&')
+                .filter_map(|pair| pair.split_once('='))
+                .filter(|(name, _)| !name.is_empty())
+                .map(|(name, value)| (decode(name), decode(value)))
+                .collect(),
+        )
+    }
+
+    /// All parameters sorted by name (stable) and encoded, for `Content-Location`.
+    #[must_use]
+    pub fn canonical(&self) -> String {
+        let mut sorted: Vec<&(String, String)> = self.0.iter().collect();
+        sorted.sort_by(|(a, _), (b, _)| a.cmp(b));
+        let mut text = String::new();
+        for (name, value) in sorted {
+            if !text.is_empty() {
+                text.push('&');
+            }
+            text.extend(utf8_percent_encode(name, ENCODED));
+            text.push('=');
+            text.extend(utf8_percent_encode(value, ENCODED));
+        }
+        text
+    }
+}
+
+/// Encodes one component of a URL.
+pub(crate) fn encode_component(text: &str) -> String {
+    utf8_percent_encode(text, ENCODED).to_string()
+}
+
+fn decode(text: &str) -> String {
+    let blanks = text.replace('+', " ");
+    percent_decode_str(&blanks).decode_utf8_lossy().into_owned()
+}
+
+/// What the query string asks for.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct QueryParams {
+    /// `select=`; everything if absent.
+    pub select: Vec<SelectItem>,
+    /// Whether `select` was given.
+    pub has_select: bool,
+    /// `columns=`.
+    pub columns: Option<Vec<String>>,
+    /// `on_conflict=`.
+    pub on_conflict: Option<Vec<String>>,
+    /// Filters, in order.
+    pub filters: Vec<(EmbedPath, Filter)>,
+    /// Logic trees, in order.
+    pub logic: Vec<(EmbedPath, LogicTree)>,
+    /// Orders; the first of a path wins.
+    pub orders: Vec<(EmbedPath, Vec<OrderTerm>)>,
+    /// `limit` and `offset` by level.
+    pub ranges: Vec<(EmbedPath, RowRange)>,
+    /// Whether a limit or offset was given at the root.
+    pub has_root_range: bool,
+    /// Function arguments of an RPC by GET or HEAD, in order.
+    pub arguments: Vec<(String, String)>,
+}
+
+/// Why a query string was refused.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum QueryError {
+    /// PGRST100.
+    Parse(ParseError),
+    /// PGRST103.
+    Range(RangeError),
+}
+
+impl From<ParseError> for QueryError {
+    fn from(error: ParseError) -> Self {
+        Self::Parse(error)
+    }
+}
+
+/// Whether parameters may be function arguments.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Arguments {
+    /// Every parameter that is no modifier is a filter.
+    Refused,
+    /// A parameter whose value does not read as an operator is an argument (RPC by GET and HEAD).
+    Accepted,
+}
+
+impl QueryParams {
+    /// Gives every parameter its meaning.
+    ///
+    /// # Errors
+    /// The first parameter that does not follow the grammar, or a negative limit (reported after all of those).
+    pub fn parse(parameters: &Parameters, arguments: Arguments) -> Result<Self, QueryError> {
+        let mut query = Self {
+            select: vec![SelectItem::Star],
+            has_select: false,
+            columns: None,
+            on_conflict: None,
+            filters: Vec::new(),
+            logic: Vec::new(),
+            orders: Vec::new(),
+            ranges: Vec::new(),
+            has_root_range: false,
+            arguments: Vec::new(),
+        };
+        let mut negative_limit = None;
+        for (name, value) in &parameters.0 {
+            match name.as_str() {
+                "select" if !query.has_select => {
+                    query.has_select = true;
+                    query.select = select::parse(value)?;
+                }
+                "columns" if query.columns.is_none() => {
+                    query.columns = Some(columns::parse(Parameter::Columns, value)?);
+                }
+                "on_conflict" if query.on_conflict.is_none() => {
+                    query.on_conflict = Some(columns::parse(Parameter::OnConflict, value)?);
+                }
+                "select" | "columns" | "on_conflict" => {}
+                _ => match query.modifier_or_filter(name, value, arguments) {
+                    Err(QueryError::Range(error)) => negative_limit = Some(error),
+                    other => other?,
+                },
+            }
+        }
+        match negative_limit {
+            Some(error) => Err(QueryError::Range(error)),
+            None => Ok(query),
+        }
+    }
+
+    fn modifier_or_filter(
+        &mut self,
+        name: &str,
+        value: &str,
+        arguments: Arguments,
+    ) -> Result<(), QueryError> {
+        let (before, last) = match name.rsplit_once('.') {
+            Some((before, last)) => (Some(before), last),
+            None => (None, name),
+        };
+        match last {
+            "order" => {
+                let path = embed_path(Parameter::TreePath, name, before)?;
+                let terms = order::parse(value)?;
+                if !self.orders.iter().any(|(known, _)| *known == path) {
+                    self.orders.push((path, terms));
+                }
+            }
+            "limit" => {
+                let path = embed_path(Parameter::TreePath, name, before)?;
+                let limit = range::parse_limit(value).map_err(QueryError::Range)?;
+                let range = self.range_mut(path);
+                range.limit = range.limit.or(limit);
+            }
+            "offset" => {
+                let path = embed_path(Parameter::TreePath, name, before)?;
+                let range = self.range_mut(path);
+                range.offset = range.offset.max(range::parse_offset(value));
+            }
+            "and" | "or" => {
+                let connective = if last == "and" { Connective::And } else { Connective::Or };
+                let (before, negated) = match before {
+                    Some("not") => (None, true),
+                    Some(before) => match before.strip_suffix(".not") {
+                        Some(path) => (Some(path), true),
+                        None => (Some(before), false),
+                    },
+                    None => (None, false),
+                };
+                let path = embed_path(Parameter::LogicPath, name, before)?;
+                self.logic.push((path, logic::parse(negated, connective, value)?));
+            }
+            _ => match (filter::parse(value), arguments) {
+                (Ok(test), _) => {
+                    let (path, field) = filter_key(name)?;
+                    self.filters.push((path, Filter { field, test }));
+                }
+                (Err(_), Arguments::Accepted) => self.arguments.push((name.to_owned(), value.to_owned())),
+                (Err(error), Arguments::Refused) => return Err(error.into()),
+            },
+        }
+        Ok(())
+    }
+
+    fn range_mut(&mut self, path: EmbedPath) -> &mut RowRange {
+        self.has_root_range |= path.is_empty();
+        let known = self.ranges.iter().position(|(p, _)| *p == path);
+        let at = known.unwrap_or_else(|| {
+            self.ranges.push((path, RowRange::ALL));
+            self.ranges.len() - 1
+        });
+        #[expect(clippy::indexing_slicing, reason = "found or pushed just above")]
+        &mut self.ranges[at].1
+    }
+
+    /// The window of the root level.
+    #[must_use]
+    pub fn root_range(&self) -> RowRange {
+        self.ranges.iter().find(|(path, _)| path.is_empty()).map_or(RowRange::ALL, |(_, range)| *range)
+    }
+}
+
+/// Names separated by dots.
+fn embed_path(parameter: Parameter, whole: &str, path: Option<&str>) -> Result<EmbedPath, ParseError> {
+    let Some(path) = path else { return Ok(Vec::new()) };
+    Cursor::parse_all(parameter, path, |cursor| {
+        let mut names = Vec::new();
+        loop {
+            names.push(cursor.name()?);
+            if !cursor.eat(".") {
+                return Ok(names);
+            }
+        }
+    })
+    .map_err(|error| ParseError { input: whole.to_owned(), ..error })
+}
+
+/// `embed.path.column[jsonpath]`.
+fn filter_key(key: &str) -> Result<(EmbedPath, super::Field), ParseError> {
+    Cursor::parse_all(Parameter::TreePath, key, |cursor| {
+        let mut names = Vec::new();
+        loop {
+            let name = cursor.name()?;
+            if !cursor.eat(".") {
+                let path = cursor.json_path()?;
+                return Ok((names, super::Field { name, path }));
+            }
+            names.push(name);
+        }
+    })
+}

@@ -1,0 +1,98 @@
+//! Which rows of a level are wanted: `limit`, `offset` and the `Range` header (rest.md §3.6).
+
+/// A window of rows.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct RowRange {
+    /// Rows to skip.
+    pub offset: u64,
+    /// Rows to return at most.
+    pub limit: Option<u64>,
+}
+
+impl RowRange {
+    /// Every row.
+    pub const ALL: Self = Self { offset: 0, limit: None };
+
+    /// Whether this window leaves nothing out.
+    #[must_use]
+    pub const fn is_all(self) -> bool {
+        self.offset == 0 && self.limit.is_none()
+    }
+
+    /// The same window, at most `cap` rows long.
+    #[must_use]
+    pub fn capped(self, cap: Option<u64>) -> Self {
+        match (self.limit, cap) {
+            (Some(limit), Some(cap)) => Self { limit: Some(limit.min(cap)), ..self },
+            (None, cap) => Self { limit: cap, ..self },
+            (Some(_), None) => self,
+        }
+    }
+
+    /// Rows that are in both windows; `None` if there are none.
+    #[must_use]
+    pub fn intersect(self, other: Self) -> Option<Self> {
+        let end = |range: Self| range.limit.map(|limit| range.offset.saturating_add(limit));
+        let offset = self.offset.max(other.offset);
+        let last = match (end(self), end(other)) {
+            (Some(a), Some(b)) => Some(a.min(b)),
+            (a, b) => a.or(b),
+        };
+        match last {
+            Some(last) if last <= offset => None,
+            Some(last) => Some(Self { offset, limit: Some(last - offset) }),
+            None => Some(Self { offset, limit: None }),
+        }
+    }
+}
+
+/// Why no window came out.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum RangeError {
+    /// A limit below zero, or a `Range` header that leaves nothing of the limit.
+    NegativeLimit,
+    /// The `Range` header ends before it begins.
+    LowerAboveUpper,
+}
+
+/// `limit=`: not a number is ignored, below zero is an error.
+///
+/// # Errors
+/// A negative number.
+pub fn parse_limit(text: &str) -> Result<Option<u64>, RangeError> {
+    match text.trim().parse::<i64>() {
+        Ok(limit) => u64::try_from(limit).map(Some).map_err(|_| RangeError::NegativeLimit),
+        Err(_) => Ok(None),
+    }
+}
+
+/// `offset=`: negative or not a number is no offset.
+#[must_use]
+pub fn parse_offset(text: &str) -> u64 {
+    text.trim().parse().unwrap_or(0)
+}
+
+/// The `Range` header: `a-b` or `a-`, zero-based and inclusive. Malformed is ignored.
+///
+/// ```
+/// use basalt_rest::parse::range::{RangeError, RowRange, parse_header};
+/// assert_eq!(parse_header("0-9"), Ok(RowRange { offset: 0, limit: Some(10) }));
+/// assert_eq!(parse_header("5-"), Ok(RowRange { offset: 5, limit: None }));
+/// assert_eq!(parse_header("9-0"), Err(RangeError::LowerAboveUpper));
+/// assert_eq!(parse_header("bytes=0-9"), Ok(RowRange::ALL));
+/// ```
+///
+/// # Errors
+/// The lower bound is above the upper.
+pub fn parse_header(text: &str) -> Result<RowRange, RangeError> {
+    let Some((from, to)) = text.trim().split_once('-') else { return Ok(RowRange::ALL) };
+    let Ok(offset) = from.parse::<u64>() else { return Ok(RowRange::ALL) };
+    if to.is_empty() {
+        return Ok(RowRange { offset, limit: None });
+    }
+    match to.parse::<u64>() {
+        Ok(to) if to < offset => Err(RangeError::LowerAboveUpper),
+        Ok(to) => Ok(RowRange { offset, limit: Some((to - offset).saturating_add(1)) }),
+        Err(_) => Ok(RowRange::ALL),
+    }
+}

@@ -1,0 +1,275 @@
+//! `select=` (rest.md §3.3): columns, embeds, spreads and aggregates, as a tree.
+
+use std::fmt;
+
+use super::{Cursor, Field, Name, Parameter, ParseError, Parsed, write_joined};
+
+/// One item of a select list.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum SelectItem {
+    /// `*`
+    Star,
+    /// `count()`, over all rows of its level.
+    Count {
+        /// Output key, `count` if absent.
+        alias: Option<String>,
+        /// Type the count is cast to.
+        cast: Option<CastType>,
+    },
+    /// A column.
+    Column(SelectColumn),
+    /// A related relation, as object, array, or spread into this level.
+    Embed(SelectEmbed),
+}
+
+/// A selected column.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct SelectColumn {
+    /// Output key.
+    pub alias: Option<String>,
+    /// The column and a path into it.
+    pub field: Field,
+    /// Type its value is cast to, before an aggregate sees it.
+    pub cast: Option<CastType>,
+    /// Aggregate over it.
+    pub aggregate: Option<(Aggregate, Option<CastType>)>,
+}
+
+/// An embedded relation.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct SelectEmbed {
+    /// `...`: its columns are lifted into the parent.
+    pub spread: bool,
+    /// Output key; never on a spread.
+    pub alias: Option<String>,
+    /// Relation, constraint, column or function that leads there.
+    pub target: String,
+    /// Which of several relationships is meant.
+    pub hint: Option<String>,
+    /// `!inner` or `!left`.
+    pub join: Option<JoinType>,
+    /// What is selected of it; empty is an empty embed.
+    pub select: Vec<SelectItem>,
+}
+
+/// Whether parents without a match stay.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum JoinType {
+    /// They stay.
+    Left,
+    /// They go.
+    Inner,
+}
+
+/// The aggregates that may be selected.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Aggregate {
+    /// `sum`
+    Sum,
+    /// `avg`
+    Avg,
+    /// `count`
+    Count,
+    /// `max`
+    Max,
+    /// `min`
+    Min,
+}
+
+impl Aggregate {
+    const ALL: [Self; 5] = [Self::Sum, Self::Avg, Self::Count, Self::Max, Self::Min];
+
+    /// The function's name, which is also the output key.
+    #[must_use]
+    pub const fn as_sql(self) -> &'static str {
+        match self {
+            Self::Sum => "sum",
+            Self::Avg => "avg",
+            Self::Count => "count",
+            Self::Max => "max",
+            Self::Min => "min",
+        }
+    }
+}
+
+/// A type name in a cast. Only the grammar's identifier characters (letters, digits, `_`, blank, `$`) can be in it,
+/// which is what makes it safe to be statement text.
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+pub struct CastType(String);
+
+impl CastType {
+    /// The type as written.
+    #[must_use]
+    pub fn as_str(&self) -> &str {
+        &self.0
+    }
+}
+
+/// Reads a select list; the empty text selects everything.
+///
+/// ```
+/// use basalt_rest::parse::select::{SelectItem, parse};
+/// assert_eq!(parse("").unwrap(), [SelectItem::Star]);
+/// assert_eq!(parse("n:data->a->>b::int, author:users!fk!inner(*)").unwrap().len(), 2);
+/// assert_eq!(parse("id,").unwrap_err().message(), r#""failed to parse select parameter (id,)" (line 1, column 4)"#);
+/// ```
+///
+/// # Errors
+/// Text that does not follow the grammar (PGRST100).
+pub fn parse(text: &str) -> Result<Vec<SelectItem>, ParseError> {
+    let items = Cursor::parse_all(Parameter::Select, text, |cursor| items(cursor, 0))?;
+    Ok(if items.is_empty() { vec![SelectItem::Star] } else { items })
+}
+
+/// Deeper trees are refused: every level is a recursion here, in the plan and in PostgreSQL.
+const MAX_DEPTH: usize = 40;
+
+fn items(cursor: &mut Cursor<'_>, depth: usize) -> Parsed<Vec<SelectItem>> {
+    if depth > MAX_DEPTH {
+        return cursor.fail("fewer levels of embedding");
+    }
+    let mut items = Vec::new();
+    cursor.skip_blanks();
+    if matches!(cursor.peek(), None | Some(')')) {
+        return Ok(items);
+    }
+    loop {
+        cursor.skip_blanks();
+        items.push(item(cursor, depth)?);
+        cursor.skip_blanks();
+        if !cursor.eat(",") {
+            return Ok(items);
+        }
+    }
+}
+
+fn item(cursor: &mut Cursor<'_>, depth: usize) -> Parsed<SelectItem> {
+    if cursor.eat("...") {
+        let target = cursor.name()?;
+        return match embed(cursor, depth, true, None, target)? {
+            Some(embed) => Ok(embed),
+            None => cursor.fail("\"(\""),
+        };
+    }
+    if cursor.eat("*") {
+        return Ok(SelectItem::Star);
+    }
+    let mut name = cursor.name()?;
+    let mut alias = None;
+    if cursor.peek() == Some(':') && !cursor.rest().starts_with("::") {
+        cursor.expect(":")?;
+        alias = Some(name);
+        cursor.skip_blanks();
+        name = cursor.name()?;
+    }
+    if name == "count" && cursor.eat("()") {
+        return Ok(SelectItem::Count { alias, cast: cast(cursor)? });
+    }
+    if let Some(embed) = embed(cursor, depth, false, alias.as_ref(), name.clone())? {
+        return Ok(embed);
+    }
+    let field = Field { name, path: cursor.json_path()? };
+    let cast_type = cast(cursor)?;
+    let aggregate = aggregate(cursor)?;
+    Ok(SelectItem::Column(SelectColumn { alias, field, cast: cast_type, aggregate }))
+}
+
+/// `*2( "!" param ) "(" select ")"` after the target; `None` when this is no embed.
+fn embed(
+    cursor: &mut Cursor<'_>,
+    depth: usize,
+    spread: bool,
+    alias: Option<&String>,
+    target: String,
+) -> Parsed<Option<SelectItem>> {
+    let (mut hint, mut join) = (None, None);
+    let mut params = 0;
+    while params < 2 && cursor.eat("!") {
+        params += 1;
+        match cursor.name()?.as_str() {
+            "left" => join = Some(JoinType::Left),
+            "inner" => join = Some(JoinType::Inner),
+            other => hint = Some(other.to_owned()),
+        }
+    }
+    if !cursor.eat("(") {
+        return if params > 0 { cursor.fail("\"(\"") } else { Ok(None) };
+    }
+    let select = items(cursor, depth + 1)?;
+    cursor.skip_blanks();
+    cursor.expect(")")?;
+    Ok(Some(SelectItem::Embed(SelectEmbed { spread, alias: alias.cloned(), target, hint, join, select })))
+}
+
+fn cast(cursor: &mut Cursor<'_>) -> Parsed<Option<CastType>> {
+    if cursor.eat("::") { Ok(Some(CastType(cursor.ident("type name")?))) } else { Ok(None) }
+}
+
+fn aggregate(cursor: &mut Cursor<'_>) -> Parsed<Option<(Aggregate, Option<CastType>)>> {
+    if !cursor.eat(".") {
+        return Ok(None);
+    }
+    for function in Aggregate::ALL {
+        let mut ahead = *cursor;
+        if ahead.eat(function.as_sql()) && ahead.eat("()") {
+            *cursor = ahead;
+            return Ok(Some((function, cast(cursor)?)));
+        }
+    }
+    cursor.fail("aggregate function (sum(), avg(), count(), max(), min())")
+}
+
+impl fmt::Display for SelectItem {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Star => f.write_str("*"),
+            Self::Count { alias, cast } => {
+                write_alias(f, alias.as_ref())?;
+                f.write_str("count()")?;
+                write_cast(f, cast.as_ref())
+            }
+            Self::Column(column) => {
+                write_alias(f, column.alias.as_ref())?;
+                column.field.fmt(f)?;
+                write_cast(f, column.cast.as_ref())?;
+                if let Some((function, cast)) = &column.aggregate {
+                    write!(f, ".{}()", function.as_sql())?;
+                    write_cast(f, cast.as_ref())?;
+                }
+                Ok(())
+            }
+            Self::Embed(embed) => {
+                if embed.spread {
+                    f.write_str("...")?;
+                }
+                write_alias(f, embed.alias.as_ref())?;
+                write!(f, "{}", Name(&embed.target))?;
+                if let Some(hint) = &embed.hint {
+                    write!(f, "!{}", Name(hint))?;
+                }
+                match embed.join {
+                    Some(JoinType::Left) => f.write_str("!left")?,
+                    Some(JoinType::Inner) => f.write_str("!inner")?,
+                    None => {}
+                }
+                f.write_str("(")?;
+                write_joined(f, &embed.select, ",")?;
+                f.write_str(")")
+            }
+        }
+    }
+}
+
+fn write_alias(f: &mut fmt::Formatter<'_>, alias: Option<&String>) -> fmt::Result {
+    match alias {
+        Some(alias) => write!(f, "{}:", Name(alias)),
+        None => Ok(()),
+    }
+}
+
+fn write_cast(f: &mut fmt::Formatter<'_>, cast: Option<&CastType>) -> fmt::Result {
+    match cast {
+        Some(cast) => write!(f, "::{}", cast.0),
+        None => Ok(()),
+    }
+}
