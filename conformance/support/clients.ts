@@ -1,0 +1,44 @@
+import { createClient, type Session, type SupabaseClient, type User } from "@supabase/supabase-js";
+import { anonKey, serviceKey, url } from "./environment";
+
+/** A client of its own: sessions are kept in memory, never shared, never refreshed behind a test's back. */
+export function client(key: string): SupabaseClient {
+  return createClient(url, key, {
+    auth: { persistSession: false, autoRefreshToken: false, detectSessionInUrl: false },
+  });
+}
+
+/** Somebody who has not signed in. */
+export function visitor(): SupabaseClient {
+  return client(anonKey);
+}
+
+/** The service role: bypasses policies. For fixtures, and to look behind the curtain. */
+export function service(): SupabaseClient {
+  return client(serviceKey);
+}
+
+export interface Person {
+  client: SupabaseClient;
+  user: User;
+  session: Session;
+  email: string;
+  password: string;
+}
+
+/** Signs a new person up, with a name nobody else has. */
+export async function person(data: Record<string, unknown> = {}): Promise<Person> {
+  const basalt = visitor();
+  const email = `${unique("person")}@example.org`;
+  const password = "correct horse battery staple";
+  const { data: answer, error } = await basalt.auth.signUp({ email, password, options: { data } });
+  if (error || !answer.session || !answer.user) {
+    throw new Error(`sign-up gave no session: ${error?.message ?? "confirmation is required"}`);
+  }
+  return { client: basalt, user: answer.user, session: answer.session, email, password };
+}
+
+/** A name no other test uses. */
+export function unique(prefix: string): string {
+  return `${prefix}-${crypto.randomUUID()}`;
+}

@@ -1,0 +1,16 @@
+/** What `cargo xtask conformance` says about the server under test. */
+function required(name: string): string {
+  const value = process.env[name];
+  if (!value) {
+    throw new Error(`${name} is not set; run \`cargo xtask conformance\`, which starts a server and sets it`);
+  }
+  return value;
+}
+
+export const url = required("BASALT_URL").replace(/\/$/, "");
+/** Legacy JWT keys. */
+export const anonKey = required("BASALT_ANON_KEY");
+export const serviceKey = required("BASALT_SERVICE_KEY");
+/** Opaque keys. */
+export const publishableKey = required("BASALT_PUBLISHABLE_KEY");
+export const secretKey = required("BASALT_SECRET_KEY");

@@ -1,0 +1,11 @@
+import { url } from "./environment";
+
+/** Fails once, with one sentence, when there is nobody to talk to. */
+export default async function ready(): Promise<void> {
+  const response = await fetch(`${url}/ready`).catch((cause: unknown) => {
+    throw new Error(`no server answers at ${url}`, { cause });
+  });
+  if (response.status !== 200) {
+    throw new Error(`the server at ${url} is not ready: status ${response.status}`);
+  }
+}
