@@ -149,17 +149,20 @@ describe("bodies", () => {
 });
 
 describe("what the database refuses", () => {
-  test("unique: 409", async () => {
+  test("unique: 409, with the key for those whom policies do not bind", async () => {
     const sku = unique("sku");
     await ada.client.from("stock").insert({ sku });
     const { error, status } = await ada.client.from("stock").insert({ sku });
     expect(status).toBe(409);
-    expect(error).toMatchObject({
+    const body = {
       code: "23505",
-      details: `Key (sku)=(${sku}) already exists.`,
+      details: null,
       hint: null,
       message: 'duplicate key value violates unique constraint "stock_sku_key"',
-    });
+    };
+    expect(error).toMatchObject(body);
+    const forService = await service().from("stock").insert({ sku });
+    expect(forService.error).toMatchObject({ ...body, details: `Key (sku)=(${sku}) already exists.` });
   });
 
   test("foreign key: 409", async () => {

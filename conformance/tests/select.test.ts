@@ -181,7 +181,7 @@ describe("columns", () => {
   });
 
   test("quoted and unusual names", async () => {
-    expect((await one('First Name, "odd,name"')).data).toEqual({ "First Name": "Ann", "odd,name": "comma" });
+    expect((await one('"First Name", "odd,name"')).data).toEqual({ "First Name": "Ann", "odd,name": "comma" });
   });
 
   test("count without parentheses counts", async () => {

@@ -160,7 +160,7 @@ describe("update", () => {
     const after = await ada.client.from("notes").select("title, rank").in("id", [one, two]).order("title");
     expect(after.data).toEqual([
       { title: "u1", rank: 1 },
-      { title: "u2", rank: null },
+      { title: "u2", rank: 7 },
     ]);
   });
 
