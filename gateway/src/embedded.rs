@@ -166,6 +166,13 @@ impl Embedded {
         Ok(Self { launch, notices, is_new, state, stop, tasks, pid, _owner: owner })
     }
 
+    /// How to reach the PostgreSQL that another server runs on this configuration's data, if one does.
+    #[must_use]
+    pub fn running(config: &EmbeddedConfig) -> Option<tokio_postgres::Config> {
+        let data_dir = place::current_data_dir(&config.state_dir, &config.data_dir);
+        owner::is_owned(&data_dir).then(|| postmaster::recorded(&data_dir, &config.password)).flatten()
+    }
+
     /// Stops PostgreSQL, fast shutdown first, and returns when it is gone.
     pub async fn stop(&self) {
         self.stop.cancel();

@@ -190,7 +190,11 @@ async fn a_second_owner_is_refused_and_named_the_first() {
     assert!(matches!(&refusal, EmbeddedError::InUse { .. }), "{refusal}");
     assert!(refusal.to_string().contains(&format!("pid {}", std::process::id())), "{refusal}");
     assert_eq!(ask(&first, "select 'unharmed'").await.unwrap(), "unharmed");
+    let seen = Embedded::running(&folder.config()).expect("what `basalt user create` relies on");
+    assert!(seen.connect(NoTls).await.is_ok());
     first.stop().await;
+    drop(first);
+    assert!(Embedded::running(&folder.config()).is_none());
 }
 
 #[tokio::test]

@@ -46,6 +46,13 @@ impl OwnerLock {
     }
 }
 
+/// Whether some server holds the lock of `data_dir` now. Where that cannot be told, nobody does.
+pub(super) fn is_owned(data_dir: &Path) -> bool {
+    // A shared lock, released at once: two that only look do not take each other for an owner.
+    File::open(lock_path(data_dir))
+        .is_ok_and(|file| matches!(file.try_lock_shared(), Err(TryLockError::WouldBlock)))
+}
+
 /// `postgres` → `postgres.lock`.
 fn lock_path(data_dir: &Path) -> PathBuf {
     beside(data_dir, ".lock")
@@ -69,7 +76,9 @@ mod tests {
         let first = OwnerLock::acquire(&data).unwrap();
         let refusal = OwnerLock::acquire(&data).unwrap_err().to_string();
         assert!(refusal.contains(&format!("pid {}", std::process::id())), "{refusal}");
+        assert!(is_owned(&data));
         drop(first);
+        assert!(!is_owned(&data));
         OwnerLock::acquire(&data).unwrap();
     }
 

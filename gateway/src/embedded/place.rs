@@ -77,6 +77,16 @@ impl Place {
     }
 }
 
+/// Where the data of `wanted` lies now, without making or changing anything.
+pub(super) fn current_data_dir(state_dir: &Path, data_dir: &Path) -> PathBuf {
+    let here = data_dir.canonicalize().unwrap_or_else(|_| data_dir.to_path_buf());
+    if here.join("PG_VERSION").exists() {
+        return here;
+    }
+    let moved = fs::read_to_string(state_dir.join(LOCATION_FILE)).map(|home| PathBuf::from(home.trim()));
+    moved.map_or(here, |home| home.join("postgres"))
+}
+
 /// The folder, made with its parents if need be, without links.
 fn made(dir: &Path) -> Result<PathBuf, EmbeddedError> {
     fs::create_dir_all(dir)

@@ -2,7 +2,7 @@
 
 use std::fs;
 use std::io;
-use std::path::PathBuf;
+use std::path::Path;
 use std::process::{ExitStatus, Stdio};
 use std::time::Duration;
 
@@ -72,15 +72,7 @@ impl Launch {
 
     /// Connection settings over the socket.
     pub(super) fn connect_config(&self) -> tokio_postgres::Config {
-        let mut config = tokio_postgres::Config::new();
-        config
-            .host_path(&self.place.run_dir)
-            .port(self.port)
-            .user(SUPERUSER)
-            .password(self.password.expose_secret())
-            .dbname("postgres")
-            .application_name("basalt");
-        config
+        connect_config(&self.place.run_dir, self.port, &self.password)
     }
 
     /// Starts the server and waits until it takes connections with our password.
@@ -255,10 +247,32 @@ impl Postmaster {
     }
 }
 
+/// Connection settings of the superuser over the socket in `run_dir`.
+fn connect_config(run_dir: &Path, port: u16, password: &SecretString) -> tokio_postgres::Config {
+    let mut config = tokio_postgres::Config::new();
+    config
+        .host_path(run_dir)
+        .port(port)
+        .user(SUPERUSER)
+        .password(password.expose_secret())
+        .dbname("postgres")
+        .application_name("basalt");
+    config
+}
+
+/// How to reach the server that `postmaster.pid` in `data_dir` tells of, if it says that it is ready.
+pub(super) fn recorded(data_dir: &Path, password: &SecretString) -> Option<tokio_postgres::Config> {
+    let text = fs::read_to_string(data_dir.join("postmaster.pid")).ok()?;
+    // Lines: pid, data folder, start time, port, socket folder, listen address, shared memory, state.
+    let lines: Vec<&str> = text.lines().map(str::trim).collect();
+    let (port, run_dir, state) = (lines.get(3)?, lines.get(4)?, lines.get(7)?);
+    (*state == "ready").then_some(())?;
+    Some(connect_config(Path::new(run_dir), port.parse().ok()?, password))
+}
+
 /// The eighth line of `postmaster.pid` is the server's state.
-fn says_ready(pid_file: &PathBuf) -> bool {
-    fs::read_to_string(pid_file)
-        .is_ok_and(|text| text.lines().nth(7).is_some_and(|state| state.trim() == "ready"))
+fn says_ready(pid_file: &Path) -> bool {
+    fs::read_to_string(pid_file).is_ok_and(|text| text.lines().nth(7).is_some_and(|state| state.trim() == "ready"))
 }
 
 fn refuses_password(error: &tokio_postgres::Error) -> bool {
