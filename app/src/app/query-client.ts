@@ -22,6 +22,7 @@ export function createQueryClient() {
     defaultOptions: {
       queries: {
         staleTime: 15_000,
+        // supabase-js is told not to (lib/basalt.ts); twice three tries would hide a fault for half a minute.
         retry: 2,
         retryDelay: (attempt) => 300 * 2 ** attempt,
         // Being offline is a failure with a retry button, not a wait without an end.

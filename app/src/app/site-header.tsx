@@ -40,7 +40,7 @@ export function SiteHeader() {
       )}
     >
       <div className="mx-auto flex h-16 max-w-6xl items-center gap-2 px-4 sm:px-6">
-        <Link to="/" aria-label="Basalt home" className="mr-auto rounded-md">
+        <Link to="/" aria-label="Basalt home" className="mr-auto flex rounded-md">
           <Logo />
         </Link>
         <nav aria-label="Main" className="hidden items-center gap-1 md:flex">

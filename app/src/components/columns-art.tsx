@@ -33,34 +33,31 @@ const columns: Column[] = rows
   )
   .sort((one, other) => one.bottom - other.bottom);
 
-/** Hexagonal columns, as basalt stands in nature. Decoration. */
+/** Hexagonal columns, as basalt stands in nature, lit from above on the right. Decoration. */
 export function ColumnsArt({ className }: { className?: string }) {
+  const [near, far, half] = [width / 4, width / 2, depth / 2];
   return (
-    <svg viewBox="0 40 236 176" className={cn("w-auto", className)} aria-hidden focusable="false">
-      {columns.map(({ key, x, top, bottom, summit }) => {
-        const [near, far, half] = [width / 4, width / 2, depth / 2];
-        return (
-          <g key={key} className={summit ? "text-accent" : "text-primary"} stroke="var(--background)" strokeWidth={1}>
-            <path
-              className="fill-current"
-              d={`M${x - far} ${top}L${x - near} ${top + half}V${bottom + half}L${x - far} ${bottom}Z`}
-              style={{ fill: "color-mix(in oklch, currentcolor 88%, black)" }}
-            />
-            <path
-              d={`M${x - near} ${top + half}H${x + near}V${bottom + half}H${x - near}Z`}
-              style={{ fill: "color-mix(in oklch, currentcolor 74%, var(--background))" }}
-            />
-            <path
-              d={`M${x + near} ${top + half}L${x + far} ${top}V${bottom}L${x + near} ${bottom + half}Z`}
-              style={{ fill: "color-mix(in oklch, currentcolor 56%, var(--background))" }}
-            />
-            <path
-              d={`M${x - far} ${top}L${x - near} ${top - half}H${x + near}L${x + far} ${top}L${x + near} ${top + half}H${x - near}Z`}
-              style={{ fill: "color-mix(in oklch, currentcolor 32%, var(--background))" }}
-            />
-          </g>
-        );
-      })}
+    <svg viewBox="0 20 236 196" className={cn("w-auto", className)} aria-hidden focusable="false">
+      {columns.map(({ key, x, top, bottom, summit }) => (
+        <g key={key} className={summit ? "art-summit" : "art-column"} strokeLinejoin="round">
+          <path
+            className="fill-(--art-left)"
+            d={`M${x - far} ${top}L${x - near} ${top + half}V${bottom + half}L${x - far} ${bottom}Z`}
+          />
+          <path
+            className="fill-(--art-front)"
+            d={`M${x - near} ${top + half}H${x + near}V${bottom + half}H${x - near}Z`}
+          />
+          <path
+            className="fill-(--art-right)"
+            d={`M${x + near} ${top + half}L${x + far} ${top}V${bottom}L${x + near} ${bottom + half}Z`}
+          />
+          <path
+            className="fill-(--art-top)"
+            d={`M${x - far} ${top}L${x - near} ${top - half}H${x + near}L${x + far} ${top}L${x + near} ${top + half}H${x - near}Z`}
+          />
+        </g>
+      ))}
     </svg>
   );
 }

@@ -32,7 +32,8 @@ export function FormField({
   children,
 }: FormFieldProps) {
   const id = useId();
-  const hintId = hint ? `${id}-hint` : undefined;
+  // The error says what the hint said, and more to the point.
+  const hintId = hint && !error ? `${id}-hint` : undefined;
   const errorId = error ? `${id}-error` : undefined;
   const control = cloneElement(children, {
     id,
@@ -46,7 +47,7 @@ export function FormField({
       {layout === "inline" ? (
         <div className="flex items-start gap-2.5">
           {control}
-          <Label htmlFor={id} className="pt-0.5 font-normal leading-snug">
+          <Label htmlFor={id} className="font-normal leading-snug">
             {label}
           </Label>
         </div>
@@ -56,7 +57,7 @@ export function FormField({
           {control}
         </>
       )}
-      {hint && (
+      {hintId && (
         <p id={hintId} className="text-muted-foreground text-sm">
           {hint}
         </p>

@@ -12,7 +12,7 @@ interface PageHeadingProps {
 export function PageHeading({ title, subtitle, children }: PageHeadingProps) {
   useDocumentTitle(title);
   return (
-    <div className="mb-8 flex min-h-15 flex-wrap items-end justify-between gap-x-6 gap-y-4">
+    <div className="mb-8 flex min-h-15 flex-wrap items-center justify-between gap-x-6 gap-y-4">
       <div>
         {/* Takes the focus after a navigation (root-layout.tsx) and when a closed dialog's opener is gone. */}
         <h1 tabIndex={-1} className="text-title">

@@ -12,6 +12,8 @@ import { sessionStorageAdapter } from "@/lib/session-storage";
  */
 export const basalt = createClient<Database>(window.location.origin, appConfig().anonKey, {
   auth: { storage: sessionStorageAdapter },
+  // TanStack Query repeats what failed, and shows that it does.
+  db: { retry: false },
 });
 
 type Tables = Database["public"]["Tables"];

@@ -15,7 +15,7 @@ export function ForNonprofits() {
       <div className="mx-auto grid max-w-6xl gap-12 px-4 py-20 sm:px-6 sm:py-28 lg:grid-cols-2 lg:gap-20">
         <div>
           <h2 id="nonprofits-title" className="text-title">
-            Built for Non-Profit Organizations
+            Built for Nonprofit Organizations
           </h2>
           <p className="mt-5 max-w-lg text-pretty text-lg text-muted-foreground">
             You plan with little time, many hands and a cause that matters. Basalt keeps the plan simple, so that the
