@@ -1,0 +1,118 @@
+//! What a person at a terminal sees: progress while the server starts, and a few lines when it is ready. It goes to
+//! standard error, beside the log; `basalt keys` and `basalt config` write to standard output.
+
+use std::io::{self, IsTerminal, Write};
+use std::time::Duration;
+
+use basalt_core::keys::Keys;
+
+use crate::config::{Config, Mode};
+use crate::database_setup::Databases;
+
+/// Standard error, for people.
+#[derive(Debug, Clone, Copy)]
+pub struct Console {
+    quiet: bool,
+}
+
+impl Console {
+    /// Quiet where log lines are for a collector: then the log says it.
+    #[must_use]
+    pub const fn new(quiet: bool) -> Self {
+        Self { quiet }
+    }
+
+    /// One line about what is being done.
+    pub fn progress(&self, line: &str) {
+        if self.quiet {
+            tracing::info!("{line}");
+        } else {
+            // A closed standard error is no reason to stop serving.
+            let _closed = writeln!(io::stderr(), "  … {line}");
+        }
+    }
+
+    /// The lines that say where everything is.
+    pub fn banner(&self, banner: &Banner<'_>) {
+        if self.quiet {
+            tracing::info!(url = %banner.config.server.public_url, took_ms = banner.took.as_millis(), "ready");
+        } else {
+            let _closed = io::stderr().write_all(banner.text(io::stderr().is_terminal()).as_bytes());
+        }
+    }
+}
+
+/// What the banner tells.
+pub struct Banner<'a> {
+    /// Addresses, mode, folders.
+    pub config: &'a Config,
+    /// The publishable key.
+    pub keys: &'a Keys,
+    /// Where the data lies; `None` when the database is none of our business.
+    pub databases: Option<&'a Databases>,
+    /// From the start of the process to now.
+    pub took: Duration,
+}
+
+impl Banner<'_> {
+    fn text(&self, colour: bool) -> String {
+        let config = self.config;
+        let (bold, plain) = if colour { ("\x1b[1m", "\x1b[0m") } else { ("", "") };
+        let mode = match config.mode {
+            Mode::Development => "development",
+            Mode::Production => "production",
+        };
+        let mut lines = vec![
+            String::new(),
+            format!(
+                "  {bold}Basalt {}{plain} is ready ({mode}, {:.2} s)",
+                env!("CARGO_PKG_VERSION"),
+                self.took.as_secs_f64()
+            ),
+            String::new(),
+        ];
+        let mut row = |name: &str, value: String| lines.push(format!("  {name:<10}{value}"));
+        let url = config.server.public_url.to_string();
+        if config.only.is_none() {
+            let built = config.server.app_dir.as_ref().is_some_and(|dir| dir.join("index.html").is_file());
+            if built {
+                row("App", format!("{bold}{url}{plain}"));
+            }
+            row("API", format!("{url}/rest/v1  /auth/v1"));
+            row("Anon key", self.keys.api_keys().publishable.clone());
+        } else {
+            row("Listening", format!("http://{}:{}", config.server.host, config.server.port));
+        }
+        if let Some(databases) = self.databases {
+            match &databases.embedded {
+                Some(embedded) => {
+                    row(
+                        "Database",
+                        format!(
+                            "PostgreSQL {} on 127.0.0.1:{}, data in {}",
+                            embedded.version(),
+                            embedded.port(),
+                            embedded.data_dir().display()
+                        ),
+                    );
+                    for notice in embedded.notices() {
+                        row("", notice.clone());
+                    }
+                }
+                None => row("Database", databases.admin.describe()),
+            }
+        }
+        if let Some(demo) = demo_line(config).filter(|_| config.is_development() && config.only.is_none()) {
+            row("Demo", demo);
+        }
+        row("Next", "`basalt keys` prints all keys, `basalt doctor` checks this machine; Ctrl-C stops".to_owned());
+        lines.push(String::new());
+        lines.join("\n") + "\n"
+    }
+}
+
+/// The project's own line about its demo data: `-- demo: …` among the first lines of `seed.sql`.
+fn demo_line(config: &Config) -> Option<String> {
+    let seed = std::fs::read_to_string(config.project.dir.join("seed.sql")).ok()?;
+    seed.lines().take(10).find_map(|line| line.strip_prefix("-- demo: ")).map(str::to_owned)
+}

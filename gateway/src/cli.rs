@@ -1,0 +1,183 @@
+//! The command line: what can be typed, and which part of the server does it.
+
+mod user;
+
+use std::io::{self, Write};
+use std::process::ExitCode;
+
+use clap::{Args, Parser, Subcommand};
+use tokio_util::sync::CancellationToken;
+
+use crate::banner::Console;
+use crate::config::{CommandLine, Config, LogFormat, Only};
+use crate::database_setup::{self, Options};
+use crate::secrets::Secrets;
+use crate::{doctor, logging, serve};
+
+/// Basalt: Supabase's wire protocols over PostgreSQL, in one process.
+#[derive(Debug, Parser)]
+#[command(name = "basalt", version, about, arg_required_else_help = true)]
+struct Cli {
+    #[command(subcommand)]
+    command: Command,
+    #[command(flatten)]
+    settings: Settings,
+}
+
+#[derive(Debug, Subcommand)]
+enum Command {
+    /// Starts the server: PostgreSQL, API and app on one port.
+    Serve {
+        /// Runs one service alone: rest, auth, storage, realtime or functions.
+        #[arg(long, value_name = "SERVICE", value_parser = parse_only)]
+        only: Option<Only>,
+    },
+    /// Brings the database up to date (roles, schemas, the project's migrations and policies) and stops.
+    Migrate {
+        /// Also applies the project's seed, if this database has none yet.
+        #[arg(long)]
+        seed: bool,
+    },
+    /// Prints the effective configuration, with the source of each value. Secrets are not shown.
+    Config,
+    /// Prints the project's URL and keys.
+    Keys,
+    /// Accounts.
+    User {
+        #[command(subcommand)]
+        command: UserCommand,
+    },
+    /// Checks what usually goes wrong, and says how to mend it.
+    Doctor,
+    /// Prints the version.
+    Version,
+}
+
+#[derive(Debug, Subcommand)]
+enum UserCommand {
+    /// Creates a confirmed account.
+    Create(user::Create),
+}
+
+/// Options that stand for settings; they win over variables and files.
+#[derive(Debug, Args)]
+struct Settings {
+    /// The project folder [default: the current one].
+    #[arg(long, global = true, value_name = "DIR")]
+    project: Option<String>,
+    /// Port of API and app [default: 8000].
+    #[arg(long, global = true, value_name = "N")]
+    port: Option<String>,
+    /// Folder of secrets and data [default: .basalt].
+    #[arg(long, global = true, value_name = "DIR")]
+    data: Option<String>,
+    /// Port of the embedded PostgreSQL, on the loopback address [default: 54322 or the next free one].
+    #[arg(long, global = true, value_name = "N")]
+    db_port: Option<String>,
+}
+
+fn parse_only(name: &str) -> Result<Only, String> {
+    Only::from_name(name).ok_or_else(|| {
+        let names: Vec<&str> = Only::ALL.iter().map(|only| only.as_str()).collect();
+        format!("there is no service of this name; the services are {}", names.join(", "))
+    })
+}
+
+/// Runs what was typed.
+#[must_use]
+pub fn run() -> ExitCode {
+    let cli = Cli::parse();
+    match tokio::runtime::Builder::new_multi_thread().enable_all().build() {
+        Ok(runtime) => match runtime.block_on(execute(cli)) {
+            Ok(code) => code,
+            Err(error) => {
+                let _closed = writeln!(io::stderr(), "basalt: {error:#}");
+                ExitCode::FAILURE
+            }
+        },
+        Err(error) => {
+            let _closed = writeln!(io::stderr(), "basalt: no threads to run on: {error}");
+            ExitCode::FAILURE
+        }
+    }
+}
+
+async fn execute(cli: Cli) -> anyhow::Result<ExitCode> {
+    let mut command_line = CommandLine {
+        only: None,
+        project: cli.settings.project,
+        port: cli.settings.port,
+        data: cli.settings.data,
+        db_port: cli.settings.db_port,
+    };
+    match cli.command {
+        Command::Version => {
+            writeln!(io::stdout(), "basalt {}", env!("CARGO_PKG_VERSION"))?;
+            Ok(ExitCode::SUCCESS)
+        }
+        Command::Serve { only } => {
+            command_line.only = only;
+            let config = load(&command_line)?;
+            let console = Console::new(config.server.log_format == LogFormat::Json);
+            let stop = stop_on_signal()?;
+            serve::serve(config, &console, stop).await?;
+            Ok(ExitCode::SUCCESS)
+        }
+        Command::Migrate { seed } => {
+            let config = load(&command_line)?;
+            let console = Console::new(false);
+            let secrets = Secrets::load(&config)?;
+            let databases =
+                database_setup::prepare(&config, &secrets, &Options { seed }, |line| console.progress(line)).await?;
+            if let Some(embedded) = &databases.embedded {
+                embedded.stop().await;
+            }
+            console.progress("the database is up to date");
+            Ok(ExitCode::SUCCESS)
+        }
+        Command::Config => {
+            let config = load(&command_line)?;
+            crate::config::print::print_config(&config, &mut io::stdout())?;
+            Ok(ExitCode::SUCCESS)
+        }
+        Command::Keys => {
+            let config = load(&command_line)?;
+            let secrets = Secrets::load(&config)?;
+            crate::secrets::print_keys(&config, &secrets, &mut io::stdout())?;
+            Ok(ExitCode::SUCCESS)
+        }
+        Command::User { command: UserCommand::Create(create) } => {
+            let config = load(&command_line)?;
+            user::create(&config, &create).await?;
+            Ok(ExitCode::SUCCESS)
+        }
+        Command::Doctor => {
+            let config = load(&command_line)?;
+            let healthy = doctor::run(&config, &mut io::stdout()).await?;
+            Ok(if healthy { ExitCode::SUCCESS } else { ExitCode::FAILURE })
+        }
+    }
+}
+
+fn load(command_line: &CommandLine) -> anyhow::Result<Config> {
+    let config = Config::load(command_line)?;
+    logging::install(&config.server)?;
+    Ok(config)
+}
+
+/// A token that SIGTERM and Ctrl-C cancel.
+fn stop_on_signal() -> anyhow::Result<CancellationToken> {
+    use tokio::signal::unix::{SignalKind, signal};
+    let mut terminate = signal(SignalKind::terminate())?;
+    let mut interrupt = signal(SignalKind::interrupt())?;
+    let stop = CancellationToken::new();
+    let cancelled = stop.clone();
+    tokio::spawn(async move {
+        tokio::select! {
+            _ = terminate.recv() => {}
+            _ = interrupt.recv() => {}
+        }
+        cancelled.cancel();
+    });
+    Ok(stop)
+}

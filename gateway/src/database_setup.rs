@@ -1,0 +1,232 @@
+//! From configuration to databases that are ready for requests: PostgreSQL started or reached, roles and schemas in
+//! place, the project's migrations and policies applied. Used by `serve`, `migrate` and `user create`.
+
+use std::time::Duration;
+
+use basalt_core::database::Database;
+use basalt_core::pg_error::DriverError;
+use basalt_core::system_migrations::{self, Layout, MigrationSettings, SystemMigration};
+use basalt_project::{MigrateOptions, Project};
+use secrecy::ExposeSecret;
+use tokio_postgres::Client;
+
+use crate::config::Config;
+use crate::embedded::{Embedded, EmbeddedConfig, EmbeddedError, SUPERUSER};
+use crate::secrets::{Secrets, SecretsError};
+
+/// The logins the server uses, and the PostgreSQL it owns, if it does.
+pub struct Databases {
+    /// Ours to stop, last of all.
+    pub embedded: Option<Embedded>,
+    /// System work: `supabase_admin`, or the login of `database.url`. Never a request.
+    pub admin: Database,
+    /// All request work.
+    pub authenticator: Database,
+    /// The auth service.
+    pub auth: Database,
+}
+
+/// Why the database is not ready; each text is a sentence with its remedy.
+#[derive(Debug, thiserror::Error)]
+pub enum SetupError {
+    /// Ours did not start.
+    #[error(transparent)]
+    Embedded(#[from] EmbeddedError),
+    /// `database.url` or `database.authenticator_url` is no URL.
+    #[error("{key}: {reason}")]
+    Url {
+        /// The setting.
+        key: &'static str,
+        /// What is wrong.
+        reason: String,
+    },
+    /// The server does not answer, or refuses the login.
+    #[error("PostgreSQL at {address} {reason}")]
+    Connect {
+        /// Where.
+        address: String,
+        /// What it said and what to do.
+        reason: String,
+    },
+    /// Too old or too new.
+    #[error("PostgreSQL at {address} is version {version}; Basalt works with 15 to 18")]
+    Version {
+        /// Where.
+        address: String,
+        /// Its version.
+        version: String,
+    },
+    /// The secrets folder, or a database that belongs to a server with other secrets.
+    #[error(transparent)]
+    Secrets(#[from] SecretsError),
+    /// A system migration failed.
+    #[error(transparent)]
+    System(#[from] system_migrations::MigrationError),
+    /// A file of the project failed.
+    #[error(transparent)]
+    Project(#[from] basalt_project::ProjectError),
+}
+
+/// Roles whose passwords derive from the master key.
+const LOGINS: [&str; 3] = ["authenticator", "supabase_auth_admin", "postgres"];
+
+fn service_migrations() -> [&'static [SystemMigration]; 4] {
+    [basalt_auth::MIGRATIONS, basalt_storage::MIGRATIONS, basalt_realtime::MIGRATIONS, basalt_functions::MIGRATIONS]
+}
+
+/// Starts or reaches PostgreSQL and brings it up to date. `progress` hears a short sentence before each long step.
+///
+/// # Errors
+/// What a person has to mend.
+pub async fn prepare(
+    config: &Config,
+    secrets: &Secrets,
+    options: &Options,
+    mut progress: impl FnMut(&str) + Send,
+) -> Result<Databases, SetupError> {
+    let databases = open(config, secrets, &mut progress).await?;
+    match bring_up_to_date(&databases, config, secrets, options, &mut progress).await {
+        Ok(()) => Ok(databases),
+        Err(error) => {
+            // The caller has nothing to stop yet; leave no PostgreSQL behind.
+            if let Some(embedded) = &databases.embedded {
+                embedded.stop().await;
+            }
+            Err(error)
+        }
+    }
+}
+
+/// What [`prepare`] does beyond starting.
+#[derive(Debug, Clone, Copy)]
+pub struct Options {
+    /// Apply the project's seed to a database that has none of its migrations yet.
+    pub seed: bool,
+}
+
+async fn open(
+    config: &Config,
+    secrets: &Secrets,
+    progress: &mut (impl FnMut(&str) + Send),
+) -> Result<Databases, SetupError> {
+    let (embedded, admin) = match &config.database.url {
+        Some(url) => (None, external("database.url", url.expose_secret())?),
+        None => {
+            let embedded = Embedded::start(embedded_config(config, secrets), progress).await?;
+            let admin = Database::new(embedded.connect_config());
+            (Some(embedded), admin)
+        }
+    };
+    let login = |role: &str| admin.with_login(role, secrets.role_password(role).expose_secret());
+    let authenticator = match &config.database.authenticator_url {
+        Some(url) => external("database.authenticator_url", url.expose_secret())?,
+        None => login("authenticator"),
+    };
+    Ok(Databases { authenticator, auth: login("supabase_auth_admin"), embedded, admin })
+}
+
+/// What the embedded PostgreSQL is started with.
+#[must_use]
+pub fn embedded_config(config: &Config, secrets: &Secrets) -> EmbeddedConfig {
+    let mut embedded = EmbeddedConfig::new(&config.server.state_dir, secrets.role_password(SUPERUSER));
+    embedded.data_dir.clone_from(&config.database.data_dir);
+    embedded.project_dir.clone_from(&config.project.dir);
+    embedded.bin_dir.clone_from(&config.database.bin_dir);
+    embedded.port = config.database.port;
+    embedded
+}
+
+/// A database of somebody else's, by URL.
+///
+/// # Errors
+/// The URL cannot be used.
+pub fn external(key: &'static str, url: &str) -> Result<Database, SetupError> {
+    Database::from_url(url).map_err(|error| SetupError::Url { key, reason: error.to_string() })
+}
+
+async fn bring_up_to_date(
+    databases: &Databases,
+    config: &Config,
+    secrets: &Secrets,
+    options: &Options,
+    progress: &mut (impl FnMut(&str) + Send),
+) -> Result<(), SetupError> {
+    let mut client = connect(&databases.admin).await?;
+    let settings = MigrationSettings {
+        passwords: LOGINS.iter().map(|role| (*role, secrets.role_password(role))).collect(),
+        layout: Layout::Basalt,
+    };
+    if databases.embedded.as_ref().is_some_and(Embedded::is_new) {
+        progress("creating roles and schemas");
+    }
+    let report = system_migrations::apply(&mut client, &service_migrations(), &settings).await?;
+    for limit in &report.limits {
+        tracing::warn!("the database login may not {}: {} ({})", limit.what, limit.cost, limit.remedy);
+    }
+    if databases.embedded.is_some() {
+        // Ours alone: when the secrets were lost, the new ones take over, as they did for the superuser's password.
+        secrets.claim_instance(&client).await?;
+    } else {
+        secrets.check_instance(&client).await?;
+    }
+    let project = Project::open(&config.project.dir)?;
+    let seed = options.seed && config.is_development();
+    project.migrate(&mut client, &MigrateOptions { seed, ..MigrateOptions::default() }, |line| progress(line)).await?;
+    Ok(())
+}
+
+/// Connects, with the reason and the remedy in words when it does not work.
+///
+/// # Errors
+/// The server is away, too old, or refuses the login.
+pub async fn connect(database: &Database) -> Result<Client, SetupError> {
+    let address = database.describe();
+    let client = connect_patiently(database)
+        .await
+        .map_err(|error| SetupError::Connect { address: address.clone(), reason: explain(&error) })?;
+    let row = client.query_one("show server_version", &[]).await.map_err(system_migrations::MigrationError::from)?;
+    let version: String = row.try_get(0).map_err(system_migrations::MigrationError::from)?;
+    let major = version.split(['.', ' ']).next().and_then(|major| major.parse::<u32>().ok());
+    match major {
+        Some(15..=18) => Ok(client),
+        _ => Err(SetupError::Version { address, version }),
+    }
+}
+
+/// A database that is starting up (57P03) is worth waiting for.
+async fn connect_patiently(database: &Database) -> Result<Client, DriverError> {
+    const PAUSE: Duration = Duration::from_millis(200);
+    let mut tries = 50;
+    loop {
+        match database.connect().await {
+            Err(DriverError::Postgres(error)) if error.code == "57P03" && tries > 0 => {
+                tries -= 1;
+                tokio::time::sleep(PAUSE).await;
+            }
+            other => return other,
+        }
+    }
+}
+
+fn explain(error: &DriverError) -> String {
+    match error {
+        DriverError::Postgres(error) => match error.code.as_str() {
+            "28P01" | "28000" => format!("refuses the login ({}); check user and password in the URL", error.message),
+            "3D000" => format!("has no such database ({}); create it or correct the URL", error.message),
+            "53300" => "has no free connection; raise max_connections or lower database.pool_size".to_owned(),
+            _ => format!("refuses the connection: {}", error.message),
+        },
+        DriverError::Connection(text) => {
+            format!("does not answer ({text}); check host and port, and that it is running")
+        }
+    }
+}
+
+/// The embedded PostgreSQL of another server that runs on this configuration's data, if there is one.
+#[must_use]
+pub fn running(config: &Config, secrets: &Secrets) -> Option<Database> {
+    if config.database.url.is_some() {
+        return None;
+    }
+    Embedded::running(&embedded_config(config, secrets)).map(Database::new)
+}

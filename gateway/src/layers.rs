@@ -1,0 +1,203 @@
+//! What happens to a request before its service sees it, and to the answer after: request id, CORS, body limit,
+//! deadline, API key, panics, the request's log line and metrics. [`crate::router`] decides which service it is.
+//!
+//! One function per concern, called in order by [`serve`]: a tower stack of eight generic layers would say the same
+//! less readably, and cost a boxed future each.
+
+pub mod api_key;
+pub mod client_address;
+pub mod cors;
+
+use std::panic::AssertUnwindSafe;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use axum::Router;
+use axum::body::Body;
+use axum::response::Response;
+use basalt_core::service::{ClientAddress, Deadline, Fault, RequestId, Service};
+use futures_util::FutureExt;
+use http::header::{CONTENT_LENGTH, HeaderName, HeaderValue, X_CONTENT_TYPE_OPTIONS};
+use http::{Request, StatusCode};
+use http_body_util::Limited;
+use tokio::time::{Instant, timeout_at};
+use tower::ServiceExt;
+
+use api_key::{Gate, KeyGate};
+use cors::CorsPolicy;
+
+/// `x-request-id`, on every answer of a service.
+pub const REQUEST_ID: HeaderName = HeaderName::from_static("x-request-id");
+
+/// A service with what the gateway does around it.
+pub struct Mount {
+    /// Where it answers; `""` is the root.
+    pub prefix: String,
+    /// The service.
+    pub service: Service,
+    /// Which requests need an API key.
+    pub gate: Gate,
+    compressed: Router,
+}
+
+impl Mount {
+    /// Puts `service` at `prefix`.
+    #[must_use]
+    pub fn new(prefix: String, service: Service, gate: Gate) -> Self {
+        let compressed = service.router.clone().layer(compression());
+        Self { prefix, service, gate, compressed }
+    }
+}
+
+/// gzip and br for JSON and CSV bodies from about a hundred bytes (rest.md §3.20).
+fn compression() -> tower_http::compression::CompressionLayer<impl tower_http::compression::Predicate> {
+    use tower_http::compression::predicate::{Predicate, SizeAbove};
+    let compressible = |_: StatusCode, _: http::Version, headers: &http::HeaderMap, _: &http::Extensions| {
+        headers.get(http::header::CONTENT_TYPE).is_some_and(|content_type| {
+            let text = content_type.as_bytes();
+            text.starts_with(b"application/json")
+                || text.starts_with(b"text/csv")
+                || text.windows(5).any(|part| part == b"+json")
+        })
+    };
+    tower_http::compression::CompressionLayer::new()
+        .quality(tower_http::CompressionLevel::Fastest)
+        .compress_when(SizeAbove::new(100).and(compressible))
+}
+
+/// Makes ids that are unique while the process lives and hard to confuse across restarts.
+pub struct RequestIds {
+    prefix: String,
+    next: AtomicU64,
+}
+
+impl Default for RequestIds {
+    fn default() -> Self {
+        Self { prefix: basalt_core::random::token(8), next: AtomicU64::new(0) }
+    }
+}
+
+impl RequestIds {
+    fn make(&self) -> String {
+        format!("{}-{:x}", self.prefix, self.next.fetch_add(1, Ordering::Relaxed))
+    }
+}
+
+/// What all mounts share.
+pub struct Shared {
+    /// Ids.
+    pub request_ids: RequestIds,
+    /// Origins.
+    pub cors: CorsPolicy,
+    /// Keys, and who must bring one.
+    pub key_gate: KeyGate,
+}
+
+/// Serves one request of `mount`. `request`'s path is still whole; `address` is the client's.
+pub async fn serve(
+    shared: &Shared,
+    mount: &Mount,
+    mut request: Request<Body>,
+    address: ClientAddress,
+) -> Response {
+    let service = &mount.service;
+    let started = Instant::now();
+    let origin = request.headers().get(http::header::ORIGIN).cloned();
+    if cors::is_preflight(&request) {
+        return shared.cors.preflight(&service.cors, &request);
+    }
+    let id = shared.request_ids.make();
+    let method = request.method().clone();
+    let mut response = match prepare(shared, mount, &mut request) {
+        Err(refused) => *refused,
+        Ok(()) => {
+            let deadline = started + service.deadline;
+            let extensions = request.extensions_mut();
+            extensions.insert(Deadline(deadline));
+            extensions.insert(RequestId(id.clone()));
+            extensions.insert(address);
+            client_address::set_forwarded_for(request.headers_mut(), address);
+            call(mount, request, deadline, &id).await
+        }
+    };
+    let headers = response.headers_mut();
+    if let Ok(value) = HeaderValue::from_str(&id) {
+        headers.insert(REQUEST_ID, value);
+    }
+    headers.entry(X_CONTENT_TYPE_OPTIONS).or_insert(HeaderValue::from_static("nosniff"));
+    if let Some(origin) = &origin {
+        shared.cors.decorate(&service.cors, origin, headers);
+    }
+    observe(service.name, &method, response.status(), started, &id);
+    response
+}
+
+/// Everything that can refuse a request before its service sees it. On success the path has lost the prefix.
+fn prepare(shared: &Shared, mount: &Mount, request: &mut Request<Body>) -> Result<(), Box<Response>> {
+    strip_prefix(&mount.prefix, request).map_err(|reason| Box::new((mount.service.render)(Fault::BadRequest(reason))))?;
+    shared.key_gate.admit(mount.gate, request)?;
+    let limit = mount.service.body_limit;
+    let announced = request.headers().get(CONTENT_LENGTH).and_then(|length| length.to_str().ok()?.parse::<u64>().ok());
+    if announced.is_some_and(|length| length > u64::try_from(limit).unwrap_or(u64::MAX)) {
+        return Err(Box::new((mount.service.render)(Fault::BodyTooLarge { limit })));
+    }
+    let body = std::mem::take(request.body_mut());
+    *request.body_mut() = Body::new(Limited::new(body, limit));
+    Ok(())
+}
+
+/// `/rest/v1/plans?x` → `/plans?x`. The prefix itself is the service's root.
+fn strip_prefix(prefix: &str, request: &mut Request<Body>) -> Result<(), String> {
+    if prefix.is_empty() {
+        return Ok(());
+    }
+    let whole = request.uri().path_and_query().map_or("/", http::uri::PathAndQuery::as_str);
+    let rest = whole.strip_prefix(prefix).unwrap_or(whole);
+    let stripped = if rest.starts_with('/') { rest.to_owned() } else { format!("/{rest}") };
+    *request.uri_mut() = stripped.parse().map_err(|error: http::uri::InvalidUri| error.to_string())?;
+    Ok(())
+}
+
+/// Calls the service within its deadline; a panic or a missed deadline is worded by the service.
+async fn call(mount: &Mount, request: Request<Body>, deadline: Instant, id: &str) -> Response {
+    let service = &mount.service;
+    let router = if request.headers().contains_key(http::header::ACCEPT_ENCODING) {
+        &mount.compressed
+    } else {
+        &service.router
+    };
+    let handled = AssertUnwindSafe(router.clone().oneshot(request)).catch_unwind();
+    match timeout_at(deadline, handled).await {
+        Ok(Ok(Ok(response))) => response,
+        Ok(Ok(Err(never))) => match never {},
+        Ok(Err(_panic)) => {
+            tracing::error!(service = service.name, request_id = id, "a handler panicked; the text is above");
+            (service.render)(Fault::Panic { id: id.to_owned() })
+        }
+        Err(_elapsed) => {
+            tracing::warn!(service = service.name, request_id = id, "a request passed its deadline");
+            (service.render)(Fault::Timeout)
+        }
+    }
+}
+
+fn observe(service: &'static str, method: &http::Method, status: StatusCode, started: Instant, id: &str) {
+    let took = started.elapsed();
+    let class = match status.as_u16() {
+        0..=199 => "1xx",
+        200..=299 => "2xx",
+        300..=399 => "3xx",
+        400..=499 => "4xx",
+        _ => "5xx",
+    };
+    metrics::counter!("basalt_http_requests_total", "service" => service, "status" => class).increment(1);
+    metrics::histogram!("basalt_http_request_duration_seconds", "service" => service).record(took.as_secs_f64());
+    tracing::info!(
+        target: "basalt::access",
+        service,
+        %method,
+        status = status.as_u16(),
+        duration_ms = took.as_secs_f64() * 1000.0,
+        request_id = id,
+        "{method} {service} {}", status.as_u16()
+    );
+}

@@ -1,0 +1,219 @@
+//! The API-key gate (DESIGN §12, rest.md §3.20): checks `apikey`, rewrites `Authorization`, and takes the key out
+//! of what the service sees. It never judges a user's bearer; the service does, in its own order and shape.
+
+use std::sync::Arc;
+
+use axum::body::Body;
+use axum::response::{IntoResponse, Response};
+use basalt_core::clock::Clock;
+use basalt_core::keys::Keys;
+use http::header::{AUTHORIZATION, CONTENT_TYPE, HeaderName, HeaderValue};
+use http::{Request, StatusCode};
+
+const APIKEY: HeaderName = HeaderName::from_static("apikey");
+
+/// Which requests of a service need a key.
+#[derive(Debug, Clone, Copy)]
+pub enum Gate {
+    /// All of them.
+    Closed,
+    /// All but the paths that this says are open, without the prefix (auth.md §1.1).
+    OpenFor(fn(&str) -> bool),
+    /// None; a key is still turned into a bearer and taken out.
+    Rewrite,
+    /// None; as `Rewrite`, but the service keeps seeing the key (functions).
+    RewriteAndKeep,
+    /// The service checks by itself and sees everything as sent (realtime).
+    Untouched,
+}
+
+/// The gate.
+pub struct KeyGate {
+    keys: Arc<Keys>,
+    clock: Clock,
+    required: bool,
+}
+
+impl KeyGate {
+    /// `required` is `server.require_apikey`; without it no request is touched.
+    #[must_use]
+    pub const fn new(keys: Arc<Keys>, clock: Clock, required: bool) -> Self {
+        Self { keys, clock, required }
+    }
+
+    /// Lets the request in, with its bearer set, or answers for the service.
+    ///
+    /// # Errors
+    /// The 401 of a missing or unknown key.
+    pub fn admit(&self, gate: Gate, request: &mut Request<Body>) -> Result<(), Box<Response>> {
+        if !self.required || matches!(gate, Gate::Untouched) {
+            return Ok(());
+        }
+        let sent = sent_key(request);
+        let kind = sent.as_deref().and_then(|key| self.keys.api_key(key, self.clock.unix_seconds()));
+        let needs_key = match gate {
+            Gate::Closed => true,
+            Gate::OpenFor(is_open) => !is_open(request.uri().path()),
+            Gate::Rewrite | Gate::RewriteAndKeep | Gate::Untouched => false,
+        };
+        if needs_key {
+            match (&sent, &kind) {
+                (None, _) => return Err(Box::new(refusal(&NO_KEY))),
+                (Some(_), None) => return Err(Box::new(refusal(&UNKNOWN_KEY))),
+                (Some(_), Some(_)) => {}
+            }
+        }
+        if !matches!(gate, Gate::RewriteAndKeep) {
+            take_key_out(request);
+        }
+        let brings_bearer =
+            request.headers().get(AUTHORIZATION).is_some_and(|value| !is_project_key_bearer(value.as_bytes()));
+        if let (false, Some(key), Some(kind)) = (brings_bearer, &sent, &kind)
+            && let Ok(value) = HeaderValue::from_str(&format!("Bearer {}", self.keys.bearer_of(kind, key)))
+        {
+            request.headers_mut().insert(AUTHORIZATION, value);
+        } else if !brings_bearer {
+            // A `Bearer sb_…` without a key that we know says nothing about who is calling.
+            request.headers_mut().remove(AUTHORIZATION);
+        }
+        Ok(())
+    }
+}
+
+fn sent_key(request: &Request<Body>) -> Option<String> {
+    if let Some(value) = request.headers().get(APIKEY) {
+        return value.to_str().ok().map(str::trim).filter(|key| !key.is_empty()).map(str::to_owned);
+    }
+    let query = request.uri().query()?;
+    let pair = query.split('&').find_map(|pair| pair.strip_prefix("apikey="))?;
+    let key = percent_encoding::percent_decode_str(pair).decode_utf8().ok()?;
+    (!key.is_empty()).then(|| key.into_owned())
+}
+
+/// The client sends `Bearer sb_…` beside an opaque key; it is no user's token.
+fn is_project_key_bearer(value: &[u8]) -> bool {
+    let Some((scheme, token)) = value.split_at_checked(7) else { return false };
+    scheme.eq_ignore_ascii_case(b"bearer ") && token.trim_ascii_start().starts_with(b"sb_")
+}
+
+/// Removes the key, and parameters without a name (`&=x`), from headers and query.
+fn take_key_out(request: &mut Request<Body>) {
+    request.headers_mut().remove(APIKEY);
+    let Some(query) = request.uri().query() else { return };
+    let unwanted = |pair: &&str| pair.starts_with("apikey=") || *pair == "apikey" || pair.starts_with('=');
+    if !query.split('&').any(|pair| unwanted(&pair)) {
+        return;
+    }
+    let kept: Vec<&str> = query.split('&').filter(|pair| !unwanted(pair)).collect();
+    let path = request.uri().path();
+    let rebuilt = if kept.is_empty() { path.to_owned() } else { format!("{path}?{}", kept.join("&")) };
+    // A shorter query of the same characters is still a URI.
+    if let Ok(uri) = rebuilt.parse() {
+        *request.uri_mut() = uri;
+    }
+}
+
+struct Refusal {
+    message: &'static str,
+    hint: &'static str,
+}
+
+const NO_KEY: Refusal = Refusal {
+    message: "No API key found in request",
+    hint: "No `apikey` request header or url param was found.",
+};
+const UNKNOWN_KEY: Refusal = Refusal { message: "Invalid API key", hint: "Double check your API key." };
+
+fn refusal(refusal: &Refusal) -> Response {
+    let body = serde_json::json!({ "message": refusal.message, "hint": refusal.hint }).to_string();
+    (StatusCode::UNAUTHORIZED, [(CONTENT_TYPE, "application/json; charset=utf-8")], body).into_response()
+}
+
+#[cfg(test)]
+mod tests {
+    use basalt_core::keys::{ApiKeys, KeyMaterial, legacy_key};
+    use secrecy::{ExposeSecret, SecretSlice};
+
+    use super::*;
+
+    const NOW: i64 = 1_700_000_000;
+
+    fn gate() -> (KeyGate, ApiKeys) {
+        let secret = SecretSlice::from(b"a-secret-of-more-than-thirty-two-bytes!".to_vec());
+        let key = |role| legacy_key(&secret, None, role, NOW).unwrap();
+        let api_keys = ApiKeys {
+            anon: key("anon"),
+            service: key("service_role").into(),
+            publishable: "sb_publishable_a".to_owned(),
+            secret: "sb_secret_b".into(),
+        };
+        let material = KeyMaterial {
+            jwks: Vec::new(),
+            secret: Some(secret),
+            secret_kid: None,
+            strict_kid: false,
+            api_keys: api_keys.clone(),
+        };
+        (KeyGate::new(Arc::new(Keys::new(material).unwrap()), Clock::fixed(NOW), true), api_keys)
+    }
+
+    fn request(uri: &str, headers: &[(&str, &str)]) -> Request<Body> {
+        let mut builder = Request::builder().uri(uri);
+        for (name, value) in headers {
+            builder = builder.header(*name, *value);
+        }
+        builder.body(Body::empty()).unwrap()
+    }
+
+    fn bearer(request: &Request<Body>) -> Option<String> {
+        request.headers().get(AUTHORIZATION).map(|value| value.to_str().unwrap().to_owned())
+    }
+
+    #[test]
+    fn each_kind_of_key_becomes_its_bearer() {
+        let (gate, keys) = gate();
+        let service = keys.service.expose_secret();
+        for (key, expected) in [("sb_publishable_a", keys.anon.as_str()), ("sb_secret_b", service), (service, service)] {
+            let mut request = request("/t", &[("apikey", key), ("authorization", "Bearer sb_publishable_a")]);
+            gate.admit(Gate::Closed, &mut request).unwrap();
+            assert_eq!(bearer(&request), Some(format!("Bearer {expected}")));
+            assert!(!request.headers().contains_key("apikey"));
+        }
+    }
+
+    #[test]
+    fn a_users_token_wins_over_the_key() {
+        let (gate, _) = gate();
+        let mut request = request("/t", &[("apikey", "sb_secret_b"), ("authorization", "Bearer user.token.x")]);
+        gate.admit(Gate::Closed, &mut request).unwrap();
+        assert_eq!(bearer(&request).as_deref(), Some("Bearer user.token.x"));
+    }
+
+    #[test]
+    fn the_key_may_come_in_the_query_and_leaves_it() {
+        let (gate, keys) = gate();
+        let mut request = request("/t?select=id&apikey=sb_publishable_a&=x&a=eq.1", &[]);
+        gate.admit(Gate::Closed, &mut request).unwrap();
+        assert_eq!(request.uri(), "/t?select=id&a=eq.1");
+        assert_eq!(bearer(&request), Some(format!("Bearer {}", keys.anon)));
+    }
+
+    #[test]
+    fn missing_and_unknown_keys_are_refused_even_with_a_users_token() {
+        let (gate, _) = gate();
+        for headers in [&[][..], &[("authorization", "Bearer user.token.x")], &[("apikey", "sb_publishable_other")]] {
+            let refused = gate.admit(Gate::Closed, &mut request("/t", headers)).unwrap_err();
+            assert_eq!(refused.status(), StatusCode::UNAUTHORIZED);
+        }
+    }
+
+    #[test]
+    fn an_open_path_needs_no_key_but_a_bearer_that_is_only_a_key_is_dropped() {
+        let (gate, _) = gate();
+        let open = Gate::OpenFor(|path| path == "/health");
+        let mut health = request("/health", &[("authorization", "Bearer sb_publishable_other")]);
+        gate.admit(open, &mut health).unwrap();
+        assert_eq!(bearer(&health), None);
+        assert!(gate.admit(open, &mut request("/user", &[])).is_err());
+    }
+}

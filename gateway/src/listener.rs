@@ -1,0 +1,101 @@
+//! Accepting connections and ending them: HTTP/1.1 and HTTP/2 on one port, with bounds on what a slow or hostile
+//! peer may hold, and an orderly end.
+
+use std::convert::Infallible;
+use std::net::SocketAddr;
+use std::sync::Arc;
+use std::time::Duration;
+
+use axum::response::Response;
+use hyper::Request;
+use hyper::body::Incoming;
+use hyper::service::service_fn;
+use hyper_util::rt::{TokioExecutor, TokioIo, TokioTimer};
+use hyper_util::server::conn::auto;
+use hyper_util::server::graceful::GracefulShutdown;
+use tokio::net::TcpListener;
+use tokio::sync::Semaphore;
+use tokio_util::sync::CancellationToken;
+
+/// A request's head must arrive within this.
+const HEADER_TIMEOUT: Duration = Duration::from_secs(30);
+/// Request line and headers; a request line of 64 KiB must fit (rest.md §5, 46).
+const MAX_HEADER_BYTES: usize = 160 * 1024;
+const MAX_HEADERS: usize = 128;
+/// Open connections; more wait in the kernel's queue.
+const MAX_CONNECTIONS: usize = 16_384;
+
+/// Serves connections of `listener` through `handle` until `shutdown`; then refuses new ones, lets requests in
+/// flight finish within `drain` and returns.
+pub async fn run<H, F>(listener: TcpListener, handle: H, drain: Duration, shutdown: CancellationToken)
+where
+    H: Fn(Request<Incoming>, SocketAddr) -> F + Send + Sync + 'static,
+    F: Future<Output = Response> + Send + 'static,
+{
+    let handle = Arc::new(handle);
+    let graceful = GracefulShutdown::new();
+    let permits = Arc::new(Semaphore::new(MAX_CONNECTIONS));
+    let builder = builder();
+    loop {
+        let Some(accepted) = shutdown.run_until_cancelled(accept(&listener, &permits)).await else { break };
+        let Some((stream, peer, permit)) = accepted else { continue };
+        let handle = Arc::clone(&handle);
+        let service = service_fn(move |request| {
+            let answer = handle(request, peer);
+            async move { Ok::<_, Infallible>(answer.await) }
+        });
+        let connection = builder.serve_connection_with_upgrades(TokioIo::new(stream), service).into_owned();
+        let connection = graceful.watch(connection);
+        tokio::spawn(async move {
+            if let Err(error) = connection.await {
+                // A peer that hangs up or talks no HTTP is its own business.
+                tracing::debug!(%error, %peer, "connection ended");
+            }
+            drop(permit);
+        });
+    }
+    drop(listener);
+    if tokio::time::timeout(drain, graceful.shutdown()).await.is_err() {
+        tracing::warn!("some connections did not finish within {} s; closing them", drain.as_secs());
+    }
+}
+
+type Accepted = (tokio::net::TcpStream, SocketAddr, tokio::sync::OwnedSemaphorePermit);
+
+async fn accept(listener: &TcpListener, permits: &Arc<Semaphore>) -> Option<Accepted> {
+    let permit = Arc::clone(permits).acquire_owned().await.ok()?;
+    match listener.accept().await {
+        Ok((stream, peer)) => {
+            // Answers are written whole: waiting to fill a segment would only delay them.
+            if let Err(error) = stream.set_nodelay(true) {
+                tracing::debug!(%error, "TCP_NODELAY");
+            }
+            Some((stream, peer, permit))
+        }
+        Err(error) => {
+            // Out of file descriptors, most likely: existing connections must end before more can be taken.
+            tracing::warn!(%error, "accepting a connection failed");
+            tokio::time::sleep(Duration::from_millis(100)).await;
+            None
+        }
+    }
+}
+
+fn builder() -> auto::Builder<TokioExecutor> {
+    let mut builder = auto::Builder::new(TokioExecutor::new());
+    builder
+        .http1()
+        .timer(TokioTimer::new())
+        .header_read_timeout(HEADER_TIMEOUT)
+        .max_buf_size(MAX_HEADER_BYTES)
+        .max_headers(MAX_HEADERS)
+        .pipeline_flush(true);
+    builder
+        .http2()
+        .timer(TokioTimer::new())
+        .max_header_list_size(u32::try_from(MAX_HEADER_BYTES).unwrap_or(u32::MAX))
+        .max_concurrent_streams(256)
+        .keep_alive_interval(Duration::from_secs(30))
+        .keep_alive_timeout(Duration::from_secs(20));
+    builder
+}

@@ -1,0 +1,95 @@
+//! Which part of the server answers a request: a mounted service, one of our own routes, or the app.
+//!
+//! `/{rest,auth,storage,realtime,functions,graphql}/v1` never falls back to the app (DESIGN §12), so that a client of
+//! a service that is not running here gets an error and not a page.
+
+use std::net::{IpAddr, SocketAddr};
+
+use axum::body::Body;
+use axum::response::{IntoResponse, Response};
+use basalt_core::service::ClientAddress;
+use http::header::CONTENT_TYPE;
+use http::{Request, StatusCode};
+use hyper::body::Incoming;
+
+use crate::config::IpRange;
+use crate::layers::{self, Mount, Shared, client_address};
+use crate::static_app::StaticApp;
+use crate::system_routes::SystemRoutes;
+
+const API_PREFIXES: [&str; 6] =
+    ["/rest/v1", "/auth/v1", "/storage/v1", "/realtime/v1", "/functions/v1", "/graphql/v1"];
+
+/// The whole server, as seen from a connection.
+pub struct Gateway {
+    /// What all services share.
+    pub shared: Shared,
+    /// The services.
+    pub mounts: Vec<Mount>,
+    /// `/health`, `/ready`, `/metrics`, `/app-config.json`.
+    pub system: SystemRoutes,
+    /// The app, where there is one.
+    pub app: Option<StaticApp>,
+    /// Peers whose `X-Forwarded-For` counts.
+    pub trusted_proxies: Vec<IpRange>,
+}
+
+impl Gateway {
+    /// Answers one request.
+    pub async fn handle(&self, request: Request<Incoming>, peer: SocketAddr) -> Response {
+        let request = request.map(Body::new);
+        let address = self.client_address(peer.ip(), &request);
+        let path = request.uri().path();
+        if let Some(mount) = self.mounts.iter().find(|mount| is_below(&mount.prefix, path)) {
+            // Boxed: a service's future is large, and connections waiting for their next request need not hold it.
+            return Box::pin(layers::serve(&self.shared, mount, request, address)).await;
+        }
+        if API_PREFIXES.iter().any(|prefix| is_below(prefix, path)) {
+            return not_running(path);
+        }
+        if let Some(response) = self.system.answer(&request, false) {
+            return response;
+        }
+        match &self.app {
+            Some(app) => app.serve(request).await,
+            None => not_found(),
+        }
+    }
+
+    /// Answers one request of the admin port: our own routes only, metrics without a key.
+    pub fn handle_private(&self, request: Request<Incoming>) -> Response {
+        self.system.answer(&request.map(Body::new), true).unwrap_or_else(not_found)
+    }
+
+    fn client_address(&self, peer: IpAddr, request: &Request<Body>) -> ClientAddress {
+        client_address::resolve(peer, request.headers(), &self.trusted_proxies)
+    }
+}
+
+/// `/rest/v1` and what lies below it, not `/rest/v10`. The empty prefix owns every path.
+fn is_below(prefix: &str, path: &str) -> bool {
+    path.strip_prefix(prefix).is_some_and(|rest| prefix.is_empty() || rest.is_empty() || rest.starts_with('/'))
+}
+
+fn not_running(path: &str) -> Response {
+    let name = path.split('/').nth(1).unwrap_or_default();
+    let body = serde_json::json!({ "message": format!("The {name} service does not run on this server.") });
+    (StatusCode::NOT_FOUND, [(CONTENT_TYPE, "application/json; charset=utf-8")], body.to_string()).into_response()
+}
+
+fn not_found() -> Response {
+    (StatusCode::NOT_FOUND, [(CONTENT_TYPE, "text/plain; charset=utf-8")], "Not found\n").into_response()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_prefix_ends_at_a_slash() {
+        assert!(is_below("/rest/v1", "/rest/v1"));
+        assert!(is_below("/rest/v1", "/rest/v1/plans"));
+        assert!(!is_below("/rest/v1", "/rest/v10"));
+        assert!(is_below("", "/plans"));
+    }
+}

@@ -1,0 +1,313 @@
+//! `basalt serve`: from configuration to a running server, and its end in order. Stop accepting, drain, stop the
+//! background tasks, close the pools, stop PostgreSQL last.
+
+use std::io;
+use std::net::SocketAddr;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use basalt_core::clock::Clock;
+use basalt_core::keys::Keys;
+use basalt_core::listen::Events;
+use basalt_core::pool::{PoolConfig, ServicePool};
+use basalt_core::service::Service;
+use basalt_core::session::Sessions;
+use metrics_exporter_prometheus::{Matcher, PrometheusBuilder, PrometheusHandle};
+use tokio::net::TcpListener;
+use tokio_util::sync::CancellationToken;
+use tokio_util::task::TaskTracker;
+
+use crate::banner::{Banner, Console};
+use crate::config::{Config, Only};
+use crate::database_setup::{self, Databases, SetupError};
+use crate::embedded::State;
+use crate::layers::api_key::{Gate, KeyGate};
+use crate::layers::cors::CorsPolicy;
+use crate::layers::{Mount, RequestIds, Shared};
+use crate::listener;
+use crate::router::Gateway;
+use crate::secrets::{Secrets, SecretsError};
+use crate::static_app::StaticApp;
+use crate::system_routes::{ReadinessCheck, SystemRoutes};
+
+/// Why the server did not start; each text is a sentence with its remedy.
+#[derive(Debug, thiserror::Error)]
+pub enum ServeError {
+    /// The port is not to be had.
+    #[error("{address} cannot be listened on: {reason}")]
+    Bind {
+        /// What was asked for.
+        address: SocketAddr,
+        /// Why not and what to do.
+        reason: String,
+    },
+    /// The secrets folder.
+    #[error(transparent)]
+    Secrets(#[from] SecretsError),
+    /// The keys in it.
+    #[error(transparent)]
+    Keys(#[from] basalt_core::keys::KeyError),
+    /// The database.
+    #[error(transparent)]
+    Database(#[from] SetupError),
+    /// The metrics recorder.
+    #[error("metrics cannot be recorded: {0}")]
+    Metrics(String),
+    /// The service does not exist yet on its own.
+    #[error("the {0} service cannot run alone yet")]
+    NotAlone(&'static str),
+}
+
+/// Starts everything, serves until `stop`, and ends everything.
+///
+/// # Errors
+/// What kept it from starting.
+pub async fn serve(config: Config, console: &Console, stop: CancellationToken) -> Result<(), ServeError> {
+    let started = Instant::now();
+    for warning in &config.warnings {
+        tracing::warn!("{warning}");
+    }
+    // The port first: that it is taken should be known before PostgreSQL is started for it.
+    let listener = bind(SocketAddr::new(config.server.host, config.server.port)).await?;
+    let admin_listener = match config.server.admin_port {
+        Some(port) => Some(bind(SocketAddr::new(config.server.host, port)).await?),
+        None => None,
+    };
+    let metrics = metrics_recorder()?;
+    let secrets = Secrets::load(&config)?;
+    let keys = Arc::new(Keys::new(secrets.key_material())?);
+
+    let background = Background::default();
+    let running = match config.only {
+        Some(Only::Rest) => rest_alone(&config, &keys, &background)?,
+        _ => whole(&config, &secrets, &keys, &background, console).await?,
+    };
+    let Running { databases, mounts, readiness, closers } = running;
+    let gateway = Arc::new(Gateway {
+        shared: Shared {
+            request_ids: RequestIds::default(),
+            cors: config.server.cors_origins.as_deref().map_or(CorsPolicy::Any, CorsPolicy::new),
+            key_gate: KeyGate::new(Arc::clone(&keys), Clock::system(), config.server.require_apikey),
+        },
+        mounts,
+        system: SystemRoutes {
+            keys: Arc::clone(&keys),
+            public_url: config.server.public_url.to_string(),
+            readiness,
+            metrics: config.server.metrics.then_some(metrics),
+        },
+        app: config.server.app_dir.as_ref().map(|dir| StaticApp::new(dir.clone(), &config.server.public_url)),
+        trusted_proxies: config.server.trusted_proxies.clone(),
+    });
+
+    wait_until_ready(&gateway, &stop).await;
+    let banner = Banner { config: &config, keys: &keys, databases: databases.as_ref(), took: started.elapsed() };
+    console.banner(&banner);
+    accept_until(gateway, listener, admin_listener, &config, stop).await;
+
+    console.progress("stopping");
+    background.end().await;
+    for close in closers {
+        close();
+    }
+    if let Some(embedded) = databases.as_ref().and_then(|databases| databases.embedded.as_ref()) {
+        embedded.stop().await;
+    }
+    Ok(())
+}
+
+/// Tasks that live as long as the server.
+#[derive(Default)]
+struct Background {
+    tracker: TaskTracker,
+    shutdown: CancellationToken,
+    /// Database work of requests; ends by itself when the requests do.
+    requests: TaskTracker,
+}
+
+impl Background {
+    /// Waits for database work that outlived its request, then for the long-lived tasks.
+    async fn end(&self) {
+        const LIMIT: Duration = Duration::from_secs(10);
+        self.requests.close();
+        self.tracker.close();
+        self.shutdown.cancel();
+        let ended = async { tokio::join!(self.requests.wait(), self.tracker.wait()) };
+        if tokio::time::timeout(LIMIT, ended).await.is_err() {
+            tracing::warn!("some tasks did not end within {} s", LIMIT.as_secs());
+        }
+    }
+}
+
+struct Running {
+    databases: Option<Databases>,
+    mounts: Vec<Mount>,
+    readiness: Vec<ReadinessCheck>,
+    /// Close the pools.
+    closers: Vec<Box<dyn FnOnce() + Send>>,
+}
+
+/// `--only rest`: a PostgREST on somebody's database. Creates nothing there.
+fn rest_alone(config: &Config, keys: &Arc<Keys>, background: &Background) -> Result<Running, ServeError> {
+    let url = config.database.authenticator_url.as_ref().or(config.database.url.as_ref());
+    let url = url.map(|url| url.expose_secret().to_owned()).unwrap_or_default();
+    let database = database_setup::external("database.authenticator_url", &url)?;
+    let sessions = Sessions::new(database.clone(), pool(config, "rest", config.database.pool_size), background.requests.clone());
+    let events = Events::listen(database, &["pgrst"], &background.tracker, background.shutdown.clone());
+    let (service, handle) = basalt_rest::service(
+        config.rest.clone(),
+        sessions.clone(),
+        Arc::clone(keys),
+        &events,
+        Clock::system(),
+        &background.tracker,
+        background.shutdown.clone(),
+    );
+    let prefix = prefix_of(config, &service);
+    Ok(Running {
+        databases: None,
+        mounts: vec![Mount::new(prefix, service, Gate::Closed)],
+        readiness: vec![ReadinessCheck { name: "rest", is_ready: Box::new(move || handle.is_ready()) }],
+        closers: vec![Box::new(move || sessions.close())],
+    })
+}
+
+/// Everything, or one service on a database that is ours to prepare.
+async fn whole(
+    config: &Config,
+    secrets: &Secrets,
+    keys: &Arc<Keys>,
+    background: &Background,
+    console: &Console,
+) -> Result<Running, ServeError> {
+    let options = database_setup::Options { seed: true };
+    let databases = database_setup::prepare(config, secrets, &options, |line| console.progress(line)).await?;
+    let sessions = Sessions::new(
+        databases.authenticator.clone(),
+        pool(config, "rest", config.database.pool_size),
+        background.requests.clone(),
+    );
+    let auth_pool = ServicePool::new(databases.auth.clone(), pool(config, "auth", config.database.auth_pool_size));
+    let mut readiness = Vec::new();
+    let mut mounts = Vec::new();
+    let runs = |service: Only| config.only.is_none_or(|only| only == service);
+    if runs(Only::Rest) {
+        let events = Events::listen(databases.admin.clone(), &["pgrst"], &background.tracker, background.shutdown.clone());
+        let (service, handle) = basalt_rest::service(
+            config.rest.clone(),
+            sessions.clone(),
+            Arc::clone(keys),
+            &events,
+            Clock::system(),
+            &background.tracker,
+            background.shutdown.clone(),
+        );
+        readiness.push(ReadinessCheck { name: "rest", is_ready: Box::new(move || handle.is_ready()) });
+        mounts.push(mount(config, service, Gate::Closed));
+    }
+    if runs(Only::Auth) {
+        let service = basalt_auth::service(
+            config.auth.clone(),
+            auth_pool.clone(),
+            Arc::clone(keys),
+            Clock::system(),
+            config.is_development(),
+        );
+        mounts.push(mount(config, service, Gate::OpenFor(basalt_auth::is_open_path)));
+    }
+    if runs(Only::Storage) {
+        mounts.push(mount(config, basalt_storage::service(), Gate::Rewrite));
+    }
+    if runs(Only::Realtime) {
+        mounts.push(mount(config, basalt_realtime::service(), Gate::Untouched));
+    }
+    if runs(Only::Functions) {
+        mounts.push(mount(config, basalt_functions::service(), Gate::RewriteAndKeep));
+    }
+    if let Some(embedded) = &databases.embedded {
+        let state = embedded.state();
+        let is_ready = move || matches!(*state.borrow(), State::Ready);
+        readiness.push(ReadinessCheck { name: "database", is_ready: Box::new(is_ready) });
+    }
+    let closers: Vec<Box<dyn FnOnce() + Send>> =
+        vec![Box::new(move || sessions.close()), Box::new(move || auth_pool.close())];
+    Ok(Running { databases: Some(databases), mounts, readiness, closers })
+}
+
+fn mount(config: &Config, service: Service, gate: Gate) -> Mount {
+    Mount::new(prefix_of(config, &service), service, gate)
+}
+
+fn prefix_of(config: &Config, service: &Service) -> String {
+    config.server.prefix.clone().unwrap_or_else(|| service.prefix.to_owned())
+}
+
+fn pool(config: &Config, name: &'static str, size: usize) -> PoolConfig {
+    PoolConfig { acquire_timeout: config.database.pool_timeout, ..PoolConfig::new(name, size) }
+}
+
+async fn bind(address: SocketAddr) -> Result<TcpListener, ServeError> {
+    TcpListener::bind(address).await.map_err(|error| {
+        let reason = match error.kind() {
+            io::ErrorKind::AddrInUse => format!(
+                "port {} is taken by another program; stop that one, or choose another with --port N",
+                address.port()
+            ),
+            io::ErrorKind::PermissionDenied => {
+                format!("this user may not use port {}; choose one from 1024 upwards with --port N", address.port())
+            }
+            io::ErrorKind::AddrNotAvailable => "this machine has no such address; correct server.host".to_owned(),
+            _ => error.to_string(),
+        };
+        ServeError::Bind { address, reason }
+    })
+}
+
+fn metrics_recorder() -> Result<PrometheusHandle, ServeError> {
+    const SECONDS: [f64; 12] = [0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 1.0, 5.0, 30.0];
+    PrometheusBuilder::new()
+        .set_buckets_for_metric(Matcher::Suffix("_seconds".to_owned()), &SECONDS)
+        .and_then(PrometheusBuilder::install_recorder)
+        .map_err(|error| ServeError::Metrics(error.to_string()))
+}
+
+/// The first answer should be an answer: the banner waits for the schema cache, but not for ever.
+async fn wait_until_ready(gateway: &Gateway, stop: &CancellationToken) {
+    const LIMIT: Duration = Duration::from_secs(10);
+    const PAUSE: Duration = Duration::from_millis(2);
+    let ready = async {
+        while !gateway.system.is_ready() {
+            tokio::time::sleep(PAUSE).await;
+        }
+    };
+    let _in_time = stop.run_until_cancelled(tokio::time::timeout(LIMIT, ready)).await;
+}
+
+async fn accept_until(
+    gateway: Arc<Gateway>,
+    listener: TcpListener,
+    admin_listener: Option<TcpListener>,
+    config: &Config,
+    stop: CancellationToken,
+) {
+    let drain = config.server.shutdown_timeout;
+    let admin = async {
+        if let Some(listener) = admin_listener {
+            let gateway = Arc::clone(&gateway);
+            let handle = move |request, _peer| {
+                let gateway = Arc::clone(&gateway);
+                async move { gateway.handle_private(request) }
+            };
+            listener::run(listener, handle, drain, stop.clone()).await;
+        }
+    };
+    let public = {
+        let gateway = Arc::clone(&gateway);
+        let handle = move |request, peer| {
+            let gateway = Arc::clone(&gateway);
+            async move { gateway.handle(request, peer).await }
+        };
+        listener::run(listener, handle, drain, stop.clone())
+    };
+    tokio::join!(public, admin);
+}

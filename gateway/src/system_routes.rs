@@ -1,0 +1,101 @@
+//! The server's own routes: liveness, readiness, metrics, and what the app needs to know before it can sign in.
+
+use std::sync::Arc;
+
+use axum::body::Body;
+use axum::response::{IntoResponse, Response};
+use basalt_core::keys::Keys;
+use basalt_core::random::constant_time_eq;
+use http::header::{AUTHORIZATION, CACHE_CONTROL, CONTENT_TYPE, HeaderValue, RETRY_AFTER};
+use http::{Method, Request, StatusCode};
+use metrics_exporter_prometheus::PrometheusHandle;
+use secrecy::ExposeSecret;
+
+/// One thing that must be up before requests can be served.
+pub struct ReadinessCheck {
+    /// Named in the answer while it is not.
+    pub name: &'static str,
+    /// Cheap; called on every `/ready`.
+    pub is_ready: Box<dyn Fn() -> bool + Send + Sync>,
+}
+
+/// `/health`, `/ready`, `/metrics`, `/app-config.json`.
+pub struct SystemRoutes {
+    /// For `/metrics` and `/app-config.json`.
+    pub keys: Arc<Keys>,
+    /// `server.public_url`.
+    pub public_url: String,
+    /// All must hold.
+    pub readiness: Vec<ReadinessCheck>,
+    /// Renders the metrics; `None` while `server.metrics` is off.
+    pub metrics: Option<PrometheusHandle>,
+}
+
+impl SystemRoutes {
+    /// The answer, when the path is one of ours. On the admin port (`is_private`) metrics need no key.
+    #[must_use]
+    pub fn answer(&self, request: &Request<Body>, is_private: bool) -> Option<Response> {
+        let answer: fn(&Self, &Request<Body>, bool) -> Response = match request.uri().path() {
+            "/health" => |_, _, _| json(StatusCode::OK, &serde_json::json!({ "status": "ok" })),
+            "/ready" => |this, _, _| this.ready(),
+            "/metrics" => Self::render_metrics,
+            "/app-config.json" => |this, _, _| this.app_config(),
+            _ => return None,
+        };
+        if !matches!(*request.method(), Method::GET | Method::HEAD) {
+            return Some(StatusCode::METHOD_NOT_ALLOWED.into_response());
+        }
+        Some(answer(self, request, is_private))
+    }
+
+    /// Whether everything is up.
+    #[must_use]
+    pub fn is_ready(&self) -> bool {
+        self.readiness.iter().all(|check| (check.is_ready)())
+    }
+
+    fn ready(&self) -> Response {
+        let waiting: Vec<&str> =
+            self.readiness.iter().filter(|check| !(check.is_ready)()).map(|check| check.name).collect();
+        if waiting.is_empty() {
+            return json(StatusCode::OK, &serde_json::json!({ "status": "ready" }));
+        }
+        let body = serde_json::json!({ "status": "starting", "waiting_for": waiting });
+        let mut response = json(StatusCode::SERVICE_UNAVAILABLE, &body);
+        response.headers_mut().insert(RETRY_AFTER, HeaderValue::from_static("1"));
+        response
+    }
+
+    fn render_metrics(&self, request: &Request<Body>, is_private: bool) -> Response {
+        if !is_private && !self.brings_secret_key(request) {
+            let message = "Metrics need the secret key as bearer, or server.admin_port.";
+            return json(StatusCode::UNAUTHORIZED, &serde_json::json!({ "message": message }));
+        }
+        let Some(metrics) = &self.metrics else { return StatusCode::NOT_FOUND.into_response() };
+        let text = metrics.render();
+        ([(CONTENT_TYPE, "text/plain; version=0.0.4; charset=utf-8")], text).into_response()
+    }
+
+    fn brings_secret_key(&self, request: &Request<Body>) -> bool {
+        let sent = request.headers().get(AUTHORIZATION).map(HeaderValue::as_bytes).unwrap_or_default();
+        let token = sent.strip_prefix(b"Bearer ").unwrap_or_default();
+        let keys = self.keys.api_keys();
+        [&keys.secret, &keys.service]
+            .iter()
+            .map(|key| key.expose_secret().as_bytes())
+            .any(|key| !key.is_empty() && constant_time_eq(key, token))
+    }
+
+    /// What a browser may know: the address and the publishable key.
+    fn app_config(&self) -> Response {
+        let keys = self.keys.api_keys();
+        let body = serde_json::json!({ "url": self.public_url, "anonKey": keys.publishable });
+        let mut response = json(StatusCode::OK, &body);
+        response.headers_mut().insert(CACHE_CONTROL, HeaderValue::from_static("no-cache"));
+        response
+    }
+}
+
+fn json(status: StatusCode, body: &serde_json::Value) -> Response {
+    (status, [(CONTENT_TYPE, "application/json; charset=utf-8")], body.to_string()).into_response()
+}
