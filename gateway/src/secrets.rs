@@ -1,0 +1,333 @@
+//! The secrets a server lives by: what configuration gives wins; the rest is generated once and kept in
+//! `<state folder>/secrets.json` (0600, in a folder of 0700). Everything derived from them is made here, too: legacy
+//! API keys, the passwords of our login roles, the fingerprint that tells servers of one database apart.
+//!
+//! Signing and verifying is [`basalt_core::keys`]; this module hands it the material. A damaged file is an error and
+//! never replaced: new secrets end all sessions and make what is stored encrypted unreadable.
+
+mod file;
+mod print;
+#[cfg(test)]
+mod tests;
+
+use std::path::PathBuf;
+
+use aws_lc_rs::{digest, hmac};
+use basalt_core::clock::Clock;
+use basalt_core::keys::{ApiKeys, KeyError, KeyMaterial, Keys, legacy_key};
+use basalt_core::random;
+use base64::Engine as _;
+use base64::engine::general_purpose::URL_SAFE_NO_PAD;
+use secrecy::{ExposeSecret, SecretSlice, SecretString};
+use serde_json::Value;
+
+use crate::config::{Config, Jwt, Only};
+use file::Stored;
+pub use print::print_keys;
+
+/// Why there are no secrets to work with. Each sentence says what to do; none holds a secret.
+#[derive(Debug, thiserror::Error)]
+pub enum SecretsError {
+    /// The file cannot be read or written.
+    #[error("the secrets cannot be {verb} at {path} ({source}): {remedy}")]
+    Io {
+        /// `read` or `kept`.
+        verb: &'static str,
+        /// The file or folder.
+        path: PathBuf,
+        /// What the system says.
+        source: std::io::Error,
+        /// What to do.
+        remedy: &'static str,
+    },
+    /// The file is there, but is not what we wrote.
+    #[error(
+        "the secrets in {path} are damaged ({problem}): restore the file from a backup. If there is none, move it away and start \
+         again: new secrets are made, everybody signs in anew, and API keys change"
+    )]
+    Damaged {
+        /// The file.
+        path: PathBuf,
+        /// Where and how; no part of a secret.
+        problem: String,
+    },
+    /// Another process holds the lock for too long.
+    #[error("another process is writing {path}: wait for it to end, or stop it")]
+    Busy {
+        /// The lock.
+        path: PathBuf,
+    },
+    /// Key material that cannot be used.
+    #[error(transparent)]
+    Key(#[from] KeyError),
+    /// A configured API key is not one of this project's.
+    #[error("{setting} does not fit: {problem}")]
+    ApiKey {
+        /// The setting.
+        setting: &'static str,
+        /// What is wrong, and what to do.
+        problem: &'static str,
+    },
+    /// The database belongs to a server with other secrets.
+    #[error(
+        "this database was set up by a server with another {}: give this server the same secrets (copy its secrets.json, or set \
+         server.master_key, jwt.secret and jwt.keys alike). If you changed them on purpose, run: \
+         update basalt.instance set fingerprint = null",
+        .0.join(" and another ")
+    )]
+    OtherInstance(
+        /// What differs.
+        Vec<String>,
+    ),
+    /// The database did not answer while its fingerprint was read.
+    #[error("the database's fingerprint cannot be read: {0}")]
+    Database(#[from] tokio_postgres::Error),
+}
+
+/// Everything secret, and what derives from it.
+pub struct Secrets {
+    master_key: SecretString,
+    jwks: Vec<Value>,
+    jwt_secret: Option<SecretSlice<u8>>,
+    key_id: Option<String>,
+    strict_kid: bool,
+    api_keys: ApiKeys,
+}
+
+impl std::fmt::Debug for Secrets {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str("Secrets")
+    }
+}
+
+impl Secrets {
+    /// Takes what is configured, and the rest from the state folder, where it is generated if nobody did yet.
+    /// Two processes starting at once end up with the same secrets. Blocks on the disk.
+    ///
+    /// Under `--only rest` with the key gate open nothing is generated: a PostgREST without a secret verifies no
+    /// token (rest.md 3.15).
+    ///
+    /// # Errors
+    /// The file is unreadable or damaged, the folder cannot be written, or configured keys do not fit each other.
+    pub fn load(config: &Config) -> Result<Self, SecretsError> {
+        Self::load_at(config, &Clock::system())
+    }
+
+    fn load_at(config: &Config, clock: &Clock) -> Result<Self, SecretsError> {
+        let jwt = &config.jwt;
+        let strict_kid = config.only == Some(Only::Rest);
+        let stored = if strict_kid && !config.server.require_apikey {
+            Stored::default()
+        } else {
+            file::load(&config.server.state_dir, &missing(config), clock)?
+        };
+        let configured = jwt.keys.as_ref().map(|json| read_jwks(json.expose_secret()));
+        let jwks = match configured {
+            Some(jwks) => jwks.map_err(KeyError::Invalid)?,
+            // With a secret configured alone, that secret signs (auth.md 3.18).
+            None if jwt.secret.is_some() => Vec::new(),
+            None => stored.jwt_signing_key.clone().into_iter().collect(),
+        };
+        let jwt_secret =
+            jwt.secret.clone().or_else(|| stored.jwt_secret.clone().map(|text| text.into_bytes().into()));
+        let issued_at = stored.issued_at.unwrap_or_else(|| clock.unix_seconds());
+        let legacy = |configured: &Option<SecretString>, role: &str| match (configured, &jwt_secret) {
+            (Some(key), _) => Ok(key.clone()),
+            (None, Some(secret)) => {
+                legacy_key(secret, jwt.key_id.as_deref(), role, issued_at).map(Into::into)
+            }
+            (None, None) => Ok(SecretString::default()),
+        };
+        let opaque = |configured: &Option<SecretString>, stored: &Option<String>| {
+            configured.clone().or_else(|| stored.clone().map(Into::into)).unwrap_or_default()
+        };
+        let api_keys = ApiKeys {
+            anon: legacy(&jwt.anon_key, "anon")?.expose_secret().to_owned(),
+            service: legacy(&jwt.service_key, "service_role")?,
+            publishable: opaque(&jwt.publishable_key, &stored.publishable_key).expose_secret().to_owned(),
+            secret: opaque(&jwt.secret_key, &stored.secret_key),
+        };
+        let secrets = Self {
+            master_key: config
+                .server
+                .master_key
+                .clone()
+                .or_else(|| stored.master_key.map(Into::into))
+                // Only where nothing is stored or derived; whatever asks all the same gets what nobody can guess.
+                .unwrap_or_else(|| random::token(48).into()),
+            jwks,
+            jwt_secret,
+            key_id: jwt.key_id.clone(),
+            strict_kid,
+            api_keys,
+        };
+        secrets.check_legacy_keys(jwt)?;
+        Ok(secrets)
+    }
+
+    /// What [`Keys`] are made of.
+    #[must_use]
+    pub fn key_material(&self) -> KeyMaterial {
+        KeyMaterial {
+            jwks: self.jwks.clone(),
+            secret: self.jwt_secret.clone(),
+            secret_kid: self.key_id.clone(),
+            strict_kid: self.strict_kid,
+            api_keys: self.api_keys.clone(),
+        }
+    }
+
+    /// The project's API keys.
+    #[must_use]
+    pub const fn api_keys(&self) -> &ApiKeys {
+        &self.api_keys
+    }
+
+    /// The master key, for what is stored encrypted.
+    #[must_use]
+    pub const fn master_key(&self) -> &SecretString {
+        &self.master_key
+    }
+
+    /// The password of one of our login roles: the same on every server with this master key, different for each
+    /// role.
+    #[must_use]
+    pub fn role_password(&self, role: &str) -> SecretString {
+        let key = hmac::Key::new(hmac::HMAC_SHA256, self.master_key.expose_secret().as_bytes());
+        let tag = hmac::sign(&key, format!("basalt login role: {role}").as_bytes());
+        URL_SAFE_NO_PAD.encode(tag.as_ref()).into()
+    }
+
+    /// Names this server's secrets without telling them, for `basalt.instance`: `name:digest` for each, with blanks
+    /// between.
+    #[must_use]
+    pub fn fingerprint(&self) -> String {
+        let signing: Vec<String> = self
+            .jwks
+            .iter()
+            .filter(|jwk| signs(jwk))
+            .filter_map(|jwk| basalt_core::keys::thumbprint(jwk).ok())
+            .collect();
+        [
+            ("master_key", Some(self.master_key.expose_secret().as_bytes())),
+            ("jwt_secret", self.jwt_secret.as_ref().map(ExposeSecret::expose_secret)),
+            ("signing_key", signing.first().map(String::as_bytes)),
+        ]
+        .into_iter()
+        .filter_map(|(name, secret)| secret.map(|secret| (name, secret)))
+        .map(|(name, secret)| {
+            // Secrets have 128 bits and more, so that a digest of 64 cannot be used to guess one.
+            let text = [b"basalt.instance ", name.as_bytes(), b" ", secret].concat();
+            let digest = digest::digest(&digest::SHA256, &text);
+            format!("{name}:{}", URL_SAFE_NO_PAD.encode(digest.as_ref().get(..8).unwrap_or_default()))
+        })
+        .collect::<Vec<_>>()
+        .join(" ")
+    }
+
+    /// Which secrets differ from those of a stored fingerprint, in words.
+    #[must_use]
+    pub fn differences(&self, stored: &str) -> Vec<String> {
+        let ours = self.fingerprint();
+        let ours: Vec<&str> = ours.split(' ').collect();
+        stored
+            .split(' ')
+            .filter(|entry| !entry.is_empty() && !ours.contains(entry))
+            .map(|entry| entry.split(':').next().unwrap_or(entry).replace('_', " "))
+            .collect()
+    }
+
+    /// Holds the database to one set of secrets: the first server leaves its fingerprint, others compare.
+    ///
+    /// # Errors
+    /// [`SecretsError::OtherInstance`], or the database fails. `basalt.instance` must exist.
+    pub async fn check_instance(&self, client: &tokio_postgres::Client) -> Result<(), SecretsError> {
+        // The first writer wins; whoever comes second reads what that one left.
+        client
+            .execute(
+                "update basalt.instance set fingerprint = $1 where fingerprint is null",
+                &[&self.fingerprint()],
+            )
+            .await?;
+        let row = client.query_opt("select fingerprint from basalt.instance", &[]).await?;
+        let stored: Option<String> = row.map(|row| row.try_get(0)).transpose()?.flatten();
+        let differences = stored.map(|stored| self.differences(&stored)).unwrap_or_default();
+        if differences.is_empty() { Ok(()) } else { Err(SecretsError::OtherInstance(differences)) }
+    }
+
+    /// Marks the database as ours whatever was there: for the embedded one, which nobody else can use.
+    ///
+    /// # Errors
+    /// The database fails. `basalt.instance` must exist.
+    pub async fn claim_instance(&self, client: &tokio_postgres::Client) -> Result<(), SecretsError> {
+        let statement = "update basalt.instance set fingerprint = $1 where fingerprint is distinct from $1";
+        client.execute(statement, &[&self.fingerprint()]).await?;
+        Ok(())
+    }
+
+    /// Configured legacy keys must verify with our keys and stand for their role; else every request is refused, and
+    /// it takes long to see why.
+    fn check_legacy_keys(&self, jwt: &Jwt) -> Result<(), SecretsError> {
+        let keys = Keys::new(self.key_material())?;
+        for (setting, key, role) in
+            [("jwt.anon_key", &jwt.anon_key, "anon"), ("jwt.service_key", &jwt.service_key, "service_role")]
+        {
+            let Some(key) = key else { continue };
+            let wrong = |problem| SecretsError::ApiKey { setting, problem };
+            let claims = keys.verify(key.expose_secret()).map_err(|_refused| {
+                wrong("jwt.secret and jwt.keys do not verify it; take the key and the secret from the same project")
+            })?;
+            if claims.role() != Some(role) {
+                return Err(wrong("its role is another; jwt.anon_key and jwt.service_key may be swapped"));
+            }
+        }
+        Ok(())
+    }
+}
+
+/// Which secrets nobody configured.
+fn missing(config: &Config) -> file::Missing {
+    let jwt = &config.jwt;
+    file::Missing {
+        master_key: config.server.master_key.is_none(),
+        jwt_secret: jwt.secret.is_none(),
+        jwt_signing_key: jwt.secret.is_none() && jwt.keys.is_none(),
+        issued_at: jwt.anon_key.is_none() || jwt.service_key.is_none(),
+        publishable_key: jwt.publishable_key.is_none(),
+        secret_key: jwt.secret_key.is_none(),
+    }
+}
+
+/// Reads `jwt.keys`: an array of JWKs, or a JWK set. The message never holds a part of a key.
+///
+/// # Errors
+/// What is wrong, to follow `jwt.keys`.
+pub fn read_jwks(json: &str) -> Result<Vec<Value>, String> {
+    let value: Value = serde_json::from_str(json)
+        .map_err(|error| format!("is not JSON (line {}, column {})", error.line(), error.column()))?;
+    let jwks = match value {
+        Value::Array(jwks) => Some(jwks),
+        Value::Object(mut set) => match set.remove("keys") {
+            Some(Value::Array(jwks)) => Some(jwks),
+            _ => None,
+        },
+        Value::Null | Value::Bool(_) | Value::Number(_) | Value::String(_) => None,
+    };
+    let jwks = jwks.ok_or_else(|| "must be a JSON array of JWKs".to_owned())?;
+    let material = KeyMaterial {
+        jwks: jwks.clone(),
+        secret: None,
+        secret_kid: None,
+        strict_kid: false,
+        api_keys: ApiKeys::default(),
+    };
+    Keys::new(material).map_err(|error| format!("cannot be used: {error}"))?;
+    Ok(jwks)
+}
+
+/// Whether a JWK is meant to sign.
+#[must_use]
+pub fn signs(jwk: &Value) -> bool {
+    let operations = jwk.get("key_ops").and_then(Value::as_array);
+    operations.is_some_and(|operations| operations.iter().any(|operation| operation == "sign"))
+}
