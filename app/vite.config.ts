@@ -33,6 +33,8 @@ export default defineConfig({
     environment: "jsdom",
     include: ["src/**/*.test.{ts,tsx}"],
     setupFiles: ["src/test/setup.ts"],
+    // West of Greenwich, where a date taken for an instant shows as the day before.
+    env: { TZ: "America/Los_Angeles" },
     restoreMocks: true,
     unstubGlobals: true,
   },

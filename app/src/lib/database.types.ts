@@ -6,7 +6,7 @@ export type Database = {
       plan_members: {
         Row: {
           created_at: string;
-          email: string;
+          email: string | null;
           id: string;
           invite_accepted: boolean;
           invite_token: string | null;
@@ -17,7 +17,7 @@ export type Database = {
         };
         Insert: {
           created_at?: string;
-          email: string;
+          email?: string | null;
           id?: string;
           invite_accepted?: boolean;
           invite_token?: string | null;
@@ -28,7 +28,7 @@ export type Database = {
         };
         Update: {
           created_at?: string;
-          email?: string;
+          email?: string | null;
           id?: string;
           invite_accepted?: boolean;
           invite_token?: string | null;
@@ -56,7 +56,7 @@ export type Database = {
           start_date: string | null;
           title: string;
           updated_at: string;
-          user_id: string;
+          user_id: string | null;
         };
         Insert: {
           created_at?: string;
@@ -66,7 +66,7 @@ export type Database = {
           start_date?: string | null;
           title: string;
           updated_at?: string;
-          user_id?: string;
+          user_id?: string | null;
         };
         Update: {
           created_at?: string;
@@ -76,7 +76,7 @@ export type Database = {
           start_date?: string | null;
           title?: string;
           updated_at?: string;
-          user_id?: string;
+          user_id?: string | null;
         };
         Relationships: [];
       };
@@ -103,7 +103,16 @@ export type Database = {
       };
     };
     Views: { [_ in never]: never };
-    Functions: { [_ in never]: never };
+    Functions: {
+      accept_invitation: { Args: { plan: string; token: string }; Returns: string };
+      get_invitation: {
+        Args: { plan: string; token: string };
+        Returns: { email: string; plan_title: string; role: string }[];
+      };
+      get_user_email_by_id: { Args: { user_id_to_search: string }; Returns: string };
+      get_user_plan_role: { Args: { plan_id: string; user_id: string }; Returns: string };
+      is_admin: { Args: never; Returns: boolean };
+    };
     Enums: { [_ in never]: never };
     CompositeTypes: { [_ in never]: never };
   };

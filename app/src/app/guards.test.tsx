@@ -1,0 +1,57 @@
+import type { User } from "@supabase/supabase-js";
+import { screen } from "@testing-library/react";
+import { Outlet } from "react-router";
+import { expect, test, vi } from "vitest";
+import { type Auth, AuthContext, useAuth } from "@/features/auth/auth-context";
+import { renderElement, renderRoutes } from "@/test/render";
+import { RequireUser, RequireVisitor, returnPath } from "./guards";
+
+const someone = { id: "8f1f2a52-54a8-4a0f-8b9d-3f1f5ad1cf0e" } as User;
+
+function open(path: string, auth: Auth) {
+  const provider = () => (
+    <AuthContext value={auth}>
+      <Outlet />
+    </AuthContext>
+  );
+  const screens = [
+    { Component: RequireUser, children: [{ path: "/dashboard", element: <h1>Plans</h1> }] },
+    { Component: RequireVisitor, children: [{ path: "/login", element: <h1>Welcome back</h1> }] },
+  ];
+  return renderRoutes([{ Component: provider, children: screens }], path).router;
+}
+
+test("while the session is being read nobody is sent anywhere", () => {
+  const router = open("/dashboard", { loading: true, user: null });
+  expect(screen.getByRole("status")).toHaveTextContent("Checking your session...");
+  expect(router.state.location.pathname).toBe("/dashboard");
+});
+
+test("a visitor is sent to log in, and knows the way back", () => {
+  const router = open("/dashboard?tab=2", { loading: false, user: null });
+  expect(screen.getByRole("heading", { name: "Welcome back" })).toBeVisible();
+  expect(returnPath(router.state.location.state)).toBe("/dashboard?tab=2");
+  expect(router.state.historyAction).toBe("REPLACE");
+});
+
+test("someone signed in has no use for the log-in screen", () => {
+  open("/login", { loading: false, user: someone });
+  expect(screen.getByRole("heading", { name: "Plans" })).toBeVisible();
+});
+
+test.each([null, undefined, "/x", {}, { returnTo: 1 }, { returnTo: "https://evil.org" }, { returnTo: "//evil.org" }])(
+  "the way back never leaves the app: %j",
+  (state) => {
+    expect(returnPath(state)).toBe("/dashboard");
+  },
+);
+
+function Lost() {
+  useAuth();
+  return null;
+}
+
+test("the context says so when it is missing", () => {
+  vi.spyOn(console, "error").mockImplementation(() => {});
+  expect(() => renderElement(<Lost />)).toThrow("useAuth must be used within an AuthProvider");
+});

@@ -1,0 +1,30 @@
+import { render, screen } from "@testing-library/react";
+import { expect, test } from "vitest";
+import { FormField } from "./form-field";
+import { Input } from "./ui/input";
+
+test("a field without hint or error refers to nothing", () => {
+  render(
+    <FormField label="Title">
+      <Input />
+    </FormField>,
+  );
+  expect(screen.getByLabelText("Title")).not.toHaveAttribute("aria-describedby");
+  expect(screen.getByLabelText("Title")).toBeValid();
+});
+
+test("the error takes the place of the hint, for the eye and the ear", () => {
+  const { rerender } = render(
+    <FormField label="Title" hint="Short and clear">
+      <Input />
+    </FormField>,
+  );
+  expect(screen.getByLabelText("Title")).toHaveAccessibleDescription("Short and clear");
+  rerender(
+    <FormField label="Title" hint="Short and clear" error="Required">
+      <Input />
+    </FormField>,
+  );
+  expect(screen.getByLabelText("Title")).toHaveAccessibleDescription("Required");
+  expect(screen.getByLabelText("Title")).toBeInvalid();
+});

@@ -1,0 +1,32 @@
+import { describe, expect, test } from "vitest";
+import type * as z from "zod";
+import { loginSchema, signUpSchema } from "./schema";
+
+const signUp = { organization: "Food Bank", email: "a@b.org", password: "secret", terms: true };
+
+function messages(schema: z.ZodType, values: unknown) {
+  const issues = schema.safeParse(values).error?.issues ?? [];
+  return Object.fromEntries(issues.map((issue) => [issue.path.join("."), issue.message]));
+}
+
+describe("sign-up", () => {
+  test("takes what the specification allows at least", () => {
+    expect(messages(signUpSchema, { ...signUp, organization: "AB", password: "123456" })).toEqual({});
+  });
+
+  test("says what is missing, in the specification's words", () => {
+    expect(messages(signUpSchema, { organization: " A ", email: "a@b", password: "12345", terms: false })).toEqual({
+      organization: "Organization name is required",
+      email: "Please enter a valid email address",
+      password: "Password must be at least 6 characters",
+      terms: "You must agree to the terms and privacy policy",
+    });
+  });
+});
+
+test("log-in asks for an address and a password of six characters", () => {
+  expect(messages(loginSchema, { email: "", password: "", rememberMe: false })).toEqual({
+    email: "Please enter a valid email address",
+    password: "Password must be at least 6 characters",
+  });
+});

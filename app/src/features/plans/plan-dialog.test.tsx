@@ -1,0 +1,57 @@
+import { screen } from "@testing-library/react";
+import { useState } from "react";
+import { describe, expect, test, vi } from "vitest";
+import { renderElement } from "@/test/render";
+import { CreatePlanDialog, editedDescription } from "./plan-dialog";
+
+function Harness() {
+  const [open, setOpen] = useState(false);
+  return (
+    <>
+      <button type="button" onClick={() => setOpen(true)}>
+        New
+      </button>
+      <CreatePlanDialog open={open} onOpenChange={setOpen} userId="5a0d3a3e-7d53-4b0e-9ab5-6fb3d4f8a5b1" />
+    </>
+  );
+}
+
+test("a title that is too short is refused before the server is asked", async () => {
+  const { user } = renderElement(<Harness />);
+  await user.click(screen.getByRole("button", { name: "New" }));
+  await user.type(screen.getByLabelText("Title"), "ab");
+  await user.click(screen.getByRole("button", { name: "Create Plan" }));
+
+  expect(await screen.findByText("Title must be at least 3 characters")).toBeVisible();
+});
+
+test("what was typed stays when saving fails, and is gone when the dialog is opened anew", async () => {
+  const refusal = { code: "42501", message: "permission denied for table plans", details: null, hint: null };
+  vi.stubGlobal("fetch", async () => Response.json(refusal, { status: 403 }));
+  const { user } = renderElement(<Harness />);
+  await user.click(screen.getByRole("button", { name: "New" }));
+  await user.type(screen.getByLabelText("Title"), "Outreach");
+  await user.click(screen.getByRole("button", { name: "Create Plan" }));
+
+  expect(await screen.findByText("Error creating plan")).toBeInTheDocument();
+  expect(screen.getByText("permission denied for table plans")).toBeInTheDocument();
+  expect(screen.getByLabelText("Title")).toHaveValue("Outreach");
+
+  await user.click(screen.getByRole("button", { name: "Cancel" }));
+  expect(screen.getByRole("button", { name: "New" })).toHaveFocus();
+  await user.click(screen.getByRole("button", { name: "New" }));
+  expect(screen.getByLabelText("Title")).toHaveValue("");
+});
+
+describe("a description edited as text", () => {
+  const formatted = "<p>Warm <strong>meals</strong></p>";
+
+  test("keeps its formatting when nobody changed the words", () => {
+    expect(editedDescription(formatted, "Warm meals")).toBe(formatted);
+  });
+
+  test("becomes plain paragraphs when somebody did", () => {
+    expect(editedDescription(formatted, "Cold meals")).toBe("<p>Cold meals</p>");
+    expect(editedDescription(formatted, "  ")).toBeNull();
+  });
+});
