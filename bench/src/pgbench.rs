@@ -1,0 +1,98 @@
+//! The ceiling: the same statements from pgbench, prepared and in one pipeline, on the same database.
+//!
+//! The statements are those PostgREST sends for the measured request (rest.md 3.16 and 3.17); a server that finds a better shape may pass it.
+
+use std::path::{Path, PathBuf};
+use std::process::Command;
+use std::time::Duration;
+
+use anyhow::{Context, Result, bail};
+
+use crate::basalt::Basalt;
+use crate::{rest, token};
+
+/// What pgbench reports.
+pub(crate) struct Run {
+    /// Transactions per second.
+    pub(crate) rate: f64,
+    /// Mean time of a transaction, in milliseconds.
+    pub(crate) mean_ms: f64,
+}
+
+/// pgbench from `PATH` or the newest of Debian's.
+pub(crate) fn find() -> Result<PathBuf> {
+    let path = std::env::var_os("PATH").unwrap_or_default();
+    let mut folders: Vec<PathBuf> = std::env::split_paths(&path).collect();
+    if let Ok(versions) = std::fs::read_dir("/usr/lib/postgresql") {
+        let mut versions: Vec<PathBuf> =
+            versions.flatten().map(|version| version.path().join("bin")).collect();
+        versions.sort();
+        folders.extend(versions.into_iter().rev());
+    }
+    let found = folders.into_iter().map(|folder| folder.join("pgbench")).find(|program| program.is_file());
+    found.context(
+        "pgbench was not found; `sudo apt-get install -y postgresql` brings it (its server need not run)",
+    )
+}
+
+/// Writes the script.
+pub(crate) fn script(file: &Path) -> Result<()> {
+    let claims = token::claims("PERSON")
+        .to_string()
+        .replace("PERSON", "00000000-0000-4000-8000-' || lpad(:person::text, 12, '0') || '");
+    let columns = rest::COLUMNS.map(|column| format!("\"public\".\"entries\".\"{column}\"")).join(", ");
+    let script = format!(
+        r#"\set person random(1, {people})
+\startpipeline
+begin isolation level read committed read only;
+select set_config('search_path', '"public", "extensions"', true), set_config('role', 'authenticated', true), set_config('request.jwt.claims', '{claims}', true), set_config('request.method', 'GET', true), set_config('request.path', '/entries', true), set_config('request.headers', '{{"host":"127.0.0.1","accept":"application/json"}}', true), set_config('request.cookies', '{{}}', true);
+with pgrst_source as (select {columns} from "public"."entries" order by "public"."entries"."created_at" desc limit {rows} offset 0) select null::bigint as total_result_set, count(_postgrest_t) as page_total, coalesce(json_agg(_postgrest_t), '[]') as body, nullif(current_setting('response.headers', true), '') as response_headers, nullif(current_setting('response.status', true), '') as response_status from (select * from pgrst_source) _postgrest_t;
+commit;
+\endpipeline
+"#,
+        people = rest::PEOPLE,
+        rows = rest::ROWS,
+    );
+    std::fs::write(file, script).with_context(|| format!("could not write {}", file.display()))
+}
+
+/// One run with as many clients as connections, on one thread as our own generator.
+pub(crate) async fn run(
+    pgbench: &Path,
+    script: &Path,
+    basalt: &Basalt,
+    connections: usize,
+    time: Duration,
+) -> Result<Run> {
+    let mut command = Command::new(pgbench);
+    command.args([
+        "-n",
+        "-M",
+        "prepared",
+        "-h",
+        &basalt.database_host,
+        "-p",
+        &basalt.database_port.to_string(),
+    ]);
+    command.args([
+        "-U",
+        "authenticator",
+        "-c",
+        &connections.to_string(),
+        "-T",
+        &time.as_secs().max(1).to_string(),
+    ]);
+    command.arg("-f").arg(script).arg("postgres").env("PGPASSWORD", token::role_password("authenticator"));
+    let output = tokio::task::spawn_blocking(move || command.output())
+        .await?
+        .context("pgbench could not be started")?;
+    let text = String::from_utf8_lossy(&output.stdout);
+    if !output.status.success() {
+        bail!("pgbench failed: {}", String::from_utf8_lossy(&output.stderr));
+    }
+    let number = |prefix: &str| -> Option<f64> {
+        text.lines().find_map(|line| line.strip_prefix(prefix))?.split_whitespace().next()?.parse().ok()
+    };
+    let rate = number("tps = ").context("pgbench printed no rate")?;
+    Ok(Run { rate, mean_ms: number("latency average = ").unwrap_or_default() })
+}

@@ -1,0 +1,129 @@
+//! Processes: started, measured through `/proc`, always stopped.
+
+use std::collections::HashMap;
+use std::fs::File;
+use std::net::{Ipv4Addr, TcpListener};
+use std::path::Path;
+use std::process::{Child, Command, Stdio};
+use std::time::Duration;
+
+use anyhow::{Context, Result, bail};
+
+/// Ticks of `/proc/*/stat` in a second. The kernel fixes it for user space on every architecture we run on.
+const TICKS: f64 = 100.0;
+
+/// A child that is stopped when dropped, its own children by itself.
+pub(crate) struct Running {
+    child: Child,
+    name: &'static str,
+}
+
+impl Running {
+    /// Starts it with its output in a file.
+    pub(crate) fn start(name: &'static str, command: &mut Command, log: &Path) -> Result<Self> {
+        let file = File::create(log).with_context(|| format!("could not write {}", log.display()))?;
+        command.stdin(Stdio::null()).stdout(file.try_clone()?).stderr(file);
+        let child = command.spawn().with_context(|| format!("{name} could not be started"))?;
+        Ok(Self { child, name })
+    }
+
+    pub(crate) fn pid(&self) -> u32 {
+        self.child.id()
+    }
+
+    /// Fails when the process has ended by itself.
+    pub(crate) fn check(&mut self) -> Result<()> {
+        match self.child.try_wait()? {
+            Some(status) => bail!("{} ended by itself ({status})", self.name),
+            None => Ok(()),
+        }
+    }
+
+    /// Asks it to end, waits, and kills it at last. May be called again.
+    pub(crate) fn stop(&mut self) {
+        // Asked first: a server stops its PostgreSQL in order. The shell's `kill`, since std can only kill outright.
+        let asked = Command::new("sh").args(["-c", &format!("kill -TERM {}", self.child.id())]).status();
+        let deadline = std::time::Instant::now() + Duration::from_secs(20);
+        while asked.is_ok() && std::time::Instant::now() < deadline {
+            if !matches!(self.child.try_wait(), Ok(None)) {
+                return;
+            }
+            pause();
+        }
+        drop(self.child.kill());
+        drop(self.child.wait());
+    }
+}
+
+#[expect(clippy::disallowed_methods, reason = "only while a child is stopped, after all measuring")]
+fn pause() {
+    std::thread::sleep(Duration::from_millis(20));
+}
+
+impl Drop for Running {
+    fn drop(&mut self) {
+        self.stop();
+    }
+}
+
+/// A port nobody listens on now.
+pub(crate) fn free_port() -> Result<u16> {
+    Ok(TcpListener::bind((Ipv4Addr::LOCALHOST, 0))?.local_addr()?.port())
+}
+
+/// Processor seconds used so far.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Cpu {
+    /// The process itself.
+    pub(crate) itself: f64,
+    /// Everything it started, directly or not: for Basalt, PostgreSQL.
+    pub(crate) below: f64,
+}
+
+/// Processor time of a process and of what is below it. Connections of PostgreSQL that ended between two readings are lost from the sum;
+/// pools keep theirs, and pgbench's are read while they are open.
+pub(crate) fn cpu(pid: u32) -> Cpu {
+    let all = processes();
+    let seconds = |pid: u32| all.get(&pid).map_or(0.0, |process| process.seconds);
+    let below = descendants(&all, pid).into_iter().map(seconds).sum();
+    Cpu { itself: seconds(pid), below }
+}
+
+/// Resident memory of a process, in bytes.
+pub(crate) fn resident_bytes(pid: u32) -> u64 {
+    let status = std::fs::read_to_string(format!("/proc/{pid}/status")).unwrap_or_default();
+    let line = status.lines().find_map(|line| line.strip_prefix("VmRSS:"));
+    let kilobytes: Option<u64> = line.and_then(|rest| rest.split_whitespace().next()?.parse().ok());
+    kilobytes.unwrap_or(0) * 1024
+}
+
+struct Process {
+    parent: u32,
+    seconds: f64,
+}
+
+fn processes() -> HashMap<u32, Process> {
+    let Ok(entries) = std::fs::read_dir("/proc") else { return HashMap::new() };
+    let pids = entries.flatten().filter_map(|entry| entry.file_name().to_str()?.parse::<u32>().ok());
+    pids.filter_map(|pid| Some((pid, process(pid)?))).collect()
+}
+
+fn process(pid: u32) -> Option<Process> {
+    let stat = std::fs::read_to_string(format!("/proc/{pid}/stat")).ok()?;
+    // The name in parentheses may hold blanks; fields are counted after it.
+    let (_, fields) = stat.rsplit_once(')')?;
+    let fields: Vec<&str> = fields.split_whitespace().collect();
+    let number = |index: usize| fields.get(index)?.parse::<u32>().ok();
+    let (user, system) = (number(11)?, number(12)?);
+    Some(Process { parent: number(1)?, seconds: (f64::from(user) + f64::from(system)) / TICKS })
+}
+
+fn descendants(all: &HashMap<u32, Process>, pid: u32) -> Vec<u32> {
+    let mut found = vec![pid];
+    let mut next = 0;
+    while let Some(&parent) = found.get(next) {
+        found.extend(all.iter().filter(|(_, process)| process.parent == parent).map(|(pid, _)| *pid));
+        next += 1;
+    }
+    found.split_off(1)
+}
