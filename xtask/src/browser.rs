@@ -16,7 +16,7 @@ pub(crate) fn chromium() -> Result<PathBuf> {
         return Ok(path);
     }
     if run::output(Command::new("apt-get").arg("--version")).is_none() {
-        bail!("Chromium was not found; install it, or name it with CHROMIUM_PATH=/path/to/chromium");
+        bail!("Chromium was not found; install it, or name it with CHROMIUM=/path/to/chromium");
     }
     if run::output(Command::new("id").arg("-u")).as_deref() != Some("0") {
         bail!(
@@ -25,13 +25,13 @@ pub(crate) fn chromium() -> Result<PathBuf> {
     }
     ui::note(&format!("Chromium is missing: {INSTALL}"));
     run::run(Command::new("sh").args(["-c", INSTALL]).env("DEBIAN_FRONTEND", "noninteractive")).context(
-        "Chromium could not be installed; check the network connection, or name one with CHROMIUM_PATH",
+        "Chromium could not be installed; check the network connection, or name one with CHROMIUM",
     )?;
     find().context("Chromium was installed but does not start; try `chromium --version`")
 }
 
 fn find() -> Option<PathBuf> {
-    if let Some(path) = std::env::var_os("CHROMIUM_PATH").map(PathBuf::from) {
+    if let Some(path) = std::env::var_os("CHROMIUM").map(PathBuf::from) {
         return starts(&path).then_some(path);
     }
     let path = std::env::var_os("PATH").unwrap_or_default();

@@ -128,14 +128,17 @@ pub(crate) fn psql(root: &Path, arguments: &[String]) -> Result<ExitCode> {
     keys.current_dir(root).arg("keys");
     let text = run::output(&mut keys)
         .context("no built server was found; `cargo xtask dev` builds and starts one")?;
-    let url = text.split_whitespace().map(|word| word.trim_matches(['"', ',']));
-    let url =
-        url.into_iter().find(|word| word.starts_with("postgres://") || word.starts_with("postgresql://"));
-    let url =
-        url.context("`basalt keys` names no database URL; start the server with `cargo xtask dev` first")?;
+    let url = database_url(&text)
+        .context("`basalt keys` names no database URL; start the server with `cargo xtask dev` first")?;
     let psql = program_of_postgres("psql")
         .context("psql was not found; `sudo apt-get install -y postgresql-client` brings it")?;
     become_program(Command::new(psql).arg(url).args(arguments))
+}
+
+/// The first PostgreSQL URL in what `basalt keys` prints, as `NAME=URL`.
+fn database_url(keys: &str) -> Option<&str> {
+    let urls = keys.lines().filter_map(|line| line.split_once('=').map(|(_, value)| value));
+    urls.into_iter().find(|value| value.starts_with("postgres://") || value.starts_with("postgresql://"))
 }
 
 /// A client program of PostgreSQL from `PATH` or where Debian keeps them; the newest first.
@@ -167,8 +170,9 @@ pub(crate) fn bench(root: &Path, arguments: &[String]) -> Result<ExitCode> {
 /// Rewrites the files in `docs/` that are made from the code.
 pub(crate) fn gen_docs(root: &Path) -> Result<ExitCode> {
     ui::note("writing docs/CONFIG.md");
+    // The tests that compare the files write them instead.
     run::run(
-        cargo_command(root).args(["test", "-p", "basalt", "--lib", "config"]).env("BASALT_WRITE_DOCS", "1"),
+        cargo_command(root).args(["test", "-p", "basalt", "--lib", "config"]).env("BASALT_TEST_BLESS", "1"),
     )?;
     Ok(ExitCode::SUCCESS)
 }

@@ -220,7 +220,7 @@ fn browser_tests(root: &Path, tallies: &Tallies, arguments: &[String]) -> Result
     let mut flags = vec!["--reporter=list,json".to_owned()];
     flags.extend_from_slice(arguments);
     let mut command = node::script(root, "app", "e2e", &flags);
-    command.env("CHROMIUM_PATH", chromium).env("PLAYWRIGHT_JSON_OUTPUT_FILE", &report);
+    command.env("CHROMIUM", chromium).env("PLAYWRIGHT_JSON_OUTPUT_FILE", &report);
     server.describe_to(&mut command);
     let result = run::run(&mut command);
     tallies.add(Kind::Browser, count::playwright(&report).unwrap_or_default());
