@@ -14,7 +14,8 @@ create table basalt.project_files (
   -- Relative to the project folder, with forward slashes: `migrations/0001_plans.sql`.
   path text primary key,
   kind text not null check (kind in ('migration', 'policy', 'seed')),
-  sha256 text not null check (sha256 ~ '^[0-9a-f]{64}$'),
+  -- NULL: a seed that is still to run on this new database.
+  sha256 text check (sha256 ~ '^[0-9a-f]{64}$'),
   applied_at timestamptz not null default now()
 );
 

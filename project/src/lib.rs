@@ -1,1 +1,42 @@
 #![doc = include_str!("../README.md")]
+
+pub mod error;
+mod folder;
+mod migrate;
+pub mod policy_tests;
+mod split;
+mod statements;
+
+use std::path::{Path, PathBuf};
+
+pub use error::ProjectError;
+pub use migrate::{MigrateOptions, Progress, Report, Seed};
+
+/// A folder with an application's SQL. Files are read when they are needed, not when it is opened.
+#[derive(Debug, Clone)]
+pub struct Project {
+    dir: PathBuf,
+}
+
+impl Project {
+    /// A folder in our own layout. One without `migrations/`, `policies/` and `seed.sql` is an empty project.
+    ///
+    /// # Errors
+    /// The folder does not exist, or holds a Supabase project.
+    pub fn open(dir: impl Into<PathBuf>) -> Result<Self, ProjectError> {
+        let dir = dir.into();
+        if !dir.is_dir() {
+            return Err(ProjectError::NoFolder { dir });
+        }
+        if !dir.join("migrations").is_dir() && dir.join("supabase").join("config.toml").is_file() {
+            return Err(ProjectError::SupabaseLayout { dir });
+        }
+        Ok(Self { dir })
+    }
+
+    /// Where it lies.
+    #[must_use]
+    pub fn dir(&self) -> &Path {
+        &self.dir
+    }
+}

@@ -1,0 +1,29 @@
+alter table public.plans enable row level security;
+revoke all on public.plans from anon, authenticated, service_role;
+grant select, delete on public.plans to authenticated;
+-- Owner and times are not the client's to write: `user_id` is checked on insert and never updated.
+grant insert (id, user_id, title, description, start_date, estimated_end_date) on public.plans to authenticated;
+grant update (title, description, start_date, estimated_end_date, updated_at) on public.plans to authenticated;
+grant all on public.plans to service_role;
+
+-- `user_id` is asked as well: RETURNING of an insert is judged before the trigger has made the creator a member.
+drop policy if exists "members see their plans" on public.plans;
+create policy "members see their plans" on public.plans
+  for select to authenticated
+  using (user_id = (select auth.uid()) or id = any (array(select app_private.my_plans())));
+
+drop policy if exists "everybody makes plans of his own" on public.plans;
+create policy "everybody makes plans of his own" on public.plans
+  for insert to authenticated
+  with check (user_id = (select auth.uid()));
+
+drop policy if exists "owners and managers edit" on public.plans;
+create policy "owners and managers edit" on public.plans
+  for update to authenticated
+  using (id = any (array(select app_private.my_plans('{owner,manager}'))))
+  with check (id = any (array(select app_private.my_plans('{owner,manager}'))));
+
+drop policy if exists "owners delete" on public.plans;
+create policy "owners delete" on public.plans
+  for delete to authenticated
+  using (id = any (array(select app_private.my_plans('{owner}'))));

@@ -1,0 +1,68 @@
+//! Runs one file, statement by statement, inside the caller's transaction.
+
+use basalt_core::pg_error::DriverError;
+use basalt_core::system_migrations::line_of;
+use tokio_postgres::Transaction;
+
+use crate::error::{ProjectError, StatementError};
+use crate::split::{Statement, split};
+
+/// Runs the statements of `sql` and answers their texts, for the history.
+pub(crate) async fn run(
+    transaction: &Transaction<'_>,
+    file: &str,
+    sql: &str,
+) -> Result<Vec<String>, ProjectError> {
+    let statements = split(sql);
+    for statement in &statements {
+        if let Some(reason) = refusal(statement) {
+            return Err(ProjectError::Refused { file: file.to_owned(), line: statement.line, reason });
+        }
+    }
+    for (index, statement) in statements.iter().enumerate() {
+        if let Err(error) = transaction.simple_query(statement.text).await {
+            return Err(match DriverError::from(error) {
+                DriverError::Postgres(error) => ProjectError::Statement(Box::new(StatementError {
+                    file: file.to_owned(),
+                    line: statement.line + line_of(statement.text, error.position) - 1,
+                    statement: index + 1,
+                    error: *error,
+                })),
+                DriverError::Connection(text) => ProjectError::Connection(text),
+            });
+        }
+    }
+    Ok(statements.iter().map(|statement| statement.text.to_owned()).collect())
+}
+
+/// Why a statement must not be sent: it would end the transaction that makes the file all or nothing, or wait for data
+/// that nobody sends.
+fn refusal(statement: &Statement<'_>) -> Option<&'static str> {
+    let [first, second] = statement.first_words();
+    match (first.as_str(), second.as_str()) {
+        ("rollback", "to") => None,
+        ("begin" | "start" | "commit" | "end" | "rollback" | "abort", _) | ("prepare", "transaction") => {
+            Some("the whole file is one transaction: take BEGIN, COMMIT and ROLLBACK out")
+        }
+        ("copy", _) if statement.text.to_lowercase().contains("from stdin") => {
+            Some("COPY FROM STDIN has no data here: write INSERT")
+        }
+        _ => None,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn transaction_control_is_refused_and_look_alikes_are_not() {
+        let refused = |sql| refusal(split(sql).first().unwrap()).is_some();
+        for sql in ["BEGIN", "commit;", "Start Transaction", "rollback", "copy t from STDIN", "prepare transaction 'x'"] {
+            assert!(refused(sql), "{sql}");
+        }
+        for sql in ["rollback to s", "savepoint s", "create table begin_x ()", "copy t to '/x'", "prepare x as select 1"] {
+            assert!(!refused(sql), "{sql}");
+        }
+    }
+}
