@@ -1,1 +1,200 @@
 #![doc = include_str!("../README.md")]
+
+mod access_token;
+mod accounts;
+mod address;
+mod audit;
+mod bearer;
+mod config;
+mod error;
+mod grants;
+mod hasher;
+mod metrics;
+mod migrations;
+mod one_time;
+mod password_policy;
+mod rate_limit;
+mod refresh_token;
+mod request;
+mod routes;
+mod sessions;
+mod sign_up;
+mod users;
+mod wire;
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use axum::Router;
+use axum::extract::{Request, State};
+use axum::middleware::{self, Next};
+use axum::response::{IntoResponse, Response};
+use axum::routing::{get, post};
+use basalt_core::clock::Clock;
+use basalt_core::keys::Keys;
+use basalt_core::pool::{ServicePool, Tx};
+use basalt_core::service::{Cors, RequestId, Service};
+use http::{HeaderValue, StatusCode, header};
+use jiff::Timestamp;
+use tokio::time::Instant;
+
+pub use accounts::{NewAccount, create_user};
+pub use config::{AuthConfig, JwtConfig};
+pub use error::AuthError;
+pub use hasher::{HashError, Hasher, Verdict};
+pub use migrations::MIGRATIONS;
+pub use password_policy::{WeakReason, Weakness};
+pub use refresh_token::{RefreshToken, SessionKey, SignedCounter};
+
+use error::{ApiVersion, RenderContext};
+use password_policy::PasswordPolicy;
+use rate_limit::RateLimits;
+use request::RequestContext;
+use sessions::Turns;
+
+/// Largest request body in bytes (auth.md §3.1).
+pub(crate) const BODY_LIMIT: usize = 1_048_576;
+
+/// What every handler shares.
+pub(crate) struct Auth {
+    pub(crate) config: AuthConfig,
+    pub(crate) pool: ServicePool,
+    pub(crate) keys: Arc<Keys>,
+    pub(crate) clock: Clock,
+    pub(crate) hasher: Hasher,
+    pub(crate) policy: PasswordPolicy,
+    pub(crate) limits: RateLimits,
+    pub(crate) turns: Turns,
+    /// Whether error bodies may name SQLSTATEs.
+    pub(crate) development: bool,
+}
+
+impl Auth {
+    /// Now, as PostgreSQL will keep it: a time that was answered must read the same from the table.
+    pub(crate) fn now(&self) -> Timestamp {
+        let now = self.clock.now();
+        Timestamp::from_microsecond(now.as_microsecond()).unwrap_or(now)
+    }
+
+    /// A transaction that ends with the request. Close it with [`finish`].
+    pub(crate) async fn begin(&self, request: &RequestContext) -> Result<Tx, AuthError> {
+        Ok(self.pool.begin(request.deadline).await?)
+    }
+
+    /// Whether a token that was replaced at `then` is still answered.
+    pub(crate) fn is_within_reuse_interval(&self, then: Option<Timestamp>, now: Timestamp) -> bool {
+        let interval = Duration::from_secs(self.config.security_refresh_token_reuse_interval);
+        self.config.security_refresh_token_allow_reuse
+            || then.is_some_and(|then| {
+                Duration::try_from(now.duration_since(then)).is_ok_and(|passed| passed < interval)
+            })
+    }
+}
+
+/// Commits after success; after failure rolls back, which keeps the connection where dropping would close it.
+pub(crate) async fn finish<T>(tx: Tx, result: Result<T, AuthError>) -> Result<T, AuthError> {
+    match result {
+        Ok(value) => {
+            tx.commit().await?;
+            Ok(value)
+        }
+        Err(error) => {
+            tx.rollback().await;
+            Err(error)
+        }
+    }
+}
+
+/// The service. `config` was checked with [`AuthConfig::faults`]; `pool` is of the login `supabase_auth_admin`;
+/// `development` lets error bodies name SQLSTATEs (DESIGN §12).
+#[must_use]
+pub fn service(
+    config: AuthConfig,
+    pool: ServicePool,
+    keys: Arc<Keys>,
+    clock: Clock,
+    development: bool,
+) -> Service {
+    let deadline = Duration::from_secs(config.api_max_request_duration);
+    let hasher = Hasher::new(&config).unwrap_or_else(|error| {
+        // Unreachable after `faults`; weaker hashing would be the wrong way to carry on, the default is not.
+        tracing::error!(%error, "the argon2 parameters are unusable; using the defaults");
+        Hasher::with_defaults()
+    });
+    let auth = Arc::new(Auth {
+        policy: PasswordPolicy::new(config.password_min_length, &config.password_required_characters),
+        limits: RateLimits::new(&config),
+        turns: Turns::new(),
+        hasher,
+        config,
+        pool,
+        keys,
+        clock,
+        development,
+    });
+    Service {
+        name: "auth",
+        prefix: "/auth/v1",
+        router: router(auth),
+        // The limits that clients meet are inside, where the error's shape is known; the gateway's are a net below.
+        body_limit: 8 * BODY_LIMIT,
+        deadline: deadline.saturating_add(Duration::from_secs(2)),
+        cors: Cors {
+            methods: "GET, POST, PUT, PATCH, DELETE",
+            expose: "X-Total-Count, Link, X-Supabase-Api-Version",
+            preflight_status: StatusCode::NO_CONTENT,
+        },
+        render: error::render_fault,
+    }
+}
+
+/// Every route, with the client call that reaches it. Routes of later work are not here: they are unknown.
+fn router(auth: Arc<Auth>) -> Router {
+    Router::new()
+        .route("/signup", post(routes::signup::post)) // signUp, signInAnonymously
+        .route("/token", post(routes::token::post)) // signInWithPassword, refreshSession, the client's ticker
+        .route("/logout", post(routes::logout::post)) // signOut, admin.signOut
+        .route("/user", get(routes::user::get).put(routes::user::put)) // getUser, updateUser
+        .route("/settings", get(routes::settings::get)) // no call; sign-in pages read it
+        .route("/health", get(routes::health::get)) // no call; stacks poll it
+        .route("/.well-known/jwks.json", get(routes::jwks::get)) // getClaims
+        .fallback(async || error::not_found())
+        .layer(middleware::from_fn_with_state(Arc::clone(&auth), envelope))
+        .with_state(auth)
+}
+
+/// Paths, without the prefix, that browsers and probes reach without an API key (auth.md §1.1).
+#[must_use]
+pub fn is_open_path(path: &str) -> bool {
+    path.starts_with("/.well-known/")
+        || matches!(
+            path,
+            "/health"
+                | "/authorize"
+                | "/verify"
+                | "/callback"
+                | "/sso/saml/metadata"
+                | "/sso/saml/acs"
+                | "/oauth/authorize"
+                | "/oauth/token"
+                | "/oauth/clients/register"
+        )
+}
+
+/// What holds for every answer: the deadline, the shape of errors, and that nothing is cached unless it says so.
+async fn envelope(State(auth): State<Arc<Auth>>, mut request: Request, next: Next) -> Response {
+    let context = RenderContext {
+        version: ApiVersion::of(request.headers()),
+        request_id: request.extensions().get::<RequestId>().map(|id| id.0.clone()),
+        development: auth.development,
+    };
+    let deadline = Instant::now() + Duration::from_secs(auth.config.api_max_request_duration);
+    request.extensions_mut().insert(basalt_core::service::Deadline(deadline));
+    let response = match tokio::time::timeout_at(deadline, next.run(request)).await {
+        Ok(response) => response,
+        Err(_elapsed) => AuthError::Timeout.into_response(),
+    };
+    let mut response = error::render(response, &context);
+    response.headers_mut().entry(header::CACHE_CONTROL).or_insert(HeaderValue::from_static("no-store"));
+    response
+}

@@ -1,0 +1,301 @@
+//! What can be set about accounts and tokens. Field names are the keys of auth.md §3.24 in lower case, so that
+//! `[auth]` in `basalt.toml` and upstream's `GOTRUE_…` variables name the same things; the gateway fills the struct
+//! and checks it ([`AuthConfig::faults`]). All times are whole seconds; 0 means "none" where it says so.
+
+use serde::{Deserialize, Serialize};
+
+/// `[auth]`, and the part of `[jwt]` that auth needs.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct AuthConfig {
+    /// Where the app lives: target of mail links and redirects that name none. Default `http://localhost:8000`.
+    pub site_url: String,
+    /// Public URL of this service, without a trailing slash: `server.public_url` + `/auth/v1`. It is the default
+    /// issuer of tokens. Default `http://localhost:8000/auth/v1`.
+    #[serde(skip)]
+    pub external_url: String,
+    /// Globs that a `redirect_to` may match beside `site_url` (auth.md §3.11). Default: none.
+    pub uri_allow_list: Vec<String>,
+
+    /// Refuse new accounts, anonymous ones too. Admins may still create users. Default false.
+    pub disable_signup: bool,
+    /// Sign-up and sign-in by e-mail. Default true.
+    pub external_email_enabled: bool,
+    /// Passwordless sign-in by e-mail. Default true.
+    pub external_email_magic_link_enabled: bool,
+    /// Sign-up and sign-in by phone. Default false.
+    pub external_phone_enabled: bool,
+    /// Accounts without address or password. Default false.
+    pub external_anonymous_users_enabled: bool,
+
+    /// Take an e-mail address as confirmed without a mail. The gateway sets it in development when no mail server is
+    /// configured (auth.md §3.3). Default false.
+    pub mailer_autoconfirm: bool,
+    /// Let external sign-ins with an unverified e-mail in; cannot go together with `mailer_autoconfirm`. Default
+    /// false.
+    pub mailer_allow_unverified_email_sign_ins: bool,
+    /// An e-mail change needs the consent of both addresses. Default true.
+    pub mailer_secure_email_change_enabled: bool,
+    /// Life of codes and links in mails, in seconds. Default 86400.
+    pub mailer_otp_exp: u64,
+    /// Digits of a code in a mail, 6 to 10. Default 6.
+    pub mailer_otp_length: u8,
+    /// Least time between two mails of one kind to one user, in seconds (upstream's `SMTP_MAX_FREQUENCY`). Default
+    /// 60.
+    pub mailer_max_frequency: u64,
+
+    /// Take a phone number as confirmed without a message. Default false.
+    pub sms_autoconfirm: bool,
+    /// Life of codes in messages, in seconds. Default 60.
+    pub sms_otp_exp: u64,
+    /// Digits of a code in a message, 6 to 10. Default 6.
+    pub sms_otp_length: u8,
+    /// Least time between two messages of one kind to one user, in seconds. Default 60.
+    pub sms_max_frequency: u64,
+
+    /// Least length of a password in bytes; never below 6. Default 6.
+    pub password_min_length: usize,
+    /// Sets of characters separated by `:`, of each of which a password needs one; `\:` is a colon (auth.md §3.17).
+    /// Default: none.
+    pub password_required_characters: String,
+    /// Refuse passwords known from breaches (k-anonymity range query). Default false.
+    pub password_hibp_enabled: bool,
+    /// argon2id memory per hash, in KiB. Default 19456.
+    pub password_argon2_memory: u32,
+    /// argon2id passes. Default 2.
+    pub password_argon2_iterations: u32,
+    /// argon2id lanes. Default 1.
+    pub password_argon2_parallelism: u32,
+    /// Password hashes computed at once; 0 = one per core. Memory used for hashing is at most this times
+    /// `password_argon2_memory`. Default 0.
+    pub password_hash_concurrency: usize,
+    /// Requests that may wait for a hash; one more answers 503. Default 128.
+    pub password_hash_queue: usize,
+
+    /// Hand out a new refresh token at each refresh, and end a session whose old token comes back late. Default
+    /// true.
+    pub security_refresh_token_rotation_enabled: bool,
+    /// For how long after a refresh an older token is still answered, in seconds. Default 10.
+    pub security_refresh_token_reuse_interval: u64,
+    /// Answer older refresh tokens at any time. Default false.
+    pub security_refresh_token_allow_reuse: bool,
+    /// A password change needs a recent session or a mailed nonce. Default false.
+    pub security_update_password_require_reauthentication: bool,
+    /// A password change needs the current password. Default false.
+    pub security_update_password_require_current_password: bool,
+    /// Users may link and unlink sign-in providers themselves. Default false.
+    pub security_manual_linking_enabled: bool,
+
+    /// Greatest age of a session in seconds, judged at refresh; 0 = none. Default 0.
+    pub sessions_timebox: u64,
+    /// Longest time between refreshes in seconds; 0 = none. Default 0.
+    pub sessions_inactivity_timeout: u64,
+    /// Life of an aal1 session of a user with a verified second factor, in seconds; 0 = none. Default 0.
+    pub sessions_allow_low_aal: u64,
+    /// Only the session refreshed last may refresh. Default false.
+    pub sessions_single_per_user: bool,
+
+    /// Requests to `/token` per five minutes and client address; 0 = no limit. Default 150.
+    pub rate_limit_token_refresh: u32,
+    /// Requests to `/verify` per five minutes and client address; 0 = no limit. Default 30.
+    pub rate_limit_verify: u32,
+    /// Requests to each of `/signup`, `/recover`, `/resend`, `/magiclink`, `/otp` and `PUT /user` per five minutes
+    /// and client address; 0 = no limit. Default 30.
+    pub rate_limit_otp: u32,
+    /// Anonymous sign-ins per hour and client address; 0 = no limit. Default 30.
+    pub rate_limit_anonymous_users: u32,
+    /// Mails per hour of the whole server; 0 = no limit. Default 30.
+    pub rate_limit_email_sent: u32,
+    /// Messages per hour of the whole server; 0 = no limit. Default 30.
+    pub rate_limit_sms_sent: u32,
+
+    /// Write no rows to `auth.audit_log_entries`. Default false.
+    pub audit_log_disable_postgres: bool,
+    /// Seconds until a request is answered 504. Default 10.
+    pub api_max_request_duration: u64,
+
+    /// `[jwt]`.
+    #[serde(skip)]
+    pub jwt: JwtConfig,
+}
+
+/// The part of `[jwt]` that says what goes into tokens; the keys are `basalt_core::keys`.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct JwtConfig {
+    /// Life of an access token in seconds. Default 3600.
+    pub exp: u32,
+    /// Audience of users and tokens. May be empty. Default `authenticated`.
+    pub aud: String,
+    /// `iss` of tokens; empty = [`AuthConfig::external_url`]. Default empty.
+    pub issuer: String,
+    /// Roles whose tokens are admin tokens. Default `service_role`, `supabase_admin`.
+    pub admin_roles: Vec<String>,
+    /// Role of new users; empty = `authenticated`. Default `authenticated`.
+    pub default_group_name: String,
+}
+
+impl Default for JwtConfig {
+    fn default() -> Self {
+        Self {
+            exp: 3600,
+            aud: "authenticated".to_owned(),
+            issuer: String::new(),
+            admin_roles: vec!["service_role".to_owned(), "supabase_admin".to_owned()],
+            default_group_name: "authenticated".to_owned(),
+        }
+    }
+}
+
+impl Default for AuthConfig {
+    fn default() -> Self {
+        Self {
+            site_url: "http://localhost:8000".to_owned(),
+            external_url: "http://localhost:8000/auth/v1".to_owned(),
+            uri_allow_list: Vec::new(),
+            disable_signup: false,
+            external_email_enabled: true,
+            external_email_magic_link_enabled: true,
+            external_phone_enabled: false,
+            external_anonymous_users_enabled: false,
+            mailer_autoconfirm: false,
+            mailer_allow_unverified_email_sign_ins: false,
+            mailer_secure_email_change_enabled: true,
+            mailer_otp_exp: 86_400,
+            mailer_otp_length: 6,
+            mailer_max_frequency: 60,
+            sms_autoconfirm: false,
+            sms_otp_exp: 60,
+            sms_otp_length: 6,
+            sms_max_frequency: 60,
+            password_min_length: 6,
+            password_required_characters: String::new(),
+            password_hibp_enabled: false,
+            password_argon2_memory: 19_456,
+            password_argon2_iterations: 2,
+            password_argon2_parallelism: 1,
+            password_hash_concurrency: 0,
+            password_hash_queue: 128,
+            security_refresh_token_rotation_enabled: true,
+            security_refresh_token_reuse_interval: 10,
+            security_refresh_token_allow_reuse: false,
+            security_update_password_require_reauthentication: false,
+            security_update_password_require_current_password: false,
+            security_manual_linking_enabled: false,
+            sessions_timebox: 0,
+            sessions_inactivity_timeout: 0,
+            sessions_allow_low_aal: 0,
+            sessions_single_per_user: false,
+            rate_limit_token_refresh: 150,
+            rate_limit_verify: 30,
+            rate_limit_otp: 30,
+            rate_limit_anonymous_users: 30,
+            rate_limit_email_sent: 30,
+            rate_limit_sms_sent: 30,
+            audit_log_disable_postgres: false,
+            api_max_request_duration: 10,
+            jwt: JwtConfig::default(),
+        }
+    }
+}
+
+impl AuthConfig {
+    /// What is wrong with the values, as `(key, sentence)`; empty when they can be used. Every fault is listed, so
+    /// that one start shows them all.
+    #[must_use]
+    pub fn faults(&self) -> Vec<(&'static str, String)> {
+        let mut faults = Vec::new();
+        let mut check = |ok: bool, key: &'static str, sentence: &str| {
+            if !ok {
+                faults.push((key, sentence.to_owned()));
+            }
+        };
+        let is_http = |text: &str| {
+            url::Url::parse(text).is_ok_and(|url| matches!(url.scheme(), "http" | "https") && url.has_host())
+        };
+        check(
+            url::Url::parse(&self.site_url).is_ok(),
+            "auth.site_url",
+            "must be an absolute URL such as https://app.example.org",
+        );
+        check(is_http(&self.external_url), "server.public_url", "must be an http or https URL");
+        for (key, length) in
+            [("auth.mailer_otp_length", self.mailer_otp_length), ("auth.sms_otp_length", self.sms_otp_length)]
+        {
+            check((6..=10).contains(&length), key, "must be 6 to 10");
+        }
+        check(
+            self.password_min_length <= 72,
+            "auth.password_min_length",
+            "must not pass 72, the longest password",
+        );
+        check(
+            crate::hasher::params(self).is_ok(),
+            "auth.password_argon2_memory",
+            "argon2 needs at least 8 KiB per lane, one pass and one lane, and at most 4 GiB",
+        );
+        check(
+            !(self.mailer_autoconfirm && self.mailer_allow_unverified_email_sign_ins),
+            "auth.mailer_allow_unverified_email_sign_ins",
+            "cannot be on together with auth.mailer_autoconfirm",
+        );
+        check(self.jwt.exp > 0, "jwt.exp", "must be at least 1 second");
+        check(
+            self.api_max_request_duration > 0,
+            "auth.api_max_request_duration",
+            "must be at least 1 second",
+        );
+        faults
+    }
+
+    /// `iss` of tokens.
+    pub(crate) fn issuer(&self) -> &str {
+        if self.jwt.issuer.is_empty() { &self.external_url } else { &self.jwt.issuer }
+    }
+
+    /// Role of new users.
+    pub(crate) fn default_role(&self) -> &str {
+        if self.jwt.default_group_name.is_empty() { "authenticated" } else { &self.jwt.default_group_name }
+    }
+
+    /// Whether tokens of this role are admin tokens.
+    pub(crate) fn is_admin_role(&self, role: &str) -> bool {
+        self.jwt.admin_roles.iter().any(|admin| admin == role)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn defaults_are_usable() {
+        assert_eq!(AuthConfig::default().faults(), Vec::new());
+    }
+
+    #[test]
+    fn every_fault_is_listed() {
+        let config = AuthConfig {
+            site_url: "nowhere".to_owned(),
+            mailer_otp_length: 4,
+            password_argon2_iterations: 0,
+            jwt: JwtConfig { exp: 0, ..JwtConfig::default() },
+            ..AuthConfig::default()
+        };
+        let keys: Vec<_> = config.faults().into_iter().map(|(key, _)| key).collect();
+        assert_eq!(
+            keys,
+            ["auth.site_url", "auth.mailer_otp_length", "auth.password_argon2_memory", "jwt.exp"]
+        );
+    }
+
+    #[test]
+    fn an_unset_role_is_authenticated_but_an_unset_audience_stays_empty() {
+        let mut config = AuthConfig::default();
+        config.jwt.default_group_name.clear();
+        config.jwt.aud.clear();
+        assert_eq!(config.default_role(), "authenticated");
+        assert_eq!(config.jwt.aud, "");
+        assert_eq!(config.issuer(), "http://localhost:8000/auth/v1");
+    }
+}

@@ -1,0 +1,584 @@
+//! What can go wrong, and how it looks on the wire (auth.md §3.1): the only file that knows the two error shapes.
+//!
+//! An error's `Display` text is its message, word for word as clients compare it. Which of the two shapes it takes
+//! depends on the request's `X-Supabase-Api-Version`, so an error travels to [`render`] in the response's extensions
+//! and becomes a body there. What only operators may see (SQL, causes) stays in the variants and goes to the log.
+
+use std::borrow::Cow;
+use std::sync::Arc;
+use std::time::Duration;
+
+use axum::response::{IntoResponse, Response};
+use basalt_core::keys::{KeyError, TokenError};
+use basalt_core::pg_error::PgError;
+use basalt_core::service::{BodyError, Fault};
+use basalt_core::session::SessionError;
+use http::{HeaderMap, HeaderName, HeaderValue, StatusCode, header};
+use serde_json::{Map, Value, json};
+
+use crate::hasher::HashError;
+use crate::password_policy::Weakness;
+
+/// Everything auth answers with instead of what was asked for. Messages are the contract's.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum AuthError {
+    // The request itself.
+    /// The body is no JSON object of the expected fields.
+    #[error("Could not parse request body as JSON: {0}")]
+    BadJson(String),
+    /// The body passed the limit, in bytes.
+    #[error("Request body too large (max {0} bytes)")]
+    BodyTooLarge(usize),
+    /// A parameter breaks a rule; the text names it.
+    #[error("{0}")]
+    Validation(Cow<'static, str>),
+    /// The per-address limiter.
+    #[error("Request rate limit reached")]
+    RateLimited {
+        /// When the next request may come.
+        retry_after: Duration,
+    },
+    /// The same kind of mail went to this user a moment ago.
+    #[error("For security purposes, you can only request this after {seconds} seconds.")]
+    MailTooSoon {
+        /// Whole seconds left.
+        seconds: i64,
+    },
+    /// The deadline passed.
+    #[error("Processing this request timed out, please retry after a moment.")]
+    Timeout,
+
+    // The bearer.
+    /// No bearer at all.
+    #[error("This endpoint requires a valid Bearer token")]
+    NoBearer,
+    /// Signature, algorithm, key or a time claim.
+    #[error("invalid JWT: unable to parse or verify signature, {0}")]
+    BadJwt(String),
+    /// No `sub`: an API key used as a user's token.
+    #[error("invalid claim: missing sub claim")]
+    NoSub,
+    /// `sub` is no UUID.
+    #[error("invalid claim: sub claim must be a UUID")]
+    SubNotUuid,
+    /// `session_id` is no UUID.
+    #[error("invalid claim: session_id claim must be a UUID")]
+    SessionIdNotUuid,
+    /// The token's user is gone.
+    #[error("User from sub claim in JWT does not exist")]
+    NoSuchSub,
+    /// The token's session has ended.
+    #[error("Session from session_id claim in JWT does not exist")]
+    NoSuchSession,
+    /// The token's user is banned.
+    #[error("User is banned")]
+    BannedBearer,
+    /// The token's role is no admin role.
+    #[error("User not allowed")]
+    NotAdmin,
+
+    // Sign-up and sign-in.
+    /// `disable_signup`.
+    #[error("Signups not allowed for this instance")]
+    SignupDisabled,
+    /// The password breaks the policy.
+    #[error("{}", .0.message)]
+    WeakPassword(Weakness),
+    /// Sign-up by e-mail is off.
+    #[error("Email signups are disabled")]
+    EmailSignupsDisabled,
+    /// Sign-up by phone is off.
+    #[error("Phone signups are disabled")]
+    PhoneSignupsDisabled,
+    /// Sign-in by e-mail is off.
+    #[error("Email logins are disabled")]
+    EmailLoginsDisabled,
+    /// Sign-in by phone is off.
+    #[error("Phone logins are disabled")]
+    PhoneLoginsDisabled,
+    /// Anonymous accounts are off.
+    #[error("Anonymous sign-ins are disabled")]
+    AnonymousDisabled,
+    /// The address belongs to a user.
+    #[error("User already registered")]
+    UserAlreadyExists,
+    /// `grant_type` is missing or unknown.
+    #[error("unsupported_grant_type")]
+    UnsupportedGrant,
+    /// Unknown user, no password, or the wrong one: the same answer.
+    #[error("Invalid login credentials")]
+    InvalidCredentials,
+    /// The right password of a banned user.
+    #[error("User is banned")]
+    SignInBanned,
+    /// The right password, the address is not confirmed.
+    #[error("Email not confirmed")]
+    EmailNotConfirmed,
+    /// No provider of messages is configured.
+    #[error("Error sending confirmation OTP to provider: no SMS provider is configured")]
+    SmsSendFailed,
+    /// The right password, the number is not confirmed.
+    #[error("Phone not confirmed")]
+    PhoneNotConfirmed,
+
+    // Refresh.
+    /// Unknown token, or a signature that is not the session's.
+    #[error("Invalid Refresh Token: Refresh Token Not Found")]
+    RefreshTokenNotFound,
+    /// Reuse outside the interval; the session is gone.
+    #[error("Invalid Refresh Token: Already Used")]
+    RefreshTokenAlreadyUsed,
+    /// An old row without a session.
+    #[error("Invalid Refresh Token: No Valid Session Found")]
+    NoValidSession,
+    /// A limit on sessions; the text in brackets, with a space before it, says which.
+    #[error("Invalid Refresh Token: Session Expired{0}")]
+    SessionExpired(&'static str),
+    /// The user is banned.
+    #[error("Invalid Refresh Token: User Banned")]
+    RefreshBanned,
+    /// The session belongs to an OAuth client, which refreshes elsewhere.
+    #[error("Invalid client for this refresh token")]
+    OAuthClientSession,
+
+    // Changing a user.
+    /// `app_metadata` from a normal user.
+    #[error("Updating app_metadata requires admin privileges")]
+    AppMetadataNeedsAdmin,
+    /// A verified factor, and the session is aal1.
+    #[error("AAL2 session is required to update email or password when MFA is enabled.")]
+    InsufficientAal,
+    /// A password for an account without an address.
+    #[error("Updating password of an anonymous user without an email or phone is not allowed")]
+    AnonymousPassword,
+    /// A single sign-on account.
+    #[error("Updating email, phone, password of a SSO account only possible via SSO")]
+    SsoManaged,
+    /// The new address is another user's.
+    #[error("A user with this email address has already been registered")]
+    EmailExists,
+    /// The new number is another user's.
+    #[error("A user with this phone number has already been registered")]
+    PhoneExists,
+    /// The session is older than a day and no nonce was given.
+    #[error("Password update requires reauthentication")]
+    ReauthenticationNeeded,
+    /// The nonce is wrong or old.
+    #[error("Nonce has expired or is invalid")]
+    ReauthenticationNotValid,
+    /// `current_password` is asked for and missing.
+    #[error("Current password required when setting new password.")]
+    CurrentPasswordRequired,
+    /// `current_password` is wrong.
+    #[error("Current password required when setting new password.")]
+    CurrentPasswordInvalid,
+    /// The new password is the old one.
+    #[error("New password should be different from the old password.")]
+    SamePassword,
+
+    // The command line's.
+    /// An administrator was asked for, and the project has no table for them.
+    #[error(
+        "the table public.user_roles does not exist: apply the project's migrations first (basalt migrate)"
+    )]
+    NoUserRoles,
+
+    // Ours and the database's.
+    /// As many password hashes as may wait are waiting.
+    #[error("The server is busy, please retry after a moment.")]
+    Overloaded,
+    /// The insert of a user failed, most often in a trigger of the project's.
+    #[error("Database error saving new user")]
+    SavingUser(#[source] Box<PgError>),
+    /// The update of a user failed.
+    #[error("Error updating user")]
+    UpdatingUser(#[source] Box<PgError>),
+    /// A look-up failed.
+    #[error("Database error querying schema")]
+    Querying(#[source] Box<PgError>),
+    /// The database is not there, or too busy.
+    #[error("The database is unavailable, please retry after a moment.")]
+    DatabaseUnavailable(#[source] SessionError),
+    /// Any other statement failed.
+    #[error("Unexpected failure, please check server logs for more information")]
+    Database(#[source] Box<PgError>),
+    /// A token could not be signed.
+    #[error("Unexpected failure, please check server logs for more information")]
+    Signing(#[source] KeyError),
+    /// Something that cannot happen did; the text is for the log.
+    #[error("Unexpected failure, please check server logs for more information")]
+    Internal(String),
+}
+
+impl AuthError {
+    /// Status and code. No `_` arm: a new variant asks for its own.
+    fn wire(&self) -> (StatusCode, &'static str) {
+        const BAD: StatusCode = StatusCode::BAD_REQUEST;
+        const DENIED: StatusCode = StatusCode::FORBIDDEN;
+        const REFUSED: StatusCode = StatusCode::UNPROCESSABLE_ENTITY;
+        const BROKEN: StatusCode = StatusCode::INTERNAL_SERVER_ERROR;
+        match self {
+            Self::BadJson(_) => (BAD, "bad_json"),
+            Self::BodyTooLarge(_) => (StatusCode::PAYLOAD_TOO_LARGE, "request_entity_too_large"),
+            Self::Validation(_) => (BAD, "validation_failed"),
+            Self::RateLimited { .. } => (StatusCode::TOO_MANY_REQUESTS, "over_request_rate_limit"),
+            Self::MailTooSoon { .. } => (StatusCode::TOO_MANY_REQUESTS, "over_email_send_rate_limit"),
+            Self::Timeout => (StatusCode::GATEWAY_TIMEOUT, "request_timeout"),
+            Self::NoBearer => (StatusCode::UNAUTHORIZED, "no_authorization"),
+            Self::BadJwt(_) | Self::NoSub | Self::SessionIdNotUuid => (DENIED, "bad_jwt"),
+            Self::SubNotUuid => (BAD, "bad_jwt"),
+            Self::NoSuchSub => (DENIED, "user_not_found"),
+            Self::NoSuchSession => (DENIED, "session_not_found"),
+            Self::BannedBearer => (DENIED, "user_banned"),
+            Self::NotAdmin | Self::AppMetadataNeedsAdmin => (DENIED, "not_admin"),
+            Self::SignupDisabled => (REFUSED, "signup_disabled"),
+            Self::WeakPassword(_) => (REFUSED, "weak_password"),
+            Self::EmailSignupsDisabled => (BAD, "email_provider_disabled"),
+            Self::PhoneSignupsDisabled => (BAD, "phone_provider_disabled"),
+            Self::EmailLoginsDisabled => (REFUSED, "email_provider_disabled"),
+            Self::PhoneLoginsDisabled => (REFUSED, "phone_provider_disabled"),
+            Self::AnonymousDisabled => (REFUSED, "anonymous_provider_disabled"),
+            Self::SmsSendFailed => (REFUSED, "sms_send_failed"),
+            Self::UserAlreadyExists => (REFUSED, "user_already_exists"),
+            Self::UnsupportedGrant | Self::InvalidCredentials => (BAD, "invalid_credentials"),
+            Self::SignInBanned | Self::RefreshBanned => (BAD, "user_banned"),
+            Self::EmailNotConfirmed => (BAD, "email_not_confirmed"),
+            Self::PhoneNotConfirmed => (BAD, "phone_not_confirmed"),
+            Self::RefreshTokenNotFound => (BAD, "refresh_token_not_found"),
+            Self::RefreshTokenAlreadyUsed => (BAD, "refresh_token_already_used"),
+            Self::NoValidSession => (BAD, "session_not_found"),
+            Self::SessionExpired(_) => (BAD, "session_expired"),
+            Self::OAuthClientSession => (BAD, "invalid_client"),
+            Self::InsufficientAal => (StatusCode::UNAUTHORIZED, "insufficient_aal"),
+            Self::AnonymousPassword => (REFUSED, "validation_failed"),
+            Self::SsoManaged => (REFUSED, "user_sso_managed"),
+            Self::EmailExists => (REFUSED, "email_exists"),
+            Self::PhoneExists => (REFUSED, "phone_exists"),
+            Self::ReauthenticationNeeded => (BAD, "reauthentication_needed"),
+            Self::ReauthenticationNotValid => (REFUSED, "reauthentication_not_valid"),
+            Self::CurrentPasswordRequired => (BAD, "current_password_required"),
+            Self::CurrentPasswordInvalid => (BAD, "current_password_invalid"),
+            Self::SamePassword => (REFUSED, "same_password"),
+            Self::Overloaded | Self::DatabaseUnavailable(_) => {
+                (StatusCode::SERVICE_UNAVAILABLE, "unexpected_failure")
+            }
+            Self::SavingUser(_)
+            | Self::UpdatingUser(_)
+            | Self::Querying(_)
+            | Self::Database(_)
+            | Self::Signing(_)
+            | Self::NoUserRoles
+            | Self::Internal(_) => (BROKEN, "unexpected_failure"),
+        }
+    }
+
+    /// The stable code, as in `x-sb-error-code`.
+    #[must_use]
+    pub fn code(&self) -> &'static str {
+        self.wire().1
+    }
+
+    /// A rule on a parameter was broken.
+    pub(crate) const fn validation(text: &'static str) -> Self {
+        Self::Validation(Cow::Borrowed(text))
+    }
+
+    /// A failure while a user was being inserted: PostgreSQL's refusal is the project's trigger, not ours.
+    pub(crate) fn saving(error: SessionError) -> Self {
+        Self::of_database(error, Self::SavingUser)
+    }
+
+    /// A failure while a user was being changed.
+    pub(crate) fn updating(error: SessionError) -> Self {
+        Self::of_database(error, Self::UpdatingUser)
+    }
+
+    /// A failure while a user was being looked up.
+    pub(crate) fn querying(error: SessionError) -> Self {
+        Self::of_database(error, Self::Querying)
+    }
+
+    fn of_database(error: SessionError, refused: impl FnOnce(Box<PgError>) -> Self) -> Self {
+        match error {
+            SessionError::Deadline => Self::Timeout,
+            SessionError::Postgres(error) if error.code == "57014" => Self::Timeout,
+            SessionError::Postgres(error) if !error.is_unavailable() => refused(error),
+            SessionError::Postgres(_) | SessionError::PoolTimeout | SessionError::Unavailable(_) => {
+                Self::DatabaseUnavailable(error)
+            }
+        }
+    }
+
+    /// PostgreSQL's error behind this one.
+    fn postgres(&self) -> Option<&PgError> {
+        #[expect(clippy::wildcard_enum_match_arm, reason = "only these four carry one")]
+        match self {
+            Self::SavingUser(error)
+            | Self::UpdatingUser(error)
+            | Self::Querying(error)
+            | Self::Database(error) => Some(error),
+            _ => None,
+        }
+    }
+
+    /// Whether the database refused because the address is another user's: two sign-ups at one moment.
+    pub(crate) fn is_taken_address(&self) -> bool {
+        let constraint = self.postgres().and_then(|error| error.constraint.as_deref());
+        matches!(constraint, Some("users_email_partial_key" | "users_phone_key"))
+    }
+
+    /// `taken` when this is about an address that is another user's.
+    pub(crate) fn or_taken(self, taken: Self) -> Self {
+        if self.is_taken_address() { taken } else { self }
+    }
+
+    fn retry_after(&self) -> Option<u64> {
+        #[expect(clippy::wildcard_enum_match_arm, reason = "the others do not help to retry")]
+        match self {
+            Self::RateLimited { retry_after } => Some(retry_after.as_secs().saturating_add(1)),
+            Self::MailTooSoon { seconds } => u64::try_from(*seconds).ok(),
+            Self::Overloaded | Self::DatabaseUnavailable(_) | Self::Timeout => Some(1),
+            _ => None,
+        }
+    }
+}
+
+impl From<SessionError> for AuthError {
+    fn from(error: SessionError) -> Self {
+        Self::of_database(error, Self::Database)
+    }
+}
+
+impl From<HashError> for AuthError {
+    fn from(error: HashError) -> Self {
+        match error {
+            HashError::Overloaded => Self::Overloaded,
+            HashError::Unsupported | HashError::Failed => Self::Internal(error.to_string()),
+        }
+    }
+}
+
+impl From<KeyError> for AuthError {
+    fn from(error: KeyError) -> Self {
+        Self::Signing(error)
+    }
+}
+
+impl From<BodyError> for AuthError {
+    fn from(error: BodyError) -> Self {
+        match error {
+            BodyError::TooLarge => Self::BodyTooLarge(crate::BODY_LIMIT),
+            BodyError::Disconnected(reason) => Self::BadJson(reason),
+        }
+    }
+}
+
+/// A refused token, in the words of upstream's JWT library.
+impl From<TokenError> for AuthError {
+    fn from(error: TokenError) -> Self {
+        Self::BadJwt(match error {
+            TokenError::Empty | TokenError::Parts(_) => {
+                "token is malformed: token contains an invalid number of segments".to_owned()
+            }
+            TokenError::BadHeader => "token is malformed: could not base64 decode header".to_owned(),
+            TokenError::Encrypted => "token is unverifiable: encrypted tokens are not supported".to_owned(),
+            TokenError::Unsupported { alg } => {
+                format!("token signature is invalid: signing method {alg} is invalid")
+            }
+            TokenError::NoKey { alg, kid } => format!(
+                "token is unverifiable: error while executing keyfunc: unrecognized JWT kid {} for algorithm {alg}",
+                kid.unwrap_or_else(|| "<nil>".to_owned())
+            ),
+            TokenError::BadSignature => "token signature is invalid: signature is invalid".to_owned(),
+            TokenError::ClaimsNotObject => "token is malformed: could not JSON decode claim".to_owned(),
+        })
+    }
+}
+
+/// The error on its way to [`render`].
+#[derive(Clone)]
+struct Carried(Arc<AuthError>);
+
+impl IntoResponse for AuthError {
+    fn into_response(self) -> Response {
+        let mut response = self.wire().0.into_response();
+        response.extensions_mut().insert(Carried(Arc::new(self)));
+        response
+    }
+}
+
+/// The API version a client asked for, which decides the shape of errors.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) enum ApiVersion {
+    /// `code` is the status, the message is `msg`.
+    Initial,
+    /// 2024-01-01: `code` is the code, the message is `message`.
+    V20240101,
+}
+
+const VERSION_HEADER: HeaderName = HeaderName::from_static("x-supabase-api-version");
+const CODE_HEADER: HeaderName = HeaderName::from_static("x-sb-error-code");
+
+impl ApiVersion {
+    /// The newest version that is not newer than what the header names; a bad date is none.
+    pub(crate) fn of(headers: &HeaderMap) -> Self {
+        let asked = headers.get(VERSION_HEADER).and_then(|value| value.to_str().ok());
+        match asked.and_then(|text| jiff::civil::Date::strptime("%Y-%m-%d", text).ok()) {
+            Some(date) if date >= jiff::civil::date(2024, 1, 1) => Self::V20240101,
+            Some(_) | None => Self::Initial,
+        }
+    }
+}
+
+/// What rendering needs to know of the request.
+pub(crate) struct RenderContext {
+    pub(crate) version: ApiVersion,
+    /// Id that the log carries; in 5xx bodies of the initial version.
+    pub(crate) request_id: Option<String>,
+    /// Whether bodies may name SQLSTATEs.
+    pub(crate) development: bool,
+}
+
+/// Gives a failed response its body. Others pass.
+pub(crate) fn render(mut response: Response, context: &RenderContext) -> Response {
+    let Some(Carried(error)) = response.extensions_mut().remove::<Carried>() else { return response };
+    log(&error, context);
+    error_response(&error, context)
+}
+
+fn log(error: &AuthError, context: &RenderContext) {
+    let (status, code) = error.wire();
+    let id = context.request_id.as_deref().unwrap_or_default();
+    if let Some(postgres) = error.postgres() {
+        tracing::error!(
+            code,
+            request_id = id,
+            sqlstate = postgres.code,
+            detail = postgres.detail,
+            "{error}: {}",
+            postgres.message
+        );
+    } else if status.is_server_error() {
+        #[expect(clippy::wildcard_enum_match_arm, reason = "the others say it all in their message")]
+        let cause = match error {
+            AuthError::Internal(cause) => cause.clone(),
+            _ => std::error::Error::source(error).map(ToString::to_string).unwrap_or_default(),
+        };
+        // Faults that pass by themselves are not worth waking somebody for.
+        if status == StatusCode::INTERNAL_SERVER_ERROR {
+            tracing::error!(code, request_id = id, cause, "{error}");
+        } else {
+            tracing::warn!(code, request_id = id, cause, "{error}");
+        }
+    }
+}
+
+fn error_response(error: &AuthError, context: &RenderContext) -> Response {
+    let (status, code) = error.wire();
+    let (status, body) = match (error, error.postgres().and_then(user_code_status)) {
+        (AuthError::OAuthClientSession, _) => {
+            (status, json!({ "error": code, "error_description": error.to_string() }))
+        }
+        (_, Some((status, postgres))) if context.version == ApiVersion::Initial => {
+            (status, user_code_body(postgres))
+        }
+        _ => (status, Value::Object(body(error, status, code, context))),
+    };
+    let mut response = (status, axum::Json(body)).into_response();
+    let headers = response.headers_mut();
+    headers.insert(CODE_HEADER, HeaderValue::from_static(code));
+    headers.insert(header::CACHE_CONTROL, HeaderValue::from_static("no-store"));
+    if context.version == ApiVersion::V20240101 {
+        // Only errors echo the version: the client chooses its parser by it.
+        headers.insert(VERSION_HEADER, HeaderValue::from_static("2024-01-01"));
+    }
+    if let Some(seconds) = error.retry_after() {
+        headers.insert(header::RETRY_AFTER, HeaderValue::from(seconds));
+    }
+    response
+}
+
+fn body(
+    error: &AuthError,
+    status: StatusCode,
+    code: &'static str,
+    context: &RenderContext,
+) -> Map<String, Value> {
+    let mut body = Map::new();
+    match context.version {
+        ApiVersion::Initial => {
+            body.insert("code".to_owned(), status.as_u16().into());
+            body.insert("error_code".to_owned(), code.into());
+            body.insert("msg".to_owned(), error.to_string().into());
+            if let Some(id) = &context.request_id
+                && status.is_server_error()
+            {
+                body.insert("error_id".to_owned(), id.as_str().into());
+            }
+        }
+        ApiVersion::V20240101 => {
+            body.insert("code".to_owned(), code.into());
+            body.insert("message".to_owned(), error.to_string().into());
+        }
+    }
+    if let AuthError::WeakPassword(weakness) = error {
+        body.insert("weak_password".to_owned(), json!({ "reasons": weakness.reasons }));
+    }
+    if let Some(postgres) = error.postgres()
+        && context.development
+    {
+        body.insert("database_error".to_owned(), user_code_body(postgres));
+    }
+    body
+}
+
+/// Errors that a project's own trigger raises on purpose, and the status they ask for.
+fn user_code_status(error: &PgError) -> Option<(StatusCode, &PgError)> {
+    let status = match error.code.as_str() {
+        "P0001" | "23000" | "23001" | "23502" | "23503" | "23505" | "23514" | "23P01" => {
+            StatusCode::INTERNAL_SERVER_ERROR
+        }
+        code => code.strip_prefix("PT").and_then(|status| StatusCode::from_bytes(status.as_bytes()).ok())?,
+    };
+    Some((status, error))
+}
+
+fn user_code_body(error: &PgError) -> Value {
+    let mut body = Map::new();
+    body.insert("code".to_owned(), error.code.as_str().into());
+    body.insert("message".to_owned(), error.message.as_str().into());
+    for (name, value) in [("hint", &error.hint), ("detail", &error.detail)] {
+        if let Some(value) = value {
+            body.insert(name.to_owned(), value.as_str().into());
+        }
+    }
+    Value::Object(body)
+}
+
+/// Words a failure that happened outside the handlers. The request is gone by then, and with it its version: the
+/// shape is the one that every client of the last years asks for.
+pub(crate) fn render_fault(fault: Fault) -> Response {
+    let (error, request_id) = match fault {
+        Fault::NotFound => return not_found(),
+        Fault::MethodNotAllowed => return StatusCode::METHOD_NOT_ALLOWED.into_response(),
+        Fault::BodyTooLarge { limit } => (AuthError::BodyTooLarge(limit), None),
+        Fault::Timeout => (AuthError::Timeout, None),
+        Fault::Panic { id } => (AuthError::Internal("a handler panicked".to_owned()), Some(id)),
+        Fault::BadRequest(reason) => (AuthError::BadJson(reason), None),
+    };
+    error_response(&error, &RenderContext { version: ApiVersion::V20240101, request_id, development: false })
+}
+
+/// Unknown routes, as upstream's router words them.
+pub(crate) fn not_found() -> Response {
+    (
+        StatusCode::NOT_FOUND,
+        [(header::CONTENT_TYPE, "text/plain; charset=utf-8"), (header::X_CONTENT_TYPE_OPTIONS, "nosniff")],
+        "404 page not found",
+    )
+        .into_response()
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,153 @@
+//! Grant `password` (auth.md §3.5). The answer and its time are the same whether the user is unknown, has no
+//! password, or sent a wrong one; what else is wrong with an account is said only to who knows the password.
+//!
+//! The database is not held while hashing: a short read, then the hash, then one transaction that begins the session
+//! only if the hash that was verified is still the stored one.
+
+use serde::Deserialize;
+
+use crate::Auth;
+use crate::access_token::Granted;
+use crate::audit::{self, Action};
+use crate::error::AuthError;
+use crate::hasher::{HashError, Verdict};
+use crate::request::RequestContext;
+use crate::sessions::{self, PasswordState};
+use crate::users::{self, User};
+
+#[derive(Debug, Deserialize)]
+pub(crate) struct PasswordGrant {
+    email: Option<String>,
+    phone: Option<String>,
+    password: Option<String>,
+}
+
+/// What the user signs in by.
+#[derive(Clone, Copy)]
+enum Login<'a> {
+    Email(&'a str),
+    Phone(&'a str),
+}
+
+impl PasswordGrant {
+    fn login(&self, auth: &Auth) -> Result<Login<'_>, AuthError> {
+        let given = |field: &'_ Option<String>| field.as_deref().is_some_and(|text| !text.is_empty());
+        match (&self.email, &self.phone) {
+            (Some(_), Some(_)) if given(&self.email) && given(&self.phone) => Err(AuthError::validation(
+                "Only an email address or phone number should be provided on login.",
+            )),
+            (Some(email), _) if given(&self.email) => {
+                if auth.config.external_email_enabled {
+                    Ok(Login::Email(email))
+                } else {
+                    Err(AuthError::EmailLoginsDisabled)
+                }
+            }
+            (_, Some(phone)) if given(&self.phone) => {
+                if auth.config.external_phone_enabled {
+                    Ok(Login::Phone(phone))
+                } else {
+                    Err(AuthError::PhoneLoginsDisabled)
+                }
+            }
+            _ => Err(AuthError::validation("missing email or phone")),
+        }
+    }
+
+    /// Signs in.
+    pub(crate) async fn run(&self, auth: &Auth, request: &RequestContext) -> Result<Granted, AuthError> {
+        let login = self.login(auth)?;
+        let password = self.password.as_deref().unwrap_or_default();
+        let found = find(auth, request, login).await?;
+        let (user, verified, verdict) = verify(auth, found, password).await?;
+        check_state(auth, &user, login)?;
+        let rehashed = match verdict {
+            // A full queue is no reason to refuse a right password: the next sign-in tries again.
+            Verdict::RightButOutdated => auth.hasher.hash(password).await.ok(),
+            Verdict::Right | Verdict::Wrong => None,
+        };
+        let state = PasswordState { verified: Some(&verified), rehashed: rehashed.as_deref() };
+        let mut granted = begin(auth, request, &user, login, state).await?;
+        if rehashed.is_some() {
+            crate::metrics::rehashed();
+        }
+        granted.weak_password = Some(auth.policy.weakness(password).map(Into::into));
+        Ok(granted)
+    }
+}
+
+async fn find(auth: &Auth, request: &RequestContext, login: Login<'_>) -> Result<Option<User>, AuthError> {
+    let audience = request.audience().unwrap_or(&auth.config.jwt.aud);
+    let tx = auth.begin(request).await?;
+    let found = match login {
+        Login::Email(email) => users::find_by_email(&tx, email, audience).await,
+        Login::Phone(phone) => {
+            let digits = phone.trim_start_matches('+').replace(' ', "");
+            users::find_by_phone(&tx, &digits, audience).await
+        }
+    };
+    crate::finish(tx, found).await
+}
+
+/// Compares the password; costs the same when there is nothing to compare with.
+async fn verify(
+    auth: &Auth,
+    found: Option<User>,
+    password: &str,
+) -> Result<(User, String, Verdict), AuthError> {
+    let Some((user, stored)) =
+        found.and_then(|mut user| user.encrypted_password.take().map(|stored| (user, stored)))
+    else {
+        auth.hasher.verify_nobody(password).await?;
+        return Err(AuthError::InvalidCredentials);
+    };
+    match auth.hasher.verify(password, &stored).await {
+        Ok(Verdict::Wrong) => Err(AuthError::InvalidCredentials),
+        Ok(verdict @ (Verdict::Right | Verdict::RightButOutdated)) => Ok((user, stored, verdict)),
+        Err(HashError::Unsupported) => {
+            tracing::warn!(user_id = %user.id, "a stored password hash is of no supported form; nobody can sign in with it");
+            auth.hasher.verify_nobody(password).await?;
+            Err(AuthError::InvalidCredentials)
+        }
+        Err(error @ (HashError::Overloaded | HashError::Failed)) => Err(error.into()),
+    }
+}
+
+fn check_state(auth: &Auth, user: &User, login: Login<'_>) -> Result<(), AuthError> {
+    if user.is_banned(auth.clock.now()) {
+        return Err(AuthError::SignInBanned);
+    }
+    match login {
+        Login::Email(_) if user.email_confirmed_at.is_none() => Err(AuthError::EmailNotConfirmed),
+        Login::Phone(_) if user.phone_confirmed_at.is_none() => Err(AuthError::PhoneNotConfirmed),
+        Login::Email(_) | Login::Phone(_) => Ok(()),
+    }
+}
+
+async fn begin(
+    auth: &Auth,
+    request: &RequestContext,
+    user: &User,
+    login: Login<'_>,
+    state: PasswordState<'_>,
+) -> Result<Granted, AuthError> {
+    let now = auth.now();
+    let provider = match login {
+        Login::Email(_) => "email",
+        Login::Phone(_) => "phone",
+    };
+    let tx = auth.begin(request).await?;
+    let granted = async {
+        let begun = sessions::begin(&tx, request, user.id, "password", state, now)
+            .await?
+            .ok_or(AuthError::InvalidCredentials)?;
+        let traits = audit::provider(provider);
+        let (granted, ()) = tokio::try_join!(
+            Granted::of(&tx, begun, now),
+            audit::record(&tx, &auth.config, request, user, Action::Login, traits, now)
+        )?;
+        Ok(granted)
+    }
+    .await;
+    crate::finish(tx, granted).await
+}

@@ -1,0 +1,348 @@
+//! Password hashes: argon2id for new ones; bcrypt and argon2i/id accepted for imported ones, which sign-in then
+//! replaces (auth.md §3.17). Every computation runs on the blocking pool behind a semaphore, so that a login burst
+//! can neither starve the runtime nor take more memory than configured; who finds the queue full is answered 503.
+//!
+//! The surprising thing: a permit travels into the blocking task. A client that leaves does not stop its hash, and
+//! the hash must go on counting.
+
+use std::num::NonZeroUsize;
+use std::sync::Arc;
+
+use argon2::{Algorithm, Argon2, Params, Version};
+use aws_lc_rs::constant_time::verify_slices_are_equal;
+use basalt_core::random;
+use base64::Engine;
+use base64::engine::general_purpose::STANDARD_NO_PAD;
+use tokio::sync::{Semaphore, TryAcquireError};
+
+use crate::config::AuthConfig;
+
+const SALT_BYTES: usize = 16;
+const HASH_BYTES: usize = 32;
+
+/// Bounds on imported argon2 hashes (auth.md §3.17): verifying one must not take the machine.
+const MAX_MEMORY_KIB: u32 = 1024 * 1024;
+const MAX_ITERATIONS: u32 = 20;
+const MAX_LANES: u32 = 16;
+/// Cost 16 is about four seconds of one core; more would hold a hashing slot for a request's whole life.
+const MAX_BCRYPT_COST: u32 = 16;
+
+/// Why a hash could not be computed.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+pub enum HashError {
+    /// As many requests as may wait are waiting already.
+    #[error("too many password hashes are waiting")]
+    Overloaded,
+    /// The stored hash is of no known form, or beyond the bounds.
+    #[error("the stored password hash is of no supported form")]
+    Unsupported,
+    /// The hash function refused, or its thread died.
+    #[error("the password could not be hashed")]
+    Failed,
+}
+
+/// What comparing a password with a stored hash gave.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Verdict {
+    /// The password is another one.
+    Wrong,
+    /// The password is right.
+    Right,
+    /// The password is right, and the hash is not what we would make today: store a new one.
+    RightButOutdated,
+}
+
+/// The argon2id parameters of the configuration.
+///
+/// # Errors
+/// argon2 refuses them.
+pub(crate) fn params(config: &AuthConfig) -> Result<Params, HashError> {
+    Params::new(
+        config.password_argon2_memory,
+        config.password_argon2_iterations,
+        config.password_argon2_parallelism,
+        Some(HASH_BYTES),
+    )
+    .map_err(|_error| HashError::Failed)
+    .and_then(|params| if params.m_cost() > 4 * MAX_MEMORY_KIB { Err(HashError::Failed) } else { Ok(params) })
+}
+
+/// Computes and compares password hashes, a bounded number at a time. Cheap to clone.
+#[derive(Clone)]
+pub struct Hasher {
+    params: Arc<Params>,
+    /// Computations that may run.
+    running: Arc<Semaphore>,
+    /// Computations that may run or wait; full means 503.
+    admitted: Arc<Semaphore>,
+    /// A hash of no password with today's parameters, so that an unknown user costs what a known one does.
+    dummy: Arc<str>,
+}
+
+impl Hasher {
+    /// A hasher with the configuration's parameters and bounds.
+    ///
+    /// # Errors
+    /// argon2 refuses the parameters.
+    pub fn new(config: &AuthConfig) -> Result<Self, HashError> {
+        let params = params(config)?;
+        let cores = std::thread::available_parallelism().map_or(2, NonZeroUsize::get);
+        let concurrency = match config.password_hash_concurrency {
+            0 => cores,
+            wanted => wanted,
+        };
+        let dummy = hash_now(&params, &random::bytes::<32>())?;
+        Ok(Self {
+            params: Arc::new(params),
+            running: Arc::new(Semaphore::new(concurrency)),
+            admitted: Arc::new(Semaphore::new(concurrency.saturating_add(config.password_hash_queue))),
+            dummy: dummy.into(),
+        })
+    }
+
+    /// A hasher with default parameters and bounds.
+    pub(crate) fn with_defaults() -> Self {
+        Self::new(&AuthConfig::default())
+            .unwrap_or_else(|error| unreachable!("argon2 takes its recommended parameters: {error}"))
+    }
+
+    /// Hashes a new password; the result is a PHC string for `auth.users.encrypted_password`.
+    ///
+    /// # Errors
+    /// The queue is full, or hashing failed.
+    pub async fn hash(&self, password: &str) -> Result<String, HashError> {
+        let params = Arc::clone(&self.params);
+        let password = password.as_bytes().to_vec();
+        self.run(move || hash_now(&params, &password)).await
+    }
+
+    /// Compares a password with a stored hash.
+    ///
+    /// # Errors
+    /// The queue is full, or the stored hash is unusable.
+    pub async fn verify(&self, password: &str, stored: &str) -> Result<Verdict, HashError> {
+        let params = Arc::clone(&self.params);
+        let password = password.as_bytes().to_vec();
+        let stored = stored.to_owned();
+        self.run(move || verify_now(&params, &password, &stored)).await
+    }
+
+    /// Does the work of a comparison for a user who does not exist or has no password: the answer's time must not
+    /// tell.
+    ///
+    /// # Errors
+    /// The queue is full.
+    pub async fn verify_nobody(&self, password: &str) -> Result<(), HashError> {
+        let dummy = Arc::clone(&self.dummy);
+        self.verify(password, &dummy).await.map(|_verdict| ())
+    }
+
+    async fn run<T: Send + 'static>(
+        &self,
+        work: impl FnOnce() -> Result<T, HashError> + Send + 'static,
+    ) -> Result<T, HashError> {
+        let admitted = Arc::clone(&self.admitted).try_acquire_owned().map_err(|error| match error {
+            TryAcquireError::NoPermits => HashError::Overloaded,
+            TryAcquireError::Closed => HashError::Failed,
+        })?;
+        let running = Arc::clone(&self.running).acquire_owned().await.map_err(|_closed| HashError::Failed)?;
+        tokio::task::spawn_blocking(move || {
+            let _permits = (admitted, running);
+            work()
+        })
+        .await
+        .map_err(|_panic| HashError::Failed)?
+    }
+}
+
+fn hash_now(params: &Params, password: &[u8]) -> Result<String, HashError> {
+    let salt = random::bytes::<SALT_BYTES>();
+    let mut hash = [0_u8; HASH_BYTES];
+    Argon2::new(Algorithm::Argon2id, Version::V0x13, params.clone())
+        .hash_password_into(password, &salt, &mut hash)
+        .map_err(|_error| HashError::Failed)?;
+    Ok(format!(
+        "$argon2id$v=19$m={},t={},p={}${}${}",
+        params.m_cost(),
+        params.t_cost(),
+        params.p_cost(),
+        STANDARD_NO_PAD.encode(salt),
+        STANDARD_NO_PAD.encode(hash)
+    ))
+}
+
+fn verify_now(params: &Params, password: &[u8], stored: &str) -> Result<Verdict, HashError> {
+    match Stored::parse(stored)? {
+        Stored::Argon2(argon) => {
+            let mut computed = vec![0_u8; argon.hash.len()];
+            Argon2::new(argon.algorithm, Version::V0x13, argon.params.clone())
+                .hash_password_into(password, &argon.salt, &mut computed)
+                .map_err(|_error| HashError::Failed)?;
+            if verify_slices_are_equal(&computed, &argon.hash).is_err() {
+                return Ok(Verdict::Wrong);
+            }
+            let is_ours = argon.algorithm == Algorithm::Argon2id
+                && argon.params.m_cost() == params.m_cost()
+                && argon.params.t_cost() == params.t_cost()
+                && argon.params.p_cost() == params.p_cost();
+            Ok(if is_ours { Verdict::Right } else { Verdict::RightButOutdated })
+        }
+        // Truncates at 72 bytes as whoever made the hash did.
+        Stored::Bcrypt(hash) => match bcrypt::verify(password, &hash) {
+            Ok(true) => Ok(Verdict::RightButOutdated),
+            Ok(false) => Ok(Verdict::Wrong),
+            Err(_error) => Err(HashError::Unsupported),
+        },
+    }
+}
+
+/// A stored hash, taken apart and within bounds.
+enum Stored {
+    Argon2(Argon2Hash),
+    Bcrypt(String),
+}
+
+struct Argon2Hash {
+    algorithm: Algorithm,
+    params: Params,
+    salt: Vec<u8>,
+    hash: Vec<u8>,
+}
+
+impl Stored {
+    fn parse(stored: &str) -> Result<Self, HashError> {
+        let mut fields = stored.split('$');
+        let (Some(""), Some(name)) = (fields.next(), fields.next()) else {
+            return Err(HashError::Unsupported);
+        };
+        match name {
+            "2a" | "2b" | "2y" => {
+                let cost: u32 =
+                    fields.next().and_then(|cost| cost.parse().ok()).ok_or(HashError::Unsupported)?;
+                if cost > MAX_BCRYPT_COST {
+                    return Err(HashError::Unsupported);
+                }
+                Ok(Self::Bcrypt(stored.to_owned()))
+            }
+            "argon2i" => Argon2Hash::parse(Algorithm::Argon2i, fields).map(Self::Argon2),
+            "argon2id" => Argon2Hash::parse(Algorithm::Argon2id, fields).map(Self::Argon2),
+            _ => Err(HashError::Unsupported),
+        }
+        .map_err(|_error| HashError::Unsupported)
+    }
+}
+
+impl Argon2Hash {
+    /// `v=19$m=..,t=..,p=..$salt$hash`, in this order, without `keyid` and `data`.
+    fn parse<'a>(algorithm: Algorithm, mut fields: impl Iterator<Item = &'a str>) -> Result<Self, HashError> {
+        let (Some("v=19"), Some(costs), Some(salt), Some(hash), None) =
+            (fields.next(), fields.next(), fields.next(), fields.next(), fields.next())
+        else {
+            return Err(HashError::Unsupported);
+        };
+        let mut costs = costs.split(',');
+        let mut cost = |name: &str, limit: u32| -> Result<u32, HashError> {
+            costs
+                .next()
+                .and_then(|cost| cost.strip_prefix(name))
+                .and_then(|value| value.parse().ok())
+                .filter(|value| *value <= limit)
+                .ok_or(HashError::Unsupported)
+        };
+        let (memory, iterations, lanes) =
+            (cost("m=", MAX_MEMORY_KIB)?, cost("t=", MAX_ITERATIONS)?, cost("p=", MAX_LANES)?);
+        if costs.next().is_some() {
+            return Err(HashError::Unsupported);
+        }
+        let decode = |text: &str| {
+            STANDARD_NO_PAD.decode(text.trim_end_matches('=')).map_err(|_error| HashError::Unsupported)
+        };
+        let (salt, hash) = (decode(salt)?, decode(hash)?);
+        let params = Params::new(memory, iterations, lanes, Some(hash.len()))
+            .map_err(|_error| HashError::Unsupported)?;
+        // A hash of a few bytes would be matched by chance.
+        if hash.len() < 16 || hash.len() > 128 || salt.len() < 8 {
+            return Err(HashError::Unsupported);
+        }
+        Ok(Self { algorithm, params, salt, hash })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn cheap() -> AuthConfig {
+        AuthConfig {
+            password_argon2_memory: 64,
+            password_argon2_iterations: 1,
+            password_hash_concurrency: 1,
+            password_hash_queue: 0,
+            ..AuthConfig::default()
+        }
+    }
+
+    #[tokio::test]
+    async fn a_hash_is_a_phc_string_that_verifies_and_fits_the_column() {
+        let hasher = Hasher::new(&AuthConfig::default()).unwrap();
+        let hash = hasher.hash("pw-öäü").await.unwrap();
+        assert!(hash.starts_with("$argon2id$v=19$m=19456,t=2,p=1$"), "{hash}");
+        assert!(hash.len() <= 255);
+        assert_eq!(hasher.verify("pw-öäü", &hash).await, Ok(Verdict::Right));
+        assert_eq!(hasher.verify("pw-oau", &hash).await, Ok(Verdict::Wrong));
+    }
+
+    #[tokio::test]
+    async fn imported_hashes_verify_and_ask_for_a_new_one() {
+        let hasher = Hasher::new(&cheap()).unwrap();
+        // `select crypt('password', gen_salt('bf'))`, the reference argon2 tool's `password`/`somesalt`, and the
+        // three prefixes of bcrypt.
+        let bcrypt = bcrypt::hash("password", 4).unwrap();
+        for stored in [
+            bcrypt.clone(),
+            bcrypt.replacen("$2b$", "$2a$", 1),
+            bcrypt.replacen("$2b$", "$2y$", 1),
+            "$argon2i$v=19$m=256,t=2,p=1$c29tZXNhbHQ$iekCn0Y3spW+sCcFanM2xBT63UP2sghkUoHLIUpWRS8".to_owned(),
+            "$argon2id$v=19$m=256,t=2,p=1$c29tZXNhbHQ$nf65EOgLrQMR/uIPnA4rEsF5h7TKyQwu9U1bMCHGi/4".to_owned(),
+        ] {
+            assert_eq!(hasher.verify("password", &stored).await, Ok(Verdict::RightButOutdated), "{stored}");
+            assert_eq!(hasher.verify("passwort", &stored).await, Ok(Verdict::Wrong), "{stored}");
+        }
+    }
+
+    #[tokio::test]
+    async fn bcrypt_hashes_of_long_passwords_stay_truncated() {
+        let hasher = Hasher::new(&cheap()).unwrap();
+        let long = "x".repeat(80);
+        let stored = bcrypt::hash(&long, 4).unwrap();
+        assert_eq!(hasher.verify(&long, &stored).await, Ok(Verdict::RightButOutdated));
+    }
+
+    #[tokio::test]
+    async fn hashes_beyond_the_bounds_are_refused() {
+        let hasher = Hasher::new(&cheap()).unwrap();
+        for stored in [
+            "",
+            "plain",
+            "$1$salt$hash",
+            "$2b$31$L6Bc/AlTQHyd9liGgGEZyOFLPHNgyxeEPfgYfBCVxJ7JIlwxyVU3u",
+            "$argon2id$v=16$m=256,t=2,p=1$c29tZXNhbHQ$nf65EOgLrQMR/uIPnA4rEsF5h7TKyQwu9U1bMCHGi/4",
+            "$argon2id$v=19$m=2097152,t=2,p=1$c29tZXNhbHQ$nf65EOgLrQMR/uIPnA4rEsF5h7TKyQwu9U1bMCHGi/4",
+            "$argon2id$v=19$m=256,t=21,p=1$c29tZXNhbHQ$nf65EOgLrQMR/uIPnA4rEsF5h7TKyQwu9U1bMCHGi/4",
+            "$argon2id$v=19$m=256,t=2,p=17$c29tZXNhbHQ$nf65EOgLrQMR/uIPnA4rEsF5h7TKyQwu9U1bMCHGi/4",
+            "$argon2id$v=19$m=256,t=2,p=1,keyid=AA$c29tZXNhbHQ$nf65EOgLrQMR/uIPnA4rEsF5h7TKyQwu9U1bMCHGi/4",
+            "$argon2id$v=19$m=256,t=2,p=1$c29tZXNhbHQ$AAAA",
+        ] {
+            assert_eq!(hasher.verify("password", stored).await, Err(HashError::Unsupported), "{stored}");
+        }
+    }
+
+    #[tokio::test]
+    async fn a_full_queue_refuses_at_once() {
+        let hasher = Hasher::new(&cheap()).unwrap();
+        let permit = Arc::clone(&hasher.admitted).try_acquire_owned().unwrap();
+        assert_eq!(hasher.hash("password").await, Err(HashError::Overloaded));
+        drop(permit);
+        assert!(hasher.hash("password").await.is_ok());
+    }
+}

@@ -1,0 +1,21 @@
+//! Names and labels of auth's metrics. Labels come from closed sets, never from requests.
+
+/// A request was refused by a per-address limiter.
+pub(crate) fn rate_limited(bucket: &'static str) {
+    metrics::counter!("basalt_auth_rate_limited_total", "bucket" => bucket).increment(1);
+}
+
+/// A grant ended: `outcome` is `ok` or the error code.
+pub(crate) fn grant(grant: &'static str, outcome: &'static str) {
+    metrics::counter!("basalt_auth_grants_total", "grant" => grant, "outcome" => outcome).increment(1);
+}
+
+/// A late refresh token came back and its session was ended.
+pub(crate) fn reuse_detected() {
+    metrics::counter!("basalt_auth_refresh_reuse_total").increment(1);
+}
+
+/// An imported or outdated password hash was replaced at sign-in.
+pub(crate) fn rehashed() {
+    metrics::counter!("basalt_auth_rehashed_total").increment(1);
+}

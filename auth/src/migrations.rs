@@ -1,0 +1,17 @@
+//! Schema `auth`, in steps. What the files hold is API to users' SQL; who runs them and when is
+//! `basalt_core::system_migrations`.
+
+use basalt_core::system_migrations::SystemMigration;
+
+/// All steps, oldest first.
+pub const MIGRATIONS: &[SystemMigration] = &[
+    SystemMigration::new("auth", 1, "schema", include_str!("../migrations/0001_schema.sql")),
+    SystemMigration::new("auth", 2, "accounts", include_str!("../migrations/0002_accounts.sql")),
+    SystemMigration::new(
+        "auth",
+        3,
+        "factors_and_providers",
+        include_str!("../migrations/0003_factors_and_providers.sql"),
+    ),
+    SystemMigration::new("auth", 4, "rights", include_str!("../migrations/0004_rights.sql")),
+];

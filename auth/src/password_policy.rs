@@ -1,0 +1,106 @@
+//! Which passwords are accepted (auth.md §3.17). Pure; the breach list, which needs the network, is another matter.
+
+use serde::Serialize;
+
+/// Longest password in bytes: bcrypt reads no more, and imported and new accounts must behave alike.
+pub(crate) const MAX_PASSWORD_BYTES: usize = 72;
+/// Shortest minimum that can be configured.
+const LEAST_MIN_LENGTH: usize = 6;
+
+/// What a password lacks; the words are those clients switch on.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "lowercase")]
+pub enum WeakReason {
+    /// Shorter than the minimum.
+    Length,
+    /// A required set of characters is missing.
+    Characters,
+}
+
+/// A password that breaks the policy.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Weakness {
+    /// One sentence per reason, joined by a space.
+    pub message: String,
+    /// In the order of the sentences.
+    pub reasons: Vec<WeakReason>,
+}
+
+/// The configured policy.
+#[derive(Debug, Clone)]
+pub(crate) struct PasswordPolicy {
+    min_length: usize,
+    required: Vec<String>,
+}
+
+impl PasswordPolicy {
+    /// `required_characters` is sets separated by `:`; `\:` is a colon within a set.
+    pub(crate) fn new(min_length: usize, required_characters: &str) -> Self {
+        let mut required = vec![String::new()];
+        let mut characters = required_characters.chars().peekable();
+        while let Some(character) = characters.next() {
+            let is_escape = character == '\\' && characters.peek() == Some(&':');
+            match (character, required.last_mut()) {
+                (':', _) => required.push(String::new()),
+                (_, Some(set)) if is_escape => {
+                    characters.next();
+                    set.push(':');
+                }
+                (_, Some(set)) => set.push(character),
+                (_, None) => {}
+            }
+        }
+        required.retain(|set| !set.is_empty());
+        Self { min_length: min_length.max(LEAST_MIN_LENGTH), required }
+    }
+
+    /// What is wrong with `password`, if anything. Length counts bytes, as upstream does.
+    pub(crate) fn weakness(&self, password: &str) -> Option<Weakness> {
+        let mut sentences = Vec::new();
+        let mut reasons = Vec::new();
+        if password.len() < self.min_length {
+            reasons.push(WeakReason::Length);
+            sentences.push(format!("Password should be at least {} characters.", self.min_length));
+        }
+        if self.required.iter().any(|set| !password.contains(|character| set.contains(character))) {
+            reasons.push(WeakReason::Characters);
+            sentences.push(format!(
+                "Password should contain at least one character of each: {}.",
+                self.required.join(", ")
+            ));
+        }
+        if reasons.is_empty() { None } else { Some(Weakness { message: sentences.join(" "), reasons }) }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_minimum_cannot_be_lower_than_six() {
+        let policy = PasswordPolicy::new(0, "");
+        let weakness = policy.weakness("12345").unwrap();
+        assert_eq!(weakness.message, "Password should be at least 6 characters.");
+        assert_eq!(weakness.reasons, [WeakReason::Length]);
+        assert_eq!(policy.weakness("123456"), None);
+    }
+
+    #[test]
+    fn length_counts_bytes() {
+        assert_eq!(PasswordPolicy::new(6, "").weakness("äöü"), None);
+    }
+
+    #[test]
+    fn every_set_is_required_and_every_reason_named() {
+        let policy = PasswordPolicy::new(8, r"abc:123:\:;");
+        let weakness = policy.weakness("a1").unwrap();
+        assert_eq!(weakness.reasons, [WeakReason::Length, WeakReason::Characters]);
+        assert_eq!(
+            weakness.message,
+            "Password should be at least 8 characters. \
+             Password should contain at least one character of each: abc, 123, :;."
+        );
+        assert_eq!(policy.weakness("zzzza1:z"), None);
+    }
+}

@@ -1,0 +1,143 @@
+//! Token buckets per client address, in memory (auth.md §3.19). Upstream has none unless a header is named; ours are
+//! on. Each table is bounded: the address seen longest ago is forgotten first, which forgives it, so an attacker with
+//! many addresses gains what he had anyway.
+
+use std::net::{IpAddr, Ipv6Addr};
+use std::num::NonZeroUsize;
+use std::sync::{Mutex, PoisonError};
+use std::time::Duration;
+
+use lru::LruCache;
+use tokio::time::Instant;
+
+use crate::config::AuthConfig;
+use crate::error::AuthError;
+
+/// Addresses remembered per bucket: about a megabyte.
+const ADDRESSES: NonZeroUsize = match NonZeroUsize::new(16_384) {
+    Some(addresses) => addresses,
+    None => NonZeroUsize::MIN,
+};
+const BURST: f64 = 30.0;
+const FIVE_MINUTES: f64 = 300.0;
+const HOUR: f64 = 3600.0;
+
+/// The limiters of all routes that have one.
+pub(crate) struct RateLimits {
+    pub(crate) token: RateLimit,
+    pub(crate) signup: RateLimit,
+    pub(crate) anonymous: RateLimit,
+    pub(crate) user: RateLimit,
+}
+
+impl RateLimits {
+    pub(crate) fn new(config: &AuthConfig) -> Self {
+        Self {
+            token: RateLimit::new("token", config.rate_limit_token_refresh, FIVE_MINUTES),
+            signup: RateLimit::new("signup", config.rate_limit_otp, FIVE_MINUTES),
+            anonymous: RateLimit::new("anonymous", config.rate_limit_anonymous_users, HOUR),
+            user: RateLimit::new("user", config.rate_limit_otp, FIVE_MINUTES),
+        }
+    }
+}
+
+/// One limiter.
+pub(crate) struct RateLimit {
+    name: &'static str,
+    /// Requests per second that an address earns; `None` = no limit.
+    per_second: Option<f64>,
+    /// Held for one look-up, never across an await.
+    buckets: Mutex<LruCache<IpAddr, Bucket>>,
+}
+
+struct Bucket {
+    tokens: f64,
+    filled_at: Instant,
+}
+
+impl RateLimit {
+    fn new(name: &'static str, requests: u32, seconds: f64) -> Self {
+        let per_second = (requests > 0).then(|| f64::from(requests) / seconds);
+        Self { name, per_second, buckets: Mutex::new(LruCache::new(ADDRESSES)) }
+    }
+
+    /// Takes one token of `address`.
+    ///
+    /// # Errors
+    /// None is left; the error says when the next one comes.
+    pub(crate) fn check(&self, address: IpAddr) -> Result<(), AuthError> {
+        let Some(per_second) = self.per_second else { return Ok(()) };
+        let now = Instant::now();
+        let mut buckets = self.buckets.lock().unwrap_or_else(PoisonError::into_inner);
+        let bucket = buckets.get_or_insert_mut(network(address), || Bucket { tokens: BURST, filled_at: now });
+        let earned = now.saturating_duration_since(bucket.filled_at).as_secs_f64() * per_second;
+        bucket.tokens = (bucket.tokens + earned).min(BURST);
+        bucket.filled_at = now;
+        if bucket.tokens >= 1.0 {
+            bucket.tokens -= 1.0;
+            return Ok(());
+        }
+        crate::metrics::rate_limited(self.name);
+        Err(AuthError::RateLimited {
+            retry_after: Duration::from_secs_f64((1.0 - bucket.tokens) / per_second),
+        })
+    }
+}
+
+/// What counts as one client: an IPv4 address, or the /64 that an IPv6 subscriber is given.
+fn network(address: IpAddr) -> IpAddr {
+    match address {
+        IpAddr::V4(_) => address,
+        IpAddr::V6(v6) => match v6.to_ipv4_mapped() {
+            Some(v4) => IpAddr::V4(v4),
+            None => IpAddr::V6(Ipv6Addr::from_bits(v6.to_bits() & !u128::from(u64::MAX))),
+        },
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn address(text: &str) -> IpAddr {
+        text.parse().unwrap()
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_burst_of_thirty_then_the_rate() {
+        let limit = RateLimit::new("test", 30, FIVE_MINUTES);
+        let client = address("192.0.2.1");
+        for _ in 0..30 {
+            assert!(limit.check(client).is_ok());
+        }
+        let Err(AuthError::RateLimited { retry_after }) = limit.check(client) else { panic!("let through") };
+        assert_eq!(retry_after.as_secs(), 10);
+        assert!(limit.check(address("192.0.2.2")).is_ok());
+        tokio::time::advance(Duration::from_millis(10_001)).await;
+        assert!(limit.check(client).is_ok());
+        assert!(limit.check(client).is_err());
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn ipv6_counts_by_its_64_and_mapped_addresses_as_ipv4() {
+        assert_eq!(network(address("2001:db8:1:2:3:4:5:6")), address("2001:db8:1:2::"));
+        assert_eq!(network(address("::ffff:192.0.2.1")), address("192.0.2.1"));
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn zero_is_no_limit() {
+        let limit = RateLimit::new("test", 0, FIVE_MINUTES);
+        for _ in 0..1000 {
+            assert!(limit.check(address("192.0.2.1")).is_ok());
+        }
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn memory_is_bounded() {
+        let limit = RateLimit::new("test", 30, FIVE_MINUTES);
+        for index in 0..20_000_u32 {
+            assert!(limit.check(IpAddr::V4(index.into())).is_ok());
+        }
+        assert_eq!(limit.buckets.lock().unwrap().len(), ADDRESSES.get());
+    }
+}

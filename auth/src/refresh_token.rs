@@ -1,0 +1,230 @@
+//! The text of refresh tokens (auth.md §3.5). Pure: what a token means for its session is [`crate::sessions`].
+//!
+//! A v2 token names its session and a counter and is signed with the session's own key, so nothing is stored per
+//! refresh. A v1 token is twelve random characters that a table row holds; we accept those of imported rows and
+//! make none.
+
+use aws_lc_rs::constant_time::verify_slices_are_equal;
+use aws_lc_rs::digest::{SHA256, digest};
+use aws_lc_rs::hmac;
+use basalt_core::random;
+use base64::Engine;
+use base64::alphabet::URL_SAFE;
+use base64::engine::DecodePaddingMode;
+use base64::engine::general_purpose::{GeneralPurpose, GeneralPurposeConfig, URL_SAFE_NO_PAD};
+use uuid::Uuid;
+
+const VERSION: u8 = 0;
+const SIGNATURE_BYTES: usize = 16;
+const CHECKSUM_BYTES: usize = 4;
+const ID_BYTES: usize = 16;
+/// A counter of 64 bits takes at most ten bytes.
+const MAX_TOKEN_BYTES: usize = 1 + ID_BYTES + 10 + SIGNATURE_BYTES + CHECKSUM_BYTES;
+const V1_CHARACTERS: usize = 12;
+
+/// Keys in rows of others' making may be padded.
+const LENIENT: GeneralPurpose = GeneralPurpose::new(
+    &URL_SAFE,
+    GeneralPurposeConfig::new().with_decode_padding_mode(DecodePaddingMode::Indifferent),
+);
+
+/// A presented refresh token of a form we know.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum RefreshToken {
+    /// A row of `auth.refresh_tokens`.
+    V1(String),
+    /// A signed counter of a session; the signature is not judged yet.
+    V2(SignedCounter),
+}
+
+/// A v2 token taken apart. Its checksum is right; whether our key signed it, [`SignedCounter::is_signed_by`] tells.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct SignedCounter {
+    /// The session it belongs to.
+    pub session_id: Uuid,
+    /// How many refreshes had happened when it was made.
+    pub counter: i64,
+    signature: [u8; SIGNATURE_BYTES],
+}
+
+/// A session's HMAC key, as `auth.sessions.refresh_token_hmac_key` holds it: base64url.
+pub struct SessionKey(hmac::Key, String);
+
+impl SessionKey {
+    /// A new random key.
+    #[must_use]
+    pub fn generate() -> Self {
+        let bytes = random::bytes::<32>();
+        Self(hmac::Key::new(hmac::HMAC_SHA256, &bytes), URL_SAFE_NO_PAD.encode(bytes))
+    }
+
+    /// A stored key; `None` when the column holds something else.
+    #[must_use]
+    pub fn from_column(column: &str) -> Option<Self> {
+        let bytes = LENIENT.decode(column.replace('+', "-").replace('/', "_")).ok()?;
+        if bytes.len() < SIGNATURE_BYTES {
+            return None;
+        }
+        Some(Self(hmac::Key::new(hmac::HMAC_SHA256, &bytes), column.to_owned()))
+    }
+
+    /// What the column holds.
+    #[must_use]
+    pub fn as_column(&self) -> &str {
+        &self.1
+    }
+
+    /// The token of `session_id` at `counter`.
+    #[must_use]
+    pub fn token(&self, session_id: Uuid, counter: i64) -> String {
+        let mut bytes = head(session_id, counter);
+        let signature = self.sign(&bytes);
+        bytes.extend_from_slice(&signature);
+        let checksum = digest(&SHA256, &bytes);
+        bytes.extend_from_slice(checksum.as_ref().get(..CHECKSUM_BYTES).unwrap_or_default());
+        URL_SAFE_NO_PAD.encode(bytes)
+    }
+
+    fn sign(&self, head: &[u8]) -> [u8; SIGNATURE_BYTES] {
+        let tag = hmac::sign(&self.0, head);
+        let mut signature = [0; SIGNATURE_BYTES];
+        for (to, from) in signature.iter_mut().zip(tag.as_ref()) {
+            *to = *from;
+        }
+        signature
+    }
+}
+
+impl SignedCounter {
+    /// Whether `key` made this token.
+    #[must_use]
+    pub fn is_signed_by(&self, key: &SessionKey) -> bool {
+        let expected = key.sign(&head(self.session_id, self.counter));
+        verify_slices_are_equal(&expected, &self.signature).is_ok()
+    }
+}
+
+impl RefreshToken {
+    /// Reads a presented token; `None` when it has neither form.
+    #[must_use]
+    pub fn parse(text: &str) -> Option<Self> {
+        let is_v1 = text.len() == V1_CHARACTERS
+            && text.bytes().all(|byte| byte.is_ascii_lowercase() || byte.is_ascii_digit());
+        if is_v1 { Some(Self::V1(text.to_owned())) } else { parse_v2(text).map(Self::V2) }
+    }
+}
+
+fn parse_v2(text: &str) -> Option<SignedCounter> {
+    // Before decoding, so that a megabyte of base64 costs nothing.
+    if text.len() > MAX_TOKEN_BYTES.div_ceil(3) * 4 {
+        return None;
+    }
+    let bytes = URL_SAFE_NO_PAD.decode(text).ok()?;
+    let (signed, checksum) = bytes.split_last_chunk::<CHECKSUM_BYTES>()?;
+    if digest(&SHA256, signed).as_ref().get(..CHECKSUM_BYTES)? != checksum {
+        return None;
+    }
+    let (head, signature) = signed.split_last_chunk::<SIGNATURE_BYTES>()?;
+    let (&VERSION, rest) = head.split_first()? else { return None };
+    let (id, counter) = rest.split_first_chunk::<ID_BYTES>()?;
+    let counter = read_uvarint(counter)?;
+    Some(SignedCounter { session_id: Uuid::from_bytes(*id), counter, signature: *signature })
+}
+
+fn head(session_id: Uuid, counter: i64) -> Vec<u8> {
+    let mut bytes = Vec::with_capacity(MAX_TOKEN_BYTES);
+    bytes.push(VERSION);
+    bytes.extend_from_slice(session_id.as_bytes());
+    // A counter is never negative: it starts at 0 and only grows.
+    let mut left = counter.unsigned_abs();
+    loop {
+        let byte = left.to_le_bytes().first().copied().unwrap_or_default() & 0x7f;
+        left >>= 7;
+        if left == 0 {
+            bytes.push(byte);
+            return bytes;
+        }
+        bytes.push(byte | 0x80);
+    }
+}
+
+/// A whole LEB128 number in its shortest form: each counter has one text.
+fn read_uvarint(bytes: &[u8]) -> Option<i64> {
+    let (&last, init) = bytes.split_last()?;
+    if last & 0x80 != 0 || (last == 0 && !init.is_empty()) || bytes.len() > 9 {
+        return None;
+    }
+    let mut value: i64 = 0;
+    for byte in bytes.iter().rev() {
+        value = (value << 7) | i64::from(byte & 0x7f);
+    }
+    Some(value)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const SESSION: Uuid = Uuid::from_u128(0x1111_1111_2222_4333_8444_5555_5555_5555);
+
+    fn vector_key() -> SessionKey {
+        let bytes: Vec<u8> = (0..32).collect();
+        SessionKey::from_column(&URL_SAFE_NO_PAD.encode(bytes)).unwrap()
+    }
+
+    #[test]
+    fn the_contract_s_vectors_hold() {
+        for (counter, token) in [
+            (0, "ABEREREiIkMzhERVVVVVVVUAI-IcsaseXEKS7q68JAgmU-80L2M"),
+            (300, "ABEREREiIkMzhERVVVVVVVWsAg7ZC0vLuQzqLzMCy_Bbh8fZrB2g"),
+        ] {
+            assert_eq!(vector_key().token(SESSION, counter), token);
+            let Some(RefreshToken::V2(parsed)) = RefreshToken::parse(token) else { panic!("{token}") };
+            assert_eq!((parsed.session_id, parsed.counter), (SESSION, counter));
+            assert!(parsed.is_signed_by(&vector_key()));
+            assert!(!parsed.is_signed_by(&SessionKey::generate()));
+        }
+    }
+
+    #[test]
+    fn every_counter_reads_back() {
+        let key = SessionKey::generate();
+        for counter in [0, 1, 127, 128, 16_383, 16_384, i64::from(u32::MAX), i64::MAX] {
+            let token = key.token(SESSION, counter);
+            let Some(RefreshToken::V2(parsed)) = RefreshToken::parse(&token) else { panic!("{counter}") };
+            assert_eq!(parsed.counter, counter);
+            assert!(parsed.is_signed_by(&key));
+        }
+    }
+
+    #[test]
+    fn v1_is_twelve_lower_case_characters() {
+        assert_eq!(RefreshToken::parse("wx3k9q2m5a7b"), Some(RefreshToken::V1("wx3k9q2m5a7b".to_owned())));
+        for text in ["", "wx3k9q2m5a7", "WX3K9Q2M5A7B", "wx3k9q2m5a7bc", "not a token"] {
+            assert_eq!(RefreshToken::parse(text), None, "{text}");
+        }
+    }
+
+    #[test]
+    fn a_changed_character_is_no_token_and_hostile_lengths_are_refused() {
+        let token = vector_key().token(SESSION, 300);
+        for index in 0..token.len() {
+            let mut bytes = token.clone().into_bytes();
+            bytes[index] = if bytes[index] == b'A' { b'B' } else { b'A' };
+            let changed = String::from_utf8(bytes).unwrap();
+            if changed != token {
+                assert_eq!(RefreshToken::parse(&changed), None, "{changed}");
+            }
+        }
+        assert_eq!(RefreshToken::parse(&"A".repeat(1 << 20)), None);
+    }
+
+    #[test]
+    fn a_counter_has_one_spelling() {
+        assert_eq!(read_uvarint(&[0x80, 0x00]), None);
+        assert_eq!(read_uvarint(&[0x80]), None);
+        assert_eq!(read_uvarint(&[]), None);
+        assert_eq!(read_uvarint(&[0xff; 10]), None);
+        assert_eq!(read_uvarint(&[0xac, 0x02]), Some(300));
+    }
+}

@@ -1,0 +1,153 @@
+//! What handlers read of a request besides its route: client address, deadline, audience, query, JSON body.
+
+use std::collections::HashMap;
+use std::convert::Infallible;
+use std::net::{IpAddr, Ipv4Addr};
+use std::time::Duration;
+
+use axum::body::Body;
+use axum::extract::FromRequestParts;
+use basalt_core::service::{ClientAddress, Deadline, read_body};
+use http::request::Parts;
+use http::{HeaderMap, header};
+use http_body_util::Limited;
+use serde::de::DeserializeOwned;
+use serde_json::Value;
+use tokio::time::Instant;
+
+use crate::BODY_LIMIT;
+use crate::error::AuthError;
+
+/// Longest `User-Agent` kept with a session.
+const USER_AGENT_BYTES: usize = 1024;
+
+/// A request without its body.
+pub(crate) struct RequestContext {
+    /// The client, as far as the gateway could tell.
+    pub(crate) address: IpAddr,
+    /// When work for this request stops.
+    pub(crate) deadline: Instant,
+    /// Decoded query; the first of equal names counts.
+    query: HashMap<String, String>,
+    pub(crate) headers: HeaderMap,
+}
+
+impl<S: Sync> FromRequestParts<S> for RequestContext {
+    type Rejection = Infallible;
+
+    async fn from_request_parts(parts: &mut Parts, _state: &S) -> Result<Self, Infallible> {
+        let mut query = HashMap::new();
+        for (name, value) in url::form_urlencoded::parse(parts.uri.query().unwrap_or_default().as_bytes()) {
+            query.entry(name.into_owned()).or_insert_with(|| value.into_owned());
+        }
+        Ok(Self {
+            // Without a gateway in front (a test), all requests are one client's.
+            address: parts
+                .extensions
+                .get::<ClientAddress>()
+                .map_or(IpAddr::V4(Ipv4Addr::UNSPECIFIED), |address| address.0),
+            deadline: parts
+                .extensions
+                .get::<Deadline>()
+                .map_or_else(|| Instant::now() + Duration::from_secs(10), |deadline| deadline.0),
+            query,
+            headers: parts.headers.clone(),
+        })
+    }
+}
+
+impl RequestContext {
+    /// A request without a query.
+    pub(crate) fn new(address: IpAddr, deadline: Instant, headers: HeaderMap) -> Self {
+        Self { address, deadline, query: HashMap::new(), headers }
+    }
+
+    /// A query parameter; an empty one counts as absent.
+    pub(crate) fn query(&self, name: &str) -> Option<&str> {
+        self.query.get(name).map(String::as_str).filter(|value| !value.is_empty())
+    }
+
+    /// `X-JWT-AUD`: the audience this request is about, when it names one.
+    pub(crate) fn audience(&self) -> Option<&str> {
+        self.header("x-jwt-aud").filter(|audience| !audience.is_empty())
+    }
+
+    /// `User-Agent`, shortened to what a session row keeps.
+    pub(crate) fn user_agent(&self) -> &str {
+        let agent = self.header(header::USER_AGENT.as_str()).unwrap_or_default();
+        agent.get(..agent.len().min(USER_AGENT_BYTES)).unwrap_or_default()
+    }
+
+    fn header(&self, name: &str) -> Option<&str> {
+        self.headers.get(name).and_then(|value| value.to_str().ok())
+    }
+}
+
+/// Reads a JSON object into `T`. Unknown fields are ignored, the last of equal names counts, `null` is absence.
+///
+/// # Errors
+/// No JSON, no object, a field of another type, or too many bytes.
+pub(crate) async fn read_json<T: DeserializeOwned>(body: Body) -> Result<T, AuthError> {
+    let bytes = read_body(Body::new(Limited::new(body, BODY_LIMIT))).await?;
+    let bad = |reason: String| AuthError::BadJson(reason);
+    if bytes.is_empty() {
+        return Err(bad("unexpected end of JSON input".to_owned()));
+    }
+    // Through a Value, because a struct would refuse repeated names and accept an array.
+    let value: Value = serde_json::from_slice(&bytes).map_err(|error| bad(error.to_string()))?;
+    if !value.is_object() {
+        return Err(bad("the body must be a JSON object".to_owned()));
+    }
+    // PostgreSQL stores no NUL in text and would answer for us with a 500.
+    if has_nul(&value) {
+        return Err(bad("strings must not contain \\u0000".to_owned()));
+    }
+    serde_json::from_value(value).map_err(|error| bad(error.to_string()))
+}
+
+fn has_nul(value: &Value) -> bool {
+    match value {
+        Value::String(text) => text.contains('\0'),
+        Value::Array(items) => items.iter().any(has_nul),
+        Value::Object(fields) => fields.iter().any(|(name, value)| name.contains('\0') || has_nul(value)),
+        Value::Null | Value::Bool(_) | Value::Number(_) => false,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde::Deserialize;
+
+    use super::*;
+
+    #[derive(Debug, PartialEq, Deserialize)]
+    struct Sample {
+        email: Option<String>,
+    }
+
+    async fn read(body: &str) -> Result<Sample, String> {
+        read_json(Body::from(body.to_owned())).await.map_err(|error| error.to_string())
+    }
+
+    #[tokio::test]
+    async fn bodies_are_read_as_clients_send_them() {
+        let sample = |email: Option<&str>| Ok(Sample { email: email.map(str::to_owned) });
+        assert_eq!(read(r#"{"email":"a","other":{}}"#).await, sample(Some("a")));
+        assert_eq!(read(r#"{"email":null}"#).await, sample(None));
+        assert_eq!(read(r#"{"email":"a","email":"b"}"#).await, sample(Some("b")));
+    }
+
+    #[tokio::test]
+    async fn what_is_no_object_is_bad_json() {
+        for body in ["", "[]", "null", "{", r#"{"email":5}"#, r#"{"email":"a\u0000"}"#] {
+            let message = read(body).await.unwrap_err();
+            assert!(message.starts_with("Could not parse request body as JSON: "), "{body}: {message}");
+        }
+    }
+
+    #[tokio::test]
+    async fn a_large_body_is_told_apart() {
+        let body = format!(r#"{{"email":"{}"}}"#, "x".repeat(BODY_LIMIT));
+        assert_eq!(read(&body).await.unwrap_err(), "Request body too large (max 1048576 bytes)");
+    }
+}

@@ -1,0 +1,59 @@
+//! `GET /settings`: which ways of signing in are on (auth.md §3.14).
+
+use std::sync::Arc;
+
+use axum::Json;
+use axum::extract::State;
+use serde_json::{Map, Value, json};
+
+use crate::Auth;
+
+/// Providers that upstream has built in and we answer as off. Order is upstream's.
+const PROVIDERS: [&str; 23] = [
+    "apple",
+    "azure",
+    "bitbucket",
+    "discord",
+    "facebook",
+    "snapchat",
+    "figma",
+    "fly",
+    "github",
+    "gitlab",
+    "google",
+    "keycloak",
+    "kakao",
+    "linkedin",
+    "linkedin_oidc",
+    "notion",
+    "spotify",
+    "slack",
+    "slack_oidc",
+    "workos",
+    "twitch",
+    "twitter",
+    "zoom",
+];
+
+pub(crate) async fn get(State(auth): State<Arc<Auth>>) -> Json<Value> {
+    let config = &auth.config;
+    let mut external = Map::new();
+    external.insert("anonymous_users".to_owned(), config.external_anonymous_users_enabled.into());
+    for provider in PROVIDERS {
+        if provider == "zoom" {
+            external.insert("email".to_owned(), config.external_email_enabled.into());
+            external.insert("phone".to_owned(), config.external_phone_enabled.into());
+        }
+        external.insert(provider.to_owned(), false.into());
+    }
+    Json(json!({
+        "external": external,
+        "disable_signup": config.disable_signup,
+        "mailer_autoconfirm": config.mailer_autoconfirm,
+        "phone_autoconfirm": config.sms_autoconfirm,
+        "sms_provider": "",
+        "saml_enabled": false,
+        "saml_private_key_next_configured": false,
+        "passkeys_enabled": false
+    }))
+}

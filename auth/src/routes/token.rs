@@ -1,0 +1,38 @@
+//! `POST /token?grant_type=`: picks the grant and words its answer (auth.md §3.5).
+
+use std::sync::Arc;
+
+use axum::Json;
+use axum::body::Body;
+use axum::extract::State;
+use axum::response::{IntoResponse, Response};
+
+use crate::Auth;
+use crate::access_token::Granted;
+use crate::error::AuthError;
+use crate::grants::password::PasswordGrant;
+use crate::grants::refresh::RefreshGrant;
+use crate::metrics;
+use crate::request::{RequestContext, read_json};
+
+pub(crate) async fn post(
+    State(auth): State<Arc<Auth>>,
+    request: RequestContext,
+    body: Body,
+) -> Result<Response, AuthError> {
+    auth.limits.token.check(request.address)?;
+    let (name, granted) = match request.query("grant_type") {
+        Some("password") => ("password", read_json::<PasswordGrant>(body).await?.run(&auth, &request).await),
+        Some("refresh_token") => {
+            ("refresh_token", read_json::<RefreshGrant>(body).await?.run(&auth, &request).await)
+        }
+        Some(_) | None => return Err(AuthError::UnsupportedGrant),
+    };
+    metrics::grant(name, granted.as_ref().map_or_else(AuthError::code, |_granted| "ok"));
+    answer(&auth, &granted?)
+}
+
+/// The token body; the envelope keeps it out of caches.
+pub(crate) fn answer(auth: &Auth, granted: &Granted) -> Result<Response, AuthError> {
+    Ok(Json(granted.body(auth)?).into_response())
+}
