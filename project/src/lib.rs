@@ -10,7 +10,7 @@ mod statements;
 use std::path::{Path, PathBuf};
 
 pub use error::ProjectError;
-pub use migrate::{MigrateOptions, Progress, Report, Seed};
+pub use migrate::{MigrateOptions, Report};
 
 /// A folder with an application's SQL. Files are read when they are needed, not when it is opened.
 #[derive(Debug, Clone)]

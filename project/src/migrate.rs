@@ -15,36 +15,13 @@ use crate::error::{ProjectError, StatementError};
 use crate::folder::{File, Files, Kind};
 use crate::{Project, statements};
 
-/// What to do besides migrations and policies.
-#[derive(Debug, Clone, Copy, Default)]
+/// What to do besides migrations and policies. `seed.sql` never runs twice on one database.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct MigrateOptions {
-    /// Whether `seed.sql` runs.
-    pub seed: Seed,
-}
-
-/// When `seed.sql` runs. It never runs twice on one database.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub enum Seed {
-    /// Not now: production.
-    #[default]
-    Never,
-    /// When this project has just been applied to the database for the first time: development.
-    NewDatabase,
-    /// Unless it has run before: `migrate --seed`.
-    Once,
-}
-
-/// Told to the caller as it happens.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Progress<'a> {
-    /// Another server holds the lock.
-    Waiting,
-    /// This migration is about to run.
-    Migration(&'a str),
-    /// This many policy files are about to run.
-    Policies(usize),
-    /// The seed is about to run.
-    Seed(&'a str),
+    /// Run `seed.sql` on a database that this project is applied to for the first time: development.
+    pub seed: bool,
+    /// With `seed`: also on a database that is not new any more, unless it has run before: `migrate --seed`.
+    pub seed_existing: bool,
 }
 
 /// What was done. All empty when there was nothing to do.
@@ -85,7 +62,7 @@ where n.nspname = $1 and c.relname = $2";
 type Applied = HashMap<String, (String, Option<String>)>;
 
 impl Project {
-    /// Applies what is new. `client` is an admin connection after core's system migrations. Of its settings only the
+    /// Applies what is new. `progress` hears a few words before each step. `client` is an admin connection after core's system migrations. Of its settings only the
     /// defaults survive.
     ///
     /// # Errors
@@ -95,15 +72,15 @@ impl Project {
         &self,
         client: &mut Client,
         options: &MigrateOptions,
-        progress: &mut (dyn FnMut(Progress<'_>) + Send),
+        mut progress: impl FnMut(&str) + Send,
     ) -> Result<Report, ProjectError> {
         let files = Files::read(&self.dir)?;
         let plan = Plan::make(&files, &read_applied(client).await?, options)?;
         if plan.is_empty() {
             return Ok(plan.report(&[], &[], false));
         }
-        lock(client, progress).await?;
-        let outcome = apply(client, &files, options, progress).await;
+        lock(client, &mut progress).await?;
+        let outcome = apply(client, &files, options, &mut progress).await;
         // The lock ends with the session as well; a failure here must not hide the first one. A file may have left
         // session settings behind (`set search_path …` in a dump).
         let cleaned = client
@@ -150,12 +127,12 @@ impl<'a> Plan<'a> {
             plan.policies = files.policies.iter().collect();
         }
         if let Some(seed) = &files.seed {
-            let is_due = match (applied.get(&seed.path), options.seed) {
-                (Some((_, Some(_))), _) | (_, Seed::Never) => false,
-                (Some((_, None)), Seed::NewDatabase | Seed::Once) | (None, Seed::Once) => true,
-                (None, Seed::NewDatabase) => plan.is_new,
+            let is_due = match applied.get(&seed.path) {
+                Some((_, Some(_))) => false,
+                Some((_, None)) => true,
+                None => plan.is_new || options.seed_existing,
             };
-            plan.seed = is_due.then_some(seed);
+            plan.seed = (options.seed && is_due).then_some(seed);
         }
         let known: Vec<&str> = files.migrations.iter().chain(&files.policies).map(|file| file.path.as_str()).collect();
         plan.missing = applied
@@ -182,13 +159,13 @@ async fn apply(
     client: &mut Client,
     files: &Files,
     options: &MigrateOptions,
-    progress: &mut (dyn FnMut(Progress<'_>) + Send),
+    progress: &mut (impl FnMut(&str) + Send),
 ) -> Result<Report, ProjectError> {
     let plan = Plan::make(files, &read_applied(client).await?, options)?;
     let owner: String = client.query_one("select basalt.project_owner()::text", &[]).await?.try_get(0)?;
 
     for (index, file) in plan.migrations.iter().enumerate() {
-        progress(Progress::Migration(&file.path));
+        progress(&format!("applying {}", file.path));
         let transaction = begin(client, &owner).await?;
         if index == 0 {
             transaction.batch_execute(HISTORY).await?;
@@ -216,11 +193,11 @@ async fn apply(
         transaction.commit().await?;
     }
     if !plan.policies.is_empty() {
-        progress(Progress::Policies(plan.policies.len()));
+        progress(&format!("applying {} policy files", plan.policies.len()));
         apply_policies(client, &owner, &plan.policies).await?;
     }
     if let Some(seed) = plan.seed {
-        progress(Progress::Seed(&seed.path));
+        progress(&format!("applying {}", seed.path));
         let transaction = begin(client, &owner).await?;
         let count = statements::run(&transaction, &seed.path, &seed.sql).await?.len();
         settle(&transaction, seed, count).await?;
@@ -308,13 +285,13 @@ fn refused(file: &File, line: usize, statement: usize, error: tokio_postgres::Er
     }
 }
 
-async fn lock(client: &Client, progress: &mut (dyn FnMut(Progress<'_>) + Send)) -> Result<(), ProjectError> {
+async fn lock(client: &Client, progress: &mut (impl FnMut(&str) + Send)) -> Result<(), ProjectError> {
     let taken: bool =
         client.query_one("select pg_catalog.pg_try_advisory_lock($1)", &[&LOCK_KEY]).await?.try_get(0)?;
     if taken {
         return Ok(());
     }
-    progress(Progress::Waiting);
+    progress("waiting for another server, which is applying the project to this database");
     let wait = format!(
         "set lock_timeout = {}; select pg_catalog.pg_advisory_lock({LOCK_KEY}); reset lock_timeout",
         LOCK_WAIT.as_millis()
@@ -352,8 +329,12 @@ mod tests {
         entries.iter().map(|(path, kind, sha)| (own(path), (own(kind), sha.map(own)))).collect()
     }
 
-    fn plan<'a>(files: &'a Files, applied: &Applied, seed: Seed) -> Result<Plan<'a>, ProjectError> {
-        Plan::make(files, applied, &MigrateOptions { seed })
+    const NEVER: MigrateOptions = MigrateOptions { seed: false, seed_existing: false };
+    const NEW: MigrateOptions = MigrateOptions { seed: true, seed_existing: false };
+    const ONCE: MigrateOptions = MigrateOptions { seed: true, seed_existing: true };
+
+    fn plan<'a>(files: &'a Files, applied: &Applied, options: MigrateOptions) -> Result<Plan<'a>, ProjectError> {
+        Plan::make(files, applied, &options)
     }
 
     fn everything() -> Vec<(&'static str, &'static str, Option<&'static str>)> {
@@ -368,7 +349,7 @@ mod tests {
     #[test]
     fn an_unchanged_project_has_nothing_to_do() {
         let files = files();
-        assert!(plan(&files, &applied(&everything()), Seed::NewDatabase).unwrap().is_empty());
+        assert!(plan(&files, &applied(&everything()), NEW).unwrap().is_empty());
     }
 
     #[test]
@@ -376,9 +357,9 @@ mod tests {
         let mut files = files();
         let known = applied(&everything());
         files.policies[0].sha256 = "p2".to_owned();
-        assert_eq!(plan(&files, &known, Seed::Never).unwrap().policies.len(), 2);
+        assert_eq!(plan(&files, &known, NEVER).unwrap().policies.len(), 2);
         let older = applied(&everything()[..1]);
-        assert_eq!(plan(&files, &older, Seed::Never).unwrap().migrations.len(), 1);
+        assert_eq!(plan(&files, &older, NEVER).unwrap().migrations.len(), 1);
     }
 
     #[test]
@@ -386,9 +367,9 @@ mod tests {
         let files = files();
         let mut known = everything();
         known[0].2 = Some("other");
-        let error = plan(&files, &applied(&known), Seed::Never).unwrap_err();
+        let error = plan(&files, &applied(&known), NEVER).unwrap_err();
         assert!(matches!(error, ProjectError::Changed { file } if file == "migrations/0001_a.sql"));
-        let error = plan(&files, &applied(&everything()[1..]), Seed::Never).unwrap_err();
+        let error = plan(&files, &applied(&everything()[1..]), NEVER).unwrap_err();
         assert!(matches!(error, ProjectError::OutOfOrder { file, .. } if file == "migrations/0001_a.sql"));
     }
 
@@ -396,14 +377,14 @@ mod tests {
     fn the_seed_runs_once_and_survives_a_crash_before_it() {
         let files = files();
         let mut known = everything();
-        let due = |known: &[_], seed| plan(&files, &applied(known), seed).unwrap().seed.is_some();
-        assert!(due(&[], Seed::NewDatabase) && due(&[], Seed::Once) && !due(&[], Seed::Never));
-        assert!(!due(&known, Seed::NewDatabase) && due(&known, Seed::Once));
+        let due = |known: &[_], options| plan(&files, &applied(known), options).unwrap().seed.is_some();
+        assert!(due(&[], NEW) && due(&[], ONCE) && !due(&[], NEVER));
+        assert!(!due(&known, NEW) && due(&known, ONCE));
         known.push(("seed.sql", "seed", None));
-        assert!(due(&known, Seed::NewDatabase));
+        assert!(due(&known, NEW));
         known.pop();
         known.push(("seed.sql", "seed", Some("an older seed")));
-        assert!(!due(&known, Seed::NewDatabase) && !due(&known, Seed::Once));
+        assert!(!due(&known, NEW) && !due(&known, ONCE));
     }
 
     #[test]
@@ -411,6 +392,6 @@ mod tests {
         let files = files();
         let mut known = everything();
         known.push(("migrations/0003_c.sql", "migration", Some("c")));
-        assert_eq!(plan(&files, &applied(&known), Seed::Never).unwrap().missing, ["migrations/0003_c.sql"]);
+        assert_eq!(plan(&files, &applied(&known), NEVER).unwrap().missing, ["migrations/0003_c.sql"]);
     }
 }
