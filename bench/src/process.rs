@@ -41,6 +41,9 @@ impl Running {
 
     /// Asks it to end, waits, and kills it at last. May be called again.
     pub(crate) fn stop(&mut self) {
+        if !matches!(self.child.try_wait(), Ok(None)) {
+            return;
+        }
         // Asked first: a server stops its PostgreSQL in order. The shell's `kill`, since std can only kill outright.
         let asked = Command::new("sh").args(["-c", &format!("kill -TERM {}", self.child.id())]).status();
         let deadline = std::time::Instant::now() + Duration::from_secs(20);
