@@ -166,6 +166,22 @@ impl Embedded {
         Ok(Self { launch, notices, is_new, state, stop, tasks, pid, _owner: owner })
     }
 
+    /// Version and folder of the programs that [`Embedded::start`] would take. Starts nothing.
+    ///
+    /// # Errors
+    /// As for a start: none found, or the one found does not run or is too old.
+    pub async fn find_programs(config: &EmbeddedConfig) -> Result<(String, PathBuf), EmbeddedError> {
+        let path = std::env::var_os("PATH");
+        let search = Search {
+            configured: config.bin_dir.as_deref(),
+            roots: search_roots(&config.project_dir),
+            path: path.as_deref(),
+            system: Path::new(SYSTEM_DIR),
+        };
+        let found = Binaries::find(&search).await?;
+        Ok((found.version, found.bin_dir))
+    }
+
     /// How to reach the PostgreSQL that another server runs on this configuration's data, if one does.
     #[must_use]
     pub fn running(config: &EmbeddedConfig) -> Option<tokio_postgres::Config> {

@@ -272,7 +272,8 @@ pub(super) fn recorded(data_dir: &Path, password: &SecretString) -> Option<tokio
 
 /// The eighth line of `postmaster.pid` is the server's state.
 fn says_ready(pid_file: &Path) -> bool {
-    fs::read_to_string(pid_file).is_ok_and(|text| text.lines().nth(7).is_some_and(|state| state.trim() == "ready"))
+    fs::read_to_string(pid_file)
+        .is_ok_and(|text| text.lines().nth(7).is_some_and(|state| state.trim() == "ready"))
 }
 
 fn refuses_password(error: &tokio_postgres::Error) -> bool {

@@ -1,0 +1,174 @@
+//! A TCP proxy that does to a link what networks do.
+
+use std::net::{Ipv4Addr, SocketAddr};
+
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio::net::{TcpListener, TcpStream};
+use tokio::sync::watch;
+use tokio::task::JoinHandle;
+use tokio::time::{Duration, sleep};
+
+use crate::runtime::on_runtime;
+
+/// What the proxy does with all connections, old and new.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Link {
+    /// Bytes pass.
+    Up,
+    /// Connections are closed, new ones at once.
+    Cut,
+    /// Connections stay open and nothing passes: what a lost route looks like.
+    Stalled,
+    /// Each piece waits this long.
+    Slow(Duration),
+}
+
+/// A proxy in front of one address; gone with its value.
+#[derive(Debug)]
+pub struct ChaosProxy {
+    port: u16,
+    link: watch::Sender<Link>,
+    acceptor: JoinHandle<()>,
+}
+
+impl ChaosProxy {
+    /// Starts one in front of `target`.
+    ///
+    /// # Panics
+    /// No port is free.
+    pub async fn start(target: SocketAddr) -> Self {
+        on_runtime(async move {
+            let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).await.expect("a port is free");
+            let port = listener.local_addr().expect("a bound socket has an address").port();
+            let (link, state) = watch::channel(Link::Up);
+            let acceptor = tokio::spawn(accept(listener, target, state));
+            Self { port, link, acceptor }
+        })
+        .await
+    }
+
+    /// Where it listens, on 127.0.0.1.
+    #[must_use]
+    pub fn port(&self) -> u16 {
+        self.port
+    }
+
+    /// Changes the link from now on.
+    pub fn set(&self, link: Link) {
+        let _before = self.link.send_replace(link);
+    }
+}
+
+impl Drop for ChaosProxy {
+    fn drop(&mut self) {
+        // Closing the channel ends the connections.
+        self.acceptor.abort();
+    }
+}
+
+async fn accept(listener: TcpListener, target: SocketAddr, state: watch::Receiver<Link>) {
+    while let Ok((near, _)) = listener.accept().await {
+        if *state.borrow() == Link::Cut {
+            continue;
+        }
+        let _connection = tokio::spawn(carry(near, target, state.clone()));
+    }
+}
+
+async fn carry(near: TcpStream, target: SocketAddr, state: watch::Receiver<Link>) {
+    let Ok(far) = TcpStream::connect(target).await else { return };
+    let (near_in, near_out) = near.into_split();
+    let (far_in, far_out) = far.into_split();
+    tokio::select! {
+        () = copy(near_in, far_out, state.clone()) => {}
+        () = copy(far_in, near_out, state) => {}
+    }
+}
+
+/// Copies one way until an end, a cut, or the proxy's own end.
+async fn copy(
+    mut from: tokio::net::tcp::OwnedReadHalf,
+    mut to: tokio::net::tcp::OwnedWriteHalf,
+    mut state: watch::Receiver<Link>,
+) {
+    let mut buffer = vec![0_u8; 16 * 1024];
+    loop {
+        let link = *state.borrow_and_update();
+        match link {
+            Link::Cut => return,
+            Link::Stalled => {
+                if state.changed().await.is_err() {
+                    return;
+                }
+                continue;
+            }
+            Link::Up | Link::Slow(_) => {}
+        }
+        let count = tokio::select! {
+            changed = state.changed() => {
+                if changed.is_err() {
+                    return;
+                }
+                continue;
+            }
+            // Reading is cancel-safe: nothing is taken unless it completes.
+            read = from.read(&mut buffer) => match read {
+                Ok(0) | Err(_) => return,
+                Ok(count) => count,
+            },
+        };
+        if let Link::Slow(pause) = link {
+            sleep(pause).await;
+        }
+        let piece = buffer.get(..count).unwrap_or_default();
+        if to.write_all(piece).await.is_err() {
+            return;
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    async fn echo_server() -> SocketAddr {
+        let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).await.unwrap();
+        let address = listener.local_addr().unwrap();
+        tokio::spawn(async move {
+            while let Ok((mut stream, _)) = listener.accept().await {
+                tokio::spawn(async move {
+                    let (mut from, mut to) = stream.split();
+                    tokio::io::copy(&mut from, &mut to).await
+                });
+            }
+        });
+        address
+    }
+
+    async fn echoes(stream: &mut TcpStream) -> bool {
+        let mut byte = [0];
+        stream.write_all(b"x").await.is_ok()
+            && matches!(
+                tokio::time::timeout(Duration::from_millis(300), stream.read_exact(&mut byte)).await,
+                Ok(Ok(_))
+            )
+    }
+
+    #[tokio::test]
+    async fn a_link_stalls_cuts_and_comes_back() {
+        let proxy = ChaosProxy::start(echo_server().await).await;
+        let mut first = TcpStream::connect((Ipv4Addr::LOCALHOST, proxy.port())).await.unwrap();
+        assert!(echoes(&mut first).await);
+        proxy.set(Link::Stalled);
+        assert!(!echoes(&mut first).await);
+        proxy.set(Link::Up);
+        let mut late = [0];
+        first.read_exact(&mut late).await.unwrap();
+        assert!(echoes(&mut first).await, "what was stalled arrives, and the link goes on");
+        proxy.set(Link::Cut);
+        assert!(matches!(first.read(&mut late).await, Ok(0) | Err(_)));
+        proxy.set(Link::Slow(Duration::from_millis(5)));
+        let mut second = TcpStream::connect((Ipv4Addr::LOCALHOST, proxy.port())).await.unwrap();
+        assert!(echoes(&mut second).await);
+    }
+}

@@ -1,0 +1,134 @@
+//! One database of the cluster, dropped with its value.
+
+use tokio_postgres::{Client, Config, SimpleQueryMessage};
+
+use crate::cluster::{Cluster, connect};
+use crate::runtime::{block_on, on_runtime};
+
+/// Rows as text; `None` is NULL.
+pub(crate) type Rows = Vec<Vec<Option<String>>>;
+
+/// A database that a test has for itself.
+#[derive(Debug)]
+pub struct TestDatabase {
+    cluster: &'static Cluster,
+    name: String,
+}
+
+impl TestDatabase {
+    pub(crate) fn new(cluster: &'static Cluster, name: String) -> Self {
+        Self { cluster, name }
+    }
+
+    /// Its name in the cluster.
+    #[must_use]
+    pub fn name(&self) -> &str {
+        &self.name
+    }
+
+    /// The cluster it lies in.
+    #[must_use]
+    pub fn cluster(&self) -> &'static Cluster {
+        self.cluster
+    }
+
+    /// The superuser's URL by TCP.
+    #[must_use]
+    pub fn url(&self) -> String {
+        Cluster::url("supabase_admin", self.cluster.port(), &self.name)
+    }
+
+    /// Runs statements as `postgres`, the owner of a project's objects; the rows of the last one as text.
+    ///
+    /// # Panics
+    /// A statement fails.
+    pub async fn sql(&self, statements: &str) -> Rows {
+        let config = self.cluster.config(&self.name);
+        let statements = statements.to_owned();
+        on_runtime(async move {
+            let connection = Connection::open(config).await;
+            connection.run("set session authorization postgres").await;
+            connection.run(&statements).await
+        })
+        .await
+    }
+
+    /// As [`sql`](Self::sql), as the superuser.
+    ///
+    /// # Panics
+    /// A statement fails.
+    pub async fn admin_sql(&self, statements: &str) -> Rows {
+        let config = self.cluster.config(&self.name);
+        let statements = statements.to_owned();
+        on_runtime(async move { Connection::open(config).await.run(&statements).await }).await
+    }
+
+    /// The first column of the first row, as the superuser sees it.
+    ///
+    /// # Panics
+    /// The statement fails, or answers no row or NULL.
+    pub async fn value(&self, statement: &str) -> String {
+        let rows = self.admin_sql(statement).await;
+        let first = rows.into_iter().next().and_then(|row| row.into_iter().next()).flatten();
+        first.unwrap_or_else(|| panic!("no value from {statement}"))
+    }
+
+    /// Connections to this database that are not the kit's.
+    pub(crate) async fn connections(&self) -> Vec<String> {
+        let statement = format!(
+            "select coalesce(usename, '') || ' ' || coalesce(state, '') || ' ' || query from pg_stat_activity
+             where datname = '{}' and application_name <> 'testkit' and backend_type = 'client backend'",
+            self.name
+        );
+        let config = self.cluster.config("postgres");
+        let rows = on_runtime(async move { Connection::open(config).await.run(&statement).await }).await;
+        rows.into_iter().filter_map(|row| row.into_iter().next().flatten()).collect()
+    }
+}
+
+impl Drop for TestDatabase {
+    fn drop(&mut self) {
+        let config = self.cluster.config("postgres");
+        let statement = format!("drop database if exists {} with (force)", self.name);
+        block_on(async move {
+            // The whole cluster goes soon; a failure here must not hide the test's own.
+            if let Err(error) = connect(config).await.simple_query(&statement).await {
+                eprintln_line(&format!("{statement}: {error}"));
+            }
+        });
+    }
+}
+
+/// Writes to the test's output.
+#[expect(clippy::print_stderr, reason = "the test's output is where this belongs")]
+pub(crate) fn eprintln_line(line: &str) {
+    eprintln!("{line}");
+}
+
+/// An open connection.
+pub(crate) struct Connection(Client);
+
+impl Connection {
+    pub(crate) async fn open(config: Config) -> Self {
+        Self(connect(config).await)
+    }
+
+    /// Runs statements; the rows of the last one.
+    pub(crate) async fn run(&self, statements: &str) -> Rows {
+        let messages = self.0.simple_query(statements).await;
+        let messages = messages.unwrap_or_else(|error| {
+            let cause = std::error::Error::source(&error).map(ToString::to_string).unwrap_or_default();
+            panic!("{error}: {cause}\nin: {statements}")
+        });
+        let mut rows = Vec::new();
+        for message in messages {
+            if matches!(message, SimpleQueryMessage::RowDescription(_)) {
+                rows.clear();
+            }
+            if let SimpleQueryMessage::Row(row) = message {
+                rows.push((0..row.len()).map(|column| row.get(column).map(str::to_owned)).collect());
+            }
+        }
+        rows
+    }
+}

@@ -1,0 +1,157 @@
+//! A small HTTP client: each request is written out in the test, each answer is whole.
+
+use std::str::FromStr;
+use std::sync::OnceLock;
+use std::time::Duration;
+
+use bytes::Bytes;
+use http::header::{AUTHORIZATION, CONTENT_TYPE, HeaderName, HeaderValue};
+use http::{HeaderMap, Method, StatusCode};
+use http_body_util::{BodyExt, Full};
+use hyper_util::client::legacy::Client;
+use hyper_util::client::legacy::connect::HttpConnector;
+use hyper_util::rt::TokioExecutor;
+use serde_json::Value;
+
+use crate::runtime::on_runtime;
+
+/// Longer than any deadline of the server's that a test waits for.
+const LIMIT: Duration = Duration::from_secs(60);
+
+fn client() -> &'static Client<HttpConnector, Full<Bytes>> {
+    static CLIENT: OnceLock<Client<HttpConnector, Full<Bytes>>> = OnceLock::new();
+    CLIENT.get_or_init(|| Client::builder(TokioExecutor::new()).build_http())
+}
+
+/// A request in the making.
+#[derive(Clone, Debug)]
+#[must_use = "a request does nothing until it is sent"]
+pub struct Request {
+    method: Method,
+    url: String,
+    headers: HeaderMap,
+    body: Bytes,
+}
+
+impl Request {
+    /// To any URL, without any header.
+    pub fn new(method: Method, url: impl Into<String>) -> Self {
+        Self { method, url: url.into(), headers: HeaderMap::new(), body: Bytes::new() }
+    }
+
+    /// Sets a header; one of the same name is replaced.
+    ///
+    /// # Panics
+    /// It is no header.
+    pub fn header(mut self, name: &str, value: &str) -> Self {
+        let name = HeaderName::from_str(name).expect("a header name");
+        let value = HeaderValue::from_str(value).expect("a header value");
+        let _replaced = self.headers.insert(name, value);
+        self
+    }
+
+    /// Takes a header out.
+    pub fn without(mut self, name: &str) -> Self {
+        let _removed = self.headers.remove(name);
+        self
+    }
+
+    /// The `apikey` header.
+    pub fn apikey(self, key: &str) -> Self {
+        self.header("apikey", key)
+    }
+
+    /// `Authorization: Bearer …`.
+    pub fn bearer(self, token: &str) -> Self {
+        self.header(AUTHORIZATION.as_str(), &format!("Bearer {token}"))
+    }
+
+    /// A JSON body with its content type.
+    pub fn json(mut self, body: &Value) -> Self {
+        self.body = Bytes::from(body.to_string());
+        self.header(CONTENT_TYPE.as_str(), "application/json")
+    }
+
+    /// Any body.
+    pub fn body(mut self, body: impl Into<Bytes>) -> Self {
+        self.body = body.into();
+        self
+    }
+
+    /// Sends it.
+    ///
+    /// # Panics
+    /// There is no answer; [`try_send`](Self::try_send) is for tests that expect that.
+    pub async fn send(self) -> Response {
+        let what = format!("{} {}", self.method, self.url);
+        self.try_send().await.unwrap_or_else(|error| panic!("{what}: {error}"))
+    }
+
+    /// Sends it; the error says why there is no answer.
+    ///
+    /// # Errors
+    /// The connection failed or broke, or a minute has passed.
+    pub async fn try_send(self) -> Result<Response, String> {
+        on_runtime(async move {
+            let mut request = http::Request::builder().method(self.method).uri(self.url);
+            if let Some(headers) = request.headers_mut() {
+                headers.extend(self.headers);
+            }
+            let request = request.body(Full::new(self.body)).map_err(|error| error.to_string())?;
+            let exchange = async {
+                let response = client().request(request).await.map_err(|error| error.to_string())?;
+                let (head, body) = response.into_parts();
+                let body = body.collect().await.map_err(|error| error.to_string())?.to_bytes();
+                Ok(Response { status: head.status, headers: head.headers, body })
+            };
+            tokio::time::timeout(LIMIT, exchange)
+                .await
+                .unwrap_or_else(|_| Err("no answer within a minute".to_owned()))
+        })
+        .await
+    }
+}
+
+/// An answer.
+#[derive(Clone, Debug)]
+pub struct Response {
+    /// Status.
+    pub status: StatusCode,
+    /// Headers.
+    pub headers: HeaderMap,
+    /// The whole body.
+    pub body: Bytes,
+}
+
+impl Response {
+    /// The body as text.
+    #[must_use]
+    pub fn text(&self) -> String {
+        String::from_utf8_lossy(&self.body).into_owned()
+    }
+
+    /// The body as JSON.
+    ///
+    /// # Panics
+    /// It is none.
+    #[must_use]
+    pub fn json(&self) -> Value {
+        serde_json::from_slice(&self.body).unwrap_or_else(|error| panic!("{error} in {:?}", self.text()))
+    }
+
+    /// A header as text; empty when it is missing.
+    #[must_use]
+    pub fn header(&self, name: &str) -> &str {
+        self.headers.get(name).and_then(|value| value.to_str().ok()).unwrap_or_default()
+    }
+
+    /// Itself, if its status is `expected`.
+    ///
+    /// # Panics
+    /// It is another one.
+    #[must_use]
+    pub fn expect(self, expected: u16) -> Self {
+        assert_eq!(self.status.as_u16(), expected, "{}", self.text());
+        self
+    }
+}

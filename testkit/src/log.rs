@@ -1,0 +1,91 @@
+//! What a server logged, and which of it a test has to have expected.
+
+use std::io::{BufRead, BufReader, Read};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::thread::JoinHandle;
+
+use serde_json::Value;
+
+/// One line of a server's log.
+#[derive(Clone, Debug)]
+pub struct LogLine {
+    /// `INFO`, `WARN`, …; empty for a line that is not JSON, such as a panic's.
+    pub level: String,
+    /// The event's message.
+    pub message: String,
+    /// All of it; null for a line that is not JSON.
+    pub fields: Value,
+    /// As it was written.
+    pub raw: String,
+}
+
+impl LogLine {
+    fn new(raw: String) -> Self {
+        let fields: Value = serde_json::from_str(&raw).unwrap_or_default();
+        let text = |name: &str| fields.get(name).and_then(Value::as_str).unwrap_or_default().to_owned();
+        Self { level: text("level"), message: text("message"), fields, raw }
+    }
+
+    /// Whether somebody should act, or nobody meant to write it.
+    fn is_trouble(&self) -> bool {
+        matches!(self.level.as_str(), "WARN" | "ERROR" | "")
+    }
+}
+
+/// Collects lines in a thread until the writer is gone.
+#[derive(Debug)]
+pub(crate) struct Log {
+    lines: Arc<Mutex<Vec<LogLine>>>,
+    reader: Option<JoinHandle<()>>,
+}
+
+impl Log {
+    pub(crate) fn read(stream: impl Read + Send + 'static) -> Self {
+        let lines: Arc<Mutex<Vec<LogLine>>> = Arc::default();
+        let collected = Arc::clone(&lines);
+        let reader = std::thread::spawn(move || {
+            for line in BufReader::new(stream).lines().map_while(Result::ok).filter(|line| !line.is_empty()) {
+                collected.lock().unwrap_or_else(PoisonError::into_inner).push(LogLine::new(line));
+            }
+        });
+        Self { lines, reader: Some(reader) }
+    }
+
+    pub(crate) fn lines(&self) -> Vec<LogLine> {
+        self.lines.lock().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+
+    /// Waits for the writer's end.
+    pub(crate) fn finish(&mut self) {
+        if let Some(reader) = self.reader.take() {
+            reader.join().expect("reading a log does not panic");
+        }
+    }
+
+    /// Lines that mean trouble and contain none of `expected`.
+    pub(crate) fn unexpected(&self, expected: &[String]) -> Vec<String> {
+        let lines = self.lines().into_iter().filter(LogLine::is_trouble);
+        lines.map(|line| line.raw).filter(|raw| !expected.iter().any(|text| raw.contains(text))).collect()
+    }
+
+    /// Everything, for the output of a test that failed.
+    pub(crate) fn text(&self) -> String {
+        self.lines().into_iter().map(|line| line.raw + "\n").collect()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn warnings_and_what_is_no_json_are_trouble_unless_expected() {
+        let text = "{\"level\":\"INFO\",\"message\":\"fine\"}\n\
+                    {\"level\":\"WARN\",\"message\":\"PostgreSQL ended\"}\n\nthread 'x' panicked at y\n";
+        let mut log = Log::read(text.as_bytes());
+        log.finish();
+        assert_eq!(log.lines().len(), 3);
+        assert_eq!(log.unexpected(&[]).len(), 2);
+        assert_eq!(log.unexpected(&["PostgreSQL ended".to_owned()]), ["thread 'x' panicked at y"]);
+    }
+}
