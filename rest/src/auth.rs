@@ -1,0 +1,177 @@
+//! From bearer token to role and claims (rest.md §3.15). Runs before anything else of a request is judged.
+//!
+//! Signature and shape are `core::keys`'s; time claims, audience and role are judged here on every request, cached
+//! token or not. Whether the role exists and may be taken on is PostgreSQL's to say, inside the transaction.
+
+use basalt_core::claims::Claims;
+use basalt_core::keys::{Keys, TokenError};
+use http::HeaderMap;
+use http::header::AUTHORIZATION;
+use serde_json::{Map, Value};
+
+use crate::config::RestConfig;
+
+/// Clocks may differ by this much.
+const LEEWAY_SECONDS: f64 = 30.0;
+
+/// Why a token was refused.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum AuthError {
+    /// No token, and no anonymous role (PGRST302).
+    #[error("anonymous access is disabled")]
+    AnonymousDisabled,
+    /// There is no key to verify with (PGRST300).
+    #[error("no JWT secret")]
+    NoSecret,
+    /// The token itself (PGRST301).
+    #[error("{message}")]
+    Token {
+        /// Message of the error body.
+        message: String,
+        /// Details of the error body.
+        details: Option<String>,
+    },
+    /// Its claims (PGRST303).
+    #[error("{0}")]
+    Claims(String),
+}
+
+/// Who a request acts as.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Caller {
+    /// Database role.
+    pub role: String,
+    /// `request.jwt.claims`: all claims, with `role` set to the effective role.
+    pub claims: String,
+    /// The role is the anonymous one, with or without a token.
+    pub is_anonymous: bool,
+}
+
+/// Judges the `Authorization` header.
+///
+/// # Errors
+/// The first thing that is wrong, in the order of the contract.
+pub fn authenticate(
+    headers: &HeaderMap,
+    keys: &Keys,
+    config: &RestConfig,
+    unix_seconds: i64,
+) -> Result<Caller, AuthError> {
+    let Some(token) = bearer(headers) else {
+        return caller(None, config);
+    };
+    if !keys.can_verify() {
+        return Err(AuthError::NoSecret);
+    }
+    let claims = keys.verify(token).map_err(token_error)?;
+    judge_claims(&claims, config, unix_seconds)?;
+    caller(Some(&claims), config)
+}
+
+/// The token of a `Bearer` header; another scheme is no token.
+fn bearer(headers: &HeaderMap) -> Option<&str> {
+    let header = headers.get(AUTHORIZATION)?.to_str().ok()?;
+    let (scheme, token) = header.split_once(' ').unwrap_or((header, ""));
+    scheme.eq_ignore_ascii_case("bearer").then(|| token.trim())
+}
+
+fn caller(claims: Option<&Claims>, config: &RestConfig) -> Result<Caller, AuthError> {
+    let claimed = claims.and_then(|claims| config.role_claim.find(claims.as_map())).and_then(Value::as_str);
+    let role = claimed.or(config.anon_role.as_deref()).ok_or(AuthError::AnonymousDisabled)?;
+    let mut shown = claims.map_or_else(Map::new, |claims| claims.as_map().clone());
+    shown.insert("role".to_owned(), Value::String(role.to_owned()));
+    Ok(Caller {
+        role: role.to_owned(),
+        claims: Value::Object(shown).to_string(),
+        is_anonymous: config.anon_role.as_deref() == Some(role),
+    })
+}
+
+fn token_error(error: TokenError) -> AuthError {
+    let (message, details) = match error {
+        TokenError::Empty => ("Empty JWT is sent in Authorization header".to_owned(), None),
+        TokenError::Parts(count) => (format!("Expected 3 parts in JWT; got {count}"), None),
+        TokenError::BadHeader => ("JWT cryptographic operation failed".to_owned(), None),
+        TokenError::Encrypted => ("Unsupported token type".to_owned(), None),
+        TokenError::Unsupported { alg } => {
+            let details = if alg == "none" {
+                "JWT is unsecured but expected 'alg' was not 'none'".to_owned()
+            } else {
+                format!("The algorithm '{alg}' is not supported")
+            };
+            ("Wrong or unsupported encoding algorithm".to_owned(), Some(details))
+        }
+        TokenError::NoKey { .. } | TokenError::BadSignature => (
+            "No suitable key or wrong key type".to_owned(),
+            Some("None of the keys was able to decode the JWT".to_owned()),
+        ),
+        TokenError::ClaimsNotObject => return AuthError::Claims("Parsing claims failed".to_owned()),
+    };
+    AuthError::Token { message, details }
+}
+
+/// exp, nbf, iat, aud, in this order.
+fn judge_claims(claims: &Claims, config: &RestConfig, unix_seconds: i64) -> Result<(), AuthError> {
+    let wrong = |message: &str| Err(AuthError::Claims(message.to_owned()));
+    let seconds = |name: &str| match claims.get(name) {
+        None | Some(Value::Null) => Ok(None),
+        Some(value) => value
+            .as_f64()
+            .map(Some)
+            .ok_or_else(|| AuthError::Claims(format!("The JWT '{name}' claim must be a number"))),
+    };
+    #[expect(clippy::cast_precision_loss, reason = "seconds since 1970 are exact in an f64")]
+    let now = unix_seconds as f64;
+    if seconds("exp")?.is_some_and(|exp| exp < now - LEEWAY_SECONDS) {
+        return wrong("JWT expired");
+    }
+    if seconds("nbf")?.is_some_and(|nbf| nbf > now + LEEWAY_SECONDS) {
+        return wrong("JWT not yet valid");
+    }
+    if seconds("iat")?.is_some_and(|iat| iat > now + LEEWAY_SECONDS) {
+        return wrong("JWT issued at future");
+    }
+    let audiences = match claims.get("aud") {
+        None | Some(Value::Null) => Vec::new(),
+        Some(Value::String(one)) => vec![one.as_str()],
+        Some(Value::Array(many)) if many.iter().all(Value::is_string) => {
+            many.iter().filter_map(Value::as_str).collect()
+        }
+        Some(_) => return wrong("The JWT 'aud' claim must be a string or an array of strings"),
+    };
+    match &config.jwt_aud {
+        Some(expected) if !audiences.is_empty() && !audiences.contains(&expected.as_str()) => {
+            wrong("JWT not in audience")
+        }
+        _ => Ok(()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn judged(claims: Value) -> Result<(), AuthError> {
+        let Value::Object(map) = claims else { panic!("an object") };
+        let config = RestConfig { jwt_aud: Some("api".to_owned()), ..RestConfig::default() };
+        judge_claims(&Claims::new(map), &config, 1_000)
+    }
+
+    #[test]
+    fn time_claims_have_thirty_seconds_of_leeway() {
+        assert_eq!(judged(serde_json::json!({"exp": 970, "nbf": 1030, "iat": 1030})), Ok(()));
+        for (claims, message) in [
+            (serde_json::json!({"exp": 969.5, "nbf": 2000}), "JWT expired"),
+            (serde_json::json!({"nbf": 1031, "iat": 2000}), "JWT not yet valid"),
+            (serde_json::json!({"iat": 1031, "aud": "x"}), "JWT issued at future"),
+            (serde_json::json!({"exp": "soon"}), "The JWT 'exp' claim must be a number"),
+            (serde_json::json!({"aud": "x"}), "JWT not in audience"),
+            (serde_json::json!({"aud": 5}), "The JWT 'aud' claim must be a string or an array of strings"),
+        ] {
+            assert_eq!(judged(claims), Err(AuthError::Claims(message.to_owned())));
+        }
+        for passes in [serde_json::json!({"aud": []}), serde_json::json!({"aud": ["x", "api"]}), serde_json::json!({})] {
+            assert_eq!(judged(passes), Ok(()));
+        }
+    }
+}

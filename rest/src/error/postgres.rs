@@ -1,0 +1,187 @@
+//! Errors that PostgreSQL reports: SQLSTATE to status, and errors raised on purpose (rest.md §3.18).
+
+use basalt_core::pg_error::PgError;
+use http::header::WWW_AUTHENTICATE;
+use http::{HeaderName, StatusCode};
+use serde::Deserialize;
+use serde_json::Value;
+
+use super::wire::{ErrorContext, ErrorResponse};
+
+pub(super) fn wire(error: &PgError, context: ErrorContext) -> ErrorResponse {
+    if error.code == "PGRST" {
+        return raised(error);
+    }
+    let status = status(error, context.is_anonymous);
+    let mut response = ErrorResponse::new(status, &*error.code, &*error.message);
+    response.details = error.detail.clone().map_or(Value::Null, Value::String);
+    response.hint.clone_from(&error.hint);
+    if error.code.starts_with("PT") {
+        response.reason = Some(error.message.clone());
+    }
+    if status == StatusCode::UNAUTHORIZED {
+        response = response.header(WWW_AUTHENTICATE, "Bearer");
+    }
+    response
+}
+
+/// The first row of the contract's table that matches.
+fn status(error: &PgError, is_anonymous: bool) -> StatusCode {
+    let code = error.code.as_str();
+    let class = code.get(..2).unwrap_or_default();
+    match (class, code) {
+        ("08", _) | (_, "57P01") => StatusCode::SERVICE_UNAVAILABLE,
+        (_, "23503" | "23505") => StatusCode::CONFLICT,
+        (_, "25006") => StatusCode::METHOD_NOT_ALLOWED,
+        (_, "21000") if error.message.ends_with("requires a WHERE clause") => StatusCode::BAD_REQUEST,
+        (_, "22023") if error.message.starts_with("role ") && error.message.ends_with("does not exist") => {
+            StatusCode::UNAUTHORIZED
+        }
+        (_, "53400") => StatusCode::INTERNAL_SERVER_ERROR,
+        ("53", _) => StatusCode::SERVICE_UNAVAILABLE,
+        ("0L" | "0P" | "28", _) => StatusCode::FORBIDDEN,
+        (_, "P0001") => StatusCode::BAD_REQUEST,
+        (_, "42501") if is_anonymous => StatusCode::UNAUTHORIZED,
+        (_, "42501") => StatusCode::FORBIDDEN,
+        (_, "42883") if error.message.starts_with("function xmlagg(") => StatusCode::NOT_ACCEPTABLE,
+        (_, "42883" | "42P01") => StatusCode::NOT_FOUND,
+        (
+            "09" | "21" | "25" | "2D" | "38" | "39" | "3B" | "40" | "54" | "55" | "57" | "58" | "F0" | "HV" | "P0"
+            | "XX",
+            _,
+        )
+        | (_, "42P17") => StatusCode::INTERNAL_SERVER_ERROR,
+        ("PT", _) => code
+            .get(2..)
+            .filter(|digits| digits.bytes().all(|b| b.is_ascii_digit()))
+            .and_then(|digits| StatusCode::from_bytes(digits.as_bytes()).ok())
+            .unwrap_or(StatusCode::INTERNAL_SERVER_ERROR),
+        _ => StatusCode::BAD_REQUEST,
+    }
+}
+
+#[derive(Deserialize)]
+struct RaisedMessage {
+    code: String,
+    message: String,
+    details: Option<String>,
+    hint: Option<String>,
+}
+
+#[derive(Deserialize)]
+struct RaisedDetail {
+    status: u16,
+    status_text: Option<String>,
+    headers: serde_json::Map<String, Value>,
+}
+
+/// `RAISE sqlstate 'PGRST'`: the error says everything itself.
+fn raised(error: &PgError) -> ErrorResponse {
+    let malformed = |details: String, hint: &str| {
+        let mut response = ErrorResponse::new(
+            StatusCode::INTERNAL_SERVER_ERROR,
+            "PGRST121",
+            "Could not parse JSON in the \"RAISE SQLSTATE 'PGRST'\" error",
+        );
+        response.details = Value::String(details);
+        response.hint = Some(hint.to_owned());
+        response
+    };
+    const MESSAGE_HINT: &str = "MESSAGE must be a JSON object with obligatory keys: 'code', 'message' and optional keys: 'details', 'hint'.";
+    const DETAIL_HINT: &str = "DETAIL must be a JSON object with obligatory keys: 'status', 'headers' and optional key: 'status_text'.";
+    let Ok(message) = serde_json::from_str::<RaisedMessage>(&error.message) else {
+        return malformed(format!("Invalid JSON value for MESSAGE: '{}'", error.message), MESSAGE_HINT);
+    };
+    let Some(detail_text) = &error.detail else {
+        return malformed("DETAIL is missing in the RAISE statement".to_owned(), DETAIL_HINT);
+    };
+    let detail = serde_json::from_str::<RaisedDetail>(detail_text).ok();
+    let status = detail.as_ref().and_then(|detail| StatusCode::from_u16(detail.status).ok());
+    let (Some(detail), Some(status)) = (detail, status) else {
+        return malformed(format!("Invalid JSON value for DETAIL: '{detail_text}'"), DETAIL_HINT);
+    };
+    let mut response = ErrorResponse::new(status, message.code, message.message);
+    response.details = message.details.map_or(Value::Null, Value::String);
+    response.hint = message.hint;
+    response.reason = detail.status_text;
+    for (name, value) in &detail.headers {
+        if let (Ok(name), Some(value)) = (HeaderName::try_from(name.as_str()), value.as_str()) {
+            response = response.header(name, value);
+        }
+    }
+    response
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn error(code: &str, message: &str, detail: Option<&str>) -> PgError {
+        PgError {
+            code: code.to_owned(),
+            message: message.to_owned(),
+            detail: detail.map(str::to_owned),
+            hint: None,
+            constraint: None,
+            table: None,
+            schema: None,
+            position: None,
+            is_fatal: false,
+        }
+    }
+
+    #[test]
+    fn sqlstates_map_as_the_contract_lists_them() {
+        for (code, message, anonymous, authenticated) in [
+            ("08006", "", 503, 503),
+            ("09000", "", 500, 500),
+            ("0L000", "", 403, 403),
+            ("0P000", "", 403, 403),
+            ("23503", "", 409, 409),
+            ("23505", "", 409, 409),
+            ("25006", "", 405, 405),
+            ("21000", "UPDATE requires a WHERE clause", 400, 400),
+            ("21000", "cannot affect row a second time", 500, 500),
+            ("22023", "role \"x\" does not exist", 401, 401),
+            ("22023", "invalid value for parameter \"TimeZone\": \"x\"", 400, 400),
+            ("25P02", "", 500, 500),
+            ("28000", "", 403, 403),
+            ("2D000", "", 500, 500),
+            ("39000", "", 500, 500),
+            ("42501", "", 401, 403),
+            ("40001", "", 500, 500),
+            ("53400", "", 500, 500),
+            ("53300", "", 503, 503),
+            ("55P03", "", 500, 500),
+            ("57P01", "", 503, 503),
+            ("57014", "", 500, 500),
+            ("HV000", "", 500, 500),
+            ("P0001", "", 400, 400),
+            ("P0002", "", 500, 500),
+            ("XX000", "", 500, 500),
+            ("42883", "function f() does not exist", 404, 404),
+            ("42883", "function xmlagg(x) does not exist", 406, 406),
+            ("42P01", "", 404, 404),
+            ("42P17", "", 500, 500),
+            ("42703", "", 400, 400),
+            ("22P02", "", 400, 400),
+            ("PT402", "", 402, 402),
+            ("PT40A", "", 500, 500),
+        ] {
+            let error = error(code, message, None);
+            assert_eq!(status(&error, true).as_u16(), anonymous, "{code} as anon");
+            assert_eq!(status(&error, false).as_u16(), authenticated, "{code} as authenticated");
+        }
+    }
+
+    #[test]
+    fn a_raised_error_sets_everything() {
+        let detail = r#"{"status":332,"status_text":"My text","headers":{"X-My":"v"}}"#;
+        let raised = raised(&error("PGRST", r#"{"code":"123","message":"ABC","details":"DEF"}"#, Some(detail)));
+        assert_eq!((raised.status.as_u16(), raised.code.as_str()), (332, "123"));
+        assert_eq!(raised.reason.as_deref(), Some("My text"));
+        assert_eq!(raised.headers.len(), 1);
+        let broken = super::raised(&error("PGRST", "no json", None));
+        assert_eq!(broken.details, "Invalid JSON value for MESSAGE: 'no json'");
+    }
+}

@@ -1,0 +1,302 @@
+//! Writes: insert, upsert, update, delete and PUT (rest.md §3.9).
+
+use bytes::Bytes;
+
+use super::read::{Tree, filter_condition, logic_condition, relation};
+use super::returned::returned;
+use super::{BodyFormat, Common, Condition, ReadPlan, Returned, Source, media, preferences};
+use crate::config::RestConfig;
+use crate::error::RestError;
+use crate::parse::filter::{Operation, Operator};
+use crate::parse::prefer::{Count, Missing, Representation, Resolution};
+use crate::request::payload::{JsonPayload, JsonShape, Payload};
+use crate::request::{ApiRequest, RelationVerb};
+use crate::schema_cache::{QualifiedName, Relation, SchemaCache};
+
+/// A write and what it answers.
+#[derive(Debug, Clone)]
+pub struct WritePlan {
+    /// What every plan has.
+    pub common: Common,
+    /// What is written to.
+    pub relation: QualifiedName,
+    /// The write.
+    pub mutation: Mutation,
+    /// What of the rows is returned to the statement.
+    pub returned: Returned,
+    /// The read over them.
+    pub read: ReadPlan,
+    /// What the client gets.
+    pub answer: Answer,
+    /// The body, where there is one.
+    pub format: BodyFormat,
+}
+
+/// What is done.
+#[derive(Debug, Clone)]
+pub enum Mutation {
+    /// POST.
+    Insert {
+        /// The rows.
+        body: Body,
+        /// What happens to rows that exist.
+        conflict: Option<Conflict>,
+    },
+    /// PUT: an upsert of the one row that the filters name.
+    Put {
+        /// The row.
+        body: Body,
+        /// The filters on the primary key: (column, value).
+        key: Vec<(String, String)>,
+    },
+    /// PATCH.
+    Update {
+        /// The new values.
+        body: Body,
+        /// Which rows.
+        conditions: Vec<Condition>,
+    },
+    /// DELETE.
+    Delete {
+        /// Which rows.
+        conditions: Vec<Condition>,
+    },
+    /// PATCH without values.
+    Nothing,
+}
+
+/// Rows in a JSON body.
+#[derive(Debug, Clone)]
+pub struct Body {
+    /// The JSON text.
+    pub bytes: Bytes,
+    /// What it is.
+    pub shape: JsonShape,
+    /// The columns it is about.
+    pub columns: Vec<BodyColumn>,
+    /// Keys that are missing take the column's default.
+    pub defaults: bool,
+}
+
+/// A column that is written.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct BodyColumn {
+    /// Column.
+    pub name: String,
+    /// Its type, from the catalog.
+    pub type_name: String,
+    /// Its default, from the catalog.
+    pub default: Option<String>,
+    /// Function that reads a domain from JSON.
+    pub representation: Option<QualifiedName>,
+}
+
+/// What happens to rows that exist.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Conflict {
+    /// Columns that tell whether a row exists.
+    pub columns: Vec<String>,
+    /// Update or leave.
+    pub resolution: Resolution,
+}
+
+/// What the client gets of a write.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Answer {
+    /// Nothing.
+    Nothing,
+    /// A `Location`, made of these columns.
+    Location(Vec<String>),
+    /// The rows.
+    Rows,
+}
+
+/// Plans POST, PUT, PATCH and DELETE of a relation.
+///
+/// # Errors
+/// Steps 9 to 15 of rest.md §1.2, and the safeupdate rule.
+pub fn plan(
+    request: &ApiRequest,
+    name: &str,
+    verb: RelationVerb,
+    config: &RestConfig,
+    cache: &SchemaCache,
+) -> Result<WritePlan, RestError> {
+    let relation = relation(&request.schema, name, cache)?;
+    let answer = answer(request, verb, relation);
+    let mut tree = Tree::of_write(request, answer != Answer::Nothing, config)?;
+    let mut read = tree.read(Source::Returned, Some(relation), None, cache)?;
+    let mutation = mutation(request, verb, relation, cache)?;
+
+    preferences::check(request)?;
+    let conflict = match &mutation {
+        Mutation::Insert { conflict, .. } => conflict.as_ref().map(|conflict| conflict.resolution),
+        Mutation::Put { .. } | Mutation::Update { .. } | Mutation::Delete { .. } | Mutation::Nothing => None,
+    };
+    let applied = preferences::applied(request, config, conflict);
+    let format = media::for_relation(&request.accept, request, Some(relation), config, cache)?;
+    refuse_unfiltered(&mutation, config)?;
+
+    let returned = match &answer {
+        Answer::Nothing => Returned::Nothing,
+        Answer::Location(key) => returned(&mut read, Some(relation), key),
+        Answer::Rows => returned(&mut read, Some(relation), &[]),
+    };
+    let common = Common::writing(request, config);
+    // Rows are counted by being written; an estimate makes no sense.
+    let count = common.count.filter(|count| *count != Count::Planned);
+    Ok(WritePlan {
+        common: Common { legacy_names: tree.legacy_names, applied, count, ..common },
+        relation: relation.qualified_name(),
+        mutation,
+        returned,
+        read,
+        answer,
+        format,
+    })
+}
+
+fn answer(request: &ApiRequest, verb: RelationVerb, relation: &Relation) -> Answer {
+    match request.prefer.representation {
+        Some(Representation::Full) => Answer::Rows,
+        Some(Representation::HeadersOnly) if verb == RelationVerb::Insert => {
+            Answer::Location(relation.primary_key.clone())
+        }
+        Some(Representation::HeadersOnly | Representation::Minimal) | None => Answer::Nothing,
+    }
+}
+
+fn mutation(
+    request: &ApiRequest,
+    verb: RelationVerb,
+    relation: &Relation,
+    cache: &SchemaCache,
+) -> Result<Mutation, RestError> {
+    let conditions = || {
+        let root = |path: &[String]| path.is_empty();
+        let filters = request.query.filters.iter().filter(|(path, _)| root(path));
+        let trees = request.query.logic.iter().filter(|(path, _)| root(path));
+        filters
+            .map(|(_, filter)| filter_condition(filter, Some(relation), cache))
+            .chain(trees.map(|(_, tree)| logic_condition(tree, Some(relation), cache)))
+            .collect::<Vec<_>>()
+    };
+    let body = || {
+        let Some(Payload::Json(payload)) = &request.payload else {
+            return Err(RestError::Internal("a write without a JSON body"));
+        };
+        let defaults = request.prefer.missing == Some(Missing::Default) && verb != RelationVerb::Put;
+        Body::of(payload, defaults, relation, cache)
+    };
+    match verb {
+        RelationVerb::Insert => {
+            check_conflict_columns(request, relation)?;
+            Ok(Mutation::Insert { body: body()?, conflict: conflict(request, relation) })
+        }
+        RelationVerb::Put => {
+            let (body, key) = (body()?, put_key(request, relation)?);
+            // A body without the key cannot have the key of the URL.
+            if key.iter().any(|(name, _)| !body.columns.iter().any(|column| column.name == *name)) {
+                return Err(RestError::PutPayload);
+            }
+            Ok(Mutation::Put { body, key })
+        }
+        RelationVerb::Update => {
+            let body = body()?;
+            if body.columns.is_empty() {
+                return Ok(Mutation::Nothing);
+            }
+            Ok(Mutation::Update { body, conditions: conditions() })
+        }
+        RelationVerb::Delete => Ok(Mutation::Delete { conditions: conditions() }),
+        RelationVerb::Read { .. } => Err(RestError::Internal("a read planned as a write")),
+    }
+}
+
+impl Body {
+    fn of(
+        payload: &JsonPayload,
+        defaults: bool,
+        relation: &Relation,
+        cache: &SchemaCache,
+    ) -> Result<Self, RestError> {
+        let readers = &cache.representations().from_json;
+        let columns = payload.keys.iter().map(|key| {
+            let column = relation.column(key).ok_or_else(|| column_unknown(key, relation))?;
+            Ok(BodyColumn {
+                name: column.name.clone(),
+                type_name: column.type_name.clone(),
+                default: column.default.clone(),
+                representation: readers.get(&column.type_name).cloned(),
+            })
+        });
+        Ok(Self {
+            bytes: payload.bytes.clone(),
+            shape: payload.shape,
+            columns: columns.collect::<Result<_, RestError>>()?,
+            defaults,
+        })
+    }
+}
+
+fn column_unknown(column: &str, relation: &Relation) -> RestError {
+    RestError::ColumnUnknown { column: column.to_owned(), relation: relation.name.clone() }
+}
+
+fn check_conflict_columns(request: &ApiRequest, relation: &Relation) -> Result<(), RestError> {
+    let columns = request.query.on_conflict.iter().flatten();
+    match columns.into_iter().find(|column| relation.column(column).is_none()) {
+        Some(unknown) => Err(column_unknown(unknown, relation)),
+        None => Ok(()),
+    }
+}
+
+/// `on_conflict`, else the primary key; with neither it is a plain insert.
+fn conflict(request: &ApiRequest, relation: &Relation) -> Option<Conflict> {
+    let resolution = request.prefer.resolution?;
+    let columns = request.query.on_conflict.clone().unwrap_or_else(|| relation.primary_key.clone());
+    (!columns.is_empty()).then_some(Conflict { columns, resolution })
+}
+
+/// The filters of a PUT: `eq` on all columns of the primary key and nothing else.
+fn put_key(request: &ApiRequest, relation: &Relation) -> Result<Vec<(String, String)>, RestError> {
+    let query = &request.query;
+    if !query.logic.is_empty() || relation.primary_key.is_empty() {
+        return Err(RestError::PutFilters);
+    }
+    let mut key = Vec::new();
+    for (path, filter) in &query.filters {
+        let Operation::Compare { operator: Operator::Eq, quantifier: None, value } = &filter.test.operation else {
+            return Err(RestError::PutFilters);
+        };
+        if !path.is_empty() || !filter.field.path.is_empty() || filter.test.negated {
+            return Err(RestError::PutFilters);
+        }
+        key.push((filter.field.name.clone(), value.clone()));
+    }
+    let mut names: Vec<&String> = key.iter().map(|(name, _)| name).collect();
+    names.sort();
+    names.dedup();
+    if names.len() == relation.primary_key.len() && names.iter().all(|name| relation.primary_key.contains(name)) {
+        Ok(key)
+    } else {
+        Err(RestError::PutFilters)
+    }
+}
+
+/// Supabase loads `safeupdate`; where it is not there, we are.
+fn refuse_unfiltered(mutation: &Mutation, config: &RestConfig) -> Result<(), RestError> {
+    match mutation {
+        Mutation::Update { conditions, .. } if conditions.is_empty() && config.safe_update => {
+            Err(RestError::UnsafeWrite("UPDATE"))
+        }
+        Mutation::Delete { conditions } if conditions.is_empty() && config.safe_update => {
+            Err(RestError::UnsafeWrite("DELETE"))
+        }
+        Mutation::Insert { .. }
+        | Mutation::Put { .. }
+        | Mutation::Update { .. }
+        | Mutation::Delete { .. }
+        | Mutation::Nothing => Ok(()),
+    }
+}

@@ -1,0 +1,84 @@
+//! Which columns a write or call must hand to the read over its rows.
+
+use super::{Condition, EmbedPlan, Output, ReadPlan, Returned, Value};
+use crate::plan::ColumnRef;
+use crate::schema_cache::Relation;
+use crate::schema_cache::relationships::Link;
+
+/// Collects what `read` uses of its rows, plus `also`; expands `*` where the rows will hold more than it.
+///
+/// Only what is used is returned: then a role needs the right to read just that, and PostgreSQL can inline a function.
+pub(super) fn returned(read: &mut ReadPlan, relation: Option<&Relation>, also: &[String]) -> Returned {
+    let mut needed = Needed::default();
+    for output in &read.outputs {
+        match &output.value {
+            Value::Star if output.aggregate.is_none() => needed.star = true,
+            Value::Column { column, .. } => needed.add(&column.name),
+            Value::Star | Value::Presence | Value::Embed(_) | Value::Lifted { .. } => {}
+        }
+    }
+    for order in read.order.iter().filter(|order| order.embed.is_none()) {
+        needed.add(&order.column.name);
+    }
+    for condition in &read.conditions {
+        needed.add_condition(condition);
+    }
+    for embed in &read.embeds {
+        needed.add_embed(embed);
+    }
+    for name in also {
+        needed.add(name);
+    }
+    if !needed.star {
+        return Returned::Columns { names: needed.names, row: needed.row };
+    }
+    let Some(relation) = relation else { return Returned::Star };
+    let computed: Vec<String> = needed.names.into_iter().filter(|name| relation.column(name).is_none()).collect();
+    if computed.is_empty() && !needed.row {
+        return Returned::Star;
+    }
+    let columns = || relation.columns.iter().map(|column| column.name.clone());
+    read.outputs = std::mem::take(&mut read.outputs)
+        .into_iter()
+        .flat_map(|output| match output {
+            Output { value: Value::Star, aggregate: None, .. } => columns().map(plain_output).collect(),
+            other => vec![other],
+        })
+        .collect();
+    Returned::Columns { names: columns().chain(computed).collect(), row: needed.row }
+}
+
+fn plain_output(name: String) -> Output {
+    let column = ColumnRef { name, path: Vec::new(), to_jsonb: false };
+    Output { value: Value::Column { column, cast: None, representation: None }, aggregate: None, name: None }
+}
+
+#[derive(Default)]
+struct Needed {
+    star: bool,
+    row: bool,
+    names: Vec<String>,
+}
+
+impl Needed {
+    fn add(&mut self, name: &str) {
+        if !self.names.iter().any(|known| known == name) {
+            self.names.push(name.to_owned());
+        }
+    }
+
+    fn add_condition(&mut self, condition: &Condition) {
+        match condition {
+            Condition::Test { column, .. } => self.add(&column.name),
+            Condition::Group { conditions, .. } => conditions.iter().for_each(|inner| self.add_condition(inner)),
+            Condition::Embed { .. } => {}
+        }
+    }
+
+    fn add_embed(&mut self, embed: &EmbedPlan) {
+        self.row |= matches!(embed.link, Link::Computed { .. });
+        for column in embed.link.origin_columns() {
+            self.add(column);
+        }
+    }
+}

@@ -1,0 +1,284 @@
+//! From the wire to an [`ApiRequest`]: path, schema, method, query string, ranges and body, judged in that order
+//! (rest.md §1.2). Whether the things named exist is the plan's question.
+
+pub mod payload;
+
+use bytes::Bytes;
+use http::header::{ACCEPT, CONTENT_TYPE, RANGE};
+use http::{HeaderMap, Method, Uri};
+use percent_encoding::percent_decode_str;
+
+use crate::config::{OpenApiMode, RestConfig};
+use crate::error::RestError;
+use crate::parse::media::MediaType;
+use crate::parse::prefer::Preferences;
+use crate::parse::query::{Arguments, Parameters, QueryParams};
+use crate::parse::range::{self, RangeError, RowRange};
+use payload::Payload;
+
+/// What a request asks for, as types.
+#[derive(Debug, Clone)]
+pub struct ApiRequest {
+    /// What to do with what.
+    pub action: Action,
+    /// Schema it is about.
+    pub schema: String,
+    /// A profile header named it.
+    pub has_profile: bool,
+    /// The query string.
+    pub query: QueryParams,
+    /// The query string in canonical form, for `Content-Location`.
+    pub canonical_query: String,
+    /// Rows wanted at the root: limit, offset and `Range` together.
+    pub range: RowRange,
+    /// The body, where one is read.
+    pub payload: Option<Payload>,
+    /// `Prefer`.
+    pub prefer: Preferences,
+    /// `Accept`, best first.
+    pub accept: Vec<MediaType>,
+    /// Decoded path, as `request.path` shows it.
+    pub path: String,
+    /// Method, as `request.method` shows it.
+    pub method: Method,
+}
+
+/// What to do with what.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Action {
+    /// Something with a relation.
+    Relation {
+        /// Its name.
+        name: String,
+        /// What.
+        verb: RelationVerb,
+    },
+    /// A call of a function.
+    Call {
+        /// Its name.
+        name: String,
+        /// How.
+        verb: CallVerb,
+    },
+    /// The root document.
+    Root {
+        /// Without body.
+        head: bool,
+    },
+    /// OPTIONS.
+    Info(Resource),
+}
+
+/// What is done with a relation.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum RelationVerb {
+    /// GET and HEAD.
+    Read {
+        /// Without body.
+        head: bool,
+    },
+    /// POST.
+    Insert,
+    /// PUT: one row, by its primary key.
+    Put,
+    /// PATCH.
+    Update,
+    /// DELETE.
+    Delete,
+}
+
+/// How a function is called.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum CallVerb {
+    /// GET and HEAD: read only, arguments in the query string.
+    Get {
+        /// Without body.
+        head: bool,
+    },
+    /// POST: arguments in the body.
+    Post,
+}
+
+/// What a path names.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Resource {
+    /// `/`
+    Root,
+    /// `/{relation}`
+    Relation(String),
+    /// `/rpc/{function}`
+    Routine(String),
+}
+
+impl Action {
+    /// HEAD: headers as for GET, no body.
+    #[must_use]
+    pub const fn is_head(&self) -> bool {
+        match self {
+            Self::Relation { verb: RelationVerb::Read { head }, .. }
+            | Self::Call { verb: CallVerb::Get { head }, .. }
+            | Self::Root { head } => *head,
+            Self::Relation { .. } | Self::Call { .. } | Self::Info(_) => false,
+        }
+    }
+
+    /// POST, PUT, PATCH and DELETE on a relation.
+    #[must_use]
+    pub const fn is_write(&self) -> bool {
+        match self {
+            Self::Relation { verb, .. } => !matches!(verb, RelationVerb::Read { .. }),
+            Self::Call { .. } | Self::Root { .. } | Self::Info(_) => false,
+        }
+    }
+}
+
+impl ApiRequest {
+    /// Reads a request whose body was received whole.
+    ///
+    /// # Errors
+    /// The first thing that cannot be understood, in the order of rest.md §1.2.
+    pub fn read(
+        config: &RestConfig,
+        method: &Method,
+        uri: &Uri,
+        headers: &HeaderMap,
+        body: Bytes,
+    ) -> Result<Self, RestError> {
+        let resource = resource(uri.path())?;
+        if resource == Resource::Root
+            && config.openapi_mode == OpenApiMode::Disabled
+            && config.root_spec.is_none()
+            && *method != Method::OPTIONS
+        {
+            return Err(RestError::RootDisabled);
+        }
+        let (schema, has_profile) = schema(config, method, headers)?;
+        let path = percent_decode_str(uri.path()).decode_utf8_lossy().into_owned();
+        let action = action(resource, method)?;
+
+        let parameters = Parameters::decode(uri.query().unwrap_or_default());
+        let arguments = match action {
+            Action::Call { verb: CallVerb::Get { .. }, .. } => Arguments::Accepted,
+            Action::Call { .. } | Action::Relation { .. } | Action::Root { .. } | Action::Info(_) => {
+                Arguments::Refused
+            }
+        };
+        let query = match action {
+            // The root and OPTIONS take no parameters: whatever a client appends is not judged.
+            Action::Root { .. } | Action::Info(_) => QueryParams::parse(&Parameters::default(), arguments)?,
+            Action::Relation { .. } | Action::Call { .. } => QueryParams::parse(&parameters, arguments)?,
+        };
+        let range = root_range(method, &query, headers)?;
+        if matches!(action, Action::Relation { verb: RelationVerb::Put, .. }) && query.has_root_range {
+            return Err(RestError::PutRange);
+        }
+        let content_type = header_text(headers, &CONTENT_TYPE).map_or(MediaType::Json, MediaType::parse);
+        let payload = Payload::read(&action, &content_type, query.columns.as_deref(), body)?;
+        let prefer = Preferences::parse(
+            headers.get_all("prefer").iter().filter_map(|value| value.to_str().ok()),
+        );
+        let accept = header_text(headers, &ACCEPT).map_or_else(|| vec![MediaType::Any], MediaType::parse_accept);
+        Ok(Self {
+            action,
+            schema,
+            has_profile,
+            query,
+            canonical_query: parameters.canonical(),
+            range,
+            payload,
+            prefer,
+            accept,
+            path,
+            method: method.clone(),
+        })
+    }
+}
+
+fn header_text<'a>(headers: &'a HeaderMap, name: &http::HeaderName) -> Option<&'a str> {
+    headers.get(name)?.to_str().ok()
+}
+
+/// `/`, `/{relation}` or `/rpc/{function}`; anything else, a trailing slash too, is no path.
+fn resource(path: &str) -> Result<Resource, RestError> {
+    let segments: Vec<String> = path
+        .strip_prefix('/')
+        .unwrap_or(path)
+        .split('/')
+        .map(|segment| percent_decode_str(segment).decode_utf8_lossy().into_owned())
+        .collect();
+    match segments.as_slice() {
+        [root] if root.is_empty() => Ok(Resource::Root),
+        [relation] => Ok(Resource::Relation(relation.clone())),
+        [rpc, function] if rpc == "rpc" && !function.is_empty() => Ok(Resource::Routine(function.clone())),
+        _ => Err(RestError::Path),
+    }
+}
+
+/// The schema of the profile header, else the first exposed one; and whether the header was there.
+fn schema(config: &RestConfig, method: &Method, headers: &HeaderMap) -> Result<(String, bool), RestError> {
+    let name = match *method {
+        Method::POST | Method::PATCH | Method::PUT | Method::DELETE => "content-profile",
+        _ => "accept-profile",
+    };
+    match headers.get(name) {
+        None => Ok((config.schemas.first().cloned().unwrap_or_default(), false)),
+        Some(value) => {
+            let schema = String::from_utf8_lossy(value.as_bytes()).into_owned();
+            if config.schemas.contains(&schema) {
+                Ok((schema, true))
+            } else {
+                Err(RestError::Schema { schema, exposed: config.schemas.clone() })
+            }
+        }
+    }
+}
+
+fn action(resource: Resource, method: &Method) -> Result<Action, RestError> {
+    if *method == Method::OPTIONS {
+        return Ok(Action::Info(resource));
+    }
+    let read = match *method {
+        Method::GET => Some(false),
+        Method::HEAD => Some(true),
+        _ => None,
+    };
+    match resource {
+        Resource::Root => match read {
+            Some(head) => Ok(Action::Root { head }),
+            None => Err(RestError::Method(method.to_string())),
+        },
+        Resource::Routine(name) => {
+            let verb = match (read, method) {
+                (Some(head), _) => CallVerb::Get { head },
+                (None, &Method::POST) => CallVerb::Post,
+                (None, _) => return Err(RestError::RpcMethod(method.to_string())),
+            };
+            Ok(Action::Call { name, verb })
+        }
+        Resource::Relation(name) => {
+            let verb = match (read, method) {
+                (Some(head), _) => RelationVerb::Read { head },
+                (None, &Method::POST) => RelationVerb::Insert,
+                (None, &Method::PUT) => RelationVerb::Put,
+                (None, &Method::PATCH) => RelationVerb::Update,
+                (None, &Method::DELETE) => RelationVerb::Delete,
+                (None, _) => return Err(RestError::Method(method.to_string())),
+            };
+            Ok(Action::Relation { name, verb })
+        }
+    }
+}
+
+/// Limit and offset, met with the `Range` header on GET.
+fn root_range(method: &Method, query: &QueryParams, headers: &HeaderMap) -> Result<RowRange, RestError> {
+    let wanted = query.root_range();
+    if *method != Method::GET {
+        return Ok(wanted);
+    }
+    let Some(header) = header_text(headers, &RANGE) else { return Ok(wanted) };
+    let header = range::parse_header(header).map_err(RestError::Range)?;
+    if wanted.limit == Some(0) {
+        return Ok(wanted);
+    }
+    wanted.intersect(header).ok_or(RestError::Range(RangeError::NegativeLimit))
+}

@@ -1,0 +1,15 @@
+-- Computed relationships: one-argument functions from the row type of a relation to rows of a relation.
+select json_build_object(
+  'function', json_build_object('schema', n.nspname, 'name', p.proname),
+  'origin', json_build_object('schema', an.nspname, 'name', ac.relname),
+  'target', json_build_object('schema', rn.nspname, 'name', rc.relname),
+  'to_one', not p.proretset or p.prorows = 1
+)::text
+from pg_catalog.pg_proc p
+join pg_catalog.pg_namespace n on n.oid = p.pronamespace
+join pg_catalog.pg_class ac on ac.reltype = p.proargtypes[0] and ac.relkind in ('r', 'v', 'm', 'f', 'p')
+join pg_catalog.pg_namespace an on an.oid = ac.relnamespace
+join pg_catalog.pg_class rc on rc.reltype = p.prorettype and rc.relkind in ('r', 'v', 'm', 'f', 'p')
+join pg_catalog.pg_namespace rn on rn.oid = rc.relnamespace
+where p.prokind = 'f' and p.pronargs = 1 and p.prorettype <> 0
+order by n.nspname, p.proname, p.oid

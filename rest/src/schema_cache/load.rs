@@ -1,0 +1,231 @@
+//! Loading the schema cache: the catalog queries and how their answers become the cache (rest.md §4.3).
+//!
+//! Works with the authenticator login alone, on any database: the queries read only what every role may read. They
+//! run with an empty search path, so that PostgreSQL prints every type and expression with its schema.
+
+use std::collections::HashMap;
+use std::sync::Arc;
+use std::time::Duration;
+
+use basalt_core::session::{Access, Isolation, Scope, SessionError, Sessions, Statement};
+use basalt_core::sql::Param;
+use serde::Deserialize;
+use serde::de::DeserializeOwned;
+use tokio::time::Instant;
+use tokio_postgres::Row;
+
+use super::relationships::{self, ComputedRelationship, ForeignKey};
+use super::routines::{Returns, Routine, RoutineParam, RowShape, Volatility};
+use super::view_columns::{self, NumberedRelation, ViewTree};
+use super::{MediaHandler, Parts, QualifiedName, Relation, Representations, SchemaCache};
+use crate::config::RestConfig;
+use crate::statement::array_literal;
+
+/// How long one load may take before it is given up and tried again later.
+const LOAD_DEADLINE: Duration = Duration::from_secs(60);
+
+/// Why no cache came out.
+#[derive(Debug, thiserror::Error)]
+pub enum LoadError {
+    /// The queries failed.
+    #[error(transparent)]
+    Session(#[from] SessionError),
+    /// An answer was not what its query makes; a bug of ours or an unknown PostgreSQL.
+    #[error("the catalog answered {query} in an unexpected shape: {source}")]
+    Shape {
+        /// Which query.
+        query: &'static str,
+        /// What was wrong with it.
+        source: serde_json::Error,
+    },
+}
+
+/// What a load found.
+#[derive(Debug)]
+pub struct Loaded {
+    /// The configuration with the database's own settings laid over it.
+    pub config: RestConfig,
+    /// Settings in the database that could not be used, for the log.
+    pub complaints: Vec<String>,
+    /// The cache.
+    pub cache: SchemaCache,
+}
+
+/// Reads settings, then everything else, each in one read-only transaction.
+///
+/// # Errors
+/// The database could not be asked, or answered something unexpected.
+pub async fn load(base: &RestConfig, sessions: &Sessions) -> Result<Loaded, LoadError> {
+    let (config, complaints) = if base.database_settings {
+        let mut answers = sessions.run(scope(), vec![statement(include_str!("settings.sql"), &[])]).await?;
+        let settings: Vec<(String, String)> = one("settings", answers.pop())?.unwrap_or_default();
+        base.with_database_settings(&settings)
+    } else {
+        (base.clone(), Vec::new())
+    };
+    let cache = load_cache(&config, sessions).await?;
+    Ok(Loaded { config, complaints, cache })
+}
+
+async fn load_cache(config: &RestConfig, sessions: &Sessions) -> Result<SchemaCache, LoadError> {
+    let exposed = array_literal(&config.schemas);
+    let reachable: Vec<String> = config.schemas.iter().chain(&config.extra_search_path).cloned().collect();
+    let reachable = array_literal(&reachable);
+    let steps = vec![
+        statement(include_str!("roles.sql"), &[]),
+        statement(include_str!("relations.sql"), &[]),
+        statement(include_str!("foreign_keys.sql"), &[]),
+        statement(include_str!("views.sql"), &[&reachable]),
+        statement(include_str!("numbered.sql"), &[]),
+        statement(include_str!("computed.sql"), &[]),
+        statement(include_str!("routines.sql"), &[&exposed]),
+        statement(include_str!("representations.sql"), &[]),
+        statement(include_str!("media.sql"), &[&exposed]),
+        statement(SCHEMA_COMMENTS, &[&exposed]),
+    ];
+    let mut answers = sessions.run(scope(), steps).await?.into_iter();
+    let mut next = || answers.next();
+
+    let roles = one("roles", next())?.unwrap_or_default();
+    let mut relations: Vec<Relation> = many("relations", next())?;
+    let foreign_keys: Vec<ForeignKey> = many("foreign keys", next())?;
+    let views: Vec<ViewTree> = many("views", next())?;
+    let numbered: Vec<NumberedRelation> = many("numbered columns", next())?;
+    let computed: Vec<ComputedRelationship> = many("computed relationships", next())?;
+    let routines: Vec<LoadedRoutine> = many("functions", next())?;
+    let representations: Vec<LoadedRepresentation> = many("representations", next())?;
+    let media_handlers: Vec<MediaHandler> = many("media handlers", next())?;
+    let schema_comments: HashMap<String, String> = one("schema comments", next())?.unwrap_or_default();
+
+    let shown = view_columns::shown_columns(&views, &numbered);
+    relationships::add_view_primary_keys(&mut relations, &shown);
+    let relationships = relationships::derive(foreign_keys, computed, &relations, &shown, &config.schemas);
+    Ok(SchemaCache::from(Parts {
+        relations,
+        relationships,
+        routines: routines.into_iter().map(|routine| routine.hoisting(&config.hoisted_tx_settings)).collect(),
+        roles,
+        schema_comments,
+        representations: representations_by_domain(representations),
+        media_handlers,
+    }))
+}
+
+const SCHEMA_COMMENTS: &str = "\
+select coalesce(json_object_agg(nspname, obj_description(oid, 'pg_namespace')), '{}')::text
+from pg_catalog.pg_namespace
+where nspname = any ($1::text[]) and obj_description(oid, 'pg_namespace') is not null";
+
+fn scope() -> Scope {
+    Scope {
+        access: Access::ReadOnly,
+        // One moment for all queries: a migration in between must not leave half of each.
+        isolation: Isolation::RepeatableRead,
+        settings: vec![
+            ("search_path".into(), String::new()),
+            // The login's own timeout is made for requests; a large catalog may take longer.
+            ("statement_timeout".into(), "0".to_owned()),
+        ],
+        deadline: Instant::now() + LOAD_DEADLINE,
+    }
+}
+
+fn statement(text: &'static str, params: &[&str]) -> Statement {
+    Statement { text: Arc::from(text), params: params.iter().map(|&value| Param::from(value)).collect() }
+}
+
+/// Answers of one JSON value per row.
+fn many<T: DeserializeOwned>(query: &'static str, rows: Option<Vec<Row>>) -> Result<Vec<T>, LoadError> {
+    rows.unwrap_or_default()
+        .iter()
+        .map(|row| {
+            let text: &str = row.try_get(0).unwrap_or_default();
+            serde_json::from_str(text).map_err(|source| LoadError::Shape { query, source })
+        })
+        .collect()
+}
+
+/// An answer of a single JSON value.
+fn one<T: DeserializeOwned>(query: &'static str, rows: Option<Vec<Row>>) -> Result<Option<T>, LoadError> {
+    Ok(many(query, rows)?.pop())
+}
+
+/// A function as `routines.sql` gives it.
+#[derive(Debug, Deserialize)]
+struct LoadedRoutine {
+    name: QualifiedName,
+    params: Vec<RoutineParam>,
+    set: bool,
+    void: bool,
+    composite: bool,
+    row_type: QualifiedName,
+    volatility: String,
+    config: Vec<String>,
+    comment: Option<String>,
+}
+
+impl LoadedRoutine {
+    fn hoisting(self, hoisted: &[String]) -> Routine {
+        let mut isolation = None;
+        let mut settings = Vec::new();
+        for (name, value) in self.config.iter().filter_map(|entry| entry.split_once('=')) {
+            if !hoisted.iter().any(|known| known == name) {
+                continue;
+            }
+            if name == "default_transaction_isolation" {
+                isolation = Some(value.to_owned());
+            } else {
+                settings.push((name.to_owned(), value.to_owned()));
+            }
+        }
+        let row = if self.void {
+            RowShape::Void
+        } else if self.composite {
+            RowShape::Composite(self.row_type)
+        } else {
+            RowShape::Scalar
+        };
+        Routine {
+            name: self.name,
+            params: self.params,
+            returns: Returns { set: self.set, row },
+            volatility: match self.volatility.as_str() {
+                "i" => Volatility::Immutable,
+                "s" => Volatility::Stable,
+                _ => Volatility::Volatile,
+            },
+            isolation,
+            settings,
+            comment: self.comment,
+        }
+    }
+}
+
+/// A cast as `representations.sql` gives it.
+#[derive(Debug, Deserialize)]
+struct LoadedRepresentation {
+    domain: String,
+    direction: Direction,
+    function: QualifiedName,
+}
+
+#[derive(Debug, Deserialize)]
+#[serde(rename_all = "snake_case")]
+enum Direction {
+    ToJson,
+    FromJson,
+    FromText,
+}
+
+fn representations_by_domain(loaded: Vec<LoadedRepresentation>) -> Representations {
+    let mut found = Representations::default();
+    for LoadedRepresentation { domain, direction, function } in loaded {
+        let map = match direction {
+            Direction::ToJson => &mut found.to_json,
+            Direction::FromJson => &mut found.from_json,
+            Direction::FromText => &mut found.from_text,
+        };
+        map.insert(domain, function);
+    }
+    found
+}

@@ -1,0 +1,411 @@
+//! What can be embedded: relationships found from foreign keys, and which one an embed means (rest.md §3.7).
+//!
+//! Each relationship is stored once per direction, seen from its origin. Views take part through the columns they
+//! show (see [`super::view_columns`]).
+
+use std::collections::{HashMap, HashSet};
+
+use super::{QualifiedName, Relation};
+
+/// A way from one relation to another.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Relationship {
+    /// Where it starts.
+    pub origin: QualifiedName,
+    /// Where it leads.
+    pub target: QualifiedName,
+    /// The origin is a view.
+    pub origin_is_view: bool,
+    /// The target is a view.
+    pub target_is_view: bool,
+    /// How the two are tied.
+    pub link: Link,
+}
+
+/// How two relations are tied.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Link {
+    /// The origin holds the key: one object.
+    ManyToOne(KeyPairs),
+    /// The target holds the key: an array.
+    OneToMany(KeyPairs),
+    /// The key is unique: one object in both directions.
+    OneToOne {
+        /// The columns.
+        keys: KeyPairs,
+        /// The origin is the one referred to.
+        is_parent: bool,
+    },
+    /// Through a junction whose primary key holds both keys: an array.
+    ManyToMany(Junction),
+    /// A function from the origin's row to rows of the target.
+    Computed {
+        /// The function.
+        function: QualifiedName,
+        /// It returns one row at most.
+        to_one: bool,
+    },
+}
+
+/// A foreign key seen from the origin.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct KeyPairs {
+    /// Constraint.
+    pub constraint: String,
+    /// Origin column and target column, in the constraint's order.
+    pub columns: Vec<(String, String)>,
+}
+
+/// The relation between two others.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Junction {
+    /// It.
+    pub relation: QualifiedName,
+    /// Constraint towards the origin.
+    pub origin_constraint: String,
+    /// Constraint towards the target.
+    pub target_constraint: String,
+    /// Origin column and junction column.
+    pub origin_columns: Vec<(String, String)>,
+    /// Junction column and target column.
+    pub target_columns: Vec<(String, String)>,
+}
+
+impl Link {
+    /// One object rather than an array.
+    #[must_use]
+    pub const fn is_to_one(&self) -> bool {
+        match self {
+            Self::ManyToOne(_) | Self::OneToOne { .. } => true,
+            Self::Computed { to_one, .. } => *to_one,
+            Self::OneToMany(_) | Self::ManyToMany(_) => false,
+        }
+    }
+
+    /// The foreign key, where there is a single one.
+    const fn keys(&self) -> Option<&KeyPairs> {
+        match self {
+            Self::ManyToOne(keys) | Self::OneToMany(keys) | Self::OneToOne { keys, .. } => Some(keys),
+            Self::ManyToMany(_) | Self::Computed { .. } => None,
+        }
+    }
+
+    /// Columns of the origin that the join reads.
+    #[must_use]
+    pub fn origin_columns(&self) -> Vec<&str> {
+        match self {
+            Self::ManyToOne(keys) | Self::OneToMany(keys) | Self::OneToOne { keys, .. } => {
+                keys.columns.iter().map(|(origin, _)| origin.as_str()).collect()
+            }
+            Self::ManyToMany(junction) => junction.origin_columns.iter().map(|(origin, _)| origin.as_str()).collect(),
+            Self::Computed { .. } => Vec::new(),
+        }
+    }
+}
+
+impl KeyPairs {
+    fn single(&self) -> Option<(&str, &str)> {
+        match self.columns.as_slice() {
+            [(origin, target)] => Some((origin, target)),
+            _ => None,
+        }
+    }
+}
+
+impl Relationship {
+    fn is_self(&self) -> bool {
+        self.origin == self.target
+    }
+
+    /// Whether `target` and `hint` of an embed may mean this relationship.
+    fn answers_to(&self, target: &str, hint: Option<&str>) -> bool {
+        if let Link::Computed { function, .. } = &self.link {
+            return target == function.name;
+        }
+        if self.is_self() {
+            return self.self_answers_to(target, hint);
+        }
+        let keys = self.link.keys();
+        let names_target = target == self.target.name;
+        match hint {
+            None => {
+                let names_key = keys.is_some_and(|keys| {
+                    keys.constraint == target || keys.single().is_some_and(|(origin, _)| origin == target)
+                });
+                names_target || (names_key && !self.target_is_view)
+            }
+            Some(hint) => {
+                let names_key = keys.is_some_and(|keys| {
+                    keys.constraint == hint
+                        || keys.single().is_some_and(|(origin, target)| origin == hint || target == hint)
+                });
+                names_target && (names_key || self.junction_is(hint))
+            }
+        }
+    }
+
+    /// Both directions of a self-reference have the same target, so the column decides which one is meant.
+    fn self_answers_to(&self, target: &str, hint: Option<&str>) -> bool {
+        let key_column = |towards_parent: bool| {
+            let pair = self.link.keys().and_then(KeyPairs::single);
+            pair.map(|(origin, target)| if towards_parent { origin } else { target })
+        };
+        let (to_children, to_parent) = match &self.link {
+            Link::OneToMany(_) | Link::OneToOne { is_parent: true, .. } => (true, false),
+            Link::ManyToOne(_) | Link::OneToOne { is_parent: false, .. } => (false, true),
+            Link::ManyToMany(_) | Link::Computed { .. } => (false, false),
+        };
+        match hint {
+            None => (to_children && target == self.target.name) || (to_parent && key_column(true) == Some(target)),
+            Some(hint) => {
+                target == self.target.name
+                    && (self.junction_is(hint)
+                        || (to_children
+                            && (key_column(false) == Some(hint)
+                                || self.link.keys().is_some_and(|keys| keys.constraint == hint))))
+            }
+        }
+    }
+
+    fn junction_is(&self, name: &str) -> bool {
+        matches!(&self.link, Link::ManyToMany(junction) if junction.relation.name == name)
+    }
+
+    /// Where it stands in the details of PGRST201.
+    #[must_use]
+    pub fn sort_key(&self) -> (u8, &str) {
+        match &self.link {
+            Link::OneToMany(keys) => (0, &keys.constraint),
+            Link::ManyToOne(keys) => (1, &keys.constraint),
+            Link::OneToOne { keys, .. } => (2, &keys.constraint),
+            Link::ManyToMany(junction) => (3, &junction.origin_constraint),
+            Link::Computed { function, .. } => (4, &function.name),
+        }
+    }
+}
+
+/// The relationships an embed may mean: none, one, or too many.
+///
+/// Targets in `schema` come before those of other exposed schemas, so that equal names elsewhere do not make an
+/// embed ambiguous.
+#[must_use]
+pub fn resolve<'a>(
+    candidates: &'a [Relationship],
+    schema: &str,
+    target: &str,
+    hint: Option<&str>,
+) -> Vec<&'a Relationship> {
+    let mut found: Vec<&Relationship> = candidates.iter().filter(|r| r.answers_to(target, hint)).collect();
+    if found.is_empty() && hint.is_none() {
+        // A many-to-many relationship to itself has no column to be named by.
+        let to_itself = |r: &&Relationship| r.is_self() && r.target.name == target;
+        found = candidates.iter().filter(to_itself).filter(|r| matches!(r.link, Link::ManyToMany(_))).collect();
+    }
+    if found.iter().any(|r| r.target.schema == schema) {
+        found.retain(|r| r.target.schema == schema);
+    }
+    found
+}
+
+/// A foreign key as the catalog has it.
+#[derive(Debug, Clone, PartialEq, Eq, serde::Deserialize)]
+pub struct ForeignKey {
+    /// Constraint.
+    pub constraint: String,
+    /// Relation that holds the key.
+    pub table: QualifiedName,
+    /// Relation it refers to.
+    pub foreign: QualifiedName,
+    /// Holding and referred column, in the constraint's order.
+    pub columns: Vec<(String, String)>,
+    /// The holding columns are a primary key or unique constraint.
+    pub is_unique: bool,
+}
+
+/// A view's columns that show a table's columns: (view, table, view column, table column).
+pub type ShownColumns = HashMap<QualifiedName, Vec<ShownColumn>>;
+
+/// One view column that shows a table's column.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ShownColumn {
+    /// Column of the view.
+    pub view_column: String,
+    /// The table.
+    pub table: QualifiedName,
+    /// Its column.
+    pub table_column: String,
+}
+
+/// A computed relationship as the catalog has it.
+#[derive(Debug, Clone, PartialEq, Eq, serde::Deserialize)]
+pub struct ComputedRelationship {
+    /// The function.
+    pub function: QualifiedName,
+    /// Relation whose row it takes.
+    pub origin: QualifiedName,
+    /// Relation whose rows it returns.
+    pub target: QualifiedName,
+    /// It returns one row at most.
+    pub to_one: bool,
+}
+
+/// Primary keys of views: what they show of their tables' keys.
+pub fn add_view_primary_keys(relations: &mut [Relation], shown: &ShownColumns) {
+    let keys: HashMap<QualifiedName, Vec<String>> =
+        relations.iter().map(|r| (r.qualified_name(), r.primary_key.clone())).collect();
+    for view in relations.iter_mut().filter(|r| r.is_view) {
+        let Some(columns) = shown.get(&view.qualified_name()) else { continue };
+        let tables: Vec<&QualifiedName> = columns.iter().map(|c| &c.table).collect();
+        let whole_key = tables.into_iter().find_map(|table| {
+            let key = keys.get(table).filter(|key| !key.is_empty())?;
+            key.iter().map(|column| shown_as(columns, table, column).next().map(str::to_owned)).collect()
+        });
+        let mut key: Vec<String> = whole_key.unwrap_or_default();
+        key.sort();
+        view.primary_key = key;
+    }
+}
+
+fn shown_as<'a>(
+    columns: &'a [ShownColumn],
+    table: &'a QualifiedName,
+    column: &'a str,
+) -> impl Iterator<Item = &'a str> {
+    columns
+        .iter()
+        .filter(move |shown| shown.table == *table && shown.table_column == column)
+        .map(|shown| shown.view_column.as_str())
+}
+
+/// All relationships between exposed relations, in every direction.
+#[must_use]
+pub fn derive(
+    foreign_keys: Vec<ForeignKey>,
+    computed: Vec<ComputedRelationship>,
+    relations: &[Relation],
+    shown: &ShownColumns,
+    exposed: &[String],
+) -> Vec<Relationship> {
+    let views: HashSet<QualifiedName> =
+        relations.iter().filter(|r| r.is_view).map(Relation::qualified_name).collect();
+    let keys = with_views(foreign_keys, shown);
+    let is_exposed = |name: &QualifiedName| exposed.contains(&name.schema);
+    let relationship = |origin: &QualifiedName, target: &QualifiedName, link| Relationship {
+        origin: origin.clone(),
+        target: target.clone(),
+        origin_is_view: views.contains(origin),
+        target_is_view: views.contains(target),
+        link,
+    };
+    let mut found = Vec::new();
+    for key in &keys {
+        let there = KeyPairs { constraint: key.constraint.clone(), columns: key.columns.clone() };
+        let back = KeyPairs {
+            constraint: key.constraint.clone(),
+            columns: key.columns.iter().map(|(a, b)| (b.clone(), a.clone())).collect(),
+        };
+        let (there, back) = if key.is_unique {
+            (Link::OneToOne { keys: there, is_parent: false }, Link::OneToOne { keys: back, is_parent: true })
+        } else {
+            (Link::ManyToOne(there), Link::OneToMany(back))
+        };
+        found.push(relationship(&key.table, &key.foreign, there));
+        found.push(relationship(&key.foreign, &key.table, back));
+    }
+    for (origin, target, junction) in junctions(&keys, relations) {
+        if is_exposed(&junction.relation) {
+            found.push(relationship(&origin, &target, Link::ManyToMany(junction)));
+        }
+    }
+    // A computed relationship named like a detected target replaces the detected ones from that origin.
+    found.retain(|detected| {
+        !computed.iter().any(|c| {
+            c.origin == detected.origin
+                && c.function.name == detected.target.name
+                && c.function.schema == detected.target.schema
+        })
+    });
+    for c in computed {
+        found.push(relationship(&c.origin, &c.target, Link::Computed { function: c.function, to_one: c.to_one }));
+    }
+    found.retain(|r| is_exposed(&r.origin) && is_exposed(&r.target));
+    found
+}
+
+/// The foreign keys, and for each view that shows all columns of a key's side, the same key with the view in place.
+fn with_views(keys: Vec<ForeignKey>, shown: &ShownColumns) -> Vec<ForeignKey> {
+    let mut all = Vec::new();
+    for key in keys {
+        let holding: Vec<&str> = key.columns.iter().map(|(column, _)| column.as_str()).collect();
+        let referred: Vec<&str> = key.columns.iter().map(|(_, column)| column.as_str()).collect();
+        let holders = stand_ins(&key.table, &holding, shown);
+        let foreigns = stand_ins(&key.foreign, &referred, shown);
+        for (table, columns) in &holders {
+            for (foreign, foreign_columns) in &foreigns {
+                all.push(ForeignKey {
+                    constraint: key.constraint.clone(),
+                    table: table.clone(),
+                    foreign: foreign.clone(),
+                    columns: columns.iter().cloned().zip(foreign_columns.iter().cloned()).collect(),
+                    is_unique: key.is_unique,
+                });
+            }
+        }
+    }
+    all
+}
+
+/// The table itself, and every view with the names it shows these columns under (one entry per combination).
+fn stand_ins(table: &QualifiedName, columns: &[&str], shown: &ShownColumns) -> Vec<(QualifiedName, Vec<String>)> {
+    let itself = columns.iter().map(|&column| column.to_owned()).collect();
+    let mut stand_ins = vec![(table.clone(), itself)];
+    let mut views: Vec<_> = shown.iter().collect();
+    views.sort_by_key(|(view, _)| *view);
+    for (view, shown_columns) in views {
+        let mut combinations: Vec<Vec<String>> = vec![Vec::new()];
+        for column in columns {
+            let names: Vec<&str> = shown_as(shown_columns, table, column).collect();
+            combinations = combinations
+                .into_iter()
+                .flat_map(|chosen| names.iter().map(move |&name| [chosen.as_slice(), &[name.to_owned()]].concat()))
+                .collect();
+        }
+        stand_ins.extend(combinations.into_iter().map(|names| (view.clone(), names)));
+    }
+    stand_ins
+}
+
+/// Relations whose primary key covers two of their foreign keys, once per ordered pair of keys.
+fn junctions<'a>(
+    keys: &'a [ForeignKey],
+    relations: &'a [Relation],
+) -> impl Iterator<Item = (QualifiedName, QualifiedName, Junction)> + 'a {
+    let primary_keys: HashMap<QualifiedName, &Vec<String>> =
+        relations.iter().map(|r| (r.qualified_name(), &r.primary_key)).collect();
+    let mut by_table: HashMap<&QualifiedName, Vec<&ForeignKey>> = HashMap::new();
+    for key in keys.iter().filter(|key| {
+        let primary = primary_keys.get(&key.table);
+        primary.is_some_and(|primary| key.columns.iter().all(|(column, _)| primary.contains(column)))
+    }) {
+        by_table.entry(&key.table).or_default().push(key);
+    }
+    let mut tables: Vec<_> = by_table.into_iter().collect();
+    tables.sort_by_key(|(table, _)| *table);
+    tables.into_iter().flat_map(|(table, keys)| {
+        let pairs: Vec<(&ForeignKey, &ForeignKey)> = keys
+            .iter()
+            .flat_map(|first| keys.iter().map(move |second| (*first, *second)))
+            .filter(|(first, second)| first.constraint != second.constraint)
+            .collect();
+        pairs.into_iter().map(move |(first, second)| {
+            let junction = Junction {
+                relation: table.clone(),
+                origin_constraint: first.constraint.clone(),
+                target_constraint: second.constraint.clone(),
+                origin_columns: first.columns.iter().map(|(a, b)| (b.clone(), a.clone())).collect(),
+                target_columns: second.columns.clone(),
+            };
+            (first.foreign.clone(), second.foreign.clone(), junction)
+        })
+    })
+}

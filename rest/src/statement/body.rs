@@ -1,0 +1,60 @@
+//! The body as an aggregate over the rows `pgrst_t`.
+
+use basalt_core::sql::Sql;
+
+use crate::plan::call::CallResult;
+use crate::plan::media::BodyShape;
+
+/// HEAD, and writes that answer nothing.
+pub(super) fn nothing() -> Sql {
+    Sql::text("null::text")
+}
+
+/// Rows with columns.
+pub(super) fn of_rows(shape: &BodyShape) -> Sql {
+    match shape {
+        BodyShape::Array { stripped: false } => Sql::text("coalesce(json_agg(pgrst_t), '[]')"),
+        BodyShape::Array { stripped: true } => Sql::text("coalesce(json_strip_nulls(json_agg(pgrst_t)), '[]')"),
+        // Other than one row is an error anyway; so there is no need to take the row out of an array.
+        BodyShape::Object { stripped: false } => Sql::text("string_agg(row_to_json(pgrst_t)::text, ',')"),
+        BodyShape::Object { stripped: true } => {
+            Sql::text("string_agg(json_strip_nulls(row_to_json(pgrst_t))::text, ',')")
+        }
+        BodyShape::Csv => Sql::text(
+            "coalesce((SELECT string_agg(pgrst_key, ',') FROM json_object_keys((array_agg(row_to_json(pgrst_t)))[1]) \
+             AS pgrst_key), '') || E'\\n' || coalesce(string_agg(substring(pgrst_t::text, 2, \
+             length(pgrst_t::text) - 2), E'\\n'), '')",
+        ),
+        BodyShape::GeoJson => Sql::text(
+            "json_build_object('type', 'FeatureCollection', 'features', \
+             coalesce(json_agg(ST_AsGeoJSON(pgrst_t)::json), '[]'))",
+        ),
+        BodyShape::Handler(function) => function.sql().then(Sql::text("(pgrst_t)")),
+    }
+}
+
+/// What a call returns.
+pub(super) fn of_result(result: CallResult, shape: &BodyShape) -> Sql {
+    let stripped = match shape {
+        BodyShape::Array { stripped } | BodyShape::Object { stripped } => *stripped,
+        BodyShape::Csv | BodyShape::GeoJson | BodyShape::Handler(_) => return of_rows(shape),
+    };
+    match (result, shape) {
+        (CallResult::Void, _) => nothing(),
+        (CallResult::Scalar, _) | (CallResult::Scalars, BodyShape::Object { .. }) if stripped => Sql::text(
+            "coalesce(string_agg(json_strip_nulls(to_json(pgrst_t.pgrst_scalar))::text, ','), 'null')",
+        ),
+        (CallResult::Scalar, _) | (CallResult::Scalars, BodyShape::Object { .. }) => {
+            Sql::text("coalesce(string_agg(to_json(pgrst_t.pgrst_scalar)::text, ','), 'null')")
+        }
+        (CallResult::Scalars, _) if stripped => {
+            Sql::text("coalesce(json_strip_nulls(json_agg(pgrst_t.pgrst_scalar)), '[]')")
+        }
+        (CallResult::Scalars, _) => Sql::text("coalesce(json_agg(pgrst_t.pgrst_scalar), '[]')"),
+        (CallResult::Row, _) if stripped => {
+            Sql::text("coalesce(string_agg(json_strip_nulls(row_to_json(pgrst_t))::text, ','), 'null')")
+        }
+        (CallResult::Row, _) => Sql::text("coalesce(string_agg(row_to_json(pgrst_t)::text, ','), 'null')"),
+        (CallResult::Rows, _) => of_rows(shape),
+    }
+}

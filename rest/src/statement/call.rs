@@ -1,0 +1,126 @@
+//! Calls of functions (rest.md §3.10, §3.17).
+
+use std::fmt::Write;
+
+use basalt_core::sql::Sql;
+
+use super::{RESPONSE_SETTINGS, Statements, array_literal, body, explained, select, total};
+use crate::plan::call::{Arguments, CallResult, Literal};
+use crate::plan::{CallPlan, Returned};
+use crate::request::payload::JsonShape;
+use crate::schema_cache::routines::RoutineParam;
+
+/// The statement of a call.
+#[must_use]
+pub fn of_call(plan: &CallPlan) -> Statements {
+    let mut sql = Sql::text("WITH pgrst_source AS (");
+    sql.push(source(plan));
+    sql.push_text(") SELECT ");
+    sql.push(total(&plan.read, plan.common.count, None));
+    sql.push_text(" AS total_result_set, count(*) AS page_total, ");
+    sql.push(if plan.head { body::nothing() } else { body::of_result(plan.result, &plan.format.shape) });
+    sql.push_text(" AS body, ");
+    sql.push_text(RESPONSE_SETTINGS);
+    sql.push_text(" FROM (");
+    sql.push(select::level(&plan.read, None));
+    sql.push_text(") AS pgrst_t");
+    Statements { main: explained(sql, plan.format.explain.as_ref()).into(), estimate: None }
+}
+
+/// The function's rows: columns of a row type, or the value as `pgrst_scalar`.
+fn source(plan: &CallPlan) -> Sql {
+    let call = plan.routine.sql().then(Sql::text("(")).then(arguments(&plan.arguments)).then(Sql::text(")"));
+    let given = given(&plan.arguments);
+    match plan.result {
+        CallResult::Void | CallResult::Scalar | CallResult::Scalars => {
+            let sql = Sql::text("SELECT ").then(call).then(Sql::text(" AS pgrst_scalar"));
+            match given {
+                Some(given) => sql.then(Sql::text(" FROM ")).then(given),
+                None => sql,
+            }
+        }
+        CallResult::Row | CallResult::Rows => {
+            let sql = Sql::text("SELECT ").then(columns(&plan.returned)).then(Sql::text(" FROM "));
+            let sql = match given {
+                Some(given) => sql.then(given).then(Sql::text(", LATERAL ")),
+                None => sql,
+            };
+            sql.then(call).then(Sql::text(" AS pgrst_call"))
+        }
+    }
+}
+
+/// Only what is used, so that PostgreSQL can inline the function and skip the rest.
+fn columns(returned: &Returned) -> Sql {
+    match returned {
+        Returned::Nothing => Sql::text("1"),
+        Returned::Star => Sql::text("pgrst_call.*"),
+        Returned::Columns { names, row: false } if names.is_empty() => Sql::text("1"),
+        Returned::Columns { names, row } => {
+            let mut list: Vec<Sql> =
+                names.iter().map(|name| Sql::text("pgrst_call.").then(Sql::ident(name))).collect();
+            if *row {
+                list.push(Sql::text("pgrst_call AS pgrst_row"));
+            }
+            Sql::join(list, ", ")
+        }
+    }
+}
+
+/// A JSON body as the row `pgrst_args`.
+fn given(arguments: &Arguments) -> Option<Sql> {
+    let Arguments::Json { bytes, shape, params } = arguments else { return None };
+    let definitions = params
+        .iter()
+        .map(|param| Sql::ident(&param.name).then(Sql::text(" ")).then(Sql::catalog(param.wide_type.clone())));
+    let row = Sql::text(") AS pgrst_args(").then(Sql::join(definitions, ", ")).then(Sql::text(")"));
+    let payload = Sql::param(bytes.clone());
+    Some(match shape {
+        JsonShape::Object => Sql::text("json_to_record(").then(payload).then(row),
+        JsonShape::Array | JsonShape::Empty => Sql::text("(SELECT * FROM json_to_recordset(")
+            .then(payload)
+            .then(row)
+            .then(Sql::text(" LIMIT 1) AS pgrst_args")),
+    })
+}
+
+fn arguments(arguments: &Arguments) -> Sql {
+    match arguments {
+        Arguments::None => Sql::new(),
+        Arguments::Json { params, .. } => Sql::join(
+            params.iter().map(|param| named(param).then(Sql::text("pgrst_args.")).then(Sql::ident(&param.name))),
+            ", ",
+        ),
+        Arguments::Literals(literals) => Sql::join(
+            literals.iter().map(|(param, literal)| {
+                let text = match literal {
+                    Literal::One(text) => text.clone(),
+                    Literal::Many(elements) => array_literal(elements),
+                };
+                named(param).then(typed(text.into(), param))
+            }),
+            ", ",
+        ),
+        Arguments::Body { bytes, param } => {
+            if param.type_name == "bytea" {
+                let mut hex = String::with_capacity(bytes.len() * 2 + 2);
+                hex.push_str("\\x");
+                for byte in bytes {
+                    // Writing to a String cannot fail.
+                    let _written = write!(hex, "{byte:02x}");
+                }
+                return typed(hex.into(), param);
+            }
+            typed(bytes.clone().into(), param)
+        }
+    }
+}
+
+fn typed(value: basalt_core::sql::Param, param: &RoutineParam) -> Sql {
+    Sql::param(value).then(Sql::text("::")).then(Sql::catalog(param.wide_type.clone()))
+}
+
+fn named(param: &RoutineParam) -> Sql {
+    let sql = if param.variadic { Sql::text("VARIADIC ") } else { Sql::new() };
+    sql.then(Sql::ident(&param.name)).then(Sql::text(" := "))
+}

@@ -1,0 +1,136 @@
+//! Columns and conditions.
+
+use basalt_core::sql::Sql;
+
+use super::array_literal;
+use super::select::{self, Row};
+use crate::parse::JsonOperand;
+use crate::parse::filter::{Operation, Operator, Quantifier};
+use crate::plan::{ColumnRef, Condition, EmbedForm, EmbedPlan};
+use crate::schema_cache::QualifiedName;
+
+/// A column of a row, with its path.
+pub(super) fn column(column: &ColumnRef, row: Row<'_>) -> Sql {
+    let mut plain = row.sql();
+    plain.push_text(".");
+    plain.push_ident(&column.name);
+    if column.path.is_empty() {
+        return plain;
+    }
+    let mut sql =
+        if column.to_jsonb { Sql::text("to_jsonb(").then(plain).then(Sql::text(")")) } else { plain };
+    for step in &column.path {
+        sql.push_text(step.arrow.as_sql());
+        match &step.operand {
+            JsonOperand::Key(key) => sql.push(Sql::literal(key)),
+            JsonOperand::Index(index) => {
+                sql.push(Sql::literal(index));
+                sql.push_text("::int");
+            }
+        }
+    }
+    Sql::text("(").then(sql).then(Sql::text(")"))
+}
+
+/// All conditions of a level, `AND` between them; nothing if there are none.
+pub(super) fn all(conditions: &[Condition], embeds: &[EmbedPlan], row: Row<'_>, lateral: bool) -> Vec<Sql> {
+    conditions.iter().map(|condition| one(condition, embeds, row, lateral)).collect()
+}
+
+/// One condition. `lateral` says whether shown embeds are joined, so that their result can be asked instead.
+fn one(condition: &Condition, embeds: &[EmbedPlan], row: Row<'_>, lateral: bool) -> Sql {
+    match condition {
+        Condition::Test { column: tested, negated, operation, to_tsvector, representation } => {
+            let tested = column(tested, row);
+            let test = test(tested, operation, *to_tsvector, representation.as_ref());
+            if *negated { Sql::text("NOT (").then(test).then(Sql::text(")")) } else { test }
+        }
+        Condition::Group { negated, connective, conditions } => {
+            let inner = all(conditions, embeds, row, lateral);
+            let mut sql = Sql::text(if *negated { "NOT (" } else { "(" });
+            sql.push(Sql::join(inner, connective.as_sql()));
+            sql.push_text(")");
+            sql
+        }
+        Condition::Embed { embed, exists } => match embeds.get(*embed) {
+            Some(embed) => presence(embed, *exists, row, lateral),
+            None => Sql::text("true"),
+        },
+    }
+}
+
+/// Whether an embed has a row: its joined result if there is one, else a sub-select.
+fn presence(embed: &EmbedPlan, exists: bool, row: Row<'_>, lateral: bool) -> Sql {
+    let joined = lateral && embed.is_shown;
+    let result = match embed.form {
+        EmbedForm::Object if joined => Sql::ident(&embed.lateral),
+        EmbedForm::Array if joined => {
+            Sql::ident(&embed.lateral).then(Sql::text(".")).then(Sql::ident(&embed.lateral))
+        }
+        EmbedForm::Object | EmbedForm::Array | EmbedForm::SpreadObject | EmbedForm::SpreadArray => {
+            let subselect = select::exists(embed, row);
+            return if exists { subselect } else { Sql::text("NOT ").then(subselect) };
+        }
+    };
+    result.then(Sql::text(if exists { " IS DISTINCT FROM NULL" } else { " IS NOT DISTINCT FROM NULL" }))
+}
+
+fn test(
+    tested: Sql,
+    operation: &Operation,
+    to_tsvector: bool,
+    representation: Option<&QualifiedName>,
+) -> Sql {
+    match operation {
+        Operation::Compare { operator, quantifier, value } => {
+            let value = if operator.is_pattern() { value.replace('*', "%") } else { value.clone() };
+            let sql = tested.then(Sql::text(operator.as_sql()));
+            match quantifier {
+                None => sql.then(read(Sql::param(value), representation)),
+                Some(Quantifier::Any) => sql.then(Sql::text("ANY (")).then(Sql::param(value)).then(Sql::text(")")),
+                Some(Quantifier::All) => sql.then(Sql::text("ALL (")).then(Sql::param(value)).then(Sql::text(")")),
+            }
+        }
+        Operation::In(elements) => {
+            let list = Sql::param(array_literal(elements));
+            let sql = tested.then(Sql::text(Operator::Eq.as_sql()));
+            match representation {
+                None => sql.then(Sql::text("ANY (")).then(list).then(Sql::text(")")),
+                Some(function) => sql
+                    .then(Sql::text("ANY (ARRAY(SELECT "))
+                    .then(function.sql())
+                    .then(Sql::text("(pgrst_element) FROM unnest("))
+                    .then(list)
+                    .then(Sql::text("::text[]) AS pgrst_element))")),
+            }
+        }
+        Operation::Is(value) => tested.then(Sql::text(value.as_sql())),
+        Operation::IsDistinct(value) => {
+            tested.then(Sql::text(" IS DISTINCT FROM ")).then(read(Sql::param(value.clone()), representation))
+        }
+        Operation::TextSearch { operator, config, query } => {
+            let config = || match config {
+                Some(config) => Sql::param(config.clone()).then(Sql::text(", ")),
+                None => Sql::new(),
+            };
+            let vector = if to_tsvector {
+                Sql::text("to_tsvector(").then(config()).then(tested).then(Sql::text(")"))
+            } else {
+                tested
+            };
+            vector
+                .then(Sql::text(operator.as_sql()))
+                .then(config())
+                .then(Sql::param(query.clone()))
+                .then(Sql::text(")"))
+        }
+    }
+}
+
+/// A value through the function that reads its domain from text, if there is one.
+fn read(value: Sql, representation: Option<&QualifiedName>) -> Sql {
+    match representation {
+        None => value,
+        Some(function) => function.sql().then(Sql::text("(")).then(value).then(Sql::text("::text)")),
+    }
+}

@@ -1,0 +1,259 @@
+//! Writes (rest.md §3.9, §3.17).
+
+use basalt_core::sql::Sql;
+
+use super::select::{self, Row};
+use super::{RESPONSE_SETTINGS, Statements, body, condition, explained};
+use crate::parse::prefer::Resolution;
+use crate::plan::mutate::{Answer, Body, BodyColumn, Conflict, Mutation};
+use crate::plan::{Condition, Returned, Source, WritePlan};
+use crate::request::payload::JsonShape;
+use crate::schema_cache::QualifiedName;
+
+/// The statement of a write.
+#[must_use]
+pub fn of_write(plan: &WritePlan) -> Statements {
+    let mut sql = Sql::text("WITH pgrst_source AS (");
+    sql.push(mutation(plan));
+    sql.push_text(") SELECT null::int8 AS total_result_set, count(*) AS page_total, ");
+    sql.push(match plan.answer {
+        Answer::Rows => body::of_rows(&plan.format.shape),
+        Answer::Nothing | Answer::Location(_) => body::nothing(),
+    });
+    sql.push_text(" AS body, ");
+    sql.push_text(RESPONSE_SETTINGS);
+    sql.push_text(", ");
+    sql.push(location(&plan.answer));
+    sql.push_text(" AS location, ");
+    sql.push_text(match &plan.mutation {
+        mutation if counts_inserts(mutation) => "nullif(current_setting('pgrst.inserted', true), '')::int8",
+        _ => "null::int8",
+    });
+    sql.push_text(" AS inserted FROM (");
+    match plan.answer {
+        Answer::Rows => sql.push(select::level(&plan.read, None)),
+        Answer::Nothing | Answer::Location(_) => sql.push_text("SELECT 1 FROM pgrst_source"),
+    }
+    sql.push_text(") AS pgrst_t");
+    Statements { main: explained(sql, plan.format.explain.as_ref()).into(), estimate: None }
+}
+
+/// The values of the key, of one of the rows; the response uses them if there is only one.
+fn location(answer: &Answer) -> Sql {
+    let Answer::Location(columns) = answer else { return Sql::text("null::text") };
+    if columns.is_empty() {
+        return Sql::text("null::text");
+    }
+    let columns = columns.iter().map(|column| Sql::text("pgrst_source.").then(Sql::ident(column)));
+    Sql::text("(SELECT json_build_array(")
+        .then(Sql::join(columns, ", "))
+        .then(Sql::text(")::text FROM pgrst_source LIMIT 1)"))
+}
+
+fn mutation(plan: &WritePlan) -> Sql {
+    let relation = &plan.relation;
+    let mut sql = match &plan.mutation {
+        Mutation::Insert { body, conflict } => insert(relation, body, conflict.as_ref()),
+        Mutation::Put { body, key } => put(relation, body, key),
+        Mutation::Update { body, conditions } => update(relation, body, conditions),
+        Mutation::Delete { conditions } => {
+            Sql::text("DELETE FROM ").then(relation.sql()).then(filtered(relation, conditions))
+        }
+        Mutation::Nothing => {
+            let list = returning_list(relation, &plan.returned);
+            return Sql::text("SELECT ")
+                .then(list)
+                .then(Sql::text(" FROM "))
+                .then(relation.sql())
+                .then(Sql::text(" WHERE false"));
+        }
+    };
+    sql.push_text(" RETURNING ");
+    sql.push(returning_list(relation, &plan.returned));
+    sql
+}
+
+/// With a bare `RETURNING 1` no right to read is needed.
+fn returning_list(relation: &QualifiedName, returned: &Returned) -> Sql {
+    match returned {
+        Returned::Nothing => Sql::text("1"),
+        Returned::Star => relation.sql().then(Sql::text(".*")),
+        Returned::Columns { names, row: false } if names.is_empty() => Sql::text("1"),
+        Returned::Columns { names, row } => {
+            let mut list: Vec<Sql> = names
+                .iter()
+                .map(|name| relation.sql().then(Sql::text(".")).then(Sql::ident(name)))
+                .collect();
+            if *row {
+                let whole = Sql::text("(").then(relation.sql()).then(Sql::text(".*)::"));
+                list.push(whole.then(relation.sql()).then(Sql::text(" AS pgrst_row")));
+            }
+            Sql::join(list, ", ")
+        }
+    }
+}
+
+fn filtered(relation: &QualifiedName, conditions: &[Condition]) -> Sql {
+    if conditions.is_empty() {
+        return Sql::new();
+    }
+    let source = Source::Relation(relation.clone());
+    Sql::text(" WHERE ").then(Sql::join(condition::all(conditions, &[], Row(&source), false), " AND "))
+}
+
+fn names(columns: &[BodyColumn]) -> Sql {
+    Sql::join(columns.iter().map(|column| Sql::ident(&column.name)), ", ")
+}
+
+/// The body's values, domains read through their functions.
+fn values(columns: &[BodyColumn]) -> Sql {
+    Sql::join(
+        columns.iter().map(|column| {
+            let value = Sql::text("pgrst_body.").then(Sql::ident(&column.name));
+            match &column.representation {
+                Some(function) => function.sql().then(Sql::text("(")).then(value).then(Sql::text(")")),
+                None => value,
+            }
+        }),
+        ", ",
+    )
+}
+
+/// The body as rows `pgrst_body`.
+fn rows(body: &Body) -> Sql {
+    let definitions = body.columns.iter().map(|column| {
+        let type_name = match &column.representation {
+            Some(_) => Sql::text(" json"),
+            None => Sql::text(" ").then(Sql::catalog(column.type_name.clone())),
+        };
+        Sql::ident(&column.name).then(type_name)
+    });
+    let definitions = Sql::text(" AS pgrst_body(").then(Sql::join(definitions, ", ")).then(Sql::text(")"));
+    let is_object = body.shape == JsonShape::Object;
+    let payload = Sql::param(body.bytes.clone());
+    if !body.defaults {
+        let function = if is_object { "json_to_record(" } else { "json_to_recordset(" };
+        return Sql::text(function).then(payload).then(Sql::text(")")).then(definitions);
+    }
+    let elements = if is_object {
+        Sql::text("(SELECT ").then(payload).then(Sql::text("::jsonb AS pgrst_element) AS pgrst_payload"))
+    } else {
+        Sql::text("jsonb_array_elements(").then(payload).then(Sql::text(") AS pgrst_payload(pgrst_element)"))
+    };
+    let defaults = body.columns.iter().filter_map(|column| {
+        let default = column.default.clone()?;
+        Some(Sql::literal(&column.name).then(Sql::text(", ")).then(Sql::catalog(default)))
+    });
+    elements
+        .then(Sql::text(", LATERAL jsonb_to_record(jsonb_build_object("))
+        .then(Sql::join(defaults, ", "))
+        .then(Sql::text(") || pgrst_payload.pgrst_element)"))
+        .then(definitions)
+}
+
+/// One more row that may be inserted; always true. Counting needs no right to read, unlike `RETURNING xmax`.
+const COUNT_CANDIDATE: &str = "set_config('pgrst.inserted', \
+     (coalesce(nullif(current_setting('pgrst.inserted', true), '')::int8, 0) + 1)::text, true) <> '0'";
+/// One of them was there already; always true.
+const UNCOUNT_UPDATED: &str = "set_config('pgrst.inserted', \
+     (coalesce(nullif(current_setting('pgrst.inserted', true), '')::int8, 0) - 1)::text, true) <> '-1'";
+
+fn counts_inserts(mutation: &Mutation) -> bool {
+    match mutation {
+        Mutation::Insert { body, conflict: Some(conflict) } => {
+            conflict.resolution == Resolution::MergeDuplicates && !body.columns.is_empty()
+        }
+        Mutation::Put { .. } => true,
+        Mutation::Insert { conflict: None, .. }
+        | Mutation::Update { .. }
+        | Mutation::Delete { .. }
+        | Mutation::Nothing => false,
+    }
+}
+
+fn insert(relation: &QualifiedName, body: &Body, conflict: Option<&Conflict>) -> Sql {
+    let mut sql = Sql::text("INSERT INTO ").then(relation.sql());
+    let merges = conflict.is_some_and(|conflict| conflict.resolution == Resolution::MergeDuplicates);
+    if body.columns.is_empty() {
+        if body.shape == JsonShape::Object {
+            sql.push_text(" DEFAULT VALUES");
+        } else {
+            sql.push_text(" SELECT FROM json_array_elements(");
+            sql.push_param(body.bytes.clone());
+            sql.push_text(")");
+        }
+    } else {
+        sql.push_text("(");
+        sql.push(names(&body.columns));
+        sql.push_text(") SELECT ");
+        sql.push(values(&body.columns));
+        sql.push_text(" FROM ");
+        sql.push(rows(body));
+        if merges {
+            sql.push_text(" WHERE ");
+            sql.push_text(COUNT_CANDIDATE);
+        }
+    }
+    if let Some(conflict) = conflict {
+        sql.push(on_conflict(&conflict.columns, if merges { &body.columns } else { &[] }));
+    }
+    sql
+}
+
+/// `ON CONFLICT`, updating `columns`, or doing nothing if there are none.
+fn on_conflict(key: &[String], columns: &[BodyColumn]) -> Sql {
+    let key = Sql::join(key.iter().map(|column| Sql::ident(column)), ", ");
+    let sql = Sql::text(" ON CONFLICT (").then(key).then(Sql::text(")"));
+    if columns.is_empty() {
+        return sql.then(Sql::text(" DO NOTHING"));
+    }
+    let sets = columns.iter().map(|column| {
+        Sql::ident(&column.name).then(Sql::text(" = EXCLUDED.")).then(Sql::ident(&column.name))
+    });
+    sql.then(Sql::text(" DO UPDATE SET "))
+        .then(Sql::join(sets, ", "))
+        .then(Sql::text(" WHERE "))
+        .then(Sql::text(UNCOUNT_UPDATED))
+}
+
+fn put(relation: &QualifiedName, body: &Body, key: &[(String, String)]) -> Sql {
+    let mut sql = Sql::text("INSERT INTO ").then(relation.sql()).then(Sql::text("("));
+    sql.push(names(&body.columns));
+    sql.push_text(") SELECT ");
+    sql.push(values(&body.columns));
+    sql.push_text(" FROM ");
+    sql.push(rows(body));
+    sql.push_text(" WHERE ");
+    for (column, value) in key {
+        sql.push_text("pgrst_body.");
+        sql.push_ident(column);
+        sql.push_text(" = ");
+        sql.push_param(&**value);
+        sql.push_text(" AND ");
+    }
+    sql.push_text(COUNT_CANDIDATE);
+    let mut columns: Vec<String> = key.iter().map(|(column, _)| column.clone()).collect();
+    columns.dedup();
+    sql.then(on_conflict(&columns, &body.columns))
+}
+
+fn update(relation: &QualifiedName, body: &Body, conditions: &[Condition]) -> Sql {
+    let sets = body.columns.iter().map(|column| {
+        Sql::ident(&column.name).then(Sql::text(" = pgrst_values.")).then(Sql::ident(&column.name))
+    });
+    let aliased = body.columns.iter().map(|column| {
+        let value = values(std::slice::from_ref(column));
+        value.then(Sql::text(" AS ")).then(Sql::ident(&column.name))
+    });
+    Sql::text("UPDATE ")
+        .then(relation.sql())
+        .then(Sql::text(" SET "))
+        .then(Sql::join(sets, ", "))
+        .then(Sql::text(" FROM (SELECT "))
+        .then(Sql::join(aliased, ", "))
+        .then(Sql::text(" FROM "))
+        .then(rows(body))
+        // Of several objects the first counts: joined to each row, which one wins would be left to chance.
+        .then(Sql::text(" LIMIT 1) AS pgrst_values"))
+        .then(filtered(relation, conditions))
+}
