@@ -51,7 +51,7 @@ pub(crate) fn aal(amr: &[Amr]) -> &'static str {
 macro_rules! session_columns {
     () => {
         "s.id, s.user_id, s.created_at, s.refreshed_at at time zone 'utc' as refreshed_at, \
-         least(s.not_after, timestamptz '9999-12-01') as not_after, s.oauth_client_id, s.refresh_token_hmac_key, \
+         case when isfinite(s.not_after) then s.not_after end as not_after, s.oauth_client_id, s.refresh_token_hmac_key, \
          coalesce(s.refresh_token_counter, 0) as refresh_token_counter"
     };
 }

@@ -27,7 +27,8 @@ macro_rules! user_columns {
          coalesce(u.phone_change, '') as phone_change, u.phone_change_sent_at, \
          coalesce(u.reauthentication_token, '') as reauthentication_token, u.reauthentication_sent_at, \
          u.last_sign_in_at, u.raw_app_meta_data, u.raw_user_meta_data, u.created_at, u.updated_at, \
-         least(u.banned_until, timestamptz '9999-12-01') as banned_until, u.deleted_at, u.is_sso_user, \
+         case when isfinite(u.banned_until) then u.banned_until \
+         when u.banned_until = 'infinity' then timestamptz '9999-12-01' end as banned_until, u.deleted_at, u.is_sso_user, \
          u.is_anonymous"
     };
 }
