@@ -34,8 +34,8 @@ pub(crate) fn test(root: &Path, keep_going: bool) -> Result<ExitCode> {
     suite.step("cargo machete", |root| optional_tool(root, "cargo-machete", &["machete"]));
     suite.counted("app unit tests", |root, tallies| vitest(root, tallies, Kind::App, "app", None, &[]));
     suite.step("app build", |root| dev::build_app(root, None));
-    suite.counted("conformance", |root, tallies| conformance_tests(root, tallies, &[]));
-    suite.counted("browser tests", |root, tallies| browser_tests(root, tallies, &[]));
+    suite.counted("conformance", |root, tallies| conformance_tests(root, tallies, Build::WithTests, &[]));
+    suite.counted("browser tests", |root, tallies| browser_tests(root, tallies, Build::WithTests, &[]));
     suite.finish()
 }
 
@@ -88,8 +88,7 @@ pub(crate) fn service(root: &Path, arguments: &[String]) -> Result<ExitCode> {
 pub(crate) fn conformance(root: &Path, arguments: &[String]) -> Result<ExitCode> {
     let mut suite = Suite::new(root, false)?;
     suite.step("npm ci", |root| node::install(root, None));
-    suite.step("server build", build_server);
-    suite.counted("conformance", |root, tallies| conformance_tests(root, tallies, arguments));
+    suite.counted("conformance", |root, tallies| conformance_tests(root, tallies, Build::Alone, arguments));
     suite.finish()
 }
 
@@ -105,8 +104,7 @@ pub(crate) fn e2e(root: &Path, arguments: &[String]) -> Result<ExitCode> {
     suite.step("tools", |_| browser::chromium().map(drop));
     suite.step("npm ci", |root| node::install(root, None));
     suite.step("app build", |root| dev::build_app(root, None));
-    suite.step("server build", build_server);
-    suite.counted("browser tests", |root, tallies| browser_tests(root, tallies, arguments));
+    suite.counted("browser tests", |root, tallies| browser_tests(root, tallies, Build::Alone, arguments));
     suite.finish()
 }
 
@@ -173,21 +171,27 @@ fn rust_tests(root: &Path, tallies: &Tallies, what: &[&str], arguments: &[String
     bail!("`{}` failed; `cargo test -p CRATE NAME` runs one test alone", run::line(&command))
 }
 
-fn build_server(root: &Path) -> Result<()> {
-    cargo(root, &["build", "-p", "basalt"])
+/// How the debug build of the server comes about.
+#[derive(Clone, Copy)]
+enum Build {
+    /// By itself.
+    Alone,
+    /// As the Rust tests build it: building it alone could choose other features, and compile half the tree again.
+    WithTests,
 }
 
-/// The debug build of the server. `test` has just made it for the service tests; asking cargo once more could rebuild it with other features.
-fn debug_server(root: &Path) -> Result<PathBuf> {
-    let basalt = dev::target(root).join("debug/basalt");
-    if !basalt.is_file() {
-        build_server(root)?;
+impl Build {
+    fn run(self, root: &Path) -> Result<PathBuf> {
+        match self {
+            Self::Alone => cargo(root, &["build", "-p", "basalt"])?,
+            Self::WithTests => cargo(root, &["test", "--quiet", "--workspace", "--no-run"])?,
+        }
+        Ok(dev::target(root).join("debug/basalt"))
     }
-    Ok(basalt)
 }
 
-fn conformance_tests(root: &Path, tallies: &Tallies, arguments: &[String]) -> Result<()> {
-    let server = Server::start(root, &debug_server(root)?, &root.join("conformance/project"), "conformance")?;
+fn conformance_tests(root: &Path, tallies: &Tallies, build: Build, arguments: &[String]) -> Result<()> {
+    let server = Server::start(root, &build.run(root)?, &root.join("conformance/project"), "conformance")?;
     let result = vitest(root, tallies, Kind::Conformance, "conformance", Some(&server), arguments);
     explain(result, &server)
 }
@@ -213,9 +217,9 @@ fn vitest(
     result
 }
 
-fn browser_tests(root: &Path, tallies: &Tallies, arguments: &[String]) -> Result<()> {
+fn browser_tests(root: &Path, tallies: &Tallies, build: Build, arguments: &[String]) -> Result<()> {
     let chromium = browser::chromium()?;
-    let server = Server::start(root, &debug_server(root)?, root, "e2e")?;
+    let server = Server::start(root, &build.run(root)?, root, "e2e")?;
     let report = report(root, "e2e")?;
     let mut flags = vec!["--reporter=list,json".to_owned()];
     flags.extend_from_slice(arguments);
