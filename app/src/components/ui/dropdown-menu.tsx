@@ -5,19 +5,18 @@ import { cn } from "@/lib/cn";
 export const DropdownMenu = Primitive.Root;
 export const DropdownMenuTrigger = Primitive.Trigger;
 
+/** Rendered in place, not at the end of the document: there it would lie outside every landmark of the page. */
 export function DropdownMenuContent({ className, sideOffset = 8, ...props }: ComponentProps<typeof Primitive.Content>) {
   return (
-    <Primitive.Portal>
-      <Primitive.Content
-        data-slot="dropdown-menu"
-        sideOffset={sideOffset}
-        className={cn(
-          "z-50 min-w-48 overflow-hidden rounded-lg border bg-surface-raised p-1 shadow-raised data-[state=closed]:animate-fade-out data-[state=open]:animate-rise-in",
-          className,
-        )}
-        {...props}
-      />
-    </Primitive.Portal>
+    <Primitive.Content
+      data-slot="dropdown-menu"
+      sideOffset={sideOffset}
+      className={cn(
+        "z-50 min-w-48 overflow-hidden rounded-lg border bg-surface-raised p-1 shadow-raised data-[state=closed]:animate-fade-out data-[state=open]:animate-rise-in",
+        className,
+      )}
+      {...props}
+    />
   );
 }
 

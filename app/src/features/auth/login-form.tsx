@@ -1,5 +1,5 @@
 import { zodResolver } from "@hookform/resolvers/zod";
-import { useState } from "react";
+import { useEffect, useState } from "react";
 import { Controller, useForm } from "react-hook-form";
 import { useLocation, useNavigate } from "react-router";
 import { toast } from "sonner";
@@ -37,8 +37,12 @@ export function LoginForm() {
     } catch {
       setFailure(unexpectedFailure);
     }
-    setFocus("password");
   }
+
+  // Not sooner: in a disabled fieldset nothing takes the focus.
+  useEffect(() => {
+    if (failure && !isSubmitting) setFocus("password");
+  }, [failure, isSubmitting, setFocus]);
 
   return (
     <form noValidate aria-label="Log in" onSubmit={(event) => void handleSubmit(signIn)(event)}>

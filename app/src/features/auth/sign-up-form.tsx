@@ -1,4 +1,5 @@
 import { zodResolver } from "@hookform/resolvers/zod";
+import { useEffect } from "react";
 import { Controller, useForm } from "react-hook-form";
 import { useLocation, useNavigate } from "react-router";
 import { toast } from "sonner";
@@ -16,7 +17,7 @@ import { type SignUpValues, signUpSchema } from "./schema";
 export function SignUpForm() {
   const navigate = useNavigate();
   const { state } = useLocation();
-  const { control, formState, handleSubmit, register, setError } = useForm<SignUpValues>({
+  const { control, formState, handleSubmit, register, setError, setFocus } = useForm<SignUpValues>({
     resolver: zodResolver(signUpSchema),
     defaultValues: { organization: "", email: "", password: "", terms: false },
   });
@@ -26,8 +27,14 @@ export function SignUpForm() {
     const field = signUpErrorField(error);
     const message = messageOf(error);
     toast.error("Registration failed", field ? undefined : { description: message });
-    if (field) setError(field, { message }, { shouldFocus: true });
+    if (field) setError(field, { type: "server", message });
   }
+
+  const refused = (["email", "password"] as const).find((field) => errors[field]?.type === "server");
+  // Not sooner: in a disabled fieldset nothing takes the focus.
+  useEffect(() => {
+    if (refused && !isSubmitting) setFocus(refused);
+  }, [refused, isSubmitting, setFocus]);
 
   async function signUp({ organization, email, password }: SignUpValues) {
     try {

@@ -26,11 +26,9 @@ export function UserMenu({ user }: { user: User }) {
   }
 
   return (
-    <DropdownMenu>
-      <DropdownMenuTrigger
-        aria-label="User menu"
-        className="rounded-full transition-shadow hover:shadow-[0_0_0_3px_var(--muted)]"
-      >
+    <DropdownMenu modal={false}>
+      <DropdownMenuTrigger className="rounded-full transition-shadow hover:shadow-[0_0_0_3px_var(--muted)]">
+        <span className="sr-only">User menu</span>
         <Avatar image={avatarOf(user)} initial={initialOf(user)} className="size-9" />
       </DropdownMenuTrigger>
       <DropdownMenuContent align="end" className="w-64">

@@ -1,0 +1,105 @@
+import { expect, test } from "./fixtures";
+
+test("a visitor is sent to log in, and back to where they were going", async ({ page, person }) => {
+  const { email, password } = await person();
+  await page.goto("/dashboard");
+  await expect(page).toHaveURL("/login");
+
+  await page.getByLabel("Email").fill(email);
+  await page.getByLabel("Password").fill(password);
+  await page.getByRole("button", { name: "Log In" }).click();
+  await expect(page).toHaveURL("/dashboard");
+  await expect(page.getByText("Welcome back!", { exact: true })).toBeVisible();
+});
+
+for (const path of ["/login", "/register"]) {
+  test(`someone signed in is sent from ${path} to the dashboard`, async ({ person, signedIn }) => {
+    const page = await signedIn(await person());
+    await page.goto(path);
+    await expect(page).toHaveURL("/dashboard");
+  });
+}
+
+test("signing out ends at the log-in screen, and stays out", async ({ person, signedIn }) => {
+  const page = await signedIn(await person());
+  await page.goto("/dashboard");
+  await page.getByRole("button", { name: "User menu" }).click();
+  await page.getByRole("menuitem", { name: "Sign out" }).click();
+  await expect(page).toHaveURL("/login");
+  await page.goto("/dashboard");
+  await expect(page).toHaveURL("/login");
+});
+
+test("wrong password, unknown address: the same words", async ({ page, person }) => {
+  const { email } = await person();
+  const refused = page.getByRole("alert").getByText("Invalid email or password. Please try again.");
+  await page.goto("/login");
+  for (const address of [email, "nobody@example.org"]) {
+    await page.getByLabel("Email").fill(address);
+    await page.getByLabel("Password").fill("wrong password");
+    await page.getByRole("button", { name: "Log In" }).click();
+    await expect(refused).toBeVisible();
+    await expect(page.getByLabel("Password")).toBeFocused();
+  }
+  await expect(page).toHaveURL("/login");
+});
+
+test("an address has one account", async ({ page, person }) => {
+  const { email, password } = await person();
+  await page.goto("/register");
+  await page.getByLabel("Organization Name").fill("Second try");
+  await page.getByLabel("Email").fill(email);
+  await page.getByLabel("Password").fill(password);
+  await page.getByLabel("I agree to the terms and privacy policy").check();
+  await page.getByRole("button", { name: "Sign Up" }).click();
+
+  await expect(page.getByText("Registration failed")).toBeVisible();
+  await expect(page.getByLabel("Email")).toHaveAccessibleDescription("User already registered");
+  await expect(page.getByLabel("Email")).toBeFocused();
+  await expect(page.getByLabel("Organization Name")).toHaveValue("Second try");
+});
+
+test("the two forms are tabs of one screen", async ({ page }) => {
+  await page.goto("/login");
+  await page.getByRole("tab", { name: "Sign Up" }).click();
+  await expect(page).toHaveURL("/register");
+  await expect(page.getByRole("heading", { level: 1 })).toHaveText("Create your account");
+  await expect(page.getByRole("tab", { name: "Sign Up" })).toBeFocused();
+  await page.keyboard.press("ArrowLeft");
+  await page.keyboard.press("Enter");
+  await expect(page).toHaveURL("/login");
+});
+
+for (const remembered of [true, false]) {
+  test(`remember me ${remembered ? "on: other tabs are signed in too" : "off: only this tab is"}`, async ({
+    page,
+    person,
+  }) => {
+    const { email, password } = await person();
+    await page.goto("/login");
+    await page.getByLabel("Email").fill(email);
+    await page.getByLabel("Password").fill(password);
+    await page.getByLabel("Remember me").setChecked(remembered);
+    await page.getByRole("button", { name: "Log In" }).click();
+    await expect(page).toHaveURL("/dashboard");
+    await page.reload();
+    await expect(page).toHaveURL("/dashboard");
+    await expect(page.getByRole("button", { name: "User menu" })).toBeVisible();
+
+    const other = await page.context().newPage();
+    await other.goto("/dashboard");
+    await expect(other).toHaveURL(remembered ? "/dashboard" : "/login");
+  });
+}
+
+test("the user menu names the person", async ({ person, signedIn }) => {
+  const maria = await person();
+  const page = await signedIn(maria);
+  await page.goto("/");
+  await page.getByRole("button", { name: "User menu" }).click();
+  await expect(page.getByRole("menu")).toContainText(maria.email);
+  await page.keyboard.press("Escape");
+  await page.getByRole("link", { name: "Dashboard" }).click();
+  await expect(page).toHaveURL("/dashboard");
+  await expect(page.getByRole("heading", { level: 1 })).toBeFocused();
+});

@@ -1,0 +1,119 @@
+import { randomUUID } from "node:crypto";
+import { test as base, type Page } from "@playwright/test";
+import { createClient, type SupabaseClient } from "@supabase/supabase-js";
+import type { Database } from "../src/lib/database.types";
+
+export { expect } from "@playwright/test";
+
+export interface Account {
+  email: string;
+  password: string;
+  organization: string;
+}
+
+/** Somebody with an account, and a client of their own to make data with. */
+export interface Person extends Account {
+  id: string;
+  client: SupabaseClient<Database>;
+  /** What the browser's storage holds when this person is signed in there. */
+  storage: { name: string; value: string }[];
+}
+
+interface Fixtures {
+  /** Nobody has these details yet. */
+  newAccount: Account;
+  /** Makes an account through the API. */
+  person: () => Promise<Person>;
+  /** A page of a browser of its own, where this person is signed in. */
+  signedIn: (person: Person) => Promise<Page>;
+  /** Fails the test when a page of it reports an error, a breach of the content policy among them. */
+  quietPages: undefined;
+  /** What pages of this test may report all the same. */
+  allowedComplaint: RegExp | null;
+}
+
+export const test = base.extend<Fixtures>({
+  newAccount: async ({ browserName: _ }, use) => {
+    await use(account());
+  },
+
+  person: async ({ baseURL, request }, use) => {
+    const config = (await (await request.get("/app-config.json")).json()) as { anonKey: string };
+    await use(async () => {
+      const stored = new Map<string, string>();
+      const client = createClient<Database>(baseURL ?? "", config.anonKey, {
+        auth: {
+          autoRefreshToken: false,
+          storage: {
+            getItem: (name) => stored.get(name) ?? null,
+            setItem: (name, value) => void stored.set(name, value),
+            removeItem: (name) => void stored.delete(name),
+          },
+        },
+      });
+      const { email, password, organization } = account();
+      const { data, error } = await client.auth.signUp({
+        email,
+        password,
+        options: { data: { organization_name: organization } },
+      });
+      if (error) throw error;
+      if (!data.user || !data.session) throw new Error("Sign-up gave no session: these tests need autoconfirm.");
+      const storage = [...stored].map(([name, value]) => ({ name, value }));
+      return { email, password, organization, id: data.user.id, client, storage };
+    });
+  },
+
+  signedIn: async ({ baseURL, browser }, use) => {
+    const contexts: { close(): Promise<void> }[] = [];
+    await use(async ({ storage }) => {
+      const origin = new URL(baseURL ?? "").origin;
+      const context = await browser.newContext({
+        storageState: { cookies: [], origins: [{ origin, localStorage: storage }] },
+      });
+      contexts.push(context);
+      const page = await context.newPage();
+      watch(page);
+      return page;
+    });
+    await Promise.all(contexts.map((context) => context.close()));
+  },
+
+  allowedComplaint: [null, { option: true }],
+
+  quietPages: [
+    async ({ page, allowedComplaint }, use) => {
+      complaints.length = 0;
+      watch(page);
+      await use(undefined);
+      const unexpected = complaints.filter((complaint) => !allowedComplaint?.test(complaint));
+      if (unexpected.length > 0) throw new Error(`Pages complained:\n${unexpected.join("\n")}`);
+    },
+    { auto: true },
+  ],
+});
+
+const complaints: string[] = [];
+
+function watch(page: Page) {
+  page.on("pageerror", (error) => complaints.push(String(error)));
+  page.on("console", (message) => {
+    // An answer of the server in the 400s is the browser's news, not an error of the app: what the app makes of it is tested.
+    const isRefusal = /the server responded with a status of 4\d\d/.test(message.text());
+    if (message.type() === "error" && !isRefusal) complaints.push(message.text());
+  });
+}
+
+function account(): Account {
+  return { email: `${randomUUID()}@example.org`, password: "correct horse", organization: "Riverside Food Bank" };
+}
+
+/** Puts plans into the person's account, the first the oldest. */
+export async function makePlans({ client, id }: Person, ...plans: { title: string; description?: string }[]) {
+  for (const plan of plans) {
+    await client
+      .from("plans")
+      .insert({ ...plan, user_id: id })
+      .throwOnError();
+  }
+}

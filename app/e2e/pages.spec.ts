@@ -1,0 +1,137 @@
+import AxeBuilder from "@axe-core/playwright";
+import type { Page } from "@playwright/test";
+import { expect, makePlans, test } from "./fixtures";
+
+interface Screen {
+  name: string;
+  path: string;
+  signedIn?: boolean;
+  plans?: boolean;
+  /** Brings the screen into the state in question. */
+  arrange: (page: Page) => Promise<void>;
+}
+
+const heading = (name: string) => (page: Page) =>
+  expect(page.getByRole("heading", { name, exact: true })).toBeVisible();
+
+const screens: Screen[] = [
+  { name: "landing page", path: "/", arrange: heading("Strategic Planning Made Simple") },
+  { name: "log in", path: "/login", arrange: heading("Welcome back") },
+  {
+    name: "sign up, with its errors",
+    path: "/register",
+    arrange: async (page) => {
+      await page.getByRole("button", { name: "Sign Up" }).click();
+      await expect(page.getByText("You must agree to the terms and privacy policy")).toBeVisible();
+    },
+  },
+  { name: "not found", path: "/no/such/page", arrange: heading("404") },
+  { name: "dashboard, empty", path: "/dashboard", signedIn: true, arrange: heading("No Strategic Plans Yet") },
+  { name: "dashboard", path: "/dashboard", signedIn: true, plans: true, arrange: heading("Warm meals") },
+  {
+    name: "dashboard, editing",
+    path: "/dashboard",
+    signedIn: true,
+    plans: true,
+    arrange: async (page) => {
+      await page.getByRole("button", { name: "Edit Warm meals" }).click();
+      await expect(page.getByRole("dialog", { name: "Edit Plan" })).toBeVisible();
+    },
+  },
+  {
+    name: "dashboard, user menu",
+    path: "/dashboard",
+    signedIn: true,
+    plans: true,
+    arrange: async (page) => {
+      await page.getByRole("button", { name: "User menu" }).click();
+      await expect(page.getByRole("menu")).toBeVisible();
+    },
+  },
+];
+
+for (const colorScheme of ["light", "dark"] as const) {
+  for (const width of [375, 1280]) {
+    test.describe(`${colorScheme}, ${width} px`, () => {
+      // Reduced motion, so that nothing is judged while it fades.
+      test.use({ colorScheme, viewport: { width, height: 800 }, contextOptions: { reducedMotion: "reduce" } });
+
+      for (const screen of screens) {
+        test(`${screen.name}: nothing for axe to find, nothing beyond the edge`, async ({
+          page: visitors,
+          person,
+          signedIn,
+        }) => {
+          let page = visitors;
+          if (screen.signedIn) {
+            const maria = await person();
+            if (screen.plans) await makePlans(maria, plan);
+            page = await signedIn(maria);
+          }
+          await page.goto(screen.path);
+          await screen.arrange(page);
+
+          const { violations } = await new AxeBuilder({ page }).analyze();
+          expect(violations.map(({ id, nodes }) => ({ id, at: nodes.map((node) => node.html) }))).toEqual([]);
+          expect(
+            await page.evaluate(() => document.documentElement.scrollWidth - window.innerWidth),
+          ).toBeLessThanOrEqual(0);
+        });
+      }
+    });
+  }
+}
+
+const plan = {
+  title: "Warm meals",
+  description:
+    "<p>For <strong>every</strong> district, and averyveryverylongwordthatnobodycanbreakwithoutbeingtoldto</p>",
+};
+
+test("the narrowest phones lose nothing", async ({ page, person }) => {
+  await person();
+  await page.setViewportSize({ width: 360, height: 640 });
+  for (const path of ["/", "/login", "/register", "/no/such/page"]) {
+    await page.goto(path);
+    await expect(page.getByRole("heading", { level: 1 })).toBeVisible();
+    expect(await page.evaluate(() => document.documentElement.scrollWidth)).toBeLessThanOrEqual(360);
+  }
+});
+
+test("the menu of a phone", async ({ page }) => {
+  await page.setViewportSize({ width: 375, height: 700 });
+  await page.goto("/");
+  await page.getByRole("button", { name: "Open menu" }).click();
+  await page.getByRole("link", { name: "Log In" }).click();
+  await expect(page).toHaveURL("/login");
+  await expect(page.getByRole("button", { name: "Open menu" })).toBeVisible();
+});
+
+test("the theme follows the system until somebody chooses, and the choice stays", async ({ page }) => {
+  const html = page.locator("html");
+  await page.emulateMedia({ colorScheme: "dark" });
+  await page.goto("/");
+  await expect(html).toHaveClass(/dark/);
+  await page.getByRole("button", { name: "Switch to light theme" }).click();
+  await expect(html).not.toHaveClass(/dark/);
+  await page.reload();
+  await expect(page.getByRole("button", { name: "Switch to dark theme" })).toBeVisible();
+  await expect(html).not.toHaveClass(/dark/);
+});
+
+test("an unknown address says so and leads home", async ({ page }) => {
+  await page.goto("/no/such/page");
+  await expect(page.getByText("Oops! Page not found")).toBeVisible();
+  await page.getByRole("link", { name: "Return to Home" }).click();
+  await expect(page).toHaveURL("/");
+});
+
+test("a server without a configuration is told of, with a way to try again", async ({ page }) => {
+  let away = true;
+  await page.route("**/app-config.json", (route) => (away ? route.fulfill({ status: 404 }) : route.continue()));
+  await page.goto("/");
+  await expect(page.getByRole("heading", { name: "Basalt could not start" })).toBeVisible();
+  away = false;
+  await page.getByRole("button", { name: "Try again" }).click();
+  await expect(page.getByRole("heading", { name: "Strategic Planning Made Simple" })).toBeVisible();
+});

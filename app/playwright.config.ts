@@ -1,0 +1,38 @@
+import { defineConfig, devices } from "@playwright/test";
+
+// Against a real Basalt, which somebody else has started: `cargo xtask e2e`, or a developer by hand.
+export default defineConfig({
+  testDir: "e2e",
+  outputDir: "test-results",
+  fullyParallel: true,
+  forbidOnly: Boolean(process.env.CI),
+  // A test that passes at the second try has found something.
+  retries: 0,
+  workers: 2,
+  reporter: [["list"]],
+  projects: [
+    { name: "app", testIgnore: /performance/ },
+    // When the machine has nothing else to do.
+    { name: "performance", testMatch: /performance/, dependencies: ["app"] },
+  ],
+  timeout: 30_000,
+  expect: { timeout: 10_000 },
+  use: {
+    ...devices["Desktop Chrome"],
+    baseURL: process.env.BASALT_URL ?? "http://127.0.0.1:8000",
+    viewport: { width: 1280, height: 800 },
+    trace: "retain-on-failure",
+    launchOptions: {
+      executablePath: process.env.CHROMIUM ?? "/usr/bin/chromium",
+      args: [
+        "--no-sandbox",
+        "--disable-gpu",
+        "--disable-quic",
+        "--no-first-run",
+        "--disable-background-networking",
+        "--disable-component-update",
+        "--disable-sync",
+      ],
+    },
+  },
+});
