@@ -67,7 +67,7 @@ fn kill(signal: &str, groups: &[u32]) {
         return;
     }
     let targets: Vec<String> = groups.iter().map(|group| format!("-{group}")).collect();
-    drop(shell(&format!("kill -{signal} -- {}", targets.join(" "))).status());
+    drop(shell(&format!("kill -{signal} {}", targets.join(" "))).status());
 }
 
 fn shell(line: &str) -> Command {
@@ -224,6 +224,22 @@ mod tests {
         let success = run_reading(&mut command, |line| lines.push(line.to_owned())).unwrap();
         assert!(!success);
         assert_eq!(lines, ["one", "two", "three"]);
+    }
+
+    #[test]
+    fn what_a_child_left_behind_is_gone_with_it() {
+        let file = std::env::temp_dir().join(format!("xtask-group-{}", std::process::id()));
+        let script = format!("sleep 600 & echo $! > {}; exit 0", file.display());
+        let mut running = Running::spawn(Command::new("sh").args(["-c", &script])).unwrap();
+        running.wait().unwrap();
+        let pid = std::fs::read_to_string(&file).unwrap();
+        std::fs::remove_file(&file).unwrap();
+        let alive = || shell(&format!("kill -0 {}", pid.trim())).status().unwrap().success();
+        let deadline = Instant::now() + PATIENCE;
+        while alive() && Instant::now() < deadline {
+            pause(Duration::from_millis(10));
+        }
+        assert!(!alive());
     }
 
     #[test]
