@@ -31,6 +31,8 @@ export default defineConfig({
   },
   test: {
     environment: "jsdom",
+    // One jsdom per worker, a fresh context per file: a third of the time of one jsdom per file.
+    pool: "vmThreads",
     include: ["src/**/*.test.{ts,tsx}"],
     setupFiles: ["src/test/setup.ts"],
     // West of Greenwich, where a date taken for an instant shows as the day before.
