@@ -7,6 +7,7 @@ use std::ffi::OsStr;
 use std::io::{BufRead, BufReader, Write};
 use std::os::unix::process::CommandExt;
 use std::process::{Child, Command, ExitStatus, Stdio};
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
@@ -22,6 +23,9 @@ const PATIENCE: Duration = Duration::from_secs(20);
 /// Process groups that are alive now.
 static ALIVE: Mutex<Vec<u32>> = Mutex::new(Vec::new());
 
+/// Set by the first signal: from then on nothing is started.
+static INTERRUPTED: AtomicBool = AtomicBool::new(false);
+
 fn alive() -> MutexGuard<'static, Vec<u32>> {
     ALIVE.lock().unwrap_or_else(PoisonError::into_inner)
 }
@@ -30,13 +34,11 @@ fn alive() -> MutexGuard<'static, Vec<u32>> {
 pub(crate) fn forward_signals() {
     let Ok(mut signals) = Signals::new([SIGINT, SIGTERM, SIGHUP]) else { return };
     std::thread::spawn(move || {
-        let mut asked = None::<Instant>;
         for signal in signals.forever() {
-            if asked.is_some() {
+            if INTERRUPTED.swap(true, Ordering::SeqCst) {
                 kill("KILL", &alive());
                 end(signal);
             }
-            asked = Some(Instant::now());
             ui::error("interrupted; stopping what was started (once more to stop at once)");
             kill("TERM", &alive());
             std::thread::spawn(move || {
@@ -84,6 +86,9 @@ pub(crate) struct Running {
 
 impl Running {
     pub(crate) fn spawn(command: &mut Command) -> Result<Self> {
+        if INTERRUPTED.load(Ordering::SeqCst) {
+            bail!("interrupted");
+        }
         // Not the terminal's foreground group any more: reading from it would stop the child.
         let child =
             command.stdin(Stdio::null()).process_group(0).spawn().with_context(|| missing(command))?;
