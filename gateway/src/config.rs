@@ -94,7 +94,7 @@ pub struct Config {
     /// `[rest]`.
     pub rest: basalt_rest::config::RestConfig,
     /// `[auth]`, with its part of `[jwt]`.
-    pub auth: crate::auth_shim::AuthConfig,
+    pub auth: basalt_auth::AuthConfig,
     /// `[storage]`.
     pub storage: Storage,
     /// `[functions]`.

@@ -211,7 +211,7 @@ keys! {
     REST_JWT_AUD: String = "rest.jwt_aud", By("none"), "Audience that tokens naming one must name.";
     REST_SAFE_UPDATE: bool = "rest.safe_update", By("true; false with `--only rest`"), "Refuse PATCH and DELETE without filters.";
     REST_HOISTED_TX_SETTINGS: Vec<String> = "rest.hoisted_tx_settings", Is("statement_timeout,plan_filter.statement_cost_limit,default_transaction_isolation"), "Settings declared on a function that hold for its whole transaction.";
-    REST_APP_SETTINGS: Vec<(String, String)> = "rest.app_settings", Is(""), "Set as `app.settings.NAME` in every transaction.";
+    REST_APP_SETTINGS: Vec<(String, String)> = "rest.app_settings", Is(""), "Set as `app.settings.NAME` in every transaction.", secret;
     REST_PRE_CONFIG: String = "rest.pre_config", By("none"), "Function run before the settings stored in the database are read.";
     REST_DATABASE_SETTINGS: bool = "rest.database_settings", Is("true"), "Whether `ALTER ROLE authenticator SET pgrst.…` is honoured.";
     REST_TIMING_ENABLED: bool = "rest.timing_enabled", Is("false"), "Send `Server-Timing`.";
@@ -266,7 +266,7 @@ keys! {
 
     STORAGE_BACKEND: StorageBackend = "storage.backend", Is("file"), "Where objects lie: `file` or `s3`.", reserved;
     STORAGE_DIR: PathBuf = "storage.dir", By("`storage` in the state folder"), "Folder of the objects.", reserved;
-    STORAGE_MAX_FILE_SIZE: ByteSize = "storage.max_file_size", Is("50MiB"), "Largest upload; a bucket may allow less.", reserved;
+    STORAGE_MAX_FILE_SIZE: ByteSize = "storage.max_file_size", Is("50MiB"), "Largest upload; a bucket may allow less.";
     STORAGE_S3_ENDPOINT: BaseUrl = "storage.s3.endpoint", By("AWS's for the region"), "Address of the S3-compatible store.", reserved;
     STORAGE_S3_REGION: String = "storage.s3.region", Is("us-east-1"), "Its region.", reserved;
     STORAGE_S3_BUCKET: String = "storage.s3.bucket", By("none"), "The one bucket that holds everything.", reserved;

@@ -19,6 +19,9 @@ const FILE: &str = "basalt.toml";
 const PREFIX: &str = "BASALT_";
 /// Variables of our own tests, which are no settings.
 const TEST_PREFIX: &str = "BASALT_TEST_";
+/// How our tools tell clients where a server is; a shell that has them may start one, too.
+const FOR_CLIENTS: [&str; 5] =
+    ["BASALT_URL", "BASALT_ANON_KEY", "BASALT_SERVICE_KEY", "BASALT_PUBLISHABLE_KEY", "BASALT_SECRET_KEY"];
 
 /// Where to look: everything the outside world contributes, so that tests need no process environment.
 pub(super) struct Origin {
@@ -103,12 +106,16 @@ impl RawConfig {
             .iter()
             .filter_map(|(name, text)| name.to_str().map(|name| (name, text)))
             .filter(|(name, _)| name.starts_with(PREFIX) && !name.starts_with(TEST_PREFIX))
+            .filter(|(name, _)| !FOR_CLIENTS.contains(name))
             .collect();
         ours.sort_unstable();
         for (variable, text) in ours {
             let source = Source::Variable(variable.to_owned());
             let Some(row) = keys::TABLE.iter().find(|row| row.variable() == variable) else {
-                let near = nearest(variable, keys::TABLE.iter().map(|row| row.variable()));
+                let name = variable.strip_prefix(PREFIX).unwrap_or(variable);
+                let near = nearest(name, keys::TABLE.iter().map(|row| row.name.to_owned()));
+                let near =
+                    near.map(|near| format!("{PREFIX}{}", near.to_ascii_uppercase().replace('.', "_")));
                 self.faults
                     .push(Fault { source, message: format!("there is no such setting.{}", suggest(near)) });
                 continue;
@@ -229,8 +236,8 @@ fn suggest(near: Option<String>) -> String {
 
 /// The candidate that `name` was most likely meant to be.
 ///
-/// People carry names over from PostgREST and GoTrue (`rest.db_schemas`, `auth.jwt_exp`), so a candidate that
-/// `name` ends with counts before one that is a few letters away.
+/// People carry names over from PostgREST and GoTrue (`rest.db_schemas`, `auth.jwt_exp`) and forget sections (`port`),
+/// so that a name which is the other's end counts before one that is a few letters away.
 fn nearest(name: &str, candidates: impl Iterator<Item = String>) -> Option<String> {
     let plain = |text: &str| text.to_ascii_lowercase().replace(['.', '-'], "_");
     let wanted = plain(name);
@@ -238,10 +245,11 @@ fn nearest(name: &str, candidates: impl Iterator<Item = String>) -> Option<Strin
     candidates
         .map(|candidate| {
             let other = plain(&candidate);
-            let carried_over = wanted.ends_with(&format!("_{other}"))
+            let is_end = wanted.ends_with(&format!("_{other}"))
+                || other.ends_with(&format!("_{wanted}"))
                 || (candidate.contains('.') && last(&candidate) == last(name));
             let distance = strsim::damerau_levenshtein(&wanted, &other);
-            (if carried_over { 0 } else { distance }, distance, candidate)
+            (if is_end { 0 } else { distance }, distance, candidate)
         })
         .min_by(|left, right| (left.0, left.1).cmp(&(right.0, right.1)))
         .filter(|(rank, _, _)| *rank <= (wanted.len() / 3).clamp(2, 6))

@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 use std::str::FromStr;
 use std::time::Duration;
 
-use crate::auth_shim::{AuthConfig, JwtConfig};
+use basalt_auth::{AuthConfig, JwtConfig};
 use basalt_rest::config::{ErrorVerbosity, OpenApiMode, RestConfig, is_system_schema};
 use secrecy::{ExposeSecret, SecretString};
 
@@ -426,15 +426,11 @@ fn functions(r: &mut Reader) -> Functions {
 }
 
 fn stripe(r: &mut Reader) -> Stripe {
-    let stripe = Stripe {
+    Stripe {
         secret_key: r.given(&keys::STRIPE_SECRET_KEY),
         webhook_secret: r.given(&keys::STRIPE_WEBHOOK_SECRET),
         api_base: r.given(&keys::STRIPE_API_BASE),
-    };
-    if stripe.secret_key.is_some() && stripe.webhook_secret.is_none() {
-        r.warn("stripe.secret_key is set without stripe.webhook_secret: payments will not arrive".to_owned());
     }
-    stripe
 }
 
 /// Reads settings by key; keeps what is wrong and what is in force.
@@ -612,6 +608,16 @@ impl Reader {
                 "production with server.public_url {}: links in mails will lead nowhere; set it to the address people use",
                 server.public_url
             ));
+        }
+        // The project's own functions are a setting of the project, not of this server: no need to say it each start.
+        for row in keys::TABLE.iter().filter(|row| row.reserved && !row.name.starts_with("functions.")) {
+            if self.is_written(row) {
+                self.warn(format!(
+                    "{} ({}) is checked, but no part of this release reads it yet",
+                    row.name,
+                    self.source(row.name)
+                ));
+            }
         }
         if only.is_none() && server.prefix.is_some() {
             self.warn("server.prefix counts only with --only: every service keeps its usual path".to_owned());

@@ -54,9 +54,9 @@ fn a_laptop_needs_no_file() {
 fn the_services_defaults_are_ours() {
     let config = load("", &[]).unwrap();
     assert_eq!(config.rest, basalt_rest::config::RestConfig::default());
-    let auth = crate::auth_shim::AuthConfig {
+    let auth = basalt_auth::AuthConfig {
         mailer_autoconfirm: true,
-        jwt: crate::auth_shim::JwtConfig {
+        jwt: basalt_auth::JwtConfig {
             issuer: "http://localhost:8000/auth/v1".to_owned(),
             ..Default::default()
         },
@@ -99,7 +99,13 @@ fn unknown_names_are_reported_with_the_nearest() {
     assert_eq!(
         faults(
             file,
-            &[("BASALT_SERVER_PROT", "1"), ("BASALT_WHATEVER_ELSE", "1"), ("BASALT_TEST_BLESS", "1")]
+            &[
+                ("BASALT_SERVER_PROT", "1"),
+                ("BASALT_WHATEVER_ELSE", "1"),
+                ("BASALT_TEST_BLESS", "1"),
+                ("BASALT_URL", "x"),
+                ("BASALT_PORT", "1")
+            ]
         ),
         [
             "basalt.toml:2: there is no setting rest.db_schemas. Did you mean rest.schemas?",
@@ -107,6 +113,7 @@ fn unknown_names_are_reported_with_the_nearest() {
             "basalt.toml:5: there is no setting auth.smtp_url. Did you mean mail.smtp_url?",
             "basalt.toml:6: there is no section [sevrer]. Did you mean [server]?",
             "basalt.toml:10: there is no setting stripe.zzz. Remove it.",
+            "BASALT_PORT: there is no such setting. Did you mean BASALT_SERVER_PORT?",
             "BASALT_SERVER_PROT: there is no such setting. Did you mean BASALT_SERVER_PORT?",
             "BASALT_WHATEVER_ELSE: there is no such setting. Remove it.",
         ]
@@ -295,8 +302,23 @@ fn the_documentation_is_fresh() {
 }
 
 #[test]
-fn the_repositorys_own_file_loads() {
+fn the_repositorys_own_files_load() {
     let root = Path::new(env!("CARGO_MANIFEST_DIR")).parent().unwrap();
     let config = load_in(root, &[], &CommandLine::default()).unwrap();
     assert!(config.functions.builtin && config.project.file.is_some());
+    assert_eq!(config.warnings, Vec::<String>::new());
+    for project in ["bench/project", "conformance/project"] {
+        let config = load_in(&root.join(project), &[], &CommandLine::default())
+            .unwrap_or_else(|error| panic!("{error}"));
+        assert!(config.project.file.is_some(), "{project}");
+    }
+}
+
+#[test]
+fn a_setting_that_nothing_reads_yet_says_so() {
+    let config = load("[stripe]\napi_base = \"http://localhost:12111\"\n", &[]).unwrap();
+    assert_eq!(
+        config.warnings,
+        ["stripe.api_base (basalt.toml:2) is checked, but no part of this release reads it yet"]
+    );
 }

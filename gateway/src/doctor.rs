@@ -1,0 +1,174 @@
+//! `basalt doctor`: looks at what goes wrong on a new machine or a new server, and says how to mend it. It changes
+//! nothing: no secrets are made, no PostgreSQL is started, no schema is touched.
+//!
+//! [`machine`] looks at ports, folders and programs, [`database`] at a PostgreSQL that answers.
+
+mod database;
+mod machine;
+
+use std::fmt::Write as _;
+use std::io::Write;
+
+use basalt_core::clock::Clock;
+
+use crate::config::{Config, Mode, Only};
+use crate::database_setup;
+use crate::secrets::Secrets;
+pub use database::demo_accounts;
+
+/// How a check came out.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Outcome {
+    Ok,
+    /// It works, but somebody will be surprised.
+    Warn,
+    /// It does not work.
+    Fail,
+}
+
+impl Outcome {
+    /// The word at the start of a line: colour alone would not reach everybody.
+    const fn word(self) -> &'static str {
+        match self {
+            Self::Ok => "ok",
+            Self::Warn => "warn",
+            Self::Fail => "FAIL",
+        }
+    }
+}
+
+/// One line of the report.
+#[derive(Clone, Debug)]
+struct Finding {
+    outcome: Outcome,
+    subject: &'static str,
+    text: String,
+}
+
+/// What was found, in the order it was looked at.
+#[derive(Debug, Default)]
+struct Report(Vec<Finding>);
+
+impl Report {
+    fn ok(&mut self, subject: &'static str, text: impl Into<String>) {
+        self.add(Outcome::Ok, subject, text.into());
+    }
+
+    fn warn(&mut self, subject: &'static str, text: impl Into<String>) {
+        self.add(Outcome::Warn, subject, text.into());
+    }
+
+    fn fail(&mut self, subject: &'static str, text: impl Into<String>) {
+        self.add(Outcome::Fail, subject, text.into());
+    }
+
+    fn add(&mut self, outcome: Outcome, subject: &'static str, text: String) {
+        self.0.push(Finding { outcome, subject, text });
+    }
+
+    fn count(&self, outcome: Outcome) -> usize {
+        self.0.iter().filter(|finding| finding.outcome == outcome).count()
+    }
+
+    fn render(&self) -> String {
+        let mut text = String::new();
+        for Finding { outcome, subject, text: sentence } in &self.0 {
+            let _ = writeln!(text, "{:<5} {subject:<14} {sentence}", outcome.word());
+        }
+        let (warnings, failures) = (self.count(Outcome::Warn), self.count(Outcome::Fail));
+        let plural = |count: usize| if count == 1 { "" } else { "s" };
+        let _ = match (failures, warnings) {
+            (0, 0) => writeln!(text, "\nEverything looks right."),
+            (0, _) => writeln!(text, "\nIt will run; {warnings} warning{} above.", plural(warnings)),
+            _ => writeln!(
+                text,
+                "\n{failures} failure{} and {warnings} warning{} above; mend the failures first.",
+                plural(failures),
+                plural(warnings)
+            ),
+        };
+        text
+    }
+}
+
+/// Runs all checks and writes the report. True when nothing failed; warnings do not count.
+///
+/// # Errors
+/// `out` cannot be written to.
+pub async fn run(config: &Config, out: &mut impl Write) -> std::io::Result<bool> {
+    let report = examine(config, &Clock::system()).await;
+    out.write_all(report.render().as_bytes())?;
+    Ok(report.count(Outcome::Fail) == 0)
+}
+
+async fn examine(config: &Config, clock: &Clock) -> Report {
+    let mut report = Report::default();
+    configuration(config, &mut report);
+    let secrets = machine::secrets(config, &mut report);
+    machine::disk_space(config, &mut report);
+    machine::ports(config, &mut report).await;
+    machine::app(config, &mut report);
+    if config.is_embedded() {
+        embedded(config, secrets.as_ref(), clock, &mut report).await;
+    } else {
+        external(config, secrets.as_ref(), clock, &mut report).await;
+    }
+    report
+}
+
+fn configuration(config: &Config, report: &mut Report) {
+    let subject = "configuration";
+    let file = config
+        .project
+        .file
+        .as_ref()
+        .map_or_else(|| "no basalt.toml".to_owned(), |file| file.display().to_string());
+    report.ok(subject, format!("{file}, {} mode", config.mode.as_str()));
+    for warning in &config.warnings {
+        report.warn(subject, warning);
+    }
+    if config.mode == Mode::Production {
+        if !config.server.public_url.is_https() && !config.server.public_url.is_loopback() {
+            report.warn(
+                subject,
+                "server.public_url is http: passwords and tokens travel in the clear; put a TLS proxy in front and set it to https",
+            );
+        }
+        let auth_runs = config.only.is_none_or(|only| only == Only::Auth);
+        if auth_runs && !config.auth.mailer_autoconfirm && !config.auth.disable_signup {
+            report.warn(
+                subject,
+                "new users must confirm their address by mail, and this release sends none: make accounts with `basalt user \
+                 create`, or set auth.mailer_autoconfirm",
+            );
+        }
+    }
+}
+
+async fn embedded(config: &Config, secrets: Option<&Secrets>, clock: &Clock, report: &mut Report) {
+    machine::programs(config, secrets, report).await;
+    match secrets.and_then(|secrets| Some((secrets, database_setup::running(config, secrets)?))) {
+        Some((secrets, database)) => database::examine(&database, config, Some(secrets), clock, report).await,
+        None => {
+            report.ok("database", "not running now; run this again beside a running server to look inside")
+        }
+    }
+}
+
+async fn external(config: &Config, secrets: Option<&Secrets>, clock: &Clock, report: &mut Report) {
+    let admin = config.database.url.as_ref();
+    let login =
+        if config.only == Some(Only::Rest) { config.database.authenticator_url.as_ref() } else { admin };
+    let Some(url) = login else { return };
+    match basalt_core::database::Database::from_url(url.expose_secret()) {
+        Ok(database) => database::examine(&database, config, secrets, clock, report).await,
+        Err(error) => report.fail("database", error.to_string()),
+    }
+    // Under `--only rest` it is the login that was just looked at.
+    if let (Some(url), false) = (&config.database.authenticator_url, config.only == Some(Only::Rest)) {
+        database::examine_login("requests", url, report).await;
+    }
+    if let Some(url) = &config.database.replica_url {
+        database::examine_login("replica", url, report).await;
+    }
+}

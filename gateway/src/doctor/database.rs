@@ -1,0 +1,374 @@
+//! A PostgreSQL that answers: version, rights of the login, poolers in between, clock, connections, secrets, demo
+//! accounts. Reads only. Uses the simple protocol where a pooler may be in between, because prepared statements are
+//! what such a pooler breaks.
+
+use std::path::Path;
+use std::time::Duration;
+
+use basalt_core::clock::Clock;
+use basalt_core::database::Database;
+use tokio_postgres::{Client, SimpleQueryMessage};
+
+use super::Report;
+use crate::config::{Config, DatabaseUrl, Mode, Only};
+use crate::database_setup;
+use crate::secrets::Secrets;
+
+const PATIENCE: Duration = Duration::from_secs(15);
+/// Rest accepts tokens for this long before and after their time (rest.md 3.15); the other services not at all.
+const LEEWAY_MS: i64 = 30_000;
+/// Connections besides the pools: LISTEN, and a replication stream.
+const OTHER_CONNECTIONS: usize = 2;
+
+/// Everything there is to know through one login.
+pub(super) async fn examine(
+    database: &Database,
+    config: &Config,
+    secrets: Option<&Secrets>,
+    clock: &Clock,
+    report: &mut Report,
+) {
+    let work = async {
+        let Some(client) = connect("database", database, report).await else { return };
+        let checks = async {
+            version(&client, report).await?;
+            pooler(database, report).await?;
+            rights(&client, config, report).await?;
+            connections(&client, config, report).await?;
+            clock_skew(&client, clock, report).await?;
+            if config.only == Some(Only::Rest) {
+                rest_alone(&client, config, report).await?;
+            } else {
+                instance(&client, secrets, report).await?;
+            }
+            if config.mode == Mode::Production {
+                leftover_demo_accounts(&client, config, report).await?;
+            }
+            Ok::<_, tokio_postgres::Error>(())
+        };
+        if let Err(error) = checks.await {
+            report.fail("database", format!("stopped answering: {error}"));
+        }
+    };
+    // Boxed: the future is large and lives in the command's own.
+    if tokio::time::timeout(PATIENCE, Box::pin(work)).await.is_err() {
+        report.fail(
+            "database",
+            format!("no answer for {} seconds: check the network and the server's load", PATIENCE.as_secs()),
+        );
+    }
+}
+
+/// Whether a login that the configuration names works.
+pub(super) async fn examine_login(subject: &'static str, url: &DatabaseUrl, report: &mut Report) {
+    match Database::from_url(url.expose_secret()) {
+        Ok(database) => {
+            if connect(subject, &database, report).await.is_some() {
+                report.ok(subject, format!("{} takes the login", database.describe()));
+            }
+        }
+        Err(error) => report.fail(subject, error.to_string()),
+    }
+}
+
+async fn connect(subject: &'static str, database: &Database, report: &mut Report) -> Option<Client> {
+    let address = database.describe();
+    match tokio::time::timeout(PATIENCE, database.connect()).await {
+        Ok(Ok(client)) => Some(client),
+        Ok(Err(error)) => {
+            report.fail(subject, format!("PostgreSQL at {address} {}", database_setup::explain(&error)));
+            None
+        }
+        Err(_elapsed) => {
+            report.fail(subject, format!("PostgreSQL at {address} does not answer: check host and port"));
+            None
+        }
+    }
+}
+
+/// The columns of the first row, as text.
+async fn row(client: &Client, sql: &str) -> Result<Vec<Option<String>>, tokio_postgres::Error> {
+    let messages = client.simple_query(sql).await?;
+    let first = messages.into_iter().find_map(|message| {
+        let SimpleQueryMessage::Row(row) = message else { return None };
+        Some(row)
+    });
+    Ok(first.map_or_else(Vec::new, |row| {
+        (0..row.len()).map(|column| row.get(column).map(ToOwned::to_owned)).collect()
+    }))
+}
+
+async fn number(client: &Client, sql: &str) -> Result<i64, tokio_postgres::Error> {
+    let value = row(client, sql).await?.into_iter().next().flatten();
+    Ok(value.and_then(|text| text.parse().ok()).unwrap_or_default())
+}
+
+async fn version(client: &Client, report: &mut Report) -> Result<(), tokio_postgres::Error> {
+    let number = number(client, "select current_setting('server_version_num')").await?;
+    let text = format!("PostgreSQL {}.{}", number / 10_000, number % 10_000);
+    if (15..=18).contains(&(number / 10_000)) {
+        report.ok("database", format!("{text} answers"));
+    } else {
+        report.fail("database", format!("{text}: Basalt works with 15 to 18"));
+    }
+    Ok(())
+}
+
+/// Behind a transaction pooler two open connections share a backend, or one changes its backend. Basalt prepares
+/// statements and listens: both belong to one backend.
+async fn pooler(database: &Database, report: &mut Report) -> Result<(), tokio_postgres::Error> {
+    const BACKEND: &str = "select pg_backend_pid()";
+    let (Ok(one), Ok(two)) = (database.connect().await, database.connect().await) else { return Ok(()) };
+    let mut seen = Vec::new();
+    for _ in 0..3 {
+        seen.push((number(&one, BACKEND).await?, number(&two, BACKEND).await?));
+    }
+    let stable = seen.windows(2).all(|pair| matches!(pair, [before, after] if before == after));
+    if stable && seen.iter().all(|(one, two)| one != two) {
+        report.ok("pooler", "none in between, or one that keeps sessions");
+    } else {
+        report.fail(
+            "pooler",
+            "a transaction pooler is in between: prepared statements, LISTEN and cancelling need a connection of their own; \
+             use PostgreSQL's own port, or the pooler's session mode",
+        );
+    }
+    Ok(())
+}
+
+/// What the login of `database.url` may do, and what is lost where it may not (DESIGN section 12).
+async fn rights(client: &Client, config: &Config, report: &mut Report) -> Result<(), tokio_postgres::Error> {
+    let subject = "rights";
+    let found = row(
+        client,
+        "select current_user, rolsuper, rolcreaterole, rolcreatedb, rolbypassrls from pg_roles where rolname = current_user",
+    )
+    .await?;
+    let mut columns = found.into_iter().map(Option::unwrap_or_default);
+    let login = columns.next().unwrap_or_default();
+    let granted: Vec<bool> = columns.map(|column| column == "t").collect();
+    let has = |index: usize| granted.get(index).copied().unwrap_or_default();
+    let (superuser, create_role, create_db, bypass) = (has(0), has(1), has(2), has(3));
+    if config.only == Some(Only::Rest) {
+        if superuser || bypass {
+            report.warn(
+                subject,
+                format!("{login} bypasses row-level security, and so would a request that forgets its role: use a login that does not"),
+            );
+        } else {
+            report.ok(subject, format!("{login} is held by row-level security"));
+        }
+        return Ok(());
+    }
+    if superuser {
+        report.ok(subject, format!("{login} is a superuser"));
+        return Ok(());
+    }
+    report.warn(
+        subject,
+        format!(
+            "{login} is no superuser: no event trigger, so that after DDL of your own you NOTIFY pgrst, 'reload schema'; and Supabase \
+             projects whose migrations need a superuser fail"
+        ),
+    );
+    for (granted, attribute, loss) in [
+        (create_role, "CREATEROLE", "the roles anon, authenticated and service_role cannot be made"),
+        (create_db, "CREATEDB", "tests cannot have databases of their own"),
+        (bypass, "BYPASSRLS", "service_role cannot be given the right to bypass policies"),
+    ] {
+        if !granted {
+            let sentence = format!("{login} lacks {attribute}: {loss}; run: alter role {login} {attribute}");
+            // Without roles nothing works; without databases only tests suffer.
+            if attribute == "CREATEDB" {
+                report.warn(subject, sentence)
+            } else {
+                report.fail(subject, sentence)
+            }
+        }
+    }
+    Ok(())
+}
+
+async fn connections(
+    client: &Client,
+    config: &Config,
+    report: &mut Report,
+) -> Result<(), tokio_postgres::Error> {
+    let subject = "connections";
+    let most = number(client, "select current_setting('max_connections')").await?;
+    let reserved = number(client, "select current_setting('superuser_reserved_connections')").await?;
+    let theirs = number(
+        client,
+        "select count(*) from pg_stat_activity where backend_type = 'client backend' and application_name not like 'basalt%'",
+    )
+    .await?;
+    let database = &config.database;
+    let pools = match config.only {
+        Some(Only::Rest) => database.pool_size,
+        _ => database.pool_size + database.auth_pool_size + database.system_pool_size,
+    };
+    let ours = i64::try_from(pools + OTHER_CONNECTIONS).unwrap_or(i64::MAX);
+    let free = most - reserved - theirs;
+    let text = format!("{ours} for this server, {free} free of {most}");
+    if ours > most - reserved {
+        report.fail(
+            subject,
+            format!("{text}: lower database.pool_size, or raise PostgreSQL's max_connections"),
+        );
+    } else if ours > free {
+        report
+            .warn(subject, format!("{text}: others hold the rest; under load requests will wait or get 504"));
+    } else {
+        report.ok(subject, text);
+    }
+    Ok(())
+}
+
+async fn clock_skew(
+    client: &Client,
+    clock: &Clock,
+    report: &mut Report,
+) -> Result<(), tokio_postgres::Error> {
+    let before = clock.now().as_millisecond();
+    let theirs = number(client, "select (extract(epoch from clock_timestamp()) * 1000)::bigint").await?;
+    let after = clock.now().as_millisecond();
+    // Somewhere between the two readings; no blame for the way there and back.
+    let skew = if theirs < before { before - theirs } else { (theirs - after).max(0) };
+    let text = format!("{skew} ms from the database's");
+    if skew > LEEWAY_MS {
+        report.fail("clock", format!("{text}: tokens will be refused as expired or not yet valid; turn on time synchronisation (NTP) on both"));
+    } else if skew > 2_000 {
+        report.warn("clock", format!("{text}: turn on time synchronisation (NTP) on both"));
+    } else {
+        report.ok("clock", text);
+    }
+    Ok(())
+}
+
+async fn instance(
+    client: &Client,
+    secrets: Option<&Secrets>,
+    report: &mut Report,
+) -> Result<(), tokio_postgres::Error> {
+    let subject = "instance";
+    if row(client, "select to_regclass('basalt.instance')").await?.into_iter().next().flatten().is_none() {
+        report.ok(subject, "a new database; the first start makes its schemas");
+        return Ok(());
+    }
+    let stored = row(client, "select fingerprint from basalt.instance").await?.into_iter().next().flatten();
+    match (stored, secrets) {
+        (None, _) => report.ok(subject, "no server has claimed this database yet"),
+        (Some(_), None) => report.fail(
+            subject,
+            "this database was set up by a server whose secrets are not here: copy that server's secrets.json into the state folder, \
+             or set server.master_key, jwt.secret and jwt.keys alike",
+        ),
+        (Some(stored), Some(secrets)) => {
+            let differences = secrets.differences(&stored);
+            if differences.is_empty() {
+                report.ok(subject, "the secrets are the ones this database was set up with");
+            } else {
+                report.fail(subject, crate::secrets::SecretsError::OtherInstance(differences).to_string());
+            }
+        }
+    }
+    Ok(())
+}
+
+/// A PostgREST needs a role to become and schemas to show.
+async fn rest_alone(
+    client: &Client,
+    config: &Config,
+    report: &mut Report,
+) -> Result<(), tokio_postgres::Error> {
+    let quoted = |text: &str| format!("'{}'", text.replace('\'', "''"));
+    for schema in &config.rest.schemas {
+        let sql = format!("select count(*) from pg_namespace where nspname = {}", quoted(schema));
+        if number(client, &sql).await? == 0 {
+            report.fail("rest", format!("there is no schema {schema}: create it, or correct rest.schemas"));
+        }
+    }
+    if let Some(role) = &config.rest.anon_role {
+        let name = quoted(role);
+        let sql = format!(
+            "select count(*) from pg_roles where rolname = {name} and pg_has_role(current_user, oid, 'member')"
+        );
+        if number(client, &sql).await? == 0 {
+            let problem = format!(
+                "requests without a token become {role}, which does not exist or is not granted to this login"
+            );
+            report.fail(
+                "rest",
+                format!(
+                    "{problem}: create role {role} nologin; grant {role} to the login; or set rest.anon_role"
+                ),
+            );
+        }
+    }
+    Ok(())
+}
+
+async fn leftover_demo_accounts(
+    client: &Client,
+    config: &Config,
+    report: &mut Report,
+) -> Result<(), tokio_postgres::Error> {
+    let found = demo_accounts(client, &config.project.dir).await?;
+    if !found.is_empty() {
+        let names = found.join(", ");
+        report.fail(
+            "demo accounts",
+            format!("{names} can still sign in, with a password everybody can read in seed.sql: delete them"),
+        );
+    }
+    Ok(())
+}
+
+/// Accounts that the project's `seed.sql` made and that are still there: in production, doors that stand open.
+///
+/// # Errors
+/// The database fails.
+pub async fn demo_accounts(
+    client: &Client,
+    project_dir: &Path,
+) -> Result<Vec<String>, tokio_postgres::Error> {
+    // No seed, or none that can be read: nothing it could have made.
+    let seed = std::fs::read_to_string(project_dir.join("seed.sql")).unwrap_or_default();
+    let addresses = mail_addresses(&seed);
+    let exists =
+        row(client, "select to_regclass('auth.users')").await?.into_iter().next().flatten().is_some();
+    if addresses.is_empty() || !exists {
+        return Ok(Vec::new());
+    }
+    let rows = client
+        .query("select email::text from auth.users where email = any($1) order by email", &[&addresses])
+        .await?;
+    rows.iter().map(|row| row.try_get(0)).collect()
+}
+
+/// What stands in quotes and looks like a mail address.
+fn mail_addresses(sql: &str) -> Vec<String> {
+    let mut found: Vec<String> = sql
+        .split('\'')
+        .filter(|text| {
+            let named =
+                text.split_once('@').is_some_and(|(name, host)| !name.is_empty() && host.contains('.'));
+            named && text.len() <= 254 && !text.contains(|c: char| c.is_whitespace() || c == '%' || c == '"')
+        })
+        .map(str::to_ascii_lowercase)
+        .collect();
+    found.sort_unstable();
+    found.dedup();
+    found
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_seeds_mail_addresses_are_found() {
+        let seed = "-- demo: x@y.z\nvalues ('demo@basalt.local', 'it''s'), ('Maya@basalt.local', 'a @ b.c') where email like '%@basalt.local'";
+        assert_eq!(mail_addresses(seed), ["demo@basalt.local", "maya@basalt.local"]);
+    }
+}
