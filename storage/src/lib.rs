@@ -22,11 +22,11 @@ pub const MIGRATIONS: &[SystemMigration] = &[
 #[derive(Debug, Clone)]
 pub struct Config {
     /// Largest object in bytes: `storage.max_file_size`.
-    pub max_file_size: usize,
+    pub max_file_size: u64,
 }
 
 /// Form fields and boundaries that a multipart upload carries besides the object.
-const MULTIPART_ALLOWANCE: usize = 64 * 1024;
+const MULTIPART_ALLOWANCE: u64 = 64 * 1024;
 
 /// The service at `/storage/v1`.
 #[must_use]
@@ -35,7 +35,7 @@ pub fn service(config: &Config) -> Service {
         name: "storage",
         prefix: "/storage/v1",
         router: Router::new().fallback(unknown_route),
-        body_limit: config.max_file_size.saturating_add(MULTIPART_ALLOWANCE),
+        body_limit: usize::try_from(config.max_file_size.saturating_add(MULTIPART_ALLOWANCE)).unwrap_or(usize::MAX),
         // storage.md 4.7 gives statements 30 s; the rest is the client's upload.
         deadline: Duration::from_secs(120),
         cors: Cors {
