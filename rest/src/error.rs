@@ -218,6 +218,20 @@ pub struct RelationshipText {
     pub choice: String,
 }
 
+impl RestError {
+    /// A newer schema cache may know what this one does not.
+    #[must_use]
+    pub const fn may_be_stale(&self) -> bool {
+        matches!(
+            self,
+            Self::RelationUnknown { .. }
+                | Self::RoutineUnknown(_)
+                | Self::RelationshipUnknown(_)
+                | Self::ColumnUnknown { .. }
+        )
+    }
+}
+
 impl From<QueryError> for RestError {
     fn from(error: QueryError) -> Self {
         match error {

@@ -3,9 +3,65 @@
 pub mod auth;
 pub mod config;
 pub mod error;
+mod execute;
+mod handler;
+pub mod metrics;
 pub mod parse;
 pub mod plan;
+mod reload;
 pub mod request;
+mod response;
 pub mod schema_cache;
 pub mod statement;
 pub mod suggest;
+
+use std::sync::Arc;
+
+use axum::Router;
+use basalt_core::clock::Clock;
+use basalt_core::keys::Keys;
+use basalt_core::listen::Event;
+use basalt_core::service::{Cors, Service};
+use basalt_core::session::Sessions;
+use http::StatusCode;
+use tokio::sync::broadcast;
+use tokio_util::sync::CancellationToken;
+use tokio_util::task::TaskTracker;
+
+use config::RestConfig;
+pub use reload::RestHandle;
+
+/// Builds the service and starts loading its schema cache.
+///
+/// `events` brings notifications of the channel `pgrst`; the task that follows them belongs to `tracker` and ends
+/// with `shutdown`. Requests that come before the first load wait for it.
+pub fn service(
+    config: RestConfig,
+    sessions: Sessions,
+    keys: Arc<Keys>,
+    events: broadcast::Receiver<Event>,
+    clock: Clock,
+    tracker: &TaskTracker,
+    shutdown: CancellationToken,
+) -> (Service, RestHandle) {
+    let (body_limit, deadline) = (config.max_body_bytes, config.timeout);
+    let handle = RestHandle::new(config, sessions.clone());
+    tracker.spawn(reload::follow(handle.clone(), events, shutdown));
+    let state = Arc::new(handler::State { handle: handle.clone(), sessions, keys, clock });
+    let router = Router::new().fallback(handler::handle).with_state(state);
+    let service = Service {
+        name: "rest",
+        prefix: "/rest/v1",
+        router,
+        body_limit,
+        deadline,
+        cors: Cors {
+            methods: "GET, POST, PATCH, PUT, DELETE, OPTIONS, HEAD",
+            expose: "Content-Encoding, Content-Location, Content-Range, Content-Type, Date, Location, Server, \
+                     Transfer-Encoding, Range-Unit, Retry-After, Preference-Applied, Proxy-Status",
+            preflight_status: StatusCode::OK,
+        },
+        render: error::fault,
+    };
+    (service, handle)
+}

@@ -174,10 +174,10 @@ impl ApiRequest {
         }
         let content_type = header_text(headers, &CONTENT_TYPE).map_or(MediaType::Json, MediaType::parse);
         let payload = Payload::read(&action, &content_type, query.columns.as_deref(), body)?;
-        let prefer = Preferences::parse(
-            headers.get_all("prefer").iter().filter_map(|value| value.to_str().ok()),
-        );
-        let accept = header_text(headers, &ACCEPT).map_or_else(|| vec![MediaType::Any], MediaType::parse_accept);
+        let prefer =
+            Preferences::parse(headers.get_all("prefer").iter().filter_map(|value| value.to_str().ok()));
+        let accept =
+            header_text(headers, &ACCEPT).map_or_else(|| vec![MediaType::Any], MediaType::parse_accept);
         Ok(Self {
             action,
             schema,

@@ -243,7 +243,10 @@ impl SchemaCache {
 
     /// Relations of a schema that have relationships, for hints.
     pub fn origins_in<'a>(&'a self, schema: &'a str) -> impl Iterator<Item = &'a str> {
-        self.relationships.keys().filter(move |origin| origin.schema == schema).map(|origin| origin.name.as_str())
+        self.relationships
+            .keys()
+            .filter(move |origin| origin.schema == schema)
+            .map(|origin| origin.name.as_str())
     }
 
     /// The overloads of a function.

@@ -46,8 +46,8 @@ fn status(error: &PgError, is_anonymous: bool) -> StatusCode {
         (_, "42883") if error.message.starts_with("function xmlagg(") => StatusCode::NOT_ACCEPTABLE,
         (_, "42883" | "42P01") => StatusCode::NOT_FOUND,
         (
-            "09" | "21" | "25" | "2D" | "38" | "39" | "3B" | "40" | "54" | "55" | "57" | "58" | "F0" | "HV" | "P0"
-            | "XX",
+            "09" | "21" | "25" | "2D" | "38" | "39" | "3B" | "40" | "54" | "55" | "57" | "58" | "F0" | "HV"
+            | "P0" | "XX",
             _,
         )
         | (_, "42P17") => StatusCode::INTERNAL_SERVER_ERROR,
@@ -177,7 +177,8 @@ mod tests {
     #[test]
     fn a_raised_error_sets_everything() {
         let detail = r#"{"status":332,"status_text":"My text","headers":{"X-My":"v"}}"#;
-        let raised = raised(&error("PGRST", r#"{"code":"123","message":"ABC","details":"DEF"}"#, Some(detail)));
+        let raised =
+            raised(&error("PGRST", r#"{"code":"123","message":"ABC","details":"DEF"}"#, Some(detail)));
         assert_eq!((raised.status.as_u16(), raised.code.as_str()), (332, "123"));
         assert_eq!(raised.reason.as_deref(), Some("My text"));
         assert_eq!(raised.headers.len(), 1);

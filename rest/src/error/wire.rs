@@ -97,7 +97,9 @@ impl ErrorResponse {
         let length = body.len();
         let mut response = Response::new(if context.is_head { Body::empty() } else { Body::from(body) });
         *response.status_mut() = self.status;
-        if let Some(reason) = self.reason.and_then(|r| hyper::ext::ReasonPhrase::try_from(r.into_bytes()).ok()) {
+        if let Some(reason) =
+            self.reason.and_then(|r| hyper::ext::ReasonPhrase::try_from(r.into_bytes()).ok())
+        {
             response.extensions_mut().insert(reason);
         }
         let headers = response.headers_mut();
@@ -300,7 +302,8 @@ fn unsatisfiable() -> ErrorResponse {
 }
 
 fn auth_error(auth: &AuthError) -> ErrorResponse {
-    let unauthorized = |code: &str, message: &str| ErrorResponse::new(StatusCode::UNAUTHORIZED, code, message);
+    let unauthorized =
+        |code: &str, message: &str| ErrorResponse::new(StatusCode::UNAUTHORIZED, code, message);
     let invalid_token = |response: ErrorResponse| {
         let message = response.message.clone();
         let challenge = format!("Bearer error=\"invalid_token\", error_description=\"{message}\"");

@@ -65,7 +65,20 @@ pub(super) fn for_relation(
             Some(BodyFormat { media: media.clone(), shape, explain: Some((**plan).clone()) })
         }
         MediaType::Plan(_) => None,
-        other => produce(other, &handler).map(|(media, shape)| BodyFormat { media, shape, explain: None }),
+        MediaType::Any
+        | MediaType::Json
+        | MediaType::ArrayStripped
+        | MediaType::Singular { .. }
+        | MediaType::Csv
+        | MediaType::GeoJson
+        | MediaType::OpenApi
+        | MediaType::UrlEncoded
+        | MediaType::TextPlain
+        | MediaType::TextXml
+        | MediaType::OctetStream
+        | MediaType::Other(_) => {
+            produce(media, &handler).map(|(media, shape)| BodyFormat { media, shape, explain: None })
+        }
     });
     format.ok_or_else(|| not_acceptable(accept))
 }

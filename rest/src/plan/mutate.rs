@@ -266,7 +266,8 @@ fn put_key(request: &ApiRequest, relation: &Relation) -> Result<Vec<(String, Str
     }
     let mut key = Vec::new();
     for (path, filter) in &query.filters {
-        let Operation::Compare { operator: Operator::Eq, quantifier: None, value } = &filter.test.operation else {
+        let Operation::Compare { operator: Operator::Eq, quantifier: None, value } = &filter.test.operation
+        else {
             return Err(RestError::PutFilters);
         };
         if !path.is_empty() || !filter.field.path.is_empty() || filter.test.negated {
@@ -277,7 +278,9 @@ fn put_key(request: &ApiRequest, relation: &Relation) -> Result<Vec<(String, Str
     let mut names: Vec<&String> = key.iter().map(|(name, _)| name).collect();
     names.sort();
     names.dedup();
-    if names.len() == relation.primary_key.len() && names.iter().all(|name| relation.primary_key.contains(name)) {
+    if names.len() == relation.primary_key.len()
+        && names.iter().all(|name| relation.primary_key.contains(name))
+    {
         Ok(key)
     } else {
         Err(RestError::PutFilters)

@@ -30,7 +30,10 @@ impl Common {
             request.action,
             Action::Relation { verb: RelationVerb::Update | RelationVerb::Delete, .. } | Action::Call { .. }
         );
-        Self { max_affected: request.prefer.max_affected.filter(|_| limited && request.prefer.is_strict()), ..common }
+        Self {
+            max_affected: request.prefer.max_affected.filter(|_| limited && request.prefer.is_strict()),
+            ..common
+        }
     }
 }
 

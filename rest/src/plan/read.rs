@@ -31,7 +31,8 @@ pub fn plan(
 ) -> Result<TablePlan, RestError> {
     let relation = relation(&request.schema, name, cache)?;
     let mut tree = Tree::of(request, config)?;
-    let read = tree.read(Source::Relation(relation.qualified_name()), Some(relation), config.max_rows, cache)?;
+    let read =
+        tree.read(Source::Relation(relation.qualified_name()), Some(relation), config.max_rows, cache)?;
     let legacy_names = tree.legacy_names;
     let format = media::for_relation(&request.accept, request, Some(relation), config, cache)?;
     preferences::check(request)?;
@@ -75,7 +76,11 @@ impl<'a> Tree<'a> {
         Self::new(request, &request.query.select, config)
     }
 
-    fn new(request: &'a ApiRequest, select: &'a [SelectItem], config: &RestConfig) -> Result<Self, RestError> {
+    fn new(
+        request: &'a ApiRequest,
+        select: &'a [SelectItem],
+        config: &RestConfig,
+    ) -> Result<Self, RestError> {
         let mut legacy_names = Vec::new();
         let root = Node::root(&request.query, select, request.range, config, &mut legacy_names)?;
         Ok(Self { root, schema: &request.schema, aggregates: config.aggregates, legacy_names })
@@ -246,11 +251,8 @@ impl Builder<'_> {
 
     /// A name of the statement: the number makes it unique, and it stays within PostgreSQL's 63 bytes.
     fn alias(&self, name: &str) -> String {
-        let short: String = name
-            .char_indices()
-            .take_while(|(at, c)| at + c.len_utf8() <= 50)
-            .map(|(_, c)| c)
-            .collect();
+        let short: String =
+            name.char_indices().take_while(|(at, c)| at + c.len_utf8() <= 50).map(|(_, c)| c).collect();
         format!("{short}_{}", self.aliases)
     }
 
@@ -260,7 +262,13 @@ impl Builder<'_> {
             && relation.is_some_and(|r| r.columns.iter().any(|column| shown.contains_key(&column.type_name)))
     }
 
-    fn output(&self, item: &SelectItem, relation: Option<&Relation>, expand: bool, outputs: &mut Vec<Output>) {
+    fn output(
+        &self,
+        item: &SelectItem,
+        relation: Option<&Relation>,
+        expand: bool,
+        outputs: &mut Vec<Output>,
+    ) {
         match item {
             SelectItem::Star => match relation.filter(|_| expand) {
                 Some(known) => outputs.extend(known.columns.iter().map(|column| Output {
@@ -282,10 +290,10 @@ impl Builder<'_> {
                     (None, None) => None,
                 };
                 let value = self.column_value(&column.field, column.cast.as_ref(), relation);
-                let is_plain = match &value {
-                    Value::Column { column, cast: None, representation: None } => column.path.is_empty(),
-                    _ => false,
-                };
+                let is_plain = matches!(
+                    &value,
+                    Value::Column { column, cast: None, representation: None } if column.path.is_empty()
+                );
                 let name = key.or_else(|| (!is_plain).then(|| column.field.output_name().to_owned()));
                 outputs.push(Output { value, aggregate: column.aggregate.clone(), name });
             }
@@ -353,7 +361,9 @@ impl Builder<'_> {
         let related = embed
             .and_then(|index| node.children.get(index))
             .and_then(|child| child.relationship.as_ref())
-            .and_then(|relationship| self.cache.relation(&relationship.target.schema, &relationship.target.name));
+            .and_then(|relationship| {
+                self.cache.relation(&relationship.target.schema, &relationship.target.name)
+            });
         let relation = if embed.is_some() { related } else { relation };
         OrderBy {
             embed,
@@ -365,7 +375,11 @@ impl Builder<'_> {
 }
 
 /// A filter as a condition on a column; embeds are not looked for.
-pub(super) fn filter_condition(filter: &Filter, relation: Option<&Relation>, cache: &SchemaCache) -> Condition {
+pub(super) fn filter_condition(
+    filter: &Filter,
+    relation: Option<&Relation>,
+    cache: &SchemaCache,
+) -> Condition {
     let known = relation.and_then(|relation| relation.column(&filter.field.name));
     let plain = filter.field.path.is_empty();
     let is_tsvector = plain && known.is_some_and(crate::schema_cache::Column::is_tsvector);
@@ -380,7 +394,11 @@ pub(super) fn filter_condition(filter: &Filter, relation: Option<&Relation>, cac
 }
 
 /// A logic tree of filters on columns; embeds are not looked for.
-pub(super) fn logic_condition(tree: &LogicTree, relation: Option<&Relation>, cache: &SchemaCache) -> Condition {
+pub(super) fn logic_condition(
+    tree: &LogicTree,
+    relation: Option<&Relation>,
+    cache: &SchemaCache,
+) -> Condition {
     let conditions = tree
         .nodes
         .iter()

@@ -33,7 +33,8 @@ pub(super) fn returned(read: &mut ReadPlan, relation: Option<&Relation>, also: &
         return Returned::Columns { names: needed.names, row: needed.row };
     }
     let Some(relation) = relation else { return Returned::Star };
-    let computed: Vec<String> = needed.names.into_iter().filter(|name| relation.column(name).is_none()).collect();
+    let computed: Vec<String> =
+        needed.names.into_iter().filter(|name| relation.column(name).is_none()).collect();
     if computed.is_empty() && !needed.row {
         return Returned::Star;
     }
@@ -70,7 +71,9 @@ impl Needed {
     fn add_condition(&mut self, condition: &Condition) {
         match condition {
             Condition::Test { column, .. } => self.add(&column.name),
-            Condition::Group { conditions, .. } => conditions.iter().for_each(|inner| self.add_condition(inner)),
+            Condition::Group { conditions, .. } => {
+                conditions.iter().for_each(|inner| self.add_condition(inner))
+            }
             Condition::Embed { .. } => {}
         }
     }

@@ -74,7 +74,9 @@ impl<'a> Node<'a> {
         for item in items {
             match item {
                 SelectItem::Embed(embed) => node.children.push(Self::new(Some(embed), &embed.select)),
-                SelectItem::Star | SelectItem::Count { .. } | SelectItem::Column(_) => node.columns.push(item),
+                SelectItem::Star | SelectItem::Count { .. } | SelectItem::Column(_) => {
+                    node.columns.push(item)
+                }
             }
         }
         node
@@ -161,7 +163,10 @@ impl<'a> Node<'a> {
             let child = self.child_named(name).and_then(|index| self.children.get(index));
             let child = child.ok_or_else(|| RestError::NotEmbedded(name.to_owned()))?;
             if !child.is_to_one() {
-                return Err(RestError::RelatedOrder { relation: relation.to_owned(), embed: name.to_owned() });
+                return Err(RestError::RelatedOrder {
+                    relation: relation.to_owned(),
+                    embed: name.to_owned(),
+                });
             }
         }
         self.children.iter().try_for_each(|child| {
@@ -196,7 +201,8 @@ impl<'a> Node<'a> {
 
     /// Its rows are grouped by the level it is spread into: it or a spread below it has an aggregate.
     fn hoists_aggregate(&self) -> bool {
-        self.has_aggregate() || self.children.iter().any(|child| child.is_spread() && child.hoists_aggregate())
+        self.has_aggregate()
+            || self.children.iter().any(|child| child.is_spread() && child.hoists_aggregate())
     }
 
     /// Whether this level groups: own aggregates, or ones spread into it.

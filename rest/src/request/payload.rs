@@ -67,9 +67,10 @@ impl Payload {
         body: Bytes,
     ) -> Result<Option<Self>, RestError> {
         match action {
-            Action::Relation { verb: RelationVerb::Insert | RelationVerb::Put | RelationVerb::Update, .. } => {
-                Self::of_relation(content_type, columns, body).map(Some)
-            }
+            Action::Relation {
+                verb: RelationVerb::Insert | RelationVerb::Put | RelationVerb::Update,
+                ..
+            } => Self::of_relation(content_type, columns, body).map(Some),
             Action::Call { verb: CallVerb::Post, .. } => Self::of_call(content_type, columns, body).map(Some),
             // DELETE comes with a content type and without a body: never look at it.
             Action::Relation { .. } | Action::Call { .. } | Action::Root { .. } | Action::Info(_) => Ok(None),
@@ -93,7 +94,16 @@ impl Payload {
                 let bytes = Bytes::from(Value::Object(row).to_string());
                 Ok(Self::Json(JsonPayload { bytes, keys, shape: JsonShape::Object }))
             }
-            other => Err(not_acceptable(other)),
+            MediaType::Any
+            | MediaType::ArrayStripped
+            | MediaType::Singular { .. }
+            | MediaType::GeoJson
+            | MediaType::OpenApi
+            | MediaType::Plan(_)
+            | MediaType::TextPlain
+            | MediaType::TextXml
+            | MediaType::OctetStream
+            | MediaType::Other(_) => Err(not_acceptable(content_type)),
         }
     }
 
@@ -110,7 +120,13 @@ impl Payload {
             MediaType::TextPlain | MediaType::TextXml | MediaType::OctetStream => {
                 Ok(Self::Raw { media: content_type.clone(), bytes: body })
             }
-            other => Err(not_acceptable(other)),
+            MediaType::Any
+            | MediaType::ArrayStripped
+            | MediaType::Singular { .. }
+            | MediaType::GeoJson
+            | MediaType::OpenApi
+            | MediaType::Plan(_)
+            | MediaType::Other(_) => Err(not_acceptable(content_type)),
         }
     }
 }
@@ -165,7 +181,10 @@ impl JsonPayload {
             let row: Map<String, Value> = header
                 .iter()
                 .cloned()
-                .zip(line.into_iter().map(|field| if field == "NULL" { Value::Null } else { Value::String(field) }))
+                .zip(
+                    line.into_iter()
+                        .map(|field| if field == "NULL" { Value::Null } else { Value::String(field) }),
+                )
                 .collect();
             rows.push(Value::Object(row));
         }

@@ -97,7 +97,9 @@ impl Link {
             Self::ManyToOne(keys) | Self::OneToMany(keys) | Self::OneToOne { keys, .. } => {
                 keys.columns.iter().map(|(origin, _)| origin.as_str()).collect()
             }
-            Self::ManyToMany(junction) => junction.origin_columns.iter().map(|(origin, _)| origin.as_str()).collect(),
+            Self::ManyToMany(junction) => {
+                junction.origin_columns.iter().map(|(origin, _)| origin.as_str()).collect()
+            }
             Self::Computed { .. } => Vec::new(),
         }
     }
@@ -156,7 +158,9 @@ impl Relationship {
             Link::ManyToMany(_) | Link::Computed { .. } => (false, false),
         };
         match hint {
-            None => (to_children && target == self.target.name) || (to_parent && key_column(true) == Some(target)),
+            None => {
+                (to_children && target == self.target.name) || (to_parent && key_column(true) == Some(target))
+            }
             Some(hint) => {
                 target == self.target.name
                     && (self.junction_is(hint)
@@ -199,7 +203,8 @@ pub fn resolve<'a>(
     if found.is_empty() && hint.is_none() {
         // A many-to-many relationship to itself has no column to be named by.
         let to_itself = |r: &&Relationship| r.is_self() && r.target.name == target;
-        found = candidates.iter().filter(to_itself).filter(|r| matches!(r.link, Link::ManyToMany(_))).collect();
+        found =
+            candidates.iter().filter(to_itself).filter(|r| matches!(r.link, Link::ManyToMany(_))).collect();
     }
     if found.iter().any(|r| r.target.schema == schema) {
         found.retain(|r| r.target.schema == schema);
@@ -326,7 +331,11 @@ pub fn derive(
         })
     });
     for c in computed {
-        found.push(relationship(&c.origin, &c.target, Link::Computed { function: c.function, to_one: c.to_one }));
+        found.push(relationship(
+            &c.origin,
+            &c.target,
+            Link::Computed { function: c.function, to_one: c.to_one },
+        ));
     }
     found.retain(|r| is_exposed(&r.origin) && is_exposed(&r.target));
     found
@@ -356,7 +365,11 @@ fn with_views(keys: Vec<ForeignKey>, shown: &ShownColumns) -> Vec<ForeignKey> {
 }
 
 /// The table itself, and every view with the names it shows these columns under (one entry per combination).
-fn stand_ins(table: &QualifiedName, columns: &[&str], shown: &ShownColumns) -> Vec<(QualifiedName, Vec<String>)> {
+fn stand_ins(
+    table: &QualifiedName,
+    columns: &[&str],
+    shown: &ShownColumns,
+) -> Vec<(QualifiedName, Vec<String>)> {
     let itself = columns.iter().map(|&column| column.to_owned()).collect();
     let mut stand_ins = vec![(table.clone(), itself)];
     let mut views: Vec<_> = shown.iter().collect();
@@ -367,7 +380,9 @@ fn stand_ins(table: &QualifiedName, columns: &[&str], shown: &ShownColumns) -> V
             let names: Vec<&str> = shown_as(shown_columns, table, column).collect();
             combinations = combinations
                 .into_iter()
-                .flat_map(|chosen| names.iter().map(move |&name| [chosen.as_slice(), &[name.to_owned()]].concat()))
+                .flat_map(|chosen| {
+                    names.iter().map(move |&name| [chosen.as_slice(), &[name.to_owned()]].concat())
+                })
                 .collect();
         }
         stand_ins.extend(combinations.into_iter().map(|names| (view.clone(), names)));

@@ -161,7 +161,9 @@ impl Routine {
         let params: Vec<String> = self
             .params
             .iter()
-            .map(|p| if p.name.is_empty() { p.type_name.clone() } else { format!("{} => {}", p.name, p.type_name) })
+            .map(|p| {
+                if p.name.is_empty() { p.type_name.clone() } else { format!("{} => {}", p.name, p.type_name) }
+            })
             .collect();
         format!("{}({})", self.name, params.join(", "))
     }

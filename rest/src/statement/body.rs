@@ -14,7 +14,9 @@ pub(super) fn nothing() -> Sql {
 pub(super) fn of_rows(shape: &BodyShape) -> Sql {
     match shape {
         BodyShape::Array { stripped: false } => Sql::text("coalesce(json_agg(pgrst_t), '[]')"),
-        BodyShape::Array { stripped: true } => Sql::text("coalesce(json_strip_nulls(json_agg(pgrst_t)), '[]')"),
+        BodyShape::Array { stripped: true } => {
+            Sql::text("coalesce(json_strip_nulls(json_agg(pgrst_t)), '[]')")
+        }
         // Other than one row is an error anyway; so there is no need to take the row out of an array.
         BodyShape::Object { stripped: false } => Sql::text("string_agg(row_to_json(pgrst_t)::text, ',')"),
         BodyShape::Object { stripped: true } => {

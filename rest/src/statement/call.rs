@@ -70,9 +70,9 @@ fn columns(returned: &Returned) -> Sql {
 /// A JSON body as the row `pgrst_args`.
 fn given(arguments: &Arguments) -> Option<Sql> {
     let Arguments::Json { bytes, shape, params } = arguments else { return None };
-    let definitions = params
-        .iter()
-        .map(|param| Sql::ident(&param.name).then(Sql::text(" ")).then(Sql::catalog(param.wide_type.clone())));
+    let definitions = params.iter().map(|param| {
+        Sql::ident(&param.name).then(Sql::text(" ")).then(Sql::catalog(param.wide_type.clone()))
+    });
     let row = Sql::text(") AS pgrst_args(").then(Sql::join(definitions, ", ")).then(Sql::text(")"));
     let payload = Sql::param(bytes.clone());
     Some(match shape {
@@ -88,7 +88,9 @@ fn arguments(arguments: &Arguments) -> Sql {
     match arguments {
         Arguments::None => Sql::new(),
         Arguments::Json { params, .. } => Sql::join(
-            params.iter().map(|param| named(param).then(Sql::text("pgrst_args.")).then(Sql::ident(&param.name))),
+            params
+                .iter()
+                .map(|param| named(param).then(Sql::text("pgrst_args.")).then(Sql::ident(&param.name))),
             ", ",
         ),
         Arguments::Literals(literals) => Sql::join(

@@ -87,8 +87,12 @@ fn test(
             let sql = tested.then(Sql::text(operator.as_sql()));
             match quantifier {
                 None => sql.then(read(Sql::param(value), representation)),
-                Some(Quantifier::Any) => sql.then(Sql::text("ANY (")).then(Sql::param(value)).then(Sql::text(")")),
-                Some(Quantifier::All) => sql.then(Sql::text("ALL (")).then(Sql::param(value)).then(Sql::text(")")),
+                Some(Quantifier::Any) => {
+                    sql.then(Sql::text("ANY (")).then(Sql::param(value)).then(Sql::text(")"))
+                }
+                Some(Quantifier::All) => {
+                    sql.then(Sql::text("ALL (")).then(Sql::param(value)).then(Sql::text(")"))
+                }
             }
         }
         Operation::In(elements) => {

@@ -80,10 +80,8 @@ fn returning_list(relation: &QualifiedName, returned: &Returned) -> Sql {
         Returned::Star => relation.sql().then(Sql::text(".*")),
         Returned::Columns { names, row: false } if names.is_empty() => Sql::text("1"),
         Returned::Columns { names, row } => {
-            let mut list: Vec<Sql> = names
-                .iter()
-                .map(|name| relation.sql().then(Sql::text(".")).then(Sql::ident(name)))
-                .collect();
+            let mut list: Vec<Sql> =
+                names.iter().map(|name| relation.sql().then(Sql::text(".")).then(Sql::ident(name))).collect();
             if *row {
                 let whole = Sql::text("(").then(relation.sql()).then(Sql::text(".*)::"));
                 list.push(whole.then(relation.sql()).then(Sql::text(" AS pgrst_row")));

@@ -47,7 +47,9 @@ pub(super) fn level(read: &ReadPlan, join: Option<(&EmbedPlan, Row<'_>)>) -> Sql
 pub(super) fn countable(read: &ReadPlan) -> Sql {
     if read.is_grouped() {
         let ungrouped = ReadPlan { range: RowRange::ALL, order: Vec::new(), ..read.clone() };
-        return Sql::text("SELECT 1 FROM (").then(level(&ungrouped, None)).then(Sql::text(") AS pgrst_groups"));
+        return Sql::text("SELECT 1 FROM (")
+            .then(level(&ungrouped, None))
+            .then(Sql::text(") AS pgrst_groups"));
     }
     Sql::text("SELECT 1").then(from(read, None)).then(restrictions(read, None, false))
 }
@@ -133,7 +135,9 @@ fn ties(embed: &EmbedPlan, row: Row<'_>, parent: Row<'_>) -> Vec<Sql> {
             junction
                 .origin_columns
                 .iter()
-                .map(|(origin, between)| equal(dotted(Sql::ident(alias), between), dotted(parent.sql(), origin)))
+                .map(|(origin, between)| {
+                    equal(dotted(Sql::ident(alias), between), dotted(parent.sql(), origin))
+                })
                 .collect()
         }
         // The function takes the parent's row itself.
@@ -159,7 +163,8 @@ fn lateral(embed: &EmbedPlan, parent: Row<'_>) -> Sql {
             (aggregated(list), dotted(name(), &embed.lateral).then(Sql::text(" IS NOT NULL")))
         }
         EmbedForm::SpreadArray => {
-            let names: Vec<&str> = embed.read.outputs.iter().filter_map(|output| output.name.as_deref()).collect();
+            let names: Vec<&str> =
+                embed.read.outputs.iter().filter_map(|output| output.name.as_deref()).collect();
             let list = names.iter().map(|column| {
                 Sql::text("json_agg(")
                     .then(dotted(name(), column))
@@ -226,7 +231,11 @@ fn output(output: &Output, read: &ReadPlan, row: Row<'_>) -> Sql {
 
 /// The grammar lets only letters, digits, `_`, blanks and `$` into a type's name: it cannot be more than a name.
 fn cast_to(value: Sql, type_name: &str) -> Sql {
-    Sql::text("CAST(").then(value).then(Sql::text(" AS ")).then(Sql::catalog(type_name.to_owned())).then(Sql::text(")"))
+    Sql::text("CAST(")
+        .then(value)
+        .then(Sql::text(" AS "))
+        .then(Sql::catalog(type_name.to_owned()))
+        .then(Sql::text(")"))
 }
 
 fn aggregate(function: Aggregate) -> Sql {

@@ -1,0 +1,333 @@
+//! Running statements: one transaction, one flush, and the checks that must come before COMMIT (rest.md §3.16).
+
+use std::borrow::Cow;
+use std::sync::Arc;
+
+use basalt_core::session::{Access, Answers, End, Scope, Sessions, Statement};
+use basalt_core::sql::Sql;
+use bytes::Bytes;
+use http::HeaderMap;
+use http::header::COOKIE;
+use serde_json::{Map, Value};
+use tokio::time::Instant;
+use tokio_postgres::Row;
+use tokio_postgres::types::{FromSql, Type};
+
+use crate::auth::Caller;
+use crate::config::{FunctionName, RestConfig};
+use crate::error::RestError;
+use crate::parse::media::MediaType;
+use crate::parse::prefer::Count;
+use crate::plan::mutate::Mutation;
+use crate::plan::{self, CallPlan, Common, TablePlan, WritePlan};
+use crate::request::ApiRequest;
+use crate::schema_cache::SchemaCache;
+use crate::statement::{self, Statements};
+
+/// Everything around a plan.
+pub(crate) struct Scene<'a> {
+    pub(crate) config: &'a RestConfig,
+    pub(crate) cache: &'a SchemaCache,
+    pub(crate) sessions: &'a Sessions,
+    pub(crate) caller: &'a Caller,
+    pub(crate) api: &'a ApiRequest,
+    pub(crate) headers: &'a HeaderMap,
+    pub(crate) deadline: Instant,
+}
+
+/// What a statement answered.
+#[derive(Debug, Default)]
+pub(crate) struct Answer {
+    /// Rows without the window, if they were counted.
+    pub(crate) total: Option<i64>,
+    /// Rows in the window, or affected.
+    pub(crate) page: i64,
+    /// The body.
+    pub(crate) body: Option<Bytes>,
+    /// `response.headers`
+    pub(crate) headers: Option<String>,
+    /// `response.status`
+    pub(crate) status: Option<String>,
+    /// Key of one of the written rows, as a JSON array.
+    pub(crate) location: Option<String>,
+    /// Rows an upsert inserted.
+    pub(crate) inserted: Option<i64>,
+    /// The answer is a query plan, and says nothing about rows.
+    pub(crate) is_explained: bool,
+}
+
+/// Bytes as PostgreSQL sent them, whatever their type: `json`, `text` and their domains are the text itself.
+struct Raw(Bytes);
+
+impl<'a> FromSql<'a> for Raw {
+    fn from_sql(_: &Type, raw: &'a [u8]) -> Result<Self, Box<dyn std::error::Error + Sync + Send>> {
+        Ok(Self(Bytes::copy_from_slice(raw)))
+    }
+
+    fn accepts(_: &Type) -> bool {
+        true
+    }
+}
+
+/// Reads a relation.
+pub(crate) async fn read(
+    scene: &Scene<'_>,
+    plan: &TablePlan,
+    statements: Statements,
+) -> Result<Answer, RestError> {
+    let is_explained = plan.format.explain.is_some();
+    let mut answers = run(scene, &plan.common, statements, None).await?;
+    let estimate = plan.common.count.filter(|count| *count != Count::Exact).and_then(|_| {
+        let rows = answers.pop()?;
+        estimated_rows(rows.first()?)
+    });
+    let mut answer = main_answer(answers, is_explained)?;
+    answer.total = match plan.common.count {
+        Some(Count::Planned) => estimate,
+        Some(Count::Estimated) => match (answer.total, plan.max_rows.and_then(|cap| i64::try_from(cap).ok()))
+        {
+            // Not more than the cap: the count is exact.
+            (Some(exact), Some(cap)) if exact <= cap => Some(exact),
+            (exact, _) => exact.max(estimate),
+        },
+        Some(Count::Exact) | None => answer.total,
+    };
+    if !is_explained && plan.format.is_singular() && answer.page != 1 {
+        return Err(RestError::NotSingular(answer.page));
+    }
+    Ok(answer)
+}
+
+/// Writes to a relation. What must not be committed is found out before COMMIT.
+pub(crate) async fn write(
+    scene: &Scene<'_>,
+    plan: &WritePlan,
+    statements: Statements,
+) -> Result<Answer, RestError> {
+    let is_explained = plan.format.explain.is_some();
+    let check = RowCheck {
+        singular: plan.format.is_singular(),
+        put: matches!(plan.mutation, Mutation::Put { .. }),
+        at_most: plan.common.max_affected,
+    };
+    checked(scene, &plan.common, statements, check, is_explained).await
+}
+
+/// Calls a function.
+pub(crate) async fn call(
+    scene: &Scene<'_>,
+    plan: &CallPlan,
+    statements: Statements,
+) -> Result<Answer, RestError> {
+    let is_explained = plan.format.explain.is_some();
+    let returns_many = matches!(plan.result, plan::call::CallResult::Scalars | plan::call::CallResult::Rows);
+    let check = RowCheck {
+        singular: plan.format.is_singular() && returns_many,
+        put: false,
+        at_most: plan.common.max_affected,
+    };
+    checked(scene, &plan.common, statements, check, is_explained).await
+}
+
+async fn checked(
+    scene: &Scene<'_>,
+    common: &Common,
+    statements: Statements,
+    check: RowCheck,
+    is_explained: bool,
+) -> Result<Answer, RestError> {
+    if is_explained || !check.is_needed() {
+        return main_answer(run(scene, common, statements, None).await?, is_explained);
+    }
+    // A read-only transaction has nothing to undo: no need to hold COMMIT back.
+    let before_commit = (common.access == Access::ReadWrite).then_some(check);
+    let answer = main_answer(run(scene, common, statements, before_commit).await?, false)?;
+    check.judge(answer.page)?;
+    Ok(answer)
+}
+
+/// How many rows there may be.
+#[derive(Debug, Clone, Copy)]
+struct RowCheck {
+    singular: bool,
+    put: bool,
+    at_most: Option<u64>,
+}
+
+impl RowCheck {
+    const fn is_needed(self) -> bool {
+        self.singular || self.put || self.at_most.is_some()
+    }
+
+    fn judge(self, rows: i64) -> Result<(), RestError> {
+        if self.put && rows != 1 {
+            return Err(RestError::PutPayload);
+        }
+        if self.singular && rows != 1 {
+            return Err(RestError::NotSingular(rows));
+        }
+        match self.at_most {
+            Some(most) if u64::try_from(rows).is_ok_and(|rows| rows > most) => {
+                Err(RestError::MaxAffected(rows))
+            }
+            _ => Ok(()),
+        }
+    }
+}
+
+/// Runs the statements of a plan, with whatever the configuration puts around them.
+///
+/// The answers are those of the main statement and of the estimate, if there is one.
+async fn run(
+    scene: &Scene<'_>,
+    common: &Common,
+    statements: Statements,
+    check: Option<RowCheck>,
+) -> Result<Answers, RestError> {
+    let rollback = common.rollback.unwrap_or(scene.config.tx_end.rollback);
+    let mut steps = Vec::with_capacity(4);
+    let before = usize::from(scene.config.pre_request.is_some());
+    if let Some(function) = &scene.config.pre_request {
+        steps.push(call_statement(function));
+    }
+    steps.push(statements.main);
+    let wanted = 1 + usize::from(statements.estimate.is_some());
+    steps.extend(statements.estimate);
+    if rollback {
+        // Deferred constraints would otherwise never be looked at.
+        steps.push(Statement { text: Arc::from("SET CONSTRAINTS ALL IMMEDIATE"), params: Vec::new() });
+    }
+    let scope = scope(scene, common);
+    let mut answers = if rollback {
+        scene.sessions.run_rolled_back(scope, steps).await?
+    } else if let Some(check) = check {
+        let judge = move |answers: &[Vec<Row>]| {
+            let rows = answers.get(before).and_then(|rows| rows.first());
+            let rows = rows.and_then(|row| row.try_get::<_, i64>(statement::PAGE).ok());
+            if rows.is_some_and(|rows| check.judge(rows).is_ok()) { End::Commit } else { End::Rollback }
+        };
+        scene.sessions.run_checked(scope, steps, judge).await?
+    } else {
+        scene.sessions.run(scope, steps).await?
+    };
+    answers.truncate(before + wanted);
+    Ok(answers.split_off(before))
+}
+
+fn call_statement(function: &FunctionName) -> Statement {
+    let name = match &function.schema {
+        Some(schema) => Sql::qualified(schema, &function.name),
+        None => Sql::ident(&function.name),
+    };
+    Sql::text("SELECT ").then(name).then(Sql::text("()")).into()
+}
+
+/// Access, isolation and settings, in the order of rest.md §3.16: what the role brings along is set before it is taken
+/// on, because it may not be allowed to set it itself.
+fn scope(scene: &Scene<'_>, common: &Common) -> Scope {
+    let caller = scene.caller;
+    let role = scene.cache.role(&caller.role);
+    let isolation = common
+        .isolation
+        .or_else(|| role.and_then(|role| role.isolation.as_deref()).map(plan::isolation))
+        .unwrap_or_default();
+    let mut settings: Vec<(Cow<'static, str>, String)> = Vec::with_capacity(12);
+    settings.push(("search_path".into(), search_path(&scene.api.schema, scene.config)));
+    for (name, value) in role.into_iter().flat_map(|role| &role.settings) {
+        settings.push((name.clone().into(), value.clone()));
+    }
+    settings.push(("role".into(), caller.role.clone()));
+    settings.push(("request.jwt.claims".into(), caller.claims.clone()));
+    settings.push(("request.method".into(), scene.api.method.as_str().to_owned()));
+    settings.push(("request.path".into(), scene.api.path.clone()));
+    settings.push(("request.headers".into(), headers_json(scene.headers)));
+    settings.push(("request.cookies".into(), cookies_json(scene.headers)));
+    if let Some(zone) = &scene.api.prefer.timezone {
+        settings.push(("timezone".into(), zone.clone()));
+    }
+    for (name, value) in &common.settings {
+        settings.push((name.clone().into(), value.clone()));
+    }
+    for (name, value) in &scene.config.app_settings {
+        settings.push((format!("app.settings.{name}").into(), value.clone()));
+    }
+    Scope { access: common.access, isolation, settings, deadline: scene.deadline }
+}
+
+fn search_path(schema: &str, config: &RestConfig) -> String {
+    let mut path = String::new();
+    for name in std::iter::once(schema).chain(config.extra_search_path.iter().map(String::as_str)) {
+        if !path.is_empty() {
+            path.push_str(", ");
+        }
+        basalt_core::sql::push_quoted(&mut path, name, '"');
+    }
+    path
+}
+
+/// All headers but cookies; of repeated ones the values joined.
+fn headers_json(headers: &HeaderMap) -> String {
+    let mut shown = Map::new();
+    for name in headers.keys().filter(|name| **name != COOKIE) {
+        let values: Vec<Cow<'_, str>> =
+            headers.get_all(name).iter().map(|value| String::from_utf8_lossy(value.as_bytes())).collect();
+        shown.insert(name.as_str().to_owned(), Value::String(values.join(", ")));
+    }
+    Value::Object(shown).to_string()
+}
+
+fn cookies_json(headers: &HeaderMap) -> String {
+    let mut shown = Map::new();
+    for header in headers.get_all(COOKIE) {
+        let text = String::from_utf8_lossy(header.as_bytes());
+        for (name, value) in text.split(';').filter_map(|pair| pair.split_once('=')) {
+            shown.insert(name.trim().to_owned(), Value::String(value.trim().to_owned()));
+        }
+    }
+    Value::Object(shown).to_string()
+}
+
+fn main_answer(mut answers: Answers, is_explained: bool) -> Result<Answer, RestError> {
+    let rows = if answers.is_empty() { Vec::new() } else { answers.swap_remove(0) };
+    if is_explained {
+        return Ok(Answer { body: Some(plan_text(&rows)), is_explained, ..Answer::default() });
+    }
+    let row = rows.first().ok_or(RestError::Internal("the statement gave no row"))?;
+    let number = |column| row.try_get::<_, Option<i64>>(column).ok().flatten();
+    let text = |column| row.try_get::<_, Option<String>>(column).ok().flatten();
+    Ok(Answer {
+        total: number(statement::TOTAL),
+        page: number(statement::PAGE).unwrap_or_default(),
+        body: row.try_get::<_, Option<Raw>>(statement::BODY).ok().flatten().map(|Raw(bytes)| bytes),
+        headers: text(statement::HEADERS),
+        status: text(statement::STATUS),
+        location: text(statement::LOCATION),
+        inserted: number(statement::INSERTED),
+        is_explained,
+    })
+}
+
+/// The lines of a plan, or its one JSON value.
+fn plan_text(rows: &[Row]) -> Bytes {
+    let mut text = Vec::new();
+    for row in rows {
+        if let Ok(Raw(line)) = row.try_get::<_, Raw>(0) {
+            text.extend_from_slice(&line);
+            text.push(b'\n');
+        }
+    }
+    Bytes::from(text)
+}
+
+/// `Plan Rows` of the root of a JSON plan.
+fn estimated_rows(row: &Row) -> Option<i64> {
+    let Raw(json) = row.try_get(0).ok()?;
+    let plan: Value = serde_json::from_slice(&json).ok()?;
+    plan.get(0)?.get("Plan")?.get("Plan Rows")?.as_i64()
+}
+
+/// The document of the root.
+pub(crate) async fn root(scene: &Scene<'_>, _head: bool) -> Result<(Answer, MediaType), RestError> {
+    let _ = scene;
+    Ok((Answer { body: Some(Bytes::from_static(b"{}")), ..Answer::default() }, MediaType::OpenApi))
+}

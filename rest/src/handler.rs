@@ -1,0 +1,166 @@
+//! One request, step by step: who, what, how, and the answer.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use axum::body::Body;
+use axum::extract::State as Extract;
+use axum::response::Response;
+use basalt_core::clock::Clock;
+use basalt_core::keys::Keys;
+use basalt_core::service::{BodyError, Deadline, read_body};
+use basalt_core::session::Sessions;
+use http::{Method, Request};
+use tokio::time::Instant;
+
+use crate::auth::{self, Caller};
+use crate::config::RestConfig;
+use crate::error::{ErrorContext, RestError};
+use crate::plan::{self, Plan};
+use crate::reload::{RestHandle, Snapshot};
+use crate::request::ApiRequest;
+use crate::response::{self, Timing};
+use crate::{execute, statement};
+
+/// How long a request waits for a schema cache that is being loaded.
+const CACHE_PATIENCE: Duration = Duration::from_secs(5);
+
+/// What every request needs.
+pub(crate) struct State {
+    pub(crate) handle: RestHandle,
+    pub(crate) sessions: Sessions,
+    pub(crate) keys: Arc<Keys>,
+    pub(crate) clock: Clock,
+}
+
+/// Answers a request; every way out has the contract's shape.
+pub(crate) async fn handle(Extract(state): Extract<Arc<State>>, request: Request<Body>) -> Response {
+    let mut timing = Timing::start();
+    let snapshot = snapshot(&state).await;
+    let config = snapshot.as_ref().map_or_else(|| state.handle.base(), |snapshot| &snapshot.config);
+    let mut context = ErrorContext {
+        verbosity: config.client_error_verbosity,
+        is_head: *request.method() == Method::HEAD,
+        ..ErrorContext::default()
+    };
+    let trace = config.trace_header.as_ref().map(|name| {
+        let empty = http::HeaderValue::from_static("");
+        (name.clone(), request.headers().get(name).cloned().unwrap_or(empty))
+    });
+    let mut response = match answer(&state, snapshot.as_deref(), request, &mut context, &mut timing).await {
+        Ok(response) => response,
+        Err(error) => {
+            let wire = error.wire(context);
+            if wire.status.is_server_error() {
+                // The request's own span carries its id; parameters are never part of an error's text.
+                tracing::error!(code = wire.code, status = wire.status.as_u16(), "{error}");
+            }
+            wire.into_response(context)
+        }
+    };
+    if config.timing_enabled {
+        timing.decorate(response.headers_mut());
+    }
+    if let Some((name, value)) = trace {
+        response.headers_mut().insert(name, value);
+    }
+    response
+}
+
+/// The loaded cache, waiting for the first load attempt if need be.
+async fn snapshot(state: &State) -> Option<Arc<Snapshot>> {
+    let loaded = state.handle.snapshot();
+    if loaded.is_some() || !state.handle.is_loading() {
+        return loaded;
+    }
+    state.handle.settled(Instant::now() + CACHE_PATIENCE).await;
+    state.handle.snapshot()
+}
+
+async fn answer(
+    state: &State,
+    snapshot: Option<&Snapshot>,
+    request: Request<Body>,
+    context: &mut ErrorContext,
+    timing: &mut Timing,
+) -> Result<Response, RestError> {
+    let (head, body) = request.into_parts();
+    let config = snapshot.map_or_else(|| state.handle.base(), |snapshot| &snapshot.config);
+    let is_options = head.method == Method::OPTIONS;
+    let caller = match auth::authenticate(&head.headers, &state.keys, config, state.clock.unix_seconds()) {
+        Ok(caller) => caller,
+        // OPTIONS opens no transaction, so nobody has to be anybody.
+        Err(_) if is_options => Caller::nobody(),
+        Err(error) => return Err(error.into()),
+    };
+    context.is_anonymous = caller.is_anonymous;
+    timing.mark("jwt");
+    let snapshot = snapshot.ok_or(RestError::CacheNotLoaded)?;
+    let body = read_body(body).await.map_err(|error| match error {
+        BodyError::TooLarge => RestError::BodyTooLarge { limit: config.max_body_bytes },
+        BodyError::Disconnected(_) => RestError::BodyIncomplete,
+    })?;
+    let api = ApiRequest::read(config, &head.method, &head.uri, &head.headers, body)?;
+    timing.mark("parse");
+    let deadline = head
+        .extensions
+        .get::<Deadline>()
+        .map_or_else(|| Instant::now() + config.timeout, |Deadline(deadline)| *deadline);
+
+    let (fresh, plan) = match plan::plan(&api, config, &snapshot.cache) {
+        Err(error) if error.may_be_stale() && state.handle.is_loading() => {
+            state.handle.settled((Instant::now() + CACHE_PATIENCE).min(deadline)).await;
+            let fresh = state.handle.snapshot().ok_or(RestError::CacheNotLoaded)?;
+            let plan = plan::plan(&api, &fresh.config, &fresh.cache)?;
+            (Some(fresh), plan)
+        }
+        planned => (None, planned?),
+    };
+    let snapshot = fresh.as_deref().unwrap_or(snapshot);
+    timing.mark("plan");
+    let scene = execute::Scene {
+        config: &snapshot.config,
+        cache: &snapshot.cache,
+        sessions: &state.sessions,
+        caller: &caller,
+        api: &api,
+        headers: &head.headers,
+        deadline,
+    };
+    let response = perform(&scene, &plan, head.uri.path(), timing).await?;
+    timing.mark("response");
+    Ok(response)
+}
+
+/// Runs the plan and words its answer.
+async fn perform(
+    scene: &execute::Scene<'_>,
+    plan: &Plan,
+    path: &str,
+    timing: &mut Timing,
+) -> Result<Response, RestError> {
+    let config: &RestConfig = scene.config;
+    match plan {
+        Plan::Info { allow } => Ok(response::info(allow)),
+        Plan::Root { head } => {
+            let (answer, media) = execute::root(scene, *head).await?;
+            timing.mark("transaction");
+            response::root(scene.api, config, &answer, &media, *head)
+        }
+        Plan::Read(read) => {
+            let answer = execute::read(scene, read, statement::of_read(read)).await?;
+            timing.mark("transaction");
+            response::read(scene.api, config, read, &answer, path)
+        }
+        Plan::Write(write) => {
+            let answer = execute::write(scene, write, statement::mutate::of_write(write)).await?;
+            timing.mark("transaction");
+            response::write(scene.api, config, write, &answer, path)
+        }
+        Plan::Call(call) => {
+            let answer = execute::call(scene, call, statement::call::of_call(call)).await?;
+            timing.mark("transaction");
+            response::call(scene.api, config, call, &answer)
+        }
+    }
+}

@@ -1,0 +1,335 @@
+//! Status, headers and body of a success (rest.md §3.6, §3.9, §3.12, §3.19).
+
+use std::fmt::Write;
+use std::time::Instant;
+
+use axum::body::Body;
+use axum::response::Response;
+use bytes::Bytes;
+use http::header::{
+    ACCESS_CONTROL_ALLOW_ORIGIN, ALLOW, CONTENT_LENGTH, CONTENT_LOCATION, CONTENT_RANGE, CONTENT_TYPE,
+    LOCATION, VARY, WARNING,
+};
+use http::{HeaderMap, HeaderName, HeaderValue, StatusCode};
+use serde_json::Value;
+
+use crate::config::RestConfig;
+use crate::error::RestError;
+use crate::execute::Answer;
+use crate::parse::media::MediaType;
+use crate::parse::prefer::Resolution;
+use crate::parse::query::encode_component;
+use crate::plan::call::CallResult;
+use crate::plan::mutate::{Answer as WriteAnswer, Mutation};
+use crate::plan::{CallPlan, Common, TablePlan, WritePlan};
+use crate::request::ApiRequest;
+
+const PREFERENCE_APPLIED: HeaderName = HeaderName::from_static("preference-applied");
+const CONTENT_PROFILE: HeaderName = HeaderName::from_static("content-profile");
+const SERVER_TIMING: HeaderName = HeaderName::from_static("server-timing");
+
+/// A response under construction.
+struct Draft {
+    status: StatusCode,
+    headers: HeaderMap,
+    body: Bytes,
+}
+
+impl Draft {
+    fn new(status: StatusCode) -> Self {
+        let mut headers = HeaderMap::with_capacity(8);
+        headers.insert(VARY, HeaderValue::from_static("Accept, Prefer, Range"));
+        Self { status, headers, body: Bytes::new() }
+    }
+
+    fn set(&mut self, name: HeaderName, value: &str) {
+        // A value that cannot be a header can only come from names in the database; leaving it out harms least.
+        if let Ok(value) = HeaderValue::from_str(value) {
+            self.headers.insert(name, value);
+        }
+    }
+
+    /// What honoured preferences and old names of embeds add.
+    fn common(&mut self, common: &Common) {
+        if !common.applied.is_empty() {
+            self.set(PREFERENCE_APPLIED, &common.applied.join(", "));
+        }
+        for (target, alias) in &common.legacy_names {
+            let warning = format!(
+                "299 PostgRESTv17 \"Embedded resource was referenced by relation name even though it has an alias. \
+                 This is deprecated and will stop working in a future release. Update `{target}` to `{alias}` in \
+                 query string filters, orders or limits.\""
+            );
+            if let Ok(value) = HeaderValue::from_str(&warning) {
+                self.headers.append(WARNING, value);
+            }
+        }
+    }
+
+    /// Body and what it is; with several schemas also whose it is.
+    fn body(&mut self, api: &ApiRequest, config: &RestConfig, media: &MediaType, body: Option<Bytes>) {
+        self.set(CONTENT_TYPE, &media.content_type());
+        if api.has_profile || config.schemas.len() > 1 {
+            self.set(CONTENT_PROFILE, &api.schema);
+        }
+        self.body = body.unwrap_or_default();
+    }
+
+    /// Lays `response.headers` and `response.status` over it.
+    fn finish(mut self, answer: &Answer) -> Result<Response, RestError> {
+        if let Some(headers) = &answer.headers {
+            apply_headers(&mut self.headers, headers)?;
+        }
+        if let Some(status) = &answer.status {
+            self.status = status
+                .parse::<u16>()
+                .ok()
+                .and_then(|s| StatusCode::from_u16(s).ok())
+                .ok_or(RestError::ResponseStatus)?;
+        }
+        // A length is only said where there is a body or, for a created row, explicitly none.
+        let body = if self.body.is_empty() { Body::empty() } else { Body::from(self.body) };
+        let mut response = Response::new(body);
+        *response.status_mut() = self.status;
+        *response.headers_mut() = self.headers;
+        Ok(response)
+    }
+}
+
+/// `[{"Name":"value"},…]`: they replace ours of the same name; repeats among them are kept.
+fn apply_headers(headers: &mut HeaderMap, text: &str) -> Result<(), RestError> {
+    let Ok(Value::Array(entries)) = serde_json::from_str(text) else {
+        return Err(RestError::ResponseHeaders);
+    };
+    let mut given = Vec::with_capacity(entries.len());
+    for entry in entries {
+        let Value::Object(entry) = entry else { return Err(RestError::ResponseHeaders) };
+        let mut pairs = entry.into_iter();
+        let (Some((name, Value::String(value))), None) = (pairs.next(), pairs.next()) else {
+            return Err(RestError::ResponseHeaders);
+        };
+        let (Ok(name), Ok(value)) = (HeaderName::try_from(name), HeaderValue::try_from(value)) else {
+            return Err(RestError::ResponseHeaders);
+        };
+        given.push((name, value));
+    }
+    for (name, _) in &given {
+        headers.remove(name);
+    }
+    for (name, value) in given {
+        headers.append(name, value);
+    }
+    Ok(())
+}
+
+/// Status of a read or call and its `Content-Range`.
+fn page(answer: &Answer, offset: u64) -> Result<(StatusCode, String), RestError> {
+    let rows = answer.page;
+    let total = answer.total;
+    let first = i64::try_from(offset).unwrap_or(i64::MAX);
+    if let Some(total) = total
+        && first > total
+    {
+        return Err(RestError::OffsetBeyond { offset, total });
+    }
+    let status = match total {
+        Some(total) if rows < total => StatusCode::PARTIAL_CONTENT,
+        _ => StatusCode::OK,
+    };
+    Ok((status, content_range(first, rows, total)))
+}
+
+fn content_range(first: i64, rows: i64, total: Option<i64>) -> String {
+    let mut text = String::new();
+    // Writing to a String cannot fail.
+    let _range = if rows > 0 && total != Some(0) {
+        write!(text, "{first}-{}/", first.saturating_add(rows - 1))
+    } else {
+        write!(text, "*/")
+    };
+    let _total = match total {
+        Some(total) => write!(text, "{total}"),
+        None => write!(text, "*"),
+    };
+    text
+}
+
+/// GET and HEAD of a relation.
+pub(crate) fn read(
+    api: &ApiRequest,
+    config: &RestConfig,
+    plan: &TablePlan,
+    answer: &Answer,
+    path: &str,
+) -> Result<Response, RestError> {
+    let mut draft;
+    if answer.is_explained {
+        draft = Draft::new(StatusCode::OK);
+    } else {
+        let (status, range) = page(answer, plan.read.range.offset)?;
+        draft = Draft::new(status);
+        draft.set(CONTENT_RANGE, &range);
+        let query =
+            if api.canonical_query.is_empty() { String::new() } else { format!("?{}", api.canonical_query) };
+        draft.set(CONTENT_LOCATION, &format!("{path}{query}"));
+    }
+    draft.common(&plan.common);
+    let body = answer.body.clone().filter(|_| !plan.head);
+    draft.body(api, config, &plan.format.media, body);
+    draft.finish(answer)
+}
+
+/// POST, PUT, PATCH and DELETE of a relation.
+pub(crate) fn write(
+    api: &ApiRequest,
+    config: &RestConfig,
+    plan: &WritePlan,
+    answer: &Answer,
+    path: &str,
+) -> Result<Response, RestError> {
+    let rows = answer.page;
+    let has_rows = plan.answer == WriteAnswer::Rows;
+    if answer.is_explained {
+        let mut draft = Draft::new(StatusCode::OK);
+        draft.common(&plan.common);
+        draft.body(api, config, &plan.format.media, answer.body.clone());
+        return draft.finish(answer);
+    }
+    let inserted = answer.inserted.is_none_or(|inserted| inserted > 0);
+    let status = match &plan.mutation {
+        Mutation::Insert { conflict: Some(conflict), .. }
+            if conflict.resolution == Resolution::MergeDuplicates && (rows == 0 || !inserted) =>
+        {
+            StatusCode::OK
+        }
+        Mutation::Insert { .. } => StatusCode::CREATED,
+        Mutation::Put { .. } if inserted => StatusCode::CREATED,
+        _ if has_rows => StatusCode::OK,
+        Mutation::Put { .. } | Mutation::Update { .. } | Mutation::Delete { .. } | Mutation::Nothing => {
+            StatusCode::NO_CONTENT
+        }
+    };
+    let mut draft = Draft::new(status);
+    let total = plan.common.count.map(|_| rows);
+    match &plan.mutation {
+        Mutation::Insert { .. } | Mutation::Delete { .. } => {
+            draft.set(CONTENT_RANGE, &content_range(0, 0, total));
+        }
+        Mutation::Update { .. } | Mutation::Nothing => {
+            draft.set(CONTENT_RANGE, &content_range(0, rows, total))
+        }
+        Mutation::Put { .. } => {}
+    }
+    if let (WriteAnswer::Location(columns), 1) = (&plan.answer, rows)
+        && let Some(query) = answer.location.as_deref().and_then(|values| location_query(columns, values))
+    {
+        draft.set(LOCATION, &format!("{path}?{query}"));
+    }
+    draft.common(&plan.common);
+    if has_rows {
+        draft.body(api, config, &plan.format.media, answer.body.clone());
+    } else if status != StatusCode::NO_CONTENT {
+        draft.headers.insert(CONTENT_LENGTH, HeaderValue::from_static("0"));
+    }
+    draft.finish(answer)
+}
+
+/// `id=eq.11`, all columns of the key.
+fn location_query(columns: &[String], values: &str) -> Option<String> {
+    let values: Vec<Value> = serde_json::from_str(values).ok()?;
+    let mut query = String::new();
+    for (column, value) in columns.iter().zip(values) {
+        if !query.is_empty() {
+            query.push('&');
+        }
+        query.push_str(&encode_component(column));
+        match &value {
+            Value::Null => query.push_str("=is.null"),
+            Value::String(text) => query.push_str(&format!("=eq.{}", encode_component(text))),
+            Value::Bool(_) | Value::Number(_) | Value::Array(_) | Value::Object(_) => {
+                query.push_str(&format!("=eq.{}", encode_component(&value.to_string())));
+            }
+        }
+    }
+    (!query.is_empty()).then_some(query)
+}
+
+/// `/rpc/…`
+pub(crate) fn call(
+    api: &ApiRequest,
+    config: &RestConfig,
+    plan: &CallPlan,
+    answer: &Answer,
+) -> Result<Response, RestError> {
+    if plan.result == CallResult::Void && !answer.is_explained {
+        let mut draft = Draft::new(StatusCode::NO_CONTENT);
+        draft.common(&plan.common);
+        draft.set(CONTENT_RANGE, &content_range(0, answer.page, answer.total));
+        return draft.finish(answer);
+    }
+    let mut draft;
+    if answer.is_explained {
+        draft = Draft::new(StatusCode::OK);
+    } else {
+        let (status, range) = page(answer, plan.read.range.offset)?;
+        draft = Draft::new(status);
+        draft.set(CONTENT_RANGE, &range);
+    }
+    draft.common(&plan.common);
+    let body = answer.body.clone().filter(|_| !plan.head);
+    draft.body(api, config, &plan.format.media, body);
+    draft.finish(answer)
+}
+
+/// The OpenAPI document.
+pub(crate) fn root(
+    api: &ApiRequest,
+    config: &RestConfig,
+    answer: &Answer,
+    media: &MediaType,
+    head: bool,
+) -> Result<Response, RestError> {
+    let mut draft = Draft::new(StatusCode::OK);
+    draft.body(api, config, media, answer.body.clone().filter(|_| !head));
+    draft.finish(answer)
+}
+
+/// OPTIONS that is no preflight.
+pub(crate) fn info(allow: &str) -> Response {
+    let mut response = Response::new(Body::empty());
+    let headers = response.headers_mut();
+    headers.insert(ACCESS_CONTROL_ALLOW_ORIGIN, HeaderValue::from_static("*"));
+    headers.insert(CONTENT_LENGTH, HeaderValue::from_static("0"));
+    if let Ok(allow) = HeaderValue::from_str(allow) {
+        headers.insert(ALLOW, allow);
+    }
+    response
+}
+
+/// How long each stage took, for `Server-Timing`.
+pub(crate) struct Timing {
+    last: Instant,
+    stages: Vec<(&'static str, f64)>,
+}
+
+impl Timing {
+    pub(crate) fn start() -> Self {
+        Self { last: Instant::now(), stages: Vec::with_capacity(5) }
+    }
+
+    /// Ends a stage.
+    pub(crate) fn mark(&mut self, stage: &'static str) {
+        let now = Instant::now();
+        self.stages.push((stage, (now - self.last).as_secs_f64() * 1000.0));
+        self.last = now;
+    }
+
+    /// Writes the header, in milliseconds with one decimal.
+    pub(crate) fn decorate(&self, headers: &mut HeaderMap) {
+        let stages: Vec<String> =
+            self.stages.iter().map(|(stage, ms)| format!("{stage};dur={ms:.1}")).collect();
+        if let Ok(value) = HeaderValue::from_str(&stages.join(", ")) {
+            headers.insert(SERVER_TIMING, value);
+        }
+    }
+}
