@@ -105,7 +105,10 @@ impl Banner<'_> {
         if let Some(demo) = demo_line(config).filter(|_| config.is_development() && config.only.is_none()) {
             row("Demo", demo);
         }
-        row("Next", "`basalt keys` prints all keys, `basalt doctor` checks this machine; Ctrl-C stops".to_owned());
+        row(
+            "Next",
+            "`basalt keys` prints all keys, `basalt doctor` checks this machine; Ctrl-C stops".to_owned(),
+        );
         lines.push(String::new());
         lines.join("\n") + "\n"
     }

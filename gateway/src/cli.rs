@@ -128,7 +128,8 @@ async fn execute(cli: Cli) -> anyhow::Result<ExitCode> {
             let console = Console::new(false);
             let secrets = Secrets::load(&config)?;
             let databases =
-                database_setup::prepare(&config, &secrets, &Options { seed }, |line| console.progress(line)).await?;
+                database_setup::prepare(&config, &secrets, &Options { seed }, |line| console.progress(line))
+                    .await?;
             if let Some(embedded) = &databases.embedded {
                 embedded.stop().await;
             }

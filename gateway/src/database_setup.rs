@@ -71,7 +71,12 @@ pub enum SetupError {
 const LOGINS: [&str; 3] = ["authenticator", "supabase_auth_admin", "postgres"];
 
 fn service_migrations() -> [&'static [SystemMigration]; 4] {
-    [basalt_auth::MIGRATIONS, basalt_storage::MIGRATIONS, basalt_realtime::MIGRATIONS, basalt_functions::MIGRATIONS]
+    [
+        basalt_auth::MIGRATIONS,
+        basalt_storage::MIGRATIONS,
+        basalt_realtime::MIGRATIONS,
+        basalt_functions::MIGRATIONS,
+    ]
 }
 
 /// Starts or reaches PostgreSQL and brings it up to date. `progress` hears a short sentence before each long step.
@@ -171,7 +176,9 @@ async fn bring_up_to_date(
     }
     let project = Project::open(&config.project.dir)?;
     let seed = options.seed && config.is_development();
-    project.migrate(&mut client, &MigrateOptions { seed, ..MigrateOptions::default() }, |line| progress(line)).await?;
+    project
+        .migrate(&mut client, &MigrateOptions { seed, ..MigrateOptions::default() }, |line| progress(line))
+        .await?;
     Ok(())
 }
 
@@ -184,7 +191,10 @@ pub async fn connect(database: &Database) -> Result<Client, SetupError> {
     let client = connect_patiently(database)
         .await
         .map_err(|error| SetupError::Connect { address: address.clone(), reason: explain(&error) })?;
-    let row = client.query_one("show server_version", &[]).await.map_err(system_migrations::MigrationError::from)?;
+    let row = client
+        .query_one("show server_version", &[])
+        .await
+        .map_err(system_migrations::MigrationError::from)?;
     let version: String = row.try_get(0).map_err(system_migrations::MigrationError::from)?;
     let major = version.split(['.', ' ']).next().and_then(|major| major.parse::<u32>().ok());
     match major {
@@ -208,10 +218,13 @@ async fn connect_patiently(database: &Database) -> Result<Client, DriverError> {
     }
 }
 
-fn explain(error: &DriverError) -> String {
+/// The driver's error as the end of a sentence that starts with the server's address, with the remedy.
+pub(crate) fn explain(error: &DriverError) -> String {
     match error {
         DriverError::Postgres(error) => match error.code.as_str() {
-            "28P01" | "28000" => format!("refuses the login ({}); check user and password in the URL", error.message),
+            "28P01" | "28000" => {
+                format!("refuses the login ({}); check user and password in the URL", error.message)
+            }
             "3D000" => format!("has no such database ({}); create it or correct the URL", error.message),
             "53300" => "has no free connection; raise max_connections or lower database.pool_size".to_owned(),
             _ => format!("refuses the connection: {}", error.message),

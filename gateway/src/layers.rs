@@ -133,10 +133,12 @@ pub async fn serve(
 
 /// Everything that can refuse a request before its service sees it. On success the path has lost the prefix.
 fn prepare(shared: &Shared, mount: &Mount, request: &mut Request<Body>) -> Result<(), Box<Response>> {
-    strip_prefix(&mount.prefix, request).map_err(|reason| Box::new((mount.service.render)(Fault::BadRequest(reason))))?;
+    strip_prefix(&mount.prefix, request)
+        .map_err(|reason| Box::new((mount.service.render)(Fault::BadRequest(reason))))?;
     shared.key_gate.admit(mount.gate, request)?;
     let limit = mount.service.body_limit;
-    let announced = request.headers().get(CONTENT_LENGTH).and_then(|length| length.to_str().ok()?.parse::<u64>().ok());
+    let announced =
+        request.headers().get(CONTENT_LENGTH).and_then(|length| length.to_str().ok()?.parse::<u64>().ok());
     if announced.is_some_and(|length| length > u64::try_from(limit).unwrap_or(u64::MAX)) {
         return Err(Box::new((mount.service.render)(Fault::BodyTooLarge { limit })));
     }
@@ -190,7 +192,8 @@ fn observe(service: &'static str, method: &http::Method, status: StatusCode, sta
         _ => "5xx",
     };
     metrics::counter!("basalt_http_requests_total", "service" => service, "status" => class).increment(1);
-    metrics::histogram!("basalt_http_request_duration_seconds", "service" => service).record(took.as_secs_f64());
+    metrics::histogram!("basalt_http_request_duration_seconds", "service" => service)
+        .record(took.as_secs_f64());
     tracing::info!(
         target: "basalt::access",
         service,

@@ -1,2 +1,7 @@
-//! Placeholder until the first verb lands.
-fn main() {}
+//! The binary `basalt`. Everything is in the library beside it.
+
+use std::process::ExitCode;
+
+fn main() -> ExitCode {
+    basalt::cli::run()
+}

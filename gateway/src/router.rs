@@ -68,13 +68,15 @@ impl Gateway {
 
 /// `/rest/v1` and what lies below it, not `/rest/v10`. The empty prefix owns every path.
 fn is_below(prefix: &str, path: &str) -> bool {
-    path.strip_prefix(prefix).is_some_and(|rest| prefix.is_empty() || rest.is_empty() || rest.starts_with('/'))
+    path.strip_prefix(prefix)
+        .is_some_and(|rest| prefix.is_empty() || rest.is_empty() || rest.starts_with('/'))
 }
 
 fn not_running(path: &str) -> Response {
     let name = path.split('/').nth(1).unwrap_or_default();
     let body = serde_json::json!({ "message": format!("The {name} service does not run on this server.") });
-    (StatusCode::NOT_FOUND, [(CONTENT_TYPE, "application/json; charset=utf-8")], body.to_string()).into_response()
+    (StatusCode::NOT_FOUND, [(CONTENT_TYPE, "application/json; charset=utf-8")], body.to_string())
+        .into_response()
 }
 
 fn not_found() -> Response {

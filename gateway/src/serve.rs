@@ -7,6 +7,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use basalt_core::clock::Clock;
+use basalt_core::database::Database;
 use basalt_core::keys::Keys;
 use basalt_core::listen::Events;
 use basalt_core::pool::{PoolConfig, ServicePool};
@@ -101,7 +102,8 @@ pub async fn serve(config: Config, console: &Console, stop: CancellationToken) -
     });
 
     wait_until_ready(&gateway, &stop).await;
-    let banner = Banner { config: &config, keys: &keys, databases: databases.as_ref(), took: started.elapsed() };
+    let banner =
+        Banner { config: &config, keys: &keys, databases: databases.as_ref(), took: started.elapsed() };
     console.banner(&banner);
     accept_until(gateway, listener, admin_listener, &config, stop).await;
 
@@ -152,24 +154,40 @@ fn rest_alone(config: &Config, keys: &Arc<Keys>, background: &Background) -> Res
     let url = config.database.authenticator_url.as_ref().or(config.database.url.as_ref());
     let url = url.map(|url| url.expose_secret().to_owned()).unwrap_or_default();
     let database = database_setup::external("database.authenticator_url", &url)?;
-    let sessions = Sessions::new(database.clone(), pool(config, "rest", config.database.pool_size), background.requests.clone());
-    let events = Events::listen(database, &["pgrst"], &background.tracker, background.shutdown.clone());
-    let (service, handle) = basalt_rest::service(
-        config.rest.clone(),
-        sessions.clone(),
-        Arc::clone(keys),
-        &events,
-        Clock::system(),
-        &background.tracker,
-        background.shutdown.clone(),
+    let sessions = Sessions::new(
+        database.clone(),
+        pool(config, "rest", config.database.pool_size),
+        background.requests.clone(),
     );
+    let (service, ready) = rest_service(config, &sessions, keys, database, background);
     let prefix = prefix_of(config, &service);
     Ok(Running {
         databases: None,
         mounts: vec![Mount::new(prefix, service, Gate::Closed)],
-        readiness: vec![ReadinessCheck { name: "rest", is_ready: Box::new(move || handle.is_ready()) }],
+        readiness: vec![ready],
         closers: vec![Box::new(move || sessions.close())],
     })
+}
+
+/// REST, with its schema cache kept up to date by notifications that `listener`'s login hears.
+fn rest_service(
+    config: &Config,
+    sessions: &Sessions,
+    keys: &Arc<Keys>,
+    listener: Database,
+    background: &Background,
+) -> (Service, ReadinessCheck) {
+    let events = Events::listen(listener, &["pgrst"], &background.tracker, background.shutdown.clone());
+    let (service, handle) = basalt_rest::service(
+        config.rest.clone(),
+        sessions.clone(),
+        Arc::clone(keys),
+        events.subscribe(),
+        Clock::system(),
+        &background.tracker,
+        background.shutdown.clone(),
+    );
+    (service, ReadinessCheck { name: "rest", is_ready: Box::new(move || handle.ready()) })
 }
 
 /// Everything, or one service on a database that is ours to prepare.
@@ -187,22 +205,14 @@ async fn whole(
         pool(config, "rest", config.database.pool_size),
         background.requests.clone(),
     );
-    let auth_pool = ServicePool::new(databases.auth.clone(), pool(config, "auth", config.database.auth_pool_size));
+    let auth_pool =
+        ServicePool::new(databases.auth.clone(), pool(config, "auth", config.database.auth_pool_size));
     let mut readiness = Vec::new();
     let mut mounts = Vec::new();
     let runs = |service: Only| config.only.is_none_or(|only| only == service);
     if runs(Only::Rest) {
-        let events = Events::listen(databases.admin.clone(), &["pgrst"], &background.tracker, background.shutdown.clone());
-        let (service, handle) = basalt_rest::service(
-            config.rest.clone(),
-            sessions.clone(),
-            Arc::clone(keys),
-            &events,
-            Clock::system(),
-            &background.tracker,
-            background.shutdown.clone(),
-        );
-        readiness.push(ReadinessCheck { name: "rest", is_ready: Box::new(move || handle.is_ready()) });
+        let (service, ready) = rest_service(config, &sessions, keys, databases.admin.clone(), background);
+        readiness.push(ready);
         mounts.push(mount(config, service, Gate::Closed));
     }
     if runs(Only::Auth) {
@@ -216,7 +226,11 @@ async fn whole(
         mounts.push(mount(config, service, Gate::OpenFor(basalt_auth::is_open_path)));
     }
     if runs(Only::Storage) {
-        mounts.push(mount(config, basalt_storage::service(), Gate::Rewrite));
+        mounts.push(mount(
+            config,
+            basalt_storage::service(&basalt_storage::Config { max_file_size: config.storage.max_file_size }),
+            Gate::Rewrite,
+        ));
     }
     if runs(Only::Realtime) {
         mounts.push(mount(config, basalt_realtime::service(), Gate::Untouched));
@@ -254,9 +268,14 @@ async fn bind(address: SocketAddr) -> Result<TcpListener, ServeError> {
                 address.port()
             ),
             io::ErrorKind::PermissionDenied => {
-                format!("this user may not use port {}; choose one from 1024 upwards with --port N", address.port())
+                format!(
+                    "this user may not use port {}; choose one from 1024 upwards with --port N",
+                    address.port()
+                )
             }
-            io::ErrorKind::AddrNotAvailable => "this machine has no such address; correct server.host".to_owned(),
+            io::ErrorKind::AddrNotAvailable => {
+                "this machine has no such address; correct server.host".to_owned()
+            }
             _ => error.to_string(),
         };
         ServeError::Bind { address, reason }

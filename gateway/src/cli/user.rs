@@ -42,7 +42,8 @@ pub(super) async fn create(config: &Config, create: &Create) -> anyhow::Result<(
     let generated = create.password.is_none();
     let password = create.password.clone().unwrap_or_else(|| random::token(20));
     let pool = ServicePool::new(admin, PoolConfig::new("cli", 1));
-    let account = basalt_auth::NewAccount { email: &create.email, password: &password, is_admin: create.admin };
+    let account =
+        basalt_auth::NewAccount { email: &create.email, password: &password, is_admin: create.admin };
     let created = basalt_auth::create_user(&config.auth, &pool, &Clock::system(), &account).await;
     pool.close();
     if let Some(embedded) = databases.and_then(|databases| databases.embedded) {

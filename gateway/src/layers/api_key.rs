@@ -66,8 +66,10 @@ impl KeyGate {
         if !matches!(gate, Gate::RewriteAndKeep) {
             take_key_out(request);
         }
-        let brings_bearer =
-            request.headers().get(AUTHORIZATION).is_some_and(|value| !is_project_key_bearer(value.as_bytes()));
+        let brings_bearer = request
+            .headers()
+            .get(AUTHORIZATION)
+            .is_some_and(|value| !is_project_key_bearer(value.as_bytes()));
         if let (false, Some(key), Some(kind)) = (brings_bearer, &sent, &kind)
             && let Ok(value) = HeaderValue::from_str(&format!("Bearer {}", self.keys.bearer_of(kind, key)))
         {
@@ -173,7 +175,9 @@ mod tests {
     fn each_kind_of_key_becomes_its_bearer() {
         let (gate, keys) = gate();
         let service = keys.service.expose_secret();
-        for (key, expected) in [("sb_publishable_a", keys.anon.as_str()), ("sb_secret_b", service), (service, service)] {
+        for (key, expected) in
+            [("sb_publishable_a", keys.anon.as_str()), ("sb_secret_b", service), (service, service)]
+        {
             let mut request = request("/t", &[("apikey", key), ("authorization", "Bearer sb_publishable_a")]);
             gate.admit(Gate::Closed, &mut request).unwrap();
             assert_eq!(bearer(&request), Some(format!("Bearer {expected}")));
@@ -184,7 +188,8 @@ mod tests {
     #[test]
     fn a_users_token_wins_over_the_key() {
         let (gate, _) = gate();
-        let mut request = request("/t", &[("apikey", "sb_secret_b"), ("authorization", "Bearer user.token.x")]);
+        let mut request =
+            request("/t", &[("apikey", "sb_secret_b"), ("authorization", "Bearer user.token.x")]);
         gate.admit(Gate::Closed, &mut request).unwrap();
         assert_eq!(bearer(&request).as_deref(), Some("Bearer user.token.x"));
     }
@@ -201,7 +206,9 @@ mod tests {
     #[test]
     fn missing_and_unknown_keys_are_refused_even_with_a_users_token() {
         let (gate, _) = gate();
-        for headers in [&[][..], &[("authorization", "Bearer user.token.x")], &[("apikey", "sb_publishable_other")]] {
+        for headers in
+            [&[][..], &[("authorization", "Bearer user.token.x")], &[("apikey", "sb_publishable_other")]]
+        {
             let refused = gate.admit(Gate::Closed, &mut request("/t", headers)).unwrap_err();
             assert_eq!(refused.status(), StatusCode::UNAUTHORIZED);
         }

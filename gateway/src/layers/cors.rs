@@ -6,8 +6,9 @@ use axum::response::Response;
 use basalt_core::service::Cors;
 use http::header::{
     ACCESS_CONTROL_ALLOW_CREDENTIALS, ACCESS_CONTROL_ALLOW_HEADERS, ACCESS_CONTROL_ALLOW_METHODS,
-    ACCESS_CONTROL_ALLOW_ORIGIN, ACCESS_CONTROL_EXPOSE_HEADERS, ACCESS_CONTROL_MAX_AGE, ACCESS_CONTROL_REQUEST_HEADERS,
-    ACCESS_CONTROL_REQUEST_METHOD, CONTENT_LENGTH, HeaderMap, HeaderValue, ORIGIN, VARY,
+    ACCESS_CONTROL_ALLOW_ORIGIN, ACCESS_CONTROL_EXPOSE_HEADERS, ACCESS_CONTROL_MAX_AGE,
+    ACCESS_CONTROL_REQUEST_HEADERS, ACCESS_CONTROL_REQUEST_METHOD, CONTENT_LENGTH, HeaderMap, HeaderValue,
+    ORIGIN, VARY,
 };
 use http::{Method, Request};
 
@@ -104,7 +105,8 @@ mod tests {
 
     use super::*;
 
-    const SERVICE: Cors = Cors { methods: "GET, POST", expose: "Content-Range", preflight_status: StatusCode::OK };
+    const SERVICE: Cors =
+        Cors { methods: "GET, POST", expose: "Content-Range", preflight_status: StatusCode::OK };
 
     fn preflight() -> Request<Body> {
         Request::builder()
