@@ -1,16 +1,20 @@
 import { createClient } from "@supabase/supabase-js";
-import { appConfig } from "@/lib/app-config";
+import { loadAppConfig } from "@/lib/app-config";
 import type { Database } from "@/lib/database.types";
 import { sessionStorageAdapter } from "@/lib/session-storage";
 
+// Awaited here, so that whoever imports the client has it ready. A screen whose module cannot be loaded
+// for want of it shows the reason, with a button to try again (app/route-error.tsx).
+const { anonKey } = await loadAppConfig();
+
 /**
- * The one client. It weighs a third of the landing page's budget, so what a visitor sees first does not
- * import this module; see `AuthProvider`.
+ * The one client. It weighs a third of the landing page's budget, and needs an answer of the server first:
+ * what a visitor sees at the beginning does not import this module (see `AuthProvider`).
  *
  * The API lies on the origin that the app came from. The server's own idea of its address may differ from
  * the one a person opened, `127.0.0.1` or a tunnel say, and would make every call a cross-origin one.
  */
-export const basalt = createClient<Database>(window.location.origin, appConfig().anonKey, {
+export const basalt = createClient<Database>(window.location.origin, anonKey, {
   auth: { storage: sessionStorageAdapter },
   // TanStack Query repeats what failed, and shows that it does.
   db: { retry: false },

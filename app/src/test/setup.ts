@@ -1,7 +1,6 @@
 import "@testing-library/jest-dom/vitest";
 import { cleanup } from "@testing-library/react";
 import { afterEach, beforeEach, expect, vi } from "vitest";
-import { loadAppConfig } from "@/lib/app-config";
 
 // What jsdom lacks and Radix asks for.
 window.matchMedia ??= (media) => {
@@ -17,9 +16,8 @@ globalThis.ResizeObserver ??= class {
 Element.prototype.scrollIntoView ??= () => {};
 Element.prototype.hasPointerCapture ??= () => false;
 
-// The client is made when its module is first imported, and wants the configuration by then.
+// lib/basalt.ts asks for the configuration when a test file first imports it.
 vi.stubGlobal("fetch", async () => Response.json({ url: window.location.origin, anonKey: "sb_publishable_test" }));
-await loadAppConfig();
 
 // A warning in a test is a fault that has not been looked at. A test that means to cause one spies on the console itself.
 beforeEach(() => {
