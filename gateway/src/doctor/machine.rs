@@ -55,7 +55,8 @@ pub(super) fn secrets(config: &Config, report: &mut Report) -> Option<Secrets> {
             ),
         );
     }
-    if metadata.permissions().mode() & 0o077 != 0 {
+    // The group may pass through: where PostgreSQL runs as another user, its socket and data lie below.
+    if metadata.permissions().mode() & 0o067 != 0 {
         report.warn(subject, format!("other users can look into {0}: run chmod 700 {0}", dir.display()));
     }
     if !dir.join("secrets.json").exists() {

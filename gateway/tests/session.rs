@@ -1,0 +1,240 @@
+//! The rules that keep a pipeline of statements honest (DESIGN §3), each against a real PostgreSQL.
+
+use std::time::Duration;
+
+use basalt_core::database::Database;
+use basalt_core::pool::PoolConfig;
+use basalt_core::session::{Access, Answers, End, Isolation, Scope, SessionError, Sessions, Statement};
+use basalt_core::sql::{Param, Sql};
+use basalt_testkit::TestDatabase;
+use tokio::time::Instant;
+use tokio_util::task::TaskTracker;
+
+/// A database with one table, and sessions of its superuser: what is tested here is the transaction, not the login.
+struct Fixture {
+    database: TestDatabase,
+    sessions: Sessions,
+}
+
+async fn fixture(pool_size: usize) -> Fixture {
+    let database = TestDatabase::create().await;
+    database
+        .sql(
+            "create table items (id int primary key, name text);
+             create table parents (id int primary key);
+             create table children (parent_id int references parents deferrable initially deferred);
+             create schema hidden; create table hidden.secrets (id int); insert into hidden.secrets values (7);
+             do $$ begin
+               create role session_reader nologin;
+             exception when duplicate_object or unique_violation then null; -- roles belong to the whole cluster
+             end $$;
+             grant usage on schema hidden to session_reader;
+             grant select on all tables in schema hidden to session_reader;
+             grant all on items to session_reader",
+        )
+        .await;
+    let sessions = Sessions::new(
+        Database::new(database.config()),
+        PoolConfig::new("test", pool_size),
+        TaskTracker::new(),
+    );
+    Fixture { database, sessions }
+}
+
+fn scope(access: Access) -> Scope {
+    Scope {
+        access,
+        isolation: Isolation::ReadCommitted,
+        settings: vec![("search_path".into(), "public".to_owned())],
+        deadline: Instant::now() + Duration::from_secs(20),
+    }
+}
+
+fn as_role(role: &str) -> Scope {
+    let mut scope = scope(Access::ReadWrite);
+    scope.settings.push(("role".into(), role.to_owned()));
+    scope
+}
+
+fn statement(text: &'static str) -> Statement {
+    Sql::text(text).into()
+}
+
+fn insert(id: i32) -> Statement {
+    Sql::text("insert into items (id) values (")
+        .then(Sql::param(Param::from_display(id)))
+        .then(Sql::text(")"))
+        .into()
+}
+
+fn int(answers: &Answers) -> i32 {
+    answers[0][0].get(0)
+}
+
+fn code(result: Result<Answers, SessionError>) -> String {
+    match result.unwrap_err() {
+        SessionError::Postgres(error) => error.code,
+        other => panic!("expected PostgreSQL's own error, got {other:?}"),
+    }
+}
+
+#[tokio::test]
+async fn the_first_error_in_order_is_the_answer() {
+    let fixture = fixture(1).await;
+    let steps = vec![statement("select 1"), statement("select 1 / 0"), statement("select 2")];
+    assert_eq!(code(fixture.sessions.run(scope(Access::ReadOnly), steps.clone()).await), "22012");
+    // Again, now that everything is prepared and travels in one flush.
+    assert_eq!(code(fixture.sessions.run(scope(Access::ReadOnly), steps).await), "22012");
+    assert_eq!(code(fixture.sessions.run(as_role("nobody_of_this_name"), vec![insert(1)]).await), "22023");
+    assert_eq!(fixture.database.count("items").await, 0);
+}
+
+#[tokio::test]
+async fn an_error_at_commit_is_an_error() {
+    let fixture = fixture(1).await;
+    for _prepared in [false, true] {
+        let orphan = vec![statement("insert into children values (99)")];
+        assert_eq!(code(fixture.sessions.run(scope(Access::ReadWrite), orphan).await), "23503");
+    }
+    assert_eq!(fixture.database.count("children").await, 0);
+}
+
+#[tokio::test]
+async fn a_statement_is_parsed_under_the_callers_role() {
+    let fixture = fixture(1).await;
+    let seen = fixture
+        .sessions
+        .run(as_role("session_reader"), vec![statement("select id from hidden.secrets")])
+        .await;
+    assert_eq!(int(&seen.unwrap()), 7);
+}
+
+#[tokio::test]
+async fn nothing_of_a_request_stays_on_the_connection() {
+    let fixture = fixture(1).await;
+    let mut first = as_role("session_reader");
+    first.settings.push(("request.jwt.claims".into(), "{\"sub\":\"a\"}".to_owned()));
+    fixture.sessions.run(first, vec![statement("select 1")]).await.unwrap();
+    let left =
+        statement("select current_user = session_user and current_setting('request.jwt.claims', true) = ''");
+    let answers = fixture.sessions.run(scope(Access::ReadOnly), vec![left]).await.unwrap();
+    assert!(answers[0][0].get::<_, bool>(0));
+}
+
+#[tokio::test]
+async fn a_statement_that_no_longer_fits_the_schema_runs_again_once() {
+    let fixture = fixture(1).await;
+    let step = "insert into items (id) select coalesce(max(id), 0) + 1 from items returning items.*";
+    fixture.sessions.run(scope(Access::ReadWrite), vec![statement(step)]).await.unwrap();
+    fixture.database.sql("alter table items add column added int").await;
+    let answers = fixture.sessions.run(scope(Access::ReadWrite), vec![statement(step)]).await.unwrap();
+    assert_eq!(answers[0][0].columns().len(), 3);
+    assert_eq!(fixture.database.count("items").await, 2);
+}
+
+#[tokio::test]
+async fn a_statement_that_the_server_forgot_is_prepared_again() {
+    let fixture = fixture(1).await;
+    fixture.sessions.run(scope(Access::ReadWrite), vec![insert(1)]).await.unwrap();
+    fixture.sessions.run(scope(Access::ReadWrite), vec![statement("deallocate all")]).await.unwrap();
+    fixture.sessions.run(scope(Access::ReadWrite), vec![insert(2)]).await.unwrap();
+    assert_eq!(fixture.database.count("items").await, 2);
+}
+
+#[tokio::test]
+async fn a_read_is_cancelled_when_the_client_leaves() {
+    let fixture = fixture(1).await;
+    let sleep = statement("select pg_sleep(30), 'left behind'");
+    let reading = fixture.sessions.run(scope(Access::ReadOnly), vec![sleep]);
+    assert!(tokio::time::timeout(Duration::from_millis(300), reading).await.is_err());
+    // The pool has one connection: this answers only once it is back, or replaced.
+    let started = Instant::now();
+    fixture.sessions.run(scope(Access::ReadOnly), vec![statement("select 1")]).await.unwrap();
+    assert!(started.elapsed() < Duration::from_secs(5));
+    assert_eq!(fixture.database.running("%left behind%").await, 0);
+}
+
+#[tokio::test]
+async fn a_write_runs_to_its_end_when_the_client_leaves() {
+    let fixture = fixture(1).await;
+    let slow = statement("insert into items select 1 from pg_sleep(0.5)");
+    let writing = fixture.sessions.run(scope(Access::ReadWrite), vec![slow]);
+    assert!(tokio::time::timeout(Duration::from_millis(100), writing).await.is_err());
+    fixture.sessions.run(scope(Access::ReadOnly), vec![statement("select 1")]).await.unwrap();
+    assert_eq!(fixture.database.count("items").await, 1);
+}
+
+#[tokio::test]
+async fn a_write_is_cancelled_at_its_deadline() {
+    let fixture = fixture(1).await;
+    let mut short = scope(Access::ReadWrite);
+    short.deadline = Instant::now() + Duration::from_millis(300);
+    let slow = statement("insert into items select 1 from pg_sleep(30)");
+    let result = fixture.sessions.run(short, vec![slow]).await;
+    assert!(matches!(result, Err(SessionError::Deadline)), "{result:?}");
+    fixture.sessions.run(scope(Access::ReadOnly), vec![statement("select 1")]).await.unwrap();
+    assert_eq!(fixture.database.count("items").await, 0);
+}
+
+#[tokio::test]
+async fn a_late_cancel_does_not_strike_the_next_request() {
+    let fixture = fixture(1).await;
+    for round in 0..40_u64 {
+        let sleep = fixture.sessions.run(scope(Access::ReadOnly), vec![statement("select pg_sleep(0.004)")]);
+        // Around the moment when the statement ends by itself.
+        let _left = tokio::time::timeout(Duration::from_micros(2_000 + 100 * round), sleep).await;
+        for _ in 0..3 {
+            let next = fixture.sessions.run(scope(Access::ReadOnly), vec![statement("select 1")]).await;
+            assert!(next.is_ok(), "round {round}: {next:?}");
+        }
+    }
+}
+
+#[tokio::test]
+async fn a_check_may_undo_what_the_statements_did() {
+    let fixture = fixture(1).await;
+    for _prepared in [false, true] {
+        let step = statement("insert into items values (1) returning id");
+        let answers = fixture
+            .sessions
+            .run_checked(scope(Access::ReadWrite), vec![step], |answers| {
+                if answers[0].len() == 1 { End::Rollback } else { End::Commit }
+            })
+            .await
+            .unwrap();
+        assert_eq!(int(&answers), 1);
+    }
+    assert_eq!(fixture.database.count("items").await, 0);
+    let step = statement("insert into items values (1) returning id");
+    fixture.sessions.run_checked(scope(Access::ReadWrite), vec![step], |_| End::Commit).await.unwrap();
+    assert_eq!(fixture.database.count("items").await, 1);
+    fixture.sessions.run_rolled_back(scope(Access::ReadWrite), vec![insert(2)]).await.unwrap();
+    assert_eq!(fixture.database.count("items").await, 1);
+}
+
+#[tokio::test]
+async fn a_read_survives_the_end_of_its_connection() {
+    let fixture = fixture(1).await;
+    let pid = statement("select pg_backend_pid()");
+    let first = int(&fixture.sessions.run(scope(Access::ReadOnly), vec![pid.clone()]).await.unwrap());
+    fixture.database.sql(&format!("select pg_terminate_backend({first}, 1000)")).await;
+    let second = int(&fixture.sessions.run(scope(Access::ReadOnly), vec![pid]).await.unwrap());
+    assert_ne!(first, second);
+}
+
+#[tokio::test]
+async fn a_full_pool_says_so_in_time() {
+    let fixture = fixture(1).await;
+    let busy = {
+        let sessions = fixture.sessions.clone();
+        tokio::spawn(async move {
+            sessions.run(scope(Access::ReadOnly), vec![statement("select pg_sleep(1)")]).await
+        })
+    };
+    tokio::time::sleep(Duration::from_millis(200)).await;
+    let mut short = scope(Access::ReadOnly);
+    short.deadline = Instant::now() + Duration::from_millis(200);
+    let result = fixture.sessions.run(short, vec![statement("select 1")]).await;
+    assert!(matches!(result, Err(SessionError::PoolTimeout)), "{result:?}");
+    busy.await.unwrap().unwrap();
+}
