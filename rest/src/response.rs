@@ -24,22 +24,43 @@ use crate::plan::mutate::{Answer as WriteAnswer, Mutation};
 use crate::plan::{CallPlan, Common, TablePlan, WritePlan};
 use crate::request::ApiRequest;
 
+/// A longer `Content-Location` is left out. It repeats the request, which may have tens of kilobytes (`in` with hundreds
+/// of ids), but Node's fetch refuses answers with more than 16 KiB of headers, and common proxies those with 4 or 8.
+const LONGEST_LOCATION_BYTES: usize = 2048;
 const PREFERENCE_APPLIED: HeaderName = HeaderName::from_static("preference-applied");
 const CONTENT_PROFILE: HeaderName = HeaderName::from_static("content-profile");
 const SERVER_TIMING: HeaderName = HeaderName::from_static("server-timing");
+
+/// The body of an answer to HEAD: nothing, of unknown length.
+///
+/// The router would say `Content-Length: 0` of an empty body, which is not the length GET would have.
+pub(crate) struct NoBody;
+
+impl http_body::Body for NoBody {
+    type Data = Bytes;
+    type Error = std::convert::Infallible;
+
+    fn poll_frame(
+        self: std::pin::Pin<&mut Self>,
+        _: &mut std::task::Context<'_>,
+    ) -> std::task::Poll<Option<Result<http_body::Frame<Bytes>, Self::Error>>> {
+        std::task::Poll::Ready(None)
+    }
+}
 
 /// A response under construction.
 struct Draft {
     status: StatusCode,
     headers: HeaderMap,
     body: Bytes,
+    is_head: bool,
 }
 
 impl Draft {
-    fn new(status: StatusCode) -> Self {
+    fn new(api: &ApiRequest, status: StatusCode) -> Self {
         let mut headers = HeaderMap::with_capacity(8);
         headers.insert(VARY, HeaderValue::from_static("Accept, Prefer, Range"));
-        Self { status, headers, body: Bytes::new() }
+        Self { status, headers, body: Bytes::new(), is_head: api.action.is_head() }
     }
 
     fn set(&mut self, name: HeaderName, value: &str) {
@@ -87,8 +108,7 @@ impl Draft {
                 .and_then(|s| StatusCode::from_u16(s).ok())
                 .ok_or(RestError::ResponseStatus)?;
         }
-        // A length is only said where there is a body or, for a created row, explicitly none.
-        let body = if self.body.is_empty() { Body::empty() } else { Body::from(self.body) };
+        let body = if self.is_head { Body::new(NoBody) } else { Body::from(self.body) };
         let mut response = Response::new(body);
         *response.status_mut() = self.status;
         *response.headers_mut() = self.headers;
@@ -164,18 +184,19 @@ pub(crate) fn read(
 ) -> Result<Response, RestError> {
     let mut draft;
     if answer.is_explained {
-        draft = Draft::new(StatusCode::OK);
+        draft = Draft::new(api, StatusCode::OK);
     } else {
         let (status, range) = page(answer, plan.read.range.offset)?;
-        draft = Draft::new(status);
+        draft = Draft::new(api, status);
         draft.set(CONTENT_RANGE, &range);
         let query =
             if api.canonical_query.is_empty() { String::new() } else { format!("?{}", api.canonical_query) };
-        draft.set(CONTENT_LOCATION, &format!("{path}{query}"));
+        if path.len() + query.len() <= LONGEST_LOCATION_BYTES {
+            draft.set(CONTENT_LOCATION, &format!("{path}{query}"));
+        }
     }
     draft.common(&plan.common);
-    let body = answer.body.clone().filter(|_| !plan.head);
-    draft.body(api, config, &plan.format.media, body);
+    draft.body(api, config, &plan.format.media, answer.body.clone());
     draft.finish(answer)
 }
 
@@ -190,7 +211,7 @@ pub(crate) fn write(
     let rows = answer.page;
     let has_rows = plan.answer == WriteAnswer::Rows;
     if answer.is_explained {
-        let mut draft = Draft::new(StatusCode::OK);
+        let mut draft = Draft::new(api, StatusCode::OK);
         draft.common(&plan.common);
         draft.body(api, config, &plan.format.media, answer.body.clone());
         return draft.finish(answer);
@@ -209,7 +230,7 @@ pub(crate) fn write(
             StatusCode::NO_CONTENT
         }
     };
-    let mut draft = Draft::new(status);
+    let mut draft = Draft::new(api, status);
     let total = plan.common.count.map(|_| rows);
     match &plan.mutation {
         Mutation::Insert { .. } | Mutation::Delete { .. } => {
@@ -262,22 +283,21 @@ pub(crate) fn call(
     answer: &Answer,
 ) -> Result<Response, RestError> {
     if plan.result == CallResult::Void && !answer.is_explained {
-        let mut draft = Draft::new(StatusCode::NO_CONTENT);
+        let mut draft = Draft::new(api, StatusCode::NO_CONTENT);
         draft.common(&plan.common);
         draft.set(CONTENT_RANGE, &content_range(0, answer.page, answer.total));
         return draft.finish(answer);
     }
     let mut draft;
     if answer.is_explained {
-        draft = Draft::new(StatusCode::OK);
+        draft = Draft::new(api, StatusCode::OK);
     } else {
         let (status, range) = page(answer, plan.read.range.offset)?;
-        draft = Draft::new(status);
+        draft = Draft::new(api, status);
         draft.set(CONTENT_RANGE, &range);
     }
     draft.common(&plan.common);
-    let body = answer.body.clone().filter(|_| !plan.head);
-    draft.body(api, config, &plan.format.media, body);
+    draft.body(api, config, &plan.format.media, answer.body.clone());
     draft.finish(answer)
 }
 
@@ -289,7 +309,7 @@ pub(crate) fn root(
     media: &MediaType,
     head: bool,
 ) -> Result<Response, RestError> {
-    let mut draft = Draft::new(StatusCode::OK);
+    let mut draft = Draft::new(api, StatusCode::OK);
     draft.body(api, config, media, answer.body.clone().filter(|_| !head));
     draft.finish(answer)
 }

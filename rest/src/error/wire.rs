@@ -95,7 +95,11 @@ impl ErrorResponse {
         };
         let body = body.to_string();
         let length = body.len();
-        let mut response = Response::new(if context.is_head { Body::empty() } else { Body::from(body) });
+        let mut response = Response::new(if context.is_head {
+            Body::new(crate::response::NoBody)
+        } else {
+            Body::from(body)
+        });
         *response.status_mut() = self.status;
         if let Some(reason) =
             self.reason.and_then(|r| hyper::ext::ReasonPhrase::try_from(r.into_bytes()).ok())

@@ -61,7 +61,7 @@ impl Nulls {
 /// use basalt_rest::parse::order::parse;
 /// assert_eq!(parse("data->>a.desc.nullslast, clients(name), id").unwrap().len(), 3);
 /// let error = parse("id.sideways").unwrap_err();
-/// assert_eq!(error.message(), r#""failed to parse order (id.sideways)" (line 1, column 3)"#);
+/// assert_eq!(error.message(), r#""failed to parse order (id.sideways)" (line 1, column 4)"#);
 /// ```
 ///
 /// # Errors
@@ -103,6 +103,9 @@ fn term(cursor: &mut Cursor<'_>) -> Parsed<OrderTerm> {
     } else {
         None
     };
+    if cursor.eat(".") {
+        return cursor.fail("\"asc\", \"desc\", \"nullsfirst\" or \"nullslast\"");
+    }
     Ok(OrderTerm { relation, field, direction, nulls })
 }
 

@@ -196,7 +196,11 @@ impl QueryParams {
                     None => (None, false),
                 };
                 let path = embed_path(Parameter::LogicPath, name, before)?;
-                self.logic.push((path, logic::parse(negated, connective, value)?));
+                // Positions are counted from the connective, which the key holds.
+                let shift = connective.word().len() + if negated { "not.".len() } else { 0 };
+                let tree = logic::parse(negated, connective, value);
+                let tree = tree.map_err(|error| ParseError { column: error.column + shift, ..error })?;
+                self.logic.push((path, tree));
             }
             _ => match (filter::parse(value), arguments) {
                 (Ok(test), _) => {

@@ -189,10 +189,7 @@ fn mutation(
         Body::of(payload, defaults, relation, cache)
     };
     match verb {
-        RelationVerb::Insert => {
-            check_conflict_columns(request, relation)?;
-            Ok(Mutation::Insert { body: body()?, conflict: conflict(request, relation) })
-        }
+        RelationVerb::Insert => Ok(Mutation::Insert { body: body()?, conflict: conflict(request, relation) }),
         RelationVerb::Put => {
             let (body, key) = (body()?, put_key(request, relation)?);
             // A body without the key cannot have the key of the URL.
@@ -241,14 +238,6 @@ impl Body {
 
 fn column_unknown(column: &str, relation: &Relation) -> RestError {
     RestError::ColumnUnknown { column: column.to_owned(), relation: relation.name.clone() }
-}
-
-fn check_conflict_columns(request: &ApiRequest, relation: &Relation) -> Result<(), RestError> {
-    let columns = request.query.on_conflict.iter().flatten();
-    match columns.into_iter().find(|column| relation.column(column).is_none()) {
-        Some(unknown) => Err(column_unknown(unknown, relation)),
-        None => Ok(()),
-    }
 }
 
 /// `on_conflict`, else the primary key; with neither it is a plain insert.
