@@ -16,7 +16,7 @@ use crate::Auth;
 use crate::error::AuthError;
 use crate::request::RequestContext;
 use crate::sessions::{self, Session};
-use crate::users::{self, Account};
+use crate::users::{self, Account, User};
 
 /// A token whose signature and times hold.
 pub(crate) struct Bearer {
@@ -85,6 +85,18 @@ impl Bearer {
             return Err(AuthError::BannedBearer);
         }
         Ok(Caller { account, session })
+    }
+
+    /// The user and session that the token names, when both are UUIDs: admin tokens may name anything else.
+    pub(crate) fn named_session(&self) -> Option<(Uuid, Uuid)> {
+        let user_id = Uuid::try_parse(self.claims.sub()?).ok()?;
+        Some((user_id, self.session_id().ok()??))
+    }
+
+    /// A stand-in for the audit log: a token of a role, not of a person.
+    pub(crate) fn nobody(&self, auth: &Auth) -> User {
+        let role = self.claims.role().unwrap_or_default().to_owned();
+        User { role: role.clone(), email: role, ..User::blank(Uuid::nil(), auth.now()) }
     }
 
     /// `None` for a token outside of sessions, which the nil UUID also stands for.

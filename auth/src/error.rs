@@ -177,6 +177,29 @@ pub enum AuthError {
     #[error("New password should be different from the old password.")]
     SamePassword,
 
+    // Admins.
+    /// A token bound to a session that has ended.
+    #[error("Session is no longer valid")]
+    AdminSessionExpired,
+    /// The path names no user.
+    #[error("User not found")]
+    UserNotFound,
+    /// The path's id is no UUID.
+    #[error("user_id must be an UUID")]
+    UserIdNotUuid,
+    /// The new user's number is another one's.
+    #[error("Phone number already registered by another user")]
+    PhoneRegistered,
+    /// The given password hash cannot be used.
+    #[error("Error creating user")]
+    CreatingUser,
+    /// The insert of an admin's new user failed.
+    #[error("Database error creating new user")]
+    InsertingUser(#[source] Box<PgError>),
+    /// The removal of a user failed, most often at a foreign key of the project's.
+    #[error("Database error deleting user")]
+    DeletingUser(#[source] Box<PgError>),
+
     // The command line's.
     /// An administrator was asked for, and the project has no table for them.
     #[error(
@@ -254,7 +277,10 @@ impl AuthError {
             Self::AnonymousPassword => (REFUSED, "validation_failed"),
             Self::SsoManaged => (REFUSED, "user_sso_managed"),
             Self::EmailExists => (REFUSED, "email_exists"),
-            Self::PhoneExists => (REFUSED, "phone_exists"),
+            Self::PhoneExists | Self::PhoneRegistered => (REFUSED, "phone_exists"),
+            Self::AdminSessionExpired => (DENIED, "session_expired"),
+            Self::UserNotFound => (StatusCode::NOT_FOUND, "user_not_found"),
+            Self::UserIdNotUuid => (StatusCode::NOT_FOUND, "validation_failed"),
             Self::ReauthenticationNeeded => (BAD, "reauthentication_needed"),
             Self::ReauthenticationNotValid => (REFUSED, "reauthentication_not_valid"),
             Self::CurrentPasswordRequired => (BAD, "current_password_required"),
@@ -265,6 +291,9 @@ impl AuthError {
             }
             Self::SavingUser(_)
             | Self::UpdatingUser(_)
+            | Self::InsertingUser(_)
+            | Self::DeletingUser(_)
+            | Self::CreatingUser
             | Self::Querying(_)
             | Self::Database(_)
             | Self::Signing(_)
@@ -287,6 +316,17 @@ impl AuthError {
     /// A failure while a user was being inserted: PostgreSQL's refusal is the project's trigger, not ours.
     pub(crate) fn saving(error: SessionError) -> Self {
         Self::of_database(error, Self::SavingUser)
+    }
+
+    /// A failed insert, in an admin's words.
+    pub(crate) fn creating(self) -> Self {
+        let Self::SavingUser(error) = self else { return self };
+        Self::InsertingUser(error)
+    }
+
+    /// A failure while a user was being removed.
+    pub(crate) fn deleting(error: SessionError) -> Self {
+        Self::of_database(error, Self::DeletingUser)
     }
 
     /// A failure while a user was being changed.
@@ -312,9 +352,11 @@ impl AuthError {
 
     /// PostgreSQL's error behind this one.
     fn postgres(&self) -> Option<&PgError> {
-        #[expect(clippy::wildcard_enum_match_arm, reason = "only these four carry one")]
+        #[expect(clippy::wildcard_enum_match_arm, reason = "only these carry one")]
         match self {
             Self::SavingUser(error)
+            | Self::InsertingUser(error)
+            | Self::DeletingUser(error)
             | Self::UpdatingUser(error)
             | Self::Querying(error)
             | Self::Database(error) => Some(error),

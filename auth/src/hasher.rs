@@ -196,6 +196,14 @@ fn verify_now(params: &Params, password: &[u8], stored: &str) -> Result<Verdict,
     }
 }
 
+/// Whether a hash of others' making can be verified here.
+///
+/// # Errors
+/// It has no supported form, or is beyond the bounds.
+pub(crate) fn check_imported(stored: &str) -> Result<(), HashError> {
+    Stored::parse(stored).map(|_parsed| ())
+}
+
 /// A stored hash, taken apart and within bounds.
 enum Stored {
     Argon2(Argon2Hash),

@@ -3,15 +3,18 @@
 mod access_token;
 mod accounts;
 mod address;
+mod admin;
 mod audit;
 mod bearer;
 mod config;
 mod error;
+mod go_duration;
 mod grants;
 mod hasher;
 mod metrics;
 mod migrations;
 mod one_time;
+mod pagination;
 mod password_policy;
 mod rate_limit;
 mod refresh_token;
@@ -155,6 +158,13 @@ fn router(auth: Arc<Auth>) -> Router {
         .route("/token", post(routes::token::post)) // signInWithPassword, refreshSession, the client's ticker
         .route("/logout", post(routes::logout::post)) // signOut, admin.signOut
         .route("/user", get(routes::user::get).put(routes::user::put)) // getUser, updateUser
+        .route("/admin/users", get(routes::admin_users::list).post(routes::admin_users::create)) // admin.listUsers, admin.createUser
+        .route(
+            "/admin/users/{id}", // admin.getUserById, admin.updateUserById, admin.deleteUser
+            get(routes::admin_users::get)
+                .put(routes::admin_users::change)
+                .delete(routes::admin_users::delete),
+        )
         .route("/settings", get(routes::settings::get)) // no call; sign-in pages read it
         .route("/health", get(routes::health::get)) // no call; stacks poll it
         .route("/.well-known/jwks.json", get(routes::jwks::get)) // getClaims

@@ -67,6 +67,19 @@ impl RequestContext {
         self.query.get(name).map(String::as_str).filter(|value| !value.is_empty())
     }
 
+    /// All parameters, by name.
+    pub(crate) fn sorted_query(&self) -> Vec<(&str, &str)> {
+        let mut pairs: Vec<_> =
+            self.query.iter().map(|(name, value)| (name.as_str(), value.as_str())).collect();
+        pairs.sort_unstable();
+        pairs
+    }
+
+    #[cfg(test)]
+    pub(crate) fn set_query(&mut self, pairs: &[(&str, &str)]) {
+        self.query = pairs.iter().map(|(name, value)| ((*name).to_owned(), (*value).to_owned())).collect();
+    }
+
     /// `X-JWT-AUD`: the audience this request is about, when it names one.
     pub(crate) fn audience(&self) -> Option<&str> {
         self.header("x-jwt-aud").filter(|audience| !audience.is_empty())
@@ -89,12 +102,25 @@ impl RequestContext {
 /// No JSON, no object, a field of another type, or too many bytes.
 pub(crate) async fn read_json<T: DeserializeOwned>(body: Body) -> Result<T, AuthError> {
     let bytes = read_body(Body::new(Limited::new(body, BODY_LIMIT))).await?;
+    parse_json(&bytes)
+}
+
+/// As [`read_json`], for routes whose body may be left out.
+///
+/// # Errors
+/// As [`read_json`].
+pub(crate) async fn read_json_or_default<T: DeserializeOwned + Default>(body: Body) -> Result<T, AuthError> {
+    let bytes = read_body(Body::new(Limited::new(body, BODY_LIMIT))).await?;
+    if bytes.is_empty() { Ok(T::default()) } else { parse_json(&bytes) }
+}
+
+fn parse_json<T: DeserializeOwned>(bytes: &[u8]) -> Result<T, AuthError> {
     let bad = |reason: String| AuthError::BadJson(reason);
     if bytes.is_empty() {
         return Err(bad("unexpected end of JSON input".to_owned()));
     }
     // Through a Value, because a struct would refuse repeated names and accept an array.
-    let value: Value = serde_json::from_slice(&bytes).map_err(|error| bad(error.to_string()))?;
+    let value: Value = serde_json::from_slice(bytes).map_err(|error| bad(error.to_string()))?;
     if !value.is_object() {
         return Err(bad("the body must be a JSON object".to_owned()));
     }

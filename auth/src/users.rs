@@ -13,6 +13,7 @@ use tokio_postgres::types::FromSql;
 use uuid::Uuid;
 
 use crate::error::AuthError;
+use crate::pagination::{Direction, Page};
 
 /// A JSON object.
 pub(crate) type Object = Map<String, Value>;
@@ -33,6 +34,14 @@ macro_rules! user_columns {
     };
 }
 pub(crate) use user_columns;
+
+/// Which users a list shows: `$1` audience, `$2` a LIKE pattern or null.
+macro_rules! listed {
+    () => {
+        "coalesce(u.aud, '') = $1 and ($2::text is null or u.email like $2 \
+         or u.raw_user_meta_data ->> 'full_name' ilike $2)"
+    };
+}
 
 /// A row of `auth.users`, as far as anything reads it.
 #[derive(Debug, Clone)]
@@ -199,7 +208,7 @@ const BY_PHONE: &str = concat!(
 const IDENTITIES: &str = "\
 select i.id, i.provider_id, i.user_id, i.identity_data, i.provider, i.last_sign_in_at, i.created_at, i.updated_at, i.email
 from auth.identities i
-where i.user_id = $1
+where i.user_id = any($1)
 order by i.created_at, i.id";
 
 const FACTORS: &str = "\
@@ -239,8 +248,57 @@ pub(crate) async fn account(tx: &Tx, id: Uuid) -> Result<Option<Account>, AuthEr
     Ok(user.map(|user| Account { user, identities, factors }))
 }
 
+/// One page of an audience's users, with how many there are.
+pub(crate) async fn list(
+    tx: &Tx,
+    audience: &str,
+    filter: Option<&str>,
+    page: &Page,
+    direction: Direction,
+) -> Result<(Vec<Account>, i64), AuthError> {
+    const NEWEST: &str = concat!(
+        "select ",
+        user_columns!(),
+        " from auth.users u where ",
+        listed!(),
+        " order by u.created_at desc nulls last, u.id limit $3 offset $4"
+    );
+    const OLDEST: &str = concat!(
+        "select ",
+        user_columns!(),
+        " from auth.users u where ",
+        listed!(),
+        " order by u.created_at asc nulls last, u.id limit $3 offset $4"
+    );
+    const COUNT: &str = concat!("select count(*) as total from auth.users u where ", listed!());
+    let statement = match direction {
+        Direction::Ascending => OLDEST,
+        Direction::Descending => NEWEST,
+    };
+    let rows = tx
+        .query(statement, &[&audience, &filter, &page.limit(), &page.offset()])
+        .await
+        .map_err(AuthError::querying)?;
+    let users = rows.iter().map(User::from_row).collect::<Result<Vec<_>, _>>()?;
+    let count = tx.query_one(COUNT, &[&audience, &filter]).await.map_err(AuthError::querying)?;
+    let ids: Vec<Uuid> = users.iter().map(|user| user.id).collect();
+    let identities = identities_of(tx, &ids).await?;
+    let accounts = users
+        .into_iter()
+        .map(|user| {
+            let own = identities.iter().filter(|identity| identity.user_id == user.id).cloned().collect();
+            Account { user, identities: own, factors: Vec::new() }
+        })
+        .collect();
+    Ok((accounts, column(&count, "total")?))
+}
+
 async fn identities(tx: &Tx, user_id: Uuid) -> Result<Vec<Identity>, AuthError> {
-    let rows = tx.query(IDENTITIES, &[&user_id]).await.map_err(AuthError::querying)?;
+    identities_of(tx, &[user_id]).await
+}
+
+async fn identities_of(tx: &Tx, user_ids: &[Uuid]) -> Result<Vec<Identity>, AuthError> {
+    let rows = tx.query(IDENTITIES, &[&user_ids]).await.map_err(AuthError::querying)?;
     rows.iter()
         .map(|row| {
             Ok(Identity {

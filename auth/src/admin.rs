@@ -1,0 +1,410 @@
+//! What an admin may do to accounts (auth.md §3.13): create, change, remove. Nothing here sends mail, asks for a
+//! password, or cares whether sign-ups are open.
+
+use aws_lc_rs::digest::{SHA256, digest};
+use basalt_core::pool::Tx;
+use basalt_core::random;
+use base64::Engine;
+use base64::engine::general_purpose::URL_SAFE_NO_PAD;
+use jiff::Timestamp;
+use serde::Deserialize;
+use serde_json::{Value, json};
+use uuid::Uuid;
+
+use crate::Auth;
+use crate::address;
+use crate::audit::{self, Action};
+use crate::error::AuthError;
+use crate::go_duration;
+use crate::hasher;
+use crate::password_policy::MAX_PASSWORD_BYTES;
+use crate::request::RequestContext;
+use crate::routes::signup::check_new_password;
+use crate::sessions::{self, Scope};
+use crate::sign_up::read_back;
+use crate::users::{self, Account, NewUser, Object, User};
+
+/// Body of a create or a change.
+#[derive(Debug, Default, Deserialize)]
+pub(crate) struct AdminUser {
+    id: Option<String>,
+    email: Option<String>,
+    phone: Option<String>,
+    password: Option<String>,
+    password_hash: Option<String>,
+    email_confirm: Option<bool>,
+    phone_confirm: Option<bool>,
+    user_metadata: Option<Object>,
+    app_metadata: Option<Object>,
+    role: Option<String>,
+    aud: Option<String>,
+    ban_duration: Option<String>,
+}
+
+/// The same, checked.
+struct Wanted {
+    email: Option<String>,
+    phone: Option<String>,
+    ban: Option<Ban>,
+    now: Timestamp,
+}
+
+#[derive(Clone, Copy)]
+enum Ban {
+    Lift,
+    Until(Timestamp),
+}
+
+impl AdminUser {
+    fn checked(&self, now: Timestamp) -> Result<Wanted, AuthError> {
+        let filled = |field: &Option<String>| field.clone().filter(|text| !text.is_empty());
+        let email = filled(&self.email).map(|email| address::email(&email)).transpose()?;
+        let phone = filled(&self.phone).map(|phone| address::phone(&phone)).transpose()?;
+        if filled(&self.password).is_some() && filled(&self.password_hash).is_some() {
+            return Err(AuthError::validation("Only a password or a password hash should be provided"));
+        }
+        let ban = match self.ban_duration.as_deref() {
+            None | Some("") => None,
+            Some("none") => Some(Ban::Lift),
+            Some(text) => {
+                let until = go_duration::parse(text).and_then(|duration| now.checked_add(duration).ok());
+                let until = until.ok_or_else(|| {
+                    let reason = format!("invalid format for ban duration: time: invalid duration {text:?}");
+                    AuthError::Validation(reason.into())
+                })?;
+                Some(Ban::Until(until))
+            }
+        };
+        Ok(Wanted { email, phone, ban, now })
+    }
+
+    fn id(&self) -> Result<Uuid, AuthError> {
+        let Some(text) = self.id.as_deref().filter(|text| !text.is_empty()) else {
+            return Ok(random::uuid());
+        };
+        let id = Uuid::try_parse(text)
+            .map_err(|_error| AuthError::validation("ID must conform to the uuid v4 format"))?;
+        if id.is_nil() { Err(AuthError::validation("ID cannot be a nil uuid")) } else { Ok(id) }
+    }
+
+    /// What the password column will hold; `None` when the body names no password.
+    async fn hash(&self, auth: &Auth) -> Result<Option<String>, AuthError> {
+        if let Some(hash) = self.password_hash.as_deref().filter(|hash| !hash.is_empty()) {
+            hasher::check_imported(hash).map_err(|_error| AuthError::CreatingUser)?;
+            return Ok(Some(hash.to_owned()));
+        }
+        match self.password.as_deref().filter(|password| !password.is_empty()) {
+            Some(password) if password.len() > MAX_PASSWORD_BYTES => {
+                Err(AuthError::validation("Password cannot be longer than 72 characters"))
+            }
+            Some(password) => Ok(Some(auth.hasher.hash(password).await?)),
+            None => Ok(None),
+        }
+    }
+
+    /// Makes an account.
+    pub(crate) async fn create(
+        &self,
+        auth: &Auth,
+        request: &RequestContext,
+        actor: &User,
+    ) -> Result<Account, AuthError> {
+        let now = auth.now();
+        let wanted = self.checked(now)?;
+        if wanted.email.is_none() && wanted.phone.is_none() {
+            return Err(AuthError::validation("Cannot create a user without either an email or phone"));
+        }
+        let id = self.id()?;
+        let audience = self.aud.as_deref().filter(|aud| !aud.is_empty());
+        let audience = audience.or(request.audience()).unwrap_or(&auth.config.jwt.aud);
+        let hash = match self.hash(auth).await? {
+            Some(hash) => hash,
+            // Nobody knows it: the account waits for a recovery.
+            None => auth.hasher.hash(&random::token(48)).await?,
+        };
+        let tx = auth.begin(request).await?;
+        let created = async {
+            check_free(&tx, &wanted, audience, None, AuthError::PhoneRegistered).await?;
+            let user = self.insert(auth, &tx, id, audience, hash, &wanted).await?;
+            let traits = json!({
+                "user_id": id, "user_email": user.email, "user_phone": user.phone,
+                "provider": user.app_metadata.get("provider")
+            });
+            audit::record(&tx, &auth.config, request, actor, Action::UserSignedUp, Some(traits), now).await?;
+            users::complete(&tx, user).await
+        }
+        .await;
+        crate::finish(tx, created).await
+    }
+
+    async fn insert(
+        &self,
+        auth: &Auth,
+        tx: &Tx,
+        id: Uuid,
+        audience: &str,
+        hash: String,
+        wanted: &Wanted,
+    ) -> Result<User, AuthError> {
+        let now = wanted.now;
+        let providers: Vec<&str> =
+            wanted.email.iter().map(|_| "email").chain(wanted.phone.iter().map(|_| "phone")).collect();
+        let mut app_metadata = users::provider_metadata(providers.first().copied().unwrap_or("email"));
+        app_metadata.insert("providers".to_owned(), json!(providers));
+        merge(&mut app_metadata, self.app_metadata.as_ref());
+        let mut user_metadata = Object::new();
+        merge(&mut user_metadata, self.user_metadata.as_ref());
+        let role = self.role.as_deref().filter(|role| !role.is_empty());
+        let new = NewUser {
+            id,
+            aud: audience.to_owned(),
+            role: role.unwrap_or(auth.config.default_role()).to_owned(),
+            email: wanted.email.clone(),
+            phone: wanted.phone.clone(),
+            encrypted_password: Some(hash),
+            app_metadata,
+            user_metadata,
+            confirmation_sent_at: None,
+            is_anonymous: false,
+        };
+        let taken = |error: AuthError| error.or_taken(AuthError::EmailExists);
+        users::insert(tx, &new, now).await.map_err(taken).map_err(AuthError::creating)?;
+        let none = Object::new();
+        for (provider, email, phone) in
+            [("email", wanted.email.as_deref(), None), ("phone", None, wanted.phone.as_deref())]
+        {
+            if email.is_some() || phone.is_some() {
+                let data = users::sign_up_data(id, email, phone, &none);
+                users::insert_identity(tx, id, provider, &id.to_string(), &data, now).await?;
+            }
+        }
+        self.confirm(tx, id, now).await?;
+        if let Some(ban) = wanted.ban {
+            set_ban(tx, id, ban, now).await?;
+        }
+        read_back(tx, id).await
+    }
+
+    async fn confirm(&self, tx: &Tx, id: Uuid, now: Timestamp) -> Result<(), AuthError> {
+        if self.email_confirm == Some(true) {
+            users::confirm_email(tx, id, now).await?;
+        }
+        if self.phone_confirm == Some(true) {
+            users::confirm_phone(tx, id, now).await?;
+        }
+        Ok(())
+    }
+
+    /// Changes an account. Addresses change at once, without mail; a new password signs the user out everywhere.
+    pub(crate) async fn change(
+        &self,
+        auth: &Auth,
+        request: &RequestContext,
+        actor: &User,
+        user: &User,
+    ) -> Result<Account, AuthError> {
+        let now = auth.now();
+        let wanted = self.checked(now)?;
+        if let Some(password) = self.password.as_deref().filter(|password| !password.is_empty()) {
+            check_new_password(auth, password)?;
+        }
+        let hash = self.hash(auth).await?;
+        let tx = auth.begin(request).await?;
+        let changed = async {
+            check_free(&tx, &wanted, &user.aud, Some(user.id), AuthError::PhoneExists).await?;
+            self.write(&tx, user, &wanted, hash.as_deref(), now).await?;
+            audit::record(
+                &tx,
+                &auth.config,
+                request,
+                actor,
+                Action::UserModified,
+                Some(traits_of(user)),
+                now,
+            )
+            .await?;
+            users::account(&tx, user.id).await?.ok_or(AuthError::UserNotFound)
+        }
+        .await;
+        crate::finish(tx, changed).await
+    }
+
+    async fn write(
+        &self,
+        tx: &Tx,
+        user: &User,
+        wanted: &Wanted,
+        hash: Option<&str>,
+        now: Timestamp,
+    ) -> Result<(), AuthError> {
+        let id = user.id;
+        if let Some(email) = wanted.email.as_deref().filter(|email| *email != user.email) {
+            let data =
+                json!({ "sub": id, "email": email, "email_verified": self.email_confirm == Some(true) });
+            change_address(tx, id, "email", email, data, now).await?;
+        }
+        if let Some(phone) = wanted.phone.as_deref().filter(|phone| *phone != user.phone) {
+            let data =
+                json!({ "sub": id, "phone": phone, "phone_verified": self.phone_confirm == Some(true) });
+            change_address(tx, id, "phone", phone, data, now).await?;
+        }
+        self.confirm(tx, id, now).await?;
+        if let Some(hash) = hash {
+            users::set_password(tx, id, Some(hash), now).await?;
+            sessions::end(tx, id, Scope::Global).await?;
+        }
+        if let Some(role) = self.role.as_deref().filter(|role| !role.is_empty()) {
+            const ROLE: &str = "update auth.users set role = $2, updated_at = $3 where id = $1";
+            tx.execute(ROLE, &[&id, &role, &now]).await.map_err(AuthError::updating)?;
+        }
+        if let Some(data) = &self.user_metadata {
+            users::merge_user_metadata(tx, id, data, now).await?;
+        }
+        if let Some(data) = &self.app_metadata {
+            users::merge_app_metadata(tx, id, data, now).await?;
+        }
+        match wanted.ban {
+            Some(ban) => set_ban(tx, id, ban, now).await,
+            None => Ok(()),
+        }
+    }
+}
+
+/// Adds the keys of `from`; `null` removes one.
+fn merge(into: &mut Object, from: Option<&Object>) {
+    for (name, value) in from.into_iter().flatten() {
+        if value.is_null() {
+            into.remove(name);
+        } else {
+            into.insert(name.clone(), value.clone());
+        }
+    }
+}
+
+fn traits_of(user: &User) -> Value {
+    json!({ "user_id": user.id, "user_email": user.email, "user_phone": user.phone })
+}
+
+async fn check_free(
+    tx: &Tx,
+    wanted: &Wanted,
+    audience: &str,
+    own_id: Option<Uuid>,
+    phone_taken: AuthError,
+) -> Result<(), AuthError> {
+    let is_other = |found: Option<User>| found.is_some_and(|found| Some(found.id) != own_id);
+    if let Some(email) = &wanted.email
+        && is_other(users::find_by_email(tx, email, audience).await?)
+    {
+        return Err(AuthError::EmailExists);
+    }
+    if let Some(phone) = &wanted.phone
+        && is_other(users::find_by_phone(tx, phone, audience).await?)
+    {
+        return Err(phone_taken);
+    }
+    Ok(())
+}
+
+async fn set_ban(tx: &Tx, id: Uuid, ban: Ban, now: Timestamp) -> Result<(), AuthError> {
+    const BAN: &str = "update auth.users set banned_until = $2, updated_at = $3 where id = $1";
+    let until = match ban {
+        Ban::Lift => None,
+        Ban::Until(until) => Some(until),
+    };
+    tx.execute(BAN, &[&id, &until, &now]).await.map_err(AuthError::updating)?;
+    Ok(())
+}
+
+/// A new address, and the identity that goes with it, made if the user had none.
+async fn change_address(
+    tx: &Tx,
+    id: Uuid,
+    provider: &str,
+    value: &str,
+    data: Value,
+    now: Timestamp,
+) -> Result<(), AuthError> {
+    const EMAIL: &str =
+        "update auth.users set email = $2, is_anonymous = false, updated_at = $3 where id = $1";
+    const PHONE: &str =
+        "update auth.users set phone = $2, is_anonymous = false, updated_at = $3 where id = $1";
+    const IDENTITY: &str = "\
+insert into auth.identities (id, provider_id, user_id, identity_data, provider, last_sign_in_at, created_at, updated_at)
+values (gen_random_uuid(), $1::text, $2, $3, $4, $5, $5, $5)
+on conflict (provider_id, provider)
+do update set identity_data = auth.identities.identity_data || excluded.identity_data, updated_at = $5";
+    let (statement, taken) =
+        if provider == "email" { (EMAIL, AuthError::EmailExists) } else { (PHONE, AuthError::PhoneExists) };
+    let changed = tx.execute(statement, &[&id, &value, &now]).await.map_err(AuthError::updating);
+    changed.map_err(|error| error.or_taken(taken))?;
+    tx.execute(IDENTITY, &[&id.to_string(), &id, &data, &provider, &now])
+        .await
+        .map_err(AuthError::updating)?;
+    Ok(())
+}
+
+/// Removes an account: its row, or everything in the row that says who it was.
+pub(crate) async fn delete(
+    auth: &Auth,
+    request: &RequestContext,
+    actor: &User,
+    user: &User,
+    is_soft: bool,
+) -> Result<(), AuthError> {
+    const HARD: &str = "delete from auth.users where id = $1";
+    let now = auth.now();
+    let tx = auth.begin(request).await?;
+    let deleted = async {
+        let traits = Some(traits_of(user));
+        audit::record(&tx, &auth.config, request, actor, Action::UserDeleted, traits, now).await?;
+        if is_soft {
+            if user.deleted_at.is_none() {
+                obscure(&tx, user, now).await?;
+            }
+        } else {
+            tx.execute(HARD, &[&user.id]).await.map_err(AuthError::deleting)?;
+        }
+        Ok(())
+    }
+    .await;
+    crate::finish(tx, deleted).await
+}
+
+/// Soft deletion: nothing personal stays, and the address can register again.
+async fn obscure(tx: &Tx, user: &User, now: Timestamp) -> Result<(), AuthError> {
+    const USER: &str = "\
+update auth.users
+set email = $2, phone = $3, encrypted_password = null, email_change = '', phone_change = '', confirmation_token = '',
+  recovery_token = '', email_change_token_new = '', email_change_token_current = '', phone_change_token = '',
+  reauthentication_token = '', raw_user_meta_data = '{}', raw_app_meta_data = '{}', deleted_at = $4, updated_at = $4
+where id = $1";
+    const IDENTITIES: &str = "select id, provider_id from auth.identities where user_id = $1";
+    const IDENTITY: &str = "\
+update auth.identities
+set provider_id = $2, identity_data = '{}', updated_at = $3
+where id = $1";
+    const REST: [&str; 3] = [
+        "delete from auth.mfa_factors where user_id = $1",
+        "delete from auth.one_time_tokens where user_id = $1",
+        "delete from auth.sessions where user_id = $1",
+    ];
+    let hidden = |value: &str| (!value.is_empty()).then(|| obscured(user.id, value));
+    let phone = hidden(&user.phone).map(|phone| phone.chars().take(15).collect::<String>());
+    tx.execute(USER, &[&user.id, &hidden(&user.email), &phone, &now]).await.map_err(AuthError::deleting)?;
+    for row in tx.query(IDENTITIES, &[&user.id]).await? {
+        let id: Uuid = users::column(&row, "id")?;
+        let provider_id: String = users::column(&row, "provider_id")?;
+        tx.execute(IDENTITY, &[&id, &obscured(user.id, &provider_id), &now])
+            .await
+            .map_err(AuthError::deleting)?;
+    }
+    for statement in REST {
+        tx.execute(statement, &[&user.id]).await.map_err(AuthError::deleting)?;
+    }
+    Ok(())
+}
+
+fn obscured(id: Uuid, value: &str) -> String {
+    URL_SAFE_NO_PAD.encode(digest(&SHA256, format!("{id}{value}").as_bytes()))
+}
