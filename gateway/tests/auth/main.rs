@@ -1,0 +1,74 @@
+//! `/auth/v1` over the wire, as auth.md has it: the real server on a real PostgreSQL.
+
+mod admin;
+mod errors;
+mod refresh;
+mod schema;
+mod sign_in;
+mod sign_out;
+mod sign_up;
+mod user;
+
+use basalt_testkit::{Basalt, Builder, Request, Response};
+use http::Method;
+use serde_json::{Value, json};
+
+/// A server whose limits and hashes do not slow the tests down.
+fn quick() -> Builder {
+    Basalt::builder()
+        .config("auth.rate_limit_otp", "0")
+        .config("auth.rate_limit_token_refresh", "0")
+        .config("auth.password_argon2_memory", "64")
+        .config("auth.password_argon2_iterations", "1")
+}
+
+/// A request as supabase-js sends it: the anon key, and the API version that decides the shape of errors.
+fn client(server: &Basalt, method: Method, path: &str) -> Request {
+    server
+        .request(method, &format!("/auth/v1{path}"))
+        .apikey(server.anon_key())
+        .header("x-supabase-api-version", "2024-01-01")
+}
+
+async fn post(server: &Basalt, path: &str, body: &Value) -> Response {
+    client(server, Method::POST, path).json(body).send().await
+}
+
+async fn sign_in(server: &Basalt, email: &str, password: &str) -> Response {
+    post(server, "/token?grant_type=password", &json!({ "email": email, "password": password })).await
+}
+
+async fn refresh(server: &Basalt, token: &str) -> Response {
+    post(server, "/token?grant_type=refresh_token", &json!({ "refresh_token": token })).await
+}
+
+async fn get_user(server: &Basalt, token: &str) -> Response {
+    client(server, Method::GET, "/user").bearer(token).send().await
+}
+
+async fn put_user(server: &Basalt, token: &str, body: &Value) -> Response {
+    client(server, Method::PUT, "/user").bearer(token).json(body).send().await
+}
+
+/// Asserts status, code and message of an error, and that its header agrees.
+#[track_caller]
+fn assert_error(response: &Response, status: u16, code: &str, message: &str) {
+    let body = response.json();
+    assert_eq!(response.status.as_u16(), status, "{body}");
+    assert_eq!(body, json!({ "code": code, "message": message }));
+    assert_eq!(response.header("x-sb-error-code"), code);
+    assert_eq!(response.header("x-supabase-api-version"), "2024-01-01");
+}
+
+#[track_caller]
+fn text<'a>(body: &'a Value, pointer: &str) -> &'a str {
+    body.pointer(pointer).and_then(Value::as_str).unwrap_or_else(|| panic!("no {pointer} in {body}"))
+}
+
+/// The claims of a token, unverified.
+fn claims(token: &str) -> Value {
+    use base64::Engine;
+    let payload = token.split('.').nth(1).unwrap();
+    let bytes = base64::engine::general_purpose::URL_SAFE_NO_PAD.decode(payload).unwrap();
+    serde_json::from_slice(&bytes).unwrap()
+}

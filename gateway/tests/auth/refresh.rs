@@ -1,0 +1,232 @@
+//! POST /token?grant_type=refresh_token (auth.md §3.5): rotation, reuse, concurrency.
+
+use super::*;
+
+async fn signed_up(server: &Basalt) -> (String, String) {
+    let body = json!({ "email": "ada@example.org", "password": "secret1" });
+    let session = post(server, "/signup", &body).await.expect(200).json();
+    (text(&session, "/access_token").to_owned(), text(&session, "/refresh_token").to_owned())
+}
+
+async fn next(server: &Basalt, token: &str) -> String {
+    text(&refresh(server, token).await.expect(200).json(), "/refresh_token").to_owned()
+}
+
+/// Puts the last refresh out of the reuse interval.
+async fn an_hour_passes(server: &Basalt) {
+    let _rows = server
+        .sql(
+            "update auth.sessions set refreshed_at = refreshed_at - interval '1 hour', created_at = created_at - interval '1 hour';
+             update auth.refresh_tokens set updated_at = updated_at - interval '1 hour'",
+        )
+        .await;
+}
+
+#[tokio::test]
+async fn a_refresh_rotates_and_keeps_how_the_session_began() {
+    let server = quick().start().await;
+    let (access, first) = signed_up(&server).await;
+    let response = refresh(&server, &first).await.expect(200);
+    assert_eq!(response.header("cache-control"), "no-store");
+    let session = response.json();
+    assert_ne!(text(&session, "/refresh_token"), first);
+    assert!(session.get("weak_password").is_none());
+    let (before, after) = (claims(&access), claims(text(&session, "/access_token")));
+    for same in ["sub", "session_id", "amr", "aal", "role"] {
+        assert_eq!(before[same], after[same], "{same}");
+    }
+    let rows = server.sql("select refresh_token_counter, refreshed_at is not null from auth.sessions").await;
+    assert_eq!(rows, [[Some("1".to_owned()), Some("t".to_owned())]]);
+    assert_eq!(server.sql("select count(*) from auth.refresh_tokens").await, [[Some("0".to_owned())]]);
+}
+
+#[tokio::test]
+async fn the_token_before_the_current_one_always_answers_the_current_one() {
+    let server = quick().start().await;
+    let (_, first) = signed_up(&server).await;
+    let second = next(&server, &first).await;
+    an_hour_passes(&server).await;
+    assert_eq!(next(&server, &first).await, second);
+    let third = next(&server, &second).await;
+    // Two back, but within the interval.
+    assert_eq!(next(&server, &first).await, third);
+}
+
+#[tokio::test]
+async fn an_older_token_ends_the_session() {
+    let server = quick().start().await;
+    let (access, first) = signed_up(&server).await;
+    let second = next(&server, &first).await;
+    let third = next(&server, &second).await;
+    an_hour_passes(&server).await;
+    assert_error(
+        &refresh(&server, &first).await,
+        400,
+        "refresh_token_already_used",
+        "Invalid Refresh Token: Already Used",
+    );
+    assert_error(
+        &refresh(&server, &third).await,
+        400,
+        "refresh_token_not_found",
+        "Invalid Refresh Token: Refresh Token Not Found",
+    );
+    assert_error(
+        &get_user(&server, &access).await,
+        403,
+        "session_not_found",
+        "Session from session_id claim in JWT does not exist",
+    );
+}
+
+#[tokio::test]
+async fn without_rotation_an_older_token_fails_alone() {
+    let server = quick().config("auth.security_refresh_token_rotation_enabled", "false").start().await;
+    let (_, first) = signed_up(&server).await;
+    let second = next(&server, &first).await;
+    let third = next(&server, &second).await;
+    an_hour_passes(&server).await;
+    let _refused = refresh(&server, &first).await.expect(400);
+    let _session = refresh(&server, &third).await.expect(200);
+}
+
+#[tokio::test]
+async fn sixty_four_refreshes_of_one_token_agree() {
+    let server = quick().start().await;
+    let (_, first) = signed_up(&server).await;
+    let answers = futures_util::future::join_all((0..64).map(|_| next(&server, &first))).await;
+    assert!(answers.iter().all(|answer| *answer == answers[0]));
+    assert_eq!(server.sql("select refresh_token_counter from auth.sessions").await, [[Some("1".to_owned())]]);
+    let _session = refresh(&server, &answers[0]).await.expect(200);
+}
+
+#[tokio::test]
+async fn tokens_that_are_none_are_told_apart_from_unknown_ones() {
+    let server = quick().start().await;
+    let (_, token) = signed_up(&server).await;
+    for text in ["", "nonsense", "ABEREREiIkMzhERVVVVVVVUAI-IcsaseXEKS7q68JAgmU-80L2N"] {
+        assert_error(&refresh(&server, text).await, 400, "validation_failed", "Refresh token is not valid");
+    }
+    // A v1 token of nobody, and the contract's vector: a session that does not exist here.
+    for text in ["wx3k9q2m5a7b", "ABEREREiIkMzhERVVVVVVVUAI-IcsaseXEKS7q68JAgmU-80L2M"] {
+        assert_error(
+            &refresh(&server, text).await,
+            400,
+            "refresh_token_not_found",
+            "Invalid Refresh Token: Refresh Token Not Found",
+        );
+    }
+    let _rows = server.sql("update auth.sessions set refresh_token_counter = -1").await;
+    assert_error(
+        &refresh(&server, &token).await,
+        400,
+        "validation_failed",
+        "Invalid Refresh Token: Not Issued By This Server",
+    );
+    let _rows = server
+        .sql(
+            "update auth.sessions set refresh_token_hmac_key = 'AAECAwQFBgcICQoLDA0ODxAREhMUFRYXGBkaGxwdHh8'",
+        )
+        .await;
+    assert_error(
+        &refresh(&server, &token).await,
+        400,
+        "refresh_token_not_found",
+        "Invalid Refresh Token: Refresh Token Not Found",
+    );
+}
+
+#[tokio::test]
+async fn the_contracts_vector_is_honoured_for_a_session_with_that_key() {
+    let server = quick().start().await;
+    let _tokens = signed_up(&server).await;
+    let _rows = server
+        .sql(
+            "insert into auth.sessions (id, user_id, created_at, updated_at, aal, refresh_token_hmac_key, refresh_token_counter)
+             select '11111111-2222-4333-8444-555555555555', id, now(), now(), 'aal1',
+               'AAECAwQFBgcICQoLDA0ODxAREhMUFRYXGBkaGxwdHh8', 299 from auth.users",
+        )
+        .await;
+    // Counter 299 advances to 300, whose text is in the contract.
+    let _rows = server
+        .sql("update auth.sessions set refresh_token_counter = 0 where refresh_token_counter = 299")
+        .await;
+    let _first = refresh(&server, "ABEREREiIkMzhERVVVVVVVUAI-IcsaseXEKS7q68JAgmU-80L2M").await.expect(200);
+    let _rows = server.sql("update auth.sessions set refresh_token_counter = 300 where id = '11111111-2222-4333-8444-555555555555'").await;
+    let second =
+        refresh(&server, "ABEREREiIkMzhERVVVVVVVWsAg7ZC0vLuQzqLzMCy_Bbh8fZrB2g").await.expect(200).json();
+    assert_ne!(second["refresh_token"], "");
+    let rows = server.sql("select refresh_token_counter from auth.sessions where id = '11111111-2222-4333-8444-555555555555'").await;
+    assert_eq!(rows, [[Some("301".to_owned())]]);
+}
+
+#[tokio::test]
+async fn imported_v1_tokens_are_accepted_and_moved_on() {
+    let server = quick().start().await;
+    let _tokens = signed_up(&server).await;
+    let _rows = server
+        .sql(
+            "insert into auth.sessions (id, user_id, created_at, updated_at, aal)
+             select '11111111-2222-4333-8444-555555555555', id, now() - interval '1 day', now(), 'aal1' from auth.users;
+             insert into auth.refresh_tokens (instance_id, token, user_id, revoked, created_at, updated_at, parent, session_id)
+             select '00000000-0000-0000-0000-000000000000', 'wx3k9q2m5a7b', id::text, false, now() - interval '1 day',
+               now() - interval '1 day', '', '11111111-2222-4333-8444-555555555555' from auth.users;
+             insert into auth.refresh_tokens (token, user_id, revoked, created_at, updated_at)
+             select 'aaaaaaaaaaaa', id::text, false, now(), now() from auth.users",
+        )
+        .await;
+    let second = next(&server, "wx3k9q2m5a7b").await;
+    an_hour_passes(&server).await;
+    assert_eq!(next(&server, "wx3k9q2m5a7b").await, second, "a lost answer is recovered");
+    let _third = next(&server, &second).await;
+    an_hour_passes(&server).await;
+    assert_error(
+        &refresh(&server, "wx3k9q2m5a7b").await,
+        400,
+        "refresh_token_already_used",
+        "Invalid Refresh Token: Already Used",
+    );
+    assert_error(
+        &refresh(&server, "aaaaaaaaaaaa").await,
+        400,
+        "session_not_found",
+        "Invalid Refresh Token: No Valid Session Found",
+    );
+}
+
+#[tokio::test]
+async fn limits_on_sessions_are_judged_at_refresh() {
+    let server = quick()
+        .config("auth.sessions_timebox", "7200")
+        .config("auth.sessions_inactivity_timeout", "1800")
+        .start()
+        .await;
+    let (_, token) = signed_up(&server).await;
+    let token = next(&server, &token).await;
+    an_hour_passes(&server).await;
+    let expired = "session_expired";
+    assert_error(
+        &refresh(&server, &token).await,
+        400,
+        expired,
+        "Invalid Refresh Token: Session Expired (Inactivity)",
+    );
+    an_hour_passes(&server).await;
+    assert_error(&refresh(&server, &token).await, 400, expired, "Invalid Refresh Token: Session Expired");
+    let _rows = server.sql("update auth.users set banned_until = now() + interval '1 hour'").await;
+    assert_error(&refresh(&server, &token).await, 400, "user_banned", "Invalid Refresh Token: User Banned");
+}
+
+#[tokio::test]
+async fn a_newer_login_can_be_the_only_one() {
+    let server = quick().config("auth.sessions_single_per_user", "true").start().await;
+    let (_, first) = signed_up(&server).await;
+    let session = sign_in(&server, "ada@example.org", "secret1").await.expect(200).json();
+    assert_error(
+        &refresh(&server, &first).await,
+        400,
+        "session_expired",
+        "Invalid Refresh Token: Session Expired (Revoked by Newer Login)",
+    );
+    let _session = refresh(&server, text(&session, "/refresh_token")).await.expect(200);
+}

@@ -1,0 +1,156 @@
+//! POST /token?grant_type=password (auth.md §3.5).
+
+use super::*;
+
+const EMAIL: &str = "ada@example.org";
+
+async fn server_with_ada() -> Basalt {
+    let server = quick().start().await;
+    let _session =
+        post(&server, "/signup", &json!({ "email": EMAIL, "password": "secret1" })).await.expect(200);
+    server
+}
+
+#[tokio::test]
+async fn the_right_password_answers_a_session() {
+    let server = server_with_ada().await;
+    let response = sign_in(&server, "ADA@example.org", "secret1").await.expect(200);
+    assert_eq!(response.header("cache-control"), "no-store");
+    let session = response.json();
+    assert_eq!(session["weak_password"], Value::Null);
+    assert!(session.as_object().unwrap().contains_key("weak_password"));
+    assert_eq!(text(&session, "/user/email"), EMAIL);
+    let _user = get_user(&server, text(&session, "/access_token")).await.expect(200);
+    let rows = server.sql("select host(ip), user_agent is not null, aal from auth.sessions limit 1").await;
+    assert_eq!(rows, [[Some("127.0.0.1".to_owned()), Some("t".to_owned()), Some("aal1".to_owned())]]);
+}
+
+#[tokio::test]
+async fn unknown_wrong_and_missing_passwords_answer_alike() {
+    let server = server_with_ada().await;
+    let mut bodies = Vec::new();
+    for (email, password) in [(EMAIL, "secret2"), (EMAIL, ""), ("nobody@example.org", "secret1")] {
+        let answer = sign_in(&server, email, password).await;
+        assert_error(&answer, 400, "invalid_credentials", "Invalid login credentials");
+        bodies.push(answer.text());
+    }
+    bodies.dedup();
+    assert_eq!(bodies.len(), 1);
+    let _rows = server.sql("update auth.users set encrypted_password = null").await;
+    assert_error(&sign_in(&server, EMAIL, "").await, 400, "invalid_credentials", "Invalid login credentials");
+}
+
+#[tokio::test]
+async fn what_is_wrong_with_an_account_is_said_after_the_password() {
+    let server = server_with_ada().await;
+    let _rows = server.sql("update auth.users set banned_until = 'infinity'").await;
+    assert_error(
+        &sign_in(&server, EMAIL, "secret2").await,
+        400,
+        "invalid_credentials",
+        "Invalid login credentials",
+    );
+    assert_error(&sign_in(&server, EMAIL, "secret1").await, 400, "user_banned", "User is banned");
+    let _rows = server.sql("update auth.users set banned_until = now() - interval '1 second'").await;
+    let _session = sign_in(&server, EMAIL, "secret1").await.expect(200);
+}
+
+#[tokio::test]
+async fn requests_that_name_nobody_or_two_are_refused() {
+    let server = quick().config("auth.external_email_enabled", "false").start().await;
+    for (path, body, status, code, message) in [
+        (
+            "/token?grant_type=password",
+            json!({ "email": "a", "phone": "1", "password": "x" }),
+            400,
+            "validation_failed",
+            "Only an email address or phone number should be provided on login.",
+        ),
+        (
+            "/token?grant_type=password",
+            json!({ "email": "a", "password": "x" }),
+            422,
+            "email_provider_disabled",
+            "Email logins are disabled",
+        ),
+        (
+            "/token?grant_type=password",
+            json!({ "phone": "1", "password": "x" }),
+            422,
+            "phone_provider_disabled",
+            "Phone logins are disabled",
+        ),
+        (
+            "/token?grant_type=password",
+            json!({ "password": "x" }),
+            400,
+            "validation_failed",
+            "missing email or phone",
+        ),
+        ("/token", json!({}), 400, "invalid_credentials", "unsupported_grant_type"),
+        ("/token?grant_type=magic", json!({}), 400, "invalid_credentials", "unsupported_grant_type"),
+    ] {
+        assert_error(&post(&server, path, &body).await, status, code, message);
+    }
+}
+
+#[tokio::test]
+async fn seeded_users_sign_in_and_get_a_hash_of_ours() {
+    let server = quick().start().await;
+    // As people write seeds: bcrypt of `secret1` at cost 6, token columns left NULL, no identity.
+    let _rows = server
+        .sql(
+            "insert into auth.users (id, aud, role, email, encrypted_password, email_confirmed_at, created_at, updated_at)
+             values ('11111111-2222-4333-8444-555555555555', 'authenticated', 'authenticated', 'Seed@example.org',
+               extensions.crypt('secret1', extensions.gen_salt('bf', 6)), now(), now(), now())",
+        )
+        .await;
+    let session = sign_in(&server, "seed@example.org", "secret1").await.expect(200).json();
+    assert_eq!(session["user"]["user_metadata"], json!({}));
+    assert_eq!(session["user"]["app_metadata"], json!({}));
+    assert_eq!(session["user"]["identities"], json!([]));
+    let rows = server.sql("select encrypted_password like '$argon2id$%' from auth.users").await;
+    assert_eq!(rows, [[Some("t".to_owned())]]);
+    let _again = sign_in(&server, "seed@example.org", "secret1").await.expect(200);
+    assert_error(
+        &sign_in(&server, "seed@example.org", "secret2").await,
+        400,
+        "invalid_credentials",
+        "Invalid login credentials",
+    );
+}
+
+#[tokio::test]
+async fn a_password_below_todays_policy_signs_in_and_says_so() {
+    let server = server_with_ada().await;
+    drop(server);
+    let server = quick().config("auth.password_required_characters", "abc:123").start().await;
+    let _session =
+        post(&server, "/signup", &json!({ "email": EMAIL, "password": "aaaaa1" })).await.expect(200);
+    // bcrypt of `zzzzzz`
+    let _rows = server
+        .sql("update auth.users set encrypted_password = extensions.crypt('zzzzzz', extensions.gen_salt('bf', 4))")
+        .await;
+    let session = sign_in(&server, EMAIL, "zzzzzz").await.expect(200).json();
+    assert_eq!(
+        session["weak_password"],
+        json!({
+            "message": "Password should contain at least one character of each: abc, 123.",
+            "reasons": ["characters"]
+        })
+    );
+}
+
+#[tokio::test]
+async fn a_burst_is_limited_by_address_and_told_when_to_return() {
+    let server = Basalt::builder().config("auth.password_argon2_memory", "64").start().await;
+    for _ in 0..30 {
+        let _refused = post(&server, "/token", &json!({})).await.expect(400);
+    }
+    let limited = post(&server, "/token", &json!({})).await;
+    assert_error(&limited, 429, "over_request_rate_limit", "Request rate limit reached");
+    let seconds: u64 = limited.header("retry-after").parse().unwrap();
+    assert!((1..=3).contains(&seconds), "{seconds}");
+    // Another bucket is another matter.
+    let _refused = post(&server, "/signup", &json!({ "email": "a" })).await.expect(400);
+}

@@ -1,0 +1,294 @@
+//! POST /signup: what is stored, what is answered, what an address that is taken answers (auth.md §3.3, §3.4).
+
+use super::*;
+
+#[tokio::test]
+async fn a_sign_up_answers_with_a_session_and_stores_what_the_contract_says() {
+    let server = quick().start().await;
+    let body = json!({
+        "email": "Ada@Example.org", "password": "secret1", "data": { "organization_name": "Acme", "sub": "x" }
+    });
+    let response = post(&server, "/signup", &body).await.expect(200);
+    assert_eq!(response.header("cache-control"), "no-store");
+    assert_eq!(response.header("x-supabase-api-version"), "");
+    let session = response.json();
+    let id = text(&session, "/user/id");
+
+    assert_eq!(text(&session, "/token_type"), "bearer");
+    assert_eq!(session["expires_in"], 3600);
+    assert!(session.get("weak_password").is_none());
+    let user = &session["user"];
+    assert_eq!(user["email"], "ada@example.org");
+    assert_eq!(user["phone"], "");
+    assert_eq!(user["aud"], "authenticated");
+    assert_eq!(user["role"], "authenticated");
+    assert_eq!(user["is_anonymous"], false);
+    assert_eq!(user["email_confirmed_at"], user["confirmed_at"]);
+    assert_eq!(user["app_metadata"], json!({ "provider": "email", "providers": ["email"] }));
+    assert_eq!(
+        user["user_metadata"],
+        json!({
+            "email": "ada@example.org", "email_verified": true, "organization_name": "Acme", "phone_verified": false,
+            "sub": id
+        })
+    );
+    let identity = &user["identities"][0];
+    assert_eq!(identity["id"], *id);
+    assert_eq!(identity["provider"], "email");
+    assert_eq!(identity["identity_data"]["email_verified"], false);
+    assert_eq!(identity["identity_data"]["organization_name"], "Acme");
+    for absent in ["encrypted_password", "banned_until", "new_email", "factors", "deleted_at", "instance_id"]
+    {
+        assert!(user.get(absent).is_none(), "{absent} in {user}");
+    }
+
+    let claims = claims(text(&session, "/access_token"));
+    assert_eq!(claims["sub"], *id);
+    assert_eq!(claims["aud"], "authenticated");
+    assert_eq!(claims["role"], "authenticated");
+    assert_eq!(claims["aal"], "aal1");
+    assert_eq!(claims["amr"][0]["method"], "password");
+    assert_eq!(claims["exp"].as_i64().unwrap() - claims["iat"].as_i64().unwrap(), 3600);
+    assert_eq!(claims["exp"], session["expires_at"]);
+    assert!(text(&claims, "/iss").ends_with("/auth/v1"));
+    assert_eq!(claims["phone"], "");
+    assert_eq!(claims["is_anonymous"], false);
+
+    let stored = server
+        .sql(
+            "select encrypted_password like '$argon2id$v=19$%', instance_id, confirmation_token, recovery_token,
+               is_super_admin, (select count(*) from auth.sessions s join auth.mfa_amr_claims c on c.session_id = s.id
+                where s.user_id = u.id), (select count(*) from auth.refresh_tokens)
+             from auth.users u",
+        )
+        .await;
+    let zero = "00000000-0000-0000-0000-000000000000";
+    let expected = [Some("t"), Some(zero), Some(""), Some(""), None, Some("1"), Some("0")];
+    assert_eq!(stored[0], expected.map(|column| column.map(str::to_owned)));
+    let audit = server
+        .sql("select payload->>'action', payload->'traits'->>'provider' from auth.audit_log_entries order by 1")
+        .await;
+    let row = |action: &str| vec![Some(action.to_owned()), Some("email".to_owned())];
+    assert_eq!(audit, [row("login"), row("user_signedup")]);
+}
+
+#[tokio::test]
+async fn checks_come_in_the_contracts_order() {
+    let server = quick().start().await;
+    let invalid = "validation_failed";
+    for (body, status, code, message) in [
+        (json!({ "email": "a" }), 400, invalid, "Signup requires a valid password"),
+        (
+            json!({ "email": "a", "password": "x".repeat(73) }),
+            400,
+            invalid,
+            "Password cannot be longer than 72 characters",
+        ),
+        (
+            json!({ "email": "a", "phone": "1", "password": "secret1" }),
+            400,
+            invalid,
+            "Only an email address or phone number should be provided on signup.",
+        ),
+        (
+            json!({ "email": "a", "password": "secret1", "code_challenge": "x" }),
+            400,
+            invalid,
+            "PKCE flow requires code_challenge_method and code_challenge",
+        ),
+        (
+            json!({ "phone": "x", "password": "secret1" }),
+            400,
+            "phone_provider_disabled",
+            "Phone signups are disabled",
+        ),
+        (
+            json!({ "email": "a", "password": "secret1" }),
+            400,
+            invalid,
+            "Unable to validate email address: invalid format",
+        ),
+        (json!({}), 422, "anonymous_provider_disabled", "Anonymous sign-ins are disabled"),
+    ] {
+        assert_error(&post(&server, "/signup", &body).await, status, code, message);
+    }
+    let weak =
+        post(&server, "/signup", &json!({ "email": "a", "password": "12345" })).await.expect(422).json();
+    assert_eq!(
+        weak,
+        json!({
+            "code": "weak_password",
+            "message": "Password should be at least 6 characters.",
+            "weak_password": { "reasons": ["length"] }
+        })
+    );
+}
+
+#[tokio::test]
+async fn disabled_sign_ups_are_refused_first() {
+    let server = quick().config("auth.disable_signup", "true").start().await;
+    assert_error(
+        &post(&server, "/signup", &json!({ "email": "a" })).await,
+        422,
+        "signup_disabled",
+        "Signups not allowed for this instance",
+    );
+}
+
+#[tokio::test]
+async fn a_users_trigger_takes_part_and_its_failure_undoes_everything() {
+    let server = quick().expect_log("Database error saving new user").start().await;
+    server
+        .sql(
+            "create table public.profiles (id uuid primary key references auth.users(id) on delete cascade, name text);
+             create function public.handle_new_user() returns trigger language plpgsql security definer
+               set search_path = '' as $$
+             begin
+               if new.raw_user_meta_data->>'name' = 'Mallory' then
+                 raise exception 'no more seats' using hint = 'buy one';
+               end if;
+               insert into public.profiles values (new.id, new.raw_user_meta_data->>'name');
+               update auth.users set raw_app_meta_data = raw_app_meta_data || '{\"plan\": \"free\"}' where id = new.id;
+               return new;
+             end $$;
+             create trigger on_auth_user_created after insert on auth.users
+               for each row execute function public.handle_new_user()",
+        )
+        .await;
+    let body = |name: &str| json!({ "email": format!("{name}@example.org"), "password": "secret1", "data": { "name": name } });
+
+    let session = post(&server, "/signup", &body("Ada")).await.expect(200).json();
+    assert_eq!(text(&session, "/user/app_metadata/plan"), "free");
+    assert_eq!(text(&claims(text(&session, "/access_token")), "/app_metadata/plan"), "free");
+    assert_eq!(server.sql("select name from public.profiles").await, [[Some("Ada".to_owned())]]);
+
+    let refused = post(&server, "/signup", &body("Mallory")).await.expect(500).json();
+    assert_eq!(refused["code"], "unexpected_failure");
+    assert_eq!(refused["message"], "Database error saving new user");
+    // The server runs in development mode.
+    assert_eq!(refused["database_error"]["code"], "P0001");
+
+    let old_form =
+        client(&server, Method::POST, "/signup").without("x-supabase-api-version").json(&body("Mallory"));
+    assert_eq!(
+        old_form.send().await.expect(500).json(),
+        json!({ "code": "P0001", "message": "no more seats", "hint": "buy one" })
+    );
+    assert_eq!(server.sql("select count(*) from auth.users").await, [[Some("1".to_owned())]]);
+}
+
+#[tokio::test]
+async fn a_taken_address_is_told_under_autoconfirm() {
+    let server = quick().start().await;
+    let body = json!({ "email": "ada@example.org", "password": "secret1" });
+    let _session = post(&server, "/signup", &body).await.expect(200);
+    for password in ["secret1", "another1"] {
+        let again =
+            post(&server, "/signup", &json!({ "email": "ADA@example.org", "password": password })).await;
+        assert_error(&again, 422, "user_already_exists", "User already registered");
+    }
+}
+
+#[tokio::test]
+async fn an_unconfirmed_account_is_entered_with_its_own_password_only() {
+    let server = quick().start().await;
+    let body = |password: &str| json!({ "email": "ada@example.org", "password": password });
+    let _session = post(&server, "/signup", &body("secret1")).await.expect(200);
+    let _rows = server.sql("update auth.users set email_confirmed_at = null").await;
+    let other = post(&server, "/signup", &body("another1")).await;
+    assert_error(&other, 422, "user_already_exists", "User already registered");
+    let entered = post(&server, "/signup", &body("secret1")).await.expect(200).json();
+    assert!(entered.pointer("/user/email_confirmed_at").is_some());
+}
+
+#[tokio::test]
+async fn without_autoconfirm_a_sign_up_answers_a_bare_user_and_hides_who_exists() {
+    let server =
+        quick().config("auth.mailer_autoconfirm", "false").expect_log("a mail was dropped").start().await;
+    let body = json!({ "email": "ada@example.org", "password": "secret1", "data": { "name": "Ada" } });
+    let created = post(&server, "/signup", &body).await.expect(200).json();
+    assert!(created.get("access_token").is_none());
+    assert!(created.get("email_confirmed_at").is_none());
+    assert!(created.get("confirmation_sent_at").is_some());
+    assert_eq!(created["identities"].as_array().unwrap().len(), 1);
+
+    assert_error(
+        &sign_in(&server, "ada@example.org", "secret2").await,
+        400,
+        "invalid_credentials",
+        "Invalid login credentials",
+    );
+    assert_error(
+        &sign_in(&server, "ada@example.org", "secret1").await,
+        400,
+        "email_not_confirmed",
+        "Email not confirmed",
+    );
+
+    let soon = post(&server, "/signup", &body).await.expect(429);
+    assert_eq!(soon.header("x-sb-error-code"), "over_email_send_rate_limit");
+    let message = text(&soon.json(), "/message").to_owned();
+    assert!(message.starts_with("For security purposes, you can only request this after "), "{message}");
+    let _rows =
+        server.sql("update auth.users set confirmation_sent_at = now() - interval '61 seconds'").await;
+    let other = json!({ "email": "ada@example.org", "password": "another1", "data": { "name": "Eve" } });
+    let again = post(&server, "/signup", &other).await.expect(200).json();
+    assert_eq!(again["id"], created["id"]);
+    assert_eq!(again["user_metadata"]["name"], "Ada");
+
+    let _rows = server.sql("update auth.users set email_confirmed_at = now()").await;
+    let hidden = post(&server, "/signup", &other).await.expect(200).json();
+    assert_ne!(hidden["id"], created["id"]);
+    assert_eq!(hidden["identities"], json!([]));
+    assert_eq!(hidden["role"], "");
+    assert_eq!(hidden["email"], "ada@example.org");
+    assert_eq!(hidden["user_metadata"], json!({ "name": "Eve" }));
+    let _session = sign_in(&server, "ada@example.org", "secret1").await.expect(200);
+}
+
+#[tokio::test]
+async fn of_many_sign_ups_with_one_address_one_wins() {
+    let server = quick().start().await;
+    let body = json!({ "email": "ada@example.org", "password": "secret1" });
+    let attempts = (0..12).map(|_| post(&server, "/signup", &body));
+    let mut statuses: Vec<u16> =
+        futures_util::future::join_all(attempts).await.iter().map(|answer| answer.status.as_u16()).collect();
+    statuses.sort_unstable();
+    assert_eq!(statuses[0], 200);
+    assert_eq!(statuses[1..], [422; 11]);
+    assert_eq!(server.sql("select count(*) from auth.identities").await, [[Some("1".to_owned())]]);
+}
+
+#[tokio::test]
+async fn an_anonymous_user_becomes_a_lasting_one() {
+    let server = quick().config("auth.external_anonymous_users_enabled", "true").start().await;
+    let session = post(&server, "/signup", &json!({ "data": { "theme": "dark" } })).await.expect(200).json();
+    let token = text(&session, "/access_token");
+    assert_eq!(session["user"]["email"], "");
+    assert_eq!(session["user"]["identities"], json!([]));
+    assert_eq!(session["user"]["app_metadata"], json!({}));
+    assert_eq!(session["user"]["user_metadata"], json!({ "theme": "dark" }));
+    assert_eq!(session["user"]["is_anonymous"], true);
+    let anonymous = claims(token);
+    assert_eq!(anonymous["is_anonymous"], true);
+    assert_eq!(anonymous["amr"][0]["method"], "anonymous");
+
+    assert_error(
+        &put_user(&server, token, &json!({ "password": "secret1" })).await,
+        422,
+        "validation_failed",
+        "Updating password of an anonymous user without an email or phone is not allowed",
+    );
+    let user = put_user(&server, token, &json!({ "email": "Ada@example.org", "password": "secret1" }))
+        .await
+        .expect(200)
+        .json();
+    assert_eq!(user["email"], "ada@example.org");
+    assert_eq!(user["is_anonymous"], false);
+    assert_eq!(user["app_metadata"], json!({ "provider": "email", "providers": ["email"] }));
+    assert_eq!(user["user_metadata"]["theme"], "dark");
+    assert_eq!(user["identities"][0]["identity_data"]["email_verified"], true);
+    let again = sign_in(&server, "ada@example.org", "secret1").await.expect(200).json();
+    assert_eq!(again["user"]["id"], session["user"]["id"]);
+    assert_eq!(claims(text(&again, "/access_token"))["is_anonymous"], false);
+}

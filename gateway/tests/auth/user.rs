@@ -1,0 +1,175 @@
+//! GET and PUT /user (auth.md §3.7).
+
+use super::*;
+
+const EMAIL: &str = "ada@example.org";
+
+async fn ada(server: &Basalt) -> String {
+    let body = json!({ "email": EMAIL, "password": "secret1", "data": { "name": "Ada", "city": "London" } });
+    text(&post(server, "/signup", &body).await.expect(200).json(), "/access_token").to_owned()
+}
+
+#[tokio::test]
+async fn metadata_merges_by_top_level_keys_and_null_removes_one() {
+    let server = quick().start().await;
+    let token = ada(&server).await;
+    let change = json!({ "data": { "name": null, "city": { "name": "Paris" }, "age": 36 } });
+    let user = put_user(&server, &token, &change).await.expect(200).json();
+    let metadata = &user["user_metadata"];
+    assert_eq!(metadata["city"], json!({ "name": "Paris" }));
+    assert_eq!(metadata["age"], 36);
+    assert!(metadata.get("name").is_none());
+    assert_eq!(metadata["email"], EMAIL);
+    assert_eq!(get_user(&server, &token).await.expect(200).json(), user);
+}
+
+#[tokio::test]
+async fn a_new_password_ends_the_other_sessions() {
+    let server = quick().start().await;
+    let token = ada(&server).await;
+    let other = sign_in(&server, EMAIL, "secret1").await.expect(200).json();
+    assert_error(
+        &put_user(&server, &token, &json!({ "password": "secret1" })).await,
+        422,
+        "same_password",
+        "New password should be different from the old password.",
+    );
+    assert_eq!(
+        put_user(&server, &token, &json!({ "password": "12345" })).await.expect(422).json()["code"],
+        "weak_password"
+    );
+    let _user = put_user(&server, &token, &json!({ "password": "secret2" })).await.expect(200);
+    let _user = get_user(&server, &token).await.expect(200);
+    let _gone = get_user(&server, text(&other, "/access_token")).await.expect(403);
+    let _gone = refresh(&server, text(&other, "/refresh_token")).await.expect(400);
+    let _refused = sign_in(&server, EMAIL, "secret1").await.expect(400);
+    let _session = sign_in(&server, EMAIL, "secret2").await.expect(200);
+}
+
+#[tokio::test]
+async fn the_current_password_can_be_asked_for() {
+    let server =
+        quick().config("auth.security_update_password_require_current_password", "true").start().await;
+    let token = ada(&server).await;
+    let message = "Current password required when setting new password.";
+    let change = |current: &str| json!({ "password": "secret2", "current_password": current });
+    assert_error(&put_user(&server, &token, &change("")).await, 400, "current_password_required", message);
+    assert_error(
+        &put_user(&server, &token, &change("wrong")).await,
+        400,
+        "current_password_invalid",
+        message,
+    );
+    let _user = put_user(&server, &token, &change("secret1")).await.expect(200);
+}
+
+#[tokio::test]
+async fn an_old_session_has_to_prove_itself_again() {
+    let server =
+        quick().config("auth.security_update_password_require_reauthentication", "true").start().await;
+    let token = ada(&server).await;
+    let _user = put_user(&server, &token, &json!({ "password": "secret2" })).await.expect(200);
+    // The nonce is 123456; auth.md §3.10 says how it is hashed.
+    let _rows = server
+        .sql(
+            "update auth.sessions set created_at = now() - interval '25 hours';
+             update auth.users set reauthentication_sent_at = now(),
+               reauthentication_token = encode(sha224('ada@example.org123456'), 'hex')",
+        )
+        .await;
+    assert_error(
+        &put_user(&server, &token, &json!({ "password": "secret3" })).await,
+        400,
+        "reauthentication_needed",
+        "Password update requires reauthentication",
+    );
+    assert_error(
+        &put_user(&server, &token, &json!({ "password": "secret3", "nonce": "654321" })).await,
+        422,
+        "reauthentication_not_valid",
+        "Nonce has expired or is invalid",
+    );
+    let change = json!({ "password": "secret3", "nonce": "123456" });
+    let _user = put_user(&server, &token, &change).await.expect(200);
+    assert_error(
+        &put_user(&server, &token, &json!({ "password": "secret4", "nonce": "123456" })).await,
+        422,
+        "reauthentication_not_valid",
+        "Nonce has expired or is invalid",
+    );
+}
+
+#[tokio::test]
+async fn what_a_user_may_not_change_is_refused() {
+    let server = quick().start().await;
+    let token = ada(&server).await;
+    let other = json!({ "email": "eve@example.org", "password": "secret1" });
+    let _session = post(&server, "/signup", &other).await.expect(200);
+    for (change, status, code, message) in [
+        (
+            json!({ "email": "nobody" }),
+            400,
+            "validation_failed",
+            "Unable to validate email address: invalid format",
+        ),
+        (
+            json!({ "app_metadata": { "role": "admin" } }),
+            403,
+            "not_admin",
+            "Updating app_metadata requires admin privileges",
+        ),
+        (
+            json!({ "email": "Eve@example.org" }),
+            422,
+            "email_exists",
+            "A user with this email address has already been registered",
+        ),
+    ] {
+        assert_error(&put_user(&server, &token, &change).await, status, code, message);
+    }
+    // One's own address is no change, and asks for nothing.
+    let same = put_user(&server, &token, &json!({ "email": "ADA@example.org" })).await.expect(200).json();
+    assert!(same.get("new_email").is_none());
+    let _rows = server
+        .sql(
+            "insert into auth.mfa_factors (id, user_id, factor_type, status, created_at, updated_at)
+             select gen_random_uuid(), id, 'totp', 'verified', now(), now() from auth.users where email = 'ada@example.org'",
+        )
+        .await;
+    assert_error(
+        &put_user(&server, &token, &json!({ "password": "secret2" })).await,
+        401,
+        "insufficient_aal",
+        "AAL2 session is required to update email or password when MFA is enabled.",
+    );
+    let user = put_user(&server, &token, &json!({ "data": { "x": 1 } })).await.expect(200).json();
+    assert_eq!(user["factors"][0]["status"], "verified");
+}
+
+#[tokio::test]
+async fn the_command_line_makes_a_confirmed_user() {
+    let server = quick().start().await;
+    assert_eq!(server.database().value("select count(*) from auth.users").await, "0");
+    // The same code that `basalt user create` runs, over the login that has no rights of its own on auth.
+    let database = basalt_core::database::Database::from_url(&server.database().url()).unwrap();
+    let pool = basalt_core::pool::ServicePool::new(database, basalt_core::pool::PoolConfig::new("cli", 1));
+    let account = basalt_auth::NewAccount { email: "Root@example.org", password: "secret1", is_admin: true };
+    let config = basalt_auth::AuthConfig::default();
+    let clock = basalt_core::clock::Clock::system();
+    let refused = basalt_auth::create_user(&config, &pool, &clock, &account).await.unwrap_err();
+    assert!(refused.to_string().contains("public.user_roles"), "{refused}");
+    assert_eq!(server.database().value("select count(*) from auth.users").await, "0");
+    let _rows = server
+        .sql("create table public.user_roles (user_id uuid references auth.users(id), role text)")
+        .await;
+    let id = basalt_auth::create_user(&config, &pool, &clock, &account).await.unwrap();
+    assert_eq!(
+        server.sql("select user_id, role from public.user_roles").await,
+        [[Some(id.to_string()), Some("admin".to_owned())]]
+    );
+    let taken = basalt_auth::create_user(&config, &pool, &clock, &account).await.unwrap_err();
+    assert_eq!(taken.code(), "user_already_exists");
+    pool.close();
+    let session = sign_in(&server, "root@example.org", "secret1").await.expect(200).json();
+    assert_eq!(text(&session, "/user/id"), id.to_string());
+}
