@@ -1,3 +1,4 @@
+-- demo: sign in as demo@basalt.local with the password basalt-demo
 -- Demo data for development: three charity plans, three people. Runs once, on a new database. Sign in as
 -- demo@basalt.local with the password "basalt-demo"; that account is an administrator. The colleagues' accounts have
 -- the same password. A production start names these accounts if it finds them.
