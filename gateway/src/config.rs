@@ -8,6 +8,7 @@ pub mod fault;
 pub mod keys;
 pub mod print;
 mod raw;
+mod reader;
 mod resolve;
 #[cfg(test)]
 mod tests;

@@ -1,7 +1,7 @@
 //! `basalt doctor`: looks at what goes wrong on a new machine or a new server, and says how to mend it. It changes
-//! nothing: no secrets are made, no PostgreSQL is started, no schema is touched.
+//! nothing: a folder without secrets stays without, no PostgreSQL is started, no schema is touched.
 //!
-//! [`machine`] looks at ports, folders and programs, [`database`] at a PostgreSQL that answers.
+//! `machine` looks at ports, folders and programs, `database` at a PostgreSQL that answers.
 
 mod database;
 mod machine;

@@ -58,7 +58,7 @@ impl fmt::Display for ConfigErrors {
                 }
             }
         }
-        f.write_str("docs/CONFIG.md lists every setting; `basalt config` shows what is in force once these are mended.")
+        f.write_str("docs/CONFIG.md of the Basalt repository lists every setting; `basalt config` shows what is in force once these are mended.")
     }
 }
 

@@ -1,5 +1,5 @@
 //! Every setting there is. This table drives parsing, defaults, `basalt config` and docs/CONFIG.md: to add a setting,
-//! add its line here, then read it in [`super::resolve`] (a test fails while nobody does), and bless docs/CONFIG.md.
+//! add its line here, then read it in `config/resolve.rs` (a test fails while nobody does), and bless docs/CONFIG.md.
 //!
 //! The names are DESIGN section 4's; those of `rest` and `auth` are PostgREST's and GoTrue's (rest.md 4.5, auth.md
 //! 3.24).

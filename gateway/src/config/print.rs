@@ -31,7 +31,7 @@ pub fn print_config(config: &Config, out: &mut impl Write) -> io::Result<()> {
                 Some(value) => format!("{key} = {value}"),
             };
             let source = match (&setting.source, &setting.value) {
-                (Source::Default, None) => "not set".to_owned(),
+                (Source::Default, None) => not_set(setting.name),
                 (source, _) => source.to_string(),
             };
             writeln!(out, "{line:COMMENT_COLUMN$} # {source}")?;
@@ -44,6 +44,14 @@ pub fn print_config(config: &Config, out: &mut impl Write) -> io::Result<()> {
         writeln!(out, "# warning: {warning}")?;
     }
     Ok(())
+}
+
+/// What holds instead of a value that nobody wrote.
+fn not_set(name: &str) -> String {
+    match TABLE.iter().find(|row| row.name == name).map(|row| row.fallback) {
+        Some(Fallback::By(words)) => format!("not set: {}", words.replace('`', "")),
+        Some(Fallback::Is(_)) | None => "not set".to_owned(),
+    }
 }
 
 /// docs/CONFIG.md.
