@@ -4,19 +4,19 @@ use std::borrow::Cow;
 use std::sync::Arc;
 
 use basalt_core::session::{Access, Answers, End, Scope, Sessions, Statement};
-use basalt_core::sql::Sql;
+use basalt_core::sql::{Param, Sql};
 use bytes::Bytes;
 use http::HeaderMap;
-use http::header::COOKIE;
+use http::header::{COOKIE, HOST};
 use serde_json::{Map, Value};
 use tokio::time::Instant;
 use tokio_postgres::Row;
 use tokio_postgres::types::{FromSql, Type};
 
 use crate::auth::Caller;
-use crate::config::{FunctionName, RestConfig};
+use crate::config::{FunctionName, OpenApiMode, RestConfig};
 use crate::error::RestError;
-use crate::parse::media::MediaType;
+use crate::openapi::{self, Accessible, Server};
 use crate::parse::prefer::Count;
 use crate::plan::mutate::Mutation;
 use crate::plan::{self, CallPlan, Common, TablePlan, WritePlan};
@@ -326,8 +326,35 @@ fn estimated_rows(row: &Row) -> Option<i64> {
     plan.get(0)?.get("Plan")?.get("Plan Rows")?.as_i64()
 }
 
-/// The document of the root.
-pub(crate) async fn root(scene: &Scene<'_>, _head: bool) -> Result<(Answer, MediaType), RestError> {
-    let _ = scene;
-    Ok((Answer { body: Some(Bytes::from_static(b"{}")), ..Answer::default() }, MediaType::OpenApi))
+/// The document of the root: of a function, or made of what the caller may use.
+pub(crate) async fn root(scene: &Scene<'_>) -> Result<Answer, RestError> {
+    let common = Common::document();
+    if let Some(function) = &scene.config.root_spec {
+        let statements = Statements { main: call_statement(function), estimate: None };
+        let document = single_value(&run(scene, &common, statements, None).await?);
+        return Ok(Answer { body: document, ..Answer::default() });
+    }
+    let accessible = match scene.config.openapi_mode {
+        OpenApiMode::FollowPrivileges => {
+            let main = Statement {
+                text: Arc::from(include_str!("accessible.sql")),
+                params: vec![Param::from(&*scene.api.schema)],
+            };
+            let answers = run(scene, &common, Statements { main, estimate: None }, None).await?;
+            let list = single_value(&answers).ok_or(RestError::Internal("the privileges gave no row"))?;
+            let list = serde_json::from_slice::<Accessible>(&list);
+            Some(list.map_err(|_| RestError::Internal("the privileges cannot be read"))?)
+        }
+        OpenApiMode::IgnorePrivileges | OpenApiMode::Disabled => None,
+    };
+    let host = scene.headers.get(HOST).and_then(|host| host.to_str().ok());
+    let server = Server::of(scene.config, host);
+    let document =
+        openapi::document(&scene.api.schema, scene.cache, accessible.as_ref(), &server, scene.config);
+    Ok(Answer { body: Some(Bytes::from(document.to_string())), ..Answer::default() })
+}
+
+fn single_value(answers: &Answers) -> Option<Bytes> {
+    let Raw(bytes) = answers.first()?.first()?.try_get::<_, Option<Raw>>(0).ok()??;
+    Some(bytes)
 }

@@ -142,10 +142,10 @@ async fn perform(
     let config: &RestConfig = scene.config;
     match plan {
         Plan::Info { allow } => Ok(response::info(allow)),
-        Plan::Root { head } => {
-            let (answer, media) = execute::root(scene, *head).await?;
+        Plan::Root => {
+            let answer = execute::root(scene).await?;
             timing.mark("transaction");
-            response::root(scene.api, config, &answer, &media, *head)
+            response::root(scene.api, config, &answer)
         }
         Plan::Read(read) => {
             let answer = execute::read(scene, read, statement::of_read(read)).await?;

@@ -6,6 +6,7 @@ pub mod error;
 mod execute;
 mod handler;
 pub mod metrics;
+pub mod openapi;
 pub mod parse;
 pub mod plan;
 mod reload;

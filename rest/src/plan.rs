@@ -43,10 +43,7 @@ pub enum Plan {
     /// `/rpc/…`
     Call(Box<CallPlan>),
     /// The OpenAPI document.
-    Root {
-        /// HEAD.
-        head: bool,
-    },
+    Root,
     /// OPTIONS: the methods that work.
     Info {
         /// The `Allow` header.
@@ -301,10 +298,7 @@ pub fn plan(request: &ApiRequest, config: &RestConfig, cache: &SchemaCache) -> R
         Action::Call { name, verb } => {
             call::plan(request, name, *verb, config, cache).map(|plan| Plan::Call(Box::new(plan)))
         }
-        Action::Root { head } => {
-            media::root(&request.accept)?;
-            Ok(Plan::Root { head: *head })
-        }
+        Action::Root { .. } => media::root(&request.accept).map(|()| Plan::Root),
         Action::Info(resource) => Ok(Plan::Info { allow: allowed(resource, request, cache)? }),
     }
 }

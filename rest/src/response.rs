@@ -302,15 +302,9 @@ pub(crate) fn call(
 }
 
 /// The OpenAPI document.
-pub(crate) fn root(
-    api: &ApiRequest,
-    config: &RestConfig,
-    answer: &Answer,
-    media: &MediaType,
-    head: bool,
-) -> Result<Response, RestError> {
+pub(crate) fn root(api: &ApiRequest, config: &RestConfig, answer: &Answer) -> Result<Response, RestError> {
     let mut draft = Draft::new(api, StatusCode::OK);
-    draft.body(api, config, media, answer.body.clone().filter(|_| !head));
+    draft.body(api, config, &MediaType::OpenApi, answer.body.clone());
     draft.finish(answer)
 }
 

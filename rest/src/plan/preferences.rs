@@ -23,6 +23,20 @@ impl Common {
         }
     }
 
+    /// What the root document runs under.
+    pub(crate) const fn document() -> Self {
+        Self {
+            access: Access::ReadOnly,
+            isolation: None,
+            settings: Vec::new(),
+            applied: Vec::new(),
+            legacy_names: Vec::new(),
+            count: None,
+            max_affected: None,
+            rollback: None,
+        }
+    }
+
     /// What every write starts with.
     pub(super) fn writing(request: &ApiRequest, config: &RestConfig) -> Self {
         let common = Self { access: Access::ReadWrite, ..Self::reading(request, config) };

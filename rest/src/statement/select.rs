@@ -60,7 +60,10 @@ pub(super) fn exists(embed: &EmbedPlan, parent: Row<'_>) -> Sql {
     let mut sql = Sql::text("EXISTS (SELECT 1");
     sql.push(from(&embed.read, join));
     sql.push(restrictions(&embed.read, join, false));
-    sql.push(window(embed.read.range));
+    // A window of rows from the first on has a row whenever there is one; without it PostgreSQL can make a semi-join.
+    if embed.read.range.offset > 0 || embed.read.range.limit == Some(0) {
+        sql.push(window(embed.read.range));
+    }
     sql.push_text(")");
     sql
 }

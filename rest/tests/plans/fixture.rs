@@ -1,0 +1,145 @@
+//! One schema, built by hand: projects of clients with tasks that have users, and functions over them.
+
+use std::collections::HashMap;
+
+use basalt_rest::schema_cache::relationships::{ComputedRelationship, ForeignKey, ShownColumns, derive};
+use basalt_rest::schema_cache::routines::{Returns, Routine, RoutineParam, RowShape, Volatility};
+use basalt_rest::schema_cache::{Column, Parts, QualifiedName, Relation, SchemaCache};
+
+fn name(name: &str) -> QualifiedName {
+    QualifiedName::new("public", name)
+}
+
+/// `id integer!` is part of the primary key; `= default` may follow.
+fn relation(name: &str, columns: &[&str]) -> Relation {
+    let mut primary_key = Vec::new();
+    let columns = columns
+        .iter()
+        .map(|text| {
+            let (text, default) = match text.split_once(" = ") {
+                Some((text, default)) => (text, Some(default.to_owned())),
+                None => (*text, None),
+            };
+            let (column, type_name) = text.split_once(' ').unwrap();
+            if type_name.ends_with('!') {
+                primary_key.push(column.to_owned());
+            }
+            let type_name = type_name.trim_end_matches('!').to_owned();
+            Column {
+                name: column.to_owned(),
+                base_type: type_name.clone(),
+                type_name,
+                default,
+                ..Column::default()
+            }
+        })
+        .collect();
+    Relation {
+        schema: "public".to_owned(),
+        name: name.to_owned(),
+        insertable: true,
+        updatable: true,
+        deletable: true,
+        columns,
+        primary_key,
+        ..Relation::default()
+    }
+}
+
+fn foreign_key(constraint: &str, from: (&str, &str), to: (&str, &str), is_unique: bool) -> ForeignKey {
+    ForeignKey {
+        constraint: constraint.to_owned(),
+        table: name(from.0),
+        foreign: name(to.0),
+        columns: vec![(from.1.to_owned(), to.1.to_owned())],
+        is_unique,
+    }
+}
+
+fn routine(
+    function: &str,
+    params: &[(&str, &str, bool)],
+    returns: Returns,
+    volatility: Volatility,
+) -> Routine {
+    let params = params
+        .iter()
+        .map(|(name, type_name, required)| RoutineParam {
+            name: (*name).to_owned(),
+            type_name: (*type_name).to_owned(),
+            wide_type: (*type_name).to_owned(),
+            required: *required,
+            variadic: *name == "rest",
+        })
+        .collect();
+    Routine {
+        name: name(function),
+        params,
+        returns,
+        volatility,
+        isolation: None,
+        settings: Vec::new(),
+        comment: None,
+    }
+}
+
+pub(crate) fn cache() -> SchemaCache {
+    let relations = vec![
+        relation("clients", &["id integer!", "name text"]),
+        relation(
+            "projects",
+            &["id integer!", "name text", "client_id integer", "meta jsonb", "tags text[]", "body tsvector"],
+        ),
+        relation(
+            "tasks",
+            &[
+                "id integer! = nextval('public.tasks_id_seq')",
+                "name text",
+                "project_id integer",
+                "parent_id integer",
+                "done boolean = false",
+            ],
+        ),
+        relation("users", &["id integer!", "name text"]),
+        relation("tasks_users", &["task_id integer!", "user_id integer!"]),
+        relation("profiles", &["user_id integer!", "bio text"]),
+        relation("orders", &["id integer!", "billing_id integer", "shipping_id integer"]),
+        relation("addresses", &["id integer!", "street text"]),
+    ];
+    let foreign_keys = vec![
+        foreign_key("projects_client_id_fkey", ("projects", "client_id"), ("clients", "id"), false),
+        foreign_key("tasks_project_id_fkey", ("tasks", "project_id"), ("projects", "id"), false),
+        foreign_key("tasks_parent_id_fkey", ("tasks", "parent_id"), ("tasks", "id"), false),
+        foreign_key("tasks_users_task_fkey", ("tasks_users", "task_id"), ("tasks", "id"), false),
+        foreign_key("tasks_users_user_fkey", ("tasks_users", "user_id"), ("users", "id"), false),
+        foreign_key("profiles_user_id_fkey", ("profiles", "user_id"), ("users", "id"), true),
+        foreign_key("billing_fk", ("orders", "billing_id"), ("addresses", "id"), false),
+        foreign_key("shipping_fk", ("orders", "shipping_id"), ("addresses", "id"), false),
+    ];
+    let computed = vec![ComputedRelationship {
+        function: name("latest_task"),
+        origin: name("projects"),
+        target: name("tasks"),
+        to_one: true,
+    }];
+    let scalar = Returns { set: false, row: RowShape::Scalar };
+    let projects = Returns { set: true, row: RowShape::Composite(name("projects")) };
+    let routines = vec![
+        routine(
+            "add",
+            &[("a", "integer", true), ("b", "integer", true)],
+            scalar.clone(),
+            Volatility::Immutable,
+        ),
+        routine("hello", &[("name", "text", false)], scalar.clone(), Volatility::Stable),
+        routine("projects_below", &[("below", "integer", true)], projects, Volatility::Stable),
+        routine("digest", &[("", "bytea", true)], scalar.clone(), Volatility::Immutable),
+        routine("concat_all", &[("rest", "text[]", true)], scalar.clone(), Volatility::Immutable),
+        routine("twice", &[("a", "integer", true)], scalar.clone(), Volatility::Volatile),
+        routine("twice", &[("a", "text", true)], scalar, Volatility::Volatile),
+        routine("forget", &[], Returns { set: false, row: RowShape::Void }, Volatility::Volatile),
+    ];
+    let exposed = ["public".to_owned()];
+    let relationships = derive(foreign_keys, computed, &relations, &ShownColumns::new(), &exposed);
+    SchemaCache::from(Parts { relations, relationships, routines, roles: HashMap::new(), ..Parts::default() })
+}
