@@ -145,6 +145,7 @@ impl Embedded {
             account,
             place,
             port: 0,
+            tcp: true,
             password: config.password,
             durable: config.durable,
             extra: config.settings,

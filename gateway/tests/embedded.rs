@@ -217,6 +217,23 @@ async fn a_killed_postgres_comes_back_by_itself() {
 }
 
 #[tokio::test]
+async fn a_port_taken_while_postgres_was_down_does_not_keep_it_down() {
+    let folder = Folder::new("porttaken");
+    let embedded = start(folder.config()).await.unwrap();
+    let mut state = embedded.state();
+    kill_process(postmaster_pid(embedded.data_dir()).unwrap(), Signal::KILL).unwrap();
+    state.wait_for(|state| matches!(state, State::Restarting { .. })).await.unwrap();
+    // The first pause is ours to take the port in.
+    let taken = TcpListener::bind((Ipv4Addr::LOCALHOST, embedded.port()));
+    let ready = state.wait_for(|state| *state == State::Ready);
+    tokio::time::timeout(Duration::from_secs(30), ready).await.unwrap().unwrap();
+    assert_eq!(ask(&embedded, "select 'by socket'").await.unwrap(), "by socket");
+    let listens = ask(&embedded, "select current_setting('listen_addresses')").await.unwrap();
+    assert_eq!(listens.is_empty(), taken.is_ok());
+    embedded.stop().await;
+}
+
+#[tokio::test]
 async fn a_postgres_left_by_a_killed_server_is_replaced() {
     let folder = Folder::new("orphan");
     let mut server = ChildServer::spawn(&folder.0);

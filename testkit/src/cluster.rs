@@ -105,17 +105,19 @@ impl Cluster {
     pub async fn database(&'static self, project: &Path) -> TestDatabase {
         let template = self.template(project).await;
         let name = self.fresh_name("test");
-        // Copying files is quicker than logging every page, since nothing here is durable.
-        let statement = format!("create database {name} template {template} strategy file_copy");
+        // Copying files is quicker than logging every page, since nothing here is durable. Rights on a database are not
+        // copied; with its owner the server finds nothing to repair.
+        let statement =
+            format!("create database {name} template {template} owner postgres strategy file_copy");
         Connection::open(self.config("postgres")).await.run(&statement).await;
-        TestDatabase::new(self, name)
+        TestDatabase::new(self, name, Some("postgres"))
     }
 
     /// An empty database, without our roles' schemas.
     pub async fn empty_database(&'static self) -> TestDatabase {
         let name = self.fresh_name("empty");
         Connection::open(self.config("postgres")).await.run(&format!("create database {name}")).await;
-        TestDatabase::new(self, name)
+        TestDatabase::new(self, name, None)
     }
 
     /// The folder with the `secrets.json` that all servers of this cluster share: roles, and so their passwords,

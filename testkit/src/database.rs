@@ -13,11 +13,18 @@ pub(crate) type Rows = Vec<Vec<Option<String>>>;
 pub struct TestDatabase {
     cluster: &'static Cluster,
     name: String,
+    /// Who statements of [`sql`](Self::sql) run as; `None` is the superuser.
+    owner: Option<&'static str>,
 }
 
 impl TestDatabase {
-    pub(crate) fn new(cluster: &'static Cluster, name: String) -> Self {
-        Self { cluster, name }
+    pub(crate) fn new(cluster: &'static Cluster, name: String, owner: Option<&'static str>) -> Self {
+        Self { cluster, name, owner }
+    }
+
+    /// An empty database in this process's cluster.
+    pub async fn create() -> Self {
+        Cluster::get().await.empty_database().await
     }
 
     /// Its name in the cluster.
@@ -38,16 +45,25 @@ impl TestDatabase {
         Cluster::url("supabase_admin", self.cluster.port(), &self.name)
     }
 
-    /// Runs statements as `postgres`, the owner of a project's objects; the rows of the last one as text.
+    /// Settings of the superuser's connection over the socket.
+    #[must_use]
+    pub fn config(&self) -> Config {
+        self.cluster.config(&self.name)
+    }
+
+    /// Runs statements as `postgres`, the owner of a project's objects, or in an empty database as the superuser;
+    /// the rows of the last statement as text.
     ///
     /// # Panics
     /// A statement fails.
     pub async fn sql(&self, statements: &str) -> Rows {
-        let config = self.cluster.config(&self.name);
+        let (config, owner) = (self.config(), self.owner);
         let statements = statements.to_owned();
         on_runtime(async move {
             let connection = Connection::open(config).await;
-            connection.run("set session authorization postgres").await;
+            if let Some(owner) = owner {
+                connection.run(&format!("set session authorization {owner}")).await;
+            }
             connection.run(&statements).await
         })
         .await
@@ -58,7 +74,7 @@ impl TestDatabase {
     /// # Panics
     /// A statement fails.
     pub async fn admin_sql(&self, statements: &str) -> Rows {
-        let config = self.cluster.config(&self.name);
+        let config = self.config();
         let statements = statements.to_owned();
         on_runtime(async move { Connection::open(config).await.run(&statements).await }).await
     }
@@ -71,6 +87,25 @@ impl TestDatabase {
         let rows = self.admin_sql(statement).await;
         let first = rows.into_iter().next().and_then(|row| row.into_iter().next()).flatten();
         first.unwrap_or_else(|| panic!("no value from {statement}"))
+    }
+
+    /// The number of rows in a table.
+    ///
+    /// # Panics
+    /// There is no such table.
+    pub async fn count(&self, table: &str) -> i64 {
+        self.value(&format!("select count(*) from {table}")).await.parse().expect("a count is a number")
+    }
+
+    /// The number of statements running now that are like `pattern`, besides the one that asks.
+    pub async fn running(&self, pattern: &str) -> i64 {
+        let pattern = pattern.replace('\'', "''");
+        let statement = format!(
+            "select count(*) from pg_stat_activity where datname = '{}' and state = 'active'
+             and query like '{pattern}' and pid <> pg_backend_pid()",
+            self.name
+        );
+        self.value(&statement).await.parse().expect("a count is a number")
     }
 
     /// Connections to this database that are not the kit's.

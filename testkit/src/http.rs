@@ -149,7 +149,6 @@ impl Response {
     ///
     /// # Panics
     /// It is another one.
-    #[must_use]
     pub fn expect(self, expected: u16) -> Self {
         assert_eq!(self.status.as_u16(), expected, "{}", self.text());
         self

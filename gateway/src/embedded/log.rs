@@ -117,6 +117,9 @@ impl Entry<'_> {
         let server_trouble = ["53", "58", "XX"].iter().any(|class| self.sqlstate.starts_with(class));
         match self.severity {
             "PANIC" => Some(Level::ERROR),
+            // It ends at once, and whoever started it tells the reason.
+            "FATAL" if self.backend == "postmaster" => Some(Level::DEBUG),
+            "WARNING" if self.message.contains("could not create listen socket") => Some(Level::DEBUG),
             "FATAL" if server_trouble || self.sqlstate.starts_with("28") => Some(Level::WARN),
             "FATAL" => Some(Level::DEBUG),
             "ERROR" | "WARNING" if server_trouble || !of_client => Some(Level::WARN),
@@ -157,6 +160,7 @@ mod tests {
         assert_eq!(level("checkpointer|58030|ERROR:  could not write file"), Some(Level::WARN));
         assert_eq!(level("client backend|57P01|FATAL:  terminating connection"), Some(Level::DEBUG));
         assert_eq!(level("client backend|28P01|FATAL:  password authentication failed"), Some(Level::WARN));
+        assert_eq!(level("postmaster|XX000|FATAL:  could not create any TCP/IP sockets"), Some(Level::DEBUG));
         assert_eq!(level("walwriter|XX000|PANIC:  could not write"), Some(Level::ERROR));
     }
 

@@ -39,6 +39,8 @@ pub(super) struct Launch {
     pub(super) account: Account,
     pub(super) place: Place,
     pub(super) port: u16,
+    /// False once another program took the port while we were down.
+    pub(super) tcp: bool,
     pub(super) password: SecretString,
     pub(super) durable: bool,
     pub(super) extra: Vec<(String, String)>,
@@ -119,6 +121,7 @@ impl Launch {
             run_dir: &self.place.run_dir,
             extensions_dir: &self.place.extensions_dir,
             port: self.port,
+            tcp: self.tcp,
             durable: self.durable,
             extra: &self.extra,
         };

@@ -40,7 +40,10 @@ pub(super) struct Inputs<'a> {
     pub(super) major: u32,
     pub(super) run_dir: &'a Path,
     pub(super) extensions_dir: &'a Path,
+    /// In the socket's name, too.
     pub(super) port: u16,
+    /// Whether it also listens on the loopback address.
+    pub(super) tcp: bool,
     /// False trades every guarantee for speed; tests only.
     pub(super) durable: bool,
     /// Settings of the caller, after ours.
@@ -51,7 +54,7 @@ pub(super) struct Inputs<'a> {
 pub(super) fn command_line(inputs: &Inputs<'_>) -> Vec<String> {
     let switch = if inputs.durable { "on" } else { "off" };
     let mut settings: Vec<(&str, String)> = vec![
-        ("listen_addresses", "127.0.0.1".to_owned()),
+        ("listen_addresses", if inputs.tcp { "127.0.0.1" } else { "" }.to_owned()),
         ("port", inputs.port.to_string()),
         ("unix_socket_directories", quoted_list_item(inputs.run_dir)),
         ("unix_socket_permissions", "0700".to_owned()),
@@ -125,8 +128,15 @@ mod tests {
     fn only_version_18_has_an_extension_path() {
         let line = |major| {
             let dir = Path::new("/x y/run");
-            let inputs =
-                Inputs { major, run_dir: dir, extensions_dir: dir, port: 1, durable: true, extra: &[] };
+            let inputs = Inputs {
+                major,
+                run_dir: dir,
+                extensions_dir: dir,
+                port: 1,
+                tcp: true,
+                durable: true,
+                extra: &[],
+            };
             command_line(&inputs).join("\n")
         };
         assert!(!line(17).contains("extension_control_path"));

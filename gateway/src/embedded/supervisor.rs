@@ -8,6 +8,7 @@ use tokio::sync::watch;
 use tokio::time::{Instant, sleep};
 use tokio_util::sync::CancellationToken;
 
+use super::error::EmbeddedError;
 use super::postmaster::{Launch, Postmaster};
 
 /// The first pause before a restart; it doubles up to [`LONGEST_PAUSE`].
@@ -51,7 +52,7 @@ impl PidSlot {
 
 /// Keeps the server up until `stop`, then stops it.
 pub(super) async fn keep(
-    launch: Launch,
+    mut launch: Launch,
     mut postmaster: Postmaster,
     state: watch::Sender<State>,
     stop: CancellationToken,
@@ -72,7 +73,7 @@ pub(super) async fn keep(
             back_off = BackOff::default();
         }
         let restarted = tokio::select! {
-            restarted = restart(&launch, &state, &mut back_off, reason) => Some(restarted),
+            restarted = restart(&mut launch, &state, &mut back_off, reason) => Some(restarted),
             // Dropping a start half way leaves its server running; the signal below and the next start end it.
             () = stop.cancelled() => None,
         };
@@ -89,8 +90,11 @@ pub(super) async fn keep(
 }
 
 /// Tries until the server runs again.
+///
+/// The number of the port is in the socket's name, which every pool knows, so it stays. If another program took the
+/// port meanwhile, the server does without: requests go through the socket.
 async fn restart(
-    launch: &Launch,
+    launch: &mut Launch,
     state: &watch::Sender<State>,
     back_off: &mut BackOff,
     mut reason: String,
@@ -104,6 +108,11 @@ async fn restart(
             Ok(postmaster) => {
                 tracing::info!("PostgreSQL runs again");
                 return postmaster;
+            }
+            Err(EmbeddedError::PortTaken { port }) if launch.tcp => {
+                launch.tcp = false;
+                reason =
+                    format!("port {port} was taken meanwhile; going on without it, through the socket alone");
             }
             Err(error) => reason = error.to_string(),
         }

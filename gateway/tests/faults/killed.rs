@@ -1,0 +1,105 @@
+//! kill -9 of PostgreSQL and of the server, under a write load.
+
+use std::time::Duration;
+
+use basalt_testkit::Basalt;
+
+use crate::load::{DATABASE_AWAY, Load, insert, is_refusal, project, stored};
+
+async fn server(project: &std::path::Path) -> Basalt {
+    let builder =
+        Basalt::builder().embedded().project(project).expect_log("PostgreSQL ended; starting it again");
+    DATABASE_AWAY.iter().fold(builder, |builder, text| builder.expect_log(text)).start().await
+}
+
+#[tokio::test]
+async fn requests_are_refused_while_postgres_is_away_and_served_after_without_a_restart() {
+    let project = project();
+    let server = server(project.path()).await;
+    let pid = server.pid();
+    let load = Load::start(&server, 16, 0);
+    for _ in 0..3 {
+        load.until_acknowledged(100).await;
+        server.kill_postgres();
+        server.wait_for_log("PostgreSQL ended; starting it again").await;
+        load.until_acknowledged(100).await;
+    }
+    let outcome = load.finish().await;
+    assert!(outcome.refused > 0, "the load did not meet a single outage");
+    assert_eq!(outcome.unanswered, 0, "a living server answers");
+    assert_eq!(server.pid(), pid);
+    let stored = stored(&server).await;
+    let lost: Vec<_> = outcome.acknowledged.difference(&stored).collect();
+    assert!(lost.is_empty(), "acknowledged and not stored: {lost:?}");
+}
+
+#[tokio::test]
+async fn a_backend_killed_in_a_statement_is_a_refusal_too() {
+    let project = project();
+    let server = server(project.path()).await;
+    server.expect_log("was terminated by signal");
+    let load = Load::start(&server, 8, 0);
+    load.until_acknowledged(50).await;
+    // One backend killed makes PostgreSQL end all others and recover, itself alive.
+    let postmaster = server.postgres_pid().unwrap().as_raw_nonzero().get();
+    let children = format!("/proc/{postmaster}/task/{postmaster}/children");
+    let backend = std::fs::read_to_string(children).unwrap().split_whitespace().find_map(|pid| {
+        let title = std::fs::read_to_string(format!("/proc/{pid}/cmdline")).ok()?;
+        title.contains("authenticator").then(|| pid.parse::<i32>().ok())?
+    });
+    let backend = rustix::process::Pid::from_raw(backend.unwrap()).unwrap();
+    rustix::process::kill_process(backend, rustix::process::Signal::KILL).unwrap();
+    load.until_acknowledged(50).await;
+    let outcome = load.finish().await;
+    let stored = stored(&server).await;
+    assert!(outcome.acknowledged.is_subset(&stored));
+    assert_eq!(outcome.unanswered, 0);
+}
+
+/// kill -9 of the server, of PostgreSQL, and of both, in turn: what was acknowledged is stored.
+///
+/// `BASALT_TEST_KILL_ROUNDS=50` runs the long version.
+#[tokio::test]
+async fn acknowledged_is_stored_whatever_is_killed() {
+    let rounds: usize = std::env::var("BASALT_TEST_KILL_ROUNDS").map_or(3, |text| text.parse().unwrap());
+    let project = project();
+    let mut server = server(project.path()).await;
+    let mut acknowledged = std::collections::BTreeSet::new();
+    for round in 0..rounds {
+        let first = i64::try_from(round).unwrap() * 1_000_000;
+        let load = Load::start(&server, 8, first);
+        load.until_acknowledged(50 + round % 7 * 20).await;
+        match round % 3 {
+            0 => {
+                server.kill();
+                server.start_again().await;
+            }
+            1 => server.kill_postgres(),
+            _ => {
+                server.kill_postgres();
+                server.kill();
+                server.start_again().await;
+            }
+        }
+        load.until_acknowledged(50).await;
+        let outcome = load.finish().await;
+        acknowledged.extend(outcome.acknowledged);
+        let stored = stored(&server).await;
+        let lost: Vec<_> = acknowledged.difference(&stored).collect();
+        assert!(lost.is_empty(), "round {round}: acknowledged and not stored: {lost:?}");
+    }
+    println!("{rounds} rounds, {} writes acknowledged, none lost", acknowledged.len());
+}
+
+#[tokio::test]
+async fn a_request_while_postgres_is_away_is_told_when_to_come_back() {
+    let project = project();
+    let server = server(project.path()).await;
+    server.kill_postgres();
+    server.wait_for_log("PostgreSQL ended; starting it again").await;
+    let answer = insert(&server).json(&serde_json::json!({ "id": 1 })).send().await;
+    assert!(answer.status == 201 || is_refusal(&answer), "{} {}", answer.status, answer.text());
+    let ready = server.get("/ready");
+    server.until(Duration::from_secs(30), &ready, |answer| answer.status == 200).await;
+    insert(&server).json(&serde_json::json!({ "id": 2 })).send().await.expect(201);
+}
