@@ -49,8 +49,8 @@ pub fn print_config(config: &Config, out: &mut impl Write) -> io::Result<()> {
 /// What holds instead of a value that nobody wrote.
 fn not_set(name: &str) -> String {
     match TABLE.iter().find(|row| row.name == name).map(|row| row.fallback) {
-        Some(Fallback::By(words)) => format!("not set: {}", words.replace('`', "")),
-        Some(Fallback::Is(_)) | None => "not set".to_owned(),
+        Some(Fallback::By(words)) if words != "none" => format!("not set: {}", words.replace('`', "")),
+        Some(Fallback::Is(_) | Fallback::By(_)) | None => "not set".to_owned(),
     }
 }
 

@@ -129,7 +129,10 @@ impl Reader {
     }
 
     pub(super) fn show(&mut self, row: &Row, value: Option<String>) {
-        let value = if row.secret { value.map(|_| "(set)".to_owned()) } else { value };
+        let value = match value {
+            Some(_) if row.secret => self.is_written(row).then(|| "(set)".to_owned()),
+            value => value,
+        };
         self.effective.insert(row.name, value);
     }
 

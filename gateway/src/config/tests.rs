@@ -165,6 +165,14 @@ fn secrets_appear_neither_in_faults_nor_in_the_listing() {
     let listing = String::from_utf8(out).unwrap();
     assert!(!listing.contains(marked) && !format!("{config:?}").contains(marked), "{listing}");
     assert!(listing.contains(r#"url = "postgresql://u:(set)@h:6000/d""#), "{listing}");
+    let line =
+        |key: &str| listing.lines().find(|line| line.starts_with(&format!("# {key} ="))).unwrap_or_default();
+    assert!(line("secret").ends_with("# BASALT_JWT_SECRET") && line("secret").contains("(set)"), "{listing}");
+    assert!(line("app_settings").ends_with("# not set"), "{listing}");
+    assert!(
+        line("keys").ends_with("# not set: an ES256 key, generated, kept in the state folder"),
+        "{listing}"
+    );
 }
 
 #[test]
