@@ -75,7 +75,8 @@ pub struct Hasher {
     running: Arc<Semaphore>,
     /// Computations that may run or wait; full means 503.
     admitted: Arc<Semaphore>,
-    /// A hash of no password with today's parameters, so that an unknown user costs what a known one does.
+    /// A hash of no password with today's parameters, so that an unknown user costs what a known one does. Made up
+    /// rather than computed: a start is not the time to hash.
     dummy: Arc<str>,
 }
 
@@ -91,7 +92,7 @@ impl Hasher {
             0 => cores,
             wanted => wanted,
         };
-        let dummy = hash_now(&params, &random::bytes::<32>())?;
+        let dummy = phc(&params, &random::bytes::<SALT_BYTES>(), &random::bytes::<HASH_BYTES>());
         Ok(Self {
             params: Arc::new(params),
             running: Arc::new(Semaphore::new(concurrency)),
@@ -161,14 +162,19 @@ fn hash_now(params: &Params, password: &[u8]) -> Result<String, HashError> {
     Argon2::new(Algorithm::Argon2id, Version::V0x13, params.clone())
         .hash_password_into(password, &salt, &mut hash)
         .map_err(|_error| HashError::Failed)?;
-    Ok(format!(
+    Ok(phc(params, &salt, &hash))
+}
+
+/// The text that the column holds.
+fn phc(params: &Params, salt: &[u8], hash: &[u8]) -> String {
+    format!(
         "$argon2id$v=19$m={},t={},p={}${}${}",
         params.m_cost(),
         params.t_cost(),
         params.p_cost(),
         STANDARD_NO_PAD.encode(salt),
         STANDARD_NO_PAD.encode(hash)
-    ))
+    )
 }
 
 fn verify_now(params: &Params, password: &[u8], stored: &str) -> Result<Verdict, HashError> {

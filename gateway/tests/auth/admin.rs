@@ -20,8 +20,8 @@ async fn delete(server: &Basalt, id: &str, body: &Value) -> Response {
 
 #[tokio::test]
 async fn only_admin_roles_may() {
-    let server = quick().start().await;
-    let user = server.sign_up("ada@example.org").await;
+    let server = shared().await;
+    let user = server.sign_up(&fresh("ada")).await;
     let as_user = client(&server, Method::GET, "/admin/users").bearer(&user.access_token).send().await;
     assert_error(&as_user, 403, "not_admin", "User not allowed");
     assert_error(
@@ -86,20 +86,20 @@ async fn lists_come_in_pages_newest_first() {
 
 #[tokio::test]
 async fn a_created_user_is_confirmed_only_when_asked() {
-    let server = quick().start().await;
+    let server = shared().await;
     let body = json!({
-        "email": "Ada@example.org", "password": "1", "user_metadata": { "name": "Ada" },
+        "email": "Created@example.org", "password": "1", "user_metadata": { "name": "Ada" },
         "app_metadata": { "plan": "free" }, "role": "editor"
     });
     let user = create(&server, &body).await.expect(200).json();
-    assert_eq!(user["email"], "ada@example.org");
+    assert_eq!(user["email"], "created@example.org");
     assert_eq!(user["role"], "editor");
     assert_eq!(user["user_metadata"], json!({ "name": "Ada" }));
     assert_eq!(user["app_metadata"], json!({ "provider": "email", "providers": ["email"], "plan": "free" }));
     assert_eq!(user["identities"][0]["provider"], "email");
     assert!(user.get("email_confirmed_at").is_none());
     assert_error(
-        &sign_in(&server, "ada@example.org", "1").await,
+        &sign_in(&server, "created@example.org", "1").await,
         400,
         "email_not_confirmed",
         "Email not confirmed",
@@ -113,21 +113,21 @@ async fn a_created_user_is_confirmed_only_when_asked() {
     let id = text(&user, "/id");
     let confirmed = change(&server, id, &json!({ "email_confirm": true })).await.expect(200).json();
     assert!(confirmed.get("email_confirmed_at").is_some());
-    let session = sign_in(&server, "ada@example.org", "1").await.expect(200).json();
+    let session = sign_in(&server, "created@example.org", "1").await.expect(200).json();
     assert_eq!(claims(text(&session, "/access_token"))["role"], "editor");
 
     let chosen = "22222222-2222-4333-8444-555555555555";
     let imported = json!({
-        "id": chosen, "email": "bob@example.org", "email_confirm": true,
+        "id": chosen, "email": "imported@example.org", "email_confirm": true,
         "password_hash": "$argon2id$v=19$m=256,t=2,p=1$c29tZXNhbHQ$nf65EOgLrQMR/uIPnA4rEsF5h7TKyQwu9U1bMCHGi/4"
     });
     assert_eq!(create(&server, &imported).await.expect(200).json()["id"], chosen);
-    let _session = sign_in(&server, "bob@example.org", "password").await.expect(200);
+    let _session = sign_in(&server, "imported@example.org", "password").await.expect(200);
 }
 
 #[tokio::test]
 async fn what_cannot_be_created_says_why() {
-    let server = quick().start().await;
+    let server = shared().await;
     let invalid = "validation_failed";
     for (body, status, code, message) in [
         (json!({}), 400, invalid, "Cannot create a user without either an email or phone"),
@@ -164,11 +164,11 @@ async fn what_cannot_be_created_says_why() {
 
 #[tokio::test]
 async fn changes_take_effect_at_once() {
-    let server = quick().start().await;
-    let ada = server.sign_up("ada@example.org").await;
-    let _eve = server.sign_up("eve@example.org").await;
+    let server = shared().await;
+    let ada = server.sign_up(&fresh("ada")).await;
+    let _eve = server.sign_up("eve-changes@example.org").await;
     assert_error(
-        &change(&server, &ada.id, &json!({ "email": "eve@example.org" })).await,
+        &change(&server, &ada.id, &json!({ "email": "eve-changes@example.org" })).await,
         422,
         "email_exists",
         "A user with this email address has already been registered",
@@ -193,9 +193,9 @@ async fn changes_take_effect_at_once() {
 
 #[tokio::test]
 async fn users_are_deleted_for_good_or_made_unknown() {
-    let server = quick().start().await;
-    let ada = server.sign_up("ada@example.org").await;
-    let eve = server.sign_up("eve@example.org").await;
+    let server = shared().await;
+    let ada = server.sign_up("ada-deleted@example.org").await;
+    let eve = server.sign_up("eve-deleted@example.org").await;
     let nobody = "11111111-2222-4333-8444-555555555555";
     assert_error(&delete(&server, nobody, &json!({})).await, 404, "user_not_found", "User not found");
     assert_error(
@@ -213,13 +213,13 @@ async fn users_are_deleted_for_good_or_made_unknown() {
         admin(&server, Method::GET, &format!("/admin/users/{}", ada.id)).send().await.expect(200).json();
     assert!(ghost.get("deleted_at").is_some());
     assert_eq!(ghost["user_metadata"], json!({}));
-    assert!(!ghost.to_string().contains("ada@example.org"), "{ghost}");
-    let _again = server.sign_up("ada@example.org").await;
+    assert!(!ghost.to_string().contains("ada-deleted@example.org"), "{ghost}");
+    let _again = server.sign_up("ada-deleted@example.org").await;
 
     let _rows = server
         .sql(
             "create table public.notes (user_id uuid references auth.users(id));
-             insert into public.notes select id from auth.users where email = 'eve@example.org'",
+             insert into public.notes select id from auth.users where email = 'eve-deleted@example.org'",
         )
         .await;
     server.expect_log("Database error deleting user");

@@ -4,7 +4,7 @@ use super::*;
 
 #[tokio::test]
 async fn the_request_header_decides_the_shape() {
-    let server = quick().start().await;
+    let server = shared().await;
     let request = |version: &str| {
         let request = client(&server, Method::POST, "/token?grant_type=password");
         request
@@ -30,7 +30,7 @@ async fn the_request_header_decides_the_shape() {
 
 #[tokio::test]
 async fn unknown_routes_wrong_methods_and_large_bodies() {
-    let server = quick().start().await;
+    let server = shared().await;
     let missing = client(&server, Method::GET, "/nowhere").send().await.expect(404);
     assert_eq!(missing.text(), "404 page not found");
     assert!(missing.header("content-type").starts_with("text/plain"));
@@ -48,8 +48,8 @@ async fn unknown_routes_wrong_methods_and_large_bodies() {
 
 #[tokio::test]
 async fn bearers_are_judged_in_the_contracts_order() {
-    let server = quick().start().await;
-    let user = server.sign_up("ada@example.org").await;
+    let server = shared().await;
+    let user = server.sign_up(&fresh("ada")).await;
     let none = client(&server, Method::GET, "/user").header("authorization", "Basic eDp5").send().await;
     assert_error(&none, 401, "no_authorization", "This endpoint requires a valid Bearer token");
     // The key gate has made a token of the anon key.
@@ -115,13 +115,15 @@ async fn bearers_are_judged_in_the_contracts_order() {
             "{refused}"
         );
     }
-    let _rows = server.sql("update auth.users set banned_until = now() + interval '1 hour'").await;
+    let _rows = server
+        .sql(&format!("update auth.users set banned_until = now() + interval '1 hour' where id = '{id}'"))
+        .await;
     assert_error(&get_user(&server, &user.access_token).await, 403, "user_banned", "User is banned");
 }
 
 #[tokio::test]
 async fn routes_without_a_person() {
-    let server = quick().start().await;
+    let server = shared().await;
     // No key at all.
     let health = server.get("/auth/v1/health").send().await.expect(200);
     assert_eq!(
@@ -133,7 +135,7 @@ async fn routes_without_a_person() {
     );
     let jwks = server.get("/auth/v1/.well-known/jwks.json").send().await.expect(200);
     assert_eq!(jwks.header("cache-control"), "public, max-age=600");
-    let session = server.sign_up("ada@example.org").await;
+    let session = server.sign_up(&fresh("ada")).await;
     let header = session.access_token.split('.').next().unwrap();
     use base64::Engine;
     let header: Value =
@@ -156,19 +158,19 @@ async fn routes_without_a_person() {
 
 #[tokio::test]
 async fn secrets_never_reach_the_log() {
-    let server = quick().start().await;
-    let marked = "marked-Secret-7";
-    let body = json!({ "email": "ada@example.org", "password": marked, "data": { "note": marked } });
+    let server = shared().await;
+    let (marked, email) = ("marked-Secret-7", fresh("marked"));
+    let body = json!({ "email": email, "password": marked, "data": { "note": marked } });
     let session = post(&server, "/signup", &body).await.expect(200).json();
     let (access, token) = (text(&session, "/access_token"), text(&session, "/refresh_token"));
-    let _session = sign_in(&server, "ada@example.org", marked).await.expect(200);
-    let _refused = sign_in(&server, "ada@example.org", &format!("{marked}x")).await.expect(400);
+    let _session = sign_in(&server, &email, marked).await.expect(200);
+    let _refused = sign_in(&server, &email, &format!("{marked}x")).await.expect(400);
     let _user = put_user(&server, access, &json!({ "password": format!("{marked}y"), "nonce": marked }))
         .await
         .expect(200);
     let _session = refresh(&server, token).await.expect(200);
     for line in server.log() {
-        for secret in [marked, access, token, "ada@example.org"] {
+        for secret in [marked, access, token, email.as_str()] {
             assert!(!line.raw.contains(secret), "{}", line.raw);
         }
     }

@@ -9,9 +9,13 @@ mod sign_out;
 mod sign_up;
 mod user;
 
+use std::sync::atomic::{AtomicU32, Ordering};
+use std::sync::{Arc, Weak};
+
 use basalt_testkit::{Basalt, Builder, Request, Response};
 use http::Method;
 use serde_json::{Value, json};
+use tokio::sync::Mutex;
 
 /// A server whose limits and hashes do not slow the tests down.
 fn quick() -> Builder {
@@ -20,6 +24,25 @@ fn quick() -> Builder {
         .config("auth.rate_limit_token_refresh", "0")
         .config("auth.password_argon2_memory", "64")
         .config("auth.password_argon2_iterations", "1")
+}
+
+/// A server with no more settings than that, for all tests that run at one time: each with people of its own. The
+/// last one to leave stops it and checks its log.
+async fn shared() -> Arc<Basalt> {
+    static SHARED: Mutex<Weak<Basalt>> = Mutex::const_new(Weak::new());
+    let mut shared = SHARED.lock().await;
+    if let Some(server) = shared.upgrade() {
+        return server;
+    }
+    let server = Arc::new(quick().start().await);
+    *shared = Arc::downgrade(&server);
+    server
+}
+
+/// An address that no other test uses.
+fn fresh(name: &str) -> String {
+    static NEXT: AtomicU32 = AtomicU32::new(0);
+    format!("{name}{}@example.org", NEXT.fetch_add(1, Ordering::Relaxed))
 }
 
 /// A request as supabase-js sends it: the anon key, and the API version that decides the shape of errors.

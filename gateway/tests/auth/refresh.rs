@@ -3,7 +3,11 @@
 use super::*;
 
 async fn signed_up(server: &Basalt) -> (String, String) {
-    let body = json!({ "email": "ada@example.org", "password": "secret1" });
+    signed_up_as(server, &fresh("ada")).await
+}
+
+async fn signed_up_as(server: &Basalt, email: &str) -> (String, String) {
+    let body = json!({ "email": email, "password": "secret1" });
     let session = post(server, "/signup", &body).await.expect(200).json();
     (text(&session, "/access_token").to_owned(), text(&session, "/refresh_token").to_owned())
 }
@@ -14,17 +18,27 @@ async fn next(server: &Basalt, token: &str) -> String {
 
 /// Puts the last refresh out of the reuse interval.
 async fn an_hour_passes(server: &Basalt) {
-    let _rows = server
-        .sql(
-            "update auth.sessions set refreshed_at = refreshed_at - interval '1 hour', created_at = created_at - interval '1 hour';
-             update auth.refresh_tokens set updated_at = updated_at - interval '1 hour'",
-        )
-        .await;
+    an_hour_passes_for(server, "true").await;
+}
+
+/// The same for the sessions that `condition` names, where other tests have theirs.
+async fn an_hour_passes_for(server: &Basalt, condition: &str) {
+    let statements = format!(
+        "update auth.sessions set refreshed_at = refreshed_at - interval '1 hour',
+           created_at = created_at - interval '1 hour' where {condition};
+         update auth.refresh_tokens set updated_at = updated_at - interval '1 hour'"
+    );
+    let _rows = server.sql(&statements).await;
+}
+
+/// `id = '…'` of a token's session.
+fn session_of(access_token: &str) -> String {
+    format!("id = '{}'", text(&claims(access_token), "/session_id"))
 }
 
 #[tokio::test]
 async fn a_refresh_rotates_and_keeps_how_the_session_began() {
-    let server = quick().start().await;
+    let server = shared().await;
     let (access, first) = signed_up(&server).await;
     let response = refresh(&server, &first).await.expect(200);
     assert_eq!(response.header("cache-control"), "no-store");
@@ -35,17 +49,22 @@ async fn a_refresh_rotates_and_keeps_how_the_session_began() {
     for same in ["sub", "session_id", "amr", "aal", "role"] {
         assert_eq!(before[same], after[same], "{same}");
     }
-    let rows = server.sql("select refresh_token_counter, refreshed_at is not null from auth.sessions").await;
+    let rows = server
+        .sql(&format!(
+            "select refresh_token_counter, refreshed_at is not null from auth.sessions where {}",
+            session_of(&access)
+        ))
+        .await;
     assert_eq!(rows, [[Some("1".to_owned()), Some("t".to_owned())]]);
     assert_eq!(server.sql("select count(*) from auth.refresh_tokens").await, [[Some("0".to_owned())]]);
 }
 
 #[tokio::test]
 async fn the_token_before_the_current_one_always_answers_the_current_one() {
-    let server = quick().start().await;
-    let (_, first) = signed_up(&server).await;
+    let server = shared().await;
+    let (access, first) = signed_up(&server).await;
     let second = next(&server, &first).await;
-    an_hour_passes(&server).await;
+    an_hour_passes_for(&server, &session_of(&access)).await;
     assert_eq!(next(&server, &first).await, second);
     let third = next(&server, &second).await;
     // Two back, but within the interval.
@@ -54,11 +73,11 @@ async fn the_token_before_the_current_one_always_answers_the_current_one() {
 
 #[tokio::test]
 async fn an_older_token_ends_the_session() {
-    let server = quick().start().await;
+    let server = shared().await;
     let (access, first) = signed_up(&server).await;
     let second = next(&server, &first).await;
     let third = next(&server, &second).await;
-    an_hour_passes(&server).await;
+    an_hour_passes_for(&server, &session_of(&access)).await;
     assert_error(
         &refresh(&server, &first).await,
         400,
@@ -92,11 +111,16 @@ async fn without_rotation_an_older_token_fails_alone() {
 
 #[tokio::test]
 async fn sixty_four_refreshes_of_one_token_agree() {
-    let server = quick().start().await;
-    let (_, first) = signed_up(&server).await;
+    let server = shared().await;
+    let (access, first) = signed_up(&server).await;
     let answers = futures_util::future::join_all((0..64).map(|_| next(&server, &first))).await;
     assert!(answers.iter().all(|answer| *answer == answers[0]));
-    assert_eq!(server.sql("select refresh_token_counter from auth.sessions").await, [[Some("1".to_owned())]]);
+    assert_eq!(
+        server
+            .sql(&format!("select refresh_token_counter from auth.sessions where {}", session_of(&access)))
+            .await,
+        [[Some("1".to_owned())]]
+    );
     let _session = refresh(&server, &answers[0]).await.expect(200);
 }
 
@@ -220,7 +244,7 @@ async fn limits_on_sessions_are_judged_at_refresh() {
 #[tokio::test]
 async fn a_newer_login_can_be_the_only_one() {
     let server = quick().config("auth.sessions_single_per_user", "true").start().await;
-    let (_, first) = signed_up(&server).await;
+    let (_, first) = signed_up_as(&server, "ada@example.org").await;
     let session = sign_in(&server, "ada@example.org", "secret1").await.expect(200).json();
     assert_error(
         &refresh(&server, &first).await,

@@ -8,7 +8,7 @@ fn cell(text: &str) -> Vec<Vec<Option<String>>> {
 
 #[tokio::test]
 async fn every_table_has_its_columns_and_row_level_security() {
-    let server = quick().start().await;
+    let server = shared().await;
     let tables = server
         .sql(
             "select c.relname || ' ' || count(*) || case when c.relrowsecurity then '' else ' open' end
@@ -55,7 +55,7 @@ async fn every_table_has_its_columns_and_row_level_security() {
 
 #[tokio::test]
 async fn the_claim_functions_treat_an_empty_setting_as_absent() {
-    let server = quick().start().await;
+    let server = shared().await;
     let seen = "select coalesce(auth.uid()::text, '-') || ' ' || coalesce(auth.role(), '-') || ' ' ||
                   coalesce(auth.email(), '-') || ' ' || coalesce(auth.jwt()::text, '-')";
     for (settings, expected) in [
@@ -85,7 +85,7 @@ async fn the_claim_functions_treat_an_empty_setting_as_absent() {
 
 #[tokio::test]
 async fn api_roles_see_nothing_and_postgres_may_build_on_it() {
-    let server = quick().start().await;
+    let server = shared().await;
     let rights = "select string_agg(r || ' ' || has_schema_privilege(r, 'auth', 'usage') || ' ' ||
                     has_schema_privilege(r, 'auth', 'create') || ' ' || coalesce((
                       select string_agg(c.relname, ',') from pg_class c where c.relnamespace = 'auth'::regnamespace
@@ -104,10 +104,15 @@ async fn api_roles_see_nothing_and_postgres_may_build_on_it() {
 
 #[tokio::test]
 async fn deleting_a_user_takes_everything_of_theirs() {
-    let server = quick().start().await;
-    let _user = server.sign_up("ada@example.org").await;
-    let _rows = server.sql("delete from auth.users").await;
-    let left = "select (select count(*) from auth.identities) + (select count(*) from auth.sessions)
-                  + (select count(*) from auth.mfa_amr_claims)";
-    assert_eq!(server.sql(left).await, cell("0"));
+    let server = shared().await;
+    let user = server.sign_up(&fresh("ada")).await;
+    let _rows = server.sql(&format!("delete from auth.users where id = '{}'", user.id)).await;
+    let left = format!(
+        "select (select count(*) from auth.identities where user_id = '{id}')
+           + (select count(*) from auth.sessions where user_id = '{id}')
+           + (select count(*) from auth.mfa_amr_claims where session_id = '{session}')",
+        id = user.id,
+        session = text(&claims(&user.access_token), "/session_id")
+    );
+    assert_eq!(server.sql(&left).await, cell("0"));
 }

@@ -2,57 +2,74 @@
 
 use super::*;
 
-const EMAIL: &str = "ada@example.org";
-
-async fn server_with_ada() -> Basalt {
-    let server = quick().start().await;
+/// Somebody with the password `secret1` on the server that tests share.
+async fn ada() -> (Arc<Basalt>, String) {
+    let (server, email) = (shared().await, fresh("ada"));
     let _session =
-        post(&server, "/signup", &json!({ "email": EMAIL, "password": "secret1" })).await.expect(200);
-    server
+        post(&server, "/signup", &json!({ "email": email, "password": "secret1" })).await.expect(200);
+    (server, email)
 }
 
 #[tokio::test]
 async fn the_right_password_answers_a_session() {
-    let server = server_with_ada().await;
-    let response = sign_in(&server, "ADA@example.org", "secret1").await.expect(200);
+    let (server, email) = ada().await;
+    let response = sign_in(&server, &email.to_uppercase(), "secret1").await.expect(200);
     assert_eq!(response.header("cache-control"), "no-store");
     let session = response.json();
     assert_eq!(session["weak_password"], Value::Null);
     assert!(session.as_object().unwrap().contains_key("weak_password"));
-    assert_eq!(text(&session, "/user/email"), EMAIL);
+    assert_eq!(text(&session, "/user/email"), email);
     let _user = get_user(&server, text(&session, "/access_token")).await.expect(200);
-    let rows = server.sql("select host(ip), user_agent is not null, aal from auth.sessions limit 1").await;
+    let rows = server
+        .sql(&format!(
+            "select distinct host(ip), user_agent is not null, aal from auth.sessions where user_id = '{}'",
+            text(&session, "/user/id")
+        ))
+        .await;
     assert_eq!(rows, [[Some("127.0.0.1".to_owned()), Some("t".to_owned()), Some("aal1".to_owned())]]);
 }
 
 #[tokio::test]
 async fn unknown_wrong_and_missing_passwords_answer_alike() {
-    let server = server_with_ada().await;
+    let (server, email) = ada().await;
     let mut bodies = Vec::new();
-    for (email, password) in [(EMAIL, "secret2"), (EMAIL, ""), ("nobody@example.org", "secret1")] {
+    for (email, password) in
+        [(email.as_str(), "secret2"), (email.as_str(), ""), ("nobody@example.org", "secret1")]
+    {
         let answer = sign_in(&server, email, password).await;
         assert_error(&answer, 400, "invalid_credentials", "Invalid login credentials");
         bodies.push(answer.text());
     }
     bodies.dedup();
     assert_eq!(bodies.len(), 1);
-    let _rows = server.sql("update auth.users set encrypted_password = null").await;
-    assert_error(&sign_in(&server, EMAIL, "").await, 400, "invalid_credentials", "Invalid login credentials");
-}
-
-#[tokio::test]
-async fn what_is_wrong_with_an_account_is_said_after_the_password() {
-    let server = server_with_ada().await;
-    let _rows = server.sql("update auth.users set banned_until = 'infinity'").await;
+    let _rows =
+        server.sql(&format!("update auth.users set encrypted_password = null where email = '{email}'")).await;
     assert_error(
-        &sign_in(&server, EMAIL, "secret2").await,
+        &sign_in(&server, &email, "").await,
         400,
         "invalid_credentials",
         "Invalid login credentials",
     );
-    assert_error(&sign_in(&server, EMAIL, "secret1").await, 400, "user_banned", "User is banned");
-    let _rows = server.sql("update auth.users set banned_until = now() - interval '1 second'").await;
-    let _session = sign_in(&server, EMAIL, "secret1").await.expect(200);
+}
+
+#[tokio::test]
+async fn what_is_wrong_with_an_account_is_said_after_the_password() {
+    let (server, email) = ada().await;
+    let _rows =
+        server.sql(&format!("update auth.users set banned_until = 'infinity' where email = '{email}'")).await;
+    assert_error(
+        &sign_in(&server, &email, "secret2").await,
+        400,
+        "invalid_credentials",
+        "Invalid login credentials",
+    );
+    assert_error(&sign_in(&server, &email, "secret1").await, 400, "user_banned", "User is banned");
+    let _rows = server
+        .sql(&format!(
+            "update auth.users set banned_until = now() - interval '1 second' where email = '{email}'"
+        ))
+        .await;
+    let _session = sign_in(&server, &email, "secret1").await.expect(200);
 }
 
 #[tokio::test]
@@ -96,12 +113,12 @@ async fn requests_that_name_nobody_or_two_are_refused() {
 
 #[tokio::test]
 async fn seeded_users_sign_in_and_get_a_hash_of_ours() {
-    let server = quick().start().await;
+    let server = shared().await;
     // As people write seeds: bcrypt of `secret1` at cost 6, token columns left NULL, no identity.
     let _rows = server
         .sql(
             "insert into auth.users (id, aud, role, email, encrypted_password, email_confirmed_at, created_at, updated_at)
-             values ('11111111-2222-4333-8444-555555555555', 'authenticated', 'authenticated', 'Seed@example.org',
+             values (gen_random_uuid(), 'authenticated', 'authenticated', 'Seed@example.org',
                extensions.crypt('secret1', extensions.gen_salt('bf', 6)), now(), now(), now())",
         )
         .await;
@@ -109,7 +126,9 @@ async fn seeded_users_sign_in_and_get_a_hash_of_ours() {
     assert_eq!(session["user"]["user_metadata"], json!({}));
     assert_eq!(session["user"]["app_metadata"], json!({}));
     assert_eq!(session["user"]["identities"], json!([]));
-    let rows = server.sql("select encrypted_password like '$argon2id$%' from auth.users").await;
+    let rows = server
+        .sql("select encrypted_password like '$argon2id$%' from auth.users where email = 'Seed@example.org'")
+        .await;
     assert_eq!(rows, [[Some("t".to_owned())]]);
     let _again = sign_in(&server, "seed@example.org", "secret1").await.expect(200);
     assert_error(
@@ -122,16 +141,15 @@ async fn seeded_users_sign_in_and_get_a_hash_of_ours() {
 
 #[tokio::test]
 async fn a_password_below_todays_policy_signs_in_and_says_so() {
-    let server = server_with_ada().await;
-    drop(server);
     let server = quick().config("auth.password_required_characters", "abc:123").start().await;
-    let _session =
-        post(&server, "/signup", &json!({ "email": EMAIL, "password": "aaaaa1" })).await.expect(200);
+    let _session = post(&server, "/signup", &json!({ "email": "ada@example.org", "password": "aaaaa1" }))
+        .await
+        .expect(200);
     // bcrypt of `zzzzzz`
     let _rows = server
         .sql("update auth.users set encrypted_password = extensions.crypt('zzzzzz', extensions.gen_salt('bf', 4))")
         .await;
-    let session = sign_in(&server, EMAIL, "zzzzzz").await.expect(200).json();
+    let session = sign_in(&server, "ada@example.org", "zzzzzz").await.expect(200).json();
     assert_eq!(
         session["weak_password"],
         json!({

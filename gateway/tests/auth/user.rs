@@ -5,29 +5,33 @@ use super::*;
 const EMAIL: &str = "ada@example.org";
 
 async fn ada(server: &Basalt) -> String {
-    let body = json!({ "email": EMAIL, "password": "secret1", "data": { "name": "Ada", "city": "London" } });
+    ada_at(server, EMAIL).await
+}
+
+async fn ada_at(server: &Basalt, email: &str) -> String {
+    let body = json!({ "email": email, "password": "secret1", "data": { "name": "Ada", "city": "London" } });
     text(&post(server, "/signup", &body).await.expect(200).json(), "/access_token").to_owned()
 }
 
 #[tokio::test]
 async fn metadata_merges_by_top_level_keys_and_null_removes_one() {
-    let server = quick().start().await;
-    let token = ada(&server).await;
+    let (server, email) = (shared().await, fresh("ada"));
+    let token = ada_at(&server, &email).await;
     let change = json!({ "data": { "name": null, "city": { "name": "Paris" }, "age": 36 } });
     let user = put_user(&server, &token, &change).await.expect(200).json();
     let metadata = &user["user_metadata"];
     assert_eq!(metadata["city"], json!({ "name": "Paris" }));
     assert_eq!(metadata["age"], 36);
     assert!(metadata.get("name").is_none());
-    assert_eq!(metadata["email"], EMAIL);
+    assert_eq!(metadata["email"], *email);
     assert_eq!(get_user(&server, &token).await.expect(200).json(), user);
 }
 
 #[tokio::test]
 async fn a_new_password_ends_the_other_sessions() {
-    let server = quick().start().await;
-    let token = ada(&server).await;
-    let other = sign_in(&server, EMAIL, "secret1").await.expect(200).json();
+    let (server, email) = (shared().await, fresh("ada"));
+    let token = ada_at(&server, &email).await;
+    let other = sign_in(&server, &email, "secret1").await.expect(200).json();
     assert_error(
         &put_user(&server, &token, &json!({ "password": "secret1" })).await,
         422,
@@ -42,8 +46,8 @@ async fn a_new_password_ends_the_other_sessions() {
     let _user = get_user(&server, &token).await.expect(200);
     let _gone = get_user(&server, text(&other, "/access_token")).await.expect(403);
     let _gone = refresh(&server, text(&other, "/refresh_token")).await.expect(400);
-    let _refused = sign_in(&server, EMAIL, "secret1").await.expect(400);
-    let _session = sign_in(&server, EMAIL, "secret2").await.expect(200);
+    let _refused = sign_in(&server, &email, "secret1").await.expect(400);
+    let _session = sign_in(&server, &email, "secret2").await.expect(200);
 }
 
 #[tokio::test]
@@ -101,10 +105,11 @@ async fn an_old_session_has_to_prove_itself_again() {
 
 #[tokio::test]
 async fn what_a_user_may_not_change_is_refused() {
-    let server = quick().start().await;
-    let token = ada(&server).await;
-    let other = json!({ "email": "eve@example.org", "password": "secret1" });
-    let _session = post(&server, "/signup", &other).await.expect(200);
+    let (server, email) = (shared().await, fresh("ada"));
+    let token = ada_at(&server, &email).await;
+    let other = fresh("eve");
+    let body = json!({ "email": other, "password": "secret1" });
+    let _session = post(&server, "/signup", &body).await.expect(200);
     for (change, status, code, message) in [
         (
             json!({ "email": "nobody" }),
@@ -119,7 +124,7 @@ async fn what_a_user_may_not_change_is_refused() {
             "Updating app_metadata requires admin privileges",
         ),
         (
-            json!({ "email": "Eve@example.org" }),
+            json!({ "email": other.to_uppercase() }),
             422,
             "email_exists",
             "A user with this email address has already been registered",
@@ -128,13 +133,13 @@ async fn what_a_user_may_not_change_is_refused() {
         assert_error(&put_user(&server, &token, &change).await, status, code, message);
     }
     // One's own address is no change, and asks for nothing.
-    let same = put_user(&server, &token, &json!({ "email": "ADA@example.org" })).await.expect(200).json();
+    let same = put_user(&server, &token, &json!({ "email": email.to_uppercase() })).await.expect(200).json();
     assert!(same.get("new_email").is_none());
     let _rows = server
-        .sql(
+        .sql(&format!(
             "insert into auth.mfa_factors (id, user_id, factor_type, status, created_at, updated_at)
-             select gen_random_uuid(), id, 'totp', 'verified', now(), now() from auth.users where email = 'ada@example.org'",
-        )
+             select gen_random_uuid(), id, 'totp', 'verified', now(), now() from auth.users where email = '{email}'"
+        ))
         .await;
     assert_error(
         &put_user(&server, &token, &json!({ "password": "secret2" })).await,
