@@ -86,6 +86,11 @@ begin
     -- A superuser is everything already; and its memberships are not ours to change.
     and not exists (select from pg_catalog.pg_roles where rolname = memberships.member and rolsuper)
     union all
+    -- Without BYPASSRLS the project's SQL would see no row of auth.users, and so would its security definer functions.
+    -- A member of the tables' owner does.
+    select 'grant supabase_auth_admin to postgres'
+    where exists (select from pg_catalog.pg_roles where rolname = 'postgres' and not rolbypassrls and not rolsuper)
+    union all
     select format('grant %I to current_user', name)
       || case when server >= 160000 then ' with inherit true, set true' else '' end
     from (values ('postgres'), ('supabase_auth_admin'), ('supabase_storage_admin'), ('supabase_realtime_admin'),

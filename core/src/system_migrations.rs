@@ -64,8 +64,12 @@ pub fn sha256_hex(bytes: &[u8]) -> String {
 pub const MIGRATIONS: &[SystemMigration] = &[
     SystemMigration::new("core", 1, "schemas", include_str!("../migrations/0001_schemas.sql")),
     SystemMigration::new("core", 2, "basalt", include_str!("../migrations/0002_basalt.sql")),
-    SystemMigration::new("core", 3, "ddl_watch", include_str!("../migrations/0003_ddl_watch.sql")),
+    DDL_WATCH,
 ];
+
+/// Run again by a superuser when the triggers are missing: the login that applied it first may have been none.
+const DDL_WATCH: SystemMigration =
+    SystemMigration::new("core", 3, "ddl_watch", include_str!("../migrations/0003_ddl_watch.sql"));
 
 const CLUSTER: SystemMigration =
     SystemMigration::new("cluster", 0, "roles", include_str!("../migrations/cluster.sql"));
@@ -217,7 +221,7 @@ pub async fn apply(
 
     let mut report = Report::default();
     let mut state = State::read(client).await?;
-    if !pending(&state, &wanted)?.is_empty() || !state.is_cluster_complete() {
+    if !pending(&state, &wanted)?.is_empty() || !state.is_cluster_complete() || state.lacks_ddl_watch() {
         lock(client).await?;
         let outcome = migrate(client, &wanted, &mut report).await;
         // The lock ends with the session as well; a failure here is no reason to hide the first one.
@@ -255,7 +259,8 @@ async fn migrate(
         client.batch_execute(state::TABLE).await?;
         record(client, &CLUSTER).await?;
     }
-    for migration in pending(&state, wanted)? {
+    let again = state.lacks_ddl_watch().then_some(DDL_WATCH);
+    for migration in pending(&state, wanted)?.into_iter().chain(again) {
         run_with_retries(client, &migration, true).await?;
         tracing::debug!(service = migration.service, name = migration.name, "system migration applied");
         report.applied.push(format!("{}/{}", migration.service, migration.name));

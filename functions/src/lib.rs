@@ -43,9 +43,13 @@ pub fn service() -> Service {
 
 async fn invoke(request: Request) -> Response {
     let fault = match *request.method() {
-        Method::GET | Method::HEAD | Method::POST | Method::PUT | Method::PATCH | Method::DELETE | Method::OPTIONS => {
-            Fault::NotFound
-        }
+        Method::GET
+        | Method::HEAD
+        | Method::POST
+        | Method::PUT
+        | Method::PATCH
+        | Method::DELETE
+        | Method::OPTIONS => Fault::NotFound,
         _ => Fault::MethodNotAllowed,
     };
     error::render(fault)

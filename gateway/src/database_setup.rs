@@ -11,6 +11,7 @@ use secrecy::ExposeSecret;
 use tokio_postgres::Client;
 
 use crate::config::Config;
+use crate::doctor;
 use crate::embedded::{Embedded, EmbeddedConfig, EmbeddedError, SUPERUSER};
 use crate::secrets::{Secrets, SecretsError};
 
@@ -166,7 +167,7 @@ async fn bring_up_to_date(
     }
     let report = system_migrations::apply(&mut client, &service_migrations(), &settings).await?;
     for limit in &report.limits {
-        tracing::warn!("the database login may not {}: {} ({})", limit.what, limit.cost, limit.remedy);
+        tracing::warn!("{}: {}. To mend it, let a superuser run: {}", limit.what, limit.cost, limit.remedy);
     }
     if databases.embedded.is_some() {
         // Ours alone: when the secrets were lost, the new ones take over, as they did for the superuser's password.
@@ -174,11 +175,25 @@ async fn bring_up_to_date(
     } else {
         secrets.check_instance(&client).await?;
     }
+    if !config.is_development() {
+        warn_of_demo_accounts(&client, config).await?;
+    }
     let project = Project::open(&config.project.dir)?;
     let seed = options.seed && config.is_development();
     project
         .migrate(&mut client, &MigrateOptions { seed, ..MigrateOptions::default() }, |line| progress(line))
         .await?;
+    Ok(())
+}
+
+/// A production server names accounts whose password everybody can read in the seed (DESIGN §12).
+async fn warn_of_demo_accounts(client: &Client, config: &Config) -> Result<(), SetupError> {
+    let accounts = doctor::demo_accounts(client, &config.project.dir);
+    let accounts = accounts.await.map_err(system_migrations::MigrationError::from)?;
+    if !accounts.is_empty() {
+        let names = accounts.join(", ");
+        tracing::warn!("the seed's demo accounts are still here, with passwords that are public: {names}; delete them");
+    }
     Ok(())
 }
 

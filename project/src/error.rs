@@ -45,7 +45,9 @@ pub enum ProjectError {
         second: String,
     },
     /// A migration that had been applied is not what it was.
-    #[error("{file} was changed after it had been applied to this database; undo the change and put it into a new migration")]
+    #[error(
+        "{file} was changed after it had been applied to this database; undo the change and put it into a new migration"
+    )]
     Changed {
         /// Relative to the project.
         file: String,
@@ -80,7 +82,9 @@ pub enum ProjectError {
         message: String,
     },
     /// Another server is applying a project to this database.
-    #[error("another server has been applying a project to this database for over a minute; try again when it is done")]
+    #[error(
+        "another server has been applying a project to this database for over a minute; try again when it is done"
+    )]
     Busy,
     /// A query of our own failed.
     #[error("reading what was applied before: {0}")]
@@ -106,7 +110,11 @@ pub struct StatementError {
 impl std::fmt::Display for StatementError {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         let Self { file, line, statement, error } = self;
-        write!(f, "{file}, line {line} (statement {statement}): {} (SQLSTATE {})", error.message, error.code)?;
+        write!(
+            f,
+            "{file}, line {line} (statement {statement}): {} (SQLSTATE {})",
+            error.message, error.code
+        )?;
         if let Some(detail) = &error.detail {
             write!(f, "\n  detail: {detail}")?;
         }

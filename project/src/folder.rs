@@ -71,7 +71,10 @@ impl Files {
             if let [first, second] = pair
                 && number(first) == number(second)
             {
-                return Err(ProjectError::SameNumber { first: first.path.clone(), second: second.path.clone() });
+                return Err(ProjectError::SameNumber {
+                    first: first.path.clone(),
+                    second: second.path.clone(),
+                });
             }
         }
         let policies = read_folder(dir, "policies", Kind::Policy)?;
@@ -120,7 +123,9 @@ fn read_folder(dir: &Path, folder: &str, kind: Kind) -> Result<Vec<File>, Projec
         let is_file = entry.path().is_file();
         let name = entry.file_name();
         match name.to_str() {
-            Some(name) if is_file && name.ends_with(".sql") && !name.starts_with('.') => names.push(name.to_owned()),
+            Some(name) if is_file && name.ends_with(".sql") && !name.starts_with('.') => {
+                names.push(name.to_owned())
+            }
             Some(_) | None => {}
         }
     }
@@ -131,7 +136,8 @@ fn read_folder(dir: &Path, folder: &str, kind: Kind) -> Result<Vec<File>, Projec
 fn read_file(dir: &Path, path: &str, kind: Kind) -> Result<File, ProjectError> {
     let read = || {
         let bytes = std::fs::read(dir.join(path))?;
-        String::from_utf8(bytes).map_err(|_| std::io::Error::new(ErrorKind::InvalidData, "the file is not UTF-8 text"))
+        String::from_utf8(bytes)
+            .map_err(|_| std::io::Error::new(ErrorKind::InvalidData, "the file is not UTF-8 text"))
     };
     let sql = read().map_err(|source| ProjectError::Read { file: path.to_owned(), source })?;
     // Editors on other systems begin a file with a byte order mark, which PostgreSQL takes for a syntax error; and a

@@ -84,7 +84,9 @@ impl Project {
         // The lock ends with the session as well; a failure here must not hide the first one. A file may have left
         // session settings behind (`set search_path …` in a dump).
         let cleaned = client
-            .batch_execute(&format!("reset role; reset all; select pg_catalog.pg_advisory_unlock({LOCK_KEY})"))
+            .batch_execute(&format!(
+                "reset role; reset all; select pg_catalog.pg_advisory_unlock({LOCK_KEY})"
+            ))
             .await;
         let report = outcome?;
         cleaned?;
@@ -134,7 +136,8 @@ impl<'a> Plan<'a> {
             };
             plan.seed = (options.seed && is_due).then_some(seed);
         }
-        let known: Vec<&str> = files.migrations.iter().chain(&files.policies).map(|file| file.path.as_str()).collect();
+        let known: Vec<&str> =
+            files.migrations.iter().chain(&files.policies).map(|file| file.path.as_str()).collect();
         plan.missing = applied
             .iter()
             .filter(|(path, (kind, _))| kind != Kind::Seed.as_sql() && !known.contains(&path.as_str()))
@@ -184,10 +187,10 @@ async fn apply(
         if let (true, Some(seed)) = (plan.is_new && index == 0, plan.seed) {
             // A server that dies before the seed has run finds here that it is still to come.
             transaction
-                .execute("insert into basalt.project_files (path, kind) values ($1, $2)", &[
-                    &seed.path,
-                    &seed.kind.as_sql(),
-                ])
+                .execute(
+                    "insert into basalt.project_files (path, kind) values ($1, $2)",
+                    &[&seed.path, &seed.kind.as_sql()],
+                )
                 .await?;
         }
         transaction.commit().await?;
@@ -205,7 +208,8 @@ async fn apply(
         record(&transaction, seed).await?;
         transaction.commit().await?;
     }
-    let (migrations, policies, seeded) = (plan.migrations.clone(), plan.policies.clone(), plan.seed.is_some());
+    let (migrations, policies, seeded) =
+        (plan.migrations.clone(), plan.policies.clone(), plan.seed.is_some());
     Ok(plan.report(&migrations, &policies, seeded))
 }
 
@@ -278,9 +282,12 @@ async fn settle(transaction: &Transaction<'_>, file: &File, count: usize) -> Res
 
 fn refused(file: &File, line: usize, statement: usize, error: tokio_postgres::Error) -> ProjectError {
     match DriverError::from(error) {
-        DriverError::Postgres(error) => {
-            ProjectError::Statement(Box::new(StatementError { file: file.path.clone(), line, statement, error: *error }))
-        }
+        DriverError::Postgres(error) => ProjectError::Statement(Box::new(StatementError {
+            file: file.path.clone(),
+            line,
+            statement,
+            error: *error,
+        })),
         DriverError::Connection(text) => ProjectError::Connection(text),
     }
 }
@@ -319,7 +326,10 @@ mod tests {
                 file("migrations/0001_a.sql", Kind::Migration, "a"),
                 file("migrations/0002_b.sql", Kind::Migration, "b"),
             ],
-            policies: vec![file("policies/t.sql", Kind::Policy, "p"), file("policies/u.sql", Kind::Policy, "q")],
+            policies: vec![
+                file("policies/t.sql", Kind::Policy, "p"),
+                file("policies/u.sql", Kind::Policy, "q"),
+            ],
             seed: Some(file("seed.sql", Kind::Seed, "s")),
         }
     }
@@ -333,7 +343,11 @@ mod tests {
     const NEW: MigrateOptions = MigrateOptions { seed: true, seed_existing: false };
     const ONCE: MigrateOptions = MigrateOptions { seed: true, seed_existing: true };
 
-    fn plan<'a>(files: &'a Files, applied: &Applied, options: MigrateOptions) -> Result<Plan<'a>, ProjectError> {
+    fn plan<'a>(
+        files: &'a Files,
+        applied: &Applied,
+        options: MigrateOptions,
+    ) -> Result<Plan<'a>, ProjectError> {
         Plan::make(files, applied, &options)
     }
 

@@ -131,14 +131,18 @@ fn judge(case: &Case, name: &str, answer: &Answer) -> Option<String> {
 }
 
 /// Runs a statement as a person and takes it back.
-async fn attempt(transaction: &mut Transaction<'_>, person: &Person, sql: &str) -> Result<Answer, ProjectError> {
+async fn attempt(
+    transaction: &mut Transaction<'_>,
+    person: &Person,
+    sql: &str,
+) -> Result<Answer, ProjectError> {
     let savepoint = transaction.savepoint("attempt").await?;
     let claims = serde_json::json!({"role": person.role, "sub": person.sub, "email": person.email});
     savepoint
-        .execute("select set_config('request.jwt.claims', $1, true), set_config('role', $2, true)", &[
-            &claims.to_string(),
-            &person.role,
-        ])
+        .execute(
+            "select set_config('request.jwt.claims', $1, true), set_config('role', $2, true)",
+            &[&claims.to_string(), &person.role],
+        )
         .await?;
     let answer = match savepoint.simple_query(&format!("{sql}; set constraints all immediate")).await {
         Ok(messages) if touched_a_row(&messages) => Answer::Done,
@@ -157,7 +161,9 @@ async fn attempt(transaction: &mut Transaction<'_>, person: &Person, sql: &str) 
 fn touched_a_row(messages: &[SimpleQueryMessage]) -> bool {
     messages
         .iter()
-        .find_map(|message| if let SimpleQueryMessage::CommandComplete(count) = message { Some(*count > 0) } else { None })
+        .find_map(|message| {
+            if let SimpleQueryMessage::CommandComplete(count) = message { Some(*count > 0) } else { None }
+        })
         .unwrap_or(false)
 }
 
@@ -176,7 +182,9 @@ async fn check_coverage(
         }
         for verb in &verbs {
             if !["select", "insert", "update", "delete"].contains(&verb.as_str()) {
-                outcome.faults.push(format!("{path}: a case begins with {verb}, which is none of the four verbs"));
+                outcome
+                    .faults
+                    .push(format!("{path}: a case begins with {verb}, which is none of the four verbs"));
             }
         }
     }
@@ -225,8 +233,10 @@ fn test_files(dir: &Path) -> Result<Vec<(String, TestFile)>, ProjectError> {
 
 fn read<T: serde::de::DeserializeOwned>(dir: &Path, name: &str) -> Result<T, ProjectError> {
     let text = read_text(dir, name)?;
-    toml::from_str(&text)
-        .map_err(|error| ProjectError::TestFile { file: format!("{FOLDER}/{name}"), message: error.to_string() })
+    toml::from_str(&text).map_err(|error| ProjectError::TestFile {
+        file: format!("{FOLDER}/{name}"),
+        message: error.to_string(),
+    })
 }
 
 fn read_text(dir: &Path, name: &str) -> Result<String, ProjectError> {

@@ -14,7 +14,8 @@ pub(crate) struct Statement<'a> {
 impl Statement<'_> {
     /// Its first `N` words in lower case, fewer where it has fewer.
     pub(crate) fn first_words<const N: usize>(&self) -> [String; N] {
-        let mut words = self.text.split(|c: char| !c.is_alphanumeric() && c != '_').filter(|word| !word.is_empty());
+        let mut words =
+            self.text.split(|c: char| !c.is_alphanumeric() && c != '_').filter(|word| !word.is_empty());
         std::array::from_fn(|_| words.next().unwrap_or_default().to_lowercase())
     }
 }
@@ -221,35 +222,43 @@ mod tests {
     #[test]
     fn semicolons_in_quotes_and_comments_do_not_split() {
         assert_eq!(texts("select 'a;''b;'; select \"c;\"\"d\""), ["select 'a;''b;'", "select \"c;\"\"d\""]);
-        assert_eq!(texts(r"select e'a\';b'; select 'c\'; select 1"), [r"select e'a\';b'", r"select 'c\'", "select 1"]);
-        assert_eq!(texts("select 1 -- a;b\n; /* c; /* d; */ ; */ select 2;"), ["select 1 -- a;b", "select 2"]);
-        assert_eq!(texts("do $$ a; b $$; do $x$ $$ ; $x$; select $1; x"), [
-            "do $$ a; b $$",
-            "do $x$ $$ ; $x$",
-            "select $1",
-            "x"
-        ]);
+        assert_eq!(
+            texts(r"select e'a\';b'; select 'c\'; select 1"),
+            [r"select e'a\';b'", r"select 'c\'", "select 1"]
+        );
+        assert_eq!(
+            texts("select 1 -- a;b\n; /* c; /* d; */ ; */ select 2;"),
+            ["select 1 -- a;b", "select 2"]
+        );
+        assert_eq!(
+            texts("do $$ a; b $$; do $x$ $$ ; $x$; select $1; x"),
+            ["do $$ a; b $$", "do $x$ $$ ; $x$", "select $1", "x"]
+        );
         assert_eq!(texts("select a$$b; select c$$d"), ["select a$$b", "select c$$d"]);
     }
 
     #[test]
     fn rules_and_atomic_bodies_hold_semicolons() {
         assert_eq!(texts("create rule r as on insert to t do (select 1; select 2); x").len(), 2);
-        let function = "create function f() returns int begin atomic select case when true then 1 end; select 2; end";
+        let function =
+            "create function f() returns int begin atomic select case when true then 1 end; select 2; end";
         assert_eq!(texts(&format!("{function}; select 3")), [function, "select 3"]);
         assert_eq!(texts("begin; select 1; end;"), ["begin", "select 1", "end"]);
     }
 
     #[test]
     fn a_statement_knows_its_line() {
-        let statements = split("-- head\n\nselect 1;\n/* two\nlines */ select\n2;;\n\nselect 'ä;\n'; select 4");
+        let statements =
+            split("-- head\n\nselect 1;\n/* two\nlines */ select\n2;;\n\nselect 'ä;\n'; select 4");
         let lines: Vec<usize> = statements.iter().map(|statement| statement.line).collect();
         assert_eq!(lines, [3, 5, 8, 9]);
     }
 
     #[test]
     fn what_is_never_closed_reaches_the_end() {
-        for open in ["select 'a;", "select \"a;", "do $$ a;", "/* a;", "select (1;", "select e'a\\", "select e'a\\'"] {
+        for open in
+            ["select 'a;", "select \"a;", "do $$ a;", "/* a;", "select (1;", "select e'a\\", "select e'a\\'"]
+        {
             assert!(texts(open).len() <= 1, "{open}");
         }
     }

@@ -58,10 +58,23 @@ mod tests {
     #[test]
     fn transaction_control_is_refused_and_look_alikes_are_not() {
         let refused = |sql| refusal(split(sql).first().unwrap()).is_some();
-        for sql in ["BEGIN", "commit;", "Start Transaction", "rollback", "copy t from STDIN", "prepare transaction 'x'"] {
+        for sql in [
+            "BEGIN",
+            "commit;",
+            "Start Transaction",
+            "rollback",
+            "copy t from STDIN",
+            "prepare transaction 'x'",
+        ] {
             assert!(refused(sql), "{sql}");
         }
-        for sql in ["rollback to s", "savepoint s", "create table begin_x ()", "copy t to '/x'", "prepare x as select 1"] {
+        for sql in [
+            "rollback to s",
+            "savepoint s",
+            "create table begin_x ()",
+            "copy t to '/x'",
+            "prepare x as select 1",
+        ] {
             assert!(!refused(sql), "{sql}");
         }
     }

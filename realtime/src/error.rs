@@ -10,7 +10,9 @@ pub(crate) fn render(fault: Fault) -> Response {
     let (status, text) = match fault {
         // Upstream's router knows no wrong method: a path answers to its methods, all else is not found.
         Fault::NotFound | Fault::MethodNotAllowed => (StatusCode::NOT_FOUND, "Not Found".to_owned()),
-        Fault::BodyTooLarge { limit: _ } => (StatusCode::PAYLOAD_TOO_LARGE, "Request Entity Too Large".to_owned()),
+        Fault::BodyTooLarge { limit: _ } => {
+            (StatusCode::PAYLOAD_TOO_LARGE, "Request Entity Too Large".to_owned())
+        }
         Fault::Timeout => (StatusCode::GATEWAY_TIMEOUT, "Request timed out".to_owned()),
         Fault::Panic { id: _ } => (StatusCode::INTERNAL_SERVER_ERROR, "Internal Server Error".to_owned()),
         Fault::BadRequest(message) => (StatusCode::BAD_REQUEST, message),

@@ -1,13 +1,42 @@
 //! The daily partitions of `realtime.messages` (realtime.md 4). A message whose day has none is lost, so this runs at
-//! the server's start and every [`INTERVAL`], whether or not anybody is connected.
+//! the server's start and every hour, whether or not anybody is connected.
 
 use std::time::Duration;
 
+use basalt_core::database::Database;
 use basalt_core::pg_error::DriverError;
 use tokio_postgres::Client;
+use tokio_util::sync::CancellationToken;
 
-/// How often to call [`maintain`]. Partitions reach three days ahead, so even a long pause loses nothing.
-pub const INTERVAL: Duration = Duration::from_secs(3600);
+/// Partitions reach three days ahead, so even a long pause loses nothing.
+const INTERVAL: Duration = Duration::from_secs(3600);
+/// After a failure.
+const RETRY: Duration = Duration::from_secs(60);
+
+/// Calls [`maintain`] at once and every hour until `stop`. It connects anew each time: a connection held for an hour to
+/// be used for a millisecond is one that others lack.
+pub async fn keep(admin: Database, stop: CancellationToken) {
+    loop {
+        let pause = match once(&admin).await {
+            Ok(()) => INTERVAL,
+            Err(error) => {
+                tracing::debug!(
+                    ?error,
+                    "the partitions of realtime.messages were not maintained; trying again in a minute"
+                );
+                RETRY
+            }
+        };
+        tokio::select! {
+            () = stop.cancelled() => return,
+            () = tokio::time::sleep(pause) => {}
+        }
+    }
+}
+
+async fn once(admin: &Database) -> Result<(), DriverError> {
+    maintain(&admin.connect().await?).await
+}
 
 /// Makes the partitions from yesterday to three days ahead and drops those older than 72 hours. One round trip when
 /// there is nothing to do; safe on several servers at once.

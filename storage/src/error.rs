@@ -84,8 +84,9 @@ mod tests {
     async fn an_unknown_route_elsewhere_has_a_numeric_status() {
         for (target, shown) in [("/nope", "/nope"), ("/bucketful?a=1", "/bucketful?a=1"), ("/", "/")] {
             let response = unknown_route(&Method::GET, &Uri::from_static(target));
-            let expected =
-                format!(r#"{{"message":"Route GET:{shown} not found","error":"Not Found","statusCode":404}}"#);
+            let expected = format!(
+                r#"{{"message":"Route GET:{shown} not found","error":"Not Found","statusCode":404}}"#
+            );
             assert_eq!(answer(response).await, (404, expected));
         }
     }

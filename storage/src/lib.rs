@@ -35,7 +35,8 @@ pub fn service(config: &Config) -> Service {
         name: "storage",
         prefix: "/storage/v1",
         router: Router::new().fallback(unknown_route),
-        body_limit: usize::try_from(config.max_file_size.saturating_add(MULTIPART_ALLOWANCE)).unwrap_or(usize::MAX),
+        body_limit: usize::try_from(config.max_file_size.saturating_add(MULTIPART_ALLOWANCE))
+            .unwrap_or(usize::MAX),
         // storage.md 4.7 gives statements 30 s; the rest is the client's upload.
         deadline: Duration::from_secs(120),
         cors: Cors {

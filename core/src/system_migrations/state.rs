@@ -2,7 +2,7 @@
 
 use tokio_postgres::Client;
 
-use super::{Applied, CLUSTER, Limit, MigrationError, ROLES, SystemMigration};
+use super::{Applied, CLUSTER, DDL_WATCH, Limit, MigrationError, ROLES, SystemMigration};
 
 /// The list of what was applied. Made before the first migration is recorded, hence not a migration itself.
 pub(super) const TABLE: &str = "
@@ -40,6 +40,8 @@ select to_regclass('basalt.system_migrations') is not null as has_table,
       and (me.rolsuper or d.datdba = me.oid)) as owner_may_create,
   coalesce((select rolbypassrls or rolsuper from pg_catalog.pg_roles where rolname = 'service_role'), false)
     as service_role_bypasses,
+  coalesce((select rolbypassrls or rolsuper from pg_catalog.pg_roles where rolname = 'postgres'), false)
+    as postgres_bypasses,
   coalesce((select rolreplication or rolsuper from pg_catalog.pg_roles where rolname = me.rolname), false)
     as may_replicate,
   exists (select from pg_catalog.pg_event_trigger where evtname = 'pgrst_ddl_watch') as has_ddl_watch
@@ -56,6 +58,7 @@ pub(super) struct State {
     is_elevated: bool,
     lacks_database_rights: bool,
     service_role_bypasses: bool,
+    postgres_bypasses: bool,
     may_replicate: bool,
     has_ddl_watch: bool,
 }
@@ -71,6 +74,7 @@ impl State {
             is_elevated: row.try_get("is_elevated")?,
             lacks_database_rights: row.try_get::<_, Option<bool>>("owner_may_create")? == Some(false),
             service_role_bypasses: row.try_get("service_role_bypasses")?,
+            postgres_bypasses: row.try_get("postgres_bypasses")?,
             may_replicate: row.try_get("may_replicate")?,
             has_ddl_watch: row.try_get("has_ddl_watch")?,
         };
@@ -110,6 +114,11 @@ impl State {
             && self.checksum_of(&CLUSTER) == Some(CLUSTER.checksum().as_str())
     }
 
+    /// Whether the event triggers can be made now and could not when their migration ran, or were dropped since.
+    pub(super) fn lacks_ddl_watch(&self) -> bool {
+        self.is_superuser && !self.has_ddl_watch && self.checksum_of(&DDL_WATCH).is_some()
+    }
+
     /// What is missing, and the statement that would mend it.
     pub(super) fn limits(&self) -> Vec<Limit> {
         let known = [
@@ -122,11 +131,19 @@ impl State {
                 },
             ),
             (
+                self.postgres_bypasses,
+                Limit {
+                    what: "role postgres cannot bypass row-level security",
+                    cost: "it is a member of supabase_auth_admin instead, so the project's SQL may change schema auth",
+                    remedy: "alter role postgres bypassrls",
+                },
+            ),
+            (
                 self.has_ddl_watch,
                 Limit {
                     what: "no event trigger reports schema changes",
                     cost: "after DDL of your own, run: notify pgrst, 'reload schema'",
-                    remedy: "let a superuser run `basalt migrate` once with database.url set to that login",
+                    remedy: "`basalt migrate`, once, with a superuser in database.url",
                 },
             ),
             (

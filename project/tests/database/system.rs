@@ -1,0 +1,229 @@
+//! Core's system migrations: several servers at once, rights, passwords, layouts.
+
+use basalt_core::system_migrations::{Layout, MigrationError, MigrationSettings, SystemMigration, apply};
+use secrecy::SecretString;
+
+use super::support::{self, admin, empty_database, failure, values};
+
+#[tokio::test]
+async fn servers_that_start_at_once_apply_each_step_once() {
+    let database = empty_database().await;
+    let mut servers = Vec::new();
+    for _ in 0..4 {
+        let mut client = admin(&database).await;
+        servers.push(tokio::spawn(async move { support::apply(&mut client, Layout::Basalt).await.applied }));
+    }
+    let mut applied = Vec::new();
+    for server in servers {
+        applied.push(server.await.unwrap());
+    }
+    applied.retain(|steps| !steps.is_empty());
+    assert_eq!(applied.len(), 1, "{applied:?}");
+    let all = support::SERVICES.iter().map(|set| set.len()).sum::<usize>();
+    // Core's three, roles and default privileges.
+    assert_eq!(applied[0].len(), all + 5, "{applied:?}");
+}
+
+#[tokio::test]
+async fn databases_of_one_cluster_make_the_roles_together() {
+    let mut servers = Vec::new();
+    for _ in 0..3 {
+        let database = empty_database().await;
+        let mut client = admin(&database).await;
+        servers.push(tokio::spawn(async move {
+            support::apply(&mut client, Layout::Basalt).await;
+            drop(client);
+            database
+        }));
+    }
+    for server in servers {
+        drop(server.await.unwrap());
+    }
+}
+
+#[tokio::test]
+async fn roles_are_as_the_contracts_have_them() {
+    let (_database, client) = support::database().await;
+    let roles = values(
+        &client,
+        "select concat_ws(' ', rolname, case when rolsuper then 'superuser' end, case when rolcanlogin then 'login' end,
+           case when not rolinherit then 'noinherit' end, case when rolcreaterole then 'createrole' end,
+           case when rolcreatedb then 'createdb' end, case when rolreplication then 'replication' end,
+           case when rolbypassrls then 'bypassrls' end)
+         from pg_roles where rolname !~ '^pg_' and rolname <> 'standalone_authenticator' order by rolname",
+    )
+    .await;
+    assert_eq!(
+        roles,
+        [
+            "anon noinherit",
+            "authenticated noinherit",
+            "authenticator login noinherit",
+            "dashboard_user createrole createdb replication",
+            "postgres login createrole createdb replication bypassrls",
+            "service_role noinherit bypassrls",
+            "supabase_admin superuser login createrole createdb replication bypassrls",
+            "supabase_auth_admin login noinherit createrole",
+            "supabase_realtime_admin noinherit",
+            "supabase_storage_admin noinherit",
+        ]
+    );
+    let memberships = values(
+        &client,
+        "select format('%s in %s', member::regrole, string_agg(roleid::regrole::text, ' ' order by roleid::regrole::text))
+         from pg_auth_members where member::regrole::text !~ '^(pg_|standalone)' group by member
+         order by member::regrole::text",
+    )
+    .await;
+    assert_eq!(
+        memberships,
+        [
+            "authenticator in anon authenticated service_role",
+            "postgres in anon authenticated service_role supabase_realtime_admin supabase_storage_admin",
+            "supabase_realtime_admin in anon authenticated service_role",
+        ]
+    );
+    let schemas = "extensions graphql_public vault cron net auth storage realtime functions";
+    for schema in schemas.split(' ') {
+        assert_eq!(
+            values(&client, &format!("select to_regnamespace('{schema}') is not null")).await,
+            ["t"],
+            "{schema}"
+        );
+    }
+    let private = values(
+        &client,
+        "select rolname from pg_roles where not rolsuper and rolname !~ '^pg_' and has_schema_privilege(oid, 'basalt', 'usage')",
+    )
+    .await;
+    assert!(private.is_empty(), "{private:?} can use schema basalt");
+}
+
+#[tokio::test]
+async fn a_copy_of_a_template_gets_its_rights_back() {
+    let (template, client) = support::database().await;
+    drop(client);
+    // Under the name of a database that is dropped with its value.
+    let copy = empty_database().await;
+    let name = copy.name();
+    let maintenance = support::connect(&template.url().replace(template.name(), "postgres")).await.unwrap();
+    maintenance.batch_execute(&format!("drop database {name}")).await.unwrap();
+    let clone = format!("create database {name} template {}", template.name());
+    // PostgreSQL itself waits up to five seconds for the template's last connection to end.
+    maintenance.batch_execute(&clone).await.unwrap();
+    let mut client = admin(&copy).await;
+    assert_eq!(failure(&client, "set role postgres; create schema mine").await.0, "42501");
+    client.batch_execute("reset role").await.unwrap();
+    assert_eq!(support::apply(&mut client, Layout::Basalt).await.applied, ["cluster/roles"]);
+    client.batch_execute("set role postgres; create schema mine").await.unwrap();
+    client.batch_execute("reset role").await.unwrap();
+    assert!(support::apply(&mut client, Layout::Basalt).await.applied.is_empty());
+}
+
+#[tokio::test]
+async fn a_changed_migration_is_named_and_a_failing_one_leaves_nothing() {
+    let database = empty_database().await;
+    let mut client = admin(&database).await;
+    let settings = MigrationSettings::default();
+    let first = [SystemMigration::new("test", 1, "first", "create table public.first ()")];
+    apply(&mut client, &[&first], &settings).await.unwrap();
+
+    let edited = [SystemMigration::new("test", 1, "first", "create table public.first (id int)")];
+    let error = apply(&mut client, &[&edited], &settings).await.unwrap_err();
+    assert!(matches!(error, MigrationError::Changed { service: "test", version: 1, .. }), "{error}");
+
+    let failing =
+        SystemMigration::new("test", 2, "second", "create table public.second ();\n\nselect nonsense;");
+    let error = apply(&mut client, &[&[first[0], failing]], &settings).await.unwrap_err();
+    assert_eq!(
+        error.to_string(),
+        "system migration test/0002_second, line 3: column \"nonsense\" does not exist (SQLSTATE 42703)"
+    );
+    assert_eq!(values(&client, "select to_regclass('public.second')").await, ["-"]);
+    // The lock is free again.
+    let mended = SystemMigration::new("test", 2, "second", "create table public.second ()");
+    let report = apply(&mut client, &[&[first[0], mended]], &settings).await.unwrap();
+    assert_eq!(report.applied, ["test/second"]);
+}
+
+#[tokio::test]
+async fn passwords_are_set_when_they_differ_and_never_sent_in_clear() {
+    let database = empty_database().await;
+    let mut client = admin(&database).await;
+    let settings = |password: &str| MigrationSettings {
+        passwords: vec![
+            ("authenticator", SecretString::from(password)),
+            ("supabase_admin", SecretString::from(password)),
+        ],
+        layout: Layout::Basalt,
+    };
+    let login = |password: &str| {
+        let url = database.url().replace("supabase_admin:testkit", &format!("authenticator:{password}"));
+        async move { support::connect(&url).await.is_ok() }
+    };
+    apply(&mut client, &[], &settings("one")).await.unwrap();
+    assert!(login("one").await && !login("two").await);
+    // The superuser we are keeps its own.
+    assert!(admin(&database).await.simple_query("select 1").await.is_ok());
+
+    let again = apply(&mut client, &[], &settings("one")).await.unwrap();
+    assert!(again.passwords_set.is_empty() && again.applied.is_empty(), "{again:?}");
+
+    let changed = apply(&mut client, &[], &settings("two")).await.unwrap();
+    assert_eq!(changed.passwords_set, ["authenticator"]);
+    assert!(login("two").await && !login("one").await);
+}
+
+#[tokio::test]
+async fn each_layout_decides_what_new_objects_grant() {
+    let database = empty_database().await;
+    let mut client = admin(&database).await;
+    let objects = |n: u8| {
+        format!(
+            "set role postgres; create table public.t{n} (); create function public.f{n}() returns int
+             language sql as 'select 1'; reset role"
+        )
+    };
+    let rights = |n: u8| {
+        format!(
+            "select has_table_privilege('anon', 'public.t{n}', 'select') || ' '
+               || has_table_privilege('service_role', 'public.t{n}', 'delete') || ' '
+               || has_function_privilege('anon', 'public.f{n}()', 'execute')"
+        )
+    };
+    let layouts = [
+        (Layout::Basalt, "false false false"),
+        (Layout::Supabase, "true true true"),
+        (Layout::SupabaseUnexposed, "false false true"),
+        (Layout::Basalt, "false false false"),
+    ];
+    for (n, (layout, expected)) in (0..).zip(layouts) {
+        support::apply(&mut client, layout).await;
+        client.batch_execute(&objects(n)).await.unwrap();
+        assert_eq!(values(&client, &rights(n)).await, [expected], "{layout:?}");
+    }
+}
+
+#[tokio::test]
+async fn ddl_is_announced_and_temporary_tables_are_not() {
+    let (database, client) = support::database().await;
+    let (listener, mut heard) = support::listen(&database.url(), "pgrst").await;
+    // The last one marks the end, so that what was not heard before it was not sent.
+    for (sql, expected) in [
+        ("create table public.x ()", vec!["reload schema", "end"]),
+        ("alter table public.x add y int; comment on table public.x is 'z'", vec!["reload schema", "end"]),
+        ("create temporary table x ()", vec!["end"]),
+        ("drop table pg_temp.x", vec!["end"]),
+        ("create index on public.x (y)", vec!["end"]),
+        ("drop table public.x", vec!["reload schema", "end"]),
+        ("set local role postgres; create view public.v as select 1 as one", vec!["reload schema", "end"]),
+    ] {
+        client.batch_execute(&format!("begin; {sql}; notify pgrst, 'end'; commit")).await.unwrap();
+        let mut payloads = Vec::new();
+        while payloads.last().is_none_or(|last| last != "end") {
+            payloads.push(heard.recv().await.unwrap());
+        }
+        assert_eq!(payloads, expected, "{sql}");
+    }
+    drop(listener);
+}
