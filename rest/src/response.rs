@@ -14,7 +14,7 @@ use http::{HeaderMap, HeaderName, HeaderValue, StatusCode};
 use serde_json::Value;
 
 use crate::config::RestConfig;
-use crate::error::RestError;
+use crate::error::{ErrorContext, RestError};
 use crate::execute::Answer;
 use crate::parse::media::MediaType;
 use crate::parse::prefer::Resolution;
@@ -29,6 +29,7 @@ use crate::request::ApiRequest;
 const LONGEST_LOCATION_BYTES: usize = 2048;
 const PREFERENCE_APPLIED: HeaderName = HeaderName::from_static("preference-applied");
 const CONTENT_PROFILE: HeaderName = HeaderName::from_static("content-profile");
+const PROXY_STATUS: HeaderName = HeaderName::from_static("proxy-status");
 const SERVER_TIMING: HeaderName = HeaderName::from_static("server-timing");
 
 /// The body of an answer to HEAD: nothing, of unknown length.
@@ -96,6 +97,17 @@ impl Draft {
         self.body = body.unwrap_or_default();
     }
 
+    /// Becomes an error that was found out from the rows: what the headers say of the request stays true.
+    fn refuse(&mut self, error: &RestError, config: &RestConfig) {
+        let context = ErrorContext { verbosity: config.client_error_verbosity, ..ErrorContext::default() };
+        let wire = error.wire(context);
+        self.status = wire.status;
+        self.headers.remove(VARY);
+        self.set(CONTENT_TYPE, "application/json; charset=utf-8");
+        self.set(PROXY_STATUS, &format!("PostgREST; error={}", wire.code));
+        self.body = Bytes::from(wire.body(config.client_error_verbosity));
+    }
+
     /// Lays `response.headers` and `response.status` over it.
     fn finish(mut self, answer: &Answer) -> Result<Response, RestError> {
         if let Some(headers) = &answer.headers {
@@ -107,6 +119,12 @@ impl Draft {
                 .ok()
                 .and_then(|s| StatusCode::from_u16(s).ok())
                 .ok_or(RestError::ResponseStatus)?;
+        }
+        if self.status == StatusCode::NO_CONTENT {
+            // Some clients choke on a 204 that speaks of a body.
+            self.headers.remove(CONTENT_TYPE);
+            self.headers.remove(CONTENT_LENGTH);
+            self.body = Bytes::new();
         }
         let body = if self.is_head { Body::new(NoBody) } else { Body::from(self.body) };
         let mut response = Response::new(body);
@@ -142,21 +160,20 @@ fn apply_headers(headers: &mut HeaderMap, text: &str) -> Result<(), RestError> {
     Ok(())
 }
 
-/// Status of a read or call and its `Content-Range`.
-fn page(answer: &Answer, offset: u64) -> Result<(StatusCode, String), RestError> {
+/// Status of a read or call, its `Content-Range`, and whether it starts behind the last row.
+fn page(answer: &Answer, offset: u64) -> (StatusCode, String, Option<RestError>) {
     let rows = answer.page;
     let total = answer.total;
     let first = i64::try_from(offset).unwrap_or(i64::MAX);
-    if let Some(total) = total
-        && first > total
-    {
-        return Err(RestError::OffsetBeyond { offset, total });
-    }
-    let status = match total {
-        Some(total) if rows < total => StatusCode::PARTIAL_CONTENT,
-        _ => StatusCode::OK,
+    let (status, beyond) = match total {
+        Some(total) if first > total => {
+            (StatusCode::RANGE_NOT_SATISFIABLE, Some(RestError::OffsetBeyond { offset, total }))
+        }
+        Some(total) if rows < total => (StatusCode::PARTIAL_CONTENT, None),
+        _ => (StatusCode::OK, None),
     };
-    Ok((status, content_range(first, rows, total)))
+    // The total is told even when it is 0, and there are no rows behind the last one.
+    (status, content_range(first, if beyond.is_some() { 0 } else { rows }, total), beyond)
 }
 
 fn content_range(first: i64, rows: i64, total: Option<i64>) -> String {
@@ -174,6 +191,18 @@ fn content_range(first: i64, rows: i64, total: Option<i64>) -> String {
     text
 }
 
+/// A query plan says nothing about rows, nor about preferences.
+fn explained(
+    api: &ApiRequest,
+    config: &RestConfig,
+    media: &MediaType,
+    answer: &Answer,
+) -> Result<Response, RestError> {
+    let mut draft = Draft::new(api, StatusCode::OK);
+    draft.body(api, config, media, answer.body.clone());
+    draft.finish(answer)
+}
+
 /// GET and HEAD of a relation.
 pub(crate) fn read(
     api: &ApiRequest,
@@ -182,21 +211,22 @@ pub(crate) fn read(
     answer: &Answer,
     path: &str,
 ) -> Result<Response, RestError> {
-    let mut draft;
     if answer.is_explained {
-        draft = Draft::new(api, StatusCode::OK);
-    } else {
-        let (status, range) = page(answer, plan.read.range.offset)?;
-        draft = Draft::new(api, status);
-        draft.set(CONTENT_RANGE, &range);
-        let query =
-            if api.canonical_query.is_empty() { String::new() } else { format!("?{}", api.canonical_query) };
-        if path.len() + query.len() <= LONGEST_LOCATION_BYTES {
-            draft.set(CONTENT_LOCATION, &format!("{path}{query}"));
-        }
+        return explained(api, config, &plan.format.media, answer);
+    }
+    let (status, range, beyond) = page(answer, plan.read.range.offset);
+    let mut draft = Draft::new(api, status);
+    draft.set(CONTENT_RANGE, &range);
+    let query =
+        if api.canonical_query.is_empty() { String::new() } else { format!("?{}", api.canonical_query) };
+    if path.len() + query.len() <= LONGEST_LOCATION_BYTES {
+        draft.set(CONTENT_LOCATION, &format!("{path}{query}"));
     }
     draft.common(&plan.common);
     draft.body(api, config, &plan.format.media, answer.body.clone());
+    if let Some(error) = beyond {
+        draft.refuse(&error, config);
+    }
     draft.finish(answer)
 }
 
@@ -211,10 +241,7 @@ pub(crate) fn write(
     let rows = answer.page;
     let has_rows = plan.answer == WriteAnswer::Rows;
     if answer.is_explained {
-        let mut draft = Draft::new(api, StatusCode::OK);
-        draft.common(&plan.common);
-        draft.body(api, config, &plan.format.media, answer.body.clone());
-        return draft.finish(answer);
+        return explained(api, config, &plan.format.media, answer);
     }
     let inserted = answer.inserted.is_none_or(|inserted| inserted > 0);
     let status = match &plan.mutation {
@@ -224,7 +251,7 @@ pub(crate) fn write(
             StatusCode::OK
         }
         Mutation::Insert { .. } => StatusCode::CREATED,
-        Mutation::Put { .. } if inserted => StatusCode::CREATED,
+        Mutation::Put { .. } if inserted && has_rows => StatusCode::CREATED,
         _ if has_rows => StatusCode::OK,
         Mutation::Put { .. } | Mutation::Update { .. } | Mutation::Delete { .. } | Mutation::Nothing => {
             StatusCode::NO_CONTENT
@@ -282,22 +309,23 @@ pub(crate) fn call(
     plan: &CallPlan,
     answer: &Answer,
 ) -> Result<Response, RestError> {
-    if plan.result == CallResult::Void && !answer.is_explained {
+    if answer.is_explained {
+        return explained(api, config, &plan.format.media, answer);
+    }
+    if plan.result == CallResult::Void {
         let mut draft = Draft::new(api, StatusCode::NO_CONTENT);
         draft.common(&plan.common);
         draft.set(CONTENT_RANGE, &content_range(0, answer.page, answer.total));
         return draft.finish(answer);
     }
-    let mut draft;
-    if answer.is_explained {
-        draft = Draft::new(api, StatusCode::OK);
-    } else {
-        let (status, range) = page(answer, plan.read.range.offset)?;
-        draft = Draft::new(api, status);
-        draft.set(CONTENT_RANGE, &range);
-    }
+    let (status, range, beyond) = page(answer, plan.read.range.offset);
+    let mut draft = Draft::new(api, status);
+    draft.set(CONTENT_RANGE, &range);
     draft.common(&plan.common);
     draft.body(api, config, &plan.format.media, answer.body.clone());
+    if let Some(error) = beyond {
+        draft.refuse(&error, config);
+    }
     draft.finish(answer)
 }
 

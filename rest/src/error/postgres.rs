@@ -16,7 +16,8 @@ pub(super) fn wire(error: &PgError, context: ErrorContext) -> ErrorResponse {
     let mut response = ErrorResponse::new(status, &*error.code, &*error.message);
     response.details = error.detail.clone().map_or(Value::Null, Value::String);
     response.hint.clone_from(&error.hint);
-    if error.code.starts_with("PT") {
+    // Digits that are no status give 500, which keeps its own phrase.
+    if error.code.get(2..) == Some(status.as_str()) && error.code.starts_with("PT") {
         response.reason = Some(error.message.clone());
     }
     if status == StatusCode::UNAUTHORIZED {

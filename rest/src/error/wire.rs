@@ -84,16 +84,22 @@ impl ErrorResponse {
         self
     }
 
-    /// The response.
+    /// The JSON body.
     #[must_use]
-    pub fn into_response(self, context: ErrorContext) -> Response {
-        let body = match context.verbosity {
+    pub fn body(&self, verbosity: ErrorVerbosity) -> String {
+        let body = match verbosity {
             ErrorVerbosity::Verbose => {
                 json!({"code": self.code, "details": self.details, "hint": self.hint, "message": self.message})
             }
             ErrorVerbosity::Minimal => json!({"code": self.code, "message": self.message}),
         };
-        let body = body.to_string();
+        body.to_string()
+    }
+
+    /// The response.
+    #[must_use]
+    pub fn into_response(self, context: ErrorContext) -> Response {
+        let body = self.body(context.verbosity);
         let length = body.len();
         let mut response = Response::new(if context.is_head {
             Body::new(crate::response::NoBody)
@@ -159,8 +165,7 @@ impl RestError {
                 }
             }),
             Self::OffsetBeyond { offset, total } => unsatisfiable()
-                .details(format!("An offset of {offset} was requested, but there are only {total} rows."))
-                .header(http::header::CONTENT_RANGE, &format!("*/{total}")),
+                .details(format!("An offset of {offset} was requested, but there are only {total} rows.")),
             Self::PutRange => {
                 bad("PGRST114", "limit/offset querystring parameters are not allowed for PUT".to_owned())
             }

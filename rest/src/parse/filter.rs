@@ -390,6 +390,8 @@ fn quoted_before(cursor: &mut Cursor<'_>) -> Option<String> {
 fn list(cursor: &mut Cursor<'_>) -> Parsed<Vec<String>> {
     cursor.skip_blanks();
     cursor.expect("(")?;
+    // Blanks behind a comma belong to the element, those behind the parenthesis to nothing.
+    cursor.skip_blanks();
     let mut elements = Vec::new();
     loop {
         elements.push(match quoted_before(cursor) {

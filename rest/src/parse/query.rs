@@ -177,25 +177,19 @@ impl QueryParams {
             "limit" => {
                 let path = embed_path(Parameter::TreePath, name, before)?;
                 let limit = range::parse_limit(value).map_err(QueryError::Range)?;
-                let range = self.range_mut(path);
-                range.limit = range.limit.or(limit);
+                // The last one counts.
+                self.range_mut(path).limit = limit;
             }
             "offset" => {
                 let path = embed_path(Parameter::TreePath, name, before)?;
-                let range = self.range_mut(path);
-                range.offset = range.offset.max(range::parse_offset(value));
+                self.range_mut(path).offset = range::parse_offset(value);
             }
             "and" | "or" => {
                 let connective = if last == "and" { Connective::And } else { Connective::Or };
-                let (before, negated) = match before {
-                    Some("not") => (None, true),
-                    Some(before) => match before.strip_suffix(".not") {
-                        Some(path) => (Some(path), true),
-                        None => (Some(before), false),
-                    },
-                    None => (None, false),
-                };
-                let path = embed_path(Parameter::LogicPath, name, before)?;
+                let mut path = embed_path(Parameter::LogicPath, name, before)?;
+                // Wherever it stands in the key, as in `not.tasks.or`.
+                let negated = path.iter().any(|part| part == "not");
+                path.retain(|part| part != "not");
                 // Positions are counted from the connective, which the key holds.
                 let shift = connective.word().len() + if negated { "not.".len() } else { 0 };
                 let tree = logic::parse(negated, connective, value);

@@ -187,8 +187,9 @@ fn embed(
     while params < 2 && cursor.eat("!") {
         params += 1;
         match cursor.name()?.as_str() {
-            "left" => join = Some(JoinType::Left),
-            "inner" => join = Some(JoinType::Inner),
+            // The first of two join types counts.
+            "left" => join = join.or(Some(JoinType::Left)),
+            "inner" => join = join.or(Some(JoinType::Inner)),
             other => hint = Some(other.to_owned()),
         }
     }

@@ -191,7 +191,8 @@ fn mutation(
     match verb {
         RelationVerb::Insert => Ok(Mutation::Insert { body: body()?, conflict: conflict(request, relation) }),
         RelationVerb::Put => {
-            let (body, key) = (body()?, put_key(request, relation)?);
+            let key = put_key(request, relation)?;
+            let body = body()?;
             // A body without the key cannot have the key of the URL.
             if key.iter().any(|(name, _)| !body.columns.iter().any(|column| column.name == *name)) {
                 return Err(RestError::PutPayload);

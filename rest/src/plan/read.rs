@@ -271,10 +271,11 @@ impl Builder<'_> {
     ) {
         match item {
             SelectItem::Star => match relation.filter(|_| expand) {
-                Some(known) => outputs.extend(known.columns.iter().map(|column| Output {
-                    value: self.column_value(&Field::plain(&*column.name), None, relation),
-                    aggregate: None,
-                    name: None,
+                Some(known) => outputs.extend(known.columns.iter().map(|column| {
+                    let value = self.column_value(&Field::plain(&*column.name), None, relation);
+                    // PostgreSQL would name the column after the function that shows it.
+                    let is_shown = matches!(&value, Value::Column { representation: Some(_), .. });
+                    Output { value, aggregate: None, name: is_shown.then(|| column.name.clone()) }
                 })),
                 None => outputs.push(Output { value: Value::Star, aggregate: None, name: None }),
             },

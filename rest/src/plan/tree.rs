@@ -220,11 +220,10 @@ fn unknown(origin: &QualifiedName, embed: &SelectEmbed, schema: &str, cache: &Sc
             .map(|better| (better.to_owned(), origin.name.clone()))
     } else {
         let names = related.iter().map(|relationship| relationship.target.name.as_str());
-        suggest::ranked(names, target, suggest::LOOSE_SIMILARITY)
-            .into_iter()
-            // The very name is there, but the hint did not fit: it would be no suggestion.
-            .find(|(_, score)| *score < 1.0)
-            .map(|(better, _)| (better.to_owned(), target.clone()))
+        suggest::best(names, target, suggest::LOOSE_SIMILARITY)
+            // The very name is there, but the hint did not fit: there is nothing to suggest.
+            .filter(|better| !better.eq_ignore_ascii_case(target))
+            .map(|better| (better.to_owned(), target.clone()))
     };
     RestError::RelationshipUnknown(Box::new(RelationshipUnknown {
         origin: origin.name.clone(),

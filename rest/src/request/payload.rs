@@ -84,7 +84,7 @@ impl Payload {
     ) -> Result<Self, RestError> {
         match content_type {
             MediaType::Json => Ok(Self::Json(JsonPayload::read(columns, body)?)),
-            MediaType::Csv => Ok(Self::Json(JsonPayload::from_csv(columns, &body)?)),
+            MediaType::Csv => Ok(Self::Json(JsonPayload::from_csv(&body)?)),
             MediaType::UrlEncoded => {
                 let mut row = Map::new();
                 for (name, value) in form(&body) {
@@ -115,7 +115,7 @@ impl Payload {
                 shape: JsonShape::Object,
             })),
             MediaType::Json => Ok(Self::Json(JsonPayload::of_arguments(columns, body)?)),
-            MediaType::Csv => Ok(Self::Json(JsonPayload::from_csv(columns, &body)?)),
+            MediaType::Csv => Ok(Self::Json(JsonPayload::from_csv(&body)?)),
             MediaType::UrlEncoded => Ok(Self::Form(form(&body))),
             MediaType::TextPlain | MediaType::TextXml | MediaType::OctetStream => {
                 Ok(Self::Raw { media: content_type.clone(), bytes: body })
@@ -168,8 +168,8 @@ impl JsonPayload {
         Ok(Self { bytes, keys, shape })
     }
 
-    /// A header line of columns, then one line per row; `NULL` is null.
-    fn from_csv(columns: Option<&[String]>, body: &Bytes) -> Result<Self, RestError> {
+    /// A header line of columns, which counts even against `columns=`, then one line per row; `NULL` is null.
+    fn from_csv(body: &Bytes) -> Result<Self, RestError> {
         let text = String::from_utf8_lossy(body);
         let mut lines = csv_records(&text).into_iter();
         let header = lines.next().unwrap_or_default();
@@ -189,7 +189,7 @@ impl JsonPayload {
             rows.push(Value::Object(row));
         }
         let shape = if rows.is_empty() { JsonShape::Empty } else { JsonShape::Array };
-        let mut keys = columns.map_or(header, <[String]>::to_vec);
+        let mut keys = header;
         if rows.is_empty() {
             keys.clear();
         }
@@ -356,8 +356,8 @@ mod tests {
     #[test]
     fn csv_becomes_json() {
         let csv = Bytes::from_static(b"a,b\r\n1,\"x,\"\"y\"\"\nz\"\nNULL,\n");
-        let payload = JsonPayload::from_csv(None, &csv).unwrap();
+        let payload = JsonPayload::from_csv(&csv).unwrap();
         assert_eq!(payload.bytes, r#"[{"a":"1","b":"x,\"y\"\nz"},{"a":null,"b":""}]"#);
-        assert!(JsonPayload::from_csv(None, &Bytes::from_static(b"a,b\n1")).is_err());
+        assert!(JsonPayload::from_csv(&Bytes::from_static(b"a,b\n1")).is_err());
     }
 }

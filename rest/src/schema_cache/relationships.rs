@@ -190,8 +190,7 @@ impl Relationship {
 
 /// The relationships an embed may mean: none, one, or too many.
 ///
-/// Targets in `schema` come before those of other exposed schemas, so that equal names elsewhere do not make an
-/// embed ambiguous.
+/// Only targets in `schema`, the request's, can be embedded.
 #[must_use]
 pub fn resolve<'a>(
     candidates: &'a [Relationship],
@@ -206,9 +205,7 @@ pub fn resolve<'a>(
         found =
             candidates.iter().filter(to_itself).filter(|r| matches!(r.link, Link::ManyToMany(_))).collect();
     }
-    if found.iter().any(|r| r.target.schema == schema) {
-        found.retain(|r| r.target.schema == schema);
-    }
+    found.retain(|r| r.target.schema == schema);
     found
 }
 

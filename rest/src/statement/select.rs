@@ -25,11 +25,12 @@ impl Row<'_> {
 /// A level as a SELECT. Inside an embed, `join` ties its rows to the parent's.
 pub(super) fn level(read: &ReadPlan, join: Option<(&EmbedPlan, Row<'_>)>) -> Sql {
     let row = Row(&read.source);
-    let mut sql = Sql::text("SELECT ");
-    sql.push(match read.outputs.as_slice() {
-        [] => Sql::text("1"),
-        outputs => Sql::join(outputs.iter().map(|output| self::output(output, read, row)), ", "),
-    });
+    // A level that shows nothing has rows without columns: `{}`.
+    let mut sql = Sql::text("SELECT");
+    if !read.outputs.is_empty() {
+        sql.push_text(" ");
+        sql.push(Sql::join(read.outputs.iter().map(|output| self::output(output, read, row)), ", "));
+    }
     sql.push(from(read, join));
     for embed in read.embeds.iter().filter(|embed| embed.is_shown) {
         sql.push(lateral(embed, row));
