@@ -9,13 +9,13 @@ use axum::response::Response;
 use basalt_core::clock::Clock;
 use basalt_core::keys::Keys;
 use basalt_core::service::{BodyError, Deadline, read_body};
-use basalt_core::session::Sessions;
+use basalt_core::session::{SessionError, Sessions};
 use http::{Method, Request};
 use tokio::time::Instant;
 
 use crate::auth::{self, Caller};
 use crate::config::RestConfig;
-use crate::error::{ErrorContext, RestError};
+use crate::error::{ErrorContext, ErrorResponse, RestError};
 use crate::plan::{self, Plan};
 use crate::reload::{RestHandle, Snapshot};
 use crate::request::ApiRequest;
@@ -51,10 +51,7 @@ pub(crate) async fn handle(Extract(state): Extract<Arc<State>>, request: Request
         Ok(response) => response,
         Err(error) => {
             let wire = error.wire(context);
-            if wire.status.is_server_error() {
-                // The request's own span carries its id; parameters are never part of an error's text.
-                tracing::error!(code = wire.code, status = wire.status.as_u16(), "{error}");
-            }
+            log(&error, &wire);
             wire.into_response(context)
         }
     };
@@ -65,6 +62,25 @@ pub(crate) async fn handle(Extract(state): Extract<Arc<State>>, request: Request
         response.headers_mut().insert(name, value);
     }
     response
+}
+
+/// Server faults go to the log; what a statement of the database's own makes of a request is between the two.
+fn log(error: &RestError, wire: &ErrorResponse) {
+    let (code, status) = (wire.code.as_str(), wire.status.as_u16());
+    let is_outage = matches!(
+        error,
+        RestError::CacheNotLoaded
+            | RestError::Session(
+                SessionError::Unavailable(_) | SessionError::PoolTimeout | SessionError::Deadline
+            )
+    );
+    if matches!(error, RestError::Internal(_)) {
+        tracing::error!(code, status, "{error}");
+    } else if is_outage {
+        tracing::warn!(code, status, "{error}");
+    } else if wire.status.is_server_error() {
+        tracing::info!(code, status, "{error}");
+    }
 }
 
 /// The loaded cache, waiting for the first load attempt if need be.

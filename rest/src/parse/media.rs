@@ -159,8 +159,10 @@ impl MediaType {
     pub fn content_type(&self) -> String {
         match self {
             Self::OctetStream | Self::Any => "application/octet-stream".to_owned(),
-            Self::Plan(_) => format!("{self}; charset=utf-8"),
-            Self::Json
+            // Of types we do not know, whether they are text neither.
+            Self::Other(other) => other.clone(),
+            Self::Plan(_)
+            | Self::Json
             | Self::ArrayStripped
             | Self::Singular { .. }
             | Self::Csv
@@ -168,8 +170,7 @@ impl MediaType {
             | Self::OpenApi
             | Self::UrlEncoded
             | Self::TextPlain
-            | Self::TextXml
-            | Self::Other(_) => format!("{self}; charset=utf-8"),
+            | Self::TextXml => format!("{self}; charset=utf-8"),
         }
     }
 

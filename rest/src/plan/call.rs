@@ -120,7 +120,7 @@ pub fn plan(
         }
         RowShape::Scalar | RowShape::Void => (whole_rows(request, config), Returned::Star),
     };
-    let format = media::for_relation(&request.accept, request, relation, config, cache)?;
+    let format = media::for_routine(&request.accept, request, routine, relation, config, cache)?;
     preferences::check(request)?;
     let applied = preferences::applied(request, config, None);
 

@@ -5,6 +5,7 @@ use crate::error::RestError;
 use crate::parse::media::{MediaType, PlanMedia};
 use crate::parse::select::SelectItem;
 use crate::request::ApiRequest;
+use crate::schema_cache::routines::Routine;
 use crate::schema_cache::{QualifiedName, Relation, SchemaCache};
 
 /// How rows become a body.
@@ -37,6 +38,8 @@ pub enum BodyShape {
     GeoJson,
     /// Whatever an aggregate of the database makes of them.
     Handler(QualifiedName),
+    /// The value a function returned is the body itself.
+    Value,
 }
 
 impl BodyFormat {
@@ -128,6 +131,34 @@ fn handler(
         })
     };
     serving(true).or_else(|| serving(false)).map(|handler| handler.function.clone())
+}
+
+/// The first acceptable type that can be made of a function's result. A function that returns a domain named like a
+/// media type makes that type itself.
+///
+/// # Errors
+/// None can (PGRST107).
+pub(super) fn for_routine(
+    accept: &[MediaType],
+    request: &ApiRequest,
+    routine: &Routine,
+    relation: Option<&Relation>,
+    config: &RestConfig,
+    cache: &SchemaCache,
+) -> Result<BodyFormat, RestError> {
+    let own =
+        cache.media_handlers.iter().find(|handler| !handler.aggregate && handler.function == routine.name);
+    if let Some(handler) = own.filter(|_| !routine.returns.set) {
+        let produced = MediaType::parse(&handler.media);
+        let wanted = accept.iter().find(|media| **media == produced || **media == MediaType::Any);
+        let anything = (produced == MediaType::Any).then(|| accept.first()).flatten();
+        if let Some(media) = wanted.or(anything) {
+            let media =
+                if produced == MediaType::Any && *media != MediaType::Any { media.clone() } else { produced };
+            return Ok(BodyFormat { media, shape: BodyShape::Value, explain: None });
+        }
+    }
+    for_relation(accept, request, relation, config, cache)
 }
 
 /// The root answers JSON and OpenAPI.

@@ -32,6 +32,7 @@ pub(super) fn of_rows(shape: &BodyShape) -> Sql {
              coalesce(json_agg(ST_AsGeoJSON(pgrst_t)::json), '[]'))",
         ),
         BodyShape::Handler(function) => function.sql().then(Sql::text("(pgrst_t)")),
+        BodyShape::Value => Sql::text("(SELECT pgrst_source.pgrst_scalar FROM pgrst_source LIMIT 1)"),
     }
 }
 
@@ -39,7 +40,9 @@ pub(super) fn of_rows(shape: &BodyShape) -> Sql {
 pub(super) fn of_result(result: CallResult, shape: &BodyShape) -> Sql {
     let stripped = match shape {
         BodyShape::Array { stripped } | BodyShape::Object { stripped } => *stripped,
-        BodyShape::Csv | BodyShape::GeoJson | BodyShape::Handler(_) => return of_rows(shape),
+        BodyShape::Csv | BodyShape::GeoJson | BodyShape::Handler(_) | BodyShape::Value => {
+            return of_rows(shape);
+        }
     };
     match (result, shape) {
         (CallResult::Void, _) => nothing(),
