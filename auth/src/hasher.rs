@@ -1,9 +1,11 @@
-//! Password hashes: argon2id for new ones; bcrypt and argon2i/id accepted for imported ones, which sign-in then
-//! replaces (auth.md §3.17). Every computation runs on the blocking pool behind a semaphore, so that a login burst
+//! Password hashes: argon2id for new ones; bcrypt, argon2i/id and Firebase's scrypt accepted for imported ones, which
+//! sign-in then replaces (auth.md §3.17). Every computation runs on the blocking pool behind a semaphore, so that a login burst
 //! can neither starve the runtime nor take more memory than configured; who finds the queue full is answered 503.
 //!
 //! The surprising thing: a permit travels into the blocking task. A client that leaves does not stop its hash, and
 //! the hash must go on counting.
+
+mod firebase;
 
 use std::num::NonZeroUsize;
 use std::sync::Arc;
@@ -16,6 +18,7 @@ use base64::engine::general_purpose::STANDARD_NO_PAD;
 use tokio::sync::{Semaphore, TryAcquireError};
 
 use crate::config::AuthConfig;
+use firebase::FirebaseHash;
 
 const SALT_BYTES: usize = 16;
 const HASH_BYTES: usize = 32;
@@ -193,6 +196,9 @@ fn verify_now(params: &Params, password: &[u8], stored: &str) -> Result<Verdict,
                 && argon.params.p_cost() == params.p_cost();
             Ok(if is_ours { Verdict::Right } else { Verdict::RightButOutdated })
         }
+        Stored::Firebase(hash) => {
+            Ok(if hash.is_of(password)? { Verdict::RightButOutdated } else { Verdict::Wrong })
+        }
         // Truncates at 72 bytes as whoever made the hash did.
         Stored::Bcrypt(hash) => match bcrypt::verify(password, &hash) {
             Ok(true) => Ok(Verdict::RightButOutdated),
@@ -214,6 +220,7 @@ pub(crate) fn check_imported(stored: &str) -> Result<(), HashError> {
 enum Stored {
     Argon2(Argon2Hash),
     Bcrypt(String),
+    Firebase(FirebaseHash),
 }
 
 struct Argon2Hash {
@@ -238,6 +245,7 @@ impl Stored {
                 }
                 Ok(Self::Bcrypt(stored.to_owned()))
             }
+            "fbscrypt" => FirebaseHash::parse(fields).map(Self::Firebase),
             "argon2i" => Argon2Hash::parse(Algorithm::Argon2i, fields).map(Self::Argon2),
             "argon2id" => Argon2Hash::parse(Algorithm::Argon2id, fields).map(Self::Argon2),
             _ => Err(HashError::Unsupported),
