@@ -1,0 +1,156 @@
+//! `/rpc/…` (rest.md §3.10, §3.16, §3.18).
+
+use http::Method;
+use insta::assert_snapshot;
+use serde_json::json;
+
+use super::{anon, get, server, shown, write};
+
+#[tokio::test]
+async fn results_by_their_shape() {
+    let server = server().start().await;
+    let call = |path: &'static str, body| {
+        let server = &server;
+        async move { shown(&write(server, Method::POST, path, "handling=lenient", &body).await) }
+    };
+    assert_snapshot!(call("/rpc/add", json!({"a": 1, "b": 2})).await, @"
+    200
+    content-type: application/json; charset=utf-8
+    content-range: 0-0/*
+    preference-applied: tx=rollback, handling=lenient
+
+    3
+    ");
+    assert_snapshot!(call("/rpc/echo", json!([1, {"a": null}])).await, @r#"
+    200
+    content-type: application/json; charset=utf-8
+    content-range: 0-0/*
+    preference-applied: tx=rollback, handling=lenient
+
+    [1,{"a":null}]
+    "#);
+    assert_snapshot!(call("/rpc/projects_below?select=id,clients(name)&order=id", json!({"below": 3})).await, @r#"
+    200
+    content-type: application/json; charset=utf-8
+    content-range: 0-1/*
+    preference-applied: tx=rollback, handling=lenient
+
+    [{"id":1,"clients":{"name": "Acme"}}, 
+     {"id":2,"clients":{"name": "Acme"}}]
+    "#);
+    assert_snapshot!(call("/rpc/respond", json!({"headers": null, "status": null})).await, @"
+    204
+    content-range: 0-0/*
+    preference-applied: tx=rollback, handling=lenient
+    ");
+    assert_snapshot!(shown(&get(&server, "/rpc/add?a=1&b=2").await), @"
+    200
+    content-type: application/json; charset=utf-8
+    content-range: 0-0/*
+
+    3
+    ");
+    assert_snapshot!(shown(&get(&server, "/rpc/projects_below?below=4&name=like.*s*&select=name").await), @r#"
+    200
+    content-type: application/json; charset=utf-8
+    content-range: 0-0/*
+
+    [{"name":"Website"}]
+    "#);
+}
+
+#[tokio::test]
+async fn a_function_decides_about_the_response() {
+    let server = server().start().await;
+    let respond = |headers: &'static str, status: &'static str| {
+        let body = json!({"headers": headers, "status": status});
+        let server = &server;
+        async move { write(server, Method::POST, "/rpc/respond", "handling=lenient", &body).await }
+    };
+    let answer =
+        respond(r#"[{"X-My":"v"},{"Set-Cookie":"a=b"},{"Set-Cookie":"c=d"},{"Vary":"X"}]"#, "202").await;
+    assert_eq!(answer.status, 202);
+    assert_eq!(answer.header("x-my"), "v");
+    assert_eq!(answer.headers.get_all("set-cookie").iter().count(), 2);
+    assert_eq!(answer.header("vary"), "X");
+    assert_snapshot!(shown(&respond("[1]", "200").await), @r#"
+    500
+    content-type: application/json; charset=utf-8
+    proxy-status: PostgREST; error=PGRST111
+
+    {"code":"PGRST111","details":null,"hint":null,"message":"response.headers guc must be a JSON array composed of objects with a single key and a string value"}
+    "#);
+    assert_snapshot!(shown(&respond("[]", "many").await), @r#"
+    500
+    content-type: application/json; charset=utf-8
+    proxy-status: PostgREST; error=PGRST112
+
+    {"code":"PGRST112","details":null,"hint":null,"message":"response.status guc must be a valid status code"}
+    "#);
+}
+
+#[tokio::test]
+async fn raised_errors_keep_their_words() {
+    let server = server().start().await;
+    let raised = write(&server, Method::POST, "/rpc/raise_error", "handling=lenient", &json!({})).await;
+    assert_snapshot!(shown(&raised), @r#"
+    332
+    content-type: application/json; charset=utf-8
+    proxy-status: PostgREST; error=123
+
+    {"code":"123","details":"DEF","hint":"XYZ","message":"ABC"}
+    "#);
+    assert_eq!(raised.header("x-my"), "v");
+}
+
+#[tokio::test]
+async fn a_get_writes_nothing() {
+    let server = server().start().await;
+    assert_snapshot!(shown(&get(&server, "/rpc/add_client?id=77").await), @r#"
+    405
+    content-type: application/json; charset=utf-8
+    proxy-status: PostgREST; error=25006
+
+    {"code":"25006","details":null,"hint":null,"message":"cannot execute INSERT in a read-only transaction"}
+    "#);
+    assert_eq!(server.database().count("clients").await, 2);
+    let posted =
+        anon(&server, Method::POST, "/rpc/add_client").json(&json!({"id": 77})).send().await.expect(200);
+    assert_eq!(posted.text(), "77");
+    assert_eq!(server.database().count("clients").await, 3);
+}
+
+#[tokio::test]
+async fn the_transaction_knows_the_request() {
+    let server = server().start().await;
+    let token = server.token(&json!({"role": "authenticated", "sub": "me", "nested": {"a": [1]}}));
+    let answer = anon(&server, Method::GET, "/rpc/who_am_i")
+        .bearer(&token)
+        .header("cookie", "a=b; c=d")
+        .header("prefer", "timezone=America/Lima")
+        .header("x-mine", "yes")
+        .send()
+        .await
+        .expect(200);
+    assert_eq!(answer.header("preference-applied"), "timezone=America/Lima");
+    let known = answer.json();
+    assert_eq!(known["role"], "authenticated");
+    assert_eq!(known["claims"]["nested"], json!({"a": [1]}));
+    assert_eq!((&known["method"], &known["path"]), (&json!("GET"), &json!("/rpc/who_am_i")));
+    assert_eq!(known["cookies"], json!({"a": "b", "c": "d"}));
+    assert_eq!(known["headers"]["x-mine"], "yes");
+    assert!(known["headers"]["cookie"].is_null() && known["headers"]["apikey"].is_null());
+    assert_eq!(known["timezone"], "America/Lima");
+    assert_eq!(known["timeout"], "8s", "of the role authenticated");
+    let visitor = get(&server, "/rpc/who_am_i").await.json();
+    assert_eq!((&visitor["role"], &visitor["timeout"]), (&json!("anon"), &json!("3s")));
+    assert_eq!(get(&server, "/rpc/slow_setting").await.json(), "7s");
+    let nowhere = anon(&server, Method::GET, "/clients").header("prefer", "timezone=Nowhere").send().await;
+    assert_snapshot!(shown(&nowhere), @r#"
+    400
+    content-type: application/json; charset=utf-8
+    proxy-status: PostgREST; error=22023
+
+    {"code":"22023","details":null,"hint":null,"message":"invalid value for parameter \"TimeZone\": \"Nowhere\""}
+    "#);
+}

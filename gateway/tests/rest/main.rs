@@ -1,0 +1,59 @@
+//! `/rest/v1` over the wire, as rest.md has it: the real server on a real PostgreSQL.
+//!
+//! What the unmodified client sees is in `conformance/`; what PostgREST answers to the same request in
+//! `differential/`. Here: headers and statuses together, transactions, roles, settings and reloads.
+#![expect(clippy::unwrap_used, reason = "helpers fail a test by panicking")]
+
+mod calls;
+mod reads;
+mod reload;
+mod roles;
+mod writes;
+
+use basalt_testkit::{Basalt, Builder, Request, Response};
+use http::Method;
+use serde_json::Value;
+
+fn server() -> Builder {
+    Basalt::builder().project(concat!(env!("CARGO_MANIFEST_DIR"), "/tests/rest/project"))
+}
+
+/// A request of a visitor.
+fn anon(server: &Basalt, method: Method, path: &str) -> Request {
+    server.request(method, &format!("/rest/v1{path}")).apikey(server.anon_key())
+}
+
+async fn get(server: &Basalt, path: &str) -> Response {
+    anon(server, Method::GET, path).send().await
+}
+
+/// Sends a write whose effect is undone, so that tests can share a server.
+async fn write(server: &Basalt, method: Method, path: &str, prefer: &str, body: &Value) -> Response {
+    anon(server, method, path).header("prefer", &format!("tx=rollback, {prefer}")).json(body).send().await
+}
+
+/// Status, the headers a client reads, and the body.
+fn shown(response: &Response) -> String {
+    use std::fmt::Write;
+    let mut text = response.status.as_u16().to_string();
+    for name in [
+        "content-type",
+        "content-profile",
+        "content-range",
+        "content-location",
+        "location",
+        "preference-applied",
+        "proxy-status",
+        "www-authenticate",
+        "warning",
+        "retry-after",
+    ] {
+        for value in response.headers.get_all(name) {
+            write!(text, "\n{name}: {}", String::from_utf8_lossy(value.as_bytes())).unwrap();
+        }
+    }
+    if !response.body.is_empty() {
+        write!(text, "\n\n{}", response.text()).unwrap();
+    }
+    text
+}

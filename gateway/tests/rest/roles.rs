@@ -1,0 +1,125 @@
+//! Who may do what, and how refusals look (rest.md §3.15, §3.18).
+
+use http::Method;
+use insta::assert_snapshot;
+use serde_json::json;
+
+use super::{anon, get, server, shown};
+
+#[tokio::test]
+async fn tokens_are_judged_before_anything_else() {
+    let server = server().start().await;
+    let with = |token: &str| anon(&server, Method::GET, "/no/such/path").bearer(token).send();
+    assert_snapshot!(shown(&with("a.b").await), @r#"
+    401
+    content-type: application/json; charset=utf-8
+    proxy-status: PostgREST; error=PGRST301
+    www-authenticate: Bearer error="invalid_token", error_description="Expected 3 parts in JWT; got 2"
+
+    {"code":"PGRST301","details":null,"hint":null,"message":"Expected 3 parts in JWT; got 2"}
+    "#);
+    assert_snapshot!(shown(&with(&server.token(&json!({"role": "anon", "exp": 1}))).await), @r#"
+    401
+    content-type: application/json; charset=utf-8
+    proxy-status: PostgREST; error=PGRST303
+    www-authenticate: Bearer error="invalid_token", error_description="JWT expired"
+
+    {"code":"PGRST303","details":null,"hint":null,"message":"JWT expired"}
+    "#);
+    assert_snapshot!(shown(&with(&server.token(&json!({"role": "anon", "nbf": 99_999_999_999_i64}))).await), @r#"
+    401
+    content-type: application/json; charset=utf-8
+    proxy-status: PostgREST; error=PGRST303
+    www-authenticate: Bearer error="invalid_token", error_description="JWT not yet valid"
+
+    {"code":"PGRST303","details":null,"hint":null,"message":"JWT not yet valid"}
+    "#);
+    let forged = format!("{}x", server.token_of("authenticated"));
+    assert_snapshot!(shown(&with(&forged).await), @r#"
+    401
+    content-type: application/json; charset=utf-8
+    proxy-status: PostgREST; error=PGRST301
+    www-authenticate: Bearer error="invalid_token", error_description="No suitable key or wrong key type"
+
+    {"code":"PGRST301","details":"None of the keys was able to decode the JWT","hint":null,"message":"No suitable key or wrong key type"}
+    "#);
+    assert_eq!(with(&server.token_of("authenticated")).await.status, 404);
+}
+
+#[tokio::test]
+async fn a_role_that_cannot_be_taken_on_is_refused_by_the_database() {
+    let server = server().start().await;
+    let with = |role: &str| anon(&server, Method::GET, "/clients").bearer(&server.token_of(role)).send();
+    assert_snapshot!(shown(&with("nobody_at_all").await), @r#"
+    401
+    content-type: application/json; charset=utf-8
+    proxy-status: PostgREST; error=22023
+    www-authenticate: Bearer
+
+    {"code":"22023","details":null,"hint":null,"message":"role \"nobody_at_all\" does not exist"}
+    "#);
+    assert_snapshot!(shown(&with("postgres").await), @r#"
+    403
+    content-type: application/json; charset=utf-8
+    proxy-status: PostgREST; error=42501
+
+    {"code":"42501","details":null,"hint":null,"message":"permission denied to set role \"postgres\""}
+    "#);
+}
+
+#[tokio::test]
+async fn missing_rights_are_401_for_a_visitor_and_403_for_others() {
+    let server = server().start().await;
+    assert_snapshot!(shown(&get(&server, "/inbox").await), @r#"
+    401
+    content-type: application/json; charset=utf-8
+    proxy-status: PostgREST; error=42501
+    www-authenticate: Bearer
+
+    {"code":"42501","details":null,"hint":null,"message":"permission denied for table inbox"}
+    "#);
+    let user = server.token_of("authenticated");
+    assert_snapshot!(shown(&anon(&server, Method::GET, "/inbox").bearer(&user).send().await), @r#"
+    403
+    content-type: application/json; charset=utf-8
+    proxy-status: PostgREST; error=42501
+
+    {"code":"42501","details":null,"hint":null,"message":"permission denied for table inbox"}
+    "#);
+    // No right to read is needed to add.
+    let added = anon(&server, Method::POST, "/inbox").json(&json!({"id": 1, "text": "hi"})).send().await;
+    assert_eq!(added.status, 201);
+    let service = server.request(Method::GET, "/rest/v1/inbox").apikey(server.secret_key()).send().await;
+    assert_eq!(service.json(), json!([{"id": 1, "text": "hi"}]));
+}
+
+#[tokio::test]
+async fn policies_decide_by_the_claims() {
+    let server = server().start().await;
+    let (me, you) = (
+        server.token(&json!({"role": "authenticated", "sub": "me"})),
+        server.token(&json!({"role": "authenticated", "sub": "you"})),
+    );
+    let note = json!({"id": 1, "text": "mine"});
+    let _created = anon(&server, Method::POST, "/notes").bearer(&me).json(&note).send().await.expect(201);
+    let stolen = json!({"id": 2, "owner": "you", "text": "planted"});
+    let refused = anon(&server, Method::POST, "/notes").bearer(&me).json(&stolen).send().await;
+    assert_snapshot!(shown(&refused), @r#"
+    403
+    content-type: application/json; charset=utf-8
+    proxy-status: PostgREST; error=42501
+
+    {"code":"42501","details":null,"hint":null,"message":"new row violates row-level security policy for table \"notes\""}
+    "#);
+    let read = |token: &str| anon(&server, Method::GET, "/notes?select=text").bearer(token).send();
+    assert_eq!(read(&me).await.json(), json!([{"text": "mine"}]));
+    assert_eq!(read(&you).await.json(), json!([]));
+    let changed = anon(&server, Method::PATCH, "/notes?id=eq.1")
+        .bearer(&you)
+        .json(&json!({"text": "yours"}))
+        .send()
+        .await;
+    assert_eq!((changed.status.as_u16(), changed.header("content-range")), (204, "*/*"));
+    // A transaction leaves nothing behind: the visitor after it is nobody again.
+    assert!(get(&server, "/rpc/who_am_i").await.json()["claims"]["sub"].is_null());
+}
