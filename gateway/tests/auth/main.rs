@@ -1,5 +1,7 @@
 //! `/auth/v1` over the wire, as auth.md has it: the real server on a real PostgreSQL.
 
+#![expect(clippy::panic, clippy::unwrap_used, reason = "a test's helpers fail it by panicking")]
+
 mod admin;
 mod errors;
 mod refresh;
