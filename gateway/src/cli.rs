@@ -10,7 +10,7 @@ use tokio_util::sync::CancellationToken;
 
 use crate::banner::Console;
 use crate::config::{CommandLine, Config, LogFormat, Only};
-use crate::database_setup::{self, Options};
+use crate::database_setup::{self, Options, Seed};
 use crate::secrets::Secrets;
 use crate::{doctor, logging, serve};
 
@@ -90,6 +90,8 @@ pub fn run() -> ExitCode {
     match tokio::runtime::Builder::new_multi_thread().enable_all().build() {
         Ok(runtime) => match runtime.block_on(execute(cli)) {
             Ok(code) => code,
+            // `basalt config | head`: the reader has seen what it wanted.
+            Err(error) if is_broken_pipe(&error) => ExitCode::SUCCESS,
             Err(error) => {
                 let _closed = writeln!(io::stderr(), "basalt: {error:#}");
                 ExitCode::FAILURE
@@ -100,6 +102,10 @@ pub fn run() -> ExitCode {
             ExitCode::FAILURE
         }
     }
+}
+
+fn is_broken_pipe(error: &anyhow::Error) -> bool {
+    error.downcast_ref::<io::Error>().is_some_and(|error| error.kind() == io::ErrorKind::BrokenPipe)
 }
 
 async fn execute(cli: Cli) -> anyhow::Result<ExitCode> {
@@ -127,9 +133,13 @@ async fn execute(cli: Cli) -> anyhow::Result<ExitCode> {
             let config = load(&command_line)?;
             let console = Console::new(false);
             let secrets = Secrets::load(&config)?;
-            let databases =
-                database_setup::prepare(&config, &secrets, &Options { seed }, |line| console.progress(line))
-                    .await?;
+            let databases = database_setup::prepare(
+                &config,
+                &secrets,
+                &Options { seed: if seed { Seed::Asked } else { Seed::No } },
+                |line| console.progress(line),
+            )
+            .await?;
             if let Some(embedded) = &databases.embedded {
                 embedded.stop().await;
             }

@@ -106,8 +106,19 @@ pub async fn prepare(
 /// What [`prepare`] does beyond starting.
 #[derive(Debug, Clone, Copy)]
 pub struct Options {
-    /// Apply the project's seed to a database that has none of its migrations yet.
-    pub seed: bool,
+    /// When the project's seed runs.
+    pub seed: Seed,
+}
+
+/// When the project's seed runs; never twice on one database.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Seed {
+    /// Not now.
+    No,
+    /// On a database that the project meets for the first time, in development.
+    NewDatabase,
+    /// On any database that has not had it: somebody asked for it.
+    Asked,
 }
 
 async fn open(
@@ -179,10 +190,15 @@ async fn bring_up_to_date(
         warn_of_demo_accounts(&client, config).await?;
     }
     let project = Project::open(&config.project.dir)?;
-    let seed = options.seed && config.is_development();
-    project
-        .migrate(&mut client, &MigrateOptions { seed, ..MigrateOptions::default() }, |line| progress(line))
-        .await?;
+    let seeding = MigrateOptions {
+        seed: match options.seed {
+            Seed::No => false,
+            Seed::NewDatabase => config.is_development(),
+            Seed::Asked => true,
+        },
+        seed_existing: options.seed == Seed::Asked,
+    };
+    project.migrate(&mut client, &seeding, |line| progress(line)).await?;
     Ok(())
 }
 
@@ -192,7 +208,9 @@ async fn warn_of_demo_accounts(client: &Client, config: &Config) -> Result<(), S
     let accounts = accounts.await.map_err(system_migrations::MigrationError::from)?;
     if !accounts.is_empty() {
         let names = accounts.join(", ");
-        tracing::warn!("the seed's demo accounts are still here, with passwords that are public: {names}; delete them");
+        tracing::warn!(
+            "the seed's demo accounts are still here, with passwords that are public: {names}; delete them"
+        );
     }
     Ok(())
 }

@@ -20,7 +20,7 @@ use tokio_util::task::TaskTracker;
 
 use crate::banner::{Banner, Console};
 use crate::config::{Config, Only};
-use crate::database_setup::{self, Databases, SetupError};
+use crate::database_setup::{self, Databases, Seed, SetupError};
 use crate::embedded::State;
 use crate::layers::api_key::{Gate, KeyGate};
 use crate::layers::cors::CorsPolicy;
@@ -54,9 +54,6 @@ pub enum ServeError {
     /// The metrics recorder.
     #[error("metrics cannot be recorded: {0}")]
     Metrics(String),
-    /// The service does not exist yet on its own.
-    #[error("the {0} service cannot run alone yet")]
-    NotAlone(&'static str),
 }
 
 /// Starts everything, serves until `stop`, and ends everything.
@@ -198,7 +195,7 @@ async fn whole(
     background: &Background,
     console: &Console,
 ) -> Result<Running, ServeError> {
-    let options = database_setup::Options { seed: true };
+    let options = database_setup::Options { seed: Seed::NewDatabase };
     let databases = database_setup::prepare(config, secrets, &options, |line| console.progress(line)).await?;
     let sessions = Sessions::new(
         databases.authenticator.clone(),
@@ -234,6 +231,8 @@ async fn whole(
     }
     if runs(Only::Realtime) {
         mounts.push(mount(config, basalt_realtime::service(), Gate::Untouched));
+        let keep = basalt_realtime::partitions::keep(databases.admin.clone(), background.shutdown.clone());
+        background.tracker.spawn(keep);
     }
     if runs(Only::Functions) {
         mounts.push(mount(config, basalt_functions::service(), Gate::RewriteAndKeep));
@@ -260,6 +259,10 @@ fn pool(config: &Config, name: &'static str, size: usize) -> PoolConfig {
     PoolConfig { acquire_timeout: config.database.pool_timeout, ..PoolConfig::new(name, size) }
 }
 
+#[expect(
+    clippy::wildcard_enum_match_arm,
+    reason = "the standard library's list is open; the others need no advice"
+)]
 async fn bind(address: SocketAddr) -> Result<TcpListener, ServeError> {
     TcpListener::bind(address).await.map_err(|error| {
         let reason = match error.kind() {

@@ -1,5 +1,12 @@
 //! The rules that keep a pipeline of statements honest (DESIGN §3), each against a real PostgreSQL.
 
+#![expect(
+    clippy::unwrap_used,
+    clippy::panic,
+    clippy::indexing_slicing,
+    reason = "helpers fail a test as the tests do"
+)]
+
 use std::time::Duration;
 
 use basalt_core::database::Database;

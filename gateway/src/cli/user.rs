@@ -9,7 +9,7 @@ use clap::Args;
 
 use crate::banner::Console;
 use crate::config::Config;
-use crate::database_setup::{self, Options};
+use crate::database_setup::{self, Options, Seed};
 use crate::secrets::Secrets;
 
 /// What to create.
@@ -32,7 +32,7 @@ pub(super) async fn create(config: &Config, create: &Create) -> anyhow::Result<(
     let (databases, admin) = match database_setup::running(config, &secrets) {
         Some(admin) => (None, admin),
         None => {
-            let options = Options { seed: false };
+            let options = Options { seed: Seed::No };
             let prepared =
                 database_setup::prepare(config, &secrets, &options, |line| console.progress(line)).await?;
             let admin = prepared.admin.clone();

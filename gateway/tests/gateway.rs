@@ -1,0 +1,199 @@
+//! What the gateway answers for, over the wire: keys, CORS, limits, readiness, the app's files, an orderly end
+//! (DESIGN §12).
+
+#![expect(clippy::unwrap_used, clippy::indexing_slicing, reason = "helpers fail a test as the tests do")]
+
+use std::io::{Read, Write};
+use std::net::TcpStream;
+use std::time::Duration;
+
+use basalt_testkit::{Basalt, Response};
+use http::Method;
+use serde_json::json;
+
+const MIB: usize = 1024 * 1024;
+
+#[tokio::test]
+async fn a_missing_or_wrong_key_is_refused_before_the_database() {
+    let server = Basalt::start().await;
+    let missing = server.get("/rest/v1/plans").send().await.expect(401);
+    assert_eq!(
+        missing.json(),
+        json!({
+            "message": "No API key found in request",
+            "hint": "No `apikey` request header or url param was found."
+        })
+    );
+    let user_token = server.token_of("authenticated");
+    for wrong in ["sb_publishable_unknown", "not.a.token", ""] {
+        let refused = server
+            .get("/rest/v1/plans")
+            .apikey(wrong)
+            .bearer(&user_token)
+            .header("origin", "https://a.example");
+        let refused = refused.send().await.expect(401);
+        assert!(refused.json()["message"].is_string());
+        assert_eq!(refused.header("access-control-allow-origin"), "*", "a browser can read the refusal");
+    }
+    for open in ["/auth/v1/health", "/auth/v1/.well-known/jwks.json", "/health", "/ready", "/app-config.json"]
+    {
+        server.get(open).send().await.expect(200);
+    }
+    server.get("/auth/v1/settings").send().await.expect(401);
+}
+
+#[tokio::test]
+async fn the_key_may_come_in_the_query() {
+    let server = Basalt::builder().app().start().await;
+    let path = format!("/rest/v1/plans?apikey={}&select=id", server.secret_key());
+    let answer = server.get(&path).send().await.expect(200);
+    assert_eq!(answer.header("content-location"), "/plans?select=id", "the key is not repeated");
+}
+
+#[tokio::test]
+async fn preflights_are_answered_before_any_key() {
+    let server = Basalt::start().await;
+    for (service, status) in [("rest", 200), ("auth", 204), ("storage", 204), ("functions", 204)] {
+        let answer = server
+            .request(Method::OPTIONS, &format!("/{service}/v1/anything"))
+            .header("origin", "https://a.example")
+            .header("access-control-request-method", "POST")
+            .header("access-control-request-headers", "apikey,x-client-info")
+            .send()
+            .await
+            .expect(status);
+        assert_eq!(answer.header("access-control-allow-origin"), "*", "{service}");
+        assert!(answer.header("access-control-allow-headers").contains("apikey,x-client-info"), "{service}");
+        assert!(answer.header("access-control-allow-methods").contains("POST"), "{service}");
+        assert_eq!(answer.header("access-control-max-age"), "86400", "{service}");
+        assert_eq!(answer.text(), "", "{service}");
+    }
+}
+
+#[tokio::test]
+async fn a_listed_origin_is_echoed_and_another_gets_no_cors_headers() {
+    let server = Basalt::builder().config("server.cors_origins", "https://a.example").start().await;
+    let from = |origin: &'static str| {
+        server.get("/auth/v1/settings").apikey(server.anon_key()).header("origin", origin)
+    };
+    let listed = from("https://a.example").send().await.expect(200);
+    assert_eq!(listed.header("access-control-allow-origin"), "https://a.example");
+    assert_eq!(listed.header("access-control-allow-credentials"), "true");
+    let other = from("https://b.example").send().await.expect(200);
+    assert_eq!(other.header("access-control-allow-origin"), "");
+}
+
+#[tokio::test]
+async fn bodies_over_the_limit_are_refused_in_each_services_words() {
+    let server = Basalt::start().await;
+    let big = server
+        .post("/auth/v1/signup")
+        .apikey(server.anon_key())
+        .header("x-supabase-api-version", "2024-01-01")
+        .body(vec![b' '; MIB + 1])
+        .send()
+        .await
+        .expect(413);
+    assert_eq!(
+        big.json(),
+        json!({ "code": "request_entity_too_large", "message": "Request body too large (max 1048576 bytes)" })
+    );
+    let big = server
+        .post("/rest/v1/plans")
+        .apikey(server.service_key())
+        .header("content-type", "application/json")
+        .body(vec![b' '; 50 * MIB + 1])
+        .send()
+        .await
+        .expect(413);
+    assert!(big.json()["message"].is_string(), "{}", big.text());
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn long_request_lines_are_served_and_endless_headers_are_not() {
+    let server = Basalt::builder().app().start().await;
+    let ids = "00000000-0000-4000-8000-000000000000,".repeat(1600);
+    let path = format!("/rest/v1/plans?select=id&id=in.({}00000000-0000-4000-8000-000000000000)", ids);
+    assert!(path.len() > 59_000);
+    server.get(&path).apikey(server.service_key()).send().await.expect(200);
+
+    let head = format!("GET /health HTTP/1.1\r\nhost: a\r\nx-long: {}\r\n\r\n", "a".repeat(400 * 1024));
+    let answer = tokio::task::block_in_place(|| raw(server.port(), &head));
+    assert!(answer.starts_with("HTTP/1.1 431 "), "{answer}");
+    let answer = tokio::task::block_in_place(|| raw(server.port(), "NONSENSE\r\n\r\n"));
+    assert!(answer.starts_with("HTTP/1.1 400 "), "{answer}");
+}
+
+/// What the server answers to these bytes before it closes the connection.
+fn raw(port: u16, request: &str) -> String {
+    let mut stream = TcpStream::connect(("127.0.0.1", port)).unwrap();
+    stream.set_read_timeout(Some(Duration::from_secs(20))).unwrap();
+    // The server may stop reading before all is sent.
+    let _refused = stream.write_all(request.as_bytes());
+    let mut answer = Vec::new();
+    let mut chunk = [0; 4096];
+    while let Ok(length @ 1..) = stream.read(&mut chunk) {
+        answer.extend_from_slice(&chunk[..length]);
+    }
+    String::from_utf8_lossy(&answer).into_owned()
+}
+
+#[tokio::test]
+async fn api_paths_never_fall_back_to_the_app() {
+    let app = tempfile::tempdir().unwrap();
+    std::fs::write(app.path().join("index.html"), "<!doctype html>").unwrap();
+    let server = Basalt::builder().config("server.app_dir", &app.path().display().to_string()).start().await;
+    let page = server.get("/dashboard").header("accept", "text/html").send().await.expect(200);
+    assert!(page.header("content-security-policy").contains("default-src 'self'"));
+    assert_eq!(page.header("cache-control"), "no-cache");
+    for path in ["/graphql/v1", "/storage/v1/nothing", "/functions/v1/nothing"] {
+        let answer = server.get(path).header("accept", "text/html").send().await.expect(404);
+        assert!(answer.header("content-type").starts_with("application/json"), "{path}");
+    }
+    server.get("/assets/missing.js").send().await.expect(404);
+}
+
+#[tokio::test]
+async fn metrics_need_the_secret_key() {
+    let server = Basalt::start().await;
+    server.get("/auth/v1/settings").apikey(server.anon_key()).send().await.expect(200);
+    server.get("/metrics").send().await.expect(401);
+    server.get("/metrics").bearer(server.publishable_key()).send().await.expect(401);
+    let metrics = server.get("/metrics").bearer(server.secret_key()).send().await.expect(200).text();
+    assert!(metrics.contains("basalt_http_requests_total{service=\"auth\",status=\"2xx\"}"), "{metrics}");
+}
+
+#[tokio::test]
+async fn large_answers_are_compressed_for_those_who_ask() {
+    let server = Basalt::start().await;
+    let settings = || server.get("/auth/v1/settings").apikey(server.anon_key());
+    assert_eq!(settings().send().await.header("content-encoding"), "");
+    let compressed = settings().header("accept-encoding", "gzip").send().await.expect(200);
+    assert_eq!(compressed.header("content-encoding"), "gzip");
+}
+
+#[tokio::test]
+async fn every_answer_of_a_service_has_an_id_of_its_own() {
+    let server = Basalt::start().await;
+    let id = |answer: Response| answer.header("x-request-id").to_owned();
+    let first = id(server.get("/auth/v1/health").send().await);
+    let second = id(server.get("/rest/v1/unknown/path").apikey(server.anon_key()).send().await.expect(404));
+    assert!(!first.is_empty() && !second.is_empty() && first != second);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_request_in_flight_is_answered_before_the_server_stops() {
+    let mut server = Basalt::start().await;
+    server
+        .sql(
+            "create function slow() returns text language sql as $$ select 'done' from pg_sleep(1) $$;
+             grant execute on function slow() to anon",
+        )
+        .await;
+    let call = server.post("/rest/v1/rpc/slow").apikey(server.anon_key()).json(&json!({}));
+    server.until(Duration::from_secs(20), &call, |answer| answer.status == 200).await;
+    let in_flight = tokio::spawn(call.send());
+    tokio::time::sleep(Duration::from_millis(300)).await;
+    server.stop().await;
+    assert_eq!(in_flight.await.unwrap().expect(200).text(), "\"done\"");
+}
