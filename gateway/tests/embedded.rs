@@ -2,6 +2,14 @@
 //!
 //! Tests that need a server to kill start this very executable again, as the ignored test `child_server`.
 
+#![expect(
+    clippy::unwrap_used,
+    clippy::print_stdout,
+    clippy::print_stderr,
+    clippy::disallowed_methods,
+    reason = "helpers fail a test as the tests do; only a test's environment says how long it may run"
+)]
+
 use std::fs;
 use std::io::{BufRead, BufReader};
 use std::net::{Ipv4Addr, TcpListener};

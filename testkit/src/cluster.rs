@@ -1,7 +1,7 @@
 //! The PostgreSQL of a test process: started with the first server, without durability, and taken away by a small
 //! helper process when the test process ends, however it ends.
 
-use std::collections::HashMap;
+use std::collections::{BTreeMap, HashMap};
 use std::fs::{self, Permissions};
 use std::os::unix::fs::PermissionsExt;
 use std::os::unix::process::CommandExt;
@@ -16,16 +16,31 @@ use tokio::sync::OnceCell;
 use tokio_postgres::{Config, NoTls};
 
 use crate::database::{Connection, TestDatabase};
+use crate::keys::Keys;
 use crate::process;
 use crate::runtime::on_runtime;
 
-/// Waits for the end of the test process (its end of the pipe closes), then ends PostgreSQL and removes its folders.
+/// Waits for the end of the test process (its end of the pipe closes), then ends the servers and PostgreSQLs that
+/// are left and removes their folders. `$1` is the cluster's data, `$2` the folder of everything.
 ///
 /// Rust drops no statics, and nothing of ours runs after SIGKILL; a pipe's end is the one thing that always comes.
 const REAPER: &str = r#"
+stop_postgres() {
+  pid=$(head -n 1 "$1/postmaster.pid" 2>/dev/null) || return 0
+  kill -QUIT "$pid" 2>/dev/null
+  n=0; while kill -0 "$pid" 2>/dev/null && [ $n -lt 200 ]; do sleep 0.05; n=$((n + 1)); done
+}
 read -r _
-pid=$(head -n 1 "$1/postmaster.pid" 2>/dev/null) && kill -QUIT "$pid" 2>/dev/null
-n=0; while [ -n "$pid" ] && kill -0 "$pid" 2>/dev/null && [ $n -lt 200 ]; do sleep 0.05; n=$((n + 1)); done
+for server in "$2"/*/server.pid; do
+  pid=$(cat "$server" 2>/dev/null) || continue
+  # The number may be another process's by now.
+  tr '\0' '\n' <"/proc/$pid/cmdline" 2>/dev/null | grep -qF "$2" && kill -KILL "$pid"
+done
+for state in "$2"/*/state; do
+  stop_postgres "$state/postgres"
+  moved=$(cat "$state/postgres.location" 2>/dev/null) && stop_postgres "$moved/postgres" && rm -rf "$moved"
+done
+stop_postgres "$1"
 rm -rf "$1" "$1.lock" "$2"
 "#;
 
@@ -41,6 +56,7 @@ pub struct Cluster {
     /// By project folder. The mutex is held to look up only; the cell serialises the making.
     templates: Mutex<HashMap<PathBuf, Arc<OnceCell<String>>>>,
     secrets: OnceCell<PathBuf>,
+    keys: OnceCell<Keys>,
     /// Its standard input is what the reaper waits on.
     _reaper: Child,
 }
@@ -79,6 +95,7 @@ impl Cluster {
             created: AtomicU32::new(0),
             templates: Mutex::default(),
             secrets: OnceCell::new(),
+            keys: OnceCell::new(),
             _reaper: reaper,
         }
     }
@@ -133,6 +150,12 @@ impl Cluster {
                 dir
             })
             .await
+    }
+
+    /// The keys that come with the shared secrets.
+    pub(crate) async fn keys(&self) -> &Keys {
+        let dir = self.secrets_dir().await;
+        self.keys.get_or_init(|| async { Keys::read(&dir.join("project"), dir, &BTreeMap::new()) }).await
     }
 
     /// A new folder for one server.

@@ -1,20 +1,23 @@
 #![doc = include_str!("../README.md")]
 #![expect(clippy::expect_used, clippy::panic, reason = "a test kit fails a test by panicking")]
 
+mod builder;
 mod chaos_proxy;
 mod cluster;
 mod database;
 mod http;
+mod keys;
 mod log;
 mod process;
 mod runtime;
 mod server;
 mod user;
 
+pub use builder::Builder;
 pub use chaos_proxy::{ChaosProxy, Link};
 pub use cluster::Cluster;
 pub use database::TestDatabase;
 pub use http::{Request, Response};
 pub use log::LogLine;
-pub use server::{Basalt, Builder};
+pub use server::Basalt;
 pub use user::User;

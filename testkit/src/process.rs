@@ -1,5 +1,6 @@
 //! The `basalt` program: where it lies and how it is run.
 
+use std::collections::BTreeMap;
 use std::io;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
@@ -30,6 +31,18 @@ pub(crate) fn basalt(project: &Path) -> Command {
         }
     }
     command
+}
+
+/// The settings as variables.
+pub(crate) fn configure<'a>(
+    command: &'a mut Command,
+    settings: &BTreeMap<String, String>,
+) -> &'a mut Command {
+    let variables = settings.iter().map(|(key, value)| {
+        let name = key.to_ascii_uppercase().replace('.', "_");
+        (format!("BASALT_{name}"), value)
+    });
+    command.envs(variables)
 }
 
 /// The output of a command that has to succeed.

@@ -2,7 +2,6 @@
 
 use std::collections::BTreeMap;
 use std::fs;
-use std::net::{Ipv4Addr, TcpListener};
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::sync::{Mutex, PoisonError};
@@ -10,13 +9,13 @@ use std::time::Duration;
 
 use http::Method;
 use rustix::process::{Pid, Signal, kill_process};
-use serde_json::Value;
 use tokio::time::{Instant, sleep};
 
+use crate::builder::Builder;
 use crate::chaos_proxy::ChaosProxy;
-use crate::cluster::Cluster;
 use crate::database::{TestDatabase, eprintln_line};
 use crate::http::{Request, Response};
+use crate::keys::Keys;
 use crate::log::{Log, LogLine};
 use crate::process;
 use crate::runtime::block_on;
@@ -26,207 +25,25 @@ const READY_LIMIT: Duration = Duration::from_secs(90);
 const STOP_LIMIT: Duration = Duration::from_secs(60);
 const POLL: Duration = Duration::from_millis(5);
 
-/// How to start a server.
-#[derive(Debug)]
-#[must_use = "a builder does nothing until it is started"]
-pub struct Builder {
-    settings: BTreeMap<String, String>,
-    project: Option<PathBuf>,
-    only: Option<String>,
-    expected_logs: Vec<String>,
-    database: DatabaseChoice,
-    proxied: bool,
-}
-
-#[derive(Debug)]
-enum DatabaseChoice {
-    /// A clone of the project's template.
-    Clone,
-    /// The server's own embedded PostgreSQL, in its own state folder.
-    Embedded,
-    /// This one; the caller keeps it.
-    Given(String),
-}
-
-impl Builder {
-    /// Sets a configuration key: `.config("rest.max_rows", "10")`.
-    pub fn config(mut self, key: &str, value: &str) -> Self {
-        let _before = self.settings.insert(key.to_owned(), value.to_owned());
-        self
-    }
-
-    /// The project folder; an empty one when not given.
-    pub fn project(mut self, dir: impl Into<PathBuf>) -> Self {
-        self.project = Some(dir.into());
-        self
-    }
-
-    /// The repository itself: the app's migrations and policies.
-    pub fn app(self) -> Self {
-        self.project(process::checkout())
-    }
-
-    /// Runs one service alone.
-    pub fn only(mut self, service: &str) -> Self {
-        self.only = Some(service.to_owned());
-        self
-    }
-
-    /// A WARN or ERROR line that contains `text` does not fail the test.
-    pub fn expect_log(mut self, text: &str) -> Self {
-        self.expected_logs.push(text.to_owned());
-        self
-    }
-
-    /// Lets the server start its own PostgreSQL, durable, as for a user.
-    pub fn embedded(mut self) -> Self {
-        self.database = DatabaseChoice::Embedded;
-        self
-    }
-
-    /// Uses an existing database.
-    pub fn database_url(mut self, url: &str) -> Self {
-        self.database = DatabaseChoice::Given(url.to_owned());
-        self
-    }
-
-    /// Puts a [`ChaosProxy`] between the server and PostgreSQL.
-    pub fn through_proxy(mut self) -> Self {
-        self.proxied = true;
-        self
-    }
-
-    /// Starts it and waits until it is ready.
-    ///
-    /// # Panics
-    /// It does not get ready; its log is in the message.
-    pub async fn start(self) -> Basalt {
-        let cluster = Cluster::get().await;
-        let dir = cluster.fresh_dir("server");
-        let project = self.project.clone().unwrap_or_else(|| made(dir.join("project")));
-        let state_dir = made(dir.join("state"));
-        // Roles belong to the cluster, so all servers on it share the secrets their passwords derive from.
-        let secrets_dir = cluster.secrets_dir().await;
-        let copied = fs::copy(secrets_dir.join("secrets.json"), state_dir.join("secrets.json"));
-        let _bytes = copied.expect("the shared secrets can be copied");
-
-        let database = match &self.database {
-            DatabaseChoice::Clone => Some(cluster.database(&project).await),
-            DatabaseChoice::Embedded | DatabaseChoice::Given(_) => None,
-        };
-        let proxy = if self.proxied {
-            Some(ChaosProxy::start((Ipv4Addr::LOCALHOST, cluster.port()).into()).await)
-        } else {
-            None
-        };
-        let settings = self.all_settings(cluster, database.as_ref(), proxy.as_ref());
-        let keys = Keys::read(&project, &state_dir, &settings);
-        let mut server = Basalt {
-            running: None,
-            port: free_port(),
-            project,
-            state_dir,
-            settings,
-            only: self.only,
-            expected_logs: Mutex::new(self.expected_logs),
-            keys,
-            database,
-            proxy,
-        };
-        server.start_again().await;
-        server
-    }
-
-    /// The defaults for tests, under what the test has set.
-    fn all_settings(
-        &self,
-        cluster: &Cluster,
-        database: Option<&TestDatabase>,
-        proxy: Option<&ChaosProxy>,
-    ) -> BTreeMap<String, String> {
-        let mut settings: BTreeMap<String, String> = [
-            ("server.log_format", "json"),
-            ("server.app_dir", ""),
-            // Many servers share one cluster.
-            ("database.pool_size", "5"),
-        ]
-        .map(|(key, value)| (key.to_owned(), value.to_owned()))
-        .into();
-        let mut set = |key: &str, value: String| {
-            let _before = settings.insert(key.to_owned(), value);
-        };
-        if let Some(database) = database {
-            let port = proxy.map_or(cluster.port(), ChaosProxy::port);
-            if self.only.as_deref() == Some("rest") {
-                let url = Cluster::url("standalone_authenticator", port, database.name());
-                set("database.authenticator_url", url);
-            } else {
-                set("database.url", Cluster::url("supabase_admin", port, database.name()));
-            }
-        }
-        match &self.database {
-            DatabaseChoice::Clone => {}
-            DatabaseChoice::Given(url) => set("database.url", url.clone()),
-            DatabaseChoice::Embedded => set("database.bin_dir", cluster.bin_dir().display().to_string()),
-        }
-        settings.extend(self.settings.clone());
-        settings
-    }
-}
-
-/// The project's keys.
-#[derive(Debug)]
-struct Keys {
-    anon: String,
-    service: String,
-    publishable: String,
-    secret: String,
-    jwt_secret: String,
-}
-
-impl Keys {
-    /// As `basalt keys` prints them.
-    fn read(project: &Path, state_dir: &Path, settings: &BTreeMap<String, String>) -> Self {
-        let mut command = process::basalt(project);
-        let output = configure(&mut command, settings).arg("keys").arg("--data").arg(state_dir).output();
-        let output = process::succeeded("basalt keys", output);
-        let printed = String::from_utf8_lossy(&output.stdout).into_owned();
-        let key = |name: &str| {
-            let line = printed.lines().find_map(|line| line.strip_prefix(name)?.strip_prefix('='));
-            line.unwrap_or_else(|| panic!("`basalt keys` prints no {name}")).to_owned()
-        };
-        let stored = fs::read(state_dir.join("secrets.json")).expect("the server has secrets");
-        let stored: Value = serde_json::from_slice(&stored).expect("the secrets are JSON");
-        let generated = stored.get("jwt_secret").and_then(Value::as_str).unwrap_or_default();
-        Self {
-            anon: key("SUPABASE_ANON_KEY"),
-            service: key("SUPABASE_SERVICE_ROLE_KEY"),
-            publishable: key("SUPABASE_PUBLISHABLE_KEY"),
-            secret: key("SUPABASE_SECRET_KEY"),
-            jwt_secret: settings.get("jwt.secret").map_or(generated, String::as_str).to_owned(),
-        }
-    }
-}
-
 /// A server and its database. When it is dropped it is stopped and checked.
 #[derive(Debug)]
 pub struct Basalt {
-    running: Option<Running>,
-    port: u16,
-    project: PathBuf,
-    state_dir: PathBuf,
-    settings: BTreeMap<String, String>,
-    only: Option<String>,
+    pub(crate) running: Option<Running>,
+    pub(crate) port: u16,
+    pub(crate) project: PathBuf,
+    pub(crate) state_dir: PathBuf,
+    pub(crate) settings: BTreeMap<String, String>,
+    pub(crate) only: Option<String>,
     /// Held to read or push, never across an await.
-    expected_logs: Mutex<Vec<String>>,
-    keys: Keys,
+    pub(crate) expected_logs: Mutex<Vec<String>>,
+    pub(crate) keys: Keys,
     /// Dropped after the process has ended.
-    database: Option<TestDatabase>,
-    proxy: Option<ChaosProxy>,
+    pub(crate) database: Option<TestDatabase>,
+    pub(crate) proxy: Option<ChaosProxy>,
 }
 
 #[derive(Debug)]
-struct Running {
+pub(crate) struct Running {
     child: Child,
     log: Log,
 }
@@ -239,14 +56,13 @@ impl Basalt {
 
     /// The choices.
     pub fn builder() -> Builder {
-        Builder {
-            settings: BTreeMap::new(),
-            project: None,
-            only: None,
-            expected_logs: Vec::new(),
-            database: DatabaseChoice::Clone,
-            proxied: false,
-        }
+        Builder::new()
+    }
+
+    /// The program itself, to be run in `project` without a kit around it; nothing of our environment configures it.
+    #[must_use]
+    pub fn command(project: &Path) -> Command {
+        process::basalt(project)
     }
 
     /// `http://127.0.0.1:PORT` and `path`.
@@ -449,7 +265,7 @@ impl Basalt {
     pub async fn start_again(&mut self) {
         assert!(self.running.is_none(), "the server runs already");
         let mut command = process::basalt(&self.project);
-        let _configured = configure(&mut command, &self.settings)
+        let _configured = process::configure(&mut command, &self.settings)
             .env("BASALT_SERVER_PUBLIC_URL", self.url(""))
             .arg("serve")
             .arg("--data")
@@ -464,6 +280,9 @@ impl Basalt {
             .stderr(Stdio::piped())
             .spawn()
             .expect("the server's program runs");
+        // For the cluster's reaper, should this process be killed.
+        let pid_file = self.state_dir.with_file_name("server.pid");
+        fs::write(pid_file, child.id().to_string()).expect("the server's folder can be written");
         let log = Log::read(child.stderr.take().expect("it was asked for"));
         self.running = Some(Running { child, log });
         self.wait_until_ready().await;
@@ -573,26 +392,6 @@ async fn open_connections(database: &TestDatabase) -> Vec<String> {
     }
 }
 
-/// The settings as variables.
-fn configure<'a>(command: &'a mut Command, settings: &BTreeMap<String, String>) -> &'a mut Command {
-    let variables = settings.iter().map(|(key, value)| {
-        let name = key.to_ascii_uppercase().replace('.', "_");
-        (format!("BASALT_{name}"), value)
-    });
-    command.envs(variables)
-}
-
 fn pid_of(child: &Child) -> Pid {
     i32::try_from(child.id()).ok().and_then(Pid::from_raw).expect("a process id")
-}
-
-/// A port that was free a moment ago; the server says so if that is over.
-fn free_port() -> u16 {
-    let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).expect("a port is free");
-    listener.local_addr().expect("a bound socket has an address").port()
-}
-
-fn made(dir: PathBuf) -> PathBuf {
-    fs::create_dir_all(&dir).expect("a folder of ours can be made");
-    dir
 }

@@ -1,5 +1,13 @@
 //! What happens to requests, and to what they wrote, when a part goes away: PostgreSQL, the server, the link between.
 
+#![expect(
+    clippy::unwrap_used,
+    clippy::panic,
+    clippy::disallowed_methods,
+    reason = "helpers fail a test as the tests do; only a test's environment says how long it may run"
+)]
+
 mod killed;
 mod link;
 mod load;
+mod start;

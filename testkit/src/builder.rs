@@ -1,0 +1,189 @@
+//! The choices of a server: its project, its settings, its database.
+
+use std::collections::BTreeMap;
+use std::fs;
+use std::net::{Ipv4Addr, TcpListener};
+use std::path::PathBuf;
+use std::sync::Mutex;
+
+use crate::chaos_proxy::ChaosProxy;
+use crate::cluster::Cluster;
+use crate::database::TestDatabase;
+use crate::keys::Keys;
+use crate::process;
+use crate::server::Basalt;
+
+/// How to start a server.
+#[derive(Debug)]
+#[must_use = "a builder does nothing until it is started"]
+pub struct Builder {
+    settings: BTreeMap<String, String>,
+    project: Option<PathBuf>,
+    only: Option<String>,
+    expected_logs: Vec<String>,
+    database: DatabaseChoice,
+    proxied: bool,
+}
+
+#[derive(Debug)]
+enum DatabaseChoice {
+    /// A clone of the project's template.
+    Clone,
+    /// The server's own embedded PostgreSQL, in its own state folder.
+    Embedded,
+    /// This one; the caller keeps it.
+    Given(String),
+}
+
+impl Builder {
+    pub(crate) fn new() -> Self {
+        Self {
+            settings: BTreeMap::new(),
+            project: None,
+            only: None,
+            expected_logs: Vec::new(),
+            database: DatabaseChoice::Clone,
+            proxied: false,
+        }
+    }
+
+    /// Sets a configuration key: `.config("rest.max_rows", "10")`.
+    pub fn config(mut self, key: &str, value: &str) -> Self {
+        let _before = self.settings.insert(key.to_owned(), value.to_owned());
+        self
+    }
+
+    /// The project folder; an empty one when not given.
+    pub fn project(mut self, dir: impl Into<PathBuf>) -> Self {
+        self.project = Some(dir.into());
+        self
+    }
+
+    /// The repository itself: the app's migrations and policies.
+    pub fn app(self) -> Self {
+        self.project(process::checkout())
+    }
+
+    /// Runs one service alone.
+    pub fn only(mut self, service: &str) -> Self {
+        self.only = Some(service.to_owned());
+        self
+    }
+
+    /// A WARN or ERROR line that contains `text` does not fail the test.
+    pub fn expect_log(mut self, text: &str) -> Self {
+        self.expected_logs.push(text.to_owned());
+        self
+    }
+
+    /// Lets the server start its own PostgreSQL, durable, as for a user.
+    pub fn embedded(mut self) -> Self {
+        self.database = DatabaseChoice::Embedded;
+        self
+    }
+
+    /// Uses an existing database.
+    pub fn database_url(mut self, url: &str) -> Self {
+        self.database = DatabaseChoice::Given(url.to_owned());
+        self
+    }
+
+    /// Puts a [`ChaosProxy`] between the server and PostgreSQL.
+    pub fn through_proxy(mut self) -> Self {
+        self.proxied = true;
+        self
+    }
+
+    /// Starts it and waits until it is ready.
+    ///
+    /// # Panics
+    /// It does not get ready; its log is in the message.
+    pub async fn start(self) -> Basalt {
+        let cluster = Cluster::get().await;
+        let dir = cluster.fresh_dir("server");
+        let project = self.project.clone().unwrap_or_else(|| made(dir.join("project")));
+        let state_dir = made(dir.join("state"));
+        // Roles belong to the cluster, so all servers on it share the secrets their passwords derive from.
+        let secrets_dir = cluster.secrets_dir().await;
+        let copied = fs::copy(secrets_dir.join("secrets.json"), state_dir.join("secrets.json"));
+        let _bytes = copied.expect("the shared secrets can be copied");
+
+        let database = match &self.database {
+            DatabaseChoice::Clone => Some(cluster.database(&project).await),
+            DatabaseChoice::Embedded | DatabaseChoice::Given(_) => None,
+        };
+        let proxy = if self.proxied {
+            Some(ChaosProxy::start((Ipv4Addr::LOCALHOST, cluster.port()).into()).await)
+        } else {
+            None
+        };
+        let settings = self.all_settings(cluster, database.as_ref(), proxy.as_ref());
+        let has_own_keys = settings.keys().any(|key| key.starts_with("jwt."));
+        let keys = if has_own_keys {
+            Keys::read(&project, &state_dir, &settings)
+        } else {
+            cluster.keys().await.clone()
+        };
+        let mut server = Basalt {
+            running: None,
+            port: free_port(),
+            project,
+            state_dir,
+            settings,
+            only: self.only,
+            expected_logs: Mutex::new(self.expected_logs),
+            keys,
+            database,
+            proxy,
+        };
+        server.start_again().await;
+        server
+    }
+
+    /// The defaults for tests, under what the test has set.
+    fn all_settings(
+        &self,
+        cluster: &Cluster,
+        database: Option<&TestDatabase>,
+        proxy: Option<&ChaosProxy>,
+    ) -> BTreeMap<String, String> {
+        let mut settings: BTreeMap<String, String> = [
+            ("server.log_format", "json"),
+            ("server.app_dir", ""),
+            // Many servers share one cluster.
+            ("database.pool_size", "5"),
+        ]
+        .map(|(key, value)| (key.to_owned(), value.to_owned()))
+        .into();
+        let mut set = |key: &str, value: String| {
+            let _before = settings.insert(key.to_owned(), value);
+        };
+        if let Some(database) = database {
+            let port = proxy.map_or(cluster.port(), ChaosProxy::port);
+            if self.only.as_deref() == Some("rest") {
+                let url = Cluster::url("standalone_authenticator", port, database.name());
+                set("database.authenticator_url", url);
+            } else {
+                set("database.url", Cluster::url("supabase_admin", port, database.name()));
+            }
+        }
+        match &self.database {
+            DatabaseChoice::Clone => {}
+            DatabaseChoice::Given(url) => set("database.url", url.clone()),
+            DatabaseChoice::Embedded => set("database.bin_dir", cluster.bin_dir().display().to_string()),
+        }
+        settings.extend(self.settings.clone());
+        settings
+    }
+}
+
+/// A port that was free a moment ago; the server says so if that is over.
+fn free_port() -> u16 {
+    let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).expect("a port is free");
+    listener.local_addr().expect("a bound socket has an address").port()
+}
+
+fn made(dir: PathBuf) -> PathBuf {
+    fs::create_dir_all(&dir).expect("a folder of ours can be made");
+    dir
+}
