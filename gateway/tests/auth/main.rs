@@ -4,6 +4,7 @@
 
 mod admin;
 mod errors;
+mod outage;
 mod refresh;
 mod schema;
 mod sign_in;

@@ -1,0 +1,51 @@
+//! The database away or stuck: answers that a client retries, and never one that signs it out (auth.md §5.2, §6).
+
+use basalt_testkit::Link;
+
+use super::*;
+
+#[tokio::test]
+async fn an_outage_is_503_and_sessions_outlive_it() {
+    let server = quick().through_proxy().config("auth.api_max_request_duration", "2").start().await;
+    server.expect_log("database");
+    server.expect_log("timed out");
+    let user = server.sign_up("ada@example.org").await;
+
+    server.proxy().set(Link::Cut);
+    for answer in [
+        refresh(&server, &user.refresh_token).await,
+        sign_in(&server, &user.email, &user.password).await,
+        get_user(&server, &user.access_token).await,
+    ] {
+        assert!(matches!(answer.status.as_u16(), 503 | 504), "{} {}", answer.status, answer.text());
+        assert_eq!(answer.header("retry-after"), "1");
+        assert_eq!(answer.header("x-supabase-api-version"), "2024-01-01");
+    }
+    server.proxy().set(Link::Up);
+    let again = client(&server, Method::POST, "/token?grant_type=refresh_token")
+        .json(&json!({ "refresh_token": user.refresh_token }));
+    let limit = std::time::Duration::from_secs(30);
+    let session = server.until(limit, &again, |answer| answer.status.is_success()).await.json();
+    let _user = get_user(&server, text(&session, "/access_token")).await.expect(200);
+}
+
+#[tokio::test]
+async fn a_stuck_statement_ends_with_the_request() {
+    let server = quick().config("auth.api_max_request_duration", "1").start().await;
+    server.expect_log("timed out");
+    let user = server.sign_up("ada@example.org").await;
+    // Somebody holds the user's row: a sign-in waits for it.
+    let holder = server.sql("begin; select 1 from auth.users for update; select pg_sleep(4); commit");
+    let waiting = async {
+        tokio::time::sleep(std::time::Duration::from_millis(500)).await;
+        sign_in(&server, &user.email, &user.password).await
+    };
+    let (_rows, answer) = tokio::join!(holder, waiting);
+    assert_error(
+        &answer,
+        504,
+        "request_timeout",
+        "Processing this request timed out, please retry after a moment.",
+    );
+    let _session = sign_in(&server, &user.email, &user.password).await.expect(200);
+}
