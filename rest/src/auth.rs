@@ -47,13 +47,6 @@ pub struct Caller {
     pub is_anonymous: bool,
 }
 
-impl Caller {
-    /// For requests that open no transaction.
-    pub(crate) const fn nobody() -> Self {
-        Self { role: String::new(), claims: String::new(), is_anonymous: true }
-    }
-}
-
 /// Judges the `Authorization` header.
 ///
 /// # Errors

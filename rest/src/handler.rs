@@ -13,7 +13,7 @@ use basalt_core::session::{SessionError, Sessions};
 use http::{Method, Request};
 use tokio::time::Instant;
 
-use crate::auth::{self, Caller};
+use crate::auth;
 use crate::config::RestConfig;
 use crate::error::{ErrorContext, ErrorResponse, RestError};
 use crate::plan::{self, Plan};
@@ -102,13 +102,7 @@ async fn answer(
 ) -> Result<Response, RestError> {
     let (head, body) = request.into_parts();
     let config = snapshot.map_or_else(|| state.handle.base(), |snapshot| &snapshot.config);
-    let is_options = head.method == Method::OPTIONS;
-    let caller = match auth::authenticate(&head.headers, &state.keys, config, state.clock.unix_seconds()) {
-        Ok(caller) => caller,
-        // OPTIONS opens no transaction, so nobody has to be anybody.
-        Err(_) if is_options => Caller::nobody(),
-        Err(error) => return Err(error.into()),
-    };
+    let caller = auth::authenticate(&head.headers, &state.keys, config, state.clock.unix_seconds())?;
     context.is_anonymous = caller.is_anonymous;
     timing.mark("jwt");
     let snapshot = snapshot.ok_or(RestError::CacheNotLoaded)?;

@@ -118,7 +118,12 @@ pub fn plan(
             let returned = returned(&mut read, relation, &[]);
             (read, returned)
         }
-        RowShape::Scalar | RowShape::Void => (whole_rows(request, config), Returned::Star),
+        // Conditions and columns apply to values too: PostgreSQL then says that it has no such column.
+        RowShape::Scalar => {
+            let read = Tree::of(request, config)?.read(Source::Returned, None, config.max_rows, cache)?;
+            (read, Returned::Star)
+        }
+        RowShape::Void => (whole_rows(request, config), Returned::Star),
     };
     let format = media::for_routine(&request.accept, request, routine, relation, config, cache)?;
     preferences::check(request)?;
@@ -154,7 +159,7 @@ pub fn plan(
     })
 }
 
-/// The read over values that are no rows of columns: all of them, within the window.
+/// The read over what is no value: it just happens.
 fn whole_rows(request: &ApiRequest, config: &RestConfig) -> ReadPlan {
     ReadPlan {
         source: Source::Returned,
@@ -250,12 +255,7 @@ fn literals(routine: &Routine, pairs: &[(String, String)]) -> Arguments {
         let mut values = pairs.iter().filter(|(name, _)| *name == param.name).map(|(_, value)| value.clone());
         if param.variadic {
             let values: Vec<String> = values.collect();
-            // A single value may be the array itself (`v={1,2}`).
-            return match values.as_slice() {
-                [] => None,
-                [one] if one.starts_with('{') => Some(Literal::One(one.clone())),
-                _ => Some(Literal::Many(values)),
-            };
+            return (!values.is_empty()).then_some(Literal::Many(values));
         }
         values.next_back().map(Literal::One)
     };
@@ -272,6 +272,9 @@ fn unknown(request: &ApiRequest, name: &str, names: &[&str], raw: RawBody, cache
     let overloads = cache.routines_named(schema, name);
     let similar = if overloads.is_empty() {
         suggest::best(cache.routine_names(schema), name, suggest::NAME_SIMILARITY).map(str::to_owned)
+    } else if names.is_empty() {
+        // Nothing is like nothing.
+        None
     } else {
         let lists: Vec<String> = overloads
             .iter()

@@ -61,37 +61,54 @@ pub(super) fn for_relation(
     config: &RestConfig,
     cache: &SchemaCache,
 ) -> Result<BodyFormat, RestError> {
-    let handler = |media: &MediaType| handler(media, request, relation, cache);
-    let format = accept.iter().find_map(|media| match media {
-        MediaType::Plan(plan) if config.plan_enabled => {
-            let (_, shape) = produce(&plan.target, &handler)?;
-            Some(BodyFormat { media: media.clone(), shape, explain: Some((**plan).clone()) })
+    first_produced(accept, config, &|media| aggregate(media, request, relation, cache))
+}
+
+/// The first acceptable type that can be made of a function's result. A function that returns a domain named like a
+/// media type makes that type itself.
+///
+/// # Errors
+/// None can (PGRST107).
+pub(super) fn for_routine(
+    accept: &[MediaType],
+    request: &ApiRequest,
+    routine: &Routine,
+    relation: Option<&Relation>,
+    config: &RestConfig,
+    cache: &SchemaCache,
+) -> Result<BodyFormat, RestError> {
+    let handlers = &cache.media_handlers;
+    let own = handlers.iter().find(|handler| !handler.aggregate && handler.function == routine.name);
+    let produced = own.filter(|_| !routine.returns.set).map(|handler| MediaType::parse(&handler.media));
+    first_produced(accept, config, &|media| match &produced {
+        Some(produced) if *produced == *media || *produced == MediaType::Any => {
+            Some((produced.clone(), BodyShape::Value))
         }
-        MediaType::Plan(_) => None,
-        MediaType::Any
-        | MediaType::Json
-        | MediaType::ArrayStripped
-        | MediaType::Singular { .. }
-        | MediaType::Csv
-        | MediaType::GeoJson
-        | MediaType::OpenApi
-        | MediaType::UrlEncoded
-        | MediaType::TextPlain
-        | MediaType::TextXml
-        | MediaType::OctetStream
-        | MediaType::Other(_) => {
-            produce(media, &handler).map(|(media, shape)| BodyFormat { media, shape, explain: None })
-        }
+        _ => aggregate(media, request, relation, cache),
+    })
+}
+
+/// What the database itself makes of a media type, and what it then is.
+type Handler<'a> = &'a dyn Fn(&MediaType) -> Option<(MediaType, BodyShape)>;
+
+fn first_produced(
+    accept: &[MediaType],
+    config: &RestConfig,
+    handler: Handler<'_>,
+) -> Result<BodyFormat, RestError> {
+    let format = accept.iter().find_map(|media| {
+        let MediaType::Plan(plan) = media else {
+            return produce(media, handler).map(|(media, shape)| BodyFormat { media, shape, explain: None });
+        };
+        let (_, shape) = produce(&plan.target, handler).filter(|_| config.plan_enabled)?;
+        Some(BodyFormat { media: media.clone(), shape, explain: Some((**plan).clone()) })
     });
     format.ok_or_else(|| not_acceptable(accept))
 }
 
-fn produce(
-    media: &MediaType,
-    handler: &dyn Fn(&MediaType) -> Option<QualifiedName>,
-) -> Option<(MediaType, BodyShape)> {
-    if let Some(function) = handler(media) {
-        return Some((media.clone(), BodyShape::Handler(function)));
+fn produce(media: &MediaType, handler: Handler<'_>) -> Option<(MediaType, BodyShape)> {
+    if let Some(made) = handler(media) {
+        return Some(made);
     }
     let shape = match media {
         MediaType::Any => return Some((MediaType::Json, BodyShape::Array { stripped: false })),
@@ -111,13 +128,13 @@ fn produce(
     Some((media.clone(), shape))
 }
 
-/// A handler in the database; only for the default select, since it takes whole rows.
-fn handler(
+/// An aggregate in the database; only for the default select, since it takes whole rows.
+fn aggregate(
     media: &MediaType,
     request: &ApiRequest,
     relation: Option<&Relation>,
     cache: &SchemaCache,
-) -> Option<QualifiedName> {
+) -> Option<(MediaType, BodyShape)> {
     if cache.media_handlers.is_empty() || request.query.select != [SelectItem::Star] {
         return None;
     }
@@ -130,35 +147,8 @@ fn handler(
                 && if own { name.is_some() && handler.relation == name } else { handler.relation.is_none() }
         })
     };
-    serving(true).or_else(|| serving(false)).map(|handler| handler.function.clone())
-}
-
-/// The first acceptable type that can be made of a function's result. A function that returns a domain named like a
-/// media type makes that type itself.
-///
-/// # Errors
-/// None can (PGRST107).
-pub(super) fn for_routine(
-    accept: &[MediaType],
-    request: &ApiRequest,
-    routine: &Routine,
-    relation: Option<&Relation>,
-    config: &RestConfig,
-    cache: &SchemaCache,
-) -> Result<BodyFormat, RestError> {
-    let own =
-        cache.media_handlers.iter().find(|handler| !handler.aggregate && handler.function == routine.name);
-    if let Some(handler) = own.filter(|_| !routine.returns.set) {
-        let produced = MediaType::parse(&handler.media);
-        let wanted = accept.iter().find(|media| **media == produced || **media == MediaType::Any);
-        let anything = (produced == MediaType::Any).then(|| accept.first()).flatten();
-        if let Some(media) = wanted.or(anything) {
-            let media =
-                if produced == MediaType::Any && *media != MediaType::Any { media.clone() } else { produced };
-            return Ok(BodyFormat { media, shape: BodyShape::Value, explain: None });
-        }
-    }
-    for_relation(accept, request, relation, config, cache)
+    let handler = serving(true).or_else(|| serving(false))?;
+    Some((MediaType::parse(&handler.media), BodyShape::Handler(handler.function.clone())))
 }
 
 /// The root answers JSON and OpenAPI.

@@ -219,7 +219,8 @@ fn unknown(origin: &QualifiedName, embed: &SelectEmbed, schema: &str, cache: &Sc
         suggest::best(origins, &origin.name, suggest::LOOSE_SIMILARITY)
             .map(|better| (better.to_owned(), origin.name.clone()))
     } else {
-        let names = related.iter().map(|relationship| relationship.target.name.as_str());
+        let reachable = related.iter().filter(|relationship| relationship.target.schema == schema);
+        let names = reachable.map(|relationship| relationship.target.name.as_str());
         suggest::best(names, target, suggest::LOOSE_SIMILARITY)
             // The very name is there, but the hint did not fit: there is nothing to suggest.
             .filter(|better| !better.eq_ignore_ascii_case(target))

@@ -67,10 +67,13 @@ impl Payload {
         body: Bytes,
     ) -> Result<Option<Self>, RestError> {
         match action {
-            Action::Relation {
-                verb: RelationVerb::Insert | RelationVerb::Put | RelationVerb::Update,
-                ..
-            } => Self::of_relation(content_type, columns, body).map(Some),
+            Action::Relation { verb: RelationVerb::Insert | RelationVerb::Update, .. } => {
+                Self::of_relation(content_type, columns, body).map(Some)
+            }
+            // PUT is about a whole row.
+            Action::Relation { verb: RelationVerb::Put, .. } => {
+                Self::of_relation(content_type, None, body).map(Some)
+            }
             Action::Call { verb: CallVerb::Post, .. } => Self::of_call(content_type, columns, body).map(Some),
             // DELETE comes with a content type and without a body: never look at it.
             Action::Relation { .. } | Action::Call { .. } | Action::Root { .. } | Action::Info(_) => Ok(None),

@@ -146,7 +146,8 @@ impl Relationship {
         }
     }
 
-    /// Both directions of a self-reference have the same target, so the column decides which one is meant.
+    /// Both directions of a self-reference have the same target, so the column decides which one is meant. A
+    /// many-to-many relationship to itself has nothing that could tell; a computed relationship can.
     fn self_answers_to(&self, target: &str, hint: Option<&str>) -> bool {
         let key_column = |towards_parent: bool| {
             let pair = self.link.keys().and_then(KeyPairs::single);
@@ -161,13 +162,7 @@ impl Relationship {
             None => {
                 (to_children && target == self.target.name) || (to_parent && key_column(true) == Some(target))
             }
-            Some(hint) => {
-                target == self.target.name
-                    && (self.junction_is(hint)
-                        || (to_children
-                            && (key_column(false) == Some(hint)
-                                || self.link.keys().is_some_and(|keys| keys.constraint == hint))))
-            }
+            Some(hint) => target == self.target.name && to_children && key_column(false) == Some(hint),
         }
     }
 
@@ -199,12 +194,6 @@ pub fn resolve<'a>(
     hint: Option<&str>,
 ) -> Vec<&'a Relationship> {
     let mut found: Vec<&Relationship> = candidates.iter().filter(|r| r.answers_to(target, hint)).collect();
-    if found.is_empty() && hint.is_none() {
-        // A many-to-many relationship to itself has no column to be named by.
-        let to_itself = |r: &&Relationship| r.is_self() && r.target.name == target;
-        found =
-            candidates.iter().filter(to_itself).filter(|r| matches!(r.link, Link::ManyToMany(_))).collect();
-    }
     found.retain(|r| r.target.schema == schema);
     found
 }

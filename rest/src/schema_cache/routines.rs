@@ -158,13 +158,8 @@ impl Routine {
     /// `public.f(a => integer, b => text)`, for PGRST203.
     #[must_use]
     pub fn signature(&self) -> String {
-        let params: Vec<String> = self
-            .params
-            .iter()
-            .map(|p| {
-                if p.name.is_empty() { p.type_name.clone() } else { format!("{} => {}", p.name, p.type_name) }
-            })
-            .collect();
+        let params: Vec<String> =
+            self.params.iter().map(|p| format!("{} => {}", p.name, p.type_name)).collect();
         format!("{}({})", self.name, params.join(", "))
     }
 

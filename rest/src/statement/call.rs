@@ -13,11 +13,18 @@ use crate::schema_cache::routines::RoutineParam;
 /// The statement of a call.
 #[must_use]
 pub fn of_call(plan: &CallPlan) -> Statements {
+    // A single result counts as one, whatever becomes of it.
+    let is_set = matches!(plan.result, CallResult::Scalars | CallResult::Rows);
     let mut sql = Sql::text("WITH pgrst_source AS (");
     sql.push(source(plan));
     sql.push_text(") SELECT ");
-    sql.push(total(&plan.read, plan.common.count, None));
-    sql.push_text(" AS total_result_set, count(*) AS page_total, ");
+    sql.push(match plan.common.count {
+        Some(_) if !is_set => Sql::text("1::int8"),
+        count => total(&plan.read, count, None),
+    });
+    sql.push_text(" AS total_result_set, ");
+    sql.push_text(if is_set { "count(*)" } else { "1::int8" });
+    sql.push_text(" AS page_total, ");
     sql.push(if plan.head { body::nothing() } else { body::of_result(plan.result, &plan.format.shape) });
     sql.push_text(" AS body, ");
     sql.push_text(RESPONSE_SETTINGS);
