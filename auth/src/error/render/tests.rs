@@ -1,7 +1,11 @@
+use std::time::Duration;
+
+use basalt_core::keys::TokenError;
+use basalt_core::session::SessionError;
 use http_body_util::BodyExt;
 
 use super::*;
-use crate::password_policy::WeakReason;
+use crate::password_policy::{WeakReason, Weakness};
 
 async fn rendered(
     error: AuthError,

@@ -1,0 +1,199 @@
+//! The bodies of errors in both versions, and what of them goes to the log. Beside its parent the only file that
+//! knows how an error looks on the wire.
+
+use std::sync::Arc;
+
+use axum::response::{IntoResponse, Response};
+use basalt_core::pg_error::PgError;
+use basalt_core::service::Fault;
+use http::{HeaderMap, HeaderName, HeaderValue, StatusCode, header};
+use serde_json::{Map, Value, json};
+
+use super::AuthError;
+
+/// The error on its way to [`render`].
+#[derive(Clone)]
+struct Carried(Arc<AuthError>);
+
+impl IntoResponse for AuthError {
+    fn into_response(self) -> Response {
+        let mut response = self.wire().0.into_response();
+        response.extensions_mut().insert(Carried(Arc::new(self)));
+        response
+    }
+}
+
+/// The API version a client asked for, which decides the shape of errors.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) enum ApiVersion {
+    /// `code` is the status, the message is `msg`.
+    Initial,
+    /// 2024-01-01: `code` is the code, the message is `message`.
+    V20240101,
+}
+
+const VERSION_HEADER: HeaderName = HeaderName::from_static("x-supabase-api-version");
+const CODE_HEADER: HeaderName = HeaderName::from_static("x-sb-error-code");
+
+impl ApiVersion {
+    /// The newest version that is not newer than what the header names; a bad date is none.
+    pub(crate) fn of(headers: &HeaderMap) -> Self {
+        let asked = headers.get(VERSION_HEADER).and_then(|value| value.to_str().ok());
+        match asked.and_then(|text| jiff::civil::Date::strptime("%Y-%m-%d", text).ok()) {
+            Some(date) if date >= jiff::civil::date(2024, 1, 1) => Self::V20240101,
+            Some(_) | None => Self::Initial,
+        }
+    }
+}
+
+/// What rendering needs to know of the request.
+pub(crate) struct RenderContext {
+    pub(crate) version: ApiVersion,
+    /// Id that the log carries; in 5xx bodies of the initial version.
+    pub(crate) request_id: Option<String>,
+    /// Whether bodies may name SQLSTATEs.
+    pub(crate) development: bool,
+}
+
+/// Gives a failed response its body. Others pass.
+pub(crate) fn render(mut response: Response, context: &RenderContext) -> Response {
+    let Some(Carried(error)) = response.extensions_mut().remove::<Carried>() else { return response };
+    log(&error, context);
+    error_response(&error, context)
+}
+
+fn log(error: &AuthError, context: &RenderContext) {
+    let (status, code) = error.wire();
+    let id = context.request_id.as_deref().unwrap_or_default();
+    if let Some(postgres) = error.postgres() {
+        tracing::error!(
+            code,
+            request_id = id,
+            sqlstate = postgres.code,
+            detail = postgres.detail,
+            "{error}: {}",
+            postgres.message
+        );
+    } else if status.is_server_error() {
+        #[expect(clippy::wildcard_enum_match_arm, reason = "the others say it all in their message")]
+        let cause = match error {
+            AuthError::Internal(cause) => cause.clone(),
+            _ => std::error::Error::source(error).map(ToString::to_string).unwrap_or_default(),
+        };
+        // Faults that pass by themselves are not worth waking somebody for.
+        if status == StatusCode::INTERNAL_SERVER_ERROR {
+            tracing::error!(code, request_id = id, cause, "{error}");
+        } else {
+            tracing::warn!(code, request_id = id, cause, "{error}");
+        }
+    }
+}
+
+fn error_response(error: &AuthError, context: &RenderContext) -> Response {
+    let (status, code) = error.wire();
+    let (status, body) = match (error, error.postgres().and_then(user_code_status)) {
+        (AuthError::OAuthClientSession, _) => {
+            (status, json!({ "error": code, "error_description": error.to_string() }))
+        }
+        (_, Some((status, postgres))) if context.version == ApiVersion::Initial => {
+            (status, user_code_body(postgres))
+        }
+        _ => (status, Value::Object(body(error, status, code, context))),
+    };
+    let mut response = (status, axum::Json(body)).into_response();
+    let headers = response.headers_mut();
+    headers.insert(CODE_HEADER, HeaderValue::from_static(code));
+    headers.insert(header::CACHE_CONTROL, HeaderValue::from_static("no-store"));
+    if context.version == ApiVersion::V20240101 {
+        // Only errors echo the version: the client chooses its parser by it.
+        headers.insert(VERSION_HEADER, HeaderValue::from_static("2024-01-01"));
+    }
+    if let Some(seconds) = error.retry_after() {
+        headers.insert(header::RETRY_AFTER, HeaderValue::from(seconds));
+    }
+    response
+}
+
+fn body(
+    error: &AuthError,
+    status: StatusCode,
+    code: &'static str,
+    context: &RenderContext,
+) -> Map<String, Value> {
+    let mut body = Map::new();
+    match context.version {
+        ApiVersion::Initial => {
+            body.insert("code".to_owned(), status.as_u16().into());
+            body.insert("error_code".to_owned(), code.into());
+            body.insert("msg".to_owned(), error.to_string().into());
+            if let Some(id) = &context.request_id
+                && status.is_server_error()
+            {
+                body.insert("error_id".to_owned(), id.as_str().into());
+            }
+        }
+        ApiVersion::V20240101 => {
+            body.insert("code".to_owned(), code.into());
+            body.insert("message".to_owned(), error.to_string().into());
+        }
+    }
+    if let AuthError::WeakPassword(weakness) = error {
+        body.insert("weak_password".to_owned(), json!({ "reasons": weakness.reasons }));
+    }
+    if let Some(postgres) = error.postgres()
+        && context.development
+    {
+        body.insert("database_error".to_owned(), user_code_body(postgres));
+    }
+    body
+}
+
+/// Errors that a project's own trigger raises on purpose, and the status they ask for.
+fn user_code_status(error: &PgError) -> Option<(StatusCode, &PgError)> {
+    let status = match error.code.as_str() {
+        "P0001" | "23000" | "23001" | "23502" | "23503" | "23505" | "23514" | "23P01" => {
+            StatusCode::INTERNAL_SERVER_ERROR
+        }
+        code => code.strip_prefix("PT").and_then(|status| StatusCode::from_bytes(status.as_bytes()).ok())?,
+    };
+    Some((status, error))
+}
+
+fn user_code_body(error: &PgError) -> Value {
+    let mut body = Map::new();
+    body.insert("code".to_owned(), error.code.as_str().into());
+    body.insert("message".to_owned(), error.message.as_str().into());
+    for (name, value) in [("hint", &error.hint), ("detail", &error.detail)] {
+        if let Some(value) = value {
+            body.insert(name.to_owned(), value.as_str().into());
+        }
+    }
+    Value::Object(body)
+}
+
+/// Words a failure that happened outside the handlers. The request is gone by then, and with it its version: the
+/// shape is the one that every client of the last years asks for.
+pub(crate) fn render_fault(fault: Fault) -> Response {
+    let (error, request_id) = match fault {
+        Fault::NotFound => return not_found(),
+        Fault::MethodNotAllowed => return StatusCode::METHOD_NOT_ALLOWED.into_response(),
+        Fault::BodyTooLarge { limit } => (AuthError::BodyTooLarge(limit), None),
+        Fault::Timeout => (AuthError::Timeout, None),
+        Fault::Panic { id } => (AuthError::Internal("a handler panicked".to_owned()), Some(id)),
+        Fault::BadRequest(reason) => (AuthError::BadJson(reason), None),
+    };
+    error_response(&error, &RenderContext { version: ApiVersion::V20240101, request_id, development: false })
+}
+
+/// Unknown routes, as upstream's router words them.
+pub(crate) fn not_found() -> Response {
+    (
+        StatusCode::NOT_FOUND,
+        [(header::CONTENT_TYPE, "text/plain; charset=utf-8"), (header::X_CONTENT_TYPE_OPTIONS, "nosniff")],
+        "404 page not found",
+    )
+        .into_response()
+}
+
+#[cfg(test)]
+mod tests;

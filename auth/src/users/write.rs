@@ -1,0 +1,265 @@
+//! Changes to `auth.users` and `auth.identities`. Each is one statement, so that the project's triggers see what
+//! upstream's would show them; which of them make up a request is decided by whoever holds the transaction.
+
+use basalt_core::pool::Tx;
+use basalt_core::random;
+use jiff::Timestamp;
+use serde_json::Value;
+use uuid::Uuid;
+
+use super::Object;
+use crate::error::AuthError;
+
+/// What a new row of `auth.users` holds.
+#[derive(Debug, Clone)]
+pub(crate) struct NewUser {
+    pub(crate) id: Uuid,
+    pub(crate) aud: String,
+    pub(crate) role: String,
+    pub(crate) email: Option<String>,
+    pub(crate) phone: Option<String>,
+    pub(crate) encrypted_password: Option<String>,
+    pub(crate) app_metadata: Object,
+    pub(crate) user_metadata: Object,
+    pub(crate) confirmation_sent_at: Option<Timestamp>,
+    pub(crate) is_anonymous: bool,
+}
+
+// Unused token columns are '' as upstream writes them: other readers of this table expect no NULL there.
+const INSERT: &str = "\
+insert into auth.users (instance_id, id, aud, role, email, phone, encrypted_password, raw_app_meta_data,
+  raw_user_meta_data, confirmation_sent_at, is_anonymous, created_at, updated_at, confirmation_token,
+  recovery_token, email_change_token_new, email_change)
+values ('00000000-0000-0000-0000-000000000000', $1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $11, '', '', '', '')";
+
+/// Inserts a user. The project's triggers run here.
+pub(crate) async fn insert(tx: &Tx, user: &NewUser, now: Timestamp) -> Result<(), AuthError> {
+    let app_metadata = Value::Object(user.app_metadata.clone());
+    let user_metadata = Value::Object(user.user_metadata.clone());
+    tx.execute(
+        INSERT,
+        &[
+            &user.id,
+            &user.aud,
+            &user.role,
+            &user.email,
+            &user.phone,
+            &user.encrypted_password,
+            &app_metadata,
+            &user_metadata,
+            &user.confirmation_sent_at,
+            &user.is_anonymous,
+            &now,
+        ],
+    )
+    .await
+    .map_err(AuthError::saving)?;
+    Ok(())
+}
+
+const INSERT_IDENTITY: &str = "\
+insert into auth.identities (id, provider_id, user_id, identity_data, provider, last_sign_in_at, created_at, updated_at)
+values ($1, $2, $3, $4, $5, $6, $6, $6)";
+
+/// Adds an identity. Those of provider `email` and `phone` are named by the user's own id.
+pub(crate) async fn insert_identity(
+    tx: &Tx,
+    user_id: Uuid,
+    provider: &str,
+    provider_id: &str,
+    identity_data: &Object,
+    now: Timestamp,
+) -> Result<(), AuthError> {
+    let data = Value::Object(identity_data.clone());
+    tx.execute(INSERT_IDENTITY, &[&random::uuid(), &provider_id, &user_id, &data, &provider, &now])
+        .await
+        .map_err(AuthError::saving)?;
+    Ok(())
+}
+
+const CONFIRM_EMAIL: &str = "\
+update auth.users u
+set email_confirmed_at = $2, updated_at = $2, confirmation_token = '',
+  raw_user_meta_data = coalesce(u.raw_user_meta_data, '{}') || '{\"email_verified\": true}'
+where u.id = $1";
+
+const CONFIRM_PHONE: &str = "\
+update auth.users u
+set phone_confirmed_at = $2, updated_at = $2, confirmation_token = '',
+  raw_user_meta_data = coalesce(u.raw_user_meta_data, '{}') || '{\"phone_verified\": true}'
+where u.id = $1";
+
+/// Takes the e-mail address as confirmed. An update of its own, as upstream: projects hang triggers on it.
+pub(crate) async fn confirm_email(tx: &Tx, id: Uuid, now: Timestamp) -> Result<(), AuthError> {
+    tx.execute(CONFIRM_EMAIL, &[&id, &now]).await.map_err(AuthError::saving)?;
+    Ok(())
+}
+
+/// Takes the phone number as confirmed.
+pub(crate) async fn confirm_phone(tx: &Tx, id: Uuid, now: Timestamp) -> Result<(), AuthError> {
+    tx.execute(CONFIRM_PHONE, &[&id, &now]).await.map_err(AuthError::saving)?;
+    Ok(())
+}
+
+/// Notes that a confirmation went out.
+pub(crate) async fn confirmation_sent(tx: &Tx, id: Uuid, now: Timestamp) -> Result<(), AuthError> {
+    const SENT: &str = "update auth.users set confirmation_sent_at = $2, updated_at = $2 where id = $1";
+    tx.execute(SENT, &[&id, &now]).await.map_err(AuthError::updating)?;
+    Ok(())
+}
+
+/// Sets or clears the password, and with it every pending code: whoever holds one could undo the change.
+pub(crate) async fn set_password(
+    tx: &Tx,
+    id: Uuid,
+    hash: Option<&str>,
+    now: Timestamp,
+) -> Result<(), AuthError> {
+    const SET: &str = "\
+update auth.users
+set encrypted_password = $2, updated_at = $3, confirmation_token = '', recovery_token = '',
+  email_change_token_new = '', email_change_token_current = '', phone_change_token = '', reauthentication_token = ''
+where id = $1";
+    const FORGET: &str = "delete from auth.one_time_tokens where user_id = $1";
+    tx.execute(SET, &[&id, &hash, &now]).await.map_err(AuthError::updating)?;
+    tx.execute(FORGET, &[&id]).await?;
+    Ok(())
+}
+
+/// Merges top-level keys into `user_metadata`; `null` removes one. In SQL, so that two changes at once both hold.
+pub(crate) async fn merge_user_metadata(
+    tx: &Tx,
+    id: Uuid,
+    data: &Object,
+    now: Timestamp,
+) -> Result<(), AuthError> {
+    const MERGE: &str = "\
+update auth.users
+set raw_user_meta_data = (coalesce(raw_user_meta_data, '{}') || $2::jsonb) - $3::text[], updated_at = $4
+where id = $1";
+    merge(tx, MERGE, id, data, now).await
+}
+
+/// As [`merge_user_metadata`], of `app_metadata`.
+pub(crate) async fn merge_app_metadata(
+    tx: &Tx,
+    id: Uuid,
+    data: &Object,
+    now: Timestamp,
+) -> Result<(), AuthError> {
+    const MERGE: &str = "\
+update auth.users
+set raw_app_meta_data = (coalesce(raw_app_meta_data, '{}') || $2::jsonb) - $3::text[], updated_at = $4
+where id = $1";
+    merge(tx, MERGE, id, data, now).await
+}
+
+async fn merge(tx: &Tx, sql: &str, id: Uuid, data: &Object, now: Timestamp) -> Result<(), AuthError> {
+    let removed: Vec<&str> =
+        data.iter().filter(|(_, value)| value.is_null()).map(|(name, _)| name.as_str()).collect();
+    let kept: Object = data
+        .iter()
+        .filter(|(_, value)| !value.is_null())
+        .map(|(name, value)| (name.clone(), value.clone()))
+        .collect();
+    tx.execute(sql, &[&id, &Value::Object(kept), &removed, &now]).await.map_err(AuthError::updating)?;
+    Ok(())
+}
+
+/// Gives an anonymous user a confirmed e-mail address, which makes the account a lasting one.
+pub(crate) async fn set_email(
+    tx: &Tx,
+    id: Uuid,
+    email: &str,
+    identity_data: &Object,
+    now: Timestamp,
+) -> Result<(), AuthError> {
+    const SET: &str = "\
+update auth.users
+set email = $2, email_confirmed_at = $3, is_anonymous = false, updated_at = $3,
+  raw_app_meta_data = coalesce(raw_app_meta_data, '{}') || $4::jsonb,
+  raw_user_meta_data = coalesce(raw_user_meta_data, '{}') || $5::jsonb
+where id = $1";
+    let app_metadata = Value::Object(provider_metadata("email"));
+    let user_metadata = Value::Object(identity_data.clone());
+    tx.execute(SET, &[&id, &email, &now, &app_metadata, &user_metadata])
+        .await
+        .map_err(AuthError::updating)?;
+    Ok(())
+}
+
+/// Gives a user a phone number that is taken as confirmed.
+pub(crate) async fn set_phone(tx: &Tx, id: Uuid, phone: &str, now: Timestamp) -> Result<(), AuthError> {
+    const SET: &str = "\
+update auth.users
+set phone = $2, phone_confirmed_at = $3, is_anonymous = false, updated_at = $3
+where id = $1";
+    tx.execute(SET, &[&id, &phone, &now]).await.map_err(AuthError::updating)?;
+    Ok(())
+}
+
+/// Notes the address that a user wants to have.
+pub(crate) async fn request_email_change(
+    tx: &Tx,
+    id: Uuid,
+    email: &str,
+    now: Timestamp,
+) -> Result<(), AuthError> {
+    const REQUEST: &str = "\
+update auth.users
+set email_change = $2, email_change_sent_at = $3, email_change_confirm_status = 0, updated_at = $3
+where id = $1";
+    tx.execute(REQUEST, &[&id, &email, &now]).await.map_err(AuthError::updating)?;
+    Ok(())
+}
+
+/// The identity data, and so the user metadata, of a sign-up by e-mail or phone: our four keys win over the
+/// client's (auth.md §3.3).
+pub(crate) fn sign_up_data(id: Uuid, email: Option<&str>, phone: Option<&str>, data: &Object) -> Object {
+    let mut merged = data.clone();
+    merged.insert("sub".to_owned(), id.to_string().into());
+    if let Some(email) = email {
+        merged.insert("email".to_owned(), email.into());
+    }
+    if let Some(phone) = phone {
+        merged.insert("phone".to_owned(), phone.into());
+    }
+    merged.insert("email_verified".to_owned(), false.into());
+    merged.insert("phone_verified".to_owned(), false.into());
+    merged
+}
+
+/// `{"provider": p, "providers": [p]}`.
+pub(crate) fn provider_metadata(provider: &str) -> Object {
+    let mut metadata = Object::new();
+    metadata.insert("provider".to_owned(), provider.into());
+    metadata.insert("providers".to_owned(), Value::Array(vec![provider.into()]));
+    metadata
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    #[test]
+    fn sign_up_data_cannot_claim_what_we_decide() {
+        let Value::Object(data) =
+            json!({"sub": "x", "email": "y", "email_verified": true, "organization_name": "Acme"})
+        else {
+            unreachable!()
+        };
+        let id = Uuid::nil();
+        assert_eq!(
+            Value::Object(sign_up_data(id, Some("a@b.org"), None, &data)),
+            json!({
+                "sub": id.to_string(),
+                "email": "a@b.org",
+                "email_verified": false,
+                "organization_name": "Acme",
+                "phone_verified": false
+            })
+        );
+    }
+}
