@@ -10,6 +10,9 @@
 
 use std::time::Duration;
 
+use basalt_core::session::Statement;
+use basalt_core::sql::Sql;
+
 /// Everything that can be configured about the REST service.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct RestConfig {
@@ -47,7 +50,7 @@ pub struct RestConfig {
     pub hoisted_tx_settings: Vec<String>,
     /// `rest.app_settings`: set as `app.settings.NAME` in every transaction, in this order.
     pub app_settings: Vec<(String, String)>,
-    /// `rest.pre_config`: function run before the settings stored in the database are read.
+    /// `rest.pre_config`: function run before each load of the schema cache; what it sets as `pgrst.NAME` counts.
     pub pre_config: Option<FunctionName>,
     /// `rest.timing_enabled`: send `Server-Timing`.
     pub timing_enabled: bool,
@@ -205,6 +208,18 @@ pub struct FunctionName {
     pub schema: Option<String>,
     /// Name of the function.
     pub name: String,
+}
+
+impl FunctionName {
+    /// `SELECT "schema"."name"()`.
+    #[must_use]
+    pub fn call(&self) -> Statement {
+        let name = match &self.schema {
+            Some(schema) => Sql::qualified(schema, &self.name),
+            None => Sql::ident(&self.name),
+        };
+        Sql::text("SELECT ").then(name).then(Sql::text("()")).into()
+    }
 }
 
 impl std::str::FromStr for FunctionName {
@@ -369,6 +384,29 @@ impl RestConfig {
         Ok(())
     }
 }
+
+/// Settings that a pre-config function may set as `pgrst.NAME`.
+pub const DATABASE_SETTINGS: [&str; 19] = [
+    "db_schemas",
+    "db_extra_search_path",
+    "db_max_rows",
+    "db_anon_role",
+    "db_pre_request",
+    "db_root_spec",
+    "db_aggregates_enabled",
+    "db_plan_enabled",
+    "db_tx_end",
+    "db_hoisted_tx_settings",
+    "jwt_aud",
+    "jwt_role_claim_key",
+    "server_timing_enabled",
+    "server_trace_header",
+    "openapi_mode",
+    "openapi_server_proxy_uri",
+    "openapi_security_active",
+    "url_use_legacy_target_names",
+    "client_error_verbosity",
+];
 
 /// Whether a schema belongs to PostgreSQL itself and can never be exposed.
 #[must_use]

@@ -4,7 +4,7 @@ use std::borrow::Cow;
 use std::sync::Arc;
 
 use basalt_core::session::{Access, Answers, End, Scope, Sessions, Statement};
-use basalt_core::sql::{Param, Sql};
+use basalt_core::sql::Param;
 use bytes::Bytes;
 use http::HeaderMap;
 use http::header::{COOKIE, HOST};
@@ -14,7 +14,7 @@ use tokio_postgres::Row;
 use tokio_postgres::types::{FromSql, Type};
 
 use crate::auth::Caller;
-use crate::config::{FunctionName, OpenApiMode, RestConfig};
+use crate::config::{OpenApiMode, RestConfig};
 use crate::error::RestError;
 use crate::openapi::{self, Accessible, Server};
 use crate::parse::prefer::Count;
@@ -188,7 +188,7 @@ async fn run(
     let mut steps = Vec::with_capacity(4);
     let before = usize::from(scene.config.pre_request.is_some());
     if let Some(function) = &scene.config.pre_request {
-        steps.push(call_statement(function));
+        steps.push(function.call());
     }
     steps.push(statements.main);
     let wanted = 1 + usize::from(statements.estimate.is_some());
@@ -212,14 +212,6 @@ async fn run(
     };
     answers.truncate(before + wanted);
     Ok(answers.split_off(before))
-}
-
-fn call_statement(function: &FunctionName) -> Statement {
-    let name = match &function.schema {
-        Some(schema) => Sql::qualified(schema, &function.name),
-        None => Sql::ident(&function.name),
-    };
-    Sql::text("SELECT ").then(name).then(Sql::text("()")).into()
 }
 
 /// Access, isolation and settings, in the order of rest.md §3.16: what the role brings along is set before it is taken
@@ -330,7 +322,7 @@ fn estimated_rows(row: &Row) -> Option<i64> {
 pub(crate) async fn root(scene: &Scene<'_>) -> Result<Answer, RestError> {
     let common = Common::document();
     if let Some(function) = &scene.config.root_spec {
-        let statements = Statements { main: call_statement(function), estimate: None };
+        let statements = Statements { main: function.call(), estimate: None };
         let document = single_value(&run(scene, &common, statements, None).await?);
         return Ok(Answer { body: document, ..Answer::default() });
     }

@@ -18,7 +18,7 @@ use super::relationships::{self, ComputedRelationship, ForeignKey};
 use super::routines::{Returns, Routine, RoutineParam, RowShape, Volatility};
 use super::view_columns::{self, NumberedRelation, ViewTree};
 use super::{MediaHandler, Parts, QualifiedName, Relation, Representations, SchemaCache};
-use crate::config::RestConfig;
+use crate::config::{DATABASE_SETTINGS, RestConfig};
 use crate::statement::array_literal;
 
 /// How long one load may take before it is given up and tried again later.
@@ -57,15 +57,33 @@ pub struct Loaded {
 /// The database could not be asked, or answered something unexpected.
 pub async fn load(base: &RestConfig, sessions: &Sessions) -> Result<Loaded, LoadError> {
     let (config, complaints) = if base.database_settings {
-        let mut answers = sessions.run(scope(), vec![statement(include_str!("settings.sql"), &[])]).await?;
-        let settings: Vec<(String, String)> = one("settings", answers.pop())?.unwrap_or_default();
-        base.with_database_settings(&settings)
+        base.with_database_settings(&settings(base, sessions).await?)
     } else {
         (base.clone(), Vec::new())
     };
     let cache = load_cache(&config, sessions).await?;
     Ok(Loaded { config, complaints, cache })
 }
+
+/// What a pre-config function sets, then what is stored for the login role, which counts more.
+async fn settings(base: &RestConfig, sessions: &Sessions) -> Result<Vec<(String, String)>, LoadError> {
+    let stored = statement(include_str!("settings.sql"), &[]);
+    let mut steps = vec![stored];
+    if let Some(function) = &base.pre_config {
+        steps.push(function.call());
+        steps.push(statement(CURRENT_SETTINGS, &[&array_literal(&DATABASE_SETTINGS)]));
+    }
+    let mut answers = sessions.run(scope(), steps).await?.into_iter();
+    let stored: Vec<(String, String)> = one("settings", answers.next())?.unwrap_or_default();
+    let mut settings: Vec<(String, String)> = one("current settings", answers.nth(1))?.unwrap_or_default();
+    settings.extend(stored);
+    Ok(settings)
+}
+
+const CURRENT_SETTINGS: &str = "\
+select coalesce(json_agg(json_build_array(name, current_setting('pgrst.' || name, true))), '[]')::text
+from unnest($1::text[]) as name
+where nullif(current_setting('pgrst.' || name, true), '') is not null";
 
 async fn load_cache(config: &RestConfig, sessions: &Sessions) -> Result<SchemaCache, LoadError> {
     let exposed = array_literal(&config.schemas);
