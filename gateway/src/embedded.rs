@@ -134,8 +134,9 @@ impl Embedded {
         // The data may lie elsewhere than asked for, and root runs PostgreSQL as the owner of its data.
         let account = Account::choose(&place.data_dir);
         account.give(&place.run_dir)?;
-        if let Account::Other { name, .. } = &account {
-            notices.push(format!("PostgreSQL refuses to run as root, so it runs as user {name}"));
+        if notices.is_empty() && account != Account::Own {
+            notices
+                .push(format!("PostgreSQL runs as {}, since it refuses to run as root", account.describe()));
         }
         let owner = OwnerLock::acquire(&place.data_dir)?;
         let binaries =

@@ -214,6 +214,8 @@ do $$ begin
     create role standalone_authenticator login noinherit password 'testkit';
     grant anon, authenticated, service_role to standalone_authenticator;
   end if;
+exception when unique_violation or duplicate_object then
+  null; -- another template's making did it meanwhile
 end $$";
 
 /// Removes what test processes left that ended without their reaper, such as in a power failure.

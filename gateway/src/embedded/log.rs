@@ -134,7 +134,7 @@ impl Entry<'_> {
         let says = |text: &str| self.message.contains(text);
         if says("was terminated by signal") || says("invalidating obsolete replication slot") {
             Level::WARN
-        } else if says("was not properly shut down") || says("is ready to accept connections") {
+        } else if says("was not properly shut down") {
             Level::INFO
         } else {
             Level::DEBUG
@@ -172,7 +172,7 @@ mod tests {
         );
         assert_eq!(
             level("postmaster|00000|LOG:  database system is ready to accept connections"),
-            Some(Level::INFO)
+            Some(Level::DEBUG)
         );
         assert_eq!(level("checkpointer|00000|LOG:  checkpoint starting: time"), Some(Level::DEBUG));
     }

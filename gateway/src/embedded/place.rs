@@ -56,7 +56,7 @@ impl Place {
         let data_dir = match (&stand_in, data_closed) {
             (Some(home), Some(closed)) => {
                 notices.push(format!(
-                    "the data lies in {}, because {} cannot enter {}",
+                    "the data lies in {}, because PostgreSQL runs as {}, which cannot enter {}",
                     home.join("postgres").display(),
                     account.describe(),
                     closed.display()
@@ -181,7 +181,7 @@ pub(super) async fn reachable_binaries(
             .map_err(|error| EmbeddedError::io("copy", &prefix, std::io::Error::other(error)))??;
     }
     notices.push(format!(
-        "PostgreSQL runs from {}, because {} cannot enter {}",
+        "PostgreSQL's programs were copied to {}, because {} cannot enter {}",
         copy.display(),
         account.describe(),
         prefix.display()
