@@ -61,8 +61,11 @@ impl Basalt {
 
     /// Finds out its version, and where its socket lies: all three contenders take the same way to it.
     async fn ask_database(&mut self) -> Result<()> {
-        let (client, connection) =
-            self.login("127.0.0.1").connect(NoTls).await.context("no connection to the database")?;
+        let (client, connection) = self
+            .login("127.0.0.1", "supabase_admin")
+            .connect(NoTls)
+            .await
+            .context("no connection to the database")?;
         let driver = tokio::spawn(connection);
         let row = client
             .query_one(
@@ -77,7 +80,7 @@ impl Basalt {
         driver.await??;
         let socket = sockets.split(',').next().unwrap_or_default().trim().to_owned();
         if !socket.is_empty()
-            && let Ok((client, connection)) = self.login(&socket).connect(NoTls).await
+            && let Ok((client, connection)) = self.login(&socket, "authenticator").connect(NoTls).await
         {
             let driver = tokio::spawn(connection);
             drop(client);
@@ -87,10 +90,10 @@ impl Basalt {
         Ok(())
     }
 
-    fn login(&self, host: &str) -> Config {
+    fn login(&self, host: &str, role: &str) -> Config {
         let mut config = Config::new();
         config.host(host).port(self.database_port).dbname("postgres");
-        config.user("authenticator").password(token::role_password("authenticator"));
+        config.user(role).password(token::role_password(role));
         config
     }
 }
