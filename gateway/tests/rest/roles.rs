@@ -123,3 +123,14 @@ async fn policies_decide_by_the_claims() {
     // A transaction leaves nothing behind: the visitor after it is nobody again.
     assert!(get(&server, "/rpc/who_am_i").await.json()["claims"]["sub"].is_null());
 }
+
+#[tokio::test]
+async fn a_function_may_look_at_every_request_first() {
+    let server = server().config("rest.pre_request", "public.gatekeeper").start().await;
+    let passed = get(&server, "/clients?id=eq.1").await.expect(200);
+    assert_eq!(passed.header("x-seen"), "yes");
+    let blocked = anon(&server, Method::POST, "/clients").header("x-blocked", "1");
+    let blocked = blocked.json(&json!({"id": 9, "name": "x"})).send().await;
+    assert_eq!((blocked.status.as_u16(), blocked.json()["code"].as_str()), (451, Some("PT451")));
+    assert_eq!(server.database().count("clients").await, 2);
+}

@@ -99,6 +99,15 @@ begin
     detail = '{"status":332,"status_text":"My text","headers":{"X-My":"v"}}';
 end $$;
 
+-- Runs before requests where a test configures it.
+create function gatekeeper() returns void language plpgsql as $$
+begin
+  if current_setting('request.headers', true)::json ->> 'x-blocked' is not null then
+    raise sqlstate 'PT451' using message = 'Unavailable For Legal Reasons';
+  end if;
+  perform set_config('response.headers', '[{"X-Seen":"yes"}]', true);
+end $$;
+
 grant select, insert, update, delete on all tables in schema public to anon, authenticated, service_role;
 revoke all on inbox from anon, authenticated;
 grant insert on inbox to anon, authenticated;
