@@ -1,0 +1,30 @@
+//! Every difference there may be between PostgREST 12.0.2 and us, with its reason.
+//!
+//! A rule looks at one exchange, decides narrowly whether it is its business, and turns PostgREST's answer into the one
+//! the contract asks for; where the contract leaves a text to us (details of a parse error, a spelling hint) it takes
+//! ours over after checking its shape. "rest.md" is the REST contract; versions are PostgREST's, whose change log
+//! names them.
+
+mod errors;
+mod features;
+mod headers;
+mod single;
+
+use super::answer::View;
+use super::case::Case;
+
+/// One explained difference.
+pub(crate) struct Rule {
+    pub(crate) name: &'static str,
+    pub(crate) reason: &'static str,
+    /// Changes the expected answer, and says whether it did. Ours is changed only where both are put into one form.
+    pub(crate) apply: fn(&Case, &mut View, &mut View) -> bool,
+}
+
+/// Headers that every answer has gained; they do not make an answer a different one.
+pub(crate) const STANDING: &[Rule] = headers::STANDING;
+
+/// The rules, in the order they are tried.
+pub(crate) fn rules() -> impl Iterator<Item = &'static Rule> {
+    [headers::RULES, errors::RULES, features::RULES].into_iter().flatten()
+}

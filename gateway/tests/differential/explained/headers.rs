@@ -1,0 +1,230 @@
+//! Headers.
+
+use super::super::answer::View;
+use super::super::case::Case;
+use super::Rule;
+
+pub(super) const STANDING: &[Rule] = &[
+    Rule {
+        name: "vary",
+        reason: "rest.md §1: successful answers carry Vary since 16, unless response.headers sets it",
+        apply: vary,
+    },
+    Rule {
+        name: "proxy-status",
+        reason: "rest.md §3.18: errors carry Proxy-Status since 13",
+        apply: proxy_status,
+    },
+    Rule {
+        name: "gateway",
+        reason: "DESIGN §3, §12: the gateway gives each answer a request id and forbids guessing its type",
+        apply: gateway,
+    },
+    Rule {
+        name: "expose-headers",
+        reason: "rest.md §3.13, ours: Retry-After, Preference-Applied and Proxy-Status are exposed to browsers as well",
+        apply: expose_headers,
+    },
+];
+
+pub(super) const RULES: &[Rule] = &[
+    Rule {
+        name: "retry-after",
+        reason: "rest.md §3.19: Retry-After tells the seconds to the next attempt, at least one",
+        apply: retry_after,
+    },
+    Rule {
+        name: "repeated-parameters",
+        reason: "rest.md §3.2: the canonical query keeps repeated parameters apart; 12 joined their values by commas",
+        apply: repeated_parameters,
+    },
+    Rule {
+        name: "encoded-path",
+        reason: "a header cannot hold a blank or a letter outside ASCII: the path in Content-Location and Location is encoded; 12 sent it raw, \
+                 and read the query as Latin-1",
+        apply: encoded_path,
+    },
+    Rule {
+        name: "key-order",
+        reason: "rest.md §4.3: primary key columns go by name, in Location as well",
+        apply: key_order,
+    },
+    Rule {
+        name: "preflight-headers",
+        reason: "rest.md §3.13: a preflight answer always names the allowed headers",
+        apply: preflight_headers,
+    },
+    Rule {
+        name: "legacy-target-name",
+        reason: "rest.md §1, §3.7: addressing an aliased embed by its target's name brings a Warning",
+        apply: legacy_target_name,
+    },
+];
+
+fn retry_after(_case: &Case, expected: &mut View, answered: &mut View) -> bool {
+    let applies = expected.status == 503
+        && expected.header("retry-after") == "0"
+        && answered.header("retry-after") == "1";
+    if applies {
+        expected.set_header("retry-after", "1");
+    }
+    applies
+}
+
+/// A query with the values of each key joined, as 12 writes it.
+fn joined(location: &str) -> String {
+    let Some((path, query)) = location.split_once('?') else { return location.to_owned() };
+    let mut pairs: Vec<(String, String)> = Vec::new();
+    for pair in query.split('&') {
+        let (key, value) = pair.split_once('=').unwrap_or((pair, ""));
+        match pairs.iter_mut().find(|(known, _)| known == key) {
+            Some((_, values)) => values.push_str(&format!(",{value}")),
+            None => pairs.push((key.to_owned(), value.to_owned())),
+        }
+    }
+    let pairs: Vec<_> = pairs.into_iter().map(|(key, value)| format!("{key}={value}")).collect();
+    format!("{path}?{}", pairs.join("&"))
+}
+
+fn repeated_parameters(_case: &Case, expected: &mut View, answered: &mut View) -> bool {
+    let ours = answered.header("content-location").to_owned();
+    let applies =
+        joined(&ours) == expected.header("content-location") && ours != expected.header("content-location");
+    if applies {
+        expected.set_header("content-location", &ours);
+    }
+    applies
+}
+
+fn decoded(text: &str) -> String {
+    percent_encoding::percent_decode_str(text).decode_utf8_lossy().into_owned()
+}
+
+/// The same text, had its bytes been taken for Latin-1.
+fn as_latin1(text: &str) -> String {
+    text.bytes().map(char::from).collect()
+}
+
+fn encoded_path(case: &Case, expected: &mut View, answered: &mut View) -> bool {
+    let mut applied = false;
+    let is_odd = case.path().contains('%') || !decoded(&case.target).is_ascii();
+    for name in ["content-location", "location"] {
+        let (theirs, ours) = (decoded(expected.header(name)), answered.header(name).to_owned());
+        let plain = decoded(&ours);
+        let latin1 = plain
+            .split_once('?')
+            .map(|(path, query)| format!("{path}?{}", as_latin1(query)))
+            .unwrap_or_default();
+        if is_odd
+            && ours.is_ascii()
+            && !ours.contains(' ')
+            && !ours.is_empty()
+            && (plain == theirs || latin1 == theirs || joined(&latin1) == theirs)
+        {
+            expected.set_header(name, &ours);
+            applied = true;
+        }
+    }
+    applied
+}
+
+fn key_order(_case: &Case, expected: &mut View, answered: &mut View) -> bool {
+    let sorted = |view: &View| -> Vec<String> {
+        let mut keys: Vec<_> = view.header("location").split(['?', '&']).map(str::to_owned).collect();
+        keys.sort();
+        keys
+    };
+    let applies = expected.header("location").contains('&') && sorted(expected) == sorted(answered);
+    if applies {
+        let ours = answered.header("location").to_owned();
+        expected.set_header("location", &ours);
+    }
+    applies
+}
+
+fn preflight_headers(case: &Case, expected: &mut View, _answered: &mut View) -> bool {
+    let applies = case.header("Access-Control-Request-Method").is_some()
+        && expected.header("access-control-allow-headers").is_empty();
+    if applies {
+        expected.set_header(
+            "access-control-allow-headers",
+            "Authorization, Accept, Accept-Language, Content-Language",
+        );
+    }
+    applies
+}
+
+fn legacy_target_name(_case: &Case, expected: &mut View, answered: &mut View) -> bool {
+    let warning = answered.header("warning").to_owned();
+    let applies = expected.header("warning").is_empty()
+        && warning.starts_with("299 PostgRESTv")
+        && warning.contains(" \"Embedded resource was referenced by relation name even though it has an alias. This is deprecated and will stop working in a future release. Update `")
+        && warning.ends_with("` in query string filters, orders or limits.\"");
+    if applies {
+        expected.set_header("warning", &warning);
+    }
+    applies
+}
+
+fn vary(case: &Case, expected: &mut View, _answered: &mut View) -> bool {
+    let is_success = expected.status != 0 && expected.error("code").is_empty();
+    let is_head_error = case.method == "HEAD" && expected.status >= 400;
+    let is_empty_error = expected.status == 404 && expected.body == "{}";
+    let applies = is_success
+        && !is_head_error
+        && !is_empty_error
+        && case.method != "OPTIONS"
+        && expected.header("vary").is_empty();
+    if applies {
+        expected.set_header("vary", "Accept, Prefer, Range");
+    }
+    applies
+}
+
+fn proxy_status(case: &Case, expected: &mut View, answered: &mut View) -> bool {
+    let code = expected.error("code");
+    if !code.is_empty() {
+        expected.set_header("proxy-status", &format!("PostgREST; error={code}"));
+        return true;
+    }
+    // An answer to HEAD has no body to read the code from.
+    let ours = answered.header("proxy-status").to_owned();
+    let applies = case.method == "HEAD" && expected.status >= 400 && ours.starts_with("PostgREST; error=");
+    if applies {
+        expected.set_header("proxy-status", &ours);
+    }
+    applies
+}
+
+fn gateway(case: &Case, expected: &mut View, answered: &mut View) -> bool {
+    let is_preflight = case.method == "OPTIONS" && case.header("Access-Control-Request-Method").is_some();
+    if !is_preflight {
+        expected.set_header("x-content-type-options", "nosniff");
+    }
+    // A fresh one each time.
+    let id = answered.header("x-request-id").to_owned();
+    if !id.is_empty() {
+        expected.set_header("x-request-id", &id);
+    }
+    true
+}
+
+fn expose_headers(_case: &Case, expected: &mut View, answered: &mut View) -> bool {
+    const NAME: &str = "access-control-expose-headers";
+    let names = |view: &View| -> Vec<String> {
+        view.header(NAME).split(',').map(|name| name.trim().to_owned()).collect()
+    };
+    if expected.header(NAME).is_empty() {
+        return false;
+    }
+    let mut wanted = names(expected);
+    wanted.extend(["Retry-After", "Preference-Applied", "Proxy-Status"].map(str::to_owned));
+    wanted.sort();
+    let mut ours = names(answered);
+    ours.sort();
+    if ours == wanted {
+        let ours = answered.header(NAME).to_owned();
+        expected.set_header(NAME, &ours);
+    }
+    true
+}

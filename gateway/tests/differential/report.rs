@@ -1,0 +1,191 @@
+//! The verdict, in words.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::fmt::Write as _;
+use std::path::Path;
+
+use super::answer::{Answer, Exchange, View};
+use super::explained::{STANDING, rules};
+use super::known::KNOWN;
+
+/// How many differences the test's own output shows; the report has them all.
+const SHOWN: usize = 25;
+
+/// A difference nobody has explained.
+struct Difference<'a> {
+    exchange: &'a Exchange,
+    expected: View,
+    answered: View,
+    /// What kind it is, for grouping.
+    kind: String,
+}
+
+/// Compares everything, prints the summary and panics unless all is as it should be.
+pub(crate) fn judge(exchanges: &[Exchange]) {
+    let (mut equal, mut explained) = (0, 0);
+    let mut differences = Vec::new();
+    let mut used: BTreeMap<&str, usize> = BTreeMap::new();
+    for exchange in exchanges {
+        let mut expected = View::of(&exchange.postgrest);
+        let mut answered = View::of(&exchange.basalt);
+        for rule in STANDING {
+            if (rule.apply)(&exchange.case, &mut expected, &mut answered) {
+                *used.entry(rule.name).or_default() += 1;
+            }
+        }
+        let mut needed = Vec::new();
+        for rule in rules() {
+            if expected == answered {
+                break;
+            }
+            if (rule.apply)(&exchange.case, &mut expected, &mut answered) {
+                needed.push(rule.name);
+            }
+        }
+        let malformed = framing_fault(exchange);
+        if expected == answered && malformed.is_none() {
+            if needed.is_empty() {
+                equal += 1;
+            } else {
+                explained += 1;
+                for rule in needed {
+                    *used.entry(rule).or_default() += 1;
+                }
+            }
+            continue;
+        }
+        let kind = malformed.unwrap_or_else(|| kind_of(&expected, &answered));
+        differences.push(Difference { exchange, expected, answered, kind });
+    }
+    let known: BTreeMap<&str, &str> = KNOWN.iter().copied().collect();
+    let (known_ones, unexplained): (Vec<_>, Vec<_>) = differences
+        .into_iter()
+        .partition(|difference| known.contains_key(difference.exchange.case.place.as_str()));
+    let still_wrong: BTreeSet<&str> =
+        known_ones.iter().map(|difference| difference.exchange.case.place.as_str()).collect();
+    let mended: Vec<_> = known.keys().filter(|place| !still_wrong.contains(*place)).collect();
+    let idle: Vec<_> =
+        rules().chain(STANDING).map(|rule| rule.name).filter(|name| !used.contains_key(name)).collect();
+
+    let summary = format!(
+        "differential: {} requests sent, {equal} equal, {explained} explained, {} known, {} unexplained",
+        exchanges.len(),
+        known_ones.len(),
+        unexplained.len()
+    );
+    let report = written(&summary, &used, &known_ones, &unexplained);
+    let file = Path::new(env!("CARGO_TARGET_TMPDIR")).join("differential.md");
+    std::fs::write(&file, report).expect("the folder for test output can be written to");
+    println!("{summary}; report: {}", file.display());
+
+    let mut faults = String::new();
+    for difference in unexplained.iter().take(SHOWN) {
+        let _ok = writeln!(faults, "\n{}", shown(difference));
+    }
+    if unexplained.len() > SHOWN {
+        let _ok = writeln!(faults, "\n… and {} more in {}", unexplained.len() - SHOWN, file.display());
+    }
+    assert!(unexplained.is_empty(), "{summary}\n{faults}");
+    assert!(mended.is_empty(), "these are right now, take them out of known.rs: {mended:?}");
+    assert!(idle.is_empty(), "no answer needs these explanations any more: {idle:?}");
+}
+
+/// What no comparison with PostgREST 12 shows, because it never told the length.
+fn framing_fault(exchange: &Exchange) -> Option<String> {
+    let Answer { status, headers, body, .. } = &exchange.basalt;
+    let header = |name: &str| headers.iter().find(|(key, _)| key == name).map(|(_, value)| value.as_str());
+    let fault = match *status {
+        0 => Some("no answer at all"),
+        204 if header("content-length").is_some() || header("content-type").is_some() => {
+            Some("204 with Content-Length or Content-Type")
+        }
+        204 => None,
+        _ if exchange.case.method == "HEAD" => header("content-length").map(|_| "Content-Length on HEAD"),
+        _ if body.is_empty() && header("content-length") != Some("0") => {
+            Some("an empty body without Content-Length: 0")
+        }
+        _ => None,
+    };
+    fault.map(str::to_owned)
+}
+
+/// What differs, without the particulars.
+fn kind_of(expected: &View, answered: &View) -> String {
+    let mut parts = Vec::new();
+    if expected.status != answered.status {
+        let code = |view: &View| if view.status >= 300 { view.error("code") } else { String::new() };
+        parts.push(format!(
+            "status {} {} → {} {}",
+            expected.status,
+            code(expected),
+            answered.status,
+            code(answered)
+        ));
+        return parts.join(", ");
+    }
+    if expected.reason != answered.reason {
+        parts.push("reason phrase".to_owned());
+    }
+    let names: BTreeSet<&String> = expected.headers.keys().chain(answered.headers.keys()).collect();
+    for name in names {
+        if expected.headers.get(name) != answered.headers.get(name) {
+            parts.push(format!("header {name}"));
+        }
+    }
+    if expected.body != answered.body {
+        let (theirs, ours) = (expected.json(), answered.json());
+        if expected.status >= 300 && theirs.is_object() && ours.is_object() {
+            for key in ["code", "message", "details", "hint"] {
+                if theirs.get(key) != ours.get(key) {
+                    parts.push(format!("{} {key}", expected.error("code")));
+                }
+            }
+        } else {
+            parts.push("body".to_owned());
+        }
+    }
+    parts.join(", ")
+}
+
+fn shown(difference: &Difference<'_>) -> String {
+    format!(
+        "[{}] {}\n{}\nexpected {}\nanswered {}",
+        difference.exchange.case.place,
+        difference.kind,
+        difference.exchange.case.shown(),
+        difference.expected.shown(),
+        difference.answered.shown()
+    )
+}
+
+fn written(
+    summary: &str,
+    used: &BTreeMap<&str, usize>,
+    known: &[Difference<'_>],
+    unexplained: &[Difference<'_>],
+) -> String {
+    let mut text = format!("# {summary}\n\n## Explanations used\n\n");
+    for rule in STANDING.iter().chain(rules()) {
+        let times = used.get(rule.name).copied().unwrap_or_default();
+        let _ok = writeln!(text, "- {times} × {}: {}", rule.name, rule.reason);
+    }
+    for (title, differences) in [("Unexplained", unexplained), ("Known", known)] {
+        let mut groups: BTreeMap<&str, Vec<&Difference<'_>>> = BTreeMap::new();
+        for difference in differences {
+            groups.entry(&difference.kind).or_default().push(difference);
+        }
+        let mut groups: Vec<_> = groups.into_iter().collect();
+        groups.sort_by_key(|(_, members)| std::cmp::Reverse(members.len()));
+        let _ok = writeln!(text, "\n## {title}\n");
+        for (kind, members) in &groups {
+            let _ok = writeln!(text, "- {} × {kind}", members.len());
+        }
+        for (kind, members) in groups {
+            let _ok = writeln!(text, "\n### {} × {kind}\n", members.len());
+            for difference in members {
+                let _ok = writeln!(text, "```\n{}\n```", shown(difference));
+            }
+        }
+    }
+    text
+}
