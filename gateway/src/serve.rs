@@ -76,10 +76,18 @@ pub async fn serve(config: Config, console: &Console, stop: CancellationToken) -
     let keys = Arc::new(Keys::new(secrets.key_material())?);
 
     let background = Background::default();
-    let running = match config.only {
-        Some(Only::Rest) => rest_alone(&config, &keys, &background)?,
-        _ => whole(&config, &secrets, &keys, &background, console).await?,
+    let starting = async {
+        match config.only {
+            Some(Only::Rest) => rest_alone(&config, &keys, &background),
+            _ => whole(&config, &secrets, &keys, &background, console).await,
+        }
     };
+    let Some(running) = stop.run_until_cancelled(starting).await else {
+        // What was under way is undone or finished by the next start.
+        background.end().await;
+        return Ok(());
+    };
+    let running = running?;
     let Running { databases, mounts, readiness, closers } = running;
     let gateway = Arc::new(Gateway {
         shared: Shared {

@@ -25,6 +25,8 @@ use crate::schema_cache::load::{self, LoadError, Loaded};
 const CHANNEL: &str = "pgrst";
 /// Notifications that come closer together than this share a load.
 const DEBOUNCE: Duration = Duration::from_millis(100);
+/// How long the first load waits for the listener.
+const LISTENER_PATIENCE: Duration = Duration::from_millis(500);
 const FIRST_PAUSE: Duration = Duration::from_secs(1);
 const LONGEST_PAUSE: Duration = Duration::from_secs(32);
 
@@ -160,11 +162,14 @@ pub(crate) async fn follow(
 #[expect(clippy::infinite_loop, reason = "the caller ends it by its shutdown token")]
 async fn follow_for_ever(handle: &RestHandle, mut events: broadcast::Receiver<Event>) {
     let mut due = Some(Due::first(handle));
+    // The listener's first word is that it listens. A load that starts after that misses nothing; one that starts
+    // before would have to be repeated.
+    let _unheard = tokio::time::timeout(LISTENER_PATIENCE, events.recv()).await;
     let mut pause = FIRST_PAUSE;
     let mut open = true;
     loop {
         // Everything that is waiting is answered by the load that starts now.
-        while events.try_recv().is_ok_and(|_| true) {}
+        while events.try_recv().is_ok() {}
         let loaded = handle.load().await;
         due.take();
         let retry_in = match loaded {
