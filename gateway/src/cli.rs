@@ -154,7 +154,12 @@ async fn execute(cli: Cli) -> anyhow::Result<ExitCode> {
         Command::Keys => {
             let config = load(&command_line)?;
             let secrets = Secrets::load(&config)?;
-            crate::secrets::print_keys(&config, &secrets, &mut io::stdout())?;
+            let mut out = io::stdout();
+            crate::secrets::print_keys(&config, &secrets, &mut out)?;
+            if let Some(url) = database_setup::running_url(&config, &secrets) {
+                writeln!(out, "# The embedded PostgreSQL, while the server runs.")?;
+                writeln!(out, "SUPABASE_DB_URL={url}")?;
+            }
             Ok(ExitCode::SUCCESS)
         }
         Command::User { command: UserCommand::Create(create) } => {

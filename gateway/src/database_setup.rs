@@ -276,3 +276,14 @@ pub fn running(config: &Config, secrets: &Secrets) -> Option<Database> {
     }
     Embedded::running(&embedded_config(config, secrets)).map(Database::new)
 }
+
+/// A URL for `psql` to that PostgreSQL, as the owner of the project's objects, over its loopback port.
+#[must_use]
+pub fn running_url(config: &Config, secrets: &Secrets) -> Option<String> {
+    const OWNER: &str = "postgres";
+    let database = running(config, secrets)?;
+    let port = database.config().get_ports().first()?;
+    // The password is base64url: nothing in it needs escaping.
+    let password = secrets.role_password(OWNER);
+    Some(format!("postgresql://{OWNER}:{}@127.0.0.1:{port}/postgres", password.expose_secret()))
+}

@@ -1,6 +1,8 @@
 //! Accepting connections and ending them: HTTP/1.1 and HTTP/2 on one port, with bounds on what a slow or hostile
 //! peer may hold, and an orderly end.
 
+mod lenient_target;
+
 use std::convert::Infallible;
 use std::net::SocketAddr;
 use std::sync::Arc;
@@ -16,6 +18,8 @@ use hyper_util::server::graceful::GracefulShutdown;
 use tokio::net::TcpListener;
 use tokio::sync::Semaphore;
 use tokio_util::sync::CancellationToken;
+
+use lenient_target::LenientTarget;
 
 /// A request's head must arrive within this.
 const HEADER_TIMEOUT: Duration = Duration::from_secs(30);
@@ -44,7 +48,9 @@ where
             let answer = handle(request, peer);
             async move { Ok::<_, Infallible>(answer.await) }
         });
-        let connection = builder.serve_connection_with_upgrades(TokioIo::new(stream), service).into_owned();
+        let connection = builder
+            .serve_connection_with_upgrades(TokioIo::new(LenientTarget::new(stream)), service)
+            .into_owned();
         let connection = graceful.watch(connection);
         tokio::spawn(async move {
             if let Err(error) = connection.await {

@@ -124,6 +124,17 @@ async fn long_request_lines_are_served_and_endless_headers_are_not() {
     assert!(answer.starts_with("HTTP/1.1 400 "), "{answer}");
 }
 
+#[tokio::test(flavor = "multi_thread")]
+async fn targets_may_hold_characters_that_others_would_escape() {
+    let server = Basalt::builder().app().start().await;
+    let key = server.service_key();
+    let head = format!(
+        "GET /rest/v1/plans?select=first:title->>\"0\"&id=is.null HTTP/1.1\r\nhost: a\r\napikey: {key}\r\nconnection: close\r\n\r\n"
+    );
+    let answer = tokio::task::block_in_place(|| raw(server.port(), &head));
+    assert!(answer.starts_with("HTTP/1.1 200 ") && answer.ends_with("\r\n\r\n[]"), "{answer}");
+}
+
 /// What the server answers to these bytes before it closes the connection.
 fn raw(port: u16, request: &str) -> String {
     let mut stream = TcpStream::connect(("127.0.0.1", port)).unwrap();

@@ -8,6 +8,7 @@
 mod errors;
 mod features;
 mod headers;
+mod openapi;
 mod single;
 
 use super::answer::View;
