@@ -42,15 +42,15 @@ pub(crate) fn judge(exchanges: &[Exchange]) {
                 needed.push(rule.name);
             }
         }
+        for rule in &needed {
+            *used.entry(rule).or_default() += 1;
+        }
         let malformed = framing_fault(exchange);
         if expected == answered && malformed.is_none() {
             if needed.is_empty() {
                 equal += 1;
             } else {
                 explained += 1;
-                for rule in needed {
-                    *used.entry(rule).or_default() += 1;
-                }
             }
             continue;
         }
