@@ -81,7 +81,9 @@ fn int(answers: &Answers) -> i32 {
 fn code(result: Result<Answers, SessionError>) -> String {
     match result.unwrap_err() {
         SessionError::Postgres(error) => error.code,
-        other => panic!("expected PostgreSQL's own error, got {other:?}"),
+        other @ (SessionError::PoolTimeout | SessionError::Unavailable(_) | SessionError::Deadline) => {
+            panic!("expected PostgreSQL's own error, got {other:?}")
+        }
     }
 }
 
