@@ -1,6 +1,6 @@
 //! One transaction on one connection. See the head of [`crate::session`] for the rules.
 
-use std::sync::Arc;
+use std::sync::{Arc, LazyLock};
 
 use futures_util::TryStreamExt;
 use futures_util::future::{join, join_all};
@@ -142,19 +142,23 @@ where
     rows.try_collect().await.map_err(driver)
 }
 
-/// `select set_config($1,$2,true), …`: prepared once per connection and number of settings.
+/// Prepared once per connection and number of settings.
 async fn settings_statement(connection: &PooledConnection, scope: &Scope) -> Result<Prepared, SessionError> {
-    let mut text = String::with_capacity(32 * scope.settings.len() + 8);
-    text.push_str("select ");
-    for index in 0..scope.settings.len() {
-        if index > 0 {
-            text.push_str(", ");
-        }
-        let (name, value) = (2 * index + 1, 2 * index + 2);
-        text.push_str(&format!("pg_catalog.set_config(${name}, ${value}, true)"));
-    }
-    let key = StatementKey { scope: 0, text: Arc::from(text) };
+    let key = StatementKey { scope: 0, text: settings_text(scope.settings.len()) };
     Ok(connection.prepared(key).await?)
+}
+
+/// `select set_config($1,$2,true), …`, made once for each number of settings that requests usually have.
+fn settings_text(count: usize) -> Arc<str> {
+    const USUAL: usize = 32;
+    static TEXTS: LazyLock<Vec<Arc<str>>> = LazyLock::new(|| (0..USUAL).map(make_settings_text).collect());
+    TEXTS.get(count).map_or_else(|| make_settings_text(count), Arc::clone)
+}
+
+fn make_settings_text(count: usize) -> Arc<str> {
+    let calls = (0..count)
+        .map(|index| format!("pg_catalog.set_config(${}, ${}, true)", 2 * index + 1, 2 * index + 2));
+    Arc::from(format!("select {}", calls.collect::<Vec<_>>().join(", ")))
 }
 
 fn settings_params(scope: &Scope) -> Vec<Param> {
