@@ -66,6 +66,8 @@ test("the two forms are tabs of one screen", async ({ page }) => {
   await expect(page.getByRole("heading", { level: 1 })).toHaveText("Create your account");
   await expect(page.getByRole("tab", { name: "Sign Up" })).toBeFocused();
   await page.keyboard.press("ArrowLeft");
+  // The focus moves after the key press was handled.
+  await expect(page.getByRole("tab", { name: "Log In" })).toBeFocused();
   await page.keyboard.press("Enter");
   await expect(page).toHaveURL("/login");
 });

@@ -1,7 +1,7 @@
 //! What can go wrong, and how it looks on the wire (auth.md §3.1): no other module knows statuses, codes and shapes.
 //!
 //! An error's `Display` text is its message, word for word as clients compare it. Which of the two shapes it takes
-//! depends on the request's `X-Supabase-Api-Version`, so an error travels to [`render`] in the response's extensions
+//! depends on the request's `X-Supabase-Api-Version`, so an error travels to [`mod@render`] in the response's extensions
 //! and becomes a body there. What only operators may see (SQL, causes) stays in the variants and goes to the log.
 
 mod render;

@@ -1,5 +1,5 @@
 //! `auth.users`, `auth.identities` and `auth.mfa_factors` as rows: how they are read here, how they are written in
-//! [`write`]. What a change means for sessions is [`crate::sessions`]; what of it a client sees is [`crate::wire`].
+//! [`mod@write`]. What a change means for sessions is [`crate::sessions`]; what of it a client sees is [`crate::wire`].
 //!
 //! Rows are also written by people: seeds leave token columns and metadata NULL, which reads as `''` and `{}` here
 //! (auth.md §4.1), and triggers change what we have just inserted, so a new row is read again before it is shown.

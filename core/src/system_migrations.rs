@@ -5,7 +5,7 @@
 //! Two servers may start at once, on one database or on two databases of one cluster. On one database an advisory
 //! lock lets the first do the work and the second find it done. Roles belong to the whole cluster, where advisory
 //! locks do not reach: a superuser serialises role changes by a lock on `pg_authid`, which is one table for all
-//! databases; anybody else loses the race with an error and tries again ([`is_lost_race`]).
+//! databases; anybody else loses the race with an error and tries again (`is_lost_race`).
 //!
 //! The surprising thing: what lies outside the database (roles, memberships, rights on the database itself) is not
 //! in a dump and not in a copy of a template, although the copy's list of applied migrations says that it was done.

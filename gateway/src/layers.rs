@@ -21,6 +21,7 @@ use http::{Request, StatusCode};
 use http_body_util::Limited;
 use tokio::time::{Instant, timeout_at};
 use tower::ServiceExt;
+use tracing::Instrument;
 
 use api_key::{Gate, KeyGate};
 use cors::CorsPolicy;
@@ -116,12 +117,15 @@ pub async fn serve(
             extensions.insert(RequestId(id.clone()));
             extensions.insert(address);
             client_address::set_forwarded_for(request.headers_mut(), address);
-            call(mount, request, deadline, &id).await
+            // What the service logs belongs to this request.
+            let span = tracing::info_span!("request", service = service.name, %method, request_id = %id);
+            call(mount, request, deadline, &id).instrument(span).await
         }
     };
     let headers = response.headers_mut();
     if let Ok(value) = HeaderValue::from_str(&id) {
-        headers.insert(REQUEST_ID, value);
+        // A service may answer with an id of the client's (rest.md §3.19, trace header).
+        headers.entry(REQUEST_ID).or_insert(value);
     }
     headers.entry(X_CONTENT_TYPE_OPTIONS).or_insert(HeaderValue::from_static("nosniff"));
     if let Some(origin) = &origin {
@@ -172,11 +176,11 @@ async fn call(mount: &Mount, request: Request<Body>, deadline: Instant, id: &str
         Ok(Ok(Ok(response))) => response,
         Ok(Ok(Err(never))) => match never {},
         Ok(Err(_panic)) => {
-            tracing::error!(service = service.name, request_id = id, "a handler panicked; the text is above");
+            tracing::error!("a handler panicked; the text is above");
             (service.render)(Fault::Panic { id: id.to_owned() })
         }
         Err(_elapsed) => {
-            tracing::warn!(service = service.name, request_id = id, "a request passed its deadline");
+            tracing::warn!("a request passed its deadline");
             (service.render)(Fault::Timeout)
         }
     }

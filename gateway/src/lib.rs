@@ -1,7 +1,4 @@
-//! The gateway's parts as a library, so that the binary, the tests and the testkit share them.
-//!
-//! Read [`serve`] first: how a configuration becomes a running server. Then [`router`] and [`layers`]: what happens
-//! to a request.
+#![doc = include_str!("../README.md")]
 
 pub mod banner;
 pub mod cli;

@@ -1,7 +1,8 @@
 //! Accepting connections and ending them: HTTP/1.1 and HTTP/2 on one port, with bounds on what a slow or hostile
 //! peer may hold, and an orderly end.
 
-mod lenient_target;
+mod client_stream;
+mod framing;
 
 use std::convert::Infallible;
 use std::net::SocketAddr;
@@ -19,7 +20,7 @@ use tokio::net::TcpListener;
 use tokio::sync::Semaphore;
 use tokio_util::sync::CancellationToken;
 
-use lenient_target::LenientTarget;
+use client_stream::ClientStream;
 
 /// A request's head must arrive within this.
 const HEADER_TIMEOUT: Duration = Duration::from_secs(30);
@@ -49,7 +50,7 @@ where
             async move { Ok::<_, Infallible>(answer.await) }
         });
         let connection = builder
-            .serve_connection_with_upgrades(TokioIo::new(LenientTarget::new(stream)), service)
+            .serve_connection_with_upgrades(TokioIo::new(ClientStream::new(stream)), service)
             .into_owned();
         let connection = graceful.watch(connection);
         tokio::spawn(async move {
@@ -94,8 +95,7 @@ fn builder() -> auto::Builder<TokioExecutor> {
         .timer(TokioTimer::new())
         .header_read_timeout(HEADER_TIMEOUT)
         .max_buf_size(MAX_HEADER_BYTES)
-        .max_headers(MAX_HEADERS)
-        .pipeline_flush(true);
+        .max_headers(MAX_HEADERS);
     builder
         .http2()
         .timer(TokioTimer::new())

@@ -1,7 +1,7 @@
 //! The value side of a filter, `[not.]OP.VALUE` (rest.md §3.4).
 //!
 //! The same operators appear at the top level, where a value runs to the end of the parameter and is taken verbatim,
-//! and inside `and=(…)`/`or=(…)`, where it ends at a comma or parenthesis and may be quoted: [`ValueEnd`].
+//! and inside `and=(…)`/`or=(…)`, where it ends at a comma or parenthesis and may be quoted: `ValueEnd`.
 
 use std::fmt;
 

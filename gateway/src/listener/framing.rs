@@ -1,38 +1,21 @@
-//! Request targets with characters that RFC 3986 wants escaped and people do not escape: `?select=data->>name`.
+//! Where requests begin and end on a connection, and targets with characters that RFC 3986 wants escaped and people do
+//! not escape: `?select=data->>name`.
 //!
-//! PostgREST takes them, and its manual writes them so; the HTTP library refuses a request line with `"`, `<`, `>` or
-//! a backtick before anybody sees it. So they are escaped while the bytes come in, in request lines and nowhere else.
-//! To know where a request line starts, this follows the framing of HTTP/1.1 (RFC 9112 §6): heads, bodies with a
-//! length, chunked bodies. What it does not understand, or what could be read in two ways, is passed on untouched
-//! from there to the end of the connection, and so are HTTP/2 and upgraded connections: a body is never changed.
+//! PostgREST takes such targets, and its manual writes them so; the HTTP library refuses a request line with `"`, `<`,
+//! `>` or a backtick before anybody sees it. So they are escaped while the bytes come in, in request lines and nowhere
+//! else (docs/decisions/0004). To know where a request line starts, this follows the framing of HTTP/1.1 (RFC 9112 §6):
+//! heads, bodies with a length, chunked bodies. What it does not understand, or what could be read in two ways, is
+//! passed on untouched from there to the end of the connection, and so are HTTP/2 and upgraded connections: a body is
+//! never changed. Pure: no I/O.
 
-use std::io;
-use std::pin::Pin;
-use std::task::{Context, Poll, ready};
-
-use bytes::{Buf, BytesMut};
-use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
+use bytes::BytesMut;
 
 /// Header lines are kept up to this length; those that matter here are shorter.
 const KEPT_LINE_BYTES: usize = 256;
 
-/// A connection whose request lines are escaped as they are read.
-pub(super) struct LenientTarget<S> {
-    inner: S,
-    framing: Framing,
-    /// Escaped bytes that did not fit into the reader's buffer.
-    pending: BytesMut,
-}
-
-impl<S> LenientTarget<S> {
-    pub(super) fn new(inner: S) -> Self {
-        Self { inner, framing: Framing::default(), pending: BytesMut::new() }
-    }
-}
-
 /// Where in the stream of requests the next byte is.
 #[derive(Debug, Default)]
-struct Framing {
+pub(super) struct Framing {
     place: Place,
     /// The current line, up to [`KEPT_LINE_BYTES`]; without its end.
     line: Vec<u8>,
@@ -73,7 +56,7 @@ const fn needs_escape(byte: u8) -> bool {
 
 impl Framing {
     /// Follows `input`; the bytes to pass on instead, when a request line in it needs escapes.
-    fn follow(&mut self, input: &[u8]) -> Option<BytesMut> {
+    pub(super) fn follow(&mut self, input: &[u8]) -> Option<BytesMut> {
         let mut escaped: Option<BytesMut> = None;
         let mut rest = input;
         while !rest.is_empty() && self.place != Place::Transparent {
@@ -96,6 +79,11 @@ impl Framing {
             out.extend_from_slice(rest);
         }
         escaped
+    }
+
+    /// Whether the last request was read to its end, as far as that can be told.
+    pub(super) fn is_between_requests(&self) -> bool {
+        self.place == Place::RequestLine && self.line.is_empty()
     }
 
     /// How much of `rest` belongs to the place we are in: a line with its end, or a stretch of body.
@@ -214,142 +202,5 @@ fn escape(part: &[u8], out: &mut BytesMut) {
         } else {
             out.extend_from_slice(&[byte]);
         }
-    }
-}
-
-impl<S: AsyncRead + Unpin> AsyncRead for LenientTarget<S> {
-    fn poll_read(
-        mut self: Pin<&mut Self>,
-        cx: &mut Context<'_>,
-        buf: &mut ReadBuf<'_>,
-    ) -> Poll<io::Result<()>> {
-        let this = &mut *self;
-        if this.pending.is_empty() {
-            let before = buf.filled().len();
-            ready!(Pin::new(&mut this.inner).poll_read(cx, buf))?;
-            let read = buf.filled().get(before..).unwrap_or_default();
-            let Some(escaped) = this.framing.follow(read) else { return Poll::Ready(Ok(())) };
-            buf.set_filled(before);
-            this.pending = escaped;
-        }
-        let fits = this.pending.len().min(buf.remaining());
-        buf.put_slice(this.pending.get(..fits).unwrap_or_default());
-        this.pending.advance(fits);
-        Poll::Ready(Ok(()))
-    }
-}
-
-impl<S: AsyncWrite + Unpin> AsyncWrite for LenientTarget<S> {
-    fn poll_write(mut self: Pin<&mut Self>, cx: &mut Context<'_>, buf: &[u8]) -> Poll<io::Result<usize>> {
-        Pin::new(&mut self.inner).poll_write(cx, buf)
-    }
-
-    fn poll_flush(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
-        Pin::new(&mut self.inner).poll_flush(cx)
-    }
-
-    fn poll_shutdown(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
-        Pin::new(&mut self.inner).poll_shutdown(cx)
-    }
-
-    fn poll_write_vectored(
-        mut self: Pin<&mut Self>,
-        cx: &mut Context<'_>,
-        bufs: &[io::IoSlice<'_>],
-    ) -> Poll<io::Result<usize>> {
-        Pin::new(&mut self.inner).poll_write_vectored(cx, bufs)
-    }
-
-    fn is_write_vectored(&self) -> bool {
-        self.inner.is_write_vectored()
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use tokio::io::AsyncReadExt;
-
-    use super::*;
-
-    /// What comes out when `input` arrives in pieces of `size` bytes and is read into a small buffer.
-    async fn through(input: &[u8], size: usize) -> String {
-        let mut pieces = tokio_test_pieces(input, size);
-        let mut out = Vec::new();
-        let mut buffer = [0; 7];
-        while let Ok(length @ 1..) = pieces.read(&mut buffer).await {
-            out.extend_from_slice(&buffer[..length]);
-        }
-        String::from_utf8(out).unwrap()
-    }
-
-    struct Pieces(Vec<Vec<u8>>);
-
-    impl AsyncRead for Pieces {
-        fn poll_read(
-            mut self: Pin<&mut Self>,
-            _: &mut Context<'_>,
-            buf: &mut ReadBuf<'_>,
-        ) -> Poll<io::Result<()>> {
-            if let Some(mut piece) = self.0.pop() {
-                let rest = piece.split_off(piece.len().min(buf.remaining()));
-                buf.put_slice(&piece);
-                if !rest.is_empty() {
-                    self.0.push(rest);
-                }
-            }
-            Poll::Ready(Ok(()))
-        }
-    }
-
-    fn tokio_test_pieces(input: &[u8], size: usize) -> LenientTarget<Pieces> {
-        LenientTarget::new(Pieces(input.chunks(size).rev().map(<[u8]>::to_vec).collect()))
-    }
-
-    async fn assert_through(input: &str, expected: &str) {
-        for size in [1, 2, 3, 5, 64, 4096] {
-            assert_eq!(through(input.as_bytes(), size).await, expected, "in pieces of {size}");
-        }
-    }
-
-    #[tokio::test]
-    async fn request_lines_are_escaped_and_nothing_else() {
-        assert_through(
-            "GET /t?select=a->>b,\"c\" HTTP/1.1\r\nx: <\">\r\n\r\nGET /u?x=<1 HTTP/1.1\r\n\r\n",
-            "GET /t?select=a-%3E%3Eb,%22c%22 HTTP/1.1\r\nx: <\">\r\n\r\nGET /u?x=%3C1 HTTP/1.1\r\n\r\n",
-        )
-        .await;
-    }
-
-    #[tokio::test]
-    async fn bodies_are_never_changed() {
-        let body = "GET /<> HTTP/1.1\r\n\r\n";
-        let length = body.len();
-        let with_length =
-            format!("POST /a>b HTTP/1.1\r\nContent-Length: {length}\r\n\r\n{body}GET /> HTTP/1.1\r\n\r\n");
-        let expected = with_length.replace("/a>b", "/a%3Eb").replace("GET /> ", "GET /%3E ");
-        assert_through(&with_length, &expected).await;
-
-        let chunked = format!(
-            "POST /> HTTP/1.1\r\ntransfer-encoding: chunked\r\n\r\n{length:x};e=<\r\n{body}\r\n0\r\nt: <\r\n\r\nGET /< HTTP/1.1\r\n\r\n"
-        );
-        let expected = chunked.replace("POST />", "POST /%3E").replace("GET /< ", "GET /%3C ");
-        assert_through(&chunked, &expected).await;
-    }
-
-    #[tokio::test]
-    async fn what_can_be_read_in_two_ways_is_passed_on() {
-        for head in [
-            "content-length: 5\r\ncontent-length: 6",
-            "content-length: 5\r\ntransfer-encoding: chunked",
-            "transfer-encoding: gzip, chunked",
-            "content-length: +5",
-            "upgrade: websocket",
-            "x: y\r\n folded",
-        ] {
-            let input = format!("GET /a HTTP/1.1\r\n{head}\r\n\r\nGET /> HTTP/1.1\r\n\r\n");
-            assert_through(&input, &input).await;
-        }
-        let h2 = "PRI * HTTP/2.0\r\n\r\nSM\r\n\r\nGET /> HTTP/1.1\r\n";
-        assert_through(h2, h2).await;
     }
 }
