@@ -76,6 +76,9 @@ pub async fn serve(config: Config, console: &Console, stop: CancellationToken) -
     let keys = Arc::new(Keys::new(secrets.key_material())?);
 
     let background = Background::default();
+    background
+        .tracker
+        .spawn(background.shutdown.clone().run_until_cancelled_owned(keep_metrics(metrics.clone())));
     let starting = async {
         match config.only {
             Some(Only::Rest) => rest_alone(&config, &keys, &background),
@@ -299,6 +302,17 @@ fn metrics_recorder() -> Result<PrometheusHandle, ServeError> {
         .set_buckets_for_metric(Matcher::Suffix("_seconds".to_owned()), &SECONDS)
         .and_then(PrometheusBuilder::install_recorder)
         .map_err(|error| ServeError::Metrics(error.to_string()))
+}
+
+/// Folds recorded durations into their histograms; until then the recorder keeps each one, and nobody may ever ask for
+/// `/metrics`.
+#[expect(clippy::infinite_loop, reason = "ended from outside, by the shutdown token")]
+async fn keep_metrics(metrics: PrometheusHandle) {
+    const INTERVAL: Duration = Duration::from_secs(5);
+    loop {
+        tokio::time::sleep(INTERVAL).await;
+        metrics.run_upkeep();
+    }
 }
 
 /// The first answer should be an answer: the banner waits for the schema cache, but not for ever.

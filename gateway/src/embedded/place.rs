@@ -146,7 +146,7 @@ fn stand_in(state_dir: &Path, data_dir: &Path, fallback: &Path) -> Result<PathBu
     Ok(home)
 }
 
-/// `/root/shop/.basalt` → `shop-` and a hash of the data folder's path.
+/// `/srv/shop/.basalt` → `shop-` and a hash of the data folder's path.
 fn stand_in_name(state_dir: &Path, data_dir: &Path) -> String {
     let project = state_dir.parent().and_then(Path::file_name).unwrap_or_default().to_string_lossy();
     let project: String =
