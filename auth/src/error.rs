@@ -344,9 +344,10 @@ impl AuthError {
             SessionError::Deadline => Self::Timeout,
             SessionError::Postgres(error) if error.code == "57014" => Self::Timeout,
             SessionError::Postgres(error) if !error.is_unavailable() => refused(error),
-            SessionError::Postgres(_) | SessionError::PoolTimeout | SessionError::Unavailable(_) => {
-                Self::DatabaseUnavailable(error)
-            }
+            SessionError::Postgres(_)
+            | SessionError::PoolTimeout
+            | SessionError::Unreachable(_)
+            | SessionError::Unavailable(_) => Self::DatabaseUnavailable(error),
         }
     }
 

@@ -168,8 +168,8 @@ impl Pool {
         metrics::gauge!("basalt_pool_available", "pool" => self.config.name).set(status.available as f64);
         match taken {
             Ok(Ok(lease)) => Ok(lease),
-            Ok(Err(PoolError::Backend(error))) => Err(SessionError::unavailable(error)),
-            Ok(Err(error)) => Err(SessionError::Unavailable(error.to_string())),
+            Ok(Err(PoolError::Backend(error))) => Err(SessionError::unreachable(error)),
+            Ok(Err(error)) => Err(SessionError::Unreachable(error.to_string())),
             Err(_elapsed) => {
                 metrics::counter!("basalt_pool_timeouts_total", "pool" => self.config.name).increment(1);
                 Err(SessionError::PoolTimeout)

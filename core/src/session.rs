@@ -111,9 +111,11 @@ pub enum SessionError {
     /// No pooled connection in time.
     #[error("no database connection became free in time")]
     PoolTimeout,
-    /// The database cannot be reached, or the connection broke: the driver's text. After a broken connection it is
-    /// unknown whether a write happened.
+    /// No connection could be opened: the driver's or the server's text. Nothing was asked of the database.
     #[error("the database is unavailable: {0}")]
+    Unreachable(String),
+    /// The connection broke: the driver's text. It is unknown whether a write happened.
+    #[error("the database connection broke: {0}")]
     Unavailable(String),
     /// The deadline passed; the statement was cancelled.
     #[error("the deadline passed before the database answered")]
@@ -121,10 +123,10 @@ pub enum SessionError {
 }
 
 impl SessionError {
-    pub(crate) fn unavailable(error: DriverError) -> Self {
+    pub(crate) fn unreachable(error: DriverError) -> Self {
         match error {
-            DriverError::Postgres(error) => Self::Unavailable(error.to_string()),
-            DriverError::Connection(text) => Self::Unavailable(text),
+            DriverError::Postgres(error) => Self::Unreachable(error.to_string()),
+            DriverError::Connection(text) => Self::Unreachable(text),
         }
     }
 }
@@ -285,7 +287,7 @@ async fn perform(
             SessionError::Postgres(error) => error.is_stale_statement(),
             // A read has no effect to double: a connection that died (a restart, a failover) is worth one more try.
             SessionError::Unavailable(_) => work.scope.access == Access::ReadOnly,
-            SessionError::PoolTimeout | SessionError::Deadline => false,
+            SessionError::Unreachable(_) | SessionError::PoolTimeout | SessionError::Deadline => false,
         };
         if !(may_repeat && std::mem::take(&mut again)) {
             return Err(failure);

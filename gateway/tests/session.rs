@@ -81,9 +81,10 @@ fn int(answers: &Answers) -> i32 {
 fn code(result: Result<Answers, SessionError>) -> String {
     match result.unwrap_err() {
         SessionError::Postgres(error) => error.code,
-        other @ (SessionError::PoolTimeout | SessionError::Unavailable(_) | SessionError::Deadline) => {
-            panic!("expected PostgreSQL's own error, got {other:?}")
-        }
+        other @ (SessionError::PoolTimeout
+        | SessionError::Unreachable(_)
+        | SessionError::Unavailable(_)
+        | SessionError::Deadline) => panic!("expected PostgreSQL's own error, got {other:?}"),
     }
 }
 

@@ -71,7 +71,10 @@ fn log(error: &RestError, wire: &ErrorResponse) {
         error,
         RestError::CacheNotLoaded
             | RestError::Session(
-                SessionError::Unavailable(_) | SessionError::PoolTimeout | SessionError::Deadline
+                SessionError::Unreachable(_)
+                    | SessionError::Unavailable(_)
+                    | SessionError::PoolTimeout
+                    | SessionError::Deadline
             )
     );
     if matches!(error, RestError::Internal(_)) {

@@ -113,9 +113,10 @@ async fn roll_back(connection: &PooledConnection, failure: SessionError) -> Sess
         Ok(()) => failure,
         Err(error) => match failure {
             SessionError::Postgres(_) => failure,
-            SessionError::PoolTimeout | SessionError::Unavailable(_) | SessionError::Deadline => {
-                driver(error)
-            }
+            SessionError::PoolTimeout
+            | SessionError::Unreachable(_)
+            | SessionError::Unavailable(_)
+            | SessionError::Deadline => driver(error),
         },
     }
 }

@@ -11,8 +11,9 @@ use serde_json::json;
 use tokio::task::JoinSet;
 
 /// What a server may log while its database is away: it copes, and says so.
-pub(crate) const DATABASE_AWAY: [&str; 4] = [
+pub(crate) const DATABASE_AWAY: [&str; 5] = [
     "the database is unavailable",
+    "the database connection broke",
     "terminating connection due to",
     "no database connection became free in time",
     "the schema cache could not be loaded",

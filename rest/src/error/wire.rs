@@ -291,9 +291,15 @@ impl RestError {
                 "PGRST003",
                 "Timed out acquiring connection from connection pool.",
             ),
-            Self::Session(SessionError::Unavailable(text)) => {
+            Self::Session(SessionError::Unreachable(text)) => {
                 error(StatusCode::SERVICE_UNAVAILABLE, "PGRST000", "Database connection error.").details(text.clone())
             }
+            Self::Session(SessionError::Unavailable(text)) => error(
+                StatusCode::SERVICE_UNAVAILABLE,
+                "PGRST001",
+                "Database client error. Retrying the connection.",
+            )
+            .details(text.clone()),
             Self::Session(SessionError::Deadline) => {
                 error(StatusCode::GATEWAY_TIMEOUT, "57014", "canceling statement due to request timeout")
             }
