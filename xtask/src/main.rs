@@ -3,6 +3,7 @@
 mod browser;
 mod count;
 mod dev;
+mod fuzz;
 mod node;
 mod run;
 mod server;
@@ -32,6 +33,8 @@ usage: cargo xtask VERB [ARGUMENTS]
   web [-- ARGS]        the app's unit tests; ARGS go to vitest
   e2e [-- ARGS]        the app in Chromium against a running Basalt; ARGS go to Playwright
   bench [-- ARGS]      release build, then basalt-bench with ARGS (default: rest)
+  fuzz [TARGET] [-- ARGS]  five minutes of one fuzz target, on the stable compiler; ARGS go to libFuzzer;
+                       without TARGET lists them
   gen-docs             rewrite the generated files in docs/
 
 Only Rust and Node 20 or newer have to be there before.";
@@ -67,6 +70,7 @@ fn dispatch(arguments: &[String]) -> Result<ExitCode> {
         "web" => suite::web(&root, &rest.with_flags(&[])?.passed),
         "e2e" => suite::e2e(&root, &rest.with_flags(&[])?.passed),
         "bench" => dev::bench(&root, &rest.everything()),
+        "fuzz" => fuzz::fuzz(&root, &rest),
         "gen-docs" => dev::gen_docs(&root),
         "help" | "--help" | "-h" => {
             ui::print(HELP);

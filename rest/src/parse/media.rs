@@ -99,7 +99,7 @@ impl MediaType {
         let essence = parts.next().unwrap_or_default().to_ascii_lowercase();
         let parameters: Vec<(String, &str)> = parts
             .filter_map(|part| part.split_once('='))
-            .map(|(name, value)| (name.trim().to_ascii_lowercase(), value.trim().trim_matches('"')))
+            .map(|(name, value)| (name.trim().to_ascii_lowercase(), unquoted(value)))
             .collect();
         let parameter =
             |name: &str| parameters.iter().find(|(known, _)| known == name).map(|(_, value)| *value);
@@ -237,6 +237,12 @@ fn weight(item: &str) -> u32 {
 #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "the caller checked 0.0..=1.0")]
 fn thousandths(q: f32) -> u32 {
     (q * 1000.0) as u32
+}
+
+/// A parameter's value without its quotes; a quote in the middle ends it.
+fn unquoted(value: &str) -> &str {
+    let value = value.trim();
+    value.strip_prefix('"').unwrap_or(value).split('"').next().unwrap_or_default()
 }
 
 fn split_outside_quotes(text: &str, separator: char) -> Vec<&str> {

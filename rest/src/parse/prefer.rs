@@ -1,5 +1,9 @@
 //! The `Prefer` header (rest.md §3.11).
 
+use std::fmt;
+
+use super::write_joined;
+
 /// What the client prefers. Of several values of one kind the first wins.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Preferences {
@@ -149,5 +153,24 @@ impl Preferences {
             || first(&mut self.count, Count::parse(text))
             || first(&mut self.transaction, Transaction::parse(text))
             || first(&mut self.handling, Handling::parse(text))
+    }
+}
+
+impl fmt::Display for Preferences {
+    /// As a `Prefer` header.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let words = [
+            self.resolution.map(Resolution::as_str),
+            self.missing.map(Missing::as_str),
+            self.representation.map(Representation::as_str),
+            self.count.map(Count::as_str),
+            self.transaction.map(Transaction::as_str),
+            self.handling.map(Handling::as_str),
+        ];
+        let words = words.into_iter().flatten().map(str::to_owned);
+        let zone = self.timezone.iter().map(|zone| format!("timezone={zone}"));
+        let rows = self.max_affected.iter().map(|rows| format!("max-affected={rows}"));
+        let all: Vec<String> = words.chain(zone).chain(rows).chain(self.invalid.iter().cloned()).collect();
+        write_joined(f, &all, ", ")
     }
 }

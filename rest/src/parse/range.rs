@@ -1,5 +1,7 @@
 //! Which rows of a level are wanted: `limit`, `offset` and the `Range` header (rest.md §3.6).
 
+use std::fmt;
+
 /// A window of rows.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct RowRange {
@@ -42,6 +44,17 @@ impl RowRange {
             Some(last) if last <= offset => None,
             Some(last) => Some(Self { offset, limit: Some(last - offset) }),
             None => Some(Self { offset, limit: None }),
+        }
+    }
+}
+
+impl fmt::Display for RowRange {
+    /// As a `Range` header. An empty window has none: its upper bound would lie below the lower.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}-", self.offset)?;
+        match self.limit {
+            Some(limit) => write!(f, "{}", self.offset.saturating_add(limit).saturating_sub(1)),
+            None => Ok(()),
         }
     }
 }

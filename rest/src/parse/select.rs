@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-use super::{Cursor, Field, Name, Parameter, ParseError, Parsed, write_joined};
+use super::{Cursor, Field, Name, Parameter, ParseError, Parsed, write_joined, write_quoted};
 
 /// One item of a select list.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -154,15 +154,18 @@ fn item(cursor: &mut Cursor<'_>, depth: usize) -> Parsed<SelectItem> {
     if cursor.eat("*") {
         return Ok(SelectItem::Star);
     }
+    let mut is_quoted = cursor.peek() == Some('"');
     let mut name = cursor.name()?;
     let mut alias = None;
     if cursor.peek() == Some(':') && !cursor.rest().starts_with("::") {
         cursor.expect(":")?;
         alias = Some(name);
         cursor.skip_blanks();
+        is_quoted = cursor.peek() == Some('"');
         name = cursor.name()?;
     }
-    if name == "count" && cursor.eat("()") {
+    // `"count"()` is an empty embed of something called count.
+    if name == "count" && !is_quoted && cursor.eat("()") {
         return Ok(SelectItem::Count { alias, cast: cast(cursor)? });
     }
     if let Some(embed) = embed(cursor, depth, false, alias.as_ref(), name.clone())? {
@@ -244,7 +247,12 @@ impl fmt::Display for SelectItem {
                     f.write_str("...")?;
                 }
                 write_alias(f, embed.alias.as_ref())?;
-                write!(f, "{}", Name(&embed.target))?;
+                // Bare, an empty embed of this name would read as the aggregate.
+                if embed.target == "count" {
+                    write_quoted(f, &embed.target)?;
+                } else {
+                    write!(f, "{}", Name(&embed.target))?;
+                }
                 if let Some(hint) = &embed.hint {
                     write!(f, "!{}", Name(hint))?;
                 }
