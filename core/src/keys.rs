@@ -4,6 +4,7 @@
 //! request, because their leeway differs; a cached verification therefore never outlives its token.
 
 mod jwk;
+mod jwt_secret;
 
 use std::collections::HashMap;
 use std::num::NonZeroUsize;
@@ -22,6 +23,7 @@ use crate::random::constant_time_eq;
 pub use jwk::{KeyError, generate_es256, secret_kid, thumbprint};
 
 /// What [`Keys`] are made of. The gateway fills it from configuration and `.basalt/secrets.json`.
+#[derive(Clone)]
 pub struct KeyMaterial {
     /// JWKs, private parts included where we have them. The one whose `key_ops` has `sign` signs.
     pub jwks: Vec<Value>,
@@ -143,7 +145,8 @@ impl Keys {
         let mut verifying = Vec::new();
         let mut public = Vec::new();
         let mut signer = None;
-        for source in &material.jwks {
+        // Sets of identity providers hold keys for encryption too.
+        for source in material.jwks.iter().filter(|jwk| jwk.get("use").is_none_or(|usage| usage != "enc")) {
             let key = jwk::read(source)?;
             public.extend(key.public);
             if let Some((header, encoding)) = key.signer
@@ -151,8 +154,9 @@ impl Keys {
             {
                 return Err(KeyError::SeveralSigners);
             }
+            let is_named = !material.strict_kid || source.get("kid").is_some();
             verifying.push(VerifyingKey {
-                kid: Some(key.kid),
+                kid: is_named.then_some(key.kid),
                 algorithms: key.algorithms,
                 key: key.decoding,
             });
@@ -231,7 +235,7 @@ impl Keys {
         if !candidates.into_iter().any(fits) {
             return Err(TokenError::BadSignature);
         }
-        decode_object(payload).map(Claims::new).ok_or(TokenError::ClaimsNotObject)
+        URL_SAFE_NO_PAD.decode(payload).ok().and_then(Claims::parse).ok_or(TokenError::ClaimsNotObject)
     }
 
     fn candidates(&self, algorithm: Algorithm, kid: Option<&str>) -> Vec<&DecodingKey> {
@@ -261,6 +265,12 @@ impl Keys {
         let signer = self.signer.as_ref().ok_or(KeyError::NoSigner)?;
         jsonwebtoken::encode(&signer.header, claims, &signer.key)
             .map_err(|error| KeyError::Sign(error.to_string()))
+    }
+
+    /// Whether a token that names a key is verified by that key only.
+    #[must_use]
+    pub const fn is_strict(&self) -> bool {
+        self.strict_kid
     }
 
     /// True when at least one key can verify tokens.

@@ -14,6 +14,7 @@ use tokio_util::task::TaskTracker;
 use crate::database::{Database, DriverConnection};
 use crate::pg_error::{DriverError, with_cause};
 use crate::random;
+use crate::sql::push_quoted;
 
 /// What happened.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -44,14 +45,14 @@ impl Events {
     #[must_use]
     pub fn listen(
         database: Database,
-        channels: &'static [&'static str],
+        channels: Vec<String>,
         tracker: &TaskTracker,
         shutdown: CancellationToken,
     ) -> Self {
         let (sender, _) = broadcast::channel(QUEUE);
         let events = sender.clone();
         tracker.spawn(async move {
-            shutdown.run_until_cancelled(listen_for_ever(&database, channels, &events)).await;
+            shutdown.run_until_cancelled(listen_for_ever(&database, &channels, &events)).await;
         });
         Self(sender)
     }
@@ -64,7 +65,7 @@ impl Events {
 }
 
 #[expect(clippy::infinite_loop, reason = "ended from outside, by the shutdown token")]
-async fn listen_for_ever(database: &Database, channels: &[&str], events: &broadcast::Sender<Event>) {
+async fn listen_for_ever(database: &Database, channels: &[String], events: &broadcast::Sender<Event>) {
     let mut pause = FIRST_PAUSE;
     loop {
         match listen_once(database, channels, events, &mut pause).await {
@@ -82,14 +83,21 @@ async fn listen_for_ever(database: &Database, channels: &[&str], events: &broadc
 
 async fn listen_once(
     database: &Database,
-    channels: &[&str],
+    channels: &[String],
     events: &broadcast::Sender<Event>,
     pause: &mut Duration,
 ) -> Result<(), DriverError> {
     let (client, connection) = database.connect_raw().await?;
     let mut reading = std::pin::pin!(read_notifications(connection, events));
-    let statements =
-        channels.iter().map(|channel| format!("LISTEN \"{channel}\"")).collect::<Vec<_>>().join("; ");
+    let statements: Vec<String> = channels
+        .iter()
+        .map(|channel| {
+            let mut statement = "LISTEN ".to_owned();
+            push_quoted(&mut statement, channel, '"');
+            statement
+        })
+        .collect();
+    let statements = statements.join("; ");
     let listen = client.batch_execute(&statements);
     tokio::select! {
         result = &mut reading => return result,

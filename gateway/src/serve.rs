@@ -185,7 +185,12 @@ fn rest_service(
     listener: Database,
     background: &Background,
 ) -> (Service, ReadinessCheck) {
-    let events = Events::listen(listener, &["pgrst"], &background.tracker, background.shutdown.clone());
+    let events = Events::listen(
+        listener,
+        vec![config.rest.channel.clone()],
+        &background.tracker,
+        background.shutdown.clone(),
+    );
     let (service, handle) = basalt_rest::service(
         config.rest.clone(),
         sessions.clone(),

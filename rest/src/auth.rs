@@ -3,11 +3,13 @@
 //! Signature and shape are `core::keys`'s; time claims, audience and role are judged here on every request, cached
 //! token or not. Whether the role exists and may be taken on is PostgreSQL's to say, inside the transaction.
 
+use std::borrow::Cow;
+
 use basalt_core::claims::Claims;
 use basalt_core::keys::{Keys, TokenError};
 use http::HeaderMap;
 use http::header::AUTHORIZATION;
-use serde_json::{Map, Value};
+use serde_json::{Value, json};
 
 use crate::config::RestConfig;
 
@@ -60,31 +62,40 @@ pub fn authenticate(
     let Some(token) = bearer(headers) else {
         return caller(None, config);
     };
+    if token.is_empty() {
+        return Err(token_error(TokenError::Empty));
+    }
     if !keys.can_verify() {
         return Err(AuthError::NoSecret);
     }
-    let claims = keys.verify(token).map_err(token_error)?;
+    let claims = keys.verify(&token).map_err(token_error)?;
     judge_claims(&claims, config, unix_seconds)?;
     caller(Some(&claims), config)
 }
 
-/// The token of a `Bearer` header; another scheme is no token.
-fn bearer(headers: &HeaderMap) -> Option<&str> {
-    let header = headers.get(AUTHORIZATION)?.to_str().ok()?;
-    let (scheme, token) = header.split_once(' ').unwrap_or((header, ""));
-    scheme.eq_ignore_ascii_case("bearer").then(|| token.trim())
+/// The token of a `Bearer` header; another scheme is no token. What is no text is a token that nobody signed.
+fn bearer(headers: &HeaderMap) -> Option<Cow<'_, str>> {
+    let header = headers.get(AUTHORIZATION)?.as_bytes();
+    let end = header.iter().position(u8::is_ascii_whitespace).unwrap_or(header.len());
+    let (scheme, token) = header.split_at_checked(end)?;
+    scheme.eq_ignore_ascii_case(b"bearer").then(|| String::from_utf8_lossy(token.trim_ascii()))
 }
 
 fn caller(claims: Option<&Claims>, config: &RestConfig) -> Result<Caller, AuthError> {
-    let claimed = claims.and_then(|claims| config.role_claim.find(claims.as_map())).and_then(Value::as_str);
-    let role = claimed.or(config.anon_role.as_deref()).ok_or(AuthError::AnonymousDisabled)?;
-    let mut shown = claims.map_or_else(Map::new, |claims| claims.as_map().clone());
-    shown.insert("role".to_owned(), Value::String(role.to_owned()));
-    Ok(Caller {
-        role: role.to_owned(),
-        claims: Value::Object(shown).to_string(),
-        is_anonymous: config.anon_role.as_deref() == Some(role),
-    })
+    let claimed = claims.and_then(|claims| config.role_claim.role(claims.as_map()));
+    let anonymous = || config.anon_role.as_deref().map(Cow::Borrowed);
+    let role = claimed.or_else(anonymous).ok_or(AuthError::AnonymousDisabled)?.into_owned();
+    let claims = match claims {
+        // Nothing to add: they go on as they were signed.
+        Some(claims) if claims.role() == Some(&role) => claims.as_text().to_owned(),
+        Some(claims) => {
+            let mut shown = claims.as_map().clone();
+            shown.insert("role".to_owned(), Value::String(role.clone()));
+            Value::Object(shown).to_string()
+        }
+        None => json!({ "role": role }).to_string(),
+    };
+    Ok(Caller { is_anonymous: config.anon_role.as_deref() == Some(&role), role, claims })
 }
 
 fn token_error(error: TokenError) -> AuthError {

@@ -8,10 +8,16 @@
 //! (`alter role authenticator set pgrst.db_schemas = '…'`), so [`RestConfig::with_database_settings`] is applied on
 //! every schema-cache load and a request sees the result, not what the gateway passed in.
 
+mod claim_path;
+mod stored;
+
 use std::time::Duration;
 
 use basalt_core::session::Statement;
 use basalt_core::sql::Sql;
+
+pub use claim_path::ClaimPath;
+pub use stored::{DATABASE_SETTINGS, JwtSecret, Stored};
 
 /// Everything that can be configured about the REST service.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -44,6 +50,12 @@ pub struct RestConfig {
     pub role_claim: ClaimPath,
     /// `rest.jwt_aud`: audience that tokens naming one must name.
     pub jwt_aud: Option<String>,
+    /// `pgrst.jwt_secret` of the database, with `--only rest`: takes the place of the configured keys.
+    pub jwt_secret: Option<JwtSecret>,
+    /// `pgrst.server_cors_allowed_origins` of the database: takes the place of `server.cors_origins`.
+    pub cors_origins: Option<Vec<String>>,
+    /// `rest.channel`: channel of `NOTIFY` whose messages reload schema cache and settings.
+    pub channel: String,
     /// `rest.safe_update`: refuse PATCH and DELETE without filters (code 21000).
     pub safe_update: bool,
     /// `rest.hoisted_tx_settings`: settings declared on a function that apply to its whole transaction.
@@ -86,6 +98,9 @@ impl Default for RestConfig {
             openapi_security_active: false,
             role_claim: ClaimPath::default(),
             jwt_aud: None,
+            jwt_secret: None,
+            cors_origins: None,
+            channel: "pgrst".to_owned(),
             safe_update: true,
             hoisted_tx_settings: vec![
                 "statement_timeout".to_owned(),
@@ -122,6 +137,21 @@ pub enum ConfigError {
     /// The text is not a function name.
     #[error("`{0}` is not a function name such as `check_request` or `api.check_request`")]
     FunctionName(String),
+    /// The text is no name of a header.
+    #[error("`{0}` is not a header name such as `X-Request-Id`")]
+    HeaderName(String),
+    /// The text is no number of rows.
+    #[error("`{0}` is not a number of rows")]
+    Rows(String),
+    /// The text is no address.
+    #[error("`{0}` is not an address such as https://example.com:8443/basePath")]
+    Address(String),
+    /// The secret cannot verify tokens. Its text is in no message.
+    #[error(transparent)]
+    Secret(#[from] basalt_core::keys::KeyError),
+    /// The name is known, but not for a setting of the database.
+    #[error("it cannot be set in the database, only where the server is configured")]
+    NotInDatabase,
 }
 
 /// How transactions end (`rest.tx_end`).
@@ -239,188 +269,10 @@ impl std::str::FromStr for FunctionName {
     }
 }
 
-/// Where a value is found in the claims: keys and array positions.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct ClaimPath(Vec<ClaimStep>);
-
-/// One step of a [`ClaimPath`].
-#[derive(Debug, Clone, PartialEq, Eq)]
-enum ClaimStep {
-    Key(String),
-    Index(usize),
-}
-
-impl Default for ClaimPath {
-    fn default() -> Self {
-        Self(vec![ClaimStep::Key("role".to_owned())])
-    }
-}
-
-impl ClaimPath {
-    /// Follows the path from the top-level claims; `None` where a step leads nowhere.
-    #[must_use]
-    pub fn find<'a>(
-        &self,
-        claims: &'a serde_json::Map<String, serde_json::Value>,
-    ) -> Option<&'a serde_json::Value> {
-        let mut steps = self.0.iter();
-        let Some(ClaimStep::Key(first)) = steps.next() else { return None };
-        let mut value = claims.get(first)?;
-        for step in steps {
-            value = match step {
-                ClaimStep::Key(key) => value.get(key)?,
-                ClaimStep::Index(index) => value.get(index)?,
-            };
-        }
-        Some(value)
-    }
-}
-
-impl std::str::FromStr for ClaimPath {
-    type Err = ConfigError;
-
-    /// Reads the JSPath form (`.a.b[0]`) and the JSONPath form (`$.a.b[0]`); keys may be double-quoted.
-    fn from_str(text: &str) -> Result<Self, ConfigError> {
-        let wrong = || ConfigError::ClaimPath(text.to_owned());
-        let mut rest = text.strip_prefix('$').unwrap_or(text);
-        let mut steps = Vec::new();
-        while !rest.is_empty() {
-            if let Some(after) = rest.strip_prefix(".\"") {
-                let (key, tail) = after.split_once('"').ok_or_else(wrong)?;
-                steps.push(ClaimStep::Key(key.to_owned()));
-                rest = tail;
-            } else if let Some(after) = rest.strip_prefix('.') {
-                let end = after.find(['.', '[']).unwrap_or(after.len());
-                let (key, tail) = after.split_at(end);
-                if key.is_empty() {
-                    return Err(wrong());
-                }
-                steps.push(ClaimStep::Key(key.to_owned()));
-                rest = tail;
-            } else if let Some(after) = rest.strip_prefix('[') {
-                let (inside, tail) = after.split_once(']').ok_or_else(wrong)?;
-                let quoted =
-                    inside.strip_prefix(['"', '\'']).and_then(|inner| inner.strip_suffix(['"', '\'']));
-                steps.push(match quoted {
-                    Some(key) => ClaimStep::Key(key.to_owned()),
-                    None => ClaimStep::Index(inside.parse().map_err(|_| wrong())?),
-                });
-                rest = tail;
-            } else {
-                return Err(wrong());
-            }
-        }
-        match steps.first() {
-            Some(ClaimStep::Key(_)) => Ok(Self(steps)),
-            Some(ClaimStep::Index(_)) | None => Err(wrong()),
-        }
-    }
-}
-
-impl RestConfig {
-    /// The configuration with the settings stored in the database laid over it.
-    ///
-    /// `settings` are name and value pairs without the `pgrst.` prefix. Names we do not know and values that do not
-    /// parse are returned as messages for the log; the setting then keeps its configured value, because a typo in
-    /// `ALTER ROLE` must not take the service down.
-    #[must_use]
-    pub fn with_database_settings(&self, settings: &[(String, String)]) -> (Self, Vec<String>) {
-        let mut config = self.clone();
-        let mut complaints = Vec::new();
-        for (name, value) in settings {
-            if let Err(problem) = config.set(name, value) {
-                complaints.push(format!("pgrst.{name} in the database: {problem}"));
-            }
-        }
-        (config, complaints)
-    }
-
-    /// Sets one value under the name rest.md §4.5 gives it.
-    fn set(&mut self, name: &str, value: &str) -> Result<(), ConfigError> {
-        let optional = || (!value.is_empty()).then(|| value.to_owned());
-        match name {
-            "db_schemas" | "db_schema" => {
-                let schemas = split_identifiers(value, ',');
-                // A schema list naming the system catalogs would expose them whole.
-                if schemas.is_empty() || schemas.iter().any(|s| is_system_schema(s)) {
-                    return Err(ConfigError::UnknownWord {
-                        value: value.to_owned(),
-                        expected: "a list of schemas other than pg_catalog and information_schema",
-                    });
-                }
-                self.schemas = schemas;
-            }
-            "db_extra_search_path" => self.extra_search_path = split_identifiers(value, ','),
-            "db_max_rows" | "max_rows" => self.max_rows = value.parse().ok(),
-            "db_anon_role" => self.anon_role = optional(),
-            "db_pre_request" | "pre_request" => {
-                self.pre_request = optional().map(|v| v.parse()).transpose()?
-            }
-            "db_root_spec" | "root_spec" => self.root_spec = optional().map(|v| v.parse()).transpose()?,
-            "db_aggregates_enabled" => self.aggregates = parse_bool(value)?,
-            "db_plan_enabled" => self.plan_enabled = parse_bool(value)?,
-            "db_tx_end" => self.tx_end = value.parse()?,
-            "db_hoisted_tx_settings" => self.hoisted_tx_settings = split_identifiers(value, ','),
-            "jwt_aud" => self.jwt_aud = optional(),
-            "jwt_role_claim_key" | "role_claim_key" => self.role_claim = value.parse()?,
-            "server_timing_enabled" => self.timing_enabled = parse_bool(value)?,
-            "server_trace_header" => self.trace_header = value.parse().ok(),
-            "openapi_mode" => self.openapi_mode = value.parse()?,
-            "openapi_server_proxy_uri" => self.openapi_server_proxy_uri = optional(),
-            "openapi_security_active" => self.openapi_security_active = parse_bool(value)?,
-            "url_use_legacy_target_names" => self.url_use_legacy_target_names = parse_bool(value)?,
-            "client_error_verbosity" => self.client_error_verbosity = value.parse()?,
-            other => {
-                let Some(app_setting) = other.strip_prefix("app.settings.") else {
-                    return Err(ConfigError::UnknownWord {
-                        value: name.to_owned(),
-                        expected: "the settings of protocols/rest.md section 4.5",
-                    });
-                };
-                self.app_settings.retain(|(known, _)| known != app_setting);
-                self.app_settings.push((app_setting.to_owned(), value.to_owned()));
-            }
-        }
-        Ok(())
-    }
-}
-
-/// Settings that a pre-config function may set as `pgrst.NAME`.
-pub const DATABASE_SETTINGS: [&str; 19] = [
-    "db_schemas",
-    "db_extra_search_path",
-    "db_max_rows",
-    "db_anon_role",
-    "db_pre_request",
-    "db_root_spec",
-    "db_aggregates_enabled",
-    "db_plan_enabled",
-    "db_tx_end",
-    "db_hoisted_tx_settings",
-    "jwt_aud",
-    "jwt_role_claim_key",
-    "server_timing_enabled",
-    "server_trace_header",
-    "openapi_mode",
-    "openapi_server_proxy_uri",
-    "openapi_security_active",
-    "url_use_legacy_target_names",
-    "client_error_verbosity",
-];
-
 /// Whether a schema belongs to PostgreSQL itself and can never be exposed.
 #[must_use]
 pub fn is_system_schema(schema: &str) -> bool {
     matches!(schema, "pg_catalog" | "information_schema")
-}
-
-/// PostgREST accepts the usual spellings of a boolean.
-fn parse_bool(text: &str) -> Result<bool, ConfigError> {
-    match text.to_ascii_lowercase().as_str() {
-        "true" | "on" | "yes" | "1" => Ok(true),
-        "false" | "off" | "no" | "0" => Ok(false),
-        _ => Err(ConfigError::UnknownWord { value: text.to_owned(), expected: "true, false" }),
-    }
 }
 
 /// Splits a list of names; blanks around items are dropped and a name may be double-quoted.
@@ -438,40 +290,4 @@ fn split_identifiers(text: &str, separator: char) -> Vec<String> {
     items.push(current.trim().to_owned());
     items.retain(|item| !item.is_empty());
     items
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn claim_paths_come_in_two_spellings() {
-        let claims = serde_json::json!({"role": "a", "app": {"my roles": ["x", "y"]}});
-        let claims = claims.as_object().unwrap();
-        for (path, found) in
-            [(".role", "a"), ("$.role", "a"), (".app.\"my roles\"[1]", "y"), ("$.app['my roles'][0]", "x")]
-        {
-            let path: ClaimPath = path.parse().unwrap();
-            assert_eq!(path.find(claims).and_then(|v| v.as_str()), Some(found));
-        }
-        for wrong in ["role", "", ".", "$", ".a..b", "[0]", ".a[x]"] {
-            assert!(wrong.parse::<ClaimPath>().is_err(), "{wrong}");
-        }
-    }
-
-    #[test]
-    fn settings_in_the_database_override_and_typos_do_not() {
-        let settings = [
-            ("db_schemas", "api, \"My Schema\""),
-            ("db_max_rows", "5"),
-            ("db_tx_end", "perhaps"),
-            ("db_schema_s", "x"),
-        ]
-        .map(|(n, v)| (n.to_owned(), v.to_owned()));
-        let (config, complaints) = RestConfig::default().with_database_settings(&settings);
-        assert_eq!(config.schemas, ["api", "My Schema"]);
-        assert_eq!(config.max_rows, Some(5));
-        assert_eq!(config.tx_end, TxEnd::default());
-        assert_eq!(complaints.len(), 2, "{complaints:?}");
-    }
 }

@@ -1,13 +1,11 @@
 //! One request, step by step: who, what, how, and the answer.
 
 use std::sync::Arc;
-use std::time::Duration;
 
 use axum::body::Body;
 use axum::extract::State as Extract;
 use axum::response::Response;
 use basalt_core::clock::Clock;
-use basalt_core::keys::Keys;
 use basalt_core::service::{BodyError, Deadline, read_body};
 use basalt_core::session::{SessionError, Sessions};
 use http::{Method, Request};
@@ -17,37 +15,34 @@ use crate::auth;
 use crate::config::RestConfig;
 use crate::error::{ErrorContext, ErrorResponse, RestError};
 use crate::plan::{self, Plan};
-use crate::reload::{RestHandle, Snapshot};
+use crate::reload::{RestHandle, View};
 use crate::request::ApiRequest;
 use crate::response::{self, Timing};
 use crate::{execute, statement};
-
-/// How long a request waits for a schema cache that is being loaded.
-const CACHE_PATIENCE: Duration = Duration::from_secs(5);
 
 /// What every request needs.
 pub(crate) struct State {
     pub(crate) handle: RestHandle,
     pub(crate) sessions: Sessions,
-    pub(crate) keys: Arc<Keys>,
     pub(crate) clock: Clock,
 }
 
 /// Answers a request; every way out has the contract's shape.
 pub(crate) async fn handle(Extract(state): Extract<Arc<State>>, request: Request<Body>) -> Response {
     let mut timing = Timing::start();
-    let snapshot = snapshot(&state).await;
-    let config = snapshot.as_ref().map_or_else(|| state.handle.base(), |snapshot| &snapshot.config);
+    let view = state.handle.view().await;
+    let config = view.config();
     let mut context = ErrorContext {
         verbosity: config.client_error_verbosity,
         is_head: *request.method() == Method::HEAD,
+        retry_after: state.handle.retry_after(),
         ..ErrorContext::default()
     };
     let trace = config.trace_header.as_ref().map(|name| {
         let empty = http::HeaderValue::from_static("");
         (name.clone(), request.headers().get(name).cloned().unwrap_or(empty))
     });
-    let mut response = match answer(&state, snapshot.as_deref(), request, &mut context, &mut timing).await {
+    let mut response = match answer(&state, &view, request, &mut context, &mut timing).await {
         Ok(response) => response,
         Err(error) => {
             let wire = error.wire(context);
@@ -86,29 +81,19 @@ fn log(error: &RestError, wire: &ErrorResponse) {
     }
 }
 
-/// The loaded cache, waiting for the first load attempt if need be.
-async fn snapshot(state: &State) -> Option<Arc<Snapshot>> {
-    let loaded = state.handle.snapshot();
-    if loaded.is_some() || !state.handle.is_loading() {
-        return loaded;
-    }
-    state.handle.settled(Instant::now() + CACHE_PATIENCE).await;
-    state.handle.snapshot()
-}
-
 async fn answer(
     state: &State,
-    snapshot: Option<&Snapshot>,
+    view: &View,
     request: Request<Body>,
     context: &mut ErrorContext,
     timing: &mut Timing,
 ) -> Result<Response, RestError> {
     let (head, body) = request.into_parts();
-    let config = snapshot.map_or_else(|| state.handle.base(), |snapshot| &snapshot.config);
-    let caller = auth::authenticate(&head.headers, &state.keys, config, state.clock.unix_seconds())?;
+    let config = view.config();
+    let caller = auth::authenticate(&head.headers, view.keys(), config, state.clock.unix_seconds())?;
     context.is_anonymous = caller.is_anonymous;
     timing.mark("jwt");
-    let snapshot = snapshot.ok_or(RestError::CacheNotLoaded)?;
+    let snapshot = view.loaded.as_ref().ok_or(RestError::CacheNotLoaded)?;
     let body = read_body(body).await.map_err(|error| match error {
         BodyError::TooLarge => RestError::BodyTooLarge { limit: config.max_body_bytes },
         BodyError::Disconnected(_) => RestError::BodyIncomplete,
@@ -120,16 +105,15 @@ async fn answer(
         .get::<Deadline>()
         .map_or_else(|| Instant::now() + config.timeout, |Deadline(deadline)| *deadline);
 
-    let (fresh, plan) = match plan::plan(&api, config, &snapshot.cache) {
-        Err(error) if error.may_be_stale() && state.handle.is_loading() => {
-            state.handle.settled((Instant::now() + CACHE_PATIENCE).min(deadline)).await;
-            let fresh = state.handle.snapshot().ok_or(RestError::CacheNotLoaded)?;
-            let plan = plan::plan(&api, &fresh.config, &fresh.cache)?;
-            (Some(fresh), plan)
-        }
-        planned => (None, planned?),
+    let planned = plan::plan(&api, config, &snapshot.cache);
+    let newer = match &planned {
+        Err(error) if error.may_be_stale() => state.handle.newer(snapshot, deadline).await,
+        _ => None,
     };
-    let snapshot = fresh.as_deref().unwrap_or(snapshot);
+    let (snapshot, plan) = match &newer {
+        Some(newer) => (newer, plan::plan(&api, &newer.config, &newer.cache)?),
+        None => (snapshot, planned?),
+    };
     timing.mark("plan");
     let scene = execute::Scene {
         config: &snapshot.config,

@@ -34,7 +34,7 @@ pub use reload::RestHandle;
 
 /// Builds the service and starts loading its schema cache.
 ///
-/// `events` brings notifications of the channel `pgrst`; the task that follows them belongs to `tracker` and ends
+/// `events` brings notifications of `rest.channel`; the task that follows them belongs to `tracker` and ends
 /// with `shutdown`. Requests that come before the first load wait for it.
 pub fn service(
     config: RestConfig,
@@ -46,9 +46,9 @@ pub fn service(
     shutdown: CancellationToken,
 ) -> (Service, RestHandle) {
     let (body_limit, deadline) = (config.max_body_bytes, config.timeout);
-    let handle = RestHandle::new(config, sessions.clone());
+    let handle = RestHandle::new(config, keys, sessions.clone());
     tracker.spawn(reload::follow(handle.clone(), events, shutdown));
-    let state = Arc::new(handler::State { handle: handle.clone(), sessions, keys, clock });
+    let state = Arc::new(handler::State { handle: handle.clone(), sessions, clock });
     let router = Router::new().fallback(handler::handle).with_state(state);
     let service = Service {
         name: "rest",

@@ -29,6 +29,9 @@ pub enum KeyError {
     /// More than one key wants to sign.
     #[error("several keys of jwt.keys have \"sign\" in key_ops; leave it in exactly one")]
     SeveralSigners,
+    /// A shared secret that can be guessed.
+    #[error("a JWT secret must have at least 32 bytes")]
+    ShortSecret,
     /// Nothing to sign with.
     #[error("no key can sign: set jwt.secret, or give one key of jwt.keys the operation \"sign\"")]
     NoSigner,

@@ -7,22 +7,23 @@ use std::collections::HashMap;
 use std::sync::Arc;
 use std::time::Duration;
 
-use basalt_core::session::{Access, Isolation, Scope, SessionError, Sessions, Statement};
+use basalt_core::session::{Access, Isolation, Row, Scope, SessionError, Sessions, Statement};
 use basalt_core::sql::Param;
 use serde::Deserialize;
 use serde::de::DeserializeOwned;
 use tokio::time::Instant;
-use tokio_postgres::Row;
 
 use super::relationships::{self, ComputedRelationship, ForeignKey};
 use super::routines::{Returns, Routine, RoutineParam, RowShape, Volatility};
 use super::view_columns::{self, NumberedRelation, ViewTree};
 use super::{MediaHandler, Parts, QualifiedName, Relation, Representations, SchemaCache};
-use crate::config::{DATABASE_SETTINGS, RestConfig};
+use crate::config::{DATABASE_SETTINGS, RestConfig, Stored};
 use crate::statement::array_literal;
 
 /// How long one load may take before it is given up and tried again later.
 const LOAD_DEADLINE: Duration = Duration::from_secs(60);
+/// A request waits for it.
+const FINGERPRINT_DEADLINE: Duration = Duration::from_secs(2);
 
 /// Why no cache came out.
 #[derive(Debug, thiserror::Error)]
@@ -43,27 +44,48 @@ pub enum LoadError {
 /// What a load found.
 #[derive(Debug)]
 pub struct Loaded {
-    /// The configuration with the database's own settings laid over it.
-    pub config: RestConfig,
-    /// Settings in the database that could not be used, for the log.
-    pub complaints: Vec<String>,
+    /// The configuration with the database's own settings laid over it, and what could not be used, for the log.
+    pub stored: Stored,
     /// The cache.
     pub cache: SchemaCache,
+    /// What the catalog looked like; see [`fingerprint`].
+    pub fingerprint: String,
 }
 
-/// Reads settings, then everything else, each in one read-only transaction.
+/// Reads settings, then everything else, each in one read-only transaction. `before` are the settings that the last
+/// load accepted.
 ///
 /// # Errors
 /// The database could not be asked, or answered something unexpected.
-pub async fn load(base: &RestConfig, sessions: &Sessions) -> Result<Loaded, LoadError> {
-    let (config, complaints) = if base.database_settings {
-        base.with_database_settings(&settings(base, sessions).await?)
-    } else {
-        (base.clone(), Vec::new())
-    };
-    let cache = load_cache(&config, sessions).await?;
-    Ok(Loaded { config, complaints, cache })
+pub async fn load(
+    base: &RestConfig,
+    before: &HashMap<String, String>,
+    sessions: &Sessions,
+) -> Result<Loaded, LoadError> {
+    let settings = if base.database_settings { settings(base, sessions).await? } else { Vec::new() };
+    let mut stored = base.with_database_settings(&settings, before);
+    let (cache, missing, fingerprint) = load_cache(&stored.config, sessions).await?;
+    for schema in missing {
+        stored.complaints.push(format!("the exposed schema {schema:?} does not exist in the database"));
+    }
+    Ok(Loaded { stored, cache, fingerprint })
 }
+
+/// A text that changes with every change of relations, columns, constraints and functions; much cheaper than a load.
+///
+/// # Errors
+/// The database could not be asked.
+pub async fn fingerprint(sessions: &Sessions) -> Result<String, LoadError> {
+    let answers = sessions.run(scope(FINGERPRINT_DEADLINE), vec![statement(FINGERPRINT, &[])]).await?;
+    Ok(fingerprint_of(answers.first()))
+}
+
+fn fingerprint_of(rows: Option<&Vec<Row>>) -> String {
+    let text = rows.and_then(|rows| rows.first()).and_then(|row| row.text(0));
+    text.unwrap_or_default().to_owned()
+}
+
+const FINGERPRINT: &str = include_str!("fingerprint.sql");
 
 /// What a pre-config function sets, then what is stored for the login role, which counts more.
 async fn settings(base: &RestConfig, sessions: &Sessions) -> Result<Vec<(String, String)>, LoadError> {
@@ -73,7 +95,7 @@ async fn settings(base: &RestConfig, sessions: &Sessions) -> Result<Vec<(String,
         steps.push(function.call());
         steps.push(statement(CURRENT_SETTINGS, &[&array_literal(&DATABASE_SETTINGS)]));
     }
-    let mut answers = sessions.run(scope(), steps).await?.into_iter();
+    let mut answers = sessions.run(scope(LOAD_DEADLINE), steps).await?.into_iter();
     let stored: Vec<(String, String)> = one("settings", answers.next())?.unwrap_or_default();
     let mut settings: Vec<(String, String)> = one("current settings", answers.nth(1))?.unwrap_or_default();
     settings.extend(stored);
@@ -85,7 +107,11 @@ select coalesce(json_agg(json_build_array(name, current_setting('pgrst.' || name
 from unnest($1::text[]) as name
 where nullif(current_setting('pgrst.' || name, true), '') is not null";
 
-async fn load_cache(config: &RestConfig, sessions: &Sessions) -> Result<SchemaCache, LoadError> {
+/// The cache, the exposed schemas that do not exist, and the fingerprint.
+async fn load_cache(
+    config: &RestConfig,
+    sessions: &Sessions,
+) -> Result<(SchemaCache, Vec<String>, String), LoadError> {
     let exposed = array_literal(&config.schemas);
     let reachable: Vec<String> = config.schemas.iter().chain(&config.extra_search_path).cloned().collect();
     let reachable = array_literal(&reachable);
@@ -99,9 +125,10 @@ async fn load_cache(config: &RestConfig, sessions: &Sessions) -> Result<SchemaCa
         statement(include_str!("routines.sql"), &[&exposed]),
         statement(include_str!("representations.sql"), &[]),
         statement(include_str!("media.sql"), &[&exposed]),
-        statement(SCHEMA_COMMENTS, &[&exposed]),
+        statement(SCHEMAS, &[&exposed]),
+        statement(FINGERPRINT, &[]),
     ];
-    let mut answers = sessions.run(scope(), steps).await?.into_iter();
+    let mut answers = sessions.run(scope(LOAD_DEADLINE), steps).await?.into_iter();
     let mut next = || answers.next();
 
     let roles = one("roles", next())?.unwrap_or_default();
@@ -113,28 +140,31 @@ async fn load_cache(config: &RestConfig, sessions: &Sessions) -> Result<SchemaCa
     let routines: Vec<LoadedRoutine> = many("functions", next())?;
     let representations: Vec<LoadedRepresentation> = many("representations", next())?;
     let media_handlers: Vec<MediaHandler> = many("media handlers", next())?;
-    let schema_comments: HashMap<String, String> = one("schema comments", next())?.unwrap_or_default();
+    let schemas: HashMap<String, Option<String>> = one("schemas", next())?.unwrap_or_default();
+    let fingerprint = fingerprint_of(next().as_ref());
+    let missing = config.schemas.iter().filter(|schema| !schemas.contains_key(*schema)).cloned().collect();
 
     let shown = view_columns::shown_columns(&views, &numbered);
     relationships::add_view_primary_keys(&mut relations, &shown);
     let relationships = relationships::derive(foreign_keys, computed, &relations, &shown, &config.schemas);
-    Ok(SchemaCache::from(Parts {
+    let cache = SchemaCache::from(Parts {
         relations,
         relationships,
         routines: routines.into_iter().map(|routine| routine.hoisting(&config.hoisted_tx_settings)).collect(),
         roles,
-        schema_comments,
+        schema_comments: schemas.into_iter().filter_map(|(name, comment)| Some((name, comment?))).collect(),
         representations: representations_by_domain(representations),
         media_handlers,
-    }))
+    });
+    Ok((cache, missing, fingerprint))
 }
 
-const SCHEMA_COMMENTS: &str = "\
+const SCHEMAS: &str = "\
 select coalesce(json_object_agg(nspname, obj_description(oid, 'pg_namespace')), '{}')::text
 from pg_catalog.pg_namespace
-where nspname = any ($1::text[]) and obj_description(oid, 'pg_namespace') is not null";
+where nspname = any ($1::text[])";
 
-fn scope() -> Scope {
+fn scope(limit: Duration) -> Scope {
     Scope {
         access: Access::ReadOnly,
         // One moment for all queries: a migration in between must not leave half of each.
@@ -144,7 +174,7 @@ fn scope() -> Scope {
             // The login's own timeout is made for requests; a large catalog may take longer.
             ("statement_timeout".into(), "0".to_owned()),
         ],
-        deadline: Instant::now() + LOAD_DEADLINE,
+        deadline: Instant::now() + limit,
     }
 }
 
@@ -157,7 +187,7 @@ fn many<T: DeserializeOwned>(query: &'static str, rows: Option<Vec<Row>>) -> Res
     rows.unwrap_or_default()
         .iter()
         .map(|row| {
-            let text: &str = row.try_get(0).unwrap_or_default();
+            let text = row.text(0).unwrap_or_default();
             serde_json::from_str(text).map_err(|source| LoadError::Shape { query, source })
         })
         .collect()

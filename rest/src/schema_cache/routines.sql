@@ -14,7 +14,7 @@ select json_build_object(
   'set', p.proretset,
   'void', p.prorettype = 'pg_catalog.void'::regtype,
   'composite', bt.typtype = 'c' or coalesce(p.proargmodes::text[] && '{t,b,o}', false),
-  'row_type', json_build_object('schema', rn.nspname, 'name', rt.typname),
+  'row_type', json_build_object('schema', bn.nspname, 'name', bt.typname),
   'volatility', p.provolatile,
   'config', coalesce(to_json(p.proconfig), '[]'),
   'comment', obj_description(p.oid, 'pg_proc')
@@ -22,9 +22,9 @@ select json_build_object(
 from pg_catalog.pg_proc p
 join pg_catalog.pg_namespace n on n.oid = p.pronamespace
 join pg_catalog.pg_type rt on rt.oid = p.prorettype
-join pg_catalog.pg_namespace rn on rn.oid = rt.typnamespace
 left join base_types rb on rb.oid = rt.oid
 join pg_catalog.pg_type bt on bt.oid = coalesce(rb.base, rt.oid)
+join pg_catalog.pg_namespace bn on bn.oid = bt.typnamespace
 cross join lateral (
   select
     json_agg(json_build_object(

@@ -83,34 +83,33 @@ fn test(
 ) -> Sql {
     match operation {
         Operation::Compare { operator, quantifier, value } => {
-            let value = if operator.is_pattern() { value.replace('*', "%") } else { value.clone() };
+            let (value, representation) = if operator.is_pattern() {
+                // A pattern is no value of the domain.
+                (value.replace('*', "%"), None)
+            } else {
+                (value.clone(), representation)
+            };
             let sql = tested.then(Sql::text(operator.as_sql()));
             match quantifier {
                 None => sql.then(read(Sql::param(value), representation)),
-                Some(Quantifier::Any) => {
-                    sql.then(Sql::text("ANY (")).then(Sql::param(value)).then(Sql::text(")"))
-                }
-                Some(Quantifier::All) => {
-                    sql.then(Sql::text("ALL (")).then(Sql::param(value)).then(Sql::text(")"))
+                Some(quantifier) => {
+                    sql.then(Sql::text(match quantifier {
+                        Quantifier::Any => "ANY (",
+                        Quantifier::All => "ALL (",
+                    }))
+                    .then(read_each(Sql::param(value), representation))
+                    .then(Sql::text(")"))
                 }
             }
         }
         Operation::In(elements) => {
             let list = Sql::param(array_literal(elements));
             let sql = tested.then(Sql::text(Operator::Eq.as_sql()));
-            match representation {
-                None => sql.then(Sql::text("ANY (")).then(list).then(Sql::text(")")),
-                Some(function) => sql
-                    .then(Sql::text("ANY (ARRAY(SELECT "))
-                    .then(function.sql())
-                    .then(Sql::text("(pgrst_element) FROM unnest("))
-                    .then(list)
-                    .then(Sql::text("::text[]) AS pgrst_element))")),
-            }
+            sql.then(Sql::text("ANY (")).then(read_each(list, representation)).then(Sql::text(")"))
         }
         Operation::Is(value) => tested.then(Sql::text(value.as_sql())),
         Operation::IsDistinct(value) => {
-            tested.then(Sql::text(" IS DISTINCT FROM ")).then(read(Sql::param(value.clone()), representation))
+            tested.then(Sql::text(" IS DISTINCT FROM ")).then(Sql::param(value.clone()))
         }
         Operation::TextSearch { operator, config, query } => {
             let config = || match config {
@@ -136,5 +135,17 @@ fn read(value: Sql, representation: Option<&QualifiedName>) -> Sql {
     match representation {
         None => value,
         Some(function) => function.sql().then(Sql::text("(")).then(value).then(Sql::text("::text)")),
+    }
+}
+
+/// The elements of an array's text, each read the same way.
+fn read_each(list: Sql, representation: Option<&QualifiedName>) -> Sql {
+    match representation {
+        None => list,
+        Some(function) => Sql::text("ARRAY(SELECT ")
+            .then(function.sql())
+            .then(Sql::text("(pgrst_element) FROM unnest("))
+            .then(list)
+            .then(Sql::text("::text[]) AS pgrst_element)")),
     }
 }

@@ -135,6 +135,8 @@ pub(super) fn rest(r: &mut Reader, only: Option<Only>) -> RestConfig {
         max_body_bytes: usize::try_from(r.get(&keys::REST_MAX_BODY_BYTES).0).unwrap_or(usize::MAX),
         timeout: r.get(&keys::REST_TIMEOUT),
         database_settings: r.get(&keys::REST_DATABASE_SETTINGS),
+        // What only the database sets.
+        ..RestConfig::default()
     }
 }
 

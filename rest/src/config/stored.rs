@@ -1,0 +1,304 @@
+//! Settings stored in the database, laid over the configured ones (rest.md §4.5).
+//!
+//! `ALTER ROLE authenticator SET pgrst.NAME`, the same `IN DATABASE`, or what `rest.pre_config` sets. A typo there must
+//! not take the service down: what cannot be used is reported, and the value that held before goes on holding.
+
+use std::collections::HashMap;
+use std::fmt;
+
+use basalt_core::keys::KeyMaterial;
+
+use super::{ConfigError, RestConfig, is_system_schema, split_identifiers};
+
+/// The settings that count in a database, without their prefix; a pre-config function may set them too.
+pub const DATABASE_SETTINGS: [&str; 22] = [
+    "db_schemas",
+    "db_extra_search_path",
+    "db_max_rows",
+    "db_anon_role",
+    "db_pre_request",
+    "db_root_spec",
+    "db_aggregates_enabled",
+    "db_plan_enabled",
+    "db_tx_end",
+    "db_hoisted_tx_settings",
+    "jwt_aud",
+    "jwt_role_claim_key",
+    "jwt_secret",
+    "jwt_secret_is_base64",
+    "server_cors_allowed_origins",
+    "server_timing_enabled",
+    "server_trace_header",
+    "openapi_mode",
+    "openapi_server_proxy_uri",
+    "openapi_security_active",
+    "url_use_legacy_target_names",
+    "client_error_verbosity",
+];
+
+/// `pgrst.jwt_secret`: a plain or base64 secret, a JWK or a JWK set.
+#[derive(Clone, Default, PartialEq, Eq)]
+pub struct JwtSecret {
+    /// As it is stored.
+    pub text: String,
+    /// `pgrst.jwt_secret_is_base64`
+    pub is_base64: bool,
+}
+
+impl fmt::Debug for JwtSecret {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("JwtSecret")
+    }
+}
+
+impl JwtSecret {
+    /// The keys it stands for; tokens that name a key are verified by that one only.
+    ///
+    /// # Errors
+    /// It is too short, no base64, or no key that we have.
+    pub fn key_material(&self) -> Result<KeyMaterial, ConfigError> {
+        Ok(KeyMaterial::of_jwt_secret(&self.text, self.is_base64)?)
+    }
+}
+
+/// The outcome of laying settings over a configuration.
+#[derive(Debug)]
+pub struct Stored {
+    /// The configuration that holds now.
+    pub config: RestConfig,
+    /// The settings that were accepted, to be kept should they become unusable.
+    pub accepted: HashMap<String, String>,
+    /// What could not be used, and why, for the log.
+    pub complaints: Vec<String>,
+}
+
+impl RestConfig {
+    /// The configuration with the settings stored in the database laid over it.
+    ///
+    /// `settings` are name and value pairs without the `pgrst.` prefix, of which later ones count more; `before` is
+    /// what was accepted the last time.
+    #[must_use]
+    pub fn with_database_settings(
+        &self,
+        settings: &[(String, String)],
+        before: &HashMap<String, String>,
+    ) -> Stored {
+        let mut config = self.clone();
+        let mut accepted = HashMap::new();
+        let mut complaints = Vec::new();
+        // The secret is one setting in two parts: how it is written must be known first.
+        let mut settings: Vec<&(String, String)> = settings.iter().collect();
+        settings.sort_by_key(|(name, _)| name == "jwt_secret");
+        for (name, value) in settings {
+            let Err(problem) = config.set(name, value) else {
+                let _older = accepted.insert(name.clone(), value.clone());
+                continue;
+            };
+            let kept = before.get(name).filter(|old| config.set(name, old).is_ok());
+            if let Some(old) = kept {
+                let _older = accepted.insert(name.clone(), old.clone());
+            }
+            complaints.push(format!("pgrst.{name} in the database: {problem}; what held before holds on"));
+        }
+        Stored { config, accepted, complaints }
+    }
+
+    /// Sets one value under the name rest.md §4.5 gives it; on an error nothing has changed.
+    fn set(&mut self, name: &str, value: &str) -> Result<(), ConfigError> {
+        let value = value.trim();
+        let optional = || (!value.is_empty()).then(|| value.to_owned());
+        match name {
+            "db_schemas" | "db_schema" => {
+                let schemas = split_identifiers(value, ',');
+                // A schema list naming the system catalogs would expose them whole.
+                if schemas.is_empty() || schemas.iter().any(|s| is_system_schema(s)) {
+                    return Err(ConfigError::UnknownWord {
+                        value: value.to_owned(),
+                        expected: "a list of schemas other than pg_catalog and information_schema",
+                    });
+                }
+                self.schemas = schemas;
+            }
+            "db_extra_search_path" => self.extra_search_path = split_identifiers(value, ','),
+            "db_max_rows" | "max_rows" => {
+                let rows = optional().map(|text| text.parse().map_err(|_| ConfigError::Rows(text)));
+                self.max_rows = rows.transpose()?.filter(|rows| *rows > 0);
+            }
+            "db_anon_role" => self.anon_role = optional(),
+            "db_pre_request" | "pre_request" => {
+                self.pre_request = optional().map(|v| v.parse()).transpose()?;
+            }
+            "db_root_spec" | "root_spec" => self.root_spec = optional().map(|v| v.parse()).transpose()?,
+            "db_aggregates_enabled" => self.aggregates = parse_bool(value)?,
+            "db_plan_enabled" => self.plan_enabled = parse_bool(value)?,
+            "db_tx_end" => self.tx_end = value.parse()?,
+            "db_hoisted_tx_settings" => self.hoisted_tx_settings = split_identifiers(value, ','),
+            "jwt_aud" => self.jwt_aud = optional(),
+            "jwt_role_claim_key" | "role_claim_key" => self.role_claim = value.parse()?,
+            "jwt_secret" => {
+                let is_base64 = self.jwt_secret.as_ref().is_some_and(|secret| secret.is_base64);
+                let secret = optional().map(|text| JwtSecret { text, is_base64 });
+                if let Some(secret) = &secret {
+                    let _usable = secret.key_material()?;
+                }
+                self.jwt_secret = secret;
+            }
+            "jwt_secret_is_base64" | "secret_is_base64" => {
+                let is_base64 = parse_bool(value)?;
+                self.jwt_secret = Some(JwtSecret { is_base64, ..self.jwt_secret.take().unwrap_or_default() });
+            }
+            "server_cors_allowed_origins" => {
+                let origins = split_identifiers(value, ',');
+                self.cors_origins = Some(origins).filter(|origins| !origins.is_empty());
+            }
+            "server_timing_enabled" => self.timing_enabled = parse_bool(value)?,
+            "server_trace_header" => {
+                let header = optional().map(|text| text.parse().map_err(|_| ConfigError::HeaderName(text)));
+                self.trace_header = header.transpose()?;
+            }
+            "openapi_mode" => self.openapi_mode = value.parse()?,
+            "openapi_server_proxy_uri" => {
+                self.openapi_server_proxy_uri = optional().map(address).transpose()?
+            }
+            "openapi_security_active" => self.openapi_security_active = parse_bool(value)?,
+            "url_use_legacy_target_names" => self.url_use_legacy_target_names = parse_bool(value)?,
+            "client_error_verbosity" => self.client_error_verbosity = value.parse()?,
+            other => return self.set_other(other, value),
+        }
+        Ok(())
+    }
+
+    /// Settings of the project's own, and names that PostgREST has but that mean nothing here.
+    fn set_other(&mut self, name: &str, value: &str) -> Result<(), ConfigError> {
+        let app_setting = ["app.settings.", "app_settings_"].iter().find_map(|p| name.strip_prefix(p));
+        if let Some(app_setting) = app_setting {
+            self.app_settings.retain(|(known, _)| known != app_setting);
+            self.app_settings.push((app_setting.to_owned(), value.to_owned()));
+            return Ok(());
+        }
+        match name {
+            // Statements are always prepared and verified tokens always kept: neither changes an answer.
+            "db_prepared_statements" => parse_bool(value).map(drop),
+            "jwt_cache_max_lifetime" | "jwt_cache_max_entries" | "raw_media_types" => Ok(()),
+            "db_uri"
+            | "db_config"
+            | "db_pre_config"
+            | "db_channel"
+            | "db_channel_enabled"
+            | "db_pool"
+            | "db_pool_acquisition_timeout"
+            | "db_pool_max_lifetime"
+            | "db_pool_max_idletime"
+            | "db_pool_automatic_recovery"
+            | "server_host"
+            | "server_port"
+            | "server_unix_socket"
+            | "server_unix_socket_mode"
+            | "admin_server_host"
+            | "admin_server_port"
+            | "log_level"
+            | "log_query" => Err(ConfigError::NotInDatabase),
+            _ => Err(ConfigError::UnknownWord {
+                value: name.to_owned(),
+                expected: "the settings of protocols/rest.md section 4.5",
+            }),
+        }
+    }
+}
+
+/// An absolute `http` or `https` address.
+fn address(text: String) -> Result<String, ConfigError> {
+    let is_address = text.parse::<http::Uri>().is_ok_and(|uri| {
+        uri.host().is_some_and(|host| !host.is_empty()) && matches!(uri.scheme_str(), Some("http" | "https"))
+    });
+    if is_address { Ok(text) } else { Err(ConfigError::Address(text)) }
+}
+
+/// PostgREST accepts the usual spellings of a boolean.
+fn parse_bool(text: &str) -> Result<bool, ConfigError> {
+    match text.to_ascii_lowercase().as_str() {
+        "true" | "on" | "yes" | "1" => Ok(true),
+        "false" | "off" | "no" | "0" => Ok(false),
+        _ => Err(ConfigError::UnknownWord { value: text.to_owned(), expected: "true, false" }),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::config::TxEnd;
+
+    fn pairs(settings: &[(&str, &str)]) -> Vec<(String, String)> {
+        settings.iter().map(|(name, value)| ((*name).to_owned(), (*value).to_owned())).collect()
+    }
+
+    fn stored(settings: &[(&str, &str)]) -> Stored {
+        RestConfig::default().with_database_settings(&pairs(settings), &HashMap::new())
+    }
+
+    #[test]
+    fn settings_override_and_typos_do_not() {
+        let settings = [
+            ("db_schemas", "api, \"My Schema\""),
+            ("db_max_rows", "5"),
+            ("db_tx_end", "perhaps"),
+            ("db_schema_s", "x"),
+            ("db_pool", "5"),
+            ("jwt_cache_max_lifetime", "3600"),
+        ];
+        let Stored { config, complaints, .. } = stored(&settings);
+        assert_eq!(config.schemas, ["api", "My Schema"]);
+        assert_eq!(config.max_rows, Some(5));
+        assert_eq!(config.tx_end, TxEnd::default());
+        assert_eq!(complaints.len(), 3, "{complaints:?}");
+    }
+
+    #[test]
+    fn what_becomes_unusable_keeps_its_last_value() {
+        let first = stored(&[("db_max_rows", "5"), ("db_anon_role", "guest")]);
+        let base = RestConfig::default();
+        let bad = pairs(&[("db_max_rows", "many"), ("db_anon_role", "")]);
+        let second = base.with_database_settings(&bad, &first.accepted);
+        assert_eq!((second.config.max_rows, second.config.anon_role), (Some(5), None));
+        assert_eq!(second.complaints.len(), 1);
+        let third = base.with_database_settings(&bad, &second.accepted);
+        assert_eq!(third.config.max_rows, Some(5), "and again");
+        assert_eq!(base.with_database_settings(&[], &third.accepted).config.max_rows, Some(1000), "gone");
+    }
+
+    #[test]
+    fn a_secret_may_be_base64_whatever_comes_first() {
+        let secret = "YSBzZWNyZXQgb2YgYXQgbGVhc3QgdGhpcnR5LXR3byBieXRlcw==";
+        let settings = [("jwt_secret", secret), ("jwt_secret_is_base64", "true")];
+        let Stored { config, complaints, .. } = stored(&settings);
+        assert_eq!(complaints, Vec::<String>::new());
+        assert_eq!(config.jwt_secret, Some(JwtSecret { text: secret.to_owned(), is_base64: true }));
+        let short = stored(&[("jwt_secret", "too short")]);
+        assert_eq!(short.config.jwt_secret, None);
+        assert!(!short.complaints[0].contains("too short"), "{:?}", short.complaints);
+    }
+
+    #[test]
+    fn each_value_is_checked() {
+        for (name, value) in [
+            ("db_max_rows", "-1"),
+            ("db_schemas", "public, pg_catalog"),
+            ("db_schemas", " "),
+            ("db_aggregates_enabled", "perhaps"),
+            ("server_trace_header", "X Y"),
+            ("openapi_server_proxy_uri", "example.com"),
+            ("openapi_mode", "secret"),
+            ("jwt_role_claim_key", "role"),
+            ("db_pre_request", "a.b.c"),
+            ("client_error_verbosity", "loud"),
+        ] {
+            let Stored { config, complaints, .. } = stored(&[(name, value)]);
+            assert_eq!(config, RestConfig::default(), "{name}");
+            assert_eq!(complaints.len(), 1, "{name}");
+        }
+        for name in DATABASE_SETTINGS {
+            let unknown = stored(&[(name, "\u{1}")]).complaints;
+            assert!(unknown.iter().all(|complaint| !complaint.contains("section 4.5")), "{unknown:?}");
+        }
+    }
+}
