@@ -8,6 +8,7 @@ pub mod api_key;
 pub mod client_address;
 pub mod cors;
 
+use std::borrow::Cow;
 use std::panic::AssertUnwindSafe;
 use std::sync::atomic::{AtomicU64, Ordering};
 
@@ -37,15 +38,24 @@ pub struct Mount {
     pub service: Service,
     /// Which requests need an API key.
     pub gate: Gate,
+    /// Origins that the service's own settings allow in place of the gateway's, where they do.
+    pub origins: Origins,
     compressed: Router,
 }
+
+/// Asks a service for origins; called for requests that name theirs.
+pub type Origins = Box<dyn Fn() -> Option<Vec<String>> + Send + Sync>;
 
 impl Mount {
     /// Puts `service` at `prefix`.
     #[must_use]
     pub fn new(prefix: String, service: Service, gate: Gate) -> Self {
         let compressed = service.router.clone().layer(compression());
-        Self { prefix, service, gate, compressed }
+        Self { prefix, service, gate, origins: Box::new(|| None), compressed }
+    }
+
+    fn cors<'a>(&self, shared: &'a CorsPolicy) -> Cow<'a, CorsPolicy> {
+        (self.origins)().map_or(Cow::Borrowed(shared), |origins| Cow::Owned(CorsPolicy::new(&origins)))
     }
 }
 
@@ -104,7 +114,7 @@ pub async fn serve(
     let started = Instant::now();
     let origin = request.headers().get(http::header::ORIGIN).cloned();
     if cors::is_preflight(&request) {
-        return shared.cors.preflight(&service.cors, &request);
+        return mount.cors(&shared.cors).preflight(&service.cors, &request);
     }
     let id = shared.request_ids.make();
     let method = request.method().clone();
@@ -129,7 +139,7 @@ pub async fn serve(
     }
     headers.entry(X_CONTENT_TYPE_OPTIONS).or_insert(HeaderValue::from_static("nosniff"));
     if let Some(origin) = &origin {
-        shared.cors.decorate(&service.cors, origin, headers);
+        mount.cors(&shared.cors).decorate(&service.cors, origin, headers);
     }
     observe(service.name, &method, response.status(), started, &id);
     response

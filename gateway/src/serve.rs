@@ -167,11 +167,10 @@ fn rest_alone(config: &Config, keys: &Arc<Keys>, background: &Background) -> Res
         pool(config, "rest", config.database.pool_size),
         background.requests.clone(),
     );
-    let (service, ready) = rest_service(config, &sessions, keys, database, background);
-    let prefix = prefix_of(config, &service);
+    let (mount, ready) = rest_service(config, &sessions, keys, database, background);
     Ok(Running {
         databases: None,
-        mounts: vec![Mount::new(prefix, service, Gate::Closed)],
+        mounts: vec![mount],
         readiness: vec![ready],
         closers: vec![Box::new(move || sessions.close())],
     })
@@ -184,7 +183,7 @@ fn rest_service(
     keys: &Arc<Keys>,
     listener: Database,
     background: &Background,
-) -> (Service, ReadinessCheck) {
+) -> (Mount, ReadinessCheck) {
     let events = Events::listen(
         listener,
         vec![config.rest.channel.clone()],
@@ -200,7 +199,10 @@ fn rest_service(
         &background.tracker,
         background.shutdown.clone(),
     );
-    (service, ReadinessCheck { name: "rest", is_ready: Box::new(move || handle.ready()) })
+    let mut mount = mount(config, service, Gate::Closed);
+    let settings = handle.clone();
+    mount.origins = Box::new(move || settings.cors_origins());
+    (mount, ReadinessCheck { name: "rest", is_ready: Box::new(move || handle.ready()) })
 }
 
 /// Everything, or one service on a database that is ours to prepare.
@@ -224,9 +226,9 @@ async fn whole(
     let mut mounts = Vec::new();
     let runs = |service: Only| config.only.is_none_or(|only| only == service);
     if runs(Only::Rest) {
-        let (service, ready) = rest_service(config, &sessions, keys, databases.admin.clone(), background);
+        let (mount, ready) = rest_service(config, &sessions, keys, databases.admin.clone(), background);
         readiness.push(ready);
-        mounts.push(mount(config, service, Gate::Closed));
+        mounts.push(mount);
     }
     if runs(Only::Auth) {
         let service = basalt_auth::service(
