@@ -44,6 +44,10 @@ stop_postgres "$1"
 rm -rf "$1" "$1.lock" "$2"
 "#;
 
+/// PostgreSQL's log in the data folder; the collector gives JSON an ending of its own.
+const LOG_DIR: &str = "log";
+const LOG_FILE: &str = "cluster.log";
+
 /// The superuser's password in test clusters.
 const PASSWORD: &str = "testkit";
 
@@ -86,6 +90,13 @@ impl Cluster {
             // A clone by file copy makes two checkpoints; with less to write they are short.
             ("shared_buffers".to_owned(), "64MB".to_owned()),
             ("autovacuum".to_owned(), "off".to_owned()),
+            // Into a file, for databases that have their statements logged; see `executed`.
+            ("logging_collector".to_owned(), "on".to_owned()),
+            ("log_destination".to_owned(), "jsonlog".to_owned()),
+            ("log_directory".to_owned(), LOG_DIR.to_owned()),
+            ("log_filename".to_owned(), LOG_FILE.to_owned()),
+            ("log_rotation_age".to_owned(), "0".to_owned()),
+            ("log_rotation_size".to_owned(), "0".to_owned()),
         ];
         let embedded = Embedded::start(config, |_| {}).await.unwrap_or_else(|error| panic!("{error}"));
         let reaper = reap(embedded.data_dir(), &dir, Stdio::piped());
@@ -116,6 +127,11 @@ impl Cluster {
     #[must_use]
     pub fn bin_dir(&self) -> &Path {
         self.embedded.bin_dir()
+    }
+
+    /// Its log: one JSON object per line.
+    pub(crate) fn log_file(&self) -> PathBuf {
+        self.embedded.data_dir().join(LOG_DIR).join(LOG_FILE).with_extension("json")
     }
 
     /// A database with everything the project in `project` brings; an empty folder brings the system's part only.

@@ -5,6 +5,7 @@ mod builder;
 mod chaos_proxy;
 mod cluster;
 mod database;
+mod executed;
 mod http;
 mod keys;
 mod log;

@@ -5,6 +5,7 @@
 #![expect(clippy::unwrap_used, reason = "helpers fail a test by panicking")]
 
 mod calls;
+mod injection;
 mod reads;
 mod reload;
 mod roles;
