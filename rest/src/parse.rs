@@ -69,12 +69,12 @@ pub struct ParseError {
 
 impl ParseError {
     fn new(parameter: Parameter, input: &str, failure: Failure) -> Self {
-        let (before, after) = input.split_at_checked(failure.at).unwrap_or((input, ""));
+        let before = input.get(..failure.at).unwrap_or(input);
         Self {
             parameter,
             input: input.to_owned(),
             column: before.chars().count() + 1,
-            found: after.chars().next(),
+            found: input.get(failure.found..).and_then(|after| after.chars().next()),
             expecting: failure.expecting,
         }
     }
@@ -112,6 +112,9 @@ impl std::error::Error for ParseError {}
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Failure {
     at: usize,
+    /// The character that did not fit. PostgREST counts a word that does not fit from its beginning, but shows the first
+    /// letter that is wrong.
+    found: usize,
     expecting: &'static str,
 }
 
@@ -173,7 +176,7 @@ impl<'a> Cursor<'a> {
     }
 
     pub(crate) fn fail<T>(&self, expecting: &'static str) -> Parsed<T> {
-        Err(Failure { at: self.at, expecting })
+        Err(Failure { at: self.at, found: self.at, expecting })
     }
 
     /// Blanks and tabs.
@@ -190,7 +193,6 @@ impl<'a> Cursor<'a> {
 
     /// `"…"` where `\x` stands for `x`.
     pub(crate) fn quoted(&mut self) -> Parsed<String> {
-        let start = *self;
         self.expect("\"")?;
         let mut value = String::new();
         loop {
@@ -198,40 +200,38 @@ impl<'a> Cursor<'a> {
                 Some('"') => return Ok(value),
                 Some('\\') => match self.bump() {
                     Some(escaped) => value.push(escaped),
-                    None => return start.fail("closing quote"),
+                    None => return self.fail("closing quote"),
                 },
                 Some(plain) => value.push(plain),
-                None => return start.fail("closing quote"),
+                None => return self.fail("closing quote"),
             }
         }
     }
 
-    /// `name = quoted | ident *( "-" ident )`, trimmed; a `-` that starts `->` ends it.
+    /// `name = quoted | ident *( "-" ident )`; a `-` that starts `->` ends it.
     pub(crate) fn name(&mut self) -> Parsed<String> {
         if self.peek() == Some('"') {
             return self.quoted();
         }
+        self.dashed(is_ident_char, FIELD_NAME)
+    }
+
+    /// Words with dashes between them, each trimmed.
+    fn dashed(&mut self, accept: impl Fn(char) -> bool, expecting: &'static str) -> Parsed<String> {
         let start = *self;
-        let mut name = String::new();
+        let mut text = String::new();
         loop {
-            let part = self.take_while(is_ident_char);
-            if part.is_empty() {
-                return self.fail(FIELD_NAME);
+            let word = self.take_while(&accept);
+            if word.is_empty() {
+                return self.fail(expecting);
             }
-            name.push_str(part);
-            let before_dash = *self;
-            if !self.eat("-") {
+            text.push_str(word.trim());
+            if self.rest().starts_with("->") || !self.eat("-") {
                 break;
             }
-            if self.peek().is_some_and(is_ident_char) {
-                name.push('-');
-            } else {
-                *self = before_dash;
-                break;
-            }
+            text.push('-');
         }
-        let trimmed = name.trim();
-        if trimmed.is_empty() { start.fail(FIELD_NAME) } else { Ok(trimmed.to_owned()) }
+        if text.is_empty() { start.fail(expecting) } else { Ok(text) }
     }
 
     /// A bare identifier: the type of a cast, a text search configuration.
@@ -273,28 +273,14 @@ impl<'a> Cursor<'a> {
             let sign = if negative { "-" } else { "" };
             return Ok(JsonOperand::Index(format!("{sign}{digits}")));
         }
+        if negative && digits.is_empty() {
+            return index.fail("digit");
+        }
         if self.peek() == Some('"') {
             return Ok(JsonOperand::Key(self.quoted()?));
         }
-        let start = *self;
-        let mut key = String::new();
-        loop {
-            let part = self.take_while(|c| !"(-:.,>)".contains(c));
-            key.push_str(part);
-            let before_dash = *self;
-            let more = self.eat("-") && self.peek().is_some_and(|c| !"(-:.,>)".contains(c));
-            if part.is_empty() || !more {
-                *self = before_dash;
-                break;
-            }
-            key.push('-');
-        }
-        let trimmed = key.trim();
-        if trimmed.is_empty() {
-            start.fail("any non reserved character different from: .,>()")
-        } else {
-            Ok(JsonOperand::Key(trimmed.to_owned()))
-        }
+        const KEY: &str = "any non reserved character different from: .,>()";
+        self.dashed(|c| !"(-:.,>)".contains(c), KEY).map(JsonOperand::Key)
     }
 }
 

@@ -94,6 +94,10 @@ fn total(read: &ReadPlan, count: Option<Count>, cap: Option<u64>) -> Sql {
     if read.range.is_all() {
         return Sql::text("count(*)");
     }
+    if read.is_grouped() {
+        // The rows that match, not the groups: the page says nothing about them.
+        return counted(read, cap);
+    }
     let mut sql = Sql::text("CASE WHEN ");
     if read.range.offset > 0 {
         sql.push_text("count(*) > 0");
@@ -107,13 +111,21 @@ fn total(read: &ReadPlan, count: Option<Count>, cap: Option<u64>) -> Sql {
     }
     sql.push_text(" THEN ");
     sql.push(number(read.range.offset));
-    sql.push_text(" + count(*) ELSE (SELECT count(*) FROM (");
+    sql.push_text(" + count(*) ELSE ");
+    sql.push(counted(read, cap));
+    sql.push_text(" END");
+    sql
+}
+
+/// The matching rows, counted up to `cap`.
+fn counted(read: &ReadPlan, cap: Option<u64>) -> Sql {
+    let mut sql = Sql::text("(SELECT count(*) FROM (");
     sql.push(select::countable(read));
     if let Some(cap) = cap {
         sql.push_text(" LIMIT ");
         sql.push(number(cap));
     }
-    sql.push_text(") AS pgrst_counted) END");
+    sql.push_text(") AS pgrst_counted)");
     sql
 }
 

@@ -5,7 +5,7 @@
 
 use std::fmt;
 
-use super::{Cursor, Field, Parameter, ParseError, Parsed, write_quoted};
+use super::{Cursor, Failure, Field, Parameter, ParseError, Parsed, write_quoted};
 
 /// A filter on one field.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -283,7 +283,7 @@ pub(crate) enum ValueEnd {
 /// assert!(parse("like(any).{O*,P*}").is_ok());
 /// let error = parse("noop.0").unwrap_err();
 /// assert_eq!(error.message(), r#""failed to parse filter (noop.0)" (line 1, column 1)"#);
-/// assert_eq!(error.details(), r#"unexpected "n" expecting "not" or operator (eq, gt, ...)"#);
+/// assert_eq!(error.details(), r#"unexpected "o" expecting "not" or operator (eq, gt, ...)"#);
 /// ```
 ///
 /// # Errors
@@ -293,66 +293,114 @@ pub fn parse(text: &str) -> Result<Test, ParseError> {
 }
 
 pub(crate) fn test(cursor: &mut Cursor<'_>, end: ValueEnd) -> Parsed<Test> {
+    let start = *cursor;
     let negated = cursor.eat("not.");
-    Ok(Test { negated, operation: operation(cursor, end)? })
+    let operation = operation(cursor, end).map_err(|failure| {
+        // No operator begins as `not` does: the trouble is what stands there instead of it, or of the dot behind it.
+        let begun = start.at + common_length(start.rest(), "not");
+        match (negated, begun - start.at) {
+            (false, 3) => Failure { at: begun, found: begun, expecting: "delimiter (.)" },
+            (false, _) if failure.at == start.at => Failure { found: begun, ..failure },
+            (true | false, _) => failure,
+        }
+    })?;
+    Ok(Test { negated, operation })
 }
+
+/// How many bytes two texts have in common at the beginning.
+fn common_length(text: &str, word: &str) -> usize {
+    text.bytes().zip(word.bytes()).take_while(|(a, b)| a == b).count()
+}
+
+/// What an operator's word begins.
+#[derive(Debug, Clone, Copy)]
+enum Kind {
+    Compare(Operator),
+    TextSearch(TextSearch),
+    In,
+    Is,
+    IsDistinct,
+}
+
+/// The longest operator word that `text` begins with. A shorter one cannot be meant: behind it stands a letter.
+fn kind(text: &str) -> Option<(&'static str, Kind)> {
+    let compare = Operator::ALL.into_iter().map(|operator| (operator.word(), Kind::Compare(operator)));
+    let search = TextSearch::ALL.into_iter().map(|operator| (operator.word(), Kind::TextSearch(operator)));
+    let others = [("in", Kind::In), ("is", Kind::Is), ("isdistinct", Kind::IsDistinct)];
+    compare
+        .chain(search)
+        .chain(others)
+        .filter(|(word, _)| text.starts_with(word))
+        .max_by_key(|(word, _)| word.len())
+}
+
+const OPERATOR: &str = "operator (eq, gt, ...)";
 
 fn operation(cursor: &mut Cursor<'_>, end: ValueEnd) -> Parsed<Operation> {
-    let start = *cursor;
-    let word = cursor.take_while(|c| c.is_ascii_alphabetic());
-    let unknown = || start.fail("\"not\" or operator (eq, gt, ...)");
-    if let Some(operator) = Operator::ALL.into_iter().find(|op| op.word() == word) {
-        let quantifier = quantifier(cursor, operator)?;
-        cursor.expect(".")?;
-        return Ok(Operation::Compare { operator, quantifier, value: value(cursor, end)? });
-    }
-    if let Some(operator) = TextSearch::ALL.into_iter().find(|op| op.word() == word) {
-        let config = if cursor.eat("(") {
-            let config = cursor.ident("text search configuration")?;
-            cursor.expect(")")?;
-            Some(config)
-        } else {
-            None
-        };
-        cursor.expect(".")?;
-        return Ok(Operation::TextSearch { operator, config, query: value(cursor, end)? });
-    }
-    match word {
-        "in" => {
-            cursor.expect(".")?;
+    let Some((word, kind)) = kind(cursor.rest()) else {
+        return cursor.fail("\"not\" or operator (eq, gt, ...)");
+    };
+    cursor.expect(word)?;
+    match kind {
+        Kind::Compare(operator) => {
+            let quantifier = if operator.is_quantifiable() { quantifier(cursor)? } else { None };
+            dot(cursor)?;
+            Ok(Operation::Compare { operator, quantifier, value: value(cursor, end)? })
+        }
+        Kind::TextSearch(operator) => {
+            let config = if cursor.eat("(") {
+                let config = cursor.ident("text search configuration")?;
+                cursor.expect(")")?;
+                Some(config)
+            } else {
+                None
+            };
+            dot(cursor)?;
+            Ok(Operation::TextSearch { operator, config, query: value(cursor, end)? })
+        }
+        Kind::In => {
+            dot(cursor)?;
             Ok(Operation::In(list(cursor)?))
         }
-        "is" => {
-            cursor.expect(".")?;
+        Kind::Is => {
+            dot(cursor)?;
             Ok(Operation::Is(is_value(cursor)?))
         }
-        "isdistinct" => {
-            cursor.expect(".")?;
+        Kind::IsDistinct => {
+            dot(cursor)?;
             Ok(Operation::IsDistinct(value(cursor, end)?))
         }
-        _ => unknown(),
     }
 }
 
-fn quantifier(cursor: &mut Cursor<'_>, operator: Operator) -> Parsed<Option<Quantifier>> {
-    if !operator.is_quantifiable() {
+/// What stands between operator and value.
+fn dot(cursor: &mut Cursor<'_>) -> Parsed<()> {
+    if cursor.eat(".") { Ok(()) } else { cursor.fail(OPERATOR) }
+}
+
+fn quantifier(cursor: &mut Cursor<'_>) -> Parsed<Option<Quantifier>> {
+    if !cursor.eat("(") {
         return Ok(None);
     }
-    if cursor.eat("(any)") {
-        Ok(Some(Quantifier::Any))
-    } else if cursor.eat("(all)") {
-        Ok(Some(Quantifier::All))
+    let quantifier = if cursor.eat("any") {
+        Quantifier::Any
+    } else if cursor.eat("all") {
+        Quantifier::All
     } else {
-        Ok(None)
-    }
+        return cursor.fail(OPERATOR);
+    };
+    if cursor.eat(")") { Ok(Some(quantifier)) } else { cursor.fail(OPERATOR) }
 }
 
 fn is_value(cursor: &mut Cursor<'_>) -> Parsed<IsValue> {
-    let start = *cursor;
-    let word = cursor.take_while(|c| c.is_ascii_alphabetic() || c == '_').to_ascii_lowercase();
-    match IsValue::ALL.into_iter().find(|value| value.word() == word) {
-        Some(value) => Ok(value),
-        None => start.fail("isVal: (null, not_null, true, false, unknown)"),
+    let text = cursor.rest().to_ascii_lowercase();
+    let known = IsValue::ALL.into_iter().map(|value| (value, common_length(&text, value.word())));
+    let (value, begun) = known.max_by_key(|(_, begun)| *begun).unwrap_or((IsValue::Null, 0));
+    cursor.at += begun;
+    if begun == value.word().len() {
+        Ok(value)
+    } else {
+        cursor.fail("isVal: (null, not_null, true, false, unknown)")
     }
 }
 

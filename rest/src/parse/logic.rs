@@ -98,24 +98,41 @@ fn nodes(cursor: &mut Cursor<'_>, depth: usize) -> Parsed<Vec<LogicNode>> {
 
 fn node(cursor: &mut Cursor<'_>, depth: usize) -> Parsed<LogicNode> {
     let mut ahead = *cursor;
-    let negated = ahead.eat("not.");
-    for connective in [Connective::And, Connective::Or] {
-        let mut branch = ahead;
-        if branch.eat(connective.word()) {
-            branch.skip_blanks();
-            if branch.peek() == Some('(') {
-                *cursor = branch;
-                return Ok(LogicNode::Tree(LogicTree {
-                    negated,
-                    connective,
-                    nodes: nodes(cursor, depth + 1)?,
-                }));
-            }
+    match filter(&mut ahead) {
+        Ok(filter) => {
+            *cursor = ahead;
+            Ok(LogicNode::Filter(filter))
         }
+        // What begins as a branch is told as one that went wrong.
+        Err(failure) => match branch(cursor)? {
+            Some((negated, connective)) => {
+                Ok(LogicNode::Tree(LogicTree { negated, connective, nodes: nodes(cursor, depth + 1)? }))
+            }
+            None => Err(failure),
+        },
     }
+}
+
+fn filter(cursor: &mut Cursor<'_>) -> Parsed<Filter> {
     let field = cursor.field()?;
     cursor.expect(".")?;
-    Ok(LogicNode::Filter(Filter { field, test: test(cursor, ValueEnd::LogicNode)? }))
+    Ok(Filter { field, test: test(cursor, ValueEnd::LogicNode)? })
+}
+
+/// `[ "not." ] ( "and" | "or" )`, as far as it is there.
+fn branch(cursor: &mut Cursor<'_>) -> Parsed<Option<(bool, Connective)>> {
+    let negated = cursor.eat("not.");
+    let connective = if cursor.eat("and") {
+        Connective::And
+    } else if cursor.eat("or") {
+        Connective::Or
+    } else if negated {
+        return cursor.fail("logic operator (and, or)");
+    } else {
+        return Ok(None);
+    };
+    cursor.skip_blanks();
+    Ok(Some((negated, connective)))
 }
 
 impl fmt::Display for LogicTree {

@@ -72,8 +72,12 @@ pub fn parse(text: &str) -> Result<Vec<OrderTerm>, ParseError> {
         loop {
             cursor.skip_blanks();
             terms.push(term(cursor)?);
+            let end = *cursor;
             cursor.skip_blanks();
             if !cursor.eat(",") {
+                if cursor.peek().is_some() {
+                    *cursor = end;
+                }
                 return Ok(terms);
             }
         }
@@ -81,42 +85,51 @@ pub fn parse(text: &str) -> Result<Vec<OrderTerm>, ParseError> {
 }
 
 fn term(cursor: &mut Cursor<'_>) -> Parsed<OrderTerm> {
-    let name = cursor.name()?;
-    let (relation, field) = if cursor.eat("(") {
-        let field = cursor.field()?;
-        cursor.expect(")")?;
-        (Some(name), field)
-    } else {
-        (None, Field { name, path: cursor.json_path()? })
-    };
-    let direction = if eat_word(cursor, ".asc") {
+    // What is no related term is a plain one, and the trouble is where that ends.
+    let mut ahead = *cursor;
+    if let Ok(term) = related(&mut ahead) {
+        *cursor = ahead;
+        return Ok(term);
+    }
+    let field = cursor.field()?;
+    let (direction, nulls) = suffixes(cursor)?;
+    Ok(OrderTerm { relation: None, field, direction, nulls })
+}
+
+/// `rel "(" name *jsonop ")"` with its suffixes, up to a comma or the end.
+fn related(cursor: &mut Cursor<'_>) -> Parsed<OrderTerm> {
+    let relation = cursor.name()?;
+    cursor.expect("(")?;
+    let field = cursor.field()?;
+    cursor.expect(")")?;
+    let (direction, nulls) = suffixes(cursor)?;
+    let mut ahead = *cursor;
+    ahead.skip_blanks();
+    match ahead.peek() {
+        None | Some(',') => Ok(OrderTerm { relation: Some(relation), field, direction, nulls }),
+        Some(_) => ahead.fail("\",\" or end of input"),
+    }
+}
+
+fn suffixes(cursor: &mut Cursor<'_>) -> Parsed<(Option<Direction>, Option<Nulls>)> {
+    let direction = if cursor.eat(".asc") {
         Some(Direction::Asc)
-    } else if eat_word(cursor, ".desc") {
+    } else if cursor.eat(".desc") {
         Some(Direction::Desc)
     } else {
         None
     };
-    let nulls = if eat_word(cursor, ".nullsfirst") {
+    let nulls = if cursor.eat(".nullsfirst") {
         Some(Nulls::First)
-    } else if eat_word(cursor, ".nullslast") {
+    } else if cursor.eat(".nullslast") {
         Some(Nulls::Last)
     } else {
         None
     };
-    if cursor.eat(".") {
+    if nulls.is_none() && cursor.eat(".") {
         return cursor.fail("\"asc\", \"desc\", \"nullsfirst\" or \"nullslast\"");
     }
-    Ok(OrderTerm { relation, field, direction, nulls })
-}
-
-/// Takes `word` unless it only begins a longer one.
-fn eat_word(cursor: &mut Cursor<'_>, word: &'static str) -> bool {
-    let mut ahead = *cursor;
-    let found = ahead.eat(word) && !ahead.peek().is_some_and(char::is_alphanumeric);
-    if found {
-        *cursor = ahead;
-    }
-    found
+    Ok((direction, nulls))
 }
 
 impl fmt::Display for OrderTerm {

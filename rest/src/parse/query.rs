@@ -53,6 +53,11 @@ impl Parameters {
     }
 }
 
+/// Decodes a name or value of a form; `None` if that is not UTF-8.
+pub(crate) fn decode_component(text: &str) -> Option<String> {
+    percent_decode_str(&text.replace('+', " ")).decode_utf8().ok().map(std::borrow::Cow::into_owned)
+}
+
 /// Encodes one component of a URL.
 pub(crate) fn encode_component(text: &str) -> String {
     utf8_percent_encode(text, ENCODED).to_string()
@@ -130,30 +135,37 @@ impl QueryParams {
             has_root_range: false,
             arguments: Vec::new(),
         };
-        let mut negative_limit = None;
+        let mut refused: Option<(u8, QueryError)> = None;
         for (name, value) in &parameters.0 {
-            match name.as_str() {
-                "select" if !query.has_select => {
-                    query.has_select = true;
-                    query.select = select::parse(value)?;
+            if let Err(error) = query.parameter(name, value, arguments) {
+                let rank = rank(name, &error);
+                if refused.as_ref().is_none_or(|(known, _)| rank < *known) {
+                    refused = Some((rank, error));
                 }
-                "columns" if query.columns.is_none() => {
-                    query.columns = Some(columns::parse(Parameter::Columns, value)?);
-                }
-                "on_conflict" if query.on_conflict.is_none() => {
-                    query.on_conflict = Some(columns::parse(Parameter::OnConflict, value)?);
-                }
-                "select" | "columns" | "on_conflict" => {}
-                _ => match query.modifier_or_filter(name, value, arguments) {
-                    Err(QueryError::Range(error)) => negative_limit = Some(error),
-                    other => other?,
-                },
             }
         }
-        match negative_limit {
-            Some(error) => Err(QueryError::Range(error)),
+        match refused {
+            Some((_, error)) => Err(error),
             None => Ok(query),
         }
+    }
+
+    fn parameter(&mut self, name: &str, value: &str, arguments: Arguments) -> Result<(), QueryError> {
+        match name {
+            "select" if !self.has_select => {
+                self.has_select = true;
+                self.select = select::parse(value)?;
+            }
+            "columns" if self.columns.is_none() => {
+                self.columns = Some(columns::parse(Parameter::Columns, value)?);
+            }
+            "on_conflict" if self.on_conflict.is_none() => {
+                self.on_conflict = Some(columns::parse(Parameter::OnConflict, value)?);
+            }
+            "select" | "columns" | "on_conflict" => {}
+            _ => self.modifier_or_filter(name, value, arguments)?,
+        }
+        Ok(())
     }
 
     fn modifier_or_filter(
@@ -197,12 +209,11 @@ impl QueryParams {
                 self.logic.push((path, tree));
             }
             _ => match (filter::parse(value), arguments) {
-                (Ok(test), _) => {
-                    let (path, field) = filter_key(name)?;
-                    self.filters.push((path, Filter { field, test }));
-                }
                 (Err(_), Arguments::Accepted) => self.arguments.push((name.to_owned(), value.to_owned())),
-                (Err(error), Arguments::Refused) => return Err(error.into()),
+                (test, Arguments::Accepted | Arguments::Refused) => {
+                    let (path, field) = filter_key(name)?;
+                    self.filters.push((path, Filter { field, test: test? }));
+                }
             },
         }
         Ok(())
@@ -223,6 +234,20 @@ impl QueryParams {
     #[must_use]
     pub fn root_range(&self) -> RowRange {
         self.ranges.iter().find(|(path, _)| path.is_empty()).map_or(RowRange::ALL, |(_, range)| *range)
+    }
+}
+
+/// Which of several faults is told: PostgREST reads orders first, then logic, columns, select, filters, and the conflict
+/// target last; a negative limit is judged when all of them could be read.
+fn rank(name: &str, error: &QueryError) -> u8 {
+    match (error, name.rsplit('.').next().unwrap_or(name)) {
+        (QueryError::Range(_), _) => 6,
+        (QueryError::Parse(_), "order" | "limit" | "offset") => 0,
+        (QueryError::Parse(_), "and" | "or") => 1,
+        (QueryError::Parse(_), "columns") if name == "columns" => 2,
+        (QueryError::Parse(_), "select") if name == "select" => 3,
+        (QueryError::Parse(_), "on_conflict") if name == "on_conflict" => 5,
+        (QueryError::Parse(_), _) => 4,
     }
 }
 

@@ -73,16 +73,23 @@ pub enum RangeError {
 /// # Errors
 /// A negative number.
 pub fn parse_limit(text: &str) -> Result<Option<u64>, RangeError> {
-    match text.trim().parse::<i64>() {
-        Ok(limit) => u64::try_from(limit).map(Some).map_err(|_| RangeError::NegativeLimit),
-        Err(_) => Ok(None),
+    match text.trim().strip_prefix('-') {
+        Some(digits) if number(digits).is_some_and(|limit| limit > 0) => Err(RangeError::NegativeLimit),
+        Some(digits) => Ok(number(digits)),
+        None => Ok(number(text.trim())),
     }
 }
 
 /// `offset=`: negative or not a number is no offset.
 #[must_use]
 pub fn parse_offset(text: &str) -> u64 {
-    text.trim().parse().unwrap_or(0)
+    number(text.trim()).unwrap_or(0)
+}
+
+/// Digits and nothing else. A number too great for us is too great for PostgreSQL as well, which says so (22003).
+fn number(digits: &str) -> Option<u64> {
+    let is_number = !digits.is_empty() && digits.bytes().all(|digit| digit.is_ascii_digit());
+    is_number.then(|| digits.parse().unwrap_or(u64::MAX))
 }
 
 /// The `Range` header: `a-b` or `a-`, zero-based and inclusive. Malformed is ignored.
@@ -99,13 +106,13 @@ pub fn parse_offset(text: &str) -> u64 {
 /// The lower bound is above the upper.
 pub fn parse_header(text: &str) -> Result<RowRange, RangeError> {
     let Some((from, to)) = text.trim().split_once('-') else { return Ok(RowRange::ALL) };
-    let Ok(offset) = from.parse::<u64>() else { return Ok(RowRange::ALL) };
+    let Some(offset) = number(from) else { return Ok(RowRange::ALL) };
     if to.is_empty() {
         return Ok(RowRange { offset, limit: None });
     }
-    match to.parse::<u64>() {
-        Ok(to) if to < offset => Err(RangeError::LowerAboveUpper),
-        Ok(to) => Ok(RowRange { offset, limit: Some((to - offset).saturating_add(1)) }),
-        Err(_) => Ok(RowRange::ALL),
+    match number(to) {
+        Some(to) if to < offset => Err(RangeError::LowerAboveUpper),
+        Some(to) => Ok(RowRange { offset, limit: Some((to - offset).saturating_add(1)) }),
+        None => Ok(RowRange::ALL),
     }
 }

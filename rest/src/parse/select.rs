@@ -165,8 +165,8 @@ fn item(cursor: &mut Cursor<'_>, depth: usize) -> Parsed<SelectItem> {
         name = cursor.name()?;
     }
     // `"count"()` is an empty embed of something called count.
-    if name == "count" && !is_quoted && cursor.eat("()") {
-        return Ok(SelectItem::Count { alias, cast: cast(cursor)? });
+    if name == "count" && !is_quoted && cursor.rest().starts_with("()") {
+        return count(cursor, alias);
     }
     if let Some(embed) = embed(cursor, depth, false, alias.as_ref(), name.clone())? {
         return Ok(embed);
@@ -177,7 +177,22 @@ fn item(cursor: &mut Cursor<'_>, depth: usize) -> Parsed<SelectItem> {
     Ok(SelectItem::Column(SelectColumn { alias, field, cast: cast_type, aggregate }))
 }
 
-/// `*2( "!" param ) "(" select ")"` after the target; `None` when this is no embed.
+/// `"()" [ "::" type ]` after `count`. Anything behind it makes a column of it, which parentheses cannot follow.
+fn count(cursor: &mut Cursor<'_>, alias: Option<String>) -> Parsed<SelectItem> {
+    let mut ahead = *cursor;
+    ahead.expect("()")?;
+    if let Ok(cast) = cast(&mut ahead) {
+        let end = ahead;
+        ahead.skip_blanks();
+        if matches!(ahead.peek(), None | Some(',' | ')')) {
+            *cursor = end;
+            return Ok(SelectItem::Count { alias, cast });
+        }
+    }
+    cursor.fail("end of input")
+}
+
+/// `*2( "!" param ) "(" select ")"` after the target; `None` when this is no embed, and nothing is taken then.
 fn embed(
     cursor: &mut Cursor<'_>,
     depth: usize,
@@ -186,19 +201,23 @@ fn embed(
     target: String,
 ) -> Parsed<Option<SelectItem>> {
     let (mut hint, mut join) = (None, None);
-    let mut params = 0;
-    while params < 2 && cursor.eat("!") {
-        params += 1;
-        match cursor.name()?.as_str() {
+    let mut ahead = *cursor;
+    for _ in 0..2 {
+        if !ahead.eat("!") {
+            break;
+        }
+        let Ok(param) = ahead.name() else { return Ok(None) };
+        match param.as_str() {
             // The first of two join types counts.
             "left" => join = join.or(Some(JoinType::Left)),
             "inner" => join = join.or(Some(JoinType::Inner)),
-            other => hint = Some(other.to_owned()),
+            _ => hint = Some(param),
         }
     }
-    if !cursor.eat("(") {
-        return if params > 0 { cursor.fail("\"(\"") } else { Ok(None) };
+    if !ahead.eat("(") {
+        return Ok(None);
     }
+    *cursor = ahead;
     let select = items(cursor, depth + 1)?;
     cursor.skip_blanks();
     cursor.expect(")")?;
@@ -214,9 +233,8 @@ fn aggregate(cursor: &mut Cursor<'_>) -> Parsed<Option<(Aggregate, Option<CastTy
         return Ok(None);
     }
     for function in Aggregate::ALL {
-        let mut ahead = *cursor;
-        if ahead.eat(function.as_sql()) && ahead.eat("()") {
-            *cursor = ahead;
+        if cursor.eat(function.as_sql()) {
+            cursor.expect("()")?;
             return Ok(Some((function, cast(cursor)?)));
         }
     }

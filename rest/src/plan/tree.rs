@@ -128,10 +128,10 @@ impl<'a> Node<'a> {
         !self.columns.is_empty() || self.children.iter().any(Self::is_shown)
     }
 
-    /// The child that a condition or related order means.
+    /// The child that a condition or related order means: by its alias if it has one, since its target may be the name
+    /// of a column (`select=boss:boss_id(name)&boss_id=is.null`).
     pub(super) fn child_named(&self, name: &str) -> Option<usize> {
-        let by_name = self.children.iter().position(|child| child.name() == name);
-        by_name.or_else(|| self.children.iter().position(|child| child.target() == name))
+        self.children.iter().position(|child| child.name() == name)
     }
 
     /// Finds the relationships of all embeds below a level of `origin`.

@@ -37,21 +37,15 @@ pub(super) fn level(read: &ReadPlan, join: Option<(&EmbedPlan, Row<'_>)>) -> Sql
     }
     sql.push(restrictions(read, join, true));
     if read.is_grouped() {
-        sql.push(group_by(&read.outputs));
+        sql.push(group_by(&read.outputs, row));
     }
     sql.push(order_by(&read.order, read, row));
     sql.push(window(read.range));
     sql
 }
 
-/// The rows of a level without window and order, for counting.
+/// The rows of a level without window, order and groups, for counting.
 pub(super) fn countable(read: &ReadPlan) -> Sql {
-    if read.is_grouped() {
-        let ungrouped = ReadPlan { range: RowRange::ALL, order: Vec::new(), ..read.clone() };
-        return Sql::text("SELECT 1 FROM (")
-            .then(level(&ungrouped, None))
-            .then(Sql::text(") AS pgrst_groups"));
-    }
     Sql::text("SELECT 1").then(from(read, None)).then(restrictions(read, None, false))
 }
 
@@ -252,11 +246,20 @@ fn aggregate(function: Aggregate) -> Sql {
     })
 }
 
-/// By position: repeating an expression with parameters would make it another expression.
-fn group_by(outputs: &[Output]) -> Sql {
-    let positions = outputs.iter().enumerate().filter(|(_, output)| output.aggregate.is_none());
-    let positions: Vec<Sql> = positions.map(|(index, _)| Sql::catalog((index + 1).to_string())).collect();
-    if positions.is_empty() { Sql::new() } else { Sql::text(" GROUP BY ").then(Sql::join(positions, ", ")) }
+/// By position: repeating an expression with parameters would make it another expression. A domain that is shown as
+/// JSON is grouped by its value: JSON cannot be compared.
+fn group_by(outputs: &[Output], row: Row<'_>) -> Sql {
+    let grouped = outputs.iter().enumerate().filter(|(_, output)| output.aggregate.is_none());
+    let terms: Vec<Sql> = grouped
+        .map(|(index, output)| {
+            if let Value::Column { column, representation: Some(_), .. } = &output.value {
+                condition::column(column, row)
+            } else {
+                Sql::catalog((index + 1).to_string())
+            }
+        })
+        .collect();
+    if terms.is_empty() { Sql::new() } else { Sql::text(" GROUP BY ").then(Sql::join(terms, ", ")) }
 }
 
 fn order_by(order: &[OrderBy], read: &ReadPlan, row: Row<'_>) -> Sql {

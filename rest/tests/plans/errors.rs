@@ -129,7 +129,7 @@ fn the_order_of_checks_decides_which_error_wins() {
     assert_snapshot!(refusal("TRACE /a?x=noop.1"), @"405 PGRST117 Unsupported HTTP method: TRACE");
     assert_snapshot!(refusal("POST /a?x=noop.1&limit=-1\n\n{"), @r#"
     400 PGRST100 "failed to parse filter (noop.1)" (line 1, column 1)
-    details: "unexpected \"n\" expecting \"not\" or operator (eq, gt, ...)"
+    details: "unexpected \"o\" expecting \"not\" or operator (eq, gt, ...)"
     "#);
     assert_snapshot!(refusal("POST /a?limit=-1\n\n{"), @r#"
     416 PGRST103 Requested range not satisfiable

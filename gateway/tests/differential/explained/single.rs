@@ -64,9 +64,9 @@ const SINGLES: &[Single] = &[
     ),
     (
         "GET /ships?select=id&order=id&limit=99999999999999999999",
-        200,
-        "",
-        "a limit beyond bigint limits nothing",
+        400,
+        "22003",
+        "the number in PostgreSQL's error is the greatest we can count to",
     ),
     (
         "GET /ships?select=id,crew(name)&order=id&crew.limit=-1",
@@ -102,18 +102,6 @@ const SINGLES: &[Single] = &[
         200,
         "",
         "12.2.2 (#3093): nested empty embeds are left out",
-    ),
-    (
-        "GET /ships?select=id,staff:crew(name)&crew=is.null&order=id",
-        200,
-        "",
-        "rest.md §1: an aliased embed answers to its target's name",
-    ),
-    (
-        "GET /ships?select=id,home:home_id(name)&order=home_id(name).desc,id",
-        200,
-        "",
-        "rest.md §1: an aliased embed answers to its target's name",
     ),
     (
         "GET /rpc/all_ships?select=spec->masts&spec->>masts=gt.1&order=id",
