@@ -355,7 +355,6 @@ describe("schemas", () => {
     const elsewhere = configured({ db: { schema: "other" } });
     expect((await elsewhere.from("items").select("name").single()).data).toEqual({ name: "elsewhere" });
   });
-  });
 
   test("one that is not exposed is named with those that are", async () => {
     const { error, status } = await basalt.schema("auth").from("users").select();
