@@ -90,6 +90,18 @@ impl Basalt {
         Ok(())
     }
 
+    /// A connection as the cluster's superuser, for what no contender may do.
+    pub(crate) async fn database(&self) -> Result<tokio_postgres::Client> {
+        let (client, connection) = self
+            .login("127.0.0.1", "supabase_admin")
+            .connect(NoTls)
+            .await
+            .context("no connection to the database")?;
+        // It ends when the client is dropped.
+        tokio::spawn(connection);
+        Ok(client)
+    }
+
     fn login(&self, host: &str, role: &str) -> Config {
         let mut config = Config::new();
         config.host(host).port(self.database_port).dbname("postgres");

@@ -3,6 +3,7 @@
 //! It shares the machine with what it measures, so it does as little as it can: requests are bytes made beforehand, of an answer only the status and
 //! the end are looked for, and everything runs on one thread.
 
+use std::cell::Cell;
 use std::net::Ipv4Addr;
 use std::rc::Rc;
 use std::time::{Duration, Instant};
@@ -13,8 +14,17 @@ use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpStream;
 use tokio::task::{JoinSet, LocalSet};
 
-/// The most an answer may hold; ours are a few kilobytes.
-const MAX_ANSWER_BYTES: usize = 1 << 20;
+/// The most an answer may hold; the longest, of 100,000 rows, has about ten megabytes.
+const MAX_ANSWER_BYTES: usize = 1 << 26;
+
+/// When a run ends.
+#[derive(Clone, Copy)]
+pub(crate) enum Until {
+    /// After this time.
+    Time(Duration),
+    /// After this many requests in all.
+    Count(u64),
+}
 
 /// What a run of requests gave.
 pub(crate) struct Load {
@@ -29,20 +39,27 @@ impl Load {
     }
 }
 
-/// Sends `requests` in turn on `connections` connections until the time is over. Any answer but 200 ends the run: errors are quick, and would count.
+/// Sends `requests` in turn on `connections` connections. Any answer but `status` ends the run: errors are quick, and would count.
 pub(crate) async fn load(
     port: u16,
     requests: Rc<Vec<Vec<u8>>>,
+    status: u16,
     connections: usize,
-    time: Duration,
+    until: Until,
 ) -> Result<Load> {
     let local = LocalSet::new();
     local
         .run_until(async {
             let mut tasks = JoinSet::new();
             let start = Instant::now();
+            let (end, count) = match until {
+                Until::Time(time) => (Some(start + time), u64::MAX),
+                Until::Count(count) => (None, count),
+            };
+            let left = Rc::new(Cell::new(count));
             for first in 0..connections {
-                tasks.spawn_local(connection(port, Rc::clone(&requests), first, start + time));
+                let left = Rc::clone(&left);
+                tasks.spawn_local(connection(port, Rc::clone(&requests), status, first, end, left));
             }
             let mut times = histogram()?;
             while let Some(result) = tasks.join_next().await {
@@ -56,18 +73,21 @@ pub(crate) async fn load(
 async fn connection(
     port: u16,
     requests: Rc<Vec<Vec<u8>>>,
+    expected: u16,
     first: usize,
-    end: Instant,
+    end: Option<Instant>,
+    left: Rc<Cell<u64>>,
 ) -> Result<Histogram<u64>> {
     let mut connection = Connection::open(port).await?;
     let mut times = histogram()?;
     for request in requests.iter().cycle().skip(first) {
         let start = Instant::now();
-        if start >= end {
+        if end.is_some_and(|end| start >= end) || left.get() == 0 {
             break;
         }
+        left.set(left.get() - 1);
         let status = connection.exchange(request).await?;
-        if status != 200 {
+        if status != expected {
             bail!("status {status}: {}", String::from_utf8_lossy(&connection.buffer));
         }
         times.record(u64::try_from(start.elapsed().as_nanos())?)?;

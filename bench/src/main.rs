@@ -23,7 +23,7 @@ struct Cli {
 
 #[derive(Debug, Subcommand)]
 enum Workload {
-    /// One read of 20 rows under row-level security, beside pgbench and PostgREST.
+    /// Reads and writes under row-level security, beside pgbench and PostgREST.
     Rest(rest::Options),
 }
 

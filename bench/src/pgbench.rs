@@ -9,7 +9,17 @@ use std::time::Duration;
 use anyhow::{Context, Result, bail};
 
 use crate::basalt::Basalt;
-use crate::{rest, token};
+use crate::rest::workload::{PEOPLE, Statements, Workload};
+use crate::token;
+
+/// When a run ends.
+#[derive(Clone, Copy)]
+pub(crate) enum Until {
+    /// After this time, in whole seconds.
+    Time(Duration),
+    /// After this many transactions of each connection.
+    Each(u64),
+}
 
 /// What pgbench reports.
 pub(crate) struct Run {
@@ -35,22 +45,21 @@ pub(crate) fn find() -> Result<PathBuf> {
     )
 }
 
-/// Writes the script.
-pub(crate) fn script(file: &Path) -> Result<()> {
+/// Writes the script of a workload.
+pub(crate) fn script(file: &Path, workload: Workload) -> Result<()> {
     let claims = without_variables(&token::claims("PERSON").to_string())
         .replace("PERSON", "00000000-0000-4000-8000-' || lpad(:person::text, 12, '0') || '");
-    let columns = rest::COLUMNS.map(|column| format!("\"public\".\"entries\".\"{column}\"")).join(", ");
+    let Statements { access, method, path, main } = workload.statements();
     let script = format!(
-        r#"\set person random(1, {people})
+        r#"\set person random(1, {PEOPLE})
+\set id (:person - 1) * 200 + random(1, 200)
 \startpipeline
-begin isolation level read committed read only;
-select set_config('search_path', '"public", "extensions"', true), set_config('role', 'authenticated', true), set_config('request.jwt.claims', '{claims}', true), set_config('request.method', 'GET', true), set_config('request.path', '/entries', true), set_config('request.headers', '{{"host":"127.0.0.1","accept":"application/json"}}', true), set_config('request.cookies', '{{}}', true);
-with pgrst_source as (select {columns} from "public"."entries" order by "public"."entries"."created_at" desc limit {rows} offset 0) select null::bigint as total_result_set, count(_postgrest_t) as page_total, coalesce(json_agg(_postgrest_t), '[]') as body, nullif(current_setting('response.headers', true), '') as response_headers, nullif(current_setting('response.status', true), '') as response_status from (select * from pgrst_source) _postgrest_t;
+begin isolation level read committed {access};
+select set_config('search_path', '"public", "extensions"', true), set_config('role', 'authenticated', true), set_config('request.jwt.claims', '{claims}', true), set_config('request.method', '{method}', true), set_config('request.path', '{path}', true), set_config('request.headers', '{{"host":"127.0.0.1","accept":"application/json"}}', true), set_config('request.cookies', '{{}}', true);
+{main};
 commit;
 \endpipeline
 "#,
-        people = rest::PEOPLE,
-        rows = rest::ROWS,
     );
     std::fs::write(file, script).with_context(|| format!("could not write {}", file.display()))
 }
@@ -75,7 +84,7 @@ pub(crate) async fn run(
     script: &Path,
     basalt: &Basalt,
     connections: usize,
-    time: Duration,
+    until: Until,
 ) -> Result<Run> {
     let mut command = Command::new(pgbench);
     command.args([
@@ -87,14 +96,11 @@ pub(crate) async fn run(
         "-p",
         &basalt.database_port.to_string(),
     ]);
-    command.args([
-        "-U",
-        "authenticator",
-        "-c",
-        &connections.to_string(),
-        "-T",
-        &time.as_secs().max(1).to_string(),
-    ]);
+    command.args(["-U", "authenticator", "-c", &connections.to_string()]);
+    match until {
+        Until::Time(time) => command.args(["-T", &time.as_secs().max(1).to_string()]),
+        Until::Each(count) => command.args(["-t", &count.to_string()]),
+    };
     command.arg("-f").arg(script).arg("postgres").env("PGPASSWORD", token::role_password("authenticator"));
     let output = tokio::task::spawn_blocking(move || command.output())
         .await?

@@ -94,8 +94,22 @@ pub(crate) fn cpu(pid: u32) -> Cpu {
 
 /// Resident memory of a process, in bytes.
 pub(crate) fn resident_bytes(pid: u32) -> u64 {
+    status_bytes(pid, "VmRSS:")
+}
+
+/// The most it ever was since [`forget_peak`].
+pub(crate) fn peak_bytes(pid: u32) -> u64 {
+    status_bytes(pid, "VmHWM:")
+}
+
+/// Lets the kernel start anew to look for the peak. Where that is forbidden the peak is of the whole life, which is more, never less.
+pub(crate) fn forget_peak(pid: u32) {
+    drop(std::fs::write(format!("/proc/{pid}/clear_refs"), "5"));
+}
+
+fn status_bytes(pid: u32, field: &str) -> u64 {
     let status = std::fs::read_to_string(format!("/proc/{pid}/status")).unwrap_or_default();
-    let line = status.lines().find_map(|line| line.strip_prefix("VmRSS:"));
+    let line = status.lines().find_map(|line| line.strip_prefix(field));
     let kilobytes: Option<u64> = line.and_then(|rest| rest.split_whitespace().next()?.parse().ok());
     kilobytes.unwrap_or(0) * 1024
 }

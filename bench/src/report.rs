@@ -21,6 +21,11 @@ pub(crate) fn median(figures: impl IntoIterator<Item = f64>) -> f64 {
     sorted.get(sorted.len() / 2).copied().unwrap_or_default()
 }
 
+/// Of bytes, for people.
+pub(crate) fn megabytes(bytes: u64) -> f64 {
+    std::time::Duration::from_micros(bytes).as_secs_f64()
+}
+
 /// Three digits that mean something, for a JSON file people read too.
 pub(crate) fn rounded(figure: f64) -> Value {
     let text = if figure.abs() >= 100.0 { format!("{figure:.0}") } else { format!("{figure:.3}") };

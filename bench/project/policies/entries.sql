@@ -7,3 +7,4 @@ create policy "owners read" on entries for select to authenticated using (owner_
 drop policy if exists "owners write" on entries;
 create policy "owners write" on entries for all to authenticated
   using (owner_id = (select auth.uid())) with check (owner_id = (select auth.uid()));
+grant execute on function count_entries(boolean) to authenticated, service_role;
