@@ -1,15 +1,14 @@
 //! How to reach one PostgreSQL as one login: address, credentials, TLS. Everything that opens a connection starts
 //! here; what may be done with it is decided in [`crate::session`] and [`crate::pool`].
 
-use std::path::PathBuf;
+mod unverified;
+
 use std::sync::Arc;
 use std::time::Duration;
 
-use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite};
-use tokio::net::{TcpStream, UnixStream};
 use tokio_postgres::config::{Host, SslMode};
 use tokio_postgres::tls::MakeTlsConnect;
-use tokio_postgres::{CancelToken, Client, Config, Connection, NoTls, Socket};
+use tokio_postgres::{Client, Config, Connection, Socket};
 use tokio_postgres_rustls::MakeRustlsConnect;
 
 use crate::pg_error::{DriverError, with_cause};
@@ -66,6 +65,12 @@ impl Database {
             config.ssl_mode(SslMode::Disable);
         }
         Self { config: Arc::new(config), tls: MakeRustlsConnect::new(tls_config()) }
+    }
+
+    /// The same, whatever certificate the server shows.
+    #[must_use]
+    pub fn without_certificate_checks(&self) -> Self {
+        Self { config: Arc::clone(&self.config), tls: MakeRustlsConnect::new(unverified::tls_config()) }
     }
 
     /// The same server and database under another login.
@@ -126,39 +131,10 @@ impl Database {
         Ok(client)
     }
 
-    /// Asks the server to cancel what the connection behind `token` is running, and waits until the request's own
-    /// connection is closed: only then can the cancel no longer strike a later statement. `Ok(false)` when that
-    /// cannot be known (TLS, or a server that keeps the socket open), so that the caller discards the connection.
-    ///
-    /// # Errors
-    /// The cancel request could not be delivered.
-    pub(crate) async fn cancel(&self, token: &CancelToken) -> Result<bool, DriverError> {
-        let broken = |error: std::io::Error| DriverError::Connection(error.to_string());
-        let port = self.config.get_ports().first().copied().unwrap_or(5432);
-        match (self.config.get_hosts().first(), self.config.get_ssl_mode()) {
-            (Some(Host::Unix(directory)), _) => {
-                let path: PathBuf = directory.join(format!(".s.PGSQL.{port}"));
-                cancel_over(token, UnixStream::connect(path).await.map_err(broken)?).await
-            }
-            (Some(Host::Tcp(host)), SslMode::Disable) => {
-                cancel_over(token, TcpStream::connect((host.as_str(), port)).await.map_err(broken)?).await
-            }
-            _ => {
-                token.cancel_query(self.tls.clone()).await?;
-                Ok(false)
-            }
-        }
+    /// How TLS is spoken with it.
+    pub(crate) const fn tls(&self) -> &MakeRustlsConnect {
+        &self.tls
     }
-}
-
-async fn cancel_over<S>(token: &CancelToken, mut stream: S) -> Result<bool, DriverError>
-where
-    S: AsyncRead + AsyncWrite + Unpin + Send,
-{
-    token.cancel_query_raw(&mut stream, NoTls).await?;
-    // The server answers a cancel request by closing the connection once the signal is sent.
-    let mut answer = [0_u8; 1];
-    Ok(matches!(stream.read(&mut answer).await, Ok(0)))
 }
 
 /// `sslmode=require` and `prefer` as libpq reads them would not check certificates; we do, against the system's

@@ -12,3 +12,4 @@ pub mod service;
 pub mod session;
 pub mod sql;
 pub mod system_migrations;
+mod wire;

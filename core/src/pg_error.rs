@@ -1,6 +1,10 @@
 //! What PostgreSQL said went wrong. The only file that reads the driver's error fields; services map
 //! [`PgError::code`] to their own wire shapes.
 
+use std::io;
+
+use fallible_iterator::FallibleIterator;
+use postgres_protocol::message::backend::ErrorResponseBody;
 use tokio_postgres::error::{DbError, ErrorPosition};
 
 /// An error reported by PostgreSQL, field by field as it sent them.
@@ -50,6 +54,50 @@ impl PgError {
     #[must_use]
     pub fn is_unavailable(&self) -> bool {
         self.is_class("08") || matches!(self.code.as_str(), "57P01" | "57P02" | "57P03" | "57P05" | "53300")
+    }
+
+    /// From the fields of the message itself. Unknown fields are skipped, as the protocol asks.
+    pub(crate) fn from_fields(body: &ErrorResponseBody) -> io::Result<Self> {
+        let mut error = Self::of("XX000", "");
+        let mut fields = body.fields();
+        while let Some(field) = fields.next()? {
+            let text = || String::from_utf8_lossy(field.value_bytes()).into_owned();
+            match field.type_() {
+                // The severity that is never translated.
+                b'V' => error.is_fatal = matches!(field.value_bytes(), b"FATAL" | b"PANIC"),
+                b'C' => error.code = text(),
+                b'M' => error.message = text(),
+                b'D' => error.detail = Some(text()),
+                b'H' => error.hint = Some(text()),
+                b'n' => error.constraint = Some(text()),
+                b't' => error.table = Some(text()),
+                b's' => error.schema = Some(text()),
+                b'P' => error.position = text().parse().ok(),
+                _ => {}
+            }
+        }
+        Ok(error)
+    }
+
+    /// An answer that we refuse to take, in the words PostgreSQL has for its own limit.
+    pub(crate) fn answer_too_large(limit_bytes: usize) -> Self {
+        let mut error = Self::of("54000", "the answer is too large");
+        error.detail = Some(format!("A row of it has more than {limit_bytes} bytes."));
+        error
+    }
+
+    fn of(code: &str, message: &str) -> Self {
+        Self {
+            code: code.to_owned(),
+            message: message.to_owned(),
+            detail: None,
+            hint: None,
+            constraint: None,
+            table: None,
+            schema: None,
+            position: None,
+            is_fatal: false,
+        }
     }
 }
 
@@ -122,17 +170,7 @@ mod tests {
     use super::*;
 
     fn error(code: &str, message: &str) -> PgError {
-        PgError {
-            code: code.to_owned(),
-            message: message.to_owned(),
-            detail: None,
-            hint: None,
-            constraint: None,
-            table: None,
-            schema: None,
-            position: None,
-            is_fatal: false,
-        }
+        PgError::of(code, message)
     }
 
     #[test]

@@ -9,11 +9,12 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
-use deadpool::managed::{self, Metrics, Object, PoolError, RecycleError, RecycleResult};
+use deadpool::managed::{self, Object, PoolError, RecycleError, RecycleResult};
 use lru::LruCache;
+use metrics::Gauge;
 use tokio::time::Instant;
 use tokio_postgres::types::ToSql;
-use tokio_postgres::{CancelToken, Client, Row, Statement};
+use tokio_postgres::{Client, Row, Statement};
 
 use crate::database::Database;
 use crate::pg_error::DriverError;
@@ -36,8 +37,12 @@ pub struct PoolConfig {
     pub acquire_timeout: Duration,
     /// Prepared statements kept per connection; the least recently used is closed first.
     pub statement_cache: NonZeroUsize,
+    /// Bytes one row of an answer may have; of request work only.
+    pub answer_bytes: usize,
     /// A connection older than this is replaced when it is next taken (memory of its backend's caches).
     pub max_lifetime: Duration,
+    /// A connection that nobody used for this long is closed when the pool is next asked for one; `None` keeps it.
+    pub idle_timeout: Option<Duration>,
 }
 
 impl PoolConfig {
@@ -49,46 +54,29 @@ impl PoolConfig {
             size,
             acquire_timeout: Duration::from_secs(10),
             statement_cache: STATEMENT_CACHE,
+            // PostgreSQL builds no larger value.
+            answer_bytes: 1 << 30,
             max_lifetime: Duration::from_secs(1800),
+            idle_timeout: None,
         }
     }
 }
 
-/// A prepared statement is kept per text and per scope (role and search path): PostgreSQL plans anew when either
-/// changed under a plan with row-level security.
-#[derive(Clone, PartialEq, Eq, Hash)]
-pub(crate) struct StatementKey {
-    pub(crate) scope: u64,
-    pub(crate) text: Arc<str>,
-}
-
-/// One pooled connection.
+/// One pooled connection of a service's own login.
 pub(crate) struct PooledConnection {
-    pub(crate) client: Client,
-    pub(crate) cancel_token: CancelToken,
+    client: Client,
     /// Held for a look-up or an insert only, never across an await.
-    statements: Mutex<LruCache<StatementKey, Statement>>,
+    statements: Mutex<LruCache<Arc<str>, Statement>>,
 }
 
 impl PooledConnection {
-    pub(crate) fn cached(&self, key: &StatementKey) -> Option<Statement> {
-        self.statements.lock().unwrap_or_else(PoisonError::into_inner).get(key).cloned()
-    }
-
-    pub(crate) fn keep(&self, key: StatementKey, statement: Statement) {
-        self.statements.lock().unwrap_or_else(PoisonError::into_inner).put(key, statement);
-    }
-
-    pub(crate) fn forget_all(&self) {
-        self.statements.lock().unwrap_or_else(PoisonError::into_inner).clear();
-    }
-
-    pub(crate) async fn prepared(&self, key: StatementKey) -> Result<Statement, DriverError> {
-        if let Some(statement) = self.cached(&key) {
-            return Ok(statement);
+    async fn prepared(&self, text: &str) -> Result<Statement, DriverError> {
+        if let Some(statement) = self.statements.lock().unwrap_or_else(PoisonError::into_inner).get(text) {
+            return Ok(statement.clone());
         }
-        let statement = self.client.prepare(&key.text).await?;
-        self.keep(key, statement.clone());
+        let statement = self.client.prepare(text).await?;
+        let kept = statement.clone();
+        self.statements.lock().unwrap_or_else(PoisonError::into_inner).put(Arc::from(text), kept);
         Ok(statement)
     }
 }
@@ -105,18 +93,13 @@ impl managed::Manager for Manager {
 
     async fn create(&self) -> Result<PooledConnection, DriverError> {
         let client = self.database.connect().await?;
-        let cancel_token = client.cancel_token();
-        Ok(PooledConnection {
-            client,
-            cancel_token,
-            statements: Mutex::new(LruCache::new(self.statement_cache)),
-        })
+        Ok(PooledConnection { client, statements: Mutex::new(LruCache::new(self.statement_cache)) })
     }
 
     async fn recycle(
         &self,
         connection: &mut PooledConnection,
-        metrics: &Metrics,
+        metrics: &managed::Metrics,
     ) -> RecycleResult<DriverError> {
         // State lives in transactions only, so an open link is all that is asked of a connection.
         if connection.client.is_closed() {
@@ -129,43 +112,44 @@ impl managed::Manager for Manager {
     }
 }
 
-pub(crate) type Lease = Object<Manager>;
-
-/// A pool of connections of one login. Cheap to clone.
-#[derive(Clone)]
-pub(crate) struct Pool {
-    inner: managed::Pool<Manager>,
-    config: Arc<PoolConfig>,
-    database: Database,
+/// A pool of connections of one login.
+pub(crate) struct Pool<M: managed::Manager> {
+    inner: managed::Pool<M>,
+    config: PoolConfig,
+    /// When idle connections were last looked for; never held across an await.
+    looked_for_idle: Mutex<Instant>,
+    // Looked up once: by name and label that costs as much as a small statement.
+    connections: Gauge,
+    available: Gauge,
 }
 
-impl Pool {
-    pub(crate) fn new(database: Database, config: PoolConfig) -> Self {
-        let manager = Manager {
-            database: database.clone(),
-            statement_cache: config.statement_cache,
-            max_lifetime: config.max_lifetime,
-        };
+impl<M: managed::Manager<Error = DriverError>> Pool<M> {
+    pub(crate) fn new(manager: M, config: PoolConfig) -> Self {
         let inner = managed::Pool::builder(manager)
             .max_size(config.size.max(1))
             .runtime(deadpool::Runtime::Tokio1)
+            // The connection used last: its backend's caches are warm, and a quiet server uses few of them.
+            .queue_mode(managed::QueueMode::Lifo)
             .build()
             .unwrap_or_else(|error| unreachable!("the pool has a runtime: {error}"));
-        Self { inner, config: Arc::new(config), database }
-    }
-
-    pub(crate) const fn database(&self) -> &Database {
-        &self.database
+        Self {
+            inner,
+            connections: metrics::gauge!("basalt_pool_connections", "pool" => config.name),
+            available: metrics::gauge!("basalt_pool_available", "pool" => config.name),
+            looked_for_idle: Mutex::new(Instant::now()),
+            config,
+        }
     }
 
     /// A connection, waited for until the acquire timeout or `deadline`, whichever is first.
-    pub(crate) async fn acquire(&self, deadline: Instant) -> Result<Lease, SessionError> {
-        let limit = self.config.acquire_timeout.min(deadline.saturating_duration_since(Instant::now()));
+    pub(crate) async fn acquire(&self, deadline: Instant) -> Result<Object<M>, SessionError> {
+        self.close_idle();
+        let limit = deadline.min(Instant::now() + self.config.acquire_timeout);
         #[expect(clippy::disallowed_methods, reason = "the one place that takes connections")]
-        let taken = tokio::time::timeout(limit, self.inner.get()).await;
+        let taken = tokio::time::timeout_at(limit, self.inner.get()).await;
         let status = self.inner.status();
-        metrics::gauge!("basalt_pool_connections", "pool" => self.config.name).set(status.size as f64);
-        metrics::gauge!("basalt_pool_available", "pool" => self.config.name).set(status.available as f64);
+        self.connections.set(status.size as f64);
+        self.available.set(status.available as f64);
         match taken {
             Ok(Ok(lease)) => Ok(lease),
             Ok(Err(PoolError::Backend(error))) => Err(SessionError::unreachable(error)),
@@ -177,6 +161,18 @@ impl Pool {
         }
     }
 
+    fn close_idle(&self) {
+        const INTERVAL: Duration = Duration::from_secs(5);
+        let Some(limit) = self.config.idle_timeout else { return };
+        let Ok(mut looked) = self.looked_for_idle.try_lock() else { return };
+        if looked.elapsed() < INTERVAL.min(limit) {
+            return;
+        }
+        *looked = Instant::now();
+        drop(looked);
+        self.inner.retain(|_, metrics| metrics.last_used() < limit);
+    }
+
     /// Refuses new leases and lets idle connections go.
     pub(crate) fn close(&self) {
         self.inner.close();
@@ -186,14 +182,17 @@ impl Pool {
 /// A pool for a service's own login. Cheap to clone.
 #[derive(Clone)]
 pub struct ServicePool {
-    pool: Pool,
+    pool: Arc<Pool<Manager>>,
 }
+
+type Lease = Object<Manager>;
 
 impl ServicePool {
     /// A pool of `database`'s login; connections are made when first needed.
     #[must_use]
     pub fn new(database: Database, config: PoolConfig) -> Self {
-        Self { pool: Pool::new(database, config) }
+        let (statement_cache, max_lifetime) = (config.statement_cache, config.max_lifetime);
+        Self { pool: Arc::new(Pool::new(Manager { database, statement_cache, max_lifetime }, config)) }
     }
 
     /// Begins a transaction (read committed, read write). Its statements are answered before `deadline` or fail.
@@ -234,8 +233,7 @@ impl Tx {
     }
 
     async fn statement(&self, lease: &Lease, sql: &str) -> Result<Statement, SessionError> {
-        let key = StatementKey { scope: 0, text: Arc::from(sql) };
-        let prepared = tokio::time::timeout_at(self.deadline, lease.prepared(key)).await;
+        let prepared = tokio::time::timeout_at(self.deadline, lease.prepared(sql)).await;
         self.noting_failure(
             prepared.map_or(Err(SessionError::Deadline), |result| result.map_err(SessionError::from)),
         )

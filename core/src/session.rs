@@ -1,22 +1,22 @@
 //! Role sessions: the only way to PostgreSQL for request work.
 //!
-//! One request is one transaction and, once its statements are prepared on the connection, one flush: BEGIN, one
-//! `select set_config(..)` for role, claims and settings, the statements and COMMIT are queued before the first
-//! answer is read. The rules that keep such a pipeline honest (DESIGN §3), since the driver ends every message
-//! with its own Sync and a failed one does not skip those after it:
+//! One request is one transaction and one flush: settings, statements and end are written together, with one Sync, by
+//! the small client in [`crate::wire`], and the answer is read in the request's own task. What keeps that honest
+//! (DESIGN §3):
 //!
-//! - The first error in order is the answer; later ones are echoes. A request is committed only when every part
-//!   **and** COMMIT came back without error.
-//! - BEGIN travels as a simple query: it depends on no prepared statement, so nothing behind it can run outside a
-//!   transaction.
-//! - A statement that is not prepared yet is parsed inside the transaction, after the role is set.
-//! - A stale statement (`0A000`, `26000`) committed nothing: it is prepared anew and the request runs once more.
-//! - The work runs in a task of its own, owned by a tracker: a client that leaves cannot drop half a pipeline into
-//!   the pool. Reads are then cancelled; writes run to their end.
-//! - After a cancel the connection goes back only when the cancel request's connection has closed and the pipeline
-//!   has answered, within a second; else it is discarded: a late cancel would strike the next request.
+//! - The server skips what follows an error, so the first error is the only one. Nothing is committed unless the Sync
+//!   comes back without one: deferred constraints fail there.
+//! - BEGIN and COMMIT are sent only where they say more than the Sync does: another isolation level, a rollback, or an
+//!   end that waits for a check. A read-only transaction becomes one by its first setting.
+//! - A statement that is not prepared yet is parsed where it stands: after the role is set, because parsing checks USAGE
+//!   on schemas, which the NOINHERIT login role lacks. It costs no round trip.
+//! - A stale statement (`0A000`, `26000`) committed nothing: all are prepared anew and the request runs once more.
+//! - A client that leaves must not drop half an exchange into the pool: dropping the future hands connection and
+//!   exchange to a task of the tracker. Reads are cancelled there; writes run to their end, or to their deadline.
+//! - After a cancel the connection goes back only when the cancel request's connection has closed and the server was
+//!   ready again, within a second; else it is discarded: a late cancel would strike the next request.
 
-mod pipeline;
+mod exchange;
 
 use std::borrow::Cow;
 use std::fmt;
@@ -24,17 +24,19 @@ use std::hash::BuildHasher;
 use std::sync::Arc;
 use std::time::Duration;
 
-use deadpool::managed::Object;
-use tokio::sync::oneshot;
+use deadpool::managed::{self, Object, RecycleError, RecycleResult};
+use tokio::runtime::Handle;
 use tokio::time::Instant;
-use tokio_postgres::Row;
-use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
+use tokio_util::task::task_tracker::TaskTrackerToken;
 
 use crate::database::Database;
 use crate::pg_error::{DriverError, PgError};
-use crate::pool::{Lease, Pool, PoolConfig};
+use crate::pool::{Pool, PoolConfig};
 use crate::sql::{Param, Sql};
+pub use crate::wire::Row;
+use crate::wire::{Connection, Limits};
+use exchange::Exchange;
 
 /// A statement with its values.
 #[derive(Clone, Debug)]
@@ -143,50 +145,89 @@ impl From<DriverError> for SessionError {
 /// One vector of rows per statement, in order.
 pub type Answers = Vec<Vec<Row>>;
 
-pub(crate) type Check = Box<dyn FnOnce(&[Vec<Row>]) -> End + Send>;
+type Check = Box<dyn FnOnce(&[Vec<Row>]) -> End + Send>;
 
-pub(crate) struct Work {
-    pub(crate) scope: Scope,
-    pub(crate) scope_key: u64,
-    pub(crate) steps: Vec<Statement>,
-    pub(crate) end: End,
-    pub(crate) check: Option<Check>,
+struct Work {
+    scope: Scope,
+    scope_key: u64,
+    steps: Vec<Statement>,
+    end: End,
+    check: Option<Check>,
 }
 
 /// How long a cancelled connection may take to become clean again.
 const CANCEL_GRACE: Duration = Duration::from_secs(1);
 
+struct Manager {
+    database: Database,
+    limits: Limits,
+    max_lifetime: Duration,
+}
+
+impl managed::Manager for Manager {
+    type Type = Connection;
+    type Error = DriverError;
+
+    async fn create(&self) -> Result<Connection, DriverError> {
+        Connection::open(&self.database, self.limits).await
+    }
+
+    async fn recycle(
+        &self,
+        connection: &mut Connection,
+        metrics: &managed::Metrics,
+    ) -> RecycleResult<DriverError> {
+        if !connection.is_alive() {
+            return Err(RecycleError::message("closed"));
+        }
+        if metrics.age() > self.max_lifetime {
+            return Err(RecycleError::message("old"));
+        }
+        Ok(())
+    }
+}
+
 /// The pool of the login that takes on callers' roles. Cheap to clone.
 #[derive(Clone)]
 pub struct Sessions {
-    pool: Pool,
+    shared: Arc<Shared>,
+}
+
+struct Shared {
+    pool: Pool<Manager>,
+    description: String,
     tracker: TaskTracker,
     hasher: std::hash::RandomState,
 }
 
 impl fmt::Debug for Sessions {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "Sessions({})", self.pool.database().describe())
+        write!(f, "Sessions({})", self.shared.description)
     }
 }
 
 impl Sessions {
-    /// Sessions of `database`'s login (`authenticator`). The database work of each request is a task of `tracker`,
-    /// so that a shutdown can wait for it.
+    /// Sessions of `database`'s login (`authenticator`). `tracker` knows of every exchange with the database, so that a
+    /// shutdown can wait for them.
     #[must_use]
     pub fn new(database: Database, config: PoolConfig, tracker: TaskTracker) -> Self {
-        Self { pool: Pool::new(database, config), tracker, hasher: std::hash::RandomState::new() }
+        let description = database.describe();
+        let limits = Limits { statements: config.statement_cache, message_bytes: config.answer_bytes };
+        let manager = Manager { database, limits, max_lifetime: config.max_lifetime };
+        let pool = Pool::new(manager, config);
+        Self { shared: Arc::new(Shared { pool, description, tracker, hasher: std::hash::RandomState::new() }) }
     }
 
     /// Runs `steps` in one transaction under `scope` and commits.
     ///
-    /// Dropping the returned future cancels a read; a write runs to its end.
+    /// Dropping the returned future cancels a read; a write runs to its end, unless it was still waiting for a
+    /// connection.
     ///
     /// # Errors
     /// The first error in order: of BEGIN, the settings, the steps, COMMIT; or no connection; or the deadline.
     /// Nothing was committed then, except where [`SessionError::Unavailable`] says that it is unknown.
     pub async fn run(&self, scope: Scope, steps: Vec<Statement>) -> Result<Answers, SessionError> {
-        self.spawn(scope, steps, End::Commit, None).await
+        self.perform(scope, steps, End::Commit, None).await
     }
 
     /// As [`Sessions::run`], but undone at the end whatever the statements answer.
@@ -198,7 +239,7 @@ impl Sessions {
         scope: Scope,
         steps: Vec<Statement>,
     ) -> Result<Answers, SessionError> {
-        self.spawn(scope, steps, End::Rollback, None).await
+        self.perform(scope, steps, End::Rollback, None).await
     }
 
     /// Runs `steps`, shows their rows to `check` and ends the transaction as it says. COMMIT is held back for it,
@@ -215,44 +256,51 @@ impl Sessions {
     where
         F: FnOnce(&[Vec<Row>]) -> End + Send + 'static,
     {
-        self.spawn(scope, steps, End::Commit, Some(Box::new(check))).await
+        self.perform(scope, steps, End::Commit, Some(Box::new(check))).await
     }
 
     /// Refuses new work and closes idle connections; for shutdown.
     pub fn close(&self) {
-        self.pool.close();
+        self.shared.pool.close();
     }
 
     /// The login's address, for messages.
     #[must_use]
     pub fn describe(&self) -> String {
-        self.pool.database().describe()
+        self.shared.description.clone()
     }
 
-    async fn spawn(
+    /// Takes a connection and runs the exchange on it, once more where that is known to be safe.
+    async fn perform(
         &self,
         scope: Scope,
         steps: Vec<Statement>,
         end: End,
         check: Option<Check>,
     ) -> Result<Answers, SessionError> {
-        let access = scope.access;
+        let (deadline, access) = (scope.deadline, scope.access);
         let scope_key = self.scope_key(&scope);
-        let (answer, answered) = oneshot::channel();
-        let client_left = CancellationToken::new();
-        let task = {
-            let (pool, client_left) = (self.pool.clone(), client_left.clone());
-            let work = Work { scope, scope_key, steps, end, check };
-            async move {
-                // The receiver may be gone: then nobody waits for the answer.
-                let _unheard = answer.send(perform(&pool, work, &client_left).await);
+        let mut work = Work { scope, scope_key, steps, end, check };
+        let mut again = true;
+        loop {
+            let lease = self.shared.pool.acquire(deadline).await?;
+            let mut attempt = Attempt::new(lease, work, &self.shared.tracker);
+            let failure = match attempt.run().await {
+                Ok(answers) => return Ok(answers),
+                Err(failure) => failure,
+            };
+            let may_repeat = match &failure {
+                SessionError::Postgres(error) if error.is_stale_statement() => true,
+                // A read has no effect to double: a connection that died (a restart, a failover) is worth one more try.
+                SessionError::Postgres(error) => error.is_fatal && access == Access::ReadOnly,
+                SessionError::Unavailable(_) => access == Access::ReadOnly,
+                SessionError::PoolTimeout | SessionError::Unreachable(_) | SessionError::Deadline => false,
+            };
+            match attempt.into_work() {
+                Some(returned) if may_repeat && std::mem::take(&mut again) => work = returned,
+                _ => return Err(failure),
             }
-        };
-        self.tracker.spawn(task);
-        let _cancel_reads = (access == Access::ReadOnly).then(|| client_left.drop_guard());
-        answered
-            .await
-            .unwrap_or_else(|_closed| Err(SessionError::Unavailable("the server is stopping".to_owned())))
+        }
     }
 
     /// Statements are kept per role and search path.
@@ -260,82 +308,99 @@ impl Sessions {
         let mut key = 0_u64;
         for (name, value) in &scope.settings {
             if matches!(name.as_ref(), "role" | "search_path") {
-                key = key.rotate_left(1) ^ self.hasher.hash_one((name, value));
+                key = key.rotate_left(1) ^ self.shared.hasher.hash_one((name, value));
             }
         }
         key
     }
 }
 
-/// Takes a connection and runs the pipeline on it, once more where that is known to be safe.
-async fn perform(
-    pool: &Pool,
-    mut work: Work,
-    client_left: &CancellationToken,
-) -> Result<Answers, SessionError> {
-    let mut again = true;
-    loop {
-        let lease = tokio::select! {
-            lease = pool.acquire(work.scope.deadline) => lease?,
-            () = client_left.cancelled() => return Err(SessionError::Deadline),
+/// One exchange on one leased connection. Dropped half-way, it finishes in a task of its own.
+struct Attempt {
+    /// Gone once the exchange is over.
+    under_way: Option<(Lease, Exchange)>,
+    over: Option<Work>,
+    tracker: TaskTracker,
+    _counted: TaskTrackerToken,
+}
+
+type Lease = Object<Manager>;
+
+impl Attempt {
+    fn new(lease: Lease, work: Work, tracker: &TaskTracker) -> Self {
+        Self {
+            under_way: Some((lease, Exchange::new(work))),
+            over: None,
+            tracker: tracker.clone(),
+            _counted: tracker.token(),
+        }
+    }
+
+    async fn run(&mut self) -> Result<Answers, SessionError> {
+        let Some((lease, exchange)) = &mut self.under_way else {
+            return Err(SessionError::Deadline);
         };
-        let failure = match drive(pool, lease, &mut work, client_left).await {
-            Ok(answers) => return Ok(answers),
-            Err(failure) => failure,
-        };
-        let may_repeat = match &failure {
-            SessionError::Postgres(error) => error.is_stale_statement(),
-            // A read has no effect to double: a connection that died (a restart, a failover) is worth one more try.
-            SessionError::Unavailable(_) => work.scope.access == Access::ReadOnly,
-            SessionError::Unreachable(_) | SessionError::PoolTimeout | SessionError::Deadline => false,
-        };
-        if !(may_repeat && std::mem::take(&mut again)) {
-            return Err(failure);
+        let deadline = exchange.work.scope.deadline;
+        // Dropping `self` after the deadline cancels what is running, reads and writes alike.
+        let result = tokio::time::timeout_at(deadline, exchange.run(lease))
+            .await
+            .map_err(|_elapsed| SessionError::Deadline)?;
+        if let Some((lease, exchange)) = self.under_way.take() {
+            self.over = Some(exchange.work);
+            give_back(lease);
+        }
+        result
+    }
+
+    /// The work, to be tried again; `None` while it is still under way.
+    fn into_work(mut self) -> Option<Work> {
+        self.over.take()
+    }
+}
+
+impl Drop for Attempt {
+    fn drop(&mut self) {
+        let Some((lease, exchange)) = self.under_way.take() else { return };
+        match Handle::try_current() {
+            // A panic has left who knows what behind, and nobody can finish anything without a runtime.
+            Err(_) => discard(lease),
+            Ok(_) if std::thread::panicking() => discard(lease),
+            Ok(_) if exchange.is_under_way() => {
+                self.tracker.spawn(finish(lease, exchange));
+            }
+            Ok(_) => give_back(lease),
         }
     }
 }
 
-/// One attempt on one connection, under the deadline and the client's presence.
-async fn drive(
-    pool: &Pool,
-    lease: Lease,
-    work: &mut Work,
-    client_left: &CancellationToken,
-) -> Result<Answers, SessionError> {
-    let deadline = work.scope.deadline;
-    let mut outcome = None;
-    {
-        let running = pipeline::run(&lease, work);
-        tokio::pin!(running);
-        tokio::select! {
-            biased;
-            result = &mut running => outcome = Some(result),
-            () = tokio::time::sleep_until(deadline) => {}
-            () = client_left.cancelled() => {}
-        }
-        if outcome.is_none() {
-            metrics::counter!("basalt_statements_cancelled_total").increment(1);
-            let cleaned = tokio::time::timeout(CANCEL_GRACE, async {
-                let (cancelled, _answers) =
-                    tokio::join!(pool.database().cancel(&lease.cancel_token), &mut running);
-                matches!(cancelled, Ok(true))
-            });
-            if cleaned.await.unwrap_or(false) {
-                return Err(SessionError::Deadline);
-            }
+/// Brings an abandoned exchange to its end: a write to the end it was meant to have, unless its deadline comes first;
+/// everything else by cancelling it.
+async fn finish(mut lease: Lease, mut exchange: Exchange) {
+    if exchange.work.scope.access == Access::ReadWrite {
+        let deadline = exchange.work.scope.deadline;
+        // Nobody waits for the answer.
+        if tokio::time::timeout_at(deadline, exchange.run(&mut lease)).await.is_ok() {
+            return give_back(lease);
         }
     }
-    match outcome {
-        Some(result) => {
-            let broken = matches!(&result, Err(SessionError::Unavailable(_)));
-            if broken || lease.client.is_closed() {
-                drop(Object::take(lease));
-            }
-            result
-        }
-        None => {
-            drop(Object::take(lease));
-            Err(SessionError::Deadline)
-        }
+    metrics::counter!("basalt_statements_cancelled_total").increment(1);
+    let canceller = lease.canceller().clone();
+    let cleaned = tokio::time::timeout(CANCEL_GRACE, async {
+        let (cancelled, _answers) = tokio::join!(canceller.cancel(), exchange.run(&mut lease));
+        matches!(cancelled, Ok(true))
+    });
+    if cleaned.await.unwrap_or(false) { give_back(lease) } else { discard(lease) }
+}
+
+/// Back to the pool, if it is fit for anybody.
+fn give_back(lease: Lease) {
+    if lease.is_clean() {
+        drop(lease);
+    } else {
+        discard(lease);
     }
+}
+
+fn discard(lease: Lease) {
+    drop(Object::take(lease));
 }

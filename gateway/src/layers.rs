@@ -20,6 +20,7 @@ use futures_util::FutureExt;
 use http::header::{CONTENT_LENGTH, HeaderName, HeaderValue, X_CONTENT_TYPE_OPTIONS};
 use http::{Request, StatusCode};
 use http_body_util::Limited;
+use metrics::{Counter, Histogram};
 use tokio::time::{Instant, timeout_at};
 use tower::ServiceExt;
 use tracing::Instrument;
@@ -41,6 +42,7 @@ pub struct Mount {
     /// Origins that the service's own settings allow in place of the gateway's, where they do.
     pub origins: Origins,
     compressed: Router,
+    metrics: RequestMetrics,
 }
 
 /// Asks a service for origins; called for requests that name theirs.
@@ -51,7 +53,8 @@ impl Mount {
     #[must_use]
     pub fn new(prefix: String, service: Service, gate: Gate) -> Self {
         let compressed = service.router.clone().layer(compression());
-        Self { prefix, service, gate, origins: Box::new(|| None), compressed }
+        let metrics = RequestMetrics::new(service.name);
+        Self { prefix, service, gate, origins: Box::new(|| None), compressed, metrics }
     }
 
     fn cors<'a>(&self, shared: &'a CorsPolicy) -> Cow<'a, CorsPolicy> {
@@ -141,7 +144,7 @@ pub async fn serve(
     if let Some(origin) = &origin {
         mount.cors(&shared.cors).decorate(&service.cors, origin, headers);
     }
-    observe(service.name, &method, response.status(), started, &id);
+    observe(mount, &method, response.status(), started, &id);
     response
 }
 
@@ -196,18 +199,32 @@ async fn call(mount: &Mount, request: Request<Body>, deadline: Instant, id: &str
     }
 }
 
-fn observe(service: &'static str, method: &http::Method, status: StatusCode, started: Instant, id: &str) {
+/// Handles looked up once: finding a counter by its labels costs as much as parsing a small request.
+struct RequestMetrics {
+    by_class: [Counter; 5],
+    seconds: Histogram,
+}
+
+impl RequestMetrics {
+    fn new(service: &'static str) -> Self {
+        let counter = |class: &'static str| {
+            metrics::counter!("basalt_http_requests_total", "service" => service, "status" => class)
+        };
+        Self {
+            by_class: ["1xx", "2xx", "3xx", "4xx", "5xx"].map(counter),
+            seconds: metrics::histogram!("basalt_http_request_duration_seconds", "service" => service),
+        }
+    }
+}
+
+fn observe(mount: &Mount, method: &http::Method, status: StatusCode, started: Instant, id: &str) {
+    let (service, metrics) = (mount.service.name, &mount.metrics);
     let took = started.elapsed();
-    let class = match status.as_u16() {
-        0..=199 => "1xx",
-        200..=299 => "2xx",
-        300..=399 => "3xx",
-        400..=499 => "4xx",
-        _ => "5xx",
-    };
-    metrics::counter!("basalt_http_requests_total", "service" => service, "status" => class).increment(1);
-    metrics::histogram!("basalt_http_request_duration_seconds", "service" => service)
-        .record(took.as_secs_f64());
+    let class = usize::from(status.as_u16().clamp(100, 599) / 100 - 1);
+    if let Some(counter) = metrics.by_class.get(class) {
+        counter.increment(1);
+    }
+    metrics.seconds.record(took.as_secs_f64());
     tracing::info!(
         target: "basalt::access",
         service,

@@ -1,17 +1,17 @@
 //! Running statements: one transaction, one flush, and the checks that must come before COMMIT (rest.md §3.16).
 
+mod cut;
+
 use std::borrow::Cow;
 use std::sync::Arc;
 
-use basalt_core::session::{Access, Answers, End, Scope, Sessions, Statement};
+use basalt_core::session::{Access, Answers, End, Row, Scope, Sessions, Statement};
 use basalt_core::sql::Param;
 use bytes::Bytes;
 use http::HeaderMap;
 use http::header::{COOKIE, HOST};
 use serde_json::{Map, Value};
 use tokio::time::Instant;
-use tokio_postgres::Row;
-use tokio_postgres::types::{FromSql, Type};
 
 use crate::auth::Caller;
 use crate::config::{OpenApiMode, RestConfig};
@@ -54,19 +54,8 @@ pub(crate) struct Answer {
     pub(crate) inserted: Option<i64>,
     /// The answer is a query plan, and says nothing about rows.
     pub(crate) is_explained: bool,
-}
-
-/// Bytes as PostgreSQL sent them, whatever their type: `json`, `text` and their domains are the text itself.
-struct Raw(Bytes);
-
-impl<'a> FromSql<'a> for Raw {
-    fn from_sql(_: &Type, raw: &'a [u8]) -> Result<Self, Box<dyn std::error::Error + Sync + Send>> {
-        Ok(Self(Bytes::copy_from_slice(raw)))
-    }
-
-    fn accepts(_: &Type) -> bool {
-        true
-    }
+    /// Max-rows kept rows back.
+    pub(crate) is_cut: bool,
 }
 
 /// Reads a relation.
@@ -95,6 +84,7 @@ pub(crate) async fn read(
     if !is_explained && plan.format.is_singular() && answer.page != 1 {
         return Err(RestError::NotSingular(answer.page));
     }
+    answer.is_cut = cut::of_read(scene, &plan.common, &plan.read, &answer).await?;
     Ok(answer)
 }
 
@@ -126,7 +116,9 @@ pub(crate) async fn call(
         put: false,
         at_most: plan.common.max_affected,
     };
-    checked(scene, &plan.common, statements, check, is_explained).await
+    let mut answer = checked(scene, &plan.common, statements, check, is_explained).await?;
+    answer.is_cut = returns_many && cut::is_full(scene, &answer);
+    Ok(answer)
 }
 
 async fn checked(
@@ -203,7 +195,7 @@ async fn run(
     } else if let Some(check) = check {
         let judge = move |answers: &[Vec<Row>]| {
             let rows = answers.get(before).and_then(|rows| rows.first());
-            let rows = rows.and_then(|row| row.try_get::<_, i64>(statement::PAGE).ok());
+            let rows = rows.and_then(|row| row.number(statement::PAGE));
             if rows.is_some_and(|rows| check.judge(rows).is_ok()) { End::Commit } else { End::Rollback }
         };
         scene.sessions.run_checked(scope, steps, judge).await?
@@ -259,21 +251,45 @@ fn search_path(schema: &str, config: &RestConfig) -> String {
 
 /// All headers but cookies; of repeated ones the values joined.
 fn headers_json(headers: &HeaderMap) -> String {
-    let mut shown = Map::new();
+    let mut json = String::with_capacity(512);
+    json.push('{');
     for name in headers.keys().filter(|name| **name != COOKIE) {
-        let values: Vec<Cow<'_, str>> =
-            headers.get_all(name).iter().map(|value| String::from_utf8_lossy(value.as_bytes())).collect();
-        shown.insert(name.as_str().to_owned(), Value::String(values.join(", ")));
+        if json.len() > 1 {
+            json.push(',');
+        }
+        json.push('"');
+        // A header's name has no character that JSON would escape.
+        json.push_str(name.as_str());
+        json.push_str("\":");
+        let mut values = headers.get_all(name).iter().map(|value| String::from_utf8_lossy(value.as_bytes()));
+        let first = values.next().unwrap_or_default();
+        let joined = values.fold(first, |joined, value| Cow::Owned(format!("{joined}, {value}")));
+        push_json_string(&mut json, &joined);
     }
-    Value::Object(shown).to_string()
+    json.push('}');
+    json
+}
+
+fn push_json_string(json: &mut String, text: &str) {
+    if text.bytes().any(|byte| byte < 0x20 || matches!(byte, b'"' | b'\\')) {
+        json.push_str(&Value::from(text).to_string());
+    } else {
+        json.push('"');
+        json.push_str(text);
+        json.push('"');
+    }
 }
 
 fn cookies_json(headers: &HeaderMap) -> String {
+    if !headers.contains_key(COOKIE) {
+        return "{}".to_owned();
+    }
     let mut shown = Map::new();
     for header in headers.get_all(COOKIE) {
         let text = String::from_utf8_lossy(header.as_bytes());
-        for (name, value) in text.split(';').filter_map(|pair| pair.split_once('=')) {
-            shown.insert(name.trim().to_owned(), Value::String(value.trim().to_owned()));
+        for pair in text.split(';').map(str::trim_start).filter(|pair| !pair.is_empty()) {
+            let (name, value) = pair.split_once('=').unwrap_or((pair, ""));
+            shown.insert(name.to_owned(), Value::String(value.to_owned()));
         }
     }
     Value::Object(shown).to_string()
@@ -285,17 +301,17 @@ fn main_answer(mut answers: Answers, is_explained: bool) -> Result<Answer, RestE
         return Ok(Answer { body: Some(plan_text(&rows)), is_explained, ..Answer::default() });
     }
     let row = rows.first().ok_or(RestError::Internal("the statement gave no row"))?;
-    let number = |column| row.try_get::<_, Option<i64>>(column).ok().flatten();
-    let text = |column| row.try_get::<_, Option<String>>(column).ok().flatten();
+    let text = |column| row.text(column).map(str::to_owned);
     Ok(Answer {
-        total: number(statement::TOTAL),
-        page: number(statement::PAGE).unwrap_or_default(),
-        body: row.try_get::<_, Option<Raw>>(statement::BODY).ok().flatten().map(|Raw(bytes)| bytes),
+        total: row.number(statement::TOTAL),
+        page: row.number(statement::PAGE).unwrap_or_default(),
+        body: row.bytes(statement::BODY),
         headers: text(statement::HEADERS),
         status: text(statement::STATUS),
         location: text(statement::LOCATION),
-        inserted: number(statement::INSERTED),
+        inserted: row.number(statement::INSERTED),
         is_explained,
+        is_cut: false,
     })
 }
 
@@ -303,7 +319,7 @@ fn main_answer(mut answers: Answers, is_explained: bool) -> Result<Answer, RestE
 fn plan_text(rows: &[Row]) -> Bytes {
     let mut text = Vec::new();
     for row in rows {
-        if let Ok(Raw(line)) = row.try_get::<_, Raw>(0) {
+        if let Some(line) = row.bytes(0) {
             text.extend_from_slice(&line);
             text.push(b'\n');
         }
@@ -313,8 +329,7 @@ fn plan_text(rows: &[Row]) -> Bytes {
 
 /// `Plan Rows` of the root of a JSON plan.
 fn estimated_rows(row: &Row) -> Option<i64> {
-    let Raw(json) = row.try_get(0).ok()?;
-    let plan: Value = serde_json::from_slice(&json).ok()?;
+    let plan: Value = serde_json::from_str(row.text(0)?).ok()?;
     plan.get(0)?.get("Plan")?.get("Plan Rows")?.as_i64()
 }
 
@@ -347,6 +362,5 @@ pub(crate) async fn root(scene: &Scene<'_>) -> Result<Answer, RestError> {
 }
 
 fn single_value(answers: &Answers) -> Option<Bytes> {
-    let Raw(bytes) = answers.first()?.first()?.try_get::<_, Option<Raw>>(0).ok()??;
-    Some(bytes)
+    answers.first()?.first()?.bytes(0)
 }

@@ -36,7 +36,7 @@ async fn a_stalled_link_costs_a_deadline_and_no_more() {
     let project = project();
     let server = server(project.path()).await;
     insert(&server).json(&json!({ "id": 1 })).send().await.expect(201);
-    server.expect_log("a request passed its deadline");
+    server.expect_log("the deadline passed before the database answered");
     server.proxy().set(Link::Stalled);
     let begun = Instant::now();
     let answer = insert(&server).json(&json!({ "id": 2 })).send().await;

@@ -1,0 +1,157 @@
+//! One transaction on one connection, step by step. See the head of [`crate::session`] for the rules.
+
+use std::sync::{Arc, LazyLock};
+
+use crate::pg_error::{DriverError, PgError};
+use crate::session::{Access, Answers, End, Isolation, Scope, SessionError, Statement, Work};
+use crate::wire::{Connection, Outcome, StatementKey, Value};
+
+/// How far it is. Every wait in [`Exchange::run`] can be dropped and taken up again, because nothing but this and the
+/// connection remembers.
+enum Stage {
+    /// Nothing is sent yet.
+    Waiting,
+    /// BEGIN if need be, settings, statements, and the end where no check comes before it.
+    Running,
+    /// The end that the check chose.
+    Ending,
+    /// ROLLBACK of what failed.
+    Undoing,
+}
+
+/// A transaction and what it has given so far.
+pub(super) struct Exchange {
+    pub(super) work: Work,
+    stage: Stage,
+    answers: Answers,
+    failure: Option<Box<PgError>>,
+}
+
+impl Exchange {
+    pub(super) const fn new(work: Work) -> Self {
+        Self { work, stage: Stage::Waiting, answers: Vec::new(), failure: None }
+    }
+
+    /// Whether the server may have heard of it.
+    pub(super) const fn is_under_way(&self) -> bool {
+        !matches!(self.stage, Stage::Waiting)
+    }
+
+    /// Runs it to its end. May be dropped and called again with the same connection.
+    pub(super) async fn run(&mut self, connection: &mut Connection) -> Result<Answers, SessionError> {
+        loop {
+            if matches!(self.stage, Stage::Waiting) {
+                // First: what is half written must not be taken for nothing.
+                self.stage = Stage::Running;
+                self.send(connection)?;
+            }
+            let Outcome { answers, failure, in_transaction } = connection.answers().await?;
+            if self.failure.is_none() {
+                self.failure = failure;
+            }
+            match self.stage {
+                Stage::Waiting | Stage::Running if self.failure.is_none() => {
+                    self.answers = answers;
+                    if !in_transaction {
+                        break;
+                    }
+                    let end = self.work.check.take().map_or(self.work.end, |check| check(&self.answers));
+                    self.stage = Stage::Ending;
+                    connection.open_simple(end_text(end));
+                }
+                Stage::Waiting | Stage::Running if in_transaction => {
+                    self.stage = Stage::Undoing;
+                    connection.open_simple(end_text(End::Rollback));
+                }
+                Stage::Waiting | Stage::Running | Stage::Ending | Stage::Undoing => break,
+            }
+        }
+        match self.failure.take() {
+            None => Ok(std::mem::take(&mut self.answers)),
+            Some(error) => {
+                if error.is_stale_statement() {
+                    // Whatever changed the schema has probably changed it for the other statements too.
+                    connection.forget_statements();
+                }
+                Err(SessionError::Postgres(error))
+            }
+        }
+    }
+
+    /// Writes the whole of it, up to a check, into the connection's buffer.
+    fn send(&self, connection: &mut Connection) -> Result<(), DriverError> {
+        let Work { scope, scope_key, steps, end, check } = &self.work;
+        connection.open_batch();
+        // Without BEGIN the Sync is the COMMIT. A connection's own defaults are those of a plain BEGIN.
+        let is_implicit = scope.isolation == Isolation::ReadCommitted && *end == End::Commit && check.is_none();
+        let plain = |connection: &mut Connection, text: &'static str| {
+            connection.execute(StatementKey { scope: 0, text: text.into() }, [].into_iter(), false)
+        };
+        if !is_implicit {
+            plain(connection, begin_text(scope))?;
+        }
+        let read_only = (is_implicit && scope.access == Access::ReadOnly).then_some(("transaction_read_only", "on"));
+        set(connection, scope, read_only)?;
+        for Statement { text, params } in steps {
+            let key = StatementKey { scope: *scope_key, text: Arc::clone(text) };
+            connection.execute(key, params.iter().map(Value::from), true)?;
+        }
+        if !is_implicit && check.is_none() {
+            plain(connection, end_text(*end))?;
+        }
+        connection.sync();
+        Ok(())
+    }
+}
+
+/// All settings in one statement, prepared once per connection and number of settings.
+fn set(
+    connection: &mut Connection,
+    scope: &Scope,
+    first: Option<(&'static str, &'static str)>,
+) -> Result<(), DriverError> {
+    let given = scope.settings.iter().map(|(name, value)| (name.as_ref(), value.as_str()));
+    let settings: Vec<(&str, &str)> = first.into_iter().chain(given).collect();
+    if settings.is_empty() {
+        return Ok(());
+    }
+    let count = settings.len();
+    let values = (0..2 * count).map(|index| {
+        let (name, value) = settings.get(index / 2).copied().unwrap_or_default();
+        Value::from(if index % 2 == 0 { name } else { value })
+    });
+    connection.execute(StatementKey { scope: 0, text: settings_text(count) }, values, false)
+}
+
+/// `select where set_config($1,$2,true) is null or …`, made once for each number of settings that requests usually have.
+fn settings_text(count: usize) -> Arc<str> {
+    const USUAL: usize = 32;
+    static TEXTS: LazyLock<Vec<Arc<str>>> = LazyLock::new(|| (0..USUAL).map(make_settings_text).collect());
+    TEXTS.get(count).map_or_else(|| make_settings_text(count), Arc::clone)
+}
+
+/// As conditions, none of which is ever true: OR evaluates them in order, and no row brings all the claims and headers
+/// back to us.
+fn make_settings_text(count: usize) -> Arc<str> {
+    let calls = (0..count)
+        .map(|index| format!("pg_catalog.set_config(${}, ${}, true) is null", 2 * index + 1, 2 * index + 2));
+    Arc::from(format!("select where {}", calls.collect::<Vec<_>>().join(" or ")))
+}
+
+const fn begin_text(scope: &Scope) -> &'static str {
+    match (scope.isolation, scope.access) {
+        (Isolation::ReadCommitted, Access::ReadOnly) => "BEGIN ISOLATION LEVEL READ COMMITTED READ ONLY",
+        (Isolation::ReadCommitted, Access::ReadWrite) => "BEGIN ISOLATION LEVEL READ COMMITTED READ WRITE",
+        (Isolation::RepeatableRead, Access::ReadOnly) => "BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY",
+        (Isolation::RepeatableRead, Access::ReadWrite) => "BEGIN ISOLATION LEVEL REPEATABLE READ READ WRITE",
+        (Isolation::Serializable, Access::ReadOnly) => "BEGIN ISOLATION LEVEL SERIALIZABLE READ ONLY",
+        (Isolation::Serializable, Access::ReadWrite) => "BEGIN ISOLATION LEVEL SERIALIZABLE READ WRITE",
+    }
+}
+
+const fn end_text(end: End) -> &'static str {
+    match end {
+        End::Commit => "COMMIT",
+        End::Rollback => "ROLLBACK",
+    }
+}

@@ -1,0 +1,417 @@
+//! A small PostgreSQL client for request work: a whole transaction is one write, one Sync and one read, all in the
+//! task of the request.
+//!
+//! `tokio-postgres` drives a connection from a task of its own and ends every message with a Sync of its own. For one
+//! request that is four wake-ups across threads, four `send`s in the backend, and statements that run on after an
+//! earlier one failed. Here the messages of a batch travel together and the server skips the rest after an error;
+//! without BEGIN they are one implicit transaction, which the Sync commits.
+//!
+//! What may be sent in which order is [`crate::session`]'s business. This module answers for framing, the cache of
+//! prepared statements, and for one promise: **every wait can be dropped and taken up again**. All state lives in
+//! [`Connection`], and a future that is dropped half-way leaves a connection that [`Connection::answers`] can go on
+//! with, so a request whose client left can be finished by somebody else.
+//!
+//! The surprise: results come in text format, all but `bytea`, whose text would be twice as long. Only a statement
+//! that was parsed in the same batch, whose types nobody knew yet, brings `bytea` as text; [`Row`] hides that.
+
+mod connect;
+mod frontend;
+mod row;
+mod statements;
+mod stream;
+
+use std::collections::VecDeque;
+use std::future::poll_fn;
+use std::io;
+use std::num::NonZeroUsize;
+use std::pin::Pin;
+use std::task::{Context, Poll, Waker, ready};
+
+use bytes::BytesMut;
+use postgres_protocol::message::backend::{Header, Message};
+use tokio::io::AsyncWrite;
+use tokio_util::io::poll_read_buf;
+
+pub(crate) use connect::Canceller;
+use frontend::Outgoing;
+pub(crate) use frontend::Value;
+pub use row::Row;
+use statements::{Prepared, Statements};
+pub(crate) use statements::StatementKey;
+use stream::Stream;
+
+use crate::pg_error::{DriverError, PgError};
+
+/// Room for at least this much is made before each read: two of the server's own buffers.
+const READ_BYTES: usize = 16 * 1024;
+/// The buffer of a message longer than this goes with the message instead of staying with the connection.
+const KEPT_BUFFER_BYTES: usize = 64 * 1024;
+
+/// What one connection may hold.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Limits {
+    /// Prepared statements.
+    pub(crate) statements: NonZeroUsize,
+    /// Bytes of one message from the server: of one row, that is.
+    pub(crate) message_bytes: usize,
+}
+
+/// What a batch gave.
+#[derive(Debug, Default)]
+pub(crate) struct Outcome {
+    /// Rows of each statement whose rows were wanted, in order; of those that ran, if one failed.
+    pub(crate) answers: Vec<Vec<Row>>,
+    /// The first error. Nothing after it ran.
+    pub(crate) failure: Option<Box<PgError>>,
+    /// A transaction is open, or aborted and waiting for its end.
+    pub(crate) in_transaction: bool,
+}
+
+/// One statement of a batch, until it has been answered.
+struct Part {
+    key: StatementKey,
+    /// Name under which it is being parsed, if it was not prepared before.
+    parsing: Option<Prepared>,
+    is_parsed: bool,
+    is_wanted: bool,
+    /// Columns that come as the text of a `bytea`.
+    hex: u64,
+    rows: Vec<Row>,
+}
+
+#[derive(Default)]
+struct Batch {
+    /// `CloseComplete`s that come first.
+    closing: usize,
+    parts: VecDeque<Part>,
+    /// A simple query: its rows are the answer.
+    simple: Option<Vec<Row>>,
+    outcome: Outcome,
+}
+
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum State {
+    Idle,
+    Busy,
+    Broken,
+}
+
+/// One connection, logged in.
+pub(crate) struct Connection {
+    stream: Stream,
+    canceller: Canceller,
+    statements: Statements,
+    outgoing: Outgoing,
+    incoming: BytesMut,
+    batch: Batch,
+    limits: Limits,
+    state: State,
+    /// Why writing failed, until the server's own last words have been read.
+    write_error: Option<io::Error>,
+}
+
+impl Connection {
+    fn new(stream: Stream, canceller: Canceller, limits: Limits) -> Self {
+        Self {
+            stream,
+            canceller,
+            statements: Statements::new(limits.statements),
+            outgoing: Outgoing::default(),
+            incoming: BytesMut::new(),
+            batch: Batch::default(),
+            limits,
+            state: State::Idle,
+            write_error: None,
+        }
+    }
+
+    pub(crate) const fn canceller(&self) -> &Canceller {
+        &self.canceller
+    }
+
+    /// No batch is under way and no transaction open: fit for anybody.
+    pub(crate) fn is_clean(&self) -> bool {
+        self.state == State::Idle && !self.batch.outcome.in_transaction
+    }
+
+    /// Whether an idle connection still has a server; costs no system call while nothing has arrived.
+    pub(crate) fn is_alive(&mut self) -> bool {
+        if !self.is_clean() {
+            return false;
+        }
+        let mut cx = Context::from_waker(Waker::noop());
+        loop {
+            match self.poll_fill(&mut cx) {
+                // Nothing, or a notice or changed setting of which only a part is here yet.
+                Poll::Pending => return true,
+                Poll::Ready(Err(_) | Ok(0)) => return false,
+                Poll::Ready(Ok(_)) => {
+                    // A parting error, or something that nobody asked for.
+                    if !matches!(self.digest(), Ok(None)) {
+                        return false;
+                    }
+                }
+            }
+        }
+    }
+
+    /// Begins a batch. Statements that were dropped from the cache are closed with it.
+    pub(crate) fn open_batch(&mut self) {
+        self.batch = Batch::default();
+        self.batch.closing = self.statements.close_dropped(&mut self.outgoing);
+    }
+
+    /// Adds a statement. It is parsed where it stands in the batch, if it has to be: after what comes before it.
+    ///
+    /// # Errors
+    /// The message cannot be written: too many parameters or too many bytes. The connection is of no more use then,
+    /// because part of the batch stands in its buffer.
+    pub(crate) fn execute<'a>(
+        &mut self,
+        key: StatementKey,
+        params: impl ExactSizeIterator<Item = Value<'a>> + Clone,
+        is_wanted: bool,
+    ) -> Result<(), DriverError> {
+        // Until the Sync is written.
+        self.state = State::Broken;
+        let parsing = match self.statements.get(&key).copied() {
+            Some(prepared) => {
+                self.outgoing.bind(prepared, params)?;
+                None
+            }
+            None => {
+                let prepared = self.statements.name();
+                self.outgoing.parse(prepared, &key.text)?;
+                self.outgoing.bind(prepared, params)?;
+                Some(prepared)
+            }
+        };
+        self.outgoing.execute();
+        let part = Part { key, parsing, is_parsed: false, is_wanted, hex: 0, rows: Vec::new() };
+        self.batch.parts.push_back(part);
+        Ok(())
+    }
+
+    /// Ends the batch: without BEGIN in it, this commits.
+    pub(crate) fn sync(&mut self) {
+        self.outgoing.sync();
+        self.state = State::Busy;
+    }
+
+    /// Begins a batch of one text of any number of statements without parameters.
+    pub(crate) fn open_simple(&mut self, text: &str) {
+        self.batch = Batch { simple: Some(Vec::new()), ..Batch::default() };
+        self.outgoing.query(text);
+        self.state = State::Busy;
+    }
+
+    /// Runs one; for the time before the connection is anybody's.
+    async fn simple_query(&mut self, text: &str) -> Result<Vec<Row>, DriverError> {
+        self.open_simple(text);
+        let outcome = self.answers().await?;
+        match outcome.failure {
+            Some(error) => Err(DriverError::Postgres(error)),
+            None => Ok(outcome.answers.into_iter().next().unwrap_or_default()),
+        }
+    }
+
+    /// Forgets every prepared statement; they are closed with the next batch.
+    pub(crate) fn forget_statements(&mut self) {
+        self.statements.clear();
+    }
+
+    /// Sends what is left to send and waits for the end of the batch. May be dropped and called again.
+    ///
+    /// # Errors
+    /// The connection is of no more use: it broke, or the server ended it and said why.
+    pub(crate) async fn answers(&mut self) -> Result<Outcome, DriverError> {
+        if self.state == State::Broken {
+            return Err(DriverError::Connection("the connection is closed".to_owned()));
+        }
+        let end = poll_fn(|cx| self.poll_batch(cx)).await;
+        match end {
+            Ok(in_transaction) => {
+                self.state = State::Idle;
+                let mut outcome = std::mem::take(&mut self.batch.outcome);
+                outcome.answers.extend(self.batch.simple.take());
+                outcome.in_transaction = in_transaction;
+                // Kept, so that `is_clean` knows.
+                self.batch.outcome.in_transaction = in_transaction;
+                Ok(outcome)
+            }
+            Err(error) => {
+                self.state = State::Broken;
+                Err(error)
+            }
+        }
+    }
+
+    fn poll_batch(&mut self, cx: &mut Context<'_>) -> Poll<Result<bool, DriverError>> {
+        loop {
+            if let Some(in_transaction) = self.digest()? {
+                return Poll::Ready(Ok(in_transaction));
+            }
+            // Reading goes on while writing waits: a server that cannot get rid of its answers reads no questions.
+            if self.write_error.is_none()
+                && let Poll::Ready(Err(error)) = self.poll_send(cx)
+            {
+                self.outgoing.clear();
+                self.write_error = Some(error);
+            }
+            let failure = match ready!(self.poll_fill(cx)) {
+                Ok(0) => io::Error::new(io::ErrorKind::UnexpectedEof, "the server closed the connection"),
+                Ok(_) => continue,
+                Err(error) => error,
+            };
+            let failure = self.write_error.take().unwrap_or(failure);
+            return Poll::Ready(Err(DriverError::Connection(failure.to_string())));
+        }
+    }
+
+    fn poll_send(&mut self, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        while self.outgoing.has_remaining() {
+            let written = ready!(Pin::new(&mut self.stream).poll_write(cx, self.outgoing.chunk()))?;
+            if written == 0 {
+                return Poll::Ready(Err(io::ErrorKind::WriteZero.into()));
+            }
+            self.outgoing.advance(written);
+        }
+        Pin::new(&mut self.stream).poll_flush(cx)
+    }
+
+    fn poll_fill(&mut self, cx: &mut Context<'_>) -> Poll<io::Result<usize>> {
+        let wanted = match Header::parse(&self.incoming)? {
+            Some(header) => frame_bytes(header).saturating_sub(self.incoming.len()),
+            None => 0,
+        };
+        let room = self.incoming.capacity() - self.incoming.len();
+        if room < wanted.max(READ_BYTES / 4) {
+            self.incoming.reserve(wanted.max(READ_BYTES));
+        }
+        poll_read_buf(Pin::new(&mut self.stream), cx, &mut self.incoming)
+    }
+
+    /// Takes in every message that is here whole. `Some` when the server is ready for the next batch: whether a
+    /// transaction is still open.
+    fn digest(&mut self) -> Result<Option<bool>, DriverError> {
+        loop {
+            let header = match Header::parse(&self.incoming) {
+                Ok(Some(header)) => header,
+                Ok(None) => return Ok(None),
+                Err(error) => return Err(garbled(&error.to_string())),
+            };
+            let length = frame_bytes(header);
+            if length > self.limits.message_bytes {
+                return Err(DriverError::Postgres(Box::new(PgError::answer_too_large(self.limits.message_bytes))));
+            }
+            if self.incoming.len() < length {
+                return Ok(None);
+            }
+            let mut frame = self.incoming.split_to(length);
+            if length > KEPT_BUFFER_BYTES {
+                self.incoming = BytesMut::from(&*self.incoming);
+            }
+            match header.tag() {
+                b'D' => {
+                    let hex = self.batch.parts.front().map_or(0, |part| part.hex);
+                    let row = Row::read(frame.freeze(), hex).ok_or_else(|| garbled("a row"))?;
+                    self.batch.keep(row)?;
+                }
+                b'Z' => return Ok(Some(frame.get(5) != Some(&b'I'))),
+                _ => {
+                    let message = Message::parse(&mut frame).map_err(|error| garbled(&error.to_string()))?;
+                    self.note(message.ok_or_else(|| garbled("a short message"))?)?;
+                }
+            }
+        }
+    }
+
+    #[expect(clippy::wildcard_enum_match_arm, reason = "whatever else the server may say, it should not say here")]
+    fn note(&mut self, message: Message) -> Result<(), DriverError> {
+        match message {
+            Message::BindComplete
+            | Message::ParameterDescription(_)
+            | Message::ParameterStatus(_)
+            | Message::NoticeResponse(_)
+            | Message::NotificationResponse(_)
+            | Message::NoData => {}
+            Message::ParseComplete => self.batch.part()?.is_parsed = true,
+            Message::RowDescription(body) => {
+                let (columns, bytea) = row::describe(&body).map_err(|error| garbled(&error.to_string()))?;
+                if self.batch.simple.is_none() {
+                    let part = self.batch.part()?;
+                    part.hex = bytea;
+                    if let Some(prepared) = &mut part.parsing {
+                        prepared.describe(columns, bytea);
+                    }
+                }
+            }
+            Message::CloseComplete => {
+                let left = self.batch.closing.checked_sub(1);
+                self.batch.closing = left.ok_or_else(|| garbled("an unexpected CloseComplete"))?;
+            }
+            Message::CommandComplete(_) | Message::EmptyQueryResponse if self.batch.simple.is_some() => {}
+            Message::CommandComplete(_) | Message::EmptyQueryResponse => {
+                if let Some(rows) = self.finish_part()? {
+                    self.batch.outcome.answers.push(rows);
+                }
+            }
+            Message::ErrorResponse(body) => {
+                let error = PgError::from_fields(&body).map_err(|error| garbled(&error.to_string()))?;
+                if error.is_fatal || self.state == State::Idle {
+                    return Err(DriverError::Postgres(Box::new(error)));
+                }
+                self.batch.outcome.failure.get_or_insert_with(|| Box::new(error));
+                // The server skips the rest of the batch. What it had parsed by then stays parsed.
+                if !self.batch.parts.is_empty() {
+                    drop(self.finish_part()?);
+                    self.batch.parts.clear();
+                }
+            }
+            _ => return Err(garbled("a message that does not belong here")),
+        }
+        Ok(())
+    }
+
+    /// The statement in turn is over; its rows, if anybody wants them.
+    fn finish_part(&mut self) -> Result<Option<Vec<Row>>, DriverError> {
+        let part = self.batch.parts.pop_front().ok_or_else(|| garbled("an unexpected CommandComplete"))?;
+        if let Some(prepared) = part.parsing.filter(|_| part.is_parsed) {
+            self.statements.keep(part.key, prepared);
+        }
+        Ok(part.is_wanted.then_some(part.rows))
+    }
+}
+
+impl Batch {
+    /// The statement whose turn it is.
+    fn part(&mut self) -> Result<&mut Part, DriverError> {
+        self.parts.front_mut().ok_or_else(|| garbled("an answer to no question"))
+    }
+
+    fn keep(&mut self, row: Row) -> Result<(), DriverError> {
+        match &mut self.simple {
+            Some(rows) => rows.push(row),
+            None => {
+                let part = self.part()?;
+                if part.is_wanted {
+                    part.rows.push(row);
+                }
+            }
+        }
+        Ok(())
+    }
+}
+
+/// Length of a message with its tag.
+fn frame_bytes(header: Header) -> usize {
+    usize::try_from(header.len()).unwrap_or(0) + 1
+}
+
+/// The server broke the protocol, or bytes were lost: nothing that follows can be trusted.
+fn garbled(what: &str) -> DriverError {
+    DriverError::Connection(format!("the database sent what cannot be understood: {what}"))
+}
+
+#[cfg(test)]
+mod tests;

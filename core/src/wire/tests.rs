@@ -1,0 +1,242 @@
+//! What servers may do to a connection, with a server that says what it is told to.
+
+use std::time::Duration;
+
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio::net::{TcpListener, TcpStream};
+
+use super::*;
+use crate::database::Database;
+
+const READY: &[u8] = b"Z\0\0\0\x05I";
+
+/// A server that lets everybody in and then does what `script` says on the connection.
+async fn server<F>(script: impl FnOnce(TcpStream) -> F + Send + 'static) -> Database
+where
+    F: Future<Output = ()> + Send,
+{
+    let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let port = listener.local_addr().unwrap().port();
+    tokio::spawn(async move {
+        let (mut stream, _) = listener.accept().await.unwrap();
+        let mut startup = [0; 4096];
+        assert!(stream.read(&mut startup).await.unwrap() > 8);
+        stream.write_all(b"R\0\0\0\x08\0\0\0\0K\0\0\0\x0c\0\0\0\x01\0\0\0\x02").await.unwrap();
+        stream.write_all(READY).await.unwrap();
+        until_tag(&mut stream, b'Q').await;
+        stream.write_all(b"C\0\0\0\x08SET\0").await.unwrap();
+        stream.write_all(READY).await.unwrap();
+        script(stream).await;
+    });
+    Database::from_url(&format!("postgresql://a:b@127.0.0.1:{port}/c?sslmode=disable")).unwrap()
+}
+
+/// Reads messages up to one of this kind.
+async fn until_tag(stream: &mut TcpStream, wanted: u8) {
+    loop {
+        let tag = stream.read_u8().await.unwrap();
+        let length = usize::try_from(stream.read_i32().await.unwrap()).unwrap();
+        let mut body = vec![0; length - 4];
+        stream.read_exact(&mut body).await.unwrap();
+        if tag == wanted {
+            return;
+        }
+    }
+}
+
+async fn open(database: &Database) -> Connection {
+    let limits = Limits { statements: NonZeroUsize::MIN, message_bytes: 1 << 20 };
+    Connection::open(database, limits).await.unwrap()
+}
+
+fn ask(connection: &mut Connection) {
+    connection.open_batch();
+    let key = StatementKey { scope: 0, text: "select 1".into() };
+    connection.execute(key, [].into_iter(), true).unwrap();
+    connection.sync();
+}
+
+fn message(tag: u8, body: &[u8]) -> Vec<u8> {
+    let mut bytes = vec![tag];
+    bytes.extend_from_slice(&i32::try_from(body.len() + 4).unwrap().to_be_bytes());
+    bytes.extend_from_slice(body);
+    bytes
+}
+
+/// Parsed, described, bound, one row, done, ready.
+fn answer(cell: &[u8]) -> Vec<u8> {
+    let mut description = vec![0, 1, b'x', 0];
+    description.extend_from_slice(&[0; 6]);
+    description.extend_from_slice(&25_u32.to_be_bytes());
+    description.extend_from_slice(&[0; 8]);
+    let mut row = vec![0, 1];
+    row.extend_from_slice(&i32::try_from(cell.len()).unwrap().to_be_bytes());
+    row.extend_from_slice(cell);
+    let parts = [
+        message(b'1', &[]),
+        message(b't', &[0, 0]),
+        message(b'T', &description),
+        message(b'2', &[]),
+        message(b'N', b"SNOTICE\0\0"),
+        message(b'D', &row),
+        message(b'C', b"SELECT 1\0"),
+        READY.to_vec(),
+    ];
+    parts.concat()
+}
+
+#[tokio::test]
+async fn an_answer_in_single_bytes_is_the_same_answer() {
+    let database = server(|mut stream| async move {
+        until_tag(&mut stream, b'S').await;
+        for byte in answer(b"seen") {
+            stream.write_all(&[byte]).await.unwrap();
+            tokio::task::yield_now().await;
+        }
+        stream.read_u8().await.ok();
+    })
+    .await;
+    let mut connection = open(&database).await;
+    ask(&mut connection);
+    let outcome = connection.answers().await.unwrap();
+    assert_eq!(outcome.answers[0][0].text(0), Some("seen"));
+    assert!(connection.is_clean() && connection.is_alive());
+}
+
+#[tokio::test]
+async fn a_dropped_wait_is_taken_up_where_it_was() {
+    let database = server(|mut stream| async move {
+        until_tag(&mut stream, b'S').await;
+        for part in answer(b"seen").chunks(7) {
+            stream.write_all(part).await.unwrap();
+            tokio::time::sleep(Duration::from_millis(3)).await;
+        }
+        stream.read_u8().await.ok();
+    })
+    .await;
+    let mut connection = open(&database).await;
+    ask(&mut connection);
+    let outcome = loop {
+        if let Ok(outcome) = tokio::time::timeout(Duration::from_millis(1), connection.answers()).await {
+            break outcome.unwrap();
+        }
+        assert!(!connection.is_clean());
+    };
+    assert_eq!(outcome.answers[0][0].text(0), Some("seen"));
+}
+
+#[tokio::test]
+async fn a_truncated_answer_is_a_broken_connection() {
+    let whole = answer(b"seen");
+    for length in (0..whole.len()).step_by(5) {
+        let part = whole[..length].to_vec();
+        let database = server(|mut stream| async move {
+            until_tag(&mut stream, b'S').await;
+            stream.write_all(&part).await.unwrap();
+        })
+        .await;
+        let mut connection = open(&database).await;
+        ask(&mut connection);
+        assert!(matches!(connection.answers().await, Err(DriverError::Connection(_))), "{length}");
+        assert!(!connection.is_clean() && !connection.is_alive());
+        assert!(connection.answers().await.is_err());
+    }
+}
+
+#[tokio::test]
+async fn nonsense_is_a_broken_connection() {
+    let row_of_nothing = message(b'D', &[0, 0]);
+    for nonsense in [
+        &b"HTTP/1.1 400 Bad Request\r\n\r\n"[..],
+        &[b'Z', 0, 0, 0, 0],
+        &[b'D', 0xff, 0xff, 0xff, 0xff, 0, 0],
+        &message(b'C', b"SELECT 1\0").repeat(2),
+        &message(b'3', &[]),
+        &[message(b'C', b"SELECT 1\0"), row_of_nothing].concat(),
+        &message(b'G', &[0, 0, 0]),
+        &message(b'?', &[]),
+        &message(b'D', &[0, 1, 0, 0, 0, 9, 0]),
+    ] {
+        let bytes = nonsense.to_vec();
+        let database = server(|mut stream| async move {
+            until_tag(&mut stream, b'S').await;
+            stream.write_all(&bytes).await.unwrap();
+            stream.write_all(READY).await.ok();
+            stream.read_u8().await.ok();
+        })
+        .await;
+        let mut connection = open(&database).await;
+        ask(&mut connection);
+        let result = tokio::time::timeout(Duration::from_secs(5), connection.answers()).await.unwrap();
+        assert!(result.is_err(), "{nonsense:?}");
+        assert!(!connection.is_clean());
+    }
+}
+
+#[tokio::test]
+async fn an_answer_over_the_limit_is_refused_before_it_is_read() {
+    let database = server(|mut stream| async move {
+        until_tag(&mut stream, b'S').await;
+        stream.write_all(&[b'D', 0x40, 0, 0, 0]).await.unwrap();
+        stream.read_u8().await.ok();
+    })
+    .await;
+    let mut connection = open(&database).await;
+    ask(&mut connection);
+    let Err(DriverError::Postgres(error)) = connection.answers().await else { panic!("refused") };
+    assert_eq!(error.code, "54000");
+    assert!(!connection.is_clean());
+}
+
+#[tokio::test]
+async fn a_servers_last_words_are_heard() {
+    let database = server(|mut stream| async move {
+        let words = message(b'E', b"SFATAL\0VFATAL\0C57P01\0Mterminating connection\0\0");
+        stream.write_all(&words).await.unwrap();
+    })
+    .await;
+    let mut connection = open(&database).await;
+    tokio::time::sleep(Duration::from_millis(50)).await;
+    ask(&mut connection);
+    let Err(DriverError::Postgres(error)) = connection.answers().await else { panic!("last words") };
+    assert_eq!((error.code.as_str(), error.is_fatal), ("57P01", true));
+    assert!(!connection.is_alive());
+}
+
+#[tokio::test]
+async fn an_idle_connection_knows_when_its_server_is_gone() {
+    let (gone, left) = tokio::sync::oneshot::channel::<()>();
+    let database = server(|mut stream| async move {
+        // A changed setting may come at any time.
+        stream.write_all(&message(b'S', b"TimeZone\0UTC\0")).await.unwrap();
+        drop(left.await);
+    })
+    .await;
+    let mut connection = open(&database).await;
+    tokio::time::sleep(Duration::from_millis(50)).await;
+    assert!(connection.is_alive());
+    drop(gone);
+    tokio::time::sleep(Duration::from_millis(50)).await;
+    assert!(!connection.is_alive());
+}
+
+#[tokio::test]
+async fn a_server_that_writes_before_it_has_read_everything_blocks_nobody() {
+    const BYTES: usize = 8 << 20;
+    let database = server(|mut stream| async move {
+        // Answers first, more than any socket buffer holds, and reads then.
+        stream.write_all(&message(b'N', &vec![b'x'; 1 << 19]).repeat(32)).await.unwrap();
+        until_tag(&mut stream, b'S').await;
+        stream.write_all(&answer(b"seen")).await.unwrap();
+        stream.read_u8().await.ok();
+    })
+    .await;
+    let mut connection = open(&database).await;
+    connection.open_batch();
+    let key = StatementKey { scope: 0, text: "select $1".into() };
+    let body = bytes::Bytes::from(vec![b'x'; BYTES]);
+    connection.execute(key, [Value::Shared(&body)].into_iter(), true).unwrap();
+    connection.sync();
+    let answers = tokio::time::timeout(Duration::from_secs(20), connection.answers()).await.unwrap();
+    assert_eq!(answers.unwrap().answers[0][0].text(0), Some("seen"));
+}
