@@ -4,7 +4,9 @@ use proptest::prelude::*;
 
 use super::filter::{Filter, IsValue, Operation, Operator, Quantifier, Test, TextSearch};
 use super::logic::{Connective, LogicNode, LogicTree};
+use super::media::{MediaType, PlanMedia, PlanOption};
 use super::order::{Direction, Nulls, OrderTerm};
+use super::prefer::Preferences;
 use super::query::{Arguments, Parameters, QueryParams};
 use super::select::{Aggregate, CastType, JoinType, SelectColumn, SelectEmbed, SelectItem};
 use super::*;
@@ -22,10 +24,15 @@ fn any_field() -> impl Strategy<Value = Field> {
 }
 
 fn any_operation() -> impl Strategy<Value = Operation> {
+    use Operator::{
+        Adj, Cd, Cs, Eq, Gt, Gte, Ilike, Imatch, Like, Lt, Lte, Match, Neq, Nxl, Nxr, Ov, Sl, Sr,
+    };
     let value = || "[ -~ä]{0,12}";
-    let quantifiable = prop_oneof![Just(Operator::Eq), Just(Operator::Like), Just(Operator::Gte)];
-    let plain = prop_oneof![Just(Operator::Neq), Just(Operator::Cs), Just(Operator::Lt), Just(Operator::Adj)];
+    let quantifiable = prop::sample::select(vec![Eq, Gt, Gte, Lt, Lte, Like, Ilike, Match, Imatch]);
+    let plain = prop::sample::select(vec![Neq, Cs, Cd, Ov, Sl, Sr, Nxr, Nxl, Adj]);
     let quantifier = prop::option::of(prop_oneof![Just(Quantifier::Any), Just(Quantifier::All)]);
+    let is = [IsValue::Null, IsValue::NotNull, IsValue::True, IsValue::False, IsValue::Unknown];
+    let search = [TextSearch::Query, TextSearch::Plain, TextSearch::Phrase, TextSearch::Web];
     prop_oneof![
         (quantifiable, quantifier, value()).prop_map(|(operator, quantifier, value)| Operation::Compare {
             operator,
@@ -38,14 +45,9 @@ fn any_operation() -> impl Strategy<Value = Operation> {
             value
         }),
         prop::collection::vec("[ -~ä]{1,12}", 0..4).prop_map(Operation::In),
-        prop_oneof![Just(IsValue::Null), Just(IsValue::NotNull), Just(IsValue::Unknown)]
-            .prop_map(Operation::Is),
+        prop::sample::select(is.to_vec()).prop_map(Operation::Is),
         value().prop_map(Operation::IsDistinct),
-        (
-            prop_oneof![Just(TextSearch::Query), Just(TextSearch::Web)],
-            prop::option::of("[a-z]{1,5}"),
-            value()
-        )
+        (prop::sample::select(search.to_vec()), prop::option::of("[a-z]{1,5}"), value())
             .prop_map(|(operator, config, query)| Operation::TextSearch { operator, config, query }),
     ]
 }
@@ -80,7 +82,8 @@ fn any_cast() -> impl Strategy<Value = Option<CastType>> {
 }
 
 fn any_select() -> impl Strategy<Value = Vec<SelectItem>> {
-    let aggregate = prop::option::of((prop_oneof![Just(Aggregate::Sum), Just(Aggregate::Count)], any_cast()));
+    let aggregates = vec![Aggregate::Sum, Aggregate::Avg, Aggregate::Count, Aggregate::Max, Aggregate::Min];
+    let aggregate = prop::option::of((prop::sample::select(aggregates), any_cast()));
     let leaf = prop_oneof![
         Just(SelectItem::Star),
         (prop::option::of(any_name()), any_cast())
@@ -96,7 +99,9 @@ fn any_select() -> impl Strategy<Value = Vec<SelectItem>> {
     ];
     let item = leaf.prop_recursive(3, 16, 4, |inner| {
         let join = prop::option::of(prop_oneof![Just(JoinType::Left), Just(JoinType::Inner)]);
-        let hint = prop::option::of("[a-z]{1,4}_fk");
+        // Bare or quoted, these two are join types.
+        let hint =
+            prop::option::of(any_name().prop_filter("a join type", |name| name != "left" && name != "inner"));
         (
             any::<bool>(),
             prop::option::of(any_name()),
@@ -118,6 +123,108 @@ fn any_order() -> impl Strategy<Value = OrderTerm> {
     let nulls = prop::option::of(prop_oneof![Just(Nulls::First), Just(Nulls::Last)]);
     (prop::option::of(any_name()), any_field(), direction, nulls)
         .prop_map(|(relation, field, direction, nulls)| OrderTerm { relation, field, direction, nulls })
+}
+
+fn any_preferences() -> impl Strategy<Value = Preferences> {
+    let either = |words: &[&str]| {
+        let words: Vec<String> = words.iter().map(|word| (*word).to_owned()).collect();
+        prop::option::of(prop::sample::select(words))
+    };
+    let words = (
+        either(&["resolution=merge-duplicates", "resolution=ignore-duplicates"]),
+        either(&["missing=default", "missing=null"]),
+        either(&["return=representation", "return=headers-only", "return=minimal"]),
+        either(&["count=exact", "count=planned", "count=estimated"]),
+        either(&["tx=commit", "tx=rollback"]),
+        either(&["handling=strict", "handling=lenient"]),
+    );
+    let numbers = (prop::option::of("[A-Za-z_/+:-]{0,12}"), prop::option::of(any::<u64>()));
+    (words, numbers, prop::collection::vec("[a-z]{1,6}(=[!-+.-~]{0,6})?", 0..3)).prop_map(
+        |((resolution, missing, representation, count, transaction, handling), (zone, rows), others)| {
+            let words = [resolution, missing, representation, count, transaction, handling];
+            let zone = zone.map(|zone| format!("timezone={zone}"));
+            let rows = rows.map(|rows| format!("max-affected={rows}"));
+            let all: Vec<String> = words.into_iter().chain([zone, rows]).flatten().chain(others).collect();
+            Preferences::parse(all.iter().map(String::as_str))
+        },
+    )
+}
+
+fn any_media() -> impl Strategy<Value = MediaType> {
+    let simple = prop_oneof![
+        prop::sample::select(vec![
+            MediaType::Any,
+            MediaType::Json,
+            MediaType::ArrayStripped,
+            MediaType::Singular { stripped: false },
+            MediaType::Singular { stripped: true },
+            MediaType::Csv,
+            MediaType::GeoJson,
+            MediaType::OpenApi,
+            MediaType::UrlEncoded,
+            MediaType::TextPlain,
+            MediaType::TextXml,
+            MediaType::OctetStream,
+        ]),
+        "x-[a-z]{1,5}/[a-z.+-]{1,9}".prop_map(MediaType::Other),
+    ];
+    let options = [
+        PlanOption::Analyze,
+        PlanOption::Verbose,
+        PlanOption::Settings,
+        PlanOption::Buffers,
+        PlanOption::Wal,
+    ];
+    let options = prop::sample::subsequence(options.to_vec(), 0..=5);
+    let plan = (any::<bool>(), simple.clone(), options)
+        .prop_map(|(json, target, options)| MediaType::Plan(Box::new(PlanMedia { json, target, options })));
+    prop_oneof![simple, plan]
+}
+
+/// What a query string says, with the select, orders and ranges of one embed.
+fn any_query() -> impl Strategy<Value = (Parameters, QueryParams)> {
+    let filters = prop::collection::vec(any_filter(), 0..3);
+    let trees = prop::collection::vec((any::<bool>(), any_tree()), 0..2);
+    let orders = prop::collection::vec(any_order(), 1..3);
+    let window = (prop::option::of(0..1000_u64), 0..1000_u64);
+    (any_select(), any_name(), filters, trees, orders, window).prop_map(
+        |(select, embed, filters, trees, order, (limit, offset))| {
+            let path = vec![embed];
+            let prefix = Name(&path[0]).to_string();
+            let mut pairs = vec![("select".to_owned(), join(&select))];
+            // Keys that end like a modifier are one.
+            let is_modifier = |filter: &Filter| {
+                let key = filter.field.to_string();
+                let last = key.rsplit('.').next().unwrap_or_default();
+                let reserved = ["select", "columns", "on_conflict"].contains(&key.as_str());
+                reserved || ["order", "limit", "offset", "and", "or"].contains(&last)
+            };
+            let filters: Vec<Filter> = filters.into_iter().filter(|filter| !is_modifier(filter)).collect();
+            pairs.extend(filters.iter().map(|filter| (filter.field.to_string(), filter.test.to_string())));
+            let trees: Vec<LogicTree> =
+                trees.into_iter().map(|(negated, tree)| LogicTree { negated, ..tree }).collect();
+            pairs.extend(trees.iter().map(|tree| {
+                let word = if tree.negated { "not.or" } else { "or" };
+                (format!("{prefix}.{word}"), format!("({})", join(&tree.nodes)))
+            }));
+            pairs.push((format!("{prefix}.order"), join(&order)));
+            pairs.push((format!("{prefix}.offset"), offset.to_string()));
+            pairs.extend(limit.map(|limit| (format!("{prefix}.limit"), limit.to_string())));
+            let query = QueryParams {
+                select,
+                has_select: true,
+                columns: None,
+                on_conflict: None,
+                filters: filters.into_iter().map(|filter| (Vec::new(), filter)).collect(),
+                logic: trees.into_iter().map(|tree| (path.clone(), tree)).collect(),
+                orders: vec![(path.clone(), order)],
+                ranges: vec![(path, range::RowRange { offset, limit })],
+                has_root_range: false,
+                arguments: Vec::new(),
+            };
+            (Parameters(pairs), query)
+        },
+    )
 }
 
 fn join<T: fmt::Display>(items: &[T]) -> String {
@@ -144,6 +251,69 @@ proptest! {
     #[test]
     fn an_order_reads_back_as_it_was_printed(terms in prop::collection::vec(any_order(), 1..4)) {
         prop_assert_eq!(order::parse(&join(&terms)).unwrap(), terms);
+    }
+
+    #[test]
+    fn names_read_back_as_they_were_printed(names in prop::collection::hash_set(any_name(), 1..4)) {
+        let names: Vec<String> = names.into_iter().collect();
+        let printed: Vec<String> = names.iter().map(|name| Name(name).to_string()).collect();
+        prop_assert_eq!(columns::parse(Parameter::Columns, &printed.join(",")).unwrap(), names);
+    }
+
+    #[test]
+    fn preferences_read_back_as_they_were_printed(prefer in any_preferences()) {
+        prop_assert_eq!(Preferences::parse([prefer.to_string().as_str()]), prefer);
+    }
+
+    #[test]
+    fn a_range_reads_back_as_it_was_printed(offset in 0..u64::MAX / 2, limit in prop::option::of(1..u64::MAX / 2)) {
+        let window = range::RowRange { offset, limit };
+        prop_assert_eq!(range::parse_header(&window.to_string()), Ok(window));
+    }
+
+    #[test]
+    fn windows_meet_in_any_order(a in (0..50_u64, prop::option::of(0..50_u64)), b in (0..50_u64, prop::option::of(0..50_u64))) {
+        let (a, b) = (range::RowRange { offset: a.0, limit: a.1 }, range::RowRange { offset: b.0, limit: b.1 });
+        let holds = |window: range::RowRange, row: u64| {
+            row >= window.offset && window.limit.is_none_or(|limit| row < window.offset + limit)
+        };
+        prop_assert_eq!(a.intersect(b), b.intersect(a));
+        for row in 0..120 {
+            prop_assert_eq!(a.intersect(b).is_some_and(|both| holds(both, row)), holds(a, row) && holds(b, row));
+        }
+    }
+
+    #[test]
+    fn media_types_read_back_as_they_were_printed(types in prop::collection::vec(any_media(), 1..4)) {
+        prop_assert_eq!(MediaType::parse_accept(&join(&types)), types);
+    }
+
+    #[test]
+    fn a_query_string_reads_back_as_it_was_printed((parameters, query) in any_query()) {
+        let mut canonical = query.clone();
+        // Sorting parameters changes the order of filters, not what they are.
+        canonical.filters.sort_by_key(|(_, filter)| filter.field.to_string());
+        prop_assert_eq!(QueryParams::parse(&parameters, Arguments::Refused).unwrap(), query);
+        let read = Parameters::decode(&parameters.canonical());
+        let mut read = QueryParams::parse(&read, Arguments::Refused).unwrap();
+        read.filters.sort_by_key(|(_, filter)| filter.field.to_string());
+        prop_assert_eq!(read.filters, canonical.filters);
+        prop_assert_eq!(read.select, canonical.select);
+    }
+
+    #[test]
+    fn errors_point_into_the_text(text in "[ -~äß語]{0,30}") {
+        let errors = [
+            select::parse(&text).err(),
+            order::parse(&text).err(),
+            super::filter::parse(&text).err(),
+            logic::parse(false, Connective::And, &text).err(),
+            columns::parse(Parameter::OnConflict, &text).err(),
+        ];
+        for error in errors.into_iter().flatten() {
+            prop_assert!(error.column >= 1 && error.column <= text.chars().count() + 1, "{}", error);
+            prop_assert!(error.found.is_none_or(|found| text.contains(found)), "{}", error);
+        }
     }
 
     #[test]
