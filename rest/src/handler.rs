@@ -18,7 +18,7 @@ use crate::plan::{self, Plan};
 use crate::reload::{RestHandle, View};
 use crate::request::ApiRequest;
 use crate::response::{self, Timing};
-use crate::{execute, statement};
+use crate::{execute, rights, statement};
 
 /// What every request needs.
 pub(crate) struct State {
@@ -124,9 +124,13 @@ async fn answer(
         headers: &head.headers,
         deadline,
     };
-    let response = perform(&scene, &plan, head.uri.path(), timing).await?;
-    timing.mark("response");
-    Ok(response)
+    match perform(&scene, &plan, head.uri.path(), timing).await {
+        Ok(response) => {
+            timing.mark("response");
+            Ok(response)
+        }
+        Err(error) => Err(rights::explain(&scene, error).await),
+    }
 }
 
 /// Runs the plan and words its answer.

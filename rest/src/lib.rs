@@ -12,6 +12,7 @@ pub mod plan;
 mod reload;
 pub mod request;
 mod response;
+mod rights;
 pub mod schema_cache;
 pub mod statement;
 pub mod suggest;
@@ -59,7 +60,8 @@ pub fn service(
         cors: Cors {
             methods: "GET, POST, PATCH, PUT, DELETE, OPTIONS, HEAD",
             expose: "Content-Encoding, Content-Location, Content-Range, Content-Type, Date, Location, Server, \
-                     Transfer-Encoding, Range-Unit, Retry-After, Preference-Applied, Proxy-Status",
+                     Transfer-Encoding, Range-Unit, Retry-After, Preference-Applied, Proxy-Status, \
+                     Basalt-Truncated",
             preflight_status: StatusCode::OK,
         },
         render: error::fault,

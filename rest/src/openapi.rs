@@ -1,16 +1,20 @@
 //! The OpenAPI 2.0 document of the root (rest.md §3.14). Pure: what the caller may use comes in as [`Accessible`].
 //!
-//! Names and formats are PostgREST's, because code generators read them; `<pk/>` and `<fk …/>` inside descriptions are
-//! such a convention.
+//! Names and formats are PostgREST's, because code generators read them. Here are the frame and the shared parameters;
+//! [`paths`] has what can be done, [`definitions`] with what, [`types`] the words for SQL types.
 
-use std::collections::HashSet;
+mod definitions;
+mod paths;
+mod types;
+
+use std::cmp::Ordering;
+use std::collections::{BTreeMap, HashSet};
 
 use serde_json::{Map, Value, json};
 
 use crate::config::RestConfig;
-use crate::schema_cache::relationships::Link;
-use crate::schema_cache::routines::{Routine, RoutineParam, Volatility};
-use crate::schema_cache::{Column, Relation, SchemaCache};
+use crate::schema_cache::routines::Routine;
+use crate::schema_cache::{Relation, SchemaCache};
 
 /// What the requesting role may use; `None` shows everything.
 #[derive(Debug, Clone, Default, serde::Deserialize)]
@@ -37,12 +41,17 @@ impl Server {
     #[must_use]
     pub fn of(config: &RestConfig, host: Option<&str>) -> Self {
         let uri = config.openapi_server_proxy_uri.as_deref().and_then(|uri| uri.parse::<http::Uri>().ok());
-        match uri {
-            Some(uri) => Self {
-                scheme: uri.scheme_str().unwrap_or("http").to_owned(),
-                host: uri.authority().map_or_else(String::new, ToString::to_string),
-                base_path: uri.path().to_owned(),
-            },
+        let configured = uri.as_ref().and_then(|uri| Some((uri, uri.host()?)));
+        match configured {
+            Some((uri, host)) => {
+                let scheme = uri.scheme_str().unwrap_or("http");
+                let port = uri.port_u16().unwrap_or(if scheme == "https" { 443 } else { 80 });
+                Self {
+                    scheme: scheme.to_owned(),
+                    host: format!("{host}:{port}"),
+                    base_path: uri.path().to_owned(),
+                }
+            }
             None => Self {
                 scheme: "http".to_owned(),
                 host: host.unwrap_or("localhost").to_owned(),
@@ -72,20 +81,26 @@ pub fn document(
     let may_call = |name: &str| accessible.is_none_or(|accessible| accessible.routines.contains(name));
     let mut relations: Vec<&Relation> = cache.relations_in(schema).filter(|r| may_read(&r.name)).collect();
     relations.sort_by(|a, b| a.name.cmp(&b.name));
-    let mut routines: Vec<&Routine> = cache.routines_in(schema).filter(|r| may_call(&r.name.name)).collect();
-    routines.sort_by(|a, b| a.name.name.cmp(&b.name.name));
+    let routines = documented(cache.routines_in(schema).filter(|r| may_call(&r.name.name)));
+    // What the role may use is asked under its search path, and types are named as that shows them.
+    let search_path: Vec<&str> = match accessible {
+        Some(_) => {
+            std::iter::once(schema).chain(config.extra_search_path.iter().map(String::as_str)).collect()
+        }
+        None => Vec::new(),
+    };
 
     let mut paths = Map::new();
-    paths.insert("/".to_owned(), introspection());
+    paths.insert("/".to_owned(), paths::introspection());
     let mut definitions = Map::new();
     let mut parameters = shared_parameters();
     for relation in &relations {
-        paths.insert(format!("/{}", relation.name), relation_path(relation));
-        definitions.insert(relation.name.clone(), definition(relation, cache));
+        paths.insert(format!("/{}", relation.name), paths::of_relation(relation));
+        definitions.insert(relation.name.clone(), definitions::of(relation, cache));
         relation_parameters(relation, &mut parameters);
     }
-    for routine in &routines {
-        paths.insert(format!("/rpc/{}", routine.name.name), routine_path(routine));
+    for (name, routine) in routines {
+        paths.insert(format!("/rpc/{name}"), paths::of_routine(routine, &search_path));
     }
     let (title, description) = match cache.schema_comment(schema) {
         Some(comment) => {
@@ -130,237 +145,29 @@ pub fn document(
 /// Version of the protocol we speak; command line tools read it.
 const VERSION: &str = "17";
 
-fn introspection() -> Value {
-    json!({"get": {
-        "tags": ["Introspection"],
-        "summary": "OpenAPI description (this document)",
-        "produces": ["application/openapi+json", "application/json"],
-        "responses": {"200": {"description": "OK"}},
-    }})
+/// A path has room for one function: of overloads it is the one with the most parameters.
+fn documented<'c>(routines: impl Iterator<Item = &'c Routine>) -> BTreeMap<&'c str, &'c Routine> {
+    let mut chosen: BTreeMap<&str, &Routine> = BTreeMap::new();
+    for routine in routines {
+        let slot = chosen.entry(&routine.name.name).or_insert(routine);
+        if fullness(slot, routine) == Ordering::Less {
+            *slot = routine;
+        }
+    }
+    chosen
+}
+
+/// By the number of parameters; else in an order that does not depend on the catalog's.
+fn fullness(a: &Routine, b: &Routine) -> Ordering {
+    let params = |routine: &Routine| -> Vec<(String, String)> {
+        routine.params.iter().map(|param| (param.name.clone(), param.type_name.clone())).collect()
+    };
+    let by_number = a.params.len().cmp(&b.params.len());
+    by_number.then_with(|| a.comment.cmp(&b.comment)).then_with(|| params(a).cmp(&params(b)))
 }
 
 fn reference(name: &str) -> Value {
     json!({"$ref": format!("#/parameters/{name}")})
-}
-
-/// First line and the rest of a comment, where there is one.
-fn commented(operation: Value, comment: Option<&str>) -> Value {
-    let (Value::Object(mut operation), Some(comment)) = (operation.clone(), comment) else {
-        return operation;
-    };
-    let (summary, description) = comment.split_once('\n').unwrap_or((comment, ""));
-    operation.insert("summary".to_owned(), json!(summary));
-    if !description.is_empty() {
-        operation.insert("description".to_owned(), json!(description.trim_start_matches('\n')));
-    }
-    Value::Object(operation)
-}
-
-fn relation_path(relation: &Relation) -> Value {
-    let name = &relation.name;
-    let filters =
-        || relation.columns.iter().map(|column| reference(&format!("rowFilter.{name}.{}", column.name)));
-    let with = |more: &[&str]| -> Vec<Value> { more.iter().map(|parameter| reference(parameter)).collect() };
-    let body = format!("body.{name}");
-    let operation = |parameters: Vec<Value>, responses: Value| {
-        commented(
-            json!({"tags": [name], "parameters": parameters, "responses": responses}),
-            relation.comment.as_deref(),
-        )
-    };
-    let reading = ["select", "order", "range", "rangeUnit", "offset", "limit", "preferCount"];
-    let rows = json!({"items": {"$ref": format!("#/definitions/{name}")}, "type": "array"});
-    let mut path = Map::new();
-    path.insert(
-        "get".to_owned(),
-        operation(
-            filters().chain(with(&reading)).collect(),
-            json!({"200": {"description": "OK", "schema": rows}, "206": {"description": "Partial Content"}}),
-        ),
-    );
-    if relation.insertable {
-        let parameters = with(&[&body, "select", "preferPost"]);
-        path.insert("post".to_owned(), operation(parameters, json!({"201": {"description": "Created"}})));
-    }
-    let done = || json!({"204": {"description": "No Content"}});
-    if relation.deletable {
-        path.insert(
-            "delete".to_owned(),
-            operation(filters().chain(with(&["preferReturn"])).collect(), done()),
-        );
-    }
-    if relation.updatable {
-        let parameters = filters().chain(with(&[&body, "preferReturn"])).collect();
-        path.insert("patch".to_owned(), operation(parameters, done()));
-    }
-    Value::Object(path)
-}
-
-fn routine_path(routine: &Routine) -> Value {
-    let tag = format!("(rpc) {}", routine.name.name);
-    let produces: Vec<&str> = MEDIA.iter().copied().filter(|media| *media != "text/csv").collect();
-    let operation = |parameters: Vec<Value>| {
-        commented(
-            json!({
-                "tags": [tag],
-                "produces": produces,
-                "parameters": parameters,
-                "responses": {"200": {"description": "OK"}},
-            }),
-            routine.comment.as_deref(),
-        )
-    };
-    let mut path = Map::new();
-    if routine.volatility != Volatility::Volatile {
-        path.insert("get".to_owned(), operation(routine.params.iter().map(query_parameter).collect()));
-    }
-    let properties: Map<String, Value> =
-        routine.params.iter().map(|param| (param.name.clone(), typed(&param.type_name))).collect();
-    let required: Vec<&str> =
-        routine.params.iter().filter(|param| param.required).map(|param| param.name.as_str()).collect();
-    let mut schema = Map::from_iter([("type".to_owned(), json!("object"))]);
-    if !properties.is_empty() {
-        schema.insert("properties".to_owned(), Value::Object(properties));
-    }
-    if !required.is_empty() {
-        schema.insert("required".to_owned(), json!(required));
-    }
-    let body = json!({"in": "body", "name": "args", "required": true, "schema": schema});
-    path.insert("post".to_owned(), operation(vec![body, reference("preferParams")]));
-    Value::Object(path)
-}
-
-fn query_parameter(param: &RoutineParam) -> Value {
-    let mut parameter = Map::from_iter([
-        ("in".to_owned(), json!("query")),
-        ("name".to_owned(), json!(param.name)),
-        ("required".to_owned(), json!(param.required)),
-    ]);
-    if param.variadic {
-        let element = param.type_name.trim_end_matches("[]");
-        parameter.insert("type".to_owned(), json!("array"));
-        parameter.insert("collectionFormat".to_owned(), json!("multi"));
-        parameter.insert("items".to_owned(), json!({"format": element, "type": swagger_type(element)}));
-    } else {
-        // Values in a query string are text, whatever they mean; arrays and JSON have no type of their own there.
-        let type_name = swagger_type(&param.type_name).filter(|name| *name != "array").unwrap_or("string");
-        parameter.insert("type".to_owned(), json!(type_name));
-        parameter.insert("format".to_owned(), json!(param.type_name));
-    }
-    Value::Object(parameter)
-}
-
-fn definition(relation: &Relation, cache: &SchemaCache) -> Value {
-    let required: Vec<&str> = relation
-        .columns
-        .iter()
-        .filter(|column| !column.nullable)
-        .map(|column| column.name.as_str())
-        .collect();
-    let properties: Map<String, Value> = relation
-        .columns
-        .iter()
-        .map(|column| (column.name.clone(), property(column, relation, cache)))
-        .collect();
-    let mut definition = Map::new();
-    if let Some(comment) = &relation.comment {
-        definition.insert("description".to_owned(), json!(comment));
-    }
-    if !required.is_empty() {
-        definition.insert("required".to_owned(), json!(required));
-    }
-    definition.insert("properties".to_owned(), Value::Object(properties));
-    definition.insert("type".to_owned(), json!("object"));
-    Value::Object(definition)
-}
-
-fn property(column: &Column, relation: &Relation, cache: &SchemaCache) -> Value {
-    let Value::Object(mut property) = typed(&column.type_name) else { return Value::Null };
-    let mut notes = Vec::new();
-    if relation.primary_key.contains(&column.name) {
-        notes.push("This is a Primary Key.<pk/>".to_owned());
-    }
-    if let Some((table, target)) = foreign_key(column, relation, cache) {
-        notes.push(format!(
-            "This is a Foreign Key to `{table}.{target}`.<fk table='{table}' column='{target}'/>"
-        ));
-    }
-    let note = (!notes.is_empty()).then(|| format!("Note:\n{}", notes.join("\n")));
-    let description: Vec<String> = column.comment.clone().into_iter().chain(note).collect();
-    if !description.is_empty() {
-        property.insert("description".to_owned(), json!(description.join("\n\n")));
-    }
-    if let Some(length) = column.max_length {
-        property.insert("maxLength".to_owned(), json!(length));
-    }
-    if !column.enum_labels.is_empty() {
-        property.insert("enum".to_owned(), json!(column.enum_labels));
-    }
-    if let Some(default) =
-        column.default.as_deref().and_then(|default| default_value(default, &column.type_name))
-    {
-        property.insert("default".to_owned(), default);
-    }
-    Value::Object(property)
-}
-
-/// The table and column that a single-column foreign key of this column refers to.
-fn foreign_key<'c>(
-    column: &Column,
-    relation: &Relation,
-    cache: &'c SchemaCache,
-) -> Option<(&'c str, &'c str)> {
-    cache.relationships_of(&relation.schema, &relation.name).iter().find_map(|relationship| {
-        let keys = match &relationship.link {
-            Link::ManyToOne(keys) | Link::OneToOne { keys, is_parent: false } => keys,
-            Link::OneToMany(_) | Link::OneToOne { .. } | Link::ManyToMany(_) | Link::Computed { .. } => {
-                return None;
-            }
-        };
-        match keys.columns.as_slice() {
-            [(own, target)] if *own == column.name && !relationship.target_is_view => {
-                Some((relationship.target.name.as_str(), target.as_str()))
-            }
-            _ => None,
-        }
-    })
-}
-
-/// `'x'::text` is the string `x`; numbers and booleans are themselves; any other expression says nothing.
-fn default_value(default: &str, type_name: &str) -> Option<Value> {
-    if swagger_type(type_name) == Some("string") {
-        let plain = default.strip_suffix(&format!("::{type_name}")).unwrap_or(default);
-        return Some(json!(plain.trim_matches('\'')));
-    }
-    serde_json::from_str(default).ok()
-}
-
-fn typed(type_name: &str) -> Value {
-    let mut schema = Map::from_iter([("format".to_owned(), json!(type_name))]);
-    if let Some(kind) = swagger_type(type_name) {
-        schema.insert("type".to_owned(), json!(kind));
-        if kind == "array" {
-            let element = swagger_type(type_name.trim_end_matches("[]"));
-            schema.insert(
-                "items".to_owned(),
-                element.map_or_else(|| json!({}), |element| json!({"type": element})),
-            );
-        }
-    }
-    Value::Object(schema)
-}
-
-/// `None` where any JSON value fits.
-fn swagger_type(type_name: &str) -> Option<&'static str> {
-    let plain = type_name.split_once('(').map_or(type_name, |(plain, _)| plain);
-    match plain {
-        "boolean" => Some("boolean"),
-        "smallint" | "integer" | "bigint" => Some("integer"),
-        "numeric" | "real" | "double precision" => Some("number"),
-        "json" | "jsonb" => None,
-        _ if type_name.ends_with("[]") => Some("array"),
-        _ => Some("string"),
-    }
 }
 
 fn relation_parameters(relation: &Relation, parameters: &mut Map<String, Value>) {
@@ -369,20 +176,16 @@ fn relation_parameters(relation: &Relation, parameters: &mut Map<String, Value>)
         format!("body.{name}"),
         json!({
             "name": name,
-            "description": relation.comment.as_deref().unwrap_or(name),
+            "description": name,
             "required": false,
             "in": "body",
             "schema": {"$ref": format!("#/definitions/{name}")},
         }),
     );
     for column in &relation.columns {
-        let mut parameter = json!({
-            "name": column.name,
-            "required": false,
-            "format": column.type_name,
-            "in": "query",
-            "type": "string",
-        });
+        // No format: the value of a filter begins with an operator, whatever the column's type is.
+        let mut parameter =
+            json!({"name": column.name, "required": false, "in": "query", "type": "string"});
         if let (Value::Object(parameter), Some(comment)) = (&mut parameter, &column.comment) {
             parameter.insert("description".to_owned(), json!(comment));
         }

@@ -37,7 +37,7 @@ pub struct ApiRequest {
     pub prefer: Preferences,
     /// `Accept`, best first.
     pub accept: Vec<MediaType>,
-    /// Decoded path, as `request.path` shows it.
+    /// Path, as `request.path` shows it: still percent-encoded.
     pub path: String,
     /// Method, as `request.method` shows it.
     pub method: Method,
@@ -148,12 +148,11 @@ impl ApiRequest {
         if resource == Resource::Root
             && config.openapi_mode == OpenApiMode::Disabled
             && config.root_spec.is_none()
-            && *method != Method::OPTIONS
         {
             return Err(RestError::RootDisabled);
         }
         let (schema, has_profile) = schema(config, method, headers)?;
-        let path = percent_decode_str(uri.path()).decode_utf8_lossy().into_owned();
+        let (resource, schema) = root_routine(resource, schema, config);
         let action = action(resource, method)?;
 
         let parameters = Parameters::decode(uri.query().unwrap_or_default());
@@ -188,7 +187,7 @@ impl ApiRequest {
             payload,
             prefer,
             accept,
-            path,
+            path: uri.path().to_owned(),
             method: method.clone(),
         })
     }
@@ -211,6 +210,22 @@ fn resource(path: &str) -> Result<Resource, RestError> {
         [relation] => Ok(Resource::Relation(relation.clone())),
         [rpc, function] if rpc == "rpc" && !function.is_empty() => Ok(Resource::Routine(function.clone())),
         _ => Err(RestError::Path),
+    }
+}
+
+/// The function that a root-spec setting puts in the place of the root. One outside the exposed schemas is in no cache
+/// and is called as it is, when the root is executed.
+fn root_routine(resource: Resource, schema: String, config: &RestConfig) -> (Resource, String) {
+    match (&resource, &config.root_spec) {
+        (Resource::Root, Some(function)) => {
+            let home = function.schema.as_ref().unwrap_or(&schema);
+            if config.schemas.contains(home) {
+                (Resource::Routine(function.name.clone()), home.clone())
+            } else {
+                (resource, schema)
+            }
+        }
+        _ => (resource, schema),
     }
 }
 
@@ -276,9 +291,12 @@ fn root_range(method: &Method, query: &QueryParams, headers: &HeaderMap) -> Resu
         return Ok(wanted);
     }
     let Some(header) = header_text(headers, &RANGE) else { return Ok(wanted) };
-    let header = range::parse_header(header).map_err(RestError::Range)?;
+    // An empty page is asked for: it is, whatever the header says.
     if wanted.limit == Some(0) {
         return Ok(wanted);
     }
-    wanted.intersect(header).ok_or(RestError::Range(RangeError::NegativeLimit))
+    match range::parse_header(header).map_err(RestError::Range)? {
+        RowRange::ALL => Ok(wanted),
+        header => wanted.intersect(header).ok_or(RestError::Range(RangeError::NegativeLimit)),
+    }
 }

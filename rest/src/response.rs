@@ -7,8 +7,8 @@ use axum::body::Body;
 use axum::response::Response;
 use bytes::Bytes;
 use http::header::{
-    ACCESS_CONTROL_ALLOW_ORIGIN, ALLOW, CONTENT_LENGTH, CONTENT_LOCATION, CONTENT_RANGE, CONTENT_TYPE,
-    LOCATION, VARY, WARNING,
+    ACCESS_CONTROL_ALLOW_ORIGIN, ALLOW, CONNECTION, CONTENT_LENGTH, CONTENT_LOCATION, CONTENT_RANGE,
+    CONTENT_TYPE, LOCATION, TRANSFER_ENCODING, UPGRADE, VARY, WARNING,
 };
 use http::{HeaderMap, HeaderName, HeaderValue, StatusCode};
 use serde_json::Value;
@@ -29,6 +29,7 @@ use crate::request::ApiRequest;
 const LONGEST_LOCATION_BYTES: usize = 2048;
 const PREFERENCE_APPLIED: HeaderName = HeaderName::from_static("preference-applied");
 const CONTENT_PROFILE: HeaderName = HeaderName::from_static("content-profile");
+const BASALT_TRUNCATED: HeaderName = HeaderName::from_static("basalt-truncated");
 const PROXY_STATUS: HeaderName = HeaderName::from_static("proxy-status");
 const SERVER_TIMING: HeaderName = HeaderName::from_static("server-timing");
 
@@ -68,6 +69,13 @@ impl Draft {
         // A value that cannot be a header can only come from names in the database; leaving it out harms least.
         if let Ok(value) = HeaderValue::from_str(value) {
             self.headers.insert(name, value);
+        }
+    }
+
+    /// That max-rows kept rows back, which nothing else of an answer says.
+    fn cut(&mut self, answer: &Answer) {
+        if answer.is_cut {
+            self.headers.insert(BASALT_TRUNCATED, HeaderValue::from_static("max-rows"));
         }
     }
 
@@ -114,11 +122,7 @@ impl Draft {
             apply_headers(&mut self.headers, headers)?;
         }
         if let Some(status) = &answer.status {
-            self.status = status
-                .parse::<u16>()
-                .ok()
-                .and_then(|s| StatusCode::from_u16(s).ok())
-                .ok_or(RestError::ResponseStatus)?;
+            self.status = final_status(status).ok_or(RestError::ResponseStatus)?;
         }
         if self.status == StatusCode::NO_CONTENT {
             // Some clients choke on a 204 that speaks of a body.
@@ -132,6 +136,18 @@ impl Draft {
         *response.headers_mut() = self.headers;
         Ok(response)
     }
+}
+
+/// Decimal text of a status that can end an exchange; 1xx are no answers.
+fn final_status(text: &str) -> Option<StatusCode> {
+    let is_decimal = text.bytes().all(|b| b.is_ascii_digit());
+    let status = text.parse().ok().filter(|status| is_decimal && *status >= 200)?;
+    StatusCode::from_u16(status).ok()
+}
+
+/// Headers that say how the message is framed: only we know that, and a wrong word breaks the connection.
+pub(crate) fn is_framing(name: &HeaderName) -> bool {
+    *name == CONTENT_LENGTH || *name == TRANSFER_ENCODING || *name == CONNECTION || *name == UPGRADE
 }
 
 /// `[{"Name":"value"},…]`: they replace ours of the same name; repeats among them are kept.
@@ -149,7 +165,9 @@ fn apply_headers(headers: &mut HeaderMap, text: &str) -> Result<(), RestError> {
         let (Ok(name), Ok(value)) = (HeaderName::try_from(name), HeaderValue::try_from(value)) else {
             return Err(RestError::ResponseHeaders);
         };
-        given.push((name, value));
+        if !is_framing(&name) {
+            given.push((name, value));
+        }
     }
     for (name, _) in &given {
         headers.remove(name);
@@ -223,6 +241,7 @@ pub(crate) fn read(
         draft.set(CONTENT_LOCATION, &format!("{path}{query}"));
     }
     draft.common(&plan.common);
+    draft.cut(answer);
     draft.body(api, config, &plan.format.media, answer.body.clone());
     if let Some(error) = beyond {
         draft.refuse(&error, config);
@@ -322,6 +341,7 @@ pub(crate) fn call(
     let mut draft = Draft::new(api, status);
     draft.set(CONTENT_RANGE, &range);
     draft.common(&plan.common);
+    draft.cut(answer);
     draft.body(api, config, &plan.format.media, answer.body.clone());
     if let Some(error) = beyond {
         draft.refuse(&error, config);

@@ -130,7 +130,7 @@ fn counted(read: &ReadPlan, cap: Option<u64>) -> Sql {
 }
 
 /// A number, as a parameter: statements that differ in a number only are prepared once.
-fn number(value: u64) -> Sql {
+pub(crate) fn number(value: u64) -> Sql {
     Sql::param(value.to_string()).then(Sql::text("::int8"))
 }
 

@@ -1,5 +1,7 @@
 //! Errors that PostgreSQL reports: SQLSTATE to status, and errors raised on purpose (rest.md §3.18).
 
+use std::collections::BTreeMap;
+
 use basalt_core::pg_error::PgError;
 use http::header::WWW_AUTHENTICATE;
 use http::{HeaderName, StatusCode};
@@ -7,6 +9,7 @@ use serde::Deserialize;
 use serde_json::Value;
 
 use super::wire::{ErrorContext, ErrorResponse};
+use crate::response::is_framing;
 
 pub(super) fn wire(error: &PgError, context: ErrorContext) -> ErrorResponse {
     if error.code == "PGRST" {
@@ -56,6 +59,7 @@ fn status(error: &PgError, is_anonymous: bool) -> StatusCode {
             .get(2..)
             .filter(|digits| digits.bytes().all(|b| b.is_ascii_digit()))
             .and_then(|digits| StatusCode::from_bytes(digits.as_bytes()).ok())
+            .filter(|status| !status.is_informational())
             .unwrap_or(StatusCode::INTERNAL_SERVER_ERROR),
         _ => StatusCode::BAD_REQUEST,
     }
@@ -71,9 +75,9 @@ struct RaisedMessage {
 
 #[derive(Deserialize)]
 struct RaisedDetail {
-    status: u16,
+    status: serde_json::Number,
     status_text: Option<String>,
-    headers: serde_json::Map<String, Value>,
+    headers: BTreeMap<String, String>,
 }
 
 /// `RAISE sqlstate 'PGRST'`: the error says everything itself.
@@ -97,7 +101,7 @@ fn raised(error: &PgError) -> ErrorResponse {
         return malformed("DETAIL is missing in the RAISE statement".to_owned(), DETAIL_HINT);
     };
     let detail = serde_json::from_str::<RaisedDetail>(detail_text).ok();
-    let status = detail.as_ref().and_then(|detail| StatusCode::from_u16(detail.status).ok());
+    let status = detail.as_ref().and_then(|detail| raised_status(&detail.status));
     let (Some(detail), Some(status)) = (detail, status) else {
         return malformed(format!("Invalid JSON value for DETAIL: '{detail_text}'"), DETAIL_HINT);
     };
@@ -106,11 +110,20 @@ fn raised(error: &PgError) -> ErrorResponse {
     response.hint = message.hint;
     response.reason = detail.status_text;
     for (name, value) in &detail.headers {
-        if let (Ok(name), Some(value)) = (HeaderName::try_from(name.as_str()), value.as_str()) {
+        if let Ok(name) = HeaderName::try_from(name.as_str())
+            && !is_framing(&name)
+        {
             response = response.header(name, value);
         }
     }
     response
+}
+
+/// A whole number, also written `400.0`, of a status that can end an exchange.
+fn raised_status(number: &serde_json::Number) -> Option<StatusCode> {
+    let status = number.as_u64().or_else(|| number.to_string().strip_suffix(".0")?.parse().ok())?;
+    let status = StatusCode::from_u16(u16::try_from(status).ok()?).ok()?;
+    (!status.is_informational()).then_some(status)
 }
 
 #[cfg(test)]

@@ -123,8 +123,9 @@ impl ErrorResponse {
         if self.status == StatusCode::SERVICE_UNAVAILABLE {
             headers.insert(RETRY_AFTER, HeaderValue::from(context.retry_after));
         }
+        // What a `RAISE` says counts more than what we would.
         for (name, value) in self.headers {
-            headers.append(name, value);
+            headers.insert(name, value);
         }
         response
     }

@@ -107,7 +107,9 @@ fn first_produced(
 }
 
 fn produce(media: &MediaType, handler: Handler<'_>) -> Option<(MediaType, BodyShape)> {
-    if let Some(made) = handler(media) {
+    // The types of our own have their parameters; the database cannot make them.
+    let is_ours = matches!(media, MediaType::ArrayStripped | MediaType::Singular { .. } | MediaType::Plan(_));
+    if let (false, Some(made)) = (is_ours, handler(media)) {
         return Some(made);
     }
     let shape = match media {

@@ -1,12 +1,13 @@
 -- Tables, views, materialized views and foreign tables, with columns and primary keys. Partitions are parts of their
 -- table. Domains are resolved to what they are made of, so that json and tsvector are recognised behind them.
 with recursive domains as (
-  select oid, typbasetype as base from pg_catalog.pg_type where typtype = 'd'
+  select oid, typbasetype as base, typtypmod as modifier from pg_catalog.pg_type where typtype = 'd'
   union all
-  select d.oid, t.typbasetype from domains d join pg_catalog.pg_type t on t.oid = d.base where t.typtype = 'd'
+  select d.oid, t.typbasetype, greatest(d.modifier, t.typtypmod)
+  from domains d join pg_catalog.pg_type t on t.oid = d.base where t.typtype = 'd'
 ),
 base_types as (
-  select d.oid, d.base from domains d join pg_catalog.pg_type t on t.oid = d.base where t.typtype <> 'd'
+  select d.oid, d.base, d.modifier from domains d join pg_catalog.pg_type t on t.oid = d.base where t.typtype <> 'd'
 ),
 columns as (
   select
@@ -29,10 +30,12 @@ columns as (
         else pg_get_expr(t.typdefaultbin, 0)
       end,
       'max_length', case
-        when a.atttypid in ('pg_catalog.bpchar'::regtype, 'pg_catalog.varchar'::regtype) and a.atttypmod > 4
-          then a.atttypmod - 4
-        when a.atttypid in ('pg_catalog.bit'::regtype, 'pg_catalog.varbit'::regtype) and a.atttypmod > 0
-          then a.atttypmod
+        when coalesce(b.base, t.oid) in ('pg_catalog.bpchar'::regtype, 'pg_catalog.varchar'::regtype)
+          and coalesce(b.modifier, a.atttypmod) > 4
+          then coalesce(b.modifier, a.atttypmod) - 4
+        when coalesce(b.base, t.oid) in ('pg_catalog.bit'::regtype, 'pg_catalog.varbit'::regtype)
+          and coalesce(b.modifier, a.atttypmod) > 0
+          then coalesce(b.modifier, a.atttypmod)
       end,
       'enum_labels', (
         select coalesce(json_agg(e.enumlabel order by e.enumsortorder), '[]')
@@ -52,6 +55,26 @@ primary_keys as (
   join pg_catalog.pg_attribute a on a.attrelid = c.conrelid and a.attnum = any (c.conkey)
   where c.contype = 'p'
   group by c.conrelid
+),
+unique_indexes as (
+  select indrelid, indpred, (indkey::int2[])[0:indnkeyatts - 1] as key
+  from pg_catalog.pg_index
+  where indisunique and indisvalid and indexprs is null
+),
+-- Where a full index is over the same columns, no condition is needed to mean it.
+partial_keys as (
+  select u.indrelid, json_agg(json_build_object(
+      'columns', (
+        select json_agg(a.attname)
+        from pg_catalog.pg_attribute a where a.attrelid = u.indrelid and a.attnum = any (u.key)),
+      'predicate', pg_get_expr(u.indpred, u.indrelid)
+    )) as list
+  from unique_indexes u
+  where u.indpred is not null
+    and not exists (
+      select from unique_indexes f
+      where f.indrelid = u.indrelid and f.indpred is null and f.key @> u.key and f.key <@ u.key)
+  group by u.indrelid
 )
 select json_build_object(
   'schema', n.nspname,
@@ -62,12 +85,14 @@ select json_build_object(
   'deletable', c.relkind in ('r', 'p') or (c.relkind in ('v', 'f') and pg_relation_is_updatable(c.oid, true) & 16 = 16),
   'comment', obj_description(c.oid, 'pg_class'),
   'columns', coalesce(columns.list, '[]'),
-  'primary_key', coalesce(primary_keys.list, '[]')
+  'primary_key', coalesce(primary_keys.list, '[]'),
+  'partial_keys', coalesce(partial_keys.list, '[]')
 )::text
 from pg_catalog.pg_class c
 join pg_catalog.pg_namespace n on n.oid = c.relnamespace
 left join columns on columns.attrelid = c.oid
 left join primary_keys on primary_keys.conrelid = c.oid
+left join partial_keys on partial_keys.indrelid = c.oid
 where c.relkind in ('r', 'v', 'm', 'f', 'p')
   and not c.relispartition
   and n.nspname not in ('pg_catalog', 'information_schema', 'pg_toast')

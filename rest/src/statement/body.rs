@@ -40,6 +40,10 @@ pub(super) fn of_rows(shape: &BodyShape) -> Sql {
 pub(super) fn of_result(result: CallResult, shape: &BodyShape) -> Sql {
     let stripped = match shape {
         BodyShape::Array { stripped } | BodyShape::Object { stripped } => *stripped,
+        // An aggregate over anything is given the values, not rows of one column.
+        BodyShape::Handler(function) if matches!(result, CallResult::Scalar | CallResult::Scalars) => {
+            return function.sql().then(Sql::text("(pgrst_t.pgrst_scalar)"));
+        }
         BodyShape::Csv | BodyShape::GeoJson | BodyShape::Handler(_) | BodyShape::Value => {
             return of_rows(shape);
         }

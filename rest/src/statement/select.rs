@@ -45,7 +45,7 @@ pub(super) fn level(read: &ReadPlan, join: Option<(&EmbedPlan, Row<'_>)>) -> Sql
 }
 
 /// The rows of a level without window, order and groups, for counting.
-pub(super) fn countable(read: &ReadPlan) -> Sql {
+pub(crate) fn countable(read: &ReadPlan) -> Sql {
     Sql::text("SELECT 1").then(from(read, None)).then(restrictions(read, None, false))
 }
 

@@ -1,0 +1,206 @@
+//! Which grant or policy a `service_role` caller is missing (rest.md §7.1, ours).
+//!
+//! PostgreSQL says what it refused and not what would help. Whoever holds the service key may read that from the
+//! catalog anyway, so they get it as the error's `hint`. Nobody else does: what exists and who may use it is nothing
+//! for visitors.
+//!
+//! The surprise: the answer comes from a second transaction, under the login role, because the first one is aborted.
+
+use std::sync::Arc;
+
+use basalt_core::pg_error::PgError;
+use basalt_core::session::{Access, Isolation, Scope, SessionError, Statement};
+use basalt_core::sql::Param;
+
+use crate::error::RestError;
+use crate::execute::Scene;
+use crate::parse::prefer::{Representation, Resolution};
+use crate::request::{Action, ApiRequest, RelationVerb};
+use crate::statement::array_literal;
+
+/// The role of the service keys.
+const SERVICE_ROLE: &str = "service_role";
+
+/// The error, with what the caller lacks as its hint where that can be told.
+pub(crate) async fn explain(scene: &Scene<'_>, mut error: RestError) -> RestError {
+    if let RestError::Session(SessionError::Postgres(refusal)) = &mut error
+        && scene.caller.role == SERVICE_ROLE
+        && refusal.code == "42501"
+        && refusal.hint.is_none()
+    {
+        refusal.hint = hint(scene, refusal).await;
+    }
+    error
+}
+
+/// `None` too when the catalog cannot be asked: the refusal itself is the answer then.
+async fn hint(scene: &Scene<'_>, refusal: &PgError) -> Option<String> {
+    let refused = Refused::read(&refusal.message)?;
+    let schemas: Vec<&str> = std::iter::once(scene.api.schema.as_str())
+        .chain(scene.config.extra_search_path.iter().map(String::as_str))
+        .collect();
+    match refused {
+        Refused::Privilege { kind, name } => {
+            let wanted = array_literal(&privileges(scene.api, name));
+            let params = [kind, name, SERVICE_ROLE, &wanted, ALL_PRIVILEGES, &array_literal(&schemas)];
+            let grant = ask(scene, include_str!("rights/grants.sql"), &params).await?;
+            let grant = grant.first()?.as_deref()?.to_owned();
+            Some(format!("Grant the required privileges to the current role with: {grant}"))
+        }
+        Refused::Row { relation, is_update } => {
+            let commands = if is_update { vec!["UPDATE"] } else { privileges(scene.api, relation) };
+            let params = [relation, SERVICE_ROLE, &array_literal(&commands), &array_literal(&schemas)];
+            let found = ask(scene, include_str!("rights/policies.sql"), &params).await?;
+            let mut found = found.into_iter().flatten();
+            policy_hint(&found.next()?, commands.first()?, found.next(), found.next())
+        }
+        Refused::Role(role) => {
+            let mut quoted = String::new();
+            basalt_core::sql::push_quoted(&mut quoted, role, '"');
+            Some(format!("Let the login role of the server take it on with: GRANT {quoted} TO authenticator;"))
+        }
+    }
+}
+
+fn policy_hint(
+    relation: &str,
+    first: &str,
+    lacking: Option<String>,
+    policies: Option<String>,
+) -> Option<String> {
+    match lacking {
+        Some(command) => {
+            let clause = if command == "INSERT" { "WITH CHECK" } else { "USING" };
+            Some(format!(
+                "No policy on {relation} lets {SERVICE_ROLE} {command}. Create one with: CREATE POLICY \
+                 {SERVICE_ROLE}_{} ON {relation} FOR {command} TO {SERVICE_ROLE} {clause} (true); or let the role pass \
+                 all policies with: ALTER ROLE {SERVICE_ROLE} BYPASSRLS;",
+                command.to_lowercase()
+            ))
+        }
+        None => Some(format!(
+            "The policies on {relation} for {first} do not let {SERVICE_ROLE} write this row: {}.",
+            policies?
+        )),
+    }
+}
+
+const ALL_PRIVILEGES: &str = "{SELECT,INSERT,UPDATE,DELETE}";
+
+/// What the request does with a relation, most telling first.
+fn privileges(request: &ApiRequest, relation: &str) -> Vec<&'static str> {
+    let Action::Relation { name, verb } = &request.action else { return Vec::new() };
+    if name != relation {
+        // Embedded, or used by a view, a function or a trigger.
+        return vec!["SELECT"];
+    }
+    let prefer = &request.prefer;
+    let returns_rows =
+        matches!(prefer.representation, Some(Representation::Full | Representation::HeadersOnly));
+    let has_filters = !request.query.filters.is_empty() || !request.query.logic.is_empty();
+    let select = |is_read: bool| is_read.then_some("SELECT");
+    match verb {
+        RelationVerb::Read { .. } => vec!["SELECT"],
+        RelationVerb::Insert => {
+            let merges = prefer.resolution == Some(Resolution::MergeDuplicates);
+            let update = merges.then_some("UPDATE");
+            let reads = returns_rows || prefer.resolution.is_some();
+            ["INSERT"].into_iter().chain(update).chain(select(reads)).collect()
+        }
+        RelationVerb::Put => vec!["INSERT", "UPDATE", "SELECT"],
+        RelationVerb::Update => {
+            ["UPDATE"].into_iter().chain(select(returns_rows || has_filters)).collect()
+        }
+        RelationVerb::Delete => {
+            ["DELETE"].into_iter().chain(select(returns_rows || has_filters)).collect()
+        }
+    }
+}
+
+/// What PostgreSQL refused, read from its message: there is no other field that says it.
+#[derive(Debug, PartialEq, Eq)]
+enum Refused<'a> {
+    /// A privilege on an object.
+    Privilege { kind: &'a str, name: &'a str },
+    /// A row, by the policies of a relation.
+    Row { relation: &'a str, is_update: bool },
+    /// Taking on a role.
+    Role(&'a str),
+}
+
+impl<'a> Refused<'a> {
+    fn read(message: &'a str) -> Option<Self> {
+        const KINDS: [&str; 11] = [
+            "table",
+            "view",
+            "materialized view",
+            "foreign table",
+            "sequence",
+            "schema",
+            "function",
+            "procedure",
+            "aggregate",
+            "type",
+            "domain",
+        ];
+        if let Some(object) = message.strip_prefix("permission denied for ") {
+            return KINDS.into_iter().find_map(|kind| {
+                let name = object.strip_prefix(kind)?.strip_prefix(' ')?;
+                Some(Self::Privilege { kind, name })
+            });
+        }
+        if let Some(role) = message.strip_prefix("permission denied to set role \"") {
+            return Some(Self::Role(role.strip_suffix('"')?));
+        }
+        let policies = message.strip_prefix("new row violates row-level security policy ")?;
+        let (which, relation) = policies.split_once("for table \"")?;
+        Some(Self::Row { relation: relation.strip_suffix('"')?, is_update: which.contains("(USING expression)") })
+    }
+}
+
+/// The first row of a statement over the catalog.
+async fn ask(scene: &Scene<'_>, text: &'static str, params: &[&str]) -> Option<Vec<Option<String>>> {
+    let scope = Scope {
+        access: Access::ReadOnly,
+        isolation: Isolation::ReadCommitted,
+        // Nothing is visible without its schema, so that every name comes out with it.
+        settings: vec![("search_path".into(), String::new())],
+        deadline: scene.deadline,
+    };
+    let params = params.iter().map(|&param| Param::from(param)).collect();
+    let answers = scene.sessions.run(scope, vec![Statement { text: Arc::from(text), params }]).await.ok()?;
+    let row = answers.first()?.first()?;
+    Some((0..3).map(|column| row.text(column).map(str::to_owned)).collect())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn messages_are_read() {
+        for (message, refused) in [
+            (
+                "permission denied for table My \"odd\" table",
+                Some(Refused::Privilege { kind: "table", name: "My \"odd\" table" }),
+            ),
+            (
+                "permission denied for materialized view m",
+                Some(Refused::Privilege { kind: "materialized view", name: "m" }),
+            ),
+            ("permission denied to set role \"x\"", Some(Refused::Role("x"))),
+            (
+                "new row violates row-level security policy \"p\" (USING expression) for table \"t\"",
+                Some(Refused::Row { relation: "t", is_update: true }),
+            ),
+            (
+                "new row violates row-level security policy for table \"t\"",
+                Some(Refused::Row { relation: "t", is_update: false }),
+            ),
+            ("permission denied for language c", None),
+            ("must be owner of table t", None),
+        ] {
+            assert_eq!(Refused::read(message), refused, "{message}");
+        }
+    }
+}
