@@ -21,16 +21,34 @@ pub(crate) const DATABASE_AWAY: [&str; 5] = [
 
 /// A project with one table that the service role may write.
 pub(crate) fn project() -> tempfile::TempDir {
+    project_of(TABLE)
+}
+
+/// The same with a function through which the service role changes the schema.
+pub(crate) fn changeable_project() -> tempfile::TempDir {
+    project_of(&format!("{TABLE}{ADMINISTER}"))
+}
+
+fn project_of(migration: &str) -> tempfile::TempDir {
     let dir = tempfile::tempdir().unwrap();
     let migrations = dir.path().join("migrations");
     std::fs::create_dir(&migrations).unwrap();
-    std::fs::write(migrations.join("0001_entries.sql"), TABLE).unwrap();
+    std::fs::write(migrations.join("0001_entries.sql"), migration).unwrap();
     dir
 }
 
-const TABLE: &str = "create table public.entries (id bigint primary key);
+const TABLE: &str = "create table public.entries (
+  id bigint primary key, twice bigint generated always as (id * 2) stored, changes int not null default 0
+);
 alter table public.entries enable row level security;
-grant select, insert on public.entries to service_role;
+grant select, insert, update on public.entries to service_role;
+";
+
+const ADMINISTER: &str = "create function public.administer(statements text) returns void
+  language plpgsql security definer set search_path = '' as $$ begin execute statements; end $$;
+grant execute on function public.administer(text) to service_role;
+create function public.doze() returns void language sql volatile set search_path = '' as 'select pg_sleep(0.3)';
+grant execute on function public.doze() to service_role;
 ";
 
 /// What writers of a load saw.

@@ -3,10 +3,12 @@
 #![expect(
     clippy::unwrap_used,
     clippy::panic,
+    clippy::indexing_slicing,
     clippy::disallowed_methods,
     reason = "helpers fail a test as the tests do; only a test's environment says how long it may run"
 )]
 
+mod endurance;
 mod killed;
 mod link;
 mod load;
