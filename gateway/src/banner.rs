@@ -81,7 +81,11 @@ impl Banner<'_> {
             row("API", format!("{url}/rest/v1  /auth/v1"));
             row("Anon key", self.keys.api_keys().publishable.clone());
         } else {
-            row("Listening", format!("http://{}:{}", config.server.host, config.server.port));
+            let socket = config.server.unix_socket.as_ref().map(|(path, _)| path.display().to_string());
+            row(
+                "Listening",
+                socket.unwrap_or_else(|| format!("http://{}:{}", config.server.host, config.server.port)),
+            );
         }
         if let Some(databases) = self.databases {
             match &databases.embedded {

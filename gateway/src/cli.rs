@@ -3,6 +3,7 @@
 mod user;
 
 use std::io::{self, Write};
+use std::path::PathBuf;
 use std::process::ExitCode;
 
 use clap::{Args, Parser, Subcommand};
@@ -31,6 +32,9 @@ enum Command {
         /// Runs one service alone: rest, auth, storage, realtime or functions.
         #[arg(long, value_name = "SERVICE", value_parser = parse_only)]
         only: Option<Only>,
+        /// With --only rest: a postgrest.conf. PGRST_* variables are read, too.
+        #[arg(value_name = "FILE")]
+        file: Option<PathBuf>,
     },
     /// Brings the database up to date (roles, schemas, the project's migrations and policies) and stops.
     Migrate {
@@ -39,7 +43,17 @@ enum Command {
         seed: bool,
     },
     /// Prints the effective configuration, with the source of each value. Secrets are not shown.
-    Config,
+    Config {
+        /// As `serve` with the same option would be configured.
+        #[arg(long, value_name = "SERVICE", value_parser = parse_only)]
+        only: Option<Only>,
+        /// With --only rest: in the form of a postgrest.conf.
+        #[arg(long)]
+        postgrest: bool,
+        /// With --only rest: a postgrest.conf.
+        #[arg(value_name = "FILE")]
+        file: Option<PathBuf>,
+    },
     /// Prints the project's URL and keys.
     Keys,
     /// Accounts.
@@ -115,18 +129,20 @@ async fn execute(cli: Cli) -> anyhow::Result<ExitCode> {
         port: cli.settings.port,
         data: cli.settings.data,
         db_port: cli.settings.db_port,
+        postgrest_file: None,
     };
     match cli.command {
         Command::Version => {
             writeln!(io::stdout(), "basalt {}", env!("CARGO_PKG_VERSION"))?;
             Ok(ExitCode::SUCCESS)
         }
-        Command::Serve { only } => {
+        Command::Serve { only, file } => {
             command_line.only = only;
+            command_line.postgrest_file = file;
             let config = load(&command_line)?;
             let console = Console::new(config.server.log_format == LogFormat::Json);
             let stop = stop_on_signal()?;
-            serve::serve(config, &console, stop).await?;
+            Box::pin(serve::serve(config, &command_line, &console, stop)).await?;
             Ok(ExitCode::SUCCESS)
         }
         Command::Migrate { seed } => {
@@ -146,9 +162,15 @@ async fn execute(cli: Cli) -> anyhow::Result<ExitCode> {
             console.progress("the database is up to date");
             Ok(ExitCode::SUCCESS)
         }
-        Command::Config => {
+        Command::Config { only, postgrest, file } => {
+            command_line.only = only.or(postgrest.then_some(Only::Rest));
+            command_line.postgrest_file = file;
             let config = load(&command_line)?;
-            crate::config::print::print_config(&config, &mut io::stdout())?;
+            if postgrest {
+                io::stdout().write_all(crate::config::postgrest::print(&config, &config.rest).as_bytes())?;
+            } else {
+                crate::config::print::print_config(&config, &mut io::stdout())?;
+            }
             Ok(ExitCode::SUCCESS)
         }
         Command::Keys => {

@@ -6,6 +6,7 @@
 
 pub mod fault;
 pub mod keys;
+pub mod postgrest;
 pub mod print;
 mod raw;
 mod reader;
@@ -14,7 +15,6 @@ mod resolve;
 mod tests;
 pub mod value;
 
-use std::net::IpAddr;
 use std::path::PathBuf;
 use std::time::Duration;
 
@@ -22,7 +22,7 @@ use secrecy::SecretString;
 
 pub use fault::{ConfigErrors, Fault, Source};
 pub use keys::{LogFormat, Mode, StorageBackend};
-pub use value::{BaseUrl, DatabaseUrl, IpRange};
+pub use value::{BaseUrl, DatabaseUrl, IpRange, ListenHost};
 
 use raw::{Origin, RawConfig};
 
@@ -77,6 +77,8 @@ pub struct CommandLine {
     pub data: Option<String>,
     /// `--db-port`.
     pub db_port: Option<String>,
+    /// A `postgrest.conf`, for `--only rest`.
+    pub postgrest_file: Option<PathBuf>,
 }
 
 /// The effective configuration.
@@ -94,6 +96,8 @@ pub struct Config {
     pub jwt: Jwt,
     /// `[rest]`.
     pub rest: basalt_rest::config::RestConfig,
+    /// Whether REST listens for notifications.
+    pub rest_listens: bool,
     /// `[auth]`, with its part of `[jwt]`.
     pub auth: basalt_auth::AuthConfig,
     /// `[storage]`.
@@ -106,6 +110,8 @@ pub struct Config {
     pub stripe: Stripe,
     /// `[project]`.
     pub project: Project,
+    /// Whether it is configured as a PostgREST, with PostgREST's defaults.
+    pub is_postgrest: bool,
     /// What works but is probably not meant; one sentence each, for the log and `doctor`.
     pub warnings: Vec<String>,
     /// Every setting as it is in force, for `basalt config`.
@@ -115,9 +121,9 @@ pub struct Config {
 /// `[server]`. Paths are absolute.
 #[derive(Clone, Debug)]
 pub struct Server {
-    /// Address to listen on.
-    pub host: IpAddr,
-    /// Port of API and app.
+    /// What to listen on.
+    pub host: ListenHost,
+    /// Port of API and app; 0 is any free one.
     pub port: u16,
     /// How browsers reach it.
     pub public_url: BaseUrl,
@@ -131,6 +137,12 @@ pub struct Server {
     pub cors_origins: Option<Vec<String>>,
     /// Second port for health and metrics.
     pub admin_port: Option<u16>,
+    /// What that one listens on.
+    pub admin_host: ListenHost,
+    /// Socket file to listen on instead, with its permissions.
+    pub unix_socket: Option<(PathBuf, u32)>,
+    /// Whether others may listen on the same port.
+    pub reuse_port: bool,
     /// Configured master key.
     pub master_key: Option<SecretString>,
     /// The built app; `None` = serve none.
@@ -170,6 +182,12 @@ pub struct Database {
     pub system_pool_size: usize,
     /// Longest wait for a connection.
     pub pool_timeout: Duration,
+    /// Age at which a connection is replaced.
+    pub pool_max_lifetime: Duration,
+    /// Time without use after which a connection is closed.
+    pub pool_idle_timeout: Duration,
+    /// Whether PostgreSQL's certificate is checked.
+    pub verify_certificate: bool,
 }
 
 /// `[jwt]`: keys as configured. What goes into tokens is in [`Config::auth`].
@@ -305,7 +323,13 @@ impl Config {
         .into_iter()
         .filter_map(|(name, flag, text)| text.clone().map(|text| (name, flag, text)))
         .collect();
-        let raw = RawConfig::collect(&Origin { options, environment, working_dir });
+        let raw = RawConfig::collect(&Origin {
+            options,
+            environment,
+            working_dir,
+            only: command_line.only,
+            postgrest_file: command_line.postgrest_file.clone(),
+        });
         resolve::resolve(raw, command_line.only)
     }
 

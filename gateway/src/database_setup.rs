@@ -127,7 +127,7 @@ async fn open(
     progress: &mut (impl FnMut(&str) + Send),
 ) -> Result<Databases, SetupError> {
     let (embedded, admin) = match &config.database.url {
-        Some(url) => (None, external("database.url", url.expose_secret())?),
+        Some(url) => (None, external("database.url", url.expose_secret(), config)?),
         None => {
             let embedded = Embedded::start(embedded_config(config, secrets), progress).await?;
             let admin = Database::new(embedded.connect_config());
@@ -136,7 +136,7 @@ async fn open(
     };
     let login = |role: &str| admin.with_login(role, secrets.role_password(role).expose_secret());
     let authenticator = match &config.database.authenticator_url {
-        Some(url) => external("database.authenticator_url", url.expose_secret())?,
+        Some(url) => external("database.authenticator_url", url.expose_secret(), config)?,
         None => login("authenticator"),
     };
     Ok(Databases { authenticator, auth: login("supabase_auth_admin"), embedded, admin })
@@ -157,8 +157,10 @@ pub fn embedded_config(config: &Config, secrets: &Secrets) -> EmbeddedConfig {
 ///
 /// # Errors
 /// The URL cannot be used.
-pub fn external(key: &'static str, url: &str) -> Result<Database, SetupError> {
-    Database::from_url(url).map_err(|error| SetupError::Url { key, reason: error.to_string() })
+pub fn external(key: &'static str, url: &str, config: &Config) -> Result<Database, SetupError> {
+    let database =
+        Database::from_url(url).map_err(|error| SetupError::Url { key, reason: error.to_string() })?;
+    Ok(if config.database.verify_certificate { database } else { database.without_certificate_checks() })
 }
 
 async fn bring_up_to_date(

@@ -1,6 +1,7 @@
 #![doc = include_str!("../README.md")]
 
 pub mod banner;
+mod bind;
 pub mod cli;
 pub mod config;
 pub mod database_setup;
@@ -12,5 +13,6 @@ pub mod logging;
 pub mod router;
 pub mod secrets;
 pub mod serve;
+mod signals;
 pub mod static_app;
 pub mod system_routes;

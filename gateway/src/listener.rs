@@ -16,10 +16,10 @@ use hyper::service::service_fn;
 use hyper_util::rt::{TokioExecutor, TokioIo, TokioTimer};
 use hyper_util::server::conn::auto;
 use hyper_util::server::graceful::GracefulShutdown;
-use tokio::net::TcpListener;
 use tokio::sync::Semaphore;
 use tokio_util::sync::CancellationToken;
 
+use crate::bind::{Listening, Stream};
 use client_stream::ClientStream;
 
 /// A request's head must arrive within this.
@@ -32,7 +32,7 @@ const MAX_CONNECTIONS: usize = 16_384;
 
 /// Serves connections of `listener` through `handle` until `shutdown`; then refuses new ones, lets requests in
 /// flight finish within `drain` and returns.
-pub async fn run<H, F>(listener: TcpListener, handle: H, drain: Duration, shutdown: CancellationToken)
+pub(crate) async fn run<H, F>(listener: Listening, handle: H, drain: Duration, shutdown: CancellationToken)
 where
     H: Fn(Request<Incoming>, SocketAddr) -> F + Send + Sync + 'static,
     F: Future<Output = Response> + Send + 'static,
@@ -67,18 +67,12 @@ where
     }
 }
 
-type Accepted = (tokio::net::TcpStream, SocketAddr, tokio::sync::OwnedSemaphorePermit);
+type Accepted = (Stream, SocketAddr, tokio::sync::OwnedSemaphorePermit);
 
-async fn accept(listener: &TcpListener, permits: &Arc<Semaphore>) -> Option<Accepted> {
+async fn accept(listener: &Listening, permits: &Arc<Semaphore>) -> Option<Accepted> {
     let permit = Arc::clone(permits).acquire_owned().await.ok()?;
     match listener.accept().await {
-        Ok((stream, peer)) => {
-            // Answers are written whole: waiting to fill a segment would only delay them.
-            if let Err(error) = stream.set_nodelay(true) {
-                tracing::debug!(%error, "TCP_NODELAY");
-            }
-            Some((stream, peer, permit))
-        }
+        Ok((stream, peer)) => Some((stream, peer, permit)),
         Err(error) => {
             // Out of file descriptors, most likely: existing connections must end before more can be taken.
             tracing::warn!(%error, "accepting a connection failed");

@@ -1,8 +1,6 @@
 //! `basalt serve`: from configuration to a running server, and its end in order. Stop accepting, drain, stop the
 //! background tasks, close the pools, stop PostgreSQL last.
 
-use std::io;
-use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
@@ -13,13 +11,14 @@ use basalt_core::listen::Events;
 use basalt_core::pool::{PoolConfig, ServicePool};
 use basalt_core::service::Service;
 use basalt_core::session::Sessions;
+use basalt_rest::RestHandle;
 use metrics_exporter_prometheus::{Matcher, PrometheusBuilder, PrometheusHandle};
-use tokio::net::TcpListener;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
 use crate::banner::{Banner, Console};
-use crate::config::{Config, Only};
+use crate::bind::Listening;
+use crate::config::{CommandLine, Config, Only};
 use crate::database_setup::{self, Databases, Seed, SetupError};
 use crate::embedded::State;
 use crate::layers::api_key::{Gate, KeyGate};
@@ -28,17 +27,18 @@ use crate::layers::{Mount, RequestIds, Shared};
 use crate::listener;
 use crate::router::Gateway;
 use crate::secrets::{Secrets, SecretsError};
+use crate::signals::Signals;
 use crate::static_app::StaticApp;
 use crate::system_routes::{ReadinessCheck, SystemRoutes};
 
 /// Why the server did not start; each text is a sentence with its remedy.
 #[derive(Debug, thiserror::Error)]
 pub enum ServeError {
-    /// The port is not to be had.
+    /// The port or socket file is not to be had.
     #[error("{address} cannot be listened on: {reason}")]
     Bind {
         /// What was asked for.
-        address: SocketAddr,
+        address: String,
         /// Why not and what to do.
         reason: String,
     },
@@ -51,24 +51,38 @@ pub enum ServeError {
     /// The database.
     #[error(transparent)]
     Database(#[from] SetupError),
+    /// The signals that reload.
+    #[error("signals cannot be listened for: {0}")]
+    Signals(#[from] std::io::Error),
     /// The metrics recorder.
     #[error("metrics cannot be recorded: {0}")]
     Metrics(String),
 }
 
-/// Starts everything, serves until `stop`, and ends everything.
+/// Starts everything, serves until `stop`, and ends everything. `command_line` is read again on SIGUSR2.
 ///
 /// # Errors
 /// What kept it from starting.
-pub async fn serve(config: Config, console: &Console, stop: CancellationToken) -> Result<(), ServeError> {
+pub async fn serve(
+    mut config: Config,
+    command_line: &CommandLine,
+    console: &Console,
+    stop: CancellationToken,
+) -> Result<(), ServeError> {
     let started = Instant::now();
+    // From the first moment: unheard, they would end the process.
+    let signals = Signals::new()?;
     for warning in &config.warnings {
         tracing::warn!("{warning}");
     }
     // The port first: that it is taken should be known before PostgreSQL is started for it.
-    let listener = bind(SocketAddr::new(config.server.host, config.server.port)).await?;
+    let listener = match &config.server.unix_socket {
+        Some((path, mode)) => Listening::unix(path, *mode).await?,
+        None => Listening::tcp(&config.server.host, config.server.port, config.server.reuse_port).await?,
+    };
+    config.server.port = listener.port().unwrap_or(config.server.port);
     let admin_listener = match config.server.admin_port {
-        Some(port) => Some(bind(SocketAddr::new(config.server.host, port)).await?),
+        Some(port) => Some(Listening::tcp(&config.server.admin_host, port, false).await?),
         None => None,
     };
     let metrics = metrics_recorder()?;
@@ -91,7 +105,11 @@ pub async fn serve(config: Config, console: &Console, stop: CancellationToken) -
         return Ok(());
     };
     let running = running?;
-    let Running { databases, mounts, readiness, closers } = running;
+    let Running { databases, mounts, readiness, rest, closers } = running;
+    if let Some(rest) = &rest {
+        let following = signals.follow(rest.clone(), command_line.clone(), Arc::clone(&keys));
+        background.tracker.spawn(background.shutdown.clone().run_until_cancelled_owned(following));
+    }
     let gateway = Arc::new(Gateway {
         shared: Shared {
             request_ids: RequestIds::default(),
@@ -103,6 +121,7 @@ pub async fn serve(config: Config, console: &Console, stop: CancellationToken) -
             keys: Arc::clone(&keys),
             public_url: config.server.public_url.to_string(),
             readiness,
+            rest: rest.map(|handle| (handle, config.clone())),
             metrics: config.server.metrics.then_some(metrics),
         },
         app: config.server.app_dir.as_ref().map(|dir| StaticApp::new(dir.clone(), &config.server.public_url)),
@@ -153,6 +172,8 @@ struct Running {
     databases: Option<Databases>,
     mounts: Vec<Mount>,
     readiness: Vec<ReadinessCheck>,
+    /// REST, where it runs.
+    rest: Option<RestHandle>,
     /// Close the pools.
     closers: Vec<Box<dyn FnOnce() + Send>>,
 }
@@ -161,17 +182,18 @@ struct Running {
 fn rest_alone(config: &Config, keys: &Arc<Keys>, background: &Background) -> Result<Running, ServeError> {
     let url = config.database.authenticator_url.as_ref().or(config.database.url.as_ref());
     let url = url.map(|url| url.expose_secret().to_owned()).unwrap_or_default();
-    let database = database_setup::external("database.authenticator_url", &url)?;
+    let database = database_setup::external("database.authenticator_url", &url, config)?;
     let sessions = Sessions::new(
         database.clone(),
         pool(config, "rest", config.database.pool_size),
         background.requests.clone(),
     );
-    let (mount, ready) = rest_service(config, &sessions, keys, database, background);
+    let (mount, handle) = rest_service(config, &sessions, keys, database, background);
     Ok(Running {
         databases: None,
         mounts: vec![mount],
-        readiness: vec![ready],
+        readiness: vec![rest_ready(&handle)],
+        rest: Some(handle),
         closers: vec![Box::new(move || sessions.close())],
     })
 }
@@ -183,10 +205,10 @@ fn rest_service(
     keys: &Arc<Keys>,
     listener: Database,
     background: &Background,
-) -> (Mount, ReadinessCheck) {
+) -> (Mount, RestHandle) {
     let events = Events::listen(
         listener,
-        vec![config.rest.channel.clone()],
+        config.rest_listens.then(|| config.rest.channel.clone()).into_iter().collect(),
         &background.tracker,
         background.shutdown.clone(),
     );
@@ -202,7 +224,12 @@ fn rest_service(
     let mut mount = mount(config, service, Gate::Closed);
     let settings = handle.clone();
     mount.origins = Box::new(move || settings.cors_origins());
-    (mount, ReadinessCheck { name: "rest", is_ready: Box::new(move || handle.ready()) })
+    (mount, handle)
+}
+
+fn rest_ready(handle: &RestHandle) -> ReadinessCheck {
+    let handle = handle.clone();
+    ReadinessCheck { name: "rest", is_ready: Box::new(move || handle.ready()) }
 }
 
 /// Everything, or one service on a database that is ours to prepare.
@@ -224,10 +251,12 @@ async fn whole(
         ServicePool::new(databases.auth.clone(), pool(config, "auth", config.database.auth_pool_size));
     let mut readiness = Vec::new();
     let mut mounts = Vec::new();
+    let mut rest = None;
     let runs = |service: Only| config.only.is_none_or(|only| only == service);
     if runs(Only::Rest) {
-        let (mount, ready) = rest_service(config, &sessions, keys, databases.admin.clone(), background);
-        readiness.push(ready);
+        let (mount, handle) = rest_service(config, &sessions, keys, databases.admin.clone(), background);
+        readiness.push(rest_ready(&handle));
+        rest = Some(handle);
         mounts.push(mount);
     }
     if runs(Only::Auth) {
@@ -262,7 +291,7 @@ async fn whole(
     }
     let closers: Vec<Box<dyn FnOnce() + Send>> =
         vec![Box::new(move || sessions.close()), Box::new(move || auth_pool.close())];
-    Ok(Running { databases: Some(databases), mounts, readiness, closers })
+    Ok(Running { databases: Some(databases), mounts, readiness, rest, closers })
 }
 
 fn mount(config: &Config, service: Service, gate: Gate) -> Mount {
@@ -274,33 +303,12 @@ fn prefix_of(config: &Config, service: &Service) -> String {
 }
 
 fn pool(config: &Config, name: &'static str, size: usize) -> PoolConfig {
-    PoolConfig { acquire_timeout: config.database.pool_timeout, ..PoolConfig::new(name, size) }
-}
-
-#[expect(
-    clippy::wildcard_enum_match_arm,
-    reason = "the standard library's list is open; the others need no advice"
-)]
-async fn bind(address: SocketAddr) -> Result<TcpListener, ServeError> {
-    TcpListener::bind(address).await.map_err(|error| {
-        let reason = match error.kind() {
-            io::ErrorKind::AddrInUse => format!(
-                "port {} is taken by another program; stop that one, or choose another with --port N",
-                address.port()
-            ),
-            io::ErrorKind::PermissionDenied => {
-                format!(
-                    "this user may not use port {}; choose one from 1024 upwards with --port N",
-                    address.port()
-                )
-            }
-            io::ErrorKind::AddrNotAvailable => {
-                "this machine has no such address; correct server.host".to_owned()
-            }
-            _ => error.to_string(),
-        };
-        ServeError::Bind { address, reason }
-    })
+    PoolConfig {
+        acquire_timeout: config.database.pool_timeout,
+        max_lifetime: config.database.pool_max_lifetime,
+        idle_timeout: Some(config.database.pool_idle_timeout).filter(|limit| !limit.is_zero()),
+        ..PoolConfig::new(name, size)
+    }
 }
 
 fn metrics_recorder() -> Result<PrometheusHandle, ServeError> {
@@ -336,8 +344,8 @@ async fn wait_until_ready(gateway: &Gateway, stop: &CancellationToken) {
 
 async fn accept_until(
     gateway: Arc<Gateway>,
-    listener: TcpListener,
-    admin_listener: Option<TcpListener>,
+    listener: Listening,
+    admin_listener: Option<Listening>,
     config: &Config,
     stop: CancellationToken,
 ) {

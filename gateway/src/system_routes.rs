@@ -1,4 +1,5 @@
-//! The server's own routes: liveness, readiness, metrics, and what the app needs to know before it can sign in.
+//! The server's own routes: liveness, readiness, metrics, and what the app needs to know before it can sign in. The admin
+//! port has PostgREST's as well: `/live`, `/config`, `/schema_cache` (rest.md §4.5).
 
 use std::sync::Arc;
 
@@ -6,10 +7,13 @@ use axum::body::Body;
 use axum::response::{IntoResponse, Response};
 use basalt_core::keys::Keys;
 use basalt_core::random::constant_time_eq;
+use basalt_rest::RestHandle;
 use http::header::{AUTHORIZATION, CACHE_CONTROL, CONTENT_TYPE, HeaderValue, RETRY_AFTER};
 use http::{Method, Request, StatusCode};
 use metrics_exporter_prometheus::PrometheusHandle;
 use secrecy::ExposeSecret;
+
+use crate::config::{self, Config};
 
 /// One thing that must be up before requests can be served.
 pub struct ReadinessCheck {
@@ -27,6 +31,8 @@ pub struct SystemRoutes {
     pub public_url: String,
     /// All must hold.
     pub readiness: Vec<ReadinessCheck>,
+    /// REST, where it runs, and what it was started with.
+    pub rest: Option<(RestHandle, Config)>,
     /// Renders the metrics; `None` while `server.metrics` is off.
     pub metrics: Option<PrometheusHandle>,
 }
@@ -36,6 +42,11 @@ impl SystemRoutes {
     #[must_use]
     pub fn answer(&self, request: &Request<Body>, is_private: bool) -> Option<Response> {
         let answer: fn(&Self, &Request<Body>, bool) -> Response = match request.uri().path() {
+            "/health" | "/live" if is_private => {
+                |_, _, _| json(StatusCode::OK, &serde_json::json!({ "status": "ok" }))
+            }
+            "/config" if is_private => |this, _, _| this.config(),
+            "/schema_cache" if is_private => |this, _, _| this.schema_cache(),
             "/health" => |_, _, _| json(StatusCode::OK, &serde_json::json!({ "status": "ok" })),
             "/ready" => |this, _, _| this.ready(),
             "/metrics" => Self::render_metrics,
@@ -84,6 +95,21 @@ impl SystemRoutes {
             .iter()
             .map(|key| key.expose_secret().as_bytes())
             .any(|key| !key.is_empty() && constant_time_eq(key, token))
+    }
+
+    /// The configuration in force in PostgREST's words, without secrets.
+    fn config(&self) -> Response {
+        let Some((rest, config)) = &self.rest else { return StatusCode::NOT_FOUND.into_response() };
+        let text = config::postgrest::print(config, &rest.config());
+        ([(CONTENT_TYPE, "text/plain; charset=utf-8")], text).into_response()
+    }
+
+    fn schema_cache(&self) -> Response {
+        let Some((rest, _)) = &self.rest else { return StatusCode::NOT_FOUND.into_response() };
+        rest.schema_cache().map_or_else(
+            || StatusCode::SERVICE_UNAVAILABLE.into_response(),
+            |cache| json(StatusCode::OK, &cache),
+        )
     }
 
     /// What a browser may know: the address and the publishable key.

@@ -138,6 +138,19 @@ impl RestHandle {
         self.ask_reload();
     }
 
+    /// The settings in force: those of the database over the configured ones.
+    #[must_use]
+    pub fn config(&self) -> RestConfig {
+        let loaded = self.0.current.load();
+        loaded.as_ref().map_or_else(|| self.0.base.load().config.clone(), |loaded| loaded.config.clone())
+    }
+
+    /// The schema cache as JSON for people, once there is one.
+    #[must_use]
+    pub fn schema_cache(&self) -> Option<serde_json::Value> {
+        self.0.current.load().as_ref().map(|loaded| loaded.cache.describe())
+    }
+
     /// The origins that the database allows pages of to call us, where it says so
     /// (`pgrst.server_cors_allowed_origins`).
     #[must_use]

@@ -7,6 +7,7 @@
 //! The surprise: the existence of columns is checked here only for writes. Anywhere else an unknown column may be a
 //! computed one, so PostgreSQL decides.
 
+mod describe;
 pub mod load;
 pub mod relationships;
 pub mod routines;

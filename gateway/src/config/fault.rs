@@ -9,6 +9,8 @@ use std::path::PathBuf;
 pub enum Source {
     /// Nobody wrote it.
     Default,
+    /// Nobody wrote it, and the server stands in for a PostgREST.
+    Postgrest,
     /// A line of a file, from 1.
     File {
         /// As the reader would name it.
@@ -26,6 +28,7 @@ impl fmt::Display for Source {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Default => f.write_str("default"),
+            Self::Postgrest => f.write_str("PostgREST's default"),
             Self::File { path, line } => write!(f, "{}:{line}", path.display()),
             Self::Variable(name) => f.write_str(name),
             Self::Flag(flag) => f.write_str(flag),
@@ -52,7 +55,7 @@ impl fmt::Display for ConfigErrors {
         writeln!(f, "The configuration has {count} {}:", if count == 1 { "fault" } else { "faults" })?;
         for fault in &self.0 {
             match &fault.source {
-                Source::Default => writeln!(f, "  - {}", fault.message)?,
+                Source::Default | Source::Postgrest => writeln!(f, "  - {}", fault.message)?,
                 source @ (Source::File { .. } | Source::Variable(_) | Source::Flag(_)) => {
                     writeln!(f, "  - {source}: {}", fault.message)?
                 }

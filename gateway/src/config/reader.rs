@@ -29,7 +29,8 @@ pub(super) struct Reader {
 impl Reader {
     pub(super) fn new(mut raw: RawConfig) -> Self {
         let faults = raw.take_faults();
-        Self { raw, faults, warnings: Vec::new(), effective: BTreeMap::new() }
+        let warnings = std::mem::take(&mut raw.warnings);
+        Self { raw, faults, warnings, effective: BTreeMap::new() }
     }
 
     /// Whether anybody asked for the setting.
@@ -124,8 +125,9 @@ impl Reader {
         value
     }
 
+    /// Whether somebody wrote it; PostgREST's defaults nobody wrote.
     pub(super) fn is_written(&self, row: &Row) -> bool {
-        self.raw.get(row.name).is_some()
+        self.raw.get(row.name).is_some_and(|written| written.source != Source::Postgrest)
     }
 
     pub(super) fn show(&mut self, row: &Row, value: Option<String>) {
@@ -187,7 +189,7 @@ fn order(source: &Source) -> (u8, usize, String) {
         Source::File { line, .. } => (0, *line, String::new()),
         Source::Variable(name) => (1, 0, name.clone()),
         Source::Flag(flag) => (2, 0, (*flag).to_owned()),
-        Source::Default => (3, 0, String::new()),
+        Source::Default | Source::Postgrest => (3, 0, String::new()),
     }
 }
 

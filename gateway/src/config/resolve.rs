@@ -27,11 +27,13 @@ fn read(r: &mut Reader, only: Option<Only>) -> Config {
     let mode = mode(r, &server);
     let database = database(r, &server, only);
     let mail = services::mail(r);
+    let rest_listens = r.get(&keys::REST_CHANNEL_ENABLED);
     let config = Config {
         only,
         mode,
         jwt: jwt(r, only),
-        rest: services::rest(r, only),
+        rest: services::rest(r, &server, only),
+        rest_listens,
         auth: services::auth(r, &server, mode, &mail),
         storage: services::storage(r, &server.state_dir),
         functions: services::functions(r),
@@ -40,6 +42,7 @@ fn read(r: &mut Reader, only: Option<Only>) -> Config {
         server,
         database,
         mail,
+        is_postgrest: r.raw.is_postgrest,
         warnings: Vec::new(),
         effective: Vec::new(),
     };
@@ -54,6 +57,8 @@ pub(super) fn unread_keys() -> Vec<&'static str> {
         options: Vec::new(),
         environment: Vec::new(),
         working_dir: std::env::temp_dir(),
+        only: None,
+        postgrest_file: None,
     });
     let mut reader = Reader::new(raw);
     read(&mut reader, None);
@@ -72,7 +77,11 @@ fn project(r: &mut Reader) -> Project {
 
 fn server(r: &mut Reader, only: Option<Only>) -> Server {
     let host = r.get(&keys::SERVER_HOST);
-    let port = r.get(&keys::SERVER_PORT);
+    let port = r.get(&keys::SERVER_PORT).0;
+    let admin_host = r.or(&keys::SERVER_ADMIN_HOST, || host.clone());
+    let mode = r.get(&keys::SERVER_UNIX_SOCKET_MODE).0;
+    let unix_socket = r.path(&keys::SERVER_UNIX_SOCKET);
+    r.show(&keys::SERVER_UNIX_SOCKET.row, unix_socket.as_ref().map(Setting::show));
     let public_url = r.or(&keys::SERVER_PUBLIC_URL, || local_url(port));
     let prefix = r.given(&keys::SERVER_PREFIX).map(|text| normal_prefix(r, &text));
     let at_root = only.is_some() && prefix.as_deref() == Some("");
@@ -109,6 +118,9 @@ fn server(r: &mut Reader, only: Option<Only>) -> Server {
         trusted_proxies: r.get(&keys::SERVER_TRUSTED_PROXIES),
         cors_origins: cors_origins(r),
         admin_port: r.given(&keys::SERVER_ADMIN_PORT),
+        admin_host,
+        unix_socket: unix_socket.map(|path| (path, mode)),
+        reuse_port: r.get(&keys::SERVER_REUSE_PORT),
         master_key: master_key(r),
         app_dir,
         state_dir,
@@ -203,6 +215,9 @@ fn database(r: &mut Reader, server: &Server, only: Option<Only>) -> Database {
         auth_pool_size: pool_size.div_ceil(4).max(2),
         system_pool_size: 2,
         pool_timeout: r.get(&keys::DATABASE_POOL_TIMEOUT),
+        pool_max_lifetime: r.get(&keys::DATABASE_POOL_MAX_LIFETIME),
+        pool_idle_timeout: r.get(&keys::DATABASE_POOL_IDLE_TIMEOUT),
+        verify_certificate: r.get(&keys::DATABASE_VERIFY_CERTIFICATE),
     }
 }
 
@@ -260,7 +275,10 @@ fn decode_base64(text: &str) -> Option<Vec<u8>> {
 fn contradictions(r: &mut Reader, config: &Config) {
     let Config { server, database, mode, only, .. } = config;
     let (mode, only) = (*mode, *only);
-    if server.admin_port == Some(server.port) {
+    if server.admin_port == Some(server.port)
+        && server.unix_socket.is_none()
+        && server.admin_host == server.host
+    {
         r.fault(&keys::SERVER_ADMIN_PORT.row, "and server.port are the same: choose another");
     }
     for (port, other) in [(Some(server.port), "server.port"), (server.admin_port, "server.admin_port")] {
@@ -293,7 +311,8 @@ fn contradictions(r: &mut Reader, config: &Config) {
             }
         }
     }
-    if mode == Mode::Production && server.public_url.is_loopback() {
+    // REST alone sends no mails.
+    if mode == Mode::Production && server.public_url.is_loopback() && only != Some(Only::Rest) {
         r.warn(format!(
             "production with server.public_url {}: links in mails will lead nowhere; set it to the address people use",
             server.public_url

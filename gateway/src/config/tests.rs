@@ -1,4 +1,5 @@
 use std::ffi::OsString;
+use std::net::IpAddr;
 use std::path::Path;
 
 use super::keys::{Fallback, SECTIONS, TABLE};
@@ -53,7 +54,11 @@ fn a_laptop_needs_no_file() {
 #[test]
 fn the_services_defaults_are_ours() {
     let config = load("", &[]).unwrap();
-    assert_eq!(config.rest, basalt_rest::config::RestConfig::default());
+    let rest = basalt_rest::config::RestConfig {
+        openapi_server_proxy_uri: Some("http://localhost:8000/rest/v1".to_owned()),
+        ..Default::default()
+    };
+    assert_eq!(config.rest, rest);
     let auth = basalt_auth::AuthConfig {
         mailer_autoconfirm: true,
         jwt: basalt_auth::JwtConfig {
@@ -72,7 +77,7 @@ fn three_mistakes_are_three_lines_each_with_place_and_remedy() {
         faults(file, &[]),
         [
             "basalt.toml:2: there is no setting server.prot. Did you mean server.port?",
-            "basalt.toml:3: server.port must be a port, a whole number from 1 to 65535, not the text \"eighty\"",
+            "basalt.toml:3: server.port must be a port, a whole number from 1 to 65535 (0: any free one), not the text \"eighty\"",
             "basalt.toml:6: rest.max_rows must be a whole number from 0 to 1000000000, not the number -1",
         ]
     );

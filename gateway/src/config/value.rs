@@ -2,14 +2,15 @@
 //! is shown again. What a value means together with others is `config/resolve.rs`'s business.
 
 mod address;
+mod listen;
 
-use std::net::IpAddr;
 use std::path::PathBuf;
 use std::time::Duration;
 
 use secrecy::SecretString;
 
 pub use address::{BaseUrl, DatabaseUrl, IpRange};
+pub use listen::{ListenHost, ListenPort, SocketMode};
 
 /// A value as somebody wrote it.
 #[derive(Clone)]
@@ -267,23 +268,6 @@ impl Setting for u16 {
 
     fn show(&self) -> String {
         self.to_string()
-    }
-}
-
-impl Setting for IpAddr {
-    fn expected() -> String {
-        "an address: 127.0.0.1, 0.0.0.0, ::1 …".to_owned()
-    }
-
-    fn read(value: &Value) -> Option<Self> {
-        match value.text()?.trim() {
-            "localhost" => Some(Self::from([127, 0, 0, 1])),
-            text => text.trim_start_matches('[').trim_end_matches(']').parse().ok(),
-        }
-    }
-
-    fn show(&self) -> String {
-        quote(&self.to_string())
     }
 }
 

@@ -11,7 +11,7 @@ use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::net::{TcpListener, TcpStream};
 
 use super::Report;
-use crate::config::{Config, Mode};
+use crate::config::{Config, ListenHost, Mode};
 use crate::database_setup;
 use crate::embedded::{Embedded, EmbeddedConfig};
 use crate::secrets::Secrets;
@@ -111,9 +111,21 @@ pub(super) fn disk_space(config: &Config, report: &mut Report) {
 }
 
 pub(super) async fn ports(config: &Config, report: &mut Report) {
-    port("port", "server.port (--port)", config.server.host, config.server.port, report).await;
-    if let Some(admin) = config.server.admin_port {
-        port("admin port", "server.admin_port", config.server.host, admin, report).await;
+    let server = &config.server;
+    if server.unix_socket.is_none() {
+        port("port", "server.port (--port)", address(&server.host), server.port, report).await;
+    }
+    if let Some(admin) = server.admin_port {
+        port("admin port", "server.admin_port", address(&server.admin_host), admin, report).await;
+    }
+}
+
+/// An address by which to try; what a name stands for is found out at the start.
+const fn address(host: &ListenHost) -> IpAddr {
+    match host {
+        ListenHost::Address(address) => *address,
+        ListenHost::Everywhere | ListenHost::Name(_) => IpAddr::V4(Ipv4Addr::UNSPECIFIED),
+        ListenHost::EveryIpv6 => IpAddr::V6(Ipv6Addr::UNSPECIFIED),
     }
 }
 

@@ -8,7 +8,7 @@ use secrecy::ExposeSecret;
 
 use crate::config::keys::{self, Mode, StorageBackend};
 use crate::config::reader::Reader;
-use crate::config::value::Setting;
+use crate::config::value::{Setting, quote};
 use crate::config::{Functions, Mail, Only, S3, Server, Storage, Stripe};
 
 pub(super) fn mail(r: &mut Reader) -> Mail {
@@ -93,7 +93,8 @@ pub(super) fn auth(r: &mut Reader, server: &Server, mode: Mode, mail: &Mail) -> 
     config
 }
 
-pub(super) fn rest(r: &mut Reader, only: Option<Only>) -> RestConfig {
+pub(super) fn rest(r: &mut Reader, server: &Server, only: Option<Only>) -> RestConfig {
+    let openapi_server_proxy_uri = openapi_address(r, server, only);
     let schemas = r.get(&keys::REST_SCHEMAS);
     if schemas.is_empty() {
         r.fault(&keys::REST_SCHEMAS.row, "must name at least one schema");
@@ -116,9 +117,7 @@ pub(super) fn rest(r: &mut Reader, only: Option<Only>) -> RestConfig {
         plan_enabled: r.get(&keys::REST_PLAN_ENABLED),
         openapi_mode: r.parsed(&keys::REST_OPENAPI_MODE).unwrap_or(OpenApiMode::FollowPrivileges),
         root_spec: r.parsed(&keys::REST_ROOT_SPEC),
-        openapi_server_proxy_uri: r
-            .given(&keys::REST_OPENAPI_SERVER_PROXY_URI)
-            .map(|url| url.as_str().to_owned()),
+        openapi_server_proxy_uri,
         openapi_security_active: r.get(&keys::REST_OPENAPI_SECURITY_ACTIVE),
         role_claim: r.parsed(&keys::REST_ROLE_CLAIM).unwrap_or_default(),
         jwt_aud: r.given(&keys::REST_JWT_AUD).filter(|audience| !audience.is_empty()),
@@ -135,9 +134,23 @@ pub(super) fn rest(r: &mut Reader, only: Option<Only>) -> RestConfig {
         max_body_bytes: usize::try_from(r.get(&keys::REST_MAX_BODY_BYTES).0).unwrap_or(usize::MAX),
         timeout: r.get(&keys::REST_TIMEOUT),
         database_settings: r.get(&keys::REST_DATABASE_SETTINGS),
+        channel: r.get(&keys::REST_CHANNEL),
         // What only the database sets.
         ..RestConfig::default()
     }
+}
+
+/// What the root document names as its server. A PostgREST goes by the request's `Host`, unless it was told.
+fn openapi_address(r: &mut Reader, server: &Server, only: Option<Only>) -> Option<String> {
+    let key = &keys::REST_OPENAPI_SERVER_PROXY_URI;
+    let configured = r.given(key).map(|url| url.as_str().to_owned());
+    if configured.is_some() || (r.raw.is_postgrest && !r.is_written(&keys::SERVER_PUBLIC_URL.row)) {
+        return configured;
+    }
+    let prefix = server.prefix.as_deref().filter(|_| only.is_some()).unwrap_or("/rest/v1");
+    let derived = format!("{}{prefix}", server.public_url);
+    r.show(&key.row, Some(quote(&derived)));
+    Some(derived)
 }
 
 pub(super) fn storage(r: &mut Reader, state_dir: &Path) -> Storage {

@@ -1,0 +1,349 @@
+//! The format of `postgrest.conf`: `name = value` lines with `#` comments, where a value is a double-quoted text, a
+//! number or a boolean. Texts may name variables, `$(HOME)`, and earlier settings; `$$` is a dollar sign. `import "file"`
+//! and groups, `app.settings { name = "value" }`, belong to the format as well.
+//!
+//! Every mistake is reported with its line, and reading goes on behind it. What a name means is [`super`]'s business.
+
+use std::path::{Path, PathBuf};
+
+use crate::config::fault::{Fault, Source};
+
+/// Files that import each other must end somewhere.
+const MAX_DEPTH: usize = 8;
+
+/// One setting of the file.
+#[derive(Debug)]
+pub(super) struct Entry {
+    pub(super) name: String,
+    pub(super) value: String,
+    pub(super) source: Source,
+}
+
+/// The settings of the file at `path`, in their order. `shown` shortens a path for people; `variable` looks one up.
+pub(super) fn read(
+    path: &Path,
+    shown: &dyn Fn(&Path) -> PathBuf,
+    variable: &dyn Fn(&str) -> Option<String>,
+) -> (Vec<Entry>, Vec<Fault>) {
+    let mut reader = Reader { shown, variable, entries: Vec::new(), faults: Vec::new() };
+    reader.file(path, &Source::Flag("the configuration file"), 0);
+    (reader.entries, reader.faults)
+}
+
+struct Reader<'a> {
+    shown: &'a dyn Fn(&Path) -> PathBuf,
+    variable: &'a dyn Fn(&str) -> Option<String>,
+    entries: Vec<Entry>,
+    faults: Vec<Fault>,
+}
+
+impl Reader<'_> {
+    fn file(&mut self, path: &Path, asked_by: &Source, depth: usize) {
+        let name = (self.shown)(path);
+        let text = match std::fs::read(path).map(String::from_utf8) {
+            Ok(Ok(text)) => text,
+            Ok(Err(_)) => {
+                return self
+                    .fault(asked_by, format!("{} is not UTF-8 text: save it as UTF-8", name.display()));
+            }
+            Err(error) => {
+                return self.fault(
+                    asked_by,
+                    format!(
+                        "{} cannot be read ({error}): check the path and who may read it",
+                        name.display()
+                    ),
+                );
+            }
+        };
+        let mut cursor = Cursor { rest: &text, line: 1, path: name };
+        self.block(&mut cursor, "", path, depth, false);
+    }
+
+    fn fault(&mut self, source: &Source, message: String) {
+        self.faults.push(Fault { source: source.clone(), message });
+    }
+
+    /// Settings up to the end of the file, or of the group.
+    fn block(&mut self, cursor: &mut Cursor<'_>, prefix: &str, path: &Path, depth: usize, in_group: bool) {
+        loop {
+            cursor.skip_space();
+            let source = cursor.source();
+            if cursor.rest.is_empty() {
+                if in_group {
+                    self.fault(&source, format!("the group {prefix} has no end: add a closing brace"));
+                }
+                return;
+            }
+            if in_group && cursor.take('}') {
+                return;
+            }
+            if let Err(problem) = self.item(cursor, prefix, path, depth, &source) {
+                self.fault(&source, problem);
+                cursor.skip_line();
+            }
+        }
+    }
+
+    fn item(
+        &mut self,
+        cursor: &mut Cursor<'_>,
+        prefix: &str,
+        path: &Path,
+        depth: usize,
+        source: &Source,
+    ) -> Result<(), String> {
+        let name = cursor.name().ok_or("starts no setting: write name = value, or # before a comment")?;
+        cursor.skip_space();
+        if name == "import" && cursor.rest.starts_with('"') {
+            let file = self.text(cursor)?;
+            if depth == MAX_DEPTH {
+                return Err(format!("imports too deeply, perhaps in a circle: {file}"));
+            }
+            let base = path.parent().unwrap_or(Path::new("."));
+            self.file(&base.join(file), source, depth + 1);
+            return cursor.end_of_item("import");
+        }
+        let whole = format!("{prefix}{name}");
+        if cursor.take('{') {
+            self.block(cursor, &format!("{whole}."), path, depth, true);
+            return Ok(());
+        }
+        if !cursor.take('=') {
+            return Err(format!("{whole} has no value: write {whole} = \"…\""));
+        }
+        cursor.skip_space();
+        let value = self.value(cursor, &whole)?;
+        cursor.end_of_item(&whole)?;
+        self.entries.push(Entry { name: whole, value, source: source.clone() });
+        Ok(())
+    }
+
+    fn value(&self, cursor: &mut Cursor<'_>, name: &str) -> Result<String, String> {
+        if cursor.rest.starts_with('"') {
+            return self.text(cursor).map_err(|problem| format!("{name} {problem}"));
+        }
+        if cursor.rest.starts_with('[') {
+            return Err(format!("{name} is a list: write it as one text, {name} = \"a, b\""));
+        }
+        let word = cursor.take_while(|c| !c.is_whitespace() && !matches!(c, '#' | '}'));
+        match word {
+            "true" | "on" => Ok("true".to_owned()),
+            "false" | "off" => Ok("false".to_owned()),
+            "" => Err(format!("{name} has no value: write {name} = \"…\"")),
+            number if number.parse::<f64>().is_ok() && number.starts_with(|c: char| c.is_ascii_digit()) => {
+                Ok(number.to_owned())
+            }
+            _ => Err(format!("{name}: the value needs double quotes, {name} = \"…\"")),
+        }
+    }
+
+    /// A text in double quotes, with escapes and interpolations resolved.
+    fn text(&self, cursor: &mut Cursor<'_>) -> Result<String, String> {
+        let mut text = String::new();
+        cursor.take('"');
+        loop {
+            match cursor.next().ok_or("has no closing double quote: add one at the end of the value")? {
+                '"' => return self.interpolated(&text),
+                '\\' => text.push(
+                    cursor.escape().ok_or("has a \\ before something else than n, r, t, \", \\ or uXXXX")?,
+                ),
+                other => text.push(other),
+            }
+        }
+    }
+
+    fn interpolated(&self, text: &str) -> Result<String, String> {
+        let mut whole = String::new();
+        let mut rest = text;
+        while let Some((before, after)) = rest.split_once('$') {
+            whole.push_str(before);
+            if let Some(after) = after.strip_prefix('$') {
+                whole.push('$');
+                rest = after;
+                continue;
+            }
+            let inner = after.strip_prefix('(').and_then(|after| after.split_once(')'));
+            let (name, after) =
+                inner.ok_or("has a $ that starts no $(VARIABLE): write $$ for a dollar sign")?;
+            let earlier = self.entries.iter().rev().find(|entry| entry.name == name);
+            let value = earlier.map(|entry| entry.value.clone()).or_else(|| (self.variable)(name));
+            whole.push_str(&value.ok_or_else(|| {
+                format!(
+                    "names $({name}), and there is no such variable: set it, or write $$ for a dollar sign"
+                )
+            })?);
+            rest = after;
+        }
+        whole.push_str(rest);
+        Ok(whole)
+    }
+}
+
+/// Where reading stands.
+struct Cursor<'a> {
+    rest: &'a str,
+    line: usize,
+    path: PathBuf,
+}
+
+impl<'a> Cursor<'a> {
+    fn source(&self) -> Source {
+        Source::File { path: self.path.clone(), line: self.line }
+    }
+
+    fn next(&mut self) -> Option<char> {
+        let mut chars = self.rest.chars();
+        let next = chars.next()?;
+        self.rest = chars.as_str();
+        self.line += usize::from(next == '\n');
+        Some(next)
+    }
+
+    fn take(&mut self, wanted: char) -> bool {
+        let found = self.rest.starts_with(wanted);
+        if found {
+            let _wanted = self.next();
+        }
+        found
+    }
+
+    fn take_while(&mut self, fits: impl Fn(char) -> bool) -> &'a str {
+        let end = self.rest.find(|c| !fits(c)).unwrap_or(self.rest.len());
+        let (taken, rest) = self.rest.split_at_checked(end).unwrap_or((self.rest, ""));
+        self.rest = rest;
+        taken
+    }
+
+    /// Blanks, empty lines and comments.
+    fn skip_space(&mut self) {
+        loop {
+            if self.rest.starts_with('#') {
+                let _comment = self.take_while(|c| c != '\n');
+            } else if !self.rest.starts_with(char::is_whitespace) {
+                return;
+            } else {
+                let _blank = self.next();
+            }
+        }
+    }
+
+    fn skip_line(&mut self) {
+        let _rest_of_line = self.take_while(|c| c != '\n');
+    }
+
+    fn name(&mut self) -> Option<String> {
+        if !self.rest.starts_with(char::is_alphabetic) {
+            return None;
+        }
+        Some(self.take_while(|c| c.is_alphanumeric() || matches!(c, '_' | '-' | '.')).to_owned())
+    }
+
+    /// The character after a backslash.
+    fn escape(&mut self) -> Option<char> {
+        match self.next()? {
+            'n' => Some('\n'),
+            'r' => Some('\r'),
+            't' => Some('\t'),
+            same @ ('"' | '\\') => Some(same),
+            'u' => {
+                let first = self.code_unit()?;
+                if !(0xD800..0xDC00).contains(&first) {
+                    return char::from_u32(first);
+                }
+                // The other half of a surrogate pair.
+                let second = (self.take('\\') && self.take('u')).then(|| self.code_unit())??;
+                let low = second.checked_sub(0xDC00).filter(|low| *low < 0x400)?;
+                char::from_u32(0x1_0000 + ((first - 0xD800) << 10) + low)
+            }
+            _ => None,
+        }
+    }
+
+    fn code_unit(&mut self) -> Option<u32> {
+        let (digits, rest) = self.rest.split_at_checked(4)?;
+        let unit = u32::from_str_radix(digits, 16).ok().filter(|_| !digits.starts_with('+'))?;
+        self.rest = rest;
+        Some(unit)
+    }
+
+    /// Nothing but a comment may follow on the line.
+    fn end_of_item(&mut self, name: &str) -> Result<(), String> {
+        let _blanks = self.take_while(|c| matches!(c, ' ' | '\t' | '\r'));
+        if self.rest.is_empty() || self.rest.starts_with(['\n', '#', '}']) {
+            return Ok(());
+        }
+        Err(format!(
+            "{name}: something follows the value; write a comment behind #, and the value in double quotes"
+        ))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn parsed(text: &str) -> (Vec<(String, String)>, Vec<String>) {
+        let dir = tempfile::tempdir().unwrap();
+        std::fs::write(dir.path().join("postgrest.conf"), text).unwrap();
+        std::fs::write(dir.path().join("more.conf"), "db-pool = 7").unwrap();
+        let shown = |path: &Path| path.strip_prefix(dir.path()).unwrap_or(path).to_path_buf();
+        let variable = |name: &str| (name == "THERE").then(|| "here".to_owned());
+        let (entries, faults) = read(&dir.path().join("postgrest.conf"), &shown, &variable);
+        let entries = entries.into_iter().map(|entry| (entry.name, entry.value)).collect();
+        (entries, faults.into_iter().map(|fault| format!("{}: {}", fault.source, fault.message)).collect())
+    }
+
+    #[test]
+    fn every_form_of_a_value() {
+        let text = "# a comment\n\
+            db-uri = \"postgres://a:b@c/d\" # behind\n\
+            db-pool=5\ndb-plan-enabled = on\n db-config = false\n\
+            jwt-secret = \"a$$b\\\"c\\\\\\u0041\\ud83d\\ude00\\n\"\n\
+            app.settings.place = \"$(THERE) $(db-pool)\"\n\
+            app.settings {\none = \"1\"\ntwo=2 }\nimport \"more.conf\"\n\
+            db-anon-role\n =\n \"guest\"\n";
+        let (entries, faults) = parsed(text);
+        assert_eq!(faults, Vec::<String>::new());
+        let expected = [
+            ("db-uri", "postgres://a:b@c/d"),
+            ("db-pool", "5"),
+            ("db-plan-enabled", "true"),
+            ("db-config", "false"),
+            ("jwt-secret", "a$b\"c\\A😀\n"),
+            ("app.settings.place", "here 5"),
+            ("app.settings.one", "1"),
+            ("app.settings.two", "2"),
+            ("db-pool", "7"),
+            ("db-anon-role", "guest"),
+        ];
+        assert_eq!(entries, expected.map(|(name, value)| (name.to_owned(), value.to_owned())));
+    }
+
+    #[test]
+    fn each_mistake_is_told_with_its_line_and_what_follows_is_read() {
+        for (wrong, told) in [
+            ("db-anon-role = anon", "needs double quotes"),
+            ("db-anon-role = \"anon\" x", "something follows the value"),
+            ("db-anon-role \"anon\"", "has no value"),
+            ("db-anon-role =", "needs double quotes"),
+            ("= \"anon\"", "starts no setting"),
+            ("db-schemas = [\"a\", \"b\"]", "is a list"),
+            ("jwt-secret = \"a$b\"", "write $$"),
+            ("jwt-secret = \"$(NOT_THERE)\"", "no such variable"),
+            ("jwt-secret = \"\\x41\"", "has a \\ before"),
+            ("import \"missing.conf\"", "cannot be read"),
+            ("db-pool = -5", "needs double quotes"),
+        ] {
+            let (entries, faults) = parsed(&format!("\n# first\n{wrong}\ndb-pool = 3\n"));
+            let first = faults.first().map(String::as_str).unwrap_or_default();
+            assert!(first.starts_with("postgrest.conf:3: ") && first.contains(told), "{wrong}: {faults:?}");
+            let is_swallowed = wrong == "db-anon-role =";
+            assert_eq!(entries.len(), usize::from(!is_swallowed), "{wrong}: {entries:?}");
+        }
+        let (_, faults) = parsed("a = \"unclosed\nb = 1\n");
+        assert!(faults[0].contains("has no closing double quote"), "{faults:?}");
+        let (_, faults) = parsed("app {\n a = 1\n");
+        assert!(faults[0].contains("closing brace"), "{faults:?}");
+    }
+}

@@ -1,0 +1,58 @@
+//! The database goes away (rest.md §6): which code says what.
+
+use std::net::Ipv4Addr;
+use std::time::Duration;
+
+use basalt_testkit::{ChaosProxy, Link};
+use http::Method;
+use serde_json::json;
+
+use super::server::{Server, database, uri_at};
+
+#[tokio::test]
+async fn a_connection_that_broke_is_told_from_one_that_never_opened() {
+    let database = database().await;
+    let proxy = ChaosProxy::start((Ipv4Addr::LOCALHOST, database.cluster().port()).into()).await;
+    let uri = uri_at(&database, proxy.port());
+    let server = Server::start(
+        &[("PGRST_DB_URI", &uri), ("PGRST_DB_SCHEMAS", "api"), ("PGRST_DB_ANON_ROLE", "web_anon")],
+        None,
+    )
+    .await;
+    let slow = server.request(Method::POST, "/rpc/slow").json(&json!({}));
+    slow.clone().send().await.expect(200);
+    let under_way = tokio::spawn(slow.send());
+    tokio::time::sleep(Duration::from_millis(500)).await;
+    proxy.set(Link::Cut);
+    let broke = under_way.await.unwrap().expect(503);
+    assert_eq!(broke.json()["code"], "PGRST001");
+    assert_eq!(broke.json()["message"], "Database client error. Retrying the connection.");
+    assert!(broke.header("retry-after").parse::<u64>().is_ok());
+    let closed = server.get("/todos").send().await.expect(503);
+    assert_eq!(closed.json()["code"], "PGRST000");
+    assert_eq!(closed.json()["message"], "Database connection error.");
+    assert!(closed.json()["details"].is_string());
+    proxy.set(Link::Up);
+    let _again = server.until(&server.get("/todos"), |answer| answer.status == 200).await;
+}
+
+#[tokio::test]
+async fn a_start_before_the_database_waits_for_it() {
+    let database = database().await;
+    let proxy = ChaosProxy::start((Ipv4Addr::LOCALHOST, database.cluster().port()).into()).await;
+    proxy.set(Link::Cut);
+    let uri = uri_at(&database, proxy.port());
+    let port = super::server::free_port().to_string();
+    let variables = [
+        ("PGRST_SERVER_HOST", "127.0.0.1"),
+        ("PGRST_SERVER_PORT", port.as_str()),
+        ("PGRST_DB_URI", &uri),
+        ("PGRST_DB_SCHEMAS", "api"),
+        ("PGRST_DB_ANON_ROLE", "web_anon"),
+    ];
+    let server = Server::spawn(&variables, None);
+    let waiting = server.until(&server.get("/todos"), |answer| answer.status == 503).await;
+    assert_eq!(waiting.json()["code"], "PGRST002");
+    proxy.set(Link::Up);
+    let _there = server.until(&server.get("/todos"), |answer| answer.status == 200).await;
+}

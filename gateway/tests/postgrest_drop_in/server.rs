@@ -1,0 +1,147 @@
+//! The real binary, started as PostgREST is: `PGRST_*` variables, a `postgrest.conf`, and nothing of ours.
+
+use std::fs::{self, File};
+use std::net::{Ipv4Addr, TcpListener};
+use std::path::Path;
+use std::process::{Child, Stdio};
+use std::time::Duration;
+
+use aws_lc_rs::hmac;
+use basalt_testkit::{Basalt, Cluster, Request, Response, TestDatabase};
+use base64::Engine as _;
+use base64::engine::general_purpose::URL_SAFE_NO_PAD;
+use http::Method;
+use rustix::process::{Pid, Signal, kill_process};
+use serde_json::Value;
+use tokio::time::{Instant, sleep};
+
+/// HS256.
+pub(crate) const SECRET: &str = "a secret of at least thirty-two characters";
+/// Of the login role.
+pub(crate) const PASSWORD: &str = "drop-in";
+pub(crate) const SOON: Duration = Duration::from_secs(20);
+
+/// A database that has never seen Basalt, as somebody with a PostgREST has it.
+pub(crate) async fn database() -> TestDatabase {
+    let database = Cluster::get().await.empty_database().await;
+    let _rows = database.admin_sql(include_str!("schema.sql")).await;
+    database
+}
+
+/// The login's address, with `user` and `port` in place of the usual ones.
+pub(crate) fn uri(database: &TestDatabase) -> String {
+    uri_at(database, database.cluster().port())
+}
+
+pub(crate) fn uri_at(database: &TestDatabase, port: u16) -> String {
+    format!("postgresql://plain_login:{PASSWORD}@127.0.0.1:{port}/{}", database.name())
+}
+
+pub(crate) fn free_port() -> u16 {
+    TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).unwrap().local_addr().unwrap().port()
+}
+
+/// A token as somebody else's service signs it: without the name of a key.
+pub(crate) fn token(claims: &Value) -> String {
+    signed(claims, SECRET)
+}
+
+pub(crate) fn signed(claims: &Value, secret: &str) -> String {
+    let encode = |text: &str| URL_SAFE_NO_PAD.encode(text);
+    let message = format!("{}.{}", encode(r#"{"alg":"HS256","typ":"JWT"}"#), encode(&claims.to_string()));
+    let tag = hmac::sign(&hmac::Key::new(hmac::HMAC_SHA256, secret.as_bytes()), message.as_bytes());
+    format!("{message}.{}", URL_SAFE_NO_PAD.encode(tag.as_ref()))
+}
+
+/// A running server in a folder of its own.
+pub(crate) struct Server {
+    child: Child,
+    pub(crate) dir: tempfile::TempDir,
+    port: u16,
+}
+
+impl Server {
+    /// `basalt serve --only rest` with these variables and, if there is one, this file as `postgrest.conf`.
+    pub(crate) fn spawn(variables: &[(&str, &str)], file: Option<&str>) -> Self {
+        let dir = tempfile::tempdir().unwrap();
+        let log = tempfile::tempdir().unwrap().keep().join("log");
+        let port = variables.iter().find(|(name, _)| *name == "PGRST_SERVER_PORT");
+        let port = port.map_or(0, |(_, port)| port.parse().unwrap());
+        let mut command = Basalt::command(dir.path());
+        let _command = command.args(["serve", "--only", "rest"]).envs(variables.iter().copied());
+        if let Some(text) = file {
+            fs::write(dir.path().join("postgrest.conf"), text).unwrap();
+            let _command = command.arg("postgrest.conf");
+        }
+        let child = command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(File::create(&log).unwrap());
+        Self { child: child.spawn().unwrap(), dir, port }
+    }
+
+    /// As [`Server::spawn`], and waits until requests are answered.
+    pub(crate) async fn start(variables: &[(&str, &str)], file: Option<&str>) -> Self {
+        let port = free_port().to_string();
+        let mut all = vec![("PGRST_SERVER_HOST", "127.0.0.1"), ("PGRST_SERVER_PORT", port.as_str())];
+        all.extend_from_slice(variables);
+        let server = Self::spawn(&all, file);
+        let _ready = server.until(&server.get("/"), |answer| answer.status != 503).await;
+        server
+    }
+
+    pub(crate) fn port(&self) -> u16 {
+        self.port
+    }
+
+    pub(crate) fn request(&self, method: Method, path: &str) -> Request {
+        Request::new(method, format!("http://127.0.0.1:{}{path}", self.port))
+    }
+
+    pub(crate) fn get(&self, path: &str) -> Request {
+        self.request(Method::GET, path)
+    }
+
+    /// Asks until the answer is as `wanted`.
+    pub(crate) async fn until(&self, request: &Request, wanted: impl Fn(&Response) -> bool) -> Response {
+        until(request, wanted).await
+    }
+
+    pub(crate) fn signal(&self, signal: Signal) {
+        kill_process(Pid::from_child(&self.child), signal).unwrap();
+    }
+
+    /// Ends it as a container is ended.
+    pub(crate) fn stop(&mut self) {
+        self.signal(Signal::TERM);
+        let status = self.child.wait().unwrap();
+        assert!(status.success(), "{status}");
+    }
+
+    /// What lies in its folder besides the file.
+    pub(crate) fn left_behind(&self) -> Vec<String> {
+        names(self.dir.path()).into_iter().filter(|name| name != "postgrest.conf").collect()
+    }
+}
+
+fn names(dir: &Path) -> Vec<String> {
+    let entries = fs::read_dir(dir).unwrap();
+    entries.map(|entry| entry.unwrap().file_name().to_string_lossy().into_owned()).collect()
+}
+
+impl Drop for Server {
+    fn drop(&mut self) {
+        // Stopped already, or a test has failed: then how it ends is of no interest.
+        let _gone = self.child.kill();
+        let _gone = self.child.wait();
+    }
+}
+
+/// Asks until the answer is as `wanted`.
+pub(crate) async fn until(request: &Request, wanted: impl Fn(&Response) -> bool) -> Response {
+    let deadline = Instant::now() + SOON;
+    loop {
+        match request.clone().try_send().await {
+            Ok(answer) if wanted(&answer) => return answer,
+            other => assert!(Instant::now() < deadline, "still {other:?}"),
+        }
+        sleep(Duration::from_millis(10)).await;
+    }
+}
