@@ -91,6 +91,18 @@ pub struct Relation {
     pub primary_key: Vec<String>,
 }
 
+    /// Unique indexes with a condition, over columns that no unique index without one is over.
+    #[serde(default)]
+    pub partial_keys: Vec<PartialKey>,
+}
+
+/// A unique index of which only the rows that fulfil a condition are part.
+#[derive(Debug, Clone, PartialEq, Eq, serde::Deserialize)]
+pub struct PartialKey {
+    /// Its columns.
+    pub columns: Vec<String>,
+    /// The condition, as PostgreSQL prints it.
+    pub predicate: String,
 impl Relation {
     /// A column by name.
     #[must_use]
@@ -100,6 +112,18 @@ impl Relation {
 
     /// Schema and name.
     #[must_use]
+    /// The condition of the partial unique index over just these columns; `None` too if several differ in it, because
+    /// then nothing says which one is meant.
+    #[must_use]
+    pub fn partial_key(&self, columns: &[String]) -> Option<&str> {
+        let is_over = |key: &&PartialKey| {
+            key.columns.len() == columns.len() && key.columns.iter().all(|column| columns.contains(column))
+        };
+        let mut predicates = self.partial_keys.iter().filter(is_over).map(|key| key.predicate.as_str());
+        let first = predicates.next()?;
+        predicates.all(|predicate| predicate == first).then_some(first)
+    }
+
     pub fn qualified_name(&self) -> QualifiedName {
         QualifiedName::new(&*self.schema, &*self.name)
     }

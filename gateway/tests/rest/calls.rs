@@ -1,9 +1,10 @@
-//! `/rpc/…` (rest.md §3.10, §3.16, §3.18).
+//! `/rpc/…` (rest.md §3.10, §3.16, §3.18). Most cases are in the tables of `calls/`.
 
 use http::Method;
 use insta::assert_snapshot;
 use serde_json::json;
 
+use super::table::{check, dock, request};
 use super::{anon, get, server, shown, write};
 
 #[tokio::test]
@@ -153,4 +154,58 @@ async fn the_transaction_knows_the_request() {
 
     {"code":"22023","details":null,"hint":null,"message":"invalid value for parameter \"TimeZone\": \"Nowhere\""}
     "#);
+}
+
+#[tokio::test]
+async fn a_name_and_arguments_choose_a_function() {
+    check(&dock().await, include_str!("calls/lookup.txt")).await;
+}
+
+#[tokio::test]
+async fn arguments_arrive_as_they_were_meant() {
+    check(&dock().await, include_str!("calls/arguments.txt")).await;
+}
+
+#[tokio::test]
+async fn results_are_read_by_their_type() {
+    check(&dock().await, include_str!("calls/results.txt")).await;
+}
+
+#[tokio::test]
+async fn functions_run_in_a_transaction_of_their_kind() {
+    check(&dock().await, include_str!("calls/transaction.txt")).await;
+}
+
+#[tokio::test]
+async fn a_raw_body_keeps_its_bytes() {
+    let server = dock().await;
+    let send = |function: &str, media: &'static str, body: &'static [u8]| {
+        anon(&server, Method::POST, &format!("/rpc/{function}"))
+            .header("content-type", media)
+            .body(body)
+            .send()
+    };
+    assert_eq!(send("raw_bytea", "application/octet-stream", b"\0\xff\\x\n").await.text(), "\"00ff5c780a\"");
+    assert_eq!(send("raw_text", "text/plain", b"a\r\n\tb").await.json(), "a\r\n\tb");
+    assert_eq!(send("raw_text", "text/plain", b"\xff").await.json()["code"], "22021");
+}
+
+#[tokio::test]
+async fn more_rows_than_allowed_are_taken_back() {
+    let server = server().config("rest.schemas", "dock").start().await;
+    let add = |prefer: &str, accept: &str| {
+        request(
+            &server,
+            &format!(
+                "POST /rpc/x_add | Prefer: {prefer} | Accept: {accept} | {{\"k\": 70, \"label\": \"x\"}}"
+            ),
+        )
+    };
+    let limited = add("handling=strict, max-affected=0", "*/*").send().await;
+    assert_eq!((limited.status.as_u16(), limited.json()["code"].as_str()), (400, Some("PGRST124")));
+    assert_eq!(server.database().value("select count(*) from dock.parents").await, "3");
+    let object = add("handling=strict, max-affected=1", "application/vnd.pgrst.object+json").send().await;
+    assert_eq!((object.status.as_u16(), object.text().as_str()), (200, "{\"id\":70,\"name\":\"x\"}"));
+    assert_eq!(object.header("preference-applied"), "handling=strict, max-affected=1");
+    assert_eq!(server.database().value("select count(*) from dock.parents").await, "4");
 }

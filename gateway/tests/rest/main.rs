@@ -9,6 +9,7 @@ mod injection;
 mod reads;
 mod reload;
 mod roles;
+mod table;
 mod writes;
 
 use basalt_testkit::{Basalt, Builder, Request, Response};

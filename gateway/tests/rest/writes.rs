@@ -1,10 +1,31 @@
-//! POST, PATCH, DELETE and PUT (rest.md §3.9).
+//! POST, PATCH, DELETE and PUT (rest.md §3.9). Most cases are in the tables of `writes/`.
 
 use http::Method;
 use insta::assert_snapshot;
 use serde_json::json;
 
+use super::table::{check, dock, request};
 use super::{anon, server, shown, write};
+
+#[tokio::test]
+async fn bodies_become_rows() {
+    check(&dock().await, include_str!("writes/bodies.txt")).await;
+}
+
+#[tokio::test]
+async fn inserts_answer_what_was_asked_for() {
+    check(&dock().await, include_str!("writes/inserts.txt")).await;
+}
+
+#[tokio::test]
+async fn rows_that_exist_are_updated_or_left() {
+    check(&dock().await, include_str!("writes/conflicts.txt")).await;
+}
+
+#[tokio::test]
+async fn changes_reach_the_rows_they_may() {
+    check(&dock().await, include_str!("writes/changes.txt")).await;
+}
 
 #[tokio::test]
 async fn inserts() {
@@ -281,4 +302,152 @@ async fn forms_and_csv_are_bodies_too() {
 
     {"code":"PGRST102","details":null,"hint":null,"message":"Content-Type not acceptable: text/plain"}
     "#);
+}
+
+#[tokio::test]
+async fn headers_say_what_the_body_is() {
+    let server = dock().await;
+    let headers = |text: &'static str| {
+        let server = &server;
+        async move {
+            let answer = request(server, text).send().await;
+            let of = |name| answer.headers.get(name).map_or("-", |value| value.to_str().unwrap()).to_owned();
+            let names = ["content-type", "content-length", "content-profile", "preference-applied", "vary"];
+            format!("{} {}", answer.status.as_u16(), names.map(of).join(" | "))
+        }
+    };
+    let insert = "POST /things | Prefer: return=minimal, missing=default, count=exact, foo=bar | {\"id\": 9, \"name\": \"x\"}";
+    assert_snapshot!(headers(insert).await, @"201 - | 0 | - | missing=default, return=minimal, count=exact | Accept, Prefer, Range");
+    let shown = "POST /things?select=id | Content-Profile: dock | Prefer: return=representation, resolution=merge-duplicates | {\"id\": 9, \"name\": \"x\"}";
+    assert_snapshot!(headers(shown).await, @"201 application/json; charset=utf-8 | 10 | dock | resolution=merge-duplicates, return=representation | Accept, Prefer, Range");
+    let update = "PATCH /things?id=eq.1 | Prefer: return=headers-only, resolution=merge-duplicates, handling=strict, max-affected=5, timezone=UTC | {\"name\": \"x\"}";
+    assert_snapshot!(headers(update).await, @"204 - | - | - | return=headers-only, handling=strict, timezone=UTC, max-affected=5 | Accept, Prefer, Range");
+    let keyless = "POST /keyless | Prefer: resolution=merge-duplicates, return=minimal | {\"a\": 1}";
+    assert_snapshot!(headers(keyless).await, @"201 - | 0 | - | return=minimal | Accept, Prefer, Range");
+    let put = "PUT /things?id=eq.1 | Prefer: missing=default, return=representation, tx=commit | {\"id\": 1, \"name\": \"x\"}";
+    assert_snapshot!(headers(put).await, @"200 application/json; charset=utf-8 | 55 | dock | return=representation | Accept, Prefer, Range");
+    let delete = "DELETE /things?id=eq.1 | Prefer: missing=default, max-affected=5, count=exact";
+    assert_snapshot!(headers(delete).await, @"204 - | - | - | count=exact | Accept, Prefer, Range");
+}
+
+#[tokio::test]
+async fn of_many_upserts_at_once_one_is_new() {
+    let server = server().config("rest.schemas", "dock").start().await;
+    let upserts = (0..24).map(|n| {
+        let text =
+            format!("POST /things | Prefer: resolution=merge-duplicates | {{\"id\": 50, \"name\": \"{n}\"}}");
+        tokio::spawn(request(&server, &text).send())
+    });
+    let mut created = 0;
+    for upsert in upserts.collect::<Vec<_>>() {
+        match upsert.await.unwrap().status.as_u16() {
+            200 => {}
+            201 => created += 1,
+            other => panic!("{other}"),
+        }
+    }
+    assert_eq!(created, 1);
+    assert_eq!(server.database().value("select count(*) from dock.things where id = 50").await, "1");
+}
+
+#[tokio::test]
+async fn what_fails_at_commit_leaves_nothing() {
+    let server = server().config("rest.schemas", "dock").start().await;
+    let late = request(&server, "POST /late | Prefer: return=representation | {\"id\": 9, \"parent\": 99}")
+        .send()
+        .await;
+    assert_eq!((late.status.as_u16(), late.json()["code"].as_str()), (409, Some("23503")));
+    let twice = request(&server, "PATCH /late?id=eq.1 | {\"parent\": 98}").send().await;
+    assert_eq!((twice.status.as_u16(), twice.json()["code"].as_str()), (409, Some("23503")));
+    assert_eq!(server.database().value("select count(*) from dock.late where parent is not null").await, "0");
+}
+
+#[tokio::test]
+async fn bytes_that_are_no_text_are_refused() {
+    let server = dock().await;
+    let send = |path: &str, body: &'static [u8]| {
+        anon(&server, Method::POST, path).header("content-type", "application/json").body(body).send()
+    };
+    let read = send("/things", b"{\"id\": 9, \"name\": \"\xff\"}").await;
+    assert_eq!((read.status.as_u16(), read.json()["code"].as_str()), (400, Some("PGRST102")));
+    let unread = send("/things?columns=id,name", b"{\"id\": 9, \"name\": \"\xff\"}").await;
+    assert_eq!((unread.status.as_u16(), unread.json()["code"].as_str()), (400, Some("22021")));
+}
+
+#[tokio::test]
+async fn depth_and_size_have_bounds() {
+    let server = dock().await;
+    let deep = |open: &str, close: &str| format!("{}1{}", open.repeat(300_000), close.repeat(300_000));
+    for (path, body) in [
+        ("/kinds", format!("{{\"id\": 9, \"js\": {}}}", deep("[", "]"))),
+        ("/kinds?columns=id,js", format!("{{\"id\": 9, \"js\": {}}}", deep("{\"a\":", "}"))),
+        ("/rpc/raw_json", deep("[", "]")),
+    ] {
+        let answer = anon(&server, Method::POST, path)
+            .header("content-type", "application/json")
+            .body(body)
+            .send()
+            .await;
+        assert_eq!((answer.status.as_u16(), answer.json()["code"].as_str()), (500, Some("54001")), "{path}");
+    }
+    let rows = format!("[{}{{\"id\": 9}}]", "{\"id\": 9},".repeat(20_000));
+    let many = anon(&server, Method::POST, "/kinds?columns=id")
+        .header("content-type", "application/json")
+        .body(rows);
+    assert_eq!(many.send().await.json()["code"], "23505");
+    assert_eq!(request(&server, "GET /things?id=eq.1&select=id").send().await.text(), "[{\"id\":1}]");
+}
+
+#[tokio::test]
+async fn foreign_tables_are_read_and_not_written() {
+    let server = dock().await;
+    let _made = server
+        .database()
+        .admin_sql(
+            "create extension file_fdw; create server files foreign data wrapper file_fdw; \
+             create foreign table dock.lines (id int, name text) server files options (program 'echo 1,one', format 'csv'); \
+             grant all on dock.lines to anon",
+        )
+        .await;
+    let found = |status: u16| status != 404;
+    while !found(request(&server, "GET /lines").send().await.status.as_u16()) {
+        tokio::time::sleep(std::time::Duration::from_millis(20)).await;
+    }
+    check(
+        &server,
+        "GET /lines\n= 200 0-0/* [{\"id\":1,\"name\":\"one\"}]\n\
+         POST /lines | {\"id\": 2}\n= 400 0A000 cannot insert into foreign table \"lines\"\n\
+         PATCH /lines?id=eq.1 | {\"name\": \"x\"}\n= 400 0A000 cannot update foreign table \"lines\"\n\
+         DELETE /lines?id=eq.1\n= 400 0A000 cannot delete from foreign table \"lines\"\n",
+    )
+    .await;
+}
+
+#[tokio::test]
+async fn a_condition_made_later_is_known_after_a_reload() {
+    let server = dock().await;
+    let upsert = "POST /folded?on_conflict=address&select=id | Prefer: resolution=merge-duplicates, return=representation | {\"id\": 9, \"address\": \"a\"}";
+    check(&server, &format!("{upsert}\n= 400 42P10…\n")).await;
+    let _made = server
+        .sql("create unique index on dock.folded (address) where id > 5; notify pgrst, 'reload schema'")
+        .await;
+    while request(&server, upsert).send().await.status == 400 {
+        tokio::time::sleep(std::time::Duration::from_millis(20)).await;
+    }
+    check(&server, &format!("{upsert}\n= 201 */* [{{\"id\":9}}]\n")).await;
+}
+
+#[tokio::test]
+async fn where_it_is_switched_off_every_row_is_meant() {
+    let server = server()
+        .config("rest.schemas", "dock")
+        .config("rest.tx_end", "rollback")
+        .config("rest.safe_update", "false")
+        .start()
+        .await;
+    check(
+        &server,
+        "PATCH /things | {\"name\": \"x\"}\n= 204 0-2/*\nDELETE /things | Prefer: count=exact\n= 204 */3\n",
+    )
+    .await;
 }

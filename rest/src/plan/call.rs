@@ -191,13 +191,20 @@ fn find<'c>(
     let (mut names, raw): (Vec<&str>, RawBody) = match &request.payload {
         None => (request.query.arguments.iter().map(|(name, _)| name.as_str()).collect(), RawBody::None),
         Some(Payload::Form(pairs)) => (pairs.iter().map(|(name, _)| name.as_str()).collect(), RawBody::None),
-        Some(Payload::Json(payload)) => (payload.keys.iter().map(String::as_str).collect(), RawBody::Json),
+        Some(Payload::Json(payload)) => {
+            let raw = if payload.is_body { RawBody::Json } else { RawBody::None };
+            (payload.keys.iter().map(String::as_str).collect(), raw)
+        }
         Some(Payload::Raw { media, .. }) => (Vec::new(), raw_body(media)),
     };
     names.sort_unstable();
     names.dedup();
     let overloads = cache.routines_named(&request.schema, name);
-    let (routine, unnamed) = match choose(overloads, &names, raw) {
+    let choice = choose(overloads, &names, raw);
+    if let (Some(Payload::Json(payload)), false) = (&request.payload, matches!(choice, Choice::Unnamed(_))) {
+        payload.refuse_mixed()?;
+    }
+    let (routine, unnamed) = match choice {
         Choice::Named(routine) => (routine, false),
         Choice::Unnamed(routine) => (routine, true),
         Choice::None => return Err(unknown(request, name, &names, raw, cache)),
@@ -210,7 +217,9 @@ fn find<'c>(
         None => literals(routine, &request.query.arguments),
         Some(Payload::Form(pairs)) => literals(routine, pairs),
         Some(Payload::Json(payload)) if unnamed => body(routine, &payload.bytes),
-        Some(Payload::Raw { bytes, .. }) => body(routine, bytes),
+        Some(Payload::Raw { bytes, .. }) if unnamed => body(routine, bytes),
+        // It needs nothing, and is given nothing.
+        Some(Payload::Raw { .. }) => Arguments::None,
         Some(Payload::Json(payload)) => {
             let given = |param: &&RoutineParam| names.contains(&param.name.as_str());
             let params: Vec<RoutineParam> = routine.params.iter().filter(given).cloned().collect();

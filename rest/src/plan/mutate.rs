@@ -96,6 +96,8 @@ pub struct BodyColumn {
 pub struct Conflict {
     /// Columns that tell whether a row exists.
     pub columns: Vec<String>,
+    /// Condition of the partial index over them, where no full one is.
+    pub predicate: Option<String>,
     /// Update or leave.
     pub resolution: Resolution,
 }
@@ -245,7 +247,8 @@ fn column_unknown(column: &str, relation: &Relation) -> RestError {
 fn conflict(request: &ApiRequest, relation: &Relation) -> Option<Conflict> {
     let resolution = request.prefer.resolution?;
     let columns = request.query.on_conflict.clone().unwrap_or_else(|| relation.primary_key.clone());
-    (!columns.is_empty()).then_some(Conflict { columns, resolution })
+    let predicate = relation.partial_key(&columns).map(str::to_owned);
+    (!columns.is_empty()).then_some(Conflict { columns, predicate, resolution })
 }
 
 /// The filters of a PUT: `eq` on all columns of the primary key and nothing else.

@@ -73,29 +73,26 @@ pub(super) struct Tree<'a> {
 impl<'a> Tree<'a> {
     /// The tree of a request that reads a relation or the rows of a call.
     pub(super) fn of(request: &'a ApiRequest, config: &RestConfig) -> Result<Self, RestError> {
-        Self::new(request, &request.query.select, config)
-    }
-
-    fn new(
-        request: &'a ApiRequest,
-        select: &'a [SelectItem],
-        config: &RestConfig,
-    ) -> Result<Self, RestError> {
         let mut legacy_names = Vec::new();
-        let root = Node::root(&request.query, select, request.range, config, &mut legacy_names)?;
+        let query = &request.query;
+        let root = Node::root(query, &query.select, request.range, config, &mut legacy_names)?;
         Ok(Self { root, schema: &request.schema, aggregates: config.aggregates, legacy_names })
     }
 
     /// The tree of a request that writes: its root filters and window choose what is written, not what is shown.
-    /// Where nothing is shown, `select` is not looked at.
+    /// Where nothing is shown, of `select` only the names count that filters and orders of embeds use.
     pub(super) fn of_write(
         request: &'a ApiRequest,
         is_shown: bool,
         config: &RestConfig,
     ) -> Result<Self, RestError> {
-        let select = if is_shown { request.query.select.as_slice() } else { &[] };
-        let mut tree = Self::new(request, select, config)?;
+        let mut tree = Self::of(request, config)?;
         tree.root.filters.clear();
+        if !is_shown {
+            tree.root.columns.clear();
+            tree.root.children.clear();
+            tree.root.order = &[];
+        }
         tree.root.logic.clear();
         tree.root.range = RowRange::ALL;
         Ok(tree)

@@ -3,17 +3,17 @@
 //! A JSON body goes to PostgreSQL as the bytes that came: only its keys are read here, and with `columns=` not even
 //! those. CSV and forms are written as JSON, so that writes know one kind of body.
 
-use std::fmt;
+mod csv;
+mod outline;
 
 use bytes::Bytes;
-use serde::Deserialize;
-use serde::de::{DeserializeSeed, Deserializer, IgnoredAny, MapAccess, SeqAccess, Visitor};
 use serde_json::{Map, Value};
 
 use super::{Action, CallVerb, RelationVerb};
 use crate::error::RestError;
 use crate::parse::media::MediaType;
-use crate::parse::query::Parameters;
+use crate::parse::query::decode_component;
+use outline::{Outline, outline};
 
 /// A body as the plan uses it.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -40,6 +40,8 @@ pub struct JsonPayload {
     pub keys: Vec<String>,
     /// What it is.
     pub shape: JsonShape,
+    /// It is the body itself; otherwise it was made of another type, and is nobody's JSON argument.
+    pub is_body: bool,
 }
 
 /// The outside of a JSON body.
@@ -47,13 +49,13 @@ pub struct JsonPayload {
 pub enum JsonShape {
     /// One object.
     Object,
-    /// An array of objects.
+    /// An array of objects with the same keys; or, unread, whatever begins with no brace.
     Array,
+    /// An array of anything else: only a function that takes it whole can use it.
+    Mixed,
     /// `[]`, or a scalar, which counts as that.
     Empty,
 }
-
-const EMPTY_OR_INVALID: &str = "Empty or invalid json";
 
 impl Payload {
     /// Reads the body of a request, if its action has one.
@@ -80,22 +82,30 @@ impl Payload {
         }
     }
 
+    /// `columns` is about JSON alone: other types name theirs themselves.
     fn of_relation(
         content_type: &MediaType,
         columns: Option<&[String]>,
         body: Bytes,
     ) -> Result<Self, RestError> {
         match content_type {
-            MediaType::Json => Ok(Self::Json(JsonPayload::read(columns, body)?)),
+            MediaType::Json => {
+                let payload = JsonPayload::read(columns, body)?;
+                payload.refuse_mixed()?;
+                Ok(Self::Json(match payload.shape {
+                    JsonShape::Empty => JsonPayload { bytes: Bytes::from_static(b"[]"), ..payload },
+                    JsonShape::Object | JsonShape::Array | JsonShape::Mixed => payload,
+                }))
+            }
             MediaType::Csv => Ok(Self::Json(JsonPayload::from_csv(&body)?)),
             MediaType::UrlEncoded => {
                 let mut row = Map::new();
-                for (name, value) in form(&body) {
+                for (name, value) in form(&body)? {
                     row.insert(name, Value::String(value));
                 }
-                let keys = columns.map_or_else(|| row.keys().cloned().collect(), <[String]>::to_vec);
+                let keys = row.keys().cloned().collect();
                 let bytes = Bytes::from(Value::Object(row).to_string());
-                Ok(Self::Json(JsonPayload { bytes, keys, shape: JsonShape::Object }))
+                Ok(Self::Json(JsonPayload { bytes, keys, shape: JsonShape::Object, is_body: false }))
             }
             MediaType::Any
             | MediaType::ArrayStripped
@@ -112,14 +122,16 @@ impl Payload {
 
     fn of_call(content_type: &MediaType, columns: Option<&[String]>, body: Bytes) -> Result<Self, RestError> {
         match content_type {
-            MediaType::Json if body.iter().all(u8::is_ascii_whitespace) => Ok(Self::Json(JsonPayload {
+            MediaType::Json if body.is_empty() => Ok(Self::Json(JsonPayload {
                 bytes: Bytes::from_static(b"{}"),
                 keys: Vec::new(),
                 shape: JsonShape::Object,
+                is_body: true,
             })),
-            MediaType::Json => Ok(Self::Json(JsonPayload::of_arguments(columns, body)?)),
+            // What a function with named parameters cannot use is refused once it is clear that it has them.
+            MediaType::Json => Ok(Self::Json(JsonPayload::read(columns, body)?)),
             MediaType::Csv => Ok(Self::Json(JsonPayload::from_csv(&body)?)),
-            MediaType::UrlEncoded => Ok(Self::Form(form(&body))),
+            MediaType::UrlEncoded => Ok(Self::Form(form(&body)?)),
             MediaType::TextPlain | MediaType::TextXml | MediaType::OctetStream => {
                 Ok(Self::Raw { media: content_type.clone(), bytes: body })
             }
@@ -138,197 +150,55 @@ fn not_acceptable(media: &MediaType) -> RestError {
     RestError::Body(format!("Content-Type not acceptable: {media}"))
 }
 
-fn form(body: &Bytes) -> Vec<(String, String)> {
-    Parameters::decode(&String::from_utf8_lossy(body)).0
+/// Names and values; a name alone has the empty text, as in PostgREST, though in a query string it is ignored.
+fn form(body: &[u8]) -> Result<Vec<(String, String)>, RestError> {
+    let wrong = || RestError::Body("The form is not UTF-8".to_owned());
+    let decode = |text: &str| decode_component(text).ok_or_else(wrong);
+    let text = std::str::from_utf8(body).map_err(|_| wrong())?;
+    text.split('&')
+        .map(|pair| pair.split_once('=').unwrap_or((pair, "")))
+        .filter(|(name, _)| !name.is_empty())
+        .map(|(name, value)| Ok((decode(name)?, decode(value)?)))
+        .collect()
 }
 
 impl JsonPayload {
-    /// A body for a relation: every element must have the keys of the first. With `columns` PostgreSQL parses it.
+    /// The body and its keys. With `columns` PostgreSQL parses it: all that is known is whether it is an object.
     fn read(columns: Option<&[String]>, bytes: Bytes) -> Result<Self, RestError> {
         if let Some(columns) = columns {
             let is_object = bytes.iter().find(|b| !b.is_ascii_whitespace()) == Some(&b'{');
             let shape = if is_object { JsonShape::Object } else { JsonShape::Array };
-            return Ok(Self { bytes, keys: columns.to_vec(), shape });
+            return Ok(Self { bytes, keys: columns.to_vec(), shape, is_body: true });
         }
-        match outline(&bytes)? {
-            Outline::Object(keys) => Ok(Self { bytes, keys, shape: JsonShape::Object }),
-            Outline::Uniform(Some(keys)) => Ok(Self { bytes, keys, shape: JsonShape::Array }),
-            Outline::Uniform(None) | Outline::Scalar => {
-                Ok(Self { bytes: Bytes::from_static(b"[]"), keys: Vec::new(), shape: JsonShape::Empty })
-            }
-            Outline::Mixed(_) => Err(RestError::Body("All object keys must match".to_owned())),
-        }
-    }
-
-    /// A body for a function: arguments are those of the object, or of the first object of an array.
-    fn of_arguments(columns: Option<&[String]>, bytes: Bytes) -> Result<Self, RestError> {
-        let (keys, shape) = match outline(&bytes)? {
+        let outline = outline(&bytes).ok_or_else(|| RestError::Body("Empty or invalid json".to_owned()))?;
+        let (keys, shape) = match outline {
             Outline::Object(keys) => (keys, JsonShape::Object),
-            Outline::Uniform(Some(keys)) | Outline::Mixed(keys) => (keys, JsonShape::Array),
+            Outline::Uniform(Some(keys)) => (keys, JsonShape::Array),
+            Outline::Mixed(keys) => (keys, JsonShape::Mixed),
             Outline::Uniform(None) | Outline::Scalar => (Vec::new(), JsonShape::Empty),
         };
-        let keys = columns.map_or(keys, <[String]>::to_vec);
-        Ok(Self { bytes, keys, shape })
+        Ok(Self { bytes, keys, shape, is_body: true })
     }
 
-    /// A header line of columns, which counts even against `columns=`, then one line per row; `NULL` is null.
-    fn from_csv(body: &Bytes) -> Result<Self, RestError> {
-        let text = String::from_utf8_lossy(body);
-        let mut lines = csv_records(&text).into_iter();
-        let header = lines.next().unwrap_or_default();
-        let mut rows = Vec::new();
-        for line in lines {
-            if line.len() != header.len() {
-                return Err(RestError::Body("All lines must have same number of fields".to_owned()));
-            }
-            let row: Map<String, Value> = header
-                .iter()
-                .cloned()
-                .zip(
-                    line.into_iter()
-                        .map(|field| if field == "NULL" { Value::Null } else { Value::String(field) }),
-                )
-                .collect();
-            rows.push(Value::Object(row));
+    /// An array whose elements are no objects, or not alike, has no columns.
+    ///
+    /// # Errors
+    /// PGRST102.
+    pub fn refuse_mixed(&self) -> Result<(), RestError> {
+        match self.shape {
+            JsonShape::Mixed => Err(RestError::Body("All object keys must match".to_owned())),
+            JsonShape::Object | JsonShape::Array | JsonShape::Empty => Ok(()),
         }
-        let shape = if rows.is_empty() { JsonShape::Empty } else { JsonShape::Array };
-        let mut keys = header;
-        if rows.is_empty() {
-            keys.clear();
-        }
-        keys.sort();
+    }
+
+    /// A header line of columns, which counts even against `columns=`, then one line per row.
+    fn from_csv(body: &[u8]) -> Result<Self, RestError> {
+        let rows = csv::rows(body).map_err(|wrong| RestError::Body(wrong.to_owned()))?;
+        let (mut keys, shape) =
+            if rows.is_empty { (Vec::new(), JsonShape::Empty) } else { (rows.header, JsonShape::Array) };
+        keys.sort_unstable();
         keys.dedup();
-        Ok(Self { bytes: Bytes::from(Value::Array(rows).to_string()), keys, shape })
-    }
-}
-
-/// Records of RFC 4180 text; a final line break ends the last record.
-fn csv_records(text: &str) -> Vec<Vec<String>> {
-    let mut records = Vec::new();
-    let mut record = Vec::new();
-    let mut field = String::new();
-    let mut quoted = false;
-    let mut chars = text.chars().peekable();
-    while let Some(c) = chars.next() {
-        match c {
-            '"' if quoted && chars.peek() == Some(&'"') => {
-                chars.next();
-                field.push('"');
-            }
-            '"' if quoted => quoted = false,
-            '"' if field.is_empty() => quoted = true,
-            ',' if !quoted => record.push(std::mem::take(&mut field)),
-            '\r' if !quoted && chars.peek() == Some(&'\n') => {}
-            '\n' if !quoted => {
-                record.push(std::mem::take(&mut field));
-                records.push(std::mem::take(&mut record));
-            }
-            c => field.push(c),
-        }
-    }
-    if !field.is_empty() || !record.is_empty() {
-        record.push(field);
-        records.push(record);
-    }
-    records
-}
-
-/// What of a JSON text decides how it is written.
-#[derive(Debug, PartialEq, Eq)]
-enum Outline {
-    /// An object with these keys.
-    Object(Vec<String>),
-    /// An array whose elements are objects with the same keys; `None` if it is empty.
-    Uniform(Option<Vec<String>>),
-    /// An array with other elements; the keys of the first, if it is an object.
-    Mixed(Vec<String>),
-    /// Anything else.
-    Scalar,
-}
-
-fn outline(bytes: &[u8]) -> Result<Outline, RestError> {
-    serde_json::from_slice(bytes).map_err(|_| RestError::Body(EMPTY_OR_INVALID.to_owned()))
-}
-
-impl<'de> Deserialize<'de> for Outline {
-    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        deserializer.deserialize_any(OutlineVisitor)
-    }
-}
-
-struct OutlineVisitor;
-
-macro_rules! scalars {
-    ($result:expr; $($method:ident: $type:ty),+) => {
-        $(fn $method<E>(self, _: $type) -> Result<Self::Value, E> { Ok($result) })+
-        fn visit_unit<E>(self) -> Result<Self::Value, E> { Ok($result) }
-    };
-}
-
-impl<'de> Visitor<'de> for OutlineVisitor {
-    type Value = Outline;
-
-    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("JSON")
-    }
-
-    scalars!(Outline::Scalar; visit_bool: bool, visit_i64: i64, visit_u64: u64, visit_f64: f64, visit_str: &str);
-
-    fn visit_map<A: MapAccess<'de>>(self, map: A) -> Result<Outline, A::Error> {
-        Ok(Outline::Object(keys_of(map)?))
-    }
-
-    fn visit_seq<A: SeqAccess<'de>>(self, mut elements: A) -> Result<Outline, A::Error> {
-        let Some(first) = elements.next_element::<Outline>()? else { return Ok(Outline::Uniform(None)) };
-        let (keys, mut uniform) = match first {
-            Outline::Object(keys) => (keys, true),
-            Outline::Uniform(_) | Outline::Mixed(_) | Outline::Scalar => (Vec::new(), false),
-        };
-        while let Some(same) = elements.next_element_seed(SameKeys(&keys))? {
-            uniform &= same;
-        }
-        Ok(if uniform { Outline::Uniform(Some(keys)) } else { Outline::Mixed(keys) })
-    }
-}
-
-/// Keys, sorted and without doubles.
-fn keys_of<'de, A: MapAccess<'de>>(mut map: A) -> Result<Vec<String>, A::Error> {
-    let mut keys = Vec::new();
-    while let Some((key, _)) = map.next_entry::<String, IgnoredAny>()? {
-        keys.push(key);
-    }
-    keys.sort();
-    keys.dedup();
-    Ok(keys)
-}
-
-/// Whether an element is an object with exactly these keys.
-struct SameKeys<'a>(&'a [String]);
-
-impl<'de> DeserializeSeed<'de> for SameKeys<'_> {
-    type Value = bool;
-
-    fn deserialize<D: Deserializer<'de>>(self, deserializer: D) -> Result<bool, D::Error> {
-        deserializer.deserialize_any(self)
-    }
-}
-
-impl<'de> Visitor<'de> for SameKeys<'_> {
-    type Value = bool;
-
-    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("JSON")
-    }
-
-    scalars!(false; visit_bool: bool, visit_i64: i64, visit_u64: u64, visit_f64: f64, visit_str: &str);
-
-    fn visit_map<A: MapAccess<'de>>(self, map: A) -> Result<bool, A::Error> {
-        Ok(keys_of(map)? == self.0)
-    }
-
-    fn visit_seq<A: SeqAccess<'de>>(self, mut elements: A) -> Result<bool, A::Error> {
-        while elements.next_element::<IgnoredAny>()?.is_some() {}
-        Ok(false)
+        Ok(Self { bytes: rows.json, keys, shape, is_body: false })
     }
 }
 
@@ -336,31 +206,40 @@ impl<'de> Visitor<'de> for SameKeys<'_> {
 mod tests {
     use super::*;
 
-    fn read(text: &'static str) -> Result<JsonPayload, String> {
-        JsonPayload::read(None, Bytes::from_static(text.as_bytes())).map_err(|error| error.to_string())
+    fn read(text: &'static str) -> Result<(String, JsonShape), String> {
+        let read = JsonPayload::read(None, Bytes::from_static(text.as_bytes())).and_then(|payload| {
+            payload.refuse_mixed()?;
+            Ok(payload)
+        });
+        read.map(|payload| (payload.keys.join(","), payload.shape)).map_err(|error| error.to_string())
     }
 
     #[test]
     fn keys_come_from_the_first_object_and_must_match() {
-        let keys = |text| read(text).map(|payload| (payload.keys.join(","), payload.shape));
-        assert_eq!(keys(r#"{"b":1,"a":{"c":[1,{}]}}"#), Ok(("a,b".to_owned(), JsonShape::Object)));
-        assert_eq!(keys(r#"[{"b":1,"a":2},{"a":3,"b":4}]"#), Ok(("a,b".to_owned(), JsonShape::Array)));
-        assert_eq!(keys("[{},{}]"), Ok((String::new(), JsonShape::Array)));
-        assert_eq!(keys("[]"), Ok((String::new(), JsonShape::Empty)));
-        assert_eq!(keys("5"), Ok((String::new(), JsonShape::Empty)));
+        assert_eq!(read(r#"{"b":1,"a":{"c":[1,{}]}}"#), Ok(("a,b".to_owned(), JsonShape::Object)));
+        assert_eq!(read(r#"[{"b":1,"a":2},{"a":3,"b":4}]"#), Ok(("a,b".to_owned(), JsonShape::Array)));
+        assert_eq!(read("[{},{}]"), Ok((String::new(), JsonShape::Array)));
+        assert_eq!(read("[]"), Ok((String::new(), JsonShape::Empty)));
+        assert_eq!(read("5"), Ok((String::new(), JsonShape::Empty)));
         for mixed in [r#"[{"a":1},{"b":1}]"#, r#"[{"a":1},[1]]"#, r#"[{"a":1},null]"#, "[1]"] {
-            assert_eq!(keys(mixed), Err("All object keys must match".to_owned()), "{mixed}");
+            assert_eq!(read(mixed), Err("All object keys must match".to_owned()), "{mixed}");
         }
         for broken in ["", "{", "[{]", r#"{"a":1} x"#] {
-            assert_eq!(keys(broken), Err("Empty or invalid json".to_owned()), "{broken}");
+            assert_eq!(read(broken), Err("Empty or invalid json".to_owned()), "{broken}");
         }
     }
 
     #[test]
-    fn csv_becomes_json() {
-        let csv = Bytes::from_static(b"a,b\r\n1,\"x,\"\"y\"\"\nz\"\nNULL,\n");
-        let payload = JsonPayload::from_csv(&csv).unwrap();
-        assert_eq!(payload.bytes, r#"[{"a":"1","b":"x,\"y\"\nz"},{"a":null,"b":""}]"#);
-        assert!(JsonPayload::from_csv(&Bytes::from_static(b"a,b\n1")).is_err());
+    fn forms_are_pairs_of_text() {
+        let form = |text: &'static str| form(text.as_bytes()).map_err(|error| error.to_string());
+        let pairs = |pairs: &[(&str, &str)]| {
+            pairs.iter().map(|(name, value)| ((*name).to_owned(), (*value).to_owned())).collect::<Vec<_>>()
+        };
+        assert_eq!(
+            form("a=x+y%20z&b&c=&=d&&é=%C3%A9"),
+            Ok(pairs(&[("a", "x y z"), ("b", ""), ("c", ""), ("é", "é")]))
+        );
+        assert_eq!(form(""), Ok(Vec::new()));
+        assert_eq!(form("a=%FF"), Err("The form is not UTF-8".to_owned()));
     }
 }

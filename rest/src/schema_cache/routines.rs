@@ -142,13 +142,11 @@ pub fn choose<'a>(overloads: &'a [Routine], arguments: &[&str], raw: RawBody) ->
     }
 }
 
-/// All required parameters are there, and nothing that is no parameter.
+/// All required parameters are there, and nothing that is no parameter. A body that is no set of arguments has none of
+/// them: a function whose parameters are all optional is called without it, one without parameters is not meant by it.
 fn takes(routine: &Routine, arguments: &[&str], raw: RawBody) -> bool {
     if routine.params.is_empty() {
         return arguments.is_empty() && !raw.is_opaque();
-    }
-    if raw.is_opaque() {
-        return false;
     }
     routine.params.iter().filter(|p| p.required).all(|p| arguments.contains(&p.name.as_str()))
         && arguments.iter().all(|name| !name.is_empty() && routine.params.iter().any(|p| p.name == *name))

@@ -23,7 +23,15 @@ pub fn of_call(plan: &CallPlan) -> Statements {
         count => total(&plan.read, count, None),
     });
     sql.push_text(" AS total_result_set, ");
-    sql.push_text(if is_set { "count(*)" } else { "1::int8" });
+    // Where no body is made of the rows, counting them whole is what has PostgreSQL call the function at all: of one that
+    // is not volatile it would drop a result that nobody looks at, and with it the error that it would have raised.
+    let shows_nothing = plan.head || plan.result == CallResult::Void;
+    sql.push_text(match (is_set, shows_nothing) {
+        (true, true) => "count(pgrst_t)",
+        (true, false) => "count(*)",
+        (false, true) => "greatest(count(pgrst_t), 1)",
+        (false, false) => "greatest(count(*), 1)",
+    });
     sql.push_text(" AS page_total, ");
     sql.push(if plan.head { body::nothing() } else { body::of_result(plan.result, &plan.format.shape) });
     sql.push_text(" AS body, ");
@@ -84,10 +92,12 @@ fn given(arguments: &Arguments) -> Option<Sql> {
     let payload = Sql::param(bytes.clone());
     Some(match shape {
         JsonShape::Object => Sql::text("json_to_record(").then(payload).then(row),
-        JsonShape::Array | JsonShape::Empty => Sql::text("(SELECT * FROM json_to_recordset(")
-            .then(payload)
-            .then(row)
-            .then(Sql::text(" LIMIT 1) AS pgrst_args")),
+        JsonShape::Array | JsonShape::Mixed | JsonShape::Empty => {
+            Sql::text("(SELECT * FROM json_to_recordset(")
+                .then(payload)
+                .then(row)
+                .then(Sql::text(" LIMIT 1) AS pgrst_args"))
+        }
     })
 }
 

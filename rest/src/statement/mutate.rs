@@ -44,7 +44,12 @@ fn location(answer: &Answer) -> Sql {
     if columns.is_empty() {
         return Sql::text("null::text");
     }
-    let columns = columns.iter().map(|column| Sql::text("pgrst_source.").then(Sql::ident(column)));
+    // The text that JSON has for each: a date as in ISO 8601, a number to its last digit.
+    let columns = columns.iter().map(|column| {
+        Sql::text("json_extract_path_text(to_json(pgrst_source.")
+            .then(Sql::ident(column))
+            .then(Sql::text("), VARIADIC '{}')"))
+    });
     Sql::text("(SELECT json_build_array(")
         .then(Sql::join(columns, ", "))
         .then(Sql::text(")::text FROM pgrst_source LIMIT 1)"))
@@ -193,15 +198,18 @@ fn insert(relation: &QualifiedName, body: &Body, conflict: Option<&Conflict>) ->
         }
     }
     if let Some(conflict) = conflict {
-        sql.push(on_conflict(&conflict.columns, if merges { &body.columns } else { &[] }));
+        sql.push(on_conflict(conflict, if merges { &body.columns } else { &[] }));
     }
     sql
 }
 
 /// `ON CONFLICT`, updating `columns`, or doing nothing if there are none.
-fn on_conflict(key: &[String], columns: &[BodyColumn]) -> Sql {
-    let key = Sql::join(key.iter().map(|column| Sql::ident(column)), ", ");
-    let sql = Sql::text(" ON CONFLICT (").then(key).then(Sql::text(")"));
+fn on_conflict(conflict: &Conflict, columns: &[BodyColumn]) -> Sql {
+    let key = Sql::join(conflict.columns.iter().map(|column| Sql::ident(column)), ", ");
+    let mut sql = Sql::text(" ON CONFLICT (").then(key).then(Sql::text(")"));
+    if let Some(predicate) = &conflict.predicate {
+        sql = sql.then(Sql::text(" WHERE (")).then(Sql::catalog(predicate.clone())).then(Sql::text(")"));
+    }
     if columns.is_empty() {
         return sql.then(Sql::text(" DO NOTHING"));
     }
@@ -232,7 +240,8 @@ fn put(relation: &QualifiedName, body: &Body, key: &[(String, String)]) -> Sql {
     sql.push_text(COUNT_CANDIDATE);
     let mut columns: Vec<String> = key.iter().map(|(column, _)| column.clone()).collect();
     columns.dedup();
-    sql.then(on_conflict(&columns, &body.columns))
+    let conflict = Conflict { columns, predicate: None, resolution: Resolution::MergeDuplicates };
+    sql.then(on_conflict(&conflict, &body.columns))
 }
 
 fn update(relation: &QualifiedName, body: &Body, conditions: &[Condition]) -> Sql {

@@ -8,7 +8,7 @@ use super::sql;
 fn named_arguments_of_a_body() {
     assert_snapshot!(sql("POST /rpc/add\n\n{\"a\":1,\"b\":2}"), @r#"
     WITH pgrst_source AS (SELECT "public"."add"("a" := pgrst_args."a", "b" := pgrst_args."b") AS pgrst_scalar
-    FROM json_to_record($1) AS pgrst_args("a" integer, "b" integer)) SELECT null::int8 AS total_result_set, 1::int8 AS page_total, coalesce(string_agg(to_json(pgrst_t.pgrst_scalar)::text, ','), 'null') AS body, RESPONSE_SETTINGS
+    FROM json_to_record($1) AS pgrst_args("a" integer, "b" integer)) SELECT null::int8 AS total_result_set, greatest(count(*), 1) AS page_total, coalesce(string_agg(to_json(pgrst_t.pgrst_scalar)::text, ','), 'null') AS body, RESPONSE_SETTINGS
     FROM (SELECT pgrst_source.*
     FROM pgrst_source LIMIT $2::int8) AS pgrst_t
     $1 = {"a":1,"b":2}
@@ -21,7 +21,7 @@ fn the_first_object_of_an_array_counts() {
     assert_snapshot!(sql("POST /rpc/add\n\n[{\"a\":1,\"b\":2}]"), @r#"
     WITH pgrst_source AS (SELECT "public"."add"("a" := pgrst_args."a", "b" := pgrst_args."b") AS pgrst_scalar
     FROM (SELECT *
-    FROM json_to_recordset($1) AS pgrst_args("a" integer, "b" integer) LIMIT 1) AS pgrst_args) SELECT null::int8 AS total_result_set, 1::int8 AS page_total, coalesce(string_agg(to_json(pgrst_t.pgrst_scalar)::text, ','), 'null') AS body, RESPONSE_SETTINGS
+    FROM json_to_recordset($1) AS pgrst_args("a" integer, "b" integer) LIMIT 1) AS pgrst_args) SELECT null::int8 AS total_result_set, greatest(count(*), 1) AS page_total, coalesce(string_agg(to_json(pgrst_t.pgrst_scalar)::text, ','), 'null') AS body, RESPONSE_SETTINGS
     FROM (SELECT pgrst_source.*
     FROM pgrst_source LIMIT $2::int8) AS pgrst_t
     $1 = [{"a":1,"b":2}]
@@ -32,7 +32,7 @@ fn the_first_object_of_an_array_counts() {
 #[test]
 fn literals_of_a_query_string() {
     assert_snapshot!(sql("GET /rpc/add?a=1&b=2"), @r#"
-    WITH pgrst_source AS (SELECT "public"."add"("a" := $1::integer, "b" := $2::integer) AS pgrst_scalar) SELECT null::int8 AS total_result_set, 1::int8 AS page_total, coalesce(string_agg(to_json(pgrst_t.pgrst_scalar)::text, ','), 'null') AS body, RESPONSE_SETTINGS
+    WITH pgrst_source AS (SELECT "public"."add"("a" := $1::integer, "b" := $2::integer) AS pgrst_scalar) SELECT null::int8 AS total_result_set, greatest(count(*), 1) AS page_total, coalesce(string_agg(to_json(pgrst_t.pgrst_scalar)::text, ','), 'null') AS body, RESPONSE_SETTINGS
     FROM (SELECT pgrst_source.*
     FROM pgrst_source LIMIT $3::int8) AS pgrst_t
     $1 = 1
@@ -44,7 +44,7 @@ fn literals_of_a_query_string() {
 #[test]
 fn defaults_are_left_out() {
     assert_snapshot!(sql("POST /rpc/hello\n\n{}"), @r#"
-    WITH pgrst_source AS (SELECT "public"."hello"() AS pgrst_scalar) SELECT null::int8 AS total_result_set, 1::int8 AS page_total, coalesce(string_agg(to_json(pgrst_t.pgrst_scalar)::text, ','), 'null') AS body, RESPONSE_SETTINGS
+    WITH pgrst_source AS (SELECT "public"."hello"() AS pgrst_scalar) SELECT null::int8 AS total_result_set, greatest(count(*), 1) AS page_total, coalesce(string_agg(to_json(pgrst_t.pgrst_scalar)::text, ','), 'null') AS body, RESPONSE_SETTINGS
     FROM (SELECT pgrst_source.*
     FROM pgrst_source LIMIT $1::int8) AS pgrst_t
     $1 = 1000
@@ -81,7 +81,7 @@ fn rows_are_read_like_a_relation() {
 #[test]
 fn a_raw_body_goes_to_the_unnamed_parameter() {
     assert_snapshot!(sql("POST /rpc/digest\nContent-Type: application/octet-stream\n\nabc"), @r#"
-    WITH pgrst_source AS (SELECT "public"."digest"($1::bytea) AS pgrst_scalar) SELECT null::int8 AS total_result_set, 1::int8 AS page_total, coalesce(string_agg(to_json(pgrst_t.pgrst_scalar)::text, ','), 'null') AS body, RESPONSE_SETTINGS
+    WITH pgrst_source AS (SELECT "public"."digest"($1::bytea) AS pgrst_scalar) SELECT null::int8 AS total_result_set, greatest(count(*), 1) AS page_total, coalesce(string_agg(to_json(pgrst_t.pgrst_scalar)::text, ','), 'null') AS body, RESPONSE_SETTINGS
     FROM (SELECT pgrst_source.*
     FROM pgrst_source LIMIT $2::int8) AS pgrst_t
     $1 = \x616263
@@ -90,9 +90,15 @@ fn a_raw_body_goes_to_the_unnamed_parameter() {
 }
 
 #[test]
+fn a_raw_body_may_be_for_a_function_that_needs_nothing() {
+    let sql = sql("POST /rpc/hello\nContent-Type: text/plain\n\nabc");
+    assert!(sql.contains("\"public\".\"hello\"() AS pgrst_scalar"), "{sql}");
+}
+
+#[test]
 fn a_variadic_parameter_collects() {
     assert_snapshot!(sql("GET /rpc/concat_all?rest=a&rest=b"), @r#"
-    WITH pgrst_source AS (SELECT "public"."concat_all"(VARIADIC "rest" := $1::text[]) AS pgrst_scalar) SELECT null::int8 AS total_result_set, 1::int8 AS page_total, coalesce(string_agg(to_json(pgrst_t.pgrst_scalar)::text, ','), 'null') AS body, RESPONSE_SETTINGS
+    WITH pgrst_source AS (SELECT "public"."concat_all"(VARIADIC "rest" := $1::text[]) AS pgrst_scalar) SELECT null::int8 AS total_result_set, greatest(count(*), 1) AS page_total, coalesce(string_agg(to_json(pgrst_t.pgrst_scalar)::text, ','), 'null') AS body, RESPONSE_SETTINGS
     FROM (SELECT pgrst_source.*
     FROM pgrst_source LIMIT $2::int8) AS pgrst_t
     $1 = {"a","b"}
@@ -100,10 +106,21 @@ fn a_variadic_parameter_collects() {
     "#);
     assert_snapshot!(sql("POST /rpc/concat_all\n\n{\"rest\":[\"a\",\"b\"]}"), @r#"
     WITH pgrst_source AS (SELECT "public"."concat_all"(VARIADIC "rest" := pgrst_args."rest") AS pgrst_scalar
-    FROM json_to_record($1) AS pgrst_args("rest" text[])) SELECT null::int8 AS total_result_set, 1::int8 AS page_total, coalesce(string_agg(to_json(pgrst_t.pgrst_scalar)::text, ','), 'null') AS body, RESPONSE_SETTINGS
+    FROM json_to_record($1) AS pgrst_args("rest" text[])) SELECT null::int8 AS total_result_set, greatest(count(*), 1) AS page_total, coalesce(string_agg(to_json(pgrst_t.pgrst_scalar)::text, ','), 'null') AS body, RESPONSE_SETTINGS
     FROM (SELECT pgrst_source.*
     FROM pgrst_source LIMIT $2::int8) AS pgrst_t
     $1 = {"rest":["a","b"]}
     $2 = 1000
     "#);
+}
+
+#[test]
+fn a_function_is_called_even_where_its_result_is_not_shown() {
+    // `count(*)` would let PostgreSQL leave out the call of a stable function.
+    let void = sql("POST /rpc/forget\n\n{}");
+    assert!(void.contains("greatest(count(pgrst_t), 1) AS page_total, null::text AS body"), "{void}");
+    let head = sql("HEAD /rpc/hello");
+    assert!(head.contains("greatest(count(pgrst_t), 1) AS page_total, null::text AS body"), "{head}");
+    let rows = sql("HEAD /rpc/projects_below?below=4");
+    assert!(rows.contains("count(pgrst_t) AS page_total, null::text AS body"), "{rows}");
 }

@@ -2,9 +2,13 @@
 
 use std::collections::HashMap;
 
-use basalt_rest::schema_cache::relationships::{ComputedRelationship, ForeignKey, ShownColumns, derive};
+use basalt_rest::schema_cache::relationships::{
+    ComputedRelationship, ForeignKey, ShownColumn, ShownColumns, derive,
+};
 use basalt_rest::schema_cache::routines::{Returns, Routine, RoutineParam, RowShape, Volatility};
-use basalt_rest::schema_cache::{Column, Parts, QualifiedName, Relation, SchemaCache};
+use basalt_rest::schema_cache::{
+    Column, MediaHandler, PartialKey, Parts, QualifiedName, Relation, Representations, SchemaCache,
+};
 
 fn name(name: &str) -> QualifiedName {
     QualifiedName::new("public", name)
@@ -105,6 +109,20 @@ pub(crate) fn cache() -> SchemaCache {
         relation("profiles", &["user_id integer!", "bio text"]),
         relation("orders", &["id integer!", "billing_id integer", "shipping_id integer"]),
         relation("addresses", &["id integer!", "street text"]),
+        relation("keyless", &["a integer"]),
+        // A domain that the database shows and reads in its own way.
+        relation("paints", &["id integer!", "shade public.color"]),
+        Relation {
+            is_view: true,
+            ..relation("project_cards", &["card_id integer", "title text", "customer integer"])
+        },
+        Relation {
+            partial_keys: vec![PartialKey {
+                columns: vec!["tenant".to_owned(), "slug".to_owned()],
+                predicate: "(NOT gone)".to_owned(),
+            }],
+            ..relation("pages", &["id integer!", "tenant integer", "slug text", "gone boolean"])
+        },
     ];
     let foreign_keys = vec![
         foreign_key("projects_client_id_fkey", ("projects", "client_id"), ("clients", "id"), false),
@@ -134,12 +152,49 @@ pub(crate) fn cache() -> SchemaCache {
         routine("hello", &[("name", "text", false)], scalar.clone(), Volatility::Stable),
         routine("projects_below", &[("below", "integer", true)], projects, Volatility::Stable),
         routine("digest", &[("", "bytea", true)], scalar.clone(), Volatility::Immutable),
+        routine("parse", &[("", "json", true)], scalar.clone(), Volatility::Immutable),
+        routine("shout", &[("", "text", true)], scalar.clone(), Volatility::Immutable),
+        routine("shred", &[("", "xml", true)], scalar.clone(), Volatility::Immutable),
+        routine("numbers", &[], Returns { set: true, row: RowShape::Scalar }, Volatility::Stable),
+        routine(
+            "one_project",
+            &[],
+            Returns { set: false, row: RowShape::Composite(name("projects")) },
+            Volatility::Volatile,
+        ),
         routine("concat_all", &[("rest", "text[]", true)], scalar.clone(), Volatility::Immutable),
         routine("twice", &[("a", "integer", true)], scalar.clone(), Volatility::Volatile),
         routine("twice", &[("a", "text", true)], scalar, Volatility::Volatile),
         routine("forget", &[], Returns { set: false, row: RowShape::Void }, Volatility::Volatile),
     ];
     let exposed = ["public".to_owned()];
-    let relationships = derive(foreign_keys, computed, &relations, &ShownColumns::new(), &exposed);
-    SchemaCache::from(Parts { relations, relationships, routines, roles: HashMap::new(), ..Parts::default() })
+    let shown_column = |(view_column, table_column): (&str, &str)| ShownColumn {
+        view_column: view_column.to_owned(),
+        table: name("projects"),
+        table_column: table_column.to_owned(),
+    };
+    let card = [("card_id", "id"), ("title", "name"), ("customer", "client_id")].map(shown_column);
+    let shown = ShownColumns::from([(name("project_cards"), card.to_vec())]);
+    let relationships = derive(foreign_keys, computed, &relations, &shown, &exposed);
+    let of_color = |function: &str| HashMap::from([("public.color".to_owned(), name(function))]);
+    let representations = Representations {
+        to_json: of_color("color_to_json"),
+        from_json: of_color("color_from_json"),
+        from_text: of_color("color_from_text"),
+    };
+    let media_handlers = vec![MediaHandler {
+        function: name("as_html"),
+        relation: Some(name("clients")),
+        aggregate: true,
+        media: "text/html".to_owned(),
+    }];
+    SchemaCache::from(Parts {
+        relations,
+        relationships,
+        routines,
+        representations,
+        media_handlers,
+        roles: HashMap::new(),
+        ..Parts::default()
+    })
 }

@@ -88,7 +88,7 @@ fn an_upsert_that_ignores() {
     WITH pgrst_source AS (INSERT INTO "public"."clients"("id") SELECT pgrst_body."id"
     FROM json_to_recordset($1) AS pgrst_body("id" integer)
     ON CONFLICT ("id") DO NOTHING
-    RETURNING "public"."clients".*) SELECT null::int8 AS total_result_set, count(*) AS page_total, null::text AS body, RESPONSE_SETTINGS, (SELECT json_build_array(pgrst_source."id")::text
+    RETURNING "public"."clients".*) SELECT null::int8 AS total_result_set, count(*) AS page_total, null::text AS body, RESPONSE_SETTINGS, (SELECT json_build_array(json_extract_path_text(to_json(pgrst_source."id"), VARIADIC '{}'))::text
     FROM pgrst_source LIMIT 1) AS location, null::int8 AS inserted
     FROM (SELECT 1
     FROM pgrst_source) AS pgrst_t
@@ -173,4 +173,24 @@ fn a_computed_relationship_after_a_write_needs_the_whole_row() {
     $2 = 1
     "#
     );
+}
+
+#[test]
+fn an_upsert_names_the_condition_of_a_partial_index() {
+    assert_snapshot!(
+        sql("POST /pages?on_conflict=slug,tenant\nPrefer: resolution=ignore-duplicates\n\n{\"tenant\":1,\"slug\":\"x\"}"),
+        @r#"
+    WITH pgrst_source AS (INSERT INTO "public"."pages"("slug", "tenant") SELECT pgrst_body."slug", pgrst_body."tenant"
+    FROM json_to_record($1) AS pgrst_body("slug" text, "tenant" integer)
+    ON CONFLICT ("slug", "tenant")
+    WHERE ((NOT gone)) DO NOTHING
+    RETURNING 1) SELECT null::int8 AS total_result_set, count(*) AS page_total, null::text AS body, RESPONSE_SETTINGS, null::text AS location, null::int8 AS inserted
+    FROM (SELECT 1
+    FROM pgrst_source) AS pgrst_t
+    $1 = {"tenant":1,"slug":"x"}
+    "#
+    );
+    let without_target =
+        sql("POST /pages\nPrefer: resolution=ignore-duplicates\n\n{\"tenant\":1,\"slug\":\"x\"}");
+    assert!(without_target.contains("ON CONFLICT (\"id\") DO NOTHING"), "{without_target}");
 }
