@@ -171,30 +171,30 @@ impl RestHandle {
         if self.is_loading() {
             self.settled((Instant::now() + PATIENCE).min(deadline)).await;
         }
-        let current = || self.0.current.load_full().filter(|current| !Arc::ptr_eq(current, seen));
-        if let Some(current) = current() {
-            return Some(current);
-        }
+        let known = self.0.current.load_full()?;
+        let newer = |known: Arc<Snapshot>| (!Arc::ptr_eq(&known, seen)).then_some(known);
         if !self.may_look() {
-            return None;
+            return newer(known);
         }
-        // Whoever cannot look answers by what is known.
-        let fingerprint = load::fingerprint(&self.0.sessions).await.ok()?;
-        if fingerprint == seen.fingerprint {
-            return None;
-        }
+        let fingerprint = match load::fingerprint(&self.0.sessions).await {
+            Ok(fingerprint) if fingerprint != known.fingerprint => fingerprint,
+            // Whoever cannot look answers by what is known.
+            Ok(_) | Err(_) => return newer(known),
+        };
         let _due = Due::new(self);
         let reloaded = async {
             let _turn = self.0.turn.lock().await;
+            let current = self.0.current.load_full();
             // Somebody else may have loaded meanwhile.
-            if current().is_none_or(|current| current.fingerprint != fingerprint) {
-                // The log has why not.
-                let _failed = self.load().await;
+            if current.is_none_or(|current| current.fingerprint != fingerprint)
+                && let Err(error) = self.load().await
+            {
+                tracing::warn!(%error, "the schema cache could not be loaded for a request");
             }
         };
         // Longer than that nobody waits; the notification, if one comes, brings the load about again.
         let _elapsed = tokio::time::timeout_at((Instant::now() + PATIENCE).min(deadline), reloaded).await;
-        current()
+        newer(self.0.current.load_full()?)
     }
 
     /// Seconds until a failed load is repeated, at least one.

@@ -19,6 +19,8 @@ use std::fmt;
 use relationships::Relationship;
 use routines::Routine;
 
+use crate::suggest::SEARCHED_RELATIONS;
+
 /// A name with its schema.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, PartialOrd, Ord, serde::Deserialize)]
 pub struct QualifiedName {
@@ -89,8 +91,6 @@ pub struct Relation {
     /// Primary key, by name; of a view: what it shows of its table's.
     #[serde(default)]
     pub primary_key: Vec<String>,
-}
-
     /// Unique indexes with a condition, over columns that no unique index without one is over.
     #[serde(default)]
     pub partial_keys: Vec<PartialKey>,
@@ -103,6 +103,8 @@ pub struct PartialKey {
     pub columns: Vec<String>,
     /// The condition, as PostgreSQL prints it.
     pub predicate: String,
+}
+
 impl Relation {
     /// A column by name.
     #[must_use]
@@ -110,8 +112,6 @@ impl Relation {
         self.columns.iter().find(|column| column.name == name)
     }
 
-    /// Schema and name.
-    #[must_use]
     /// The condition of the partial unique index over just these columns; `None` too if several differ in it, because
     /// then nothing says which one is meant.
     #[must_use]
@@ -124,6 +124,8 @@ impl Relation {
         predicates.all(|predicate| predicate == first).then_some(first)
     }
 
+    /// Schema and name.
+    #[must_use]
     pub fn qualified_name(&self) -> QualifiedName {
         QualifiedName::new(&*self.schema, &*self.name)
     }
@@ -258,6 +260,12 @@ impl SchemaCache {
     #[must_use]
     pub fn relation_count(&self, schema: &str) -> usize {
         self.relations.get(schema).map_or(0, HashMap::len)
+    }
+
+    /// Whether a misspelled name is worth a search for what was meant (rest.md §3.18).
+    #[must_use]
+    pub fn is_searched(&self, schema: &str) -> bool {
+        self.relation_count(schema) < SEARCHED_RELATIONS
     }
 
     /// Relationships that start at a relation.

@@ -7,6 +7,9 @@ use std::collections::HashSet;
 
 /// Similarity from which a table or function is suggested.
 pub const NAME_SIMILARITY: f64 = 0.75;
+/// Schemas with fewer relations are searched: from then on the search would cost more than it is worth, and whoever
+/// misspells could keep a core busy.
+pub const SEARCHED_RELATIONS: usize = 500;
 /// Similarity from which parameters and relationships are suggested.
 pub const LOOSE_SIMILARITY: f64 = 0.33;
 

@@ -2,22 +2,31 @@
 //!
 //! What the unmodified client sees is in `conformance/`; what PostgREST answers to the same request in
 //! `differential/`. Here: headers and statuses together, transactions, roles, settings and reloads.
-#![expect(clippy::unwrap_used, reason = "helpers fail a test by panicking")]
+#![expect(clippy::unwrap_used, clippy::indexing_slicing, reason = "helpers fail a test by panicking")]
 
+mod answers;
 mod calls;
+mod errors;
+mod hints;
 mod injection;
+mod jwt;
+mod metadata;
 mod reads;
 mod reload;
 mod roles;
+mod settings;
 mod table;
+mod transcript;
 mod writes;
 
 use basalt_testkit::{Basalt, Builder, Request, Response};
 use http::Method;
 use serde_json::Value;
 
+const PROJECT: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/rest/project");
+
 fn server() -> Builder {
-    Basalt::builder().project(concat!(env!("CARGO_MANIFEST_DIR"), "/tests/rest/project"))
+    Basalt::builder().project(PROJECT)
 }
 
 /// A request of a visitor.

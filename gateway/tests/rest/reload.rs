@@ -2,9 +2,11 @@
 
 use std::time::Duration;
 
+use basalt_testkit::{Basalt, Request};
 use http::Method;
 use serde_json::json;
 
+use super::settings::alone;
 use super::{anon, get, server};
 
 const SOON: Duration = Duration::from_secs(10);
@@ -61,4 +63,177 @@ async fn settings_in_the_database_count_after_a_reload() {
         .until(SOON, &request, |response| response.json().as_array().is_some_and(|rows| rows.len() == 1))
         .await;
     assert_eq!(answer.header("content-range"), "0-0/*");
+}
+
+/// How often the schema cache was loaded.
+fn loads(server: &Basalt) -> usize {
+    server.log().iter().filter(|line| line.message == "schema cache loaded").count()
+}
+
+async fn until_loaded(server: &Basalt, times: usize) {
+    let deadline = tokio::time::Instant::now() + SOON;
+    while loads(server) < times {
+        assert!(tokio::time::Instant::now() < deadline, "{} loads instead of {times}", loads(server));
+        tokio::time::sleep(Duration::from_millis(5)).await;
+    }
+}
+
+#[tokio::test]
+async fn a_load_follows_the_known_messages_only() {
+    let server = server().start().await;
+    let first = loads(&server);
+    for (nth, message) in
+        ["notify pgrst", "notify pgrst, 'reload schema'", "notify pgrst, 'reload config'"].iter().enumerate()
+    {
+        let _ignored = server.sql("notify pgrst, 'whatever'; notify other, 'reload schema'").await;
+        let _heard = server.sql(message).await;
+        until_loaded(&server, first + nth + 1).await;
+        assert_eq!(loads(&server), first + nth + 1, "{message}");
+    }
+}
+
+#[tokio::test]
+async fn many_messages_share_a_load() {
+    let server = server().start().await;
+    let first = loads(&server);
+    for _ in 0..50 {
+        let _heard = server.sql("notify pgrst").await;
+    }
+    let _last = server.sql("create table at_the_end (id int); grant select on at_the_end to anon").await;
+    let _there =
+        server.until(SOON, &anon(&server, Method::GET, "/at_the_end"), |answer| answer.status == 200).await;
+    assert!(loads(&server) - first < 40, "{} loads for 51 messages", loads(&server) - first);
+}
+
+#[tokio::test]
+async fn what_was_just_made_is_there_without_a_message() {
+    let server = server().start().await;
+    let _done = server
+        .database()
+        .admin_sql("drop event trigger pgrst_ddl_watch; drop event trigger pgrst_drop_watch")
+        .await;
+    let first = loads(&server);
+    // Each is asked for at once, and each answer is the first one.
+    let _done = server
+        .sql("create table fresh (id int primary key, client_id int); grant all on fresh to anon")
+        .await;
+    assert_eq!(get(&server, "/fresh").await.expect(200).json(), json!([]));
+    let _done = server.sql("alter table fresh add column note text").await;
+    let added = anon(&server, Method::POST, "/fresh")
+        .json(&json!({"id": 1, "client_id": 1, "note": "x"}))
+        .send()
+        .await;
+    assert_eq!(added.status, 201);
+    let _done = server.sql("alter table fresh add foreign key (client_id) references clients").await;
+    assert_eq!(
+        get(&server, "/fresh?select=clients(name)").await.expect(200).json(),
+        json!([{"clients": {"name": "Acme"}}])
+    );
+    let _done = server.sql("create function fresh_call(a int) returns int language sql as 'select a'; grant execute on function fresh_call(int) to anon").await;
+    assert_eq!(get(&server, "/rpc/fresh_call?a=5").await.expect(200).json(), 5);
+    let _done = server
+        .sql("create or replace function fresh_call(a int, b int) returns int language sql as 'select a + b'; grant execute on function fresh_call(int, int) to anon")
+        .await;
+    assert_eq!(get(&server, "/rpc/fresh_call?a=5&b=6").await.expect(200).json(), 11);
+    assert_eq!(loads(&server), first + 5);
+    // Nothing has changed: names that are not there cost no load.
+    for _ in 0..30 {
+        assert_eq!(get(&server, "/nowhere").await.json()["code"], "PGRST205");
+    }
+    assert_eq!(loads(&server), first + 5);
+}
+
+#[tokio::test]
+async fn a_failing_load_keeps_the_old_cache_and_is_repeated() {
+    let server = server()
+        .config("rest.pre_config", "meta.trouble")
+        .expect_log("the schema cache could not be loaded")
+        .start()
+        .await;
+    let first = loads(&server);
+    let _done = server.sql("insert into meta.troubles values (1); notify pgrst").await;
+    server.wait_for_log("the old schema cache stays in use; trying again in 1s").await;
+    assert_eq!(get(&server, "/clients").await.status, 200);
+    server.wait_for_log("trying again in 2s").await;
+    assert_eq!(server.get("/ready").send().await.status, 200, "it serves");
+    let _done = server.sql("delete from meta.troubles; create table after_trouble (id int); grant select on after_trouble to anon").await;
+    until_loaded(&server, first + 1).await;
+    assert_eq!(get(&server, "/after_trouble").await.status, 200);
+}
+
+#[tokio::test]
+async fn before_the_first_load_requests_are_told_to_come_back() {
+    let (database, builder) = alone("reload_start").await;
+    let _trouble = database.admin_sql("insert into meta.troubles values (1)").await;
+    let free = std::net::TcpListener::bind((std::net::Ipv4Addr::LOCALHOST, 0)).unwrap();
+    let admin = free.local_addr().unwrap().port();
+    drop(free);
+    let server = builder
+        .config("rest.pre_config", "meta.trouble")
+        .config("server.admin_port", &admin.to_string())
+        .expect_log("the schema cache could not be loaded")
+        .expect_log("the schema cache is not loaded yet")
+        .start()
+        .await;
+    let ready = || Request::new(Method::GET, format!("http://127.0.0.1:{admin}/ready")).send();
+    assert_eq!(ready().await.status, 503);
+    let refused = server.get("/labels").send().await;
+    assert_eq!(refused.status, 503);
+    assert_eq!(
+        refused.json(),
+        json!({
+            "code": "PGRST002", "details": null, "hint": null,
+            "message": "Could not query the database for the schema cache. Retrying."
+        })
+    );
+    let seconds: u64 = refused.header("retry-after").parse().unwrap();
+    assert!((1..=33).contains(&seconds), "{seconds}");
+    // A token is judged before that.
+    assert_eq!(server.get("/labels").bearer("a.b").send().await.status, 401);
+    let _solved = database.admin_sql("delete from meta.troubles").await;
+    let _loaded =
+        server.until(Duration::from_secs(40), &server.get("/labels"), |answer| answer.status == 200).await;
+    assert_eq!(ready().await.status, 200);
+}
+
+#[tokio::test]
+async fn the_listener_comes_back_and_what_it_missed_is_loaded() {
+    let server = server().start().await;
+    let first = loads(&server);
+    let cut = "select pg_terminate_backend(pid) from pg_stat_activity where datname = current_database() and query like 'LISTEN%'";
+    let _done = server.database().admin_sql(cut).await;
+    until_loaded(&server, first + 1).await;
+    let _done = server.sql("notify pgrst").await;
+    until_loaded(&server, first + 2).await;
+}
+
+#[tokio::test]
+async fn requests_see_the_old_or_the_new_schema_and_nothing_between() {
+    let server = server().start().await;
+    let changing = async {
+        for n in 0..20 {
+            let _done = server
+                .sql(&format!("create table swap_{n} (id int primary key, client_id int references clients)"))
+                .await;
+        }
+    };
+    let asking = async {
+        for _ in 0..200 {
+            let answer =
+                get(&server, "/projects?select=id,clients(name),tasks(id)&id=eq.1").await.expect(200);
+            assert_eq!(answer.json()[0]["clients"]["name"], "Acme");
+        }
+    };
+    let ((), ()) = tokio::join!(changing, asking);
+}
+
+#[tokio::test]
+async fn the_channel_can_have_another_name() {
+    let (database, builder) = alone("reload_channel").await;
+    let server = builder.config("rest.channel", "My \"channel\"").start().await;
+    let first = loads(&server);
+    let _ignored = database.admin_sql("notify pgrst").await;
+    let _heard = database.admin_sql("notify \"My \"\"channel\"\"\"").await;
+    until_loaded(&server, first + 1).await;
+    assert_eq!(loads(&server), first + 1);
 }

@@ -279,7 +279,9 @@ fn literals(routine: &Routine, pairs: &[(String, String)]) -> Arguments {
 fn unknown(request: &ApiRequest, name: &str, names: &[&str], raw: RawBody, cache: &SchemaCache) -> RestError {
     let schema = &request.schema;
     let overloads = cache.routines_named(schema, name);
-    let similar = if overloads.is_empty() {
+    let similar = if !cache.is_searched(schema) {
+        None
+    } else if overloads.is_empty() {
         suggest::best(cache.routine_names(schema), name, suggest::NAME_SIMILARITY).map(str::to_owned)
     } else if names.is_empty() {
         // Nothing is like nothing.

@@ -51,11 +51,9 @@ pub fn plan(
 /// # Errors
 /// PGRST205, with a relation of a similar name.
 pub fn relation<'a>(schema: &str, name: &str, cache: &'a SchemaCache) -> Result<&'a Relation, RestError> {
-    /// From this many relations on, the search for a similar name would cost more than it is worth.
-    const SEARCHED: usize = 500;
     cache.relation(schema, name).ok_or_else(|| {
         let names = cache.relations_in(schema).map(|relation| relation.name.as_str());
-        let similar = (cache.relation_count(schema) < SEARCHED)
+        let similar = cache.is_searched(schema)
             .then(|| suggest::best(names, name, suggest::NAME_SIMILARITY).map(str::to_owned))
             .flatten();
         RestError::RelationUnknown { schema: schema.to_owned(), name: name.to_owned(), similar }
@@ -88,13 +86,13 @@ impl<'a> Tree<'a> {
     ) -> Result<Self, RestError> {
         let mut tree = Self::of(request, config)?;
         tree.root.filters.clear();
+        tree.root.logic.clear();
+        tree.root.range = RowRange::ALL;
         if !is_shown {
             tree.root.columns.clear();
             tree.root.children.clear();
             tree.root.order = &[];
         }
-        tree.root.logic.clear();
-        tree.root.range = RowRange::ALL;
         Ok(tree)
     }
 
@@ -301,13 +299,11 @@ impl Builder<'_> {
 
     fn column_value(&self, field: &Field, cast: Option<&CastType>, relation: Option<&Relation>) -> Value {
         let shown = &self.cache.representations().to_json;
-        let representation = match (cast, field.path.is_empty()) {
-            (None, true) => relation
-                .and_then(|relation| relation.column(&field.name))
-                .and_then(|column| shown.get(&column.type_name))
-                .cloned(),
-            _ => None,
-        };
+        let representation = relation
+            .filter(|_| field.path.is_empty())
+            .and_then(|relation| relation.column(&field.name))
+            .and_then(|column| shown.get(&column.type_name))
+            .cloned();
         Value::Column { column: column_ref(field, relation), cast: cast.cloned(), representation }
     }
 

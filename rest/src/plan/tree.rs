@@ -214,7 +214,9 @@ impl<'a> Node<'a> {
 fn unknown(origin: &QualifiedName, embed: &SelectEmbed, schema: &str, cache: &SchemaCache) -> RestError {
     let target = &embed.target;
     let related = cache.relationships_of(&origin.schema, &origin.name);
-    let similar = if related.is_empty() {
+    let similar = if !cache.is_searched(schema) {
+        None
+    } else if related.is_empty() {
         let origins = cache.origins_in(schema);
         suggest::best(origins, &origin.name, suggest::LOOSE_SIMILARITY)
             .map(|better| (better.to_owned(), origin.name.clone()))

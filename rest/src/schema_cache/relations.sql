@@ -9,14 +9,50 @@ with recursive domains as (
 base_types as (
   select d.oid, d.base, d.modifier from domains d join pg_catalog.pg_type t on t.oid = d.base where t.typtype <> 'd'
 ),
+relations as (
+  select c.oid, c.relname, c.relkind, n.nspname
+  from pg_catalog.pg_class c
+  join pg_catalog.pg_namespace n on n.oid = c.relnamespace
+  where c.relkind in ('r', 'v', 'm', 'f', 'p')
+    and not c.relispartition
+    and n.nspname not in ('pg_catalog', 'information_schema', 'pg_toast')
+    and n.nspname not like 'pg\_temp\_%' and n.nspname not like 'pg\_toast\_temp\_%'
+),
+attributes as materialized (
+  select a.attrelid, a.attnum, a.attname, a.atttypid, a.atttypmod, a.attnotnull, a.attidentity, a.attgenerated
+  from relations join pg_catalog.pg_attribute a on a.attrelid = relations.oid
+  where a.attnum > 0 and not a.attisdropped
+),
+-- What a type says is found out once for each, not for each column.
+types as materialized (
+  select
+    used.atttypid, used.atttypmod,
+    format_type(used.atttypid, used.atttypmod) as type_name,
+    format_type(coalesce(b.base, t.oid), null) as base_type,
+    t.typtype = 'd' and t.typnotnull as not_null,
+    pg_get_expr(t.typdefaultbin, 0) as default_value,
+    case
+      when coalesce(b.base, t.oid) in ('pg_catalog.bpchar'::regtype, 'pg_catalog.varchar'::regtype)
+        and coalesce(b.modifier, used.atttypmod) > 4
+        then coalesce(b.modifier, used.atttypmod) - 4
+      when coalesce(b.base, t.oid) in ('pg_catalog.bit'::regtype, 'pg_catalog.varbit'::regtype)
+        and coalesce(b.modifier, used.atttypmod) > 0
+        then coalesce(b.modifier, used.atttypmod)
+    end as max_length,
+    (select coalesce(json_agg(e.enumlabel order by e.enumsortorder), '[]')
+     from pg_catalog.pg_enum e where e.enumtypid in (t.oid, b.base)) as enum_labels
+  from (select distinct atttypid, atttypmod from attributes) used
+  join pg_catalog.pg_type t on t.oid = used.atttypid
+  left join base_types b on b.oid = t.oid
+),
 columns as (
   select
     a.attrelid,
     json_agg(json_build_object(
       'name', a.attname,
-      'type_name', format_type(a.atttypid, a.atttypmod),
-      'base_type', format_type(coalesce(b.base, t.oid), null),
-      'nullable', not (a.attnotnull or (t.typtype = 'd' and t.typnotnull)),
+      'type_name', t.type_name,
+      'base_type', t.base_type,
+      'nullable', not (a.attnotnull or t.not_null),
       'default', case
         when a.attidentity = 'd' then (
           select format('nextval(%L)', seq.objid::regclass::text)
@@ -27,26 +63,17 @@ columns as (
           limit 1)
         when a.attidentity <> '' or a.attgenerated <> '' then null
         when ad.oid is not null then pg_get_expr(ad.adbin, ad.adrelid)
-        else pg_get_expr(t.typdefaultbin, 0)
+        else t.default_value
       end,
-      'max_length', case
-        when coalesce(b.base, t.oid) in ('pg_catalog.bpchar'::regtype, 'pg_catalog.varchar'::regtype)
-          and coalesce(b.modifier, a.atttypmod) > 4
-          then coalesce(b.modifier, a.atttypmod) - 4
-        when coalesce(b.base, t.oid) in ('pg_catalog.bit'::regtype, 'pg_catalog.varbit'::regtype)
-          and coalesce(b.modifier, a.atttypmod) > 0
-          then coalesce(b.modifier, a.atttypmod)
-      end,
-      'enum_labels', (
-        select coalesce(json_agg(e.enumlabel order by e.enumsortorder), '[]')
-        from pg_catalog.pg_enum e where e.enumtypid in (t.oid, b.base)),
-      'comment', col_description(a.attrelid, a.attnum)
+      'max_length', t.max_length,
+      'enum_labels', t.enum_labels,
+      'comment', d.description
     ) order by a.attnum) as list
-  from pg_catalog.pg_attribute a
-  join pg_catalog.pg_type t on t.oid = a.atttypid
-  left join base_types b on b.oid = t.oid
+  from attributes a
+  join types t on t.atttypid = a.atttypid and t.atttypmod = a.atttypmod
   left join pg_catalog.pg_attrdef ad on ad.adrelid = a.attrelid and ad.adnum = a.attnum
-  where a.attnum > 0 and not a.attisdropped
+  left join pg_catalog.pg_description d
+    on d.objoid = a.attrelid and d.objsubid = a.attnum and d.classoid = 'pg_catalog.pg_class'::regclass
   group by a.attrelid
 ),
 primary_keys as (
@@ -77,7 +104,7 @@ partial_keys as (
   group by u.indrelid
 )
 select json_build_object(
-  'schema', n.nspname,
+  'schema', c.nspname,
   'name', c.relname,
   'is_view', c.relkind in ('v', 'm'),
   'insertable', c.relkind in ('r', 'p') or (c.relkind in ('v', 'f') and pg_relation_is_updatable(c.oid, true) & 8 = 8),
@@ -88,12 +115,7 @@ select json_build_object(
   'primary_key', coalesce(primary_keys.list, '[]'),
   'partial_keys', coalesce(partial_keys.list, '[]')
 )::text
-from pg_catalog.pg_class c
-join pg_catalog.pg_namespace n on n.oid = c.relnamespace
+from relations c
 left join columns on columns.attrelid = c.oid
 left join primary_keys on primary_keys.conrelid = c.oid
 left join partial_keys on partial_keys.indrelid = c.oid
-where c.relkind in ('r', 'v', 'm', 'f', 'p')
-  and not c.relispartition
-  and n.nspname not in ('pg_catalog', 'information_schema', 'pg_toast')
-  and n.nspname not like 'pg\_temp\_%' and n.nspname not like 'pg\_toast\_temp\_%'

@@ -170,16 +170,17 @@ impl Relationship {
         matches!(&self.link, Link::ManyToMany(junction) if junction.relation.name == name)
     }
 
-    /// Where it stands in the details of PGRST201.
+    /// Where it stands in the details of PGRST201: by cardinality, constraint, and relation.
     #[must_use]
-    pub fn sort_key(&self) -> (u8, &str) {
-        match &self.link {
+    pub fn sort_key(&self) -> (u8, &str, &str) {
+        let (cardinality, constraint) = match &self.link {
             Link::OneToMany(keys) => (0, &keys.constraint),
             Link::ManyToOne(keys) => (1, &keys.constraint),
             Link::OneToOne { keys, .. } => (2, &keys.constraint),
             Link::ManyToMany(junction) => (3, &junction.origin_constraint),
             Link::Computed { function, .. } => (4, &function.name),
-        }
+        };
+        (cardinality, constraint, &self.target.name)
     }
 }
 
@@ -246,13 +247,15 @@ pub fn add_view_primary_keys(relations: &mut [Relation], shown: &ShownColumns) {
         relations.iter().map(|r| (r.qualified_name(), r.primary_key.clone())).collect();
     for view in relations.iter_mut().filter(|r| r.is_view) {
         let Some(columns) = shown.get(&view.qualified_name()) else { continue };
-        let tables: Vec<&QualifiedName> = columns.iter().map(|c| &c.table).collect();
-        let whole_key = tables.into_iter().find_map(|table| {
-            let key = keys.get(table).filter(|key| !key.is_empty())?;
+        let tables: HashSet<&QualifiedName> = columns.iter().map(|c| &c.table).collect();
+        let shown_key = |table: &QualifiedName| -> Option<Vec<String>> {
+            let key = keys.get(table)?;
             key.iter().map(|column| shown_as(columns, table, column).next().map(str::to_owned)).collect()
-        });
-        let mut key: Vec<String> = whole_key.unwrap_or_default();
+        };
+        // Of a join that shows several keys, all of them.
+        let mut key: Vec<String> = tables.into_iter().filter_map(shown_key).flatten().collect();
         key.sort();
+        key.dedup();
         view.primary_key = key;
     }
 }
