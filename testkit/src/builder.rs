@@ -18,6 +18,7 @@ use crate::server::Basalt;
 #[must_use = "a builder does nothing until it is started"]
 pub struct Builder {
     settings: BTreeMap<String, String>,
+    variables: BTreeMap<String, String>,
     project: Option<PathBuf>,
     only: Option<String>,
     expected_logs: Vec<String>,
@@ -33,12 +34,15 @@ enum DatabaseChoice {
     Embedded,
     /// This one; the caller keeps it.
     Given(String),
+    /// The one that PostgREST's variables name; the caller keeps it.
+    Named,
 }
 
 impl Builder {
     pub(crate) fn new() -> Self {
         Self {
             settings: BTreeMap::new(),
+            variables: BTreeMap::new(),
             project: None,
             only: None,
             expected_logs: Vec::new(),
@@ -88,6 +92,15 @@ impl Builder {
         self
     }
 
+    /// Runs REST alone, configured by PostgREST's own variables (`PGRST_DB_URI` and so on) and nothing else that
+    /// would change an answer.
+    pub fn postgrest(mut self, variables: impl IntoIterator<Item = (String, String)>) -> Self {
+        self.only = Some("rest".to_owned());
+        self.database = DatabaseChoice::Named;
+        self.variables = variables.into_iter().collect();
+        self
+    }
+
     /// Puts a [`ChaosProxy`] between the server and PostgreSQL.
     pub fn through_proxy(mut self) -> Self {
         self.proxied = true;
@@ -110,7 +123,7 @@ impl Builder {
 
         let database = match &self.database {
             DatabaseChoice::Clone => Some(cluster.database(&project).await),
-            DatabaseChoice::Embedded | DatabaseChoice::Given(_) => None,
+            DatabaseChoice::Embedded | DatabaseChoice::Given(_) | DatabaseChoice::Named => None,
         };
         let proxy = if self.proxied {
             Some(ChaosProxy::start((Ipv4Addr::LOCALHOST, cluster.port()).into()).await)
@@ -130,6 +143,7 @@ impl Builder {
             project,
             state_dir,
             settings,
+            variables: self.variables,
             only: self.only,
             expected_logs: Mutex::new(self.expected_logs),
             keys,
@@ -168,7 +182,7 @@ impl Builder {
             }
         }
         match &self.database {
-            DatabaseChoice::Clone => {}
+            DatabaseChoice::Clone | DatabaseChoice::Named => {}
             DatabaseChoice::Given(url) => set("database.url", url.clone()),
             DatabaseChoice::Embedded => set("database.bin_dir", cluster.bin_dir().display().to_string()),
         }

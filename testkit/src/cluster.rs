@@ -153,6 +153,14 @@ impl Cluster {
         TestDatabase::new(self, name, None)
     }
 
+    /// Another database with all that is in this one, to which nobody may be connected.
+    pub async fn twin(&'static self, database: &TestDatabase) -> TestDatabase {
+        let name = self.fresh_name("twin");
+        let statement = format!("create database {name} template {}", database.name());
+        Connection::open(self.config("postgres")).await.run(&statement).await;
+        TestDatabase::new(self, name, None)
+    }
+
     /// The folder with the `secrets.json` that all servers of this cluster share: roles, and so their passwords,
     /// belong to a whole cluster.
     pub async fn secrets_dir(&self) -> &Path {

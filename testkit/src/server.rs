@@ -33,6 +33,8 @@ pub struct Basalt {
     pub(crate) project: PathBuf,
     pub(crate) state_dir: PathBuf,
     pub(crate) settings: BTreeMap<String, String>,
+    /// Of PostgREST.
+    pub(crate) variables: BTreeMap<String, String>,
     pub(crate) only: Option<String>,
     /// Held to read or push, never across an await.
     pub(crate) expected_logs: Mutex<Vec<String>>,
@@ -267,6 +269,7 @@ impl Basalt {
         let mut command = process::basalt(&self.project);
         let _configured = process::configure(&mut command, &self.settings)
             .env("BASALT_SERVER_PUBLIC_URL", self.url(""))
+            .envs(&self.variables)
             .arg("serve")
             .arg("--data")
             .arg(&self.state_dir)
@@ -290,8 +293,9 @@ impl Basalt {
 
     async fn wait_until_ready(&mut self) {
         let deadline = Instant::now() + READY_LIMIT;
-        let alone_at_root =
-            self.only.is_some() && self.settings.get("server.prefix").is_some_and(String::is_empty);
+        let alone_at_root = self.only.is_some()
+            && (!self.variables.is_empty()
+                || self.settings.get("server.prefix").is_some_and(String::is_empty));
         loop {
             if let Some(running) = &mut self.running
                 && let Some(status) = running.child.try_wait().expect("a child of ours can be asked")

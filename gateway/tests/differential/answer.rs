@@ -28,6 +28,7 @@ impl Answer {
 /// A request and both answers.
 #[derive(Clone, Debug)]
 pub(crate) struct Exchange {
+    pub(crate) configuration: &'static str,
     pub(crate) case: Case,
     pub(crate) postgrest: Answer,
     pub(crate) basalt: Answer,
@@ -121,7 +122,12 @@ impl View {
     ) {
         self.status = status;
         self.reason = None;
-        self.headers.retain(|name, _| name.starts_with("access-control") || name.starts_with("x-"));
+        self.headers.retain(|name, values| {
+            name.starts_with("access-control")
+                || name.starts_with("x-")
+                || name == "server-timing"
+                || name == "vary" && *values == ["Origin"]
+        });
         self.set_header("content-type", "application/json; charset=utf-8");
         self.set_header("proxy-status", &format!("PostgREST; error={code}"));
         let body = serde_json::json!({ "code": code, "details": details, "hint": hint, "message": message });

@@ -22,6 +22,8 @@ use super::servers::SECRET;
 pub(crate) struct Case {
     /// Where it is written: `select:12`, or `generated:7`.
     pub(crate) place: String,
+    /// The schema of requests that name none.
+    pub(crate) schema: &'static str,
     pub(crate) method: String,
     /// As it was written, without the indents.
     pub(crate) written: String,
@@ -38,17 +40,12 @@ impl Case {
         Self {
             place,
             written,
+            schema: "harbour",
             method: "GET".to_owned(),
             target: encode(target),
             headers: Vec::new(),
             body: None,
         }
-    }
-
-    /// The same as somebody of this role.
-    pub(crate) fn with_role(mut self, role: &str) -> Self {
-        self.headers.push(("Authorization".to_owned(), as_role(role)));
-        self
     }
 
     /// Whether it may change anything, were it only a sequence.
@@ -162,7 +159,7 @@ fn encode(target: &str) -> String {
 
 const HEADER: &str = r#"{"alg":"HS256","typ":"JWT"}"#;
 
-fn as_role(words: &str) -> String {
+pub(crate) fn as_role(words: &str) -> String {
     let mut words = words.split(' ').filter(|word| !word.is_empty());
     let mut claims = serde_json::Map::new();
     for name in ["role", "sub"] {

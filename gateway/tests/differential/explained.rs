@@ -6,10 +6,11 @@
 //! names them.
 
 mod errors;
+mod faults;
 mod features;
 mod headers;
 mod openapi;
-mod single;
+pub(crate) mod single;
 
 use super::answer::View;
 use super::case::Case;
@@ -27,5 +28,26 @@ pub(crate) const STANDING: &[Rule] = headers::STANDING;
 
 /// The rules, in the order they are tried.
 pub(crate) fn rules() -> impl Iterator<Item = &'static Rule> {
-    [headers::RULES, errors::RULES, features::RULES].into_iter().flatten()
+    [headers::RULES, errors::RULES, features::RULES, faults::RULES].into_iter().flatten()
 }
+
+/// Rules that only longer runs need for sure: what they explain is met by chance.
+pub(crate) const RARE: &[&str] = &[
+    "computed-name-clash",
+    "star-in-spread",
+    "ambiguous-twice",
+    "late-strict",
+    "lost-embeds",
+    "lost-relationships",
+    "impossible-total",
+    "count-privileges",
+    "head-error",
+    "two-errors",
+    "nul",
+    "page-count",
+    "empty-in-spread",
+    "argument-names",
+    "representation-quantifier",
+    "logic-on-writes",
+    "put-quoted-key",
+];

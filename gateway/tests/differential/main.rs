@@ -16,28 +16,49 @@
     clippy::indexing_slicing,
     clippy::panic,
     clippy::print_stdout,
-    clippy::unwrap_used,
     reason = "a test fails by panicking and tells by printing"
 )]
 
 mod answer;
 mod case;
+mod configurations;
 mod connection;
+mod dice;
 mod explained;
 mod generator;
 mod known;
+mod model;
 mod report;
 mod servers;
 
-use case::Case;
-use servers::{Pair, Settings};
+use std::collections::BTreeMap;
 
-/// Enough for each rule of the grammar to meet each other one several times, and still under half a minute.
-const GENERATED: usize = 2500;
+use basalt_testkit::{Cluster, TestDatabase};
+use tokio::task::JoinSet;
+
+use answer::Exchange;
+use case::Case;
+use configurations::{BAZAAR, COMMITTED, Configuration, OPEN, OTHERS, STRICT, Schema};
+use generator::Generator;
+use model::Model;
+use servers::Pair;
+
+/// Enough for each rule of the grammar to meet each other one several times, and still under a minute.
+const GENERATED: usize = 2400;
+
+/// What one configuration is asked.
+struct Run {
+    configuration: &'static Configuration,
+    cases: Vec<Case>,
+    /// How many more are generated.
+    generated: usize,
+    /// Only writes are.
+    writes: bool,
+}
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn basalt_answers_as_postgrest_does() {
-    let mut cases = case::read_all(&[
+    let open = case::read_all(&[
         ("select", include_str!("requests/select.http")),
         ("filter", include_str!("requests/filter.http")),
         ("order", include_str!("requests/order.http")),
@@ -46,19 +67,88 @@ async fn basalt_answers_as_postgrest_does() {
         ("rpc", include_str!("requests/rpc.http")),
         ("protocol", include_str!("requests/protocol.http")),
     ]);
-    cases.extend(generator::cases(GENERATED));
     let strict = case::read_all(&[("strict", include_str!("requests/strict.http"))]);
+    let bazaar = case::read_all(&[("bazaar", include_str!("requests/bazaar.http"))]);
+    let everywhere = include_str!("requests/everywhere.http");
+    let count = variable("BASALT_TEST_DIFFERENTIAL_REQUESTS", GENERATED);
 
-    let mut exchanges = ask(Settings::open(), cases).await;
-    exchanges.extend(ask(Settings::strict(), strict).await);
-    report::judge(&exchanges);
+    let mut runs = vec![
+        Run { configuration: &OPEN, cases: open, generated: count / 4, writes: false },
+        Run { configuration: &BAZAAR, cases: bazaar, generated: count / 2, writes: false },
+        Run { configuration: &STRICT, cases: strict, generated: 0, writes: false },
+    ];
+    runs.extend(COMMITTED.iter().map(|configuration| Run {
+        configuration,
+        cases: Vec::new(),
+        generated: count / 8,
+        writes: true,
+    }));
+    runs.extend(OTHERS.iter().map(|configuration| Run {
+        configuration,
+        cases: case::read_all(&[(configuration.name, everywhere)]),
+        generated: 0,
+        writes: false,
+    }));
+    report::judge(&ask_all(runs).await);
+}
+
+/// A number from the environment, for longer runs and other requests.
+fn variable(name: &str, otherwise: usize) -> usize {
+    let text = std::env::var_os(name).and_then(|text| text.into_string().ok());
+    text.map_or(otherwise, |text| text.parse().expect("a number"))
+}
+
+/// Two configurations at a time: there are two servers in each.
+async fn ask_all(runs: Vec<Run>) -> Vec<Exchange> {
+    let mut bases = BTreeMap::new();
+    for schema in [Schema::Harbour, Schema::Bazaar] {
+        let database = Cluster::get().await.empty_database().await;
+        let _roles = database.admin_sql(include_str!("roles.sql")).await;
+        let _rows = database.admin_sql(schema.sql()).await;
+        let _old = bases.insert(schema.name(), database);
+    }
+    let bases = std::sync::Arc::new(bases);
+    let runs = std::sync::Arc::new(std::sync::Mutex::new(runs.into_iter().enumerate()));
+    let mut lanes = JoinSet::new();
+    for _ in 0..2 {
+        let (bases, runs) = (std::sync::Arc::clone(&bases), std::sync::Arc::clone(&runs));
+        let _lane = lanes.spawn(async move {
+            let mut answers = Vec::new();
+            loop {
+                let next = runs.lock().expect("nobody panicked").next();
+                let Some((index, run)) = next else { return answers };
+                let base = &bases[run.configuration.schema.name()];
+                answers.push((index, ask(run, base).await));
+            }
+        });
+    }
+    let mut answers: Vec<_> = lanes.join_all().await.into_iter().flatten().collect();
+    answers.sort_by_key(|(index, _)| *index);
+    answers.into_iter().flat_map(|(_, exchanges)| exchanges).collect()
 }
 
 /// Asks both servers everything: reads side by side, then the writes one after another.
-async fn ask(settings: Settings, cases: Vec<Case>) -> Vec<answer::Exchange> {
-    let pair = Pair::start(settings).await;
+async fn ask(run: Run, base: &TestDatabase) -> Vec<Exchange> {
+    let Run { configuration, mut cases, generated, writes } = run;
+    let pair = Pair::start(configuration, base).await;
+    let mut exchanges = Vec::new();
+    if generated > 0 {
+        let mut model = Model::read(&pair.database, configuration.schema.name()).await;
+        exchanges = pair.ask_reads(model.probes()).await;
+        model.learn(&exchanges);
+        let seed = variable("BASALT_TEST_DIFFERENTIAL_SEED", 1202) as u64;
+        let mut generator = Generator::new(&model, configuration.name, seed);
+        cases.extend(if writes { generator.writes(generated) } else { generator.cases(generated) });
+        if writes {
+            // They are the same for every configuration.
+            exchanges.clear();
+        }
+    }
+    for case in &mut cases {
+        case.schema = configuration.first_schema();
+    }
     let (writes, reads): (Vec<_>, Vec<_>) = cases.into_iter().partition(Case::is_write);
-    let mut exchanges = pair.ask_reads(reads).await;
+    exchanges.extend(pair.ask_reads(reads).await);
     exchanges.extend(pair.ask_writes(writes).await);
     pair.stop().await;
     exchanges

@@ -5,11 +5,20 @@ use std::fmt::Write as _;
 use std::path::Path;
 
 use super::answer::{Answer, Exchange, View};
-use super::explained::{STANDING, rules};
+use super::explained::{RARE, STANDING, rules, single};
 use super::known::KNOWN;
 
 /// How many differences the test's own output shows; the report has them all.
 const SHOWN: usize = 25;
+
+/// Of one configuration.
+#[derive(Debug, Default)]
+struct Figures {
+    sent: usize,
+    equal: usize,
+    explained: usize,
+    known: usize,
+}
 
 /// A difference nobody has explained.
 struct Difference<'a> {
@@ -23,7 +32,9 @@ struct Difference<'a> {
 /// Compares everything, prints the summary and panics unless all is as it should be.
 pub(crate) fn judge(exchanges: &[Exchange]) {
     let (mut equal, mut explained) = (0, 0);
+    let mut figures: BTreeMap<&str, Figures> = BTreeMap::new();
     let mut differences = Vec::new();
+    let mut lines: BTreeSet<&str> = BTreeSet::new();
     let mut used: BTreeMap<&str, usize> = BTreeMap::new();
     for exchange in exchanges {
         let mut expected = View::of(&exchange.postgrest);
@@ -34,6 +45,7 @@ pub(crate) fn judge(exchanges: &[Exchange]) {
             }
         }
         let mut needed = Vec::new();
+        let line = single::find(&exchange.case, &answered);
         for rule in rules() {
             if expected == answered {
                 break;
@@ -42,15 +54,22 @@ pub(crate) fn judge(exchanges: &[Exchange]) {
                 needed.push(rule.name);
             }
         }
+        if needed.last() == Some(&"single") {
+            lines.extend(line);
+        }
         for rule in &needed {
             *used.entry(rule).or_default() += 1;
         }
         let malformed = framing_fault(exchange);
+        let figure = figures.entry(exchange.configuration).or_default();
+        figure.sent += 1;
         if expected == answered && malformed.is_none() {
             if needed.is_empty() {
                 equal += 1;
+                figure.equal += 1;
             } else {
                 explained += 1;
+                figure.explained += 1;
             }
             continue;
         }
@@ -64,8 +83,13 @@ pub(crate) fn judge(exchanges: &[Exchange]) {
     let still_wrong: BTreeSet<&str> =
         known_ones.iter().map(|difference| difference.exchange.case.place.as_str()).collect();
     let mended: Vec<_> = known.keys().filter(|place| !still_wrong.contains(*place)).collect();
-    let idle: Vec<_> =
-        rules().chain(STANDING).map(|rule| rule.name).filter(|name| !used.contains_key(name)).collect();
+    let idle: Vec<_> = rules()
+        .chain(STANDING)
+        .map(|rule| rule.name)
+        .filter(|name| !used.contains_key(name) && !RARE.contains(name))
+        .collect();
+
+    let idle_lines: Vec<_> = single::all().filter(|line| !lines.contains(line)).collect();
 
     let summary = format!(
         "differential: {} requests sent, {equal} equal, {explained} explained, {} known, {} unexplained",
@@ -73,7 +97,10 @@ pub(crate) fn judge(exchanges: &[Exchange]) {
         known_ones.len(),
         unexplained.len()
     );
-    let report = written(&summary, &used, &known_ones, &unexplained);
+    for difference in &known_ones {
+        figures.entry(difference.exchange.configuration).or_default().known += 1;
+    }
+    let report = written(&summary, &figures, &used, &known_ones, &unexplained);
     let file = Path::new(env!("CARGO_TARGET_TMPDIR")).join("differential.md");
     std::fs::write(&file, report).expect("the folder for test output can be written to");
     println!("{summary}; report: {}", file.display());
@@ -87,6 +114,10 @@ pub(crate) fn judge(exchanges: &[Exchange]) {
     }
     assert!(unexplained.is_empty(), "{summary}\n{faults}");
     assert!(mended.is_empty(), "these are right now, take them out of known.rs: {mended:?}");
+    assert!(
+        idle_lines.is_empty(),
+        "nothing needs these lines of explained/single.rs any more: {idle_lines:#?}"
+    );
     assert!(idle.is_empty(), "no answer needs these explanations any more: {idle:?}");
 }
 
@@ -160,11 +191,19 @@ fn shown(difference: &Difference<'_>) -> String {
 
 fn written(
     summary: &str,
+    figures: &BTreeMap<&str, Figures>,
     used: &BTreeMap<&str, usize>,
     known: &[Difference<'_>],
     unexplained: &[Difference<'_>],
 ) -> String {
-    let mut text = format!("# {summary}\n\n## Explanations used\n\n");
+    let mut text = format!(
+        "# {summary}\n\n| configuration | sent | equal | explained | known | unexplained |\n|---|---|---|---|---|---|\n"
+    );
+    for (configuration, Figures { sent, equal, explained, known }) in figures {
+        let left = sent - equal - explained - known;
+        let _ok = writeln!(text, "| {configuration} | {sent} | {equal} | {explained} | {known} | {left} |");
+    }
+    text.push_str("\n## Explanations used\n\n");
     for rule in STANDING.iter().chain(rules()) {
         let times = used.get(rule.name).copied().unwrap_or_default();
         let _ok = writeln!(text, "- {times} × {}: {}", rule.name, rule.reason);

@@ -1,30 +1,10 @@
 -- One of everything that PostgREST treats in its own way, told as the business of a harbour.
 --
 -- Nothing here depends on the time of day or on chance: both servers must see the same answer to the same request.
--- Sequences are the one thing a rollback leaves behind; `hold.rewind()` sets them back between two servers' turns.
 
 create schema harbour;
 create schema yard;
-create schema hold;                                   -- in nobody's list
 create schema tools;                                  -- in the extra search path
-
--- Roles belong to the cluster, which other tests may share.
-do $$
-declare
-  name text;
-begin
-  foreach name in array array['anon', 'authenticated', 'service_role', 'harbour_master', 'harbour_stranger'] loop
-    if not exists (select from pg_roles where rolname = name) then
-      execute format('create role %I nologin noinherit', name);
-    end if;
-  end loop;
-  if not exists (select from pg_roles where rolname = 'harbour_authenticator') then
-    create role harbour_authenticator login noinherit password 'differential';
-  end if;
-end $$;
-grant anon, authenticated, service_role, harbour_master to harbour_authenticator;
-alter role harbour_master set statement_timeout = '7s';
-alter role harbour_master set default_transaction_isolation = 'repeatable read';
 
 -- ports and ships: two foreign keys one way, a self reference, one-to-one both ways, two junctions ---------------------
 
@@ -438,6 +418,8 @@ create function yard.add(a int, b int) returns int immutable language sql as $$ 
 create function yard.only_here() returns text immutable language sql as $$ select current_setting('search_path') $$;
 create function tools.helper(a int) returns int immutable language sql as $$ select a + 1000 $$;
 
+create function harbour.root_document() returns json stable language sql as $$ select json_build_object('by', current_user, 'at', current_setting('request.path')) $$;
+
 -- What runs before a request when the settings say so; a header chooses what it does.
 create function tools.before_request() returns void language plpgsql as $$
 declare
@@ -523,16 +505,5 @@ revoke all on harbour.forbidden, harbour.private_notes, harbour.dropbox from ano
 grant select (id, title, ship_id) on harbour.private_notes to anon, authenticated;
 grant update (title) on harbour.private_notes to authenticated;
 grant insert on harbour.dropbox to anon, authenticated;
-
--- Sequences are not rolled back, so each server's turn at a write starts from here.
-create function hold.rewind() returns void language plpgsql as $$
-declare
-  sequence record;
-begin
-  for sequence in select c.oid::regclass as name from pg_class c join pg_namespace n on n.oid = c.relnamespace
-                  where c.relkind = 'S' and n.nspname in ('harbour', 'yard') loop
-    perform setval(sequence.name, 100);
-  end loop;
-end $$;
 
 analyze;

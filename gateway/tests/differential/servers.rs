@@ -1,4 +1,4 @@
-//! The two servers on one database.
+//! The two servers on one database, or on two that hold the same.
 
 use std::fs::File;
 use std::net::{Ipv4Addr, TcpListener};
@@ -7,13 +7,14 @@ use std::process::{Child, Command, Stdio};
 use std::sync::Arc;
 use std::time::Duration;
 
-use basalt_testkit::{Basalt, Cluster, TestDatabase};
+use basalt_testkit::{Basalt, TestDatabase};
 use tokio::task::JoinSet;
 use tokio::time::{Instant, sleep};
 use tokio_postgres::{Client, NoTls};
 
-use super::answer::Exchange;
+use super::answer::{Answer, Exchange};
 use super::case::Case;
+use super::configurations::Configuration;
 use super::connection::Connection;
 
 /// HS256, of both servers.
@@ -22,97 +23,40 @@ pub(crate) const SECRET: &str = "a secret of at least thirty-two characters";
 /// Connections to each server that read at once.
 const LANES: usize = 4;
 
-/// How both servers are set up: PostgREST's variable (without `PGRST_`), our key, the value of both.
-pub(crate) struct Settings {
-    name: &'static str,
-    both: &'static [(&'static str, &'static str, &'static str)],
-    /// Where the two spell a value differently.
-    ours: &'static [(&'static str, &'static str)],
-}
-
-impl Settings {
-    /// Everything is allowed and nothing lasts.
-    pub(crate) fn open() -> Self {
-        Self {
-            name: "open",
-            both: &[
-                ("DB_SCHEMAS", "rest.schemas", "harbour,yard"),
-                ("DB_EXTRA_SEARCH_PATH", "rest.extra_search_path", "tools"),
-                ("DB_ANON_ROLE", "rest.anon_role", "anon"),
-                ("DB_TX_END", "rest.tx_end", "rollback-allow-override"),
-                ("DB_AGGREGATES_ENABLED", "rest.aggregates", "true"),
-                ("DB_PLAN_ENABLED", "rest.plan_enabled", "true"),
-            ],
-            // 0 is how ours says "no cap".
-            ours: &[("rest.max_rows", "0")],
-        }
-    }
-
-    /// One schema, rows capped, nothing switched on, nobody anonymous.
-    pub(crate) fn strict() -> Self {
-        Self {
-            name: "strict",
-            both: &[
-                ("DB_SCHEMAS", "rest.schemas", "harbour"),
-                ("DB_EXTRA_SEARCH_PATH", "rest.extra_search_path", "tools"),
-                ("DB_ANON_ROLE", "rest.anon_role", ""),
-                ("DB_MAX_ROWS", "rest.max_rows", "2"),
-                ("DB_PRE_REQUEST", "rest.pre_request", "tools.before_request"),
-                ("OPENAPI_MODE", "rest.openapi_mode", "disabled"),
-                ("JWT_AUD", "rest.jwt_aud", "harbour"),
-                ("JWT_ROLE_CLAIM_KEY", "rest.role_claim", ".app.roles[0]"),
-                ("SERVER_TRACE_HEADER", "rest.trace_header", "X-Trace"),
-            ],
-            ours: &[],
-        }
-    }
-}
+/// Between two looks at the tables.
+const WRITES_AT_ONCE: usize = 8;
 
 /// Both servers, with the same settings.
 pub(crate) struct Pair {
+    configuration: &'static Configuration,
     postgrest: Postgrest,
     basalt: Basalt,
-    admin: Client,
-    _database: TestDatabase,
+    /// PostgREST's database, which is Basalt's too unless there is another.
+    pub(crate) database: TestDatabase,
+    twin: Option<TestDatabase>,
 }
 
 impl Pair {
-    pub(crate) async fn start(settings: Settings) -> Self {
-        let database = Cluster::get().await.empty_database().await;
-        let _rows = database.admin_sql(include_str!("schema.sql")).await;
-        let (admin, connection) = tokio_postgres::connect(&database.url(), NoTls).await.unwrap();
-        let _task = tokio::spawn(connection);
-
-        let port = database.cluster().port();
-        let url =
-            format!("postgresql://harbour_authenticator:differential@127.0.0.1:{port}/{}", database.name());
-        let mut builder = Basalt::builder()
-            .only("rest")
-            .database_url(&url)
-            .config("jwt.secret", SECRET)
-            .config("server.prefix", "")
-            .config("server.require_apikey", "false")
+    /// Starts both on copies of `base`.
+    pub(crate) async fn start(configuration: &'static Configuration, base: &TestDatabase) -> Self {
+        let cluster = base.cluster();
+        let database = cluster.twin(base).await;
+        let twin = if configuration.commits { Some(cluster.twin(base).await) } else { None };
+        let postgrest = Postgrest::start(configuration.name, &variables(configuration, &database)).await;
+        let basalt = Basalt::builder()
+            .postgrest(variables(configuration, twin.as_ref().unwrap_or(&database)))
             // Server faults are what many cases ask for.
-            .expect_log("");
-        let mut environment = vec![("DB_URI", url.clone()), ("JWT_SECRET", SECRET.to_owned())];
-        for (theirs, ours, value) in settings.both {
-            builder = builder.config(ours, value);
-            if !value.is_empty() {
-                environment.push((theirs, (*value).to_owned()));
-            }
-        }
-        for (key, value) in settings.ours {
-            builder = builder.config(key, value);
-        }
-        let postgrest = Postgrest::start(settings.name, &environment).await;
-        let basalt = builder.start().await;
-        Self { postgrest, basalt, admin, _database: database }
+            .expect_log("")
+            .start()
+            .await;
+        Self { configuration, postgrest, basalt, database, twin }
     }
 
     /// Requests that change nothing, several at once.
     pub(crate) async fn ask_reads(&self, cases: Vec<Case>) -> Vec<Exchange> {
         let cases = Arc::new(cases);
         let (theirs, ours) = (self.postgrest.port, self.basalt.port());
+        let configuration = self.configuration.name;
         let mut lanes = JoinSet::new();
         for lane in 0..LANES {
             let cases = Arc::clone(&cases);
@@ -121,7 +65,8 @@ impl Pair {
                 let mut exchanges = Vec::new();
                 for (index, case) in cases.iter().enumerate().skip(lane).step_by(LANES) {
                     let (postgrest, basalt) = tokio::join!(theirs.ask(case), ours.ask(case));
-                    exchanges.push((index, Exchange { case: case.clone(), postgrest, basalt }));
+                    exchanges
+                        .push((index, Exchange { configuration, case: case.clone(), postgrest, basalt }));
                 }
                 exchanges
             });
@@ -131,27 +76,132 @@ impl Pair {
         exchanges.into_iter().map(|(_, exchange)| exchange).collect()
     }
 
-    /// Requests that write and are rolled back: in turn, each from the same state of the sequences.
+    /// Requests that write: one after another, each from the same state. Where writes last, what they left is compared
+    /// as well, and comes as an exchange of its own.
     pub(crate) async fn ask_writes(&self, cases: Vec<Case>) -> Vec<Exchange> {
+        let configuration = self.configuration.name;
         let (mut theirs, mut ours) =
             (Connection::new(self.postgrest.port), Connection::new(self.basalt.port()));
-        let mut exchanges = Vec::new();
-        for case in cases {
-            self.rewind().await;
-            let postgrest = theirs.ask(&case).await;
-            self.rewind().await;
-            let basalt = ours.ask(&case).await;
-            exchanges.push(Exchange { case, postgrest, basalt });
+        let first = Contents::open(&self.database).await;
+        let second = match &self.twin {
+            Some(twin) => Some(Contents::open(twin).await),
+            None => None,
+        };
+        let mut exchanges: Vec<Exchange> = Vec::new();
+        let mut unchecked = Vec::new();
+        for (index, case) in cases.into_iter().enumerate() {
+            let Some(second) = &second else {
+                first.rewind().await;
+                let postgrest = theirs.ask(&case).await;
+                first.rewind().await;
+                let basalt = ours.ask(&case).await;
+                exchanges.push(Exchange { configuration, case, postgrest, basalt });
+                continue;
+            };
+            // Numbers never come back, whatever the requests before did with them.
+            let ((), ()) = tokio::join!(first.forward(index), second.forward(index));
+            let (postgrest, basalt) = tokio::join!(theirs.ask(&case), ours.ask(&case));
+            let is_answered_alike = (postgrest.status < 300) == (basalt.status < 300);
+            unchecked.push(case.shown());
+            exchanges.push(Exchange { configuration, case, postgrest, basalt });
+            if is_answered_alike && unchecked.len() < WRITES_AT_ONCE {
+                continue;
+            }
+            let (left, right) = tokio::join!(first.read(), second.read());
+            if left != right {
+                if is_answered_alike {
+                    let place = format!("contents:{index}");
+                    exchanges.push(contents_differ(configuration, place, &unchecked, &left, &right));
+                }
+                second.restore(&left).await;
+            }
+            unchecked.clear();
         }
         exchanges
     }
 
-    async fn rewind(&self) {
-        self.admin.batch_execute("select hold.rewind()").await.expect("sequences can be set");
-    }
-
     pub(crate) async fn stop(mut self) {
         self.basalt.stop().await;
+    }
+}
+
+/// PostgREST's variables, of both servers.
+fn variables(configuration: &Configuration, database: &TestDatabase) -> Vec<(String, String)> {
+    let port = database.cluster().port();
+    let url = format!("postgresql://harbour_authenticator:differential@127.0.0.1:{port}/{}", database.name());
+    let mut variables = vec![("PGRST_DB_URI".to_owned(), url)];
+    for (name, value) in configuration.variables {
+        variables.push((format!("PGRST_{name}"), (*value).to_owned()));
+    }
+    variables
+}
+
+/// The tables of two databases as an exchange, so that a difference is reported like any other.
+fn contents_differ(
+    configuration: &'static str,
+    place: String,
+    requests: &[String],
+    left: &str,
+    right: &str,
+) -> Exchange {
+    let tables = |text: &str| -> serde_json::Map<String, serde_json::Value> {
+        serde_json::from_str(text).expect("contents are a JSON object")
+    };
+    let (theirs, ours) = (tables(left), tables(right));
+    let differing = |one: &serde_json::Map<String, serde_json::Value>,
+                     other: &serde_json::Map<String, serde_json::Value>| {
+        let mut text = String::new();
+        for (table, rows) in one {
+            let (rows, others) =
+                (rows.as_array().cloned(), other.get(table).and_then(|rows| rows.as_array()).cloned());
+            for row in rows.unwrap_or_default() {
+                if !others.as_ref().is_some_and(|others| others.contains(&row)) {
+                    text.push_str(&format!("{table}: {row}\n"));
+                }
+            }
+        }
+        text
+    };
+    let answer = |body: String| Answer {
+        status: 200,
+        reason: "OK".to_owned(),
+        headers: Vec::new(),
+        body: body.into_bytes(),
+    };
+    let mut case = Case::get(place, "/what-the-writes-left");
+    case.body = Some(requests.join("\n"));
+    let (postgrest, basalt) = (answer(differing(&theirs, &ours)), answer(differing(&ours, &theirs)));
+    Exchange { configuration, case, postgrest, basalt }
+}
+
+/// The rows of a whole database, through a connection of the test's own.
+struct Contents(Client);
+
+impl Contents {
+    async fn open(database: &TestDatabase) -> Self {
+        let (client, connection) =
+            tokio_postgres::connect(&database.url(), NoTls).await.expect("the cluster runs");
+        let _task = tokio::spawn(connection);
+        Self(client)
+    }
+
+    async fn rewind(&self) {
+        self.0.batch_execute("select hold.rewind()").await.expect("sequences can be set");
+    }
+
+    async fn forward(&self, step: usize) {
+        let number = 2000 + 100 * step;
+        self.0.batch_execute(&format!("select hold.forward({number})")).await.expect("sequences can be set");
+    }
+
+    async fn read(&self) -> String {
+        let row = self.0.query_one("select hold.contents()::text", &[]).await.expect("tables can be read");
+        row.get(0)
+    }
+
+    async fn restore(&self, contents: &str) {
+        let statement = "select hold.restore($1::text::jsonb)";
+        let _rows = self.0.query(statement, &[&contents]).await.expect("rows can be put back");
     }
 }
 
@@ -166,7 +216,7 @@ struct Postgrest {
 const KEEPER: &str = r#""$1" <&- & pid=$!; read -r _; kill "$pid"; wait "$pid""#;
 
 impl Postgrest {
-    async fn start(name: &str, environment: &[(&str, String)]) -> Self {
+    async fn start(name: &str, environment: &[(String, String)]) -> Self {
         let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).expect("a port is free");
         let port = listener.local_addr().expect("a bound socket has an address").port();
         drop(listener);
@@ -178,7 +228,7 @@ impl Postgrest {
             .arg(program())
             .env("PGRST_SERVER_HOST", "127.0.0.1")
             .env("PGRST_SERVER_PORT", port.to_string())
-            .envs(environment.iter().map(|(key, value)| (format!("PGRST_{key}"), value)))
+            .envs(environment.iter().map(|(name, value)| (name, value)))
             .stdin(Stdio::piped())
             .stdout(log.try_clone().expect("a file can be shared"))
             .stderr(log);

@@ -79,8 +79,9 @@ fn singular(_case: &Case, expected: &mut View, _answered: &mut View) -> bool {
     true
 }
 
-fn not_acceptable(_case: &Case, expected: &mut View, _answered: &mut View) -> bool {
-    let applies = expected.is("PGRST107") && expected.status == 415;
+fn not_acceptable(_case: &Case, expected: &mut View, answered: &mut View) -> bool {
+    let is_bodiless = expected.body.is_empty() && answered.status == 406;
+    let applies = expected.status == 415 && (expected.is("PGRST107") || is_bodiless);
     if applies {
         expected.status = 406;
     }
@@ -118,7 +119,7 @@ fn unknown_table(case: &Case, expected: &mut View, answered: &mut View) -> bool 
     // 12 looked at the query first, and found a missing table only in PostgreSQL.
     let was_later = matches!(
         expected.error("code").as_str(),
-        "PGRST200" | "PGRST108" | "PGRST204" | "PGRST105" | "PGRST107" | "PGRST122"
+        "PGRST200" | "PGRST108" | "PGRST204" | "PGRST105" | "PGRST107" | "PGRST122" | "42501"
     );
     if !is_missing && !has_no_options && !was_later {
         return false;
@@ -128,7 +129,7 @@ fn unknown_table(case: &Case, expected: &mut View, answered: &mut View) -> bool 
     if case.path().trim_start_matches('/').contains('/') || table.is_empty() {
         return false;
     }
-    let profile = case.header("Accept-Profile").or(case.header("Content-Profile")).unwrap_or("harbour");
+    let profile = case.header("Accept-Profile").or(case.header("Content-Profile")).unwrap_or(case.schema);
     let message = format!("Could not find the table '{profile}.{table}' in the schema cache");
     expected.become_error(
         404,
@@ -192,7 +193,17 @@ fn raise_pgrst(case: &Case, expected: &mut View, _answered: &mut View) -> bool {
     }
     let body: Value =
         case.body.as_deref().and_then(|body| serde_json::from_str(body).ok()).unwrap_or_default();
-    let said = |key: &str| body.get(key).and_then(Value::as_str).map(str::to_owned);
+    let parameters: Vec<(String, String)> = if case.method == "GET" {
+        case.parameters()
+    } else {
+        url::form_urlencoded::parse(case.body.as_deref().unwrap_or_default().as_bytes())
+            .into_owned()
+            .collect()
+    };
+    let said = |key: &str| {
+        let parameter = parameters.iter().rev().find(|(name, _)| name == key).map(|(_, value)| value.clone());
+        body.get(key).and_then(Value::as_str).map(str::to_owned).or(parameter)
+    };
     let message_is_right =
         said("message").and_then(|text| serde_json::from_str::<Value>(&text).ok()).is_some_and(|message| {
             message.get("code").is_some_and(Value::is_string)

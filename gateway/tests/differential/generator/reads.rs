@@ -1,0 +1,185 @@
+//! Reads: select lists, embeds, spreads, aggregates, order and pages.
+
+use super::super::model::{Column, Embed, Relation};
+use super::conditions::{is_json, json_path};
+use super::{Draft, Generator};
+
+impl Generator<'_> {
+    pub(super) fn read(&mut self) -> Draft {
+        let model = self.model;
+        let index = self.dice.below(model.relations.len());
+        let relation = &model.relations[index];
+        let mut draft = Draft::get(format!("/{}", relation.name));
+        self.query(&mut draft, index);
+        if self.dice.once_in(4) {
+            let limit = self.dice.pick(&["1", "2", "3", "0", "-1", "x", "2 ", "01", "1.5"]);
+            draft.add("limit", limit);
+        }
+        if self.dice.once_in(5) {
+            let offset = self.dice.pick(&["0", "1", "2", "3", "100", "x"]);
+            draft.add("offset", offset);
+        }
+        draft
+    }
+
+    /// `select`, filters and order of a relation.
+    pub(super) fn query(&mut self, draft: &mut Draft, index: usize) {
+        let relation = &self.model.relations[index];
+        if !self.dice.once_in(10) {
+            let is_aggregate = self.dice.once_in(15);
+            let select =
+                if is_aggregate { self.aggregates(relation) } else { self.select(draft, index, "", 0) };
+            if is_aggregate {
+                // Groups come in any order.
+                let groups = select.1;
+                if !groups.is_empty() {
+                    draft.add("order", groups.join(","));
+                }
+                draft.parameters.insert(0, ("select".to_owned(), select.0));
+                self.conditions(draft, relation, "", 2);
+                return;
+            }
+            draft.parameters.insert(0, ("select".to_owned(), select.0));
+        }
+        self.conditions(draft, relation, "", 3);
+        self.order(draft, relation, "");
+    }
+
+    /// The text of the list, and nothing.
+    fn select(&mut self, draft: &mut Draft, index: usize, path: &str, depth: usize) -> (String, Vec<String>) {
+        let relation = &self.model.relations[index];
+        let mut items = Vec::new();
+        if self.dice.once_in(5) || relation.columns.is_empty() {
+            items.push("*".to_owned());
+        } else {
+            let columns = self.dice.some(&relation.columns, 1, 4);
+            items.extend(columns.iter().map(|column| self.field(column)));
+        }
+        let mut embeds = &self.model.embeds[index];
+        let mut count = if depth < 3 { self.dice.below(3 - depth.min(2)) } else { 0 };
+        if count > 0 && self.dice.misfit(20) {
+            embeds = &self.model.misleading[index];
+            count = 1;
+        }
+        let mut taken: Vec<String> = Vec::new();
+        for embed in self.dice.some(embeds, count, count) {
+            let number = items.len();
+            let alias = self.dice.once_in(3).then(|| format!("e{number}"));
+            let own = alias.clone().unwrap_or_else(|| embed.name.clone());
+            // Two embeds of one name cannot be told apart in filters.
+            if taken.contains(&embed.name) {
+                continue;
+            }
+            taken.push(embed.name.clone());
+            let item = self.embed(draft, &embed, alias, &own, path, depth);
+            items.push(item);
+        }
+        let comma = self.dice.pick(&[",", ",", ", "]);
+        (items.join(comma), Vec::new())
+    }
+
+    fn embed(
+        &mut self,
+        draft: &mut Draft,
+        embed: &Embed,
+        alias: Option<String>,
+        own: &str,
+        path: &str,
+        depth: usize,
+    ) -> String {
+        let is_spread = self.dice.once_in(if embed.to_one { 5 } else { 1_000_000 });
+        let own = self.name(if is_spread { &embed.name } else { own });
+        let path = if path.is_empty() { own } else { format!("{path}.{own}") };
+        let target = &self.model.relations[embed.target];
+        let inside = if !is_spread && self.dice.once_in(12) {
+            String::new()
+        } else {
+            self.select(draft, embed.target, &path, depth + 1).0
+        };
+        let hint = embed.hint.as_deref().map(|hint| format!("!{}", self.name(hint))).unwrap_or_default();
+        let join = self.dice.pick(&["", "", "", "", "!inner", "!left"]);
+        let modifiers = if self.dice.once_in(2) { format!("{hint}{join}") } else { format!("{join}{hint}") };
+        if self.dice.once_in(3) {
+            self.conditions(draft, target, &path, 2);
+        }
+        self.order(draft, target, &path);
+        if self.dice.once_in(6) {
+            let limit = self.dice.pick(&["1", "2", "0"]);
+            draft.add(format!("{path}.limit"), limit);
+        }
+        if self.dice.once_in(10) {
+            draft.add(format!("{path}.offset"), "1");
+        }
+        if self.dice.once_in(8) {
+            let test = self.dice.pick(&["is.null", "not.is.null"]);
+            draft.add(path, test);
+        }
+        let prefix = match alias {
+            _ if is_spread => "...".to_owned(),
+            Some(alias) => format!("{alias}:"),
+            None => String::new(),
+        };
+        format!("{prefix}{}{modifiers}({inside})", self.name(&embed.name))
+    }
+
+    fn field(&mut self, column: &Column) -> String {
+        let mut field =
+            if self.dice.once_in(6) { format!("a{}:", self.dice.below(3)) } else { String::new() };
+        if self.dice.misfit(80) {
+            field.push_str("no_such");
+        } else {
+            field.push_str(&self.name(&column.name));
+        }
+        if is_json(column) && !self.dice.once_in(3) || "AC".contains(column.category) && self.dice.once_in(4)
+        {
+            field.push_str(json_path(&mut self.dice, column));
+        }
+        if self.dice.once_in(10) {
+            field.push_str(self.dice.pick(&["::text", "::varchar", "::text", "::name"]));
+        }
+        field
+    }
+
+    /// An aggregating list, and the columns it groups by.
+    fn aggregates(&mut self, relation: &Relation) -> (String, Vec<String>) {
+        let sortable: Vec<_> =
+            relation.columns.iter().filter(|column| "NSBDE".contains(column.category)).collect();
+        let groups: Vec<String> =
+            self.dice.some(&sortable, 0, 2).into_iter().map(|column| self.name(&column.name)).collect();
+        let mut items = groups.clone();
+        for _ in 0..=self.dice.below(2) {
+            let alias = if self.dice.once_in(3) { format!("n{}:", items.len()) } else { String::new() };
+            let cast = if self.dice.once_in(4) { "::text" } else { "" };
+            let numbers: Vec<_> = relation.columns.iter().filter(|column| column.category == 'N').collect();
+            items.push(if numbers.is_empty() || self.dice.once_in(3) {
+                format!("{alias}count(){cast}")
+            } else {
+                let column = self.dice.pick(&numbers);
+                let function = self.dice.pick(&["sum", "min", "max", "count", "avg"]);
+                format!("{alias}{}.{function}(){cast}", self.name(&column.name))
+            });
+        }
+        (items.join(","), groups)
+    }
+
+    /// Sometimes by something, always by the key.
+    fn order(&mut self, draft: &mut Draft, relation: &Relation, path: &str) {
+        let mut terms = Vec::new();
+        let sortable: Vec<_> =
+            relation.columns.iter().filter(|column| "NSBDETIV".contains(column.category)).collect();
+        if self.dice.once_in(3) && !sortable.is_empty() {
+            let column = self.dice.pick(&sortable);
+            terms.push(format!(
+                "{}{}{}",
+                self.name(&column.name),
+                self.dice.pick(&["", ".asc", ".desc"]),
+                self.dice.pick(&["", ".nullsfirst", ".nullslast"])
+            ));
+        }
+        terms.extend(relation.sort_key().into_iter().map(|column| self.name(column)));
+        if !terms.is_empty() {
+            let prefix = if path.is_empty() { String::new() } else { format!("{path}.") };
+            draft.add(format!("{prefix}order"), terms.join(","));
+        }
+    }
+}
