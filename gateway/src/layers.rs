@@ -6,6 +6,7 @@
 
 pub mod api_key;
 pub mod client_address;
+mod compression;
 pub mod cors;
 
 use std::borrow::Cow;
@@ -52,7 +53,7 @@ impl Mount {
     /// Puts `service` at `prefix`.
     #[must_use]
     pub fn new(prefix: String, service: Service, gate: Gate) -> Self {
-        let compressed = service.router.clone().layer(compression());
+        let compressed = compression::compressed(&service.router);
         let metrics = RequestMetrics::new(service.name);
         Self { prefix, service, gate, origins: Box::new(|| None), compressed, metrics }
     }
@@ -60,22 +61,6 @@ impl Mount {
     fn cors<'a>(&self, shared: &'a CorsPolicy) -> Cow<'a, CorsPolicy> {
         (self.origins)().map_or(Cow::Borrowed(shared), |origins| Cow::Owned(CorsPolicy::new(&origins)))
     }
-}
-
-/// gzip and br for JSON and CSV bodies from about a hundred bytes (rest.md §3.20).
-fn compression() -> tower_http::compression::CompressionLayer<impl tower_http::compression::Predicate> {
-    use tower_http::compression::predicate::{Predicate, SizeAbove};
-    let compressible = |_: StatusCode, _: http::Version, headers: &http::HeaderMap, _: &http::Extensions| {
-        headers.get(http::header::CONTENT_TYPE).is_some_and(|content_type| {
-            let text = content_type.as_bytes();
-            text.starts_with(b"application/json")
-                || text.starts_with(b"text/csv")
-                || text.windows(5).any(|part| part == b"+json")
-        })
-    };
-    tower_http::compression::CompressionLayer::new()
-        .quality(tower_http::CompressionLevel::Fastest)
-        .compress_when(SizeAbove::new(100).and(compressible))
 }
 
 /// Makes ids that are unique while the process lives and hard to confuse across restarts.
@@ -207,9 +192,7 @@ struct RequestMetrics {
 
 impl RequestMetrics {
     fn new(service: &'static str) -> Self {
-        let counter = |class: &'static str| {
-            metrics::counter!("basalt_http_requests_total", "service" => service, "status" => class)
-        };
+        let counter = |class: &'static str| metrics::counter!("basalt_http_requests_total", "service" => service, "status" => class);
         Self {
             by_class: ["1xx", "2xx", "3xx", "4xx", "5xx"].map(counter),
             seconds: metrics::histogram!("basalt_http_request_duration_seconds", "service" => service),

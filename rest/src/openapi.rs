@@ -184,8 +184,7 @@ fn relation_parameters(relation: &Relation, parameters: &mut Map<String, Value>)
     );
     for column in &relation.columns {
         // No format: the value of a filter begins with an operator, whatever the column's type is.
-        let mut parameter =
-            json!({"name": column.name, "required": false, "in": "query", "type": "string"});
+        let mut parameter = json!({"name": column.name, "required": false, "in": "query", "type": "string"});
         if let (Value::Object(parameter), Some(comment)) = (&mut parameter, &column.comment) {
             parameter.insert("description".to_owned(), json!(comment));
         }

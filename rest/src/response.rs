@@ -390,6 +390,10 @@ impl Timing {
     pub(crate) fn decorate(&self, headers: &mut HeaderMap) {
         let stages: Vec<String> =
             self.stages.iter().map(|(stage, ms)| format!("{stage};dur={ms:.1}")).collect();
+        // A request whose token is refused has passed none.
+        if stages.is_empty() {
+            return;
+        }
         if let Ok(value) = HeaderValue::from_str(&stages.join(", ")) {
             headers.insert(SERVER_TIMING, value);
         }

@@ -51,13 +51,16 @@ async fn hint(scene: &Scene<'_>, refusal: &PgError) -> Option<String> {
             let commands = if is_update { vec!["UPDATE"] } else { privileges(scene.api, relation) };
             let params = [relation, SERVICE_ROLE, &array_literal(&commands), &array_literal(&schemas)];
             let found = ask(scene, include_str!("rights/policies.sql"), &params).await?;
-            let mut found = found.into_iter().flatten();
-            policy_hint(&found.next()?, commands.first()?, found.next(), found.next())
+            let mut columns = found.into_iter();
+            let (relation, lacking, policies) = (columns.next()??, columns.next()?, columns.next()?);
+            policy_hint(&relation, commands.first()?, lacking, policies)
         }
         Refused::Role(role) => {
             let mut quoted = String::new();
             basalt_core::sql::push_quoted(&mut quoted, role, '"');
-            Some(format!("Let the login role of the server take it on with: GRANT {quoted} TO authenticator;"))
+            Some(format!(
+                "Let the login role of the server take it on with: GRANT {quoted} TO authenticator;"
+            ))
         }
     }
 }
@@ -108,12 +111,8 @@ fn privileges(request: &ApiRequest, relation: &str) -> Vec<&'static str> {
             ["INSERT"].into_iter().chain(update).chain(select(reads)).collect()
         }
         RelationVerb::Put => vec!["INSERT", "UPDATE", "SELECT"],
-        RelationVerb::Update => {
-            ["UPDATE"].into_iter().chain(select(returns_rows || has_filters)).collect()
-        }
-        RelationVerb::Delete => {
-            ["DELETE"].into_iter().chain(select(returns_rows || has_filters)).collect()
-        }
+        RelationVerb::Update => ["UPDATE"].into_iter().chain(select(returns_rows || has_filters)).collect(),
+        RelationVerb::Delete => ["DELETE"].into_iter().chain(select(returns_rows || has_filters)).collect(),
     }
 }
 
@@ -154,7 +153,10 @@ impl<'a> Refused<'a> {
         }
         let policies = message.strip_prefix("new row violates row-level security policy ")?;
         let (which, relation) = policies.split_once("for table \"")?;
-        Some(Self::Row { relation: relation.strip_suffix('"')?, is_update: which.contains("(USING expression)") })
+        Some(Self::Row {
+            relation: relation.strip_suffix('"')?,
+            is_update: which.contains("(USING expression)"),
+        })
     }
 }
 

@@ -40,5 +40,8 @@ pub(super) async fn of_read(
 pub(super) fn is_full(scene: &Scene<'_>, answer: &Answer) -> bool {
     let Some(cap) = scene.config.max_rows else { return false };
     let is_capped = scene.api.range.limit.is_none_or(|limit| limit > cap);
-    is_capped && !answer.is_explained && i64::try_from(cap).is_ok_and(|cap| answer.page >= cap) && answer.page > 0
+    is_capped
+        && !answer.is_explained
+        && i64::try_from(cap).is_ok_and(|cap| answer.page >= cap)
+        && answer.page > 0
 }

@@ -89,7 +89,8 @@ pub(super) fn of_routine(routine: &Routine, search_path: &[&str]) -> Value {
         let parameters = routine.params.iter().map(|param| query_parameter(param, search_path)).collect();
         path.insert("get".to_owned(), described(parameters));
     }
-    let arguments = json!({"in": "body", "name": "args", "required": true, "schema": body(routine, search_path)});
+    let arguments =
+        json!({"in": "body", "name": "args", "required": true, "schema": body(routine, search_path)});
     path.insert("post".to_owned(), described(vec![arguments, reference("preferParams")]));
     Value::Object(path)
 }

@@ -1,0 +1,28 @@
+//! Errors (rest.md §3.18): every code with its whole wire shape, every row of the SQLSTATE table, errors raised on
+//! purpose, and the hints of ours for service_role.
+
+mod codes;
+mod outages;
+mod raised;
+mod rights;
+mod sqlstates;
+
+use basalt_testkit::Response;
+use serde_json::{Value, json};
+
+use super::answers::answers;
+
+/// An error with everything that each has: four keys in order, type, length, and its code in `Proxy-Status`.
+fn check(response: &Response, status: u16, body: [Value; 4], what: &str) {
+    let [code, message, details, hint] = body;
+    let whole = json!({"code": code, "details": details, "hint": hint, "message": message});
+    assert_eq!(response.status.as_u16(), status, "{what}: {}", response.text());
+    // serde_json keeps keys sorted: code, details, hint, message.
+    assert_eq!(response.text(), whole.to_string(), "{what}");
+    assert_eq!(response.header("content-type"), "application/json; charset=utf-8", "{what}");
+    assert_eq!(response.header("content-length"), response.body.len().to_string(), "{what}");
+    let proxy_status = format!("PostgREST; error={}", code.as_str().unwrap());
+    assert_eq!(response.header("proxy-status"), proxy_status, "{what}");
+    assert_eq!(response.headers.contains_key("retry-after"), status == 503, "{what}");
+    assert_eq!(response.headers.contains_key("www-authenticate"), status == 401, "{what}");
+}

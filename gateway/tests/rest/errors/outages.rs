@@ -1,0 +1,86 @@
+//! The database is away, or has no connection to spare.
+
+use std::time::Duration;
+
+use basalt_testkit::Link;
+use http::Method;
+use serde_json::json;
+
+use super::super::anon;
+use super::{answers, check};
+
+#[tokio::test]
+async fn no_database_is_503_with_the_time_to_try_again() {
+    let server = answers().through_proxy().expect_log("").start().await;
+    assert_eq!(anon(&server, Method::GET, "/owners").send().await.status, 200);
+    server.proxy().set(Link::Cut);
+    for method in [Method::GET, Method::POST] {
+        let request = anon(&server, method.clone(), "/rpc/none").json(&json!({}));
+        let answer = server.until(Duration::from_secs(10), &request, |answer| answer.status != 200).await;
+        let body = answer.json();
+        let message = match body["code"].as_str() {
+            Some("PGRST000") => "Database connection error.",
+            Some("PGRST001") => "Database client error. Retrying the connection.",
+            other => panic!("{other:?}"),
+        };
+        assert!(body["details"].is_string(), "the driver's text");
+        check(
+            &answer,
+            503,
+            [body["code"].clone(), json!(message), body["details"].clone(), json!(null)],
+            message,
+        );
+        let seconds: u64 = answer.header("retry-after").parse().unwrap();
+        assert!(seconds >= 1);
+    }
+    // Every connection is known to be gone by now: none can be made.
+    let answer = anon(&server, Method::GET, "/owners").send().await;
+    assert_eq!((answer.status.as_u16(), answer.json()["code"].as_str()), (503, Some("PGRST000")));
+    let headed = anon(&server, Method::HEAD, "/owners").send().await;
+    assert!(headed.headers.contains_key("retry-after") && headed.body.is_empty());
+    server.proxy().set(Link::Up);
+    let request = anon(&server, Method::GET, "/owners");
+    let _recovered = server.until(Duration::from_secs(30), &request, |answer| answer.status == 200).await;
+}
+
+#[tokio::test]
+async fn a_connection_that_breaks_in_the_middle_of_a_write_is_a_client_error() {
+    let server = answers().through_proxy().expect_log("").start().await;
+    let write = anon(&server, Method::POST, "/rpc/wait").json(&json!({"seconds": 2})).send();
+    let cut = async {
+        let statement = "%wait%";
+        while server.database().running(statement).await == 0 {
+            tokio::time::sleep(Duration::from_millis(10)).await;
+        }
+        server.proxy().set(Link::Cut);
+    };
+    let (answer, ()) = tokio::join!(write, cut);
+    let details = answer.json()["details"].clone();
+    assert!(details.is_string());
+    let message = json!("Database client error. Retrying the connection.");
+    check(&answer, 503, [json!("PGRST001"), message, details, json!(null)], "PGRST001");
+    server.proxy().set(Link::Up);
+    let request = anon(&server, Method::GET, "/owners");
+    let _recovered = server.until(Duration::from_secs(30), &request, |answer| answer.status == 200).await;
+}
+
+#[tokio::test]
+async fn no_free_connection_in_time_is_504() {
+    let server = answers()
+        .config("database.pool_size", "1")
+        .config("database.pool_timeout", "1s")
+        .expect_log("")
+        .start()
+        .await;
+    let slow = anon(&server, Method::POST, "/rpc/wait").json(&json!({"seconds": 2.5})).send();
+    let second = async {
+        while server.database().running("%wait%").await == 0 {
+            tokio::time::sleep(Duration::from_millis(10)).await;
+        }
+        anon(&server, Method::GET, "/owners").send().await
+    };
+    let (slow, answer) = tokio::join!(slow, second);
+    assert_eq!(slow.status, 204);
+    let message = json!("Timed out acquiring connection from connection pool.");
+    check(&answer, 504, [json!("PGRST003"), message, json!(null), json!(null)], "PGRST003");
+}
