@@ -267,14 +267,16 @@ impl<'a> Cursor<'a> {
         let negative = index.eat("-");
         let digits = index.take_while(|c| c.is_ascii_digit());
         let rest = index.rest();
-        let ends = rest.is_empty() || ["->", "::", ".", ",", ")"].iter().any(|end| rest.starts_with(end));
+        // Before a closing parenthesis it is a key, in PostgREST as in the contract.
+        let ends = rest.is_empty() || ["->", "::", ".", ","].iter().any(|end| rest.starts_with(end));
         if !digits.is_empty() && ends {
             *self = index;
             let sign = if negative { "-" } else { "" };
             return Ok(JsonOperand::Index(format!("{sign}{digits}")));
         }
-        if negative && digits.is_empty() {
-            return index.fail("digit");
+        // No key begins with a dash.
+        if negative {
+            return index.fail("digit, \"->\", \"::\", \".\", \",\" or end of input");
         }
         if self.peek() == Some('"') {
             return Ok(JsonOperand::Key(self.quoted()?));

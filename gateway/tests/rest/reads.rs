@@ -1,9 +1,76 @@
-//! GET and HEAD (rest.md §3.3–§3.8).
+//! GET and HEAD (rest.md §3.3–§3.8). Most of it is in the transcripts of `reads/`, sentence by sentence.
+
+use std::time::Duration;
 
 use http::Method;
 use insta::assert_snapshot;
+use serde_json::json;
 
+use super::transcript::replay;
 use super::{anon, get, server, shown};
+
+#[tokio::test]
+async fn names_and_keys() {
+    replay(&server().start().await, "names.txt", include_str!("reads/names.txt")).await;
+}
+
+#[tokio::test]
+async fn select_lists() {
+    replay(&server().start().await, "select.txt", include_str!("reads/select.txt")).await;
+}
+
+#[tokio::test]
+async fn filters_and_logic() {
+    replay(&server().start().await, "filters.txt", include_str!("reads/filters.txt")).await;
+}
+
+#[tokio::test]
+async fn orders() {
+    replay(&server().start().await, "order.txt", include_str!("reads/order.txt")).await;
+}
+
+#[tokio::test]
+async fn pages_and_counts() {
+    replay(&server().start().await, "pages.txt", include_str!("reads/pages.txt")).await;
+}
+
+#[tokio::test]
+async fn pages_of_at_most_two_rows() {
+    let server = server().config("rest.max_rows", "2").start().await;
+    replay(&server, "max_rows.txt", include_str!("reads/max_rows.txt")).await;
+}
+
+#[tokio::test]
+async fn relationships() {
+    replay(&server().start().await, "embeds.txt", include_str!("reads/embeds.txt")).await;
+}
+
+#[tokio::test]
+async fn spreads_and_aggregates() {
+    replay(&server().start().await, "spreads.txt", include_str!("reads/spreads.txt")).await;
+}
+
+#[tokio::test]
+async fn columns_that_are_granted() {
+    replay(&server().start().await, "privileges.txt", include_str!("reads/privileges.txt")).await;
+}
+
+#[tokio::test]
+async fn of_two_faults_the_earlier_is_told() {
+    replay(&server().start().await, "precedence.txt", include_str!("reads/precedence.txt")).await;
+}
+
+/// Two schemas, no aggregates, embeds by their aliases only.
+#[tokio::test]
+async fn other_settings() {
+    let server = server()
+        .config("rest.schemas", "public,archive")
+        .config("rest.aggregates", "false")
+        .config("rest.url_use_legacy_target_names", "false")
+        .start()
+        .await;
+    replay(&server, "settings.txt", include_str!("reads/settings.txt")).await;
+}
 
 #[tokio::test]
 async fn rows_ranges_and_counts() {
@@ -260,4 +327,65 @@ async fn the_root_shows_what_the_caller_may_use() {
     let all =
         server.request(Method::GET, "/rest/v1/").apikey(server.secret_key()).send().await.expect(200).json();
     assert!(all["paths"]["/notes"].is_object());
+}
+
+/// They have no keys, so only functions relate them.
+#[tokio::test]
+async fn foreign_tables_are_read_like_others() {
+    let server = server().start().await;
+    let _done = server
+        .database()
+        .admin_sql(
+            "create extension file_fdw;
+             create server files foreign data wrapper file_fdw;
+             create foreign table public.rates (id int, client_id int) server files options (program 'echo 1,2; echo 2,1', format 'csv');
+             create function public.rates(clients) returns setof rates language sql stable as
+               'select * from public.rates where client_id = $1.id';
+             create function public.payer(rates) returns clients language sql stable as
+               'select c.* from public.clients c where c.id = $1.client_id';
+             grant select on public.rates to anon;
+             grant execute on function public.rates(clients), public.payer(rates) to anon;
+             notify pgrst, 'reload schema'",
+        )
+        .await;
+    let request = anon(&server, Method::GET, "/rates?select=id,payer(name)&id=gt.1");
+    let found = server.until(Duration::from_secs(10), &request, |response| response.status == 200).await;
+    assert_eq!(found.json(), json!([{"id": 2, "payer": {"name": "Acme"}}]));
+    let rows = get(&server, "/clients?select=name,rates(id)&order=id").await.json();
+    assert_eq!(rows, json!([{"name": "Acme", "rates": [{"id": 2}]}, {"name": "Globex", "rates": [{"id": 1}]}]));
+    let options = anon(&server, Method::OPTIONS, "/rates").send().await.expect(200);
+    assert_eq!(options.header("allow"), "OPTIONS,GET,HEAD");
+}
+
+/// rest.md §5, 46.
+#[tokio::test]
+async fn long_lists_fit_into_the_request_line() {
+    let server = server().start().await;
+    let ids: Vec<String> = (0..1_600).map(|n| format!("6f1b9a1e-0000-4000-8000-{n:012}")).collect();
+    let path = format!("/kinds?select=id&uid=in.({})", ids.join(","));
+    assert!(path.len() > 58_000);
+    assert_eq!(get(&server, &path).await.expect(200).json(), json!([{"id": 1}]));
+    let quoted = format!("/kinds?select=id&or=(uid.in.({}))", ids.join(","));
+    assert_eq!(get(&server, &quoted).await.expect(200).json(), json!([{"id": 1}]));
+}
+
+/// Deep trees are refused rather than run out of stack.
+#[tokio::test]
+async fn nesting_has_an_end() {
+    let server = server().start().await;
+    let nested = |open: &str, middle: &str, close: &str, depth: usize| {
+        format!("{}{middle}{}", open.repeat(depth), close.repeat(depth))
+    };
+    for (path, code) in [
+        (format!("/tasks?select={}", nested("parent_id(", "id", ")", 1_000)), "PGRST100"),
+        (format!("/tasks?select={}", nested("...parent_id(", "id", ")", 1_000)), "PGRST100"),
+        (format!("/tasks?or=({})", nested("and(", "id.eq.1", ")", 1_000)), "PGRST100"),
+        (format!("/tasks?{}=eq.1", nested("a.", "id", "", 5_000)), "PGRST108"),
+        (format!("/tasks?select=data{}", "-%3Ea".repeat(500)), "42703"),
+    ] {
+        let answer = get(&server, &path).await;
+        assert_eq!((answer.status.as_u16(), answer.json()["code"].as_str()), (400, Some(code)), "{:.60}", path);
+    }
+    let deep = nested("parent_id(", "id", ")", 20);
+    assert_eq!(get(&server, &format!("/tasks?select={deep}&limit=1")).await.status, 200);
 }

@@ -237,17 +237,17 @@ impl QueryParams {
     }
 }
 
-/// Which of several faults is told: PostgREST reads orders first, then logic, columns, select, filters, and the conflict
-/// target last; a negative limit is judged when all of them could be read.
+/// Which of several faults is told: PostgREST reads orders first, then logic, columns, filters, the conflict target, and
+/// `select` last; a negative limit is judged when all of them could be read.
 fn rank(name: &str, error: &QueryError) -> u8 {
     match (error, name.rsplit('.').next().unwrap_or(name)) {
         (QueryError::Range(_), _) => 6,
         (QueryError::Parse(_), "order" | "limit" | "offset") => 0,
         (QueryError::Parse(_), "and" | "or") => 1,
         (QueryError::Parse(_), "columns") if name == "columns" => 2,
-        (QueryError::Parse(_), "select") if name == "select" => 3,
-        (QueryError::Parse(_), "on_conflict") if name == "on_conflict" => 5,
-        (QueryError::Parse(_), _) => 4,
+        (QueryError::Parse(_), "on_conflict") if name == "on_conflict" => 4,
+        (QueryError::Parse(_), "select") if name == "select" => 5,
+        (QueryError::Parse(_), _) => 3,
     }
 }
 

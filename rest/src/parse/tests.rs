@@ -23,6 +23,15 @@ fn any_field() -> impl Strategy<Value = Field> {
     (any_name(), prop::collection::vec(step, 0..3)).prop_map(|(name, path)| Field { name, path })
 }
 
+/// A digit before a closing parenthesis is a key, whatever it was meant to be.
+fn close(field: &mut Field) {
+    if let Some(JsonStep { operand, .. }) = field.path.last_mut()
+        && let JsonOperand::Index(index) = operand
+    {
+        *operand = JsonOperand::Key(index.clone());
+    }
+}
+
 fn any_operation() -> impl Strategy<Value = Operation> {
     use Operator::{
         Adj, Cd, Cs, Eq, Gt, Gte, Ilike, Imatch, Like, Lt, Lte, Match, Neq, Nxl, Nxr, Ov, Sl, Sr,
@@ -110,7 +119,12 @@ fn any_select() -> impl Strategy<Value = Vec<SelectItem>> {
             join,
             prop::collection::vec(inner, 0..4),
         )
-            .prop_map(|(spread, alias, target, hint, join, select)| {
+            .prop_map(|(spread, alias, target, hint, join, mut select)| {
+                if let Some(SelectItem::Column(SelectColumn { field, cast: None, aggregate: None, .. })) =
+                    select.last_mut()
+                {
+                    close(field);
+                }
                 let alias = alias.filter(|_| !spread);
                 SelectItem::Embed(SelectEmbed { spread, alias, target, hint, join, select })
             })
@@ -122,7 +136,12 @@ fn any_order() -> impl Strategy<Value = OrderTerm> {
     let direction = prop::option::of(prop_oneof![Just(Direction::Asc), Just(Direction::Desc)]);
     let nulls = prop::option::of(prop_oneof![Just(Nulls::First), Just(Nulls::Last)]);
     (prop::option::of(any_name()), any_field(), direction, nulls)
-        .prop_map(|(relation, field, direction, nulls)| OrderTerm { relation, field, direction, nulls })
+        .prop_map(|(relation, mut field, direction, nulls)| {
+            if relation.is_some() {
+                close(&mut field);
+            }
+            OrderTerm { relation, field, direction, nulls }
+        })
 }
 
 fn any_preferences() -> impl Strategy<Value = Preferences> {

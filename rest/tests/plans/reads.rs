@@ -257,3 +257,32 @@ fn a_plan_explains_the_whole_statement() {
     "#
     );
 }
+
+#[test]
+fn groups_are_shown_and_rows_are_counted() {
+    assert_snapshot!(sql("GET /tasks?select=project_id,count()&done=is.true&order=project_id\nPrefer: count=exact"), @r#"
+    SELECT (SELECT count(*)
+    FROM (SELECT 1
+    FROM "public"."tasks"
+    WHERE "public"."tasks"."done" IS TRUE) AS pgrst_counted) AS total_result_set, count(*) AS page_total, coalesce(json_agg(pgrst_t), '[]') AS body, RESPONSE_SETTINGS
+    FROM (SELECT "public"."tasks"."project_id", count(*) AS "count"
+    FROM "public"."tasks"
+    WHERE "public"."tasks"."done" IS TRUE
+    GROUP BY 1
+    ORDER BY "public"."tasks"."project_id" LIMIT $1::int8) AS pgrst_t
+    $1 = 1000
+    "#);
+}
+
+#[test]
+fn a_null_filter_means_the_embed_of_that_name_only() {
+    assert_snapshot!(sql("GET /tasks?select=id,parent:parent_id()&parent_id=is.null&parent=is.not_null"), @r#"
+    SELECT null::int8 AS total_result_set, count(*) AS page_total, coalesce(json_agg(pgrst_t), '[]') AS body, RESPONSE_SETTINGS
+    FROM (SELECT "public"."tasks"."id"
+    FROM "public"."tasks"
+    WHERE "public"."tasks"."parent_id" IS NULL AND EXISTS (SELECT 1
+    FROM "public"."tasks" AS "tasks_1"
+    WHERE "tasks_1"."id" = "public"."tasks"."parent_id") LIMIT $1::int8) AS pgrst_t
+    $1 = 1000
+    "#);
+}
