@@ -209,3 +209,15 @@ async fn more_rows_than_allowed_are_taken_back() {
     assert_eq!(object.header("preference-applied"), "handling=strict, max-affected=1");
     assert_eq!(server.database().value("select count(*) from dock.parents").await, "4");
 }
+
+#[tokio::test]
+async fn only_listed_settings_are_hoisted_and_the_isolation_always() {
+    let server =
+        server().config("rest.schemas", "dock").config("rest.hoisted_tx_settings", "work_mem").start().await;
+    // A timeout that begins with the function does not end the statement that called it.
+    check(
+        &server,
+        "GET /rpc/x_timeout\n= 200 0-0/* \"late\"\nGET /rpc/x_isolation\n= 200 0-0/* \"serializable\"\n",
+    )
+    .await;
+}
