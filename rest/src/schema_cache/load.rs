@@ -3,22 +3,25 @@
 //! Works with the authenticator login alone, on any database: the queries read only what every role may read. They
 //! run with an empty search path, so that PostgreSQL prints every type and expression with its schema.
 
+mod tables;
+
 use std::collections::HashMap;
 use std::sync::Arc;
 use std::time::Duration;
 
-use basalt_core::session::{Access, Isolation, Row, Scope, SessionError, Sessions, Statement};
+use basalt_core::session::{Access, Answers, Isolation, Row, Scope, SessionError, Sessions, Statement};
 use basalt_core::sql::Param;
 use serde::Deserialize;
 use serde::de::DeserializeOwned;
 use tokio::time::Instant;
 
-use super::relationships::{self, ComputedRelationship, ForeignKey};
+use super::relationships::{self, ComputedRelationship};
 use super::routines::{Returns, Routine, RoutineParam, RowShape, Volatility};
-use super::view_columns::{self, NumberedRelation, ViewTree};
-use super::{MediaHandler, Parts, QualifiedName, Relation, Representations, SchemaCache};
+use super::view_columns::{self, ViewTree};
+use super::{MediaHandler, Parts, QualifiedName, Representations, SchemaCache};
 use crate::config::{DATABASE_SETTINGS, RestConfig, Stored};
 use crate::statement::array_literal;
+use tables::Tables;
 
 /// How long one load may take before it is given up and tried again later.
 const LOAD_DEADLINE: Duration = Duration::from_secs(60);
@@ -39,6 +42,9 @@ pub enum LoadError {
         /// What was wrong with it.
         source: serde_json::Error,
     },
+    /// The work was given up with the server.
+    #[error("the server is stopping")]
+    Stopped,
 }
 
 /// What a load found.
@@ -118,9 +124,10 @@ async fn load_cache(
     let steps = vec![
         statement(include_str!("roles.sql"), &[]),
         statement(include_str!("relations.sql"), &[]),
-        statement(include_str!("foreign_keys.sql"), &[]),
+        statement(include_str!("types.sql"), &[]),
+        statement(include_str!("columns.sql"), &[]),
+        statement(include_str!("constraints.sql"), &[]),
         statement(include_str!("views.sql"), &[&reachable]),
-        statement(include_str!("numbered.sql"), &[]),
         statement(include_str!("computed.sql"), &[]),
         statement(include_str!("routines.sql"), &[&exposed]),
         statement(include_str!("representations.sql"), &[]),
@@ -128,14 +135,23 @@ async fn load_cache(
         statement(SCHEMAS, &[&exposed]),
         statement(FINGERPRINT, &[]),
     ];
-    let mut answers = sessions.run(scope(LOAD_DEADLINE), steps).await?.into_iter();
-    let mut next = || answers.next();
+    let answers = sessions.run(scope(LOAD_DEADLINE), steps).await?;
+    let config = config.clone();
+    // A large catalog keeps a core busy for a while, which must not be one that answers requests.
+    let building = tokio::task::spawn_blocking(move || build(&config, answers));
+    building.await.map_err(|_| LoadError::Stopped)?
+}
 
+/// Makes the cache of the answers, which come in the order of the statements.
+fn build(config: &RestConfig, answers: Answers) -> Result<(SchemaCache, Vec<String>, String), LoadError> {
+    let mut answers = answers.into_iter();
+    let mut next = || answers.next();
     let roles = one("roles", next())?.unwrap_or_default();
-    let mut relations: Vec<Relation> = many("relations", next())?;
-    let foreign_keys: Vec<ForeignKey> = many("foreign keys", next())?;
+    let relations = many("relations", next())?;
+    let types = many("types", next())?;
+    let mut tables = Tables::new(relations, types, &next().unwrap_or_default());
+    let foreign_keys = tables.keys(&next().unwrap_or_default());
     let views: Vec<ViewTree> = many("views", next())?;
-    let numbered: Vec<NumberedRelation> = many("numbered columns", next())?;
     let computed: Vec<ComputedRelationship> = many("computed relationships", next())?;
     let routines: Vec<LoadedRoutine> = many("functions", next())?;
     let representations: Vec<LoadedRepresentation> = many("representations", next())?;
@@ -144,7 +160,9 @@ async fn load_cache(
     let fingerprint = fingerprint_of(next().as_ref());
     let missing = config.schemas.iter().filter(|schema| !schemas.contains_key(*schema)).cloned().collect();
 
+    let numbered = if views.is_empty() { Vec::new() } else { tables.numbered() };
     let shown = view_columns::shown_columns(&views, &numbered);
+    let mut relations = tables.into_relations();
     relationships::add_view_primary_keys(&mut relations, &shown);
     let relationships = relationships::derive(foreign_keys, computed, &relations, &shown, &config.schemas);
     let cache = SchemaCache::from(Parts {

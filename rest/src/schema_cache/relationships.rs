@@ -312,13 +312,9 @@ pub fn derive(
         }
     }
     // A computed relationship named like a detected target replaces the detected ones from that origin.
-    found.retain(|detected| {
-        !computed.iter().any(|c| {
-            c.origin == detected.origin
-                && c.function.name == detected.target.name
-                && c.function.schema == detected.target.schema
-        })
-    });
+    let replaced: HashSet<(&QualifiedName, &QualifiedName)> =
+        computed.iter().map(|c| (&c.origin, &c.function)).collect();
+    found.retain(|detected| !replaced.contains(&(&detected.origin, &detected.target)));
     for c in computed {
         found.push(relationship(
             &c.origin,
@@ -332,12 +328,23 @@ pub fn derive(
 
 /// The foreign keys, and for each view that shows all columns of a key's side, the same key with the view in place.
 fn with_views(keys: Vec<ForeignKey>, shown: &ShownColumns) -> Vec<ForeignKey> {
+    // By the table whose columns they show: most tables have no view at all.
+    let mut views: HashMap<&QualifiedName, Vec<(&QualifiedName, &[ShownColumn])>> = HashMap::new();
+    let mut sorted: Vec<_> = shown.iter().collect();
+    sorted.sort_by_key(|(view, _)| *view);
+    for (view, columns) in sorted {
+        let tables: HashSet<&QualifiedName> = columns.iter().map(|column| &column.table).collect();
+        for table in tables {
+            views.entry(table).or_default().push((view, columns));
+        }
+    }
+    let views_of = |table: &QualifiedName| views.get(table).map_or(&[][..], Vec::as_slice);
     let mut all = Vec::new();
     for key in keys {
         let holding: Vec<&str> = key.columns.iter().map(|(column, _)| column.as_str()).collect();
         let referred: Vec<&str> = key.columns.iter().map(|(_, column)| column.as_str()).collect();
-        let holders = stand_ins(&key.table, &holding, shown);
-        let foreigns = stand_ins(&key.foreign, &referred, shown);
+        let holders = stand_ins(&key.table, &holding, views_of(&key.table));
+        let foreigns = stand_ins(&key.foreign, &referred, views_of(&key.foreign));
         for (table, columns) in &holders {
             for (foreign, foreign_columns) in &foreigns {
                 all.push(ForeignKey {
@@ -357,12 +364,10 @@ fn with_views(keys: Vec<ForeignKey>, shown: &ShownColumns) -> Vec<ForeignKey> {
 fn stand_ins(
     table: &QualifiedName,
     columns: &[&str],
-    shown: &ShownColumns,
+    views: &[(&QualifiedName, &[ShownColumn])],
 ) -> Vec<(QualifiedName, Vec<String>)> {
     let itself = columns.iter().map(|&column| column.to_owned()).collect();
     let mut stand_ins = vec![(table.clone(), itself)];
-    let mut views: Vec<_> = shown.iter().collect();
-    views.sort_by_key(|(view, _)| *view);
     for (view, shown_columns) in views {
         let mut combinations: Vec<Vec<String>> = vec![Vec::new()];
         for column in columns {
@@ -374,7 +379,7 @@ fn stand_ins(
                 })
                 .collect();
         }
-        stand_ins.extend(combinations.into_iter().map(|names| (view.clone(), names)));
+        stand_ins.extend(combinations.into_iter().map(|names| ((*view).clone(), names)));
     }
     stand_ins
 }

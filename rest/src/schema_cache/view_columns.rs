@@ -24,14 +24,14 @@ pub struct ViewTree {
 }
 
 /// A relation that trees may refer to.
-#[derive(Debug, Clone, serde::Deserialize)]
+#[derive(Debug, Clone)]
 pub struct NumberedRelation {
     /// Object id.
     pub oid: u32,
     /// The relation.
     pub relation: QualifiedName,
-    /// Columns by attribute number, as text keys of the JSON object.
-    pub columns: HashMap<String, String>,
+    /// Columns by attribute number.
+    pub columns: HashMap<i32, String>,
 }
 
 /// (position in the view, origin relation, origin attribute number)
@@ -42,7 +42,7 @@ type Origin = (i32, u32, i32);
 pub fn shown_columns(views: &[ViewTree], relations: &[NumberedRelation]) -> ShownColumns {
     let by_oid: HashMap<u32, &NumberedRelation> = relations.iter().map(|r| (r.oid, r)).collect();
     let origins: HashMap<u32, Vec<Origin>> = views.iter().map(|v| (v.oid, origins(&v.tree))).collect();
-    let column_name = |oid: u32, number: i32| by_oid.get(&oid)?.columns.get(&number.to_string()).cloned();
+    let column_name = |oid: u32, number: i32| by_oid.get(&oid)?.columns.get(&number).cloned();
     let mut shown = ShownColumns::new();
     for view in views {
         let columns = origins.get(&view.oid).into_iter().flatten().filter_map(|(position, oid, number)| {

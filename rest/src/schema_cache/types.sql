@@ -1,0 +1,42 @@
+-- The types that columns have, each with its modifier: what a type says is found out once, not for each column. Domains
+-- are resolved to what they are made of, so that json and tsvector are recognised behind them.
+with recursive domains as (
+  select oid, typbasetype as base, typtypmod as modifier from pg_catalog.pg_type where typtype = 'd'
+  union all
+  select d.oid, t.typbasetype, greatest(d.modifier, t.typtypmod)
+  from domains d join pg_catalog.pg_type t on t.oid = d.base where t.typtype = 'd'
+),
+base_types as (
+  select d.oid, d.base, d.modifier from domains d join pg_catalog.pg_type t on t.oid = d.base where t.typtype <> 'd'
+),
+used as (
+  select distinct a.atttypid, a.atttypmod
+  from pg_catalog.pg_class c
+  join pg_catalog.pg_namespace n on n.oid = c.relnamespace
+  join pg_catalog.pg_attribute a on a.attrelid = c.oid and a.attnum > 0 and not a.attisdropped
+  where c.relkind in ('r', 'v', 'm', 'f', 'p')
+    and n.nspname not in ('pg_catalog', 'information_schema', 'pg_toast')
+    and c.relpersistence <> 't'
+)
+select json_build_object(
+  'oid', used.atttypid::int8,
+  'modifier', used.atttypmod,
+  'type_name', format_type(used.atttypid, used.atttypmod),
+  'base_type', format_type(coalesce(b.base, t.oid), null),
+  'not_null', t.typtype = 'd' and t.typnotnull,
+  'default', pg_get_expr(t.typdefaultbin, 0),
+  'max_length', case
+    when coalesce(b.base, t.oid) in ('pg_catalog.bpchar'::regtype, 'pg_catalog.varchar'::regtype)
+      and coalesce(b.modifier, used.atttypmod) > 4
+      then coalesce(b.modifier, used.atttypmod) - 4
+    when coalesce(b.base, t.oid) in ('pg_catalog.bit'::regtype, 'pg_catalog.varbit'::regtype)
+      and coalesce(b.modifier, used.atttypmod) > 0
+      then coalesce(b.modifier, used.atttypmod)
+  end,
+  'enum_labels', (
+    select coalesce(json_agg(e.enumlabel order by e.enumsortorder), '[]')
+    from pg_catalog.pg_enum e where e.enumtypid in (t.oid, b.base))
+)::text
+from used
+join pg_catalog.pg_type t on t.oid = used.atttypid
+left join base_types b on b.oid = t.oid
