@@ -1,11 +1,17 @@
 //! Request → statement, over one schema: what a reviewer reads to see what a change does to the SQL.
 #![expect(clippy::unwrap_used, clippy::panic, reason = "helpers fail a test by panicking")]
 
+mod bodies;
 mod calls;
+mod coverage;
+mod embeds;
 mod errors;
+mod filters;
 mod fixture;
+mod media;
 mod reads;
 mod safety;
+mod selects;
 mod writes;
 
 use std::fmt::Write;
