@@ -53,7 +53,7 @@ impl fmt::Display for RowRange {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{}-", self.offset)?;
         match self.limit {
-            Some(limit) => write!(f, "{}", self.offset.saturating_add(limit).saturating_sub(1)),
+            Some(limit) => write!(f, "{}", self.offset.saturating_add(limit.saturating_sub(1))),
             None => Ok(()),
         }
     }
