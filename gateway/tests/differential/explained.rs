@@ -38,6 +38,7 @@ pub(crate) const RARE: &[&str] = &[
     "ambiguous-twice",
     "late-strict",
     "lost-embeds",
+    "empty-embed",
     "lost-relationships",
     "impossible-total",
     "count-privileges",
