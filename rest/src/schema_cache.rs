@@ -87,6 +87,7 @@ pub struct Relation {
     /// `COMMENT ON`.
     pub comment: Option<String>,
     /// Columns in their order.
+    #[serde(default)]
     pub columns: Vec<Column>,
     /// Primary key, by name; of a view: what it shows of its table's.
     #[serde(default)]
