@@ -109,10 +109,9 @@ impl Banner<'_> {
         if let Some(demo) = demo_line(config).filter(|_| config.is_development() && config.only.is_none()) {
             row("Demo", demo);
         }
-        row(
-            "Next",
-            "`basalt keys` prints all keys, `basalt doctor` checks this machine; Ctrl-C stops".to_owned(),
-        );
+        // A PostgREST has no keys.
+        let next = if config.is_postgrest { "" } else { "`basalt keys` prints all keys, " };
+        row("Next", format!("{next}`basalt doctor` checks this machine; Ctrl-C stops"));
         lines.push(String::new());
         lines.join("\n") + "\n"
     }

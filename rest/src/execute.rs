@@ -182,6 +182,8 @@ async fn run(
     if let Some(function) = &scene.config.pre_request {
         steps.push(function.call());
     }
+    // `log-query`: the text, never the values.
+    tracing::debug!(target: "basalt::query", "{}", statements.main.text);
     steps.push(statements.main);
     let wanted = 1 + usize::from(statements.estimate.is_some());
     steps.extend(statements.estimate);

@@ -9,6 +9,7 @@
 
 mod file;
 mod libpq;
+mod manual;
 mod print;
 #[cfg(test)]
 mod tests;
@@ -21,6 +22,7 @@ use super::keys;
 use super::raw::{Written, nearest};
 use super::value::Value;
 use file::Entry;
+pub(super) use manual::markdown;
 pub use print::print;
 
 /// What their variables start with.

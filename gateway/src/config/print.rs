@@ -4,6 +4,7 @@ use std::fmt::Write as _;
 use std::io::{self, Write};
 
 use super::keys::{Fallback, SECTIONS, TABLE};
+use super::postgrest;
 use super::{Config, Source};
 
 /// Where the comment with the source starts, unless the value is longer.
@@ -92,5 +93,6 @@ pub fn markdown() -> String {
             );
         }
     }
+    text.push_str(&postgrest::markdown());
     text
 }

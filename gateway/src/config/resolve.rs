@@ -188,7 +188,7 @@ fn database(r: &mut Reader, server: &Server, only: Option<Only>) -> Database {
         if authenticator_url.is_none() && !written {
             r.general(
                 "--only rest starts no PostgreSQL of its own: set database.authenticator_url (BASALT_DATABASE_AUTHENTICATOR_URL) or \
-                 database.url to postgresql://login:password@host:5432/database",
+                 database.url to postgresql://login:password@host:5432/database, or PostgREST's PGRST_DB_URI",
             );
         }
     }

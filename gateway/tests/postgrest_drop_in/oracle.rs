@@ -29,6 +29,9 @@ fn program() -> PathBuf {
     )
 }
 
+/// Method, target, headers.
+type Question<'a> = (Method, &'a str, &'a [(&'a str, &'a str)]);
+
 /// What a client sees.
 fn seen(answer: &Response) -> String {
     let names = [
@@ -98,7 +101,7 @@ async fn the_same_file_gives_the_same_answers() {
     let user = token(&json!({"app": {"the role": ["web_user"]}, "aud": "todos"}));
     let other = token(&json!({"app": {"the role": ["web_user"]}, "aud": "others"}));
     let named = token(&json!({"role": "web_user"}));
-    let questions: &[(Method, &str, &[(&str, &str)])] = &[
+    let questions: &[Question<'_>] = &[
         (Method::GET, "/todos?order=id", &[]),
         (Method::GET, "/todos?select=id,makers(name)&order=id.desc", &[("x-trace", "t1")]),
         (Method::GET, "/todos", &[("x-blocked", "1")]),

@@ -1,6 +1,6 @@
 //! The real binary, started as PostgREST is: `PGRST_*` variables, a `postgrest.conf`, and nothing of ours.
 
-use std::fs::{self, File};
+use std::fs;
 use std::net::{Ipv4Addr, TcpListener};
 use std::path::Path;
 use std::process::{Child, Stdio};
@@ -57,6 +57,7 @@ pub(crate) fn signed(claims: &Value, secret: &str) -> String {
 pub(crate) struct Server {
     child: Child,
     pub(crate) dir: tempfile::TempDir,
+    log: tempfile::NamedTempFile,
     port: u16,
 }
 
@@ -64,7 +65,7 @@ impl Server {
     /// `basalt serve --only rest` with these variables and, if there is one, this file as `postgrest.conf`.
     pub(crate) fn spawn(variables: &[(&str, &str)], file: Option<&str>) -> Self {
         let dir = tempfile::tempdir().unwrap();
-        let log = tempfile::tempdir().unwrap().keep().join("log");
+        let log = tempfile::NamedTempFile::new().unwrap();
         let port = variables.iter().find(|(name, _)| *name == "PGRST_SERVER_PORT");
         let port = port.map_or(0, |(_, port)| port.parse().unwrap());
         let mut command = Basalt::command(dir.path());
@@ -73,8 +74,8 @@ impl Server {
             fs::write(dir.path().join("postgrest.conf"), text).unwrap();
             let _command = command.arg("postgrest.conf");
         }
-        let child = command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(File::create(&log).unwrap());
-        Self { child: child.spawn().unwrap(), dir, port }
+        let child = command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(log.reopen().unwrap());
+        Self { child: child.spawn().unwrap(), dir, log, port }
     }
 
     /// As [`Server::spawn`], and waits until requests are answered.
@@ -113,6 +114,11 @@ impl Server {
         self.signal(Signal::TERM);
         let status = self.child.wait().unwrap();
         assert!(status.success(), "{status}");
+    }
+
+    /// What it has said so far.
+    pub(crate) fn log(&self) -> String {
+        fs::read_to_string(self.log.path()).unwrap()
     }
 
     /// What lies in its folder besides the file.

@@ -146,6 +146,29 @@ async fn the_database_may_be_named_by_libpqs_variables_and_secrets_by_files() {
 }
 
 #[tokio::test]
+async fn queries_are_logged_where_that_is_asked_for_and_values_never() {
+    let database = database().await;
+    let uri = uri(&database);
+    let settings = [
+        ("PGRST_DB_URI", uri.as_str()),
+        ("PGRST_DB_SCHEMAS", "api"),
+        ("PGRST_DB_ANON_ROLE", "web_anon"),
+        ("PGRST_LOG_LEVEL", "info"),
+    ];
+    for (wanted, is_logged) in [("false", false), ("true", true), ("main-query", true)] {
+        let mut server = Server::start(&[&settings[..], &[("PGRST_LOG_QUERY", wanted)]].concat(), None).await;
+        server.get("/todos?task=eq.marked-value").send().await.expect(200);
+        server.stop();
+        let log = server.log();
+        assert_eq!(log.contains("FROM \"api\".\"todos\""), is_logged, "{wanted}: {log}");
+        assert!(
+            log.contains("GET rest 200") && !log.contains("marked-value") && !log.contains(PASSWORD),
+            "{log}"
+        );
+    }
+}
+
+#[tokio::test]
 async fn a_socket_file_with_its_mode() {
     let database = database().await;
     let uri = uri(&database);

@@ -321,6 +321,15 @@ mod tests {
     }
 
     #[test]
+    fn no_beginning_of_a_file_is_too_much_for_the_reader() {
+        let whole =
+            "a = \"$(THERE) $$ \\u00e9\\ud83d\\ude00\" # x\nb { c = [1] d=-1 }\nimport \"more.conf\"\n";
+        for end in 0..=whole.len() {
+            let _result = parsed(whole.get(..end).unwrap());
+        }
+    }
+
+    #[test]
     fn each_mistake_is_told_with_its_line_and_what_follows_is_read() {
         for (wrong, told) in [
             ("db-anon-role = anon", "needs double quotes"),

@@ -175,9 +175,12 @@ fn is_url(text: &str) -> bool {
 /// `postgresql://user:password@host:port,host:port/database?key=value`
 fn from_url(text: &str) -> Result<Vec<(String, String)>, &'static str> {
     let (_, rest) = text.split_once("://").unwrap_or(("", text));
+    // A password may hold a question mark, so the login goes first.
+    let authority = rest.split('/').next().unwrap_or_default();
+    let login = authority.rsplit_once('@').map_or("", |(login, _)| login);
+    let rest = rest.strip_prefix(login).unwrap_or(rest).trim_start_matches('@');
     let (rest, query) = rest.split_once('?').unwrap_or((rest, ""));
-    let (authority, database) = rest.split_once('/').unwrap_or((rest, ""));
-    let (login, hosts) = authority.rsplit_once('@').unwrap_or(("", authority));
+    let (hosts, database) = rest.split_once('/').unwrap_or((rest, ""));
     let (user, password) = login.split_once(':').unwrap_or((login, ""));
     let mut pairs = Vec::new();
     let mut add = |key: &str, value: &str| {
@@ -343,6 +346,10 @@ mod tests {
         assert_eq!(
             text("postgres://u@h/d?keepalives_count=3", &[]),
             "user='u' dbname='d' host='h' keepalives_retries='3'"
+        );
+        assert_eq!(
+            text("postgres://u:p?#@h?sslmode=disable", &[]),
+            "user='u' password='p?#' host='h' sslmode='disable'"
         );
         assert!(text("postgres://u@h/d?sslmode=sometimes", &[]).contains("sslmode"));
         assert!(text("nonsense", &[]).starts_with("error: is neither"));
