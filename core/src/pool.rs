@@ -38,7 +38,7 @@ pub struct PoolConfig {
     /// Prepared statements kept per connection; the least recently used is closed first.
     pub statement_cache: NonZeroUsize,
     /// Bytes one row of an answer may have; of request work only.
-    pub answer_bytes: usize,
+    pub row_bytes: usize,
     /// A connection older than this is replaced when it is next taken (memory of its backend's caches).
     pub max_lifetime: Duration,
     /// A connection that nobody used for this long is closed when the pool is next asked for one; `None` keeps it.
@@ -55,7 +55,7 @@ impl PoolConfig {
             acquire_timeout: Duration::from_secs(10),
             statement_cache: STATEMENT_CACHE,
             // PostgreSQL builds no larger value.
-            answer_bytes: 1 << 30,
+            row_bytes: 1 << 30,
             max_lifetime: Duration::from_secs(1800),
             idle_timeout: None,
         }

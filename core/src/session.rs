@@ -34,7 +34,7 @@ use crate::database::Database;
 use crate::pg_error::{DriverError, PgError};
 use crate::pool::{Pool, PoolConfig};
 use crate::sql::{Param, Sql};
-pub use crate::wire::Row;
+pub use crate::wire::{Column, Row};
 use crate::wire::{Connection, Limits};
 use exchange::Exchange;
 
@@ -212,7 +212,7 @@ impl Sessions {
     #[must_use]
     pub fn new(database: Database, config: PoolConfig, tracker: TaskTracker) -> Self {
         let description = database.describe();
-        let limits = Limits { statements: config.statement_cache, message_bytes: config.answer_bytes };
+        let limits = Limits { statements: config.statement_cache, message_bytes: config.row_bytes };
         let manager = Manager { database, limits, max_lifetime: config.max_lifetime };
         let pool = Pool::new(manager, config);
         Self { shared: Arc::new(Shared { pool, description, tracker, hasher: std::hash::RandomState::new() }) }

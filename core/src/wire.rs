@@ -27,7 +27,7 @@ use std::num::NonZeroUsize;
 use std::pin::Pin;
 use std::task::{Context, Poll, Waker, ready};
 
-use bytes::BytesMut;
+use bytes::{Bytes, BytesMut};
 use postgres_protocol::message::backend::{Header, Message};
 use tokio::io::AsyncWrite;
 use tokio_util::io::poll_read_buf;
@@ -35,7 +35,8 @@ use tokio_util::io::poll_read_buf;
 pub(crate) use connect::Canceller;
 use frontend::Outgoing;
 pub(crate) use frontend::Value;
-pub use row::Row;
+use row::Columns;
+pub use row::{Column, Row};
 use statements::{Prepared, Statements};
 pub(crate) use statements::StatementKey;
 use stream::Stream;
@@ -74,8 +75,13 @@ struct Part {
     parsing: Option<Prepared>,
     is_parsed: bool,
     is_wanted: bool,
-    /// Columns that come as the text of a `bytea`.
-    hex: u64,
+    columns: Columns,
+    rows: Vec<Row>,
+}
+
+#[derive(Default)]
+struct Simple {
+    columns: Columns,
     rows: Vec<Row>,
 }
 
@@ -85,7 +91,7 @@ struct Batch {
     closing: usize,
     parts: VecDeque<Part>,
     /// A simple query: its rows are the answer.
-    simple: Option<Vec<Row>>,
+    simple: Option<Simple>,
     outcome: Outcome,
 }
 
@@ -174,20 +180,20 @@ impl Connection {
     ) -> Result<(), DriverError> {
         // Until the Sync is written.
         self.state = State::Broken;
-        let parsing = match self.statements.get(&key).copied() {
+        let (parsing, columns) = match self.statements.get(&key) {
             Some(prepared) => {
                 self.outgoing.bind(prepared, params)?;
-                None
+                (None, prepared.columns.clone())
             }
             None => {
                 let prepared = self.statements.name();
-                self.outgoing.parse(prepared, &key.text)?;
-                self.outgoing.bind(prepared, params)?;
-                Some(prepared)
+                self.outgoing.parse(&prepared, &key.text)?;
+                self.outgoing.bind(&prepared, params)?;
+                (Some(prepared), Columns::default())
             }
         };
         self.outgoing.execute();
-        let part = Part { key, parsing, is_parsed: false, is_wanted, hex: 0, rows: Vec::new() };
+        let part = Part { key, parsing, is_parsed: false, is_wanted, columns, rows: Vec::new() };
         self.batch.parts.push_back(part);
         Ok(())
     }
@@ -200,7 +206,7 @@ impl Connection {
 
     /// Begins a batch of one text of any number of statements without parameters.
     pub(crate) fn open_simple(&mut self, text: &str) {
-        self.batch = Batch { simple: Some(Vec::new()), ..Batch::default() };
+        self.batch = Batch { simple: Some(Simple::default()), ..Batch::default() };
         self.outgoing.query(text);
         self.state = State::Busy;
     }
@@ -233,7 +239,7 @@ impl Connection {
             Ok(in_transaction) => {
                 self.state = State::Idle;
                 let mut outcome = std::mem::take(&mut self.batch.outcome);
-                outcome.answers.extend(self.batch.simple.take());
+                outcome.answers.extend(self.batch.simple.take().map(|simple| simple.rows));
                 outcome.in_transaction = in_transaction;
                 // Kept, so that `is_clean` knows.
                 self.batch.outcome.in_transaction = in_transaction;
@@ -313,9 +319,7 @@ impl Connection {
             }
             match header.tag() {
                 b'D' => {
-                    let hex = self.batch.parts.front().map_or(0, |part| part.hex);
-                    let row = Row::read(frame.freeze(), hex).ok_or_else(|| garbled("a row"))?;
-                    self.batch.keep(row)?;
+                    self.batch.take_row(frame.freeze())?;
                 }
                 b'Z' => return Ok(Some(frame.get(5) != Some(&b'I'))),
                 _ => {
@@ -337,12 +341,14 @@ impl Connection {
             | Message::NoData => {}
             Message::ParseComplete => self.batch.part()?.is_parsed = true,
             Message::RowDescription(body) => {
-                let (columns, bytea) = row::describe(&body).map_err(|error| garbled(&error.to_string()))?;
-                if self.batch.simple.is_none() {
+                let columns = row::describe(&body).map_err(|error| garbled(&error.to_string()))?;
+                if let Some(simple) = &mut self.batch.simple {
+                    simple.columns = columns;
+                } else {
                     let part = self.batch.part()?;
-                    part.hex = bytea;
+                    part.columns = columns.clone();
                     if let Some(prepared) = &mut part.parsing {
-                        prepared.describe(columns, bytea);
+                        prepared.describe(columns);
                     }
                 }
             }
@@ -389,15 +395,16 @@ impl Batch {
         self.parts.front_mut().ok_or_else(|| garbled("an answer to no question"))
     }
 
-    fn keep(&mut self, row: Row) -> Result<(), DriverError> {
-        match &mut self.simple {
-            Some(rows) => rows.push(row),
-            None => {
-                let part = self.part()?;
-                if part.is_wanted {
-                    part.rows.push(row);
-                }
-            }
+    fn take_row(&mut self, frame: Bytes) -> Result<(), DriverError> {
+        let wrong = || garbled("a row that does not fit its columns");
+        if let Some(simple) = &mut self.simple {
+            simple.rows.push(Row::read(frame, simple.columns.clone(), true).ok_or_else(wrong)?);
+            return Ok(());
+        }
+        let part = self.part()?;
+        if part.is_wanted {
+            let is_text = part.parsing.is_some();
+            part.rows.push(Row::read(frame, part.columns.clone(), is_text).ok_or_else(wrong)?);
         }
         Ok(())
     }

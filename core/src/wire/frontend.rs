@@ -93,7 +93,7 @@ impl Outgoing {
         self.tail.shrink_to(KEPT_BUFFER_BYTES);
     }
 
-    pub(super) fn parse(&mut self, statement: Prepared, text: &str) -> Result<(), DriverError> {
+    pub(super) fn parse(&mut self, statement: &Prepared, text: &str) -> Result<(), DriverError> {
         if memchr::memchr(0, text.as_bytes()).is_some() {
             return Err(unsendable("a statement with a NUL byte"));
         }
@@ -112,7 +112,7 @@ impl Outgoing {
     /// Binds the unnamed portal: parameters as text, results as text but for `bytea` where the columns are known.
     pub(super) fn bind<'a>(
         &mut self,
-        statement: Prepared,
+        statement: &Prepared,
         params: impl ExactSizeIterator<Item = Value<'a>> + Clone,
     ) -> Result<(), DriverError> {
         let count = u16::try_from(params.len())
@@ -150,7 +150,7 @@ impl Outgoing {
         self.tail.extend_from_slice(b"E\0\0\0\x09\0\0\0\0\0");
     }
 
-    pub(super) fn close(&mut self, statement: Prepared) {
+    pub(super) fn close(&mut self, statement: &Prepared) {
         let name = statement.name();
         // A name is a few bytes long.
         if self.header(b'C', 4 + 1 + name.len() + 1).is_ok() {
@@ -237,10 +237,10 @@ mod tests {
                 .map(|length| length.map_or_else(Param::null, |length| Param::from("x".repeat(length))))
                 .collect();
             let mut outgoing = Outgoing::default();
-            let statement = Prepared::of(7, 3, 0b10);
-            outgoing.close(statement);
-            outgoing.parse(statement, "select $1").unwrap();
-            outgoing.bind(statement, params.iter().map(Value::from)).unwrap();
+            let statement = Prepared::new(7);
+            outgoing.close(&statement);
+            outgoing.parse(&statement, "select $1").unwrap();
+            outgoing.bind(&statement, params.iter().map(Value::from)).unwrap();
             outgoing.execute();
             outgoing.sync();
             let bytes = sent(outgoing, step);
@@ -253,6 +253,6 @@ mod tests {
 
     #[test]
     fn a_nul_byte_cannot_end_a_statement_early() {
-        assert!(Outgoing::default().parse(Prepared::of(1, 0, 0), "select 1\0; drop table t").is_err());
+        assert!(Outgoing::default().parse(&Prepared::new(1), "select 1\0; drop table t").is_err());
     }
 }

@@ -1,6 +1,7 @@
 //! Rows as the server sent them: one slice of the read buffer, cut up when somebody looks.
 
 use std::io;
+use std::sync::Arc;
 
 use bytes::Bytes;
 use fallible_iterator::FallibleIterator;
@@ -11,36 +12,54 @@ const BYTEA: u32 = 17;
 /// Tag, length and number of columns stand before the cells.
 const CELLS_AT: usize = 7;
 
+/// A column of an answer.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Column {
+    /// Its name.
+    pub name: Box<str>,
+    /// Object id of its type; of a domain, that of the type below it.
+    pub type_oid: u32,
+}
+
+/// The columns of an answer, shared by its rows and by the prepared statement.
+pub(super) type Columns = Arc<[Column]>;
+
 /// One row of an answer. Cheap to clone; keeps the message it came with in memory.
 #[derive(Clone, Debug)]
 pub struct Row {
     frame: Bytes,
-    columns: u16,
-    /// Columns that are `bytea` as text.
-    hex: u64,
+    columns: Columns,
+    /// `bytea` comes as text.
+    is_text: bool,
 }
 
 impl Row {
-    /// Reads a `DataRow` message; `None` when its lengths contradict each other.
-    pub(super) fn read(frame: Bytes, hex: u64) -> Option<Self> {
-        let columns = u16::from_be_bytes([*frame.get(5)?, *frame.get(6)?]);
+    /// Reads a `DataRow` message; `None` when its lengths contradict each other, or the columns.
+    pub(super) fn read(frame: Bytes, columns: Columns, is_text: bool) -> Option<Self> {
+        let count = u16::from_be_bytes([*frame.get(5)?, *frame.get(6)?]);
         let mut at = CELLS_AT;
-        for _ in 0..columns {
+        for _ in 0..count {
             (_, at) = cell(&frame, at)?;
         }
-        (at == frame.len()).then_some(Self { frame, columns, hex })
+        (at == frame.len() && usize::from(count) == columns.len()).then_some(Self { frame, columns, is_text })
+    }
+
+    /// What the cells are.
+    #[must_use]
+    pub fn columns(&self) -> &[Column] {
+        &self.columns
     }
 
     /// Number of columns.
     #[must_use]
-    pub const fn len(&self) -> usize {
-        self.columns as usize
+    pub fn len(&self) -> usize {
+        self.columns.len()
     }
 
     /// Whether it has no columns.
     #[must_use]
-    pub const fn is_empty(&self) -> bool {
-        self.columns == 0
+    pub fn is_empty(&self) -> bool {
+        self.columns.is_empty()
     }
 
     /// The cell as PostgreSQL's text of it; `None` for NULL and for columns that are not there.
@@ -59,7 +78,7 @@ impl Row {
     #[must_use]
     pub fn bytes(&self, column: usize) -> Option<Bytes> {
         let cell = self.cells().nth(column)??;
-        if column < 64 && self.hex >> column & 1 == 1 {
+        if self.is_text && self.columns.get(column).is_some_and(Column::is_bytea) {
             return from_hex(cell);
         }
         Some(self.frame.slice_ref(cell))
@@ -68,7 +87,7 @@ impl Row {
     /// All cells in order, as sent; `None` is NULL.
     pub fn cells(&self) -> impl Iterator<Item = Option<&[u8]>> {
         let mut at = CELLS_AT;
-        (0..self.columns).map_while(move |_| {
+        self.columns.iter().map_while(move |_| {
             let (value, next) = cell(&self.frame, at)?;
             at = next;
             Some(value)
@@ -97,17 +116,16 @@ fn from_hex(text: &[u8]) -> Option<Bytes> {
     pairs.map(|pair| Some(digit(pair.first()?)? << 4 | digit(pair.get(1)?)?)).collect::<Option<Vec<u8>>>().map(Bytes::from)
 }
 
-/// Number of columns, and which of the first 64 are `bytea` (the server names the base type of a domain).
-pub(super) fn describe(body: &RowDescriptionBody) -> io::Result<(u16, u64)> {
-    let mut fields = body.fields();
-    let (mut count, mut bytea) = (0_u16, 0_u64);
-    while let Some(field) = fields.next()? {
-        if field.type_oid() == BYTEA && count < 64 {
-            bytea |= 1 << count;
-        }
-        count = count.saturating_add(1);
+impl Column {
+    pub(super) fn is_bytea(&self) -> bool {
+        self.type_oid == BYTEA
     }
-    Ok((count, bytea))
+}
+
+/// The columns of a `RowDescription`; the server names the base type of a domain.
+pub(super) fn describe(body: &RowDescriptionBody) -> io::Result<Columns> {
+    let columns = body.fields().map(|field| Ok(Column { name: field.name().into(), type_oid: field.type_oid() }));
+    columns.collect::<Vec<Column>>().map(Arc::from)
 }
 
 #[cfg(test)]
@@ -129,10 +147,14 @@ mod tests {
         frame
     }
 
+    fn columns(types: &[u32]) -> Columns {
+        types.iter().map(|&type_oid| Column { name: "c".into(), type_oid }).collect()
+    }
+
     #[test]
     fn cells_are_text_numbers_bytes_or_null() {
         let frame = frame(&[Some(b"42"), None, Some(b""), Some(b"\\x0aFF")]);
-        let row = Row::read(frame.into(), 0b1000).unwrap();
+        let row = Row::read(frame.into(), columns(&[23, 25, 25, BYTEA]), true).unwrap();
         assert_eq!((row.number(0), row.text(1), row.text(2), row.text(4)), (Some(42), None, Some(""), None));
         assert_eq!(row.bytes(3).unwrap().as_ref(), [10, 255]);
         assert_eq!(row.bytes(0).unwrap(), "42");
@@ -142,15 +164,16 @@ mod tests {
     #[test]
     fn a_row_that_contradicts_itself_is_none() {
         let whole = frame(&[Some(b"abc"), None]);
-        assert!(Row::read(whole.clone().into(), 0).is_some());
+        assert!(Row::read(whole.clone().into(), columns(&[25, 25]), true).is_some());
         for length in 0..whole.len() {
-            assert!(Row::read(whole[..length].to_vec().into(), 0).is_none(), "{length}");
+            assert!(Row::read(whole[..length].to_vec().into(), columns(&[25, 25]), true).is_none(), "{length}");
         }
+        assert!(Row::read(whole.clone().into(), columns(&[25]), true).is_none());
         let mut longer = whole.clone();
         longer.push(0);
-        assert!(Row::read(longer.into(), 0).is_none());
+        assert!(Row::read(longer.into(), columns(&[25, 25]), true).is_none());
         let mut negative = whole;
         negative[7..11].copy_from_slice(&(-2_i32).to_be_bytes());
-        assert!(Row::read(negative.into(), 0).is_none());
+        assert!(Row::read(negative.into(), columns(&[25, 25]), true).is_none());
     }
 }

@@ -7,6 +7,7 @@ use std::sync::Arc;
 use lru::LruCache;
 
 use super::frontend::Outgoing;
+use super::row::{Column, Columns};
 
 /// A statement is kept per text and per scope (role and search path): PostgreSQL plans anew when either changed under a
 /// plan with row-level security.
@@ -17,22 +18,20 @@ pub(crate) struct StatementKey {
 }
 
 /// A statement on the server.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Debug)]
 pub(super) struct Prepared {
     number: u32,
-    columns: u16,
-    /// Which of the first 64 columns are `bytea`.
-    bytea: u64,
+    pub(super) columns: Columns,
+    has_bytea: bool,
 }
 
 impl Prepared {
-    #[cfg(test)]
-    pub(super) const fn of(number: u32, columns: u16, bytea: u64) -> Self {
-        Self { number, columns, bytea }
+    pub(super) fn new(number: u32) -> Self {
+        Self { number, columns: Columns::default(), has_bytea: false }
     }
 
     /// `s` and eight hexadecimal digits.
-    pub(super) fn name(self) -> [u8; 9] {
+    pub(super) fn name(&self) -> [u8; 9] {
         let mut name = [b's'; 9];
         for (index, byte) in name.iter_mut().skip(1).enumerate() {
             let digit = (self.number >> (28 - 4 * index)) & 15;
@@ -42,14 +41,15 @@ impl Prepared {
     }
 
     /// The columns are known from now on.
-    pub(super) fn describe(&mut self, columns: u16, bytea: u64) {
-        (self.columns, self.bytea) = (columns, bytea);
+    pub(super) fn describe(&mut self, columns: Columns) {
+        self.has_bytea = columns.iter().any(Column::is_bytea);
+        self.columns = columns;
     }
 
     /// For each column whether it is wanted in binary; nothing means text for all.
-    pub(super) fn result_formats(self) -> impl ExactSizeIterator<Item = bool> {
-        let count = if self.bytea == 0 { 0 } else { self.columns };
-        (0..count).map(move |column| column < 64 && self.bytea >> column & 1 == 1)
+    pub(super) fn result_formats(&self) -> impl ExactSizeIterator<Item = bool> {
+        let described = if self.has_bytea { &*self.columns } else { &[] };
+        described.iter().map(Column::is_bytea)
     }
 }
 
@@ -75,7 +75,7 @@ impl Statements {
     /// A new name.
     pub(super) fn name(&mut self) -> Prepared {
         self.next = self.next.wrapping_add(1);
-        Prepared { number: self.next, columns: 0, bytea: 0 }
+        Prepared::new(self.next)
     }
 
     /// The server has parsed it.
@@ -95,7 +95,7 @@ impl Statements {
     pub(super) fn close_dropped(&mut self, outgoing: &mut Outgoing) -> usize {
         let count = self.dropped.len();
         for prepared in self.dropped.drain(..) {
-            outgoing.close(prepared);
+            outgoing.close(&prepared);
         }
         count
     }
@@ -131,9 +131,14 @@ mod tests {
 
     #[test]
     fn names_differ_and_formats_follow_the_columns() {
-        assert_eq!(&Prepared::of(0x1f, 0, 0).name(), b"s0000001f");
-        assert_eq!(Prepared::of(1, 3, 0).result_formats().len(), 0);
-        let formats: Vec<bool> = Prepared::of(1, 3, 0b100).result_formats().collect();
-        assert_eq!(formats, [false, false, true]);
+        let mut prepared = Prepared::new(0x1f);
+        assert_eq!(&prepared.name(), b"s0000001f");
+        let columns = |types: &[u32]| -> Columns {
+            types.iter().map(|&type_oid| Column { name: "c".into(), type_oid }).collect()
+        };
+        prepared.describe(columns(&[23, 25]));
+        assert_eq!(prepared.result_formats().len(), 0);
+        prepared.describe(columns(&[23, 25, 17]));
+        assert_eq!(prepared.result_formats().collect::<Vec<bool>>(), [false, false, true]);
     }
 }
