@@ -15,6 +15,7 @@ mod resolve;
 mod tests;
 pub mod value;
 
+use std::num::NonZeroUsize;
 use std::path::PathBuf;
 use std::time::Duration;
 
@@ -186,6 +187,10 @@ pub struct Database {
     pub pool_max_lifetime: Duration,
     /// Time without use after which a connection is closed.
     pub pool_idle_timeout: Duration,
+    /// Prepared statements of one connection.
+    pub statement_cache: NonZeroUsize,
+    /// Bytes of one row of an answer.
+    pub max_row_bytes: usize,
     /// Whether PostgreSQL's certificate is checked.
     pub verify_certificate: bool,
 }

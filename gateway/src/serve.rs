@@ -307,6 +307,8 @@ fn pool(config: &Config, name: &'static str, size: usize) -> PoolConfig {
         acquire_timeout: config.database.pool_timeout,
         max_lifetime: config.database.pool_max_lifetime,
         idle_timeout: Some(config.database.pool_idle_timeout).filter(|limit| !limit.is_zero()),
+        statement_cache: config.database.statement_cache,
+        row_bytes: config.database.max_row_bytes,
         ..PoolConfig::new(name, size)
     }
 }

@@ -3,6 +3,8 @@
 
 mod services;
 
+use std::num::NonZeroUsize;
+
 use secrecy::{ExposeSecret, SecretString};
 
 use super::fault::{ConfigErrors, Source};
@@ -217,6 +219,9 @@ fn database(r: &mut Reader, server: &Server, only: Option<Only>) -> Database {
         pool_timeout: r.get(&keys::DATABASE_POOL_TIMEOUT),
         pool_max_lifetime: r.get(&keys::DATABASE_POOL_MAX_LIFETIME),
         pool_idle_timeout: r.get(&keys::DATABASE_POOL_IDLE_TIMEOUT),
+        statement_cache: NonZeroUsize::new(r.get(&keys::DATABASE_STATEMENT_CACHE).count())
+            .unwrap_or(NonZeroUsize::MIN),
+        max_row_bytes: usize::try_from(r.get(&keys::DATABASE_MAX_ROW_BYTES).0).unwrap_or(usize::MAX),
         verify_certificate: r.get(&keys::DATABASE_VERIFY_CERTIFICATE),
     }
 }
