@@ -215,7 +215,9 @@ impl Sessions {
         let limits = Limits { statements: config.statement_cache, message_bytes: config.row_bytes };
         let manager = Manager { database, limits, max_lifetime: config.max_lifetime };
         let pool = Pool::new(manager, config);
-        Self { shared: Arc::new(Shared { pool, description, tracker, hasher: std::hash::RandomState::new() }) }
+        Self {
+            shared: Arc::new(Shared { pool, description, tracker, hasher: std::hash::RandomState::new() }),
+        }
     }
 
     /// Runs `steps` in one transaction under `scope` and commits.

@@ -37,8 +37,8 @@ use frontend::Outgoing;
 pub(crate) use frontend::Value;
 use row::Columns;
 pub use row::{Column, Row};
-use statements::{Prepared, Statements};
 pub(crate) use statements::StatementKey;
+use statements::{Prepared, Statements};
 use stream::Stream;
 
 use crate::pg_error::{DriverError, PgError};
@@ -308,7 +308,9 @@ impl Connection {
             };
             let length = frame_bytes(header);
             if length > self.limits.message_bytes {
-                return Err(DriverError::Postgres(Box::new(PgError::answer_too_large(self.limits.message_bytes))));
+                return Err(DriverError::Postgres(Box::new(PgError::answer_too_large(
+                    self.limits.message_bytes,
+                ))));
             }
             if self.incoming.len() < length {
                 return Ok(None);
@@ -330,7 +332,10 @@ impl Connection {
         }
     }
 
-    #[expect(clippy::wildcard_enum_match_arm, reason = "whatever else the server may say, it should not say here")]
+    #[expect(
+        clippy::wildcard_enum_match_arm,
+        reason = "whatever else the server may say, it should not say here"
+    )]
     fn note(&mut self, message: Message) -> Result<(), DriverError> {
         match message {
             Message::BindComplete

@@ -288,7 +288,10 @@ async fn the_isolation_asked_for_is_the_one_there_is() {
     let fixture = fixture(1).await;
     let database = fixture.database.name();
     for (name, value) in [("isolation", "serializable"), ("read_only", "on")] {
-        fixture.database.sql(&format!("alter database {database} set default_transaction_{name} = '{value}'")).await;
+        fixture
+            .database
+            .sql(&format!("alter database {database} set default_transaction_{name} = '{value}'"))
+            .await;
     }
     for access in [Access::ReadOnly, Access::ReadWrite] {
         for (isolation, shown) in [
@@ -296,8 +299,11 @@ async fn the_isolation_asked_for_is_the_one_there_is() {
             (Isolation::RepeatableRead, "repeatable read"),
             (Isolation::Serializable, "serializable"),
         ] {
-            let show = statement("select current_setting('transaction_isolation'), current_setting('transaction_read_only')");
-            let answers = fixture.sessions.run(Scope { isolation, ..scope(access) }, vec![show]).await.unwrap();
+            let show = statement(
+                "select current_setting('transaction_isolation'), current_setting('transaction_read_only')",
+            );
+            let answers =
+                fixture.sessions.run(Scope { isolation, ..scope(access) }, vec![show]).await.unwrap();
             let read_only = if access == Access::ReadOnly { "on" } else { "off" };
             assert_eq!((answers[0][0].text(0), answers[0][0].text(1)), (Some(shown), Some(read_only)));
         }
@@ -320,9 +326,8 @@ async fn bytea_is_its_bytes_whether_prepared_or_not() {
 async fn rows_and_parameters_may_be_large() {
     let fixture = fixture(1).await;
     let length = 20_000_000;
-    let step = Sql::text("select repeat(")
-        .then(Sql::param("x".repeat(length)))
-        .then(Sql::text(", 2), 'end'"));
+    let step =
+        Sql::text("select repeat(").then(Sql::param("x".repeat(length))).then(Sql::text(", 2), 'end'"));
     for _prepared in [false, true] {
         let answers = fixture.sessions.run(scope(Access::ReadOnly), vec![step.clone().into()]).await.unwrap();
         let row = &answers[0][0];
@@ -332,20 +337,27 @@ async fn rows_and_parameters_may_be_large() {
     let many = statement("select n, repeat('y', n % 300) from generate_series(1, 50000) n");
     let answers = fixture.sessions.run(scope(Access::ReadOnly), vec![many]).await.unwrap();
     assert_eq!(answers[0].len(), 50_000);
-    assert!(answers[0].iter().zip(1..).all(|(row, n)| row.number(0) == Some(n) && row.text(1).unwrap().len() as i64 == n % 300));
+    assert!(
+        answers[0]
+            .iter()
+            .zip(1..)
+            .all(|(row, n)| row.number(0) == Some(n) && row.text(1).unwrap().len() as i64 == n % 300)
+    );
 }
 
 #[tokio::test]
 async fn statements_are_bounded_and_closed() {
     let database = TestDatabase::create().await;
-    let config = PoolConfig { statement_cache: std::num::NonZeroUsize::new(5).unwrap(), ..PoolConfig::new("test", 1) };
+    let config =
+        PoolConfig { statement_cache: std::num::NonZeroUsize::new(5).unwrap(), ..PoolConfig::new("test", 1) };
     let sessions = Sessions::new(Database::new(database.config()), config, TaskTracker::new());
     for round in 0..40 {
         let step = Sql::text("select ").then(Sql::literal(&(round % 20).to_string()));
         let answers = sessions.run(scope(Access::ReadOnly), vec![step.into()]).await.unwrap();
         assert_eq!(answers[0][0].number(0), Some(round % 20));
         // One that fails when it runs was parsed all the same.
-        let fails = Sql::text("select 1 / (").then(Sql::literal(&round.to_string())).then(Sql::text("::int * 0)"));
+        let fails =
+            Sql::text("select 1 / (").then(Sql::literal(&round.to_string())).then(Sql::text("::int * 0)"));
         assert_eq!(code(sessions.run(scope(Access::ReadOnly), vec![fails.into()]).await), "22012");
     }
     let count = statement("select count(*) from pg_prepared_statements");
@@ -357,9 +369,12 @@ async fn statements_are_bounded_and_closed() {
 #[tokio::test]
 async fn all_connections_may_die_at_once() {
     let fixture = fixture(4).await;
-    let many = || futures_util::future::join_all(
-        (0..4).map(|_| fixture.sessions.run(scope(Access::ReadOnly), vec![statement("select pg_sleep(0.05)")])),
-    );
+    let many =
+        || {
+            futures_util::future::join_all((0..4).map(|_| {
+                fixture.sessions.run(scope(Access::ReadOnly), vec![statement("select pg_sleep(0.05)")])
+            }))
+        };
     assert!(many().await.iter().all(Result::is_ok));
     let others = "select pg_terminate_backend(pid, 1000) from pg_stat_activity \
                   where datname = current_database() and pid <> pg_backend_pid()";

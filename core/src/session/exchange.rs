@@ -83,14 +83,16 @@ impl Exchange {
         let Work { scope, scope_key, steps, end, check } = &self.work;
         connection.open_batch();
         // Without BEGIN the Sync is the COMMIT. A connection's own defaults are those of a plain BEGIN.
-        let is_implicit = scope.isolation == Isolation::ReadCommitted && *end == End::Commit && check.is_none();
+        let is_implicit =
+            scope.isolation == Isolation::ReadCommitted && *end == End::Commit && check.is_none();
         let plain = |connection: &mut Connection, text: &'static str| {
             connection.execute(StatementKey { scope: 0, text: text.into() }, [].into_iter(), false)
         };
         if !is_implicit {
             plain(connection, begin_text(scope))?;
         }
-        let read_only = (is_implicit && scope.access == Access::ReadOnly).then_some(("transaction_read_only", "on"));
+        let read_only =
+            (is_implicit && scope.access == Access::ReadOnly).then_some(("transaction_read_only", "on"));
         set(connection, scope, read_only)?;
         for Statement { text, params } in steps {
             let key = StatementKey { scope: *scope_key, text: Arc::clone(text) };

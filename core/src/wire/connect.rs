@@ -65,10 +65,7 @@ impl Canceller {
 
 impl Connection {
     /// Opens a connection of `database`'s login, of the first host that takes it.
-    pub(crate) async fn open(
-        database: &Database,
-        limits: Limits,
-    ) -> Result<Self, DriverError> {
+    pub(crate) async fn open(database: &Database, limits: Limits) -> Result<Self, DriverError> {
         let mut failure = DriverError::Connection("no host to connect to".to_owned());
         for address in addresses(database.config()).await? {
             match open_at(database, address, limits).await {
@@ -82,8 +79,7 @@ impl Connection {
 
 /// Every host and each of its addresses, in the order in which they are tried.
 async fn addresses(config: &Config) -> Result<Vec<Address>, DriverError> {
-    let (hosts, host_addresses, ports) =
-        (config.get_hosts(), config.get_hostaddrs(), config.get_ports());
+    let (hosts, host_addresses, ports) = (config.get_hosts(), config.get_hostaddrs(), config.get_ports());
     let count = hosts.len().max(host_addresses.len());
     let mut found = Vec::with_capacity(count);
     let mut failure = None;
@@ -102,8 +98,9 @@ async fn addresses(config: &Config) -> Result<Vec<Address>, DriverError> {
             continue;
         }
         match tokio::net::lookup_host((hostname.as_deref().unwrap_or_default(), port)).await {
-            Ok(resolved) => found
-                .extend(resolved.map(|address| Address::Tcp { address, hostname: hostname.clone() })),
+            Ok(resolved) => {
+                found.extend(resolved.map(|address| Address::Tcp { address, hostname: hostname.clone() }))
+            }
             Err(error) => failure = Some(unreachable(&error)),
         }
     }
@@ -117,11 +114,7 @@ async fn addresses(config: &Config) -> Result<Vec<Address>, DriverError> {
     }
 }
 
-async fn open_at(
-    database: &Database,
-    address: Address,
-    limits: Limits,
-) -> Result<Connection, DriverError> {
+async fn open_at(database: &Database, address: Address, limits: Limits) -> Result<Connection, DriverError> {
     let mut config = database.config().clone();
     let mut stream = dial(database, &address, true).await?;
     let is_encrypted = stream.is_encrypted();
@@ -140,7 +133,11 @@ async fn open_at(
         let is_read_only = rows.first().and_then(|row| row.text(0)) == Some("on");
         let wants_read_only = config.get_target_session_attrs() == TargetSessionAttrs::ReadOnly;
         if is_read_only != wants_read_only {
-            let fault = if is_read_only { "the database does not allow writes" } else { "the database allows writes" };
+            let fault = if is_read_only {
+                "the database does not allow writes"
+            } else {
+                "the database allows writes"
+            };
             return Err(DriverError::Connection(fault.to_owned()));
         }
     }

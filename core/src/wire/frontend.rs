@@ -118,8 +118,7 @@ impl Outgoing {
         let count = u16::try_from(params.len())
             .map_err(|_| unsendable("a statement with more than 65,535 parameters"))?;
         let name = statement.name();
-        let values: usize =
-            params.clone().map(|value| 4 + value.bytes().map_or(0, <[u8]>::len)).sum();
+        let values: usize = params.clone().map(|value| 4 + value.bytes().map_or(0, <[u8]>::len)).sum();
         let formats = statement.result_formats();
         self.header(b'B', 4 + 1 + name.len() + 1 + 2 + 2 + values + 2 + 2 * formats.len())?;
         self.tail.push(0);

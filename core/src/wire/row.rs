@@ -113,7 +113,10 @@ fn from_hex(text: &[u8]) -> Option<Bytes> {
     let digit = |byte: &u8| char::from(*byte).to_digit(16).and_then(|digit| u8::try_from(digit).ok());
     let digits = text.strip_prefix(b"\\x")?;
     let pairs = digits.chunks_exact(2);
-    pairs.map(|pair| Some(digit(pair.first()?)? << 4 | digit(pair.get(1)?)?)).collect::<Option<Vec<u8>>>().map(Bytes::from)
+    pairs
+        .map(|pair| Some(digit(pair.first()?)? << 4 | digit(pair.get(1)?)?))
+        .collect::<Option<Vec<u8>>>()
+        .map(Bytes::from)
 }
 
 impl Column {
@@ -124,7 +127,8 @@ impl Column {
 
 /// The columns of a `RowDescription`; the server names the base type of a domain.
 pub(super) fn describe(body: &RowDescriptionBody) -> io::Result<Columns> {
-    let columns = body.fields().map(|field| Ok(Column { name: field.name().into(), type_oid: field.type_oid() }));
+    let columns =
+        body.fields().map(|field| Ok(Column { name: field.name().into(), type_oid: field.type_oid() }));
     columns.collect::<Vec<Column>>().map(Arc::from)
 }
 
@@ -166,7 +170,10 @@ mod tests {
         let whole = frame(&[Some(b"abc"), None]);
         assert!(Row::read(whole.clone().into(), columns(&[25, 25]), true).is_some());
         for length in 0..whole.len() {
-            assert!(Row::read(whole[..length].to_vec().into(), columns(&[25, 25]), true).is_none(), "{length}");
+            assert!(
+                Row::read(whole[..length].to_vec().into(), columns(&[25, 25]), true).is_none(),
+                "{length}"
+            );
         }
         assert!(Row::read(whole.clone().into(), columns(&[25]), true).is_none());
         let mut longer = whole.clone();
