@@ -52,6 +52,8 @@ pub(crate) fn find_postrust() -> Option<PathBuf> {
 /// A running server.
 pub(crate) struct Peer {
     pub(crate) name: &'static str,
+    /// Of its paths.
+    pub(crate) prefix: &'static str,
     pub(crate) running: Running,
     pub(crate) port: u16,
 }
@@ -64,7 +66,7 @@ impl Peer {
             basalt.database_port,
             token::role_password("authenticator")
         );
-        Self::start(sample::POSTGREST, program, &uri, work).await
+        Self::start(sample::POSTGREST, "", program, &uri, work).await
     }
 
     pub(crate) async fn postrust(program: &Path, basalt: &Basalt, work: &Path) -> Result<Self> {
@@ -74,10 +76,16 @@ impl Peer {
             basalt.database_port,
             basalt.database_host,
         );
-        Self::start(sample::POSTRUST, program, &uri, work).await
+        Self::start(sample::POSTRUST, "/api", program, &uri, work).await
     }
 
-    async fn start(name: &'static str, program: &Path, uri: &str, work: &Path) -> Result<Self> {
+    async fn start(
+        name: &'static str,
+        prefix: &'static str,
+        program: &Path,
+        uri: &str,
+        work: &Path,
+    ) -> Result<Self> {
         let port = free_port()?;
         let mut command = Command::new(program);
         command
@@ -100,6 +108,6 @@ impl Peer {
             }
             tokio::time::sleep(Duration::from_millis(50)).await;
         }
-        Ok(Self { name, running, port })
+        Ok(Self { name, prefix, running, port })
     }
 }

@@ -87,7 +87,7 @@ pub(crate) async fn run(options: &Options) -> Result<()> {
     contenders.extend(peers.iter().map(|peer| Contender {
         name: peer.name,
         port: peer.port,
-        prefix: "",
+        prefix: peer.prefix,
         pid: peer.running.pid(),
     }));
 
