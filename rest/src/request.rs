@@ -163,9 +163,13 @@ impl ApiRequest {
             }
         };
         let query = match action {
-            // The root and OPTIONS take no parameters: whatever a client appends is not judged.
-            Action::Root { .. } | Action::Info(_) => QueryParams::parse(&Parameters::default(), arguments)?,
-            Action::Relation { .. } | Action::Call { .. } => QueryParams::parse(&parameters, arguments)?,
+            // The root takes no parameters: whatever a client appends is not judged.
+            Action::Root { .. } | Action::Info(Resource::Root) => {
+                QueryParams::parse(&Parameters::default(), arguments)?
+            }
+            Action::Relation { .. } | Action::Call { .. } | Action::Info(_) => {
+                QueryParams::parse(&parameters, arguments)?
+            }
         };
         let range = root_range(method, &query, headers)?;
         if matches!(action, Action::Relation { verb: RelationVerb::Put, .. }) && query.has_root_range {
