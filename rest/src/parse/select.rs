@@ -208,10 +208,10 @@ fn embed(
         }
         let Ok(param) = ahead.name() else { return Ok(None) };
         match param.as_str() {
-            // The first of two join types counts.
+            // The first of two join types counts, and the first of two hints.
             "left" => join = join.or(Some(JoinType::Left)),
             "inner" => join = join.or(Some(JoinType::Inner)),
-            _ => hint = Some(param),
+            _ => hint = hint.or(Some(param)),
         }
     }
     if !ahead.eat("(") {
