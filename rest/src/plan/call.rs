@@ -201,12 +201,17 @@ fn find<'c>(
     names.dedup();
     let overloads = cache.routines_named(&request.schema, name);
     let choice = choose(overloads, &names, raw);
-    if let (Some(Payload::Json(payload)), false) = (&request.payload, matches!(choice, Choice::Unnamed(_))) {
+    let unnamed = match &choice {
+        Choice::Unnamed(_) => true,
+        // The default of an unnamed parameter is for calls without a body.
+        Choice::Named(routine) => routine.is_unnamed(),
+        Choice::None | Choice::Ambiguous(_) => false,
+    };
+    if let (Some(Payload::Json(payload)), false) = (&request.payload, unnamed) {
         payload.refuse_mixed()?;
     }
-    let (routine, unnamed) = match choice {
-        Choice::Named(routine) => (routine, false),
-        Choice::Unnamed(routine) => (routine, true),
+    let routine = match choice {
+        Choice::Named(routine) | Choice::Unnamed(routine) => routine,
         Choice::None => return Err(unknown(request, name, &names, raw, cache)),
         Choice::Ambiguous(routines) => {
             let signatures = routines.iter().map(|routine| routine.signature()).collect();

@@ -161,6 +161,12 @@ impl Routine {
         format!("{}({})", self.name, params.join(", "))
     }
 
+    /// Whether its one parameter has no name: then that is the whole body.
+    #[must_use]
+    pub fn is_unnamed(&self) -> bool {
+        matches!(self.params.as_slice(), [param] if param.name.is_empty())
+    }
+
     /// The variadic parameter, if it has one.
     #[must_use]
     pub fn variadic(&self) -> Option<&RoutineParam> {
