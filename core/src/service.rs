@@ -64,6 +64,8 @@ pub enum Fault {
     },
     /// The request could not be read.
     BadRequest(String),
+    /// The server has more to do than it may take on; 503 with `Retry-After`.
+    Overloaded,
 }
 
 /// Request extension: when the gateway stops waiting for the handler.

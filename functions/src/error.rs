@@ -32,6 +32,12 @@ pub(crate) fn render(fault: Fault) -> Response {
             "Function exited due to an error (please check logs)",
         ),
         Fault::BadRequest(message) => answer(StatusCode::BAD_REQUEST, "BAD_REQUEST", &message),
+        Fault::Overloaded => {
+            let mut response =
+                answer(StatusCode::SERVICE_UNAVAILABLE, "SERVICE_UNAVAILABLE", "Service is overloaded");
+            response.headers_mut().insert(header::RETRY_AFTER, HeaderValue::from_static("1"));
+            response
+        }
     }
 }
 
@@ -57,5 +63,14 @@ mod tests {
     #[test]
     fn a_wrong_method_names_the_right_ones() {
         assert!(render(Fault::MethodNotAllowed).headers().contains_key("allow"));
+    }
+
+    #[test]
+    fn a_busy_server_says_when_to_come_back() {
+        let response = render(Fault::Overloaded);
+        assert_eq!(
+            (response.status(), &response.headers()["retry-after"]),
+            (StatusCode::SERVICE_UNAVAILABLE, &HeaderValue::from_static("1"))
+        );
     }
 }

@@ -156,6 +156,14 @@ pub struct Server {
     pub log_format: LogFormat,
     /// Whether `/metrics` answers.
     pub metrics: bool,
+    /// Open connections.
+    pub max_connections: usize,
+    /// Requests of services in flight.
+    pub max_requests: usize,
+    /// Bytes of large request bodies in flight.
+    pub body_memory: u64,
+    /// How long a connection may take to send the head of its next request.
+    pub idle_timeout: Duration,
     /// Longest time to drain requests at shutdown.
     pub shutdown_timeout: Duration,
 }

@@ -5,12 +5,14 @@
 //! less readably, and cost a boxed future each.
 
 pub mod api_key;
+pub mod bounds;
 pub mod client_address;
 mod compression;
 pub mod cors;
 
 use std::borrow::Cow;
 use std::panic::AssertUnwindSafe;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use axum::Router;
@@ -21,12 +23,14 @@ use futures_util::FutureExt;
 use http::header::{CONTENT_LENGTH, HeaderName, HeaderValue, X_CONTENT_TYPE_OPTIONS};
 use http::{Request, StatusCode};
 use http_body_util::Limited;
+use hyper::body::Body as _;
 use metrics::{Counter, Histogram};
 use tokio::time::{Instant, timeout_at};
 use tower::ServiceExt;
 use tracing::Instrument;
 
 use api_key::{Gate, KeyGate};
+use bounds::Bounds;
 use cors::CorsPolicy;
 
 /// `x-request-id`, on every answer of a service.
@@ -89,6 +93,8 @@ pub struct Shared {
     pub cors: CorsPolicy,
     /// Keys, and who must bring one.
     pub key_gate: KeyGate,
+    /// How much is taken on at once.
+    pub bounds: Arc<Bounds>,
 }
 
 /// Serves one request of `mount`. `request`'s path is still whole; `address` is the client's.
@@ -106,9 +112,14 @@ pub async fn serve(
     }
     let id = shared.request_ids.make();
     let method = request.method().clone();
-    let mut response = match prepare(shared, mount, &mut request) {
+    let in_flight = shared.bounds.enter();
+    let admitted = match &in_flight {
+        Ok(_) => prepare(shared, mount, &mut request),
+        Err(bounds::Overloaded) => Err(Box::new((service.render)(Fault::Overloaded))),
+    };
+    let mut response = match admitted {
         Err(refused) => *refused,
-        Ok(()) => {
+        Ok(announced) => {
             let deadline = started + service.deadline;
             let extensions = request.extensions_mut();
             extensions.insert(Deadline(deadline));
@@ -117,7 +128,7 @@ pub async fn serve(
             client_address::set_forwarded_for(request.headers_mut(), address);
             // What the service logs belongs to this request.
             let span = tracing::info_span!("request", service = service.name, %method, request_id = %id);
-            call(mount, request, deadline, &id).instrument(span).await
+            call_with_room(shared, mount, request, announced, deadline, &id).instrument(span).await
         }
     };
     let headers = response.headers_mut();
@@ -133,8 +144,13 @@ pub async fn serve(
     response
 }
 
-/// Everything that can refuse a request before its service sees it. On success the path has lost the prefix.
-fn prepare(shared: &Shared, mount: &Mount, request: &mut Request<Body>) -> Result<(), Box<Response>> {
+/// Everything that can refuse a request before its body is looked at. On success the path has lost the prefix, and the
+/// result is the body's announced length.
+fn prepare(
+    shared: &Shared,
+    mount: &Mount,
+    request: &mut Request<Body>,
+) -> Result<Option<u64>, Box<Response>> {
     strip_prefix(&mount.prefix, request)
         .map_err(|reason| Box::new((mount.service.render)(Fault::BadRequest(reason))))?;
     shared.key_gate.admit(mount.gate, request)?;
@@ -144,9 +160,7 @@ fn prepare(shared: &Shared, mount: &Mount, request: &mut Request<Body>) -> Resul
     if announced.is_some_and(|length| length > u64::try_from(limit).unwrap_or(u64::MAX)) {
         return Err(Box::new((mount.service.render)(Fault::BodyTooLarge { limit })));
     }
-    let body = std::mem::take(request.body_mut());
-    *request.body_mut() = Body::new(Limited::new(body, limit));
-    Ok(())
+    Ok(announced)
 }
 
 /// `/rest/v1/plans?x` → `/plans?x`. The prefix itself is the service's root.
@@ -159,6 +173,31 @@ fn strip_prefix(prefix: &str, request: &mut Request<Body>) -> Result<(), String>
     let stripped = if rest.starts_with('/') { rest.to_owned() } else { format!("/{rest}") };
     *request.uri_mut() = stripped.parse().map_err(|error: http::uri::InvalidUri| error.to_string())?;
     Ok(())
+}
+
+/// Calls the service when there is room for the request's body, which holds it until the answer is made.
+async fn call_with_room(
+    shared: &Shared,
+    mount: &Mount,
+    mut request: Request<Body>,
+    announced: Option<u64>,
+    deadline: Instant,
+    id: &str,
+) -> Response {
+    let service = &mount.service;
+    if request.body().is_end_stream() {
+        return call(mount, request, deadline, id).await;
+    }
+    let Ok(share) = shared.bounds.make_room(announced, request.body_mut(), deadline).await else {
+        return (service.render)(Fault::Overloaded);
+    };
+    let body = std::mem::take(request.body_mut());
+    *request.body_mut() = Body::new(Limited::new(body, service.body_limit));
+    let response = call(mount, request, deadline, id).await;
+    if share.is_some_and(|share| share.is_refused()) {
+        return (service.render)(Fault::Overloaded);
+    }
+    response
 }
 
 /// Calls the service within its deadline; a panic or a missed deadline is worded by the service.

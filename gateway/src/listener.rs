@@ -16,33 +16,44 @@ use hyper::service::service_fn;
 use hyper_util::rt::{TokioExecutor, TokioIo, TokioTimer};
 use hyper_util::server::conn::auto;
 use hyper_util::server::graceful::GracefulShutdown;
+use metrics::Counter;
 use tokio::sync::Semaphore;
 use tokio_util::sync::CancellationToken;
 
 use crate::bind::{Listening, Stream};
 use client_stream::ClientStream;
 
-/// A request's head must arrive within this.
-const HEADER_TIMEOUT: Duration = Duration::from_secs(30);
 /// Request line and headers; a request line of 64 KiB must fit (rest.md §5, 46).
 const MAX_HEADER_BYTES: usize = 160 * 1024;
 const MAX_HEADERS: usize = 128;
-/// Open connections; more wait in the kernel's queue.
-const MAX_CONNECTIONS: usize = 16_384;
+
+/// What connections may take.
+pub(crate) struct Limits {
+    /// One permit each. Without one, newcomers are not accepted and wait in the system's queue: they are served late,
+    /// where a closed connection would look like a server that fell. Idle ones make room within `idle_timeout`.
+    pub(crate) connections: Arc<Semaphore>,
+    /// The head of a connection's first or next request must have arrived after this.
+    pub(crate) idle_timeout: Duration,
+    /// Time for requests in flight when the server stops.
+    pub(crate) drain: Duration,
+}
 
 /// Serves connections of `listener` through `handle` until `shutdown`; then refuses new ones, lets requests in
-/// flight finish within `drain` and returns.
-pub(crate) async fn run<H, F>(listener: Listening, handle: H, drain: Duration, shutdown: CancellationToken)
+/// flight finish and returns.
+pub(crate) async fn run<H, F>(listener: Listening, handle: H, limits: Limits, shutdown: CancellationToken)
 where
     H: Fn(Request<Incoming>, SocketAddr) -> F + Send + Sync + 'static,
     F: Future<Output = Response> + Send + 'static,
 {
     let handle = Arc::new(handle);
     let graceful = GracefulShutdown::new();
-    let permits = Arc::new(Semaphore::new(MAX_CONNECTIONS));
-    let builder = builder();
+    let Limits { connections: permits, idle_timeout, drain } = limits;
+    let late = metrics::counter!("basalt_http_connections_delayed_total");
+    let builder = builder(idle_timeout);
     loop {
-        let Some(accepted) = shutdown.run_until_cancelled(accept(&listener, &permits)).await else { break };
+        let Some(accepted) = shutdown.run_until_cancelled(accept(&listener, &permits, &late)).await else {
+            break;
+        };
         let Some((stream, peer, permit)) = accepted else { continue };
         let handle = Arc::clone(&handle);
         let service = service_fn(move |request| {
@@ -50,7 +61,7 @@ where
             async move { Ok::<_, Infallible>(answer.await) }
         });
         let connection = builder
-            .serve_connection_with_upgrades(TokioIo::new(ClientStream::new(stream)), service)
+            .serve_connection_with_upgrades(TokioIo::new(ClientStream::new(stream, idle_timeout)), service)
             .into_owned();
         let connection = graceful.watch(connection);
         tokio::spawn(async move {
@@ -69,8 +80,15 @@ where
 
 type Accepted = (Stream, SocketAddr, tokio::sync::OwnedSemaphorePermit);
 
-async fn accept(listener: &Listening, permits: &Arc<Semaphore>) -> Option<Accepted> {
-    let permit = Arc::clone(permits).acquire_owned().await.ok()?;
+async fn accept(listener: &Listening, permits: &Arc<Semaphore>, late: &Counter) -> Option<Accepted> {
+    let permit = match Arc::clone(permits).try_acquire_owned() {
+        Ok(permit) => permit,
+        Err(_full) => {
+            let permit = Arc::clone(permits).acquire_owned().await.ok()?;
+            late.increment(1);
+            permit
+        }
+    };
     match listener.accept().await {
         Ok((stream, peer)) => Some((stream, peer, permit)),
         Err(error) => {
@@ -82,12 +100,12 @@ async fn accept(listener: &Listening, permits: &Arc<Semaphore>) -> Option<Accept
     }
 }
 
-fn builder() -> auto::Builder<TokioExecutor> {
+fn builder(idle_timeout: Duration) -> auto::Builder<TokioExecutor> {
     let mut builder = auto::Builder::new(TokioExecutor::new());
     builder
         .http1()
         .timer(TokioTimer::new())
-        .header_read_timeout(HEADER_TIMEOUT)
+        .header_read_timeout(idle_timeout)
         .max_buf_size(MAX_HEADER_BYTES)
         .max_headers(MAX_HEADERS);
     builder

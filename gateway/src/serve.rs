@@ -13,18 +13,20 @@ use basalt_core::service::Service;
 use basalt_core::session::Sessions;
 use basalt_rest::RestHandle;
 use metrics_exporter_prometheus::{Matcher, PrometheusBuilder, PrometheusHandle};
+use tokio::sync::Semaphore;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
 use crate::banner::{Banner, Console};
 use crate::bind::Listening;
-use crate::config::{CommandLine, Config, Only};
+use crate::config::{CommandLine, Config, Only, Server};
 use crate::database_setup::{self, Databases, Seed, SetupError};
 use crate::embedded::State;
 use crate::layers::api_key::{Gate, KeyGate};
+use crate::layers::bounds::Bounds;
 use crate::layers::cors::CorsPolicy;
 use crate::layers::{Mount, RequestIds, Shared};
-use crate::listener;
+use crate::listener::{self, Limits};
 use crate::router::Gateway;
 use crate::secrets::{Secrets, SecretsError};
 use crate::signals::Signals;
@@ -110,11 +112,14 @@ pub async fn serve(
         let following = signals.follow(rest.clone(), command_line.clone(), Arc::clone(&keys));
         background.tracker.spawn(background.shutdown.clone().run_until_cancelled_owned(following));
     }
+    let Server { max_requests, body_memory, max_connections, .. } = config.server;
+    let bounds = Arc::new(Bounds::new(max_requests, body_memory, max_connections));
     let gateway = Arc::new(Gateway {
         shared: Shared {
             request_ids: RequestIds::default(),
             cors: config.server.cors_origins.as_deref().map_or(CorsPolicy::Any, CorsPolicy::new),
             key_gate: KeyGate::new(Arc::clone(&keys), Clock::system(), config.server.require_apikey),
+            bounds: Arc::clone(&bounds),
         },
         mounts,
         system: SystemRoutes {
@@ -122,6 +127,7 @@ pub async fn serve(
             public_url: config.server.public_url.to_string(),
             readiness,
             rest: rest.map(|handle| (handle, config.clone())),
+            bounds,
             metrics: config.server.metrics.then_some(metrics),
         },
         app: config.server.app_dir.as_ref().map(|dir| StaticApp::new(dir.clone(), &config.server.public_url)),
@@ -351,7 +357,13 @@ async fn accept_until(
     config: &Config,
     stop: CancellationToken,
 ) {
-    let drain = config.server.shutdown_timeout;
+    // Those who look after the server get in when it is full.
+    const ADMIN_CONNECTIONS: usize = 64;
+    let limits = |connections| Limits {
+        connections,
+        idle_timeout: config.server.idle_timeout,
+        drain: config.server.shutdown_timeout,
+    };
     let admin = async {
         if let Some(listener) = admin_listener {
             let gateway = Arc::clone(&gateway);
@@ -359,16 +371,18 @@ async fn accept_until(
                 let gateway = Arc::clone(&gateway);
                 async move { gateway.handle_private(request) }
             };
-            listener::run(listener, handle, drain, stop.clone()).await;
+            let limits = limits(Arc::new(Semaphore::new(ADMIN_CONNECTIONS)));
+            listener::run(listener, handle, limits, stop.clone()).await;
         }
     };
     let public = {
+        let connections = Arc::clone(&gateway.shared.bounds.connections);
         let gateway = Arc::clone(&gateway);
         let handle = move |request, peer| {
             let gateway = Arc::clone(&gateway);
             async move { gateway.handle(request, peer).await }
         };
-        listener::run(listener, handle, drain, stop.clone())
+        listener::run(listener, handle, limits(connections), stop.clone())
     };
     tokio::join!(public, admin);
 }

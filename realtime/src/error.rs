@@ -16,9 +16,15 @@ pub(crate) fn render(fault: Fault) -> Response {
         Fault::Timeout => (StatusCode::GATEWAY_TIMEOUT, "Request timed out".to_owned()),
         Fault::Panic { id: _ } => (StatusCode::INTERNAL_SERVER_ERROR, "Internal Server Error".to_owned()),
         Fault::BadRequest(message) => (StatusCode::BAD_REQUEST, message),
+        Fault::Overloaded => (StatusCode::SERVICE_UNAVAILABLE, "Service Unavailable".to_owned()),
     };
     let body = json!({ "error": text }).to_string();
-    (status, [(header::CONTENT_TYPE, "application/json; charset=utf-8")], body).into_response()
+    let mut response =
+        (status, [(header::CONTENT_TYPE, "application/json; charset=utf-8")], body).into_response();
+    if status == StatusCode::SERVICE_UNAVAILABLE {
+        response.headers_mut().insert(header::RETRY_AFTER, header::HeaderValue::from_static("1"));
+    }
+    response
 }
 
 #[cfg(test)]
@@ -32,5 +38,14 @@ mod tests {
         assert_eq!(response.headers()[header::CONTENT_TYPE], "application/json; charset=utf-8");
         let bytes = axum::body::to_bytes(response.into_body(), 1000).await.unwrap();
         assert_eq!(bytes, r#"{"error":"Not Found"}"#);
+    }
+
+    #[test]
+    fn a_busy_server_says_when_to_come_back() {
+        let response = render(Fault::Overloaded);
+        assert_eq!(
+            (response.status().as_u16(), &response.headers()[header::RETRY_AFTER]),
+            (503, &header::HeaderValue::from_static("1"))
+        );
     }
 }

@@ -3,7 +3,7 @@
 
 use axum::response::{IntoResponse, Response};
 use basalt_core::service::Fault;
-use http::{Method, StatusCode, Uri};
+use http::{Method, StatusCode, Uri, header};
 use serde_json::json;
 
 /// Areas whose routes share upstream's error handler; elsewhere its framework answers.
@@ -55,6 +55,13 @@ pub(crate) fn render(fault: Fault) -> Response {
         Fault::BadRequest(message) => {
             handled(StatusCode::BAD_REQUEST, "400", "Error", &message, "InvalidRequest")
         }
+        Fault::Overloaded => {
+            let message = "Please reduce your request rate.";
+            let mut response =
+                handled(StatusCode::SERVICE_UNAVAILABLE, "503", "SlowDown", message, "SlowDown");
+            response.headers_mut().insert(header::RETRY_AFTER, header::HeaderValue::from_static("1"));
+            response
+        }
     }
 }
 
@@ -94,5 +101,13 @@ mod tests {
     #[tokio::test]
     async fn a_database_timeout_is_544() {
         assert_eq!(answer(render(Fault::Timeout)).await.0, 544);
+    }
+
+    #[tokio::test]
+    async fn a_busy_server_says_when_to_come_back() {
+        let response = render(Fault::Overloaded);
+        assert_eq!(response.headers()["retry-after"], "1");
+        let expected = r#"{"statusCode":"503","error":"SlowDown","message":"Please reduce your request rate.","code":"SlowDown"}"#;
+        assert_eq!(answer(response).await, (503, expected.to_owned()));
     }
 }

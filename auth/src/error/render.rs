@@ -181,6 +181,7 @@ pub(crate) fn render_fault(fault: Fault) -> Response {
         Fault::Timeout => (AuthError::Timeout, None),
         Fault::Panic { id } => (AuthError::Internal("a handler panicked".to_owned()), Some(id)),
         Fault::BadRequest(reason) => (AuthError::BadJson(reason), None),
+        Fault::Overloaded => (AuthError::Overloaded, None),
     };
     error_response(&error, &RenderContext { version: ApiVersion::V20240101, request_id, development: false })
 }

@@ -4,6 +4,7 @@
 mod services;
 
 use std::num::NonZeroUsize;
+use std::time::Duration;
 
 use secrecy::{ExposeSecret, SecretString};
 
@@ -129,8 +130,20 @@ fn server(r: &mut Reader, only: Option<Only>) -> Server {
         log,
         log_format: r.get(&keys::SERVER_LOG_FORMAT),
         metrics: r.get(&keys::SERVER_METRICS),
+        max_connections: r.get(&keys::SERVER_MAX_CONNECTIONS).count(),
+        max_requests: r.get(&keys::SERVER_MAX_REQUESTS).count(),
+        body_memory: r.get(&keys::SERVER_BODY_MEMORY).0,
+        idle_timeout: idle_timeout(r),
         shutdown_timeout: r.get(&keys::SERVER_SHUTDOWN_TIMEOUT),
     }
+}
+
+fn idle_timeout(r: &mut Reader) -> Duration {
+    let timeout = r.get(&keys::SERVER_IDLE_TIMEOUT);
+    if timeout < Duration::from_secs(1) {
+        r.fault(&keys::SERVER_IDLE_TIMEOUT.row, "must be at least 1s: no client is faster for certain");
+    }
+    timeout
 }
 
 #[expect(clippy::expect_used, reason = "the text is ours and a test reads it")]
@@ -285,6 +298,10 @@ fn contradictions(r: &mut Reader, config: &Config) {
         && server.admin_host == server.host
     {
         r.fault(&keys::SERVER_ADMIN_PORT.row, "and server.port are the same: choose another");
+    }
+    let largest_body = u64::try_from(config.rest.max_body_bytes).unwrap_or(u64::MAX);
+    if server.body_memory < largest_body {
+        r.fault(&keys::SERVER_BODY_MEMORY.row, "is less than rest.max_body_bytes: one body must fit");
     }
     for (port, other) in [(Some(server.port), "server.port"), (server.admin_port, "server.admin_port")] {
         if database.url.is_none() && database.port.is_some() && database.port == port {

@@ -134,13 +134,13 @@ fn broken_toml_is_named_by_line_and_the_rest_is_still_checked() {
 
 #[test]
 fn settings_that_contradict_each_other_are_faults() {
-    let file = "[server]\nadmin_port = 8000\ncors_origins = [\"*\", \"https://a.example\"]\n[database]\nreplica_url = \"postgresql://r@h/d\"\n\
+    let file = "[server]\nadmin_port = 8000\ncors_origins = [\"*\", \"https://a.example\"]\nbody_memory = \"49MiB\"\nidle_timeout = \"0s\"\n[database]\nreplica_url = \"postgresql://r@h/d\"\n\
                 authenticator_url = \"postgresql://a@h/d\"\n[auth]\nmailer_autoconfirm = true\nmailer_allow_unverified_email_sign_ins = true\n\
                 [storage]\nbackend = \"s3\"\n[mail]\nsmtp_url = \"http://mail\"\n";
     let found = faults(file, &[]);
     let lines: Vec<usize> =
         found.iter().map(|line| line.split(':').nth(1).and_then(|line| line.parse().ok()).unwrap()).collect();
-    assert_eq!(lines, [2, 3, 5, 6, 9, 11, 13, 13], "{found:#?}");
+    assert_eq!(lines, [2, 3, 4, 5, 7, 8, 11, 13, 15, 15], "{found:#?}");
 }
 
 #[test]

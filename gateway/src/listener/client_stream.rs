@@ -1,5 +1,6 @@
-//! A client's connection as the HTTP library reads it: targets are escaped on the way in, and a connection that is closed
-//! in the middle of a request is closed gently.
+//! A client's connection as the HTTP library reads it: targets are escaped on the way in, a connection that is closed
+//! in the middle of a request is closed gently, and a peer that goes silent is given up where the library would wait
+//! for ever: before it knows which HTTP is spoken, and while an answer is not taken.
 
 use std::io;
 use std::pin::Pin;
@@ -17,6 +18,11 @@ const LINGER: Duration = Duration::from_secs(5);
 /// And how much, in bytes: somewhat over the largest body that a service takes.
 const LINGER_BYTES: usize = 64 * 1024 * 1024;
 
+/// How long a client may leave an answer untaken: a reader that makes no progress is gone, and holds the answer's memory.
+const WRITE_STALL: Duration = Duration::from_secs(60);
+/// How HTTP/2 begins. Until that is certain or ruled out, no timeout of the library's counts.
+const PREFACE: &[u8] = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n";
+
 /// A connection whose request lines are escaped as they are read.
 pub(super) struct ClientStream<S> {
     inner: S,
@@ -24,6 +30,17 @@ pub(super) struct ClientStream<S> {
     /// Escaped bytes that did not fit into the reader's buffer.
     pending: BytesMut,
     lingering: Option<Lingering>,
+    opening: Option<Opening>,
+    write_stall: Duration,
+    /// Runs while the client does not take what we write.
+    stalled: Option<Pin<Box<Sleep>>>,
+}
+
+/// The part of a connection that could become HTTP/2 or not.
+struct Opening {
+    limit: Pin<Box<Sleep>>,
+    /// Bytes of the preface seen.
+    seen: usize,
 }
 
 /// We have said all there is to say, and read on so that the client gets to hear it: closing a socket with unread data
@@ -34,8 +51,38 @@ struct Lingering {
 }
 
 impl<S> ClientStream<S> {
-    pub(super) fn new(inner: S) -> Self {
-        Self { inner, framing: Framing::default(), pending: BytesMut::new(), lingering: None }
+    /// `opening` is how long it may take to begin to speak.
+    pub(super) fn new(inner: S, opening: Duration) -> Self {
+        Self {
+            inner,
+            framing: Framing::default(),
+            pending: BytesMut::new(),
+            lingering: None,
+            opening: Some(Opening { limit: Box::pin(tokio::time::sleep(opening)), seen: 0 }),
+            write_stall: WRITE_STALL,
+            stalled: None,
+        }
+    }
+
+    /// Passes a write's outcome on, or the end of our patience.
+    fn hurry<T>(&mut self, cx: &mut Context<'_>, outcome: Poll<io::Result<T>>) -> Poll<io::Result<T>> {
+        if outcome.is_ready() {
+            self.stalled = None;
+            return outcome;
+        }
+        let patience = self.write_stall;
+        let limit = self.stalled.get_or_insert_with(|| Box::pin(tokio::time::sleep(patience)));
+        ready!(limit.as_mut().poll(cx));
+        Poll::Ready(Err(io::Error::new(io::ErrorKind::TimedOut, "the client does not take its answer")))
+    }
+}
+
+impl Opening {
+    /// Whether what was read leaves open which HTTP it is.
+    fn may_become_http2(&mut self, read: &[u8]) -> bool {
+        let expected = PREFACE.get(self.seen..).unwrap_or_default();
+        self.seen += read.len();
+        read.len() < expected.len() && expected.starts_with(read)
     }
 }
 
@@ -48,8 +95,18 @@ impl<S: AsyncRead + Unpin> AsyncRead for ClientStream<S> {
         let this = &mut *self;
         if this.pending.is_empty() {
             let before = buf.filled().len();
-            ready!(Pin::new(&mut this.inner).poll_read(cx, buf))?;
+            let outcome = Pin::new(&mut this.inner).poll_read(cx, buf);
             let read = buf.filled().get(before..).unwrap_or_default();
+            if let Some(opening) = &mut this.opening {
+                if outcome.is_pending() {
+                    ready!(opening.limit.as_mut().poll(cx));
+                    return Poll::Ready(Err(io::Error::new(io::ErrorKind::TimedOut, "the client is silent")));
+                }
+                if !opening.may_become_http2(read) {
+                    this.opening = None;
+                }
+            }
+            ready!(outcome)?;
             let Some(escaped) = this.framing.follow(read) else { return Poll::Ready(Ok(())) };
             buf.set_filled(before);
             this.pending = escaped;
@@ -63,7 +120,8 @@ impl<S: AsyncRead + Unpin> AsyncRead for ClientStream<S> {
 
 impl<S: AsyncRead + AsyncWrite + Unpin> AsyncWrite for ClientStream<S> {
     fn poll_write(mut self: Pin<&mut Self>, cx: &mut Context<'_>, buf: &[u8]) -> Poll<io::Result<usize>> {
-        Pin::new(&mut self.inner).poll_write(cx, buf)
+        let outcome = Pin::new(&mut self.inner).poll_write(cx, buf);
+        self.hurry(cx, outcome)
     }
 
     fn poll_flush(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
@@ -103,7 +161,8 @@ impl<S: AsyncRead + AsyncWrite + Unpin> AsyncWrite for ClientStream<S> {
         cx: &mut Context<'_>,
         bufs: &[io::IoSlice<'_>],
     ) -> Poll<io::Result<usize>> {
-        Pin::new(&mut self.inner).poll_write_vectored(cx, bufs)
+        let outcome = Pin::new(&mut self.inner).poll_write_vectored(cx, bufs);
+        self.hurry(cx, outcome)
     }
 
     fn is_write_vectored(&self) -> bool {
@@ -113,9 +172,11 @@ impl<S: AsyncRead + AsyncWrite + Unpin> AsyncWrite for ClientStream<S> {
 
 #[cfg(test)]
 mod tests {
-    use tokio::io::AsyncReadExt;
+    use tokio::io::{AsyncReadExt, AsyncWriteExt};
 
     use super::*;
+
+    const OPENING: Duration = Duration::from_millis(100);
 
     /// What comes out when `input` arrives in pieces of `size` bytes and is read into a small buffer.
     async fn through(input: &[u8], size: usize) -> String {
@@ -148,7 +209,8 @@ mod tests {
     }
 
     fn in_pieces(input: &[u8], size: usize) -> ClientStream<Pieces> {
-        ClientStream::new(Pieces(input.chunks(size).rev().map(<[u8]>::to_vec).collect()))
+        let pieces = Pieces(input.chunks(size).rev().map(<[u8]>::to_vec).collect());
+        ClientStream::new(pieces, OPENING)
     }
 
     async fn assert_through(input: &str, expected: &str) {
@@ -180,6 +242,54 @@ mod tests {
         );
         let expected = chunked.replace("POST />", "POST /%3E").replace("GET /< ", "GET /%3C ");
         assert_through(&chunked, &expected).await;
+    }
+
+    #[tokio::test]
+    async fn a_client_that_never_says_which_http_it_speaks_is_given_up() {
+        for begun in ["", "P", "PRI * HTTP/2.0\r\n"] {
+            let (mut client, server) = tokio::io::duplex(1000);
+            client.write_all(begun.as_bytes()).await.unwrap();
+            let mut server = ClientStream::new(server, OPENING);
+            let started = tokio::time::Instant::now();
+            let mut read = Vec::new();
+            let error = server.read_to_end(&mut read).await.unwrap_err();
+            assert_eq!(error.kind(), io::ErrorKind::TimedOut, "{begun}");
+            assert!(started.elapsed() >= OPENING, "{begun}");
+        }
+        for begun in ["G", "POST", "PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n"] {
+            let (mut client, server) = tokio::io::duplex(1000);
+            client.write_all(begun.as_bytes()).await.unwrap();
+            let mut server = ClientStream::new(server, OPENING);
+            // From here on the library has timeouts of its own, and a request may take longer.
+            let rest = async {
+                tokio::time::sleep(OPENING * 3).await;
+                client.shutdown().await
+            };
+            let mut read = Vec::new();
+            let (outcome, _) = tokio::join!(server.read_to_end(&mut read), rest);
+            assert_eq!((outcome.unwrap(), read.as_slice()), (begun.len(), begun.as_bytes()));
+        }
+    }
+
+    #[tokio::test]
+    async fn a_client_may_read_slowly_and_not_stop_reading() {
+        let (mut client, server) = tokio::io::duplex(1000);
+        let mut server = ClientStream::new(server, OPENING);
+        let stall = Duration::from_secs(1);
+        server.write_stall = stall;
+        let mut sip = [0; 1000];
+        let slow = async {
+            for _ in 0..5 {
+                tokio::time::sleep(stall / 3).await;
+                client.read_exact(&mut sip).await.unwrap();
+            }
+        };
+        let (written, ()) = tokio::join!(server.write_all(&[b'x'; 6000]), slow);
+        written.unwrap();
+        let started = tokio::time::Instant::now();
+        let error = server.write_all(b"x").await.unwrap_err();
+        assert_eq!(error.kind(), io::ErrorKind::TimedOut);
+        assert!(started.elapsed() >= stall);
     }
 
     #[tokio::test]

@@ -386,6 +386,11 @@ pub fn fault(fault: Fault) -> Response {
         Fault::Timeout => RestError::Session(SessionError::Deadline).wire(ErrorContext::default()),
         Fault::Panic { id } => internal("PGRSTX00", "Internal error").details(format!("request id {id}")),
         Fault::BadRequest(message) => ErrorResponse::new(StatusCode::BAD_REQUEST, "PGRST100", message),
+        // What PostgreSQL says when it runs out of something: 503 by the same table.
+        Fault::Overloaded => {
+            ErrorResponse::new(StatusCode::SERVICE_UNAVAILABLE, "53000", "The server is busy")
+                .hint(Some("Nothing was done. Try again after the seconds in Retry-After.".to_owned()))
+        }
     };
     response.into_response(ErrorContext::default())
 }

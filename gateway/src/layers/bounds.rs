@@ -1,0 +1,342 @@
+//! How much of the server all requests together may take: requests in flight, and the bytes of their bodies. What is
+//! beyond gets 503 and `Retry-After` at once or soon, instead of a place in a queue that only grows.
+//!
+//! A body with an announced length takes all of it before the first byte is read, and may wait for that; one without
+//! (chunked) takes its share as it comes, and never waits: those that hold a share and wait for more could wait for
+//! each other. Bodies up to [`SMALL_BODY`] are not counted: [`Bounds::enter`] bounds their number, and so their sum.
+//! A body is counted once, whatever copies are made of it.
+
+use std::pin::Pin;
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::task::{Context, Poll, ready};
+use std::time::Duration;
+
+use axum::body::Body;
+use bytes::Bytes;
+use hyper::body::{Body as HttpBody, Frame, SizeHint};
+use metrics::Counter;
+use tokio::sync::{OwnedSemaphorePermit, Semaphore};
+use tokio::time::{Instant, timeout_at};
+
+/// Bodies up to this many bytes are free.
+pub(crate) const SMALL_BODY: u64 = 64 * 1024;
+/// How long a body may wait for its share.
+pub(crate) const BODY_WAIT: Duration = Duration::from_secs(2);
+/// One permit of the bodies' semaphore, in bytes: tokio counts permits of one request with 32 bits.
+const UNIT: u64 = 1024;
+
+/// The bounds, and what is taken of them.
+pub struct Bounds {
+    requests: AtomicUsize,
+    max_requests: usize,
+    bodies: Arc<Semaphore>,
+    body_units: u32,
+    /// Open connections; the listener takes from it.
+    pub(crate) connections: Arc<Semaphore>,
+    max_connections: usize,
+    refused_requests: Counter,
+    refused_bodies: Counter,
+}
+
+/// There is no room for this request now.
+#[derive(Debug)]
+pub(super) struct Overloaded;
+
+/// What a request's body will take.
+#[derive(Debug, PartialEq, Eq)]
+enum Claim {
+    Nothing,
+    /// Known before it comes.
+    Units(u32),
+    /// Known when it has come.
+    Unannounced,
+}
+
+impl Bounds {
+    /// `max_requests` at once, with bodies of `body_memory` bytes, over `max_connections`.
+    #[must_use]
+    pub fn new(max_requests: usize, body_memory: u64, max_connections: usize) -> Self {
+        let refused =
+            |reason: &'static str| metrics::counter!("basalt_http_refused_total", "reason" => reason);
+        let body_units = units(body_memory).max(1);
+        Self {
+            requests: AtomicUsize::new(0),
+            max_requests,
+            bodies: Arc::new(Semaphore::new(usize::try_from(body_units).unwrap_or(Semaphore::MAX_PERMITS))),
+            body_units,
+            connections: Arc::new(Semaphore::new(max_connections)),
+            max_connections,
+            refused_requests: refused("max_requests"),
+            refused_bodies: refused("body_memory"),
+        }
+    }
+
+    /// Lets a request in, for as long as the result lives.
+    pub(super) fn enter(&self) -> Result<InFlight<'_>, Overloaded> {
+        // Counted first: two that come at once must not both see the last place.
+        let entered = InFlight(&self.requests);
+        if self.requests.fetch_add(1, Ordering::Relaxed) >= self.max_requests {
+            self.refused_requests.increment(1);
+            return Err(Overloaded);
+        }
+        Ok(entered)
+    }
+
+    /// Makes room for `body`, whose `Content-Length` is `announced`; `None` when it needs none. Waits no longer than
+    /// [`BODY_WAIT`], or until `deadline`.
+    pub(super) async fn make_room(
+        &self,
+        announced: Option<u64>,
+        body: &mut Body,
+        deadline: Instant,
+    ) -> Result<Option<BodyShare>, Overloaded> {
+        match self.claim(announced, body) {
+            Claim::Nothing => Ok(None),
+            Claim::Units(units) => {
+                let share = Arc::clone(&self.bodies).acquire_many_owned(units);
+                let limit = deadline.min(Instant::now() + BODY_WAIT);
+                match timeout_at(limit, share).await {
+                    Ok(Ok(permit)) => Ok(Some(self.share(Some(permit)))),
+                    Ok(Err(_)) | Err(_) => {
+                        self.refused_bodies.increment(1);
+                        Err(Overloaded)
+                    }
+                }
+            }
+            Claim::Unannounced => {
+                let share = self.share(None);
+                let inner = std::mem::take(body);
+                *body = Body::new(Growing { inner, share: share.clone(), seen: 0 });
+                Ok(Some(share))
+            }
+        }
+    }
+
+    fn claim(&self, announced: Option<u64>, body: &Body) -> Claim {
+        match announced {
+            Some(length) if length <= SMALL_BODY => Claim::Nothing,
+            // One that is larger than all there is takes all there is.
+            Some(length) => Claim::Units(units(length).min(self.body_units)),
+            None if body.is_end_stream() => Claim::Nothing,
+            None => Claim::Unannounced,
+        }
+    }
+
+    fn share(&self, held: Option<OwnedSemaphorePermit>) -> BodyShare {
+        BodyShare(Arc::new(Share {
+            bodies: Arc::clone(&self.bodies),
+            all: self.body_units,
+            held: Mutex::new(held),
+            is_refused: AtomicBool::new(false),
+            refusals: self.refused_bodies.clone(),
+        }))
+    }
+
+    /// Sets the gauges; called before metrics are shown, so that no request pays for it.
+    pub fn report(&self) {
+        let number = |count: usize| f64::from(u32::try_from(count).unwrap_or(u32::MAX));
+        #[expect(clippy::cast_precision_loss, reason = "1 KiB")]
+        let unit = UNIT as f64;
+        let all_units = f64::from(self.body_units);
+        let requests = number(self.requests.load(Ordering::Relaxed));
+        let connections = number(self.max_connections) - number(self.connections.available_permits());
+        metrics::gauge!("basalt_http_requests_in_flight").set(requests);
+        metrics::gauge!("basalt_http_requests_in_flight_limit").set(number(self.max_requests));
+        metrics::gauge!("basalt_http_body_bytes_in_flight")
+            .set((all_units - number(self.bodies.available_permits())) * unit);
+        metrics::gauge!("basalt_http_body_bytes_in_flight_limit").set(all_units * unit);
+        metrics::gauge!("basalt_http_connections").set(connections);
+        metrics::gauge!("basalt_http_connections_limit").set(number(self.max_connections));
+    }
+}
+
+fn units(bytes: u64) -> u32 {
+    u32::try_from(bytes.div_ceil(UNIT)).unwrap_or(u32::MAX)
+}
+
+/// A request that counts until this is dropped.
+pub(super) struct InFlight<'a>(&'a AtomicUsize);
+
+impl Drop for InFlight<'_> {
+    fn drop(&mut self) {
+        self.0.fetch_sub(1, Ordering::Relaxed);
+    }
+}
+
+/// What one body holds; given back with the last clone.
+#[derive(Clone)]
+pub(super) struct BodyShare(Arc<Share>);
+
+struct Share {
+    bodies: Arc<Semaphore>,
+    all: u32,
+    held: Mutex<Option<OwnedSemaphorePermit>>,
+    is_refused: AtomicBool,
+    refusals: Counter,
+}
+
+impl BodyShare {
+    /// Whether the body was cut off for want of room. Its service has seen a broken body, and answered accordingly.
+    pub(super) fn is_refused(&self) -> bool {
+        self.0.is_refused.load(Ordering::Relaxed)
+    }
+
+    /// Holds enough for `bytes` from now on.
+    fn grow_to(&self, bytes: u64) -> Result<(), Overloaded> {
+        if bytes <= SMALL_BODY {
+            return Ok(());
+        }
+        let share = &*self.0;
+        let mut held = share.held.lock().unwrap_or_else(PoisonError::into_inner);
+        let has = held.as_ref().map_or(0, OwnedSemaphorePermit::num_permits);
+        let wanted = units(bytes).min(share.all);
+        let missing = wanted.saturating_sub(u32::try_from(has).unwrap_or(u32::MAX));
+        if missing == 0 {
+            return Ok(());
+        }
+        let Ok(more) = Arc::clone(&share.bodies).try_acquire_many_owned(missing) else {
+            share.is_refused.store(true, Ordering::Relaxed);
+            share.refusals.increment(1);
+            return Err(Overloaded);
+        };
+        match &mut *held {
+            Some(held) => held.merge(more),
+            None => *held = Some(more),
+        }
+        drop(held);
+        Ok(())
+    }
+}
+
+/// A body of unknown length, which takes its share as it comes.
+struct Growing {
+    inner: Body,
+    share: BodyShare,
+    seen: u64,
+}
+
+impl HttpBody for Growing {
+    type Data = Bytes;
+    type Error = axum::Error;
+
+    fn poll_frame(
+        mut self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+    ) -> Poll<Option<Result<Frame<Bytes>, axum::Error>>> {
+        let this = &mut *self;
+        let frame = ready!(Pin::new(&mut this.inner).poll_frame(cx));
+        if let Some(data) = frame.as_ref().and_then(|frame| frame.as_ref().ok()?.data_ref()) {
+            this.seen = this.seen.saturating_add(u64::try_from(data.len()).unwrap_or(u64::MAX));
+            if this.share.grow_to(this.seen).is_err() {
+                return Poll::Ready(Some(Err(axum::Error::new(std::io::Error::other(
+                    "there is no memory for more of this body",
+                )))));
+            }
+        }
+        Poll::Ready(frame)
+    }
+
+    fn is_end_stream(&self) -> bool {
+        self.inner.is_end_stream()
+    }
+
+    fn size_hint(&self) -> SizeHint {
+        self.inner.size_hint()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use futures_util::stream;
+    use http_body_util::BodyExt as _;
+
+    use super::*;
+
+    const KIB: u64 = 1024;
+
+    fn bounds(body_memory: u64) -> Bounds {
+        Bounds::new(2, body_memory, 1)
+    }
+
+    fn later() -> Instant {
+        Instant::now() + Duration::from_secs(60)
+    }
+
+    fn chunks(count: usize) -> Body {
+        let chunk = Bytes::from(vec![b'x'; 16 * 1024]);
+        Body::from_stream(stream::iter(
+            std::iter::repeat_n(chunk, count).map(Ok::<_, std::convert::Infallible>),
+        ))
+    }
+
+    #[tokio::test]
+    async fn only_so_many_requests_are_let_in() {
+        let bounds = bounds(0);
+        let first = bounds.enter().unwrap();
+        let _second = bounds.enter().unwrap();
+        assert!(bounds.enter().is_err());
+        assert!(bounds.enter().is_err(), "a refused one does not count");
+        drop(first);
+        assert!(bounds.enter().is_ok());
+    }
+
+    #[tokio::test]
+    async fn small_bodies_are_free_when_nothing_is_left() {
+        let bounds = bounds(100 * KIB);
+        let taken = bounds.make_room(Some(100 * KIB), &mut Body::empty(), later()).await.unwrap();
+        assert!(taken.is_some());
+        assert_eq!(bounds.bodies.available_permits(), 0);
+        for announced in [Some(0), Some(SMALL_BODY), None] {
+            let share = bounds.make_room(announced, &mut Body::empty(), later()).await.unwrap();
+            assert!(share.is_none());
+        }
+        let mut small = chunks(4);
+        let _share = bounds.make_room(None, &mut small, later()).await.unwrap();
+        assert_eq!(small.collect().await.unwrap().to_bytes().len(), 64 * 1024);
+    }
+
+    #[tokio::test]
+    async fn a_large_body_waits_a_little_and_no_longer() {
+        let bounds = bounds(200 * KIB);
+        let mut empty = Body::empty();
+        let first = bounds.make_room(Some(150 * KIB), &mut Body::empty(), later()).await.unwrap();
+        let begun = Instant::now();
+        assert!(bounds.make_room(Some(100 * KIB), &mut Body::empty(), later()).await.is_err());
+        assert!(begun.elapsed() >= BODY_WAIT);
+        let given_back = async {
+            tokio::time::sleep(Duration::from_millis(100)).await;
+            drop(first);
+        };
+        let (waited, ()) = tokio::join!(bounds.make_room(Some(100 * KIB), &mut empty, later()), given_back);
+        assert!(waited.unwrap().is_some());
+        assert_eq!(bounds.bodies.available_permits(), 200, "the share went with its result");
+    }
+
+    #[tokio::test]
+    async fn a_body_larger_than_all_there_is_goes_alone() {
+        let bounds = bounds(100 * KIB);
+        let share = bounds.make_room(Some(1 << 50), &mut Body::empty(), later()).await.unwrap();
+        assert_eq!(bounds.bodies.available_permits(), 0);
+        drop(share);
+        let mut large = chunks(40);
+        let share = bounds.make_room(None, &mut large, later()).await.unwrap();
+        assert_eq!(large.collect().await.unwrap().to_bytes().len(), 640 * 1024);
+        drop(share);
+        assert_eq!(bounds.bodies.available_permits(), 100);
+    }
+
+    #[tokio::test]
+    async fn a_chunked_body_takes_its_share_as_it_comes_and_never_waits() {
+        let bounds = bounds(256 * KIB);
+        let (mut first, mut second) = (chunks(10), chunks(10));
+        let first_share = bounds.make_room(None, &mut first, later()).await.unwrap().unwrap();
+        let second_share = bounds.make_room(None, &mut second, later()).await.unwrap().unwrap();
+        assert_eq!(first.collect().await.unwrap().to_bytes().len(), 160 * 1024);
+        assert_eq!(bounds.bodies.available_permits(), 96);
+        assert!(second.collect().await.is_err(), "the first still holds its share");
+        assert_eq!((first_share.is_refused(), second_share.is_refused()), (false, true));
+        drop((first_share, second_share));
+        assert_eq!(bounds.bodies.available_permits(), 256);
+    }
+}
