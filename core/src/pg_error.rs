@@ -83,6 +83,8 @@ impl PgError {
     pub(crate) fn answer_too_large(limit_bytes: usize) -> Self {
         let mut error = Self::of("54000", "the answer is too large");
         error.detail = Some(format!("A row of it has more than {limit_bytes} bytes."));
+        let hint = "Ask for fewer rows (limit) or columns (select), or raise database.max_row_bytes.";
+        error.hint = Some(hint.to_owned());
         error
     }
 
