@@ -96,13 +96,12 @@ async fn a_load_follows_the_known_messages_only() {
 async fn many_messages_share_a_load() {
     let server = server().start().await;
     let first = loads(&server);
-    for _ in 0..50 {
-        let _heard = server.sql("notify pgrst").await;
-    }
+    // Each in a transaction of its own, faster than the schema can be read.
+    let _heard = server.sql("do $$ begin for i in 1..50 loop notify pgrst; commit; end loop; end $$").await;
     let _last = server.sql("create table at_the_end (id int); grant select on at_the_end to anon").await;
     let _there =
         server.until(SOON, &anon(&server, Method::GET, "/at_the_end"), |answer| answer.status == 200).await;
-    assert!(loads(&server) - first < 40, "{} loads for 51 messages", loads(&server) - first);
+    assert!(loads(&server) - first < 20, "{} loads for 51 messages", loads(&server) - first);
 }
 
 #[tokio::test]

@@ -129,11 +129,11 @@ async fn what_the_role_brings_is_set_before_it_is_taken_on() {
 }
 
 #[tokio::test]
-async fn hoisted_settings_are_a_list() {
+async fn a_functions_isolation_is_taken_whatever_is_hoisted() {
     let (_database, builder) = alone("settings_hoisted").await;
     let server = builder.config("rest.hoisted_tx_settings", "work_mem").start().await;
     let isolated = server.post("/rpc/isolation").json(&json!({})).send().await.expect(200);
-    assert_eq!(isolated.json(), "read committed", "the isolation is not hoisted");
+    assert_eq!(isolated.json(), "serializable", "rest.md §3.16: it goes into BEGIN, it is no setting of the list");
 }
 
 #[tokio::test]

@@ -72,15 +72,21 @@ async fn no_free_connection_in_time_is_504() {
         .expect_log("")
         .start()
         .await;
-    let slow = anon(&server, Method::POST, "/rpc/wait").json(&json!({"seconds": 2.5})).send();
+    // It holds the only connection until it is told to let go; no statement timeout ends it before.
+    let key = server.service_key();
+    let slow = server.post("/rest/v1/rpc/wait").apikey(&key).json(&json!({"seconds": 600})).send();
     let second = async {
         while server.database().running("%wait%").await == 0 {
             tokio::time::sleep(Duration::from_millis(10)).await;
         }
-        anon(&server, Method::GET, "/owners").send().await
+        let answer = anon(&server, Method::GET, "/owners").send().await;
+        let cancel = "select pg_cancel_backend(pid) from pg_stat_activity where datname = current_database() \
+                      and state = 'active' and query like '%wait%' and pid <> pg_backend_pid()";
+        let _cancelled = server.database().admin_sql(cancel).await;
+        answer
     };
     let (slow, answer) = tokio::join!(slow, second);
-    assert_eq!(slow.status, 204);
+    assert_eq!((slow.status.as_u16(), slow.json()["code"].as_str()), (500, Some("57014")));
     let message = json!("Timed out acquiring connection from connection pool.");
     check(&answer, 504, [json!("PGRST003"), message, json!(null), json!(null)], "PGRST003");
 }
