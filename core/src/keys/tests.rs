@@ -74,6 +74,10 @@ fn broken_tokens_are_refused_by_what_is_wrong_first() {
         keys.verify(&unsigned(&json!({ "alg": "A256KW", "enc": "A" }), "{}")),
         Err(TokenError::Encrypted)
     );
+    // As they really are: header, key, vector, text and tag.
+    let jwe = unsigned(&json!({ "alg": "RSA-OAEP", "enc": "A256GCM" }), "{}") + ".vector.tag";
+    assert_eq!(keys.verify(&jwe), Err(TokenError::Encrypted));
+    assert_eq!(keys.verify("a.b.c.d.e"), Err(TokenError::Parts(5)));
     let forged = hs256("another-secret-that-is-long-enough-to-use", None, &json!({ "role": "service_role" }));
     assert_eq!(keys.verify(&forged), Err(TokenError::BadSignature));
     let list = hs256(SECRET, None, &json!(["role"]));

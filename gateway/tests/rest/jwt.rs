@@ -146,6 +146,12 @@ fn faults(secret: &str) -> Vec<(String, u16, &'static str, &'static str, Option<
             "Unsupported token type",
             None,
         ),
+        (
+            format!("{}.a.b.c.d", part(r#"{"alg":"RSA-OAEP","enc":"A256GCM"}"#)),
+            "PGRST301",
+            "Unsupported token type",
+            None,
+        ),
         (text("[1]"), "PGRST303", "Parsing claims failed", None),
         (text("\"text\""), "PGRST303", "Parsing claims failed", None),
         (text("{"), "PGRST303", "Parsing claims failed", None),
