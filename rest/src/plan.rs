@@ -220,6 +220,18 @@ pub enum Condition {
     },
 }
 
+impl Condition {
+    /// Whether it asks for rows of the embed at this position.
+    #[must_use]
+    pub fn asks_for(&self, position: usize) -> bool {
+        match self {
+            Self::Test { .. } => false,
+            Self::Group { conditions, .. } => conditions.iter().any(|inner| inner.asks_for(position)),
+            Self::Embed { embed, .. } => *embed == position,
+        }
+    }
+}
+
 /// A sort term.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct OrderBy {

@@ -32,8 +32,12 @@ pub(super) fn level(read: &ReadPlan, join: Option<(&EmbedPlan, Row<'_>)>) -> Sql
         sql.push(Sql::join(read.outputs.iter().map(|output| self::output(output, read, row)), ", "));
     }
     sql.push(from(read, join));
-    for embed in read.embeds.iter().filter(|embed| embed.is_shown) {
-        sql.push(lateral(embed, row));
+    for (index, embed) in read.embeds.iter().enumerate() {
+        if embed.is_shown {
+            sql.push(lateral(embed, row));
+        } else if !is_judged_by_conditions(embed, index, read) {
+            sql.push(judged(embed, row));
+        }
     }
     sql.push(restrictions(read, join, true));
     if read.is_grouped() {
@@ -42,6 +46,31 @@ pub(super) fn level(read: &ReadPlan, join: Option<(&EmbedPlan, Row<'_>)>) -> Sql
     sql.push(order_by(&read.order, read, row));
     sql.push(window(read.range));
     sql
+}
+
+/// WHERE holds everything of an embed that shows nothing: whether it has rows is asked there, and they have neither an
+/// order nor embeds, which [`exists`] leaves out.
+fn is_judged_by_conditions(embed: &EmbedPlan, index: usize, read: &ReadPlan) -> bool {
+    let is_asked = embed.inner || read.conditions.iter().any(|condition| condition.asks_for(index));
+    is_asked && embed.read.order.is_empty() && embed.read.embeds.is_empty()
+}
+
+/// An embed without output or effect. What it names must exist and fit its type all the same; PostgreSQL finds that out
+/// when it takes the statement in, and then drops the join, which changes no row: there is one at most, or just the count.
+fn judged(embed: &EmbedPlan, parent: Row<'_>) -> Sql {
+    let rows = level(&embed.read, Some((embed, parent)));
+    let name = || Sql::ident(&embed.lateral);
+    let body = match embed.form {
+        EmbedForm::Object | EmbedForm::SpreadObject => rows,
+        EmbedForm::Array | EmbedForm::SpreadArray => {
+            Sql::text("SELECT count(*) FROM (").then(rows).then(Sql::text(") AS ")).then(name())
+        }
+    };
+    Sql::text(" LEFT JOIN LATERAL (")
+        .then(body)
+        .then(Sql::text(") AS "))
+        .then(name())
+        .then(Sql::text(" ON TRUE"))
 }
 
 /// The rows of a level without window, order and groups, for counting.

@@ -283,14 +283,29 @@ fn empty_embeds() {
     assert_snapshot!(sql("GET /clients?select=id,projects()"), @r#"
     SELECT null::int8 AS total_result_set, count(*) AS page_total, coalesce(json_agg(pgrst_t), '[]') AS body, RESPONSE_SETTINGS
     FROM (SELECT "public"."clients"."id"
-    FROM "public"."clients" LIMIT $1::int8) AS pgrst_t
+    FROM "public"."clients"
+    LEFT JOIN LATERAL (SELECT count(*)
+    FROM (SELECT
+    FROM "public"."projects" AS "projects_1"
+    WHERE "projects_1"."client_id" = "public"."clients"."id" LIMIT $1::int8) AS "clients_projects_1") AS "clients_projects_1" ON TRUE LIMIT $2::int8) AS pgrst_t
     $1 = 1000
+    $2 = 1000
     "#);
     assert_snapshot!(sql("GET /clients?select=id,projects(tasks())"), @r#"
     SELECT null::int8 AS total_result_set, count(*) AS page_total, coalesce(json_agg(pgrst_t), '[]') AS body, RESPONSE_SETTINGS
     FROM (SELECT "public"."clients"."id"
-    FROM "public"."clients" LIMIT $1::int8) AS pgrst_t
+    FROM "public"."clients"
+    LEFT JOIN LATERAL (SELECT count(*)
+    FROM (SELECT
+    FROM "public"."projects" AS "projects_1"
+    LEFT JOIN LATERAL (SELECT count(*)
+    FROM (SELECT
+    FROM "public"."tasks" AS "tasks_2"
+    WHERE "tasks_2"."project_id" = "projects_1"."id" LIMIT $1::int8) AS "projects_tasks_2") AS "projects_tasks_2" ON TRUE
+    WHERE "projects_1"."client_id" = "public"."clients"."id" LIMIT $2::int8) AS "clients_projects_1") AS "clients_projects_1" ON TRUE LIMIT $3::int8) AS pgrst_t
     $1 = 1000
+    $2 = 1000
+    $3 = 1000
     "#);
 }
 
