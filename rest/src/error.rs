@@ -51,7 +51,7 @@ pub enum RestError {
     #[error("offset {offset} of {total} rows")]
     OffsetBeyond {
         /// What was asked for.
-        offset: u64,
+        offset: u128,
         /// What there is.
         total: i64,
     },

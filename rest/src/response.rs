@@ -66,8 +66,9 @@ impl Draft {
     }
 
     fn set(&mut self, name: HeaderName, value: &str) {
-        // A value that cannot be a header can only come from names in the database; leaving it out harms least.
-        if let Ok(value) = HeaderValue::from_str(value) {
+        // Names of the database go out as UTF-8. A value that cannot be a header even so (a line break) comes from such
+        // a name too; leaving it out harms least.
+        if let Ok(value) = HeaderValue::from_bytes(value.as_bytes()) {
             self.headers.insert(name, value);
         }
     }
@@ -90,7 +91,7 @@ impl Draft {
                  This is deprecated and will stop working in a future release. Update `{target}` to `{alias}` in \
                  query string filters, orders or limits.\""
             );
-            if let Ok(value) = HeaderValue::from_str(&warning) {
+            if let Ok(value) = HeaderValue::from_bytes(warning.as_bytes()) {
                 self.headers.append(WARNING, value);
             }
         }
@@ -179,7 +180,7 @@ fn apply_headers(headers: &mut HeaderMap, text: &str) -> Result<(), RestError> {
 }
 
 /// Status of a read or call, its `Content-Range`, and whether it starts behind the last row.
-fn page(answer: &Answer, offset: u64) -> (StatusCode, String, Option<RestError>) {
+fn page(answer: &Answer, offset: u128) -> (StatusCode, String, Option<RestError>) {
     let rows = answer.page;
     let total = answer.total;
     let first = i64::try_from(offset).unwrap_or(i64::MAX);

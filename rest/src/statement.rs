@@ -123,14 +123,14 @@ fn counted(read: &ReadPlan, cap: Option<u64>) -> Sql {
     sql.push(select::countable(read));
     if let Some(cap) = cap {
         sql.push_text(" LIMIT ");
-        sql.push(number(cap));
+        sql.push(number(cap.into()));
     }
     sql.push_text(") AS pgrst_counted)");
     sql
 }
 
 /// A number, as a parameter: statements that differ in a number only are prepared once.
-pub(crate) fn number(value: u64) -> Sql {
+pub(crate) fn number(value: u128) -> Sql {
     Sql::param(value.to_string()).then(Sql::text("::int8"))
 }
 

@@ -25,7 +25,7 @@ pub(super) async fn of_read(
     if read.is_grouped() || scene.config.pre_request.is_some() {
         return Ok(true);
     }
-    let behind = read.range.offset.saturating_add(scene.config.max_rows.unwrap_or_default());
+    let behind = read.range.offset.saturating_add(scene.config.max_rows.unwrap_or_default().into());
     let main = Sql::text("SELECT 1 FROM (")
         .then(statement::select::countable(read))
         .then(Sql::text(") AS pgrst_counted LIMIT 1 OFFSET "))
@@ -39,7 +39,7 @@ pub(super) async fn of_read(
 /// be called twice.
 pub(super) fn is_full(scene: &Scene<'_>, answer: &Answer) -> bool {
     let Some(cap) = scene.config.max_rows else { return false };
-    let is_capped = scene.api.range.limit.is_none_or(|limit| limit > cap);
+    let is_capped = scene.api.range.limit.is_none_or(|limit| limit > cap.into());
     is_capped
         && !answer.is_explained
         && i64::try_from(cap).is_ok_and(|cap| answer.page >= cap)

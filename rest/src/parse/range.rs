@@ -2,13 +2,14 @@
 
 use std::fmt;
 
-/// A window of rows.
+/// A window of rows. Its numbers have room for more than PostgreSQL counts to, so that its error (22003) shows them as
+/// they were sent.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct RowRange {
     /// Rows to skip.
-    pub offset: u64,
+    pub offset: u128,
     /// Rows to return at most.
-    pub limit: Option<u64>,
+    pub limit: Option<u128>,
 }
 
 impl RowRange {
@@ -24,7 +25,7 @@ impl RowRange {
     /// The same window, at most `cap` rows long.
     #[must_use]
     pub fn capped(self, cap: Option<u64>) -> Self {
-        match (self.limit, cap) {
+        match (self.limit, cap.map(u128::from)) {
             (Some(limit), Some(cap)) => Self { limit: Some(limit.min(cap)), ..self },
             (None, cap) => Self { limit: cap, ..self },
             (Some(_), None) => self,
@@ -70,9 +71,16 @@ pub enum RangeError {
 
 /// `limit=`: not a number is ignored, below zero is an error.
 ///
+/// ```
+/// use basalt_rest::parse::range::parse_limit;
+/// assert_eq!(parse_limit("ten"), Ok(None));
+/// // PostgreSQL says that this is too great, and shows it.
+/// assert_eq!(parse_limit("99999999999999999999"), Ok(Some(99_999_999_999_999_999_999)));
+/// ```
+///
 /// # Errors
 /// A negative number.
-pub fn parse_limit(text: &str) -> Result<Option<u64>, RangeError> {
+pub fn parse_limit(text: &str) -> Result<Option<u128>, RangeError> {
     match text.trim().strip_prefix('-') {
         Some(digits) if number(digits).is_some_and(|limit| limit > 0) => Err(RangeError::NegativeLimit),
         Some(digits) => Ok(number(digits)),
@@ -82,14 +90,14 @@ pub fn parse_limit(text: &str) -> Result<Option<u64>, RangeError> {
 
 /// `offset=`: negative or not a number is no offset.
 #[must_use]
-pub fn parse_offset(text: &str) -> u64 {
+pub fn parse_offset(text: &str) -> u128 {
     number(text.trim()).unwrap_or(0)
 }
 
 /// Digits and nothing else. A number too great for us is too great for PostgreSQL as well, which says so (22003).
-fn number(digits: &str) -> Option<u64> {
+fn number(digits: &str) -> Option<u128> {
     let is_number = !digits.is_empty() && digits.bytes().all(|digit| digit.is_ascii_digit());
-    is_number.then(|| digits.parse().unwrap_or(u64::MAX))
+    is_number.then(|| digits.parse().unwrap_or(u128::MAX))
 }
 
 /// The `Range` header: `a-b` or `a-`, zero-based and inclusive. Malformed is ignored.

@@ -135,13 +135,14 @@ fn any_select() -> impl Strategy<Value = Vec<SelectItem>> {
 fn any_order() -> impl Strategy<Value = OrderTerm> {
     let direction = prop::option::of(prop_oneof![Just(Direction::Asc), Just(Direction::Desc)]);
     let nulls = prop::option::of(prop_oneof![Just(Nulls::First), Just(Nulls::Last)]);
-    (prop::option::of(any_name()), any_field(), direction, nulls)
-        .prop_map(|(relation, mut field, direction, nulls)| {
+    (prop::option::of(any_name()), any_field(), direction, nulls).prop_map(
+        |(relation, mut field, direction, nulls)| {
             if relation.is_some() {
                 close(&mut field);
             }
             OrderTerm { relation, field, direction, nulls }
-        })
+        },
+    )
 }
 
 fn any_preferences() -> impl Strategy<Value = Preferences> {
@@ -205,7 +206,7 @@ fn any_query() -> impl Strategy<Value = (Parameters, QueryParams)> {
     let filters = prop::collection::vec(any_filter(), 0..3);
     let trees = prop::collection::vec((any::<bool>(), any_tree()), 0..2);
     let orders = prop::collection::vec(any_order(), 1..3);
-    let window = (prop::option::of(0..1000_u64), 0..1000_u64);
+    let window = (prop::option::of(0..1000_u128), 0..1000_u128);
     (any_select(), any_name(), filters, trees, orders, window).prop_map(
         |(select, embed, filters, trees, order, (limit, offset))| {
             let path = vec![embed];
@@ -285,15 +286,15 @@ proptest! {
     }
 
     #[test]
-    fn a_range_reads_back_as_it_was_printed(offset in 0..u64::MAX / 2, limit in prop::option::of(1..u64::MAX / 2)) {
+    fn a_range_reads_back_as_it_was_printed(offset in 0..u128::MAX / 2, limit in prop::option::of(1..u128::MAX / 2)) {
         let window = range::RowRange { offset, limit };
         prop_assert_eq!(range::parse_header(&window.to_string()), Ok(window));
     }
 
     #[test]
-    fn windows_meet_in_any_order(a in (0..50_u64, prop::option::of(0..50_u64)), b in (0..50_u64, prop::option::of(0..50_u64))) {
+    fn windows_meet_in_any_order(a in (0..50_u128, prop::option::of(0..50_u128)), b in (0..50_u128, prop::option::of(0..50_u128))) {
         let (a, b) = (range::RowRange { offset: a.0, limit: a.1 }, range::RowRange { offset: b.0, limit: b.1 });
-        let holds = |window: range::RowRange, row: u64| {
+        let holds = |window: range::RowRange, row: u128| {
             row >= window.offset && window.limit.is_none_or(|limit| row < window.offset + limit)
         };
         prop_assert_eq!(a.intersect(b), b.intersect(a));
