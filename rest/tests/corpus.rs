@@ -6,7 +6,8 @@ use basalt_fuzz::{TARGETS, corpus};
 fn every_input_keeps_its_promises() {
     for target in TARGETS {
         let file = corpus::path(target.name);
-        let text = std::fs::read_to_string(&file).unwrap_or_else(|error| panic!("{}: {error}", file.display()));
+        let text =
+            std::fs::read_to_string(&file).unwrap_or_else(|error| panic!("{}: {error}", file.display()));
         let inputs = corpus::parse(&text).unwrap();
         assert!(!inputs.is_empty(), "{} has no inputs", target.name);
         for (line, input) in inputs.iter().enumerate() {

@@ -53,7 +53,8 @@ pub fn plan(
 pub fn relation<'a>(schema: &str, name: &str, cache: &'a SchemaCache) -> Result<&'a Relation, RestError> {
     cache.relation(schema, name).ok_or_else(|| {
         let names = cache.relations_in(schema).map(|relation| relation.name.as_str());
-        let similar = cache.is_searched(schema)
+        let similar = cache
+            .is_searched(schema)
             .then(|| suggest::best(names, name, suggest::NAME_SIMILARITY).map(str::to_owned))
             .flatten();
         RestError::RelationUnknown { schema: schema.to_owned(), name: name.to_owned(), similar }

@@ -92,14 +92,13 @@ fn test(
             let sql = tested.then(Sql::text(operator.as_sql()));
             match quantifier {
                 None => sql.then(read(Sql::param(value), representation)),
-                Some(quantifier) => {
-                    sql.then(Sql::text(match quantifier {
+                Some(quantifier) => sql
+                    .then(Sql::text(match quantifier {
                         Quantifier::Any => "ANY (",
                         Quantifier::All => "ALL (",
                     }))
                     .then(read_each(Sql::param(value), representation))
-                    .then(Sql::text(")"))
-                }
+                    .then(Sql::text(")")),
             }
         }
         Operation::In(elements) => {
