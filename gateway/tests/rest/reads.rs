@@ -242,6 +242,9 @@ async fn an_aliased_embed_is_still_found_by_its_old_name() {
 
     [{"id":1,"x":[{"id": 1}, {"id": 2}]}]
     "#);
+    let unicode = get(&server, "/projects?select=id,%C3%BCber:tasks(id)&tasks.order=id&id=eq.1").await;
+    let warning = String::from_utf8(unicode.headers["warning"].as_bytes().to_vec()).unwrap();
+    assert!(warning.contains("Update `tasks` to `über` in query string filters"), "{warning}");
     let refused = server_without_legacy_names().await;
     assert_eq!(get(&refused, "/projects?select=id,x:tasks(id)&tasks.order=id").await.status, 400);
 }

@@ -78,7 +78,7 @@ impl ErrorResponse {
 
     pub(super) fn header(mut self, name: HeaderName, value: &str) -> Self {
         // A value that cannot be a header (a line break in a message, say) is left out rather than failing the error.
-        if let Ok(value) = HeaderValue::from_str(value) {
+        if let Ok(value) = HeaderValue::from_bytes(value.as_bytes()) {
             self.headers.push((name, value));
         }
         self
@@ -117,7 +117,7 @@ impl ErrorResponse {
         if !context.is_head {
             headers.insert(CONTENT_LENGTH, HeaderValue::from(length));
         }
-        if let Ok(status) = HeaderValue::from_str(&format!("PostgREST; error={}", self.code)) {
+        if let Ok(status) = HeaderValue::from_bytes(format!("PostgREST; error={}", self.code).as_bytes()) {
             headers.insert(HeaderName::from_static("proxy-status"), status);
         }
         if self.status == StatusCode::SERVICE_UNAVAILABLE {
