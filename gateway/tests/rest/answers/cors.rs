@@ -125,7 +125,7 @@ async fn options_names_the_methods_that_work() {
         ("/rpc/changes", "OPTIONS,POST"),
         ("/rpc/over", "OPTIONS,GET,HEAD,POST"),
         // Without both headers it is no preflight.
-        ("/owners?select=nonsense&id=noop.1", "OPTIONS,GET,HEAD,POST,PUT,PATCH,DELETE"),
+        ("/owners?select=nonsense&id=eq.1", "OPTIONS,GET,HEAD,POST,PUT,PATCH,DELETE"),
     ] {
         let answer = anon(&server, Method::OPTIONS, path).send().await.expect(200);
         assert_eq!(answer.header("allow"), allow, "{path}");
@@ -139,7 +139,11 @@ async fn options_names_the_methods_that_work() {
         let answer = anon(&server, Method::OPTIONS, path).send().await.expect(404);
         assert_eq!(answer.json()["code"], code, "{path}");
     }
-    // A plain OPTIONS is a request like others: it needs a key and an exposed schema.
+    // A plain OPTIONS is a request like others: it needs a key, an exposed schema and a query that can be read.
+    let broken = anon(&server, Method::OPTIONS, "/owners?id=noop.1").send().await.expect(400);
+    assert_eq!(broken.json()["code"], "PGRST100");
+    let negative = anon(&server, Method::OPTIONS, "/owners?limit=-1").send().await.expect(416);
+    assert_eq!(negative.json()["code"], "PGRST103");
     assert_eq!(server.request(Method::OPTIONS, "/rest/v1/owners").send().await.status, 401);
     let elsewhere = anon(&server, Method::OPTIONS, "/owners").header("accept-profile", "nope").send().await;
     assert_eq!(elsewhere.json()["code"], "PGRST106");

@@ -108,7 +108,8 @@ const ROUTES: [Row; 12] = [
             Error(405, "PGRST101"),
             Error(405, "PGRST101"),
             Error(405, "PGRST101"),
-            Allow("OPTIONS,GET,HEAD,POST"),
+            // Nor are there any for OPTIONS.
+            Error(400, "PGRST100"),
         ],
     ),
     (
