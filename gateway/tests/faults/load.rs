@@ -144,9 +144,12 @@ impl Seen {
     }
 }
 
-/// What a client may get while the database is away: come back later.
+/// What a client may get while the database is away: come back later. Only 503 says when (rest.md §3.18).
 pub(crate) fn is_refusal(answer: &Response) -> bool {
-    matches!(answer.status.as_u16(), 503 | 504) && answer.header("retry-after").parse::<u32>().is_ok()
+    match answer.status.as_u16() {
+        503 => answer.header("retry-after").parse::<u32>().is_ok(),
+        status => status == 504,
+    }
 }
 
 /// A request that writes one row once it has a body.

@@ -1,4 +1,5 @@
-//! What happens to requests, and to what they wrote, when a part goes away: PostgreSQL, the server, the link between.
+//! What happens to requests, and to what they wrote, when a part goes away (PostgreSQL, the server, the link between, a
+//! client), and when there is more to do than the server takes on.
 
 #![expect(
     clippy::unwrap_used,
@@ -8,8 +9,12 @@
     reason = "helpers fail a test as the tests do; only a test's environment says how long it may run"
 )]
 
+mod clients;
 mod endurance;
 mod killed;
 mod link;
 mod load;
+mod overload;
+mod raw;
 mod start;
+mod waits;

@@ -1,0 +1,90 @@
+//! A client without manners: one connection, bytes as the test wants them, when it wants them.
+
+use std::time::Duration;
+
+use basalt_testkit::{Basalt, Response};
+use bytes::Bytes;
+use http::{HeaderName, HeaderValue, StatusCode};
+use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
+use tokio::net::TcpStream;
+use tokio::time::timeout;
+
+/// No step of a test takes longer.
+const LIMIT: Duration = Duration::from_secs(40);
+
+/// One connection to a server.
+pub(crate) struct Raw {
+    stream: TcpStream,
+    unread: Vec<u8>,
+}
+
+impl Raw {
+    pub(crate) async fn connect(server: &Basalt) -> Self {
+        let stream = TcpStream::connect(("127.0.0.1", server.port())).await.unwrap();
+        Self { stream, unread: Vec::new() }
+    }
+
+    pub(crate) async fn send(&mut self, bytes: impl AsRef<[u8]>) {
+        self.try_send(bytes).await.unwrap();
+    }
+
+    /// The error of a server that closed.
+    pub(crate) async fn try_send(&mut self, bytes: impl AsRef<[u8]>) -> std::io::Result<()> {
+        timeout(LIMIT, self.stream.write_all(bytes.as_ref())).await.unwrap()
+    }
+
+    /// Reads a head, and so much of its body as `Content-Length` says.
+    pub(crate) async fn answer(&mut self) -> Response {
+        let mut answer = self.head().await;
+        let length: usize = answer.header("content-length").parse().unwrap();
+        while self.unread.len() < length {
+            assert_ne!(self.read().await, 0, "closed inside a body");
+        }
+        answer.body = Bytes::from(self.unread.drain(..length).collect::<Vec<u8>>());
+        answer
+    }
+
+    /// Reads a head and leaves its body alone, as far as it did not come along.
+    pub(crate) async fn head(&mut self) -> Response {
+        let end = loop {
+            if let Some(end) = self.unread.windows(4).position(|bytes| bytes == b"\r\n\r\n") {
+                break end;
+            }
+            assert_ne!(self.read().await, 0, "closed without an answer");
+        };
+        let head: Vec<u8> = self.unread.drain(..end + 4).collect();
+        let head = String::from_utf8(head).unwrap();
+        let mut lines = head.trim_end().lines();
+        let status = lines.next().unwrap().split(' ').nth(1).unwrap();
+        let headers = lines.map(|line| {
+            let (name, value) = line.split_once(": ").unwrap();
+            (name.parse::<HeaderName>().unwrap(), HeaderValue::from_str(value).unwrap())
+        });
+        let (headers, body) = (headers.collect(), Bytes::new());
+        Response { status: StatusCode::from_bytes(status.as_bytes()).unwrap(), headers, body }
+    }
+
+    /// Waits until the server closes; what it said before.
+    pub(crate) async fn until_closed(&mut self) -> String {
+        while matches!(timeout(LIMIT, self.stream.read_buf(&mut self.unread)).await.unwrap(), Ok(1..)) {}
+        String::from_utf8(std::mem::take(&mut self.unread)).unwrap()
+    }
+
+    async fn read(&mut self) -> usize {
+        timeout(LIMIT, self.stream.read_buf(&mut self.unread)).await.unwrap().unwrap()
+    }
+}
+
+/// The head of a request of the service role, but for its framing.
+pub(crate) fn head(server: &Basalt, request_line: &str) -> String {
+    let key = server.service_key();
+    format!(
+        "{request_line} HTTP/1.1\r\nHost: a\r\napikey: {key}\r\nContent-Type: application/json\r\n\
+         Prefer: return=minimal\r\n"
+    )
+}
+
+/// A GET of the service role.
+pub(crate) fn get(server: &Basalt, target: &str) -> String {
+    format!("{}\r\n", head(server, &format!("GET {target}")))
+}

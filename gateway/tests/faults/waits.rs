@@ -1,0 +1,102 @@
+//! Waiting inside the database: for a connection, for a lock, for a statement, for a changing table.
+
+use std::time::{Duration, Instant};
+
+use basalt_testkit::{Basalt, TestDatabase};
+use serde_json::{Value, json};
+
+use crate::load::{Load, insert, stored};
+use crate::overload::start;
+
+fn nap(server: &Basalt, seconds: f64) -> basalt_testkit::Request {
+    let nap = server.post("/rest/v1/rpc/nap").apikey(server.service_key());
+    nap.json(&json!({ "seconds": seconds }))
+}
+
+#[tokio::test]
+async fn those_who_wait_for_a_connection_are_told_in_time() {
+    let server = start(&[("database.pool_size", "2"), ("database.pool_timeout", "1s")]).await;
+    server.expect_log("no database connection became free in time");
+    let waiters = async {
+        while server.database().running("%nap%").await < 2 {
+            tokio::time::sleep(Duration::from_millis(5)).await;
+        }
+        let begun = Instant::now();
+        let writes = (0..20).map(|id| insert(&server).json(&json!({ "id": id })).send());
+        for answer in futures_util::future::join_all(writes).await {
+            assert_eq!(answer.status, 504, "{}", answer.text());
+            let message = "Timed out acquiring connection from connection pool.";
+            let body = json!({ "code": "PGRST003", "details": null, "hint": null, "message": message });
+            assert_eq!(answer.json(), body);
+        }
+        assert!(begun.elapsed() < Duration::from_millis(2500), "{:?}", begun.elapsed());
+    };
+    let (first, second, ()) = tokio::join!(nap(&server, 4.0).send(), nap(&server, 4.0).send(), waiters);
+    assert_eq!((first.status.as_u16(), second.status.as_u16()), (204, 204));
+    assert!(stored(&server).await.is_empty(), "refused is not done");
+    insert(&server).json(&json!({ "id": 1 })).send().await.expect(201);
+}
+
+#[tokio::test]
+async fn the_roles_timeouts_hold_and_are_its_callers_to_see() {
+    // Roles belong to the cluster, and what they bring is read when a server starts.
+    let role = "faults_hasty";
+    let elsewhere = TestDatabase::create().await;
+    let made = format!(
+        "create role {role} nologin; grant {role} to authenticator;
+         alter role {role} set statement_timeout = '900ms'; alter role {role} set lock_timeout = '300ms'"
+    );
+    elsewhere.admin_sql(&made).await;
+    let server = start(&[("database.pool_size", "1")]).await;
+    let granted = format!(
+        "grant usage on schema public to {role}; grant select, insert, update on public.entries to {role};
+         alter table public.entries disable row level security;
+         grant execute on all functions in schema public to {role}; insert into public.entries values (1)"
+    );
+    server.sql(&granted).await;
+    let token = server.token_of(role);
+    let check = |answer: basalt_testkit::Response, code: &str, message: &str| {
+        assert_eq!(answer.status, 500, "{}", answer.text());
+        assert_eq!((&answer.json()["code"], &answer.json()["message"]), (&json!(code), &json!(message)));
+        assert_eq!(answer.json()["hint"], Value::Null);
+        assert_eq!(answer.header("proxy-status"), format!("PostgREST; error={code}"));
+    };
+
+    let slow = nap(&server, 20.0).bearer(&token).send().await;
+    check(slow, "57014", "canceling statement due to statement timeout");
+    let holder = server.sql("begin; lock table public.entries; select pg_sleep(2.5); commit");
+    let kept_out = async {
+        while server.database().running("%lock table public.entries%").await == 0 {
+            tokio::time::sleep(Duration::from_millis(5)).await;
+        }
+        let write = server.patch("/rest/v1/entries?id=eq.1").apikey(server.service_key()).bearer(&token);
+        let answer = write.json(&json!({ "changes": 1 })).send().await;
+        check(answer, "55P03", "canceling statement due to lock timeout");
+    };
+    tokio::join!(holder, kept_out);
+    // The one connection is as good as new, for the next role too.
+    nap(&server, 1.2).send().await.expect(204);
+    let read = server.get("/rest/v1/entries?select=id,changes").apikey(server.service_key()).bearer(&token);
+    assert_eq!(read.send().await.expect(200).json(), json!([{ "id": 1, "changes": 0 }]));
+    elsewhere.admin_sql(&format!("revoke {role} from authenticator")).await;
+}
+
+#[tokio::test]
+async fn a_changing_table_fails_no_request() {
+    let server = start(&[]).await;
+    let load = Load::start(&server, 8, 0);
+    for round in 0..10 {
+        load.until_acknowledged(20).await;
+        server.sql(&format!("alter table public.entries add column extra_{round} text default 'x'")).await;
+        load.until_acknowledged(20).await;
+        let change = if round % 2 == 0 { "drop column" } else { "alter column" };
+        let rest = if round % 2 == 0 { "" } else { " type int using 1" };
+        let change = format!("alter table public.entries {change} extra_{round}{rest}");
+        let defaultless = format!("alter table public.entries alter column extra_{round} drop default");
+        server.sql(&format!("{defaultless}; {change}")).await;
+    }
+    load.until_acknowledged(20).await;
+    let outcome = load.finish().await;
+    assert_eq!((outcome.refused, outcome.unanswered), (0, 0));
+    assert_eq!(stored(&server).await, outcome.acknowledged);
+}
