@@ -347,7 +347,8 @@ async fn keys_of_every_kind_verify_and_a_named_one_must_fit() {
     keys.push(json!({"kty": "RSA", "use": "enc", "alg": "RSA-OAEP", "n": "AQAB", "e": "AQAB", "kid": "enc"}));
     let set = json!({"keys": keys}).to_string();
     let (database, builder) = alone("jwt_keys").await;
-    let setting = format!("alter role jwt_keys in database {} set pgrst.jwt_secret = '{set}'", database.name());
+    let setting =
+        format!("alter role jwt_keys in database {} set pgrst.jwt_secret = '{set}'", database.name());
     let _done = database.admin_sql(&setting).await;
     let server = builder.start().await;
     let claims = json!({"role": "authenticated"});

@@ -355,7 +355,10 @@ async fn foreign_tables_are_read_like_others() {
     let found = server.until(Duration::from_secs(10), &request, |response| response.status == 200).await;
     assert_eq!(found.json(), json!([{"id": 2, "payer": {"name": "Acme"}}]));
     let rows = get(&server, "/clients?select=name,rates(id)&order=id").await.json();
-    assert_eq!(rows, json!([{"name": "Acme", "rates": [{"id": 2}]}, {"name": "Globex", "rates": [{"id": 1}]}]));
+    assert_eq!(
+        rows,
+        json!([{"name": "Acme", "rates": [{"id": 2}]}, {"name": "Globex", "rates": [{"id": 1}]}])
+    );
     let options = anon(&server, Method::OPTIONS, "/rates").send().await.expect(200);
     assert_eq!(options.header("allow"), "OPTIONS,GET,HEAD");
 }
@@ -387,7 +390,12 @@ async fn nesting_has_an_end() {
         (format!("/tasks?select=data{}", "-%3Ea".repeat(500)), "42703"),
     ] {
         let answer = get(&server, &path).await;
-        assert_eq!((answer.status.as_u16(), answer.json()["code"].as_str()), (400, Some(code)), "{:.60}", path);
+        assert_eq!(
+            (answer.status.as_u16(), answer.json()["code"].as_str()),
+            (400, Some(code)),
+            "{:.60}",
+            path
+        );
     }
     let deep = nested("parent_id(", "id", ")", 20);
     assert_eq!(get(&server, &format!("/tasks?select={deep}&limit=1")).await.status, 200);

@@ -133,7 +133,11 @@ async fn a_functions_isolation_is_taken_whatever_is_hoisted() {
     let (_database, builder) = alone("settings_hoisted").await;
     let server = builder.config("rest.hoisted_tx_settings", "work_mem").start().await;
     let isolated = server.post("/rpc/isolation").json(&json!({})).send().await.expect(200);
-    assert_eq!(isolated.json(), "serializable", "rest.md §3.16: it goes into BEGIN, it is no setting of the list");
+    assert_eq!(
+        isolated.json(),
+        "serializable",
+        "rest.md §3.16: it goes into BEGIN, it is no setting of the list"
+    );
 }
 
 #[tokio::test]
@@ -152,7 +156,8 @@ async fn a_pre_request_function_may_change_role_path_and_settings() {
     assert_eq!(documents(&server).send().await.json()["code"], "42501", "the next one is a visitor again");
     let answer = server.get("/rpc/current?name=role").header("x-role", "authenticated").send().await;
     assert_eq!(answer.expect(200).json(), "authenticated");
-    let answer = server.get("/rpc/current?name=search_path").header("x-path", "public, reserved").send().await;
+    let answer =
+        server.get("/rpc/current?name=search_path").header("x-path", "public, reserved").send().await;
     assert_eq!(answer.expect(200).json(), "public, reserved");
     let answer = server.get("/rpc/current?name=timezone").header("x-zone", "Asia/Tokyo").send().await;
     assert_eq!(answer.expect(200).json(), "Asia/Tokyo");
