@@ -58,6 +58,11 @@ impl Case {
         self.headers.iter().find(|(key, _)| key.eq_ignore_ascii_case(name)).map(|(_, value)| value.as_str())
     }
 
+    /// Whether a `Prefer` holds this text.
+    pub(crate) fn prefers(&self, text: &str) -> bool {
+        self.headers.iter().any(|(name, value)| name.eq_ignore_ascii_case("Prefer") && value.contains(text))
+    }
+
     /// The path, without the query.
     pub(crate) fn path(&self) -> &str {
         self.target.split_once('?').map_or(&self.target, |(path, _)| path)

@@ -5,12 +5,14 @@
 //! ours over after checking its shape. "rest.md" is the REST contract; versions are PostgREST's, whose change log
 //! names them.
 
+mod calls;
 mod errors;
 mod faults;
 mod features;
 mod headers;
 mod openapi;
 pub(crate) mod single;
+mod writes;
 
 use super::answer::View;
 use super::case::Case;
@@ -28,7 +30,7 @@ pub(crate) const STANDING: &[Rule] = headers::STANDING;
 
 /// The rules, in the order they are tried.
 pub(crate) fn rules() -> impl Iterator<Item = &'static Rule> {
-    [headers::RULES, errors::RULES, features::RULES, faults::RULES].into_iter().flatten()
+    [headers::RULES, errors::RULES, features::RULES, writes::RULES, calls::RULES, faults::RULES].into_iter().flatten()
 }
 
 /// Rules that only longer runs need for sure: what they explain is met by chance.
@@ -38,7 +40,6 @@ pub(crate) const RARE: &[&str] = &[
     "ambiguous-twice",
     "late-strict",
     "lost-embeds",
-    "empty-embed",
     "lost-relationships",
     "impossible-total",
     "count-privileges",
@@ -51,4 +52,17 @@ pub(crate) const RARE: &[&str] = &[
     "representation-quantifier",
     "logic-on-writes",
     "put-quoted-key",
+    "embed-ranges-on-writes",
+    "unordered-rows",
+    "ignored-select",
+    "location-latin1",
+    "whichever-row",
+    "unknown-order-on-writes",
+    "json-literal",
+    "unnamed-default",
+    "computed-of-call",
+    "empty-select-of-call",
+    "literal-first",
+    "tabs",
+    "embeds-first",
 ];

@@ -9,7 +9,8 @@
 //! asks for, and that has to be ours to the letter.
 //!
 //! The requests lie in `requests/*.http` (see [`case`] for the notation) and come out of [`generator`]. A report of
-//! every difference is written to `target/tmp/differential.md`.
+//! every difference is written to `target/tmp/differential.md`; to look over what a rule lets through, name it in
+//! `BASALT_TEST_DIFFERENTIAL_RULES`.
 
 #![expect(
     clippy::expect_used,

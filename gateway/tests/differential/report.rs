@@ -36,6 +36,9 @@ pub(crate) fn judge(exchanges: &[Exchange]) {
     let mut differences = Vec::new();
     let mut lines: BTreeSet<&str> = BTreeSet::new();
     let mut used: BTreeMap<&str, usize> = BTreeMap::new();
+    // For looking over what a rule lets through.
+    let watched = std::env::var("BASALT_TEST_DIFFERENTIAL_RULES").unwrap_or_default();
+    let mut seen = String::new();
     for exchange in exchanges {
         let mut expected = View::of(&exchange.postgrest);
         let mut answered = View::of(&exchange.basalt);
@@ -53,6 +56,15 @@ pub(crate) fn judge(exchanges: &[Exchange]) {
             if (rule.apply)(&exchange.case, &mut expected, &mut answered) {
                 needed.push(rule.name);
             }
+        }
+        if let Some(rule) = needed.iter().find(|name| watched.split(',').any(|rule| rule == **name)) {
+            let (theirs, ours) = (View::of(&exchange.postgrest).shown(), answered.shown());
+            let place = &exchange.case.place;
+            let _ok = writeln!(
+                seen,
+                "```\n[{place}] {rule}\n{}\nexpected {theirs}\nanswered {ours}\n```",
+                exchange.case.shown()
+            );
         }
         if needed.last() == Some(&"single") {
             lines.extend(line);
@@ -100,7 +112,10 @@ pub(crate) fn judge(exchanges: &[Exchange]) {
     for difference in &known_ones {
         figures.entry(difference.exchange.configuration).or_default().known += 1;
     }
-    let report = written(&summary, &figures, &used, &known_ones, &unexplained);
+    let mut report = written(&summary, &figures, &used, &known_ones, &unexplained);
+    if !seen.is_empty() {
+        let _ok = write!(report, "\n## Looked over\n\n{seen}");
+    }
     let file = Path::new(env!("CARGO_TARGET_TMPDIR")).join("differential.md");
     std::fs::write(&file, report).expect("the folder for test output can be written to");
     println!("{summary}; report: {}", file.display());

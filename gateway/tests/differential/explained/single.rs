@@ -263,12 +263,6 @@ const SINGLES: &[Single] = &[
         "rest.md §1.2: the profile is judged before the query",
     ),
     ("GET /ships?id=eq.1 … Accept:", 200, "", "an empty Accept wishes nothing in particular"),
-    (
-        "OPTIONS /ships … Origin: http://example.com",
-        200,
-        "",
-        "rest.md §3.13: what may be read is told to every request with an origin",
-    ),
 ];
 
 pub(super) fn apply(case: &Case, expected: &mut View, answered: &mut View) -> bool {
