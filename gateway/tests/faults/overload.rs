@@ -30,7 +30,9 @@ pub(crate) async fn start(settings: &[(&str, &str)]) -> Basalt {
 
 /// The value of a metric with its labels; 0 when it was never counted.
 async fn metric(server: &Basalt, name: &str) -> f64 {
-    let metrics = server.get("/metrics").bearer(server.secret_key()).send().await.expect(200).text();
+    // Again where the server closes an idle connection in the moment it is used.
+    let request = server.get("/metrics").bearer(server.secret_key());
+    let metrics = server.until(Duration::from_secs(5), &request, |answer| answer.status == 200).await.text();
     let line = metrics.lines().find_map(|line| line.strip_prefix(name)?.strip_prefix(' '));
     line.map_or(0.0, |value| value.parse().unwrap())
 }
