@@ -92,6 +92,8 @@ struct Batch {
     parts: VecDeque<Part>,
     /// A simple query: its rows are the answer.
     simple: Option<Simple>,
+    /// Rows of any length are taken in: a commit stands behind them.
+    commits: bool,
     outcome: Outcome,
 }
 
@@ -161,9 +163,10 @@ impl Connection {
         }
     }
 
-    /// Begins a batch. Statements that were dropped from the cache are closed with it.
-    pub(crate) fn open_batch(&mut self) {
-        self.batch = Batch::default();
+    /// Begins a batch. Statements that were dropped from the cache are closed with it. Where it `commits` a write by
+    /// itself, no row is refused for its length: the write would have happened all the same.
+    pub(crate) fn open_batch(&mut self, commits: bool) {
+        self.batch = Batch { commits, ..Batch::default() };
         self.batch.closing = self.statements.close_dropped(&mut self.outgoing);
     }
 
@@ -307,7 +310,7 @@ impl Connection {
                 Err(error) => return Err(garbled(&error.to_string())),
             };
             let length = frame_bytes(header);
-            if length > self.limits.message_bytes {
+            if length > self.limits.message_bytes && !self.batch.commits {
                 return Err(DriverError::Postgres(Box::new(PgError::answer_too_large(
                     self.limits.message_bytes,
                 ))));

@@ -81,7 +81,8 @@ impl Exchange {
     /// Writes the whole of it, up to a check, into the connection's buffer.
     fn send(&self, connection: &mut Connection) -> Result<(), DriverError> {
         let Work { scope, scope_key, steps, end, check } = &self.work;
-        connection.open_batch();
+        let commits = scope.access == Access::ReadWrite && *end == End::Commit && check.is_none();
+        connection.open_batch(commits);
         // Without BEGIN the Sync is the COMMIT. A connection's own defaults are those of a plain BEGIN.
         let is_implicit =
             scope.isolation == Isolation::ReadCommitted && *end == End::Commit && check.is_none();

@@ -50,7 +50,7 @@ async fn open(database: &Database) -> Connection {
 }
 
 fn ask(connection: &mut Connection) {
-    connection.open_batch();
+    connection.open_batch(false);
     let key = StatementKey { scope: 0, text: "select 1".into() };
     connection.execute(key, [].into_iter(), true).unwrap();
     connection.sync();
@@ -232,7 +232,7 @@ async fn a_server_that_writes_before_it_has_read_everything_blocks_nobody() {
     })
     .await;
     let mut connection = open(&database).await;
-    connection.open_batch();
+    connection.open_batch(false);
     let key = StatementKey { scope: 0, text: "select $1".into() };
     let body = bytes::Bytes::from(vec![b'x'; BYTES]);
     connection.execute(key, [Value::Shared(&body)].into_iter(), true).unwrap();

@@ -193,7 +193,7 @@ keys! {
     DATABASE_POOL_MAX_LIFETIME: Duration = "database.pool_max_lifetime", Is("30m"), "A connection older than this is replaced.";
     DATABASE_POOL_IDLE_TIMEOUT: Duration = "database.pool_idle_timeout", Is("10m"), "A connection unused for so long is closed; 0 keeps it.";
     DATABASE_STATEMENT_CACHE: Whole<1, 10_000> = "database.statement_cache", Is("256"), "Prepared statements each connection keeps; each costs memory in its backend.";
-    DATABASE_MAX_ROW_BYTES: ByteSize = "database.max_row_bytes", Is("256MiB"), "Largest row taken from PostgreSQL for a request; the body of an answer is one. A larger one is refused with `54000`.";
+    DATABASE_MAX_ROW_BYTES: ByteSize = "database.max_row_bytes", Is("256MiB"), "Largest row taken from PostgreSQL for a request; the body of an answer is one. A larger one is refused with `54000`, unless it tells of a write: that has happened by then.";
     DATABASE_POOL_TIMEOUT: Duration = "database.pool_timeout", Is("10s"), "How long a request waits for a free connection before it is refused with 504.";
 
     JWT_SECRET: SecretString = "jwt.secret", By("generated, kept in the state folder"), "HS256 secret, at least 32 characters. Set alone, it signs all tokens.", secret;

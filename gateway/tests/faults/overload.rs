@@ -195,6 +195,22 @@ async fn an_answer_beyond_the_bound_is_refused_and_the_pool_goes_on() {
 }
 
 #[tokio::test]
+async fn an_answer_about_a_write_is_not_refused_for_its_length() {
+    let server = start(&[("database.max_row_bytes", "1MiB")]).await;
+    let rows: Vec<_> = (0..40_000).map(|id| json!({ "id": id })).collect();
+    let answer = insert(&server)
+        .header("prefer", "return=representation")
+        .header("accept-encoding", "identity")
+        .json(&json!(rows))
+        .send()
+        .await
+        .expect(201);
+    // The write had happened by the time its answer was too long.
+    assert!(answer.body.len() > MIB, "{}", answer.body.len());
+    assert_eq!(answer.json().as_array().unwrap().len(), rows.len());
+}
+
+#[tokio::test]
 async fn a_slow_reader_of_a_large_answer_holds_no_database_connection() {
     let server = start(&[("database.pool_size", "1"), ("database.pool_timeout", "2s")]).await;
     let length = 30 * MIB;
