@@ -128,7 +128,13 @@ pub fn plan(
     let answer = answer(request, verb, relation);
     let mut tree = Tree::of_write(request, answer != Answer::Nothing, config)?;
     let mut read = tree.read(Source::Returned, Some(relation), None, cache)?;
-    let mutation = mutation(request, verb, relation, cache)?;
+    let mutation = mutation(request, verb, relation, cache);
+    if matches!(mutation, Err(RestError::PutPayload)) {
+        // The row is compared in the transaction: what is wrong with the answer's form comes first.
+        preferences::check(request)?;
+        let _format = media::for_relation(&request.accept, request, Some(relation), config, cache)?;
+    }
+    let mutation = mutation?;
 
     preferences::check(request)?;
     let conflict = match &mutation {
