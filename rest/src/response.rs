@@ -119,11 +119,12 @@ impl Draft {
 
     /// Lays `response.headers` and `response.status` over it.
     fn finish(mut self, answer: &Answer) -> Result<Response, RestError> {
-        if let Some(headers) = &answer.headers {
-            apply_headers(&mut self.headers, headers)?;
-        }
+        // Of two that are malformed the status is told, as PostgREST does.
         if let Some(status) = &answer.status {
             self.status = final_status(status).ok_or(RestError::ResponseStatus)?;
+        }
+        if let Some(headers) = &answer.headers {
+            apply_headers(&mut self.headers, headers)?;
         }
         if self.status == StatusCode::NO_CONTENT {
             // Some clients choke on a 204 that speaks of a body.
@@ -264,9 +265,11 @@ pub(crate) fn write(
         return explained(api, config, &plan.format.media, answer);
     }
     let inserted = answer.inserted.is_none_or(|inserted| inserted > 0);
+    // An inner embed may show none of the rows that are new.
+    let has_new = answer.inserted.map_or(rows > 0, |inserted| inserted > 0);
     let status = match &plan.mutation {
         Mutation::Insert { conflict: Some(conflict), .. }
-            if conflict.resolution == Resolution::MergeDuplicates && (rows == 0 || !inserted) =>
+            if conflict.resolution == Resolution::MergeDuplicates && !has_new =>
         {
             StatusCode::OK
         }

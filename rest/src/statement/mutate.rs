@@ -26,6 +26,10 @@ pub fn of_write(plan: &WritePlan) -> Statements {
     sql.push(location(&plan.answer));
     sql.push_text(" AS location, ");
     sql.push_text(match &plan.mutation {
+        mutation if counts_inserts(mutation) && may_stop_early(plan) => {
+            "CASE WHEN (SELECT count(*) FROM pgrst_source) >= 0 \
+             THEN nullif(current_setting('pgrst.inserted', true), '')::int8 END"
+        }
         mutation if counts_inserts(mutation) => "nullif(current_setting('pgrst.inserted', true), '')::int8",
         _ => "null::int8",
     });
@@ -160,6 +164,12 @@ const COUNT_CANDIDATE: &str = "set_config('pgrst.inserted', \
 /// One of them was there already; always true.
 const UNCOUNT_UPDATED: &str = "set_config('pgrst.inserted', \
      (coalesce(nullif(current_setting('pgrst.inserted', true), '')::int8, 0) - 1)::text, true) <> '-1'";
+
+/// A join with an embed that has no rows need not look at the written ones: PostgreSQL then writes them after the answer
+/// was made, and nothing is counted yet.
+fn may_stop_early(plan: &WritePlan) -> bool {
+    plan.answer == Answer::Rows && plan.read.embeds.iter().any(|embed| embed.inner)
+}
 
 fn counts_inserts(mutation: &Mutation) -> bool {
     match mutation {
