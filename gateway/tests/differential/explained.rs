@@ -30,7 +30,9 @@ pub(crate) const STANDING: &[Rule] = headers::STANDING;
 
 /// The rules, in the order they are tried.
 pub(crate) fn rules() -> impl Iterator<Item = &'static Rule> {
-    [headers::RULES, errors::RULES, features::RULES, writes::RULES, calls::RULES, faults::RULES].into_iter().flatten()
+    [headers::RULES, errors::RULES, features::RULES, writes::RULES, calls::RULES, faults::RULES]
+        .into_iter()
+        .flatten()
 }
 
 /// Rules that only longer runs need for sure: what they explain is met by chance.
