@@ -1,7 +1,7 @@
 //! Role sessions: the only way to PostgreSQL for request work.
 //!
 //! One request is one transaction and one flush: settings, statements and end are written together, with one Sync, by
-//! the small client in [`crate::wire`], and the answer is read in the request's own task. What keeps that honest
+//! the small client in `crate::wire`, and the answer is read in the request's own task. What keeps that honest
 //! (DESIGN §3):
 //!
 //! - The server skips what follows an error, so the first error is the only one. Nothing is committed unless the Sync

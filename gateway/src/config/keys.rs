@@ -179,7 +179,7 @@ keys! {
     SERVER_MAX_CONNECTIONS: Whole<1, 1_000_000> = "server.max_connections", Is("16384"), "Connections open at once. The next ones wait in the system's queue until one ends.";
     SERVER_MAX_REQUESTS: Whole<1, 1_000_000> = "server.max_requests", Is("4096"), "Requests of services in flight at once. The next ones are refused with 503 and `Retry-After`.";
     SERVER_BODY_MEMORY: ByteSize = "server.body_memory", Is("256MiB"), "Bytes of request bodies in flight, of those over 64 KiB. A body that finds no room within 2 s is refused with 503 and `Retry-After`. At least `rest.max_body_bytes`.";
-    SERVER_IDLE_TIMEOUT: Duration = "server.idle_timeout", Is("30s"), "A connection whose next request has not begun, or not sent its whole head, after this time is closed.";
+    SERVER_IDLE_TIMEOUT: Duration = "server.idle_timeout", Is("75s"), "A connection whose next request has not begun, or not sent its whole head, after this time is closed. Longer than the 60 s that load balancers keep theirs.";
     SERVER_SHUTDOWN_TIMEOUT: Duration = "server.shutdown_timeout", Is("10s"), "How long requests in flight may take to end when the server stops.";
 
     DATABASE_URL: DatabaseUrl = "database.url", By("the embedded PostgreSQL"), "A PostgreSQL 15 to 18 of yours, with the login that may create roles: for migrations and system work.";

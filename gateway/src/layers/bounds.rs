@@ -3,7 +3,7 @@
 //!
 //! A body with an announced length takes all of it before the first byte is read, and may wait for that; one without
 //! (chunked) takes its share as it comes, and never waits: those that hold a share and wait for more could wait for
-//! each other. Bodies up to [`SMALL_BODY`] are not counted: [`Bounds::enter`] bounds their number, and so their sum.
+//! each other. Bodies up to `SMALL_BODY` are not counted: `Bounds::enter` bounds their number, and so their sum.
 //! A body is counted once, whatever copies are made of it.
 
 use std::pin::Pin;

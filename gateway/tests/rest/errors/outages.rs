@@ -74,7 +74,7 @@ async fn no_free_connection_in_time_is_504() {
         .await;
     // It holds the only connection until it is told to let go; no statement timeout ends it before.
     let key = server.service_key();
-    let slow = server.post("/rest/v1/rpc/wait").apikey(&key).json(&json!({"seconds": 600})).send();
+    let slow = server.post("/rest/v1/rpc/wait").apikey(key).json(&json!({"seconds": 600})).send();
     let second = async {
         while server.database().running("%wait%").await == 0 {
             tokio::time::sleep(Duration::from_millis(10)).await;
