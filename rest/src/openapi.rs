@@ -1,7 +1,7 @@
 //! The OpenAPI 2.0 document of the root (rest.md §3.14). Pure: what the caller may use comes in as [`Accessible`].
 //!
 //! Names and formats are PostgREST's, because code generators read them. Here are the frame and the shared parameters;
-//! [`paths`] has what can be done, [`definitions`] with what, [`types`] the words for SQL types.
+//! `paths` has what can be done, `definitions` with what, `types` the words for SQL types.
 
 mod definitions;
 mod paths;
