@@ -12,7 +12,7 @@ test("a visitor is sent to log in, and back to where they were going", async ({ 
   await expect(page.getByText("Welcome back!", { exact: true })).toBeVisible();
 });
 
-for (const path of ["/login", "/register"]) {
+for (const path of ["/login", "/register", "/forgot-password", "/reset-password"]) {
   test(`someone signed in is sent from ${path} to the dashboard`, async ({ person, signedIn }) => {
     const page = await signedIn(await person());
     await page.goto(path);

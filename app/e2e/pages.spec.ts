@@ -25,6 +25,25 @@ const screens: Screen[] = [
       await expect(page.getByText("You must agree to the terms and privacy policy")).toBeVisible();
     },
   },
+  { name: "forgot password", path: "/forgot-password", arrange: heading("Forgot your password?") },
+  {
+    name: "forgot password, sent",
+    path: "/forgot-password",
+    arrange: async (page) => {
+      await page.getByLabel("Email").fill("nobody@example.org");
+      await page.getByRole("button", { name: "Send Reset Link" }).click();
+      await expect(page.getByRole("heading", { name: "Check your email" })).toBeFocused();
+    },
+  },
+  { name: "reset password, without a link", path: "/reset-password", arrange: heading("Reset your password") },
+  {
+    name: "reset password, with its errors",
+    path: "/reset-password#access_token=none&type=recovery",
+    arrange: async (page) => {
+      await page.getByRole("button", { name: "Reset Password" }).click();
+      await expect(page.getByText("Password must be at least 6 characters").first()).toBeVisible();
+    },
+  },
   { name: "not found", path: "/no/such/page", arrange: heading("404") },
   { name: "dashboard, empty", path: "/dashboard", signedIn: true, arrange: heading("No Strategic Plans Yet") },
   { name: "dashboard", path: "/dashboard", signedIn: true, plans: true, arrange: heading("Warm meals") },
@@ -92,7 +111,7 @@ const plan = {
 test("the narrowest phones lose nothing", async ({ page, person }) => {
   await person();
   await page.setViewportSize({ width: 360, height: 640 });
-  for (const path of ["/", "/login", "/register", "/no/such/page"]) {
+  for (const path of ["/", "/login", "/register", "/forgot-password", "/reset-password", "/no/such/page"]) {
     await page.goto(path);
     await expect(page.getByRole("heading", { level: 1 })).toBeVisible();
     expect(await page.evaluate(() => document.documentElement.scrollWidth)).toBeLessThanOrEqual(360);

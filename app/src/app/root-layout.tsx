@@ -1,11 +1,14 @@
 import { useEffect, useRef } from "react";
-import { Outlet, ScrollRestoration, useLocation } from "react-router";
+import { Outlet, ScrollRestoration, useLocation, useNavigate } from "react-router";
+import { toast } from "sonner";
 import { AuthProvider } from "@/features/auth/auth-context";
+import { mailLink } from "@/lib/mail-link";
 import { SiteHeader } from "./site-header";
 
 export function RootLayout() {
   const { pathname } = useLocation();
   useHeadingFocus();
+  useMailLink();
   return (
     // The landing page alone is the same for everyone, but for a link or two.
     <AuthProvider optional={pathname === "/"}>
@@ -34,4 +37,19 @@ function useHeadingFocus() {
     const keepFocus = state && typeof state === "object" && "keepFocus" in state && state.keepFocus === true;
     if (!keepFocus) document.querySelector("h1")?.focus({ preventScroll: true });
   }, [pathname, state]);
+}
+
+/** A mail's link may end on another screen than it was made for: the server goes by its own list of allowed ones. */
+function useMailLink() {
+  const navigate = useNavigate();
+  const { pathname } = useLocation();
+  const followed = useRef(false);
+  useEffect(() => {
+    if (followed.current) return;
+    followed.current = true;
+    // The screen for a reset says itself what is wrong with a link.
+    if (pathname === "/reset-password") return;
+    if (mailLink.accessToken && mailLink.type === "recovery") void navigate("/reset-password", { replace: true });
+    else if (mailLink.error) toast.error("This link did not work", { description: mailLink.error });
+  }, [navigate, pathname]);
 }

@@ -23,15 +23,23 @@ export function routes(queryClient: QueryClient): RouteObject[] {
           children: [
             { index: true, lazy: () => import("./routes/landing") },
             {
-              Component: RequireVisitor,
+              lazy: () => import("./routes/account"),
               children: [
                 {
-                  lazy: () => import("./routes/account"),
+                  Component: RequireVisitor,
                   children: [
-                    { path: "login", lazy: () => import("./routes/login") },
-                    { path: "register", lazy: () => import("./routes/register") },
+                    {
+                      lazy: () => import("./routes/account-tabs"),
+                      children: [
+                        { path: "login", lazy: () => import("./routes/login") },
+                        { path: "register", lazy: () => import("./routes/register") },
+                      ],
+                    },
+                    { path: "forgot-password", lazy: () => import("./routes/forgot-password") },
                   ],
                 },
+                // Its own guard: the link of the mail has signed its person in.
+                { path: "reset-password", lazy: () => import("./routes/reset-password") },
               ],
             },
             {

@@ -1,7 +1,7 @@
 import { zodResolver } from "@hookform/resolvers/zod";
 import { useEffect, useState } from "react";
 import { Controller, useForm } from "react-hook-form";
-import { useLocation, useNavigate } from "react-router";
+import { Link, useLocation, useNavigate } from "react-router";
 import { toast } from "sonner";
 import { FormField } from "@/components/form-field";
 import { SubmitButton } from "@/components/submit-button";
@@ -53,15 +53,20 @@ export function LoginForm() {
         <FormField label="Password" error={errors.password?.message} required>
           <Input type="password" autoComplete="current-password" {...register("password")} />
         </FormField>
-        <Controller
-          control={control}
-          name="rememberMe"
-          render={({ field: { value, onChange, ...field } }) => (
-            <FormField label="Remember me" layout="inline">
-              <Checkbox checked={value} onCheckedChange={(checked) => onChange(checked === true)} {...field} />
-            </FormField>
-          )}
-        />
+        <div className="flex flex-wrap items-center justify-between gap-x-4 gap-y-2">
+          <Controller
+            control={control}
+            name="rememberMe"
+            render={({ field: { value, onChange, ...field } }) => (
+              <FormField label="Remember me" layout="inline">
+                <Checkbox checked={value} onCheckedChange={(checked) => onChange(checked === true)} {...field} />
+              </FormField>
+            )}
+          />
+          <Link to="/forgot-password" className="rounded-sm font-medium text-primary text-sm hover:underline">
+            Forgot password?
+          </Link>
+        </div>
         {failure && (
           <div role="alert" className="grid gap-3 rounded-md bg-destructive-soft px-3.5 py-3 text-sm">
             <p>{failure.message}</p>

@@ -44,3 +44,6 @@ export function signUpErrorField(error: unknown): "email" | "password" | null {
       return null;
   }
 }
+
+/** For /reset-password without a link's token, or with one that opened no session. */
+export const invalidResetLink = "Invalid or expired password reset link. Please request a new one.";

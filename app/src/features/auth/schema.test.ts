@@ -1,6 +1,6 @@
 import { describe, expect, test } from "vitest";
 import type * as z from "zod";
-import { loginSchema, signUpSchema } from "./schema";
+import { forgotPasswordSchema, loginSchema, resetPasswordSchema, signUpSchema } from "./schema";
 
 const signUp = { organization: "Food Bank", email: "a@b.org", password: "secret", terms: true };
 
@@ -29,4 +29,23 @@ test("log-in asks for an address and a password of six characters", () => {
     email: "Please enter a valid email address",
     password: "Password must be at least 6 characters",
   });
+});
+
+test("a reset mail needs an address", () => {
+  expect(messages(forgotPasswordSchema, { email: "maria" })).toEqual({ email: "Please enter a valid email address" });
+});
+
+test.each([
+  ["secret", "secret", {}],
+  ["secret", "secrets", { confirmPassword: "Passwords do not match" }],
+  [
+    "five5",
+    "five5",
+    {
+      password: "Password must be at least 6 characters",
+      confirmPassword: "Password must be at least 6 characters",
+    },
+  ],
+])("a new password, twice the same: %j and %j", (password, confirmPassword, expected) => {
+  expect(messages(resetPasswordSchema, { password, confirmPassword })).toEqual(expected);
 });

@@ -17,3 +17,14 @@ export const signUpSchema = z.object({
   terms: z.boolean().refine((agreed) => agreed, "You must agree to the terms and privacy policy"),
 });
 export type SignUpValues = z.infer<typeof signUpSchema>;
+
+export const forgotPasswordSchema = z.object({ email });
+export type ForgotPasswordValues = z.infer<typeof forgotPasswordSchema>;
+
+export const resetPasswordSchema = z
+  .object({ password, confirmPassword: password })
+  .refine(({ password, confirmPassword }) => password === confirmPassword, {
+    path: ["confirmPassword"],
+    message: "Passwords do not match",
+  });
+export type ResetPasswordValues = z.infer<typeof resetPasswordSchema>;

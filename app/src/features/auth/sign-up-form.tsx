@@ -42,7 +42,11 @@ export function SignUpForm() {
       const { data, error } = await basalt.auth.signUp({
         email,
         password,
-        options: { data: { organization_name: organization } },
+        options: {
+          data: { organization_name: organization },
+          // Where the link of the confirming mail leads, if addresses have to be confirmed here.
+          emailRedirectTo: `${window.location.origin}/dashboard`,
+        },
       });
       if (error) return reportFailure(error);
       // Where addresses need no confirmation the answer is a session already.

@@ -1,0 +1,49 @@
+import { Outlet, useLocation, useNavigate } from "react-router";
+import { PageHeading } from "@/components/page-heading";
+import { Card } from "@/components/ui/card";
+import { Tabs, TabsContent, TabsList, TabsTrigger } from "@/components/ui/tabs";
+
+const screens = {
+  "/login": { tab: "Log In", title: "Welcome back", subtitle: "Log in to your organization's plans." },
+  "/register": { tab: "Sign Up", title: "Create your account", subtitle: "Start planning in a minute." },
+};
+type Path = keyof typeof screens;
+const paths: Path[] = ["/login", "/register"];
+
+/** Both doors to an account, as two tabs of one screen. */
+export function Component() {
+  const location = useLocation();
+  const navigate = useNavigate();
+  const path: Path = location.pathname.startsWith("/register") ? "/register" : "/login";
+  const { title, subtitle } = screens[path];
+
+  // Replaced, so that "back" leaves the screen; the focus stays on the tab.
+  const open = (next: string) =>
+    void navigate(next, { replace: true, state: { ...toObject(location.state), keepFocus: true } });
+
+  return (
+    <>
+      <PageHeading title={title} subtitle={subtitle} />
+      <Card className="p-5 sm:p-7">
+        <Tabs value={path} onValueChange={open} activationMode="manual">
+          <TabsList aria-label="Log in or sign up" className="mb-6">
+            {paths.map((value) => (
+              <TabsTrigger key={value} value={value}>
+                {screens[value].tab}
+              </TabsTrigger>
+            ))}
+          </TabsList>
+          {paths.map((value) => (
+            <TabsContent key={value} value={value} tabIndex={-1} className="outline-none">
+              <Outlet />
+            </TabsContent>
+          ))}
+        </Tabs>
+      </Card>
+    </>
+  );
+}
+
+function toObject(state: unknown) {
+  return state && typeof state === "object" ? state : {};
+}
