@@ -11,6 +11,7 @@ mod error;
 mod go_duration;
 mod grants;
 mod hasher;
+mod mailer;
 mod metrics;
 mod migrations;
 mod one_time;
@@ -35,6 +36,7 @@ use axum::response::{IntoResponse, Response};
 use axum::routing::{get, post};
 use basalt_core::clock::Clock;
 use basalt_core::keys::Keys;
+use basalt_core::mail::Outbox;
 use basalt_core::pool::{ServicePool, Tx};
 use basalt_core::service::{Cors, RequestId, Service};
 use http::{HeaderValue, StatusCode, header};
@@ -50,6 +52,7 @@ pub use password_policy::{WeakReason, Weakness};
 pub use refresh_token::{RefreshToken, SessionKey, SignedCounter};
 
 use error::{ApiVersion, RenderContext};
+use mailer::Mailer;
 use password_policy::PasswordPolicy;
 use rate_limit::RateLimits;
 use request::RequestContext;
@@ -68,6 +71,7 @@ pub(crate) struct Auth {
     pub(crate) policy: PasswordPolicy,
     pub(crate) limits: RateLimits,
     pub(crate) turns: Turns,
+    pub(crate) mailer: Mailer,
     /// Whether error bodies may name SQLSTATEs.
     pub(crate) development: bool,
 }
@@ -109,13 +113,14 @@ pub(crate) async fn finish<T>(tx: Tx, result: Result<T, AuthError>) -> Result<T,
 }
 
 /// The service. `config` was checked with [`AuthConfig::faults`]; `pool` is of the login `supabase_auth_admin`;
-/// `development` lets error bodies name SQLSTATEs (DESIGN §12).
+/// `outbox` takes the mails; `development` lets error bodies name SQLSTATEs (DESIGN §12).
 #[must_use]
 pub fn service(
     config: AuthConfig,
     pool: ServicePool,
     keys: Arc<Keys>,
     clock: Clock,
+    outbox: Outbox,
     development: bool,
 ) -> Service {
     let deadline = Duration::from_secs(config.api_max_request_duration);
@@ -128,6 +133,7 @@ pub fn service(
         policy: PasswordPolicy::new(config.password_min_length, &config.password_required_characters),
         limits: RateLimits::new(&config),
         turns: Turns::new(),
+        mailer: Mailer::new(&config, outbox),
         hasher,
         config,
         pool,

@@ -65,6 +65,7 @@ pub const MIGRATIONS: &[SystemMigration] = &[
     SystemMigration::new("core", 1, "schemas", include_str!("../migrations/0001_schemas.sql")),
     SystemMigration::new("core", 2, "basalt", include_str!("../migrations/0002_basalt.sql")),
     DDL_WATCH,
+    SystemMigration::new("core", 4, "mail_outbox", include_str!("../migrations/0004_mail_outbox.sql")),
 ];
 
 /// Run again by a superuser when the triggers are missing: the login that applied it first may have been none.

@@ -8,6 +8,7 @@ use basalt_core::clock::Clock;
 use basalt_core::database::Database;
 use basalt_core::keys::Keys;
 use basalt_core::listen::Events;
+use basalt_core::mail::{Destination, Outbox};
 use basalt_core::pool::{PoolConfig, ServicePool};
 use basalt_core::service::Service;
 use basalt_core::session::Sessions;
@@ -271,6 +272,7 @@ async fn whole(
             auth_pool.clone(),
             Arc::clone(keys),
             Clock::system(),
+            Outbox::new(mail_destination(config), secrets.master_key()),
             config.is_development(),
         );
         mounts.push(mount(config, service, Gate::OpenFor(basalt_auth::is_open_path)));
@@ -298,6 +300,15 @@ async fn whole(
     let closers: Vec<Box<dyn FnOnce() + Send>> =
         vec![Box::new(move || sessions.close()), Box::new(move || auth_pool.close())];
     Ok(Running { databases: Some(databases), mounts, readiness, rest, closers })
+}
+
+/// A developer without a mail server looks at mails in the mailbox; others must configure one.
+fn mail_destination(config: &Config) -> Destination {
+    match (&config.mail.smtp_url, config.is_development()) {
+        (Some(_), _) => Destination::Server,
+        (None, true) => Destination::Mailbox,
+        (None, false) => Destination::Nowhere,
+    }
 }
 
 fn mount(config: &Config, service: Service, gate: Gate) -> Mount {

@@ -1,0 +1,84 @@
+//! The link of a letter (auth.md §3.21).
+
+use std::fmt::Write as _;
+
+/// `base`'s `/verify` with what it needs. `redirect_to` goes in as it is unless it would end the parameter or the
+/// query; characters that no URL holds are encoded in any case.
+pub(crate) fn verify(
+    verify_url: &str,
+    token_hash: &str,
+    verification_type: &str,
+    redirect_to: &str,
+) -> String {
+    let separator = if verify_url.contains('?') { '&' } else { '?' };
+    let mut link = format!("{verify_url}{separator}token={token_hash}&type={verification_type}&redirect_to=");
+    let whole = redirect_to.contains(['&', '=', '#']);
+    for byte in redirect_to.bytes() {
+        let keep = match byte {
+            b'A'..=b'Z' | b'a'..=b'z' | b'0'..=b'9' | b'-' | b'_' | b'.' | b'~' => true,
+            b'"' | b'<' | b'>' | b'\\' | b'^' | b'`' | b'{' | b'|' | b'}' | b'+' => false,
+            0x21..=0x7e => !whole,
+            _ => false,
+        };
+        if keep {
+            link.push(char::from(byte));
+        } else {
+            // Writing to a string does not fail.
+            let _written = write!(link, "%{byte:02X}");
+        }
+    }
+    link
+}
+
+/// Where a kind's links lead. `path` is `auth.mailer_url_paths_<kind>`: empty or upstream's `/verify` mean this service's
+/// own `/verify` below `external_url`; anything else is resolved as a browser would, an absolute URL included.
+pub(crate) fn verify_url(external_url: &str, path: &str) -> String {
+    let own = || format!("{external_url}/verify");
+    if path.is_empty() || path == "/verify" {
+        return own();
+    }
+    let resolved = url::Url::parse(external_url).and_then(|base| base.join(path));
+    resolved.map_or_else(|_not_a_url| own(), |url| url.to_string())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const BASE: &str = "https://api.example.org/auth/v1/verify";
+
+    #[test]
+    fn a_plain_target_stays_readable() {
+        assert_eq!(
+            verify(BASE, "abc", "signup", "https://app.example.org/welcome?to"),
+            "https://api.example.org/auth/v1/verify?token=abc&type=signup&redirect_to=https://app.example.org/welcome?to"
+        );
+    }
+
+    #[test]
+    fn a_target_with_a_query_of_its_own_is_encoded_whole() {
+        assert_eq!(
+            verify(BASE, "pkce_abc", "magiclink", "https://app.example.org/?a=b&c#d"),
+            "https://api.example.org/auth/v1/verify?token=pkce_abc&type=magiclink\
+             &redirect_to=https%3A%2F%2Fapp.example.org%2F%3Fa%3Db%26c%23d"
+        );
+    }
+
+    #[test]
+    fn what_no_url_holds_is_encoded_in_any_case() {
+        let link = verify(BASE, "abc", "signup", "app://x/\"><script> ä");
+        assert!(link.ends_with("redirect_to=app://x/%22%3E%3Cscript%3E%20%C3%A4"), "{link}");
+    }
+
+    #[test]
+    fn the_path_of_the_external_url_is_kept_unless_another_is_configured() {
+        let external = "https://api.example.org/auth/v1";
+        assert_eq!(verify_url(external, ""), BASE);
+        assert_eq!(verify_url(external, "/verify"), BASE);
+        assert_eq!(verify_url(external, "/auth/v1/verify"), BASE);
+        assert_eq!(
+            verify_url(external, "https://app.example.org/confirm"),
+            "https://app.example.org/confirm"
+        );
+    }
+}

@@ -1,0 +1,98 @@
+//! Encryption of what is stored secret and read again: AES-256-GCM under a key derived from `server.master_key`, one
+//! for each purpose, so that what was sealed for one can never be opened as another.
+//!
+//! Random nonces of 96 bits hold for 2³² texts of one purpose; the outbox, the busiest, would need a mail each second
+//! for a century.
+
+use aws_lc_rs::aead::{AES_256_GCM, Aad, NONCE_LEN, Nonce, RandomizedNonceKey};
+use aws_lc_rs::hmac;
+use secrecy::{ExposeSecret, SecretString};
+
+/// Seals and opens for one purpose.
+pub struct Sealer(RandomizedNonceKey);
+
+/// A text that cannot be opened: damaged, sealed for another purpose or context, or under another master key.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+#[error("what was stored encrypted cannot be opened: it is damaged, or server.master_key is another")]
+pub struct CannotOpen;
+
+impl Sealer {
+    /// The sealer of a purpose, such as `mail outbox`.
+    ///
+    /// # Panics
+    /// Never: the derived key has the length that the cipher asks for.
+    #[must_use]
+    pub fn new(master_key: &SecretString, purpose: &str) -> Self {
+        let master = hmac::Key::new(hmac::HMAC_SHA256, master_key.expose_secret().as_bytes());
+        let key = hmac::sign(&master, format!("basalt sealed: {purpose}").as_bytes());
+        #[expect(clippy::expect_used, reason = "HMAC-SHA256 gives the 32 bytes that AES-256 takes")]
+        let key = RandomizedNonceKey::new(&AES_256_GCM, key.as_ref()).expect("32 bytes are an AES-256 key");
+        Self(key)
+    }
+
+    /// Encrypts `text`. It can be opened with the same `context` only, which is not part of the result: what the
+    /// text belongs to, so that nobody can move it to another row.
+    ///
+    /// # Panics
+    /// The text has 64 GiB or more.
+    #[must_use]
+    pub fn seal(&self, context: &str, text: &[u8]) -> Vec<u8> {
+        let mut sealed = text.to_vec();
+        #[expect(clippy::expect_used, reason = "texts are bounded long before GCM's limit")]
+        let nonce = self
+            .0
+            .seal_in_place_append_tag(Aad::from(context), &mut sealed)
+            .expect("a text of less than 64 GiB can be sealed");
+        let mut out = Vec::with_capacity(NONCE_LEN + sealed.len());
+        out.extend_from_slice(nonce.as_ref());
+        out.append(&mut sealed);
+        out
+    }
+
+    /// Decrypts what [`Sealer::seal`] gave for the same `context`.
+    ///
+    /// # Errors
+    /// See [`CannotOpen`].
+    pub fn open(&self, context: &str, sealed: &[u8]) -> Result<Vec<u8>, CannotOpen> {
+        let (nonce, text) = sealed.split_at_checked(NONCE_LEN).ok_or(CannotOpen)?;
+        let nonce = Nonce::try_assume_unique_for_key(nonce).map_err(|_length| CannotOpen)?;
+        let mut text = text.to_vec();
+        let opened =
+            self.0.open_in_place(nonce, Aad::from(context), &mut text).map_err(|_unspecified| CannotOpen)?;
+        let length = opened.len();
+        text.truncate(length);
+        Ok(text)
+    }
+}
+
+impl std::fmt::Debug for Sealer {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str("Sealer")
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_was_sealed_opens_with_the_same_key_purpose_and_context_only() {
+        let master = SecretString::from("a master key of at least 32 characters");
+        let sealer = Sealer::new(&master, "mail outbox");
+        let sealed = sealer.seal("to ada", b"the code is 123456");
+        assert_eq!(sealer.open("to ada", &sealed).unwrap(), b"the code is 123456");
+        assert_ne!(sealed, sealer.seal("to ada", b"the code is 123456"), "each text has a nonce of its own");
+        assert!(!sealed.windows(6).any(|part| part == b"123456"));
+
+        assert_eq!(sealer.open("to eve", &sealed), Err(CannotOpen));
+        assert_eq!(Sealer::new(&master, "api keys").open("to ada", &sealed), Err(CannotOpen));
+        let other = SecretString::from("another master key of 32 characters");
+        assert_eq!(Sealer::new(&other, "mail outbox").open("to ada", &sealed), Err(CannotOpen));
+        let mut damaged = sealed;
+        if let Some(last) = damaged.last_mut() {
+            *last ^= 1;
+        }
+        assert_eq!(sealer.open("to ada", &damaged), Err(CannotOpen));
+        assert_eq!(sealer.open("to ada", b"short"), Err(CannotOpen));
+    }
+}
