@@ -60,6 +60,8 @@ pub struct AuthConfig {
     pub password_required_characters: String,
     /// Refuse passwords known from breaches (k-anonymity range query). Default false.
     pub password_hibp_enabled: bool,
+    /// Where range queries go; five hexadecimal digits are appended. Default `https://api.pwnedpasswords.com/range/`.
+    pub password_hibp_url: String,
     /// argon2id memory per hash, in KiB. Default 19456.
     pub password_argon2_memory: u32,
     /// argon2id passes. Default 2.
@@ -94,6 +96,9 @@ pub struct AuthConfig {
     pub sessions_allow_low_aal: u64,
     /// Only the session refreshed last may refresh. Default false.
     pub sessions_single_per_user: bool,
+    /// With `sessions_single_per_user`: one session for each of these tags, of which a session without any has the
+    /// first. Default: none.
+    pub sessions_tags: Vec<String>,
 
     /// Requests to `/token` per five minutes and client address; 0 = no limit. Default 150.
     pub rate_limit_token_refresh: u32,
@@ -104,6 +109,9 @@ pub struct AuthConfig {
     pub rate_limit_otp: u32,
     /// Anonymous sign-ins per hour and client address; 0 = no limit. Default 30.
     pub rate_limit_anonymous_users: u32,
+    /// Wrong passwords for one account before its sign-in closes for a while, from addresses where none of its
+    /// sessions lives; 0 = no limit. Default 20.
+    pub rate_limit_sign_in_failures: u32,
     /// Mails per hour of the whole server; 0 = no limit. Default 30.
     pub rate_limit_email_sent: u32,
     /// Messages per hour of the whole server; 0 = no limit. Default 30.
@@ -111,6 +119,15 @@ pub struct AuthConfig {
 
     /// Write no rows to `auth.audit_log_entries`. Default false.
     pub audit_log_disable_postgres: bool,
+    /// Age in seconds at which rows of `auth.audit_log_entries` are removed; 0 = never. Default 0.
+    pub audit_log_retention: u64,
+    /// Remove what has expired, in the background (auth.md §3.23). Default true.
+    pub db_cleanup_enabled: bool,
+    /// Seconds between two such clean-ups. Default 600.
+    pub db_cleanup_interval: u64,
+    /// Age in seconds at which anonymous users are removed; 0 = never. Upstream's clean-up, where it is on, takes
+    /// 2592000. Default 0.
+    pub db_cleanup_anonymous_users_after: u64,
     /// Seconds until a request is answered 504. Default 10.
     pub api_max_request_duration: u64,
 
@@ -171,6 +188,7 @@ impl Default for AuthConfig {
             password_min_length: 6,
             password_required_characters: String::new(),
             password_hibp_enabled: false,
+            password_hibp_url: "https://api.pwnedpasswords.com/range/".to_owned(),
             password_argon2_memory: 19_456,
             password_argon2_iterations: 2,
             password_argon2_parallelism: 1,
@@ -186,13 +204,19 @@ impl Default for AuthConfig {
             sessions_inactivity_timeout: 0,
             sessions_allow_low_aal: 0,
             sessions_single_per_user: false,
+            sessions_tags: Vec::new(),
             rate_limit_token_refresh: 150,
             rate_limit_verify: 30,
             rate_limit_otp: 30,
             rate_limit_anonymous_users: 30,
+            rate_limit_sign_in_failures: 20,
             rate_limit_email_sent: 30,
             rate_limit_sms_sent: 30,
             audit_log_disable_postgres: false,
+            audit_log_retention: 0,
+            db_cleanup_enabled: true,
+            db_cleanup_interval: 600,
+            db_cleanup_anonymous_users_after: 0,
             api_max_request_duration: 10,
             jwt: JwtConfig::default(),
         }
@@ -239,6 +263,8 @@ impl AuthConfig {
             "auth.mailer_allow_unverified_email_sign_ins",
             "cannot be on together with auth.mailer_autoconfirm",
         );
+        check(is_http(&self.password_hibp_url), "auth.password_hibp_url", "must be an http or https URL");
+        check(self.db_cleanup_interval > 0, "auth.db_cleanup_interval", "must be at least 1 second");
         check(self.jwt.exp > 0, "jwt.exp", "must be at least 1 second");
         check(
             self.api_max_request_duration > 0,

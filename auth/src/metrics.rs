@@ -19,3 +19,8 @@ pub(crate) fn reuse_detected() {
 pub(crate) fn rehashed() {
     metrics::counter!("basalt_auth_rehashed_total").increment(1);
 }
+
+/// Addresses that one limiter remembers.
+pub(crate) fn rate_limit_addresses(bucket: &'static str) -> metrics::Gauge {
+    metrics::gauge!("basalt_auth_rate_limit_addresses", "bucket" => bucket)
+}

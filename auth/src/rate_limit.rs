@@ -1,6 +1,8 @@
 //! Token buckets per client address, in memory (auth.md §3.19). Upstream has none unless a header is named; ours are
 //! on. Each table is bounded: the address seen longest ago is forgotten first, which forgives it, so an attacker with
-//! many addresses gains what he had anyway.
+//! many addresses gains what he had anyway. Wrong passwords are counted by account in [`mod@account`].
+
+mod account;
 
 use std::net::{IpAddr, Ipv6Addr};
 use std::num::NonZeroUsize;
@@ -8,10 +10,12 @@ use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
 
 use lru::LruCache;
+use metrics::Gauge;
 use tokio::time::Instant;
 
 use crate::config::AuthConfig;
 use crate::error::AuthError;
+pub(crate) use account::{AccountLimit, Counter};
 
 /// Addresses remembered per bucket: about a megabyte.
 const ADDRESSES: NonZeroUsize = match NonZeroUsize::new(16_384) {
@@ -25,18 +29,32 @@ const HOUR: f64 = 3600.0;
 /// The limiters of all routes that have one.
 pub(crate) struct RateLimits {
     pub(crate) token: RateLimit,
+    pub(crate) verify: RateLimit,
     pub(crate) signup: RateLimit,
     pub(crate) anonymous: RateLimit,
+    pub(crate) recover: RateLimit,
+    pub(crate) resend: RateLimit,
+    pub(crate) magiclink: RateLimit,
+    pub(crate) otp: RateLimit,
     pub(crate) user: RateLimit,
+    /// Wrong passwords.
+    pub(crate) accounts: AccountLimit,
 }
 
 impl RateLimits {
     pub(crate) fn new(config: &AuthConfig) -> Self {
+        let otp = |name| RateLimit::new(name, config.rate_limit_otp, FIVE_MINUTES);
         Self {
             token: RateLimit::new("token", config.rate_limit_token_refresh, FIVE_MINUTES),
-            signup: RateLimit::new("signup", config.rate_limit_otp, FIVE_MINUTES),
+            verify: RateLimit::new("verify", config.rate_limit_verify, FIVE_MINUTES),
+            signup: otp("signup"),
             anonymous: RateLimit::new("anonymous", config.rate_limit_anonymous_users, HOUR),
-            user: RateLimit::new("user", config.rate_limit_otp, FIVE_MINUTES),
+            recover: otp("recover"),
+            resend: otp("resend"),
+            magiclink: otp("magiclink"),
+            otp: otp("otp"),
+            user: otp("user"),
+            accounts: AccountLimit::new(config.rate_limit_sign_in_failures),
         }
     }
 }
@@ -48,6 +66,8 @@ pub(crate) struct RateLimit {
     per_second: Option<f64>,
     /// Held for one look-up, never across an await.
     buckets: Mutex<LruCache<IpAddr, Bucket>>,
+    /// Addresses in it.
+    remembered: Gauge,
 }
 
 struct Bucket {
@@ -58,7 +78,8 @@ struct Bucket {
 impl RateLimit {
     fn new(name: &'static str, requests: u32, seconds: f64) -> Self {
         let per_second = (requests > 0).then(|| f64::from(requests) / seconds);
-        Self { name, per_second, buckets: Mutex::new(LruCache::new(ADDRESSES)) }
+        let buckets = Mutex::new(LruCache::new(ADDRESSES));
+        Self { name, per_second, buckets, remembered: crate::metrics::rate_limit_addresses(name) }
     }
 
     /// Takes one token of `address`.
@@ -73,19 +94,22 @@ impl RateLimit {
         let earned = now.saturating_duration_since(bucket.filled_at).as_secs_f64() * per_second;
         bucket.tokens = (bucket.tokens + earned).min(BURST);
         bucket.filled_at = now;
-        if bucket.tokens >= 1.0 {
+        let tokens = bucket.tokens;
+        if tokens >= 1.0 {
             bucket.tokens -= 1.0;
+        }
+        self.remembered.set(f64::from(u32::try_from(buckets.len()).unwrap_or(u32::MAX)));
+        drop(buckets);
+        if tokens >= 1.0 {
             return Ok(());
         }
         crate::metrics::rate_limited(self.name);
-        Err(AuthError::RateLimited {
-            retry_after: Duration::from_secs_f64((1.0 - bucket.tokens) / per_second),
-        })
+        Err(AuthError::RateLimited { retry_after: Duration::from_secs_f64((1.0 - tokens) / per_second) })
     }
 }
 
 /// What counts as one client: an IPv4 address, or the /64 that an IPv6 subscriber is given.
-fn network(address: IpAddr) -> IpAddr {
+pub(crate) fn network(address: IpAddr) -> IpAddr {
     match address {
         IpAddr::V4(_) => address,
         IpAddr::V6(v6) => match v6.to_ipv4_mapped() {
@@ -119,6 +143,30 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
+    async fn each_rate_is_the_contracts() {
+        let limits = RateLimits::new(&AuthConfig::default());
+        for (limit, seconds) in [
+            (&limits.token, 2.0),
+            (&limits.verify, 10.0),
+            (&limits.signup, 10.0),
+            (&limits.anonymous, 120.0),
+            (&limits.recover, 10.0),
+            (&limits.resend, 10.0),
+            (&limits.magiclink, 10.0),
+            (&limits.otp, 10.0),
+            (&limits.user, 10.0),
+        ] {
+            let client = address("2001:db8::1");
+            let taken = (0..100).take_while(|_| limit.check(client).is_ok()).count();
+            assert_eq!(taken, 30, "{}", limit.name);
+            tokio::time::advance(Duration::from_secs_f64(seconds * 0.99)).await;
+            assert!(limit.check(address("2001:db8::2")).is_err(), "{}: same /64", limit.name);
+            tokio::time::advance(Duration::from_secs_f64(seconds * 0.02)).await;
+            assert!(limit.check(client).is_ok(), "{}", limit.name);
+        }
+    }
+
+    #[tokio::test(start_paused = true)]
     async fn ipv6_counts_by_its_64_and_mapped_addresses_as_ipv4() {
         assert_eq!(network(address("2001:db8:1:2:3:4:5:6")), address("2001:db8:1:2::"));
         assert_eq!(network(address("::ffff:192.0.2.1")), address("192.0.2.1"));
@@ -133,10 +181,11 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn memory_is_bounded() {
+    async fn memory_is_bounded_under_a_spray_of_networks() {
         let limit = RateLimit::new("test", 30, FIVE_MINUTES);
-        for index in 0..20_000_u32 {
-            assert!(limit.check(IpAddr::V4(index.into())).is_ok());
+        for index in 0..20_000_u128 {
+            let sprayed = (0x2001_0db8_u128 << 96) | (index << 64) | index;
+            assert!(limit.check(IpAddr::V6(Ipv6Addr::from_bits(sprayed))).is_ok());
         }
         assert_eq!(limit.buckets.lock().unwrap().len(), ADDRESSES.get());
     }
