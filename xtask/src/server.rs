@@ -25,8 +25,15 @@ pub(crate) struct Server {
 }
 
 impl Server {
-    /// Starts `basalt serve` on the project and waits until it is ready. `name` names its log in `target/xtask`.
-    pub(crate) fn start(root: &Path, basalt: &Path, project: &Path, name: &str) -> Result<Self> {
+    /// Starts `basalt serve` on the project and waits until it is ready. `name` names its log in `target/xtask`;
+    /// `settings` are environment variables of its own.
+    pub(crate) fn start(
+        root: &Path,
+        basalt: &Path,
+        project: &Path,
+        name: &str,
+        settings: &[(&str, &str)],
+    ) -> Result<Self> {
         let folder = root.join(format!("target/xtask/{name}-{}", std::process::id()));
         std::fs::create_dir_all(&folder).with_context(|| format!("could not make {}", folder.display()))?;
         let log = root.join(format!("target/xtask/{name}.log"));
@@ -37,9 +44,10 @@ impl Server {
         command.args(["--port", &port.to_string(), "--db-port", &free_port()?.to_string()]);
         command.env("BASALT_SERVER_PUBLIC_URL", format!("http://127.0.0.1:{port}"));
         // Tests sign up dozens of people from one address within seconds. 0 is no limit.
-        for limit in ["OTP", "TOKEN_REFRESH"] {
+        for limit in ["OTP", "TOKEN_REFRESH", "VERIFY"] {
             command.env(format!("BASALT_AUTH_RATE_LIMIT_{limit}"), "0");
         }
+        command.envs(settings.iter().copied());
         command.stdout(file.try_clone()?).stderr(file);
         ui::note(&format!("starting {} (log: {})", run::line(&command), log.display()));
         let running = Running::spawn(&mut command)?;
@@ -49,14 +57,14 @@ impl Server {
         Ok(server)
     }
 
-    /// What a test program needs to know, as environment variables.
-    pub(crate) fn describe_to(&self, command: &mut Command) {
+    /// What a test program needs to know, as environment variables that begin with `prefix`.
+    pub(crate) fn describe_to(&self, command: &mut Command, prefix: &str) {
         command
-            .env("BASALT_URL", format!("http://127.0.0.1:{}", self.port))
-            .env("BASALT_ANON_KEY", &self.keys.anon)
-            .env("BASALT_SERVICE_KEY", &self.keys.service)
-            .env("BASALT_PUBLISHABLE_KEY", &self.keys.publishable)
-            .env("BASALT_SECRET_KEY", &self.keys.secret);
+            .env(format!("{prefix}_URL"), format!("http://127.0.0.1:{}", self.port))
+            .env(format!("{prefix}_ANON_KEY"), &self.keys.anon)
+            .env(format!("{prefix}_SERVICE_KEY"), &self.keys.service)
+            .env(format!("{prefix}_PUBLISHABLE_KEY"), &self.keys.publishable)
+            .env(format!("{prefix}_SECRET_KEY"), &self.keys.secret);
     }
 
     fn wait_until_ready(&mut self) -> Result<()> {

@@ -191,9 +191,41 @@ impl Build {
 }
 
 fn conformance_tests(root: &Path, tallies: &Tallies, build: Build, arguments: &[String]) -> Result<()> {
-    let server = Server::start(root, &build.run(root)?, &root.join("conformance/project"), "conformance")?;
-    let result = vitest(root, tallies, Kind::Conformance, "conformance", Some(&server), arguments);
-    explain(result, &server)
+    let servers = Servers::start(root, &build.run(root)?, &root.join("conformance/project"), "conformance")?;
+    let result = vitest(root, tallies, Kind::Conformance, "conformance", Some(&servers), arguments);
+    servers.explain(result)
+}
+
+/// The two servers that tests from outside talk to: they differ in what a sign-up needs.
+struct Servers {
+    plain: Server,
+    /// Addresses have to be confirmed by mail.
+    confirming: Server,
+}
+
+impl Servers {
+    fn start(root: &Path, basalt: &Path, project: &Path, name: &str) -> Result<Self> {
+        let confirm =
+            [("BASALT_AUTH_MAILER_AUTOCONFIRM", "false"), ("BASALT_AUTH_RATE_LIMIT_EMAIL_SENT", "0")];
+        Ok(Self {
+            plain: Server::start(root, basalt, project, name, &[])?,
+            confirming: Server::start(root, basalt, project, &format!("{name}-confirming"), &confirm)?,
+        })
+    }
+
+    fn describe_to(&self, command: &mut Command) {
+        self.plain.describe_to(command, "BASALT");
+        self.confirming.describe_to(command, "BASALT_CONFIRMING");
+    }
+
+    /// Adds the ends of the servers' logs to a failure: they often name the cause.
+    fn explain(&self, result: Result<()>) -> Result<()> {
+        result.inspect_err(|_| {
+            for server in [&self.plain, &self.confirming] {
+                ui::print(&format!("the end of a server's log:\n{}", server.log_end()));
+            }
+        })
+    }
 }
 
 fn vitest(
@@ -201,7 +233,7 @@ fn vitest(
     tallies: &Tallies,
     kind: Kind,
     workspace: &str,
-    server: Option<&Server>,
+    servers: Option<&Servers>,
     arguments: &[String],
 ) -> Result<()> {
     let report = report(root, workspace)?;
@@ -209,8 +241,8 @@ fn vitest(
     flags.push(format!("--outputFile.json={}", report.display()));
     flags.extend_from_slice(arguments);
     let mut command = node::script(root, workspace, "test", &flags);
-    if let Some(server) = server {
-        server.describe_to(&mut command);
+    if let Some(servers) = servers {
+        servers.describe_to(&mut command);
     }
     let result = run::run(&mut command);
     tallies.add(kind, count::vitest(&report).unwrap_or_default());
@@ -219,21 +251,16 @@ fn vitest(
 
 fn browser_tests(root: &Path, tallies: &Tallies, build: Build, arguments: &[String]) -> Result<()> {
     let chromium = browser::chromium()?;
-    let server = Server::start(root, &build.run(root)?, root, "e2e")?;
+    let servers = Servers::start(root, &build.run(root)?, root, "e2e")?;
     let report = report(root, "e2e")?;
     let mut flags = vec!["--reporter=list,json".to_owned()];
     flags.extend_from_slice(arguments);
     let mut command = node::script(root, "app", "e2e", &flags);
     command.env("CHROMIUM", chromium).env("PLAYWRIGHT_JSON_OUTPUT_FILE", &report);
-    server.describe_to(&mut command);
+    servers.describe_to(&mut command);
     let result = run::run(&mut command);
     tallies.add(Kind::Browser, count::playwright(&report).unwrap_or_default());
-    explain(result, &server)
-}
-
-/// Adds the end of the server's log to a failure: it often names the cause.
-fn explain(result: Result<()>, server: &Server) -> Result<()> {
-    result.inspect_err(|_| ui::print(&format!("the end of the server's log:\n{}", server.log_end())))
+    servers.explain(result)
 }
 
 /// Where a JSON report goes; an old one must not be taken for a new one.
