@@ -1,5 +1,11 @@
-import { createClient, type Session, type SupabaseClient, type User } from "@supabase/supabase-js";
-import { anonKey, serviceKey, url } from "./environment";
+import {
+  createClient,
+  type Session,
+  type SupabaseClient,
+  type SupabaseClientOptions,
+  type User,
+} from "@supabase/supabase-js";
+import { anonKey, confirming, serviceKey, url } from "./environment";
 
 /** A client of its own: sessions are kept in memory, never shared, never refreshed behind a test's back. */
 export function client(key: string): SupabaseClient {
@@ -16,6 +22,32 @@ export function visitor(): SupabaseClient {
 /** The service role: bypasses policies. For fixtures, and to look behind the curtain. */
 export function service(): SupabaseClient {
   return client(serviceKey);
+}
+
+type AuthOptions = NonNullable<SupabaseClientOptions<"public">["auth"]>;
+
+/** Somebody at the server that wants addresses confirmed. Nothing refreshes behind a test's back. */
+export function confirmingVisitor(auth: AuthOptions = {}): SupabaseClient {
+  return createClient(confirming.url, confirming.anonKey, {
+    auth: { autoRefreshToken: false, detectSessionInUrl: false, storage: memory(), ...auth },
+  });
+}
+
+/** The service role there. */
+export function confirmingService(): SupabaseClient {
+  return createClient(confirming.url, confirming.serviceKey, {
+    auth: { persistSession: false, autoRefreshToken: false, detectSessionInUrl: false },
+  });
+}
+
+/** What a tab keeps its session in. Two clients with one of these are two tabs of one browser. */
+export function memory() {
+  const kept = new Map<string, string>();
+  return {
+    getItem: (name: string) => kept.get(name) ?? null,
+    setItem: (name: string, value: string) => void kept.set(name, value),
+    removeItem: (name: string) => void kept.delete(name),
+  };
 }
 
 export interface Person {

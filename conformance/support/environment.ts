@@ -14,3 +14,10 @@ export const serviceKey = required("BASALT_SERVICE_KEY");
 /** Opaque keys. */
 export const publishableKey = required("BASALT_PUBLISHABLE_KEY");
 export const secretKey = required("BASALT_SECRET_KEY");
+
+/** A second server, which wants addresses confirmed by mail. */
+export const confirming = {
+  url: required("BASALT_CONFIRMING_URL").replace(/\/$/, ""),
+  anonKey: required("BASALT_CONFIRMING_ANON_KEY"),
+  serviceKey: required("BASALT_CONFIRMING_SERVICE_KEY"),
+};

@@ -205,8 +205,13 @@ struct Servers {
 
 impl Servers {
     fn start(root: &Path, basalt: &Path, project: &Path, name: &str) -> Result<Self> {
-        let confirm =
-            [("BASALT_AUTH_MAILER_AUTOCONFIRM", "false"), ("BASALT_AUTH_RATE_LIMIT_EMAIL_SENT", "0")];
+        let confirm = [
+            ("BASALT_AUTH_MAILER_AUTOCONFIRM", "false"),
+            ("BASALT_AUTH_EXTERNAL_ANONYMOUS_USERS_ENABLED", "true"),
+            ("BASALT_AUTH_RATE_LIMIT_EMAIL_SENT", "0"),
+            ("BASALT_AUTH_RATE_LIMIT_ANONYMOUS_USERS", "0"),
+            ("BASALT_MAIL_MAX_FREQUENCY", "1"),
+        ];
         Ok(Self {
             plain: Server::start(root, basalt, project, name, &[])?,
             confirming: Server::start(root, basalt, project, &format!("{name}-confirming"), &confirm)?,
