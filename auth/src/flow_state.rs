@@ -1,0 +1,183 @@
+//! `auth.flow_state`: PKCE flows between the request that brought a challenge and the exchange of the code
+//! (auth.md §3.5). A flow begins with the mail, gets its authorization code when the link is opened, and ends with
+//! the exchange; its life is counted from the opening, so that a mail may lie in the inbox for as long as its link
+//! lives.
+//!
+//! The authorization code is stored as its SHA-256: who reads the table cannot exchange anything.
+
+use aws_lc_rs::digest::{SHA256, digest};
+use basalt_core::pool::Tx;
+use basalt_core::random;
+use base64::Engine;
+use base64::engine::general_purpose::URL_SAFE_NO_PAD;
+use jiff::Timestamp;
+use uuid::Uuid;
+
+use crate::error::AuthError;
+use crate::users::{User, column};
+
+/// Seconds between the opening of the link and the exchange (`external.flow_state_expiry_duration`).
+const LIFE_SECONDS: i64 = 300;
+
+/// How a flow signs in: `authentication_method`, which becomes the session's `amr`.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum AuthenticationMethod {
+    EmailSignup,
+    Invite,
+    Recovery,
+    MagicLink,
+    EmailChange,
+}
+
+impl AuthenticationMethod {
+    pub(crate) const fn as_str(self) -> &'static str {
+        match self {
+            Self::EmailSignup => "email/signup",
+            Self::Invite => "invite",
+            Self::Recovery => "recovery",
+            Self::MagicLink => "magiclink",
+            Self::EmailChange => "email_change",
+        }
+    }
+
+    /// The methods whose codes share a column with this one's: a new mail of either ends the flow of both.
+    const fn siblings(self) -> &'static [&'static str] {
+        match self {
+            Self::EmailSignup | Self::Invite => &["email/signup", "invite"],
+            Self::Recovery | Self::MagicLink => &["recovery", "magiclink"],
+            Self::EmailChange => &["email_change"],
+        }
+    }
+}
+
+/// Begins a flow for a mail that is about to be sent. `method` is `code_challenge_method` in any case; both were
+/// checked as auth.md §3.2 has it.
+///
+/// # Errors
+/// The database's.
+pub(crate) async fn begin(
+    tx: &Tx,
+    user: &User,
+    challenge: &str,
+    method: &str,
+    authentication_method: AuthenticationMethod,
+    now: Timestamp,
+) -> Result<(), AuthError> {
+    // The code of an older mail was replaced, so its flow cannot go on.
+    const FORGET: &str = "\
+delete from auth.flow_state
+where user_id = $1 and authentication_method = any($2) and auth_code_issued_at is null";
+    const BEGIN: &str = "\
+insert into auth.flow_state (id, user_id, code_challenge_method, code_challenge, provider_type, authentication_method,
+  created_at, updated_at)
+values ($1, $2, $3::text::auth.code_challenge_method, $4, 'email', $5, $6, $6)";
+    let method = method.to_ascii_lowercase();
+    tx.execute(FORGET, &[&user.id, &authentication_method.siblings()]).await?;
+    tx.execute(
+        BEGIN,
+        &[&random::uuid(), &user.id, &method, &challenge, &authentication_method.as_str(), &now],
+    )
+    .await?;
+    Ok(())
+}
+
+/// Gives the user's newest flow of this kind its authorization code: the link was opened.
+///
+/// # Errors
+/// There is no such flow, or the database's.
+pub(crate) async fn issue_code(
+    tx: &Tx,
+    user_id: Uuid,
+    authentication_method: AuthenticationMethod,
+    now: Timestamp,
+) -> Result<String, AuthError> {
+    const ISSUE: &str = "\
+update auth.flow_state f
+set auth_code = $3, auth_code_issued_at = $4, updated_at = $4
+where f.id = (
+  select g.id
+  from auth.flow_state g
+  where g.user_id = $1 and g.authentication_method = any($2) and g.auth_code_issued_at is null
+  order by g.created_at desc
+  limit 1
+)";
+    let code = random::uuid().to_string();
+    let changed =
+        tx.execute(ISSUE, &[&user_id, &authentication_method.siblings(), &stored(&code), &now]).await?;
+    if changed == 0 { Err(AuthError::FlowStateNotFound) } else { Ok(code) }
+}
+
+/// A flow whose code was presented with the right verifier. The row is gone when the transaction commits.
+pub(crate) struct Exchanged {
+    pub(crate) user_id: Uuid,
+    /// For `amr`.
+    pub(crate) authentication_method: String,
+}
+
+/// Ends the flow of an authorization code: of any number of exchanges at one moment one finds the row.
+///
+/// # Errors
+/// No such code, too late, or not the verifier of the challenge.
+pub(crate) async fn exchange(
+    tx: &Tx,
+    code: &str,
+    verifier: &str,
+    now: Timestamp,
+) -> Result<Exchanged, AuthError> {
+    const FIND: &str = "\
+select f.id, f.user_id, f.code_challenge_method::text as code_challenge_method, coalesce(f.code_challenge, '') as code_challenge,
+  f.authentication_method, coalesce(f.auth_code_issued_at, f.created_at) as issued_at
+from auth.flow_state f
+where f.auth_code = $1
+for update";
+    const END: &str = "delete from auth.flow_state where id = $1";
+    let row = tx.query_opt(FIND, &[&stored(code)]).await?.ok_or(AuthError::FlowStateNotFound)?;
+    let issued_at: Option<Timestamp> = column(&row, "issued_at")?;
+    let age = issued_at.map_or(i64::MAX, |at| now.as_second().saturating_sub(at.as_second()));
+    if age >= LIFE_SECONDS {
+        return Err(AuthError::FlowStateExpired);
+    }
+    let method: Option<&str> = column(&row, "code_challenge_method")?;
+    if !is_verifier(method.unwrap_or_default(), column(&row, "code_challenge")?, verifier) {
+        return Err(AuthError::BadCodeVerifier);
+    }
+    let id: Uuid = column(&row, "id")?;
+    tx.execute(END, &[&id]).await?;
+    let user_id: Option<Uuid> = column(&row, "user_id")?;
+    Ok(Exchanged {
+        user_id: user_id.ok_or(AuthError::FlowStateNotFound)?,
+        authentication_method: column(&row, "authentication_method")?,
+    })
+}
+
+/// What is stored of an authorization code.
+fn stored(code: &str) -> String {
+    digest(&SHA256, code.as_bytes()).as_ref().iter().map(|byte| format!("{byte:02x}")).collect()
+}
+
+/// Whether `verifier` is the one that `challenge` was made of. A flow without a challenge has none.
+fn is_verifier(method: &str, challenge: &str, verifier: &str) -> bool {
+    let expected = match method {
+        "s256" => URL_SAFE_NO_PAD.encode(digest(&SHA256, verifier.as_bytes())),
+        "plain" => verifier.to_owned(),
+        _ => return false,
+    };
+    !challenge.is_empty() && random::constant_time_eq(challenge.as_bytes(), expected.as_bytes())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_contract_s_vector_holds() {
+        let (challenge, verifier) =
+            ("E9Melhoa2OwvFrEMTJguCHaoeK1t8URWbuGJSstw-cM", "dBjftJeZ4CVP-mB92K27uhbUJU1p1r_wW1gFWFOEjXk");
+        assert!(is_verifier("s256", challenge, verifier));
+        assert!(!is_verifier("s256", challenge, challenge));
+        assert!(!is_verifier("plain", challenge, verifier));
+        assert!(is_verifier("plain", verifier, verifier));
+        assert!(!is_verifier("", verifier, verifier));
+        assert!(!is_verifier("plain", "", ""));
+    }
+}
