@@ -14,7 +14,7 @@ use uuid::Uuid;
 use crate::Auth;
 use crate::address;
 use crate::audit::{self, Action};
-use crate::error::AuthError;
+use crate::error::{AuthError, Taken};
 use crate::go_duration;
 use crate::hasher;
 use crate::password_policy::MAX_PASSWORD_BYTES;
@@ -41,7 +41,7 @@ pub(crate) struct AdminUser {
     ban_duration: Option<String>,
 }
 
-/// The same, checked.
+/// The addresses and the ban of a body, checked.
 struct Wanted {
     email: Option<String>,
     phone: Option<String>,
@@ -55,54 +55,66 @@ enum Ban {
     Until(Timestamp),
 }
 
+/// What a body wants in the password column.
+enum Secret<'a> {
+    Password(&'a str),
+    Hash(&'a str),
+}
+
+fn filled(field: &Option<String>) -> Option<&str> {
+    field.as_deref().filter(|text| !text.is_empty())
+}
+
 impl AdminUser {
-    fn checked(&self, now: Timestamp) -> Result<Wanted, AuthError> {
-        let filled = |field: &Option<String>| field.clone().filter(|text| !text.is_empty());
-        let email = filled(&self.email).map(|email| address::email(&email)).transpose()?;
-        let phone = filled(&self.phone).map(|phone| address::phone(&phone)).transpose()?;
-        if filled(&self.password).is_some() && filled(&self.password_hash).is_some() {
-            return Err(AuthError::validation("Only a password or a password hash should be provided"));
-        }
-        let ban = match self.ban_duration.as_deref() {
-            None | Some("") => None,
-            Some("none") => Some(Ban::Lift),
+    fn email(&self) -> Result<Option<String>, AuthError> {
+        filled(&self.email).map(address::email).transpose()
+    }
+
+    fn phone(&self) -> Result<Option<String>, AuthError> {
+        filled(&self.phone).map(address::phone).transpose()
+    }
+
+    fn ban(&self, now: Timestamp) -> Result<Option<Ban>, AuthError> {
+        match filled(&self.ban_duration) {
+            None => Ok(None),
+            Some("none") => Ok(Some(Ban::Lift)),
             Some(text) => {
                 let until = go_duration::parse(text).and_then(|duration| now.checked_add(duration).ok());
                 let until = until.ok_or_else(|| {
                     let reason = format!("invalid format for ban duration: time: invalid duration {text:?}");
                     AuthError::Validation(reason.into())
                 })?;
-                Some(Ban::Until(until))
+                Ok(Some(Ban::Until(until)))
             }
-        };
-        Ok(Wanted { email, phone, ban, now })
+        }
     }
 
     fn id(&self) -> Result<Uuid, AuthError> {
-        let Some(text) = self.id.as_deref().filter(|text| !text.is_empty()) else {
-            return Ok(random::uuid());
-        };
+        let Some(text) = filled(&self.id) else { return Ok(random::uuid()) };
         let id = Uuid::try_parse(text)
             .map_err(|_error| AuthError::validation("ID must conform to the uuid v4 format"))?;
         if id.is_nil() { Err(AuthError::validation("ID cannot be a nil uuid")) } else { Ok(id) }
     }
 
-    /// What the password column will hold; `None` when the body names no password.
-    async fn hash(&self, auth: &Auth) -> Result<Option<String>, AuthError> {
-        if let Some(hash) = self.password_hash.as_deref().filter(|hash| !hash.is_empty()) {
-            hasher::check_imported(hash).map_err(|_error| AuthError::CreatingUser)?;
-            return Ok(Some(hash.to_owned()));
-        }
-        match self.password.as_deref().filter(|password| !password.is_empty()) {
-            Some(password) if password.len() > MAX_PASSWORD_BYTES => {
+    /// `None` when the body names no password. An empty one beside a hash is one too many all the same.
+    fn secret(&self) -> Result<Option<Secret<'_>>, AuthError> {
+        match (self.password.as_deref(), filled(&self.password_hash)) {
+            (Some(_), Some(_)) => {
+                Err(AuthError::validation("Only a password or a password hash should be provided"))
+            }
+            (None, Some(hash)) => {
+                hasher::check_imported(hash).map_err(|_error| AuthError::CreatingUser)?;
+                Ok(Some(Secret::Hash(hash)))
+            }
+            (Some(password), None) if password.len() > MAX_PASSWORD_BYTES => {
                 Err(AuthError::validation("Password cannot be longer than 72 characters"))
             }
-            Some(password) => Ok(Some(auth.hasher.hash(password).await?)),
-            None => Ok(None),
+            (Some(password), None) => Ok(Some(Secret::Password(password))),
+            (None, None) => Ok(None),
         }
     }
 
-    /// Makes an account.
+    /// Makes an account. Checks come in upstream's order: addresses, passwords, id, ban.
     pub(crate) async fn create(
         &self,
         auth: &Auth,
@@ -110,27 +122,34 @@ impl AdminUser {
         actor: &User,
     ) -> Result<Account, AuthError> {
         let now = auth.now();
-        let wanted = self.checked(now)?;
-        if wanted.email.is_none() && wanted.phone.is_none() {
+        if filled(&self.email).or(filled(&self.phone)).is_none() {
             return Err(AuthError::validation("Cannot create a user without either an email or phone"));
         }
+        let audience = filled(&self.aud).or(request.audience()).unwrap_or(&auth.config.jwt.aud);
+        let email = self.email()?;
+        let tx = auth.autocommit(request).await?;
+        let phone = async {
+            check_email_free(&tx, email.as_deref(), audience, None).await?;
+            let phone = self.phone()?;
+            check_phone_free(&tx, phone.as_deref(), audience, None, AuthError::PhoneRegistered).await?;
+            Ok(phone)
+        }
+        .await;
+        let phone = crate::finish(tx, phone).await?;
+        let secret = self.secret()?;
         let id = self.id()?;
-        let audience = self.aud.as_deref().filter(|aud| !aud.is_empty());
-        let audience = audience.or(request.audience()).unwrap_or(&auth.config.jwt.aud);
-        let hash = match self.hash(auth).await? {
-            Some(hash) => hash,
+        let wanted = Wanted { email, phone, ban: self.ban(now)?, now };
+        let hash = match secret {
+            Some(Secret::Hash(hash)) => hash.to_owned(),
+            Some(Secret::Password(password)) if !password.is_empty() => auth.hasher.hash(password).await?,
             // Nobody knows it: the account waits for a recovery.
-            None => auth.hasher.hash(&random::token(48)).await?,
+            Some(Secret::Password(_)) | None => auth.hasher.hash(&random::token(48)).await?,
         };
         let tx = auth.begin(request).await?;
         let created = async {
-            check_free(&tx, &wanted, audience, None, AuthError::PhoneRegistered).await?;
             let user = self.insert(auth, &tx, id, audience, hash, &wanted).await?;
-            let traits = json!({
-                "user_id": id, "user_email": user.email, "user_phone": user.phone,
-                "provider": user.app_metadata.get("provider")
-            });
-            audit::record(&tx, &auth.config, request, actor, Action::UserSignedUp, Some(traits), now).await?;
+            let traits = Some(traits_of(&user));
+            audit::record(&tx, &auth.config, request, actor, Action::UserSignedUp, traits, now).await?;
             users::complete(&tx, user).await
         }
         .await;
@@ -154,7 +173,7 @@ impl AdminUser {
         merge(&mut app_metadata, self.app_metadata.as_ref());
         let mut user_metadata = Object::new();
         merge(&mut user_metadata, self.user_metadata.as_ref());
-        let role = self.role.as_deref().filter(|role| !role.is_empty());
+        let role = filled(&self.role);
         let new = NewUser {
             id,
             aud: audience.to_owned(),
@@ -164,11 +183,14 @@ impl AdminUser {
             encrypted_password: Some(hash),
             app_metadata,
             user_metadata,
-            confirmation_sent_at: None,
             is_anonymous: false,
         };
-        let taken = |error: AuthError| error.or_taken(AuthError::EmailExists);
-        users::insert(tx, &new, now).await.map_err(taken).map_err(AuthError::creating)?;
+        let taken = |error: AuthError| match error.taken_address() {
+            Some(Taken::Email) => AuthError::EmailExists,
+            Some(Taken::Phone) => AuthError::PhoneRegistered,
+            None => error.creating(),
+        };
+        users::insert(tx, &new, now).await.map_err(taken)?;
         let none = Object::new();
         for (provider, email, phone) in
             [("email", wanted.email.as_deref(), None), ("phone", None, wanted.phone.as_deref())]
@@ -204,25 +226,23 @@ impl AdminUser {
         user: &User,
     ) -> Result<Account, AuthError> {
         let now = auth.now();
-        let wanted = self.checked(now)?;
-        if let Some(password) = self.password.as_deref().filter(|password| !password.is_empty()) {
-            check_new_password(auth, password)?;
-        }
-        let hash = self.hash(auth).await?;
+        let wanted = Wanted { email: self.email()?, phone: self.phone()?, ban: self.ban(now)?, now };
+        let hash = match self.secret()? {
+            Some(Secret::Hash(hash)) => Some(hash.to_owned()),
+            Some(Secret::Password(password)) => {
+                check_new_password(auth, password)?;
+                Some(auth.hasher.hash(password).await?)
+            }
+            None => None,
+        };
         let tx = auth.begin(request).await?;
         let changed = async {
-            check_free(&tx, &wanted, &user.aud, Some(user.id), AuthError::PhoneExists).await?;
+            check_email_free(&tx, wanted.email.as_deref(), &user.aud, Some(user.id)).await?;
+            let phone = wanted.phone.as_deref();
+            check_phone_free(&tx, phone, &user.aud, Some(user.id), AuthError::PhoneExists).await?;
             self.write(&tx, user, &wanted, hash.as_deref(), now).await?;
-            audit::record(
-                &tx,
-                &auth.config,
-                request,
-                actor,
-                Action::UserModified,
-                Some(traits_of(user)),
-                now,
-            )
-            .await?;
+            let traits = Some(traits_of(user));
+            audit::record(&tx, &auth.config, request, actor, Action::UserModified, traits, now).await?;
             users::account(&tx, user.id).await?.ok_or(AuthError::UserNotFound)
         }
         .await;
@@ -253,7 +273,7 @@ impl AdminUser {
             users::set_password(tx, id, Some(hash), now).await?;
             sessions::end(tx, id, Scope::Global).await?;
         }
-        if let Some(role) = self.role.as_deref().filter(|role| !role.is_empty()) {
+        if let Some(role) = filled(&self.role) {
             const ROLE: &str = "update auth.users set role = $2, updated_at = $3 where id = $1";
             tx.execute(ROLE, &[&id, &role, &now]).await.map_err(AuthError::updating)?;
         }
@@ -285,25 +305,31 @@ fn traits_of(user: &User) -> Value {
     json!({ "user_id": user.id, "user_email": user.email, "user_phone": user.phone })
 }
 
-async fn check_free(
+async fn check_email_free(
     tx: &Tx,
-    wanted: &Wanted,
+    email: Option<&str>,
     audience: &str,
     own_id: Option<Uuid>,
-    phone_taken: AuthError,
 ) -> Result<(), AuthError> {
-    let is_other = |found: Option<User>| found.is_some_and(|found| Some(found.id) != own_id);
-    if let Some(email) = &wanted.email
-        && is_other(users::find_by_email(tx, email, audience).await?)
-    {
-        return Err(AuthError::EmailExists);
-    }
-    if let Some(phone) = &wanted.phone
-        && is_other(users::find_by_phone(tx, phone, audience).await?)
-    {
-        return Err(phone_taken);
-    }
-    Ok(())
+    let Some(email) = email else { return Ok(()) };
+    let found = users::find_by_email(tx, email, audience).await?;
+    if is_other(found.as_ref(), own_id) { Err(AuthError::EmailExists) } else { Ok(()) }
+}
+
+async fn check_phone_free(
+    tx: &Tx,
+    phone: Option<&str>,
+    audience: &str,
+    own_id: Option<Uuid>,
+    taken: AuthError,
+) -> Result<(), AuthError> {
+    let Some(phone) = phone else { return Ok(()) };
+    let found = users::find_by_phone(tx, phone, audience).await?;
+    if is_other(found.as_ref(), own_id) { Err(taken) } else { Ok(()) }
+}
+
+fn is_other(found: Option<&User>, own_id: Option<Uuid>) -> bool {
+    found.is_some_and(|found| Some(found.id) != own_id)
 }
 
 async fn set_ban(tx: &Tx, id: Uuid, ban: Ban, now: Timestamp) -> Result<(), AuthError> {

@@ -1,11 +1,13 @@
 //! Password hashes: argon2id for new ones; bcrypt, argon2i/id and Firebase's scrypt accepted for imported ones, which
-//! sign-in then replaces (auth.md §3.17). Every computation runs on the blocking pool behind a semaphore, so that a login burst
-//! can neither starve the runtime nor take more memory than configured; who finds the queue full is answered 503.
+//! sign-in then replaces (auth.md §3.17). Every computation runs on threads of its own ([`mod@threads`]), so that a
+//! login burst can neither starve the runtime nor take more memory than configured; who finds the queue full is
+//! answered 503.
 //!
-//! The surprising thing: a permit travels into the blocking task. A client that leaves does not stop its hash, and
+//! The surprising thing: a permit travels with the job. A client that leaves does not stop a hash that has begun, and
 //! the hash must go on counting.
 
 mod firebase;
+mod threads;
 
 use std::num::NonZeroUsize;
 use std::sync::Arc;
@@ -15,10 +17,11 @@ use aws_lc_rs::constant_time::verify_slices_are_equal;
 use basalt_core::random;
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD_NO_PAD;
-use tokio::sync::{Semaphore, TryAcquireError};
+use tokio::sync::{Semaphore, TryAcquireError, oneshot};
 
 use crate::config::AuthConfig;
 use firebase::FirebaseHash;
+use threads::{Memory, Threads};
 
 const SALT_BYTES: usize = 16;
 const HASH_BYTES: usize = 32;
@@ -39,7 +42,7 @@ pub enum HashError {
     /// The stored hash is of no known form, or beyond the bounds.
     #[error("the stored password hash is of no supported form")]
     Unsupported,
-    /// The hash function refused, or its thread died.
+    /// The hash function refused or panicked, or there is no thread for it.
     #[error("the password could not be hashed")]
     Failed,
 }
@@ -74,8 +77,7 @@ pub(crate) fn params(config: &AuthConfig) -> Result<Params, HashError> {
 #[derive(Clone)]
 pub struct Hasher {
     params: Arc<Params>,
-    /// Computations that may run.
-    running: Arc<Semaphore>,
+    threads: Threads,
     /// Computations that may run or wait; full means 503.
     admitted: Arc<Semaphore>,
     /// A hash of no password with today's parameters, so that an unknown user costs what a known one does. Made up
@@ -87,7 +89,7 @@ impl Hasher {
     /// A hasher with the configuration's parameters and bounds.
     ///
     /// # Errors
-    /// argon2 refuses the parameters.
+    /// argon2 refuses the parameters, or the system has no thread to give.
     pub fn new(config: &AuthConfig) -> Result<Self, HashError> {
         let params = params(config)?;
         let cores = std::thread::available_parallelism().map_or(2, NonZeroUsize::get);
@@ -97,8 +99,8 @@ impl Hasher {
         };
         let dummy = phc(&params, &random::bytes::<SALT_BYTES>(), &random::bytes::<HASH_BYTES>());
         Ok(Self {
+            threads: Threads::start(concurrency, params.block_count())?,
             params: Arc::new(params),
-            running: Arc::new(Semaphore::new(concurrency)),
             admitted: Arc::new(Semaphore::new(concurrency.saturating_add(config.password_hash_queue))),
             dummy: dummy.into(),
         })
@@ -117,7 +119,12 @@ impl Hasher {
     pub async fn hash(&self, password: &str) -> Result<String, HashError> {
         let params = Arc::clone(&self.params);
         let password = password.as_bytes().to_vec();
-        self.run(move || hash_now(&params, &password)).await
+        self.run(move |memory| hash_now(&params, &password, memory)).await
+    }
+
+    /// A hash of a password that nobody knows, as [`Hasher::hash`] would make it; without its work.
+    pub(crate) fn unknowable(&self) -> String {
+        phc(&self.params, &random::bytes::<SALT_BYTES>(), &random::bytes::<HASH_BYTES>())
     }
 
     /// Compares a password with a stored hash.
@@ -128,7 +135,7 @@ impl Hasher {
         let params = Arc::clone(&self.params);
         let password = password.as_bytes().to_vec();
         let stored = stored.to_owned();
-        self.run(move || verify_now(&params, &password, &stored)).await
+        self.run(move |memory| verify_now(&params, &password, &stored, memory)).await
     }
 
     /// Does the work of a comparison for a user who does not exist or has no password: the answer's time must not
@@ -143,29 +150,42 @@ impl Hasher {
 
     async fn run<T: Send + 'static>(
         &self,
-        work: impl FnOnce() -> Result<T, HashError> + Send + 'static,
+        work: impl FnOnce(&mut Memory) -> Result<T, HashError> + Send + 'static,
     ) -> Result<T, HashError> {
         let admitted = Arc::clone(&self.admitted).try_acquire_owned().map_err(|error| match error {
             TryAcquireError::NoPermits => HashError::Overloaded,
             TryAcquireError::Closed => HashError::Failed,
         })?;
-        let running = Arc::clone(&self.running).acquire_owned().await.map_err(|_closed| HashError::Failed)?;
-        tokio::task::spawn_blocking(move || {
-            let _permits = (admitted, running);
-            work()
-        })
-        .await
-        .map_err(|_panic| HashError::Failed)?
+        let (answer, answered) = oneshot::channel();
+        self.threads.send(Box::new(move |memory| {
+            let _permit = admitted;
+            // A client that left while its job waited needs no answer.
+            if !answer.is_closed() {
+                drop(answer.send(work(memory)));
+            }
+        }))?;
+        answered.await.map_err(|_panic| HashError::Failed)?
     }
 }
 
-fn hash_now(params: &Params, password: &[u8]) -> Result<String, HashError> {
+fn hash_now(params: &Params, password: &[u8], memory: &mut Memory) -> Result<String, HashError> {
     let salt = random::bytes::<SALT_BYTES>();
     let mut hash = [0_u8; HASH_BYTES];
-    Argon2::new(Algorithm::Argon2id, Version::V0x13, params.clone())
-        .hash_password_into(password, &salt, &mut hash)
-        .map_err(|_error| HashError::Failed)?;
+    argon2(Algorithm::Argon2id, params, password, &salt, &mut hash, memory)?;
     Ok(phc(params, &salt, &hash))
+}
+
+fn argon2(
+    algorithm: Algorithm,
+    params: &Params,
+    password: &[u8],
+    salt: &[u8],
+    hash: &mut [u8],
+    memory: &mut Memory,
+) -> Result<(), HashError> {
+    Argon2::new(algorithm, Version::V0x13, params.clone())
+        .hash_password_into_with_memory(password, salt, hash, memory.blocks(params.block_count()))
+        .map_err(|_error| HashError::Failed)
 }
 
 /// The text that the column holds.
@@ -180,13 +200,16 @@ fn phc(params: &Params, salt: &[u8], hash: &[u8]) -> String {
     )
 }
 
-fn verify_now(params: &Params, password: &[u8], stored: &str) -> Result<Verdict, HashError> {
+fn verify_now(
+    params: &Params,
+    password: &[u8],
+    stored: &str,
+    memory: &mut Memory,
+) -> Result<Verdict, HashError> {
     match Stored::parse(stored)? {
         Stored::Argon2(argon) => {
             let mut computed = vec![0_u8; argon.hash.len()];
-            Argon2::new(argon.algorithm, Version::V0x13, argon.params.clone())
-                .hash_password_into(password, &argon.salt, &mut computed)
-                .map_err(|_error| HashError::Failed)?;
+            argon2(argon.algorithm, &argon.params, password, &argon.salt, &mut computed, memory)?;
             if verify_slices_are_equal(&computed, &argon.hash).is_err() {
                 return Ok(Verdict::Wrong);
             }

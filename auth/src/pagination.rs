@@ -30,19 +30,8 @@ pub(crate) enum Direction {
 impl Page {
     /// `page` and `per_page` of the query.
     pub(crate) fn read(request: &RequestContext) -> Result<Self, AuthError> {
-        let number = |name: &str, default: i64| match request.query(name) {
-            None => Ok(default),
-            Some(text) => text.parse::<u32>().map(i64::from).map_err(|_error| {
-                let reason =
-                    format!("Bad Pagination Parameters: strconv.ParseUint: parsing {text:?}: invalid syntax");
-                AuthError::Validation(reason.into())
-            }),
-        };
-        let per_page = match number("per_page", DEFAULT_PER_PAGE)? {
-            0 => DEFAULT_PER_PAGE,
-            wanted => wanted.min(MAX_PER_PAGE),
-        };
-        Ok(Self { number: number("page", 1)?.max(1), per_page })
+        let page = number(request, "page", 1)?.max(1);
+        Ok(Self { number: page, per_page: bounded(number(request, "per_page", DEFAULT_PER_PAGE)?) })
     }
 
     pub(crate) const fn limit(&self) -> i64 {
@@ -74,6 +63,34 @@ impl Page {
     }
 }
 
+/// `limit` of a list in cursor mode.
+pub(crate) fn limit(request: &RequestContext) -> Result<i64, AuthError> {
+    Ok(bounded(number(request, "limit", DEFAULT_PER_PAGE)?))
+}
+
+/// A cursor that we did not make.
+pub(crate) fn bad_cursor() -> AuthError {
+    AuthError::validation("Bad Pagination Parameters: invalid cursor")
+}
+
+fn bounded(wanted: i64) -> i64 {
+    if wanted == 0 { DEFAULT_PER_PAGE } else { wanted.min(MAX_PER_PAGE) }
+}
+
+/// A parameter that counts, refused in upstream's words.
+fn number(request: &RequestContext, name: &str, default: i64) -> Result<i64, AuthError> {
+    let Some(text) = request.query(name) else { return Ok(default) };
+    let is_number = text.bytes().all(|byte| byte.is_ascii_digit());
+    match text.parse::<u32>() {
+        Ok(number) if is_number => Ok(number.into()),
+        Ok(_) | Err(_) => {
+            let reason = if is_number { "value out of range" } else { "invalid syntax" };
+            let reason = format!("Bad Pagination Parameters: strconv.ParseUint: parsing {text:?}: {reason}");
+            Err(AuthError::Validation(reason.into()))
+        }
+    }
+}
+
 fn link(path: &str, request: &RequestContext, page: i64) -> String {
     let mut query = Serializer::new(String::new());
     query.append_pair("page", &page.to_string());
@@ -90,14 +107,14 @@ impl Direction {
     pub(crate) fn read(request: &RequestContext) -> Result<Self, AuthError> {
         let bad = |reason: String| AuthError::Validation(format!("Bad Sort Parameters: {reason}").into());
         let Some(sort) = request.query("sort") else { return Ok(Self::Descending) };
-        let mut words = sort.split_whitespace();
-        match (words.next(), words.next(), words.next()) {
-            (Some("created_at"), None | Some("desc"), None) => Ok(Self::Descending),
-            (Some("created_at"), Some("asc"), None) => Ok(Self::Ascending),
-            (Some("created_at"), Some(other), None) => {
-                Err(bad(format!("bad direction for sort '{other}', only 'asc' and 'desc' allowed")))
-            }
-            (field, _, _) => Err(bad(format!("bad field for sort '{}'", field.unwrap_or_default()))),
+        let (field, direction) = sort.split_once(' ').unwrap_or((sort, "desc"));
+        if field != "created_at" {
+            return Err(bad(format!("bad field for sort '{field}'")));
+        }
+        match direction.to_ascii_lowercase().as_str() {
+            "desc" => Ok(Self::Descending),
+            "asc" => Ok(Self::Ascending),
+            _ => Err(bad(format!("bad direction for sort '{direction}', only 'asc' and 'desc' allowed"))),
         }
     }
 }
@@ -157,8 +174,13 @@ mod tests {
 
     #[test]
     fn bad_parameters_say_so() {
-        let message = Page::read(&request(&[("page", "x")])).unwrap_err().to_string();
-        assert!(message.starts_with("Bad Pagination Parameters: "), "{message}");
+        for (page, reason) in
+            [("x", "invalid syntax"), ("-1", "invalid syntax"), ("+1", "invalid syntax"), ("99999999999", "value out of range")]
+        {
+            let message = Page::read(&request(&[("page", page)])).unwrap_err().to_string();
+            let expected = format!("Bad Pagination Parameters: strconv.ParseUint: parsing {page:?}: {reason}");
+            assert_eq!(message, expected);
+        }
         assert_eq!(
             Page::read(&request(&[("per_page", "100000")])).unwrap(),
             Page { number: 1, per_page: 1000 }

@@ -98,8 +98,9 @@ impl RateLimit {
         if tokens >= 1.0 {
             bucket.tokens -= 1.0;
         }
-        self.remembered.set(f64::from(u32::try_from(buckets.len()).unwrap_or(u32::MAX)));
+        let remembered = u32::try_from(buckets.len()).unwrap_or(u32::MAX);
         drop(buckets);
+        self.remembered.set(remembered);
         if tokens >= 1.0 {
             return Ok(());
         }

@@ -1,10 +1,11 @@
 //! `auth.sessions`: how a session begins, refreshes and ends. Rotation and reuse detection live here; the text of
 //! refresh tokens is [`crate::refresh_token`].
 //!
-//! A session row holds an HMAC key and a counter, so a refresh writes one row and inserts none. Whoever changes a
-//! session holds its row lock; within one process [`Turns`] queues refreshes of one session before they take a
+//! A session row holds an HMAC key and a counter, so a refresh writes one row and inserts none, and moves on only from
+//! where it was read ([`step`]). Within one process [`Turns`] queues refreshes of one session before they take a
 //! connection, so that a storm on one session cannot occupy the pool.
 
+use std::net::IpAddr;
 use std::time::Duration;
 
 use basalt_core::pool::Tx;
@@ -14,11 +15,12 @@ use tokio::sync::{Mutex, MutexGuard};
 use tokio_postgres::Row;
 use uuid::Uuid;
 
+use crate::audit::{self, Action};
 use crate::config::AuthConfig;
 use crate::error::AuthError;
 use crate::refresh_token::SessionKey;
 use crate::request::RequestContext;
-use crate::users::{User, column, user_columns};
+use crate::users::{self, Account, User, belongings, column, user_columns};
 
 /// A row of `auth.sessions`.
 #[derive(Debug, Clone)]
@@ -28,13 +30,14 @@ pub(crate) struct Session {
     pub(crate) created_at: Option<Timestamp>,
     pub(crate) refreshed_at: Option<Timestamp>,
     pub(crate) not_after: Option<Timestamp>,
+    pub(crate) tag: Option<String>,
     pub(crate) oauth_client_id: Option<Uuid>,
     pub(crate) hmac_key: Option<String>,
     pub(crate) counter: i64,
 }
 
 /// How a session was signed in to, and when: an entry of the `amr` claim.
-#[derive(Debug, Clone, PartialEq, Eq, serde::Serialize)]
+#[derive(Debug, Clone, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
 pub(crate) struct Amr {
     pub(crate) method: String,
     /// Seconds since 1970.
@@ -50,20 +53,22 @@ pub(crate) fn aal(amr: &[Amr]) -> &'static str {
 
 macro_rules! session_columns {
     () => {
-        "s.id, s.user_id, s.created_at, s.refreshed_at at time zone 'utc' as refreshed_at, \
-         case when isfinite(s.not_after) then s.not_after end as not_after, s.oauth_client_id, s.refresh_token_hmac_key, \
-         coalesce(s.refresh_token_counter, 0) as refresh_token_counter"
+        "s.id as session_id, s.user_id, s.created_at as session_created_at, \
+         s.refreshed_at at time zone 'utc' as refreshed_at, \
+         case when isfinite(s.not_after) then s.not_after end as not_after, s.tag, s.oauth_client_id, \
+         s.refresh_token_hmac_key, coalesce(s.refresh_token_counter, 0) as refresh_token_counter"
     };
 }
 
 impl Session {
     fn from_row(row: &Row) -> Result<Self, AuthError> {
         Ok(Self {
-            id: column(row, "id")?,
+            id: column(row, "session_id")?,
             user_id: column(row, "user_id")?,
-            created_at: column(row, "created_at")?,
+            created_at: column(row, "session_created_at")?,
             refreshed_at: column(row, "refreshed_at")?,
             not_after: column(row, "not_after")?,
+            tag: column(row, "tag")?,
             oauth_client_id: column(row, "oauth_client_id")?,
             hmac_key: column(row, "refresh_token_hmac_key")?,
             counter: column(row, "refresh_token_counter")?,
@@ -191,14 +196,53 @@ pub(crate) async fn find(tx: &Tx, id: Uuid, user_id: Uuid) -> Result<Option<Sess
     row.as_ref().map(Session::from_row).transpose()
 }
 
-// Not FOR UPDATE: an insert of a method or a token into this session needs no wait.
-const LOCK: &str =
-    concat!("select ", session_columns!(), " from auth.sessions s where s.id = $1 for no key update");
+/// A session with its user and its methods, newest first: all that a refresh judges.
+pub(crate) struct Held {
+    pub(crate) session: Session,
+    pub(crate) account: Account,
+    pub(crate) amr: Vec<Amr>,
+}
 
-/// A session, locked until the transaction ends.
-pub(crate) async fn lock(tx: &Tx, id: Uuid) -> Result<Option<Session>, AuthError> {
+macro_rules! amr_json {
+    () => {
+        "(select coalesce(json_agg(json_build_object('method', c.authentication_method, \
+         'timestamp', floor(extract(epoch from c.updated_at))::bigint) order by c.updated_at desc, c.id), '[]') \
+         from auth.mfa_amr_claims c where c.session_id = s.id) as amr"
+    };
+}
+
+/// A session and what hangs on it, by one statement and without a lock.
+pub(crate) async fn hold(tx: &Tx, id: Uuid) -> Result<Option<Held>, AuthError> {
+    const HOLD: &str = concat!(
+        "select ",
+        session_columns!(),
+        ", ",
+        amr_json!(),
+        ", ",
+        user_columns!(),
+        ", ",
+        belongings!(),
+        " from auth.sessions s join auth.users u on u.id = s.user_id where s.id = $1"
+    );
+    let row = tx.query_opt(HOLD, &[&id]).await.map_err(AuthError::querying)?;
+    row.as_ref()
+        .map(|row| {
+            Ok(Held {
+                session: Session::from_row(row)?,
+                account: Account::from_row(row)?,
+                amr: users::json_column(row, "amr")?,
+            })
+        })
+        .transpose()
+}
+
+// Not FOR UPDATE: an insert of a method or a token into this session needs no wait.
+const LOCK: &str = "select from auth.sessions where id = $1 for no key update";
+
+/// Locks a session until the transaction ends; `None` when there is none.
+pub(crate) async fn lock(tx: &Tx, id: Uuid) -> Result<Option<()>, AuthError> {
     let row = tx.query_opt(LOCK, &[&id]).await.map_err(AuthError::querying)?;
-    row.as_ref().map(Session::from_row).transpose()
+    Ok(row.map(|_locked| ()))
 }
 
 /// The methods of a session, newest first.
@@ -217,37 +261,96 @@ order by c.updated_at desc, c.id";
         .collect()
 }
 
-/// Records a refresh: the new counter, and the key, which a session of upstream's v1 tokens does not have yet.
-pub(crate) async fn advance(
+/// Gives a session of upstream's v1 tokens a key, and counter 0.
+pub(crate) async fn begin_signing(
     tx: &Tx,
     request: &RequestContext,
     session_id: Uuid,
     key: &SessionKey,
-    counter: i64,
     now: Timestamp,
 ) -> Result<(), AuthError> {
-    const ADVANCE: &str = "\
+    const BEGIN_SIGNING: &str = "\
 update auth.sessions
-set refresh_token_hmac_key = $2, refresh_token_counter = $3, refreshed_at = $4::timestamptz at time zone 'utc',
-  updated_at = $4, user_agent = $5, ip = $6::text::inet
+set refresh_token_hmac_key = $2, refresh_token_counter = 0, refreshed_at = $3::timestamptz at time zone 'utc',
+  updated_at = $3, user_agent = $4, ip = $5::text::inet
 where id = $1";
     let address = request.address.to_string();
-    tx.execute(ADVANCE, &[&session_id, &key.as_column(), &counter, &now, &request.user_agent(), &address])
+    tx.execute(BEGIN_SIGNING, &[&session_id, &key.as_column(), &now, &request.user_agent(), &address])
         .await?;
     Ok(())
 }
 
-/// Whether another session of the user was refreshed later (`sessions.single_per_user`).
-pub(crate) async fn is_superseded(tx: &Tx, session: &Session) -> Result<bool, AuthError> {
+/// Moves a session of v2 tokens on by one, and tells the audit log, in one statement. `false` when somebody else was
+/// quicker, or the session has ended: nothing happened then.
+pub(crate) async fn step(
+    tx: &Tx,
+    config: &AuthConfig,
+    request: &RequestContext,
+    held: &Held,
+    now: Timestamp,
+) -> Result<bool, AuthError> {
+    const STEP: &str = "\
+with stepped as (
+  update auth.sessions
+  set refresh_token_counter = $3 + 1, refreshed_at = $4::timestamptz at time zone 'utc', updated_at = $4,
+    user_agent = $5, ip = $6::text::inet
+  where id = $1 and refresh_token_hmac_key = $2 and coalesce(refresh_token_counter, 0) = $3
+  returning id
+), recorded as (
+  insert into auth.audit_log_entries (instance_id, id, payload, created_at, ip_address)
+  select '00000000-0000-0000-0000-000000000000', $7, $8, $4, $6 from stepped where $8::json is not null
+)
+select from stepped";
+    let session = &held.session;
+    let payload = (!config.audit_log_disable_postgres)
+        .then(|| audit::payload(&held.account.user, Action::TokenRefreshed, None));
+    let moved = tx
+        .query_opt(
+            STEP,
+            &[
+                &session.id,
+                &session.hmac_key,
+                &session.counter,
+                &now,
+                &request.user_agent(),
+                &request.address.to_string(),
+                &random::uuid(),
+                &payload,
+            ],
+        )
+        .await?;
+    Ok(moved.is_some())
+}
+
+/// Whether another session of the user was refreshed later (`sessions.single_per_user`); with `sessions.tags`, another
+/// one of the same tag. A session whose tag is none of those has the first.
+pub(crate) async fn is_superseded(
+    tx: &Tx,
+    config: &AuthConfig,
+    session: &Session,
+) -> Result<bool, AuthError> {
     const NEWEST: &str = "\
 select s.id
 from auth.sessions s
-where s.user_id = $1
+where s.user_id = $1 and (cardinality($2::text[]) = 0
+  or (case when s.tag = any($2) then s.tag else $2[1] end) = (case when $3::text = any($2) then $3 else $2[1] end))
 order by greatest(s.refreshed_at at time zone 'utc', s.created_at) desc nulls last, s.id
 limit 1";
-    let row = tx.query_opt(NEWEST, &[&session.user_id]).await?;
+    if !config.sessions_single_per_user {
+        return Ok(false);
+    }
+    let row = tx.query_opt(NEWEST, &[&session.user_id, &config.sessions_tags, &session.tag]).await?;
     let newest: Option<Uuid> = row.as_ref().map(|row| column(row, "id")).transpose()?;
     Ok(newest.is_some_and(|newest| newest != session.id))
+}
+
+/// Whether the user has a session from this network: an IPv4 address, or an IPv6 /64.
+pub(crate) async fn is_from(tx: &Tx, user_id: Uuid, network: IpAddr) -> Result<bool, AuthError> {
+    const IS_FROM: &str = "\
+select exists (select from auth.sessions s where s.user_id = $1 and s.ip <<= $2::text::inet) as is_known";
+    let bits = if network.is_ipv4() { 32 } else { 64 };
+    let row = tx.query_one(IS_FROM, &[&user_id, &format!("{network}/{bits}")]).await?;
+    column(&row, "is_known")
 }
 
 /// Which sessions of a user end.
@@ -261,17 +364,50 @@ pub(crate) enum Scope {
     Others(Uuid),
 }
 
-/// Ends sessions; their tokens and methods go with them.
-pub(crate) async fn end(tx: &Tx, user_id: Uuid, scope: Scope) -> Result<(), AuthError> {
+/// Ends sessions; their tokens and methods go with them. Says how many there were.
+pub(crate) async fn end(tx: &Tx, user_id: Uuid, scope: Scope) -> Result<u64, AuthError> {
     const ALL: &str = "delete from auth.sessions where user_id = $1";
     const ONE: &str = "delete from auth.sessions where user_id = $1 and id = $2";
     const OTHERS: &str = "delete from auth.sessions where user_id = $1 and id <> $2";
-    match scope {
+    let ended = match scope {
         Scope::Global => tx.execute(ALL, &[&user_id]).await?,
         Scope::Local(id) => tx.execute(ONE, &[&user_id, &id]).await?,
         Scope::Others(id) => tx.execute(OTHERS, &[&user_id, &id]).await?,
     };
-    Ok(())
+    Ok(ended)
+}
+
+/// A session as its user and admins see it.
+pub(crate) struct Listed {
+    pub(crate) session: Session,
+    pub(crate) updated_at: Option<Timestamp>,
+    pub(crate) user_agent: Option<String>,
+    pub(crate) ip: Option<String>,
+    pub(crate) amr: Vec<Amr>,
+}
+
+/// The sessions of a user, the one used last first.
+pub(crate) async fn of_user(tx: &Tx, user_id: Uuid) -> Result<Vec<Listed>, AuthError> {
+    const OF_USER: &str = concat!(
+        "select ",
+        session_columns!(),
+        ", s.updated_at, s.user_agent, host(s.ip) as ip, ",
+        amr_json!(),
+        " from auth.sessions s where s.user_id = $1 \
+         order by greatest(s.refreshed_at at time zone 'utc', s.created_at) desc nulls last, s.id limit 1000"
+    );
+    let rows = tx.query(OF_USER, &[&user_id]).await.map_err(AuthError::querying)?;
+    rows.iter()
+        .map(|row| {
+            Ok(Listed {
+                session: Session::from_row(row)?,
+                updated_at: column(row, "updated_at")?,
+                user_agent: column(row, "user_agent")?,
+                ip: column(row, "ip")?,
+                amr: users::json_column(row, "amr")?,
+            })
+        })
+        .collect()
 }
 
 /// A row of `auth.refresh_tokens`: upstream's v1.
@@ -345,6 +481,7 @@ mod tests {
             created_at: Some(at(created)),
             refreshed_at: refreshed.map(at),
             not_after: None,
+            tag: None,
             oauth_client_id: None,
             hmac_key: None,
             counter: 0,

@@ -1,24 +1,26 @@
-//! `auth.users`, `auth.identities` and `auth.mfa_factors` as rows: how they are read here, how they are written in
-//! [`mod@write`]. What a change means for sessions is [`crate::sessions`]; what of it a client sees is [`crate::wire`].
+//! `auth.users`, `auth.identities` and `auth.mfa_factors` as rows: how they are read here, in pages in [`mod@list`],
+//! how they are written in [`mod@write`]. What a change means for sessions is [`crate::sessions`]; what of it a client sees is [`crate::wire`].
 //!
 //! Rows are also written by people: seeds leave token columns and metadata NULL, which reads as `''` and `{}` here
 //! (auth.md §4.1), and triggers change what we have just inserted, so a new row is read again before it is shown.
 
+pub(crate) mod list;
 mod write;
 
 use basalt_core::pool::Tx;
 use jiff::Timestamp;
+use serde::de::DeserializeOwned;
+use serde::{Deserialize, Deserializer};
 use serde_json::{Map, Value};
 use tokio_postgres::Row;
-use tokio_postgres::types::FromSql;
+use tokio_postgres::types::{FromSql, Json};
 use uuid::Uuid;
 
 use crate::error::AuthError;
-use crate::pagination::{Direction, Page};
 pub(crate) use write::{
-    NewUser, confirm_email, confirm_phone, confirmation_sent, insert, insert_identity, merge_app_metadata,
-    merge_user_metadata, provider_metadata, request_email_change, set_email, set_password, set_phone,
-    sign_up_data,
+    NewUser, confirm_email, confirm_phone, insert, insert_identity, merge_app_metadata,
+    merge_user_metadata, provider_metadata, request_email_change, set_email, set_invited, set_password, set_phone,
+    sign_up_data, unlink,
 };
 
 /// A JSON object.
@@ -41,13 +43,20 @@ macro_rules! user_columns {
 }
 pub(crate) use user_columns;
 
-/// Which users a list shows: `$1` audience, `$2` a LIKE pattern or null.
-macro_rules! listed {
+/// What belongs to the user `u`, as JSON: one statement reads an account whole, in one round trip.
+macro_rules! belongings {
     () => {
-        "coalesce(u.aud, '') = $1 and ($2::text is null or u.email like $2 \
-         or u.raw_user_meta_data ->> 'full_name' ilike $2)"
+        "(select coalesce(json_agg(json_build_object('id', i.id, 'provider_id', i.provider_id, 'user_id', i.user_id, \
+         'identity_data', i.identity_data, 'provider', i.provider, 'last_sign_in_at', i.last_sign_in_at, \
+         'created_at', i.created_at, 'updated_at', i.updated_at, 'email', i.email) order by i.created_at, i.id), '[]') \
+         from auth.identities i where i.user_id = u.id) as identities, \
+         (select coalesce(json_agg(json_build_object('id', f.id, 'friendly_name', f.friendly_name, \
+         'factor_type', f.factor_type, 'status', f.status, 'phone', f.phone, 'created_at', f.created_at, \
+         'updated_at', f.updated_at) order by f.created_at, f.id), '[]') \
+         from auth.mfa_factors f where f.user_id = u.id) as factors"
     };
 }
+pub(crate) use belongings;
 
 /// A row of `auth.users`, as far as anything reads it.
 #[derive(Debug, Clone)]
@@ -156,11 +165,12 @@ impl User {
 }
 
 /// A row of `auth.identities`.
-#[derive(Debug, Clone)]
+#[derive(Debug, Clone, Deserialize)]
 pub(crate) struct Identity {
     pub(crate) id: Uuid,
     pub(crate) provider_id: String,
     pub(crate) user_id: Uuid,
+    #[serde(deserialize_with = "object_or_empty")]
     pub(crate) identity_data: Object,
     pub(crate) provider: String,
     pub(crate) last_sign_in_at: Option<Timestamp>,
@@ -170,7 +180,7 @@ pub(crate) struct Identity {
 }
 
 /// A row of `auth.mfa_factors`, without its secret.
-#[derive(Debug, Clone)]
+#[derive(Debug, Clone, Deserialize)]
 pub(crate) struct Factor {
     pub(crate) id: Uuid,
     pub(crate) friendly_name: Option<String>,
@@ -190,12 +200,24 @@ pub(crate) struct Account {
 }
 
 impl Account {
+    /// From a row with the columns of a user and what belongs to them.
+    pub(crate) fn from_row(row: &Row) -> Result<Self, AuthError> {
+        Self::of(User::from_row(row)?, row)
+    }
+
+    fn of(user: User, row: &Row) -> Result<Self, AuthError> {
+        Ok(Self { user, identities: json_column(row, "identities")?, factors: json_column(row, "factors")? })
+    }
+
     pub(crate) fn has_verified_factor(&self) -> bool {
         self.factors.iter().any(|factor| factor.status == "verified")
     }
 }
 
 const BY_ID: &str = concat!("select ", user_columns!(), " from auth.users u where u.id = $1");
+
+const ACCOUNT: &str =
+    concat!("select ", user_columns!(), ", ", belongings!(), " from auth.users u where u.id = $1");
 
 // Seeds insert addresses in any case; should two rows differ in nothing else, the exact one is meant.
 const BY_EMAIL: &str = concat!(
@@ -211,22 +233,26 @@ const BY_PHONE: &str = concat!(
     " from auth.users u where u.phone = $1 and u.is_sso_user = false and coalesce(u.aud, '') = $2"
 );
 
-const IDENTITIES: &str = "\
-select i.id, i.provider_id, i.user_id, i.identity_data, i.provider, i.last_sign_in_at, i.created_at, i.updated_at, i.email
-from auth.identities i
-where i.user_id = any($1)
-order by i.created_at, i.id";
-
-const FACTORS: &str = "\
-select f.id, f.friendly_name, f.factor_type::text as factor_type, f.status::text as status, f.phone, f.created_at,
-  f.updated_at
-from auth.mfa_factors f
-where f.user_id = $1
-order by f.created_at, f.id";
-
 pub(crate) async fn find(tx: &Tx, id: Uuid) -> Result<Option<User>, AuthError> {
     let row = tx.query_opt(BY_ID, &[&id]).await.map_err(AuthError::querying)?;
     row.as_ref().map(User::from_row).transpose()
+}
+
+/// A user, whose row is locked until the transaction ends.
+pub(crate) async fn lock(tx: &Tx, id: Uuid) -> Result<Option<User>, AuthError> {
+    const LOCK: &str =
+        concat!("select ", user_columns!(), " from auth.users u where u.id = $1 for no key update");
+    let row = tx.query_opt(LOCK, &[&id]).await.map_err(AuthError::querying)?;
+    row.as_ref().map(User::from_row).transpose()
+}
+
+/// As [`find_by_email`], with the row locked until the transaction ends.
+pub(crate) async fn lock_by_email(tx: &Tx, email: &str, audience: &str) -> Result<Option<User>, AuthError> {
+    match find_by_email(tx, email, audience).await? {
+        // Read again: whoever held the lock until now may have changed the row.
+        Some(user) => lock(tx, user.id).await,
+        None => Ok(None),
+    }
 }
 
 /// The user of an e-mail address within an audience; users of single sign-on have no part in this.
@@ -242,101 +268,23 @@ pub(crate) async fn find_by_phone(tx: &Tx, phone: &str, audience: &str) -> Resul
     row.as_ref().map(User::from_row).transpose()
 }
 
-/// A user's identities and factors, asked for together.
+/// A user with their identities and factors.
 pub(crate) async fn complete(tx: &Tx, user: User) -> Result<Account, AuthError> {
-    let (identities, factors) = tokio::try_join!(identities(tx, user.id), factors(tx, user.id))?;
-    Ok(Account { user, identities, factors })
+    const BELONGINGS: &str = concat!("select ", belongings!(), " from (select $1::uuid as id) u");
+    let row = tx.query_one(BELONGINGS, &[&user.id]).await.map_err(AuthError::querying)?;
+    Account::of(user, &row)
 }
 
 /// The whole account of an id.
 pub(crate) async fn account(tx: &Tx, id: Uuid) -> Result<Option<Account>, AuthError> {
-    let (user, identities, factors) = tokio::try_join!(find(tx, id), identities(tx, id), factors(tx, id))?;
-    Ok(user.map(|user| Account { user, identities, factors }))
+    let row = tx.query_opt(ACCOUNT, &[&id]).await.map_err(AuthError::querying)?;
+    row.as_ref().map(Account::from_row).transpose()
 }
 
-/// One page of an audience's users, with how many there are.
-pub(crate) async fn list(
-    tx: &Tx,
-    audience: &str,
-    filter: Option<&str>,
-    page: &Page,
-    direction: Direction,
-) -> Result<(Vec<Account>, i64), AuthError> {
-    const NEWEST: &str = concat!(
-        "select ",
-        user_columns!(),
-        " from auth.users u where ",
-        listed!(),
-        " order by u.created_at desc nulls last, u.id limit $3 offset $4"
-    );
-    const OLDEST: &str = concat!(
-        "select ",
-        user_columns!(),
-        " from auth.users u where ",
-        listed!(),
-        " order by u.created_at asc nulls last, u.id limit $3 offset $4"
-    );
-    const COUNT: &str = concat!("select count(*) as total from auth.users u where ", listed!());
-    let statement = match direction {
-        Direction::Ascending => OLDEST,
-        Direction::Descending => NEWEST,
-    };
-    let rows = tx
-        .query(statement, &[&audience, &filter, &page.limit(), &page.offset()])
-        .await
-        .map_err(AuthError::querying)?;
-    let users = rows.iter().map(User::from_row).collect::<Result<Vec<_>, _>>()?;
-    let count = tx.query_one(COUNT, &[&audience, &filter]).await.map_err(AuthError::querying)?;
-    let ids: Vec<Uuid> = users.iter().map(|user| user.id).collect();
-    let identities = identities_of(tx, &ids).await?;
-    let accounts = users
-        .into_iter()
-        .map(|user| {
-            let own = identities.iter().filter(|identity| identity.user_id == user.id).cloned().collect();
-            Account { user, identities: own, factors: Vec::new() }
-        })
-        .collect();
-    Ok((accounts, column(&count, "total")?))
-}
-
-async fn identities(tx: &Tx, user_id: Uuid) -> Result<Vec<Identity>, AuthError> {
-    identities_of(tx, &[user_id]).await
-}
-
-async fn identities_of(tx: &Tx, user_ids: &[Uuid]) -> Result<Vec<Identity>, AuthError> {
-    let rows = tx.query(IDENTITIES, &[&user_ids]).await.map_err(AuthError::querying)?;
-    rows.iter()
-        .map(|row| {
-            Ok(Identity {
-                id: column(row, "id")?,
-                provider_id: column(row, "provider_id")?,
-                user_id: column(row, "user_id")?,
-                identity_data: object(column(row, "identity_data")?),
-                provider: column(row, "provider")?,
-                last_sign_in_at: column(row, "last_sign_in_at")?,
-                created_at: column(row, "created_at")?,
-                updated_at: column(row, "updated_at")?,
-                email: column(row, "email")?,
-            })
-        })
-        .collect()
-}
-
-async fn factors(tx: &Tx, user_id: Uuid) -> Result<Vec<Factor>, AuthError> {
-    let rows = tx.query(FACTORS, &[&user_id]).await.map_err(AuthError::querying)?;
-    rows.iter()
-        .map(|row| {
-            Ok(Factor {
-                id: column(row, "id")?,
-                friendly_name: column(row, "friendly_name")?,
-                factor_type: column(row, "factor_type")?,
-                status: column(row, "status")?,
-                phone: column(row, "phone")?,
-                created_at: column(row, "created_at")?,
-                updated_at: column(row, "updated_at")?,
-            })
-        })
-        .collect()
+/// A column of JSON that one of our own statements made.
+pub(crate) fn json_column<T: DeserializeOwned>(row: &Row, name: &str) -> Result<T, AuthError> {
+    let Json(value) = column::<Json<T>>(row, name)?;
+    Ok(value)
 }
 
 /// One column of a row.
@@ -345,6 +293,10 @@ async fn factors(tx: &Tx, user_id: Uuid) -> Result<Vec<Factor>, AuthError> {
 /// The table is not as our migrations make it.
 pub(crate) fn column<'a, T: FromSql<'a>>(row: &'a Row, name: &str) -> Result<T, AuthError> {
     row.try_get(name).map_err(|error| AuthError::Internal(format!("column {name}: {error}")))
+}
+
+fn object_or_empty<'de, D: Deserializer<'de>>(value: D) -> Result<Object, D::Error> {
+    Option::deserialize(value).map(object)
 }
 
 fn object(value: Option<Value>) -> Object {

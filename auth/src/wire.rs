@@ -1,10 +1,12 @@
-//! Bodies of successful answers: user and token objects (auth.md §3.2).
+//! Bodies of successful answers: user and token objects (auth.md §3.2), sessions, audit rows.
 
 use jiff::Timestamp;
 use serde::{Serialize, Serializer};
+use serde_json::Value;
 use uuid::Uuid;
 
 use crate::password_policy::{WeakReason, Weakness};
+use crate::sessions::{Amr, Listed, aal};
 use crate::users::{Account, Factor, Identity, Object};
 
 /// A user as clients see one. Absent times and pending changes are left out; the rest is always there, because apps
@@ -80,8 +82,8 @@ impl<'a> From<&'a Account> for UserBody<'a> {
             user_metadata: &user.user_metadata,
             factors: account.factors.iter().map(FactorBody::from).collect(),
             identities: account.identities.iter().map(IdentityBody::from).collect(),
-            created_at: Time(user.created_at.unwrap_or(YEAR_ONE)),
-            updated_at: Time(user.updated_at.unwrap_or(YEAR_ONE)),
+            created_at: Time::from(user.created_at),
+            updated_at: Time::from(user.updated_at),
             banned_until: time(user.banned_until),
             deleted_at: time(user.deleted_at),
             is_anonymous: user.is_anonymous,
@@ -114,15 +116,16 @@ impl<'a> From<&'a Identity> for IdentityBody<'a> {
             identity_data: &identity.identity_data,
             provider: &identity.provider,
             last_sign_in_at: identity.last_sign_in_at.map(Time),
-            created_at: Time(identity.created_at.unwrap_or(YEAR_ONE)),
-            updated_at: Time(identity.updated_at.unwrap_or(YEAR_ONE)),
+            created_at: Time::from(identity.created_at),
+            updated_at: Time::from(identity.updated_at),
             email: identity.email.as_deref().filter(|email| !email.is_empty()),
         }
     }
 }
 
+/// A second factor, without its secret.
 #[derive(Serialize)]
-struct FactorBody<'a> {
+pub(crate) struct FactorBody<'a> {
     id: Uuid,
     created_at: Time,
     updated_at: Time,
@@ -147,6 +150,52 @@ impl<'a> From<&'a Factor> for FactorBody<'a> {
             last_challenged_at: None,
         }
     }
+}
+
+/// A session as lists show it (ours, docs/decisions/0013).
+#[derive(Serialize)]
+pub(crate) struct SessionBody<'a> {
+    id: Uuid,
+    created_at: Option<Time>,
+    updated_at: Option<Time>,
+    /// Null before the first refresh.
+    refreshed_at: Option<Time>,
+    not_after: Option<Time>,
+    aal: &'static str,
+    amr: &'a [Amr],
+    user_agent: Option<&'a str>,
+    ip: Option<&'a str>,
+    tag: Option<&'a str>,
+    /// Whether it is the session of the token that asked.
+    is_current: bool,
+}
+
+impl<'a> SessionBody<'a> {
+    pub(crate) fn of(listed: &'a Listed, current: Option<Uuid>) -> Self {
+        let session = &listed.session;
+        Self {
+            id: session.id,
+            created_at: session.created_at.map(Time),
+            updated_at: listed.updated_at.map(Time),
+            refreshed_at: session.refreshed_at.map(Time),
+            not_after: session.not_after.map(Time),
+            aal: aal(&listed.amr),
+            amr: &listed.amr,
+            user_agent: listed.user_agent.as_deref(),
+            ip: listed.ip.as_deref(),
+            tag: session.tag.as_deref(),
+            is_current: current == Some(session.id),
+        }
+    }
+}
+
+/// A row of the audit log.
+#[derive(Serialize)]
+pub(crate) struct AuditBody {
+    pub(crate) id: Uuid,
+    pub(crate) payload: Value,
+    pub(crate) created_at: Time,
+    pub(crate) ip_address: String,
 }
 
 /// The answer of every grant.
@@ -180,7 +229,13 @@ const YEAR_ONE: Timestamp = Timestamp::constant(-62_135_596_800, 0);
 
 /// RFC 3339 in UTC with `Z`, up to microseconds, without trailing zeros: PostgreSQL keeps no more.
 #[derive(Clone, Copy)]
-struct Time(Timestamp);
+pub(crate) struct Time(Timestamp);
+
+impl From<Option<Timestamp>> for Time {
+    fn from(at: Option<Timestamp>) -> Self {
+        Self(at.unwrap_or(YEAR_ONE))
+    }
+}
 
 impl Serialize for Time {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {

@@ -2,7 +2,8 @@
 //! kept in a session, so that any connection can serve any request.
 //!
 //! [`ServicePool`] is for services with a login of their own (auth as `supabase_auth_admin`) that need several
-//! round trips in one transaction. Work in a caller's name goes through [`crate::session`] instead.
+//! round trips in one transaction ([`ServicePool::begin`]), or none at all ([`ServicePool::autocommit`]). Work in a
+//! caller's name goes through [`crate::session`] instead.
 
 use std::num::NonZeroUsize;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -17,6 +18,7 @@ use tokio_postgres::types::ToSql;
 use tokio_postgres::{Client, Row, Statement};
 
 use crate::database::Database;
+use crate::memory::AnswerMemory;
 use crate::pg_error::DriverError;
 use crate::session::SessionError;
 
@@ -39,6 +41,8 @@ pub struct PoolConfig {
     pub statement_cache: NonZeroUsize,
     /// Bytes one row of an answer may have; of request work only.
     pub row_bytes: usize,
+    /// Where answers of request work are counted; `None` takes whatever comes.
+    pub answers: Option<AnswerMemory>,
     /// A connection older than this is replaced when it is next taken (memory of its backend's caches).
     pub max_lifetime: Duration,
     /// A connection that nobody used for this long is closed when the pool is next asked for one; `None` keeps it.
@@ -56,6 +60,7 @@ impl PoolConfig {
             statement_cache: STATEMENT_CACHE,
             // PostgreSQL builds no larger value.
             row_bytes: 1 << 30,
+            answers: None,
             max_lifetime: Duration::from_secs(1800),
             idle_timeout: None,
         }
@@ -173,6 +178,11 @@ impl<M: managed::Manager<Error = DriverError>> Pool<M> {
         self.inner.retain(|_, metrics| metrics.last_used() < limit);
     }
 
+    /// Closes the connections that nobody has taken, so that the next ones are new.
+    pub(crate) fn close_unused(&self) {
+        self.inner.retain(|_, _| false);
+    }
+
     /// Refuses new leases and lets idle connections go.
     pub(crate) fn close(&self) {
         self.inner.close();
@@ -204,12 +214,24 @@ impl ServicePool {
         loop {
             let lease = self.pool.acquire(deadline).await?;
             match within(deadline, lease.client.batch_execute("BEGIN")).await {
-                Ok(()) => return Ok(Tx { lease: Some(lease), deadline, failed: AtomicBool::new(false) }),
+                Ok(()) => return Ok(Tx::new(lease, deadline, true)),
                 // The connection died while idle: nothing was asked of it yet, another one may live.
                 Err(SessionError::Unavailable(_)) if !retried => retried = true,
                 Err(error) => return Err(error),
             }
         }
+    }
+
+    /// A connection on which each statement is a transaction of its own: neither BEGIN nor COMMIT costs a round trip.
+    /// For reads that need no common snapshot, and for changes that are one statement.
+    ///
+    /// A connection that died while idle fails its first statement, where [`ServicePool::begin`] would take another:
+    /// only what may be repeated should be asked here.
+    ///
+    /// # Errors
+    /// No connection became free before `deadline`, or none could be opened.
+    pub async fn autocommit(&self, deadline: Instant) -> Result<Tx, SessionError> {
+        Ok(Tx::new(self.pool.acquire(deadline).await?, deadline, false))
     }
 
     /// Refuses new transactions and closes idle connections; for shutdown.
@@ -223,11 +245,17 @@ impl ServicePool {
 pub struct Tx {
     lease: Option<Lease>,
     deadline: Instant,
+    /// BEGIN was sent; otherwise each statement stands alone.
+    is_begun: bool,
     /// A statement failed. COMMIT would then answer ROLLBACK without an error, a tag the driver does not show.
     failed: AtomicBool,
 }
 
 impl Tx {
+    const fn new(lease: Lease, deadline: Instant, is_begun: bool) -> Self {
+        Self { lease: Some(lease), deadline, is_begun, failed: AtomicBool::new(false) }
+    }
+
     fn lease(&self) -> Result<&Lease, SessionError> {
         self.lease.as_ref().ok_or_else(|| SessionError::Unavailable("the transaction has ended".to_owned()))
     }
@@ -294,7 +322,7 @@ impl Tx {
     /// A statement of it failed earlier, a deferred constraint failed, or the answer did not arrive: then it is
     /// unknown whether they are.
     pub async fn commit(self) -> Result<(), SessionError> {
-        if self.failed.load(Ordering::Relaxed) {
+        if self.is_begun && self.failed.load(Ordering::Relaxed) {
             self.rollback().await;
             return Err(SessionError::Unavailable("the transaction had failed before COMMIT".to_owned()));
         }
@@ -309,6 +337,13 @@ impl Tx {
 
     async fn end(mut self, sql: &'static str) -> Result<(), SessionError> {
         let Some(lease) = self.lease.take() else { return Ok(()) };
+        if !self.is_begun {
+            // A statement that reached the deadline may still be running.
+            if Instant::now() >= self.deadline {
+                drop(Object::take(lease));
+            }
+            return Ok(());
+        }
         let result = within(self.deadline, lease.client.batch_execute(sql)).await;
         if matches!(result, Err(SessionError::Deadline)) {
             drop(Object::take(lease));

@@ -3,14 +3,18 @@
 //!
 //! The database is not held while hashing: a short read, then the hash, then one transaction that begins the session
 //! only if the hash that was verified is still the stored one.
+//!
+//! Wrong passwords are counted by account ([`crate::rate_limit::AccountLimit`]), before anything is hashed.
 
 use serde::Deserialize;
+use uuid::Uuid;
 
 use crate::Auth;
 use crate::access_token::Granted;
 use crate::audit::{self, Action};
 use crate::error::AuthError;
 use crate::hasher::{HashError, Verdict};
+use crate::rate_limit::{Counter, network};
 use crate::request::RequestContext;
 use crate::sessions::{self, PasswordState};
 use crate::users::{self, User};
@@ -27,6 +31,16 @@ pub(crate) struct PasswordGrant {
 enum Login<'a> {
     Email(&'a str),
     Phone(&'a str),
+}
+
+impl Login<'_> {
+    /// The account as people name it, in one spelling.
+    fn name(self) -> String {
+        match self {
+            Self::Email(email) => email.to_lowercase(),
+            Self::Phone(phone) => phone.trim_start_matches('+').replace(' ', ""),
+        }
+    }
 }
 
 impl PasswordGrant {
@@ -59,7 +73,15 @@ impl PasswordGrant {
         let login = self.login(auth)?;
         let password = self.password.as_deref().unwrap_or_default();
         let found = find(auth, request, login).await?;
-        let (user, verified, verdict) = verify(auth, found, password).await?;
+        let name = login.name();
+        let counter = counter(auth, request, &name, found.as_ref()).await?;
+        let verified = verify(auth, found, password).await;
+        match &verified {
+            Ok(_) => auth.limits.accounts.succeeded(&name, counter),
+            Err(AuthError::InvalidCredentials) => auth.limits.accounts.failed(&name, counter),
+            Err(_) => {}
+        }
+        let (user, verified, verdict) = verified?;
         check_state(auth, &user, login)?;
         let rehashed = match verdict {
             // A full queue is no reason to refuse a right password: the next sign-in tries again.
@@ -81,12 +103,34 @@ async fn find(auth: &Auth, request: &RequestContext, login: Login<'_>) -> Result
     let tx = auth.begin(request).await?;
     let found = match login {
         Login::Email(email) => users::find_by_email(&tx, email, audience).await,
-        Login::Phone(phone) => {
-            let digits = phone.trim_start_matches('+').replace(' ', "");
-            users::find_by_phone(&tx, &digits, audience).await
-        }
+        Login::Phone(_) => users::find_by_phone(&tx, &login.name(), audience).await,
     };
     crate::finish(tx, found).await
+}
+
+/// What a wrong password will count against.
+///
+/// # Errors
+/// Too many were wrong.
+async fn counter(
+    auth: &Auth,
+    request: &RequestContext,
+    login: &str,
+    user: Option<&User>,
+) -> Result<Counter, AuthError> {
+    let Err(closed) = auth.limits.accounts.check(login, Counter::Anybody) else {
+        return Ok(Counter::Anybody);
+    };
+    // Also of a user who does not exist: the refusal's time must not tell.
+    let user_id = user.map_or(Uuid::nil(), |user| user.id);
+    let network = network(request.address);
+    let tx = auth.begin(request).await?;
+    let is_known = sessions::is_from(&tx, user_id, network).await;
+    if !crate::finish(tx, is_known).await? {
+        return Err(closed);
+    }
+    auth.limits.accounts.check(login, Counter::Known(network))?;
+    Ok(Counter::Known(network))
 }
 
 /// Compares the password; costs the same when there is nothing to compare with.

@@ -1,5 +1,4 @@
-//! `/admin/users` and `/admin/users/{id}` (auth.md §3.13): for tokens whose role is an admin role, which the secret
-//! key's is.
+//! `/admin/users`, `/admin/users/{id}` and the user's factors (auth.md §3.13), for admins.
 
 use std::sync::Arc;
 
@@ -9,54 +8,69 @@ use axum::extract::{Path, State};
 use axum::response::{IntoResponse, Response};
 use serde::{Deserialize, Serialize};
 use serde_json::json;
-use uuid::Uuid;
 
 use crate::Auth;
 use crate::admin::{self, AdminUser};
-use crate::bearer::Bearer;
 use crate::error::AuthError;
-use crate::pagination::{Direction, Page, escape_like};
-use crate::request::{RequestContext, read_json, read_json_or_default};
-use crate::users::{self, Account, User};
-use crate::wire::UserBody;
+use crate::pagination::{self, Direction, Page, escape_like};
+use crate::request::{read_json, read_json_or_default};
+use crate::routes::admin::{Admin, target};
+use crate::users::list::{self, Cursor, Next};
+use crate::wire::{FactorBody, UserBody};
 
 #[derive(Serialize)]
 struct ListBody<'a> {
     users: Vec<UserBody<'a>>,
     aud: &'a str,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pagination: Option<Next>,
 }
 
 #[derive(Debug, Default, Deserialize)]
 struct DeleteBody {
-    #[serde(default)]
-    should_soft_delete: bool,
+    should_soft_delete: Option<bool>,
 }
 
+/// Pages by number, or from `cursor` on where only `cursor` or `limit` is given.
 pub(crate) async fn list(
     State(auth): State<Arc<Auth>>,
-    request: RequestContext,
+    Admin { request, bearer, .. }: Admin,
 ) -> Result<Response, AuthError> {
-    let bearer = Bearer::read(&auth, &request)?;
-    let _actor = bearer.admin(&auth, &request).await?;
     let audience = bearer.audience(&auth, &request);
+    let is_numbered = request.query("page").is_some()
+        || (request.query("cursor").is_none() && request.query("limit").is_none());
     let page = Page::read(&request)?;
+    let limit = pagination::limit(&request)?;
     let direction = Direction::read(&request)?;
+    let cursor = request.query("cursor").filter(|_cursor| !is_numbered);
+    let cursor = cursor.map(|text| Cursor::decode(text).ok_or_else(pagination::bad_cursor)).transpose()?;
     let filter = request.query("filter").map(|filter| format!("%{}%", escape_like(filter)));
-    let tx = auth.begin(&request).await?;
-    let listed = users::list(&tx, audience, filter.as_deref(), &page, direction).await;
-    let (accounts, total) = crate::finish(tx, listed).await?;
-    let body = ListBody { users: accounts.iter().map(UserBody::from).collect(), aud: audience };
-    let mut response = Json(body).into_response();
-    page.add_headers(response.headers_mut(), "/admin/users", &request, total);
+    let filter = filter.as_deref();
+    let tx = auth.autocommit(&request).await?;
+    let listed = async {
+        if is_numbered {
+            let (accounts, total) = list::page(&tx, audience, filter, &page, direction).await?;
+            Ok((accounts, Some(total), None))
+        } else {
+            let (accounts, next) = list::after(&tx, audience, filter, cursor, limit, direction).await?;
+            Ok((accounts, None, Some(next)))
+        }
+    }
+    .await;
+    let (accounts, total, pagination) = crate::finish(tx, listed).await?;
+    let users = accounts.iter().map(UserBody::from).collect();
+    let mut response = Json(ListBody { users, aud: audience, pagination }).into_response();
+    if let Some(total) = total {
+        page.add_headers(response.headers_mut(), "/admin/users", &request, total);
+    }
     Ok(response)
 }
 
 pub(crate) async fn create(
     State(auth): State<Arc<Auth>>,
-    request: RequestContext,
+    Admin { request, actor, .. }: Admin,
     body: Body,
 ) -> Result<Response, AuthError> {
-    let actor = Bearer::read(&auth, &request)?.admin(&auth, &request).await?;
     let wanted: AdminUser = read_json(body).await?;
     let account = Box::pin(wanted.create(&auth, &request, &actor)).await?;
     Ok(Json(UserBody::from(&account)).into_response())
@@ -65,21 +79,19 @@ pub(crate) async fn create(
 pub(crate) async fn get(
     State(auth): State<Arc<Auth>>,
     Path(id): Path<String>,
-    request: RequestContext,
+    Admin { request, .. }: Admin,
 ) -> Result<Response, AuthError> {
-    let _actor = Bearer::read(&auth, &request)?.admin(&auth, &request).await?;
-    let account = load(&auth, &request, &id).await?;
+    let account = target(&auth, &request, &id).await?;
     Ok(Json(UserBody::from(&account)).into_response())
 }
 
 pub(crate) async fn change(
     State(auth): State<Arc<Auth>>,
     Path(id): Path<String>,
-    request: RequestContext,
+    Admin { request, actor, .. }: Admin,
     body: Body,
 ) -> Result<Response, AuthError> {
-    let actor = Bearer::read(&auth, &request)?.admin(&auth, &request).await?;
-    let account = load(&auth, &request, &id).await?;
+    let account = target(&auth, &request, &id).await?;
     let wanted: AdminUser = read_json(body).await?;
     let account = Box::pin(wanted.change(&auth, &request, &actor, &account.user)).await?;
     Ok(Json(UserBody::from(&account)).into_response())
@@ -88,38 +100,23 @@ pub(crate) async fn change(
 pub(crate) async fn delete(
     State(auth): State<Arc<Auth>>,
     Path(id): Path<String>,
-    request: RequestContext,
+    Admin { request, actor, .. }: Admin,
     body: Body,
 ) -> Result<Response, AuthError> {
-    let actor = Bearer::read(&auth, &request)?.admin(&auth, &request).await?;
-    let account = load(&auth, &request, &id).await?;
+    let account = target(&auth, &request, &id).await?;
     let body: DeleteBody = read_json_or_default(body).await?;
-    admin::delete(&auth, &request, &actor, &account.user, body.should_soft_delete).await?;
+    let is_soft = body.should_soft_delete == Some(true);
+    admin::delete(&auth, &request, &actor, &account.user, is_soft).await?;
     Ok(Json(json!({})).into_response())
 }
 
-async fn load(auth: &Auth, request: &RequestContext, id: &str) -> Result<Account, AuthError> {
-    let id = Uuid::try_parse(id).map_err(|_error| AuthError::UserIdNotUuid)?;
-    let tx = auth.begin(request).await?;
-    let found = users::account(&tx, id).await;
-    crate::finish(tx, found).await?.ok_or(AuthError::UserNotFound)
-}
-
-impl Bearer {
-    /// Who acts as admin. A token need not belong to anybody: a project key acts in the name of its role. Its
-    /// session, if it names one, must live.
-    pub(crate) async fn admin(&self, auth: &Auth, request: &RequestContext) -> Result<User, AuthError> {
-        if !self.is_admin(auth) {
-            return Err(AuthError::NotAdmin);
-        }
-        let Some((user_id, session_id)) = self.named_session() else { return Ok(self.nobody(auth)) };
-        let tx = auth.begin(request).await?;
-        let found = async {
-            let session = crate::sessions::find(&tx, session_id, user_id).await?;
-            let user = users::find(&tx, user_id).await?;
-            Ok(session.and(user))
-        }
-        .await;
-        crate::finish(tx, found).await?.ok_or(AuthError::AdminSessionExpired)
-    }
+/// The user's second factors.
+pub(crate) async fn factors(
+    State(auth): State<Arc<Auth>>,
+    Path(id): Path<String>,
+    Admin { request, .. }: Admin,
+) -> Result<Response, AuthError> {
+    let account = target(&auth, &request, &id).await?;
+    let factors: Vec<FactorBody<'_>> = account.factors.iter().map(FactorBody::from).collect();
+    Ok(Json(factors).into_response())
 }

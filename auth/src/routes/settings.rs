@@ -35,6 +35,11 @@ const PROVIDERS: [&str; 23] = [
     "zoom",
 ];
 
+/// Whether upstream knows a provider of this name.
+pub(crate) fn is_provider(name: &str) -> bool {
+    PROVIDERS.contains(&name)
+}
+
 pub(crate) async fn get(State(auth): State<Arc<Auth>>) -> Json<Value> {
     let config = &auth.config;
     let mut external = Map::new();

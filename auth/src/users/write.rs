@@ -7,7 +7,7 @@ use jiff::Timestamp;
 use serde_json::Value;
 use uuid::Uuid;
 
-use super::Object;
+use super::{Account, Identity, Object};
 use crate::error::AuthError;
 
 /// What a new row of `auth.users` holds.
@@ -21,16 +21,15 @@ pub(crate) struct NewUser {
     pub(crate) encrypted_password: Option<String>,
     pub(crate) app_metadata: Object,
     pub(crate) user_metadata: Object,
-    pub(crate) confirmation_sent_at: Option<Timestamp>,
     pub(crate) is_anonymous: bool,
 }
 
 // Unused token columns are '' as upstream writes them: other readers of this table expect no NULL there.
 const INSERT: &str = "\
 insert into auth.users (instance_id, id, aud, role, email, phone, encrypted_password, raw_app_meta_data,
-  raw_user_meta_data, confirmation_sent_at, is_anonymous, created_at, updated_at, confirmation_token,
+  raw_user_meta_data, is_anonymous, created_at, updated_at, confirmation_token,
   recovery_token, email_change_token_new, email_change)
-values ('00000000-0000-0000-0000-000000000000', $1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $11, '', '', '', '')";
+values ('00000000-0000-0000-0000-000000000000', $1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $10, '', '', '', '')";
 
 /// Inserts a user. The project's triggers run here.
 pub(crate) async fn insert(tx: &Tx, user: &NewUser, now: Timestamp) -> Result<(), AuthError> {
@@ -47,7 +46,6 @@ pub(crate) async fn insert(tx: &Tx, user: &NewUser, now: Timestamp) -> Result<()
             &user.encrypted_password,
             &app_metadata,
             &user_metadata,
-            &user.confirmation_sent_at,
             &user.is_anonymous,
             &now,
         ],
@@ -77,34 +75,36 @@ pub(crate) async fn insert_identity(
     Ok(())
 }
 
-const CONFIRM_EMAIL: &str = "\
-update auth.users u
-set email_confirmed_at = $2, updated_at = $2, confirmation_token = '',
-  raw_user_meta_data = coalesce(u.raw_user_meta_data, '{}') || '{\"email_verified\": true}'
-where u.id = $1";
-
-const CONFIRM_PHONE: &str = "\
-update auth.users u
-set phone_confirmed_at = $2, updated_at = $2, confirmation_token = '',
-  raw_user_meta_data = coalesce(u.raw_user_meta_data, '{}') || '{\"phone_verified\": true}'
-where u.id = $1";
+/// Confirms one kind of address; both kinds share the token column.
+macro_rules! confirm {
+    ($kind:literal) => {
+        concat!(
+            "update auth.users u set ",
+            $kind,
+            "_confirmed_at = $2, updated_at = $2, confirmation_token = '', \
+             raw_user_meta_data = coalesce(u.raw_user_meta_data, '{}') || '{\"",
+            $kind,
+            "_verified\": true}' where u.id = $1"
+        )
+    };
+}
 
 /// Takes the e-mail address as confirmed. An update of its own, as upstream: projects hang triggers on it.
 pub(crate) async fn confirm_email(tx: &Tx, id: Uuid, now: Timestamp) -> Result<(), AuthError> {
-    tx.execute(CONFIRM_EMAIL, &[&id, &now]).await.map_err(AuthError::saving)?;
+    tx.execute(confirm!("email"), &[&id, &now]).await.map_err(AuthError::saving)?;
     Ok(())
 }
 
 /// Takes the phone number as confirmed.
 pub(crate) async fn confirm_phone(tx: &Tx, id: Uuid, now: Timestamp) -> Result<(), AuthError> {
-    tx.execute(CONFIRM_PHONE, &[&id, &now]).await.map_err(AuthError::saving)?;
+    tx.execute(confirm!("phone"), &[&id, &now]).await.map_err(AuthError::saving)?;
     Ok(())
 }
 
-/// Notes that a confirmation went out.
-pub(crate) async fn confirmation_sent(tx: &Tx, id: Uuid, now: Timestamp) -> Result<(), AuthError> {
-    const SENT: &str = "update auth.users set confirmation_sent_at = $2, updated_at = $2 where id = $1";
-    tx.execute(SENT, &[&id, &now]).await.map_err(AuthError::updating)?;
+/// Notes that the user was invited.
+pub(crate) async fn set_invited(tx: &Tx, id: Uuid, now: Timestamp) -> Result<(), AuthError> {
+    const INVITED: &str = "update auth.users set invited_at = $2, updated_at = $2 where id = $1";
+    tx.execute(INVITED, &[&id, &now]).await.map_err(AuthError::updating)?;
     Ok(())
 }
 
@@ -126,6 +126,19 @@ where id = $1";
     Ok(())
 }
 
+/// `$2` merged into a column of metadata, without the keys of `$3`.
+macro_rules! merge_into {
+    ($column:literal) => {
+        concat!(
+            "update auth.users set ",
+            $column,
+            " = (coalesce(",
+            $column,
+            ", '{}') || $2::jsonb) - $3::text[], updated_at = $4 where id = $1"
+        )
+    };
+}
+
 /// Merges top-level keys into `user_metadata`; `null` removes one. In SQL, so that two changes at once both hold.
 pub(crate) async fn merge_user_metadata(
     tx: &Tx,
@@ -133,11 +146,7 @@ pub(crate) async fn merge_user_metadata(
     data: &Object,
     now: Timestamp,
 ) -> Result<(), AuthError> {
-    const MERGE: &str = "\
-update auth.users
-set raw_user_meta_data = (coalesce(raw_user_meta_data, '{}') || $2::jsonb) - $3::text[], updated_at = $4
-where id = $1";
-    merge(tx, MERGE, id, data, now).await
+    merge(tx, merge_into!("raw_user_meta_data"), id, data, now).await
 }
 
 /// As [`merge_user_metadata`], of `app_metadata`.
@@ -147,11 +156,7 @@ pub(crate) async fn merge_app_metadata(
     data: &Object,
     now: Timestamp,
 ) -> Result<(), AuthError> {
-    const MERGE: &str = "\
-update auth.users
-set raw_app_meta_data = (coalesce(raw_app_meta_data, '{}') || $2::jsonb) - $3::text[], updated_at = $4
-where id = $1";
-    merge(tx, MERGE, id, data, now).await
+    merge(tx, merge_into!("raw_app_meta_data"), id, data, now).await
 }
 
 async fn merge(tx: &Tx, sql: &str, id: Uuid, data: &Object, now: Timestamp) -> Result<(), AuthError> {
@@ -198,7 +203,7 @@ where id = $1";
     Ok(())
 }
 
-/// Notes the address that a user wants to have.
+/// Notes the address that a user wants to have. Codes for another one, and what was agreed to about it, are void.
 pub(crate) async fn request_email_change(
     tx: &Tx,
     id: Uuid,
@@ -207,9 +212,60 @@ pub(crate) async fn request_email_change(
 ) -> Result<(), AuthError> {
     const REQUEST: &str = "\
 update auth.users
-set email_change = $2, email_change_sent_at = $3, email_change_confirm_status = 0, updated_at = $3
+set email_change = $2, email_change_sent_at = $3, email_change_confirm_status = 0, updated_at = $3,
+  email_change_token_new = '', email_change_token_current = ''
 where id = $1";
+    const FORGET: &str = "\
+delete from auth.one_time_tokens
+where user_id = $1 and token_type in ('email_change_token_new', 'email_change_token_current')";
     tx.execute(REQUEST, &[&id, &email, &now]).await.map_err(AuthError::updating)?;
+    tx.execute(FORGET, &[&id]).await?;
+    Ok(())
+}
+
+/// Removes an identity, and what the user has from it: the number, or the address, which becomes that of an identity
+/// that is left.
+///
+/// # Errors
+/// [`AuthError::IdentityEmailConflict`] when every address that is left is another user's.
+pub(crate) async fn unlink(
+    tx: &Tx,
+    account: &Account,
+    identity: &Identity,
+    now: Timestamp,
+) -> Result<(), AuthError> {
+    const DELETE: &str = "delete from auth.identities where id = $1";
+    const CLEAR_PHONE: &str =
+        "update auth.users set phone = null, phone_confirmed_at = null, updated_at = $2 where id = $1";
+    const SET_EMAIL: &str = "update auth.users set email = $2, updated_at = $3 where id = $1";
+    const SET_PROVIDERS: &str = "\
+update auth.users
+set raw_app_meta_data = coalesce(raw_app_meta_data, '{}') || jsonb_build_object('providers', $2::text[])
+where id = $1";
+    let user = &account.user;
+    let left: Vec<&Identity> = account.identities.iter().filter(|other| other.id != identity.id).collect();
+    tx.execute(DELETE, &[&identity.id]).await.map_err(AuthError::updating)?;
+    let emails = || left.iter().map(|identity| identity.email.as_deref().unwrap_or_default());
+    if identity.provider == "phone" {
+        tx.execute(CLEAR_PHONE, &[&user.id, &now]).await.map_err(AuthError::updating)?;
+    } else if !emails().any(|email| email == user.email && !email.is_empty()) {
+        let mut free = None;
+        for email in emails() {
+            if email.is_empty() || super::find_by_email(tx, email, &user.aud).await?.is_none() {
+                free = Some(Some(email).filter(|email| !email.is_empty()));
+                break;
+            }
+        }
+        let email = free.ok_or(AuthError::IdentityEmailConflict)?;
+        tx.execute(SET_EMAIL, &[&user.id, &email, &now]).await.map_err(AuthError::updating)?;
+    }
+    let mut providers: Vec<&str> = Vec::new();
+    for identity in left {
+        if !providers.contains(&identity.provider.as_str()) {
+            providers.push(&identity.provider);
+        }
+    }
+    tx.execute(SET_PROVIDERS, &[&user.id, &providers]).await.map_err(AuthError::updating)?;
     Ok(())
 }
 

@@ -8,6 +8,7 @@ use std::marker::PhantomData;
 use std::path::PathBuf;
 use std::time::Duration;
 
+use basalt_auth::EmailRate;
 use secrecy::SecretString;
 
 use super::value::{
@@ -162,6 +163,7 @@ keys! {
     SERVER_PUBLIC_URL: BaseUrl = "server.public_url", By("`http://localhost:` and the port"), "How browsers and mails reach this server: in links, signed URLs and the tokens' `iss`.";
     SERVER_MODE: Mode = "server.mode", By("`development` while `server.host` and `server.public_url` are this machine's own, else `production`"), "Development has the mailbox, the Stripe double, seeds, sign-up without confirmation and detailed errors; production has none of them.";
     SERVER_REQUIRE_APIKEY: bool = "server.require_apikey", Is("true"), "Whether requests need an API key.";
+    SERVER_SECRET_KEYS_IN_BROWSERS: bool = "server.secret_keys_in_browsers", Is("false"), "Whether `sb_secret_` keys count when a browser brings them (by `User-Agent`); they are refused with 401 otherwise.";
     SERVER_PREFIX: String = "server.prefix", By("the service's own, such as `/rest/v1`"), "With `--only`: the path the service answers under; `\"\"` for the root.";
     SERVER_TRUSTED_PROXIES: Vec<IpRange> = "server.trusted_proxies", Is(""), "Addresses or blocks of proxies whose `X-Forwarded-*` headers count.";
     SERVER_CORS_ORIGINS: Vec<String> = "server.cors_origins", Is("*"), "Origins whose pages may call the API. `*` allows all, without credentials; a list is echoed, with credentials, and others get no CORS headers.";
@@ -179,6 +181,9 @@ keys! {
     SERVER_MAX_CONNECTIONS: Whole<1, 1_000_000> = "server.max_connections", Is("16384"), "Connections open at once. The next ones wait in the system's queue until one ends.";
     SERVER_MAX_REQUESTS: Whole<1, 1_000_000> = "server.max_requests", Is("4096"), "Requests of services in flight at once. The next ones are refused with 503 and `Retry-After`.";
     SERVER_BODY_MEMORY: ByteSize = "server.body_memory", Is("256MiB"), "Bytes of request bodies in flight, of those over 64 KiB. A body that finds no room within 2 s is refused with 503 and `Retry-After`. At least `rest.max_body_bytes`.";
+    SERVER_ANSWER_MEMORY: ByteSize = "server.answer_memory", Is("256MiB"), "Bytes of answers in flight, of those over 64 KiB, from PostgreSQL to the last byte that the client takes. An answer that finds no room is refused with 503 and `Retry-After`, unless it tells of a write. At least `database.max_row_bytes`.";
+    SERVER_STALL_TIMEOUT: Duration = "server.stall_timeout", Is("30s"), "A client that moves less than `server.min_rate` over this time, while we wait for nothing else, is given up: its body with 408, its answer by closing the connection (HTTP/2: the stream).";
+    SERVER_MIN_RATE: ByteSize = "server.min_rate", Is("1KiB"), "Bytes a second at which clients must send bodies and take answers; 0 asks for any progress at all.";
     SERVER_IDLE_TIMEOUT: Duration = "server.idle_timeout", Is("75s"), "A connection whose next request has not begun, or not sent its whole head, after this time is closed. Longer than the 60 s that load balancers keep theirs.";
     SERVER_SHUTDOWN_TIMEOUT: Duration = "server.shutdown_timeout", Is("10s"), "How long requests in flight may take to end when the server stops.";
 
@@ -243,6 +248,7 @@ keys! {
     AUTH_DISABLE_SIGNUP: bool = "auth.disable_signup", Is("false"), "Refuse new accounts; admins may still create users.";
     AUTH_EXTERNAL_EMAIL_ENABLED: bool = "auth.external_email_enabled", Is("true"), "Sign-up and sign-in by e-mail.";
     AUTH_EXTERNAL_EMAIL_MAGIC_LINK_ENABLED: bool = "auth.external_email_magic_link_enabled", Is("true"), "Sign-in by a mailed link or code.";
+    AUTH_EXTERNAL_EMAIL_AUTHORIZED_ADDRESSES: Vec<String> = "auth.external_email_authorized_addresses", Is(""), "The only addresses that get mail, for trying things out; what follows a `+` in the local part does not count. Empty for all.";
     AUTH_EXTERNAL_PHONE_ENABLED: bool = "auth.external_phone_enabled", Is("false"), "Sign-up and sign-in by phone.";
     AUTH_EXTERNAL_ANONYMOUS_USERS_ENABLED: bool = "auth.external_anonymous_users_enabled", Is("false"), "Accounts without address or password.";
     AUTH_MAILER_AUTOCONFIRM: bool = "auth.mailer_autoconfirm", By("true in development without `mail.smtp_url`, else false"), "Take an e-mail address as confirmed without a mail.";
@@ -250,6 +256,14 @@ keys! {
     AUTH_MAILER_SECURE_EMAIL_CHANGE_ENABLED: bool = "auth.mailer_secure_email_change_enabled", Is("true"), "A change of address needs the consent of both addresses.";
     AUTH_MAILER_OTP_EXP: Duration = "auth.mailer_otp_exp", Is("86400"), "Life of mailed codes and links.";
     AUTH_MAILER_OTP_LENGTH: Whole<6, 10> = "auth.mailer_otp_length", Is("6"), "Digits of a mailed code.";
+    AUTH_MAILER_NOTIFICATIONS_PASSWORD_CHANGED_ENABLED: bool = "auth.mailer_notifications_password_changed_enabled", Is("false"), "Tell users by mail that their password was changed.";
+    AUTH_MAILER_NOTIFICATIONS_EMAIL_CHANGED_ENABLED: bool = "auth.mailer_notifications_email_changed_enabled", Is("false"), "Tell users at their old address that the address was changed.";
+    AUTH_MAILER_NOTIFICATIONS_PHONE_CHANGED_ENABLED: bool = "auth.mailer_notifications_phone_changed_enabled", Is("false"), "Tell users by mail that their phone number was changed.";
+    AUTH_MAILER_NOTIFICATIONS_IDENTITY_LINKED_ENABLED: bool = "auth.mailer_notifications_identity_linked_enabled", Is("false"), "Tell users by mail that a sign-in method was linked.";
+    AUTH_MAILER_NOTIFICATIONS_IDENTITY_UNLINKED_ENABLED: bool = "auth.mailer_notifications_identity_unlinked_enabled", Is("false"), "Tell users by mail that a sign-in method was removed.";
+    AUTH_MAILER_NOTIFICATIONS_MFA_FACTOR_ENROLLED_ENABLED: bool = "auth.mailer_notifications_mfa_factor_enrolled_enabled", Is("false"), "Tell users by mail that a verification method was added.";
+    AUTH_MAILER_NOTIFICATIONS_MFA_FACTOR_UNENROLLED_ENABLED: bool = "auth.mailer_notifications_mfa_factor_unenrolled_enabled", Is("false"), "Tell users by mail that a verification method was removed.";
+    AUTH_MAILER_RECOVERY_TELLS_FREQUENCY: bool = "auth.mailer_recovery_tells_frequency", Is("false"), "Answer `/recover` with 429 within `mail.max_frequency` of the last mail, as GoTrue does, which tells that the account exists.";
     AUTH_SMS_AUTOCONFIRM: bool = "auth.sms_autoconfirm", Is("false"), "Take a phone number as confirmed without a message.";
     AUTH_SMS_OTP_EXP: Duration = "auth.sms_otp_exp", Is("60"), "Life of codes in messages.";
     AUTH_SMS_OTP_LENGTH: Whole<6, 10> = "auth.sms_otp_length", Is("6"), "Digits of a code in a message.";
@@ -257,6 +271,7 @@ keys! {
     AUTH_PASSWORD_MIN_LENGTH: Whole<6, 72> = "auth.password_min_length", Is("6"), "Least length of a password, in bytes.";
     AUTH_PASSWORD_REQUIRED_CHARACTERS: String = "auth.password_required_characters", Is(""), "Sets of characters separated by `:`; a password needs one of each. `\\:` is a colon.";
     AUTH_PASSWORD_HIBP_ENABLED: bool = "auth.password_hibp_enabled", Is("false"), "Refuse passwords known from breaches.";
+    AUTH_PASSWORD_HIBP_URL: String = "auth.password_hibp_url", Is("https://api.pwnedpasswords.com/range/"), "Where breached passwords are looked up: the first five digits of the SHA-1 are appended, and nothing else leaves the machine.";
     AUTH_PASSWORD_ARGON2_MEMORY: Whole<8, 4_194_304> = "auth.password_argon2_memory", Is("19456"), "argon2id memory of one hash, in KiB.";
     AUTH_PASSWORD_ARGON2_ITERATIONS: Whole<1, 1000> = "auth.password_argon2_iterations", Is("2"), "argon2id passes.";
     AUTH_PASSWORD_ARGON2_PARALLELISM: Whole<1, 255> = "auth.password_argon2_parallelism", Is("1"), "argon2id lanes.";
@@ -272,13 +287,19 @@ keys! {
     AUTH_SESSIONS_INACTIVITY_TIMEOUT: Duration = "auth.sessions_inactivity_timeout", Is("0"), "Longest time between refreshes; 0 for none.";
     AUTH_SESSIONS_ALLOW_LOW_AAL: Duration = "auth.sessions_allow_low_aal", Is("0"), "Life of a session without second factor, for users who have one; 0 for no limit.";
     AUTH_SESSIONS_SINGLE_PER_USER: bool = "auth.sessions_single_per_user", Is("false"), "Only the session refreshed last may refresh.";
+    AUTH_SESSIONS_TAGS: Vec<String> = "auth.sessions_tags", Is(""), "With `auth.sessions_single_per_user`: one session for each of these tags; a session without tag has the first.";
     AUTH_RATE_LIMIT_TOKEN_REFRESH: Whole<0, 4_000_000_000> = "auth.rate_limit_token_refresh", Is("150"), "Sign-ins and refreshes in five minutes from one address; 0 for no limit.";
     AUTH_RATE_LIMIT_VERIFY: Whole<0, 4_000_000_000> = "auth.rate_limit_verify", Is("30"), "Codes and links tried in five minutes from one address; 0 for no limit.";
     AUTH_RATE_LIMIT_OTP: Whole<0, 4_000_000_000> = "auth.rate_limit_otp", Is("30"), "Sign-ups, recoveries, magic links, and changes to users (each) in five minutes from one address; 0 for no limit.";
     AUTH_RATE_LIMIT_ANONYMOUS_USERS: Whole<0, 4_000_000_000> = "auth.rate_limit_anonymous_users", Is("30"), "Anonymous sign-ins in an hour from one address; 0 for no limit.";
-    AUTH_RATE_LIMIT_EMAIL_SENT: Whole<0, 4_000_000_000> = "auth.rate_limit_email_sent", Is("30"), "Mails in an hour, whole server; 0 for no limit.";
+    AUTH_RATE_LIMIT_SIGN_IN_FAILURES: Whole<0, 4_000_000_000> = "auth.rate_limit_sign_in_failures", Is("20"), "Wrong passwords for one account before its sign-in closes for a second, then two, then four, up to 15 minutes. Addresses from which the account has a session are counted for themselves, so nobody can lock an owner out; 0 for no limit.";
+    AUTH_RATE_LIMIT_EMAIL_SENT: EmailRate = "auth.rate_limit_email_sent", Is("30"), "Mails of the whole server in an hour, or in a time of your own: `30/10m`; 0 for no limit.";
     AUTH_RATE_LIMIT_SMS_SENT: Whole<0, 4_000_000_000> = "auth.rate_limit_sms_sent", Is("30"), "Messages in an hour, whole server; 0 for no limit.";
     AUTH_AUDIT_LOG_DISABLE_POSTGRES: bool = "auth.audit_log_disable_postgres", Is("false"), "Write no rows to `auth.audit_log_entries`.";
+    AUTH_AUDIT_LOG_RETENTION: Duration = "auth.audit_log_retention", Is("0"), "Age at which rows of `auth.audit_log_entries` are removed; 0 for never.";
+    AUTH_DB_CLEANUP_ENABLED: bool = "auth.db_cleanup_enabled", Is("true"), "Remove expired codes, flows, tokens and sessions in the background.";
+    AUTH_DB_CLEANUP_INTERVAL: Duration = "auth.db_cleanup_interval", Is("10m"), "Time between two clean-ups.";
+    AUTH_DB_CLEANUP_ANONYMOUS_USERS_AFTER: Duration = "auth.db_cleanup_anonymous_users_after", Is("0"), "Age at which anonymous users are removed, with all that references them; 0 for never.";
     AUTH_API_MAX_REQUEST_DURATION: Duration = "auth.api_max_request_duration", Is("10"), "Longest time a request may take before 504.";
 
     STORAGE_BACKEND: StorageBackend = "storage.backend", Is("file"), "Where objects lie: `file` or `s3`.", reserved;
@@ -294,9 +315,16 @@ keys! {
     FUNCTIONS_DIR: PathBuf = "functions.dir", By("`functions` of the project"), "Folder of the TypeScript functions, `NAME/index.ts`.", reserved;
     FUNCTIONS_BUILTIN: bool = "functions.builtin", Is("false"), "Whether the planning app's eight functions are registered; another project has none of their tables.", reserved;
 
-    MAIL_SMTP_URL: SecretString = "mail.smtp_url", By("none"), "`smtp://user:password@host:587` (STARTTLS) or `smtps://…:465`.", secret, reserved;
-    MAIL_FROM: String = "mail.from", By("none"), "Sender address.", reserved;
-    MAIL_SENDER_NAME: String = "mail.sender_name", By("none"), "Sender name.", reserved;
+    MAIL_SMTP_URL: SecretString = "mail.smtp_url", By("none"), "`smtp://user:password@host:587` or `smtps://user:password@host:465`. `smtp` takes STARTTLS when it is offered, insists on it with `?tls=required` and where there is a login (except on this machine), and does without with `?tls=none`.", secret;
+    MAIL_FROM: String = "mail.from", By("`noreply@` and the host of `server.public_url`"), "Sender address.";
+    MAIL_SENDER_NAME: String = "mail.sender_name", By("none"), "Sender name.";
+    MAIL_HEADERS: Vec<(String, String)> = "mail.headers", Is(""), "Further headers of each mail; `$messageType` in a value stands for the mail's kind (`recovery`, `invite`, …).";
+    MAIL_TIMEOUT: Duration = "mail.timeout", Is("20s"), "Longest wait for each step of an exchange with the SMTP server. A mail whose server died while sending it is tried again after fourteen times as long.";
+    MAIL_CONNECTIONS: Whole<1, 100> = "mail.connections", Is("4"), "Mails on their way at once, each on a connection of its own.";
+    MAIL_MAX_ATTEMPTS: Whole<1, 1000> = "mail.max_attempts", Is("12"), "Attempts until a mail is given up. Refusals that will not pass (5xx) give it up at once.";
+    MAIL_RETRY_PAUSE: Duration = "mail.retry_pause", Is("10s"), "Pause after the first failed attempt; it doubles with each, up to an hour.";
+    MAIL_RETENTION: Duration = "mail.retention", Is("7d"), "How long rows about sent mails (without what they said) and mails given up are kept; in development also mails in the mailbox, the last 500.";
+    MAIL_MAILBOX_PORT: u16 = "mail.mailbox_port", By("none"), "A port of its own for the development mailbox, which is at `/mailbox` in any case.";
     MAIL_MAX_FREQUENCY: Duration = "mail.max_frequency", Is("60"), "Least time between two mails of one kind to one user.";
 
     STRIPE_SECRET_KEY: SecretString = "stripe.secret_key", By("none"), "`sk_…`; functions see it as `STRIPE_SECRET_KEY`.", secret, reserved;

@@ -2,6 +2,7 @@
 
 use std::path::Path;
 
+use basalt_core::mail::smtp::{self, SmtpUrl};
 use basalt_auth::{AuthConfig, JwtConfig};
 use basalt_rest::config::{ErrorVerbosity, OpenApiMode, RestConfig, is_system_schema};
 use secrecy::ExposeSecret;
@@ -11,26 +12,40 @@ use crate::config::reader::Reader;
 use crate::config::value::{Setting, quote};
 use crate::config::{Functions, Mail, Only, S3, Server, Storage, Stripe};
 
-pub(super) fn mail(r: &mut Reader) -> Mail {
-    let smtp_url = r.given(&keys::MAIL_SMTP_URL);
-    let from = r.given(&keys::MAIL_FROM);
-    if let Some(url) = &smtp_url {
-        let parsed = url::Url::parse(url.expose_secret()).ok();
-        if !parsed.is_some_and(|url| matches!(url.scheme(), "smtp" | "smtps") && url.has_host()) {
-            r.fault(
-                &keys::MAIL_SMTP_URL.row,
-                "must read smtp://user:password@host:587 or smtps://user:password@host:465",
-            );
+pub(super) fn mail(r: &mut Reader, server: &Server) -> Mail {
+    let url = r.given(&keys::MAIL_SMTP_URL);
+    let smtp = url.and_then(|url| match SmtpUrl::parse(url.expose_secret()) {
+        Ok(url) => Some(url),
+        Err(fault) => {
+            r.fault(&keys::MAIL_SMTP_URL.row, fault);
+            None
         }
-        if from.is_none() {
-            r.fault(&keys::MAIL_SMTP_URL.row, "needs a sender: set mail.from as well");
-        }
+    });
+    let from = r.or(&keys::MAIL_FROM, || {
+        // An address of mail names no IP address.
+        let domain = server.public_url.url().domain().unwrap_or("localhost");
+        format!("noreply@{domain}")
+    });
+    let sender_name = r.given(&keys::MAIL_SENDER_NAME);
+    if let Err(fault) = smtp::sender(&from, sender_name.as_deref().unwrap_or_default()) {
+        r.fault(&keys::MAIL_FROM.row, &format!("cannot be used: {fault}"));
     }
-    Mail { smtp_url, from, sender_name: r.given(&keys::MAIL_SENDER_NAME) }
+    Mail {
+        smtp,
+        from,
+        sender_name,
+        headers: r.get(&keys::MAIL_HEADERS),
+        timeout: r.get(&keys::MAIL_TIMEOUT),
+        connections: r.get(&keys::MAIL_CONNECTIONS).small(),
+        max_attempts: r.get(&keys::MAIL_MAX_ATTEMPTS).small(),
+        retry_pause: r.get(&keys::MAIL_RETRY_PAUSE),
+        retention: r.get(&keys::MAIL_RETENTION),
+        mailbox_port: r.given(&keys::MAIL_MAILBOX_PORT),
+    }
 }
 
 pub(super) fn auth(r: &mut Reader, server: &Server, mode: Mode, mail: &Mail) -> AuthConfig {
-    let confirms = mode == Mode::Development && mail.smtp_url.is_none();
+    let confirms = mode == Mode::Development && mail.smtp.is_none();
     let external_url = format!("{}/auth/v1", server.public_url);
     let config = AuthConfig {
         site_url: r.or(&keys::AUTH_SITE_URL, || server.public_url.as_str().to_owned()),
@@ -38,6 +53,7 @@ pub(super) fn auth(r: &mut Reader, server: &Server, mode: Mode, mail: &Mail) -> 
         disable_signup: r.get(&keys::AUTH_DISABLE_SIGNUP),
         external_email_enabled: r.get(&keys::AUTH_EXTERNAL_EMAIL_ENABLED),
         external_email_magic_link_enabled: r.get(&keys::AUTH_EXTERNAL_EMAIL_MAGIC_LINK_ENABLED),
+        external_email_authorized_addresses: r.get(&keys::AUTH_EXTERNAL_EMAIL_AUTHORIZED_ADDRESSES),
         external_phone_enabled: r.get(&keys::AUTH_EXTERNAL_PHONE_ENABLED),
         external_anonymous_users_enabled: r.get(&keys::AUTH_EXTERNAL_ANONYMOUS_USERS_ENABLED),
         mailer_autoconfirm: r.or(&keys::AUTH_MAILER_AUTOCONFIRM, || confirms),
@@ -46,6 +62,21 @@ pub(super) fn auth(r: &mut Reader, server: &Server, mode: Mode, mail: &Mail) -> 
         mailer_otp_exp: r.seconds(&keys::AUTH_MAILER_OTP_EXP),
         mailer_otp_length: u8::try_from(r.get(&keys::AUTH_MAILER_OTP_LENGTH).get()).unwrap_or(u8::MAX),
         mailer_max_frequency: r.seconds(&keys::MAIL_MAX_FREQUENCY),
+        mailer_notifications_password_changed_enabled: r
+            .get(&keys::AUTH_MAILER_NOTIFICATIONS_PASSWORD_CHANGED_ENABLED),
+        mailer_notifications_email_changed_enabled: r
+            .get(&keys::AUTH_MAILER_NOTIFICATIONS_EMAIL_CHANGED_ENABLED),
+        mailer_notifications_phone_changed_enabled: r
+            .get(&keys::AUTH_MAILER_NOTIFICATIONS_PHONE_CHANGED_ENABLED),
+        mailer_notifications_identity_linked_enabled: r
+            .get(&keys::AUTH_MAILER_NOTIFICATIONS_IDENTITY_LINKED_ENABLED),
+        mailer_notifications_identity_unlinked_enabled: r
+            .get(&keys::AUTH_MAILER_NOTIFICATIONS_IDENTITY_UNLINKED_ENABLED),
+        mailer_notifications_mfa_factor_enrolled_enabled: r
+            .get(&keys::AUTH_MAILER_NOTIFICATIONS_MFA_FACTOR_ENROLLED_ENABLED),
+        mailer_notifications_mfa_factor_unenrolled_enabled: r
+            .get(&keys::AUTH_MAILER_NOTIFICATIONS_MFA_FACTOR_UNENROLLED_ENABLED),
+        mailer_recovery_tells_frequency: r.get(&keys::AUTH_MAILER_RECOVERY_TELLS_FREQUENCY),
         sms_autoconfirm: r.get(&keys::AUTH_SMS_AUTOCONFIRM),
         sms_otp_exp: r.seconds(&keys::AUTH_SMS_OTP_EXP),
         sms_otp_length: u8::try_from(r.get(&keys::AUTH_SMS_OTP_LENGTH).get()).unwrap_or(u8::MAX),
@@ -53,6 +84,7 @@ pub(super) fn auth(r: &mut Reader, server: &Server, mode: Mode, mail: &Mail) -> 
         password_min_length: r.get(&keys::AUTH_PASSWORD_MIN_LENGTH).count(),
         password_required_characters: r.get(&keys::AUTH_PASSWORD_REQUIRED_CHARACTERS),
         password_hibp_enabled: r.get(&keys::AUTH_PASSWORD_HIBP_ENABLED),
+        password_hibp_url: r.get(&keys::AUTH_PASSWORD_HIBP_URL),
         password_argon2_memory: r.get(&keys::AUTH_PASSWORD_ARGON2_MEMORY).small(),
         password_argon2_iterations: r.get(&keys::AUTH_PASSWORD_ARGON2_ITERATIONS).small(),
         password_argon2_parallelism: r.get(&keys::AUTH_PASSWORD_ARGON2_PARALLELISM).small(),
@@ -70,13 +102,19 @@ pub(super) fn auth(r: &mut Reader, server: &Server, mode: Mode, mail: &Mail) -> 
         sessions_inactivity_timeout: r.seconds(&keys::AUTH_SESSIONS_INACTIVITY_TIMEOUT),
         sessions_allow_low_aal: r.seconds(&keys::AUTH_SESSIONS_ALLOW_LOW_AAL),
         sessions_single_per_user: r.get(&keys::AUTH_SESSIONS_SINGLE_PER_USER),
+        sessions_tags: r.get(&keys::AUTH_SESSIONS_TAGS),
         rate_limit_token_refresh: r.get(&keys::AUTH_RATE_LIMIT_TOKEN_REFRESH).small(),
         rate_limit_verify: r.get(&keys::AUTH_RATE_LIMIT_VERIFY).small(),
         rate_limit_otp: r.get(&keys::AUTH_RATE_LIMIT_OTP).small(),
         rate_limit_anonymous_users: r.get(&keys::AUTH_RATE_LIMIT_ANONYMOUS_USERS).small(),
-        rate_limit_email_sent: r.get(&keys::AUTH_RATE_LIMIT_EMAIL_SENT).small(),
+        rate_limit_sign_in_failures: r.get(&keys::AUTH_RATE_LIMIT_SIGN_IN_FAILURES).small(),
+        rate_limit_email_sent: r.get(&keys::AUTH_RATE_LIMIT_EMAIL_SENT),
         rate_limit_sms_sent: r.get(&keys::AUTH_RATE_LIMIT_SMS_SENT).small(),
         audit_log_disable_postgres: r.get(&keys::AUTH_AUDIT_LOG_DISABLE_POSTGRES),
+        audit_log_retention: r.seconds(&keys::AUTH_AUDIT_LOG_RETENTION),
+        db_cleanup_enabled: r.get(&keys::AUTH_DB_CLEANUP_ENABLED),
+        db_cleanup_interval: r.seconds(&keys::AUTH_DB_CLEANUP_INTERVAL),
+        db_cleanup_anonymous_users_after: r.seconds(&keys::AUTH_DB_CLEANUP_ANONYMOUS_USERS_AFTER),
         api_max_request_duration: r.seconds(&keys::AUTH_API_MAX_REQUEST_DURATION),
         jwt: JwtConfig {
             exp: u32::try_from(r.seconds(&keys::JWT_EXP)).unwrap_or(u32::MAX),

@@ -1,0 +1,67 @@
+//! Who may call the admin routes, and what the routes below them share: the caller ([`Admin`]) and the user that the
+//! path names ([`target`]).
+
+use std::sync::Arc;
+
+use axum::extract::FromRequestParts;
+use http::request::Parts;
+use uuid::Uuid;
+
+use crate::Auth;
+use crate::bearer::Bearer;
+use crate::error::AuthError;
+use crate::request::RequestContext;
+use crate::sessions;
+use crate::users::{self, Account, User};
+
+/// A request by an admin: its token's role is an admin role, which the secret key's is.
+pub(crate) struct Admin {
+    pub(crate) request: RequestContext,
+    pub(crate) bearer: Bearer,
+    /// For the audit log.
+    pub(crate) actor: User,
+}
+
+impl FromRequestParts<Arc<Auth>> for Admin {
+    type Rejection = AuthError;
+
+    async fn from_request_parts(parts: &mut Parts, auth: &Arc<Auth>) -> Result<Self, AuthError> {
+        let Ok(request) = RequestContext::from_request_parts(parts, auth).await;
+        let bearer = Bearer::read(auth, &request)?;
+        let actor = bearer.admin(auth, &request).await?;
+        Ok(Self { request, bearer, actor })
+    }
+}
+
+/// The user of a path's id.
+pub(crate) async fn target(auth: &Auth, request: &RequestContext, id: &str) -> Result<Account, AuthError> {
+    let id = Uuid::try_parse(id).map_err(|_error| AuthError::UserIdNotUuid)?;
+    let tx = auth.autocommit(request).await?;
+    let found = users::account(&tx, id).await;
+    crate::finish(tx, found).await?.ok_or(AuthError::UserNotFound)
+}
+
+impl Bearer {
+    /// Who acts as admin. A token need not belong to anybody: a project key acts in the name of its role. Its
+    /// session, if it names one, must live, within the limits on sessions.
+    pub(crate) async fn admin(&self, auth: &Auth, request: &RequestContext) -> Result<User, AuthError> {
+        if !self.is_admin(auth) {
+            return Err(AuthError::NotAdmin);
+        }
+        let Some((user_id, session_id)) = self.named_session() else { return Ok(self.nobody(auth)) };
+        let tx = auth.autocommit(request).await?;
+        let found = async {
+            let held = sessions::hold(&tx, session_id).await?;
+            let held = held.filter(|held| held.session.user_id == user_id);
+            let held = held.ok_or(AuthError::AdminSessionExpired)?;
+            let has_factor = held.account.has_verified_factor();
+            let lives = held.session.check_life(&auth.config, has_factor, &held.amr, auth.now());
+            if lives.is_err() || sessions::is_superseded(&tx, &auth.config, &held.session).await? {
+                return Err(AuthError::AdminSessionExpired);
+            }
+            Ok(held.account.user)
+        }
+        .await;
+        crate::finish(tx, found).await
+    }
+}
