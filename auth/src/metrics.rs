@@ -24,3 +24,24 @@ pub(crate) fn rehashed() {
 pub(crate) fn rate_limit_addresses(bucket: &'static str) -> metrics::Gauge {
     metrics::gauge!("basalt_auth_rate_limit_addresses", "bucket" => bucket)
 }
+
+/// A pending code died of wrong guesses.
+pub(crate) fn code_died() {
+    metrics::counter!("basalt_auth_codes_died_total").increment(1);
+}
+
+/// A code or link was given back: `outcome` is `ok` or the error code.
+pub(crate) fn verify(verification_type: &'static str, outcome: &'static str) {
+    metrics::counter!("basalt_auth_verifications_total", "type" => verification_type, "outcome" => outcome)
+        .increment(1);
+}
+
+/// Rows of a table that had expired were removed.
+pub(crate) fn cleaned_up(table: &'static str, rows: u64) {
+    metrics::counter!("basalt_auth_cleaned_up_total", "table" => table).increment(rows);
+}
+
+/// A clean-up did not come to its end.
+pub(crate) fn cleanup_failed() {
+    metrics::counter!("basalt_auth_cleanup_failures_total").increment(1);
+}

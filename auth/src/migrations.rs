@@ -14,4 +14,11 @@ pub const MIGRATIONS: &[SystemMigration] = &[
         include_str!("../migrations/0003_factors_and_providers.sql"),
     ),
     SystemMigration::new("auth", 4, "rights", include_str!("../migrations/0004_rights.sql")),
+    SystemMigration::new("auth", 5, "lists", include_str!("../migrations/0005_lists.sql")),
+    SystemMigration::new(
+        "auth",
+        6,
+        "one_time_attempts",
+        include_str!("../migrations/0006_one_time_attempts.sql"),
+    ),
 ];

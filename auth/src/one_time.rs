@@ -1,8 +1,11 @@
-//! Codes that are mailed to people and given back once (auth.md §3.10): how they are made, hashed and stored.
+//! Codes that are mailed to people and given back once (auth.md §3.10): how they are made, hashed and stored. Giving
+//! one back is [`mod@redeem`].
 //!
 //! A pending code is a row of `auth.one_time_tokens`, one per user and type; the newer replaces the older. The column
 //! of `auth.users` repeats the hash for readers of that table and names the time from which its life is counted.
 //! Whoever changes both locks the user's row first, so that asking and redeeming at one moment cannot deadlock.
+
+mod redeem;
 
 use aws_lc_rs::constant_time::verify_slices_are_equal;
 use aws_lc_rs::digest::{SHA224, digest};
@@ -14,6 +17,9 @@ use uuid::Uuid;
 use crate::Auth;
 use crate::error::AuthError;
 use crate::users::User;
+pub(crate) use redeem::{
+    Pending, check_nonce, consume, note_failure, pending_at, pending_with_hash, use_nonce,
+};
 
 /// What marks the hash of a code that ends in an authorization code instead of a session.
 const PKCE_PREFIX: &str = "pkce_";
@@ -47,6 +53,19 @@ impl TokenType {
             Self::PhoneChange => "phone_change_token",
         }
     }
+
+    /// The type of a label in the database.
+    fn of_label(label: &str) -> Option<Self> {
+        const ALL: [TokenType; 6] = [
+            TokenType::Confirmation,
+            TokenType::Recovery,
+            TokenType::EmailChangeCurrent,
+            TokenType::EmailChangeNew,
+            TokenType::Reauthentication,
+            TokenType::PhoneChange,
+        ];
+        ALL.into_iter().find(|token_type| token_type.as_str() == label)
+    }
 }
 
 /// How the link of a mail ends: with a session in the fragment, or with an authorization code in the query.
@@ -55,13 +74,6 @@ pub(crate) enum FlowType {
     Implicit,
     /// A [`crate::flow_state`] waits for the code.
     Pkce,
-}
-
-impl FlowType {
-    /// The flow of a request that sent this `code_challenge`.
-    pub(crate) const fn of(challenge: &str) -> Self {
-        if challenge.is_empty() { Self::Implicit } else { Self::Pkce }
-    }
 }
 
 /// A code that was just stored. The code itself is nowhere but here: no `Debug`, so that no log can show it.
@@ -91,7 +103,7 @@ set id = excluded.id, token_hash = excluded.token_hash, relates_to = excluded.re
     };
 }
 
-/// Makes a code for `address` (lower case, or digits) and stores its hash in place of the pending one of that type;
+/// Makes a code for `address` (an e-mail address, or the digits of a phone number) and stores its hash in place of the pending one of that type;
 /// the column's sent-at time becomes `now`.
 ///
 /// # Errors
@@ -126,7 +138,8 @@ pub(crate) async fn issue(
         FlowType::Pkce => PKCE_PREFIX,
     };
     let hash = format!("{prefix}{}", code_hash(address, &code));
-    tx.execute(sql, &[&user.id, &hash, &now, &random::uuid(), &token_type.as_str(), &address])
+    let relates_to = address.to_lowercase();
+    tx.execute(sql, &[&user.id, &hash, &now, &random::uuid(), &token_type.as_str(), &relates_to])
         .await
         .map_err(AuthError::updating)?;
     Ok(IssuedCode { code, hash })

@@ -6,6 +6,7 @@
 //! hosts) is refused, and what is let through is handed on as it was sent.
 
 mod glob;
+mod location;
 
 use std::net::IpAddr;
 
@@ -15,6 +16,7 @@ use url::{Host, Url};
 use crate::Auth;
 use crate::request::RequestContext;
 use glob::Glob;
+pub(crate) use location::Location;
 
 /// A longer target is no page of anybody's, and would not fit into a header.
 const MAX_BYTES: usize = 4096;

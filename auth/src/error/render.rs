@@ -13,12 +13,43 @@ use super::AuthError;
 
 /// The error on its way to [`render`].
 #[derive(Clone)]
-struct Carried(Arc<AuthError>);
+enum Carried {
+    /// The response waits for its body.
+    Unanswered(Arc<AuthError>),
+    /// The response says it already: a redirect. What is left is the log.
+    Answered(Arc<AuthError>),
+}
 
 impl IntoResponse for AuthError {
     fn into_response(self) -> Response {
         let mut response = self.wire().0.into_response();
-        response.extensions_mut().insert(Carried(Arc::new(self)));
+        response.extensions_mut().insert(Carried::Unanswered(Arc::new(self)));
+        response
+    }
+}
+
+impl AuthError {
+    /// What a browser is told in the address it is sent to (auth.md §3.10). Statuses without a name in OAuth have no
+    /// `error`.
+    pub(crate) fn redirect_parameters(&self) -> Vec<(&'static str, String)> {
+        let (status, code) = self.wire();
+        let error = match status {
+            StatusCode::BAD_REQUEST => Some("invalid_request"),
+            StatusCode::UNAUTHORIZED => Some("unauthorized_client"),
+            StatusCode::FORBIDDEN => Some("access_denied"),
+            StatusCode::INTERNAL_SERVER_ERROR => Some("server_error"),
+            StatusCode::SERVICE_UNAVAILABLE => Some("temporarily_unavailable"),
+            _ => None,
+        };
+        let mut pairs: Vec<_> = error.map(|error| ("error", error.to_owned())).into_iter().collect();
+        pairs.push(("error_code", code.to_owned()));
+        pairs.push(("error_description", self.to_string()));
+        pairs
+    }
+
+    /// A response that tells of this error by itself.
+    pub(crate) fn answered_by(self, mut response: Response) -> Response {
+        response.extensions_mut().insert(Carried::Answered(Arc::new(self)));
         response
     }
 }
@@ -57,9 +88,17 @@ pub(crate) struct RenderContext {
 
 /// Gives a failed response its body. Others pass.
 pub(crate) fn render(mut response: Response, context: &RenderContext) -> Response {
-    let Some(Carried(error)) = response.extensions_mut().remove::<Carried>() else { return response };
-    log(&error, context);
-    error_response(&error, context)
+    match response.extensions_mut().remove::<Carried>() {
+        None => response,
+        Some(Carried::Answered(error)) => {
+            log(&error, context);
+            response
+        }
+        Some(Carried::Unanswered(error)) => {
+            log(&error, context);
+            error_response(&error, context)
+        }
+    }
 }
 
 fn log(error: &AuthError, context: &RenderContext) {
@@ -178,6 +217,7 @@ pub(crate) fn render_fault(fault: Fault) -> Response {
         Fault::NotFound => return not_found(),
         Fault::MethodNotAllowed => return StatusCode::METHOD_NOT_ALLOWED.into_response(),
         Fault::BodyTooLarge { limit } => (AuthError::BodyTooLarge(limit), None),
+        Fault::SlowBody => (AuthError::SlowBody, None),
         Fault::Timeout => (AuthError::Timeout, None),
         Fault::Panic { id } => (AuthError::Internal("a handler panicked".to_owned()), Some(id)),
         Fault::BadRequest(reason) => (AuthError::BadJson(reason), None),
