@@ -82,7 +82,6 @@ async fn insert(
         encrypted_password: Some(hash),
         app_metadata: users::provider_metadata("email"),
         user_metadata: data.clone(),
-        confirmation_sent_at: None,
         is_anonymous: false,
     };
     users::insert(tx, &new, now).await.map_err(|error| error.or_taken(AuthError::UserAlreadyExists))?;

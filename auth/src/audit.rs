@@ -1,4 +1,4 @@
-//! Rows of `auth.audit_log_entries` (auth.md §3.13), written in the transaction of what they tell of.
+//! Rows of `auth.audit_log_entries` (auth.md §3.13): written in the transaction of what they tell of, and listed.
 
 use basalt_core::pool::Tx;
 use basalt_core::random;
@@ -7,8 +7,10 @@ use serde_json::{Map, Value, json};
 
 use crate::config::AuthConfig;
 use crate::error::AuthError;
+use crate::pagination::Page;
 use crate::request::RequestContext;
-use crate::users::User;
+use crate::users::{User, column};
+use crate::wire::AuditBody;
 
 /// What happened. Names and groups are upstream's.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -18,7 +20,11 @@ pub(crate) enum Action {
     UserSignedUp,
     UserRepeatedSignUp,
     UserConfirmationRequested,
+    UserRecoveryRequested,
+    UserReauthenticateRequested,
+    UserInvited,
     UserDeleted,
+    IdentityUnlinked,
     UserModified,
     UserUpdatedPassword,
     TokenRefreshed,
@@ -33,7 +39,11 @@ impl Action {
             Self::UserSignedUp => ("user_signedup", "team"),
             Self::UserRepeatedSignUp => ("user_repeated_signup", "user"),
             Self::UserConfirmationRequested => ("user_confirmation_requested", "user"),
+            Self::UserRecoveryRequested => ("user_recovery_requested", "user"),
+            Self::UserReauthenticateRequested => ("user_reauthenticate_requested", "user"),
+            Self::UserInvited => ("user_invited", "team"),
             Self::UserDeleted => ("user_deleted", "team"),
+            Self::IdentityUnlinked => ("identity_unlinked", "user"),
             Self::UserModified => ("user_modified", "user"),
             Self::UserUpdatedPassword => ("user_updated_password", "user"),
             Self::TokenRefreshed => ("token_refreshed", "token"),
@@ -42,7 +52,8 @@ impl Action {
     }
 }
 
-fn payload(actor: &User, action: Action, traits: Option<Value>) -> Value {
+/// What a row tells.
+pub(crate) fn payload(actor: &User, action: Action, traits: Option<Value>) -> Value {
     let (name, log_type) = action.names();
     let username = if actor.email.is_empty() { &actor.phone } else { &actor.email };
     let mut payload = Map::new();
@@ -80,6 +91,59 @@ values ('00000000-0000-0000-0000-000000000000', $1, $2, $3, $4)";
     let address = request.address.to_string();
     tx.execute(INSERT, &[&random::uuid(), &payload, &now, &address]).await?;
     Ok(())
+}
+
+/// What a search of the log looks at.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Field {
+    /// E-mail, phone or name of who acted.
+    Author,
+    /// The action's name.
+    Action,
+    /// The group of actions.
+    Type,
+}
+
+/// One page of the log, the newest first, with how many rows there are. `query` is a field and a LIKE pattern.
+pub(crate) async fn list(
+    tx: &Tx,
+    query: Option<(Field, &str)>,
+    page: &Page,
+) -> Result<(Vec<AuditBody>, i64), AuthError> {
+    macro_rules! found {
+        () => {
+            "from auth.audit_log_entries a where $1::text is null or case $2 \
+             when 'author' then a.payload ->> 'actor_username' ilike $1 or a.payload ->> 'actor_name' ilike $1 \
+             when 'action' then a.payload ->> 'action' ilike $1 else a.payload ->> 'log_type' ilike $1 end"
+        };
+    }
+    const PAGE: &str = concat!(
+        "select a.id, a.payload, a.created_at, a.ip_address ",
+        found!(),
+        " order by a.created_at desc, a.id limit $3 offset $4"
+    );
+    const COUNT: &str = concat!("select count(*) as total ", found!());
+    let pattern = query.map(|(_field, pattern)| pattern);
+    let field = match query {
+        None | Some((Field::Type, _)) => "type",
+        Some((Field::Author, _)) => "author",
+        Some((Field::Action, _)) => "action",
+    };
+    let (limit, offset) = (page.limit(), page.offset());
+    let (rows, count) = tokio::try_join!(
+        async { tx.query(PAGE, &[&pattern, &field, &limit, &offset]).await },
+        async { tx.query_one(COUNT, &[&pattern, &field]).await }
+    )?;
+    let entries = rows.iter().map(|row| {
+        let payload: Option<Value> = column(row, "payload")?;
+        Ok(AuditBody {
+            id: column(row, "id")?,
+            payload: payload.unwrap_or_default(),
+            created_at: column::<Option<Timestamp>>(row, "created_at")?.into(),
+            ip_address: column(row, "ip_address")?,
+        })
+    });
+    Ok((entries.collect::<Result<_, AuthError>>()?, column(&count, "total")?))
 }
 
 /// The trait that sign-up and sign-in rows carry.

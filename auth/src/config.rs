@@ -4,6 +4,8 @@
 
 use serde::{Deserialize, Serialize};
 
+use crate::postage::EmailRate;
+
 /// `[auth]`, and the part of `[jwt]` that auth needs.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(default)]
@@ -23,6 +25,8 @@ pub struct AuthConfig {
     pub external_email_enabled: bool,
     /// Passwordless sign-in by e-mail. Default true.
     pub external_email_magic_link_enabled: bool,
+    /// The only addresses that get mail; what follows a `+` in the local part does not count. Default: all.
+    pub external_email_authorized_addresses: Vec<String>,
     /// Sign-up and sign-in by phone. Default false.
     pub external_phone_enabled: bool,
     /// Accounts without address or password. Default false.
@@ -43,6 +47,23 @@ pub struct AuthConfig {
     /// Least time between two mails of one kind to one user, in seconds (upstream's `SMTP_MAX_FREQUENCY`). Default
     /// 60.
     pub mailer_max_frequency: u64,
+    /// Tell users by mail that their password was changed. Default false.
+    pub mailer_notifications_password_changed_enabled: bool,
+    /// Tell users at their old address that the address was changed. Default false.
+    pub mailer_notifications_email_changed_enabled: bool,
+    /// Tell users by mail that their phone number was changed. Default false.
+    pub mailer_notifications_phone_changed_enabled: bool,
+    /// Tell users by mail that a sign-in method was linked. Default false.
+    pub mailer_notifications_identity_linked_enabled: bool,
+    /// Tell users by mail that a sign-in method was removed. Default false.
+    pub mailer_notifications_identity_unlinked_enabled: bool,
+    /// Tell users by mail that a verification method was added. Default false.
+    pub mailer_notifications_mfa_factor_enrolled_enabled: bool,
+    /// Tell users by mail that a verification method was removed. Default false.
+    pub mailer_notifications_mfa_factor_unenrolled_enabled: bool,
+    /// Answer `/recover` with 429 when a mail went out less than `mailer_max_frequency` ago, as upstream does, which
+    /// tells that the account exists. Default false: 200, and no mail.
+    pub mailer_recovery_tells_frequency: bool,
 
     /// Take a phone number as confirmed without a message. Default false.
     pub sms_autoconfirm: bool,
@@ -112,8 +133,8 @@ pub struct AuthConfig {
     /// Wrong passwords for one account before its sign-in closes for a while, from addresses where none of its
     /// sessions lives; 0 = no limit. Default 20.
     pub rate_limit_sign_in_failures: u32,
-    /// Mails per hour of the whole server; 0 = no limit. Default 30.
-    pub rate_limit_email_sent: u32,
+    /// Mails of the whole server in a time; 0 = no limit. Default 30 per hour.
+    pub rate_limit_email_sent: EmailRate,
     /// Messages per hour of the whole server; 0 = no limit. Default 30.
     pub rate_limit_sms_sent: u32,
 
@@ -173,6 +194,7 @@ impl Default for AuthConfig {
             disable_signup: false,
             external_email_enabled: true,
             external_email_magic_link_enabled: true,
+            external_email_authorized_addresses: Vec::new(),
             external_phone_enabled: false,
             external_anonymous_users_enabled: false,
             mailer_autoconfirm: false,
@@ -181,6 +203,14 @@ impl Default for AuthConfig {
             mailer_otp_exp: 86_400,
             mailer_otp_length: 6,
             mailer_max_frequency: 60,
+            mailer_notifications_password_changed_enabled: false,
+            mailer_notifications_email_changed_enabled: false,
+            mailer_notifications_phone_changed_enabled: false,
+            mailer_notifications_identity_linked_enabled: false,
+            mailer_notifications_identity_unlinked_enabled: false,
+            mailer_notifications_mfa_factor_enrolled_enabled: false,
+            mailer_notifications_mfa_factor_unenrolled_enabled: false,
+            mailer_recovery_tells_frequency: false,
             sms_autoconfirm: false,
             sms_otp_exp: 60,
             sms_otp_length: 6,
@@ -210,7 +240,7 @@ impl Default for AuthConfig {
             rate_limit_otp: 30,
             rate_limit_anonymous_users: 30,
             rate_limit_sign_in_failures: 20,
-            rate_limit_email_sent: 30,
+            rate_limit_email_sent: EmailRate::default(),
             rate_limit_sms_sent: 30,
             audit_log_disable_postgres: false,
             audit_log_retention: 0,
@@ -241,6 +271,11 @@ impl AuthConfig {
             url::Url::parse(&self.site_url).is_ok(),
             "auth.site_url",
             "must be an absolute URL such as https://app.example.org",
+        );
+        check(
+            self.uri_allow_list.iter().all(|entry| crate::redirect::is_glob(entry)),
+            "auth.uri_allow_list",
+            "must hold globs whose brackets are closed (a backslash takes one as it is)",
         );
         check(is_http(&self.external_url), "server.public_url", "must be an http or https URL");
         for (key, length) in

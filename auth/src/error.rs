@@ -15,6 +15,7 @@ use basalt_core::service::BodyError;
 use basalt_core::session::SessionError;
 use http::StatusCode;
 
+use crate::feature::Feature;
 use crate::hasher::HashError;
 use crate::password_policy::Weakness;
 pub(crate) use render::{ApiVersion, RenderContext, not_found, render, render_fault};
@@ -45,9 +46,21 @@ pub enum AuthError {
         /// Whole seconds left.
         seconds: i64,
     },
+    /// The whole server has sent as many mails as it may for now.
+    #[error("email rate limit exceeded")]
+    MailLimit {
+        /// When the next mail may leave.
+        retry_after: Duration,
+    },
+    /// Only some addresses get mail here, and this is none of them.
+    #[error("Email address {0:?} cannot be used as it is not authorized")]
+    EmailNotAuthorized(String),
     /// The deadline passed.
     #[error("Processing this request timed out, please retry after a moment.")]
     Timeout,
+    /// The client sends its body too slowly.
+    #[error("The request body came too slowly")]
+    SlowBody,
 
     // The bearer.
     /// No bearer at all.
@@ -97,6 +110,27 @@ pub enum AuthError {
     /// Sign-in by phone is off.
     #[error("Phone logins are disabled")]
     PhoneLoginsDisabled,
+    /// A mail route while mail is off; sign-in says the same with another status.
+    #[error("Email logins are disabled")]
+    MailRoutesDisabled,
+    /// A message route while messages are off.
+    #[error("Phone logins are disabled")]
+    MessageRoutesDisabled,
+    /// Magic links are off.
+    #[error("Login with magic link is disabled")]
+    MagicLinkDisabled,
+    /// Messages are off, or there is no provider for them.
+    #[error("Unsupported phone provider")]
+    UnsupportedPhoneProvider,
+    /// A code for nobody, and no account was to be made.
+    #[error("Signups not allowed for otp")]
+    OtpDisabled,
+    /// A nonce for an address that was never confirmed.
+    #[error("Please verify your email first.")]
+    VerifyEmailFirst,
+    /// A nonce for a number that was never confirmed.
+    #[error("Please verify your phone first.")]
+    VerifyPhoneFirst,
     /// Anonymous accounts are off.
     #[error("Anonymous sign-ins are disabled")]
     AnonymousDisabled,
@@ -115,9 +149,9 @@ pub enum AuthError {
     /// The right password, the address is not confirmed.
     #[error("Email not confirmed")]
     EmailNotConfirmed,
-    /// No provider of messages is configured.
-    #[error("Error sending confirmation OTP to provider: no SMS provider is configured")]
-    SmsSendFailed,
+    /// No provider of messages is configured; the text is what the message was to be about.
+    #[error("Error sending {0} OTP to provider: no SMS provider is configured")]
+    SmsSendFailed(&'static str),
     /// The right password, the number is not confirmed.
     #[error("Phone not confirmed")]
     PhoneNotConfirmed,
@@ -141,6 +175,29 @@ pub enum AuthError {
     /// The session belongs to an OAuth client, which refreshes elsewhere.
     #[error("Invalid client for this refresh token")]
     OAuthClientSession,
+
+    // Codes, links and flows.
+    /// A typed code that is wrong or old, or of nobody.
+    #[error("Token has expired or is invalid")]
+    OtpExpired,
+    /// A link whose code is gone, old or was never made.
+    #[error("Email link is invalid or has expired")]
+    LinkExpired,
+    /// The right code of a banned user.
+    #[error("User is banned")]
+    VerifyBanned,
+    /// An address that is none, where a code is given back.
+    #[error("Invalid email format")]
+    VerifyEmailFormat,
+    /// No PKCE flow waits for this code.
+    #[error("invalid flow state, no valid flow state found")]
+    FlowStateNotFound,
+    /// The link was opened too long ago.
+    #[error("invalid flow state, flow state has expired")]
+    FlowStateExpired,
+    /// Not what the challenge was made of.
+    #[error("code challenge does not match previously saved code verifier")]
+    BadCodeVerifier,
 
     // Changing a user.
     /// `app_metadata` from a normal user.
@@ -184,12 +241,63 @@ pub enum AuthError {
     /// The path names no user.
     #[error("User not found")]
     UserNotFound,
+    /// A link for nobody.
+    #[error("User with this email not found")]
+    NoUserWithEmail,
     /// The path's id is no UUID.
     #[error("user_id must be an UUID")]
     UserIdNotUuid,
     /// The new user's number is another one's.
     #[error("Phone number already registered by another user")]
     PhoneRegistered,
+    /// The path's session id is no UUID.
+    #[error("session_id must be an UUID")]
+    SessionPathNotUuid,
+    /// The path names no session of the user.
+    #[error("Session not found")]
+    SessionNotFound,
+    /// The path's identity id is no UUID.
+    #[error("identity_id must be an UUID")]
+    IdentityIdNotUuid,
+    /// Users may not link and unlink by themselves here.
+    #[error("Manual linking is disabled")]
+    ManualLinkingDisabled,
+    /// Unlinking with a token of another audience.
+    #[error("Token audience doesn't match request audience")]
+    UnexpectedAudience,
+    /// The last identity stays.
+    #[error("User must have at least 1 identity after unlinking")]
+    SingleIdentity,
+    /// The path names no identity of the user.
+    #[error("Identity doesn't exist")]
+    IdentityNotFound,
+    /// A feature that is off.
+    #[error("{}", .0.message())]
+    SwitchedOff(Feature),
+    /// Anonymous users have no account to protect.
+    #[error("Anonymous user not allowed to perform these actions")]
+    AnonymousRefused,
+    /// The path's factor id is no UUID.
+    #[error("factor_id must be an UUID")]
+    FactorIdNotUuid,
+    /// The path names no factor of the user.
+    #[error("Factor not found")]
+    FactorNotFound,
+    /// A verified factor may be given up with a session that used one.
+    #[error("AAL2 required to unenroll verified factor")]
+    FactorNeedsAal2,
+    /// The grants `id_token` and `web3` in the words of OAuth: what their request lacks.
+    #[error("{0}")]
+    InvalidRequest(&'static str),
+    /// The provider behind this issuer is off.
+    #[error("Provider (issuer \"{0}\") is not enabled")]
+    IssuerDisabled(String),
+    /// A wallet of a chain that nobody checks.
+    #[error("Unsupported chain")]
+    UnsupportedChain,
+    /// The address that would be left belongs to another user.
+    #[error("Unable to unlink identity due to email conflict")]
+    IdentityEmailConflict,
     /// The given password hash cannot be used.
     #[error("Error creating user")]
     CreatingUser,
@@ -234,6 +342,13 @@ pub enum AuthError {
     Internal(String),
 }
 
+/// An address that another user has.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Taken {
+    Email,
+    Phone,
+}
+
 impl AuthError {
     /// Status and code. No `_` arm: a new variant asks for its own.
     fn wire(&self) -> (StatusCode, &'static str) {
@@ -246,8 +361,12 @@ impl AuthError {
             Self::BodyTooLarge(_) => (StatusCode::PAYLOAD_TOO_LARGE, "request_entity_too_large"),
             Self::Validation(_) => (BAD, "validation_failed"),
             Self::RateLimited { .. } => (StatusCode::TOO_MANY_REQUESTS, "over_request_rate_limit"),
-            Self::MailTooSoon { .. } => (StatusCode::TOO_MANY_REQUESTS, "over_email_send_rate_limit"),
+            Self::MailTooSoon { .. } | Self::MailLimit { .. } => {
+                (StatusCode::TOO_MANY_REQUESTS, "over_email_send_rate_limit")
+            }
+            Self::EmailNotAuthorized(_) => (BAD, "email_address_not_authorized"),
             Self::Timeout => (StatusCode::GATEWAY_TIMEOUT, "request_timeout"),
+            Self::SlowBody => (StatusCode::REQUEST_TIMEOUT, "request_timeout"),
             Self::NoBearer => (StatusCode::UNAUTHORIZED, "no_authorization"),
             Self::BadJwt(_) | Self::NoSub | Self::SessionIdNotUuid => (DENIED, "bad_jwt"),
             Self::SubNotUuid => (BAD, "bad_jwt"),
@@ -259,10 +378,15 @@ impl AuthError {
             Self::WeakPassword(_) => (REFUSED, "weak_password"),
             Self::EmailSignupsDisabled => (BAD, "email_provider_disabled"),
             Self::PhoneSignupsDisabled => (BAD, "phone_provider_disabled"),
-            Self::EmailLoginsDisabled => (REFUSED, "email_provider_disabled"),
+            Self::EmailLoginsDisabled | Self::MagicLinkDisabled => (REFUSED, "email_provider_disabled"),
+            Self::MailRoutesDisabled => (BAD, "email_provider_disabled"),
+            Self::MessageRoutesDisabled | Self::UnsupportedPhoneProvider => (BAD, "phone_provider_disabled"),
+            Self::OtpDisabled => (REFUSED, "otp_disabled"),
+            Self::VerifyEmailFirst => (REFUSED, "email_not_confirmed"),
+            Self::VerifyPhoneFirst => (REFUSED, "phone_not_confirmed"),
             Self::PhoneLoginsDisabled => (REFUSED, "phone_provider_disabled"),
             Self::AnonymousDisabled => (REFUSED, "anonymous_provider_disabled"),
-            Self::SmsSendFailed => (REFUSED, "sms_send_failed"),
+            Self::SmsSendFailed(_) => (REFUSED, "sms_send_failed"),
             Self::UserAlreadyExists => (REFUSED, "user_already_exists"),
             Self::UnsupportedGrant | Self::InvalidCredentials => (BAD, "invalid_credentials"),
             Self::SignInBanned | Self::RefreshBanned => (BAD, "user_banned"),
@@ -273,14 +397,36 @@ impl AuthError {
             Self::NoValidSession => (BAD, "session_not_found"),
             Self::SessionExpired(_) => (BAD, "session_expired"),
             Self::OAuthClientSession => (BAD, "invalid_client"),
+            Self::OtpExpired | Self::LinkExpired => (DENIED, "otp_expired"),
+            Self::VerifyBanned => (DENIED, "user_banned"),
+            Self::VerifyEmailFormat => (REFUSED, "validation_failed"),
+            Self::FlowStateNotFound => (StatusCode::NOT_FOUND, "flow_state_not_found"),
+            Self::FlowStateExpired => (REFUSED, "flow_state_expired"),
+            Self::BadCodeVerifier => (BAD, "bad_code_verifier"),
             Self::InsufficientAal => (StatusCode::UNAUTHORIZED, "insufficient_aal"),
             Self::AnonymousPassword => (REFUSED, "validation_failed"),
             Self::SsoManaged => (REFUSED, "user_sso_managed"),
             Self::EmailExists => (REFUSED, "email_exists"),
             Self::PhoneExists | Self::PhoneRegistered => (REFUSED, "phone_exists"),
             Self::AdminSessionExpired => (DENIED, "session_expired"),
-            Self::UserNotFound => (StatusCode::NOT_FOUND, "user_not_found"),
-            Self::UserIdNotUuid => (StatusCode::NOT_FOUND, "validation_failed"),
+            Self::UserNotFound | Self::NoUserWithEmail => (StatusCode::NOT_FOUND, "user_not_found"),
+            Self::UserIdNotUuid | Self::SessionPathNotUuid | Self::IdentityIdNotUuid => {
+                (StatusCode::NOT_FOUND, "validation_failed")
+            }
+            Self::SessionNotFound => (StatusCode::NOT_FOUND, "session_not_found"),
+            Self::SwitchedOff(feature) => feature.wire(),
+            Self::AnonymousRefused => (DENIED, "no_authorization"),
+            Self::FactorIdNotUuid => (StatusCode::NOT_FOUND, "validation_failed"),
+            Self::FactorNotFound => (StatusCode::NOT_FOUND, "mfa_factor_not_found"),
+            Self::FactorNeedsAal2 => (REFUSED, "insufficient_aal"),
+            Self::InvalidRequest(_) => (BAD, "invalid_request"),
+            Self::IssuerDisabled(_) => (BAD, "provider_disabled"),
+            Self::UnsupportedChain => (BAD, "web3_unsupported_chain"),
+            Self::ManualLinkingDisabled => (StatusCode::NOT_FOUND, "manual_linking_disabled"),
+            Self::UnexpectedAudience => (DENIED, "unexpected_audience"),
+            Self::SingleIdentity => (REFUSED, "single_identity_not_deletable"),
+            Self::IdentityNotFound => (REFUSED, "identity_not_found"),
+            Self::IdentityEmailConflict => (REFUSED, "email_conflict_identity_not_deletable"),
             Self::ReauthenticationNeeded => (BAD, "reauthentication_needed"),
             Self::ReauthenticationNotValid => (REFUSED, "reauthentication_not_valid"),
             Self::CurrentPasswordRequired => (BAD, "current_password_required"),
@@ -365,10 +511,18 @@ impl AuthError {
         }
     }
 
-    /// Whether the database refused because the address is another user's: two sign-ups at one moment.
+    /// Which address the database refused because it is another user's: two sign-ups at one moment.
+    pub(crate) fn taken_address(&self) -> Option<Taken> {
+        match self.postgres()?.constraint.as_deref()? {
+            "users_email_partial_key" => Some(Taken::Email),
+            "users_phone_key" => Some(Taken::Phone),
+            _ => None,
+        }
+    }
+
+    /// Whether the database refused because the address is another user's.
     pub(crate) fn is_taken_address(&self) -> bool {
-        let constraint = self.postgres().and_then(|error| error.constraint.as_deref());
-        matches!(constraint, Some("users_email_partial_key" | "users_phone_key"))
+        self.taken_address().is_some()
     }
 
     /// `taken` when this is about an address that is another user's.
@@ -379,7 +533,7 @@ impl AuthError {
     fn retry_after(&self) -> Option<u64> {
         #[expect(clippy::wildcard_enum_match_arm, reason = "the others do not help to retry")]
         match self {
-            Self::RateLimited { retry_after } => Some(retry_after.as_secs().saturating_add(1)),
+            Self::RateLimited { retry_after } | Self::MailLimit { retry_after } => Some(retry_after.as_secs().saturating_add(1)),
             Self::MailTooSoon { seconds } => u64::try_from(*seconds).ok(),
             Self::Overloaded | Self::DatabaseUnavailable(_) | Self::Timeout => Some(1),
             _ => None,
@@ -429,7 +583,11 @@ impl From<TokenError> for AuthError {
             TokenError::Unsupported { alg } => {
                 format!("token signature is invalid: signing method {alg} is invalid")
             }
-            TokenError::NoKey { alg, kid } => format!(
+            // Upstream asks for the algorithm before it looks for a key.
+            TokenError::NoKey { alg, is_configured: false, .. } => {
+                format!("token signature is invalid: signing method {alg} is invalid")
+            }
+            TokenError::NoKey { alg, kid, is_configured: true } => format!(
                 "token is unverifiable: error while executing keyfunc: unrecognized JWT kid {} for algorithm {alg}",
                 kid.unwrap_or_else(|| "<nil>".to_owned())
             ),

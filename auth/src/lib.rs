@@ -6,24 +6,38 @@ mod address;
 mod admin;
 mod audit;
 mod bearer;
+mod breaches;
+mod challenge;
+mod cleanup;
 mod config;
 mod error;
+mod feature;
+mod flow_state;
+mod generated_link;
 mod go_duration;
 mod grants;
 mod hasher;
+mod letters;
+mod magic_link;
 mod mailer;
 mod metrics;
 mod migrations;
+mod notifications;
 mod one_time;
+mod pace;
 mod pagination;
 mod password_policy;
+mod postage;
 mod rate_limit;
+mod redirect;
 mod refresh_token;
+mod registration;
 mod request;
 mod routes;
 mod sessions;
 mod sign_up;
 mod users;
+mod verify;
 mod wire;
 
 use std::sync::Arc;
@@ -33,28 +47,34 @@ use axum::Router;
 use axum::extract::{Request, State};
 use axum::middleware::{self, Next};
 use axum::response::{IntoResponse, Response};
-use axum::routing::{get, post};
+use axum::routing::{delete, get, post};
 use basalt_core::clock::Clock;
 use basalt_core::keys::Keys;
 use basalt_core::mail::Outbox;
 use basalt_core::pool::{ServicePool, Tx};
 use basalt_core::service::{Cors, RequestId, Service};
-use http::{HeaderValue, StatusCode, header};
+use http::{HeaderValue, Method, StatusCode, header};
 use jiff::Timestamp;
 use tokio::time::Instant;
 
 pub use accounts::{NewAccount, create_user};
+pub use cleanup::{clean_up, keep_clean};
+pub use feature::{FactorType, Feature};
 pub use config::{AuthConfig, JwtConfig};
 pub use error::AuthError;
 pub use hasher::{HashError, Hasher, Verdict};
 pub use migrations::MIGRATIONS;
 pub use password_policy::{WeakReason, Weakness};
+pub use postage::{EmailRate, NoEmailRate};
 pub use refresh_token::{RefreshToken, SessionKey, SignedCounter};
 
+use breaches::Breaches;
 use error::{ApiVersion, RenderContext};
 use mailer::Mailer;
 use password_policy::PasswordPolicy;
+use postage::Postage;
 use rate_limit::RateLimits;
+use redirect::Redirects;
 use request::RequestContext;
 use sessions::Turns;
 
@@ -69,9 +89,12 @@ pub(crate) struct Auth {
     pub(crate) clock: Clock,
     pub(crate) hasher: Hasher,
     pub(crate) policy: PasswordPolicy,
+    pub(crate) breaches: Option<Breaches>,
     pub(crate) limits: RateLimits,
     pub(crate) turns: Turns,
     pub(crate) mailer: Mailer,
+    pub(crate) redirects: Redirects,
+    pub(crate) postage: Postage,
     /// Whether error bodies may name SQLSTATEs.
     pub(crate) development: bool,
 }
@@ -86,6 +109,20 @@ impl Auth {
     /// A transaction that ends with the request. Close it with [`finish`].
     pub(crate) async fn begin(&self, request: &RequestContext) -> Result<Tx, AuthError> {
         Ok(self.pool.begin(request.deadline).await?)
+    }
+
+    /// A connection whose statements stand alone. Close it with [`finish`].
+    pub(crate) async fn autocommit(&self, request: &RequestContext) -> Result<Tx, AuthError> {
+        Ok(self.pool.autocommit(request.deadline).await?)
+    }
+
+    /// What is wrong with a password: the policy's reasons, and last that it is known from a breach.
+    pub(crate) async fn weakness(&self, password: &str) -> Option<Weakness> {
+        let weakness = self.policy.weakness(password);
+        match &self.breaches {
+            Some(breaches) if breaches.has(password).await => Some(Weakness::pwned(weakness)),
+            Some(_) | None => weakness,
+        }
     }
 
     /// Whether a token that was replaced at `then` is still answered.
@@ -131,9 +168,12 @@ pub fn service(
     });
     let auth = Arc::new(Auth {
         policy: PasswordPolicy::new(config.password_min_length, &config.password_required_characters),
+        breaches: Breaches::new(&config),
         limits: RateLimits::new(&config),
         turns: Turns::new(),
         mailer: Mailer::new(&config, outbox),
+        redirects: Redirects::new(&config.site_url, &config.uri_allow_list),
+        postage: Postage::new(&config),
         hasher,
         config,
         pool,
@@ -163,6 +203,12 @@ fn router(auth: Arc<Auth>) -> Router {
         .route("/signup", post(routes::signup::post)) // signUp, signInAnonymously
         .route("/token", post(routes::token::post)) // signInWithPassword, refreshSession, the client's ticker
         .route("/logout", post(routes::logout::post)) // signOut, admin.signOut
+        .route("/recover", post(routes::recover::post)) // resetPasswordForEmail
+        .route("/otp", post(routes::otp::post)) // signInWithOtp
+        .route("/magiclink", post(routes::otp::magiclink)) // older clients
+        .route("/resend", post(routes::resend::post)) // resend
+        .route("/reauthenticate", get(routes::reauthenticate::get)) // reauthenticate
+        .route("/verify", get(routes::verify::get).head(routes::verify::head).post(routes::verify::post)) // links in mails; verifyOtp
         .route("/user", get(routes::user::get).put(routes::user::put)) // getUser, updateUser
         .route("/admin/users", get(routes::admin_users::list).post(routes::admin_users::create)) // admin.listUsers, admin.createUser
         .route(
@@ -171,30 +217,39 @@ fn router(auth: Arc<Auth>) -> Router {
                 .put(routes::admin_users::change)
                 .delete(routes::admin_users::delete),
         )
+        .route("/invite", post(routes::invite::post)) // admin.inviteUserByEmail
+        .route("/admin/generate_link", post(routes::generate_link::post)) // admin.generateLink
+        .route("/admin/users/{id}/factors", get(routes::admin_users::factors)) // admin.mfa.listFactors
+        .route(
+            "/admin/users/{id}/sessions", // no call: ours
+            get(routes::sessions::list_of).delete(routes::sessions::delete_all_of),
+        )
+        .route("/admin/users/{id}/sessions/{session_id}", delete(routes::sessions::delete_of)) // no call: ours
+        .route("/admin/audit", get(routes::admin_audit::list)) // no call
+        .route("/user/sessions", get(routes::sessions::list)) // no call: ours
+        .route("/user/sessions/{session_id}", delete(routes::sessions::delete)) // no call: ours
+        .route("/user/identities/authorize", get(routes::identities::authorize)) // linkIdentity
+        .route("/user/identities/{identity_id}", delete(routes::identities::delete)) // unlinkIdentity
         .route("/settings", get(routes::settings::get)) // no call; sign-in pages read it
         .route("/health", get(routes::health::get)) // no call; stacks poll it
         .route("/.well-known/jwks.json", get(routes::jwks::get)) // getClaims
+        .merge(routes::switched_off::router())
         .fallback(async || error::not_found())
         .layer(middleware::from_fn_with_state(Arc::clone(&auth), envelope))
         .with_state(auth)
 }
 
-/// Paths, without the prefix, that browsers and probes reach without an API key (auth.md §1.1).
+/// Requests, by method and path without the prefix, that browsers and probes send without an API key (auth.md §1.1).
 #[must_use]
-pub fn is_open_path(path: &str) -> bool {
-    path.starts_with("/.well-known/")
-        || matches!(
-            path,
-            "/health"
-                | "/authorize"
-                | "/verify"
-                | "/callback"
-                | "/sso/saml/metadata"
-                | "/sso/saml/acs"
-                | "/oauth/authorize"
-                | "/oauth/token"
-                | "/oauth/clients/register"
-        )
+pub fn is_open(method: &Method, path: &str) -> bool {
+    let reads = matches!(*method, Method::GET | Method::HEAD);
+    let posts = *method == Method::POST;
+    match path {
+        "/health" | "/authorize" | "/verify" | "/sso/saml/metadata" | "/oauth/authorize" => reads,
+        "/callback" => reads || posts,
+        "/sso/saml/acs" | "/oauth/token" | "/oauth/clients/register" => posts,
+        path => reads && path.starts_with("/.well-known/"),
+    }
 }
 
 /// What holds for every answer: the deadline, the shape of errors, and that nothing is cached unless it says so.

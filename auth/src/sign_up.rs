@@ -9,12 +9,17 @@
 use basalt_core::pool::Tx;
 use basalt_core::random;
 use jiff::Timestamp;
+use uuid::Uuid;
 
 use crate::Auth;
 use crate::access_token::Granted;
 use crate::audit::{self, Action};
+use crate::challenge::Challenge;
 use crate::error::AuthError;
 use crate::hasher::Verdict;
+use crate::letters::{self, Letters};
+use crate::pace::Pace;
+use crate::registration::Registration;
 use crate::request::RequestContext;
 use crate::sessions::{self, PasswordState};
 use crate::users::{self, Account, NewUser, Object, User};
@@ -34,14 +39,14 @@ impl Contact {
         }
     }
 
-    fn email(&self) -> Option<&str> {
+    pub(crate) fn email(&self) -> Option<&str> {
         match self {
             Self::Email(email) => Some(email),
             Self::Phone(_) => None,
         }
     }
 
-    fn phone(&self) -> Option<&str> {
+    pub(crate) fn phone(&self) -> Option<&str> {
         match self {
             Self::Email(_) => None,
             Self::Phone(phone) => Some(phone),
@@ -68,6 +73,7 @@ pub(crate) struct SignUp {
     pub(crate) contact: Contact,
     pub(crate) password: String,
     pub(crate) data: Object,
+    pub(crate) challenge: Option<Challenge>,
 }
 
 /// How a sign-up ended.
@@ -80,12 +86,16 @@ pub(crate) enum SignedUp {
 
 impl SignUp {
     pub(crate) async fn run(&self, auth: &Auth, request: &RequestContext) -> Result<SignedUp, AuthError> {
-        if matches!(self.contact, Contact::Phone(_)) && !auth.config.sms_autoconfirm {
-            return Err(AuthError::SmsSendFailed);
+        match &self.contact {
+            Contact::Email(email) if !auth.config.mailer_autoconfirm => letters::check_authorized(auth, email)?,
+            Contact::Phone(_) if !auth.config.sms_autoconfirm => {
+                return Err(AuthError::SmsSendFailed("confirmation"));
+            }
+            Contact::Email(_) | Contact::Phone(_) => {}
         }
         match self.find(auth, request).await? {
             Some(user) => Box::pin(self.again(auth, request, user)).await,
-            None => match self.create(auth, request).await {
+            None => match Box::pin(self.create(auth, request)).await {
                 // Somebody else took the address a moment ago: his is the account.
                 Err(error) if error.is_taken_address() => {
                     let user = self.find(auth, request).await?.ok_or(error)?;
@@ -96,8 +106,12 @@ impl SignUp {
         }
     }
 
+    fn audience<'a>(auth: &'a Auth, request: &'a RequestContext) -> &'a str {
+        request.audience().unwrap_or(&auth.config.jwt.aud)
+    }
+
     async fn find(&self, auth: &Auth, request: &RequestContext) -> Result<Option<User>, AuthError> {
-        let audience = request.audience().unwrap_or(&auth.config.jwt.aud);
+        let audience = Self::audience(auth, request);
         let tx = auth.begin(request).await?;
         let found = match &self.contact {
             Contact::Email(email) => users::find_by_email(&tx, email, audience).await,
@@ -107,37 +121,57 @@ impl SignUp {
     }
 
     async fn create(&self, auth: &Auth, request: &RequestContext) -> Result<SignedUp, AuthError> {
+        if self.contact.is_autoconfirmed(auth) {
+            let hash = auth.hasher.hash(&self.password).await?;
+            let tx = auth.begin(request).await?;
+            let granted = self.create_confirmed(auth, request, &tx, hash).await;
+            return Ok(SignedUp::SignedIn(Box::new(crate::finish(tx, granted).await?)));
+        }
+        auth.postage.check()?;
         let hash = auth.hasher.hash(&self.password).await?;
-        let now = auth.now();
+        let pace = Pace::start();
+        let mut letters = self.letters(auth, request);
         let tx = auth.begin(request).await?;
-        let created = self.create_in(auth, request, &tx, hash, now).await;
-        crate::finish(tx, created).await
+        let account = self.create_unconfirmed(auth, request, &tx, hash, &mut letters).await;
+        let account = crate::finish(tx, account).await;
+        pace.wait().await;
+        let account = account?;
+        letters.sent();
+        Ok(SignedUp::Unconfirmed(Box::new(account)))
     }
 
-    async fn create_in(
+    fn letters<'a>(&self, auth: &'a Auth, request: &RequestContext) -> Letters<'a> {
+        Letters::new(auth, request, self.challenge.clone())
+    }
+
+    async fn create_confirmed(
         &self,
         auth: &Auth,
         request: &RequestContext,
         tx: &Tx,
         hash: String,
-        now: Timestamp,
-    ) -> Result<SignedUp, AuthError> {
-        let autoconfirm = self.contact.is_autoconfirmed(auth);
+    ) -> Result<Granted, AuthError> {
+        let now = auth.now();
         let user = self.insert(auth, request, tx, hash, now).await?;
-        let traits = audit::provider(self.contact.provider());
-        if !autoconfirm {
-            audit::record(tx, &auth.config, request, &user, Action::UserConfirmationRequested, traits, now)
-                .await?;
-            mail_is_dropped(&user);
-            let account = users::complete(tx, user).await?;
-            return Ok(SignedUp::Unconfirmed(Box::new(account)));
-        }
-        audit::record(tx, &auth.config, request, &user, Action::UserSignedUp, traits, now).await?;
-        let granted = self.confirm_and_begin(auth, request, tx, &user, PasswordState::default(), now).await?;
-        Ok(SignedUp::SignedIn(Box::new(granted)))
+        self.record(auth, request, tx, &user, Action::UserSignedUp, now).await?;
+        self.confirm_and_begin(auth, request, tx, &user, PasswordState::default(), now).await
     }
 
-    /// Inserts user and identity and reads the row back.
+    async fn create_unconfirmed(
+        &self,
+        auth: &Auth,
+        request: &RequestContext,
+        tx: &Tx,
+        hash: String,
+        letters: &mut Letters<'_>,
+    ) -> Result<Account, AuthError> {
+        let now = letters.now;
+        let user = self.insert(auth, request, tx, hash, now).await?;
+        self.record(auth, request, tx, &user, Action::UserConfirmationRequested, now).await?;
+        letters.confirmation(tx, &user).await?;
+        users::account(tx, user.id).await?.ok_or_else(vanished)
+    }
+
     async fn insert(
         &self,
         auth: &Auth,
@@ -146,24 +180,21 @@ impl SignUp {
         hash: String,
         now: Timestamp,
     ) -> Result<User, AuthError> {
-        let id = random::uuid();
-        let provider = self.contact.provider();
-        let data = users::sign_up_data(id, self.contact.email(), self.contact.phone(), &self.data);
-        let new = NewUser {
-            id,
-            aud: request.audience().unwrap_or(&auth.config.jwt.aud).to_owned(),
-            role: auth.config.default_role().to_owned(),
-            email: self.contact.email().map(str::to_owned),
-            phone: self.contact.phone().map(str::to_owned),
-            encrypted_password: Some(hash),
-            app_metadata: users::provider_metadata(provider),
-            user_metadata: data.clone(),
-            confirmation_sent_at: (!self.contact.is_autoconfirmed(auth)).then_some(now),
-            is_anonymous: false,
-        };
-        users::insert(tx, &new, now).await?;
-        users::insert_identity(tx, id, provider, &id.to_string(), &data, now).await?;
-        read_back(tx, id).await
+        let audience = Self::audience(auth, request);
+        Registration::by_owner(&self.contact, audience, hash, &self.data).insert(auth, tx, now).await
+    }
+
+    async fn record(
+        &self,
+        auth: &Auth,
+        request: &RequestContext,
+        tx: &Tx,
+        user: &User,
+        action: Action,
+        now: Timestamp,
+    ) -> Result<(), AuthError> {
+        let traits = audit::provider(self.contact.provider());
+        audit::record(tx, &auth.config, request, user, action, traits, now).await
     }
 
     async fn confirm_and_begin(
@@ -179,8 +210,7 @@ impl SignUp {
             Contact::Email(_) => users::confirm_email(tx, user.id, now).await?,
             Contact::Phone(_) => users::confirm_phone(tx, user.id, now).await?,
         }
-        let traits = audit::provider(self.contact.provider());
-        audit::record(tx, &auth.config, request, user, Action::Login, traits, now).await?;
+        self.record(auth, request, tx, user, Action::Login, now).await?;
         let begun = sessions::begin(tx, request, user.id, "password", state, now)
             .await?
             .ok_or(AuthError::UserAlreadyExists)?;
@@ -194,9 +224,20 @@ impl SignUp {
         let is_autoconfirmed = auth.config.mailer_autoconfirm || auth.config.sms_autoconfirm;
         match (self.contact.is_confirmed(&user), self.contact.is_autoconfirmed(auth)) {
             (true, _) if is_autoconfirmed => Err(AuthError::UserAlreadyExists),
-            (true, _) => self.obfuscate(auth, request, &user).await,
             (false, true) => self.enter(auth, request, user).await,
-            (false, false) => self.repeat(auth, request, &user).await,
+            (is_confirmed, _) => {
+                auth.postage.check()?;
+                // A new account would be hashed for now.
+                auth.hasher.verify_nobody(&self.password).await?;
+                let pace = Pace::start();
+                let account = if is_confirmed {
+                    self.obfuscate(auth, request, &user).await
+                } else {
+                    self.repeat(auth, request, user.id).await
+                };
+                pace.wait().await;
+                Ok(SignedUp::Unconfirmed(Box::new(account?)))
+            }
         }
     }
 
@@ -218,34 +259,24 @@ impl SignUp {
     }
 
     /// The user exists and waits for confirmation: another mail, nothing of what was sent is stored.
-    async fn repeat(
-        &self,
-        auth: &Auth,
-        request: &RequestContext,
-        user: &User,
-    ) -> Result<SignedUp, AuthError> {
-        // A new account would be hashed for now.
-        auth.hasher.verify_nobody(&self.password).await?;
-        let now = auth.now();
+    async fn repeat(&self, auth: &Auth, request: &RequestContext, id: Uuid) -> Result<Account, AuthError> {
+        let mut letters = self.letters(auth, request);
         let tx = auth.begin(request).await?;
         let account = async {
-            check_frequency(user.confirmation_sent_at, auth.config.mailer_max_frequency, now)?;
-            users::confirmation_sent(&tx, user.id, now).await?;
-            let traits = audit::provider(self.contact.provider());
-            audit::record(&tx, &auth.config, request, user, Action::UserConfirmationRequested, traits, now)
-                .await?;
-            mail_is_dropped(user);
-            let user = read_back(&tx, user.id).await?;
-            users::complete(&tx, user).await
+            let user = users::lock(&tx, id).await?.ok_or_else(vanished)?;
+            self.record(auth, request, &tx, &user, Action::UserConfirmationRequested, letters.now).await?;
+            letters.confirmation(&tx, &user).await?;
+            users::account(&tx, id).await?.ok_or_else(vanished)
         }
         .await;
         let mut account = crate::finish(tx, account).await?;
+        letters.sent();
         if account.user.invited_at.is_some() {
             // Whoever signs up with an invited address may not see what the inviter stored.
             account.user.user_metadata = Object::new();
             account.identities.clear();
         }
-        Ok(SignedUp::Unconfirmed(Box::new(account)))
+        Ok(account)
     }
 
     /// The user exists and is confirmed: an answer that does not say so.
@@ -254,25 +285,21 @@ impl SignUp {
         auth: &Auth,
         request: &RequestContext,
         user: &User,
-    ) -> Result<SignedUp, AuthError> {
-        auth.hasher.verify_nobody(&self.password).await?;
+    ) -> Result<Account, AuthError> {
         let now = auth.now();
         let tx = auth.begin(request).await?;
-        let traits = audit::provider(self.contact.provider());
-        let recorded =
-            audit::record(&tx, &auth.config, request, user, Action::UserRepeatedSignUp, traits, now).await;
+        let recorded = self.record(auth, request, &tx, user, Action::UserRepeatedSignUp, now).await;
         crate::finish(tx, recorded).await?;
         let made_up = User {
             email: self.contact.email().unwrap_or_default().to_owned(),
             phone: self.contact.phone().unwrap_or_default().to_owned(),
-            aud: request.audience().unwrap_or(&auth.config.jwt.aud).to_owned(),
+            aud: Self::audience(auth, request).to_owned(),
             app_metadata: users::provider_metadata(self.contact.provider()),
             user_metadata: self.data.clone(),
             confirmation_sent_at: Some(now),
             ..User::blank(random::uuid(), now)
         };
-        let account = Account { user: made_up, identities: Vec::new(), factors: Vec::new() };
-        Ok(SignedUp::Unconfirmed(Box::new(account)))
+        Ok(Account { user: made_up, identities: Vec::new(), factors: Vec::new() })
     }
 }
 
@@ -292,7 +319,6 @@ pub(crate) async fn anonymous(
         encrypted_password: None,
         app_metadata: Object::new(),
         user_metadata: data,
-        confirmation_sent_at: None,
         is_anonymous: true,
     };
     let tx = auth.begin(request).await?;
@@ -310,43 +336,10 @@ pub(crate) async fn anonymous(
 }
 
 /// A row that this transaction has just written.
-pub(crate) async fn read_back(tx: &Tx, id: uuid::Uuid) -> Result<User, AuthError> {
+pub(crate) async fn read_back(tx: &Tx, id: Uuid) -> Result<User, AuthError> {
     users::find(tx, id).await?.ok_or_else(vanished)
 }
 
-fn vanished() -> AuthError {
+pub(crate) fn vanished() -> AuthError {
     AuthError::Internal("a user just written is not there: a trigger on auth.users swallows rows".to_owned())
-}
-
-/// At most one mail of a kind per user and interval (auth.md §3.19).
-pub(crate) fn check_frequency(
-    last: Option<Timestamp>,
-    interval_seconds: u64,
-    now: Timestamp,
-) -> Result<(), AuthError> {
-    let Some(last) = last else { return Ok(()) };
-    let passed = now.as_second().saturating_sub(last.as_second());
-    let left = i64::try_from(interval_seconds).unwrap_or(i64::MAX).saturating_sub(passed);
-    if left > 0 { Err(AuthError::MailTooSoon { seconds: left }) } else { Ok(()) }
-}
-
-/// Without a mail server upstream drops the mail and the request succeeds (auth.md §3.21).
-pub(crate) fn mail_is_dropped(user: &User) {
-    tracing::warn!(user_id = %user.id, "a mail was dropped: no mail server is configured, so this address cannot be confirmed");
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn a_second_mail_waits_for_its_minute() {
-        let at = |seconds| Timestamp::from_second(seconds).unwrap();
-        assert!(check_frequency(None, 60, at(100)).is_ok());
-        assert!(check_frequency(Some(at(40)), 60, at(100)).is_ok());
-        assert_eq!(
-            check_frequency(Some(at(90)), 60, at(100)).unwrap_err().to_string(),
-            "For security purposes, you can only request this after 50 seconds."
-        );
-    }
 }

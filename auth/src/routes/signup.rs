@@ -11,6 +11,7 @@ use serde::Deserialize;
 
 use crate::Auth;
 use crate::address;
+use crate::challenge::Challenge;
 use crate::error::AuthError;
 use crate::password_policy::MAX_PASSWORD_BYTES;
 use crate::request::{RequestContext, read_json};
@@ -50,9 +51,13 @@ pub(crate) async fn post(
         return token::answer(&auth, &granted);
     }
     auth.limits.signup.check(request.address)?;
-    let contact = check(&auth, &body, email, phone)?;
-    let sign_up =
-        SignUp { contact, password: text(&body.password).to_owned(), data: body.data.unwrap_or_default() };
+    let (contact, challenge) = check(&auth, &body, email, phone)?;
+    let sign_up = SignUp {
+        contact,
+        password: text(&body.password).to_owned(),
+        data: body.data.unwrap_or_default(),
+        challenge,
+    };
     match Box::pin(sign_up.run(&auth, &request)).await? {
         SignedUp::SignedIn(granted) => token::answer(&auth, &granted),
         SignedUp::Unconfirmed(account) => Ok(Json(UserBody::from(account.as_ref())).into_response()),
@@ -63,7 +68,12 @@ fn text(field: &Option<String>) -> &str {
     field.as_deref().unwrap_or_default()
 }
 
-fn check(auth: &Auth, body: &SignupBody, email: &str, phone: &str) -> Result<Contact, AuthError> {
+fn check(
+    auth: &Auth,
+    body: &SignupBody,
+    email: &str,
+    phone: &str,
+) -> Result<(Contact, Option<Challenge>), AuthError> {
     let config = &auth.config;
     if config.disable_signup {
         return Err(AuthError::SignupDisabled);
@@ -81,22 +91,23 @@ fn check(auth: &Auth, body: &SignupBody, email: &str, phone: &str) -> Result<Con
     if !phone.is_empty() {
         check_channel(text(&body.channel))?;
     }
-    let challenge = text(&body.code_challenge);
-    check_pkce(challenge, text(&body.code_challenge_method))?;
-    if !phone.is_empty() && !challenge.is_empty() {
+    let challenge =
+        Challenge::read(body.code_challenge.as_deref(), body.code_challenge_method.as_deref())?;
+    if !phone.is_empty() && challenge.is_some() {
         return Err(AuthError::validation("PKCE not supported for phone signups"));
     }
-    if phone.is_empty() {
+    let contact = if phone.is_empty() {
         if !config.external_email_enabled {
             return Err(AuthError::EmailSignupsDisabled);
         }
-        address::email(email).map(Contact::Email)
+        Contact::Email(address::email(email)?)
     } else {
         if !config.external_phone_enabled {
             return Err(AuthError::PhoneSignupsDisabled);
         }
-        address::phone(phone).map(Contact::Phone)
-    }
+        Contact::Phone(address::phone(phone)?)
+    };
+    Ok((contact, challenge))
 }
 
 /// The rules for a password that is being set.
@@ -116,48 +127,4 @@ pub(crate) fn check_channel(channel: &str) -> Result<(), AuthError> {
         "Invalid channel, supported values are 'sms' or 'whatsapp'. 'whatsapp' is only supported if Twilio or Twilio \
          Verify is used as the provider.",
     ))
-}
-
-/// PKCE parameters: both or none, and of the right form (auth.md §3.2).
-pub(crate) fn check_pkce(challenge: &str, method: &str) -> Result<(), AuthError> {
-    if challenge.is_empty() && method.is_empty() {
-        return Ok(());
-    }
-    let is_method = method.eq_ignore_ascii_case("s256") || method.eq_ignore_ascii_case("plain");
-    if challenge.is_empty() || !is_method {
-        return Err(AuthError::validation("PKCE flow requires code_challenge_method and code_challenge"));
-    }
-    if !(43..=128).contains(&challenge.len()) {
-        return Err(AuthError::validation("code challenge has to be between 43 and 128 characters"));
-    }
-    if !challenge.bytes().all(|byte| byte.is_ascii_alphanumeric() || b"-._~".contains(&byte)) {
-        return Err(AuthError::validation(
-            "code challenge can only contain alphanumeric characters, hyphens, periods, underscores and tildes",
-        ));
-    }
-    Ok(())
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn pkce_parameters_come_together_and_in_form() {
-        let message = |challenge: &str, method: &str| {
-            check_pkce(challenge, method).err().map(|error| error.to_string())
-        };
-        let good = "E9Melhoa2OwvFrEMTJguCHaoeK1t8URWbuGJSstw-cM";
-        assert_eq!(message("", ""), None);
-        assert_eq!(message(good, "S256"), None);
-        assert_eq!(message(good, "plain"), None);
-        let both = Some("PKCE flow requires code_challenge_method and code_challenge".to_owned());
-        assert_eq!(message(good, ""), both);
-        assert_eq!(message("", "s256"), both);
-        assert_eq!(
-            message("short", "s256").as_deref(),
-            Some("code challenge has to be between 43 and 128 characters")
-        );
-        assert!(message(&format!("{good}!"), "s256").is_some());
-    }
 }

@@ -10,7 +10,6 @@ use axum::body::Body;
 use axum::extract::State;
 use axum::response::{IntoResponse, Response};
 use basalt_core::pool::Tx;
-use jiff::Timestamp;
 use serde::Deserialize;
 use serde_json::Value;
 
@@ -18,14 +17,16 @@ use crate::Auth;
 use crate::address;
 use crate::audit::{self, Action};
 use crate::bearer::{Bearer, Caller};
+use crate::challenge::Challenge;
 use crate::error::AuthError;
 use crate::hasher::{HashError, Verdict};
 use crate::one_time;
+use crate::letters::Letters;
+use crate::notifications;
 use crate::request::{RequestContext, read_json};
-use crate::routes::signup::{check_channel, check_new_password, check_pkce};
+use crate::routes::signup::{check_channel, check_new_password};
 use crate::sessions::{self, Amr, Scope};
-use crate::sign_up::{check_frequency, mail_is_dropped};
-use crate::users::{self, Account, Object};
+use crate::users::{self, Account, Object, User};
 use crate::wire::UserBody;
 
 /// A session older than this proves too little for a new password (`security.update_password_require_…`).
@@ -68,12 +69,14 @@ pub(crate) async fn put(
     let (caller, amr) = load(&auth, &request, &bearer).await?;
     auth.limits.user.check(request.address)?;
     let change: UserChange = read_json(body).await?;
-    let change = change.checked(&auth, &bearer, &caller.account)?;
+    let mut change = change.checked(&auth, &bearer, &caller.account)?;
     check_account(&auth, &request, &change, &caller.account, &amr).await?;
-    let password = new_password(&auth, &change, &caller, &amr).await?;
+    let password = new_password(&auth, &request, &change, &caller, &amr).await?;
+    let mut letters = Letters::new(&auth, &request, change.challenge.take());
     let tx = auth.begin(&request).await?;
-    let account = apply(&auth, &request, &tx, &caller, &change, password).await;
+    let account = apply(&auth, &request, &tx, &caller, &change, password, &mut letters).await;
     let account = crate::finish(tx, account).await?;
+    letters.sent();
     Ok(Json(UserBody::from(&account)).into_response())
 }
 
@@ -105,6 +108,7 @@ struct Change {
     nonce: Option<String>,
     data: Option<Object>,
     app_metadata: Option<Object>,
+    challenge: Option<Challenge>,
 }
 
 impl UserChange {
@@ -117,10 +121,8 @@ impl UserChange {
         if phone.is_some() {
             check_channel(self.channel.as_deref().unwrap_or_default())?;
         }
-        check_pkce(
-            self.code_challenge.as_deref().unwrap_or_default(),
-            self.code_challenge_method.as_deref().unwrap_or_default(),
-        )?;
+        let challenge =
+            Challenge::read(self.code_challenge.as_deref(), self.code_challenge_method.as_deref())?;
         if let Some(password) = self.password.as_deref().filter(|password| !password.is_empty()) {
             check_new_password(auth, password)?;
         }
@@ -135,6 +137,7 @@ impl UserChange {
             nonce: self.nonce,
             data: self.data,
             app_metadata: self.app_metadata,
+            challenge,
         })
     }
 }
@@ -187,21 +190,30 @@ async fn check_account(
         return Err(AuthError::PhoneExists);
     }
     if change.phone.is_some() && !auth.config.sms_autoconfirm {
-        return Err(AuthError::SmsSendFailed);
+        return Err(AuthError::SmsSendFailed("phone_change"));
     }
     Ok(())
 }
 
-/// What the password column will hold: outer `None` leaves it alone, inner `None` clears it.
+/// A new password that may be set.
+struct NewPassword {
+    /// What the column will hold; `None` clears it.
+    hash: Option<String>,
+    /// Whether it costs the pending nonce.
+    uses_nonce: bool,
+}
+
+/// Rows 8 to 10.
 async fn new_password(
     auth: &Auth,
+    request: &RequestContext,
     change: &Change,
     caller: &Caller,
     amr: &[Amr],
-) -> Result<Option<Option<String>>, AuthError> {
+) -> Result<Option<NewPassword>, AuthError> {
     let user = &caller.account.user;
     let Some(password) = change.password.as_deref() else { return Ok(None) };
-    check_reauthentication(auth, change, caller)?;
+    let uses_nonce = needs_nonce(auth, request, change, caller).await?;
     let is_recovery =
         amr.iter().any(|entry| matches!(entry.method.as_str(), "recovery" | "otp" | "magiclink"));
     let stored = user.encrypted_password.as_deref();
@@ -218,14 +230,15 @@ async fn new_password(
         }
     }
     if password.is_empty() {
-        return Ok(Some(None));
+        return Ok(Some(NewPassword { hash: None, uses_nonce }));
     }
     if let Some(stored) = stored
         && is_password(auth, password, stored).await?
     {
         return Err(AuthError::SamePassword);
     }
-    Ok(Some(Some(auth.hasher.hash(password).await?)))
+    let hash = Some(auth.hasher.hash(password).await?);
+    Ok(Some(NewPassword { hash, uses_nonce }))
 }
 
 /// A hash of no supported form is no password of anybody's.
@@ -237,9 +250,15 @@ async fn is_password(auth: &Auth, password: &str, stored: &str) -> Result<bool, 
     }
 }
 
-fn check_reauthentication(auth: &Auth, change: &Change, caller: &Caller) -> Result<(), AuthError> {
+/// Whether the change needs the nonce that it brought, which then is right. It is used up with the change.
+async fn needs_nonce(
+    auth: &Auth,
+    request: &RequestContext,
+    change: &Change,
+    caller: &Caller,
+) -> Result<bool, AuthError> {
     if !auth.config.security_update_password_require_reauthentication {
-        return Ok(());
+        return Ok(false);
     }
     let now = auth.now();
     let began = caller.session.as_ref().and_then(|session| session.created_at);
@@ -247,23 +266,14 @@ fn check_reauthentication(auth: &Auth, change: &Change, caller: &Caller) -> Resu
         now.as_second().saturating_sub(began.as_second()) < REAUTHENTICATE_AFTER_SECONDS
     });
     if is_recent {
-        return Ok(());
+        return Ok(false);
     }
     let nonce = change.nonce.as_deref().unwrap_or_default();
     if nonce.is_empty() {
         return Err(AuthError::ReauthenticationNeeded);
     }
-    let user = &caller.account.user;
-    let life = i64::try_from(auth.config.mailer_otp_exp).unwrap_or(i64::MAX);
-    let is_alive = user
-        .reauthentication_sent_at
-        .is_some_and(|sent| now.as_second().saturating_sub(sent.as_second()) < life);
-    let address = if user.email.is_empty() { &user.phone } else { &user.email };
-    if is_alive && one_time::is_code(&user.reauthentication_token, address, nonce) {
-        Ok(())
-    } else {
-        Err(AuthError::ReauthenticationNotValid)
-    }
+    one_time::check_nonce(auth, request, &caller.account.user, nonce).await?;
+    Ok(true)
 }
 
 /// Writes the change and reads the account back.
@@ -273,16 +283,23 @@ async fn apply(
     tx: &Tx,
     caller: &Caller,
     change: &Change,
-    password: Option<Option<String>>,
+    password: Option<NewPassword>,
+    letters: &mut Letters<'_>,
 ) -> Result<Account, AuthError> {
-    let now = auth.now();
+    let now = letters.now;
     let user = &caller.account.user;
-    if let Some(hash) = password {
-        users::set_password(tx, user.id, hash.as_deref(), now).await?;
+    // Whoever changes codes locks their user first.
+    let locked = users::lock(tx, user.id).await?.ok_or(AuthError::NoSuchSub)?;
+    if let Some(password) = password {
+        if password.uses_nonce && !one_time::use_nonce(tx, user.id).await? {
+            return Err(AuthError::ReauthenticationNotValid);
+        }
+        users::set_password(tx, user.id, password.hash.as_deref(), now).await?;
         // The session that changed the password stays; a token outside of sessions has none to spare.
         let scope = caller.session.as_ref().map_or(Scope::Global, |session| Scope::Others(session.id));
         sessions::end(tx, user.id, scope).await?;
         audit::record(tx, &auth.config, request, user, Action::UserUpdatedPassword, None, now).await?;
+        notifications::password_changed(tx, auth, user).await?;
     }
     if let Some(data) = &change.data {
         users::merge_user_metadata(tx, user.id, data, now).await?;
@@ -291,11 +308,13 @@ async fn apply(
         users::merge_app_metadata(tx, user.id, data, now).await?;
     }
     if let Some(email) = &change.email {
-        change_email(auth, tx, caller, email, now).await?;
+        change_email(auth, tx, &locked, email, letters).await?;
     }
     if let Some(phone) = &change.phone {
         let set = users::set_phone(tx, user.id, phone, now).await;
         set.map_err(|error| error.or_taken(AuthError::PhoneExists))?;
+        let changed = User { phone: phone.clone(), ..user.clone() };
+        notifications::phone_changed(tx, auth, &changed, &user.phone).await?;
     }
     audit::record(tx, &auth.config, request, user, Action::UserModified, None, now).await?;
     users::account(tx, user.id).await?.ok_or(AuthError::NoSuchSub)
@@ -306,11 +325,11 @@ async fn apply(
 async fn change_email(
     auth: &Auth,
     tx: &Tx,
-    caller: &Caller,
+    user: &User,
     email: &str,
-    now: Timestamp,
+    letters: &mut Letters<'_>,
 ) -> Result<(), AuthError> {
-    let user = &caller.account.user;
+    let now = letters.now;
     if user.is_anonymous && auth.config.mailer_autoconfirm {
         let mut data = Object::new();
         data.insert("sub".to_owned(), user.id.to_string().into());
@@ -322,8 +341,5 @@ async fn change_email(
             .map_err(|error| error.or_taken(AuthError::EmailExists))?;
         return users::insert_identity(tx, user.id, "email", &user.id.to_string(), &data, now).await;
     }
-    check_frequency(user.email_change_sent_at, auth.config.mailer_max_frequency, now)?;
-    users::request_email_change(tx, user.id, email, now).await?;
-    mail_is_dropped(user);
-    Ok(())
+    letters.email_change(tx, user, email).await
 }

@@ -2,6 +2,7 @@
 //! is shown again. What a value means together with others is `config/resolve.rs`'s business.
 
 mod address;
+mod email_rate;
 mod listen;
 
 use std::path::PathBuf;

@@ -1,0 +1,85 @@
+//! `POST /recover`: a mail that leads to a new password (auth.md §3.9). Whether anybody has the address, the answer does
+//! not say: not by its body, not by its status, not by its time.
+
+use std::sync::Arc;
+
+use axum::Json;
+use axum::body::Body;
+use axum::extract::State;
+use axum::response::{IntoResponse, Response};
+use serde::Deserialize;
+use serde_json::json;
+
+use crate::Auth;
+use crate::address;
+use crate::audit::{self, Action};
+use crate::challenge::Challenge;
+use crate::error::AuthError;
+use crate::letters::{self, Letters};
+use crate::pace::Pace;
+use crate::request::{RequestContext, read_json};
+use crate::users;
+
+#[derive(Debug, Deserialize)]
+struct RecoverBody {
+    email: Option<String>,
+    code_challenge: Option<String>,
+    code_challenge_method: Option<String>,
+}
+
+impl RecoverBody {
+    fn checked(&self, auth: &Auth) -> Result<(String, Option<Challenge>), AuthError> {
+        let email = self.email.as_deref().unwrap_or_default();
+        if email.is_empty() {
+            return Err(AuthError::validation("Password recovery requires an email"));
+        }
+        if !auth.config.external_email_enabled {
+            return Err(AuthError::MailRoutesDisabled);
+        }
+        let email = address::email(email)?;
+        let challenge =
+            Challenge::read(self.code_challenge.as_deref(), self.code_challenge_method.as_deref())?;
+        letters::check_authorized(auth, &email)?;
+        Ok((email, challenge))
+    }
+}
+
+pub(crate) async fn post(
+    State(auth): State<Arc<Auth>>,
+    request: RequestContext,
+    body: Body,
+) -> Result<Response, AuthError> {
+    auth.limits.recover.check(request.address)?;
+    let body: RecoverBody = read_json(body).await?;
+    let (email, challenge) = body.checked(&auth)?;
+    auth.postage.check()?;
+    let pace = Pace::start();
+    let asked = ask(&auth, &request, &email, challenge).await;
+    pace.wait().await;
+    match asked {
+        Err(AuthError::MailTooSoon { .. }) if !auth.config.mailer_recovery_tells_frequency => {}
+        asked => asked?,
+    }
+    Ok(Json(json!({})).into_response())
+}
+
+async fn ask(
+    auth: &Auth,
+    request: &RequestContext,
+    email: &str,
+    challenge: Option<Challenge>,
+) -> Result<(), AuthError> {
+    let audience = request.audience().unwrap_or(&auth.config.jwt.aud);
+    let mut letters = Letters::new(auth, request, challenge);
+    let tx = auth.begin(request).await?;
+    let asked = async {
+        let Some(user) = users::lock_by_email(&tx, email, audience).await? else { return Ok(()) };
+        let action = Action::UserRecoveryRequested;
+        audit::record(&tx, &auth.config, request, &user, action, None, letters.now).await?;
+        letters.recovery(&tx, &user).await
+    }
+    .await;
+    crate::finish(tx, asked).await?;
+    letters.sent();
+    Ok(())
+}
