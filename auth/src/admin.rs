@@ -143,7 +143,7 @@ impl AdminUser {
             Some(Secret::Hash(hash)) => hash.to_owned(),
             Some(Secret::Password(password)) if !password.is_empty() => auth.hasher.hash(password).await?,
             // Nobody knows it: the account waits for a recovery.
-            Some(Secret::Password(_)) | None => auth.hasher.hash(&random::token(48)).await?,
+            Some(Secret::Password(_)) | None => auth.hasher.unknowable(),
         };
         let tx = auth.begin(request).await?;
         let created = async {
@@ -230,7 +230,7 @@ impl AdminUser {
         let hash = match self.secret()? {
             Some(Secret::Hash(hash)) => Some(hash.to_owned()),
             Some(Secret::Password(password)) => {
-                check_new_password(auth, password)?;
+                check_new_password(auth, password).await?;
                 Some(auth.hasher.hash(password).await?)
             }
             None => None,

@@ -36,6 +36,11 @@ pub(crate) fn verify(verification_type: &'static str, outcome: &'static str) {
         .increment(1);
 }
 
+/// The list of breached passwords did not answer.
+pub(crate) fn breach_list_failed() {
+    metrics::counter!("basalt_auth_breach_list_failures_total").increment(1);
+}
+
 /// Rows of a table that had expired were removed.
 pub(crate) fn cleaned_up(table: &'static str, rows: u64) {
     metrics::counter!("basalt_auth_cleaned_up_total", "table" => table).increment(rows);

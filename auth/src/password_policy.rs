@@ -15,6 +15,8 @@ pub enum WeakReason {
     Length,
     /// A required set of characters is missing.
     Characters,
+    /// Known from a breach.
+    Pwned,
 }
 
 /// A password that breaks the policy.
@@ -24,6 +26,20 @@ pub struct Weakness {
     pub message: String,
     /// In the order of the sentences.
     pub reasons: Vec<WeakReason>,
+}
+
+impl Weakness {
+    /// Adds that the password is known from a breach.
+    pub(crate) fn pwned(other: Option<Self>) -> Self {
+        const PWNED: &str = "Password is known to be weak and easy to guess, please choose a different one.";
+        let mut weakness = other.unwrap_or(Self { message: String::new(), reasons: Vec::new() });
+        if !weakness.message.is_empty() {
+            weakness.message.push(' ');
+        }
+        weakness.message.push_str(PWNED);
+        weakness.reasons.push(WeakReason::Pwned);
+        weakness
+    }
 }
 
 /// The configured policy.

@@ -139,7 +139,7 @@ impl Database {
 
 /// `sslmode=require` and `prefer` as libpq reads them would not check certificates; we do, against the system's
 /// roots, because a login travels over this connection.
-fn tls_config() -> rustls::ClientConfig {
+pub(crate) fn tls_config() -> rustls::ClientConfig {
     let mut roots = rustls::RootCertStore::empty();
     for certificate in rustls_native_certs::load_native_certs().certs {
         // A system store may hold certificates that rustls refuses to read; the others still serve.

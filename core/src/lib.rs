@@ -3,9 +3,12 @@
 pub mod claims;
 pub mod clock;
 pub mod database;
+pub mod html;
+pub mod http_client;
 pub mod keys;
 pub mod listen;
 pub mod mail;
+pub mod memory;
 pub mod pg_error;
 pub mod pool;
 pub mod random;

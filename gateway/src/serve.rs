@@ -6,9 +6,9 @@ use std::time::{Duration, Instant};
 
 use basalt_core::clock::Clock;
 use basalt_core::database::Database;
-use basalt_core::keys::Keys;
+use basalt_core::keys::{CHANNEL, KeyStore, KeyStoreError, Keys};
 use basalt_core::listen::Events;
-use basalt_core::mail::{Destination, Outbox};
+use basalt_core::memory::AnswerMemory;
 use basalt_core::pool::{PoolConfig, ServicePool};
 use basalt_core::service::Service;
 use basalt_core::session::Sessions;
@@ -23,11 +23,14 @@ use crate::bind::Listening;
 use crate::config::{CommandLine, Config, Only, Server};
 use crate::database_setup::{self, Databases, Seed, SetupError};
 use crate::embedded::State;
+use crate::key_keeper::KeyKeeper;
 use crate::layers::api_key::{Gate, KeyGate};
-use crate::layers::bounds::Bounds;
+use crate::layers::bounds::{self, Bounds};
 use crate::layers::cors::CorsPolicy;
 use crate::layers::{Mount, RequestIds, Shared};
 use crate::listener::{self, Limits};
+use crate::mail;
+use crate::mailbox::Mailbox;
 use crate::router::Gateway;
 use crate::secrets::{Secrets, SecretsError};
 use crate::signals::Signals;
@@ -51,12 +54,18 @@ pub enum ServeError {
     /// The keys in it.
     #[error(transparent)]
     Keys(#[from] basalt_core::keys::KeyError),
+    /// Those of the database.
+    #[error("the keys in the database cannot be used: {0}")]
+    StoredKeys(#[from] KeyStoreError),
     /// The database.
     #[error(transparent)]
     Database(#[from] SetupError),
     /// The signals that reload.
     #[error("signals cannot be listened for: {0}")]
     Signals(#[from] std::io::Error),
+    /// The mail settings.
+    #[error("mail cannot be sent: {0}")]
+    Mail(String),
     /// The metrics recorder.
     #[error("metrics cannot be recorded: {0}")]
     Metrics(String),
@@ -96,10 +105,11 @@ pub async fn serve(
     background
         .tracker
         .spawn(background.shutdown.clone().run_until_cancelled_owned(keep_metrics(metrics.clone())));
+    let answers = bounds::answer_memory(config.server.answer_memory);
     let starting = async {
         match config.only {
-            Some(Only::Rest) => rest_alone(&config, &keys, &background),
-            _ => whole(&config, &secrets, &keys, &background, console).await,
+            Some(Only::Rest) => rest_alone(&config, &keys, &answers, &background),
+            _ => whole(&config, &secrets, &keys, &answers, &background, console).await,
         }
     };
     let Some(running) = stop.run_until_cancelled(starting).await else {
@@ -108,18 +118,24 @@ pub async fn serve(
         return Ok(());
     };
     let running = running?;
-    let Running { databases, mounts, readiness, rest, closers } = running;
+    let Running { databases, mounts, readiness, rest, mailbox, closers } = running;
     if let Some(rest) = &rest {
         let following = signals.follow(rest.clone(), command_line.clone(), Arc::clone(&keys));
         background.tracker.spawn(background.shutdown.clone().run_until_cancelled_owned(following));
     }
-    let Server { max_requests, body_memory, max_connections, .. } = config.server;
-    let bounds = Arc::new(Bounds::new(max_requests, body_memory, max_connections));
+    let Server { max_requests, body_memory, max_connections, pace, .. } = config.server;
+    let bounds =
+        Arc::new(Bounds::new(bounds::Limits { max_requests, body_memory, max_connections, pace, answers }));
     let gateway = Arc::new(Gateway {
         shared: Shared {
             request_ids: RequestIds::default(),
             cors: config.server.cors_origins.as_deref().map_or(CorsPolicy::Any, CorsPolicy::new),
-            key_gate: KeyGate::new(Arc::clone(&keys), Clock::system(), config.server.require_apikey),
+            key_gate: KeyGate::new(
+                Arc::clone(&keys),
+                Clock::system(),
+                config.server.require_apikey,
+                config.server.secret_keys_in_browsers,
+            ),
             bounds: Arc::clone(&bounds),
         },
         mounts,
@@ -131,6 +147,7 @@ pub async fn serve(
             bounds,
             metrics: config.server.metrics.then_some(metrics),
         },
+        mailbox,
         app: config.server.app_dir.as_ref().map(|dir| StaticApp::new(dir.clone(), &config.server.public_url)),
         trusted_proxies: config.server.trusted_proxies.clone(),
     });
@@ -181,44 +198,59 @@ struct Running {
     readiness: Vec<ReadinessCheck>,
     /// REST, where it runs.
     rest: Option<RestHandle>,
+    /// Where mail goes to be looked at, if it does.
+    mailbox: Option<Mailbox>,
     /// Close the pools.
     closers: Vec<Box<dyn FnOnce() + Send>>,
 }
 
 /// `--only rest`: a PostgREST on somebody's database. Creates nothing there.
-fn rest_alone(config: &Config, keys: &Arc<Keys>, background: &Background) -> Result<Running, ServeError> {
+fn rest_alone(
+    config: &Config,
+    keys: &Arc<Keys>,
+    answers: &AnswerMemory,
+    background: &Background,
+) -> Result<Running, ServeError> {
     let url = config.database.authenticator_url.as_ref().or(config.database.url.as_ref());
     let url = url.map(|url| url.expose_secret().to_owned()).unwrap_or_default();
     let database = database_setup::external("database.authenticator_url", &url, config)?;
     let sessions = Sessions::new(
         database.clone(),
-        pool(config, "rest", config.database.pool_size),
+        PoolConfig {
+            answers: Some(answers.clone()),
+            ..pool(config, "rest", config.database.pool_size)
+        },
         background.requests.clone(),
     );
-    let (mount, handle) = rest_service(config, &sessions, keys, database, background);
+    let events = listen(database, rest_channel(config).into_iter().collect(), background);
+    let (mount, handle) = rest_service(config, &sessions, keys, &events, background);
     Ok(Running {
         databases: None,
         mounts: vec![mount],
-        readiness: vec![rest_ready(&handle)],
+        readiness: vec![rest_ready(&handle), database_there(&events)],
         rest: Some(handle),
+        mailbox: None,
         closers: vec![Box::new(move || sessions.close())],
     })
 }
 
-/// REST, with its schema cache kept up to date by notifications that `listener`'s login hears.
+/// The one LISTEN connection.
+fn listen(login: Database, channels: Vec<String>, background: &Background) -> Events {
+    Events::listen(login, channels, &background.tracker, background.shutdown.clone())
+}
+
+fn rest_channel(config: &Config) -> Option<String> {
+    config.rest_listens.then(|| config.rest.channel.clone())
+}
+
+/// REST, with its schema cache kept up to date by notifications.
 fn rest_service(
     config: &Config,
     sessions: &Sessions,
     keys: &Arc<Keys>,
-    listener: Database,
+    events: &Events,
     background: &Background,
 ) -> (Mount, RestHandle) {
-    let events = Events::listen(
-        listener,
-        config.rest_listens.then(|| config.rest.channel.clone()).into_iter().collect(),
-        &background.tracker,
-        background.shutdown.clone(),
-    );
     let (service, handle) = basalt_rest::service(
         config.rest.clone(),
         sessions.clone(),
@@ -239,11 +271,18 @@ fn rest_ready(handle: &RestHandle) -> ReadinessCheck {
     ReadinessCheck { name: "rest", is_ready: Box::new(move || handle.ready()) }
 }
 
+/// Whether the server's own link to the database lives.
+fn database_there(events: &Events) -> ReadinessCheck {
+    let events = events.clone();
+    ReadinessCheck { name: "database connection", is_ready: Box::new(move || events.is_connected()) }
+}
+
 /// Everything, or one service on a database that is ours to prepare.
 async fn whole(
     config: &Config,
     secrets: &Secrets,
     keys: &Arc<Keys>,
+    answers: &AnswerMemory,
     background: &Background,
     console: &Console,
 ) -> Result<Running, ServeError> {
@@ -251,17 +290,37 @@ async fn whole(
     let databases = database_setup::prepare(config, secrets, &options, |line| console.progress(line)).await?;
     let sessions = Sessions::new(
         databases.authenticator.clone(),
-        pool(config, "rest", config.database.pool_size),
+        PoolConfig {
+            answers: Some(answers.clone()),
+            ..pool(config, "rest", config.database.pool_size)
+        },
         background.requests.clone(),
     );
     let auth_pool =
         ServicePool::new(databases.auth.clone(), pool(config, "auth", config.database.auth_pool_size));
+    let system_pool = ServicePool::new(
+        databases.admin.clone(),
+        pool(config, "system", config.database.system_pool_size),
+    );
+    let outbox = mail::outbox(config, secrets);
     let mut readiness = Vec::new();
     let mut mounts = Vec::new();
     let mut rest = None;
     let runs = |service: Only| config.only.is_none_or(|only| only == service);
+    let mut channels = vec![CHANNEL.to_owned(), mail::CHANNEL.to_owned()];
+    channels.extend(rest_channel(config).filter(|_| runs(Only::Rest)));
+    let events = listen(databases.admin.clone(), channels, background);
+    let mailbox =
+        mail::start(config, &outbox, &system_pool, &events, &background.tracker, &background.shutdown)
+            .map_err(ServeError::Mail)?;
+    readiness.push(database_there(&events));
+    let store = KeyStore::new(system_pool.clone(), secrets.master_key());
+    let mut keeper = KeyKeeper::new(store, Arc::clone(keys), Clock::system());
+    let heard = events.subscribe();
+    keeper.refresh().await?;
+    background.tracker.spawn(background.shutdown.clone().run_until_cancelled_owned(keeper.keep(heard)));
     if runs(Only::Rest) {
-        let (mount, handle) = rest_service(config, &sessions, keys, databases.admin.clone(), background);
+        let (mount, handle) = rest_service(config, &sessions, keys, &events, background);
         readiness.push(rest_ready(&handle));
         rest = Some(handle);
         mounts.push(mount);
@@ -272,10 +331,14 @@ async fn whole(
             auth_pool.clone(),
             Arc::clone(keys),
             Clock::system(),
-            Outbox::new(mail_destination(config), secrets.master_key()),
+            outbox.clone(),
             config.is_development(),
         );
-        mounts.push(mount(config, service, Gate::OpenFor(basalt_auth::is_open_path)));
+        mounts.push(mount(config, service, Gate::OpenFor(basalt_auth::is_open)));
+        if config.auth.db_cleanup_enabled {
+            let keep = basalt_auth::keep_clean(config.auth.clone(), auth_pool.clone(), Clock::system());
+            background.tracker.spawn(background.shutdown.clone().run_until_cancelled_owned(keep));
+        }
     }
     if runs(Only::Storage) {
         mounts.push(mount(
@@ -297,18 +360,12 @@ async fn whole(
         let is_ready = move || matches!(*state.borrow(), State::Ready);
         readiness.push(ReadinessCheck { name: "database", is_ready: Box::new(is_ready) });
     }
-    let closers: Vec<Box<dyn FnOnce() + Send>> =
-        vec![Box::new(move || sessions.close()), Box::new(move || auth_pool.close())];
-    Ok(Running { databases: Some(databases), mounts, readiness, rest, closers })
-}
-
-/// A developer without a mail server looks at mails in the mailbox; others must configure one.
-fn mail_destination(config: &Config) -> Destination {
-    match (&config.mail.smtp_url, config.is_development()) {
-        (Some(_), _) => Destination::Server,
-        (None, true) => Destination::Mailbox,
-        (None, false) => Destination::Nowhere,
-    }
+    let closers: Vec<Box<dyn FnOnce() + Send>> = vec![
+        Box::new(move || sessions.close()),
+        Box::new(move || auth_pool.close()),
+        Box::new(move || system_pool.close()),
+    ];
+    Ok(Running { databases: Some(databases), mounts, readiness, rest, mailbox, closers })
 }
 
 fn mount(config: &Config, service: Service, gate: Gate) -> Mount {
@@ -373,6 +430,7 @@ async fn accept_until(
     let limits = |connections| Limits {
         connections,
         idle_timeout: config.server.idle_timeout,
+        pace: config.server.pace,
         drain: config.server.shutdown_timeout,
     };
     let admin = async {

@@ -93,7 +93,7 @@ impl PasswordGrant {
         if rehashed.is_some() {
             crate::metrics::rehashed();
         }
-        granted.weak_password = Some(auth.policy.weakness(password).map(Into::into));
+        granted.weak_password = Some(auth.weakness(password).await.map(Into::into));
         Ok(granted)
     }
 }
