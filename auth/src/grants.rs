@@ -2,4 +2,6 @@
 //! [`crate::routes::token`] makes the body of them.
 
 pub(crate) mod password;
+pub(crate) mod pkce;
 pub(crate) mod refresh;
+pub(crate) mod switched_off;

@@ -131,6 +131,9 @@ fn log(error: &AuthError, context: &RenderContext) {
 fn error_response(error: &AuthError, context: &RenderContext) -> Response {
     let (status, code) = error.wire();
     let (status, body) = match (error, error.postgres().and_then(user_code_status)) {
+        (AuthError::InvalidRequest(reason), _) => {
+            (status, json!({ "error": "invalid request", "error_description": reason }))
+        }
         (AuthError::OAuthClientSession, _) => {
             (status, json!({ "error": code, "error_description": error.to_string() }))
         }

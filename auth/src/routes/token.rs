@@ -11,7 +11,9 @@ use crate::Auth;
 use crate::access_token::Granted;
 use crate::error::AuthError;
 use crate::grants::password::PasswordGrant;
+use crate::grants::pkce::PkceGrant;
 use crate::grants::refresh::RefreshGrant;
+use crate::grants::switched_off::{IdTokenGrant, Web3Grant};
 use crate::metrics;
 use crate::request::{RequestContext, read_json};
 
@@ -26,6 +28,9 @@ pub(crate) async fn post(
         Some("refresh_token") => {
             ("refresh_token", read_json::<RefreshGrant>(body).await?.run(&auth, &request).await)
         }
+        Some("pkce") => ("pkce", read_json::<PkceGrant>(body).await?.run(&auth, &request).await),
+        Some("id_token") => return Err(read_json::<IdTokenGrant>(body).await?.refusal()),
+        Some("web3") => return Err(read_json::<Web3Grant>(body).await?.refusal()),
         Some(_) | None => return Err(AuthError::UnsupportedGrant),
     };
     metrics::grant(name, granted.as_ref().map_or_else(AuthError::code, |_granted| "ok"));
