@@ -81,6 +81,16 @@ impl Database {
         Self { config: Arc::new(config), tls: self.tls.clone() }
     }
 
+    /// The same login, acting as `role` from the first statement of each session, with the given search path. PostgreSQL
+    /// refuses the connection of a login that may not.
+    #[must_use]
+    pub fn acting_as(&self, role: &str, search_path: &str) -> Self {
+        let mut config = (*self.config).clone();
+        let options = config.get_options().map(|given| format!("{given} ")).unwrap_or_default();
+        config.options(format!("{options}-c role={role} -c search_path={search_path}"));
+        Self { config: Arc::new(config), tls: self.tls.clone() }
+    }
+
     /// The same server and login, another database.
     #[must_use]
     pub fn with_database(&self, name: &str) -> Self {

@@ -66,11 +66,17 @@ pub const MIGRATIONS: &[SystemMigration] = &[
     SystemMigration::new("core", 2, "basalt", include_str!("../migrations/0002_basalt.sql")),
     DDL_WATCH,
     SystemMigration::new("core", 4, "mail_outbox", include_str!("../migrations/0004_mail_outbox.sql")),
+    SystemMigration::new("core", 5, "keys", include_str!("../migrations/0005_keys.sql")),
+    DDL_WATCH_MORE,
 ];
 
 /// Run again by a superuser when the triggers are missing: the login that applied it first may have been none.
 const DDL_WATCH: SystemMigration =
     SystemMigration::new("core", 3, "ddl_watch", include_str!("../migrations/0003_ddl_watch.sql"));
+
+/// What the triggers run, whoever makes them: always run again after [`DDL_WATCH`].
+const DDL_WATCH_MORE: SystemMigration =
+    SystemMigration::new("core", 6, "ddl_watch_more", include_str!("../migrations/0006_ddl_watch_more.sql"));
 
 const CLUSTER: SystemMigration =
     SystemMigration::new("cluster", 0, "roles", include_str!("../migrations/cluster.sql"));
@@ -99,11 +105,14 @@ pub enum Layout {
     Supabase,
     /// A Supabase project with `[api] auto_expose_new_tables = false`.
     SupabaseUnexposed,
+    /// Whatever the database has: its project belongs to another server.
+    Untouched,
 }
 
 impl Layout {
-    const fn script(self) -> SystemMigration {
+    const fn script(self) -> Option<SystemMigration> {
         let (name, sql) = match self {
+            Self::Untouched => return None,
             Self::Basalt => ("basalt", include_str!("../migrations/default_privileges_basalt.sql")),
             Self::Supabase => ("supabase", include_str!("../migrations/default_privileges_supabase.sql")),
             Self::SupabaseUnexposed => (
@@ -111,7 +120,7 @@ impl Layout {
                 include_str!("../migrations/default_privileges_supabase_unexposed.sql"),
             ),
         };
-        SystemMigration::new("default_privileges", 0, name, sql)
+        Some(SystemMigration::new("default_privileges", 0, name, sql))
     }
 }
 
@@ -216,9 +225,9 @@ pub async fn apply(
     sets: &[&[SystemMigration]],
     settings: &MigrationSettings,
 ) -> Result<Report, MigrationError> {
-    let scripts = [settings.layout.script()];
+    let script = settings.layout.script();
     let wanted: Vec<SystemMigration> =
-        MIGRATIONS.iter().chain(sets.iter().copied().flatten()).chain(&scripts).copied().collect();
+        MIGRATIONS.iter().chain(sets.iter().copied().flatten()).chain(&script).copied().collect();
 
     let mut report = Report::default();
     let mut state = State::read(client).await?;
@@ -260,8 +269,8 @@ async fn migrate(
         client.batch_execute(state::TABLE).await?;
         record(client, &CLUSTER).await?;
     }
-    let again = state.lacks_ddl_watch().then_some(DDL_WATCH);
-    for migration in pending(&state, wanted)?.into_iter().chain(again) {
+    let again = state.lacks_ddl_watch().then_some([DDL_WATCH, DDL_WATCH_MORE]);
+    for migration in pending(&state, wanted)?.into_iter().chain(again.into_iter().flatten()) {
         run_with_retries(client, &migration, true).await?;
         tracing::debug!(service = migration.service, name = migration.name, "system migration applied");
         report.applied.push(format!("{}/{}", migration.service, migration.name));

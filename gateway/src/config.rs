@@ -5,6 +5,7 @@
 //! To add a setting, read the head of [`keys`].
 
 pub mod fault;
+mod gotrue;
 pub mod keys;
 pub mod postgrest;
 pub mod print;
@@ -19,12 +20,15 @@ use std::num::NonZeroUsize;
 use std::path::PathBuf;
 use std::time::Duration;
 
+use basalt_core::mail::smtp::SmtpUrl;
 use secrecy::SecretString;
 
 pub use fault::{ConfigErrors, Fault, Source};
 pub use keys::{LogFormat, Mode, StorageBackend};
 pub use value::{BaseUrl, DatabaseUrl, IpRange, ListenHost};
 
+use crate::layers::api_key::SecretKeysInBrowsers;
+use crate::pace::Pace;
 use raw::{Origin, RawConfig};
 
 /// A service that can run without the others.
@@ -130,6 +134,8 @@ pub struct Server {
     pub public_url: BaseUrl,
     /// Whether the key gate is closed.
     pub require_apikey: bool,
+    /// What becomes of a secret key that a browser brings.
+    pub secret_keys_in_browsers: SecretKeysInBrowsers,
     /// With [`Config::only`]: the service's path, `""` for the root; `None` = its usual one.
     pub prefix: Option<String>,
     /// Proxies whose `X-Forwarded-*` count.
@@ -162,6 +168,10 @@ pub struct Server {
     pub max_requests: usize,
     /// Bytes of large request bodies in flight.
     pub body_memory: u64,
+    /// Bytes of large answers in flight.
+    pub answer_memory: u64,
+    /// How slow clients may be with bodies and answers.
+    pub pace: Pace,
     /// How long a connection may take to send the head of its next request.
     pub idle_timeout: Duration,
     /// Longest time to drain requests at shutdown.
@@ -264,12 +274,26 @@ pub struct Functions {
 /// `[mail]`.
 #[derive(Clone, Debug)]
 pub struct Mail {
-    /// SMTP server; `None` = development mailbox, or Resend from the app's settings.
-    pub smtp_url: Option<SecretString>,
+    /// SMTP server; `None` = the development mailbox, or no mail at all.
+    pub smtp: Option<SmtpUrl>,
     /// Sender address.
-    pub from: Option<String>,
+    pub from: String,
     /// Sender name.
     pub sender_name: Option<String>,
+    /// Further headers of each mail.
+    pub headers: Vec<(String, String)>,
+    /// Limit of one step of an exchange.
+    pub timeout: Duration,
+    /// Mails on their way at once.
+    pub connections: u32,
+    /// Attempts until a mail is given up.
+    pub max_attempts: u32,
+    /// Pause after the first failed attempt.
+    pub retry_pause: Duration,
+    /// How long rows about mails are kept.
+    pub retention: Duration,
+    /// Port of the development mailbox.
+    pub mailbox_port: Option<u16>,
 }
 
 /// `[stripe]`.
@@ -350,6 +374,15 @@ impl Config {
     #[must_use]
     pub const fn is_embedded(&self) -> bool {
         self.database.url.is_none() && !matches!(self.only, Some(Only::Rest))
+    }
+
+    /// Whether this is one service alone on somebody's database, with keys of its own: it neither sets passwords nor
+    /// holds other servers to its secrets (docs/decisions/0012).
+    #[must_use]
+    pub const fn is_guest(&self) -> bool {
+        matches!(self.only, Some(Only::Auth))
+            && self.database.url.is_some()
+            && (self.jwt.secret.is_some() || self.jwt.keys.is_some())
     }
 
     /// Whether this is a developer's server.

@@ -49,6 +49,17 @@ pub enum SetupError {
         /// What it said and what to do.
         reason: String,
     },
+    /// The login cannot do auth's work.
+    #[error(
+        "PostgreSQL at {address}: the login {login} may not act as supabase_auth_admin; let a superuser run: \
+         grant supabase_auth_admin to {login}"
+    )]
+    Guest {
+        /// Where.
+        address: String,
+        /// The login of `database.url`.
+        login: String,
+    },
     /// Too old or too new.
     #[error("PostgreSQL at {address} is version {version}; Basalt works with 15 to 18")]
     Version {
@@ -68,8 +79,11 @@ pub enum SetupError {
     Project(#[from] basalt_project::ProjectError),
 }
 
+/// The login of the auth service.
+const AUTH_ADMIN: &str = "supabase_auth_admin";
+
 /// Roles whose passwords derive from the master key.
-const LOGINS: [&str; 3] = ["authenticator", "supabase_auth_admin", "postgres"];
+const LOGINS: [&str; 3] = ["authenticator", AUTH_ADMIN, "postgres"];
 
 fn service_migrations() -> [&'static [SystemMigration]; 4] {
     [
@@ -139,7 +153,13 @@ async fn open(
         Some(url) => external("database.authenticator_url", url.expose_secret(), config)?,
         None => login("authenticator"),
     };
-    Ok(Databases { authenticator, auth: login("supabase_auth_admin"), embedded, admin })
+    let auth = if config.is_guest() {
+        // Its password belongs to the servers whose master key it derives from.
+        admin.acting_as(AUTH_ADMIN, "auth")
+    } else {
+        login(AUTH_ADMIN)
+    };
+    Ok(Databases { authenticator, auth, embedded, admin })
 }
 
 /// What the embedded PostgreSQL is started with.
@@ -171,9 +191,13 @@ async fn bring_up_to_date(
     progress: &mut (impl FnMut(&str) + Send),
 ) -> Result<(), SetupError> {
     let mut client = connect(&databases.admin).await?;
-    let settings = MigrationSettings {
-        passwords: LOGINS.iter().map(|role| (*role, secrets.role_password(role))).collect(),
-        layout: Layout::Basalt,
+    let settings = if config.is_guest() {
+        MigrationSettings { passwords: Vec::new(), layout: Layout::Untouched }
+    } else {
+        MigrationSettings {
+            passwords: LOGINS.iter().map(|role| (*role, secrets.role_password(role))).collect(),
+            layout: Layout::Basalt,
+        }
     };
     if databases.embedded.as_ref().is_some_and(Embedded::is_new) {
         progress("creating roles and schemas");
@@ -181,6 +205,11 @@ async fn bring_up_to_date(
     let report = system_migrations::apply(&mut client, &service_migrations(), &settings).await?;
     for limit in &report.limits {
         tracing::warn!("{}: {}. To mend it, let a superuser run: {}", limit.what, limit.cost, limit.remedy);
+    }
+    if config.is_guest() {
+        check_guest(&client, databases).await?;
+        // The project is another server's.
+        return Ok(());
     }
     if databases.embedded.is_some() {
         // Ours alone: when the secrets were lost, the new ones take over, as they did for the superuser's password.
@@ -202,6 +231,19 @@ async fn bring_up_to_date(
     };
     project.migrate(&mut client, &seeding, |line| progress(line)).await?;
     Ok(())
+}
+
+/// A guest acts as the owner of schema `auth` by its own login.
+async fn check_guest(client: &Client, databases: &Databases) -> Result<(), SetupError> {
+    // PostgreSQL 16 tells membership from the right to become the role.
+    const MAY: &str = "
+        select pg_catalog.pg_has_role(current_user, 'supabase_auth_admin',
+          case when current_setting('server_version_num')::integer >= 160000 then 'set' else 'member' end),
+          current_user::text";
+    let row = client.query_one(MAY, &[]).await.map_err(system_migrations::MigrationError::from)?;
+    let may: bool = row.try_get(0).map_err(system_migrations::MigrationError::from)?;
+    let login: String = row.try_get(1).map_err(system_migrations::MigrationError::from)?;
+    if may { Ok(()) } else { Err(SetupError::Guest { address: databases.admin.describe(), login }) }
 }
 
 /// A production server names accounts whose password everybody can read in the seed (DESIGN §12).

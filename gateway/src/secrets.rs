@@ -91,6 +91,8 @@ pub struct Secrets {
     jwt_secret: Option<SecretSlice<u8>>,
     key_id: Option<String>,
     strict_kid: bool,
+    /// Signing keys that nobody configured may be replaced in the database.
+    rotates: bool,
     api_keys: ApiKeys,
 }
 
@@ -159,6 +161,7 @@ impl Secrets {
             jwt_secret,
             key_id: jwt.key_id.clone(),
             strict_kid,
+            rotates: jwt.keys.is_none() && !strict_kid && !config.is_guest(),
             api_keys,
         };
         secrets.check_legacy_keys(jwt)?;
@@ -173,6 +176,7 @@ impl Secrets {
             secret: self.jwt_secret.clone(),
             secret_kid: self.key_id.clone(),
             strict_kid: self.strict_kid,
+            rotates: self.rotates,
             api_keys: self.api_keys.clone(),
         }
     }
@@ -319,6 +323,7 @@ pub fn read_jwks(json: &str) -> Result<Vec<Value>, String> {
         secret: None,
         secret_kid: None,
         strict_kid: false,
+        rotates: false,
         api_keys: ApiKeys::default(),
     };
     Keys::new(material).map_err(|error| format!("cannot be used: {error}"))?;

@@ -5,10 +5,8 @@
     reason = "the library's enums are non-exhaustive; kinds we do not know are refused"
 )]
 
-use aws_lc_rs::signature::{
-    ECDSA_P256_SHA256_FIXED_SIGNING, ECDSA_P384_SHA384_FIXED_SIGNING, EcdsaKeyPair, KeyPair,
-};
-use aws_lc_rs::{encoding::AsBigEndian, hmac};
+use aws_lc_rs::hmac;
+use aws_lc_rs::signature::{ECDSA_P256_SHA256_FIXED_SIGNING, ECDSA_P384_SHA384_FIXED_SIGNING, EcdsaKeyPair};
 use base64::Engine;
 use base64::engine::general_purpose::{URL_SAFE, URL_SAFE_NO_PAD};
 use jsonwebtoken::jwk::{AlgorithmParameters, EllipticCurve, Jwk, ThumbprintHash};
@@ -50,29 +48,12 @@ pub(super) struct ReadKey {
     pub(super) public: Option<Value>,
 }
 
-/// Reads one JWK, private or public.
-pub(super) fn read(source: &Value) -> Result<ReadKey, KeyError> {
-    let parsed: Jwk =
-        serde_json::from_value(source.clone()).map_err(|error| KeyError::Invalid(error.to_string()))?;
+/// Reads one JWK, private or public; private when it is to sign, whatever its `key_ops` say.
+pub(super) fn read(source: &Value, signs: bool) -> Result<ReadKey, KeyError> {
+    let parsed = parse(source)?;
     let decoding = DecodingKey::from_jwk(&parsed).map_err(|error| KeyError::Invalid(error.to_string()))?;
-    let possible = algorithms(&parsed)?;
-    let named = source.get("alg").and_then(Value::as_str);
-    let algorithms = match named {
-        None => possible,
-        Some("Ed25519") => vec![Algorithm::EdDSA],
-        Some(name) => {
-            let algorithm = super::accepted_algorithm(name).filter(|algorithm| possible.contains(algorithm));
-            vec![algorithm.ok_or_else(|| KeyError::Unsupported(name.to_owned()))?]
-        }
-    };
-    let kid = match source.get("kid").and_then(Value::as_str) {
-        Some(kid) => kid.to_owned(),
-        None => thumbprint(source)?,
-    };
-    let signs = source
-        .get("key_ops")
-        .and_then(Value::as_array)
-        .is_some_and(|operations| operations.iter().any(|operation| operation == "sign"));
+    let algorithms = usable_algorithms(source, &parsed)?;
+    let kid = kid_of(source)?;
     let signer = match (signs, algorithms.first()) {
         (true, Some(algorithm)) => {
             let mut header = Header::new(*algorithm);
@@ -83,6 +64,44 @@ pub(super) fn read(source: &Value) -> Result<ReadKey, KeyError> {
     };
     let public = public_part(source, &kid, algorithms.first().copied());
     Ok(ReadKey { kid, algorithms, decoding, signer, public })
+}
+
+fn parse(source: &Value) -> Result<Jwk, KeyError> {
+    serde_json::from_value(source.clone()).map_err(|error| KeyError::Invalid(error.to_string()))
+}
+
+/// The name of a key: its own, else its thumbprint.
+pub(super) fn kid_of(source: &Value) -> Result<String, KeyError> {
+    match source.get("kid").and_then(Value::as_str) {
+        Some(kid) => Ok(kid.to_owned()),
+        None => thumbprint(source),
+    }
+}
+
+/// Whether a key is meant to sign.
+pub(super) fn signs(source: &Value) -> bool {
+    let operations = source.get("key_ops").and_then(Value::as_array);
+    operations.is_some_and(|operations| operations.iter().any(|operation| operation == "sign"))
+}
+
+/// What a key signs with, as tokens name it.
+pub(super) fn algorithm_of(source: &Value) -> Result<String, KeyError> {
+    let algorithms = usable_algorithms(source, &parse(source)?)?;
+    let name = algorithms.first().and_then(|algorithm| json!(algorithm).as_str().map(ToOwned::to_owned));
+    name.ok_or_else(|| KeyError::Unsupported("alg".to_owned()))
+}
+
+/// The algorithm that the key names, else all that its kind can do.
+fn usable_algorithms(source: &Value, parsed: &Jwk) -> Result<Vec<Algorithm>, KeyError> {
+    let possible = algorithms(parsed)?;
+    match source.get("alg").and_then(Value::as_str) {
+        None => Ok(possible),
+        Some("Ed25519") => Ok(vec![Algorithm::EdDSA]),
+        Some(name) => accepted_algorithm(name)
+            .filter(|algorithm| possible.contains(algorithm))
+            .map(|algorithm| vec![algorithm])
+            .ok_or_else(|| KeyError::Unsupported(name.to_owned())),
+    }
 }
 
 fn algorithms(key: &Jwk) -> Result<Vec<Algorithm>, KeyError> {
@@ -204,8 +223,7 @@ fn public_part(source: &Value, kid: &str, algorithm: Option<Algorithm>) -> Optio
 /// # Errors
 /// Not a JWK.
 pub fn thumbprint(source: &Value) -> Result<String, KeyError> {
-    let parsed: Jwk =
-        serde_json::from_value(source.clone()).map_err(|error| KeyError::Invalid(error.to_string()))?;
+    let parsed = parse(source)?;
     if let AlgorithmParameters::OctetKey(_) = parsed.algorithm {
         return Ok(secret_kid(&bytes(source, "k")?));
     }
@@ -220,24 +238,18 @@ pub fn secret_kid(secret: &[u8]) -> String {
     URL_SAFE_NO_PAD.encode(tag.as_ref().get(..16).unwrap_or_default())
 }
 
-/// A new ES256 signing key as a private JWK with `kid` and `key_ops`.
-///
-/// # Errors
-/// The library failed to generate a key.
-pub fn generate_es256() -> Result<Value, KeyError> {
-    let failed = || KeyError::Sign("generating a key failed".to_owned());
-    let pair = EcdsaKeyPair::generate(&ECDSA_P256_SHA256_FIXED_SIGNING).map_err(|_unspecified| failed())?;
-    let private = pair.private_key().as_be_bytes().map_err(|_unspecified| failed())?;
-    let point = pair.public_key().as_ref();
-    let (Some(x), Some(y)) = (point.get(1..33), point.get(33..65)) else { return Err(failed()) };
-    let encode = |bytes: &[u8]| URL_SAFE_NO_PAD.encode(bytes);
-    let mut key = json!({
-        "kty": "EC", "crv": "P-256", "alg": "ES256", "key_ops": ["sign", "verify"],
-        "x": encode(x), "y": encode(y), "d": encode(private.as_ref()),
-    });
-    let kid = thumbprint(&key)?;
-    if let Some(members) = key.as_object_mut() {
-        members.insert("kid".to_owned(), json!(kid));
-    }
-    Ok(key)
+/// HS/RS 256, 384, 512, ES256, ES384 and Ed25519 (DESIGN §12, "one verifier").
+pub(super) fn accepted_algorithm(name: &str) -> Option<Algorithm> {
+    const ACCEPTED: [(&str, Algorithm); 9] = [
+        ("HS256", Algorithm::HS256),
+        ("HS384", Algorithm::HS384),
+        ("HS512", Algorithm::HS512),
+        ("RS256", Algorithm::RS256),
+        ("RS384", Algorithm::RS384),
+        ("RS512", Algorithm::RS512),
+        ("ES256", Algorithm::ES256),
+        ("ES384", Algorithm::ES384),
+        ("EdDSA", Algorithm::EdDSA),
+    ];
+    ACCEPTED.iter().find(|(accepted, _)| *accepted == name).map(|(_, algorithm)| *algorithm)
 }

@@ -20,6 +20,7 @@ impl KeyMaterial {
             secret: None,
             secret_kid: None,
             strict_kid: true,
+            rotates: false,
             api_keys: ApiKeys::default(),
         };
         match jwks(text) {

@@ -1,3 +1,5 @@
+use jiff::Timestamp;
+
 use super::*;
 
 const SECRET: &str = "super-secret-jwt-token-with-at-least-32-characters-long";
@@ -12,6 +14,7 @@ fn material(jwks: Vec<Value>) -> KeyMaterial {
         secret: Some(secret()),
         secret_kid: None,
         strict_kid: false,
+        rotates: true,
         api_keys: ApiKeys {
             publishable: "sb_publishable_x".to_owned(),
             secret: SecretString::from("sb_secret_y"),
@@ -48,7 +51,7 @@ fn the_secret_signs_when_no_key_does() {
     assert_eq!(peek_header(&token)["alg"], "HS256");
     assert_eq!(peek_header(&token)["kid"], secret_kid(SECRET.as_bytes()));
     assert!(keys.verify(&token).is_ok());
-    assert_eq!(keys.jwks(), &json!({ "keys": [] }));
+    assert_eq!(keys.jwks(), json!({ "keys": [] }));
 }
 
 #[test]
@@ -95,17 +98,230 @@ fn a_public_key_cannot_be_used_as_an_hmac_secret() {
 #[test]
 fn api_keys_are_told_apart() {
     let keys = Keys::new(material(Vec::new())).unwrap();
-    assert_eq!(keys.api_key("sb_publishable_x", 0), Some(ApiKey::Publishable));
-    assert_eq!(keys.api_key("sb_secret_y", 0), Some(ApiKey::Secret));
+    let kind = |key: &str, now| keys.api_key(key, now).map(|key| key.kind);
+    assert_eq!(kind("sb_publishable_x", 0), Some(ApiKeyKind::Publishable));
+    assert_eq!(kind("sb_secret_y", 0), Some(ApiKeyKind::Secret));
     let legacy = legacy_key(&secret(), None, "anon", 1_000).unwrap();
-    assert_eq!(keys.api_key(&legacy, 2_000), Some(ApiKey::Legacy));
-    assert_eq!(keys.api_key(&legacy, 1_000_000_000), None, "an expired key is no key");
-    assert_eq!(keys.api_key(&hs256(SECRET, None, &json!({ "sub": "a" })), 0), None, "a key has a role");
-    assert_eq!(keys.api_key("", 0), None);
+    assert_eq!(kind(&legacy, 2_000), Some(ApiKeyKind::Legacy));
+    assert_eq!(kind(&legacy, 1_000_000_000), None, "an expired key is no key");
+    assert_eq!(kind(&hs256(SECRET, None, &json!({ "sub": "a" })), 0), None, "a key has a role");
+    assert_eq!(kind("", 0), None);
 }
 
 #[test]
 fn two_signers_are_an_error() {
     let both = vec![generate_es256().unwrap(), generate_es256().unwrap()];
     assert_eq!(Keys::new(material(both)).unwrap_err(), KeyError::SeveralSigners);
+}
+
+#[test]
+fn every_algorithm_generates_a_key_that_signs_what_it_verifies() {
+    for algorithm in ["ES256", "RS256", "EdDSA", "HS256"] {
+        let key = generate(algorithm).unwrap();
+        let material = KeyMaterial { secret: None, ..material(vec![key.clone()]) };
+        let keys = Keys::new(material.clone()).unwrap();
+        let token = keys.sign(&json!({ "sub": "a" })).unwrap();
+        assert_eq!(peek_header(&token)["alg"], algorithm);
+        assert_eq!(peek_header(&token)["kid"], key["kid"]);
+        assert_eq!(keys.verify(&token).unwrap().sub(), Some("a"));
+        assert_eq!(material.signing_keys(&StoredKeys::default()).unwrap()[0].algorithm, algorithm);
+        let published = keys.jwks();
+        let published = published["keys"].as_array().unwrap();
+        if algorithm == "HS256" {
+            assert!(published.is_empty(), "a symmetric key is never published");
+        } else {
+            assert_eq!((&published[0]["kid"], &published[0]["use"]), (&key["kid"], &json!("sig")));
+            for private in ["d", "p", "q", "dp", "dq", "qi", "k"] {
+                assert!(published[0].get(private).is_none(), "{algorithm}: {private} is published");
+            }
+        }
+    }
+    assert!(generate("ES512").is_err());
+}
+
+const NOW: i64 = 1_800_000_000;
+
+fn at(seconds: i64) -> Timestamp {
+    Timestamp::from_second(seconds).unwrap()
+}
+
+fn signing_row(key: &Value, status: KeyStatus) -> StoredSigningKey {
+    StoredSigningKey {
+        kid: key["kid"].as_str().unwrap().to_owned(),
+        algorithm: key["alg"].as_str().unwrap().to_owned(),
+        status,
+        jwk: Some(key.clone()),
+        created_at: at(NOW),
+        updated_at: at(NOW),
+    }
+}
+
+fn signing(rows: Vec<StoredSigningKey>) -> StoredKeys {
+    StoredKeys { api: Vec::new(), signing: rows }
+}
+
+fn published(keys: &Keys) -> Vec<String> {
+    let jwks = keys.jwks();
+    let mut kids: Vec<String> =
+        jwks["keys"].as_array().unwrap().iter().map(|key| key["kid"].as_str().unwrap().to_owned()).collect();
+    kids.sort();
+    kids
+}
+
+#[test]
+fn a_signing_key_goes_from_standby_through_use_to_its_end() {
+    use KeyStatus::{InUse, PreviouslyUsed, Revoked, Standby};
+    let (first, second) = (generate_es256().unwrap(), generate("EdDSA").unwrap());
+    let own = material(vec![first.clone()]);
+    let keys = Keys::new(own.clone()).unwrap();
+    let sign = || keys.sign(&json!({ "sub": "a" })).unwrap();
+    let kid_of = |token: &str| peek_header(token)["kid"].clone();
+    let sorted = |names: &[&Value]| {
+        let mut names: Vec<String> = names.iter().map(|key| key["kid"].as_str().unwrap().to_owned()).collect();
+        names.sort();
+        names
+    };
+    let by_first = sign();
+    assert_eq!(kid_of(&by_first), first["kid"]);
+
+    keys.update(&signing(vec![signing_row(&second, Standby)]), NOW).unwrap();
+    assert_eq!(kid_of(&sign()), first["kid"], "a key on standby signs nothing");
+    assert_eq!(published(&keys), sorted(&[&first, &second]), "but others may know it");
+
+    let rotated = vec![signing_row(&first, PreviouslyUsed), signing_row(&second, InUse)];
+    keys.update(&signing(rotated.clone()), NOW).unwrap();
+    let by_second = sign();
+    assert_eq!(kid_of(&by_second), second["kid"]);
+    assert!(keys.verify(&by_first).is_ok() && keys.verify(&by_second).is_ok());
+    assert_eq!(published(&keys), sorted(&[&first, &second]));
+    let states: Vec<KeyStatus> =
+        own.signing_keys(&signing(rotated)).unwrap().iter().map(|info| info.status).collect();
+    // The secret of legacy keys comes first: it has no row.
+    assert_eq!(states, [PreviouslyUsed, PreviouslyUsed, InUse]);
+
+    let revoked = vec![signing_row(&first, Revoked), signing_row(&second, InUse)];
+    keys.update(&signing(revoked), NOW).unwrap();
+    assert!(matches!(keys.verify(&by_first), Err(TokenError::NoKey { .. })), "also one verified before");
+    assert!(keys.verify(&by_second).is_ok());
+    assert_eq!(published(&keys), sorted(&[&second]));
+}
+
+#[test]
+fn a_server_whose_own_key_was_lost_takes_the_old_one_from_the_database() {
+    let (lost, second) = (generate_es256().unwrap(), generate_es256().unwrap());
+    let by_lost = Keys::new(material(vec![lost.clone()])).unwrap().sign(&json!({ "sub": "a" })).unwrap();
+    let rows =
+        vec![signing_row(&lost, KeyStatus::PreviouslyUsed), signing_row(&second, KeyStatus::InUse)];
+    let keys = Keys::new(material(vec![generate_es256().unwrap()])).unwrap();
+    keys.update(&signing(rows), NOW).unwrap();
+    assert!(keys.verify(&by_lost).is_ok());
+    assert_eq!(peek_header(&keys.sign(&json!({})).unwrap())["kid"], second["kid"]);
+}
+
+#[test]
+fn configured_keys_are_not_replaced() {
+    let (own, other) = (generate_es256().unwrap(), generate_es256().unwrap());
+    let keys = Keys::new(KeyMaterial { rotates: false, ..material(vec![own.clone()]) }).unwrap();
+    keys.update(&signing(vec![signing_row(&other, KeyStatus::InUse)]), NOW).unwrap();
+    assert_eq!(peek_header(&keys.sign(&json!({})).unwrap())["kid"], own["kid"]);
+    assert_eq!(published(&keys), [own["kid"].as_str().unwrap()]);
+}
+
+#[test]
+fn with_the_secret_revoked_opaque_keys_still_stand_for_their_roles() {
+    let legacy = |role| legacy_key(&secret(), None, role, NOW).unwrap();
+    let mut own = material(vec![generate_es256().unwrap()]);
+    own.api_keys.anon = legacy("anon");
+    own.api_keys.service = legacy("service_role").into();
+    let keys = Keys::new(own).unwrap();
+    let bearer = |key: &str| {
+        let admitted = keys.api_key(key, NOW).unwrap();
+        admitted.authorization.to_str().unwrap().strip_prefix("Bearer ").unwrap().to_owned()
+    };
+    assert_eq!(bearer("sb_publishable_x"), legacy("anon"));
+
+    let secret_row = StoredSigningKey {
+        kid: secret_kid(SECRET.as_bytes()),
+        algorithm: "HS256".to_owned(),
+        status: KeyStatus::Revoked,
+        jwk: None,
+        created_at: at(NOW),
+        updated_at: at(NOW),
+    };
+    keys.update(&signing(vec![secret_row]), NOW).unwrap();
+    assert_eq!(keys.api_key(&legacy("anon"), NOW), None, "what the secret signed is refused");
+    for (key, role) in [("sb_publishable_x", "anon"), ("sb_secret_y", "service_role")] {
+        let claims = keys.verify(&bearer(key)).unwrap();
+        assert_eq!(claims.role(), Some(role));
+        assert_eq!(claims.seconds("exp"), Ok(Some((NOW + TEN_YEARS) as f64)));
+    }
+}
+
+fn api_row(kind: ApiKeyKind, name: &str, key: &str, created_at: i64) -> StoredApiKey {
+    let of_material = StoredApiKey::of_material(kind, &SecretString::from(key), at(created_at));
+    StoredApiKey { name: name.to_owned(), ..of_material }
+}
+
+#[test]
+fn api_keys_of_the_database_come_expire_and_go() {
+    let keys = Keys::new(material(vec![generate_es256().unwrap()])).unwrap();
+    let kind = |key: &str, now| keys.api_key(key, now).map(|key| key.kind);
+    let expiring = StoredApiKey {
+        expires_at: Some(at(NOW + 60)),
+        role: "reporter".to_owned(),
+        ..api_row(ApiKeyKind::Secret, "reports", "sb_secret_reports", NOW)
+    };
+    let mut stored = StoredKeys { api: vec![expiring], ..StoredKeys::default() };
+    keys.update(&stored, NOW).unwrap();
+    assert_eq!(kind("sb_secret_reports", NOW), Some(ApiKeyKind::Secret));
+    assert_eq!(kind("sb_secret_reports", NOW + 60), None, "it has expired");
+    assert_eq!(kind("sb_secret_report", NOW), None);
+    let admitted = keys.api_key("sb_secret_reports", NOW).unwrap();
+    let bearer = admitted.authorization.to_str().unwrap().strip_prefix("Bearer ").unwrap().to_owned();
+    assert_eq!(keys.verify(&bearer).unwrap().role(), Some("reporter"));
+    assert!(admitted.authorization.is_sensitive());
+    assert_eq!(keys.take_uses(), [(stored.api[0].id, NOW)]);
+    assert_eq!(keys.take_uses(), [], "told once");
+
+    stored.api[0].revoked_at = Some(at(NOW));
+    keys.update(&stored, NOW).unwrap();
+    assert_eq!(kind("sb_secret_reports", NOW), None);
+}
+
+#[test]
+fn a_default_key_that_was_replaced_is_shown_no_more() {
+    let keys = Keys::new(material(Vec::new())).unwrap();
+    assert_eq!(keys.api_keys().publishable, "sb_publishable_x");
+    let old = api_row(ApiKeyKind::Publishable, DEFAULT_NAME, "sb_publishable_x", NOW);
+    let new = api_row(ApiKeyKind::Publishable, DEFAULT_NAME, "sb_publishable_new", NOW + 1);
+    let other = api_row(ApiKeyKind::Publishable, "shop", "sb_publishable_shop", NOW + 2);
+    let admits = |key: &str| keys.api_key(key, NOW).is_some();
+
+    // Both hold while the old one is being taken out of apps.
+    let ending = StoredApiKey { expires_at: Some(at(NOW + 3600)), ..old.clone() };
+    keys.update(&StoredKeys { api: vec![ending, new.clone(), other.clone()], ..StoredKeys::default() }, NOW)
+        .unwrap();
+    assert_eq!(keys.api_keys().publishable, "sb_publishable_new");
+    assert!(admits("sb_publishable_x") && admits("sb_publishable_new") && admits("sb_publishable_shop"));
+
+    let revoked = StoredApiKey { revoked_at: Some(at(NOW)), ..old };
+    keys.update(&StoredKeys { api: vec![revoked, new, other], ..StoredKeys::default() }, NOW).unwrap();
+    assert_eq!(keys.api_keys().publishable, "sb_publishable_new");
+    assert!(!admits("sb_publishable_x") && admits("sb_publishable_new"));
+    assert_eq!(keys.api_keys().secret.expose_secret(), "sb_secret_y", "the other default is untouched");
+}
+
+#[test]
+fn an_algorithm_that_no_key_has_is_told_apart_from_an_unknown_kid() {
+    let keys = Keys::new(material(vec![generate_es256().unwrap()])).unwrap();
+    let other = |algorithm| {
+        let material = KeyMaterial { secret: None, ..material(vec![generate(algorithm).unwrap()]) };
+        Keys::new(material).unwrap().sign(&json!({ "sub": "a" })).unwrap()
+    };
+    let is_configured = |token: &str| match keys.verify(token) {
+        Err(TokenError::NoKey { is_configured, .. }) => is_configured,
+        other => panic!("{other:?}"),
+    };
+    assert!(is_configured(&other("ES256")));
+    assert!(!is_configured(&other("EdDSA")));
 }

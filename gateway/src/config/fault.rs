@@ -11,6 +11,8 @@ pub enum Source {
     Default,
     /// Nobody wrote it, and the server stands in for a PostgREST.
     Postgrest,
+    /// Nobody wrote it, and the server stands in for a GoTrue.
+    Gotrue,
     /// A line of a file, from 1.
     File {
         /// As the reader would name it.
@@ -29,6 +31,7 @@ impl fmt::Display for Source {
         match self {
             Self::Default => f.write_str("default"),
             Self::Postgrest => f.write_str("PostgREST's default"),
+            Self::Gotrue => f.write_str("GoTrue's default"),
             Self::File { path, line } => write!(f, "{}:{line}", path.display()),
             Self::Variable(name) => f.write_str(name),
             Self::Flag(flag) => f.write_str(flag),
@@ -55,7 +58,7 @@ impl fmt::Display for ConfigErrors {
         writeln!(f, "The configuration has {count} {}:", if count == 1 { "fault" } else { "faults" })?;
         for fault in &self.0 {
             match &fault.source {
-                Source::Default | Source::Postgrest => writeln!(f, "  - {}", fault.message)?,
+                Source::Default | Source::Postgrest | Source::Gotrue => writeln!(f, "  - {}", fault.message)?,
                 source @ (Source::File { .. } | Source::Variable(_) | Source::Flag(_)) => {
                     writeln!(f, "  - {source}: {}", fault.message)?
                 }

@@ -8,7 +8,7 @@
 //! To add one of PostgREST's settings, add its line to `NAMES`.
 
 mod file;
-mod libpq;
+pub(super) mod libpq;
 mod manual;
 mod print;
 #[cfg(test)]

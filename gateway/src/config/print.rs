@@ -4,7 +4,7 @@ use std::fmt::Write as _;
 use std::io::{self, Write};
 
 use super::keys::{Fallback, SECTIONS, TABLE};
-use super::postgrest;
+use super::{gotrue, postgrest};
 use super::{Config, Source};
 
 /// Where the comment with the source starts, unless the value is longer.
@@ -94,5 +94,6 @@ pub fn markdown() -> String {
         }
     }
     text.push_str(&postgrest::markdown());
+    text.push_str(&gotrue::markdown());
     text
 }

@@ -1,8 +1,8 @@
 //! `RawConfig`: what was written, where, before anybody asks what it means. Reads `basalt.toml`, `BASALT_*` variables
 //! and command-line options, and knows every name that is no setting.
 //!
-//! PostgREST's own variables and file are a further source ([`super::postgrest`]); another (GoTrue's `GOTRUE_*`) would
-//! be one more `collect_…` function here that fills the same map; the rest would not notice.
+//! PostgREST's own variables and file are a further source ([`super::postgrest`]), GoTrue's variables another
+//! ([`super::gotrue`]): each fills the same map, and the rest does not notice.
 
 use std::collections::BTreeMap;
 use std::ffi::OsString;
@@ -12,6 +12,7 @@ use toml::de::{DeTable, DeValue};
 
 use super::Only;
 use super::fault::{Fault, Source};
+use super::gotrue;
 use super::keys;
 use super::postgrest;
 use super::value::Value;
@@ -95,7 +96,12 @@ impl RawConfig {
         let names_database =
             [&stronger, &raw.written].iter().any(|written| written.contains_key(keys::DATABASE_URL.row.name));
         raw.collect_postgrest(origin, names_database);
+        let is_gotrue = raw.collect_gotrue(origin);
         raw.written.extend(stronger);
+        if is_gotrue {
+            let missing = gotrue::Collected::missing(|name| raw.written.contains_key(name));
+            raw.faults.extend(missing);
+        }
         raw
     }
 
@@ -143,6 +149,28 @@ impl RawConfig {
             }
         }
         self.written.extend(collected.written);
+    }
+
+    /// GoTrue's names, likewise; whether there are any.
+    fn collect_gotrue(&mut self, origin: &Origin) -> bool {
+        if origin.only != Some(Only::Auth) {
+            let stray = gotrue::stray(&origin.environment);
+            if let Some(first) = stray.first() {
+                let others = if stray.len() > 1 { " and the like" } else { "" };
+                self.warnings.push(format!(
+                    "{first}{others}: GoTrue's variables are read with --only auth only; see [auth] in docs/CONFIG.md"
+                ));
+            }
+            return false;
+        }
+        let Some(collected) = gotrue::collect(&origin.environment) else { return false };
+        self.faults.extend(collected.faults);
+        self.warnings.extend(collected.warnings);
+        for (name, written) in collected.defaults {
+            self.written.entry(name).or_insert(written);
+        }
+        self.written.extend(collected.written);
+        true
     }
 
     fn collect_options(&mut self, options: &[(&'static str, &'static str, String)]) {

@@ -125,9 +125,9 @@ impl Reader {
         value
     }
 
-    /// Whether somebody wrote it; PostgREST's defaults nobody wrote.
+    /// Whether somebody wrote it; the defaults of PostgREST and GoTrue nobody wrote.
     pub(super) fn is_written(&self, row: &Row) -> bool {
-        self.raw.get(row.name).is_some_and(|written| written.source != Source::Postgrest)
+        self.raw.get(row.name).is_some_and(|written| !matches!(written.source, Source::Postgrest | Source::Gotrue))
     }
 
     pub(super) fn show(&mut self, row: &Row, value: Option<String>) {
@@ -189,7 +189,7 @@ fn order(source: &Source) -> (u8, usize, String) {
         Source::File { line, .. } => (0, *line, String::new()),
         Source::Variable(name) => (1, 0, name.clone()),
         Source::Flag(flag) => (2, 0, (*flag).to_owned()),
-        Source::Default | Source::Postgrest => (3, 0, String::new()),
+        Source::Default | Source::Postgrest | Source::Gotrue => (3, 0, String::new()),
     }
 }
 

@@ -14,6 +14,8 @@ use super::raw::RawConfig;
 use super::reader::{Reader, absolute};
 use super::value::{BaseUrl, Setting, Whole};
 use super::{Config, Database, Jwt, Only, Project, Server};
+use crate::layers::api_key::SecretKeysInBrowsers;
+use crate::pace::Pace;
 
 /// Resolves everything, or reports everything.
 pub(super) fn resolve(raw: RawConfig, only: Option<Only>) -> Result<Config, ConfigErrors> {
@@ -29,7 +31,7 @@ fn read(r: &mut Reader, only: Option<Only>) -> Config {
     let server = server(r, only);
     let mode = mode(r, &server);
     let database = database(r, &server, only);
-    let mail = services::mail(r);
+    let mail = services::mail(r, &server);
     let rest_listens = r.get(&keys::REST_CHANNEL_ENABLED);
     let config = Config {
         only,
@@ -37,7 +39,7 @@ fn read(r: &mut Reader, only: Option<Only>) -> Config {
         jwt: jwt(r, only),
         rest: services::rest(r, &server, only),
         rest_listens,
-        auth: services::auth(r, &server, mode, &mail),
+        auth: services::auth(r, &server, mode, &mail, only),
         storage: services::storage(r, &server.state_dir),
         functions: services::functions(r),
         stripe: services::stripe(r),
@@ -117,6 +119,11 @@ fn server(r: &mut Reader, only: Option<Only>) -> Server {
         port,
         public_url,
         require_apikey: r.get(&keys::SERVER_REQUIRE_APIKEY),
+        secret_keys_in_browsers: if r.get(&keys::SERVER_SECRET_KEYS_IN_BROWSERS) {
+            SecretKeysInBrowsers::Accepted
+        } else {
+            SecretKeysInBrowsers::Refused
+        },
         prefix,
         trusted_proxies: r.get(&keys::SERVER_TRUSTED_PROXIES),
         cors_origins: cors_origins(r),
@@ -133,9 +140,19 @@ fn server(r: &mut Reader, only: Option<Only>) -> Server {
         max_connections: r.get(&keys::SERVER_MAX_CONNECTIONS).count(),
         max_requests: r.get(&keys::SERVER_MAX_REQUESTS).count(),
         body_memory: r.get(&keys::SERVER_BODY_MEMORY).0,
+        answer_memory: r.get(&keys::SERVER_ANSWER_MEMORY).0,
+        pace: pace(r),
         idle_timeout: idle_timeout(r),
         shutdown_timeout: r.get(&keys::SERVER_SHUTDOWN_TIMEOUT),
     }
+}
+
+fn pace(r: &mut Reader) -> Pace {
+    let window = r.get(&keys::SERVER_STALL_TIMEOUT);
+    if window < Duration::from_secs(1) {
+        r.fault(&keys::SERVER_STALL_TIMEOUT.row, "must be at least 1s: networks pause for longer than less");
+    }
+    Pace { window, bytes_per_second: r.get(&keys::SERVER_MIN_RATE).0 }
 }
 
 fn idle_timeout(r: &mut Reader) -> Duration {
@@ -227,7 +244,8 @@ fn database(r: &mut Reader, server: &Server, only: Option<Only>) -> Database {
         bin_dir,
         data_dir,
         pool_size,
-        auth_pool_size: pool_size.div_ceil(4).max(2),
+        // Alone it has nobody to leave connections to.
+        auth_pool_size: if only == Some(Only::Auth) { pool_size } else { pool_size.div_ceil(4).max(2) },
         system_pool_size: 2,
         pool_timeout: r.get(&keys::DATABASE_POOL_TIMEOUT),
         pool_max_lifetime: r.get(&keys::DATABASE_POOL_MAX_LIFETIME),
@@ -302,6 +320,10 @@ fn contradictions(r: &mut Reader, config: &Config) {
     let largest_body = u64::try_from(config.rest.max_body_bytes).unwrap_or(u64::MAX);
     if server.body_memory < largest_body {
         r.fault(&keys::SERVER_BODY_MEMORY.row, "is less than rest.max_body_bytes: one body must fit");
+    }
+    let largest_answer = u64::try_from(database.max_row_bytes).unwrap_or(u64::MAX);
+    if server.answer_memory < largest_answer {
+        r.fault(&keys::SERVER_ANSWER_MEMORY.row, "is less than database.max_row_bytes: one answer must fit");
     }
     for (port, other) in [(Some(server.port), "server.port"), (server.admin_port, "server.admin_port")] {
         if database.url.is_none() && database.port.is_some() && database.port == port {

@@ -6,9 +6,9 @@ use std::sync::Arc;
 use axum::body::Body;
 use axum::response::{IntoResponse, Response};
 use basalt_core::clock::Clock;
-use basalt_core::keys::Keys;
-use http::header::{AUTHORIZATION, CONTENT_TYPE, HeaderName, HeaderValue};
-use http::{Request, StatusCode};
+use basalt_core::keys::{ApiKeyKind, Keys};
+use http::header::{AUTHORIZATION, CONTENT_TYPE, HeaderName, USER_AGENT};
+use http::{Method, Request, StatusCode};
 
 const APIKEY: HeaderName = HeaderName::from_static("apikey");
 
@@ -17,8 +17,8 @@ const APIKEY: HeaderName = HeaderName::from_static("apikey");
 pub enum Gate {
     /// All of them.
     Closed,
-    /// All but the paths that this says are open, without the prefix (auth.md §1.1).
-    OpenFor(fn(&str) -> bool),
+    /// All but those of a method and a path, without the prefix, that this says are open (auth.md §1.1).
+    OpenFor(fn(&Method, &str) -> bool),
     /// None; a key is still turned into a bearer and taken out.
     Rewrite,
     /// None; as `Rewrite`, but the service keeps seeing the key (functions).
@@ -32,36 +32,56 @@ pub struct KeyGate {
     keys: Arc<Keys>,
     clock: Clock,
     required: bool,
+    browsers: SecretKeysInBrowsers,
+}
+
+/// What becomes of a secret key that a browser brings: it bypasses every policy, and everybody who opens the page has
+/// it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum SecretKeysInBrowsers {
+    /// It is refused.
+    Refused,
+    /// It counts.
+    Accepted,
 }
 
 impl KeyGate {
     /// `required` is `server.require_apikey`; without it no request is touched.
     #[must_use]
-    pub const fn new(keys: Arc<Keys>, clock: Clock, required: bool) -> Self {
-        Self { keys, clock, required }
+    pub const fn new(
+        keys: Arc<Keys>,
+        clock: Clock,
+        required: bool,
+        browsers: SecretKeysInBrowsers,
+    ) -> Self {
+        Self { keys, clock, required, browsers }
     }
 
     /// Lets the request in, with its bearer set, or answers for the service.
     ///
     /// # Errors
-    /// The 401 of a missing or unknown key.
+    /// The 401 of a missing or unknown key, or of a secret one in a browser.
     pub fn admit(&self, gate: Gate, request: &mut Request<Body>) -> Result<(), Box<Response>> {
         if !self.required || matches!(gate, Gate::Untouched) {
             return Ok(());
         }
         let sent = sent_key(request);
-        let kind = sent.as_deref().and_then(|key| self.keys.api_key(key, self.clock.unix_seconds()));
+        let key = sent.as_deref().and_then(|key| self.keys.api_key(key, self.clock.unix_seconds()));
         let needs_key = match gate {
             Gate::Closed => true,
-            Gate::OpenFor(is_open) => !is_open(request.uri().path()),
+            Gate::OpenFor(is_open) => !is_open(request.method(), request.uri().path()),
             Gate::Rewrite | Gate::RewriteAndKeep | Gate::Untouched => false,
         };
         if needs_key {
-            match (&sent, &kind) {
+            match (&sent, &key) {
                 (None, _) => return Err(Box::new(refusal(&NO_KEY))),
                 (Some(_), None) => return Err(Box::new(refusal(&UNKNOWN_KEY))),
                 (Some(_), Some(_)) => {}
             }
+        }
+        let is_secret = key.as_ref().is_some_and(|key| key.kind == ApiKeyKind::Secret);
+        if is_secret && self.browsers == SecretKeysInBrowsers::Refused && is_browser(request) {
+            return Err(Box::new(refusal(&SECRET_IN_BROWSER)));
         }
         if !matches!(gate, Gate::RewriteAndKeep) {
             take_key_out(request);
@@ -70,13 +90,15 @@ impl KeyGate {
             .headers()
             .get(AUTHORIZATION)
             .is_some_and(|value| !is_project_key_bearer(value.as_bytes()));
-        if let (false, Some(key), Some(kind)) = (brings_bearer, &sent, &kind)
-            && let Ok(value) = HeaderValue::from_str(&format!("Bearer {}", self.keys.bearer_of(kind, key)))
-        {
-            request.headers_mut().insert(AUTHORIZATION, value);
-        } else if !brings_bearer {
+        match key {
+            _ if brings_bearer => {}
+            Some(key) => {
+                request.headers_mut().insert(AUTHORIZATION, key.authorization);
+            }
             // A `Bearer sb_…` without a key that we know says nothing about who is calling.
-            request.headers_mut().remove(AUTHORIZATION);
+            None => {
+                request.headers_mut().remove(AUTHORIZATION);
+            }
         }
         Ok(())
     }
@@ -96,6 +118,12 @@ fn sent_key(request: &Request<Body>) -> Option<String> {
 fn is_project_key_bearer(value: &[u8]) -> bool {
     let Some((scheme, token)) = value.split_at_checked(7) else { return false };
     scheme.eq_ignore_ascii_case(b"bearer ") && token.trim_ascii_start().starts_with(b"sb_")
+}
+
+/// Every browser calls itself Mozilla, and no server does. Whoever lies harms nobody else.
+fn is_browser(request: &Request<Body>) -> bool {
+    let agent = request.headers().get(USER_AGENT).map(|agent| agent.as_bytes()).unwrap_or_default();
+    agent.starts_with(b"Mozilla/")
 }
 
 /// Removes the key, and parameters without a name (`&=x`), from headers and query.
@@ -126,6 +154,11 @@ const NO_KEY: Refusal = Refusal {
 };
 const UNKNOWN_KEY: Refusal = Refusal { message: "Invalid API key", hint: "Double check your API key." };
 
+const SECRET_IN_BROWSER: Refusal = Refusal {
+    message: "Forbidden use of secret API key in browser",
+    hint: "A secret key bypasses every policy: use the publishable key here, and replace this one, which others may have read.",
+};
+
 fn refusal(refusal: &Refusal) -> Response {
     let body = serde_json::json!({ "message": refusal.message, "hint": refusal.hint }).to_string();
     (StatusCode::UNAUTHORIZED, [(CONTENT_TYPE, "application/json; charset=utf-8")], body).into_response()
@@ -154,9 +187,11 @@ mod tests {
             secret: Some(secret),
             secret_kid: None,
             strict_kid: false,
+            rotates: true,
             api_keys: api_keys.clone(),
         };
-        (KeyGate::new(Arc::new(Keys::new(material).unwrap()), Clock::fixed(NOW), true), api_keys)
+        let keys = Arc::new(Keys::new(material).unwrap());
+        (KeyGate::new(keys, Clock::fixed(NOW), true, SecretKeysInBrowsers::Refused), api_keys)
     }
 
     fn request(uri: &str, headers: &[(&str, &str)]) -> Request<Body> {
@@ -217,10 +252,30 @@ mod tests {
     #[test]
     fn an_open_path_needs_no_key_but_a_bearer_that_is_only_a_key_is_dropped() {
         let (gate, _) = gate();
-        let open = Gate::OpenFor(|path| path == "/health");
+        let open = Gate::OpenFor(|method, path| method == Method::GET && path == "/health");
         let mut health = request("/health", &[("authorization", "Bearer sb_publishable_other")]);
         gate.admit(open, &mut health).unwrap();
         assert_eq!(bearer(&health), None);
         assert!(gate.admit(open, &mut request("/user", &[])).is_err());
+        let mut posted = request("/health", &[]);
+        *posted.method_mut() = Method::POST;
+        assert!(gate.admit(open, &mut posted).is_err(), "only GET is open");
+    }
+
+    #[test]
+    fn a_browser_may_not_bring_a_secret_key() {
+        const FIREFOX: &str = "Mozilla/5.0 (X11; Linux x86_64; rv:140.0) Gecko/20100101 Firefox/140.0";
+        let (gate, _) = gate();
+        for gated in [Gate::Closed, Gate::Rewrite, Gate::RewriteAndKeep] {
+            let with = |key, agent| request("/t", &[("apikey", key), ("user-agent", agent)]);
+            let refused = gate.admit(gated, &mut with("sb_secret_b", FIREFOX)).unwrap_err();
+            assert_eq!(refused.status(), StatusCode::UNAUTHORIZED);
+            assert!(gate.admit(gated, &mut with("sb_publishable_a", FIREFOX)).is_ok());
+            assert!(gate.admit(gated, &mut with("sb_secret_b", "node")).is_ok());
+        }
+        let keys = Arc::clone(&gate.keys);
+        let lenient = KeyGate::new(keys, Clock::fixed(NOW), true, SecretKeysInBrowsers::Accepted);
+        let mut sent = request("/t", &[("apikey", "sb_secret_b"), ("user-agent", FIREFOX)]);
+        assert!(lenient.admit(Gate::Closed, &mut sent).is_ok());
     }
 }

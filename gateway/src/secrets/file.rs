@@ -7,9 +7,8 @@ use std::os::unix::fs::{DirBuilderExt as _, OpenOptionsExt as _, PermissionsExt 
 use std::path::Path;
 use std::time::{Duration, Instant};
 
-use aws_lc_rs::digest;
 use basalt_core::clock::Clock;
-use basalt_core::keys::generate_es256;
+use basalt_core::keys::{ApiKeyKind, generate_es256, opaque_key};
 use basalt_core::random;
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
@@ -92,8 +91,8 @@ impl Missing {
         };
         text(self.master_key, &mut stored.master_key, || random::token(LENGTH));
         text(self.jwt_secret, &mut stored.jwt_secret, || random::token(LENGTH));
-        text(self.publishable_key, &mut stored.publishable_key, || opaque_key("sb_publishable_"));
-        text(self.secret_key, &mut stored.secret_key, || opaque_key("sb_secret_"));
+        text(self.publishable_key, &mut stored.publishable_key, || opaque_key(ApiKeyKind::Publishable));
+        text(self.secret_key, &mut stored.secret_key, || opaque_key(ApiKeyKind::Secret));
         if self.jwt_signing_key && stored.jwt_signing_key.is_none() {
             stored.jwt_signing_key = Some(generate_es256()?);
         }
@@ -102,15 +101,6 @@ impl Missing {
         }
         Ok(())
     }
-}
-
-/// `<prefix><22>_<8>`: 132 random bits and a checksum, by which scanners of leaked secrets know a real one.
-fn opaque_key(prefix: &str) -> String {
-    const HEX: usize = 4;
-    let random = random::token(22);
-    let checksum = digest::digest(&digest::SHA256, format!("{prefix}{random}").as_bytes());
-    let checksum: String = checksum.as_ref().iter().take(HEX).map(|byte| format!("{byte:02x}")).collect();
-    format!("{prefix}{random}_{checksum}")
 }
 
 fn read(path: &Path) -> Result<Option<Stored>, SecretsError> {

@@ -4,7 +4,7 @@ use std::os::unix::fs::PermissionsExt as _;
 use std::path::Path;
 use std::sync::Barrier;
 
-use basalt_core::keys::{ApiKey, peek_header, secret_kid};
+use basalt_core::keys::{ApiKeyKind, peek_header, secret_kid};
 use serde_json::json;
 
 use super::*;
@@ -52,7 +52,7 @@ fn a_first_start_makes_secrets_that_later_starts_keep() {
     );
     assert_eq!(keys.verify(first.api_keys().service.expose_secret()).unwrap().role(), Some("service_role"));
     let publishable = &first.api_keys().publishable;
-    assert_eq!(keys.api_key(publishable, 0), Some(ApiKey::Publishable));
+    assert_eq!(keys.api_key(publishable, 0).unwrap().kind, ApiKeyKind::Publishable);
     let tail: Vec<usize> =
         publishable.strip_prefix("sb_publishable_").unwrap().rsplitn(2, '_').map(str::len).collect();
     assert_eq!(tail, [8, 22]);

@@ -8,13 +8,13 @@ use std::path::{Path, PathBuf};
 
 /// How to reach the database.
 #[derive(Debug, PartialEq, Eq)]
-pub(super) struct Connection {
+pub(in crate::config) struct Connection {
     /// `key='value'` pairs for the driver; holds the password.
-    pub(super) text: String,
+    pub(in crate::config) text: String,
     /// Whether certificates are checked.
-    pub(super) verifies: bool,
+    pub(in crate::config) verifies: bool,
     /// What was asked for and is not done.
-    pub(super) warnings: Vec<String>,
+    pub(in crate::config) warnings: Vec<String>,
 }
 
 /// Variables that stand in for parameters.
@@ -74,7 +74,7 @@ const IMMATERIAL: [&str; 12] = [
 const SOCKET_FOLDERS: [&str; 2] = ["/var/run/postgresql", "/tmp"];
 
 /// Reads `text`; `variable` looks up an environment variable.
-pub(super) fn connection(
+pub(in crate::config) fn connection(
     text: &str,
     variable: &dyn Fn(&str) -> Option<String>,
 ) -> Result<Connection, &'static str> {

@@ -44,9 +44,17 @@ pub(super) fn mail(r: &mut Reader, server: &Server) -> Mail {
     }
 }
 
-pub(super) fn auth(r: &mut Reader, server: &Server, mode: Mode, mail: &Mail) -> AuthConfig {
+pub(super) fn auth(
+    r: &mut Reader,
+    server: &Server,
+    mode: Mode,
+    mail: &Mail,
+    only: Option<Only>,
+) -> AuthConfig {
     let confirms = mode == Mode::Development && mail.smtp.is_none();
-    let external_url = format!("{}/auth/v1", server.public_url);
+    // Alone it answers where it was put; a GoTrue at the root, where its public URL says.
+    let prefix = server.prefix.as_deref().filter(|_| only == Some(Only::Auth)).unwrap_or("/auth/v1");
+    let external_url = format!("{}{prefix}", server.public_url);
     let config = AuthConfig {
         site_url: r.or(&keys::AUTH_SITE_URL, || server.public_url.as_str().to_owned()),
         uri_allow_list: r.get(&keys::AUTH_URI_ALLOW_LIST),

@@ -1,0 +1,125 @@
+//! New keys: signing keys as private JWKs, and opaque API keys.
+
+use aws_lc_rs::digest;
+use aws_lc_rs::encoding::{AsBigEndian, AsDer, Pkcs8V1Der};
+use aws_lc_rs::rsa::KeySize;
+use aws_lc_rs::signature::{ECDSA_P256_SHA256_FIXED_SIGNING, EcdsaKeyPair, Ed25519KeyPair, KeyPair};
+use base64::Engine;
+use base64::engine::general_purpose::URL_SAFE_NO_PAD;
+use serde_json::{Value, json};
+
+use super::jwk::{KeyError, thumbprint};
+use super::stored::ApiKeyKind;
+use crate::random;
+
+/// A new signing key for `algorithm` (`ES256`, `RS256`, `EdDSA` or `HS256`) as a private JWK with `kid` and `key_ops`.
+///
+/// # Errors
+/// Another algorithm, or the library failed to generate a key.
+pub fn generate(algorithm: &str) -> Result<Value, KeyError> {
+    match algorithm {
+        "ES256" => generate_es256(),
+        "RS256" => generate_rs256(),
+        "EdDSA" => generate_ed25519(),
+        "HS256" => {
+            let secret = URL_SAFE_NO_PAD.encode(random::bytes::<48>());
+            named(json!({ "kty": "oct", "alg": "HS256", "key_ops": ["sign", "verify"], "k": secret }))
+        }
+        other => Err(KeyError::Unsupported(other.to_owned())),
+    }
+}
+
+/// A new ES256 signing key as a private JWK with `kid` and `key_ops`.
+///
+/// # Errors
+/// The library failed to generate a key.
+pub fn generate_es256() -> Result<Value, KeyError> {
+    let pair = EcdsaKeyPair::generate(&ECDSA_P256_SHA256_FIXED_SIGNING).map_err(|_unspecified| failed())?;
+    let private = pair.private_key().as_be_bytes().map_err(|_unspecified| failed())?;
+    let point = pair.public_key().as_ref();
+    let (Some(x), Some(y)) = (point.get(1..33), point.get(33..65)) else { return Err(failed()) };
+    named(json!({
+        "kty": "EC", "crv": "P-256", "alg": "ES256", "key_ops": ["sign", "verify"],
+        "x": encode(x), "y": encode(y), "d": encode(private.as_ref()),
+    }))
+}
+
+fn generate_ed25519() -> Result<Value, KeyError> {
+    let pair = Ed25519KeyPair::generate().map_err(|_unspecified| failed())?;
+    let seed = pair.seed().and_then(|seed| Ok(seed.as_be_bytes()?)).map_err(|_unspecified| failed())?;
+    named(json!({
+        "kty": "OKP", "crv": "Ed25519", "alg": "EdDSA", "key_ops": ["sign", "verify"],
+        "x": encode(pair.public_key().as_ref()), "d": encode(seed.as_ref()),
+    }))
+}
+
+fn generate_rs256() -> Result<Value, KeyError> {
+    let pair = aws_lc_rs::rsa::KeyPair::generate(KeySize::Rsa2048).map_err(|_unspecified| failed())?;
+    let document = AsDer::<Pkcs8V1Der<'_>>::as_der(&pair).map_err(|_unspecified| failed())?;
+    let numbers = rsa_numbers(document.as_ref()).ok_or_else(failed)?;
+    let mut key = json!({ "kty": "RSA", "alg": "RS256", "key_ops": ["sign", "verify"] });
+    if let Some(members) = key.as_object_mut() {
+        for (name, number) in ["n", "e", "d", "p", "q", "dp", "dq", "qi"].into_iter().zip(numbers) {
+            members.insert(name.to_owned(), json!(encode(number)));
+        }
+    }
+    named(key)
+}
+
+/// The eight numbers of an RSA private key in PKCS #8: the library has no other way to tell them.
+fn rsa_numbers(pkcs8: &[u8]) -> Option<[&[u8]; 8]> {
+    let (info, _) = der_content(pkcs8)?;
+    let (_version, rest) = der_content(info)?;
+    let (_algorithm, rest) = der_content(rest)?;
+    let (octets, _) = der_content(rest)?;
+    let (key, _) = der_content(octets)?;
+    let (_version, mut rest) = der_content(key)?;
+    let mut numbers = [&[][..]; 8];
+    for number in &mut numbers {
+        let (content, after) = der_content(rest)?;
+        // A leading zero keeps the number positive; JWKs have none.
+        *number = content.strip_prefix(&[0]).unwrap_or(content);
+        rest = after;
+    }
+    Some(numbers)
+}
+
+/// The content of the first DER element, and what follows it.
+fn der_content(bytes: &[u8]) -> Option<(&[u8], &[u8])> {
+    let (_tag, rest) = bytes.split_first()?;
+    let (&length, rest) = rest.split_first()?;
+    let (length, rest) = if length < 0x80 {
+        (usize::from(length), rest)
+    } else {
+        let (digits, rest) = rest.split_at_checked(usize::from(length & 0x7f))?;
+        (digits.iter().fold(0, |length, digit| length << 8 | usize::from(*digit)), rest)
+    };
+    rest.split_at_checked(length)
+}
+
+fn named(mut key: Value) -> Result<Value, KeyError> {
+    let kid = thumbprint(&key)?;
+    if let Some(members) = key.as_object_mut() {
+        members.insert("kid".to_owned(), json!(kid));
+    }
+    Ok(key)
+}
+
+fn encode(bytes: &[u8]) -> String {
+    URL_SAFE_NO_PAD.encode(bytes)
+}
+
+fn failed() -> KeyError {
+    KeyError::Sign("generating a key failed".to_owned())
+}
+
+/// `<prefix><22>_<8>`: 132 random bits and a checksum, by which scanners of leaked secrets know a real one.
+#[must_use]
+pub fn opaque_key(kind: ApiKeyKind) -> String {
+    const HEX: usize = 4;
+    let prefix = kind.prefix();
+    let random = random::token(22);
+    let checksum = digest::digest(&digest::SHA256, format!("{prefix}{random}").as_bytes());
+    let checksum: String = checksum.as_ref().iter().take(HEX).map(|byte| format!("{byte:02x}")).collect();
+    format!("{prefix}{random}_{checksum}")
+}
