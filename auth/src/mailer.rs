@@ -90,7 +90,6 @@ impl Mailer {
             subject: "Your account".to_owned(),
             html: format!("<p><a href=\"{link}\">{link}</a> {}</p>", letter.code),
             text: format!("{link}\n{}\n", letter.code),
-            headers: Vec::new(),
         };
         Ok(self.outbox.enqueue(tx, &message).await?)
     }

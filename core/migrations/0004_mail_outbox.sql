@@ -6,7 +6,7 @@ create table basalt.mail_outbox (
   -- `recovery`, `invite`, …: for metrics and the list.
   kind text not null,
   recipient text not null,
-  -- Subject, bodies and headers under `server.master_key`: they hold links and codes, which are stored nowhere else
+  -- Subject and bodies under `server.master_key`: they hold links and codes, which are stored nowhere else
   -- but hashed. NULL from the moment the mail is sent.
   sealed bytea,
   -- `mailbox`: in development, to be looked at instead of sent. `dead`: given up.

@@ -9,12 +9,17 @@
 //! The surprising thing: in development, without a mail server, a committed row *is* the delivered mail. It goes to
 //! the mailbox, which reads this table.
 
+pub mod mailbox;
+pub mod smtp;
+pub mod worker;
+
 use std::sync::Arc;
 
 use secrecy::SecretString;
 use serde::{Deserialize, Serialize};
+use tokio::time::Instant;
 
-use crate::pool::Tx;
+use crate::pool::{ServicePool, Tx};
 use crate::seal::{CannotOpen, Sealer};
 use crate::session::SessionError;
 
@@ -36,8 +41,6 @@ pub struct Message {
     pub html: String,
     /// The plain part.
     pub text: String,
-    /// Further headers, by name.
-    pub headers: Vec<(String, String)>,
 }
 
 /// Where mail goes.
@@ -60,8 +63,6 @@ pub struct Content {
     pub html: String,
     /// See [`Message::text`].
     pub text: String,
-    /// See [`Message::headers`].
-    pub headers: Vec<(String, String)>,
 }
 
 /// Takes mails in. Cheap to clone.
@@ -132,10 +133,28 @@ select pg_catalog.pg_notify('basalt_mail', '')";
             subject: message.subject.clone(),
             html: message.html.clone(),
             text: message.text.clone(),
-            headers: message.headers.clone(),
         };
         let json = serde_json::to_vec(&content).unwrap_or_default();
         self.sealer.seal(&context(message.kind, &message.to), &json)
+    }
+}
+
+/// One transaction around `work`, committed when that succeeds.
+async fn in_transaction<T>(
+    pool: &ServicePool,
+    deadline: Instant,
+    work: impl AsyncFnOnce(&Tx) -> Result<T, SessionError>,
+) -> Result<T, SessionError> {
+    let tx = pool.begin(deadline).await?;
+    match work(&tx).await {
+        Ok(value) => {
+            tx.commit().await?;
+            Ok(value)
+        }
+        Err(error) => {
+            tx.rollback().await;
+            Err(error)
+        }
     }
 }
 
@@ -158,13 +177,12 @@ mod tests {
             subject: "Reset your password".to_owned(),
             html: "<p>123456</p>".to_owned(),
             text: "123456".to_owned(),
-            headers: vec![("X-Kind".to_owned(), "recovery".to_owned())],
         };
         let sealed = outbox.seal(&message);
         let content = outbox.open("recovery", "ada@example.org", &sealed).unwrap();
         assert_eq!(
-            (content.subject, content.html, content.text, content.headers),
-            (message.subject, message.html, message.text, message.headers)
+            (content.subject, content.html, content.text),
+            (message.subject, message.html, message.text)
         );
         assert_eq!(outbox.open("recovery", "eve@example.org", &sealed), Err(CannotOpen));
     }

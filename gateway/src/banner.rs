@@ -8,6 +8,7 @@ use basalt_core::keys::Keys;
 
 use crate::config::{Config, Mode};
 use crate::database_setup::Databases;
+use crate::{mail, mailbox};
 
 /// Standard error, for people.
 #[derive(Debug, Clone, Copy)]
@@ -86,6 +87,9 @@ impl Banner<'_> {
                 "Listening",
                 socket.unwrap_or_else(|| format!("http://{}:{}", config.server.host, config.server.port)),
             );
+        }
+        if mail::has_mailbox(config) {
+            row("Mailbox", format!("{url}{}", mailbox::PATH));
         }
         if let Some(databases) = self.databases {
             match &databases.embedded {

@@ -14,6 +14,7 @@ use hyper::body::Incoming;
 
 use crate::config::IpRange;
 use crate::layers::{self, Mount, Shared, client_address};
+use crate::mailbox::{self, Mailbox};
 use crate::static_app::StaticApp;
 use crate::system_routes::SystemRoutes;
 
@@ -28,6 +29,8 @@ pub struct Gateway {
     pub mounts: Vec<Mount>,
     /// `/health`, `/ready`, `/metrics`, `/app-config.json`.
     pub system: SystemRoutes,
+    /// The development mailbox, where mail goes there.
+    pub mailbox: Option<Mailbox>,
     /// The app, where there is one.
     pub app: Option<StaticApp>,
     /// Peers whose `X-Forwarded-For` counts.
@@ -50,6 +53,9 @@ impl Gateway {
         if let Some(response) = self.system.answer(&request, false) {
             return response;
         }
+        if is_below(mailbox::PATH, path) {
+            return self.mailbox(request, mailbox::PATH).await;
+        }
         match &self.app {
             Some(app) => app.serve(request).await,
             None => not_found(),
@@ -59,6 +65,14 @@ impl Gateway {
     /// Answers one request of the admin port: our own routes only, metrics without a key.
     pub fn handle_private(&self, request: Request<Incoming>) -> Response {
         self.system.answer(&request.map(Body::new), true).unwrap_or_else(not_found)
+    }
+
+    /// Answers one request to the mailbox, which lies at `base`.
+    pub async fn mailbox(&self, request: Request<Body>, base: &'static str) -> Response {
+        match &self.mailbox {
+            Some(mailbox) => Box::pin(mailbox.answer(request, base)).await,
+            None => not_found(),
+        }
     }
 
     fn client_address(&self, peer: IpAddr, request: &Request<Body>) -> ClientAddress {

@@ -146,6 +146,7 @@ impl Builder {
             variables: self.variables,
             only: self.only,
             expected_logs: Mutex::new(self.expected_logs),
+            read_mails: Mutex::default(),
             keys,
             database,
             proxy,

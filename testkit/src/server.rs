@@ -1,6 +1,6 @@
 //! A whole server: the real binary in a process of its own, and the checks at its end.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
@@ -38,6 +38,8 @@ pub struct Basalt {
     pub(crate) only: Option<String>,
     /// Held to read or push, never across an await.
     pub(crate) expected_logs: Mutex<Vec<String>>,
+    /// Mails that were returned to a test; never held across an await.
+    pub(crate) read_mails: Mutex<BTreeSet<String>>,
     pub(crate) keys: Keys,
     /// Dropped after the process has ended.
     pub(crate) database: Option<TestDatabase>,
@@ -174,6 +176,11 @@ impl Basalt {
     /// A WARN or ERROR line that contains `text` does not fail the test, from now on and before.
     pub fn expect_log(&self, text: &str) {
         self.expected_logs.lock().unwrap_or_else(PoisonError::into_inner).push(text.to_owned());
+    }
+
+    /// Notes that a mail is returned; `false` when it was before.
+    pub(crate) fn reads(&self, mail: &str) -> bool {
+        self.read_mails.lock().unwrap_or_else(PoisonError::into_inner).insert(mail.to_owned())
     }
 
     /// Everything logged since the last start.

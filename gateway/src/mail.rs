@@ -1,0 +1,113 @@
+//! Mail, put together from the configuration: where it goes, who it is from, the development mailbox, the worker that
+//! hands it to the mail server. How mails are queued and sent is [`basalt_core::mail`].
+
+use std::time::Duration;
+
+use basalt_core::listen::Events;
+pub use basalt_core::mail::CHANNEL;
+use basalt_core::mail::mailbox::Mailbox as Store;
+use basalt_core::mail::smtp::SmtpConfig;
+use basalt_core::mail::worker::{self, Limits, Worker};
+use basalt_core::mail::{Destination, Outbox};
+use basalt_core::pool::ServicePool;
+use tokio_util::sync::CancellationToken;
+use tokio_util::task::TaskTracker;
+
+use crate::config::{Config, Only};
+use crate::mailbox::{Mailbox, Sender};
+use crate::secrets::Secrets;
+
+/// The outbox of this server, which fills as transactions commit.
+#[must_use]
+pub fn outbox(config: &Config, secrets: &Secrets) -> Outbox {
+    Outbox::new(destination(config), secrets.master_key())
+}
+
+/// Starts what empties the outbox, in tasks of `tracker` until `shutdown`, and gives the development mailbox, where
+/// mail goes there. `pool` is of the login that owns schema `basalt`.
+///
+/// # Errors
+/// The mail settings cannot be used; a sentence.
+pub fn start(
+    config: &Config,
+    outbox: &Outbox,
+    pool: &ServicePool,
+    events: &Events,
+    tracker: &TaskTracker,
+    shutdown: &CancellationToken,
+) -> Result<Option<Mailbox>, String> {
+    if !sends(config) {
+        return Ok(None);
+    }
+    if let Some(smtp) = smtp(config) {
+        let worker = Worker::new(pool.clone(), outbox.clone(), &smtp, limits(config))?;
+        tracker.spawn(worker.run(events.subscribe(), shutdown.clone()));
+    }
+    if !has_mailbox(config) {
+        return Ok(None);
+    }
+    let store = Store::new(pool.clone(), outbox.clone());
+    let keep = keep_mailbox(store.clone(), pool.clone(), config.mail.retention);
+    tracker.spawn(shutdown.clone().run_until_cancelled_owned(keep));
+    let name = config.mail.sender_name.clone().unwrap_or_default();
+    Ok(Some(Mailbox::new(store, Sender { address: config.mail.from.clone(), name })))
+}
+
+/// Whether there is a mailbox to look at.
+#[must_use]
+pub fn has_mailbox(config: &Config) -> bool {
+    destination(config) == Destination::Mailbox && sends(config)
+}
+
+/// How mail is handed over, where a mail server is configured.
+#[must_use]
+pub fn smtp(config: &Config) -> Option<SmtpConfig> {
+    let mail = &config.mail;
+    Some(SmtpConfig {
+        server: mail.smtp.clone()?,
+        from: mail.from.clone(),
+        sender_name: mail.sender_name.clone().unwrap_or_default(),
+        headers: mail.headers.clone(),
+        timeout: mail.timeout,
+        connections: mail.connections,
+    })
+}
+
+fn limits(config: &Config) -> Limits {
+    Limits {
+        concurrency: config.mail.connections,
+        max_attempts: config.mail.max_attempts,
+        first_pause: config.mail.retry_pause,
+        retention: config.mail.retention,
+    }
+}
+
+/// Whether a service runs here that asks for mails.
+fn sends(config: &Config) -> bool {
+    matches!(config.only, None | Some(Only::Auth | Only::Functions))
+}
+
+/// A developer without a mail server looks at mails in the mailbox; others must configure one.
+fn destination(config: &Config) -> Destination {
+    match (&config.mail.smtp, config.is_development()) {
+        (Some(_), _) => Destination::Server,
+        (None, true) => Destination::Mailbox,
+        (None, false) => Destination::Nowhere,
+    }
+}
+
+/// Keeps the mailbox within its bounds.
+#[expect(clippy::infinite_loop, reason = "ended from outside, by the shutdown token")]
+async fn keep_mailbox(store: Store, pool: ServicePool, retention: Duration) {
+    const INTERVAL: Duration = Duration::from_secs(60);
+    loop {
+        tokio::time::sleep(INTERVAL).await;
+        let kept = async {
+            store.trim().await?;
+            worker::clean(&pool, retention).await
+        };
+        if let Err(error) = kept.await {
+            tracing::debug!(%error, "the mailbox was not tidied");
+        }
+    }
+}
