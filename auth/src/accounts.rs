@@ -22,7 +22,7 @@ use crate::sign_up::read_back;
 use crate::users::{self, NewUser, Object};
 
 /// How long the whole work may take.
-const LIMIT: Duration = Duration::from_secs(30);
+pub(crate) const LIMIT: Duration = Duration::from_secs(30);
 
 /// An account to make.
 #[derive(Clone, Copy)]

@@ -24,6 +24,7 @@ mod metrics;
 mod migrations;
 mod notifications;
 mod one_time;
+mod operator;
 mod pace;
 mod pagination;
 mod password_policy;
@@ -59,11 +60,12 @@ use tokio::time::Instant;
 
 pub use accounts::{NewAccount, create_user};
 pub use cleanup::{clean_up, keep_clean};
-pub use feature::{FactorType, Feature};
 pub use config::{AuthConfig, JwtConfig};
 pub use error::AuthError;
+pub use feature::{FactorType, Feature};
 pub use hasher::{HashError, Hasher, Verdict};
 pub use migrations::MIGRATIONS;
+pub use operator::{AccountSummary, ListAccounts, Operator};
 pub use password_policy::{WeakReason, Weakness};
 pub use postage::{EmailRate, NoEmailRate};
 pub use refresh_token::{RefreshToken, SessionKey, SignedCounter};
@@ -161,26 +163,7 @@ pub fn service(
     development: bool,
 ) -> Service {
     let deadline = Duration::from_secs(config.api_max_request_duration);
-    let hasher = Hasher::new(&config).unwrap_or_else(|error| {
-        // Unreachable after `faults`; weaker hashing would be the wrong way to carry on, the default is not.
-        tracing::error!(%error, "the argon2 parameters are unusable; using the defaults");
-        Hasher::with_defaults()
-    });
-    let auth = Arc::new(Auth {
-        policy: PasswordPolicy::new(config.password_min_length, &config.password_required_characters),
-        breaches: Breaches::new(&config),
-        limits: RateLimits::new(&config),
-        turns: Turns::new(),
-        mailer: Mailer::new(&config, outbox),
-        redirects: Redirects::new(&config.site_url, &config.uri_allow_list),
-        postage: Postage::new(&config),
-        hasher,
-        config,
-        pool,
-        keys,
-        clock,
-        development,
-    });
+    let auth = Arc::new(assemble(config, pool, keys, clock, outbox, development));
     Service {
         name: "auth",
         prefix: "/auth/v1",
@@ -194,6 +177,37 @@ pub fn service(
             preflight_status: StatusCode::NO_CONTENT,
         },
         render: error::render_fault,
+    }
+}
+
+/// What handlers and the command line share.
+fn assemble(
+    config: AuthConfig,
+    pool: ServicePool,
+    keys: Arc<Keys>,
+    clock: Clock,
+    outbox: Outbox,
+    development: bool,
+) -> Auth {
+    let hasher = Hasher::new(&config).unwrap_or_else(|error| {
+        // Unreachable after `faults`; weaker hashing would be the wrong way to carry on, the default is not.
+        tracing::error!(%error, "the argon2 parameters are unusable; using the defaults");
+        Hasher::with_defaults()
+    });
+    Auth {
+        policy: PasswordPolicy::new(config.password_min_length, &config.password_required_characters),
+        breaches: Breaches::new(&config),
+        limits: RateLimits::new(&config),
+        turns: Turns::new(),
+        mailer: Mailer::new(&config, outbox),
+        redirects: Redirects::new(&config.site_url, &config.uri_allow_list),
+        postage: Postage::new(&config),
+        hasher,
+        config,
+        pool,
+        keys,
+        clock,
+        development,
     }
 }
 
