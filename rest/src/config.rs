@@ -60,6 +60,8 @@ pub struct RestConfig {
     pub safe_update: bool,
     /// `rest.hoisted_tx_settings`: settings declared on a function that apply to its whole transaction.
     pub hoisted_tx_settings: Vec<String>,
+    /// `rest.request_settings`: what of a request functions and policies can read.
+    pub request_settings: Vec<RequestSetting>,
     /// `rest.app_settings`: set as `app.settings.NAME` in every transaction, in this order.
     pub app_settings: Vec<(String, String)>,
     /// `rest.pre_config`: function run before each load of the schema cache; what it sets as `pgrst.NAME` counts.
@@ -107,6 +109,7 @@ impl Default for RestConfig {
                 "plan_filter.statement_cost_limit".to_owned(),
                 "default_transaction_isolation".to_owned(),
             ],
+            request_settings: RequestSetting::ALL.to_vec(),
             app_settings: Vec::new(),
             pre_config: None,
             timing_enabled: false,
@@ -116,6 +119,41 @@ impl Default for RestConfig {
             max_body_bytes: 50 * 1024 * 1024,
             timeout: Duration::from_secs(125),
             database_settings: true,
+        }
+    }
+}
+
+/// What of a request is set as `request.NAME` in its transaction. The claims always are: policies read them.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum RequestSetting {
+    /// `request.method`
+    Method,
+    /// `request.path`
+    Path,
+    /// `request.headers`
+    Headers,
+    /// `request.cookies`
+    Cookies,
+}
+
+impl RequestSetting {
+    /// All, which is what PostgREST sets.
+    pub const ALL: [Self; 4] = [Self::Method, Self::Path, Self::Headers, Self::Cookies];
+}
+
+impl std::str::FromStr for RequestSetting {
+    type Err = ConfigError;
+
+    fn from_str(text: &str) -> Result<Self, ConfigError> {
+        match text {
+            "method" => Ok(Self::Method),
+            "path" => Ok(Self::Path),
+            "headers" => Ok(Self::Headers),
+            "cookies" => Ok(Self::Cookies),
+            other => Err(ConfigError::UnknownWord {
+                value: other.to_owned(),
+                expected: "method, path, headers, cookies",
+            }),
         }
     }
 }

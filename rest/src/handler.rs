@@ -149,7 +149,10 @@ async fn perform(
             response::root(scene.api, config, &answer)
         }
         Plan::Read(read) => {
-            let answer = execute::read(scene, read, statement::of_read(read)).await?;
+            let answer = execute::read(scene, read, statement::of_read(read), &|| {
+                Ok(statement::of_read_as_value(read))
+            })
+            .await?;
             timing.mark("transaction");
             response::read(scene.api, config, read, &answer, path)
         }
@@ -159,7 +162,10 @@ async fn perform(
             response::write(scene.api, config, write, &answer, path)
         }
         Plan::Call(call) => {
-            let answer = execute::call(scene, call, statement::call::of_call(call)).await?;
+            let answer = execute::call(scene, call, statement::call::of_call(call), &|| {
+                Ok(statement::call::of_call_as_value(call))
+            })
+            .await?;
             timing.mark("transaction");
             response::call(scene.api, config, call, &answer)
         }

@@ -13,6 +13,7 @@ mod reload;
 pub mod request;
 mod response;
 mod rights;
+pub mod rows;
 pub mod schema_cache;
 pub mod statement;
 pub mod suggest;

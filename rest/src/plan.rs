@@ -8,6 +8,7 @@
 //! selects, embeds and orders them like a relation.
 
 pub mod call;
+pub mod delivery;
 pub mod media;
 pub mod mutate;
 pub mod preferences;
@@ -30,6 +31,7 @@ use crate::request::{Action, ApiRequest, RelationVerb, Resource};
 use crate::schema_cache::relationships::Link;
 use crate::schema_cache::{QualifiedName, SchemaCache};
 pub use call::CallPlan;
+pub use delivery::Delivery;
 pub use media::BodyFormat;
 pub use mutate::WritePlan;
 
@@ -85,6 +87,10 @@ pub struct TablePlan {
     pub head: bool,
     /// Cap of estimated counts.
     pub max_rows: Option<u64>,
+    /// Max-rows, where it and not the caller limits the page.
+    pub cut_at: Option<u64>,
+    /// How the rows reach us.
+    pub delivery: Delivery,
 }
 
 /// One level of a read.

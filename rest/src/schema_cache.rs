@@ -15,10 +15,12 @@ pub mod view_columns;
 
 use std::collections::HashMap;
 use std::fmt;
+use std::sync::atomic::{AtomicBool, Ordering};
 
 use relationships::Relationship;
 use routines::Routine;
 
+use crate::rows::types::TextTypes;
 use crate::suggest::SEARCHED_RELATIONS;
 
 /// A name with its schema.
@@ -67,6 +69,10 @@ pub struct SchemaCache {
     representations: Representations,
     /// Functions that make a body of a media type.
     pub media_handlers: Vec<MediaHandler>,
+    /// Types of the database's own whose values are strings in JSON.
+    pub text_types: TextTypes,
+    /// Rows came that could not be written here.
+    rows_failed: AtomicBool,
 }
 
 /// A table, view, materialized view or foreign table.
@@ -152,6 +158,9 @@ pub struct Column {
     pub enum_labels: Vec<String>,
     /// `COMMENT ON`.
     pub comment: Option<String>,
+    /// Number of the base type: decides whether we can write its values as JSON ([`crate::rows`]).
+    #[serde(default)]
+    pub type_oid: u32,
 }
 
 impl Column {
@@ -219,6 +228,8 @@ pub struct Parts {
     pub representations: Representations,
     /// Media handlers.
     pub media_handlers: Vec<MediaHandler>,
+    /// Types of the database's own whose values are strings in JSON.
+    pub text_types: TextTypes,
 }
 
 impl From<Parts> for SchemaCache {
@@ -228,6 +239,7 @@ impl From<Parts> for SchemaCache {
             schema_comments: parts.schema_comments,
             representations: parts.representations,
             media_handlers: parts.media_handlers,
+            text_types: parts.text_types,
             ..Self::default()
         };
         for relation in parts.relations {
@@ -309,6 +321,18 @@ impl SchemaCache {
     #[must_use]
     pub fn schema_comment(&self, schema: &str) -> Option<&str> {
         self.schema_comments.get(schema).map(String::as_str)
+    }
+
+    /// Whether flat reads may be rows that we write as JSON ourselves.
+    #[must_use]
+    pub fn may_deliver_rows(&self) -> bool {
+        !self.rows_failed.load(Ordering::Relaxed)
+    }
+
+    /// Rows came that could not be written here: dates in another style, a type that changed since the load. What is
+    /// planned against this cache from now on leaves the writing to PostgreSQL, so that nothing is read twice again.
+    pub fn deliver_no_more_rows(&self) {
+        self.rows_failed.store(true, Ordering::Relaxed);
     }
 
     /// Domain representations.

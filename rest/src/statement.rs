@@ -3,8 +3,10 @@
 //! Text is our own literals, quoted identifiers and what the catalog gave us (types, defaults); request data is
 //! parameters, except the keys of JSON paths, which are quoted literals so that indexes on such expressions apply.
 //!
-//! Every statement answers one row: `total_result_set, page_total, body, response_headers, response_status`, and for
-//! writes `location, inserted`. PostgreSQL builds the body; it is passed on untouched.
+//! A statement answers with the rows themselves, written as JSON here, or with one row: `total_result_set, page_total,
+//! body, response_headers, response_status`, then for reads `is_cut` and for writes `location, inserted`; PostgreSQL
+//! builds that body and it is passed on untouched. The text depends on nothing but the request's shape: which columns,
+//! operators, embeds, limits there are, not what their values are.
 
 pub mod body;
 pub mod call;
@@ -12,20 +14,42 @@ pub mod condition;
 pub mod mutate;
 pub mod select;
 
+use std::sync::{Arc, LazyLock};
+
 use basalt_core::session::Statement;
 use basalt_core::sql::Sql;
 
 use crate::parse::media::PlanMedia;
 use crate::parse::prefer::Count;
-use crate::plan::{ReadPlan, TablePlan};
+use crate::parse::range::RowRange;
+use crate::plan::{Delivery, ReadPlan, TablePlan};
+use crate::rows::Frame;
 
 /// The statements of a plan.
 #[derive(Debug, Clone)]
 pub struct Statements {
     /// The one that answers.
     pub main: Statement,
+    /// How it answers.
+    pub form: Form,
     /// `EXPLAIN` of the count, for planned and estimated counts.
     pub estimate: Option<Statement>,
+}
+
+/// How the main statement answers.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Form {
+    /// One row, with the columns below.
+    Value,
+    /// The rows themselves. What the transaction says about the response is asked by [`response_settings`].
+    Rows {
+        /// What stands around them as JSON.
+        frame: Frame,
+        /// There may be one more than this, which says that max-rows kept rows back.
+        cut_at: Option<u64>,
+        /// As many rows as there are is the total, too.
+        counts: bool,
+    },
 }
 
 /// Column of `total_result_set` in the answer.
@@ -38,6 +62,8 @@ pub const BODY: usize = 2;
 pub const HEADERS: usize = 3;
 /// Column of `response_status`.
 pub const STATUS: usize = 4;
+/// Column of `is_cut`; reads only.
+pub const CUT: usize = 5;
 /// Column of `location`; writes only.
 pub const LOCATION: usize = 5;
 /// Column of `inserted`; writes only.
@@ -46,23 +72,74 @@ pub const INSERTED: usize = 6;
 /// The statements of a read.
 #[must_use]
 pub fn of_read(plan: &TablePlan) -> Statements {
+    let Delivery::Rows { frame, as_json } = &plan.delivery else { return of_read_as_value(plan) };
+    let counts = match plan.common.count {
+        None | Some(Count::Planned) => false,
+        Some(Count::Exact | Count::Estimated) if plan.read.range.is_all() => true,
+        Some(Count::Exact | Count::Estimated) => return of_read_as_value(plan),
+    };
+    let range = match plan.cut_at {
+        Some(cap) => RowRange { limit: Some(u128::from(cap) + 1), ..plan.read.range },
+        None => plan.read.range,
+    };
+    Statements {
+        main: select::rows(&plan.read, range, as_json).into(),
+        form: Form::Rows { frame: *frame, cut_at: plan.cut_at, counts },
+        estimate: estimate(plan),
+    }
+}
+
+/// The statements of a read that answer with one row, whatever the plan says.
+#[must_use]
+pub fn of_read_as_value(plan: &TablePlan) -> Statements {
     let mut main = Sql::text("SELECT ");
     main.push(total(&plan.read, plan.common.count, plan.max_rows));
     main.push_text(" AS total_result_set, count(*) AS page_total, ");
     main.push(if plan.head { body::nothing() } else { body::of_rows(&plan.format.shape) });
     main.push_text(" AS body, ");
     main.push_text(RESPONSE_SETTINGS);
+    if let Some(cap) = plan.cut_at {
+        main.push_text(", ");
+        main.push(is_cut(&plan.read, cap));
+        main.push_text(" AS is_cut");
+    }
     main.push_text(" FROM (");
     main.push(select::level(&plan.read, None));
     main.push_text(") AS pgrst_t");
     let main = explained(main, plan.format.explain.as_ref());
-    let estimate = match plan.common.count {
+    Statements { main: main.into(), form: Form::Value, estimate: estimate(plan) }
+}
+
+fn estimate(plan: &TablePlan) -> Option<Statement> {
+    match plan.common.count {
         Some(Count::Planned | Count::Estimated) => {
             Some(Sql::text("EXPLAIN (FORMAT JSON) ").then(select::countable(&plan.read)).into())
         }
         Some(Count::Exact) | None => None,
-    };
-    Statements { main: main.into(), estimate }
+    }
+}
+
+/// Whether there is a row behind a page that is as full as max-rows allows. Groups cannot be counted by rows.
+fn is_cut(read: &ReadPlan, cap: u64) -> Sql {
+    let is_full = Sql::text("count(*) >= ").then(number(cap.into()));
+    if read.is_grouped() {
+        return is_full;
+    }
+    Sql::text("CASE WHEN ")
+        .then(is_full)
+        .then(Sql::text(" THEN EXISTS (SELECT FROM ("))
+        .then(select::countable(read))
+        .then(Sql::text(") AS pgrst_counted LIMIT 1 OFFSET "))
+        .then(number(read.range.offset.saturating_add(cap.into())))
+        .then(Sql::text(") END"))
+}
+
+/// What the transaction says about the response, where the main statement answers with rows: the columns
+/// `response_headers` and `response_status`.
+#[must_use]
+pub fn response_settings() -> Statement {
+    static TEXT: LazyLock<Arc<str>> = LazyLock::new(|| Arc::from(format!("SELECT {RESPONSE_SETTINGS}")));
+    Statement { text: Arc::clone(&TEXT), params: Vec::new() }
 }
 
 /// What the transaction says about the response; read last, so that it sees what the statement did.

@@ -62,6 +62,12 @@ impl Row {
         self.columns.is_empty()
     }
 
+    /// Bytes of the message it came with: its cells, and a few for each.
+    #[must_use]
+    pub fn byte_len(&self) -> usize {
+        self.frame.len()
+    }
+
     /// The cell as PostgreSQL's text of it; `None` for NULL and for columns that are not there.
     #[must_use]
     pub fn text(&self, column: usize) -> Option<&str> {

@@ -14,6 +14,7 @@ mod metadata;
 mod reads;
 mod reload;
 mod roles;
+mod rows;
 mod settings;
 mod table;
 mod transcript;

@@ -5,7 +5,10 @@ use bytes::Bytes;
 
 use super::read::Tree;
 use super::returned::returned;
-use super::{BodyFormat, Common, Output, ReadPlan, Returned, Source, Value, isolation, media, preferences};
+use super::{
+    BodyFormat, Common, Delivery, Output, ReadPlan, Returned, Source, Value, delivery, isolation, media,
+    preferences,
+};
 use crate::config::RestConfig;
 use crate::error::{RestError, RoutineUnknown};
 use crate::parse::media::MediaType;
@@ -35,6 +38,8 @@ pub struct CallPlan {
     pub format: BodyFormat,
     /// HEAD.
     pub head: bool,
+    /// How the rows reach us.
+    pub delivery: Delivery,
 }
 
 /// What a function's result is.
@@ -139,6 +144,10 @@ pub fn plan(
         return Err(RestError::MaxAffectedRoutine);
     }
     let count = common.count.filter(|count| *count != Count::Planned).map(|_| Count::Exact);
+    // What turns out not to be writable here is asked for once more, and a function that may write runs once only.
+    let is_repeatable = result == CallResult::Rows && access == Access::ReadOnly && !head;
+    let delivery =
+        if is_repeatable { delivery::of(&read, relation, &format, cache) } else { Delivery::Value };
     Ok(CallPlan {
         common: Common {
             access,
@@ -156,6 +165,7 @@ pub fn plan(
         read,
         format,
         head,
+        delivery,
     })
 }
 

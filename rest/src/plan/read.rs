@@ -2,8 +2,8 @@
 
 use super::tree::Node;
 use super::{
-    ColumnRef, Common, Condition, EmbedForm, EmbedPlan, OrderBy, Output, ReadPlan, Source, TablePlan, Value,
-    media, preferences,
+    ColumnRef, Common, Condition, Delivery, EmbedForm, EmbedPlan, OrderBy, Output, ReadPlan, Source,
+    TablePlan, Value, delivery, media, preferences,
 };
 use crate::config::RestConfig;
 use crate::error::RestError;
@@ -37,12 +37,16 @@ pub fn plan(
     let format = media::for_relation(&request.accept, request, Some(relation), config, cache)?;
     preferences::check(request)?;
     let applied = preferences::applied(request, config, None);
+    let is_capped = |cap: &u64| request.range.limit.is_none_or(|limit| limit > u128::from(*cap));
+    let delivery = if head { Delivery::Value } else { delivery::of(&read, Some(relation), &format, cache) };
     Ok(TablePlan {
         common: Common { legacy_names, applied, ..Common::reading(request, config) },
         read,
         format,
         head,
         max_rows: config.max_rows,
+        cut_at: config.max_rows.filter(|cap| *cap > 0 && is_capped(cap)),
+        delivery,
     })
 }
 

@@ -149,6 +149,7 @@ fn build(config: &RestConfig, answers: Answers) -> Result<(SchemaCache, Vec<Stri
     let roles = one("roles", next())?.unwrap_or_default();
     let relations = many("relations", next())?;
     let types = many("types", next())?;
+    let text_types = tables::text_types(&types);
     let mut tables = Tables::new(relations, types, &next().unwrap_or_default());
     let foreign_keys = tables.keys(&next().unwrap_or_default());
     let views: Vec<ViewTree> = many("views", next())?;
@@ -173,6 +174,7 @@ fn build(config: &RestConfig, answers: Answers) -> Result<(SchemaCache, Vec<Stri
         schema_comments: schemas.into_iter().filter_map(|(name, comment)| Some((name, comment?))).collect(),
         representations: representations_by_domain(representations),
         media_handlers,
+        text_types,
     });
     Ok((cache, missing, fingerprint))
 }

@@ -35,7 +35,18 @@ select json_build_object(
   end,
   'enum_labels', (
     select coalesce(json_agg(e.enumlabel order by e.enumsortorder), '[]')
-    from pg_catalog.pg_enum e where e.enumtypid in (t.oid, b.base))
+    from pg_catalog.pg_enum e where e.enumtypid in (t.oid, b.base)),
+  'base_oid', coalesce(b.base, t.oid)::int8,
+  -- What to_json shows as its text: of types that are not PostgreSQL's own all but arrays, rows, and those that say with
+  -- a cast what their JSON is.
+  'is_text', coalesce(b.base, t.oid) >= 16384 and exists (
+    select from pg_catalog.pg_type base
+    where base.oid = coalesce(b.base, t.oid)
+      and base.typtype in ('b', 'e', 'r', 'm')
+      and base.typsubscript <> 'pg_catalog.array_subscript_handler'::regproc
+      and not exists (
+        select from pg_catalog.pg_cast c
+        where c.castsource = base.oid and c.casttarget = 'pg_catalog.json'::regtype))
 )::text
 from used
 join pg_catalog.pg_type t on t.oid = used.atttypid

@@ -4,15 +4,29 @@ use std::fmt::Write;
 
 use basalt_core::sql::Sql;
 
-use super::{RESPONSE_SETTINGS, Statements, array_literal, body, explained, select, total};
+use super::{Form, RESPONSE_SETTINGS, Statements, array_literal, body, explained, select, total};
 use crate::plan::call::{Arguments, CallResult, Literal};
-use crate::plan::{CallPlan, Returned};
+use crate::plan::{CallPlan, Delivery, Returned};
 use crate::request::payload::JsonShape;
 use crate::schema_cache::routines::RoutineParam;
 
 /// The statement of a call.
 #[must_use]
 pub fn of_call(plan: &CallPlan) -> Statements {
+    let (Delivery::Rows { frame, as_json }, None) = (&plan.delivery, plan.common.count) else {
+        return of_call_as_value(plan);
+    };
+    let mut sql = Sql::text("WITH pgrst_source AS (");
+    sql.push(source(plan));
+    sql.push_text(") ");
+    sql.push(select::rows(&plan.read, plan.read.range, as_json));
+    let form = Form::Rows { frame: *frame, cut_at: None, counts: false };
+    Statements { main: sql.into(), form, estimate: None }
+}
+
+/// The statement of a call that answers with one row, whatever the plan says.
+#[must_use]
+pub fn of_call_as_value(plan: &CallPlan) -> Statements {
     // A single result counts as one, whatever becomes of it.
     let is_set = matches!(plan.result, CallResult::Scalars | CallResult::Rows);
     let mut sql = Sql::text("WITH pgrst_source AS (");
@@ -39,7 +53,8 @@ pub fn of_call(plan: &CallPlan) -> Statements {
     sql.push_text(" FROM (");
     sql.push(select::level(&plan.read, None));
     sql.push_text(") AS pgrst_t");
-    Statements { main: explained(sql, plan.format.explain.as_ref()).into(), estimate: None }
+    let main = explained(sql, plan.format.explain.as_ref());
+    Statements { main: main.into(), form: Form::Value, estimate: None }
 }
 
 /// The function's rows: columns of a row type, or the value as `pgrst_scalar`.

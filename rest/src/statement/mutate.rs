@@ -3,7 +3,7 @@
 use basalt_core::sql::Sql;
 
 use super::select::{self, Row};
-use super::{RESPONSE_SETTINGS, Statements, body, condition, explained};
+use super::{Form, RESPONSE_SETTINGS, Statements, body, condition, explained};
 use crate::parse::prefer::Resolution;
 use crate::plan::mutate::{Answer, Body, BodyColumn, Conflict, Mutation};
 use crate::plan::{Condition, Returned, Source, WritePlan};
@@ -39,7 +39,8 @@ pub fn of_write(plan: &WritePlan) -> Statements {
         Answer::Nothing | Answer::Location(_) => sql.push_text("SELECT 1 FROM pgrst_source"),
     }
     sql.push_text(") AS pgrst_t");
-    Statements { main: explained(sql, plan.format.explain.as_ref()).into(), estimate: None }
+    let main = explained(sql, plan.format.explain.as_ref());
+    Statements { main: main.into(), form: Form::Value, estimate: None }
 }
 
 /// The values of the key, of one of the rows; the response uses them if there is only one.

@@ -24,12 +24,23 @@ impl Row<'_> {
 
 /// A level as a SELECT. Inside an embed, `join` ties its rows to the parent's.
 pub(super) fn level(read: &ReadPlan, join: Option<(&EmbedPlan, Row<'_>)>) -> Sql {
+    windowed(read, join, read.range, &[])
+}
+
+/// The root level as it reaches us, the outputs at `as_json` as JSON.
+pub(super) fn rows(read: &ReadPlan, range: RowRange, as_json: &[usize]) -> Sql {
+    windowed(read, None, range, as_json)
+}
+
+fn windowed(read: &ReadPlan, join: Option<(&EmbedPlan, Row<'_>)>, range: RowRange, as_json: &[usize]) -> Sql {
     let row = Row(&read.source);
     // A level that shows nothing has rows without columns: `{}`.
     let mut sql = Sql::text("SELECT");
     if !read.outputs.is_empty() {
         sql.push_text(" ");
-        sql.push(Sql::join(read.outputs.iter().map(|output| self::output(output, read, row)), ", "));
+        let outputs = read.outputs.iter().enumerate();
+        let outputs = outputs.map(|(at, output)| self::output(output, read, row, as_json.contains(&at)));
+        sql.push(Sql::join(outputs, ", "));
     }
     sql.push(from(read, join));
     for (index, embed) in read.embeds.iter().enumerate() {
@@ -44,7 +55,7 @@ pub(super) fn level(read: &ReadPlan, join: Option<(&EmbedPlan, Row<'_>)>) -> Sql
         sql.push(group_by(&read.outputs, row));
     }
     sql.push(order_by(&read.order, read, row));
-    sql.push(window(read.range));
+    sql.push(window(range));
     sql
 }
 
@@ -211,7 +222,7 @@ fn lateral(embed: &EmbedPlan, parent: Row<'_>) -> Sql {
     sql
 }
 
-fn output(output: &Output, read: &ReadPlan, row: Row<'_>) -> Sql {
+fn output(output: &Output, read: &ReadPlan, row: Row<'_>, as_json: bool) -> Sql {
     let mut sql = match &output.value {
         Value::Star if output.aggregate.is_some() => Sql::text("*"),
         Value::Star => row.sql().then(Sql::text(".*")),
@@ -249,7 +260,15 @@ fn output(output: &Output, read: &ReadPlan, row: Row<'_>) -> Sql {
             sql = cast_to(sql, cast.as_str());
         }
     }
-    if let Some(name) = &output.name {
+    let mut name = output.name.as_ref();
+    if as_json {
+        sql = Sql::text("to_json(").then(sql).then(Sql::text(")"));
+        // PostgreSQL would name the column after the function.
+        if let Value::Column { column, .. } = &output.value {
+            name = name.or(Some(&column.name));
+        }
+    }
+    if let Some(name) = name {
         sql.push_text(" AS ");
         sql.push_ident(name);
     }

@@ -32,6 +32,7 @@ fn relation(name: &str, columns: &[&str]) -> Relation {
             Column {
                 name: column.to_owned(),
                 base_type: type_name.clone(),
+                type_oid: type_oid(&type_name),
                 type_name,
                 default,
                 ..Column::default()
@@ -47,6 +48,19 @@ fn relation(name: &str, columns: &[&str]) -> Relation {
         columns,
         primary_key,
         ..Relation::default()
+    }
+}
+
+/// Of PostgreSQL's own types; the fixture has another one.
+fn type_oid(type_name: &str) -> u32 {
+    match type_name {
+        "boolean" => 16,
+        "integer" => 23,
+        "text" => 25,
+        "text[]" => 1009,
+        "tsvector" => 3614,
+        "jsonb" => 3802,
+        _ => 90_000,
     }
 }
 

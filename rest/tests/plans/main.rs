@@ -70,7 +70,7 @@ fn statements(plan: &Plan) -> Statements {
 
 /// The statements of a request with their parameters, wrapped for reading.
 fn sql(request: &str) -> String {
-    let Statements { main, estimate } = statements(&plan(request).unwrap());
+    let Statements { main, estimate, form: _ } = statements(&plan(request).unwrap());
     let mut text = show(&main);
     if let Some(estimate) = estimate {
         write!(text, "\n---\n{}", show(&estimate)).unwrap();

@@ -7,30 +7,39 @@ use super::sql;
 #[test]
 fn one_object() {
     assert_snapshot!(sql("GET /clients?id=eq.1\nAccept: application/vnd.pgrst.object+json"), @r#"
-    SELECT null::int8 AS total_result_set, count(*) AS page_total, string_agg(row_to_json(pgrst_t)::text, ',') AS body, RESPONSE_SETTINGS
-    FROM (SELECT "public"."clients".*
+    SELECT "public"."clients".*
     FROM "public"."clients"
-    WHERE "public"."clients"."id" = $1 LIMIT $2::int8) AS pgrst_t
+    WHERE "public"."clients"."id" = $1 LIMIT $2::int8
     $1 = 1
-    $2 = 1000
+    $2 = 1001
     "#);
 }
 
 #[test]
 fn without_nulls() {
     assert_snapshot!(sql("GET /clients\nAccept: application/vnd.pgrst.array+json;nulls=stripped"), @r#"
-    SELECT null::int8 AS total_result_set, count(*) AS page_total, coalesce(json_strip_nulls(json_agg(pgrst_t)), '[]') AS body, RESPONSE_SETTINGS
+    SELECT null::int8 AS total_result_set, count(*) AS page_total, coalesce(json_strip_nulls(json_agg(pgrst_t)), '[]') AS body, RESPONSE_SETTINGS, CASE WHEN count(*) >= $1::int8 THEN EXISTS (SELECT
+    FROM (SELECT 1
+    FROM "public"."clients") AS pgrst_counted LIMIT 1 OFFSET $2::int8) END AS is_cut
     FROM (SELECT "public"."clients".*
-    FROM "public"."clients" LIMIT $1::int8) AS pgrst_t
+    FROM "public"."clients" LIMIT $3::int8) AS pgrst_t
     $1 = 1000
+    $2 = 1000
+    $3 = 1000
     "#);
     assert_snapshot!(sql("GET /clients?id=eq.1\nAccept: application/vnd.pgrst.object+json;nulls=stripped"), @r#"
-    SELECT null::int8 AS total_result_set, count(*) AS page_total, string_agg(json_strip_nulls(row_to_json(pgrst_t))::text, ',') AS body, RESPONSE_SETTINGS
+    SELECT null::int8 AS total_result_set, count(*) AS page_total, string_agg(json_strip_nulls(row_to_json(pgrst_t))::text, ',') AS body, RESPONSE_SETTINGS, CASE WHEN count(*) >= $1::int8 THEN EXISTS (SELECT
+    FROM (SELECT 1
+    FROM "public"."clients"
+    WHERE "public"."clients"."id" = $2) AS pgrst_counted LIMIT 1 OFFSET $3::int8) END AS is_cut
     FROM (SELECT "public"."clients".*
     FROM "public"."clients"
-    WHERE "public"."clients"."id" = $1 LIMIT $2::int8) AS pgrst_t
-    $1 = 1
-    $2 = 1000
+    WHERE "public"."clients"."id" = $4 LIMIT $5::int8) AS pgrst_t
+    $1 = 1000
+    $2 = 1
+    $3 = 1000
+    $4 = 1
+    $5 = 1000
     "#);
 }
 
@@ -38,37 +47,53 @@ fn without_nulls() {
 fn csv() {
     assert_snapshot!(sql("GET /clients?select=id,name\nAccept: text/csv"), @r#"
     SELECT null::int8 AS total_result_set, count(*) AS page_total, coalesce((SELECT string_agg(pgrst_key, ',')
-    FROM json_object_keys((array_agg(row_to_json(pgrst_t)))[1]) AS pgrst_key), '') || E'\n' || coalesce(string_agg(substring(pgrst_t::text, 2, length(pgrst_t::text) - 2), E'\n'), '') AS body, RESPONSE_SETTINGS
+    FROM json_object_keys((array_agg(row_to_json(pgrst_t)))[1]) AS pgrst_key), '') || E'\n' || coalesce(string_agg(substring(pgrst_t::text, 2, length(pgrst_t::text) - 2), E'\n'), '') AS body, RESPONSE_SETTINGS, CASE WHEN count(*) >= $1::int8 THEN EXISTS (SELECT
+    FROM (SELECT 1
+    FROM "public"."clients") AS pgrst_counted LIMIT 1 OFFSET $2::int8) END AS is_cut
     FROM (SELECT "public"."clients"."id", "public"."clients"."name"
-    FROM "public"."clients" LIMIT $1::int8) AS pgrst_t
+    FROM "public"."clients" LIMIT $3::int8) AS pgrst_t
     $1 = 1000
+    $2 = 1000
+    $3 = 1000
     "#);
 }
 
 #[test]
 fn geojson() {
     assert_snapshot!(sql("GET /clients?select=id\nAccept: application/geo+json"), @r#"
-    SELECT null::int8 AS total_result_set, count(*) AS page_total, json_build_object('type', 'FeatureCollection', 'features', coalesce(json_agg(ST_AsGeoJSON(pgrst_t)::json), '[]')) AS body, RESPONSE_SETTINGS
+    SELECT null::int8 AS total_result_set, count(*) AS page_total, json_build_object('type', 'FeatureCollection', 'features', coalesce(json_agg(ST_AsGeoJSON(pgrst_t)::json), '[]')) AS body, RESPONSE_SETTINGS, CASE WHEN count(*) >= $1::int8 THEN EXISTS (SELECT
+    FROM (SELECT 1
+    FROM "public"."clients") AS pgrst_counted LIMIT 1 OFFSET $2::int8) END AS is_cut
     FROM (SELECT "public"."clients"."id"
-    FROM "public"."clients" LIMIT $1::int8) AS pgrst_t
+    FROM "public"."clients" LIMIT $3::int8) AS pgrst_t
     $1 = 1000
+    $2 = 1000
+    $3 = 1000
     "#);
 }
 
 #[test]
 fn plans() {
     assert_snapshot!(sql("GET /clients?select=id\nAccept: application/vnd.pgrst.plan"), @r#"
-    EXPLAIN (FORMAT TEXT) SELECT null::int8 AS total_result_set, count(*) AS page_total, coalesce(json_agg(pgrst_t), '[]') AS body, RESPONSE_SETTINGS
+    EXPLAIN (FORMAT TEXT) SELECT null::int8 AS total_result_set, count(*) AS page_total, coalesce(json_agg(pgrst_t), '[]') AS body, RESPONSE_SETTINGS, CASE WHEN count(*) >= $1::int8 THEN EXISTS (SELECT
+    FROM (SELECT 1
+    FROM "public"."clients") AS pgrst_counted LIMIT 1 OFFSET $2::int8) END AS is_cut
     FROM (SELECT "public"."clients"."id"
-    FROM "public"."clients" LIMIT $1::int8) AS pgrst_t
+    FROM "public"."clients" LIMIT $3::int8) AS pgrst_t
     $1 = 1000
+    $2 = 1000
+    $3 = 1000
     "#);
     assert_snapshot!(sql("GET /clients?select=id\nAccept: application/vnd.pgrst.plan+json; for=\"text/csv\"; options=analyze|verbose|settings|buffers|wal"), @r#"
     EXPLAIN (FORMAT JSON, ANALYZE, VERBOSE, SETTINGS, BUFFERS, WAL) SELECT null::int8 AS total_result_set, count(*) AS page_total, coalesce((SELECT string_agg(pgrst_key, ',')
-    FROM json_object_keys((array_agg(row_to_json(pgrst_t)))[1]) AS pgrst_key), '') || E'\n' || coalesce(string_agg(substring(pgrst_t::text, 2, length(pgrst_t::text) - 2), E'\n'), '') AS body, RESPONSE_SETTINGS
+    FROM json_object_keys((array_agg(row_to_json(pgrst_t)))[1]) AS pgrst_key), '') || E'\n' || coalesce(string_agg(substring(pgrst_t::text, 2, length(pgrst_t::text) - 2), E'\n'), '') AS body, RESPONSE_SETTINGS, CASE WHEN count(*) >= $1::int8 THEN EXISTS (SELECT
+    FROM (SELECT 1
+    FROM "public"."clients") AS pgrst_counted LIMIT 1 OFFSET $2::int8) END AS is_cut
     FROM (SELECT "public"."clients"."id"
-    FROM "public"."clients" LIMIT $1::int8) AS pgrst_t
+    FROM "public"."clients" LIMIT $3::int8) AS pgrst_t
     $1 = 1000
+    $2 = 1000
+    $3 = 1000
     "#);
     assert_snapshot!(sql("POST /clients\nAccept: application/vnd.pgrst.plan+text\n\n{\"id\":1}"), @r#"
     EXPLAIN (FORMAT TEXT) WITH pgrst_source AS (INSERT INTO "public"."clients"("id") SELECT pgrst_body."id"
@@ -119,9 +144,8 @@ fn of_a_call() {
     "#);
     assert_snapshot!(sql("GET /rpc/projects_below?below=2\nAccept: application/vnd.pgrst.object+json"), @r#"
     WITH pgrst_source AS (SELECT pgrst_call.*
-    FROM "public"."projects_below"("below" := $1::integer) AS pgrst_call) SELECT null::int8 AS total_result_set, count(*) AS page_total, string_agg(row_to_json(pgrst_t)::text, ',') AS body, RESPONSE_SETTINGS
-    FROM (SELECT pgrst_source.*
-    FROM pgrst_source LIMIT $2::int8) AS pgrst_t
+    FROM "public"."projects_below"("below" := $1::integer) AS pgrst_call) SELECT pgrst_source.*
+    FROM pgrst_source LIMIT $2::int8
     $1 = 2
     $2 = 1000
     "#);
@@ -130,17 +154,27 @@ fn of_a_call() {
 #[test]
 fn one_of_the_database() {
     assert_snapshot!(sql("GET /clients\nAccept: text/html"), @r#"
-    SELECT null::int8 AS total_result_set, count(*) AS page_total, "public"."as_html"(pgrst_t) AS body, RESPONSE_SETTINGS
+    SELECT null::int8 AS total_result_set, count(*) AS page_total, "public"."as_html"(pgrst_t) AS body, RESPONSE_SETTINGS, CASE WHEN count(*) >= $1::int8 THEN EXISTS (SELECT
+    FROM (SELECT 1
+    FROM "public"."clients") AS pgrst_counted LIMIT 1 OFFSET $2::int8) END AS is_cut
     FROM (SELECT "public"."clients".*
-    FROM "public"."clients" LIMIT $1::int8) AS pgrst_t
+    FROM "public"."clients" LIMIT $3::int8) AS pgrst_t
     $1 = 1000
+    $2 = 1000
+    $3 = 1000
     "#);
     assert_snapshot!(sql("GET /clients?id=eq.1\nAccept: text/unknown, text/html;q=0.5"), @r#"
-    SELECT null::int8 AS total_result_set, count(*) AS page_total, "public"."as_html"(pgrst_t) AS body, RESPONSE_SETTINGS
+    SELECT null::int8 AS total_result_set, count(*) AS page_total, "public"."as_html"(pgrst_t) AS body, RESPONSE_SETTINGS, CASE WHEN count(*) >= $1::int8 THEN EXISTS (SELECT
+    FROM (SELECT 1
+    FROM "public"."clients"
+    WHERE "public"."clients"."id" = $2) AS pgrst_counted LIMIT 1 OFFSET $3::int8) END AS is_cut
     FROM (SELECT "public"."clients".*
     FROM "public"."clients"
-    WHERE "public"."clients"."id" = $1 LIMIT $2::int8) AS pgrst_t
-    $1 = 1
-    $2 = 1000
+    WHERE "public"."clients"."id" = $4 LIMIT $5::int8) AS pgrst_t
+    $1 = 1000
+    $2 = 1
+    $3 = 1000
+    $4 = 1
+    $5 = 1000
     "#);
 }

@@ -7,11 +7,10 @@ use super::sql;
 #[test]
 fn a_flat_select() {
     assert_snapshot!(sql("GET /clients?select=id,n:name::text&name=eq.x&order=id.desc.nullslast&limit=5"), @r#"
-    SELECT null::int8 AS total_result_set, count(*) AS page_total, coalesce(json_agg(pgrst_t), '[]') AS body, RESPONSE_SETTINGS
-    FROM (SELECT "public"."clients"."id", CAST("public"."clients"."name" AS text) AS "n"
+    SELECT "public"."clients"."id", CAST("public"."clients"."name" AS text) AS "n"
     FROM "public"."clients"
     WHERE "public"."clients"."name" = $1
-    ORDER BY "public"."clients"."id" DESC NULLS LAST LIMIT $2::int8) AS pgrst_t
+    ORDER BY "public"."clients"."id" DESC NULLS LAST LIMIT $2::int8
     $1 = x
     $2 = 5
     "#);
@@ -20,10 +19,9 @@ fn a_flat_select() {
 #[test]
 fn without_max_rows_nothing_limits_and_everything_is_selected() {
     assert_snapshot!(sql("GET /clients"), @r#"
-    SELECT null::int8 AS total_result_set, count(*) AS page_total, coalesce(json_agg(pgrst_t), '[]') AS body, RESPONSE_SETTINGS
-    FROM (SELECT "public"."clients".*
-    FROM "public"."clients" LIMIT $1::int8) AS pgrst_t
-    $1 = 1000
+    SELECT "public"."clients".*
+    FROM "public"."clients" LIMIT $1::int8
+    $1 = 1001
     "#);
 }
 
@@ -32,11 +30,10 @@ fn operators() {
     assert_snapshot!(
         sql("GET /projects?select=id&id=in.(1,2)&name=like(any).{O*,P*}&tags=cs.{a}&name=not.is.null&body=fts(english).cat&name=wfts.dog&id=isdistinct.5&name=not.ilike.*a*"),
         @r#"
-    SELECT null::int8 AS total_result_set, count(*) AS page_total, coalesce(json_agg(pgrst_t), '[]') AS body, RESPONSE_SETTINGS
-    FROM (SELECT "public"."projects"."id"
+    SELECT "public"."projects"."id"
     FROM "public"."projects"
     WHERE "public"."projects"."id" = ANY ($1) AND "public"."projects"."name" LIKE ANY ($2) AND "public"."projects"."tags" @> $3 AND NOT ("public"."projects"."name" IS NULL) AND "public"."projects"."body" @@ to_tsquery($4, $5) AND to_tsvector("public"."projects"."name") @@ websearch_to_tsquery($6) AND "public"."projects"."id" IS DISTINCT
-    FROM $7 AND NOT ("public"."projects"."name" ILIKE $8) LIMIT $9::int8) AS pgrst_t
+    FROM $7 AND NOT ("public"."projects"."name" ILIKE $8) LIMIT $9::int8
     $1 = {"1","2"}
     $2 = {O%,P%}
     $3 = {a}
@@ -45,7 +42,7 @@ fn operators() {
     $6 = dog
     $7 = 5
     $8 = %a%
-    $9 = 1000
+    $9 = 1001
     "#
     );
 }
@@ -53,35 +50,32 @@ fn operators() {
 #[test]
 fn json_paths() {
     assert_snapshot!(sql("GET /projects?select=meta->a->>b,tags->0&meta->n->1=gt.3&order=meta->>a"), @r#"
-    SELECT null::int8 AS total_result_set, count(*) AS page_total, coalesce(json_agg(pgrst_t), '[]') AS body, RESPONSE_SETTINGS
-    FROM (SELECT ("public"."projects"."meta"->'a'->>'b') AS "b", (to_jsonb("public"."projects"."tags")->'0'::int) AS "tags"
+    SELECT ("public"."projects"."meta"->'a'->>'b') AS "b", (to_jsonb("public"."projects"."tags")->'0'::int) AS "tags"
     FROM "public"."projects"
     WHERE ("public"."projects"."meta"->'n'->'1'::int) > $1
-    ORDER BY ("public"."projects"."meta"->>'a') LIMIT $2::int8) AS pgrst_t
+    ORDER BY ("public"."projects"."meta"->>'a') LIMIT $2::int8
     $1 = 3
-    $2 = 1000
+    $2 = 1001
     "#);
 }
 
 #[test]
 fn logic_trees() {
     assert_snapshot!(sql("GET /tasks?select=id&or=(id.eq.1,not.and(name.is.null,id.in.(2,3)))&not.and=(id.gt.5,done.is.true)"), @r#"
-    SELECT null::int8 AS total_result_set, count(*) AS page_total, coalesce(json_agg(pgrst_t), '[]') AS body, RESPONSE_SETTINGS
-    FROM (SELECT "public"."tasks"."id"
+    SELECT "public"."tasks"."id"
     FROM "public"."tasks"
-    WHERE ("public"."tasks"."id" = $1 OR NOT ("public"."tasks"."name" IS NULL AND "public"."tasks"."id" = ANY ($2))) AND NOT ("public"."tasks"."id" > $3 AND "public"."tasks"."done" IS TRUE) LIMIT $4::int8) AS pgrst_t
+    WHERE ("public"."tasks"."id" = $1 OR NOT ("public"."tasks"."name" IS NULL AND "public"."tasks"."id" = ANY ($2))) AND NOT ("public"."tasks"."id" > $3 AND "public"."tasks"."done" IS TRUE) LIMIT $4::int8
     $1 = 1
     $2 = {"2","3"}
     $3 = 5
-    $4 = 1000
+    $4 = 1001
     "#);
 }
 
 #[test]
 fn embeds_of_each_kind() {
     assert_snapshot!(sql("GET /projects?select=id,clients(name),tasks(id,users(name))&tasks.order=id&tasks.limit=3"), @r#"
-    SELECT null::int8 AS total_result_set, count(*) AS page_total, coalesce(json_agg(pgrst_t), '[]') AS body, RESPONSE_SETTINGS
-    FROM (SELECT "public"."projects"."id", row_to_json("projects_clients_1".*)::jsonb AS "clients", coalesce("projects_tasks_2"."projects_tasks_2", '[]') AS "tasks"
+    SELECT "public"."projects"."id", row_to_json("projects_clients_1".*)::jsonb AS "clients", coalesce("projects_tasks_2"."projects_tasks_2", '[]') AS "tasks"
     FROM "public"."projects"
     LEFT JOIN LATERAL (SELECT "clients_1"."name"
     FROM "public"."clients" AS "clients_1"
@@ -95,23 +89,22 @@ fn embeds_of_each_kind() {
     INNER JOIN "public"."tasks_users" AS "tasks_users_junction_3" ON "tasks_users_junction_3"."user_id" = "users_3"."id"
     WHERE "tasks_users_junction_3"."task_id" = "tasks_2"."id" LIMIT $1::int8) AS "tasks_users_3") AS "tasks_users_3" ON TRUE
     WHERE "tasks_2"."project_id" = "public"."projects"."id"
-    ORDER BY "tasks_2"."id" LIMIT $2::int8) AS "projects_tasks_2") AS "projects_tasks_2" ON TRUE LIMIT $3::int8) AS pgrst_t
+    ORDER BY "tasks_2"."id" LIMIT $2::int8) AS "projects_tasks_2") AS "projects_tasks_2" ON TRUE LIMIT $3::int8
     $1 = 1000
     $2 = 3
-    $3 = 1000
+    $3 = 1001
     "#);
 }
 
 #[test]
 fn a_one_to_one_embed_is_an_object() {
     assert_snapshot!(sql("GET /users?select=name,profiles(bio)"), @r#"
-    SELECT null::int8 AS total_result_set, count(*) AS page_total, coalesce(json_agg(pgrst_t), '[]') AS body, RESPONSE_SETTINGS
-    FROM (SELECT "public"."users"."name", row_to_json("users_profiles_1".*)::jsonb AS "profiles"
+    SELECT "public"."users"."name", row_to_json("users_profiles_1".*)::jsonb AS "profiles"
     FROM "public"."users"
     LEFT JOIN LATERAL (SELECT "profiles_1"."bio"
     FROM "public"."profiles" AS "profiles_1"
-    WHERE "profiles_1"."user_id" = "public"."users"."id") AS "users_profiles_1" ON TRUE LIMIT $1::int8) AS pgrst_t
-    $1 = 1000
+    WHERE "profiles_1"."user_id" = "public"."users"."id") AS "users_profiles_1" ON TRUE LIMIT $1::int8
+    $1 = 1001
     "#);
 }
 
@@ -144,8 +137,7 @@ fn inner_embeds_are_counted_by_existence() {
 #[test]
 fn null_filters_and_empty_embeds() {
     assert_snapshot!(sql("GET /projects?select=id,clients(name),tasks!inner()&clients=is.null&or=(tasks.is.null,id.eq.1)"), @r#"
-    SELECT null::int8 AS total_result_set, count(*) AS page_total, coalesce(json_agg(pgrst_t), '[]') AS body, RESPONSE_SETTINGS
-    FROM (SELECT "public"."projects"."id", row_to_json("projects_clients_1".*)::jsonb AS "clients"
+    SELECT "public"."projects"."id", row_to_json("projects_clients_1".*)::jsonb AS "clients"
     FROM "public"."projects"
     LEFT JOIN LATERAL (SELECT "clients_1"."name"
     FROM "public"."clients" AS "clients_1"
@@ -155,67 +147,65 @@ fn null_filters_and_empty_embeds() {
     FROM "public"."tasks" AS "tasks_2"
     WHERE "tasks_2"."project_id" = "public"."projects"."id") OR "public"."projects"."id" = $1) AND EXISTS (SELECT 1
     FROM "public"."tasks" AS "tasks_2"
-    WHERE "tasks_2"."project_id" = "public"."projects"."id") LIMIT $2::int8) AS pgrst_t
+    WHERE "tasks_2"."project_id" = "public"."projects"."id") LIMIT $2::int8
     $1 = 1
-    $2 = 1000
+    $2 = 1001
     "#);
 }
 
 #[test]
 fn related_orders() {
     assert_snapshot!(sql("GET /projects?select=id,clients(id)&order=clients(name).desc,clients(id)"), @r#"
-    SELECT null::int8 AS total_result_set, count(*) AS page_total, coalesce(json_agg(pgrst_t), '[]') AS body, RESPONSE_SETTINGS
-    FROM (SELECT "public"."projects"."id", row_to_json("projects_clients_1".*)::jsonb AS "clients"
+    SELECT "public"."projects"."id", row_to_json("projects_clients_1".*)::jsonb AS "clients"
     FROM "public"."projects"
     LEFT JOIN LATERAL (SELECT "clients_1"."id"
     FROM "public"."clients" AS "clients_1"
     WHERE "clients_1"."id" = "public"."projects"."client_id") AS "projects_clients_1" ON TRUE
     ORDER BY (SELECT "clients_1"."name"
     FROM "public"."clients" AS "clients_1"
-    WHERE "clients_1"."id" = "public"."projects"."client_id") DESC, "projects_clients_1"."id" LIMIT $1::int8) AS pgrst_t
-    $1 = 1000
+    WHERE "clients_1"."id" = "public"."projects"."client_id") DESC, "projects_clients_1"."id" LIMIT $1::int8
+    $1 = 1001
     "#);
 }
 
 #[test]
 fn spreads_and_aggregates() {
     assert_snapshot!(sql("GET /tasks?select=done,...projects(project:name,total:id.sum()::text)"), @r#"
-    SELECT null::int8 AS total_result_set, count(*) AS page_total, coalesce(json_agg(pgrst_t), '[]') AS body, RESPONSE_SETTINGS
+    SELECT null::int8 AS total_result_set, count(*) AS page_total, coalesce(json_agg(pgrst_t), '[]') AS body, RESPONSE_SETTINGS, count(*) >= $1::int8 AS is_cut
     FROM (SELECT "public"."tasks"."done", "tasks_projects_1"."project" AS "project", CAST(sum("tasks_projects_1"."pgrst_aggregate_2") AS text) AS "total"
     FROM "public"."tasks"
     LEFT JOIN LATERAL (SELECT "projects_1"."name" AS "project", "projects_1"."id" AS "pgrst_aggregate_2"
     FROM "public"."projects" AS "projects_1"
     WHERE "projects_1"."id" = "public"."tasks"."project_id") AS "tasks_projects_1" ON TRUE
-    GROUP BY 1, 2 LIMIT $1::int8) AS pgrst_t
-    $1 = 1000
-    "#);
-}
-
-#[test]
-fn a_spread_of_many_is_arrays() {
-    assert_snapshot!(sql("GET /projects?select=id,...tasks!inner(task:name)&tasks.order=id"), @r#"
-    SELECT null::int8 AS total_result_set, count(*) AS page_total, coalesce(json_agg(pgrst_t), '[]') AS body, RESPONSE_SETTINGS
-    FROM (SELECT "public"."projects"."id", coalesce("projects_tasks_1"."task", '[]') AS "task"
-    FROM "public"."projects"
-    INNER JOIN LATERAL (SELECT json_agg("projects_tasks_1"."task")::jsonb AS "task"
-    FROM (SELECT "tasks_1"."name" AS "task"
-    FROM "public"."tasks" AS "tasks_1"
-    WHERE "tasks_1"."project_id" = "public"."projects"."id"
-    ORDER BY "tasks_1"."id" LIMIT $1::int8) AS "projects_tasks_1") AS "projects_tasks_1" ON "projects_tasks_1"."task" IS NOT NULL LIMIT $2::int8) AS pgrst_t
+    GROUP BY 1, 2 LIMIT $2::int8) AS pgrst_t
     $1 = 1000
     $2 = 1000
     "#);
 }
 
 #[test]
+fn a_spread_of_many_is_arrays() {
+    assert_snapshot!(sql("GET /projects?select=id,...tasks!inner(task:name)&tasks.order=id"), @r#"
+    SELECT "public"."projects"."id", coalesce("projects_tasks_1"."task", '[]') AS "task"
+    FROM "public"."projects"
+    INNER JOIN LATERAL (SELECT json_agg("projects_tasks_1"."task")::jsonb AS "task"
+    FROM (SELECT "tasks_1"."name" AS "task"
+    FROM "public"."tasks" AS "tasks_1"
+    WHERE "tasks_1"."project_id" = "public"."projects"."id"
+    ORDER BY "tasks_1"."id" LIMIT $1::int8) AS "projects_tasks_1") AS "projects_tasks_1" ON "projects_tasks_1"."task" IS NOT NULL LIMIT $2::int8
+    $1 = 1000
+    $2 = 1001
+    "#);
+}
+
+#[test]
 fn a_computed_relationship_takes_the_row() {
     assert_snapshot!(sql("GET /projects?select=id,latest_task(name)"), @r#"
-    SELECT null::int8 AS total_result_set, count(*) AS page_total, coalesce(json_agg(pgrst_t), '[]') AS body, RESPONSE_SETTINGS
-    FROM (SELECT "public"."projects"."id", row_to_json("projects_latest_task_1".*)::jsonb AS "latest_task"
+    SELECT "public"."projects"."id", row_to_json("projects_latest_task_1".*)::jsonb AS "latest_task"
     FROM "public"."projects"
     LEFT JOIN LATERAL (SELECT "tasks_1"."name"
-    FROM "public"."latest_task"(("public"."projects".*)::"public"."projects") AS "tasks_1") AS "projects_latest_task_1" ON TRUE LIMIT $1::int8) AS pgrst_t
-    $1 = 1000
+    FROM "public"."latest_task"(("public"."projects".*)::"public"."projects") AS "tasks_1") AS "projects_latest_task_1" ON TRUE LIMIT $1::int8
+    $1 = 1001
     "#);
 }
 
@@ -225,16 +215,22 @@ fn an_estimated_count_asks_the_planner_too() {
     SELECT CASE WHEN count(*) < $1::int8 THEN $2::int8 + count(*) ELSE (SELECT count(*)
     FROM (SELECT 1
     FROM "public"."projects"
-    WHERE "public"."projects"."name" = $3 LIMIT $4::int8) AS pgrst_counted) END AS total_result_set, count(*) AS page_total, null::text AS body, RESPONSE_SETTINGS
+    WHERE "public"."projects"."name" = $3 LIMIT $4::int8) AS pgrst_counted) END AS total_result_set, count(*) AS page_total, null::text AS body, RESPONSE_SETTINGS, CASE WHEN count(*) >= $5::int8 THEN EXISTS (SELECT
+    FROM (SELECT 1
+    FROM "public"."projects"
+    WHERE "public"."projects"."name" = $6) AS pgrst_counted LIMIT 1 OFFSET $7::int8) END AS is_cut
     FROM (SELECT "public"."projects".*
     FROM "public"."projects"
-    WHERE "public"."projects"."name" = $5 LIMIT $6::int8) AS pgrst_t
+    WHERE "public"."projects"."name" = $8 LIMIT $9::int8) AS pgrst_t
     $1 = 1000
     $2 = 0
     $3 = x
     $4 = 1001
-    $5 = x
-    $6 = 1000
+    $5 = 1000
+    $6 = x
+    $7 = 1000
+    $8 = x
+    $9 = 1000
     ---
     EXPLAIN (FORMAT JSON) SELECT 1
     FROM "public"."projects"
@@ -248,12 +244,18 @@ fn a_plan_explains_the_whole_statement() {
     assert_snapshot!(
         sql("GET /clients?id=eq.1\nAccept: application/vnd.pgrst.plan+text; for=\"application/vnd.pgrst.object+json\"; options=analyze|buffers;"),
         @r#"
-    EXPLAIN (FORMAT TEXT, ANALYZE, BUFFERS) SELECT null::int8 AS total_result_set, count(*) AS page_total, string_agg(row_to_json(pgrst_t)::text, ',') AS body, RESPONSE_SETTINGS
+    EXPLAIN (FORMAT TEXT, ANALYZE, BUFFERS) SELECT null::int8 AS total_result_set, count(*) AS page_total, string_agg(row_to_json(pgrst_t)::text, ',') AS body, RESPONSE_SETTINGS, CASE WHEN count(*) >= $1::int8 THEN EXISTS (SELECT
+    FROM (SELECT 1
+    FROM "public"."clients"
+    WHERE "public"."clients"."id" = $2) AS pgrst_counted LIMIT 1 OFFSET $3::int8) END AS is_cut
     FROM (SELECT "public"."clients".*
     FROM "public"."clients"
-    WHERE "public"."clients"."id" = $1 LIMIT $2::int8) AS pgrst_t
-    $1 = 1
-    $2 = 1000
+    WHERE "public"."clients"."id" = $4 LIMIT $5::int8) AS pgrst_t
+    $1 = 1000
+    $2 = 1
+    $3 = 1000
+    $4 = 1
+    $5 = 1000
     "#
     );
 }
@@ -264,25 +266,25 @@ fn groups_are_shown_and_rows_are_counted() {
     SELECT (SELECT count(*)
     FROM (SELECT 1
     FROM "public"."tasks"
-    WHERE "public"."tasks"."done" IS TRUE) AS pgrst_counted) AS total_result_set, count(*) AS page_total, coalesce(json_agg(pgrst_t), '[]') AS body, RESPONSE_SETTINGS
+    WHERE "public"."tasks"."done" IS TRUE) AS pgrst_counted) AS total_result_set, count(*) AS page_total, coalesce(json_agg(pgrst_t), '[]') AS body, RESPONSE_SETTINGS, count(*) >= $1::int8 AS is_cut
     FROM (SELECT "public"."tasks"."project_id", count(*) AS "count"
     FROM "public"."tasks"
     WHERE "public"."tasks"."done" IS TRUE
     GROUP BY 1
-    ORDER BY "public"."tasks"."project_id" LIMIT $1::int8) AS pgrst_t
+    ORDER BY "public"."tasks"."project_id" LIMIT $2::int8) AS pgrst_t
     $1 = 1000
+    $2 = 1000
     "#);
 }
 
 #[test]
 fn a_null_filter_means_the_embed_of_that_name_only() {
     assert_snapshot!(sql("GET /tasks?select=id,parent:parent_id()&parent_id=is.null&parent=is.not_null"), @r#"
-    SELECT null::int8 AS total_result_set, count(*) AS page_total, coalesce(json_agg(pgrst_t), '[]') AS body, RESPONSE_SETTINGS
-    FROM (SELECT "public"."tasks"."id"
+    SELECT "public"."tasks"."id"
     FROM "public"."tasks"
     WHERE "public"."tasks"."parent_id" IS NULL AND EXISTS (SELECT 1
     FROM "public"."tasks" AS "tasks_1"
-    WHERE "tasks_1"."id" = "public"."tasks"."parent_id") LIMIT $1::int8) AS pgrst_t
-    $1 = 1000
+    WHERE "tasks_1"."id" = "public"."tasks"."parent_id") LIMIT $1::int8
+    $1 = 1001
     "#);
 }

@@ -5,6 +5,7 @@ use std::collections::HashMap;
 use basalt_core::session::Row;
 use serde::Deserialize;
 
+use crate::rows::types::TextTypes;
 use crate::schema_cache::relationships::ForeignKey;
 use crate::schema_cache::view_columns::NumberedRelation;
 use crate::schema_cache::{Column, QualifiedName, Relation};
@@ -28,6 +29,20 @@ pub(super) struct LoadedType {
     default: Option<String>,
     max_length: Option<i32>,
     enum_labels: Vec<String>,
+    base_oid: i64,
+    /// `to_json` shows its values as their text.
+    is_text: bool,
+}
+
+/// The numbers of the types that `to_json` shows as their text.
+pub(super) fn text_types(types: &[LoadedType]) -> TextTypes {
+    types.iter().filter(|kind| kind.is_text).map(LoadedType::base_oid).collect()
+}
+
+impl LoadedType {
+    fn base_oid(&self) -> u32 {
+        u32::try_from(self.base_oid).unwrap_or_default()
+    }
 }
 
 /// Everything that has rows, by its number.
@@ -91,6 +106,7 @@ impl Tables {
                 max_length: kind.max_length,
                 enum_labels: kind.enum_labels.clone(),
                 comment,
+                type_oid: kind.base_oid(),
             });
         }
         Self { by_oid }

@@ -1,0 +1,51 @@
+//! The document at the root (rest.md §3.14).
+
+use std::sync::Arc;
+
+use basalt_core::session::{Answers, Statement};
+use basalt_core::sql::Param;
+use bytes::Bytes;
+use http::header::HOST;
+
+use super::{Answer, Scene, run};
+use crate::config::OpenApiMode;
+use crate::error::RestError;
+use crate::openapi::{self, Accessible, Server};
+use crate::plan::Common;
+use crate::statement::{Form, Statements};
+
+/// The document of the root: of a function, or made of what the caller may use.
+pub(crate) async fn root(scene: &Scene<'_>) -> Result<Answer, RestError> {
+    let common = Common::document();
+    if let Some(function) = &scene.config.root_spec {
+        let statements = alone(function.call());
+        let document = single_value(&run(scene, &common, statements, None).await?);
+        return Ok(Answer { body: document, ..Answer::default() });
+    }
+    let accessible = match scene.config.openapi_mode {
+        OpenApiMode::FollowPrivileges => {
+            let main = Statement {
+                text: Arc::from(include_str!("../accessible.sql")),
+                params: vec![Param::from(&*scene.api.schema)],
+            };
+            let answers = run(scene, &common, alone(main), None).await?;
+            let list = single_value(&answers).ok_or(RestError::Internal("the privileges gave no row"))?;
+            let list = serde_json::from_slice::<Accessible>(&list);
+            Some(list.map_err(|_| RestError::Internal("the privileges cannot be read"))?)
+        }
+        OpenApiMode::IgnorePrivileges | OpenApiMode::Disabled => None,
+    };
+    let host = scene.headers.get(HOST).and_then(|host| host.to_str().ok());
+    let server = Server::of(scene.config, host);
+    let document =
+        openapi::document(&scene.api.schema, scene.cache, accessible.as_ref(), &server, scene.config);
+    Ok(Answer { body: Some(Bytes::from(document.to_string())), ..Answer::default() })
+}
+
+fn single_value(answers: &Answers) -> Option<Bytes> {
+    answers.first()?.first()?.bytes(0)
+}
+
+const fn alone(main: Statement) -> Statements {
+    Statements { main, form: Form::Value, estimate: None }
+}

@@ -1,0 +1,185 @@
+//! What the values of a type become in JSON, by the type's number in the catalog.
+//!
+//! The numbers of PostgreSQL's own types never change. Those of other types (enums, types of extensions) come with the
+//! schema cache: the ones that `to_json` shows as their text, which it does unless the type has a cast to `json`.
+
+/// How a value is written.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Form {
+    /// One value.
+    One(Scalar),
+    /// An array of them, of any number of dimensions.
+    Many(Scalar),
+}
+
+/// How one value is written.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Scalar {
+    /// `t` and `f` as words.
+    Boolean,
+    /// As it is, unless it is no JSON number (`NaN`, `Infinity`).
+    Number,
+    /// As it is.
+    Json,
+    /// A string; in no other style than ISO.
+    Date,
+    /// A string with a `T`.
+    Timestamp,
+    /// A string.
+    Text,
+}
+
+/// The types beyond PostgreSQL's own whose values are strings in JSON.
+#[derive(Debug, Default, Clone, PartialEq, Eq)]
+pub struct TextTypes {
+    sorted: Vec<u32>,
+}
+
+impl FromIterator<u32> for TextTypes {
+    fn from_iter<T: IntoIterator<Item = u32>>(oids: T) -> Self {
+        let mut sorted: Vec<u32> = oids.into_iter().collect();
+        sorted.sort_unstable();
+        sorted.dedup();
+        Self { sorted }
+    }
+}
+
+impl TextTypes {
+    /// Whether values of the type can be written here.
+    #[must_use]
+    pub fn is_known(&self, type_oid: u32) -> bool {
+        self.form(type_oid).is_some()
+    }
+
+    pub(super) fn form(&self, type_oid: u32) -> Option<Form> {
+        if let Some(scalar) = scalar(type_oid) {
+            return Some(Form::One(scalar));
+        }
+        if let Some(element) = element(type_oid) {
+            return Some(Form::Many(element));
+        }
+        self.sorted.binary_search(&type_oid).ok().map(|_| Form::One(Scalar::Text))
+    }
+}
+
+/// Whether a cast to this name, as a request writes it, gives a type that is known here. What the name means to the
+/// database is seen when the rows arrive.
+#[must_use]
+pub fn is_known_name(name: &str) -> bool {
+    const NAMES: [&str; 34] = [
+        "text",
+        "varchar",
+        "character varying",
+        "bpchar",
+        "character",
+        "char",
+        "int",
+        "integer",
+        "int4",
+        "bigint",
+        "int8",
+        "smallint",
+        "int2",
+        "numeric",
+        "decimal",
+        "real",
+        "float",
+        "float4",
+        "float8",
+        "double precision",
+        "boolean",
+        "bool",
+        "date",
+        "timestamp",
+        "timestamptz",
+        "timestamp with time zone",
+        "timestamp without time zone",
+        "time",
+        "timetz",
+        "interval",
+        "uuid",
+        "json",
+        "jsonb",
+        "money",
+    ];
+    NAMES.iter().any(|known| known.eq_ignore_ascii_case(name))
+}
+
+/// PostgreSQL's own types. `bytea` is not among them: it comes in binary, and `bytea_output` decides what its text is.
+const fn scalar(type_oid: u32) -> Option<Scalar> {
+    Some(match type_oid {
+        16 => Scalar::Boolean,
+        // bigint, smallint, integer, real, double precision, numeric
+        20 | 21 | 23 | 700 | 701 | 1700 => Scalar::Number,
+        114 | 3802 => Scalar::Json,
+        1082 => Scalar::Date,
+        // without and with time zone
+        1114 | 1184 => Scalar::Timestamp,
+        // "char", name, text, oid, xml, character, character varying
+        18 | 19 | 25 | 26 | 142 | 1042 | 1043
+        // time, interval, timetz, bit, varbit, uuid, money
+        | 1083 | 1186 | 1266 | 1560 | 1562 | 2950 | 790
+        // cidr, inet, macaddr, macaddr8
+        | 650 | 869 | 829 | 774
+        // point, lseg, path, box, polygon, line, circle
+        | 600..=604 | 628 | 718
+        // tsvector, tsquery, jsonpath, pg_lsn, refcursor
+        | 3614 | 3615 | 4072 | 3220 | 1790
+        // int4range, numrange, tsrange, tstzrange, daterange, int8range
+        | 3904 | 3906 | 3908 | 3910 | 3912 | 3926
+        // their multiranges
+        | 4451 | 4532..=4536
+        // tid, xid, cid, xid8, txid_snapshot, pg_snapshot, aclitem
+        | 27..=29 | 5069 | 2970 | 5038 | 1033
+        // regproc, regprocedure, regoper, regoperator, regclass, regtype
+        | 24 | 2202..=2206
+        // regconfig, regdictionary, regnamespace, regrole, regcollation
+        | 3734 | 3769 | 4089 | 4096 | 4191 => Scalar::Text,
+        _ => return None,
+    })
+}
+
+/// What an array of PostgreSQL's own types holds. Not among them: `box[]`, whose elements stand between semicolons.
+const fn element(type_oid: u32) -> Option<Scalar> {
+    Some(match type_oid {
+        1000 => Scalar::Boolean,
+        1016 | 1005 | 1007 | 1021 | 1022 | 1231 => Scalar::Number,
+        199 | 3807 => Scalar::Json,
+        1182 => Scalar::Date,
+        1115 | 1185 => Scalar::Timestamp,
+        // bytea: of arrays only the text comes
+        1001
+        // "char", name, text, oid, xml, character, character varying
+        | 1002 | 1003 | 1009 | 1028 | 143 | 1014 | 1015
+        // time, interval, timetz, bit, varbit, uuid, money
+        | 1183 | 1187 | 1270 | 1561 | 1563 | 2951 | 791
+        // cidr, inet, macaddr, macaddr8
+        | 651 | 1041 | 1040 | 775
+        // point, lseg, path, polygon, line, circle
+        | 1017..=1019 | 1027 | 629 | 719
+        // tsvector, tsquery, jsonpath, pg_lsn
+        | 3643 | 3645 | 4073 | 3221
+        // ranges
+        | 3905 | 3907 | 3909 | 3911 | 3913 | 3927
+        // multiranges
+        | 6150..=6153 | 6155 | 6157 => Scalar::Text,
+        _ => return None,
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn types_are_known_by_number() {
+        let types = TextTypes::from_iter([90_000, 20_000, 90_000]);
+        assert_eq!(types.form(23), Some(Form::One(Scalar::Number)));
+        assert_eq!(types.form(1009), Some(Form::Many(Scalar::Text)));
+        assert_eq!(types.form(20_000), Some(Form::One(Scalar::Text)));
+        assert!(!types.is_known(20_001), "a type of the database's own");
+        assert!(!types.is_known(17), "bytea");
+        assert!(!types.is_known(22), "int2vector is an array and does not look like one");
+        assert!(!types.is_known(2249), "record");
+    }
+}
