@@ -101,7 +101,7 @@ impl RequestContext {
 /// # Errors
 /// No JSON, no object, a field of another type, or too many bytes.
 pub(crate) async fn read_json<T: DeserializeOwned>(body: Body) -> Result<T, AuthError> {
-    let bytes = read_body(Body::new(Limited::new(body, BODY_LIMIT))).await?;
+    let bytes = read_body(Body::new(Limited::new(body, BODY_LIMIT)), None).await?;
     parse_json(&bytes)
 }
 
@@ -110,7 +110,7 @@ pub(crate) async fn read_json<T: DeserializeOwned>(body: Body) -> Result<T, Auth
 /// # Errors
 /// As [`read_json`].
 pub(crate) async fn read_json_or_default<T: DeserializeOwned + Default>(body: Body) -> Result<T, AuthError> {
-    let bytes = read_body(Body::new(Limited::new(body, BODY_LIMIT))).await?;
+    let bytes = read_body(Body::new(Limited::new(body, BODY_LIMIT)), None).await?;
     if bytes.is_empty() { Ok(T::default()) } else { parse_json(&bytes) }
 }
 

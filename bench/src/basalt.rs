@@ -16,6 +16,8 @@ const START: Duration = Duration::from_secs(60);
 pub(crate) struct Basalt {
     pub(crate) running: Running,
     pub(crate) port: u16,
+    /// Of its metrics.
+    pub(crate) admin_port: u16,
     /// Host of the database as libpq takes it: the socket's folder where we may use it, as the server does, else loopback.
     pub(crate) database_host: String,
     pub(crate) database_port: u16,
@@ -28,35 +30,39 @@ impl Basalt {
     pub(crate) async fn start(server: &Path, work: &Path) -> Result<Self> {
         let folder = work.join(format!("data-{}", std::process::id()));
         std::fs::create_dir_all(&folder).with_context(|| format!("could not make {}", folder.display()))?;
-        let (port, database_port) = (free_port()?, free_port()?);
-        let mut command = Command::new(server);
-        command.args(["serve", "--project", "bench/project", "--data"]).arg(&folder);
-        command.args(["--port", &port.to_string(), "--db-port", &database_port.to_string()]);
-        command
-            .env("BASALT_JWT_SECRET", token::JWT_SECRET)
-            .env("BASALT_SERVER_MASTER_KEY", token::MASTER_KEY);
-        // PostgREST logs no requests by default either.
-        command.env("BASALT_SERVER_LOG", "warn");
-        let log = work.join("basalt.log");
-        let running = Running::start("basalt", &mut command, &log)?;
+        let ports = Ports { api: free_port()?, admin: free_port()?, database: free_port()? };
         let mut basalt = Self {
-            running,
-            port,
+            running: spawn(server, work, &folder, &ports)?,
+            port: ports.api,
+            admin_port: ports.admin,
             database_host: "127.0.0.1".to_owned(),
-            database_port,
+            database_port: ports.database,
             database_version: String::new(),
             folder,
         };
+        basalt.wait_until_ready(work).await?;
+        basalt.ask_database().await?;
+        Ok(basalt)
+    }
+
+    /// Stops it and starts it again on the same data.
+    pub(crate) async fn restart(&mut self, server: &Path, work: &Path) -> Result<()> {
+        self.running.stop();
+        let ports = Ports { api: self.port, admin: self.admin_port, database: self.database_port };
+        self.running = spawn(server, work, &self.folder, &ports)?;
+        self.wait_until_ready(work).await
+    }
+
+    async fn wait_until_ready(&mut self, work: &Path) -> Result<()> {
         let deadline = Instant::now() + START;
-        while http::status(port, "/ready").await != Some(200) {
-            basalt.running.check().with_context(|| format!("see {}", log.display()))?;
+        while http::status(self.port, "/ready").await != Some(200) {
+            self.running.check().with_context(|| format!("see {}", log_file(work).display()))?;
             if Instant::now() > deadline {
-                bail!("basalt was not ready after {} s; see {}", START.as_secs(), log.display());
+                bail!("basalt was not ready after {} s; see {}", START.as_secs(), log_file(work).display());
             }
             tokio::time::sleep(Duration::from_millis(20)).await;
         }
-        basalt.ask_database().await?;
-        Ok(basalt)
+        Ok(())
     }
 
     /// Finds out its version, and where its socket lies: all three contenders take the same way to it.
@@ -108,6 +114,29 @@ impl Basalt {
         config.user(role).password(token::role_password(role));
         config
     }
+}
+
+struct Ports {
+    api: u16,
+    admin: u16,
+    database: u16,
+}
+
+fn log_file(work: &Path) -> PathBuf {
+    work.join("basalt.log")
+}
+
+fn spawn(server: &Path, work: &Path, folder: &Path, ports: &Ports) -> Result<Running> {
+    let mut command = Command::new(server);
+    command.args(["serve", "--project", "bench/project", "--data"]).arg(folder);
+    command.args(["--port", &ports.api.to_string(), "--db-port", &ports.database.to_string()]);
+    command.env("BASALT_SERVER_ADMIN_PORT", ports.admin.to_string());
+    command.env("BASALT_JWT_SECRET", token::JWT_SECRET).env("BASALT_SERVER_MASTER_KEY", token::MASTER_KEY);
+    // One machine sends everything here.
+    command.env("BASALT_AUTH_RATE_LIMIT_TOKEN_REFRESH", "0").env("BASALT_AUTH_RATE_LIMIT_OTP", "0");
+    // PostgREST logs no requests by default either.
+    command.env("BASALT_SERVER_LOG", "warn");
+    Running::start("basalt", &mut command, &log_file(work))
 }
 
 impl Drop for Basalt {

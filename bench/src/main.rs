@@ -1,6 +1,8 @@
 #![doc = include_str!("../README.md")]
 
+mod auth;
 mod basalt;
+mod catalog;
 mod http;
 mod peer;
 mod pgbench;
@@ -23,15 +25,23 @@ struct Cli {
 
 #[derive(Debug, Subcommand)]
 enum Workload {
+    /// Sign-ins beside argon2 alone, refreshes, and REST beside a burst of sign-ins.
+    Auth(auth::Options),
     /// Reads and writes under row-level security, beside pgbench and PostgREST.
     Rest(rest::Options),
+    /// Loading and reloading a schema of thousands of tables, and what requests notice of it.
+    Catalog(catalog::Options),
 }
 
 // One thread: what the generator takes, the server under test does not have.
 #[tokio::main(flavor = "current_thread")]
 async fn main() -> ExitCode {
-    let Workload::Rest(options) = Cli::parse().workload;
-    match rest::run(&options).await {
+    let measured = match Cli::parse().workload {
+        Workload::Auth(options) => auth::run(&options).await,
+        Workload::Rest(options) => rest::run(&options).await,
+        Workload::Catalog(options) => catalog::run(&options).await,
+    };
+    match measured {
         Ok(()) => ExitCode::SUCCESS,
         Err(error) => {
             report::print(&format!("error: {error:#}"));

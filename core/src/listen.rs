@@ -2,11 +2,15 @@
 //!
 //! Notifications are hints: they may be lost with the connection, which is why [`Event::Reconnected`] exists. On it
 //! a subscriber does what it would do on any notification (rest reloads its schema cache).
+//!
+//! The connection is also how the server knows that its database is there ([`Events::is_connected`], for `/ready`). It is
+//! idle by nature, and a link that goes silent (a lost route, a host that fell) ends no connection: so the server is asked
+//! something now and then, and one that does not answer is as good as gone.
 
 use std::future::poll_fn;
 use std::time::Duration;
 
-use tokio::sync::broadcast;
+use tokio::sync::{broadcast, watch};
 use tokio_postgres::AsyncMessage;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
@@ -33,15 +37,30 @@ pub enum Event {
 /// Notifications waiting for one slow subscriber; when more arrive it sees `Lagged` and treats it as `Reconnected`.
 const QUEUE: usize = 64;
 const FIRST_PAUSE: Duration = Duration::from_millis(200);
-const LONGEST_PAUSE: Duration = Duration::from_secs(32);
+/// `/ready` says no until the next attempt succeeds, though requests are served by then.
+const LONGEST_PAUSE: Duration = Duration::from_secs(4);
+/// How often the server is asked whether it is still there, and how long it may take to answer.
+const HEARTBEAT: Duration = Duration::from_secs(5);
+const HEARTBEAT_LIMIT: Duration = Duration::from_secs(5);
+/// How long connecting may take.
+const CONNECT_LIMIT: Duration = Duration::from_secs(10);
 
 /// The fan-out. Cheap to clone.
 #[derive(Clone, Debug)]
-pub struct Events(broadcast::Sender<Event>);
+pub struct Events {
+    sender: broadcast::Sender<Event>,
+    is_connected: watch::Receiver<bool>,
+}
+
+/// What the task that listens tells the others.
+struct Outlets {
+    events: broadcast::Sender<Event>,
+    is_connected: watch::Sender<bool>,
+}
 
 impl Events {
     /// Starts listening on `channels` as `database`'s login, in a task of `tracker`, until `shutdown`. Reconnects
-    /// for ever, pausing 0.2 s doubling to 32 s, with jitter.
+    /// for ever, pausing 0.2 s doubling to 4 s, with jitter.
     #[must_use]
     pub fn listen(
         database: Database,
@@ -50,25 +69,37 @@ impl Events {
         shutdown: CancellationToken,
     ) -> Self {
         let (sender, _) = broadcast::channel(QUEUE);
-        let events = sender.clone();
+        let (connected, is_connected) = watch::channel(false);
+        let outlets = Outlets { events: sender.clone(), is_connected: connected };
         tracker.spawn(async move {
-            shutdown.run_until_cancelled(listen_for_ever(&database, &channels, &events)).await;
+            shutdown.run_until_cancelled(listen_for_ever(&database, &channels, &outlets)).await;
         });
-        Self(sender)
+        Self { sender, is_connected }
+    }
+
+    /// Whether the database was there when it was last asked: at most about ten seconds ago. One that refuses LISTEN (a
+    /// standby) is there.
+    #[must_use]
+    pub fn is_connected(&self) -> bool {
+        *self.is_connected.borrow()
     }
 
     /// Events from now on.
     #[must_use]
     pub fn subscribe(&self) -> broadcast::Receiver<Event> {
-        self.0.subscribe()
+        self.sender.subscribe()
     }
 }
 
 #[expect(clippy::infinite_loop, reason = "ended from outside, by the shutdown token")]
-async fn listen_for_ever(database: &Database, channels: &[String], events: &broadcast::Sender<Event>) {
+async fn listen_for_ever(database: &Database, channels: &[String], outlets: &Outlets) {
     let mut pause = FIRST_PAUSE;
     loop {
-        match listen_once(database, channels, events, &mut pause).await {
+        let ended = listen_once(database, channels, outlets, &mut pause).await;
+        // Whoever refuses a statement answers.
+        let is_there = matches!(&ended, Err(DriverError::Postgres(error)) if !error.is_fatal);
+        outlets.is_connected.send_replace(is_there && *outlets.is_connected.borrow());
+        match ended {
             Ok(()) => tracing::info!("the LISTEN connection was closed; reconnecting"),
             Err(DriverError::Connection(error)) => {
                 tracing::info!(error, "LISTEN connection lost; reconnecting")
@@ -84,11 +115,15 @@ async fn listen_for_ever(database: &Database, channels: &[String], events: &broa
 async fn listen_once(
     database: &Database,
     channels: &[String],
-    events: &broadcast::Sender<Event>,
+    outlets: &Outlets,
     pause: &mut Duration,
 ) -> Result<(), DriverError> {
-    let (client, connection) = database.connect_raw().await?;
-    let mut reading = std::pin::pin!(read_notifications(connection, events));
+    // The driver waits for ever for a server that takes the connection and says nothing.
+    let silent = |_elapsed| DriverError::Connection("the database does not answer".to_owned());
+    let connecting = tokio::time::timeout(CONNECT_LIMIT, database.connect_raw());
+    let (client, connection) = connecting.await.map_err(silent)??;
+    outlets.is_connected.send_replace(true);
+    let mut reading = std::pin::pin!(read_notifications(connection, &outlets.events));
     let statements: Vec<String> = channels
         .iter()
         .map(|channel| {
@@ -105,10 +140,20 @@ async fn listen_once(
     }
     *pause = FIRST_PAUSE;
     // Nobody may be subscribed yet; then nobody has missed anything.
-    let _no_subscribers = events.send(Event::Reconnected);
-    let result = reading.await;
-    drop(client);
-    result
+    let _no_subscribers = outlets.events.send(Event::Reconnected);
+    loop {
+        let heartbeat = async {
+            tokio::time::sleep(HEARTBEAT).await;
+            tokio::time::timeout(HEARTBEAT_LIMIT, client.batch_execute("")).await
+        };
+        tokio::select! {
+            result = &mut reading => return result,
+            answered = heartbeat => match answered {
+                Ok(answer) => answer?,
+                Err(elapsed) => return Err(silent(elapsed)),
+            },
+        }
+    }
 }
 
 async fn read_notifications(

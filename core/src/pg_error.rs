@@ -88,6 +88,13 @@ impl PgError {
         error
     }
 
+    /// There is no memory for the answer now; nothing was done.
+    pub(crate) fn busy() -> Self {
+        let mut error = Self::of("53000", "The server is busy");
+        error.hint = Some("Nothing was done. Try again after the seconds in Retry-After.".to_owned());
+        error
+    }
+
     fn of(code: &str, message: &str) -> Self {
         Self {
             code: code.to_owned(),

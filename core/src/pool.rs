@@ -137,6 +137,7 @@ impl<M: managed::Manager<Error = DriverError>> Pool<M> {
             .queue_mode(managed::QueueMode::Lifo)
             .build()
             .unwrap_or_else(|error| unreachable!("the pool has a runtime: {error}"));
+        metrics::gauge!("basalt_pool_connections_limit", "pool" => config.name).set(config.size as f64);
         Self {
             inner,
             connections: metrics::gauge!("basalt_pool_connections", "pool" => config.name),

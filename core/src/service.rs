@@ -4,15 +4,20 @@
 //! has its protocol's shape (DESIGN §12, "limits and gateway errors").
 
 use std::net::IpAddr;
+use std::sync::Arc;
 use std::time::Duration;
 
 use axum::Router;
 use axum::body::Body;
 use axum::response::Response;
-use bytes::Bytes;
-use http::StatusCode;
+use bytes::{Bytes, BytesMut};
+use futures_util::future::BoxFuture;
+use http::{Request, StatusCode};
+use http_body::Body as _;
 use http_body_util::{BodyExt, LengthLimitError};
 use tokio::time::Instant;
+
+use crate::memory::Hold;
 
 /// One mounted service.
 pub struct Service {
@@ -31,6 +36,9 @@ pub struct Service {
     /// Words a failure outside the handlers in the service's protocol.
     pub render: fn(Fault) -> Response,
 }
+
+/// A service's handlers as one function, without a router before them.
+pub type Handler = Arc<dyn Fn(Request<Body>) -> BoxFuture<'static, Response> + Send + Sync>;
 
 /// The service's part of CORS; origins, requested headers and max-age are the gateway's.
 #[derive(Debug, Clone, Copy)]
@@ -64,6 +72,8 @@ pub enum Fault {
     },
     /// The request could not be read.
     BadRequest(String),
+    /// The body came too slowly: the client stopped sending, or nearly; 408.
+    SlowBody,
     /// The server has more to do than it may take on; 503 with `Retry-After`.
     Overloaded,
 }
@@ -91,28 +101,54 @@ pub enum BodyError {
     Disconnected(String),
 }
 
-/// Reads a whole body; the gateway has bounded it.
+/// Reads a whole body; the gateway has bounded it. `hold` is its share of the server's memory ([`Hold`], a request
+/// extension), which goes with the bytes.
 ///
 /// # Errors
 /// It passed the limit, or the client left.
-pub async fn read_body(body: Body) -> Result<Bytes, BodyError> {
-    match body.collect().await {
-        Ok(collected) => Ok(collected.to_bytes()),
-        Err(error) => {
-            let mut cause: Option<&(dyn std::error::Error + 'static)> = Some(&error);
-            while let Some(inner) = cause {
-                if inner.is::<LengthLimitError>() {
-                    return Err(BodyError::TooLarge);
-                }
-                cause = inner.source();
-            }
-            Err(BodyError::Disconnected(error.to_string()))
+pub async fn read_body(mut body: Body, hold: Option<&Hold>) -> Result<Bytes, BodyError> {
+    /// Announced is not sent: more is made room for as it comes.
+    const FIRST_BYTES: u64 = 1024 * 1024;
+    let mut first = Bytes::new();
+    // A second frame makes it a copy, into one buffer that grows: pieces joined at the end would be held twice.
+    let mut joined = BytesMut::new();
+    while let Some(frame) = body.frame().await {
+        let Ok(data) = frame.map_err(|error| refusal(&error))?.into_data() else { continue };
+        if first.is_empty() && joined.is_empty() {
+            first = data;
+            continue;
         }
+        if joined.is_empty() {
+            let announced = body.size_hint().lower().min(FIRST_BYTES);
+            let rest = usize::try_from(announced).unwrap_or(0).max(data.len());
+            joined.reserve(first.len() + rest);
+            joined.extend_from_slice(&std::mem::take(&mut first));
+        }
+        joined.extend_from_slice(&data);
     }
+    let bytes = if joined.is_empty() { first } else { joined.freeze() };
+    Ok(match hold {
+        Some(hold) => hold.keep(bytes),
+        None => bytes,
+    })
+}
+
+fn refusal(error: &axum::Error) -> BodyError {
+    let mut cause: Option<&(dyn std::error::Error + 'static)> = Some(error);
+    while let Some(inner) = cause {
+        if inner.is::<LengthLimitError>() {
+            return BodyError::TooLarge;
+        }
+        cause = inner.source();
+    }
+    BodyError::Disconnected(error.to_string())
 }
 
 #[cfg(test)]
 mod tests {
+    use std::convert::Infallible;
+
+    use futures_util::stream;
     use http_body_util::Limited;
 
     use super::*;
@@ -120,7 +156,17 @@ mod tests {
     #[tokio::test]
     async fn a_body_over_the_limit_is_told_apart_from_a_broken_one() {
         let limited = Body::new(Limited::new(Body::from("four"), 3));
-        assert_eq!(read_body(limited).await, Err(BodyError::TooLarge));
-        assert_eq!(read_body(Body::from("four")).await.unwrap(), "four");
+        assert_eq!(read_body(limited, None).await, Err(BodyError::TooLarge));
+        assert_eq!(read_body(Body::from("four"), None).await.unwrap(), "four");
+    }
+
+    #[tokio::test]
+    async fn pieces_are_joined_in_order() {
+        for count in [0, 1, 2, 300] {
+            let pieces: Vec<String> = (0..count).map(|number| format!("{number};")).collect();
+            let body = Body::from_stream(stream::iter(pieces.clone().into_iter().map(Ok::<_, Infallible>)));
+            let hold = Hold::new(());
+            assert_eq!(read_body(body, Some(&hold)).await.unwrap(), pieces.concat());
+        }
     }
 }

@@ -47,16 +47,10 @@ pub struct Statement {
     pub params: Vec<Param>,
 }
 
-impl From<&Sql> for Statement {
-    fn from(sql: &Sql) -> Self {
-        let (text, params) = sql.render();
-        Self { text: text.into(), params }
-    }
-}
-
 impl From<Sql> for Statement {
     fn from(sql: Sql) -> Self {
-        Self::from(&sql)
+        let (text, params) = sql.render();
+        Self { text: text.into(), params }
     }
 }
 
@@ -165,16 +159,17 @@ struct Manager {
 }
 
 impl managed::Manager for Manager {
-    type Type = Connection;
+    // Boxed: the pool moves it about a dozen times for each lease.
+    type Type = Box<Connection>;
     type Error = DriverError;
 
-    async fn create(&self) -> Result<Connection, DriverError> {
-        Connection::open(&self.database, self.limits).await
+    async fn create(&self) -> Result<Box<Connection>, DriverError> {
+        Connection::open(&self.database, &self.limits).await.map(Box::new)
     }
 
     async fn recycle(
         &self,
-        connection: &mut Connection,
+        connection: &mut Box<Connection>,
         metrics: &managed::Metrics,
     ) -> RecycleResult<DriverError> {
         if !connection.is_alive() {
@@ -212,7 +207,17 @@ impl Sessions {
     #[must_use]
     pub fn new(database: Database, config: PoolConfig, tracker: TaskTracker) -> Self {
         let description = database.describe();
-        let limits = Limits { statements: config.statement_cache, message_bytes: config.row_bytes };
+        let limit = |name: &'static str, limit: usize| {
+            metrics::gauge!(name, "pool" => config.name).set(limit as f64);
+        };
+        limit("basalt_pool_statements_limit", config.statement_cache.get());
+        limit("basalt_pool_row_bytes_limit", config.row_bytes);
+        let limits = Limits {
+            statements: config.statement_cache,
+            statement_count: metrics::gauge!("basalt_pool_statements", "pool" => config.name),
+            message_bytes: config.row_bytes,
+            answers: config.answers.clone(),
+        };
         let manager = Manager { database, limits, max_lifetime: config.max_lifetime };
         let pool = Pool::new(manager, config);
         Self {
@@ -300,9 +305,37 @@ impl Sessions {
             };
             match attempt.into_work() {
                 Some(returned) if may_repeat && std::mem::take(&mut again) => work = returned,
+                _ if access == Access::ReadWrite && self.is_refused_by_standby(&failure, deadline).await => {
+                    // The address may lead to the primary by now.
+                    self.shared.pool.close_unused();
+                    let text = "the server is a standby, which takes no writes";
+                    return Err(SessionError::Unreachable(text.to_owned()));
+                }
                 _ => return Err(failure),
             }
         }
+    }
+
+    /// Whether a write failed because the server is not the primary: for the client that is an outage, and not its
+    /// mistake. Functions raise these codes for reasons of their own, so the server is asked.
+    async fn is_refused_by_standby(&self, failure: &SessionError, deadline: Instant) -> bool {
+        let is_suspect =
+            matches!(failure, SessionError::Postgres(error) if matches!(error.code.as_str(), "25006" | "0A000"));
+        if !is_suspect {
+            return false;
+        }
+        let scope = Scope {
+            access: Access::ReadOnly,
+            isolation: Isolation::default(),
+            settings: Vec::new(),
+            deadline,
+        };
+        let text = Arc::from("select pg_catalog.pg_is_in_recovery()");
+        let steps = vec![Statement { text, params: Vec::new() }];
+        let work = Work { scope, scope_key: 0, steps, end: End::Commit, check: None };
+        let Ok(lease) = self.shared.pool.acquire(deadline).await else { return false };
+        let answers = Attempt::new(lease, work, &self.shared.tracker).run().await.unwrap_or_default();
+        answers.first().and_then(|rows| rows.first()?.text(0)) == Some("t")
     }
 
     /// Statements are kept per role and search path.

@@ -28,6 +28,7 @@ use std::pin::Pin;
 use std::task::{Context, Poll, Waker, ready};
 
 use bytes::{Bytes, BytesMut};
+use metrics::Gauge;
 use postgres_protocol::message::backend::{Header, Message};
 use tokio::io::AsyncWrite;
 use tokio_util::io::poll_read_buf;
@@ -41,6 +42,7 @@ pub(crate) use statements::StatementKey;
 use statements::{Prepared, Statements};
 use stream::Stream;
 
+use crate::memory::{AnswerMemory, Intake};
 use crate::pg_error::{DriverError, PgError};
 
 /// Room for at least this much is made before each read: two of the server's own buffers.
@@ -49,12 +51,16 @@ const READ_BYTES: usize = 16 * 1024;
 const KEPT_BUFFER_BYTES: usize = 64 * 1024;
 
 /// What one connection may hold.
-#[derive(Debug, Clone, Copy)]
+#[derive(Debug, Clone)]
 pub(crate) struct Limits {
     /// Prepared statements.
     pub(crate) statements: NonZeroUsize,
+    /// Shows how many there are.
+    pub(crate) statement_count: Gauge,
     /// Bytes of one message from the server: of one row, that is.
     pub(crate) message_bytes: usize,
+    /// What the answers of all connections may take.
+    pub(crate) answers: Option<AnswerMemory>,
 }
 
 /// What a batch gave.
@@ -94,6 +100,7 @@ struct Batch {
     simple: Option<Simple>,
     /// Rows of any length are taken in: a commit stands behind them.
     commits: bool,
+    intake: Intake,
     outcome: Outcome,
 }
 
@@ -123,7 +130,7 @@ impl Connection {
         Self {
             stream,
             canceller,
-            statements: Statements::new(limits.statements),
+            statements: Statements::new(limits.statements, limits.statement_count.clone()),
             outgoing: Outgoing::default(),
             incoming: BytesMut::new(),
             batch: Batch::default(),
@@ -241,6 +248,8 @@ impl Connection {
         match end {
             Ok(in_transaction) => {
                 self.state = State::Idle;
+                // The rows have its share from now on.
+                self.batch.intake = Intake::default();
                 let mut outcome = std::mem::take(&mut self.batch.outcome);
                 outcome.answers.extend(self.batch.simple.take().map(|simple| simple.rows));
                 outcome.in_transaction = in_transaction;
@@ -314,6 +323,13 @@ impl Connection {
                 return Err(DriverError::Postgres(Box::new(PgError::answer_too_large(
                     self.limits.message_bytes,
                 ))));
+            }
+            // Before the rest of it is read, and memory taken for that.
+            if header.tag() == b'D'
+                && let Some(memory) = &self.limits.answers
+                && !self.batch.intake.has_room(length, memory, self.batch.commits)
+            {
+                return Err(DriverError::Postgres(Box::new(PgError::busy())));
             }
             if self.incoming.len() < length {
                 return Ok(None);
@@ -406,13 +422,14 @@ impl Batch {
     fn take_row(&mut self, frame: Bytes) -> Result<(), DriverError> {
         let wrong = || garbled("a row that does not fit its columns");
         if let Some(simple) = &mut self.simple {
-            simple.rows.push(Row::read(frame, simple.columns.clone(), true).ok_or_else(wrong)?);
+            simple.rows.push(Row::read(frame, simple.columns.clone(), true, None).ok_or_else(wrong)?);
             return Ok(());
         }
+        let share = self.intake.add(frame.len());
         let part = self.part()?;
         if part.is_wanted {
             let is_text = part.parsing.is_some();
-            part.rows.push(Row::read(frame, part.columns.clone(), is_text).ok_or_else(wrong)?);
+            part.rows.push(Row::read(frame, part.columns.clone(), is_text, share).ok_or_else(wrong)?);
         }
         Ok(())
     }

@@ -23,6 +23,9 @@ pub(crate) fn render(fault: Fault) -> Response {
             "PAYLOAD_TOO_LARGE",
             &format!("Request body exceeds {limit} bytes"),
         ),
+        Fault::SlowBody => {
+            answer(StatusCode::REQUEST_TIMEOUT, "REQUEST_TIMEOUT", "Request body came too slowly")
+        }
         Fault::Timeout => {
             answer(StatusCode::GATEWAY_TIMEOUT, "IDLE_TIMEOUT", "Function did not respond in time")
         }

@@ -5,6 +5,7 @@
 //! less readably, and cost a boxed future each.
 
 pub mod api_key;
+mod arrival;
 pub mod bounds;
 pub mod client_address;
 mod compression;
@@ -18,11 +19,12 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use axum::Router;
 use axum::body::Body;
 use axum::response::Response;
-use basalt_core::service::{ClientAddress, Deadline, Fault, RequestId, Service};
+use basalt_core::memory::Hold;
+use basalt_core::service::{ClientAddress, Deadline, Fault, Handler, RequestId, Service};
 use futures_util::FutureExt;
-use http::header::{CONTENT_LENGTH, HeaderName, HeaderValue, X_CONTENT_TYPE_OPTIONS};
-use http::{Request, StatusCode};
-use http_body_util::Limited;
+use futures_util::future::Either;
+use http::header::{CONNECTION, CONTENT_LENGTH, HeaderName, HeaderValue, X_CONTENT_TYPE_OPTIONS};
+use http::{Request, StatusCode, Version};
 use hyper::body::Body as _;
 use metrics::{Counter, Histogram};
 use tokio::time::{Instant, timeout_at};
@@ -30,6 +32,7 @@ use tower::ServiceExt;
 use tracing::Instrument;
 
 use api_key::{Gate, KeyGate};
+use arrival::Arrival;
 use bounds::Bounds;
 use cors::CorsPolicy;
 
@@ -46,6 +49,8 @@ pub struct Mount {
     pub gate: Gate,
     /// Origins that the service's own settings allow in place of the gateway's, where they do.
     pub origins: Origins,
+    /// Answers in the place of the service's router, where the service has such a handler.
+    pub direct: Option<Handler>,
     compressed: Router,
     metrics: RequestMetrics,
 }
@@ -59,7 +64,7 @@ impl Mount {
     pub fn new(prefix: String, service: Service, gate: Gate) -> Self {
         let compressed = compression::compressed(&service.router);
         let metrics = RequestMetrics::new(service.name);
-        Self { prefix, service, gate, origins: Box::new(|| None), compressed, metrics }
+        Self { prefix, service, gate, origins: Box::new(|| None), direct: None, compressed, metrics }
     }
 
     fn cors<'a>(&self, shared: &'a CorsPolicy) -> Cow<'a, CorsPolicy> {
@@ -175,7 +180,7 @@ fn strip_prefix(prefix: &str, request: &mut Request<Body>) -> Result<(), String>
     Ok(())
 }
 
-/// Calls the service when there is room for the request's body, which holds it until the answer is made.
+/// Calls the service when there is room for the request's body, whose bytes hold it for as long as they live.
 async fn call_with_room(
     shared: &Shared,
     mount: &Mount,
@@ -184,42 +189,75 @@ async fn call_with_room(
     deadline: Instant,
     id: &str,
 ) -> Response {
-    let service = &mount.service;
+    let (service, bounds) = (&mount.service, &shared.bounds);
     if request.body().is_end_stream() {
-        return call(mount, request, deadline, id).await;
+        return call(mount, request, deadline, id).await.unwrap_or_else(|late| late.render(service));
     }
-    let Ok(share) = shared.bounds.make_room(announced, request.body_mut(), deadline).await else {
+    let Ok(share) = bounds.make_room(announced, request.body_mut(), deadline).await else {
         return (service.render)(Fault::Overloaded);
     };
+    if let Some(share) = &share {
+        request.extensions_mut().insert(Hold::new(share.clone()));
+    }
+    let arrival = Arc::new(Arrival::default());
     let body = std::mem::take(request.body_mut());
-    *request.body_mut() = Body::new(Limited::new(body, service.body_limit));
-    let response = call(mount, request, deadline, id).await;
+    *request.body_mut() = arrival.watch(body, service.body_limit, bounds.pace);
+    let is_http1 = request.version() < Version::HTTP_2;
+    let outcome = call(mount, request, deadline, id).await;
     if share.is_some_and(|share| share.is_refused()) {
         return (service.render)(Fault::Overloaded);
     }
-    response
+    match outcome {
+        Ok(response) if !arrival.is_too_slow() => response,
+        Err(late) if !arrival.is_awaited() => late.render(service),
+        Ok(_) | Err(Late) => {
+            bounds.slow_bodies.increment(1);
+            let mut response = (service.render)(Fault::SlowBody);
+            if is_http1 {
+                // The rest of the body may come yet, and is no request.
+                response.headers_mut().insert(CONNECTION, HeaderValue::from_static("close"));
+            }
+            response
+        }
+    }
 }
 
-/// Calls the service within its deadline; a panic or a missed deadline is worded by the service.
-async fn call(mount: &Mount, request: Request<Body>, deadline: Instant, id: &str) -> Response {
+/// The deadline has passed.
+struct Late;
+
+impl Late {
+    fn render(self, service: &Service) -> Response {
+        tracing::warn!("a request passed its deadline");
+        (service.render)(Fault::Timeout)
+    }
+}
+
+/// Calls the service within its deadline; a panic is worded by the service.
+async fn call(
+    mount: &Mount,
+    request: Request<Body>,
+    deadline: Instant,
+    id: &str,
+) -> Result<Response, Late> {
     let service = &mount.service;
-    let router = if request.headers().contains_key(http::header::ACCEPT_ENCODING) {
-        &mount.compressed
-    } else {
-        &service.router
+    let may_compress = request.headers().contains_key(http::header::ACCEPT_ENCODING);
+    let handled = match &mount.direct {
+        Some(direct) if !may_compress => Either::Left(direct(request)),
+        _ => {
+            let router = if may_compress { &mount.compressed } else { &service.router };
+            Either::Right(router.clone().oneshot(request).map(|answered| match answered {
+                Ok(response) => response,
+                Err(never) => match never {},
+            }))
+        }
     };
-    let handled = AssertUnwindSafe(router.clone().oneshot(request)).catch_unwind();
-    match timeout_at(deadline, handled).await {
-        Ok(Ok(Ok(response))) => response,
-        Ok(Ok(Err(never))) => match never {},
+    match timeout_at(deadline, AssertUnwindSafe(handled).catch_unwind()).await {
+        Ok(Ok(response)) => Ok(response),
         Ok(Err(_panic)) => {
             tracing::error!("a handler panicked; the text is above");
-            (service.render)(Fault::Panic { id: id.to_owned() })
+            Ok((service.render)(Fault::Panic { id: id.to_owned() }))
         }
-        Err(_elapsed) => {
-            tracing::warn!("a request passed its deadline");
-            (service.render)(Fault::Timeout)
-        }
+        Err(_elapsed) => Err(Late),
     }
 }
 

@@ -3,9 +3,11 @@
 
 mod client_stream;
 mod framing;
+mod streams;
 
 use std::convert::Infallible;
 use std::net::SocketAddr;
+use std::pin::pin;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -13,19 +15,22 @@ use axum::response::Response;
 use hyper::Request;
 use hyper::body::Incoming;
 use hyper::service::service_fn;
-use hyper_util::rt::{TokioExecutor, TokioIo, TokioTimer};
+use hyper_util::rt::{TokioIo, TokioTimer};
 use hyper_util::server::conn::auto;
-use hyper_util::server::graceful::GracefulShutdown;
 use metrics::Counter;
 use tokio::sync::Semaphore;
 use tokio_util::sync::CancellationToken;
+use tokio_util::task::TaskTracker;
 
 use crate::bind::{Listening, Stream};
+use crate::pace::Pace;
 use client_stream::ClientStream;
+use streams::{Activity, StreamExecutor};
 
 /// Request line and headers; a request line of 64 KiB must fit (rest.md §5, 46).
 const MAX_HEADER_BYTES: usize = 160 * 1024;
-const MAX_HEADERS: usize = 128;
+/// The most that the HTTP library holds on its stack: one more costs every request two allocations of kilobytes.
+const MAX_HEADERS: usize = 100;
 
 /// What connections may take.
 pub(crate) struct Limits {
@@ -34,6 +39,8 @@ pub(crate) struct Limits {
     pub(crate) connections: Arc<Semaphore>,
     /// The head of a connection's first or next request must have arrived after this.
     pub(crate) idle_timeout: Duration,
+    /// At which a client must take its answers.
+    pub(crate) pace: Pace,
     /// Time for requests in flight when the server stops.
     pub(crate) drain: Duration,
 }
@@ -46,10 +53,9 @@ where
     F: Future<Output = Response> + Send + 'static,
 {
     let handle = Arc::new(handle);
-    let graceful = GracefulShutdown::new();
-    let Limits { connections: permits, idle_timeout, drain } = limits;
+    let connections = TaskTracker::new();
+    let Limits { connections: permits, idle_timeout, pace, drain } = limits;
     let late = metrics::counter!("basalt_http_connections_delayed_total");
-    let builder = builder(idle_timeout);
     loop {
         let Some(accepted) = shutdown.run_until_cancelled(accept(&listener, &permits, &late)).await else {
             break;
@@ -58,14 +64,28 @@ where
         let handle = Arc::clone(&handle);
         let service = service_fn(move |request| {
             let answer = handle(request, peer);
-            async move { Ok::<_, Infallible>(answer.await) }
+            async move { Ok::<_, Infallible>(streams::watched(answer.await)) }
         });
-        let connection = builder
-            .serve_connection_with_upgrades(TokioIo::new(ClientStream::new(stream, idle_timeout)), service)
-            .into_owned();
-        let connection = graceful.watch(connection);
-        tokio::spawn(async move {
-            if let Err(error) = connection.await {
+        let activity = Activity::new();
+        let stream = ClientStream::new(stream, idle_timeout, pace, Arc::clone(&activity));
+        let builder = builder(idle_timeout, StreamExecutor { pace, activity: Arc::clone(&activity) });
+        let shutdown = shutdown.clone();
+        connections.spawn(async move {
+            let connection = builder.serve_connection_with_upgrades(TokioIo::new(stream), service);
+            let mut connection = pin!(connection);
+            let ended = tokio::select! {
+                ended = connection.as_mut() => ended,
+                () = shutdown.cancelled() => {
+                    connection.as_mut().graceful_shutdown();
+                    connection.await
+                }
+                () = activity.idle(idle_timeout) => {
+                    connection.as_mut().graceful_shutdown();
+                    // What was answered may still be on its way; a stream that nobody takes never ends.
+                    tokio::time::timeout(pace.window, connection).await.unwrap_or(Ok(()))
+                }
+            };
+            if let Err(error) = ended {
                 // A peer that hangs up or talks no HTTP is its own business.
                 tracing::debug!(%error, %peer, "connection ended");
             }
@@ -73,9 +93,15 @@ where
         });
     }
     drop(listener);
-    if tokio::time::timeout(drain, graceful.shutdown()).await.is_err() {
+    connections.close();
+    if tokio::time::timeout(drain, connections.wait()).await.is_err() {
         tracing::warn!("some connections did not finish within {} s; closing them", drain.as_secs());
     }
+}
+
+/// A client was given up because it does not take its answer.
+fn count_untaken_answer() {
+    metrics::counter!("basalt_http_slow_clients_total", "what" => "answer").increment(1);
 }
 
 type Accepted = (Stream, SocketAddr, tokio::sync::OwnedSemaphorePermit);
@@ -100,8 +126,8 @@ async fn accept(listener: &Listening, permits: &Arc<Semaphore>, late: &Counter) 
     }
 }
 
-fn builder(idle_timeout: Duration) -> auto::Builder<TokioExecutor> {
-    let mut builder = auto::Builder::new(TokioExecutor::new());
+fn builder(idle_timeout: Duration, executor: StreamExecutor) -> auto::Builder<StreamExecutor> {
+    let mut builder = auto::Builder::new(executor);
     builder
         .http1()
         .timer(TokioTimer::new())

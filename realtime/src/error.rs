@@ -13,6 +13,7 @@ pub(crate) fn render(fault: Fault) -> Response {
         Fault::BodyTooLarge { limit: _ } => {
             (StatusCode::PAYLOAD_TOO_LARGE, "Request Entity Too Large".to_owned())
         }
+        Fault::SlowBody => (StatusCode::REQUEST_TIMEOUT, "Request Timeout".to_owned()),
         Fault::Timeout => (StatusCode::GATEWAY_TIMEOUT, "Request timed out".to_owned()),
         Fault::Panic { id: _ } => (StatusCode::INTERNAL_SERVER_ERROR, "Internal Server Error".to_owned()),
         Fault::BadRequest(message) => (StatusCode::BAD_REQUEST, message),

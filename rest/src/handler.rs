@@ -6,6 +6,7 @@ use axum::body::Body;
 use axum::extract::State as Extract;
 use axum::response::Response;
 use basalt_core::clock::Clock;
+use basalt_core::memory::Hold;
 use basalt_core::service::{BodyError, Deadline, read_body};
 use basalt_core::session::{SessionError, Sessions};
 use http::{Method, Request};
@@ -94,11 +95,15 @@ async fn answer(
     context.is_anonymous = caller.is_anonymous;
     timing.mark("jwt");
     let snapshot = view.loaded.as_ref().ok_or(RestError::CacheNotLoaded)?;
-    let body = read_body(body).await.map_err(|error| match error {
+    let hold = head.extensions.get::<Hold>();
+    let body = read_body(body, hold).await.map_err(|error| match error {
         BodyError::TooLarge => RestError::BodyTooLarge { limit: config.max_body_bytes },
         BodyError::Disconnected(_) => RestError::BodyIncomplete,
     })?;
-    let api = ApiRequest::read(config, &head.method, &head.uri, &head.headers, body)?;
+    let mut api = ApiRequest::read(config, &head.method, &head.uri, &head.headers, body)?;
+    if let (Some(hold), Some(payload)) = (hold, &mut api.payload) {
+        payload.keep(hold);
+    }
     timing.mark("parse");
     let deadline = head
         .extensions

@@ -259,10 +259,24 @@ impl RestHandle {
     }
 }
 
+        if let Some(old) = old {
+            tokio::spawn(retire(old));
+        }
 /// The configured keys, or those of the database. They are kept while the secret is the same, and with them the tokens
 /// they have verified.
 fn keys(base: &Base, config: &RestConfig, old: Option<&Snapshot>, complaints: &mut Vec<String>) -> Arc<Keys> {
     let Some(secret) = config.jwt_secret.as_ref().filter(|secret| !secret.text.is_empty()) else {
+/// Drops what is no longer current once no request uses it, where that holds nobody up: to take thousands of tables apart
+/// takes a while, and whoever drops the last reference does it.
+async fn retire(old: Arc<Snapshot>) {
+    const LOOK: Duration = Duration::from_millis(100);
+    while Arc::strong_count(&old) > 1 {
+        tokio::time::sleep(LOOK).await;
+    }
+    // The task that waits for it is nobody's.
+    let _dropped = tokio::task::spawn_blocking(move || drop(old)).await;
+}
+
         return Arc::clone(&base.keys);
     };
     if !base.keys.is_strict() {

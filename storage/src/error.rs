@@ -37,6 +37,13 @@ pub(crate) fn render(fault: Fault) -> Response {
             "The object exceeded the maximum allowed size",
             "EntityTooLarge",
         ),
+        Fault::SlowBody => handled(
+            StatusCode::REQUEST_TIMEOUT,
+            "408",
+            "Request Timeout",
+            "The request body came too slowly",
+            "RequestTimeout",
+        ),
         Fault::Timeout => handled(
             // 544 is upstream's own.
             StatusCode::from_u16(544).unwrap_or(StatusCode::GATEWAY_TIMEOUT),

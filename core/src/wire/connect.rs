@@ -65,7 +65,7 @@ impl Canceller {
 
 impl Connection {
     /// Opens a connection of `database`'s login, of the first host that takes it.
-    pub(crate) async fn open(database: &Database, limits: Limits) -> Result<Self, DriverError> {
+    pub(crate) async fn open(database: &Database, limits: &Limits) -> Result<Self, DriverError> {
         let mut failure = DriverError::Connection("no host to connect to".to_owned());
         for address in addresses(database.config()).await? {
             match open_at(database, address, limits).await {
@@ -114,7 +114,7 @@ async fn addresses(config: &Config) -> Result<Vec<Address>, DriverError> {
     }
 }
 
-async fn open_at(database: &Database, address: Address, limits: Limits) -> Result<Connection, DriverError> {
+async fn open_at(database: &Database, address: Address, limits: &Limits) -> Result<Connection, DriverError> {
     let mut config = database.config().clone();
     let mut stream = dial(database, &address, true).await?;
     let is_encrypted = stream.is_encrypted();
@@ -127,7 +127,7 @@ async fn open_at(database: &Database, address: Address, limits: Limits) -> Resul
         config.connect_raw(&mut stream, NoTls).await?.0.cancel_token()
     };
     let canceller = Canceller { database: database.clone(), address, is_encrypted, token };
-    let mut connection = Connection::new(stream, canceller, limits);
+    let mut connection = Connection::new(stream, canceller, limits.clone());
     if config.get_target_session_attrs() != TargetSessionAttrs::Any {
         let rows = connection.simple_query("show transaction_read_only").await?;
         let is_read_only = rows.first().and_then(|row| row.text(0)) == Some("on");

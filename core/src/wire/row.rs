@@ -7,6 +7,8 @@ use bytes::Bytes;
 use fallible_iterator::FallibleIterator;
 use postgres_protocol::message::backend::RowDescriptionBody;
 
+use crate::memory::AnswerShare;
+
 /// `bytea`'s object id, fixed in PostgreSQL's catalog.
 const BYTEA: u32 = 17;
 /// Tag, length and number of columns stand before the cells.
@@ -31,17 +33,25 @@ pub struct Row {
     columns: Columns,
     /// `bytea` comes as text.
     is_text: bool,
+    /// Of an answer that is not small.
+    share: Option<AnswerShare>,
 }
 
 impl Row {
     /// Reads a `DataRow` message; `None` when its lengths contradict each other, or the columns.
-    pub(super) fn read(frame: Bytes, columns: Columns, is_text: bool) -> Option<Self> {
+    pub(super) fn read(
+        frame: Bytes,
+        columns: Columns,
+        is_text: bool,
+        share: Option<AnswerShare>,
+    ) -> Option<Self> {
         let count = u16::from_be_bytes([*frame.get(5)?, *frame.get(6)?]);
         let mut at = CELLS_AT;
         for _ in 0..count {
             (_, at) = cell(&frame, at)?;
         }
-        (at == frame.len() && usize::from(count) == columns.len()).then_some(Self { frame, columns, is_text })
+        (at == frame.len() && usize::from(count) == columns.len())
+            .then_some(Self { frame, columns, is_text, share })
     }
 
     /// What the cells are.
@@ -80,14 +90,24 @@ impl Row {
         self.text(column)?.parse().ok()
     }
 
-    /// The cell's bytes, not copied: the content of a `bytea`, of everything else the text.
+    /// The cell's bytes, not copied, which go on counting as the answer's: the content of a `bytea`, of everything else the text.
     #[must_use]
     pub fn bytes(&self, column: usize) -> Option<Bytes> {
         let cell = self.cells().nth(column)??;
         if self.is_text && self.columns.get(column).is_some_and(Column::is_bytea) {
             return from_hex(cell);
         }
-        Some(self.frame.slice_ref(cell))
+        let bytes = self.frame.slice_ref(cell);
+        Some(match &self.share {
+            Some(share) => share.keep(bytes),
+            None => bytes,
+        })
+    }
+
+    /// What counts the memory of an answer that is not small, for what is made of its rows.
+    #[must_use]
+    pub fn share(&self) -> Option<&AnswerShare> {
+        self.share.as_ref()
     }
 
     /// All cells in order, as sent; `None` is NULL.
@@ -164,7 +184,7 @@ mod tests {
     #[test]
     fn cells_are_text_numbers_bytes_or_null() {
         let frame = frame(&[Some(b"42"), None, Some(b""), Some(b"\\x0aFF")]);
-        let row = Row::read(frame.into(), columns(&[23, 25, 25, BYTEA]), true).unwrap();
+        let row = Row::read(frame.into(), columns(&[23, 25, 25, BYTEA]), true, None).unwrap();
         assert_eq!((row.number(0), row.text(1), row.text(2), row.text(4)), (Some(42), None, Some(""), None));
         assert_eq!(row.bytes(3).unwrap().as_ref(), [10, 255]);
         assert_eq!(row.bytes(0).unwrap(), "42");
@@ -174,19 +194,19 @@ mod tests {
     #[test]
     fn a_row_that_contradicts_itself_is_none() {
         let whole = frame(&[Some(b"abc"), None]);
-        assert!(Row::read(whole.clone().into(), columns(&[25, 25]), true).is_some());
+        assert!(Row::read(whole.clone().into(), columns(&[25, 25]), true, None).is_some());
         for length in 0..whole.len() {
             assert!(
-                Row::read(whole[..length].to_vec().into(), columns(&[25, 25]), true).is_none(),
+                Row::read(whole[..length].to_vec().into(), columns(&[25, 25]), true, None).is_none(),
                 "{length}"
             );
         }
-        assert!(Row::read(whole.clone().into(), columns(&[25]), true).is_none());
+        assert!(Row::read(whole.clone().into(), columns(&[25]), true, None).is_none());
         let mut longer = whole.clone();
         longer.push(0);
-        assert!(Row::read(longer.into(), columns(&[25, 25]), true).is_none());
+        assert!(Row::read(longer.into(), columns(&[25, 25]), true, None).is_none());
         let mut negative = whole;
         negative[7..11].copy_from_slice(&(-2_i32).to_be_bytes());
-        assert!(Row::read(negative.into(), columns(&[25, 25]), true).is_none());
+        assert!(Row::read(negative.into(), columns(&[25, 25]), true, None).is_none());
     }
 }

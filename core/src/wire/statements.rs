@@ -5,6 +5,7 @@ use std::num::NonZeroUsize;
 use std::sync::Arc;
 
 use lru::LruCache;
+use metrics::Gauge;
 
 use super::frontend::Outgoing;
 use super::row::{Column, Columns};
@@ -58,14 +59,22 @@ pub(super) struct Statements {
     known: LruCache<StatementKey, Prepared>,
     dropped: Vec<Prepared>,
     next: u32,
+    /// How many all connections know.
+    count: Gauge,
+}
+
+impl Drop for Statements {
+    fn drop(&mut self) {
+        self.clear();
+    }
 }
 
 impl Statements {
-    pub(super) fn new(limit: NonZeroUsize) -> Self {
+    pub(super) fn new(limit: NonZeroUsize, count: Gauge) -> Self {
         // Not allocated for the limit at once: a connection seldom sees that many.
         let mut known = LruCache::unbounded();
         known.resize(limit);
-        Self { known, dropped: Vec::new(), next: 0 }
+        Self { known, dropped: Vec::new(), next: 0, count }
     }
 
     pub(super) fn get(&mut self, key: &StatementKey) -> Option<&Prepared> {
@@ -80,13 +89,15 @@ impl Statements {
 
     /// The server has parsed it.
     pub(super) fn keep(&mut self, key: StatementKey, prepared: Prepared) {
-        if let Some((_, before)) = self.known.push(key, prepared) {
-            self.dropped.push(before);
+        match self.known.push(key, prepared) {
+            Some((_, before)) => self.dropped.push(before),
+            None => self.count.increment(1.0),
         }
     }
 
     pub(super) fn clear(&mut self) {
         while let Some((_, prepared)) = self.known.pop_lru() {
+            self.count.decrement(1.0);
             self.dropped.push(prepared);
         }
     }
@@ -111,7 +122,7 @@ mod tests {
 
     #[test]
     fn the_least_recently_used_is_closed_and_so_is_one_that_was_parsed_twice() {
-        let mut statements = Statements::new(NonZeroUsize::new(2).unwrap());
+        let mut statements = Statements::new(NonZeroUsize::new(2).unwrap(), Gauge::noop());
         for text in ["a", "b"] {
             let prepared = statements.name();
             statements.keep(key(text), prepared);

@@ -45,8 +45,13 @@ async fn until_tag(stream: &mut TcpStream, wanted: u8) {
 }
 
 async fn open(database: &Database) -> Connection {
-    let limits = Limits { statements: NonZeroUsize::MIN, message_bytes: 1 << 20 };
-    Connection::open(database, limits).await.unwrap()
+    let limits = Limits {
+        statements: NonZeroUsize::MIN,
+        statement_count: metrics::Gauge::noop(),
+        message_bytes: 1 << 20,
+        answers: None,
+    };
+    Connection::open(database, &limits).await.unwrap()
 }
 
 fn ask(connection: &mut Connection) {

@@ -1,10 +1,12 @@
-//! How much of the server all requests together may take: requests in flight, and the bytes of their bodies. What is
-//! beyond gets 503 and `Retry-After` at once or soon, instead of a place in a queue that only grows.
+//! How much of the server all requests together may take: requests in flight, the bytes of their bodies, and those of
+//! answers (counted in [`basalt_core::memory`]). What is beyond gets 503 and `Retry-After` at once or soon, instead of a
+//! place in a queue that only grows.
 //!
 //! A body with an announced length takes all of it before the first byte is read, and may wait for that; one without
 //! (chunked) takes its share as it comes, and never waits: those that hold a share and wait for more could wait for
 //! each other. Bodies up to `SMALL_BODY` are not counted: `Bounds::enter` bounds their number, and so their sum.
-//! A body is counted once, whatever copies are made of it.
+//! A body is counted once, whatever copies are made of it, and until its bytes are gone: a write whose client has left
+//! goes on with them.
 
 use std::pin::Pin;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
@@ -13,11 +15,14 @@ use std::task::{Context, Poll, ready};
 use std::time::Duration;
 
 use axum::body::Body;
+use basalt_core::memory::AnswerMemory;
 use bytes::Bytes;
 use hyper::body::{Body as HttpBody, Frame, SizeHint};
 use metrics::Counter;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use tokio::time::{Instant, timeout_at};
+
+use crate::pace::Pace;
 
 /// Bodies up to this many bytes are free.
 pub(crate) const SMALL_BODY: u64 = 64 * 1024;
@@ -35,8 +40,39 @@ pub struct Bounds {
     /// Open connections; the listener takes from it.
     pub(crate) connections: Arc<Semaphore>,
     max_connections: usize,
+    /// At which bodies must come.
+    pub(super) pace: Pace,
+    /// Taken from by the pool of request work.
+    answers: AnswerMemory,
     refused_requests: Counter,
     refused_bodies: Counter,
+    /// Clients that were given up.
+    pub(super) slow_bodies: Counter,
+}
+
+/// The settings of these names in `[server]`.
+#[derive(Clone, Debug)]
+pub struct Limits {
+    /// `max_requests`
+    pub max_requests: usize,
+    /// `body_memory`, in bytes
+    pub body_memory: u64,
+    /// `max_connections`
+    pub max_connections: usize,
+    /// `stall_timeout` and `min_rate`
+    pub pace: Pace,
+    /// `answer_memory`
+    pub answers: AnswerMemory,
+}
+
+/// Room for `limit` bytes of answers, `server.answer_memory`.
+#[must_use]
+pub fn answer_memory(limit: u64) -> AnswerMemory {
+    AnswerMemory::new(limit, refused("answer_memory"))
+}
+
+fn refused(reason: &'static str) -> Counter {
+    metrics::counter!("basalt_http_refused_total", "reason" => reason)
 }
 
 /// There is no room for this request now.
@@ -54,11 +90,10 @@ enum Claim {
 }
 
 impl Bounds {
-    /// `max_requests` at once, with bodies of `body_memory` bytes, over `max_connections`.
+    /// With nothing taken yet.
     #[must_use]
-    pub fn new(max_requests: usize, body_memory: u64, max_connections: usize) -> Self {
-        let refused =
-            |reason: &'static str| metrics::counter!("basalt_http_refused_total", "reason" => reason);
+    pub fn new(limits: Limits) -> Self {
+        let Limits { max_requests, body_memory, max_connections, pace, answers } = limits;
         let body_units = units(body_memory).max(1);
         Self {
             requests: AtomicUsize::new(0),
@@ -67,8 +102,11 @@ impl Bounds {
             body_units,
             connections: Arc::new(Semaphore::new(max_connections)),
             max_connections,
+            pace,
+            answers,
             refused_requests: refused("max_requests"),
             refused_bodies: refused("body_memory"),
+            slow_bodies: metrics::counter!("basalt_http_slow_clients_total", "what" => "body"),
         }
     }
 
@@ -146,6 +184,10 @@ impl Bounds {
         metrics::gauge!("basalt_http_body_bytes_in_flight")
             .set((all_units - number(self.bodies.available_permits())) * unit);
         metrics::gauge!("basalt_http_body_bytes_in_flight_limit").set(all_units * unit);
+        #[expect(clippy::cast_precision_loss, reason = "no machine has 2^52 bytes")]
+        let bytes = |count: u64| count as f64;
+        metrics::gauge!("basalt_http_answer_bytes_in_flight").set(bytes(self.answers.in_use()));
+        metrics::gauge!("basalt_http_answer_bytes_in_flight_limit").set(bytes(self.answers.limit()));
         metrics::gauge!("basalt_http_connections").set(connections);
         metrics::gauge!("basalt_http_connections_limit").set(number(self.max_connections));
     }
@@ -256,7 +298,9 @@ mod tests {
     const KIB: u64 = 1024;
 
     fn bounds(body_memory: u64) -> Bounds {
-        Bounds::new(2, body_memory, 1)
+        let pace = Pace { window: Duration::from_secs(1), bytes_per_second: 1 };
+        let answers = answer_memory(0);
+        Bounds::new(Limits { max_requests: 2, body_memory, max_connections: 1, pace, answers })
     }
 
     fn later() -> Instant {

@@ -4,6 +4,8 @@
 
 use std::io;
 use std::pin::Pin;
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
 use std::task::{Context, Poll, ready};
 use std::time::Duration;
 
@@ -12,14 +14,13 @@ use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use tokio::time::Sleep;
 
 use super::framing::Framing;
+use super::streams::Activity;
+use crate::pace::{Pace, Pacer};
 
 /// How long a client may go on sending a request that was answered already.
 const LINGER: Duration = Duration::from_secs(5);
 /// And how much, in bytes: somewhat over the largest body that a service takes.
 const LINGER_BYTES: usize = 64 * 1024 * 1024;
-
-/// How long a client may leave an answer untaken: a reader that makes no progress is gone, and holds the answer's memory.
-const WRITE_STALL: Duration = Duration::from_secs(60);
 /// How HTTP/2 begins. Until that is certain or ruled out, no timeout of the library's counts.
 const PREFACE: &[u8] = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n";
 
@@ -31,9 +32,9 @@ pub(super) struct ClientStream<S> {
     pending: BytesMut,
     lingering: Option<Lingering>,
     opening: Option<Opening>,
-    write_stall: Duration,
-    /// Runs while the client does not take what we write.
-    stalled: Option<Pin<Box<Sleep>>>,
+    /// How fast the client takes what we write: a reader that makes no progress is gone, and holds the answer's memory.
+    taking: Pacer,
+    activity: Arc<Activity>,
 }
 
 /// The part of a connection that could become HTTP/2 or not.
@@ -52,37 +53,48 @@ struct Lingering {
 
 impl<S> ClientStream<S> {
     /// `opening` is how long it may take to begin to speak.
-    pub(super) fn new(inner: S, opening: Duration) -> Self {
+    pub(super) fn new(inner: S, opening: Duration, pace: Pace, activity: Arc<Activity>) -> Self {
         Self {
             inner,
             framing: Framing::default(),
             pending: BytesMut::new(),
             lingering: None,
             opening: Some(Opening { limit: Box::pin(tokio::time::sleep(opening)), seen: 0 }),
-            write_stall: WRITE_STALL,
-            stalled: None,
+            taking: Pacer::new(pace),
+            activity,
         }
     }
 
     /// Passes a write's outcome on, or the end of our patience.
-    fn hurry<T>(&mut self, cx: &mut Context<'_>, outcome: Poll<io::Result<T>>) -> Poll<io::Result<T>> {
-        if outcome.is_ready() {
-            self.stalled = None;
-            return outcome;
+    fn hurry(&mut self, cx: &mut Context<'_>, outcome: Poll<io::Result<usize>>) -> Poll<io::Result<usize>> {
+        if let Poll::Ready(outcome) = outcome {
+            self.taking.moved(*outcome.as_ref().unwrap_or(&0));
+            return Poll::Ready(outcome);
         }
-        let patience = self.write_stall;
-        let limit = self.stalled.get_or_insert_with(|| Box::pin(tokio::time::sleep(patience)));
-        ready!(limit.as_mut().poll(cx));
+        ready!(self.taking.poll_too_slow(cx));
+        super::count_untaken_answer();
         Poll::Ready(Err(io::Error::new(io::ErrorKind::TimedOut, "the client does not take its answer")))
     }
 }
 
+enum Looks {
+    Http1,
+    Http2,
+    Undecided,
+}
+
 impl Opening {
-    /// Whether what was read leaves open which HTTP it is.
-    fn may_become_http2(&mut self, read: &[u8]) -> bool {
+    /// What the bytes read so far are the beginning of.
+    fn look(&mut self, read: &[u8]) -> Looks {
         let expected = PREFACE.get(self.seen..).unwrap_or_default();
         self.seen += read.len();
-        read.len() < expected.len() && expected.starts_with(read)
+        if read.starts_with(expected) {
+            Looks::Http2
+        } else if expected.starts_with(read) {
+            Looks::Undecided
+        } else {
+            Looks::Http1
+        }
     }
 }
 
@@ -102,8 +114,13 @@ impl<S: AsyncRead + Unpin> AsyncRead for ClientStream<S> {
                     ready!(opening.limit.as_mut().poll(cx));
                     return Poll::Ready(Err(io::Error::new(io::ErrorKind::TimedOut, "the client is silent")));
                 }
-                if !opening.may_become_http2(read) {
-                    this.opening = None;
+                match opening.look(read) {
+                    Looks::Undecided => {}
+                    Looks::Http1 => this.opening = None,
+                    Looks::Http2 => {
+                        this.opening = None;
+                        this.activity.is_http2.store(true, Ordering::Relaxed);
+                    }
                 }
             }
             ready!(outcome)?;
@@ -177,6 +194,11 @@ mod tests {
     use super::*;
 
     const OPENING: Duration = Duration::from_millis(100);
+    const PACE: Pace = Pace { window: Duration::from_secs(1), bytes_per_second: 1000 };
+
+    fn watched<S>(inner: S) -> ClientStream<S> {
+        ClientStream::new(inner, OPENING, PACE, Activity::new())
+    }
 
     /// What comes out when `input` arrives in pieces of `size` bytes and is read into a small buffer.
     async fn through(input: &[u8], size: usize) -> String {
@@ -210,7 +232,7 @@ mod tests {
 
     fn in_pieces(input: &[u8], size: usize) -> ClientStream<Pieces> {
         let pieces = Pieces(input.chunks(size).rev().map(<[u8]>::to_vec).collect());
-        ClientStream::new(pieces, OPENING)
+        watched(pieces)
     }
 
     async fn assert_through(input: &str, expected: &str) {
@@ -249,7 +271,7 @@ mod tests {
         for begun in ["", "P", "PRI * HTTP/2.0\r\n"] {
             let (mut client, server) = tokio::io::duplex(1000);
             client.write_all(begun.as_bytes()).await.unwrap();
-            let mut server = ClientStream::new(server, OPENING);
+            let mut server = watched(server);
             let started = tokio::time::Instant::now();
             let mut read = Vec::new();
             let error = server.read_to_end(&mut read).await.unwrap_err();
@@ -259,7 +281,7 @@ mod tests {
         for begun in ["G", "POST", "PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n"] {
             let (mut client, server) = tokio::io::duplex(1000);
             client.write_all(begun.as_bytes()).await.unwrap();
-            let mut server = ClientStream::new(server, OPENING);
+            let mut server = watched(server);
             // From here on the library has timeouts of its own, and a request may take longer.
             let rest = async {
                 tokio::time::sleep(OPENING * 3).await;
@@ -274,9 +296,8 @@ mod tests {
     #[tokio::test]
     async fn a_client_may_read_slowly_and_not_stop_reading() {
         let (mut client, server) = tokio::io::duplex(1000);
-        let mut server = ClientStream::new(server, OPENING);
-        let stall = Duration::from_secs(1);
-        server.write_stall = stall;
+        let mut server = watched(server);
+        let stall = PACE.window;
         let mut sip = [0; 1000];
         let slow = async {
             for _ in 0..5 {

@@ -12,7 +12,6 @@ use crate::raw::{Raw, get, head};
 #[tokio::test]
 async fn a_trickled_body_ends_at_the_deadline_and_others_are_served() {
     let server = start(&[("rest.timeout", "2")]).await;
-    server.expect_log("a request passed its deadline");
     let load = Load::start(&server, 4, 0);
     let mut slow = Vec::new();
     for announced in [500, 5_000_000] {
@@ -30,8 +29,9 @@ async fn a_trickled_body_ends_at_the_deadline_and_others_are_served() {
     }
     for client in &mut slow {
         let answer = client.head().await;
-        assert_eq!((answer.status.as_u16(), answer.header("retry-after")), (504, ""));
-        assert_eq!(answer.header("proxy-status"), "PostgREST; error=57014");
+        // It is the client that is late, and not the database.
+        assert_eq!((answer.status.as_u16(), answer.header("retry-after")), (408, ""));
+        assert_eq!(answer.header("proxy-status"), "PostgREST; error=PGRST102");
         assert!(begun.elapsed() < Duration::from_secs(5), "{:?}", begun.elapsed());
     }
     load.until_acknowledged(20).await;

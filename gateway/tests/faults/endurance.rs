@@ -13,6 +13,7 @@ use tokio::net::TcpStream;
 use tokio::task::JoinSet;
 
 use crate::load::{DATABASE_AWAY, Load, changeable_project, is_refusal, stored};
+use crate::overload::metric;
 
 /// Of 64 connections.
 const WRITERS: usize = 24;
@@ -67,7 +68,7 @@ impl Shared {
     }
 }
 
-/// `BASALT_TEST_ENDURANCE_SECONDS=600` runs the long version, which also holds memory to 10 %.
+/// `BASALT_TEST_ENDURANCE_SECONDS=600` runs the long version; from a minute on memory is held to 10 %, too.
 #[tokio::test]
 async fn under_every_fault_answers_stay_right_and_nothing_is_lost() {
     let seconds: u64 =
@@ -114,6 +115,7 @@ async fn under_every_fault_answers_stay_right_and_nothing_is_lost() {
     let lost: Vec<_> = outcome.acknowledged.difference(&stored).collect();
     assert!(lost.is_empty(), "acknowledged and not stored: {lost:?}");
     assert_no_connection_is_stuck(&server).await;
+    assert_nothing_is_held(&server).await;
     let (settled, last) = level(&memory);
     println!(
         "{seconds} s: {} writes acknowledged, none lost; {} reads and updates right; {} refused; RSS {settled} kB after the warm-up, {last} kB at the end",
@@ -121,7 +123,7 @@ async fn under_every_fault_answers_stay_right_and_nothing_is_lost() {
         shared.answered.load(Ordering::Relaxed),
         outcome.refused as u64 + shared.refused.load(Ordering::Relaxed),
     );
-    if seconds >= 300 {
+    if seconds >= 60 {
         assert!(last * 10 <= settled * 11, "memory grew from {settled} kB to {last} kB");
     }
 }
@@ -307,5 +309,16 @@ async fn assert_no_connection_is_stuck(server: &Basalt) {
         }
         assert!(Instant::now() < deadline, "stuck: {busy:?}");
         tokio::time::sleep(Duration::from_millis(200)).await;
+    }
+}
+
+/// Nothing is counted any more either: requests, and the bytes of bodies and answers.
+async fn assert_nothing_is_held(server: &Basalt) {
+    let deadline = Instant::now() + Duration::from_secs(15);
+    for what in ["requests_in_flight", "body_bytes_in_flight", "answer_bytes_in_flight"] {
+        while metric(server, &format!("basalt_http_{what}")).await > 0.0 {
+            assert!(Instant::now() < deadline, "{what} are still counted");
+            tokio::time::sleep(Duration::from_millis(50)).await;
+        }
     }
 }

@@ -28,23 +28,28 @@ pub(crate) async fn start(settings: &[(&str, &str)]) -> Basalt {
     settings.iter().fold(builder, |builder, (key, value)| builder.config(key, value)).start().await
 }
 
-/// The value of a metric with its labels; 0 when it was never counted.
-async fn metric(server: &Basalt, name: &str) -> f64 {
+/// All metrics.
+pub(crate) async fn metrics(server: &Basalt) -> String {
     // Again where the server closes an idle connection in the moment it is used.
     let request = server.get("/metrics").bearer(server.secret_key());
-    let metrics = server.until(Duration::from_secs(5), &request, |answer| answer.status == 200).await.text();
+    server.until(Duration::from_secs(5), &request, |answer| answer.status == 200).await.text()
+}
+
+/// The value of a metric with its labels; 0 when it was never counted.
+pub(crate) async fn metric(server: &Basalt, name: &str) -> f64 {
+    let metrics = metrics(server).await;
     let line = metrics.lines().find_map(|line| line.strip_prefix(name)?.strip_prefix(' '));
     line.map_or(0.0, |value| value.parse().unwrap())
 }
 
 /// Rows `first..` as a JSON body of more than `bytes`.
-fn rows(first: i64, bytes: usize) -> Value {
+pub(crate) fn rows(first: i64, bytes: usize) -> Value {
     let count = i64::try_from(bytes / r#"{"id":10000}"#.len()).unwrap();
     assert!(first >= 10_000, "shorter ids make a shorter body");
     (first..=first + count).map(|id| json!({ "id": id })).collect()
 }
 
-fn assert_rest_is_busy(answer: &Response) {
+pub(crate) fn assert_rest_is_busy(answer: &Response) {
     assert_eq!(answer.status, 503, "{}", answer.text());
     assert_eq!(answer.header("retry-after"), "1");
     assert_eq!(answer.header("proxy-status"), "PostgREST; error=53000");

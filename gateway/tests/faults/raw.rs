@@ -6,7 +6,7 @@ use basalt_testkit::{Basalt, Response};
 use bytes::Bytes;
 use http::{HeaderName, HeaderValue, StatusCode};
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
-use tokio::net::TcpStream;
+use tokio::net::{TcpSocket, TcpStream};
 use tokio::time::timeout;
 
 /// No step of a test takes longer.
@@ -21,6 +21,14 @@ pub(crate) struct Raw {
 impl Raw {
     pub(crate) async fn connect(server: &Basalt) -> Self {
         let stream = TcpStream::connect(("127.0.0.1", server.port())).await.unwrap();
+        Self { stream, unread: Vec::new() }
+    }
+
+    /// One that has room for little: what it does not read stays with the server.
+    pub(crate) async fn connect_narrow(server: &Basalt) -> Self {
+        let socket = TcpSocket::new_v4().unwrap();
+        socket.set_recv_buffer_size(4096).unwrap();
+        let stream = socket.connect(([127, 0, 0, 1], server.port()).into()).await.unwrap();
         Self { stream, unread: Vec::new() }
     }
 

@@ -383,6 +383,10 @@ pub fn fault(fault: Fault) -> Response {
         Fault::NotFound => RestError::Path.wire(ErrorContext::default()),
         Fault::MethodNotAllowed => RestError::Method(String::new()).wire(ErrorContext::default()),
         Fault::BodyTooLarge { limit } => RestError::BodyTooLarge { limit }.wire(ErrorContext::default()),
+        Fault::SlowBody => {
+            ErrorResponse::new(StatusCode::REQUEST_TIMEOUT, "PGRST102", "The request body came too slowly")
+                .hint(Some("Nothing was done. Send it again.".to_owned()))
+        }
         Fault::Timeout => RestError::Session(SessionError::Deadline).wire(ErrorContext::default()),
         Fault::Panic { id } => internal("PGRSTX00", "Internal error").details(format!("request id {id}")),
         Fault::BadRequest(message) => ErrorResponse::new(StatusCode::BAD_REQUEST, "PGRST100", message),

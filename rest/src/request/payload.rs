@@ -6,6 +6,7 @@
 mod csv;
 mod outline;
 
+use basalt_core::memory::Hold;
 use bytes::Bytes;
 use serde_json::{Map, Value};
 
@@ -58,6 +59,15 @@ pub enum JsonShape {
 }
 
 impl Payload {
+    /// Has what was made of the body hold what the body held: it lives on in its place.
+    pub(crate) fn keep(&mut self, hold: &Hold) {
+        if let Self::Json(json) = self
+            && !json.is_body
+        {
+            json.bytes = hold.keep(std::mem::take(&mut json.bytes));
+        }
+    }
+
     /// Reads the body of a request, if its action has one.
     ///
     /// # Errors

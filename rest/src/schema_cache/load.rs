@@ -13,6 +13,7 @@ use basalt_core::session::{Access, Answers, Isolation, Row, Scope, SessionError,
 use basalt_core::sql::Param;
 use serde::Deserialize;
 use serde::de::DeserializeOwned;
+use tokio::sync::oneshot;
 use tokio::time::Instant;
 
 use super::relationships::{self, ComputedRelationship};
@@ -137,9 +138,26 @@ async fn load_cache(
     ];
     let answers = sessions.run(scope(LOAD_DEADLINE), steps).await?;
     let config = config.clone();
-    // A large catalog keeps a core busy for a while, which must not be one that answers requests.
-    let building = tokio::task::spawn_blocking(move || build(&config, answers));
-    building.await.map_err(|_| LoadError::Stopped)?
+    aside(move || build(&config, answers)).await.ok_or(LoadError::Stopped)?
+}
+
+/// Does `work` on a thread of its own: a large catalog keeps a core busy for a while, which must not be one that answers
+/// requests. `None` when the thread could not be had, or fell.
+async fn aside<T: Send + 'static>(work: impl FnOnce() -> T + Send + 'static) -> Option<T> {
+    let (done, result) = oneshot::channel();
+    let thread = std::thread::Builder::new().name("schema-cache".to_owned());
+    let started = thread.spawn(move || {
+        // Linux gives each thread a niceness of its own: requests come first. A thread of the runtime's pool could not
+        // take it back.
+        #[cfg(target_os = "linux")]
+        let _as_it_was = rustix::process::nice(10);
+        // Who waited is gone with the server.
+        let _gone = done.send(work());
+    });
+    if let Err(error) = started {
+        tracing::warn!(%error, "there is no thread to build the schema cache on");
+    }
+    result.await.ok()
 }
 
 /// Makes the cache of the answers, which come in the order of the statements.

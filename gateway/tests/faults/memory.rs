@@ -1,0 +1,178 @@
+//! What bodies and answers take together: counted as long as their bytes live, bounded, and shown.
+
+use std::time::{Duration, Instant};
+
+use basalt_testkit::Basalt;
+use serde_json::json;
+
+use crate::load::insert;
+use crate::overload::{assert_rest_is_busy, metric, metrics, rows, start};
+use crate::raw::{Raw, get, head};
+
+const MIB: usize = 1024 * 1024;
+const BODIES: &str = "basalt_http_body_bytes_in_flight";
+const ANSWERS: &str = "basalt_http_answer_bytes_in_flight";
+
+async fn until(what: &str, mut is_so: impl AsyncFnMut() -> bool) {
+    let begun = Instant::now();
+    while !is_so().await {
+        assert!(begun.elapsed() < Duration::from_secs(20), "{what}");
+        tokio::time::sleep(Duration::from_millis(10)).await;
+    }
+}
+
+/// A table whose every write takes a while.
+async fn slow_table(server: &Basalt) {
+    server
+        .sql(
+            "create table public.slow_entries (id bigint primary key);
+             create function public.dally() returns trigger language plpgsql set search_path = '' as
+               $$ begin perform pg_sleep(6); return null; end $$;
+             create trigger dally after insert on public.slow_entries execute function public.dally();
+             grant select, insert on public.slow_entries to service_role",
+        )
+        .await;
+}
+
+#[tokio::test]
+async fn a_body_counts_until_its_write_has_ended_though_its_client_has_left() {
+    let server = start(&[("server.body_memory", "1MiB"), ("rest.max_body_bytes", "1MiB")]).await;
+    slow_table(&server).await;
+    let head = head(&server, "POST /rest/v1/slow_entries");
+    let json = rows(10_000, 800_000).to_string();
+    let list: Vec<String> = (20_000..30_000).map(|id| id.to_string()).collect();
+    let csv = format!("id\n{}{}", "\n".repeat(0), list.join("\n"));
+    let csv_head = head.replace("application/json", "text/csv");
+    for (head, body, least) in [(&head, &json, 800_000.0), (&csv_head, &csv, 59_000.0)] {
+        let mut client = Raw::connect(&server).await;
+        // Chunked, so that what is small counts too once it is over the free part.
+        client.send(format!("{head}Content-Length: {}\r\n\r\n{body}", body.len())).await;
+        println!("{}", client.head().await.status);
+        until("the write runs", async || server.database().running("%slow_entries%").await == 1).await;
+        drop(client);
+        let small = body.len() <= 64 * 1024;
+        let begun = Instant::now();
+        while begun.elapsed() < Duration::from_millis(1500) {
+            let held = metric(&server, BODIES).await;
+            assert!(held >= least || small, "{held} bytes are counted, and the write is under way");
+            tokio::time::sleep(Duration::from_millis(100)).await;
+        }
+        if !small {
+            let refused = insert(&server).json(&rows(500_000, 500_000)).send().await;
+            assert_rest_is_busy(&refused);
+        }
+        until("the write ends", async || server.database().running("%slow_entries%").await == 0).await;
+        until("the share is given back", async || metric(&server, BODIES).await < 1.0).await;
+    }
+    let stored = server.database().count("public.slow_entries").await;
+    assert_eq!(stored, i64::try_from(rows(10_000, 800_000).as_array().unwrap().len()).unwrap() + 10_000);
+    insert(&server).json(&rows(500_000, 500_000)).send().await.expect(201);
+}
+
+#[tokio::test]
+async fn answers_that_nobody_takes_count_and_those_beyond_the_memory_are_refused_at_once() {
+    let server = start(&[("server.answer_memory", "50MiB"), ("database.max_row_bytes", "25MiB")]).await;
+    let large = |length: usize| {
+        server.get(&format!("/rest/v1/rpc/large?length={length}")).apikey(server.service_key())
+    };
+    let mut readers = Vec::new();
+    for _ in 0..2 {
+        let mut reader = Raw::connect_narrow(&server).await;
+        reader.send(get(&server, &format!("/rest/v1/rpc/large?length={}", 22 * MIB))).await;
+        assert_eq!(reader.head().await.status, 200);
+        readers.push(reader);
+    }
+    assert!(metric(&server, ANSWERS).await >= 44.0 * 1_048_576.0);
+    let begun = Instant::now();
+    assert_rest_is_busy(&large(22 * MIB).send().await);
+    assert_eq!(large(22 * MIB).header("accept-encoding", "gzip").send().await.status, 503);
+    assert!(begun.elapsed() < Duration::from_secs(3), "{:?}", begun.elapsed());
+    assert!((metric(&server, "basalt_http_refused_total{reason=\"answer_memory\"}").await - 2.0).abs() < 0.1);
+    // What is small, or fits, or tells of a write is answered.
+    large(1000).send().await.expect(200);
+    large(3 * MIB).send().await.expect(200);
+    let rows: Vec<_> = (100_000..500_000).map(|id| json!({ "id": id })).collect();
+    let write = insert(&server).header("prefer", "return=representation").json(&json!(rows));
+    assert!(write.send().await.expect(201).body.len() > 6 * MIB);
+    drop(readers);
+    until("the readers' shares come back", async || metric(&server, ANSWERS).await < 1.0).await;
+    assert_eq!(large(22 * MIB).send().await.expect(200).body.len(), 22 * MIB + 2);
+}
+
+#[tokio::test]
+async fn a_hundred_thousand_rows_stay_within_the_memory_and_leave_nothing_behind() {
+    let settings = [
+        ("server.answer_memory", "16MiB"),
+        ("database.max_row_bytes", "16MiB"),
+        ("rest.max_rows", "0"),
+        ("database.pool_size", "2"),
+    ];
+    let server = start(&settings).await;
+    server.sql("insert into public.entries select generate_series(1, 100000)").await;
+    for encoding in ["identity", "gzip"] {
+        let all = server.get("/rest/v1/entries?order=id").apikey(server.service_key());
+        let all = all.header("accept-encoding", encoding).send().await.expect(200);
+        assert_eq!(all.header("content-range"), "0-99999/*");
+        if encoding == "identity" {
+            let rows = all.json();
+            assert_eq!(rows.as_array().unwrap().len(), 100_000);
+            assert_eq!(rows[99_999], json!({ "id": 100_000, "twice": 200_000, "changes": 0 }));
+        }
+        until("the share comes back", async || metric(&server, ANSWERS).await < 1.0).await;
+    }
+}
+
+/// Everything that is bounded: the setting, what shows the bound, and what shows how much of it is taken.
+#[tokio::test]
+async fn every_bound_is_shown_with_what_is_taken_of_it() {
+    let settings = [
+        ("server.max_requests", "1234"),
+        ("server.max_connections", "2345"),
+        ("server.body_memory", "60MiB"),
+        ("server.answer_memory", "70MiB"),
+        ("database.max_row_bytes", "30MiB"),
+        ("database.statement_cache", "77"),
+        ("database.pool_size", "5"),
+    ];
+    let server = start(&settings).await;
+    for _ in 0..3 {
+        server.get("/rest/v1/entries").apikey(server.service_key()).send().await.expect(200);
+    }
+    let shown = metrics(&server).await;
+    let value = |name: &str| -> f64 {
+        let line = shown.lines().find_map(|line| line.strip_prefix(name)?.strip_prefix(' '));
+        line.unwrap_or_else(|| panic!("{name} is not shown")).parse().unwrap()
+    };
+    let mib = 1_048_576.0;
+    let limits = [
+        ("basalt_http_requests_in_flight_limit", 1234.0),
+        ("basalt_http_connections_limit", 2345.0),
+        ("basalt_http_body_bytes_in_flight_limit", 60.0 * mib),
+        ("basalt_http_answer_bytes_in_flight_limit", 70.0 * mib),
+        ("basalt_pool_row_bytes_limit{pool=\"rest\"}", 30.0 * mib),
+        ("basalt_pool_statements_limit{pool=\"rest\"}", 77.0),
+        ("basalt_pool_connections_limit{pool=\"rest\"}", 5.0),
+    ];
+    for (name, limit) in limits {
+        assert!((value(name) - limit).abs() < 0.5, "{name} is {}", value(name));
+    }
+    let taken = [
+        "basalt_http_requests_in_flight",
+        "basalt_http_connections",
+        "basalt_http_body_bytes_in_flight",
+        "basalt_http_answer_bytes_in_flight",
+        "basalt_pool_connections{pool=\"rest\"}",
+        "basalt_pool_available{pool=\"rest\"}",
+        "basalt_pool_statements{pool=\"rest\"}",
+        "basalt_http_refused_total{reason=\"max_requests\"}",
+        "basalt_http_refused_total{reason=\"body_memory\"}",
+        "basalt_http_refused_total{reason=\"answer_memory\"}",
+        "basalt_http_slow_clients_total{what=\"body\"}",
+    ];
+    for name in taken {
+        assert!(value(name) >= 0.0, "{name}");
+    }
+    assert!(value("basalt_pool_connections{pool=\"rest\"}") >= 1.0);
+    assert!(value("basalt_pool_statements{pool=\"rest\"}") >= 1.0);
+    assert!(value("basalt_http_connections") >= 1.0);
+}

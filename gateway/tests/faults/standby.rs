@@ -1,0 +1,89 @@
+//! A failover as the server sees it: its address answers as a standby, which reads and does not write, and then as the
+//! primary; and what `/ready` says while the database is away.
+
+use std::time::{Duration, Instant};
+
+use basalt_testkit::{Basalt, Link};
+use rustix::process::{Signal, kill_process};
+use serde_json::json;
+
+use crate::load::{DATABASE_AWAY, insert, project};
+
+const SOON: Duration = Duration::from_secs(40);
+
+/// Writes an (empty) file that PostgreSQL looks for.
+fn touch(server: &Basalt, name: &str) {
+    let moved = std::fs::read_to_string(server.state_dir().join("postgres.location"));
+    let data = moved.map_or(server.state_dir().join("postgres"), |home| {
+        std::path::Path::new(home.trim()).join("postgres")
+    });
+    std::fs::write(data.join(name), "").unwrap();
+}
+
+#[tokio::test]
+async fn a_standby_answers_reads_and_puts_writes_off_until_it_is_promoted() {
+    let project = project();
+    let builder = Basalt::builder()
+        .embedded()
+        .project(project.path())
+        .expect_log("PostgreSQL ended; starting it again")
+        .expect_log("was terminated by signal");
+    let server = DATABASE_AWAY.iter().fold(builder, |builder, text| builder.expect_log(text)).start().await;
+    insert(&server).json(&json!({ "id": 1 })).send().await.expect(201);
+    touch(&server, "standby.signal");
+    server.kill_postgres();
+    server.wait_for_log("PostgreSQL ended; starting it again").await;
+    let read = server.get("/rest/v1/entries?select=id").apikey(server.service_key());
+    let answer = server.until(SOON, &read, |answer| answer.status == 200).await;
+    assert_eq!(answer.json(), json!([{ "id": 1 }]));
+
+    let writes = [
+        insert(&server).json(&json!({ "id": 2 })),
+        // COMMIT is held back for this one, and BEGIN says that it writes.
+        insert(&server)
+            .json(&json!({ "id": 2 }))
+            .header("prefer", "return=representation")
+            .header("accept", "application/vnd.pgrst.object+json"),
+    ];
+    for write in writes {
+        let put_off = write.send().await;
+        assert_eq!(put_off.status, 503, "{}", put_off.text());
+        assert_eq!(put_off.json()["code"], "PGRST000");
+        assert_eq!(put_off.json()["details"], "the server is a standby, which takes no writes");
+        assert!(put_off.header("retry-after").parse::<u32>().is_ok());
+    }
+    read.send().await.expect(200);
+
+    // What `pg_ctl promote` does.
+    touch(&server, "promote");
+    kill_process(server.postgres_pid().unwrap(), Signal::USR1).unwrap();
+    let write = insert(&server).json(&json!({ "id": 3 }));
+    server.until(SOON, &write, |answer| answer.status == 201).await;
+    server.until(SOON, &server.get("/ready"), |answer| answer.status == 200).await;
+    assert_eq!(insert(&server).json(&json!({ "id": 1 })).send().await.expect(409).json()["code"], "23505");
+}
+
+#[tokio::test]
+async fn the_server_is_not_ready_while_its_database_is_away() {
+    let project = project();
+    let builder = Basalt::builder().project(project.path()).through_proxy();
+    let server = DATABASE_AWAY.iter().fold(builder, |builder, text| builder.expect_log(text)).start().await;
+    let (ready, health) = (server.get("/ready"), server.get("/health"));
+    // Cut is seen at once; a link that goes silent, when it is next asked whether it is there.
+    for (link, limit) in [(Link::Cut, 3), (Link::Stalled, 15)] {
+        server.proxy().set(link);
+        let begun = Instant::now();
+        let answer = server.until(SOON, &ready, |answer| answer.status == 503).await;
+        assert!(begun.elapsed() < Duration::from_secs(limit), "{:?}", begun.elapsed());
+        assert_eq!(answer.json()["waiting_for"], json!(["database connection"]));
+        assert_eq!(answer.header("retry-after"), "1");
+        // It lives all the same: nobody should restart it for that.
+        health.clone().send().await.expect(200);
+        server.proxy().set(Link::Up);
+        let begun = Instant::now();
+        server.until(SOON, &ready, |answer| answer.status == 200).await;
+        assert!(begun.elapsed() < Duration::from_secs(12), "{:?}", begun.elapsed());
+        let write = insert(&server).json(&json!({ "id": limit }));
+        server.until(SOON, &write, |answer| matches!(answer.status.as_u16(), 201 | 409)).await;
+    }
+}
