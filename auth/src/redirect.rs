@@ -120,7 +120,8 @@ struct Target {
 impl Target {
     fn parse(text: &str) -> Option<Self> {
         // What browsers drop, turn into slashes, or show as something else.
-        let is_plain = |byte: u8| byte.is_ascii_graphic() && !matches!(byte, b'\\' | b'"' | b'<' | b'>' | b'`' | b'^');
+        let is_plain =
+            |byte: u8| byte.is_ascii_graphic() && !matches!(byte, b'\\' | b'"' | b'<' | b'>' | b'`' | b'^');
         if text.len() > MAX_BYTES || !text.bytes().all(is_plain) {
             return None;
         }
@@ -130,7 +131,8 @@ impl Target {
             return None;
         }
         let port = url.port_or_known_default();
-        let target = Self { scheme: url.scheme().to_owned(), host: url.host().map(|host| host.to_owned()), port };
+        let target =
+            Self { scheme: url.scheme().to_owned(), host: url.host().map(|host| host.to_owned()), port };
         if !target.is_web() {
             return Some(target);
         }

@@ -46,7 +46,8 @@ impl Pending {
             TokenType::Reauthentication => user.reauthentication_sent_at,
             TokenType::PhoneChange => user.phone_change_sent_at,
         };
-        let is_address = |address: &str| !address.is_empty() && address.eq_ignore_ascii_case(&self.relates_to);
+        let is_address =
+            |address: &str| !address.is_empty() && address.eq_ignore_ascii_case(&self.relates_to);
         let is_of_user = match self.token_type {
             TokenType::Confirmation | TokenType::Recovery | TokenType::Reauthentication => {
                 is_address(&user.email) || is_address(&user.phone)
@@ -192,7 +193,10 @@ pub(crate) async fn check_nonce(
         let Some(user) = users::lock(&tx, user.id).await? else { return Ok(false) };
         let pending = nonce_of(&tx, user.id).await?;
         let now = auth.now();
-        if pending.as_ref().is_some_and(|pending| pending.is(nonce) && pending.is_alive(&auth.config, &user, now)) {
+        if pending
+            .as_ref()
+            .is_some_and(|pending| pending.is(nonce) && pending.is_alive(&auth.config, &user, now))
+        {
             return Ok(true);
         }
         note_failure(&tx, pending.as_slice()).await?;

@@ -1,9 +1,9 @@
 //! The address that a browser is sent to: an allowed target with our answer in its fragment, in its query, or in both.
 //! Upstream escapes `%` twice in some fragments; here everything is escaped once.
 
-use http::header::{HeaderValue, LOCATION};
-use http::StatusCode;
 use axum::response::{IntoResponse, Response};
+use http::StatusCode;
+use http::header::{HeaderValue, LOCATION};
 use url::form_urlencoded;
 
 /// A target on its way to become a `Location`.

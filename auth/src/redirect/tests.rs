@@ -45,7 +45,9 @@ fn on_localhost_any_port_is_the_site() {
 #[test]
 fn of_addresses_only_loopback_passes() {
     let all = redirects("https://app.example.org", &["http*://**"]);
-    for url in ["http://127.0.0.1:54321/x", "https://127.8.8.8", "http://[::1]:3000/", "http://[::ffff:127.0.0.1]/"] {
+    for url in
+        ["http://127.0.0.1:54321/x", "https://127.8.8.8", "http://[::1]:3000/", "http://[::ffff:127.0.0.1]/"]
+    {
         assert!(all.allow(url), "{url}");
     }
     for url in [
@@ -119,7 +121,8 @@ fn what_parsers_read_differently_is_refused_even_by_a_list_of_everything() {
 
 #[test]
 fn custom_schemes_pass_by_glob_only() {
-    let site = redirects("https://app.example.org", &["myapp://callback", "exp://*.example.org/**", "other:/*"]);
+    let site =
+        redirects("https://app.example.org", &["myapp://callback", "exp://*.example.org/**", "other:/*"]);
     for url in ["myapp://callback", "myapp://callback#x", "exp://a.example.org/x/y", "other:/here"] {
         assert!(site.allow(url), "{url}");
     }

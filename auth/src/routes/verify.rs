@@ -62,7 +62,8 @@ pub(crate) async fn get(
         Ok(response) => Ok(response),
         Err(error) => {
             let parameters = error.redirect_parameters();
-            let location = with_query_of(Location::new(&target), flow, &parameters).with_fragment(&parameters);
+            let location =
+                with_query_of(Location::new(&target), flow, &parameters).with_fragment(&parameters);
             Ok(error.answered_by(location.see_other()))
         }
     }
@@ -82,7 +83,9 @@ pub(crate) async fn post(
         Ok(Verified::HalfConfirmed) => {
             Ok(Json(json!({ "code": "200", "msg": HALF_CONFIRMED })).into_response())
         }
-        Ok(Verified::AuthCode(_)) => Err(AuthError::Internal("a code where a session was asked for".to_owned())),
+        Ok(Verified::AuthCode(_)) => {
+            Err(AuthError::Internal("a code where a session was asked for".to_owned()))
+        }
         Err(error) => {
             // Whether somebody has a code pending is nobody else's business.
             pace.wait().await;

@@ -1,0 +1,201 @@
+//! The PKCE flow of mails: from the challenge in the request, over the link, to `POST /token?grant_type=pkce`
+//! (auth.md §3.5, §3.10).
+
+use super::codes::*;
+use super::*;
+
+const NOT_FOUND: &str = "invalid flow state, no valid flow state found";
+
+async fn exchange(server: &Basalt, code: &str, verifier: &str) -> Response {
+    let body = json!({ "auth_code": code, "code_verifier": verifier });
+    post(server, "/token?grant_type=pkce", &body).await
+}
+
+/// Asks for a mail as an app of the PKCE flow does, and gives the hash in its link.
+async fn asked(server: &Basalt, path: &str, email: &str, more: &Value) -> String {
+    let mut body = json!({ "email": email, "code_challenge": CHALLENGE, "code_challenge_method": "s256" });
+    for (name, value) in more.as_object().unwrap() {
+        body[name] = value.clone();
+    }
+    let _asked = post(server, path, &body).await.expect(200);
+    let hash = server.mailbox().wait_for(email).await.token_hash();
+    assert!(hash.starts_with("pkce_"), "{hash}");
+    hash
+}
+
+/// The authorization code in the query of where a link leads.
+#[track_caller]
+fn code_of(response: &Response) -> String {
+    let there = location(response);
+    assert!(!there.contains('#'), "{there}");
+    pairs(&there, '?').get("code").unwrap_or_else(|| panic!("no code in {there}")).clone()
+}
+
+#[tokio::test]
+async fn what_is_wrong_with_an_exchange_is_told_in_order() {
+    let (server, email) = (server().await, fresh("ada"));
+    let empty = "invalid request: both auth code and code verifier should be non-empty";
+    for body in [json!({}), json!({ "auth_code": "x" }), json!({ "auth_code": "", "code_verifier": "x" })] {
+        let answer = post(&server, "/token?grant_type=pkce", &body).await;
+        assert_error(&answer, 400, "validation_failed", empty);
+    }
+    assert_error(&exchange(&server, "x", VERIFIER).await, 404, "flow_state_not_found", NOT_FOUND);
+
+    let id = confirmed(&server, &email).await;
+    let hash = asked(&server, "/recover", &email, &json!({})).await;
+    let code = code_of(&open(&server, "recovery", &hash, "").await);
+    let issued = |ago: &str| {
+        format!(
+            "update auth.flow_state set auth_code_issued_at = now() - interval '{ago}' where user_id = '{id}'"
+        )
+    };
+    let _rows = server.sql(&issued("301 s")).await;
+    for verifier in [VERIFIER, "wrong"] {
+        assert_error(
+            &exchange(&server, &code, verifier).await,
+            422,
+            "flow_state_expired",
+            "invalid flow state, flow state has expired",
+        );
+    }
+    let _rows = server.sql(&issued("290 s")).await;
+    for verifier in ["wrong", CHALLENGE, &VERIFIER.to_lowercase()] {
+        assert_error(
+            &exchange(&server, &code, verifier).await,
+            400,
+            "bad_code_verifier",
+            "code challenge does not match previously saved code verifier",
+        );
+    }
+    let _rows =
+        server.sql(&format!("update auth.users set banned_until = 'infinity' where id = '{id}'")).await;
+    assert_error(&exchange(&server, &code, VERIFIER).await, 400, "user_banned", "User is banned");
+    let _rows = server.sql(&format!("update auth.users set banned_until = null where id = '{id}'")).await;
+    let _session = exchange(&server, &code, VERIFIER).await.expect(200);
+    assert_error(&exchange(&server, &code, VERIFIER).await, 404, "flow_state_not_found", NOT_FOUND);
+}
+
+#[tokio::test]
+async fn each_flow_ends_in_a_session_that_knows_its_method() {
+    let server = server().await;
+    for (path, kind, method, more) in [
+        ("/recover", "recovery", "recovery", json!({})),
+        ("/otp", "magiclink", "magiclink", json!({})),
+        ("/signup", "signup", "email/signup", json!({ "password": "secret1" })),
+    ] {
+        let email = fresh("ada");
+        if path != "/signup" {
+            let _id = confirmed(&server, &email).await;
+        }
+        let path = format!("{path}?redirect_to=https://a.example.org/cb");
+        let hash = asked(&server, &path, &email, &more).await;
+        let opened = open(&server, kind, &hash, "https://a.example.org/cb?x=1%26sb_flow_id=0a1b").await;
+        let there = location(&opened);
+        let code = code_of(&opened);
+        assert_eq!(there, format!("https://a.example.org/cb?code={code}&sb_flow_id=0a1b&x=1"));
+        let stored = format!("select count(*) from auth.flow_state where auth_code like '%{code}%'");
+        assert_eq!(server.database().value(&stored).await, "0", "the code is stored as its hash");
+        let body = exchange(&server, &code, VERIFIER).await.expect(200).json();
+        assert_eq!(text(&body, "/user/email"), email);
+        let claims = claims(text(&body, "/access_token"));
+        assert_eq!(claims["amr"][0]["method"], method);
+        assert_eq!(claims["aal"], "aal1");
+        assert_eq!(body["user"]["user_metadata"]["email_verified"], true);
+        let id = text(&body, "/user/id");
+        let left = format!("select count(*) from auth.flow_state where user_id = '{id}'");
+        assert_eq!(server.database().value(&left).await, "0");
+        // The link was good once.
+        let again = location(&open(&server, kind, &hash, "").await);
+        assert_eq!(pairs(&again, '?')["error_code"], "otp_expired");
+        assert_eq!(pairs(&again, '#')["error_code"], "otp_expired");
+    }
+}
+
+#[tokio::test]
+async fn a_mail_may_lie_for_as_long_as_its_link_lives() {
+    let (server, email) = (server().await, fresh("ada"));
+    let id = confirmed(&server, &email).await;
+    let hash = asked(&server, "/recover", &email, &json!({})).await;
+    let _rows = server
+        .sql(&format!(
+            "update auth.flow_state set created_at = now() - interval '20 hours' where user_id = '{id}';
+             update auth.users set recovery_sent_at = now() - interval '20 hours' where id = '{id}'"
+        ))
+        .await;
+    let code = code_of(&open(&server, "recovery", &hash, "").await);
+    let _session = exchange(&server, &code, VERIFIER).await.expect(200);
+}
+
+#[tokio::test]
+async fn a_plain_challenge_is_the_verifier() {
+    let (server, email) = (server().await, fresh("ada"));
+    let _id = confirmed(&server, &email).await;
+    let hash = asked(&server, "/otp", &email, &json!({ "code_challenge_method": "PLAIN" })).await;
+    let code = code_of(&open(&server, "magiclink", &hash, "").await);
+    let _refused = exchange(&server, &code, VERIFIER).await.expect(400);
+    let _session = exchange(&server, &code, CHALLENGE).await.expect(200);
+}
+
+#[tokio::test]
+async fn of_32_exchanges_at_once_one_wins() {
+    let (server, email) = (server().await, fresh("ada"));
+    let id = confirmed(&server, &email).await;
+    let before = session(&server, &email).await;
+    let hash = asked(&server, "/recover", &email, &json!({})).await;
+    let code = code_of(&open(&server, "recovery", &hash, "").await);
+    let tries = (0..32).map(|_| {
+        let (server, code) = (Arc::clone(&server), code.clone());
+        tokio::spawn(async move { exchange(&server, &code, VERIFIER).await })
+    });
+    let mut winners = 0;
+    for one in tries.collect::<Vec<_>>() {
+        let answer = one.await.unwrap();
+        if answer.status == 200 {
+            winners += 1;
+        } else {
+            assert_error(&answer, 404, "flow_state_not_found", NOT_FOUND);
+        }
+    }
+    assert_eq!(winners, 1);
+    let sessions = format!("select count(*) from auth.sessions where user_id = '{id}'");
+    assert_eq!(server.database().value(&sessions).await, "2");
+    let _session = refresh(&server, text(&before, "/refresh_token")).await.expect(200);
+}
+
+#[tokio::test]
+async fn the_newest_mail_counts_and_its_code_can_be_typed() {
+    let (server, email) = (server().await, fresh("ada"));
+    let id = confirmed(&server, &email).await;
+    let first = asked(&server, "/recover", &email, &json!({})).await;
+    let other = "a".repeat(64);
+    let second =
+        asked(&server, "/otp", &email, &json!({ "code_challenge": other, "code_challenge_method": "plain" }))
+            .await;
+    let gone = location(&open(&server, "recovery", &first, "").await);
+    assert_eq!(pairs(&gone, '?')["error_code"], "otp_expired");
+    // Recovery and magic link share a code, so a link of either type goes on with the newest flow.
+    let code = code_of(&open(&server, "recovery", &second, "").await);
+    let body = exchange(&server, &code, &other).await.expect(200).json();
+    assert_eq!(claims(text(&body, "/access_token"))["amr"][0]["method"], "magiclink");
+
+    // Whoever types the code, or posts the hash, is in without an exchange.
+    let hash = asked(&server, "/otp", &email, &json!({})).await;
+    let _session = verify_hash(&server, "magiclink", &hash).await.expect(200);
+    let _asked = post(
+        &server,
+        "/otp",
+        &json!({ "email": email, "code_challenge": other, "code_challenge_method": "s256" }),
+    )
+    .await
+    .expect(200);
+    let typed = server.mailbox().wait_for(&email).await.code();
+    let _session = verify_code(&server, "email", &email, &typed).await.expect(200);
+
+    // A link whose flow was cleaned up meanwhile.
+    let hash = asked(&server, "/otp", &email, &json!({})).await;
+    let _rows = server.sql(&format!("delete from auth.flow_state where user_id = '{id}'")).await;
+    let there = location(&open(&server, "magiclink", &hash, "").await);
+    let told = pairs(&there, '#');
+    assert_eq!(told["error_code"], "flow_state_not_found");
+    assert!(!told.contains_key("error"), "{there}");
+}

@@ -1,0 +1,523 @@
+//! GET and POST /verify (auth.md §3.10).
+
+use std::time::Duration;
+
+use super::codes::*;
+use super::*;
+
+const EXPIRED: &str = "Token has expired or is invalid";
+const LINK_EXPIRED: &str = "Email link is invalid or has expired";
+const LINK_EXPIRED_AT: &str =
+    "#error=access_denied&error_code=otp_expired&error_description=Email+link+is+invalid+or+has+expired&sb=";
+
+#[track_caller]
+fn assert_expired(response: &Response) {
+    assert_error(response, 403, "otp_expired", EXPIRED);
+}
+
+#[tokio::test]
+async fn each_broken_request_is_told_apart() {
+    let server = server().await;
+    let (no_type, no_token) =
+        ("Verify requires a verification type", "Verify requires a token or a token hash");
+    let no_address = "Only an email address or phone number should be provided on verify";
+    for (body, status, message) in [
+        (json!({}), 400, no_type),
+        (json!({ "token": "123456", "email": "a@b.org" }), 400, no_type),
+        (
+            json!({ "type": "nonsense", "token": "123456", "email": "a@b.org" }),
+            400,
+            "Unsupported verification type",
+        ),
+        (json!({ "type": "nonsense", "token_hash": "x" }), 400, "Unsupported verification type"),
+        (json!({ "type": "signup" }), 400, no_token),
+        (json!({ "type": "signup", "token": "", "token_hash": "" }), 400, no_token),
+        (
+            json!({ "type": "signup", "token": "1", "token_hash": "x" }),
+            400,
+            "Verify requires either a token or a token hash",
+        ),
+        (json!({ "type": "signup", "token": "123456" }), 400, no_address),
+        (
+            json!({ "type": "signup", "token": "123456", "email": "a@b.org", "phone": "4915123" }),
+            400,
+            no_address,
+        ),
+        (
+            json!({ "type": "signup", "token_hash": "x", "email": "a@b.org" }),
+            400,
+            "Only the token_hash and type should be provided",
+        ),
+        (
+            json!({ "type": "signup", "token_hash": "x", "phone": "4915123" }),
+            400,
+            "Only the token_hash and type should be provided",
+        ),
+        (json!({ "type": "sms", "token_hash": "x" }), 400, "Invalid email verification type"),
+        (json!({ "type": "phone_change", "token_hash": "x" }), 400, "Invalid email verification type"),
+        (json!({ "type": "signup", "token": "123456", "email": "nobody" }), 422, "Invalid email format"),
+        (
+            json!({ "type": "sms", "token": "123456", "phone": "0" }),
+            400,
+            "Invalid phone number format (E.164 required)",
+        ),
+    ] {
+        assert_error(&verify(&server, &body).await, status, "validation_failed", message);
+    }
+    for body in [
+        json!({ "type": "email", "token": "123456", "email": "nobody@example.org" }),
+        json!({ "type": "signup", "token": "123456", "phone": "4915123" }),
+        json!({ "type": "sms", "token": "123456", "email": "nobody@example.org" }),
+        json!({ "type": "email_change", "token": "123456", "email": "nobody@example.org" }),
+        json!({ "type": "phone_change", "token": "123456", "phone": "4915123" }),
+    ] {
+        assert_expired(&verify(&server, &body).await);
+    }
+    assert_error(&verify_hash(&server, "recovery", "abcdef").await, 403, "otp_expired", LINK_EXPIRED);
+    let bad = client(&server, Method::POST, "/verify").body("{").send().await.expect(400);
+    assert_eq!(bad.header("x-sb-error-code"), "bad_json");
+}
+
+#[tokio::test]
+async fn the_api_key_is_asked_of_apps_and_not_of_browsers() {
+    let server = server().await;
+    let keyless = |method: Method, path: &str| {
+        server.request(method, path).without("apikey").without("authorization").json(&json!({}))
+    };
+    let _refused = keyless(Method::POST, "/auth/v1/verify").send().await.expect(401);
+    let path = "/auth/v1/verify?type=signup&token=x";
+    assert_eq!(location(&keyless(Method::GET, path).send().await), format!("{SITE}{LINK_EXPIRED_AT}"));
+    let _nothing = keyless(Method::HEAD, path).send().await.expect(200);
+}
+
+#[tokio::test]
+async fn a_link_that_does_not_say_what_it_is_gets_json_and_every_other_a_redirect() {
+    let server = server().await;
+    for (path, message) in [
+        ("/verify", "Verify requires a verification type"),
+        ("/verify?token=x", "Verify requires a verification type"),
+        ("/verify?type=signup", "Verify requires a token or a token hash"),
+        ("/verify?type=signup&token_hash=x", "Verify requires a token or a token hash"),
+    ] {
+        let answer = client(&server, Method::GET, path).send().await;
+        assert_error(&answer, 400, "validation_failed", message);
+    }
+    for (kind, message) in
+        [("nonsense", "Unsupported+verification+type"), ("sms", "Invalid+email+verification+type")]
+    {
+        assert_eq!(
+            location(&open(&server, kind, "x", "").await),
+            format!(
+                "{SITE}#error=invalid_request&error_code=validation_failed&error_description={message}&sb="
+            )
+        );
+    }
+    for kind in ["signup", "invite", "recovery", "magiclink", "email", "email_change"] {
+        let there = location(&open(&server, kind, "x", "https://a.example.org/cb?x=1").await);
+        assert_eq!(there, format!("https://a.example.org/cb?x=1{LINK_EXPIRED_AT}"));
+    }
+    // Apps of the PKCE flow look into the query.
+    assert_eq!(
+        location(&open(&server, "recovery", "pkce_x", "https://a.example.org/cb?x=1").await),
+        "https://a.example.org/cb?error=access_denied&error_code=otp_expired\
+         &error_description=Email+link+is+invalid+or+has+expired&x=1"
+            .to_owned()
+            + LINK_EXPIRED_AT
+    );
+}
+
+#[tokio::test]
+async fn a_sign_up_is_confirmed_by_code_by_hash_and_by_link() {
+    let server = server().await;
+    for way in ["code", "email", "hash", "link"] {
+        let email = fresh("ada");
+        let made = link(&server, "signup", &email).await;
+        let (id, code, hash) = (text(&made, "/id"), text(&made, "/email_otp"), text(&made, "/hashed_token"));
+        let _unconfirmed = sign_in(&server, &email, "secret1").await.expect(400);
+        let token = match way {
+            "link" => {
+                let there = location(&open(&server, "signup", hash, "https://a.example.org/welcome").await);
+                let (target, fragment) = there.split_once('#').unwrap();
+                assert_eq!(target, "https://a.example.org/welcome");
+                let names: Vec<_> = fragment.split('&').map(|pair| pair.split('=').next().unwrap()).collect();
+                assert_eq!(
+                    names,
+                    ["access_token", "expires_at", "expires_in", "refresh_token", "sb", "token_type", "type"]
+                );
+                let pairs = pairs(&there, '#');
+                assert_eq!(pairs["expires_in"], "3600");
+                assert_eq!(pairs["sb"], "");
+                assert_eq!(pairs["token_type"], "bearer");
+                assert_eq!(pairs["type"], "signup");
+                let _session = refresh(&server, &pairs["refresh_token"]).await.expect(200);
+                pairs["access_token"].clone()
+            }
+            way => {
+                let answer = match way {
+                    "code" => verify_code(&server, "signup", &email.to_uppercase(), code).await,
+                    "email" => verify_code(&server, "email", &email, code).await,
+                    _ => verify_hash(&server, "signup", hash).await,
+                };
+                let body = answer.expect(200).json();
+                assert_eq!(text(&body, "/user/id"), id);
+                assert_eq!(body["user"]["user_metadata"]["email_verified"], true);
+                assert_eq!(body["user"]["identities"][0]["identity_data"]["email_verified"], true);
+                assert_eq!(
+                    body["user"]["app_metadata"],
+                    json!({ "provider": "email", "providers": ["email"] })
+                );
+                assert!(body["user"]["confirmed_at"].is_string());
+                assert!(body.get("weak_password").is_none());
+                text(&body, "/access_token").to_owned()
+            }
+        };
+        let claims = claims(&token);
+        assert_eq!(claims["aal"], "aal1");
+        assert_eq!(claims["amr"][0]["method"], "otp");
+        let _user = get_user(&server, &token).await.expect(200);
+        let _session = sign_in(&server, &email, "secret1").await.expect(200);
+        assert!(audited(&server, id).await.contains(&"user_signedup".to_owned()));
+        let columns = "u.confirmation_token, (select count(*)::text from auth.one_time_tokens t where t.user_id = u.id)";
+        let left = row_of(&server, columns, &email).await;
+        assert_eq!(left, [Some(String::new()), Some("0".to_owned())]);
+        // Once.
+        assert_expired(&verify_code(&server, "signup", &email, code).await);
+        assert_error(&verify_hash(&server, "signup", hash).await, 403, "otp_expired", LINK_EXPIRED);
+        assert_eq!(location(&open(&server, "signup", hash, "").await), format!("{SITE}{LINK_EXPIRED_AT}"));
+    }
+}
+
+#[tokio::test]
+async fn an_invited_user_gets_a_password_that_nobody_knows() {
+    let (server, email) = (server().await, fresh("ada"));
+    let made = generate(&server, &json!({ "type": "invite", "email": email, "data": { "team": 7 } })).await;
+    let before = row_of(&server, "coalesce(u.encrypted_password, ''), u.email_confirmed_at", &email).await;
+    assert_eq!(before, [Some(String::new()), None]);
+    let body = verify_hash(&server, "invite", text(&made, "/hashed_token")).await.expect(200).json();
+    assert_eq!(body["user"]["user_metadata"]["team"], 7);
+    let after = row_of(&server, "u.encrypted_password like '$argon2id$%'", &email).await;
+    assert_eq!(after, [Some("t".to_owned())]);
+    let change = json!({ "password": "secret2" });
+    let _user = put_user(&server, text(&body, "/access_token"), &change).await.expect(200);
+    let _session = sign_in(&server, &email, "secret2").await.expect(200);
+}
+
+#[tokio::test]
+async fn recovery_and_magic_link_share_a_code_and_confirm_the_address() {
+    let (server, email) = (server().await, fresh("ada"));
+    let id = confirmed(&server, &email).await;
+    let first = link(&server, "recovery", &email).await;
+    let second = link(&server, "magiclink", &email).await;
+    let gone = verify_hash(&server, "recovery", text(&first, "/hashed_token")).await;
+    assert_error(&gone, 403, "otp_expired", LINK_EXPIRED);
+    let there = location(&open(&server, "magiclink", text(&second, "/hashed_token"), "").await);
+    assert_eq!(pairs(&there, '#')["type"], "magiclink");
+    assert_eq!(audited(&server, &id).await.last().map(String::as_str), Some("login"));
+
+    let recovery = link(&server, "recovery", &email).await;
+    let there = location(&open(&server, "recovery", text(&recovery, "/hashed_token"), "").await);
+    assert_eq!(pairs(&there, '#')["type"], "recovery");
+    // The session of a recovery sets a password without the old one.
+    let token = pairs(&there, '#')["access_token"].clone();
+    let _user = put_user(&server, &token, &json!({ "password": "secret2" })).await.expect(200);
+
+    let again = link(&server, "magiclink", &email).await;
+    let body = verify_code(&server, "email", &email, text(&again, "/email_otp")).await.expect(200).json();
+    assert_eq!(text(&body, "/user/id"), id);
+
+    // An address that was never confirmed is by this.
+    let email = fresh("bob");
+    let _pending = link(&server, "signup", &email).await;
+    let recovery = link(&server, "recovery", &email).await;
+    let there = location(&open(&server, "email", text(&recovery, "/hashed_token"), "").await);
+    assert_eq!(pairs(&there, '#')["type"], "magiclink");
+    let row =
+        row_of(&server, "u.email_confirmed_at is not null, u.raw_user_meta_data->>'email_verified'", &email);
+    assert_eq!(row.await, [Some("t".to_owned()), Some("true".to_owned())]);
+}
+
+#[tokio::test]
+async fn a_code_lives_as_long_as_its_sending_says() {
+    let (server, email) = (server().await, fresh("ada"));
+    let _id = confirmed(&server, &email).await;
+    for (seconds, is_alive) in [(86_390, true), (86_401, false)] {
+        let made = link(&server, "recovery", &email).await;
+        let age = format!(
+            "update auth.users set recovery_sent_at = now() - interval '{seconds} s' where email = '{email}'"
+        );
+        let _rows = server.sql(&age).await;
+        let answer = verify_code(&server, "recovery", &email, text(&made, "/email_otp")).await;
+        if is_alive {
+            let _session = answer.expect(200);
+        } else {
+            assert_expired(&answer);
+            let there = location(&open(&server, "recovery", text(&made, "/hashed_token"), "").await);
+            assert_eq!(there, format!("{SITE}{LINK_EXPIRED_AT}"));
+        }
+    }
+}
+
+#[tokio::test]
+async fn five_wrong_codes_end_a_pending_one() {
+    let (server, email) = (server().await, fresh("ada"));
+    let _id = confirmed(&server, &email).await;
+    let made = link(&server, "recovery", &email).await;
+    let code = text(&made, "/email_otp").to_owned();
+    let wrong = if code == "000000" { "111111" } else { "000000" };
+    for _ in 0..4 {
+        assert_expired(&verify_code(&server, "recovery", &email, wrong).await);
+    }
+    // Four are forgiven, and forgotten with the code.
+    let _session = verify_code(&server, "recovery", &email, &code).await.expect(200);
+
+    for kind in ["recovery", "email"] {
+        let made = link(&server, "recovery", &email).await;
+        for _ in 0..5 {
+            assert_expired(&verify_code(&server, kind, &email, wrong).await);
+        }
+        assert_expired(&verify_code(&server, "recovery", &email, text(&made, "/email_otp")).await);
+        let gone = verify_hash(&server, "recovery", text(&made, "/hashed_token")).await;
+        assert_error(&gone, 403, "otp_expired", LINK_EXPIRED);
+        let row = row_of(&server, "u.recovery_token", &email).await;
+        assert_eq!(row, [Some(String::new())]);
+    }
+    // A new one starts anew.
+    let made = link(&server, "recovery", &email).await;
+    let _session = verify_code(&server, "recovery", &email, text(&made, "/email_otp")).await.expect(200);
+}
+
+#[tokio::test]
+async fn guessing_at_once_gains_nothing() {
+    let (server, email) = (server().await, fresh("ada"));
+    let _id = confirmed(&server, &email).await;
+    let made = link(&server, "recovery", &email).await;
+    let code: u32 = text(&made, "/email_otp").parse().unwrap();
+    let guesses = (1..=20).map(|distance| {
+        let (server, email) = (Arc::clone(&server), email.clone());
+        tokio::spawn(async move {
+            let guess = format!("{:06}", (code + distance) % 1_000_000);
+            verify_code(&server, "recovery", &email, &guess).await
+        })
+    });
+    for guess in guesses.collect::<Vec<_>>() {
+        assert_expired(&guess.await.unwrap());
+    }
+    assert_expired(&verify_code(&server, "recovery", &email, &format!("{code:06}")).await);
+    let failures = server
+        .database()
+        .value(&format!(
+            "select failures from basalt.one_time_attempts where user_id = (select id from auth.users where email = '{email}')"
+        ))
+        .await;
+    assert_eq!(failures, "5", "the others were not compared");
+}
+
+#[tokio::test]
+async fn of_32_redemptions_at_once_one_wins_and_nobody_is_signed_out() {
+    let (server, email) = (server().await, fresh("ada"));
+    let id = confirmed(&server, &email).await;
+    let before = session(&server, &email).await;
+    let sessions = format!("select count(*) from auth.sessions where user_id = '{id}'");
+    for way in ["code", "hash", "link"] {
+        let made = link(&server, "magiclink", &email).await;
+        let had: u32 = server.database().value(&sessions).await.parse().unwrap();
+        let tries = (0..32).map(|_| {
+            let (server, email, made) = (Arc::clone(&server), email.clone(), made.clone());
+            tokio::spawn(async move {
+                match way {
+                    "code" => verify_code(&server, "magiclink", &email, text(&made, "/email_otp")).await,
+                    "hash" => verify_hash(&server, "magiclink", text(&made, "/hashed_token")).await,
+                    _ => open(&server, "magiclink", text(&made, "/hashed_token"), "").await,
+                }
+            })
+        });
+        let mut winners = 0;
+        for one in tries.collect::<Vec<_>>() {
+            let answer = one.await.unwrap();
+            let won = match way {
+                "link" => location(&answer).contains("access_token"),
+                _ => answer.status == 200,
+            };
+            match (won, way) {
+                (true, _) => winners += 1,
+                (false, "code") => assert_expired(&answer),
+                (false, "hash") => assert_error(&answer, 403, "otp_expired", LINK_EXPIRED),
+                (false, _) => assert_eq!(location(&answer), format!("{SITE}{LINK_EXPIRED_AT}")),
+            }
+        }
+        assert_eq!(winners, 1, "{way}");
+        let has: u32 = server.database().value(&sessions).await.parse().unwrap();
+        assert_eq!(has, had + 1, "{way}");
+    }
+    let _user = get_user(&server, text(&before, "/access_token")).await.expect(200);
+    let _session = refresh(&server, text(&before, "/refresh_token")).await.expect(200);
+}
+
+#[tokio::test]
+async fn looking_ahead_uses_nothing_up() {
+    let (server, email) = (server().await, fresh("ada"));
+    let _id = confirmed(&server, &email).await;
+    let made = link(&server, "magiclink", &email).await;
+    let path = format!("/auth/v1/verify?type=magiclink&token={}", text(&made, "/hashed_token"));
+    let keyless = |method: Method| server.request(method, &path).without("apikey").without("authorization");
+    for _ in 0..3 {
+        assert_eq!(keyless(Method::HEAD).send().await.expect(200).header("location"), "");
+    }
+    for (name, value) in
+        [("sec-purpose", "prefetch;prerender"), ("purpose", "prefetch"), ("x-moz", "prefetch")]
+    {
+        let _later = keyless(Method::GET).header(name, value).send().await.expect(503);
+    }
+    assert!(location(&keyless(Method::GET).send().await).contains("access_token="));
+}
+
+#[tokio::test]
+async fn a_banned_user_is_not_let_in_and_keeps_the_code() {
+    let (server, email) = (server().await, fresh("ada"));
+    let _id = confirmed(&server, &email).await;
+    let made = link(&server, "recovery", &email).await;
+    let ban = |until: &str| format!("update auth.users set banned_until = {until} where email = '{email}'");
+    let _rows = server.sql(&ban("now() + interval '1 hour'")).await;
+    let code = text(&made, "/email_otp");
+    let answer = verify_code(&server, "recovery", &email, code).await;
+    assert_error(&answer, 403, "user_banned", "User is banned");
+    let there = location(&open(&server, "recovery", text(&made, "/hashed_token"), "").await);
+    assert_eq!(
+        there,
+        format!("{SITE}#error=access_denied&error_code=user_banned&error_description=User+is+banned&sb=")
+    );
+    // Only who has the right code learns of the ban.
+    assert_expired(&verify_code(&server, "recovery", &email, "0000000").await);
+    let _rows = server.sql(&ban("null")).await;
+    let _session = verify_code(&server, "recovery", &email, code).await.expect(200);
+}
+
+#[tokio::test]
+async fn a_link_in_a_mailbox_that_was_left_opens_nothing() {
+    let (server, email) = (server().await, fresh("ada"));
+    let id = confirmed(&server, &email).await;
+    let made = link(&server, "recovery", &email).await;
+    let request = server.put(&format!("/auth/v1/admin/users/{id}")).apikey(server.service_key());
+    let change = json!({ "email": fresh("new") });
+    let _user = request.bearer(server.service_key()).json(&change).send().await.expect(200);
+    let answer = verify_hash(&server, "recovery", text(&made, "/hashed_token")).await;
+    assert_error(&answer, 403, "otp_expired", LINK_EXPIRED);
+    assert_expired(&verify_code(&server, "recovery", &email, text(&made, "/email_otp")).await);
+}
+
+#[tokio::test]
+async fn codes_of_seeds_and_messages_are_redeemed_by_phone() {
+    let server = server().await;
+    // auth.md §3.10 says how a code is hashed; there is no provider of messages yet that could send one.
+    let _rows = server
+        .sql(
+            "with u as (
+               insert into auth.users (id, aud, role, phone, phone_change, confirmation_sent_at, phone_change_sent_at, is_anonymous)
+               values (gen_random_uuid(), 'authenticated', 'authenticated', '49151001', '49151002', now(), now(), true)
+               returning id
+             )
+             insert into auth.one_time_tokens (id, user_id, token_type, token_hash, relates_to)
+             select gen_random_uuid(), u.id, t.token_type::auth.one_time_token_type, encode(sha224(t.text::bytea), 'hex'), t.phone
+             from u, (values ('confirmation_token', '49151001123456', '49151001'),
+                             ('phone_change_token', '49151002654321', '49151002')) t (token_type, text, phone)",
+        )
+        .await;
+    let by_phone =
+        |kind: &str, phone: &str, code: &str| json!({ "type": kind, "phone": phone, "token": code });
+    assert_expired(&verify(&server, &by_phone("sms", "49151001", "654321")).await);
+    // A link of a mail would confirm an e-mail address, of which this user has none.
+    let hash = "select token_hash from auth.one_time_tokens where relates_to = '49151001'";
+    let hash = server.database().value(hash).await;
+    assert_error(&verify_hash(&server, "signup", &hash).await, 403, "otp_expired", LINK_EXPIRED);
+    let body = verify(&server, &by_phone("sms", "+49 151001", "123456")).await.expect(200).json();
+    assert!(body["user"]["phone_confirmed_at"].is_string());
+    assert_eq!(body["user"]["is_anonymous"], false);
+    let body = verify(&server, &by_phone("phone_change", "49151002", "654321")).await.expect(200).json();
+    assert_eq!(body["user"]["phone"], "49151002");
+    assert!(body["user"].get("new_phone").is_none());
+    assert_eq!(body["user"]["identities"][0]["provider"], "phone");
+    assert_eq!(body["user"]["identities"][0]["identity_data"]["phone"], "49151002");
+    assert_eq!(body["user"]["app_metadata"]["providers"], json!(["phone"]));
+    // Messages live a minute.
+    let _rows = server
+        .sql(
+            "with u as (update auth.users set confirmation_sent_at = now() - interval '61 s' where phone = '49151002' returning id)
+             insert into auth.one_time_tokens (id, user_id, token_type, token_hash, relates_to)
+             select gen_random_uuid(), u.id, 'confirmation_token', encode(sha224('49151002111111'), 'hex'), '49151002' from u",
+        )
+        .await;
+    assert_expired(&verify(&server, &by_phone("sms", "49151002", "111111")).await);
+}
+
+#[tokio::test]
+async fn a_project_s_trigger_that_refuses_is_told_and_the_code_stays() {
+    let server = redeeming().expect_log("Database error saving new user").start().await;
+    let email = fresh("ada");
+    let made = link(&server, "signup", &email).await;
+    let _rows = server
+        .sql(
+            "create function public.refuse() returns trigger language plpgsql as $$ begin raise exception 'no'; end $$;
+             create trigger refuse before update on auth.users for each row
+             when (new.email_confirmed_at is not null) execute function public.refuse()",
+        )
+        .await;
+    let hash = text(&made, "/hashed_token");
+    let there = location(&open(&server, "signup", hash, "").await);
+    assert_eq!(
+        there,
+        format!(
+            "{SITE}#error=server_error&error_code=unexpected_failure&error_description=Database+error+saving+new+user&sb="
+        )
+    );
+    let _rows = server
+        .sql("create or replace function public.refuse() returns trigger language plpgsql as $$ begin return new; end $$")
+        .await;
+    let _session = verify_hash(&server, "signup", hash).await.expect(200);
+}
+
+#[tokio::test]
+async fn redemptions_are_limited_by_address() {
+    let server = redeeming().config("auth.rate_limit_verify", "30").start().await;
+    let body = json!({ "type": "email", "email": "nobody@example.org", "token": "123456" });
+    for _ in 0..30 {
+        assert_expired(&verify(&server, &body).await);
+    }
+    let answer = verify(&server, &body).await;
+    assert_error(&answer, 429, "over_request_rate_limit", "Request rate limit reached");
+    let path = "/verify?type=signup&token=x";
+    let answer = client(&server, Method::GET, path).send().await.expect(429);
+    assert!(!answer.header("retry-after").is_empty());
+}
+
+#[tokio::test]
+async fn a_wrong_code_takes_as_long_for_nobody_as_for_somebody() {
+    let (server, email) = (server().await, fresh("ada"));
+    let _id = confirmed(&server, &email).await;
+    let mut fastest = [Duration::MAX; 2];
+    for _ in 0..3 {
+        let _made = link(&server, "recovery", &email).await;
+        for (index, address) in [email.as_str(), "nobody@example.org"].into_iter().enumerate() {
+            let started = std::time::Instant::now();
+            assert_expired(&verify_code(&server, "recovery", address, "12345678").await);
+            fastest[index] = fastest[index].min(started.elapsed());
+        }
+    }
+    // Both leave at a full step of time (see auth's `pace`).
+    assert!(fastest.iter().all(|time| *time >= Duration::from_millis(50)), "{fastest:?}");
+}
+
+#[tokio::test]
+async fn no_api_role_reads_codes_or_their_count() {
+    let server = server().await;
+    for table in ["basalt.one_time_attempts", "auth.one_time_tokens", "auth.flow_state"] {
+        for role in ["anon", "authenticated", "service_role"] {
+            let refused = server
+                .database()
+                .value(&format!("select has_table_privilege('{role}', '{table}', 'select')"))
+                .await;
+            assert_eq!(refused, "f", "{role} on {table}");
+        }
+    }
+    let schema = "select has_schema_privilege('postgres', 'basalt', 'usage')";
+    assert_eq!(server.database().value(schema).await, "f");
+}
