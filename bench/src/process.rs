@@ -83,13 +83,15 @@ pub(crate) struct Cpu {
     pub(crate) below: f64,
 }
 
-/// Processor time of a process and of what is below it. Connections of PostgreSQL that ended between two readings are lost from the sum;
-/// pools keep theirs, and pgbench's are read while they are open.
+/// Processor time of a process and of what is below it. Connections of PostgreSQL that have ended are in the sum: the
+/// process above them has waited for them.
 pub(crate) fn cpu(pid: u32) -> Cpu {
     let all = processes();
-    let seconds = |pid: u32| all.get(&pid).map_or(0.0, |process| process.seconds);
-    let below = descendants(&all, pid).into_iter().map(seconds).sum();
-    Cpu { itself: seconds(pid), below }
+    let below = descendants(&all, pid).into_iter().filter_map(|pid| all.get(&pid));
+    Cpu {
+        itself: all.get(&pid).map_or(0.0, |process| process.seconds),
+        below: below.map(|process| process.seconds + process.ended).sum(),
+    }
 }
 
 /// Resident memory of a process, in bytes.
@@ -117,6 +119,8 @@ fn status_bytes(pid: u32, field: &str) -> u64 {
 struct Process {
     parent: u32,
     seconds: f64,
+    /// Of its children that are gone.
+    ended: f64,
 }
 
 fn processes() -> HashMap<u32, Process> {
@@ -131,8 +135,8 @@ fn process(pid: u32) -> Option<Process> {
     let (_, fields) = stat.rsplit_once(')')?;
     let fields: Vec<&str> = fields.split_whitespace().collect();
     let number = |index: usize| fields.get(index)?.parse::<u32>().ok();
-    let (user, system) = (number(11)?, number(12)?);
-    Some(Process { parent: number(1)?, seconds: (f64::from(user) + f64::from(system)) / TICKS })
+    let seconds = |user: usize| Some((f64::from(number(user)?) + f64::from(number(user + 1)?)) / TICKS);
+    Some(Process { parent: number(1)?, seconds: seconds(11)?, ended: seconds(13)? })
 }
 
 fn descendants(all: &HashMap<u32, Process>, pid: u32) -> Vec<u32> {

@@ -21,6 +21,21 @@ pub(crate) fn median(figures: impl IntoIterator<Item = f64>) -> f64 {
     sorted.get(sorted.len() / 2).copied().unwrap_or_default()
 }
 
+/// The medians of figures in objects of one form; null of nothing.
+pub(crate) fn medians(runs: &[Value]) -> Value {
+    match runs {
+        [] => Value::Null,
+        [Value::Object(first), ..] => {
+            let of = |key: &String| -> Vec<Value> {
+                runs.iter().filter_map(|run| run.get(key).cloned()).collect()
+            };
+            first.keys().map(|key| (key.clone(), medians(&of(key)))).collect()
+        }
+        [Value::Number(_), ..] => rounded(median(runs.iter().filter_map(Value::as_f64))),
+        [first, ..] => first.clone(),
+    }
+}
+
 /// Of bytes, for people.
 pub(crate) fn megabytes(bytes: u64) -> f64 {
     std::time::Duration::from_micros(bytes).as_secs_f64()
@@ -65,4 +80,16 @@ pub(crate) fn write(file: &Path, value: &Value) -> Result<()> {
     std::fs::write(file, text + "\n").with_context(|| format!("could not write {}", file.display()))?;
     print(&format!("figures in {}", file.display()));
     Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn medians_are_taken_of_each_figure() {
+        let runs = [3.0, 1.0, 2.0].map(|figure| json!({"a": {"b": figure, "status": 201}, "c": "text"}));
+        assert_eq!(medians(&runs), json!({"a": {"b": 2.0, "status": 201.0}, "c": "text"}));
+        assert_eq!(medians(&[]), Value::Null);
+    }
 }

@@ -33,9 +33,9 @@ pub(crate) struct Options {
     /// Seconds of each measurement.
     #[arg(long, default_value_t = 3, value_parser = clap::value_parser!(u64).range(1..=600))]
     seconds: u64,
-    /// Rounds; the median counts.
-    #[arg(long, default_value_t = 2, value_parser = clap::value_parser!(u16).range(1..=99))]
-    rounds: u16,
+    /// Runs of everything, bulk included; the medians count.
+    #[arg(long, alias = "rounds", default_value_t = 2, value_parser = clap::value_parser!(u16).range(1..=99))]
+    runs: u16,
     /// The server under test.
     #[arg(long, default_value = "target/release/basalt")]
     server: PathBuf,
@@ -52,6 +52,10 @@ pub(crate) struct Options {
     #[arg(long)]
     without_bulk: bool,
 }
+
+/// What pgbench runs, by the name of the reference.
+const SHAPES: [(&str, pgbench::Shape); 2] =
+    [(sample::PGBENCH, pgbench::Shape::Postgrest), (sample::LEAN, pgbench::Shape::Lean)];
 
 /// A server that answers the same requests on the same database.
 pub(crate) struct Contender {
@@ -91,13 +95,13 @@ pub(crate) async fn run(options: &Options) -> Result<()> {
         pid: peer.running.pid(),
     }));
 
-    announce(options, workloads.len() * (contenders.len() + 1))?;
+    announce(options, workloads.len() * (contenders.len() + SHAPES.len()))?;
     let time = Duration::from_secs(options.seconds);
     let script = work.join("rest.pgbench.sql");
     let mut samples = Vec::new();
-    for round in 1..=options.rounds {
+    let mut bulks = Vec::new();
+    for run in 1..=options.runs {
         for &workload in &workloads {
-            pgbench::script(&script, workload)?;
             for &connections in &options.connections {
                 for contender in &contenders {
                     let sample = measure(workload, contender, server, connections, time);
@@ -106,12 +110,17 @@ pub(crate) async fn run(options: &Options) -> Result<()> {
                     );
                     basalt.running.check()?;
                 }
-                let until = pgbench::Until::Time(time);
-                let run = pgbench::run(&pgbench, &script, &basalt, connections.into(), until).await?;
-                samples.push(Sample::of_pgbench(workload, connections, &run));
+                for (name, shape) in SHAPES {
+                    pgbench::script(&script, workload, shape)?;
+                    let before = process::cpu(server).below;
+                    let until = pgbench::Until::Time(time);
+                    let run = pgbench::run(&pgbench, &script, &basalt, connections.into(), until).await?;
+                    let worked = process::cpu(server).below - before;
+                    samples.push(Sample::of_pgbench(workload, name, connections, &run, worked));
+                }
             }
         }
-        report::print(&format!("round {round} of {} done", options.rounds));
+        report::print(&format!("run {run} of {} done", options.runs));
     }
     let busy = process::resident_bytes(server);
     let peers_busy: serde_json::Map<_, _> = contenders
@@ -129,11 +138,14 @@ pub(crate) async fn run(options: &Options) -> Result<()> {
         megabytes(idle),
         megabytes(busy)
     ));
-    let bulk = if options.without_bulk {
-        json!(null)
-    } else {
-        bulk::run(&basalt, &contenders, &pgbench, work).await?
-    };
+    if !options.without_bulk {
+        for _ in 0..options.runs {
+            bulks.push(bulk::run(&basalt, &contenders, &pgbench, work).await?);
+        }
+        if options.runs > 1 {
+            report::print(&format!("\nbulk, medians: {}", report::medians(&bulks)));
+        }
+    }
 
     let rows = workloads.iter().flat_map(|&workload| {
         let samples = &samples;
@@ -142,7 +154,7 @@ pub(crate) async fn run(options: &Options) -> Result<()> {
     let figures = json!({
         "circumstances": circumstances,
         "seconds": options.seconds,
-        "rounds": options.rounds,
+        "runs": options.runs,
         "postgresql": basalt.database_version,
         "database_host": if basalt.database_host.starts_with('/') { "unix socket" } else { "loopback" },
         "started_s": rounded(started.as_secs_f64()),
@@ -150,7 +162,7 @@ pub(crate) async fn run(options: &Options) -> Result<()> {
             "basalt_idle": rounded(megabytes(idle)), "basalt_after": rounded(megabytes(busy)), "peers_after": peers_busy,
         },
         "results": rows.collect::<Vec<_>>(),
-        "bulk": bulk,
+        "bulk": report::medians(&bulks),
         "samples": samples.iter().map(Sample::to_json).collect::<Vec<_>>(),
     });
     report::write(&options.json, &figures)
@@ -169,7 +181,7 @@ async fn start_peers(options: &Options, basalt: &Basalt, work: &Path) -> Result<
 }
 
 fn announce(options: &Options, each: usize) -> Result<()> {
-    let cells = u64::from(options.rounds) * u64::try_from(options.connections.len() * each)?;
+    let cells = u64::from(options.runs) * u64::try_from(options.connections.len() * each)?;
     report::print(&format!(
         "{cells} measurements of {} s, warm-up included: about {} s",
         options.seconds,

@@ -82,7 +82,7 @@ async fn single_inserts(
     }
     database.batch_execute("truncate notes").await?;
     let script = work.join("rest.pgbench.sql");
-    pgbench::script(&script, Workload::Insert)?;
+    pgbench::script(&script, Workload::Insert, pgbench::Shape::Postgrest)?;
     let until = pgbench::Until::Each((INSERTS / IN_FLIGHT).into());
     let run = pgbench::run(pgbench, &script, basalt, usize::try_from(IN_FLIGHT)?, until).await?;
     seconds.insert("pgbench".to_owned(), rounded(f64::from(INSERTS) / run.rate));

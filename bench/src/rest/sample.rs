@@ -14,7 +14,10 @@ use crate::report::{self, median, rounded};
 pub(crate) const BASALT: &str = "basalt";
 pub(crate) const POSTGREST: &str = "postgrest";
 pub(crate) const POSTRUST: &str = "postrust";
+/// With PostgREST's statements.
 pub(crate) const PGBENCH: &str = "pgbench";
+/// With leaner ones.
+pub(crate) const LEAN: &str = "pgbench_lean";
 
 /// One contender with one workload at one number of connections in one round.
 pub(crate) struct Sample {
@@ -25,22 +28,27 @@ pub(crate) struct Sample {
     p50_ms: f64,
     /// Not a number where pgbench does not tell it.
     p99_ms: f64,
-    /// Processor seconds per second: of the server, of PostgreSQL, of the generator. Not a number for pgbench.
+    /// Processor seconds per second: of the server, of PostgreSQL, of the generator. Of pgbench PostgreSQL's only.
     cores: [f64; 3],
 }
 
 impl Sample {
-    pub(crate) fn of_pgbench(workload: Workload, connections: u16, run: &pgbench::Run) -> Self {
+    /// `database_seconds` is what PostgreSQL worked meanwhile.
+    pub(crate) fn of_pgbench(
+        workload: Workload,
+        contender: &'static str,
+        connections: u16,
+        run: &pgbench::Run,
+        database_seconds: f64,
+    ) -> Self {
         let (rate, p50_ms) = (run.rate, run.mean_ms);
-        Self {
-            workload,
-            contender: PGBENCH,
-            connections,
-            rate,
-            p50_ms,
-            p99_ms: f64::NAN,
-            cores: [f64::NAN; 3],
-        }
+        let cores = [0.0, database_seconds / run.seconds, f64::NAN];
+        Self { workload, contender, connections, rate, p50_ms, p99_ms: f64::NAN, cores }
+    }
+
+    /// Processor milliseconds of each request: of the server, and of PostgreSQL.
+    fn each_ms(&self) -> [f64; 2] {
+        [self.cores[0], self.cores[1]].map(|cores| cores * 1e3 / self.rate)
     }
 
     /// `before` and `after`: readings of the server, of the process above PostgreSQL, and of ourselves.
@@ -111,6 +119,17 @@ impl Cell<'_> {
             "cores": {
                 "server": figure(|sample| sample.cores[0]), "postgresql": figure(|sample| sample.cores[1]), "generator": figure(|sample| sample.cores[2]),
             },
+            "cpu_ms_per_request": {
+                "server": figure(|sample| sample.each_ms()[0]), "postgresql": figure(|sample| sample.each_ms()[1]),
+            },
+        })
+    }
+
+    fn pgbench(&self, contender: &str) -> Value {
+        json!({
+            "per_second": rounded(self.rate(contender)),
+            "mean_ms": rounded(self.of(contender, |sample| sample.p50_ms)),
+            "cpu_ms_per_transaction": rounded(self.of(contender, |sample| sample.each_ms()[1])),
         })
     }
 }
@@ -124,8 +143,10 @@ pub(crate) fn row(samples: &[Sample], workload: Workload, connections: u16) -> V
         "basalt": cell.described(BASALT),
         "postgrest": cell.described(POSTGREST),
         "postrust": cell.described(POSTRUST),
-        "pgbench": {"per_second": rounded(cell.rate(PGBENCH)), "mean_ms": rounded(cell.of(PGBENCH, |sample| sample.p50_ms))},
+        "pgbench": cell.pgbench(PGBENCH),
+        "pgbench_lean": cell.pgbench(LEAN),
         "ratio_to_pgbench": rounded(cell.ratio(PGBENCH)),
+        "ratio_to_pgbench_lean": rounded(cell.ratio(LEAN)),
         "ratio_to_postgrest": rounded(cell.ratio(POSTGREST)),
         "ratio_to_postrust": rounded(cell.ratio(POSTRUST)),
         "p99_to_p50": rounded(cell.of(BASALT, |sample| sample.p99_ms / sample.p50_ms)),
@@ -140,23 +161,28 @@ pub(crate) fn print_table(
     samples: &[Sample],
 ) {
     report::print(&format!("\n{}: {}", workload.name(), workload.describe()));
-    let mut head = "connections   basalt/s   p50 ms   p99 ms   pgbench/s   ratio".to_owned();
+    let mut head =
+        "connections   basalt/s   p50 ms   p99 ms   pgbench/s   ratio      lean/s   ratio".to_owned();
     let peers: Vec<&str> = contenders.iter().skip(1).map(|contender| contender.name).collect();
     for peer in &peers {
         head.push_str(&format!("  {:>12}   ratio", format!("{peer}/s")));
     }
-    head.push_str("   cores: server  postgres  generator");
+    head.push_str(
+        "   cores: server  postgres  generator   CPU ms each: server  postgres  of pgbench  of lean",
+    );
     report::print(&head);
     for &connections in connections {
         let cell = Cell { samples, workload, connections };
         let ours = |figure: fn(&Sample) -> f64| cell.of(BASALT, figure);
         let mut line = format!(
-            "{connections:>11}  {:>9.0}  {:>7.2}  {:>7.2}  {:>10.0}  {:>6.2}",
+            "{connections:>11}  {:>9.0}  {:>7.2}  {:>7.2}  {:>10.0}  {:>6.2}  {:>10.0}  {:>6.2}",
             cell.rate(BASALT),
             ours(|sample| sample.p50_ms),
             ours(|sample| sample.p99_ms),
             cell.rate(PGBENCH),
             cell.ratio(PGBENCH),
+            cell.rate(LEAN),
+            cell.ratio(LEAN),
         );
         for peer in &peers {
             line.push_str(&format!("  {:>12.0}  {:>6.2}", cell.rate(peer), cell.ratio(peer)));
@@ -164,6 +190,9 @@ pub(crate) fn print_table(
         let [server, postgres, generator] =
             [ours(|sample| sample.cores[0]), ours(|sample| sample.cores[1]), ours(|sample| sample.cores[2])];
         line.push_str(&format!("  {server:>14.2}  {postgres:>8.2}  {generator:>9.2}"));
+        let [server, postgres] = [ours(|sample| sample.each_ms()[0]), ours(|sample| sample.each_ms()[1])];
+        let [pgbench, lean] = [PGBENCH, LEAN].map(|name| cell.of(name, |sample| sample.each_ms()[1]));
+        line.push_str(&format!("  {server:>20.3}  {postgres:>8.3}  {pgbench:>10.3}  {lean:>7.3}"));
         report::print(&line);
     }
 }

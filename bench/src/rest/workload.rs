@@ -156,13 +156,12 @@ impl Workload {
 
     /// The statements of one transaction, for pgbench: the settings' values and the main statement.
     pub(crate) fn statements(self) -> Statements {
-        let read = |path, main: String| Statements { access: "read only", method: "GET", path, main };
-        let page = |count: &str, total: &str, source: &str| {
-            format!(
-                "with pgrst_source as ({source}){count} select {total} as total_result_set, count(_postgrest_t) as page_total, \
-                 coalesce(json_agg(_postgrest_t), '[]') as body, nullif(current_setting('response.headers', true), '') as response_headers, \
-                 nullif(current_setting('response.status', true), '') as response_status from (select * from pgrst_source) _postgrest_t"
-            )
+        let read = |path, count: &str, total: &str, source: &str, rows: Option<&str>| Statements {
+            access: "read only",
+            method: "GET",
+            path,
+            main: page(count, total, source),
+            rows: rows.map(str::to_owned),
         };
         let newest = format!(
             r#"select {ENTRY} from "public"."entries" order by "public"."entries"."created_at" desc limit 20 offset 0"#
@@ -173,36 +172,40 @@ impl Workload {
             path,
             main: format!(
                 "with pgrst_source as ({source} returning 1) select '' as total_result_set, count(_postgrest_t) as page_total, \
-                 array[]::text[] as header, ''::text as body, nullif(current_setting('response.headers', true), '') as response_headers, \
-                 nullif(current_setting('response.status', true), '') as response_status from (select * from pgrst_source) _postgrest_t"
+                 array[]::text[] as header, ''::text as body, {RESPONSE_SETTINGS} from (select * from pgrst_source) _postgrest_t"
             ),
+            rows: None,
         };
         match self {
-            Self::List => read("/entries", page("", "null::bigint", &newest)),
-            Self::Key => read(
-                "/entries",
-                page(
+            Self::List => read("/entries", "", NOT_COUNTED, &newest, Some(&newest)),
+            Self::Key => {
+                let source = |limit: &str| {
+                    format!(
+                        r#"select {ENTRY} from "public"."entries" where "public"."entries"."id" = :id{limit}"#
+                    )
+                };
+                read(
+                    "/entries",
                     "",
-                    "null::bigint",
-                    &format!(
-                        r#"select {ENTRY} from "public"."entries" where "public"."entries"."id" = :id limit 200000 offset 0"#
-                    ),
-                ),
-            ),
-            Self::Embed => read("/plans", page("", "null::bigint", EMBED)),
+                    NOT_COUNTED,
+                    &source(" limit 200000 offset 0"),
+                    Some(&source(" limit 1001")),
+                )
+            }
+            Self::Embed => read("/plans", "", NOT_COUNTED, EMBED, Some(EMBED)),
             Self::Count => read(
                 "/entries",
-                page(
-                    r#", pgrst_source_count as (select 1 from "public"."entries")"#,
-                    "(select count(*) from pgrst_source_count)",
-                    &newest,
-                ),
+                r#", pgrst_source_count as (select 1 from "public"."entries")"#,
+                "(select count(*) from pgrst_source_count)",
+                &newest,
+                None,
             ),
             Self::Rpc => Statements {
                 access: "read only",
                 method: "POST",
                 path: "/rpc/count_entries",
                 main: RPC.to_owned(),
+                rows: None,
             },
             Self::Patch => write(
                 "PATCH",
@@ -228,6 +231,21 @@ pub(crate) struct Statements {
     pub(crate) path: &'static str,
     /// `:id` is the key of one of the person's entries.
     pub(crate) main: String,
+    /// The same rows as they are, where a server can make the answer of them.
+    pub(crate) rows: Option<String>,
+}
+
+/// What a transaction says about the response.
+pub(crate) const RESPONSE_SETTINGS: &str = "nullif(current_setting('response.headers', true), '') as response_headers, \
+     nullif(current_setting('response.status', true), '') as response_status";
+const NOT_COUNTED: &str = "null::bigint";
+
+/// A read as PostgREST asks for it: one row with everything in it.
+fn page(count: &str, total: &str, source: &str) -> String {
+    format!(
+        "with pgrst_source as ({source}){count} select {total} as total_result_set, count(_postgrest_t) as page_total, \
+         coalesce(json_agg(_postgrest_t), '[]') as body, {RESPONSE_SETTINGS} from (select * from pgrst_source) _postgrest_t"
+    )
 }
 
 const EMBED: &str = r#"select "public"."plans"."id", "public"."plans"."name", row_to_json("plans_category_1".*)::jsonb as "category", coalesce("plans_tasks_1"."plans_tasks_1", '[]') as "tasks" from "public"."plans" left join lateral (select "categories_1"."id", "categories_1"."name" from "public"."categories" as "categories_1" where "categories_1"."id" = "public"."plans"."category_id" limit 200000 offset 0) as "plans_category_1" on true left join lateral (select json_agg("plans_tasks_1")::jsonb as "plans_tasks_1" from (select "tasks_1"."id", "tasks_1"."title", "tasks_1"."done" from "public"."tasks" as "tasks_1" where "tasks_1"."plan_id" = "public"."plans"."id" limit 200000 offset 0) as "plans_tasks_1") as "plans_tasks_1" on true order by "public"."plans"."id" limit 10 offset 0"#;
