@@ -95,7 +95,7 @@ async fn connection(
     Ok(times)
 }
 
-fn histogram() -> Result<Histogram<u64>> {
+pub(crate) fn histogram() -> Result<Histogram<u64>> {
     Histogram::new_with_bounds(1_000, 60_000_000_000, 3).context("no histogram")
 }
 
@@ -112,21 +112,27 @@ pub(crate) async fn status(port: u16, path: &str) -> Option<u16> {
     once(port, request.as_bytes()).await.ok().map(|(status, _)| status)
 }
 
-struct Connection {
+/// A kept-alive connection.
+pub(crate) struct Connection {
     stream: TcpStream,
     buffer: Vec<u8>,
 }
 
 impl Connection {
-    async fn open(port: u16) -> Result<Self> {
+    pub(crate) async fn open(port: u16) -> Result<Self> {
         let stream =
             TcpStream::connect((Ipv4Addr::LOCALHOST, port)).await.context("no connection to the server")?;
         stream.set_nodelay(true)?;
         Ok(Self { stream, buffer: Vec::with_capacity(16 * 1024) })
     }
 
+    /// The last answer.
+    pub(crate) fn answer(&self) -> std::borrow::Cow<'_, str> {
+        String::from_utf8_lossy(&self.buffer)
+    }
+
     /// Sends one request and reads its answer into the buffer.
-    async fn exchange(&mut self, request: &[u8]) -> Result<u16> {
+    pub(crate) async fn exchange(&mut self, request: &[u8]) -> Result<u16> {
         self.stream.write_all(request).await?;
         self.buffer.clear();
         loop {

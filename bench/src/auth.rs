@@ -1,0 +1,220 @@
+//! `auth`: sign-ins beside argon2 alone, refreshes, and what REST notices of a burst of sign-ins.
+
+mod hashing;
+mod people;
+
+use std::path::{Path, PathBuf};
+use std::rc::Rc;
+use std::time::Duration;
+
+use anyhow::{Context, Result, ensure};
+use clap::Args;
+use serde_json::{Value, json};
+
+use crate::basalt::Basalt;
+use crate::http::{self, Load, Until};
+use crate::process::{self, Cpu};
+use crate::report::{self, median, megabytes, rounded};
+use crate::rest::workload::Workload;
+
+/// Sign-ins beside argon2 alone at the same parameters, refreshes, and REST while sign-ins saturate the hash threads.
+#[derive(Debug, Args)]
+pub(crate) struct Options {
+    /// Connections of the refreshes, one measurement each.
+    #[arg(long, value_delimiter = ',', default_value = "1,8,64", value_parser = clap::value_parser!(u16).range(1..=1000))]
+    connections: Vec<u16>,
+    /// Connections that sign in all the time.
+    #[arg(long, default_value_t = 16, value_parser = clap::value_parser!(u16).range(1..=120))]
+    sign_ins: u16,
+    /// Seconds of each measurement.
+    #[arg(long, default_value_t = 5, value_parser = clap::value_parser!(u64).range(1..=600))]
+    seconds: u64,
+    /// Rounds; the median counts.
+    #[arg(long, default_value_t = 3, value_parser = clap::value_parser!(u16).range(1..=99))]
+    rounds: u16,
+    /// The server under test.
+    #[arg(long, default_value = "target/release/basalt")]
+    server: PathBuf,
+    /// Where the figures go.
+    #[arg(long, default_value = "target/bench/auth.json")]
+    json: PathBuf,
+}
+
+/// REST connections beside the sign-ins: one that asks now and then would ask, and as many as keep the server busy.
+const REST_CONNECTIONS: [u16; 2] = [1, 8];
+
+/// One measurement of requests.
+struct Sample {
+    rate: f64,
+    p50_ms: f64,
+    p99_ms: f64,
+    /// Processor seconds per second: server, PostgreSQL, this program.
+    cores: [f64; 3],
+}
+
+impl Sample {
+    fn new(load: &Load, cores: [f64; 3]) -> Self {
+        let ms = |quantile| Duration::from_nanos(load.times.value_at_quantile(quantile)).as_secs_f64() * 1e3;
+        Self { rate: load.rate(), p50_ms: ms(0.5), p99_ms: ms(0.99), cores }
+    }
+}
+
+/// Measures and reports.
+pub(crate) async fn run(options: &Options) -> Result<()> {
+    ensure!(
+        options.server.is_file(),
+        "{} is not there; `cargo build --release -p basalt` builds it",
+        options.server.display()
+    );
+    let work = Path::new("target/bench");
+    std::fs::create_dir_all(work)
+        .context("could not make target/bench; run this in the repository's top folder")?;
+    let circumstances = report::circumstances();
+    let mut basalt = Basalt::start(&options.server, work).await?;
+    let server = basalt.running.pid();
+    let idle = process::resident_bytes(server);
+    let most = options.connections.iter().copied().max().unwrap_or(1).max(options.sign_ins);
+    let cells = u64::from(options.rounds)
+        * u64::try_from(2 + options.connections.len() + 2 * REST_CONNECTIONS.len())?;
+    report::print(&format!(
+        "{cells} measurements of {} s: about {} s",
+        options.seconds,
+        cells * (options.seconds + 1)
+    ));
+    let mut people = people::sign_up(basalt.port, most).await?;
+
+    let time = Duration::from_secs(options.seconds);
+    let mut hashes = Vec::new();
+    let mut sign_ins = Vec::new();
+    let mut refreshes: Vec<(u16, Sample)> = Vec::new();
+    let mut rest: Vec<(u16, bool, Sample)> = Vec::new();
+    for round in 1..=options.rounds {
+        hashes.push(hashing::rate(time)?);
+        let requests = people::sign_in_requests(&people);
+        let connections = usize::from(options.sign_ins);
+        let load = || http::load(basalt.port, Rc::clone(&requests), 200, connections, Until::Time(time));
+        sign_ins.push(measured(server, load()).await?);
+        for &connections in &options.connections {
+            let measuring = people::refresh(basalt.port, &mut people, connections, time);
+            refreshes.push((connections, measured(server, measuring).await?));
+        }
+        for connections in REST_CONNECTIONS {
+            let asked = Rc::new(Workload::List.requests("/rest/v1"));
+            let ask = || {
+                let count = usize::from(connections);
+                http::load(basalt.port, Rc::clone(&asked), 200, count, Until::Time(time))
+            };
+            rest.push((connections, false, measured(server, ask()).await?));
+            let (alone, burst) = tokio::join!(measured(server, ask()), load());
+            burst.context("the sign-ins beside REST")?;
+            rest.push((connections, true, alone?));
+        }
+        basalt.running.check()?;
+        report::print(&format!("round {round} of {} done", options.rounds));
+    }
+    let busy = process::resident_bytes(server);
+    // Memory of hashes is given back when nobody signs in.
+    tokio::time::sleep(Duration::from_secs(12)).await;
+    let rested = process::resident_bytes(server);
+
+    let figures = report(options, &hashes, &sign_ins, &refreshes, &rest);
+    report::print(&format!(
+        "\nserver: {:.1} MB at rest, {:.1} MB after the load, {:.1} MB when it had rested",
+        megabytes(idle),
+        megabytes(busy),
+        megabytes(rested)
+    ));
+    let figures = json!({
+        "circumstances": circumstances,
+        "seconds": options.seconds,
+        "rounds": options.rounds,
+        "postgresql": basalt.database_version,
+        "resident_mb": {
+            "idle": rounded(megabytes(idle)), "after": rounded(megabytes(busy)), "rested": rounded(megabytes(rested)),
+        },
+        "results": figures,
+    });
+    report::write(&options.json, &figures)
+}
+
+async fn measured(server: u32, load: impl Future<Output = Result<Load>>) -> Result<Sample> {
+    let read = || [process::cpu(server), process::cpu(std::process::id())];
+    let before = read();
+    let load = load.await?;
+    let after = read();
+    let seconds = load.elapsed.as_secs_f64();
+    let used = |of: fn(&Cpu) -> f64, index: usize| {
+        let at = |cpus: &[Cpu; 2]| cpus.get(index).map_or(0.0, of);
+        (at(&after) - at(&before)) / seconds
+    };
+    let cores = [used(|cpu| cpu.itself, 0), used(|cpu| cpu.below, 0), used(|cpu| cpu.itself, 1)];
+    Ok(Sample::new(&load, cores))
+}
+
+/// Prints the table; the same for the JSON file.
+fn report(
+    options: &Options,
+    hashes: &[f64],
+    sign_ins: &[Sample],
+    refreshes: &[(u16, Sample)],
+    rest: &[(u16, bool, Sample)],
+) -> Value {
+    let of =
+        |samples: &[&Sample], figure: fn(&Sample) -> f64| median(samples.iter().map(|sample| figure(sample)));
+    let head =
+        "                                      rate/s   p50 ms   p99 ms   cores: server  postgres  generator";
+    report::print(&format!("\n{head}"));
+    let line = |name: &str, samples: &[&Sample]| {
+        report::print(&format!(
+            "{name:<36}  {:>7.1}  {:>7.2}  {:>7.2}  {:>14.2}  {:>8.2}  {:>9.2}",
+            of(samples, |sample| sample.rate),
+            of(samples, |sample| sample.p50_ms),
+            of(samples, |sample| sample.p99_ms),
+            of(samples, |sample| sample.cores[0]),
+            of(samples, |sample| sample.cores[1]),
+            of(samples, |sample| sample.cores[2]),
+        ));
+        json!({
+            "per_second": rounded(of(samples, |sample| sample.rate)),
+            "p50_ms": rounded(of(samples, |sample| sample.p50_ms)),
+            "p99_ms": rounded(of(samples, |sample| sample.p99_ms)),
+        })
+    };
+    let hash_rate = median(hashes.iter().copied());
+    report::print(&format!("{:<36}  {hash_rate:>7.1}", "argon2 alone, all cores"));
+    let all: Vec<&Sample> = sign_ins.iter().collect();
+    let sign_in = line(&format!("sign-ins, {} connections", options.sign_ins), &all);
+    let ratio = of(&all, |sample| sample.rate) / hash_rate;
+    let mut refresh_rows = Vec::new();
+    for &connections in &options.connections {
+        let own: Vec<&Sample> =
+            refreshes.iter().filter(|row| row.0 == connections).map(|row| &row.1).collect();
+        refresh_rows.push(json!({
+            "connections": connections, "figures": line(&format!("refreshes, {connections} connections"), &own)
+        }));
+    }
+    let mut rest_rows = Vec::new();
+    let mut slower = Vec::new();
+    for connections in REST_CONNECTIONS {
+        let own = |during: bool| -> Vec<&Sample> {
+            rest.iter().filter(|row| row.0 == connections && row.1 == during).map(|row| &row.2).collect()
+        };
+        let (alone, during) = (own(false), own(true));
+        let name = format!("REST, {connections} connections");
+        let rows = (line(&name, &alone), line(&format!("{name}, and sign-ins"), &during));
+        let factor = of(&during, |sample| sample.p99_ms) / of(&alone, |sample| sample.p99_ms);
+        slower.push(format!("{factor:.2} at {connections}"));
+        rest_rows.push(json!({
+            "connections": connections, "alone": rows.0, "with_sign_ins": rows.1, "p99_ratio": rounded(factor)
+        }));
+    }
+    report::print(&format!(
+        "\nsign-ins: {ratio:.2} of argon2 alone; p99 of REST while they go on: × {}",
+        slower.join(", × ")
+    ));
+    json!({
+        "argon2_alone_per_second": rounded(hash_rate),
+        "sign_in": sign_in, "sign_in_ratio": rounded(ratio),
+        "refresh": refresh_rows, "rest": rest_rows,
+    })
+}
