@@ -22,9 +22,7 @@ impl Challenge {
         }
         let is_method = method.eq_ignore_ascii_case("s256") || method.eq_ignore_ascii_case("plain");
         if text.is_empty() || !is_method {
-            return Err(AuthError::validation(
-                "PKCE flow requires code_challenge_method and code_challenge",
-            ));
+            return Err(AuthError::validation("PKCE flow requires code_challenge_method and code_challenge"));
         }
         if !(43..=128).contains(&text.len()) {
             return Err(AuthError::validation("code challenge has to be between 43 and 128 characters"));

@@ -470,6 +470,12 @@ impl AuthError {
         Self::InsertingUser(error)
     }
 
+    /// A failed update, in the words of the sign-up that it was part of.
+    pub(crate) fn signing_up(self) -> Self {
+        let Self::UpdatingUser(error) = self else { return self };
+        Self::SavingUser(error)
+    }
+
     /// A failure while a user was being removed.
     pub(crate) fn deleting(error: SessionError) -> Self {
         Self::of_database(error, Self::DeletingUser)

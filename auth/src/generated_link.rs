@@ -105,6 +105,23 @@ pub(crate) struct Made {
     pub(crate) action_link: String,
 }
 
+/// The transaction that makes a link, and on whose behalf.
+struct Work<'a> {
+    auth: &'a Auth,
+    request: &'a RequestContext,
+    actor: &'a User,
+    tx: &'a Tx,
+    now: Timestamp,
+}
+
+impl Work<'_> {
+    async fn record(&self, user: &User, action: Action) -> Result<(), AuthError> {
+        let Self { auth, request, actor, tx, now } = *self;
+        let traits = json!({ "user_id": user.id, "user_email": user.email });
+        audit::record(tx, &auth.config, request, actor, action, Some(traits), now).await
+    }
+}
+
 impl GeneratedLink<'_> {
     pub(crate) async fn make(
         &self,
@@ -123,11 +140,11 @@ impl GeneratedLink<'_> {
             kind => kind,
         };
         let hash = if kind == LinkType::Signup && is_unknown { Some(self.hash(auth).await?) } else { None };
-        let now = auth.now();
         let tx = auth.begin(request).await?;
+        let work = Work { auth, request, actor, tx: &tx, now: auth.now() };
         let made = async {
-            let user = self.prepare(auth, request, actor, &tx, kind, hash, now).await?;
-            self.issue(auth, &tx, kind, user, now).await
+            let user = self.prepare(&work, kind, hash).await?;
+            self.issue(&work, kind, user).await
         }
         .await;
         crate::finish(tx, made).await
@@ -141,39 +158,36 @@ impl GeneratedLink<'_> {
         if self.password.is_empty() {
             return Err(AuthError::validation("Signup requires a valid password"));
         }
-        check_new_password(auth, &self.password)?;
+        check_new_password(auth, &self.password).await?;
         Ok(auth.hasher.hash(&self.password).await?)
     }
 
     /// Everything but the code.
     async fn prepare(
         &self,
-        auth: &Auth,
-        request: &RequestContext,
-        actor: &User,
-        tx: &Tx,
+        work: &Work<'_>,
         kind: LinkType,
         hash: Option<String>,
-        now: Timestamp,
     ) -> Result<User, AuthError> {
+        let Work { auth, request, actor, tx, now } = *work;
         match kind {
             LinkType::Invite => {
                 let (email, data) = (self.email.clone(), self.data.clone());
                 Guest { email, audience: self.audience, data, now }.invite(auth, request, actor, tx).await
             }
             LinkType::Signup => {
-                let user = self.sign_up(auth, tx, hash, now).await?;
-                self.record(auth, request, actor, tx, &user, Action::UserConfirmationRequested, now).await?;
+                let user = self.sign_up(work, hash).await?;
+                work.record(&user, Action::UserConfirmationRequested).await?;
                 Ok(user)
             }
             LinkType::MagicLink | LinkType::Recovery => {
                 let user = self.known(tx).await?;
-                self.record(auth, request, actor, tx, &user, Action::UserRecoveryRequested, now).await?;
+                work.record(&user, Action::UserRecoveryRequested).await?;
                 Ok(user)
             }
             LinkType::EmailChangeCurrent | LinkType::EmailChangeNew => {
                 let user = self.known(tx).await?;
-                self.request_email_change(auth, tx, &user, now).await
+                self.request_email_change(work, &user).await
             }
         }
     }
@@ -182,28 +196,9 @@ impl GeneratedLink<'_> {
         users::lock_by_email(tx, &self.email, self.audience).await?.ok_or(AuthError::NoUserWithEmail)
     }
 
-    async fn record(
-        &self,
-        auth: &Auth,
-        request: &RequestContext,
-        actor: &User,
-        tx: &Tx,
-        user: &User,
-        action: Action,
-        now: Timestamp,
-    ) -> Result<(), AuthError> {
-        let traits = json!({ "user_id": user.id, "user_email": user.email });
-        audit::record(tx, &auth.config, request, actor, action, Some(traits), now).await
-    }
-
     /// An account that waits for its confirmation: a new one, or one that waits already and takes the new metadata.
-    async fn sign_up(
-        &self,
-        auth: &Auth,
-        tx: &Tx,
-        hash: Option<String>,
-        now: Timestamp,
-    ) -> Result<User, AuthError> {
+    async fn sign_up(&self, work: &Work<'_>, hash: Option<String>) -> Result<User, AuthError> {
+        let Work { auth, tx, now, .. } = *work;
         match (users::lock_by_email(tx, &self.email, self.audience).await?, hash) {
             (Some(user), _) if user.email_confirmed_at.is_some() => Err(AuthError::EmailExists),
             (Some(user), _) => {
@@ -220,13 +215,8 @@ impl GeneratedLink<'_> {
     }
 
     /// Notes the new address. A change to it that is under way goes on: an admin asks for its two links one by one.
-    async fn request_email_change(
-        &self,
-        auth: &Auth,
-        tx: &Tx,
-        user: &User,
-        now: Timestamp,
-    ) -> Result<User, AuthError> {
+    async fn request_email_change(&self, work: &Work<'_>, user: &User) -> Result<User, AuthError> {
+        let Work { auth, tx, now, .. } = *work;
         let is_current = self.kind == LinkType::EmailChangeCurrent;
         if is_current && !auth.config.mailer_secure_email_change_enabled {
             return Err(AuthError::validation(
@@ -245,14 +235,8 @@ impl GeneratedLink<'_> {
     }
 
     /// The code and its link.
-    async fn issue(
-        &self,
-        auth: &Auth,
-        tx: &Tx,
-        kind: LinkType,
-        user: User,
-        now: Timestamp,
-    ) -> Result<Made, AuthError> {
+    async fn issue(&self, work: &Work<'_>, kind: LinkType, user: User) -> Result<Made, AuthError> {
+        let Work { auth, tx, now, .. } = *work;
         let to = if kind == LinkType::EmailChangeNew { &user.email_change } else { &user.email };
         let issued = one_time::issue(tx, auth, &user, kind.token(), to, FlowType::Implicit, now).await?;
         let letter = letters::letter(kind.letter(), &user, to, &issued, &self.redirect_to);

@@ -105,12 +105,7 @@ impl<'a> Letters<'a> {
     }
 
     /// The flow of the request, which waits for the link when the request brought a challenge.
-    async fn begin(
-        &self,
-        tx: &Tx,
-        user: &User,
-        method: AuthenticationMethod,
-    ) -> Result<FlowType, AuthError> {
+    async fn begin(&self, tx: &Tx, user: &User, method: AuthenticationMethod) -> Result<FlowType, AuthError> {
         let Some(challenge) = &self.challenge else { return Ok(FlowType::Implicit) };
         flow_state::begin(tx, user, &challenge.text, &challenge.method, method, self.now).await?;
         Ok(FlowType::Pkce)

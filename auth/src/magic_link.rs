@@ -96,7 +96,7 @@ impl MagicLink {
         if !auth.config.mailer_autoconfirm {
             let action = Action::UserConfirmationRequested;
             audit::record(tx, &auth.config, request, &user, action, traits, now).await?;
-            return letters.confirmation(tx, &user).await;
+            return letters.confirmation(tx, &user).await.map_err(AuthError::signing_up);
         }
         audit::record(tx, &auth.config, request, &user, Action::UserSignedUp, traits, now).await?;
         users::confirm_email(tx, user.id, now).await?;

@@ -87,7 +87,9 @@ pub(crate) enum SignedUp {
 impl SignUp {
     pub(crate) async fn run(&self, auth: &Auth, request: &RequestContext) -> Result<SignedUp, AuthError> {
         match &self.contact {
-            Contact::Email(email) if !auth.config.mailer_autoconfirm => letters::check_authorized(auth, email)?,
+            Contact::Email(email) if !auth.config.mailer_autoconfirm => {
+                letters::check_authorized(auth, email)?
+            }
             Contact::Phone(_) if !auth.config.sms_autoconfirm => {
                 return Err(AuthError::SmsSendFailed("confirmation"));
             }
@@ -168,7 +170,7 @@ impl SignUp {
         let now = letters.now;
         let user = self.insert(auth, request, tx, hash, now).await?;
         self.record(auth, request, tx, &user, Action::UserConfirmationRequested, now).await?;
-        letters.confirmation(tx, &user).await?;
+        letters.confirmation(tx, &user).await.map_err(AuthError::signing_up)?;
         users::account(tx, user.id).await?.ok_or_else(vanished)
     }
 

@@ -51,7 +51,7 @@ pub(crate) async fn post(
         return token::answer(&auth, &granted);
     }
     auth.limits.signup.check(request.address)?;
-    let (contact, challenge) = check(&auth, &body, email, phone)?;
+    let (contact, challenge) = check(&auth, &body, email, phone).await?;
     let sign_up = SignUp {
         contact,
         password: text(&body.password).to_owned(),
@@ -68,7 +68,7 @@ fn text(field: &Option<String>) -> &str {
     field.as_deref().unwrap_or_default()
 }
 
-fn check(
+async fn check(
     auth: &Auth,
     body: &SignupBody,
     email: &str,
@@ -82,7 +82,7 @@ fn check(
     if password.is_empty() {
         return Err(AuthError::validation("Signup requires a valid password"));
     }
-    check_new_password(auth, password)?;
+    check_new_password(auth, password).await?;
     if !email.is_empty() && !phone.is_empty() {
         return Err(AuthError::validation(
             "Only an email address or phone number should be provided on signup.",
@@ -91,8 +91,7 @@ fn check(
     if !phone.is_empty() {
         check_channel(text(&body.channel))?;
     }
-    let challenge =
-        Challenge::read(body.code_challenge.as_deref(), body.code_challenge_method.as_deref())?;
+    let challenge = Challenge::read(body.code_challenge.as_deref(), body.code_challenge_method.as_deref())?;
     if !phone.is_empty() && challenge.is_some() {
         return Err(AuthError::validation("PKCE not supported for phone signups"));
     }
@@ -111,11 +110,11 @@ fn check(
 }
 
 /// The rules for a password that is being set.
-pub(crate) fn check_new_password(auth: &Auth, password: &str) -> Result<(), AuthError> {
+pub(crate) async fn check_new_password(auth: &Auth, password: &str) -> Result<(), AuthError> {
     if password.len() > MAX_PASSWORD_BYTES {
         return Err(AuthError::validation("Password cannot be longer than 72 characters"));
     }
-    auth.policy.weakness(password).map_or(Ok(()), |weakness| Err(AuthError::WeakPassword(weakness)))
+    auth.weakness(password).await.map_or(Ok(()), |weakness| Err(AuthError::WeakPassword(weakness)))
 }
 
 /// WhatsApp needs a provider that we do not have.

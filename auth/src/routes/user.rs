@@ -20,9 +20,9 @@ use crate::bearer::{Bearer, Caller};
 use crate::challenge::Challenge;
 use crate::error::AuthError;
 use crate::hasher::{HashError, Verdict};
-use crate::one_time;
 use crate::letters::Letters;
 use crate::notifications;
+use crate::one_time;
 use crate::request::{RequestContext, read_json};
 use crate::routes::signup::{check_channel, check_new_password};
 use crate::sessions::{self, Amr, Scope};
@@ -69,7 +69,7 @@ pub(crate) async fn put(
     let (caller, amr) = load(&auth, &request, &bearer).await?;
     auth.limits.user.check(request.address)?;
     let change: UserChange = read_json(body).await?;
-    let mut change = change.checked(&auth, &bearer, &caller.account)?;
+    let mut change = change.checked(&auth, &bearer, &caller.account).await?;
     check_account(&auth, &request, &change, &caller.account, &amr).await?;
     let password = new_password(&auth, &request, &change, &caller, &amr).await?;
     let mut letters = Letters::new(&auth, &request, change.challenge.take());
@@ -113,7 +113,7 @@ struct Change {
 
 impl UserChange {
     /// Everything that can be judged without the database, in the contract's order.
-    fn checked(self, auth: &Auth, bearer: &Bearer, account: &Account) -> Result<Change, AuthError> {
+    async fn checked(self, auth: &Auth, bearer: &Bearer, account: &Account) -> Result<Change, AuthError> {
         let user = &account.user;
         let filled = |field: Option<String>| field.filter(|text| !text.is_empty());
         let email = filled(self.email).map(|email| address::email(&email)).transpose()?;
@@ -124,7 +124,7 @@ impl UserChange {
         let challenge =
             Challenge::read(self.code_challenge.as_deref(), self.code_challenge_method.as_deref())?;
         if let Some(password) = self.password.as_deref().filter(|password| !password.is_empty()) {
-            check_new_password(auth, password)?;
+            check_new_password(auth, password).await?;
         }
         if self.app_metadata.is_some() && !bearer.is_admin(auth) {
             return Err(AuthError::AppMetadataNeedsAdmin);

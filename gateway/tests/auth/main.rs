@@ -3,14 +3,36 @@
 #![expect(clippy::panic, clippy::unwrap_used, reason = "a test's helpers fail it by panicking")]
 
 mod admin;
+mod admin_lists;
+mod asking;
+mod breaches;
+mod cleanup;
+mod codes;
+mod confirm;
+mod email_change;
 mod errors;
+mod generate_link;
+mod identities;
+mod invite;
+mod limits;
+mod mail_limits;
+mod otp;
 mod outage;
+mod pkce;
+mod reauthenticate;
+mod recover;
+mod redirect;
 mod refresh;
+mod resend;
+mod safety;
 mod schema;
+mod sessions;
 mod sign_in;
 mod sign_out;
 mod sign_up;
 mod user;
+mod verify;
+mod verify_email_change;
 
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::{Arc, Weak};

@@ -1,4 +1,4 @@
-//! GET and PUT /user (auth.md §3.7).
+//! GET and PUT /user (auth.md §3.7). Addresses: email_change.rs; nonces: reauthenticate.rs.
 
 use super::*;
 
@@ -65,42 +65,6 @@ async fn the_current_password_can_be_asked_for() {
         message,
     );
     let _user = put_user(&server, &token, &change("secret1")).await.expect(200);
-}
-
-#[tokio::test]
-async fn an_old_session_has_to_prove_itself_again() {
-    let server =
-        quick().config("auth.security_update_password_require_reauthentication", "true").start().await;
-    let token = ada(&server).await;
-    let _user = put_user(&server, &token, &json!({ "password": "secret2" })).await.expect(200);
-    // The nonce is 123456; auth.md §3.10 says how it is hashed.
-    let _rows = server
-        .sql(
-            "update auth.sessions set created_at = now() - interval '25 hours';
-             update auth.users set reauthentication_sent_at = now(),
-               reauthentication_token = encode(sha224('ada@example.org123456'), 'hex')",
-        )
-        .await;
-    assert_error(
-        &put_user(&server, &token, &json!({ "password": "secret3" })).await,
-        400,
-        "reauthentication_needed",
-        "Password update requires reauthentication",
-    );
-    assert_error(
-        &put_user(&server, &token, &json!({ "password": "secret3", "nonce": "654321" })).await,
-        422,
-        "reauthentication_not_valid",
-        "Nonce has expired or is invalid",
-    );
-    let change = json!({ "password": "secret3", "nonce": "123456" });
-    let _user = put_user(&server, &token, &change).await.expect(200);
-    assert_error(
-        &put_user(&server, &token, &json!({ "password": "secret4", "nonce": "123456" })).await,
-        422,
-        "reauthentication_not_valid",
-        "Nonce has expired or is invalid",
-    );
 }
 
 #[tokio::test]
