@@ -144,7 +144,8 @@ async fn listen_once(
     loop {
         let heartbeat = async {
             tokio::time::sleep(HEARTBEAT).await;
-            tokio::time::timeout(HEARTBEAT_LIMIT, client.batch_execute("")).await
+            // What it listens to already: so `pg_stat_activity` goes on showing what the connection is for.
+            tokio::time::timeout(HEARTBEAT_LIMIT, client.batch_execute(&statements)).await
         };
         tokio::select! {
             result = &mut reading => return result,

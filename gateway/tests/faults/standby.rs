@@ -27,7 +27,8 @@ async fn a_standby_answers_reads_and_puts_writes_off_until_it_is_promoted() {
         .embedded()
         .project(project.path())
         .expect_log("PostgreSQL ended; starting it again")
-        .expect_log("was terminated by signal");
+        .expect_log("was terminated by signal")
+        .expect_log("specified neither");
     let server = DATABASE_AWAY.iter().fold(builder, |builder, text| builder.expect_log(text)).start().await;
     insert(&server).json(&json!({ "id": 1 })).send().await.expect(201);
     touch(&server, "standby.signal");

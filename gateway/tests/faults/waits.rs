@@ -5,7 +5,7 @@ use std::time::{Duration, Instant};
 use basalt_testkit::{Basalt, TestDatabase};
 use serde_json::{Value, json};
 
-use crate::load::{Load, insert, stored};
+use crate::load::{DATABASE_AWAY, Load, insert, stored};
 use crate::overload::start;
 
 fn nap(server: &Basalt, seconds: f64) -> basalt_testkit::Request {
@@ -99,4 +99,29 @@ async fn a_changing_table_fails_no_request() {
     let outcome = load.finish().await;
     assert_eq!((outcome.refused, outcome.unanswered), (0, 0));
     assert_eq!(stored(&server).await, outcome.acknowledged);
+}
+
+#[tokio::test]
+async fn a_terminated_backend_costs_reads_nothing_and_writes_a_refusal_at_most() {
+    let server = start(&[("database.pool_size", "4")]).await;
+    for text in DATABASE_AWAY {
+        server.expect_log(text);
+    }
+    let load = Load::start(&server, 8, 0);
+    let terminate = "select pg_terminate_backend(pid) from pg_stat_activity
+        where datname = current_database() and usename = 'authenticator' limit 2";
+    for _ in 0..10 {
+        load.until_acknowledged(20).await;
+        server.database().admin_sql(terminate).await;
+        for _ in 0..8 {
+            let read = server.get("/rest/v1/entries?limit=1").apikey(server.service_key());
+            // Idle connections are looked at before they are used, and a read that was cut off is asked once more.
+            assert_eq!(read.send().await.status, 200);
+        }
+    }
+    let outcome = load.finish().await;
+    assert_eq!(outcome.unanswered, 0);
+    let stored = stored(&server).await;
+    let lost: Vec<_> = outcome.acknowledged.difference(&stored).collect();
+    assert!(lost.is_empty(), "acknowledged and not stored: {lost:?}");
 }

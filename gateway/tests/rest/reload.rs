@@ -93,6 +93,39 @@ async fn a_load_follows_the_known_messages_only() {
 }
 
 #[tokio::test]
+async fn whatever_the_cache_is_made_of_brings_a_load_when_it_changes() {
+    let server = server().start().await;
+    let changes = [
+        "create domain colour as text",
+        "alter domain colour set default 'red'",
+        "create function colour_json(colour) returns json language sql immutable as 'select to_json($1::text)'",
+        "create cast (colour as json) with function colour_json(colour) as implicit",
+        "drop cast (colour as json)",
+        "create aggregate longest(text) (sfunc = textcat, stype = text)",
+        "drop aggregate longest(text)",
+        "create unique index late_key on kv (value) where value is not null",
+        "drop index late_key",
+        "alter routine colour_json(colour) rename to colour_as_json",
+        "drop function colour_as_json(colour)",
+        "drop domain colour",
+    ];
+    for change in changes {
+        let before = loads(&server);
+        let _done = server.sql(change).await;
+        let deadline = tokio::time::Instant::now() + SOON;
+        while loads(&server) == before {
+            assert!(tokio::time::Instant::now() < deadline, "no load after: {change}");
+            tokio::time::sleep(Duration::from_millis(5)).await;
+        }
+    }
+    // Nothing of it is the cache's.
+    let before = loads(&server);
+    let _done = server.sql("create sequence ticks; analyze kv").await;
+    tokio::time::sleep(Duration::from_millis(300)).await;
+    assert_eq!(loads(&server), before);
+}
+
+#[tokio::test]
 async fn many_messages_share_a_load() {
     let server = server().start().await;
     let first = loads(&server);
