@@ -40,6 +40,9 @@ pub struct AuthConfig {
     pub mailer_allow_unverified_email_sign_ins: bool,
     /// An e-mail change needs the consent of both addresses. Default true.
     pub mailer_secure_email_change_enabled: bool,
+    /// Show a page with a button when a mailed link is opened, and use the link up only when it is pressed: for mailboxes
+    /// whose scanner opens links. Default false.
+    pub mailer_confirm_links: bool,
     /// Life of codes and links in mails, in seconds. Default 86400.
     pub mailer_otp_exp: u64,
     /// Digits of a code in a mail, 6 to 10. Default 6.
@@ -200,6 +203,7 @@ impl Default for AuthConfig {
             mailer_autoconfirm: false,
             mailer_allow_unverified_email_sign_ins: false,
             mailer_secure_email_change_enabled: true,
+            mailer_confirm_links: false,
             mailer_otp_exp: 86_400,
             mailer_otp_length: 6,
             mailer_max_frequency: 60,

@@ -34,7 +34,7 @@ macro_rules! user_columns {
          u.email_confirmed_at, u.phone_confirmed_at, u.confirmed_at, u.invited_at, u.confirmation_sent_at, \
          u.recovery_sent_at, coalesce(u.email_change, '') as email_change, u.email_change_sent_at, \
          coalesce(u.phone_change, '') as phone_change, u.phone_change_sent_at, \
-         coalesce(u.reauthentication_token, '') as reauthentication_token, u.reauthentication_sent_at, \
+         u.reauthentication_sent_at, \
          u.last_sign_in_at, u.raw_app_meta_data, u.raw_user_meta_data, u.created_at, u.updated_at, \
          case when isfinite(u.banned_until) then u.banned_until \
          when u.banned_until = 'infinity' then timestamptz '9999-12-01' end as banned_until, u.deleted_at, u.is_sso_user, \
@@ -79,7 +79,6 @@ pub(crate) struct User {
     pub(crate) email_change_sent_at: Option<Timestamp>,
     pub(crate) phone_change: String,
     pub(crate) phone_change_sent_at: Option<Timestamp>,
-    pub(crate) reauthentication_token: String,
     pub(crate) reauthentication_sent_at: Option<Timestamp>,
     pub(crate) last_sign_in_at: Option<Timestamp>,
     pub(crate) app_metadata: Object,
@@ -112,7 +111,6 @@ impl User {
             email_change_sent_at: column(row, "email_change_sent_at")?,
             phone_change: column(row, "phone_change")?,
             phone_change_sent_at: column(row, "phone_change_sent_at")?,
-            reauthentication_token: column(row, "reauthentication_token")?,
             reauthentication_sent_at: column(row, "reauthentication_sent_at")?,
             last_sign_in_at: column(row, "last_sign_in_at")?,
             app_metadata: object(column(row, "raw_app_meta_data")?),
@@ -145,7 +143,6 @@ impl User {
             email_change_sent_at: None,
             phone_change: String::new(),
             phone_change_sent_at: None,
-            reauthentication_token: String::new(),
             reauthentication_sent_at: None,
             last_sign_in_at: None,
             app_metadata: Object::new(),

@@ -8,7 +8,6 @@
 mod effects;
 
 use basalt_core::pool::Tx;
-use basalt_core::random;
 use jiff::Timestamp;
 use uuid::Uuid;
 
@@ -132,8 +131,6 @@ enum Outcome {
     Verified(Verified),
     /// The request fails, the count of wrong codes stays.
     Refused(AuthError),
-    /// An invited user has no password: to be hashed outside of the transaction, which wrote nothing.
-    NeedsPassword,
 }
 
 /// Redeems what the request brings; with [`FlowType::Pkce`] for an authorization code.
@@ -147,17 +144,12 @@ pub(crate) async fn redeem(
     proof: &Proof,
     flow: FlowType,
 ) -> Result<Verified, AuthError> {
-    let mut password = None;
-    loop {
-        let attempt = Attempt { auth, request, flow, password: password.as_deref(), now: auth.now() };
-        let tx = auth.begin(request).await?;
-        let outcome = attempt.run(&tx, kind, proof).await;
-        match crate::finish(tx, outcome).await? {
-            Outcome::Verified(verified) => return Ok(verified),
-            Outcome::Refused(error) => return Err(error),
-            // Nobody knows it: whoever was invited signs in by mail until they choose one.
-            Outcome::NeedsPassword => password = Some(auth.hasher.hash(&random::token(43)).await?),
-        }
+    let attempt = Attempt { auth, request, flow, now: auth.now() };
+    let tx = auth.begin(request).await?;
+    let outcome = attempt.run(&tx, kind, proof).await;
+    match crate::finish(tx, outcome).await? {
+        Outcome::Verified(verified) => Ok(verified),
+        Outcome::Refused(error) => Err(error),
     }
 }
 
@@ -165,8 +157,6 @@ struct Attempt<'a> {
     auth: &'a Auth,
     request: &'a RequestContext,
     flow: FlowType,
-    /// Hash of a random password for an invited user without one.
-    password: Option<&'a str>,
     now: Timestamp,
 }
 
@@ -184,11 +174,6 @@ impl Attempt<'_> {
         }
         if user.is_banned(self.now) {
             return Err(AuthError::VerifyBanned);
-        }
-        let is_invited_without_password = user.invited_at.is_some() && user.encrypted_password.is_none();
-        let confirms = matches!(kind, VerificationType::Signup | VerificationType::Invite);
-        if confirms && is_invited_without_password && self.password.is_none() {
-            return Ok(Outcome::NeedsPassword);
         }
         if !one_time::consume(tx, &pending).await? {
             return Ok(Outcome::Refused(proof.refusal()));
@@ -242,7 +227,7 @@ impl Attempt<'_> {
         let account = effects::Effects { auth: self.auth, request: self.request, tx, user, now: self.now };
         match kind {
             VerificationType::Signup | VerificationType::Invite | VerificationType::Email => {
-                account.confirm_email(self.password).await?;
+                account.confirm_email().await?;
             }
             VerificationType::Recovery | VerificationType::MagicLink => account.recover().await?,
             VerificationType::Sms => account.confirm_phone().await?,

@@ -2,7 +2,9 @@
 //! `POST` takes a code or a hash from the app and answers as a grant does.
 //!
 //! A link is worth a session once, so only a person may use it up. `HEAD`, and a `GET` that says it is a prefetch,
-//! are answered without looking at the code; what else can be done about scanners is decision 0010.
+//! are answered without looking at the code, and a setting puts a page with a button before it ([`mod@page`]).
+
+mod page;
 
 use std::sync::Arc;
 
@@ -27,6 +29,8 @@ use crate::verify::{self, Proof, VerificationType, Verified};
 
 const NO_TYPE: &str = "Verify requires a verification type";
 const NO_TOKEN: &str = "Verify requires a token or a token hash";
+/// The button of [`mod@page`] was.
+const PRESSED: &str = "confirmed";
 const HALF_CONFIRMED: &str =
     "Confirmation link accepted. Please proceed to confirm link sent to the other email";
 
@@ -57,6 +61,9 @@ pub(crate) async fn get(
     let name = request.query("type").ok_or(AuthError::validation(NO_TYPE))?;
     let hash = request.query("token").ok_or(AuthError::validation(NO_TOKEN))?;
     let target = redirect::target(&auth, &request);
+    if auth.config.mailer_confirm_links && request.query(PRESSED).is_none() {
+        return Ok(page::page(&[("token", hash), ("type", name), ("redirect_to", &target), (PRESSED, "1")]));
+    }
     let flow = one_time::flow_of(hash);
     match follow(&auth, &request, name, hash, flow, &target).await {
         Ok(response) => Ok(response),

@@ -23,13 +23,14 @@ pub(super) struct Effects<'a> {
 }
 
 impl Effects<'_> {
-    /// Sign-up and invitation. `password` is for an invited user who has none.
-    pub(super) async fn confirm_email(&self, password: Option<&str>) -> Result<(), AuthError> {
+    /// Sign-up and invitation. An invited user without a password gets one that nobody knows: they sign in by mail
+    /// until they choose their own.
+    pub(super) async fn confirm_email(&self) -> Result<(), AuthError> {
         const PASSWORD: &str = "\
 update auth.users set encrypted_password = $2, updated_at = $3
 where id = $1 and coalesce(encrypted_password, '') = ''";
-        if let Some(password) = password {
-            self.execute(PASSWORD, &[&self.user.id, &password, &self.now]).await?;
+        if self.user.invited_at.is_some() && self.user.encrypted_password.is_none() {
+            self.execute(PASSWORD, &[&self.user.id, &self.auth.hasher.unknowable(), &self.now]).await?;
         }
         self.audit(Action::UserSignedUp, "email").await?;
         if self.user.email_confirmed_at.is_none() {
@@ -41,7 +42,7 @@ where id = $1 and coalesce(encrypted_password, '') = ''";
     /// Password reset and magic link: proof of the address, whatever it was asked for.
     pub(super) async fn recover(&self) -> Result<(), AuthError> {
         if self.user.email_confirmed_at.is_none() {
-            return self.confirm_email(None).await;
+            return self.confirm_email().await;
         }
         self.audit(Action::Login, "email").await
     }

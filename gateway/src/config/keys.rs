@@ -254,6 +254,7 @@ keys! {
     AUTH_MAILER_AUTOCONFIRM: bool = "auth.mailer_autoconfirm", By("true in development without `mail.smtp_url`, else false"), "Take an e-mail address as confirmed without a mail.";
     AUTH_MAILER_ALLOW_UNVERIFIED_EMAIL_SIGN_INS: bool = "auth.mailer_allow_unverified_email_sign_ins", Is("false"), "Let sign-ins through other providers in with an unverified address.";
     AUTH_MAILER_SECURE_EMAIL_CHANGE_ENABLED: bool = "auth.mailer_secure_email_change_enabled", Is("true"), "A change of address needs the consent of both addresses.";
+    AUTH_MAILER_CONFIRM_LINKS: bool = "auth.mailer_confirm_links", Is("false"), "Show a page with a button when a mailed link is opened, and use the link up only when it is pressed: for mailboxes whose scanner opens links.";
     AUTH_MAILER_OTP_EXP: Duration = "auth.mailer_otp_exp", Is("86400"), "Life of mailed codes and links.";
     AUTH_MAILER_OTP_LENGTH: Whole<6, 10> = "auth.mailer_otp_length", Is("6"), "Digits of a mailed code.";
     AUTH_MAILER_NOTIFICATIONS_PASSWORD_CHANGED_ENABLED: bool = "auth.mailer_notifications_password_changed_enabled", Is("false"), "Tell users by mail that their password was changed.";

@@ -372,6 +372,29 @@ async fn looking_ahead_uses_nothing_up() {
 }
 
 #[tokio::test]
+async fn a_button_can_be_put_before_the_use_of_a_link() {
+    let server = redeeming().config("auth.mailer_confirm_links", "true").start().await;
+    let email = fresh("ada");
+    let _id = confirmed(&server, &email).await;
+    let made = link(&server, "magiclink", &email).await;
+    let hash = text(&made, "/hashed_token");
+    for _ in 0..3 {
+        let page =
+            open(&server, "magiclink", hash, "https://a.example.org/%22%3E%3Cscript%3E").await.expect(200);
+        assert!(page.header("content-type").starts_with("text/html"));
+        assert!(page.header("content-security-policy").starts_with("default-src 'none'"));
+        assert!(page.text().contains(&format!("value=\"{hash}\"")), "{}", page.text());
+        assert!(!page.text().contains("<script"), "{}", page.text());
+    }
+    let pressed = open(&server, "magiclink", hash, "https://a.example.org/x&confirmed=1").await;
+    assert!(location(&pressed).starts_with("https://a.example.org/x#access_token="));
+    // Apps ask for themselves.
+    let made = link(&server, "magiclink", &email).await;
+    let _session = verify_hash(&server, "magiclink", text(&made, "/hashed_token")).await.expect(200);
+    server.expect_log("a redirect_to is neither");
+}
+
+#[tokio::test]
 async fn a_banned_user_is_not_let_in_and_keeps_the_code() {
     let (server, email) = (server().await, fresh("ada"));
     let _id = confirmed(&server, &email).await;

@@ -67,6 +67,7 @@ pub(super) fn auth(
         mailer_autoconfirm: r.or(&keys::AUTH_MAILER_AUTOCONFIRM, || confirms),
         mailer_allow_unverified_email_sign_ins: r.get(&keys::AUTH_MAILER_ALLOW_UNVERIFIED_EMAIL_SIGN_INS),
         mailer_secure_email_change_enabled: r.get(&keys::AUTH_MAILER_SECURE_EMAIL_CHANGE_ENABLED),
+        mailer_confirm_links: r.get(&keys::AUTH_MAILER_CONFIRM_LINKS),
         mailer_otp_exp: r.seconds(&keys::AUTH_MAILER_OTP_EXP),
         mailer_otp_length: u8::try_from(r.get(&keys::AUTH_MAILER_OTP_LENGTH).get()).unwrap_or(u8::MAX),
         mailer_max_frequency: r.seconds(&keys::MAIL_MAX_FREQUENCY),
