@@ -4,7 +4,6 @@
 //! data can only become a [`Param`]. That is what makes injection a type error rather than a review remark.
 //! Placeholders are numbered when the whole statement is rendered, so fragments compose in any order.
 
-use std::borrow::Cow;
 use std::error::Error;
 use std::fmt;
 
@@ -84,37 +83,35 @@ impl ToSql for Param {
     tokio_postgres::types::to_sql_checked!();
 }
 
-#[derive(Clone, Debug)]
-enum Part {
-    Text(Cow<'static, str>),
-    Param(Param),
-}
-
-/// A statement under construction, or a part of one.
+/// A statement under construction, or a part of one: text, and the places in it where values go.
+///
+/// Requests build one each, so it is one buffer rather than a list of parts.
 #[derive(Clone, Debug, Default)]
 pub struct Sql {
-    parts: Vec<Part>,
+    text: String,
+    /// Positions in `text`, ascending, and what is bound there.
+    holes: Vec<(usize, Param)>,
 }
 
 impl Sql {
     /// Nothing yet.
     #[must_use]
     pub const fn new() -> Self {
-        Self { parts: Vec::new() }
+        Self { text: String::new(), holes: Vec::new() }
     }
 
     /// Our own literal text.
     #[must_use]
     pub fn text(text: &'static str) -> Self {
-        Self { parts: vec![Part::Text(Cow::Borrowed(text))] }
+        Self::owned(text.to_owned())
     }
 
     /// A quoted identifier: any name is safe here. A NUL byte, which PostgreSQL cannot store, is left out.
     #[must_use]
     pub fn ident(name: &str) -> Self {
-        let mut quoted = String::with_capacity(name.len() + 2);
-        push_quoted(&mut quoted, name, '"');
-        Self::owned(quoted)
+        let mut sql = Self { text: String::with_capacity(name.len() + 2), holes: Vec::new() };
+        sql.push_ident(name);
+        sql
     }
 
     /// `"schema"."name"`.
@@ -144,18 +141,18 @@ impl Sql {
 
     /// Text that PostgreSQL made and quoted itself (`format_type()`, `pg_get_expr()`). Never request data.
     #[must_use]
-    pub fn catalog(text: String) -> Self {
+    pub const fn catalog(text: String) -> Self {
         Self::owned(text)
     }
 
     /// A bound value.
     #[must_use]
     pub fn param(value: impl Into<Param>) -> Self {
-        Self { parts: vec![Part::Param(value.into())] }
+        Self { text: String::new(), holes: vec![(0, value.into())] }
     }
 
-    fn owned(text: String) -> Self {
-        Self { parts: vec![Part::Text(Cow::Owned(text))] }
+    const fn owned(text: String) -> Self {
+        Self { text, holes: Vec::new() }
     }
 
     /// Appends `next`.
@@ -167,22 +164,28 @@ impl Sql {
 
     /// Appends `next`.
     pub fn push(&mut self, next: Self) {
-        self.parts.extend(next.parts);
+        if self.is_empty() {
+            *self = next;
+            return;
+        }
+        let begin = self.text.len();
+        self.text.push_str(&next.text);
+        self.holes.extend(next.holes.into_iter().map(|(at, param)| (begin + at, param)));
     }
 
     /// Appends our own literal text.
     pub fn push_text(&mut self, text: &'static str) {
-        self.parts.push(Part::Text(Cow::Borrowed(text)));
+        self.text.push_str(text);
     }
 
     /// Appends a quoted identifier.
     pub fn push_ident(&mut self, name: &str) {
-        self.push(Self::ident(name));
+        push_quoted(&mut self.text, name, '"');
     }
 
     /// Appends a bound value.
     pub fn push_param(&mut self, value: impl Into<Param>) {
-        self.parts.push(Part::Param(value.into()));
+        self.holes.push((self.text.len(), value.into()));
     }
 
     /// The items with `separator` between them.
@@ -200,37 +203,46 @@ impl Sql {
 
     /// True while nothing was appended.
     #[must_use]
-    pub fn is_empty(&self) -> bool {
-        self.parts.is_empty()
+    pub const fn is_empty(&self) -> bool {
+        self.text.is_empty() && self.holes.is_empty()
     }
 
     /// Statement text with `$1…` in order of appearance, and the values for them.
     #[must_use]
-    pub fn render(&self) -> (String, Vec<Param>) {
-        let mut text = String::with_capacity(self.parts.len() * 12);
-        let mut params = Vec::new();
-        for part in &self.parts {
-            match part {
-                Part::Text(part) => text.push_str(part),
-                Part::Param(param) => {
-                    params.push(param.clone());
-                    text.push('$');
-                    text.push_str(&params.len().to_string());
-                }
-            }
+    pub fn render(self) -> (String, Vec<Param>) {
+        if self.holes.is_empty() {
+            return (self.text, Vec::new());
         }
+        let mut text = String::with_capacity(self.text.len() + 4 * self.holes.len());
+        let mut params = Vec::with_capacity(self.holes.len());
+        let mut rest = self.text.as_str();
+        let mut position = 0;
+        for (at, param) in self.holes {
+            // Positions are where text ended once, and ascend.
+            let (before, after) = rest.split_at_checked(at - position).unwrap_or((rest, ""));
+            (rest, position) = (after, at);
+            text.push_str(before);
+            params.push(param);
+            text.push('$');
+            text.push_str(&params.len().to_string());
+        }
+        text.push_str(rest);
         (text, params)
     }
 }
 
-/// Appends `value` between `quote` characters, those inside doubled.
+/// Appends `value` between `quote` characters, those inside doubled. NUL, which PostgreSQL cannot store, is left out.
 pub fn push_quoted(out: &mut String, value: &str, quote: char) {
     out.push(quote);
-    for character in value.chars().filter(|character| *character != '\0') {
-        if character == quote {
-            out.push(quote);
+    if value.bytes().any(|byte| byte == 0 || char::from(byte) == quote) {
+        for character in value.chars().filter(|character| *character != '\0') {
+            if character == quote {
+                out.push(quote);
+            }
+            out.push(character);
         }
-        out.push(character);
+    } else {
+        out.push_str(value);
     }
     out.push(quote);
 }

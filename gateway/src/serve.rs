@@ -251,7 +251,7 @@ fn rest_service(
     events: &Events,
     background: &Background,
 ) -> (Mount, RestHandle) {
-    let (service, handle) = basalt_rest::service(
+    let (service, handle, handler) = basalt_rest::service(
         config.rest.clone(),
         sessions.clone(),
         Arc::clone(keys),
@@ -261,6 +261,7 @@ fn rest_service(
         background.shutdown.clone(),
     );
     let mut mount = mount(config, service, Gate::Closed);
+    mount.direct = Some(handler);
     let settings = handle.clone();
     mount.origins = Box::new(move || settings.cors_origins());
     (mount, handle)

@@ -9,6 +9,8 @@ use basalt_core::clock::Clock;
 use basalt_core::memory::Hold;
 use basalt_core::service::{BodyError, Deadline, read_body};
 use basalt_core::session::{SessionError, Sessions};
+use bytes::Bytes;
+use http::request::Parts;
 use http::{Method, Request};
 use tokio::time::Instant;
 
@@ -16,10 +18,12 @@ use crate::auth;
 use crate::config::RestConfig;
 use crate::error::{ErrorContext, ErrorResponse, RestError};
 use crate::plan::{self, Plan};
-use crate::reload::{RestHandle, View};
+use crate::reload::{RestHandle, Snapshot, View};
 use crate::request::ApiRequest;
 use crate::response::{self, Timing};
-use crate::{execute, rights, statement};
+use crate::shape::{Asked, Ready, Template};
+use crate::statement::Statements;
+use crate::{execute, rights, shape};
 
 /// What every request needs.
 pub(crate) struct State {
@@ -100,36 +104,41 @@ async fn answer(
         BodyError::TooLarge => RestError::BodyTooLarge { limit: config.max_body_bytes },
         BodyError::Disconnected(_) => RestError::BodyIncomplete,
     })?;
-    let mut api = ApiRequest::read(config, &head.method, &head.uri, &head.headers, body)?;
-    if let (Some(hold), Some(payload)) = (hold, &mut api.payload) {
-        payload.keep(hold);
-    }
-    timing.mark("parse");
     let deadline = head
         .extensions
         .get::<Deadline>()
         .map_or_else(|| Instant::now() + config.timeout, |Deadline(deadline)| *deadline);
-
-    let planned = plan::plan(&api, config, &snapshot.cache);
-    let newer = match &planned {
-        Err(error) if error.may_be_stale() => state.handle.newer(snapshot, deadline).await,
-        _ => None,
+    let asked = Asked::read(config, &head, &body);
+    let known = asked.as_ref().and_then(|asked| snapshot.shapes.find(&asked.key));
+    let (newer, ready) = match (asked, known) {
+        (Some(asked), Some(shape)) => {
+            timing.mark("parse");
+            (None, shape.fill(asked, &head.method, head.uri.path()))
+        }
+        (asked, _) => {
+            let request = Unplanned { head: &head, body: &body, hold, asked };
+            request.plan(&state.handle, config, snapshot, deadline, timing).await?
+        }
     };
-    let (snapshot, plan) = match &newer {
-        Some(newer) => (newer, plan::plan(&api, &newer.config, &newer.cache)?),
-        None => (snapshot, planned?),
-    };
+    let snapshot = newer.as_ref().unwrap_or(snapshot);
     timing.mark("plan");
     let scene = execute::Scene {
         config: &snapshot.config,
         cache: &snapshot.cache,
         sessions: &state.sessions,
         caller: &caller,
-        api: &api,
+        api: &ready.api,
         headers: &head.headers,
         deadline,
     };
-    match perform(&scene, &plan, head.uri.path(), timing).await {
+    // A schema cache that delivers no rows any more plans for values.
+    let as_value = || {
+        snapshot.shapes.clear();
+        let api = ApiRequest::read(scene.config, &head.method, &head.uri, &head.headers, body.clone())?;
+        let plan = plan::plan(&api, scene.config, scene.cache)?;
+        shape::render(&plan).ok_or(RestError::Internal("rows of a plan without statements"))
+    };
+    match perform(&scene, &ready.plan, ready.statements, &as_value, head.uri.path(), timing).await {
         Ok(response) => {
             timing.mark("response");
             Ok(response)
@@ -138,14 +147,63 @@ async fn answer(
     }
 }
 
+/// A request of a shape that is not known.
+struct Unplanned<'a> {
+    head: &'a Parts,
+    body: &'a Bytes,
+    hold: Option<&'a Hold>,
+    asked: Option<Asked>,
+}
+
+impl Unplanned<'_> {
+    /// Parses, plans and renders, and keeps what comes of it if the shape was seen before. The snapshot is a newer one
+    /// where the schema had changed.
+    async fn plan(
+        self,
+        handle: &RestHandle,
+        config: &RestConfig,
+        snapshot: &Arc<Snapshot>,
+        deadline: Instant,
+        timing: &mut Timing,
+    ) -> Result<(Option<Arc<Snapshot>>, Ready), RestError> {
+        let Self { head, body, hold, asked } = self;
+        let mut api = ApiRequest::read(config, &head.method, &head.uri, &head.headers, body.clone())?;
+        if let (Some(hold), Some(payload)) = (hold, &mut api.payload) {
+            payload.keep(hold);
+        }
+        timing.mark("parse");
+        let planned = plan::plan(&api, config, &snapshot.cache);
+        let newer = match &planned {
+            Err(error) if error.may_be_stale() => handle.newer(snapshot, deadline).await,
+            _ => None,
+        };
+        let plan = match &newer {
+            Some(newer) => plan::plan(&api, &newer.config, &newer.cache)?,
+            None => planned?,
+        };
+        let statements = shape::render(&plan);
+        // A newer snapshot may expose other schemas than the shape was read under.
+        if let (Some(asked), Some(statements), None) = (asked, &statements, &newer)
+            && snapshot.shapes.admits(&asked.key)
+            && let Some(template) = Template::of(&asked, &api, statements, config, &snapshot.cache)
+        {
+            snapshot.shapes.keep(asked.key, template);
+        }
+        Ok((newer, Ready { api, plan, statements }))
+    }
+}
+
 /// Runs the plan and words its answer.
 async fn perform(
     scene: &execute::Scene<'_>,
     plan: &Plan,
+    statements: Option<Statements>,
+    as_value: execute::AsValue<'_>,
     path: &str,
     timing: &mut Timing,
 ) -> Result<Response, RestError> {
     let config: &RestConfig = scene.config;
+    let statements = || statements.ok_or(RestError::Internal("a plan without statements"));
     match plan {
         Plan::Info { allow } => Ok(response::info(allow)),
         Plan::Root => {
@@ -154,23 +212,17 @@ async fn perform(
             response::root(scene.api, config, &answer)
         }
         Plan::Read(read) => {
-            let answer = execute::read(scene, read, statement::of_read(read), &|| {
-                Ok(statement::of_read_as_value(read))
-            })
-            .await?;
+            let answer = execute::read(scene, read, statements()?, as_value).await?;
             timing.mark("transaction");
             response::read(scene.api, config, read, &answer, path)
         }
         Plan::Write(write) => {
-            let answer = execute::write(scene, write, statement::mutate::of_write(write)).await?;
+            let answer = execute::write(scene, write, statements()?).await?;
             timing.mark("transaction");
             response::write(scene.api, config, write, &answer, path)
         }
         Plan::Call(call) => {
-            let answer = execute::call(scene, call, statement::call::of_call(call), &|| {
-                Ok(statement::call::of_call_as_value(call))
-            })
-            .await?;
+            let answer = execute::call(scene, call, statements()?, as_value).await?;
             timing.mark("transaction");
             response::call(scene.api, config, call, &answer)
         }

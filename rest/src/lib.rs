@@ -15,16 +15,18 @@ mod response;
 mod rights;
 pub mod rows;
 pub mod schema_cache;
+pub mod shape;
 pub mod statement;
 pub mod suggest;
 
 use std::sync::Arc;
 
 use axum::Router;
+use axum::extract::State as Extract;
 use basalt_core::clock::Clock;
 use basalt_core::keys::Keys;
 use basalt_core::listen::Event;
-use basalt_core::service::{Cors, Service};
+use basalt_core::service::{Cors, Handler, Service};
 use basalt_core::session::Sessions;
 use http::StatusCode;
 use tokio::sync::broadcast;
@@ -36,6 +38,9 @@ pub use reload::RestHandle;
 
 /// Builds the service and starts loading its schema cache.
 ///
+/// The handler answers as the service's router does. It is for whoever serves many requests: a router with one route costs
+/// two clones of boxed services and a boxed future for each.
+///
 /// `events` brings notifications of `rest.channel`; the task that follows them belongs to `tracker` and ends
 /// with `shutdown`. Requests that come before the first load wait for it.
 pub fn service(
@@ -46,11 +51,15 @@ pub fn service(
     clock: Clock,
     tracker: &TaskTracker,
     shutdown: CancellationToken,
-) -> (Service, RestHandle) {
+) -> (Service, RestHandle, Handler) {
     let (body_limit, deadline) = (config.max_body_bytes, config.timeout);
     let handle = RestHandle::new(config, keys, sessions.clone());
     tracker.spawn(reload::follow(handle.clone(), events, shutdown));
     let state = Arc::new(handler::State { handle: handle.clone(), sessions, clock });
+    let handler: Handler = {
+        let state = Arc::clone(&state);
+        Arc::new(move |request| Box::pin(handler::handle(Extract(Arc::clone(&state)), request)))
+    };
     let router = Router::new().fallback(handler::handle).with_state(state);
     let service = Service {
         name: "rest",
@@ -67,5 +76,5 @@ pub fn service(
         },
         render: error::fault,
     };
-    (service, handle)
+    (service, handle, handler)
 }

@@ -6,3 +6,11 @@ pub const SCHEMA_LOADS: &str = "basalt_rest_schema_cache_loads_total";
 pub const SCHEMA_LOAD_SECONDS: &str = "basalt_rest_schema_cache_load_duration_seconds";
 /// Gauge: relations in the schema cache.
 pub const SCHEMA_RELATIONS: &str = "basalt_rest_schema_cache_relations";
+/// Gauge: request shapes whose plan and statements are kept.
+pub const SHAPES: &str = "basalt_rest_shapes";
+/// Gauge: bytes they take, about.
+pub const SHAPE_BYTES: &str = "basalt_rest_shape_bytes";
+/// Counter: look-ups of shapes, by `result` (`hit`, `miss`).
+pub const SHAPE_LOOKUPS: &str = "basalt_rest_shape_lookups_total";
+/// Counter: shapes that went because there were too many.
+pub const SHAPE_EVICTIONS: &str = "basalt_rest_shape_evictions_total";

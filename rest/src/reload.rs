@@ -23,6 +23,7 @@ use crate::config::{RestConfig, Stored};
 use crate::metrics;
 use crate::schema_cache::SchemaCache;
 use crate::schema_cache::load::{self, LoadError, Loaded};
+use crate::shape::Shapes;
 
 /// Loads start at least this far apart.
 const DEBOUNCE: Duration = Duration::from_millis(100);
@@ -41,6 +42,8 @@ pub(crate) struct Snapshot {
     pub(crate) config: RestConfig,
     pub(crate) cache: SchemaCache,
     pub(crate) keys: Arc<Keys>,
+    /// Of requests that were planned against this cache, under these settings.
+    pub(crate) shapes: Shapes,
     /// Settings of the database that are in use.
     accepted: HashMap<String, String>,
     complaints: Vec<String>,
@@ -253,19 +256,16 @@ impl RestHandle {
             duration_ms = started.elapsed().as_secs_f64() * 1000.0,
             "schema cache loaded"
         );
-        let snapshot = Snapshot { config, cache, keys, accepted, complaints, fingerprint };
+        let shapes = Shapes::default();
+        let snapshot = Snapshot { config, cache, keys, shapes, accepted, complaints, fingerprint };
         self.0.current.store(Some(Arc::new(snapshot)));
+        if let Some(old) = old {
+            tokio::spawn(retire(old));
+        }
         Ok(())
     }
 }
 
-        if let Some(old) = old {
-            tokio::spawn(retire(old));
-        }
-/// The configured keys, or those of the database. They are kept while the secret is the same, and with them the tokens
-/// they have verified.
-fn keys(base: &Base, config: &RestConfig, old: Option<&Snapshot>, complaints: &mut Vec<String>) -> Arc<Keys> {
-    let Some(secret) = config.jwt_secret.as_ref().filter(|secret| !secret.text.is_empty()) else {
 /// Drops what is no longer current once no request uses it, where that holds nobody up: to take thousands of tables apart
 /// takes a while, and whoever drops the last reference does it.
 async fn retire(old: Arc<Snapshot>) {
@@ -277,6 +277,10 @@ async fn retire(old: Arc<Snapshot>) {
     let _dropped = tokio::task::spawn_blocking(move || drop(old)).await;
 }
 
+/// The configured keys, or those of the database. They are kept while the secret is the same, and with them the tokens
+/// they have verified.
+fn keys(base: &Base, config: &RestConfig, old: Option<&Snapshot>, complaints: &mut Vec<String>) -> Arc<Keys> {
+    let Some(secret) = config.jwt_secret.as_ref().filter(|secret| !secret.text.is_empty()) else {
         return Arc::clone(&base.keys);
     };
     if !base.keys.is_strict() {

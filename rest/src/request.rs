@@ -197,12 +197,12 @@ impl ApiRequest {
     }
 }
 
-fn header_text<'a>(headers: &'a HeaderMap, name: &http::HeaderName) -> Option<&'a str> {
+pub(crate) fn header_text<'a>(headers: &'a HeaderMap, name: &http::HeaderName) -> Option<&'a str> {
     headers.get(name)?.to_str().ok()
 }
 
 /// `/`, `/{relation}` or `/rpc/{function}`; anything else, a trailing slash too, is no path.
-fn resource(path: &str) -> Result<Resource, RestError> {
+pub(crate) fn resource(path: &str) -> Result<Resource, RestError> {
     let segments: Vec<String> = path
         .strip_prefix('/')
         .unwrap_or(path)
@@ -219,7 +219,7 @@ fn resource(path: &str) -> Result<Resource, RestError> {
 
 /// The function that a root-spec setting puts in the place of the root. One outside the exposed schemas is in no cache
 /// and is called as it is, when the root is executed.
-fn root_routine(resource: Resource, schema: String, config: &RestConfig) -> (Resource, String) {
+pub(crate) fn root_routine(resource: Resource, schema: String, config: &RestConfig) -> (Resource, String) {
     match (&resource, &config.root_spec) {
         (Resource::Root, Some(function)) => {
             let home = function.schema.as_ref().unwrap_or(&schema);
@@ -234,7 +234,11 @@ fn root_routine(resource: Resource, schema: String, config: &RestConfig) -> (Res
 }
 
 /// The schema of the profile header, else the first exposed one; and whether the header was there.
-fn schema(config: &RestConfig, method: &Method, headers: &HeaderMap) -> Result<(String, bool), RestError> {
+pub(crate) fn schema(
+    config: &RestConfig,
+    method: &Method,
+    headers: &HeaderMap,
+) -> Result<(String, bool), RestError> {
     let name = match *method {
         Method::POST | Method::PATCH | Method::PUT | Method::DELETE => "content-profile",
         _ => "accept-profile",
@@ -252,7 +256,7 @@ fn schema(config: &RestConfig, method: &Method, headers: &HeaderMap) -> Result<(
     }
 }
 
-fn action(resource: Resource, method: &Method) -> Result<Action, RestError> {
+pub(crate) fn action(resource: Resource, method: &Method) -> Result<Action, RestError> {
     if *method == Method::OPTIONS {
         return Ok(Action::Info(resource));
     }

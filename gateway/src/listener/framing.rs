@@ -63,7 +63,9 @@ impl Framing {
             let position = input.len() - rest.len();
             let (part, after) = rest.split_at(self.next_part(rest));
             rest = after;
-            if self.place == Place::RequestLine && part.iter().copied().any(needs_escape) {
+            // No way out of the loop: so it is done by many bytes at a time.
+            let is_to_escape = || part.iter().fold(false, |found, byte| found | needs_escape(*byte));
+            if self.place == Place::RequestLine && is_to_escape() {
                 let out = escaped.get_or_insert_with(|| {
                     let mut out = BytesMut::with_capacity(input.len() + 64);
                     out.extend_from_slice(input.get(..position).unwrap_or_default());
@@ -93,7 +95,7 @@ impl Framing {
                 rest.len().min(usize::try_from(left).unwrap_or(usize::MAX))
             }
             Place::RequestLine | Place::Header | Place::ChunkSize | Place::Trailer => {
-                rest.iter().position(|byte| *byte == b'\n').map_or(rest.len(), |end| end + 1)
+                memchr::memchr(b'\n', rest).map_or(rest.len(), |end| end + 1)
             }
             Place::Transparent => rest.len(),
         }
@@ -110,9 +112,15 @@ impl Framing {
                 self.place = if left == 0 { Place::ChunkSize } else { Place::Chunk(left) };
             }
             Place::RequestLine | Place::Header | Place::ChunkSize | Place::Trailer => {
+                let is_whole = part.last() == Some(&b'\n');
                 let room = KEPT_LINE_BYTES.saturating_sub(self.line.len());
-                self.line.extend(part.iter().take(room));
-                if part.last() == Some(&b'\n') {
+                let kept = part.get(..room).unwrap_or(part);
+                if is_whole && self.line.is_empty() {
+                    self.place = self.after_line(kept.trim_ascii_end());
+                    return;
+                }
+                self.line.extend_from_slice(kept);
+                if is_whole {
                     let mut line = std::mem::take(&mut self.line);
                     self.place = self.after_line(line.trim_ascii_end());
                     line.clear();

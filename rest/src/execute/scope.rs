@@ -87,8 +87,7 @@ fn headers_json(headers: &HeaderMap) -> String {
 
 /// The inside of a JSON string. Most headers are plain, and then they are looked at in one go.
 fn push_json_text(json: &mut String, bytes: &[u8]) {
-    let is_special =
-        |found, byte: &u8| found | (*byte < 0x20) | (*byte == b'"') | (*byte == b'\\');
+    let is_special = |found, byte: &u8| found | (*byte < 0x20) | (*byte == b'"') | (*byte == b'\\');
     match std::str::from_utf8(bytes) {
         Ok(text) if !bytes.iter().fold(false, is_special) => json.push_str(text),
         _ => {

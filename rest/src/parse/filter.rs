@@ -184,7 +184,7 @@ pub enum Quantifier {
 }
 
 impl Quantifier {
-    const fn word(self) -> &'static str {
+    pub(crate) const fn word(self) -> &'static str {
         match self {
             Self::Any => "any",
             Self::All => "all",
@@ -206,7 +206,7 @@ pub enum IsValue {
 impl IsValue {
     const ALL: [Self; 5] = [Self::NotNull, Self::Null, Self::True, Self::False, Self::Unknown];
 
-    const fn word(self) -> &'static str {
+    pub(crate) const fn word(self) -> &'static str {
         match self {
             Self::Null => "null",
             Self::NotNull => "not_null",
@@ -245,7 +245,7 @@ pub enum TextSearch {
 impl TextSearch {
     const ALL: [Self; 4] = [Self::Query, Self::Plain, Self::Phrase, Self::Web];
 
-    const fn word(self) -> &'static str {
+    pub(crate) const fn word(self) -> &'static str {
         match self {
             Self::Query => "fts",
             Self::Plain => "plfts",

@@ -40,14 +40,15 @@ impl Parameters {
     pub fn canonical(&self) -> String {
         let mut sorted: Vec<&(String, String)> = self.0.iter().collect();
         sorted.sort_by(|(a, _), (b, _)| a.cmp(b));
-        let mut text = String::new();
+        let length = sorted.iter().map(|(name, value)| name.len() + value.len() + 2).sum::<usize>();
+        let mut text = String::with_capacity(length + length / 2);
         for (name, value) in sorted {
             if !text.is_empty() {
                 text.push('&');
             }
-            text.extend(utf8_percent_encode(name, ENCODED));
+            push_encoded(&mut text, name);
             text.push('=');
-            text.extend(utf8_percent_encode(value, ENCODED));
+            push_encoded(&mut text, value);
         }
         text
     }
@@ -63,13 +64,22 @@ pub(crate) fn encode_component(text: &str) -> String {
     utf8_percent_encode(text, ENCODED).to_string()
 }
 
+fn push_encoded(out: &mut String, text: &str) {
+    for part in utf8_percent_encode(text, ENCODED) {
+        out.push_str(part);
+    }
+}
+
 fn decode(text: &str) -> String {
+    if memchr::memchr2(b'+', b'%', text.as_bytes()).is_none() {
+        return text.to_owned();
+    }
     let blanks = text.replace('+', " ");
     percent_decode_str(&blanks).decode_utf8_lossy().into_owned()
 }
 
 /// What the query string asks for.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct QueryParams {
     /// `select=`; everything if absent.
     pub select: Vec<SelectItem>,

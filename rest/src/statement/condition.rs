@@ -1,6 +1,6 @@
 //! Columns and conditions.
 
-use basalt_core::sql::Sql;
+use basalt_core::sql::{Param, Sql};
 
 use super::array_literal;
 use super::select::{self, Row};
@@ -81,36 +81,30 @@ fn test(
     to_tsvector: bool,
     representation: Option<&QualifiedName>,
 ) -> Sql {
+    let value = operand(operation).map_or_else(Sql::new, Sql::param);
     match operation {
-        Operation::Compare { operator, quantifier, value } => {
-            let (value, representation) = if operator.is_pattern() {
-                // A pattern is no value of the domain.
-                (value.replace('*', "%"), None)
-            } else {
-                (value.clone(), representation)
-            };
+        Operation::Compare { operator, quantifier, .. } => {
+            // A pattern is no value of the domain.
+            let representation = representation.filter(|_| !operator.is_pattern());
             let sql = tested.then(Sql::text(operator.as_sql()));
             match quantifier {
-                None => sql.then(read(Sql::param(value), representation)),
+                None => sql.then(read(value, representation)),
                 Some(quantifier) => sql
                     .then(Sql::text(match quantifier {
                         Quantifier::Any => "ANY (",
                         Quantifier::All => "ALL (",
                     }))
-                    .then(read_each(Sql::param(value), representation))
+                    .then(read_each(value, representation))
                     .then(Sql::text(")")),
             }
         }
-        Operation::In(elements) => {
-            let list = Sql::param(array_literal(elements));
+        Operation::In(_) => {
             let sql = tested.then(Sql::text(Operator::Eq.as_sql()));
-            sql.then(Sql::text("ANY (")).then(read_each(list, representation)).then(Sql::text(")"))
+            sql.then(Sql::text("ANY (")).then(read_each(value, representation)).then(Sql::text(")"))
         }
-        Operation::Is(value) => tested.then(Sql::text(value.as_sql())),
-        Operation::IsDistinct(value) => {
-            tested.then(Sql::text(" IS DISTINCT FROM ")).then(Sql::param(value.clone()))
-        }
-        Operation::TextSearch { operator, config, query } => {
+        Operation::Is(constant) => tested.then(Sql::text(constant.as_sql())),
+        Operation::IsDistinct(_) => tested.then(Sql::text(" IS DISTINCT FROM ")).then(value),
+        Operation::TextSearch { operator, config, .. } => {
             let config = || match config {
                 Some(config) => Sql::param(config.clone()).then(Sql::text(", ")),
                 None => Sql::new(),
@@ -120,13 +114,22 @@ fn test(
             } else {
                 tested
             };
-            vector
-                .then(Sql::text(operator.as_sql()))
-                .then(config())
-                .then(Sql::param(query.clone()))
-                .then(Sql::text(")"))
+            vector.then(Sql::text(operator.as_sql())).then(config()).then(value).then(Sql::text(")"))
         }
     }
+}
+
+/// The value that a test binds: all of it that varies while the request's shape stays.
+pub(crate) fn operand(operation: &Operation) -> Option<Param> {
+    Some(match operation {
+        Operation::Compare { operator, value, .. } if operator.is_pattern() => {
+            Param::from(value.replace('*', "%"))
+        }
+        Operation::Compare { value, .. } | Operation::IsDistinct(value) => Param::from(value.as_str()),
+        Operation::In(elements) => Param::from(array_literal(elements)),
+        Operation::TextSearch { query, .. } => Param::from(query.as_str()),
+        Operation::Is(_) => return None,
+    })
 }
 
 /// A value through the function that reads its domain from text, if there is one.

@@ -12,6 +12,7 @@ mod media;
 mod reads;
 mod safety;
 mod selects;
+mod shapes;
 mod writes;
 
 use std::fmt::Write;
@@ -23,7 +24,8 @@ use basalt_rest::plan::{self, Plan};
 use basalt_rest::request::ApiRequest;
 use basalt_rest::statement::{self, Statements};
 use bytes::Bytes;
-use http::{HeaderMap, HeaderName, HeaderValue, Method, Uri};
+use http::request::Parts;
+use http::{HeaderMap, HeaderName, HeaderValue};
 
 /// Plans a request written as `METHOD target`, header lines, an empty line and a body.
 fn plan(request: &str) -> Result<Plan, RestError> {
@@ -32,6 +34,15 @@ fn plan(request: &str) -> Result<Plan, RestError> {
 }
 
 fn plan_with(request: &str, config: &RestConfig) -> Result<Plan, RestError> {
+    let (head, body) = read(request);
+    let api = ApiRequest::read(config, &head.method, &head.uri, &head.headers, body.clone())?;
+    let plan = plan::plan(&api, config, &fixture::cache())?;
+    shapes::holds(&head, &body, &api, &plan, config);
+    Ok(plan)
+}
+
+/// A request as it comes over the wire.
+fn read(request: &str) -> (Parts, Bytes) {
     let (head, body) = request.split_once("\n\n").unwrap_or((request, ""));
     let mut lines = head.lines();
     let (method, target) = lines.next().unwrap().split_once(' ').unwrap();
@@ -49,14 +60,11 @@ fn plan_with(request: &str, config: &RestConfig) -> Result<Plan, RestError> {
         .map(|line| line.split_once(": ").unwrap())
         .map(|(name, value)| (name.parse::<HeaderName>().unwrap(), HeaderValue::from_str(value).unwrap()))
         .collect();
-    let api = ApiRequest::read(
-        config,
-        &method.parse::<Method>().unwrap(),
-        &encoded.parse::<Uri>().unwrap(),
-        &headers,
-        Bytes::copy_from_slice(body.as_bytes()),
-    )?;
-    plan::plan(&api, config, &fixture::cache())
+    let mut request = http::Request::new(());
+    *request.method_mut() = method.parse().unwrap();
+    *request.uri_mut() = encoded.parse().unwrap();
+    *request.headers_mut() = headers;
+    (request.into_parts().0, Bytes::copy_from_slice(body.as_bytes()))
 }
 
 fn statements(plan: &Plan) -> Statements {
