@@ -2,8 +2,11 @@
 //! `[auth]` in `basalt.toml` and upstream's `GOTRUE_…` variables name the same things; the gateway fills the struct
 //! and checks it ([`AuthConfig::faults`]). All times are whole seconds; 0 means "none" where it says so.
 
+use std::collections::BTreeMap;
+
 use serde::{Deserialize, Serialize};
 
+use crate::mailer::LetterSettings;
 use crate::postage::EmailRate;
 
 /// `[auth]`, and the part of `[jwt]` that auth needs.
@@ -64,6 +67,15 @@ pub struct AuthConfig {
     pub mailer_notifications_mfa_factor_enrolled_enabled: bool,
     /// Tell users by mail that a verification method was removed. Default false.
     pub mailer_notifications_mfa_factor_unenrolled_enabled: bool,
+    /// What letters are called after; empty = the host of `site_url` (`mail.sender_name`).
+    #[serde(skip)]
+    pub mailer_sender_name: String,
+    /// How letters differ from ours, by kind: `confirmation`, `recovery`, … (auth.md §3.21).
+    #[serde(skip)]
+    pub mailer_letters: BTreeMap<String, LetterSettings>,
+    /// Further names of this server: a request that came by one of them (`X-Forwarded-Host`) gets links to it. Default:
+    /// none.
+    pub mailer_external_hosts: Vec<String>,
     /// Answer `/recover` with 429 when a mail went out less than `mailer_max_frequency` ago, as upstream does, which
     /// tells that the account exists. Default false: 200, and no mail.
     pub mailer_recovery_tells_frequency: bool,
@@ -214,6 +226,9 @@ impl Default for AuthConfig {
             mailer_notifications_identity_unlinked_enabled: false,
             mailer_notifications_mfa_factor_enrolled_enabled: false,
             mailer_notifications_mfa_factor_unenrolled_enabled: false,
+            mailer_sender_name: String::new(),
+            mailer_letters: BTreeMap::new(),
+            mailer_external_hosts: Vec::new(),
             mailer_recovery_tells_frequency: false,
             sms_autoconfirm: false,
             sms_otp_exp: 60,

@@ -64,6 +64,7 @@ pub use config::{AuthConfig, JwtConfig};
 pub use error::AuthError;
 pub use feature::{FactorType, Feature};
 pub use hasher::{HashError, Hasher, Verdict};
+pub use mailer::{LetterSettings, TemplateSource};
 pub use migrations::MIGRATIONS;
 pub use operator::{AccountSummary, ListAccounts, Operator};
 pub use password_policy::{WeakReason, Weakness};

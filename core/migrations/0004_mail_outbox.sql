@@ -9,6 +9,8 @@ create table basalt.mail_outbox (
   -- Subject and bodies under `server.master_key`: they hold links and codes, which are stored nowhere else
   -- but hashed. NULL from the moment the mail is sent.
   sealed bytea,
+  -- Names that key without telling it. Servers of other projects on this database have others, and leave these rows be.
+  sealed_by text not null,
   -- `mailbox`: in development, to be looked at instead of sent. `dead`: given up.
   state text not null default 'queued' check (state in ('queued', 'sent', 'dead', 'mailbox')),
   created_at timestamptz not null default now(),
@@ -26,4 +28,4 @@ create index mail_outbox_mailbox on basalt.mail_outbox (id) where state = 'mailb
 
 -- Auth asks for mails in its own transactions. It may put them in, and neither read nor change one.
 grant usage on schema basalt to supabase_auth_admin;
-grant insert (kind, recipient, sealed, state) on basalt.mail_outbox to supabase_auth_admin;
+grant insert (kind, recipient, sealed, sealed_by, state) on basalt.mail_outbox to supabase_auth_admin;

@@ -14,6 +14,7 @@ pub mod smtp;
 pub mod worker;
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use secrecy::SecretString;
 use serde::{Deserialize, Serialize};
@@ -27,6 +28,7 @@ use crate::session::SessionError;
 pub const CHANNEL: &str = "basalt_mail";
 
 const PURPOSE: &str = "mail outbox";
+const STATEMENT_LIMIT: Duration = Duration::from_secs(10);
 
 /// One mail. Sender and envelope are the outbox's.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -93,18 +95,20 @@ impl Outbox {
     pub async fn enqueue(&self, tx: &Tx, message: &Message) -> Result<(), SessionError> {
         // The notification wakes the workers of all servers at COMMIT, and not before.
         const QUEUE: &str = "\
-with queued as (insert into basalt.mail_outbox (kind, recipient, sealed, state) values ($1, $2, $3, 'queued'))
+with queued as (insert into basalt.mail_outbox (kind, recipient, sealed, sealed_by, state)
+  values ($1, $2, $3, $4, 'queued'))
 select pg_catalog.pg_notify('basalt_mail', '')";
-        const DELIVER: &str =
-            "insert into basalt.mail_outbox (kind, recipient, sealed, state) values ($1, $2, $3, 'mailbox')";
+        const DELIVER: &str = "\
+insert into basalt.mail_outbox (kind, recipient, sealed, sealed_by, state)
+values ($1, $2, $3, $4, 'mailbox')";
         let Message { kind, to, .. } = message;
-        let sealed = self.seal(message);
+        let (sealed, sealed_by) = (self.seal(message), self.sealed_by());
         match self.destination {
             Destination::Server => {
-                let _notified = tx.query(QUEUE, &[kind, to, &sealed]).await?;
+                let _notified = tx.query(QUEUE, &[kind, to, &sealed, &sealed_by]).await?;
             }
             Destination::Mailbox => {
-                let _rows = tx.execute(DELIVER, &[kind, to, &sealed]).await?;
+                let _rows = tx.execute(DELIVER, &[kind, to, &sealed, &sealed_by]).await?;
             }
             Destination::Nowhere => {
                 tracing::warn!(
@@ -126,6 +130,29 @@ select pg_catalog.pg_notify('basalt_mail', '')";
     pub fn open(&self, kind: &str, recipient: &str, sealed: &[u8]) -> Result<Content, CannotOpen> {
         let json = self.sealer.open(&context(kind, recipient), sealed)?;
         serde_json::from_slice(&json).map_err(|_not_ours| CannotOpen)
+    }
+
+    /// Deletes rows about mails that were sent or given up longer ago than `retention`, and mails that lie in the
+    /// mailbox as long.
+    ///
+    /// # Errors
+    /// The database fails.
+    pub async fn clean(&self, pool: &ServicePool, retention: Duration) -> Result<(), SessionError> {
+        const CLEAN: &str = "\
+delete from basalt.mail_outbox
+where sealed_by = $1 and (
+  state in ('sent', 'dead') and finished_at < now() - make_interval(secs => $2)
+  or state = 'mailbox' and created_at < now() - make_interval(secs => $2))";
+        let deadline = Instant::now() + STATEMENT_LIMIT;
+        let seconds = retention.as_secs_f64();
+        let own = self.sealed_by();
+        in_transaction(pool, deadline, async |tx| tx.execute(CLEAN, &[&own, &seconds]).await).await?;
+        Ok(())
+    }
+
+    /// Which rows are this outbox's: servers of several projects may share a database, each with its own master key.
+    fn sealed_by(&self) -> &str {
+        self.sealer.fingerprint()
     }
 
     fn seal(&self, message: &Message) -> Vec<u8> {

@@ -9,7 +9,10 @@ use aws_lc_rs::hmac;
 use secrecy::{ExposeSecret, SecretString};
 
 /// Seals and opens for one purpose.
-pub struct Sealer(RandomizedNonceKey);
+pub struct Sealer {
+    key: RandomizedNonceKey,
+    fingerprint: String,
+}
 
 /// A text that cannot be opened: damaged, sealed for another purpose or context, or under another master key.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
@@ -25,9 +28,17 @@ impl Sealer {
     pub fn new(master_key: &SecretString, purpose: &str) -> Self {
         let master = hmac::Key::new(hmac::HMAC_SHA256, master_key.expose_secret().as_bytes());
         let key = hmac::sign(&master, format!("basalt sealed: {purpose}").as_bytes());
+        let name = hmac::sign(&master, format!("basalt sealed by: {purpose}").as_bytes());
+        let fingerprint = name.as_ref().iter().take(8).map(|byte| format!("{byte:02x}")).collect();
         #[expect(clippy::expect_used, reason = "HMAC-SHA256 gives the 32 bytes that AES-256 takes")]
         let key = RandomizedNonceKey::new(&AES_256_GCM, key.as_ref()).expect("32 bytes are an AES-256 key");
-        Self(key)
+        Self { key, fingerprint }
+    }
+
+    /// Names the key without telling it: 16 hexadecimal digits.
+    #[must_use]
+    pub fn fingerprint(&self) -> &str {
+        &self.fingerprint
     }
 
     /// Encrypts `text`. It can be opened with the same `context` only, which is not part of the result: what the
@@ -40,7 +51,7 @@ impl Sealer {
         let mut sealed = text.to_vec();
         #[expect(clippy::expect_used, reason = "texts are bounded long before GCM's limit")]
         let nonce = self
-            .0
+            .key
             .seal_in_place_append_tag(Aad::from(context), &mut sealed)
             .expect("a text of less than 64 GiB can be sealed");
         let mut out = Vec::with_capacity(NONCE_LEN + sealed.len());
@@ -57,8 +68,10 @@ impl Sealer {
         let (nonce, text) = sealed.split_at_checked(NONCE_LEN).ok_or(CannotOpen)?;
         let nonce = Nonce::try_assume_unique_for_key(nonce).map_err(|_length| CannotOpen)?;
         let mut text = text.to_vec();
-        let opened =
-            self.0.open_in_place(nonce, Aad::from(context), &mut text).map_err(|_unspecified| CannotOpen)?;
+        let opened = self
+            .key
+            .open_in_place(nonce, Aad::from(context), &mut text)
+            .map_err(|_unspecified| CannotOpen)?;
         let length = opened.len();
         text.truncate(length);
         Ok(text)
@@ -84,6 +97,8 @@ mod tests {
         assert_ne!(sealed, sealer.seal("to ada", b"the code is 123456"), "each text has a nonce of its own");
         assert!(!sealed.windows(6).any(|part| part == b"123456"));
 
+        assert_eq!(sealer.fingerprint(), Sealer::new(&master, "mail outbox").fingerprint());
+        assert_ne!(sealer.fingerprint(), Sealer::new(&master, "api keys").fingerprint());
         assert_eq!(sealer.open("to eve", &sealed), Err(CannotOpen));
         assert_eq!(Sealer::new(&master, "api keys").open("to ada", &sealed), Err(CannotOpen));
         let other = SecretString::from("another master key of 32 characters");

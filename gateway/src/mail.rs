@@ -7,7 +7,7 @@ use basalt_core::listen::Events;
 pub use basalt_core::mail::CHANNEL;
 use basalt_core::mail::mailbox::Mailbox as Store;
 use basalt_core::mail::smtp::SmtpConfig;
-use basalt_core::mail::worker::{self, Limits, Worker};
+use basalt_core::mail::worker::{Limits, Worker};
 use basalt_core::mail::{Destination, Outbox};
 use basalt_core::pool::ServicePool;
 use tokio_util::sync::CancellationToken;
@@ -47,7 +47,7 @@ pub fn start(
         return Ok(None);
     }
     let store = Store::new(pool.clone(), outbox.clone());
-    let keep = keep_mailbox(store.clone(), pool.clone(), config.mail.retention);
+    let keep = keep_mailbox(store.clone(), outbox.clone(), pool.clone(), config.mail.retention);
     tracker.spawn(shutdown.clone().run_until_cancelled_owned(keep));
     let name = config.mail.sender_name.clone().unwrap_or_default();
     Ok(Some(Mailbox::new(store, Sender { address: config.mail.from.clone(), name })))
@@ -98,13 +98,13 @@ fn destination(config: &Config) -> Destination {
 
 /// Keeps the mailbox within its bounds.
 #[expect(clippy::infinite_loop, reason = "ended from outside, by the shutdown token")]
-async fn keep_mailbox(store: Store, pool: ServicePool, retention: Duration) {
+async fn keep_mailbox(store: Store, outbox: Outbox, pool: ServicePool, retention: Duration) {
     const INTERVAL: Duration = Duration::from_secs(60);
     loop {
         tokio::time::sleep(INTERVAL).await;
         let kept = async {
             store.trim().await?;
-            worker::clean(&pool, retention).await
+            outbox.clean(&pool, retention).await
         };
         if let Err(error) = kept.await {
             tracing::debug!(%error, "the mailbox was not tidied");

@@ -135,12 +135,12 @@ impl Mailbox {
             }
             (Method::DELETE, ["api", "v1", "search"]) => self.delete_found(asked.parameter("query")).await,
             (Method::GET, [id]) => self.mail_page(&asked, id).await,
-            (_, ["" | "delete", ..] | ["api" | "view", _, ..]) => {
+            (Method::GET, _) => Err(NOT_FOUND),
+            _ => {
                 let mut response = plain(StatusCode::METHOD_NOT_ALLOWED, "");
                 response.headers_mut().insert(ALLOW, HeaderValue::from_static("GET, HEAD, DELETE"));
                 Ok(response)
             }
-            _ => Err(NOT_FOUND),
         }
     }
 }

@@ -88,18 +88,4 @@ impl LetterKind {
             | Self::MfaFactorUnenrolled => None,
         }
     }
-
-    /// Whether it only tells of something, which is off unless asked for (`auth.mailer_notifications_…_enabled`).
-    pub(crate) const fn is_notification(self) -> bool {
-        matches!(
-            self,
-            Self::PasswordChanged
-                | Self::EmailChanged
-                | Self::PhoneChanged
-                | Self::IdentityLinked
-                | Self::IdentityUnlinked
-                | Self::MfaFactorEnrolled
-                | Self::MfaFactorUnenrolled
-        )
-    }
 }

@@ -1,8 +1,6 @@
 //! The development mailbox: the rows that [`Outbox::enqueue`] delivered to it, opened. It outlives restarts, and
 //! several servers of one database show the same mails.
 
-use std::time::Duration;
-
 use jiff::Timestamp;
 use tokio::time::Instant;
 use tokio_postgres::Row;
@@ -13,8 +11,6 @@ use crate::session::SessionError;
 
 /// Mails kept; the oldest make room.
 pub const CAPACITY: i64 = 500;
-
-const LIMIT: Duration = Duration::from_secs(10);
 
 /// A delivered mail.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -54,10 +50,10 @@ impl Mailbox {
         const LIST: &str = "\
 select id, kind, recipient, created_at, sealed
 from basalt.mail_outbox
-where state = 'mailbox' and position(lower($1) in lower(recipient)) > 0
+where state = 'mailbox' and sealed_by = $1 and position(lower($2) in lower(recipient)) > 0
 order by id desc
-limit $2";
-        let rows = self.run(async |tx| tx.query(LIST, &[&to, &CAPACITY]).await).await?;
+limit $3";
+        let rows = self.run(async |tx| tx.query(LIST, &[&self.own(), &to, &CAPACITY]).await).await?;
         Ok(rows.iter().filter_map(|row| self.open(row)).collect())
     }
 
@@ -69,8 +65,8 @@ limit $2";
         const GET: &str = "\
 select id, kind, recipient, created_at, sealed
 from basalt.mail_outbox
-where state = 'mailbox' and id = $1";
-        let row = self.run(async |tx| tx.query_opt(GET, &[&id]).await).await?;
+where state = 'mailbox' and sealed_by = $1 and id = $2";
+        let row = self.run(async |tx| tx.query_opt(GET, &[&self.own(), &id]).await).await?;
         Ok(row.and_then(|row| self.open(&row)))
     }
 
@@ -80,8 +76,8 @@ where state = 'mailbox' and id = $1";
     /// The database fails.
     pub async fn state(&self) -> Result<(i64, i64), SessionError> {
         const STATE: &str = "\
-select count(*), coalesce(max(id), 0) from basalt.mail_outbox where state = 'mailbox'";
-        let row = self.run(async |tx| tx.query_one(STATE, &[]).await).await?;
+select count(*), coalesce(max(id), 0) from basalt.mail_outbox where state = 'mailbox' and sealed_by = $1";
+        let row = self.run(async |tx| tx.query_one(STATE, &[&self.own()]).await).await?;
         Ok((number(&row, 0), number(&row, 1)))
     }
 
@@ -90,11 +86,12 @@ select count(*), coalesce(max(id), 0) from basalt.mail_outbox where state = 'mai
     /// # Errors
     /// The database fails.
     pub async fn delete(&self, ids: Option<&[i64]>) -> Result<(), SessionError> {
-        const ALL: &str = "delete from basalt.mail_outbox where state = 'mailbox'";
-        const SOME: &str = "delete from basalt.mail_outbox where state = 'mailbox' and id = any($1)";
+        const ALL: &str = "delete from basalt.mail_outbox where state = 'mailbox' and sealed_by = $1";
+        const SOME: &str = "\
+delete from basalt.mail_outbox where state = 'mailbox' and sealed_by = $1 and id = any($2)";
         self.run(async |tx| match ids {
-            None => tx.execute(ALL, &[]).await,
-            Some(ids) => tx.execute(SOME, &[&ids]).await,
+            None => tx.execute(ALL, &[&self.own()]).await,
+            Some(ids) => tx.execute(SOME, &[&self.own(), &ids]).await,
         })
         .await?;
         Ok(())
@@ -107,17 +104,23 @@ select count(*), coalesce(max(id), 0) from basalt.mail_outbox where state = 'mai
     pub async fn trim(&self) -> Result<(), SessionError> {
         const TRIM: &str = "\
 delete from basalt.mail_outbox
-where state = 'mailbox' and id <= (
-  select id from basalt.mail_outbox where state = 'mailbox' order by id desc offset $1 limit 1)";
-        self.run(async |tx| tx.execute(TRIM, &[&CAPACITY]).await).await?;
+where state = 'mailbox' and sealed_by = $1 and id <= (
+  select id from basalt.mail_outbox
+  where state = 'mailbox' and sealed_by = $1
+  order by id desc offset $2 limit 1)";
+        self.run(async |tx| tx.execute(TRIM, &[&self.own(), &CAPACITY]).await).await?;
         Ok(())
+    }
+
+    fn own(&self) -> &str {
+        self.outbox.sealed_by()
     }
 
     async fn run<T>(
         &self,
         work: impl AsyncFnOnce(&Tx) -> Result<T, SessionError>,
     ) -> Result<T, SessionError> {
-        super::in_transaction(&self.pool, Instant::now() + LIMIT, work).await
+        super::in_transaction(&self.pool, Instant::now() + super::STATEMENT_LIMIT, work).await
     }
 
     fn open(&self, row: &Row) -> Option<Delivered> {

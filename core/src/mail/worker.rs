@@ -20,7 +20,7 @@ use tokio_postgres::types::ToSql;
 use tokio_util::sync::CancellationToken;
 
 use super::smtp::{Outgoing, SendError, Smtp, SmtpConfig};
-use super::{CHANNEL, Outbox};
+use super::{CHANNEL, Outbox, STATEMENT_LIMIT};
 use crate::listen::Event;
 use crate::pool::ServicePool;
 use crate::random;
@@ -34,7 +34,6 @@ const POLL: Duration = Duration::from_secs(5);
 /// Old rows are looked for this often.
 const CLEAN: Duration = Duration::from_secs(600);
 const LONGEST_PAUSE: Duration = Duration::from_secs(3600);
-const STATEMENT_LIMIT: Duration = Duration::from_secs(10);
 /// How long exchanges under way may take to end when the server stops.
 const DRAIN: Duration = Duration::from_secs(5);
 
@@ -138,7 +137,7 @@ impl Worker {
         const CLAIM: &str = "\
 with due as (
   select id from basalt.mail_outbox
-  where state = 'queued' and next_attempt_at <= now()
+  where state = 'queued' and sealed_by = $3 and next_attempt_at <= now()
   order by next_attempt_at
   limit $1
   for update skip locked)
@@ -152,13 +151,14 @@ select count(*) filter (where state = 'queued') as waiting,
   count(*) filter (where state = 'dead') as dead,
   extract(epoch from min(next_attempt_at) filter (where state = 'queued') - clock_timestamp())::float8 as seconds
 from basalt.mail_outbox
-where state in ('queued', 'dead')";
+where state in ('queued', 'dead') and sealed_by = $1";
         let limit = i64::try_from(free).unwrap_or(i64::MAX);
-        let lease = self.lease.as_secs_f64();
+        let (lease, own) = (self.lease.as_secs_f64(), self.outbox.sealed_by());
         let deadline = Instant::now() + STATEMENT_LIMIT;
         let (claimed, outlook) = super::in_transaction(&self.pool, deadline, async |tx| {
-            let claimed = if free == 0 { Vec::new() } else { tx.query(CLAIM, &[&limit, &lease]).await? };
-            Ok((claimed, tx.query_one(OUTLOOK, &[]).await?))
+            let claimed =
+                if free == 0 { Vec::new() } else { tx.query(CLAIM, &[&limit, &lease, &own]).await? };
+            Ok((claimed, tx.query_one(OUTLOOK, &[&own]).await?))
         })
         .await?;
         let count = |name: &str| outlook.try_get::<_, i64>(name).unwrap_or_default() as f64;
@@ -243,24 +243,8 @@ where id = $1 and attempts = $2 and state = 'queued'";
     }
 
     async fn clean(&self) -> Result<(), SessionError> {
-        clean(&self.pool, self.limits.retention).await
+        self.outbox.clean(&self.pool, self.limits.retention).await
     }
-}
-
-/// Deletes rows about mails that were sent or given up longer ago than `retention`, and mails that lie in the
-/// mailbox as long.
-///
-/// # Errors
-/// The database fails.
-pub async fn clean(pool: &ServicePool, retention: Duration) -> Result<(), SessionError> {
-    const CLEAN: &str = "\
-delete from basalt.mail_outbox
-where state in ('sent', 'dead') and finished_at < now() - make_interval(secs => $1)
-  or state = 'mailbox' and created_at < now() - make_interval(secs => $1)";
-    let seconds = retention.as_secs_f64();
-    let deadline = Instant::now() + STATEMENT_LIMIT;
-    super::in_transaction(pool, deadline, async |tx| tx.execute(CLEAN, &[&seconds]).await).await?;
-    Ok(())
 }
 
 /// Returns when mail may have come in.

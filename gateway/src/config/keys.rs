@@ -231,6 +231,7 @@ keys! {
     REST_JWT_AUD: String = "rest.jwt_aud", By("none"), "Audience that tokens naming one must name.";
     REST_SAFE_UPDATE: bool = "rest.safe_update", By("true; false with `--only rest`"), "Refuse PATCH and DELETE without filters.";
     REST_HOISTED_TX_SETTINGS: Vec<String> = "rest.hoisted_tx_settings", Is("statement_timeout,plan_filter.statement_cost_limit,default_transaction_isolation"), "Settings declared on a function that hold for its whole transaction.";
+    REST_REQUEST_SETTINGS: Vec<String> = "rest.request_settings", Is("method,path,headers,cookies"), "What of a request functions and policies can read as `request.…`. Each costs PostgreSQL some microseconds in every request: leave out what nothing reads. `request.jwt.claims` is always there.";
     REST_APP_SETTINGS: Vec<(String, String)> = "rest.app_settings", Is(""), "Set as `app.settings.NAME` in every transaction.", secret;
     REST_PRE_CONFIG: String = "rest.pre_config", By("none"), "Function run before the settings stored in the database are read.";
     REST_DATABASE_SETTINGS: bool = "rest.database_settings", Is("true"), "Whether `ALTER ROLE authenticator SET pgrst.…` is honoured.";
@@ -264,7 +265,39 @@ keys! {
     AUTH_MAILER_NOTIFICATIONS_IDENTITY_UNLINKED_ENABLED: bool = "auth.mailer_notifications_identity_unlinked_enabled", Is("false"), "Tell users by mail that a sign-in method was removed.";
     AUTH_MAILER_NOTIFICATIONS_MFA_FACTOR_ENROLLED_ENABLED: bool = "auth.mailer_notifications_mfa_factor_enrolled_enabled", Is("false"), "Tell users by mail that a verification method was added.";
     AUTH_MAILER_NOTIFICATIONS_MFA_FACTOR_UNENROLLED_ENABLED: bool = "auth.mailer_notifications_mfa_factor_unenrolled_enabled", Is("false"), "Tell users by mail that a verification method was removed.";
+    AUTH_MAILER_EXTERNAL_HOSTS: Vec<String> = "auth.mailer_external_hosts", Is(""), "Further names of this server, with port where it is not the usual one: a request that came by one of them (`X-Forwarded-Host`) gets links to it in its mails.";
     AUTH_MAILER_RECOVERY_TELLS_FREQUENCY: bool = "auth.mailer_recovery_tells_frequency", Is("false"), "Answer `/recover` with 429 within `mail.max_frequency` of the last mail, as GoTrue does, which tells that the account exists.";
+    AUTH_MAILER_SUBJECTS_CONFIRMATION: String = "auth.mailer_subjects_confirmation", By("ours"), "Subject of mails that finish a sign-up: a template of text.";
+    AUTH_MAILER_TEMPLATES_CONFIRMATION: String = "auth.mailer_templates_confirmation", By("ours"), "Body of mails that finish a sign-up: HTML with variables, the path of a file of such HTML in the project, or a URL to fetch it from (and again after ten minutes).";
+    AUTH_MAILER_URL_PATHS_CONFIRMATION: String = "auth.mailer_url_paths_confirmation", By("`/verify` of this service"), "Where the link in mails that finish a sign-up leads: a path of the service's host, or a URL of your own page, which then redeems the `token`.";
+    AUTH_MAILER_SUBJECTS_INVITE: String = "auth.mailer_subjects_invite", By("ours"), "Subject of invitations: a template of text.";
+    AUTH_MAILER_TEMPLATES_INVITE: String = "auth.mailer_templates_invite", By("ours"), "Body of invitations: HTML with variables, the path of a file of such HTML in the project, or a URL to fetch it from (and again after ten minutes).";
+    AUTH_MAILER_URL_PATHS_INVITE: String = "auth.mailer_url_paths_invite", By("`/verify` of this service"), "Where the link in invitations leads: a path of the service's host, or a URL of your own page, which then redeems the `token`.";
+    AUTH_MAILER_SUBJECTS_MAGIC_LINK: String = "auth.mailer_subjects_magic_link", By("ours"), "Subject of mails with a sign-in link: a template of text.";
+    AUTH_MAILER_TEMPLATES_MAGIC_LINK: String = "auth.mailer_templates_magic_link", By("ours"), "Body of mails with a sign-in link: HTML with variables, the path of a file of such HTML in the project, or a URL to fetch it from (and again after ten minutes).";
+    AUTH_MAILER_URL_PATHS_MAGIC_LINK: String = "auth.mailer_url_paths_magic_link", By("`/verify` of this service"), "Where the link in mails with a sign-in link leads: a path of the service's host, or a URL of your own page, which then redeems the `token`.";
+    AUTH_MAILER_SUBJECTS_RECOVERY: String = "auth.mailer_subjects_recovery", By("ours"), "Subject of mails that lead to a new password: a template of text.";
+    AUTH_MAILER_TEMPLATES_RECOVERY: String = "auth.mailer_templates_recovery", By("ours"), "Body of mails that lead to a new password: HTML with variables, the path of a file of such HTML in the project, or a URL to fetch it from (and again after ten minutes).";
+    AUTH_MAILER_URL_PATHS_RECOVERY: String = "auth.mailer_url_paths_recovery", By("`/verify` of this service"), "Where the link in mails that lead to a new password leads: a path of the service's host, or a URL of your own page, which then redeems the `token`.";
+    AUTH_MAILER_SUBJECTS_EMAIL_CHANGE: String = "auth.mailer_subjects_email_change", By("ours"), "Subject of mails that confirm a new address: a template of text.";
+    AUTH_MAILER_TEMPLATES_EMAIL_CHANGE: String = "auth.mailer_templates_email_change", By("ours"), "Body of mails that confirm a new address: HTML with variables, the path of a file of such HTML in the project, or a URL to fetch it from (and again after ten minutes).";
+    AUTH_MAILER_URL_PATHS_EMAIL_CHANGE: String = "auth.mailer_url_paths_email_change", By("`/verify` of this service"), "Where the link in mails that confirm a new address leads: a path of the service's host, or a URL of your own page, which then redeems the `token`.";
+    AUTH_MAILER_SUBJECTS_REAUTHENTICATION: String = "auth.mailer_subjects_reauthentication", By("ours"), "Subject of mails with a verification code: a template of text.";
+    AUTH_MAILER_TEMPLATES_REAUTHENTICATION: String = "auth.mailer_templates_reauthentication", By("ours"), "Body of mails with a verification code: HTML with variables, the path of a file of such HTML in the project, or a URL to fetch it from (and again after ten minutes).";
+    AUTH_MAILER_SUBJECTS_PASSWORD_CHANGED: String = "auth.mailer_subjects_password_changed", By("ours"), "Subject of notices of a changed password: a template of text.";
+    AUTH_MAILER_TEMPLATES_PASSWORD_CHANGED: String = "auth.mailer_templates_password_changed", By("ours"), "Body of notices of a changed password: HTML with variables, the path of a file of such HTML in the project, or a URL to fetch it from (and again after ten minutes).";
+    AUTH_MAILER_SUBJECTS_EMAIL_CHANGED: String = "auth.mailer_subjects_email_changed", By("ours"), "Subject of notices of a changed address: a template of text.";
+    AUTH_MAILER_TEMPLATES_EMAIL_CHANGED: String = "auth.mailer_templates_email_changed", By("ours"), "Body of notices of a changed address: HTML with variables, the path of a file of such HTML in the project, or a URL to fetch it from (and again after ten minutes).";
+    AUTH_MAILER_SUBJECTS_PHONE_CHANGED: String = "auth.mailer_subjects_phone_changed", By("ours"), "Subject of notices of a changed phone number: a template of text.";
+    AUTH_MAILER_TEMPLATES_PHONE_CHANGED: String = "auth.mailer_templates_phone_changed", By("ours"), "Body of notices of a changed phone number: HTML with variables, the path of a file of such HTML in the project, or a URL to fetch it from (and again after ten minutes).";
+    AUTH_MAILER_SUBJECTS_IDENTITY_LINKED: String = "auth.mailer_subjects_identity_linked", By("ours"), "Subject of notices of a linked provider: a template of text.";
+    AUTH_MAILER_TEMPLATES_IDENTITY_LINKED: String = "auth.mailer_templates_identity_linked", By("ours"), "Body of notices of a linked provider: HTML with variables, the path of a file of such HTML in the project, or a URL to fetch it from (and again after ten minutes).";
+    AUTH_MAILER_SUBJECTS_IDENTITY_UNLINKED: String = "auth.mailer_subjects_identity_unlinked", By("ours"), "Subject of notices of an unlinked provider: a template of text.";
+    AUTH_MAILER_TEMPLATES_IDENTITY_UNLINKED: String = "auth.mailer_templates_identity_unlinked", By("ours"), "Body of notices of an unlinked provider: HTML with variables, the path of a file of such HTML in the project, or a URL to fetch it from (and again after ten minutes).";
+    AUTH_MAILER_SUBJECTS_MFA_FACTOR_ENROLLED: String = "auth.mailer_subjects_mfa_factor_enrolled", By("ours"), "Subject of notices of an added second factor: a template of text.";
+    AUTH_MAILER_TEMPLATES_MFA_FACTOR_ENROLLED: String = "auth.mailer_templates_mfa_factor_enrolled", By("ours"), "Body of notices of an added second factor: HTML with variables, the path of a file of such HTML in the project, or a URL to fetch it from (and again after ten minutes).";
+    AUTH_MAILER_SUBJECTS_MFA_FACTOR_UNENROLLED: String = "auth.mailer_subjects_mfa_factor_unenrolled", By("ours"), "Subject of notices of a removed second factor: a template of text.";
+    AUTH_MAILER_TEMPLATES_MFA_FACTOR_UNENROLLED: String = "auth.mailer_templates_mfa_factor_unenrolled", By("ours"), "Body of notices of a removed second factor: HTML with variables, the path of a file of such HTML in the project, or a URL to fetch it from (and again after ten minutes).";
     AUTH_SMS_AUTOCONFIRM: bool = "auth.sms_autoconfirm", Is("false"), "Take a phone number as confirmed without a message.";
     AUTH_SMS_OTP_EXP: Duration = "auth.sms_otp_exp", Is("60"), "Life of codes in messages.";
     AUTH_SMS_OTP_LENGTH: Whole<6, 10> = "auth.sms_otp_length", Is("6"), "Digits of a code in a message.";
@@ -334,3 +367,23 @@ keys! {
 
     PROJECT_DIR: PathBuf = "project.dir", Is("."), "The project folder. Option `--project`.";
 }
+
+/// The settings of one kind of letter: its name, subject, body and, where it has a link, that.
+pub type LetterKeys = (&'static str, &'static Key<String>, &'static Key<String>, Option<&'static Key<String>>);
+
+/// The kinds of letters.
+pub static LETTERS: &[LetterKeys] = &[
+    ("confirmation", &AUTH_MAILER_SUBJECTS_CONFIRMATION, &AUTH_MAILER_TEMPLATES_CONFIRMATION, Some(&AUTH_MAILER_URL_PATHS_CONFIRMATION)),
+    ("invite", &AUTH_MAILER_SUBJECTS_INVITE, &AUTH_MAILER_TEMPLATES_INVITE, Some(&AUTH_MAILER_URL_PATHS_INVITE)),
+    ("magic_link", &AUTH_MAILER_SUBJECTS_MAGIC_LINK, &AUTH_MAILER_TEMPLATES_MAGIC_LINK, Some(&AUTH_MAILER_URL_PATHS_MAGIC_LINK)),
+    ("recovery", &AUTH_MAILER_SUBJECTS_RECOVERY, &AUTH_MAILER_TEMPLATES_RECOVERY, Some(&AUTH_MAILER_URL_PATHS_RECOVERY)),
+    ("email_change", &AUTH_MAILER_SUBJECTS_EMAIL_CHANGE, &AUTH_MAILER_TEMPLATES_EMAIL_CHANGE, Some(&AUTH_MAILER_URL_PATHS_EMAIL_CHANGE)),
+    ("reauthentication", &AUTH_MAILER_SUBJECTS_REAUTHENTICATION, &AUTH_MAILER_TEMPLATES_REAUTHENTICATION, None),
+    ("password_changed", &AUTH_MAILER_SUBJECTS_PASSWORD_CHANGED, &AUTH_MAILER_TEMPLATES_PASSWORD_CHANGED, None),
+    ("email_changed", &AUTH_MAILER_SUBJECTS_EMAIL_CHANGED, &AUTH_MAILER_TEMPLATES_EMAIL_CHANGED, None),
+    ("phone_changed", &AUTH_MAILER_SUBJECTS_PHONE_CHANGED, &AUTH_MAILER_TEMPLATES_PHONE_CHANGED, None),
+    ("identity_linked", &AUTH_MAILER_SUBJECTS_IDENTITY_LINKED, &AUTH_MAILER_TEMPLATES_IDENTITY_LINKED, None),
+    ("identity_unlinked", &AUTH_MAILER_SUBJECTS_IDENTITY_UNLINKED, &AUTH_MAILER_TEMPLATES_IDENTITY_UNLINKED, None),
+    ("mfa_factor_enrolled", &AUTH_MAILER_SUBJECTS_MFA_FACTOR_ENROLLED, &AUTH_MAILER_TEMPLATES_MFA_FACTOR_ENROLLED, None),
+    ("mfa_factor_unenrolled", &AUTH_MAILER_SUBJECTS_MFA_FACTOR_UNENROLLED, &AUTH_MAILER_TEMPLATES_MFA_FACTOR_UNENROLLED, None),
+];

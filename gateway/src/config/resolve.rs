@@ -1,6 +1,7 @@
 //! From what was written to what holds: types, bounds, derived defaults, and settings that contradict each other.
 //! Collects faults and never stops at the first.
 
+mod letters;
 mod services;
 
 use std::num::NonZeroUsize;

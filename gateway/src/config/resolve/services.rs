@@ -2,9 +2,9 @@
 
 use std::path::Path;
 
-use basalt_core::mail::smtp::{self, SmtpUrl};
 use basalt_auth::{AuthConfig, JwtConfig};
-use basalt_rest::config::{ErrorVerbosity, OpenApiMode, RestConfig, is_system_schema};
+use basalt_core::mail::smtp::{self, SmtpUrl};
+use basalt_rest::config::{ErrorVerbosity, OpenApiMode, RequestSetting, RestConfig, is_system_schema};
 use secrecy::ExposeSecret;
 
 use crate::config::keys::{self, Mode, StorageBackend};
@@ -70,6 +70,8 @@ pub(super) fn auth(
         mailer_confirm_links: r.get(&keys::AUTH_MAILER_CONFIRM_LINKS),
         mailer_otp_exp: r.seconds(&keys::AUTH_MAILER_OTP_EXP),
         mailer_otp_length: u8::try_from(r.get(&keys::AUTH_MAILER_OTP_LENGTH).get()).unwrap_or(u8::MAX),
+        mailer_sender_name: mail.sender_name.clone().unwrap_or_default(),
+        mailer_letters: super::letters::letters(r),
         mailer_max_frequency: r.seconds(&keys::MAIL_MAX_FREQUENCY),
         mailer_notifications_password_changed_enabled: r
             .get(&keys::AUTH_MAILER_NOTIFICATIONS_PASSWORD_CHANGED_ENABLED),
@@ -85,6 +87,7 @@ pub(super) fn auth(
             .get(&keys::AUTH_MAILER_NOTIFICATIONS_MFA_FACTOR_ENROLLED_ENABLED),
         mailer_notifications_mfa_factor_unenrolled_enabled: r
             .get(&keys::AUTH_MAILER_NOTIFICATIONS_MFA_FACTOR_UNENROLLED_ENABLED),
+        mailer_external_hosts: r.get(&keys::AUTH_MAILER_EXTERNAL_HOSTS),
         mailer_recovery_tells_frequency: r.get(&keys::AUTH_MAILER_RECOVERY_TELLS_FREQUENCY),
         sms_autoconfirm: r.get(&keys::AUTH_SMS_AUTOCONFIRM),
         sms_otp_exp: r.seconds(&keys::AUTH_SMS_OTP_EXP),
@@ -170,6 +173,7 @@ pub(super) fn rest(r: &mut Reader, server: &Server, only: Option<Only>) -> RestC
         jwt_aud: r.given(&keys::REST_JWT_AUD).filter(|audience| !audience.is_empty()),
         safe_update: r.or(&keys::REST_SAFE_UPDATE, || only != Some(Only::Rest)),
         hoisted_tx_settings: r.get(&keys::REST_HOISTED_TX_SETTINGS),
+        request_settings: request_settings(r),
         app_settings: r.get(&keys::REST_APP_SETTINGS),
         pre_config: r.parsed(&keys::REST_PRE_CONFIG),
         timing_enabled: r.get(&keys::REST_TIMING_ENABLED),
@@ -185,6 +189,19 @@ pub(super) fn rest(r: &mut Reader, server: &Server, only: Option<Only>) -> RestC
         // What only the database sets.
         ..RestConfig::default()
     }
+}
+
+fn request_settings(r: &mut Reader) -> Vec<RequestSetting> {
+    let key = &keys::REST_REQUEST_SETTINGS;
+    let mut known = Vec::new();
+    for name in r.get(key) {
+        match name.parse() {
+            Ok(setting) if known.contains(&setting) => {}
+            Ok(setting) => known.push(setting),
+            Err(error) => r.fault(&key.row, &format!("does not fit: {error}")),
+        }
+    }
+    known
 }
 
 /// What the root document names as its server. A PostgREST goes by the request's `Host`, unless it was told.

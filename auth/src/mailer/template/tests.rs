@@ -1,0 +1,179 @@
+use proptest::prelude::*;
+use serde_json::json;
+
+use super::*;
+
+fn values() -> Value {
+    json!({
+        "SiteURL": "myapp://home",
+        "ConfirmationURL": "https://api.example.org/auth/v1/verify?token=a&type=signup&redirect_to=myapp://home",
+        "Token": "123456",
+        "TokenHash": "pkce_abc",
+        "RedirectTo": "https://app.example.org/?a=b&c",
+        "Email": "ada@example.org",
+        "Data": {
+            "name": "<Ada> & 'co' \"x\"",
+            "locale": "fr",
+            "age": 36,
+            "link": "javascript:alert(1)",
+            "colour": "red",
+            "tags": ["a", "b"],
+            "nested": { "first": { "second": "deep" } },
+            "bad_style": "red;background:url(x)",
+            "empty": "",
+            "rate": 1.5,
+        },
+    })
+}
+
+fn html(source: &str) -> String {
+    Template::html(source).unwrap().render(&values()).unwrap()
+}
+
+fn text(source: &str) -> String {
+    Template::text(source).unwrap().render(&values()).unwrap()
+}
+
+fn fault(source: &str) -> String {
+    Template::html(source).unwrap_err().to_string()
+}
+
+#[test]
+fn values_pipelines_and_functions() {
+    for (source, expected) in [
+        ("Hi {{ .Token }}!", "Hi 123456!"),
+        ("{{.Data.nested.first.second}}", "deep"),
+        ("{{ index .Data \"locale\" }}/{{ index .Data.tags 1 }}", "fr/b"),
+        ("{{ index .Data \"nested\" \"first\" \"second\" }}", "deep"),
+        ("{{ (index .Data \"nested\").first.second }}", "deep"),
+        ("{{ .Missing }}{{ .Data.missing.too }}{{ nil }}", ""),
+        ("{{ .Data.age }} {{ .Data.rate }} {{ true }} {{ .Data.tags }}", "36 1.5 true [a b]"),
+        ("{{ \"a\\\"}}\" | print }}", "a\"}}"),
+        ("{{ `raw \\n` }}", "raw \\n"),
+        ("{{ .Data.name | len }} {{ len .Data.tags }}", "16 2"),
+        ("{{ or .Data.missing .Data.empty \"there\" }} {{ and 1 2 }}", "there 2"),
+        ("{{ print .Token \"-\" 1 }} {{ urlquery \"a b&\" }}", "123456-1 a%20b%26"),
+        ("a {{- 1 -}} b {{- /* nothing */ -}} c", "a1bc"),
+        ("{{/* a }} in a comment */}}x", "x"),
+        ("{{ $n := .Data.age }}{{ $n }}{{ $n = 5 }}{{ $n }}{{ $.Token }}", "365123456"),
+    ] {
+        assert_eq!(text(source), expected, "{source}");
+    }
+}
+
+#[test]
+fn branches_and_loops() {
+    for (source, expected) in [
+        ("{{ if eq .Data.locale \"fr\" }}Bonjour{{ else }}Hello{{ end }}", "Bonjour"),
+        ("{{ if eq .Data.locale \"de\" \"fr\" }}y{{ end }}{{ if ne 1 1.0 }}n{{ end }}", "y"),
+        ("{{ if .Data.missing }}a{{ else if not .Data.empty }}b{{ else }}c{{ end }}", "b"),
+        ("{{ if gt .Data.age 18 }}adult{{ end }}{{ if lt \"b\" \"a\" }}n{{ end }}", "adult"),
+        ("{{ range .Data.tags }}[{{ . }}{{ $.Token }}]{{ end }}", "[a123456][b123456]"),
+        ("{{ range $i, $tag := .Data.tags }}{{ $i }}={{ $tag }} {{ end }}", "0=a 1=b "),
+        ("{{ range $tag := .Data.tags }}{{ $tag }}{{ end }}", "ab"),
+        ("{{ range $k, $v := .Data.nested.first }}{{ $k }}:{{ $v }}{{ end }}", "second:deep"),
+        ("{{ range .Data.missing }}x{{ else }}none{{ end }}", "none"),
+        (
+            "{{ with .Data.nested.first }}{{ .second }}{{ end }}{{ with .Missing }}x{{ else }}y{{ end }}",
+            "deepy",
+        ),
+    ] {
+        assert_eq!(text(source), expected, "{source}");
+    }
+}
+
+#[test]
+fn a_value_is_escaped_for_its_place() {
+    for (source, expected) in [
+        ("<p>{{ .Data.name }}</p>", "<p>&lt;Ada&gt; &amp; &#39;co&#39; &#34;x&#34;</p>"),
+        ("<p title=\"{{ .Data.name }}\">", "<p title=\"&lt;Ada&gt; &amp; &#39;co&#39; &#34;x&#34;\">"),
+        ("<p title={{ .Data.name }}>", "<p title=&#60;Ada&#62;&#32;&#38;&#32;&#39;co&#39;&#32;&#34;x&#34;>"),
+        (
+            "<a href=\"{{ .ConfirmationURL }}\">",
+            "<a href=\"https://api.example.org/auth/v1/verify?token=a&amp;type=signup&amp;redirect_to=myapp://home\">",
+        ),
+        ("<a href='{{ .SiteURL }}/x'>", "<a href='myapp://home/x'>"),
+        ("<a href=\"{{ .Data.link }}\">", "<a href=\"#refused\">"),
+        ("<a href=\" {{ .Data.link }}\">", "<a href=\" #refused\">"),
+        ("<a HREF = {{ .Data.link }}>", "<a HREF = #refused>"),
+        ("<a xlink:href=\"{{ .Data.link }}\">", "<a xlink:href=\"#refused\">"),
+        ("<a href=\"/x/{{ .Data.link }}\">", "<a href=\"/x/javascript:alert%281%29\">"),
+        (
+            "<a href=\"{{ .SiteURL }}?token_hash={{ .TokenHash }}&next={{ .RedirectTo }}\">",
+            "<a href=\"myapp://home?token_hash=pkce_abc&next=https%3A%2F%2Fapp.example.org%2F%3Fa%3Db%26c\">",
+        ),
+        ("<p style=\"color: {{ .Data.colour }}\">", "<p style=\"color: red\">"),
+        ("<p style=\"color: {{ .Data.bad_style }}\">", "<p style=\"color: unset\">"),
+        (
+            "<style>p { color: {{ .Data.bad_style }} }</style>{{ .Token }}",
+            "<style>p { color: unset }</style>123456",
+        ),
+        ("<title>{{ .Data.name }}</title>", "<title>&lt;Ada&gt; &amp; &#39;co&#39; &#34;x&#34;</title>"),
+        ("<!-- {{ .Data.name }} -->", "<!-- &lt;Ada&gt; &amp; &#39;co&#39; &#34;x&#34; -->"),
+        ("<p {{ .Data.name }}>{{ 1 }}", "<p Adacox>1"),
+        ("<p {{ if .Token }}hidden{{ end }} title=\"{{ .Token }}\">", "<p hidden title=\"123456\">"),
+        ("1 < {{ .Token }} <3 {{ .Data.name }}", "1 < 123456 <3 &lt;Ada&gt; &amp; &#39;co&#39; &#34;x&#34;"),
+        ("{{ .Data.name | html }}", "&amp;lt;Ada&amp;gt; &amp;amp; &amp;#39;co&amp;#39; &amp;#34;x&amp;#34;"),
+    ] {
+        assert_eq!(html(source), expected, "{source}");
+    }
+    assert_eq!(text("{{ .Data.name }}"), "<Ada> & 'co' \"x\"");
+}
+
+#[test]
+fn faults_are_named_when_the_template_is_read() {
+    for (source, expected) in [
+        ("a\n{{ .Token ", "line 2: {{ without }}"),
+        ("{{ if .Token }}", "line 1: {{ if }} without {{ end }}"),
+        ("{{ end }}", "line 1: {{ end }} or {{ else }} without a beginning"),
+        ("\n\n{{ nope .Token }}", "line 3: there is no function nope"),
+        ("{{ .A .B }}", "line 1: only functions take values"),
+        ("{{ (.A }}", "line 1: ( without )"),
+        ("{{ }}", "line 1: {{ }} says nothing"),
+        ("{{ template \"x\" }}", "line 1: {{ template }} is not supported"),
+        ("{{ \"a }}", "line 1: {{ without }}"),
+        ("{{ & }}", "line 1: '&' means nothing here"),
+        ("<script>{{ .Token }}</script>", "values inside scripts are not supported"),
+        ("<p onclick=\"{{ .Token }}\">", "values inside scripts are not supported"),
+        (
+            "{{ if .Token }}<a href=\"{{ end }}x",
+            "the values end in different places of HTML in the branches of {{ if }}",
+        ),
+    ] {
+        assert_eq!(fault(source), expected, "{source}");
+    }
+    assert_eq!(Template::text(&"x".repeat(LONGEST + 1)).unwrap_err(), TemplateError::TooLong);
+    assert!(fault(&"{{ if . }}".repeat(100)).contains("nested too deep"));
+    assert!(fault(&format!("{{{{ {} }}}}", "(".repeat(100))).contains("nested too deep"));
+}
+
+#[test]
+fn loops_are_bounded() {
+    let many = json!({ "n": 1_000_000_000_u64, "Data": vec![0; 400] });
+    let render = |source: &str| Template::text(source).unwrap().render(&many);
+    assert_eq!(render("{{ range .n }}x{{ end }}"), Err(TemplateError::Steps));
+    let squared = "{{ range .Data }}{{ range $.Data }}x{{ end }}{{ end }}";
+    assert_eq!(render(squared), Err(TemplateError::Steps));
+    let long = format!("{{{{ range .Data }}}}{}{{{{ end }}}}", "x".repeat(10_000));
+    assert_eq!(render(&long), Err(TemplateError::TooLong));
+}
+
+proptest! {
+    #[test]
+    fn no_source_panics(source in "(\\{\\{|\\}\\}|[a-z.$|()=:\"`< >/'-]|if |end|range |eq |\\PC){0,40}") {
+        if let Ok(template) = Template::html(&source) {
+            let _rendered = template.render(&values());
+        }
+    }
+
+    #[test]
+    fn a_value_never_leaves_its_place(value in "\\PC{0,30}") {
+        let values = json!({ "v": value });
+        let source = "<a href=\"{{ .v }}\" title='{{ .v }}' style=\"x: {{ .v }}\" {{ .v }}>{{ .v }}</a><!--{{ .v }}-->";
+        let out = Template::html(source).unwrap().render(&values).unwrap();
+        prop_assert_eq!(out.matches('<').count(), 3);
+        prop_assert_eq!(out.matches('"').count(), 4);
+        prop_assert_eq!(out.matches('\'').count(), 2);
+        prop_assert!(!out.to_lowercase().contains("href=\"javascript:"));
+    }
+}
