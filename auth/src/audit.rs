@@ -120,7 +120,7 @@ pub(crate) async fn list(
     const PAGE: &str = concat!(
         "select a.id, a.payload, a.created_at, a.ip_address ",
         found!(),
-        " order by a.created_at desc, a.id limit $3 offset $4"
+        " order by a.created_at desc, a.ctid desc limit $3 offset $4"
     );
     const COUNT: &str = concat!("select count(*) as total ", found!());
     let pattern = query.map(|(_field, pattern)| pattern);

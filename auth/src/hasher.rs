@@ -18,6 +18,7 @@ use basalt_core::random;
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD_NO_PAD;
 use tokio::sync::{Semaphore, TryAcquireError, oneshot};
+use tokio::time::Instant;
 
 use crate::config::AuthConfig;
 use firebase::FirebaseHash;
@@ -80,6 +81,7 @@ pub struct Hasher {
     threads: Threads,
     /// Computations that may run or wait; full means 503.
     admitted: Arc<Semaphore>,
+    limit: usize,
     /// A hash of no password with today's parameters, so that an unknown user costs what a known one does. Made up
     /// rather than computed: a start is not the time to hash.
     dummy: Arc<str>,
@@ -97,11 +99,13 @@ impl Hasher {
             0 => cores,
             wanted => wanted,
         };
+        let limit = concurrency.saturating_add(config.password_hash_queue);
         let dummy = phc(&params, &random::bytes::<SALT_BYTES>(), &random::bytes::<HASH_BYTES>());
         Ok(Self {
             threads: Threads::start(concurrency, params.block_count())?,
             params: Arc::new(params),
-            admitted: Arc::new(Semaphore::new(concurrency.saturating_add(config.password_hash_queue))),
+            admitted: Arc::new(Semaphore::new(limit)),
+            limit,
             dummy: dummy.into(),
         })
     }
@@ -156,12 +160,16 @@ impl Hasher {
             TryAcquireError::NoPermits => HashError::Overloaded,
             TryAcquireError::Closed => HashError::Failed,
         })?;
+        crate::metrics::password_hashes(self.limit.saturating_sub(self.admitted.available_permits()), self.limit);
         let (answer, answered) = oneshot::channel();
         self.threads.send(Box::new(move |memory| {
             let _permit = admitted;
             // A client that left while its job waited needs no answer.
             if !answer.is_closed() {
-                drop(answer.send(work(memory)));
+                let start = Instant::now();
+                let result = work(memory);
+                crate::metrics::password_hashed(start.elapsed());
+                drop(answer.send(result));
             }
         }))?;
         answered.await.map_err(|_panic| HashError::Failed)?

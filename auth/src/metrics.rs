@@ -50,3 +50,15 @@ pub(crate) fn cleaned_up(table: &'static str, rows: u64) {
 pub(crate) fn cleanup_failed() {
     metrics::counter!("basalt_auth_cleanup_failures_total").increment(1);
 }
+
+/// A password hash was computed.
+pub(crate) fn password_hashed(took: std::time::Duration) {
+    metrics::histogram!("basalt_auth_password_hash_seconds").record(took);
+}
+
+/// Password hashes that run or wait, of those that may.
+pub(crate) fn password_hashes(admitted: usize, limit: usize) {
+    let count = |number: usize| f64::from(u32::try_from(number).unwrap_or(u32::MAX));
+    metrics::gauge!("basalt_auth_password_hashes").set(count(admitted));
+    metrics::gauge!("basalt_auth_password_hashes_limit").set(count(limit));
+}

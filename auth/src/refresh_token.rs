@@ -227,4 +227,47 @@ mod tests {
         assert_eq!(read_uvarint(&[0xff; 10]), None);
         assert_eq!(read_uvarint(&[0xac, 0x02]), Some(300));
     }
+
+    proptest::proptest! {
+        #[test]
+        fn what_is_printed_reads_back(id in proptest::prelude::any::<u128>(), counter in 0..=i64::MAX) {
+            let (id, key) = (Uuid::from_u128(id), SessionKey::generate());
+            let token = key.token(id, counter);
+            let Some(RefreshToken::V2(parsed)) = RefreshToken::parse(&token) else { panic!("{token}") };
+            proptest::prop_assert_eq!((parsed.session_id, parsed.counter), (id, counter));
+            proptest::prop_assert!(parsed.is_signed_by(&key));
+            proptest::prop_assert!(!parsed.is_signed_by(&SessionKey::generate()));
+        }
+
+        #[test]
+        fn no_text_panics_and_few_are_tokens(text in ".{0,100}") {
+            if let Some(RefreshToken::V1(token)) = RefreshToken::parse(&text) {
+                proptest::prop_assert_eq!(token.len(), V1_CHARACTERS);
+            }
+        }
+
+        #[test]
+        fn bytes_that_were_tampered_with_are_none(
+            flipped in 0..41_usize, bits in 1..=255_u8, appended in 0..3_usize, counter in 0..i64::MAX
+        ) {
+            let token = vector_key().token(SESSION, counter);
+            let mut bytes = URL_SAFE_NO_PAD.decode(&token).unwrap();
+            let flipped = flipped % bytes.len();
+            bytes[flipped] ^= bits;
+            bytes.extend(std::iter::repeat_n(0, appended));
+            proptest::prop_assert_eq!(RefreshToken::parse(&URL_SAFE_NO_PAD.encode(&bytes)), None);
+        }
+
+        #[test]
+        fn a_forged_checksum_does_not_make_a_signature(signature in proptest::prelude::any::<[u8; SIGNATURE_BYTES]>()) {
+            let mut bytes = head(SESSION, 7);
+            bytes.extend_from_slice(&signature);
+            let checksum = digest(&SHA256, &bytes);
+            bytes.extend_from_slice(&checksum.as_ref()[..CHECKSUM_BYTES]);
+            let Some(RefreshToken::V2(parsed)) = RefreshToken::parse(&URL_SAFE_NO_PAD.encode(bytes)) else {
+                panic!("its form is right")
+            };
+            proptest::prop_assert!(!parsed.is_signed_by(&vector_key()));
+        }
+    }
 }

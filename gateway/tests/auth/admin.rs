@@ -2,7 +2,7 @@
 
 use super::*;
 
-fn admin(server: &Basalt, method: Method, path: &str) -> Request {
+pub(crate) fn admin(server: &Basalt, method: Method, path: &str) -> Request {
     client(server, method, path).apikey(server.secret_key())
 }
 
@@ -150,6 +150,14 @@ async fn what_cannot_be_created_says_why() {
             "unexpected_failure",
             "Error creating user",
         ),
+        (json!({ "email": "a" }), 400, invalid, "Unable to validate email address: invalid format"),
+        (json!({ "phone": "x" }), 400, invalid, "Invalid phone number format (E.164 required)"),
+        (
+            json!({ "email": "a@b.org", "password": "x".repeat(73) }),
+            400,
+            invalid,
+            "Password cannot be longer than 72 characters",
+        ),
         (
             json!({ "email": "a@b.org", "ban_duration": "1d" }),
             400,
@@ -159,6 +167,117 @@ async fn what_cannot_be_created_says_why() {
     ] {
         server.expect_log("Error creating user");
         assert_error(&create(&server, &body).await, status, code, message);
+    }
+    let _rows = server
+        .sql(
+            "create function public.refuse() returns trigger language plpgsql as
+               $$ begin if new.email like 'refused%' then raise 'no'; end if; return new; end $$;
+             create trigger refuse before insert on auth.users for each row execute function public.refuse()",
+        )
+        .await;
+    server.expect_log("Database error creating new user");
+    let refused = create(&server, &json!({ "email": "refused@example.org" })).await.expect(500).json();
+    assert_eq!(refused["message"], "Database error creating new user");
+    let _rows = server.database().admin_sql("drop function public.refuse() cascade").await;
+}
+
+#[tokio::test]
+async fn checks_come_in_upstreams_order() {
+    let server = shared().await;
+    let taken = fresh("taken");
+    let phone = "15551230001";
+    let _user = create(&server, &json!({ "email": taken, "phone": phone })).await.expect(200);
+    // Each body has a fault of every later check, too.
+    let mut body = json!({
+        "ban_duration": "x", "id": "x", "password": "p", "password_hash": "$1$x", "phone": "x", "email": "x"
+    });
+    let messages = [
+        ("email", "x", "Unable to validate email address: invalid format"),
+        ("email", &taken, "A user with this email address has already been registered"),
+        ("email", "free-order@example.org", "Invalid phone number format (E.164 required)"),
+        ("phone", phone, "Phone number already registered by another user"),
+        ("phone", "15551230002", "Only a password or a password hash should be provided"),
+        ("password", "", "Only a password or a password hash should be provided"),
+        ("password_hash", "", "ID must conform to the uuid v4 format"),
+        ("id", "00000000-0000-0000-0000-000000000000", "ID cannot be a nil uuid"),
+        ("id", "", "invalid format for ban duration: time: invalid duration \"x\""),
+    ];
+    for (field, value, message) in messages {
+        body[field] = json!(value);
+        let answer = create(&server, &body).await;
+        assert_eq!(answer.json()["message"], message, "{body}");
+    }
+    body["ban_duration"] = json!("none");
+    let user = create(&server, &body).await.expect(200).json();
+    assert_eq!(user["phone"], "15551230002");
+    assert_eq!(user["app_metadata"], json!({ "provider": "email", "providers": ["email", "phone"] }));
+    assert_eq!(user["identities"].as_array().unwrap().len(), 2);
+}
+
+#[tokio::test]
+async fn imported_hashes_sign_in_and_become_ours() {
+    let server = shared().await;
+    for (name, password, hash) in [
+        ("bcrypt", "password", "$2a$06$L6Bc/AlTQHyd9liGgGEZyOFLPHNgyxeEPfgYfBCVxJ7JIlwxyVU3u"),
+        (
+            "firebase",
+            "user1password",
+            "$fbscrypt$v=1,n=14,r=8,p=1,ss=Bw==,sk=jxspr8Ki0RYycVU8zykbdLGjFQ3McFUH0uiiTvC8pVMXAn210wjLNmdZJzxUECKbm0QsEmYUSDzZvpjeJ9WmXA==$42xEC+ixf3L2lw==$lSrfV15cpx95/sZS2W9c9Kp6i/LVgQNDNC/qzrCnh1SAyZvqmZqAjTdn3aoItz+VHjoZilo78198JAdRuid5lQ==",
+        ),
+        ("argon2i", "password", "$argon2i$v=19$m=256,t=2,p=1$c29tZXNhbHQ$iekCn0Y3spW+sCcFanM2xBT63UP2sghkUoHLIUpWRS8"),
+    ] {
+        let email = fresh(name);
+        let hash = if name == "bcrypt" {
+            // As seeds make it.
+            let made = "select extensions.crypt('password', extensions.gen_salt('bf', 6))";
+            server.database().value(made).await
+        } else {
+            hash.to_owned()
+        };
+        let body = json!({ "email": email, "email_confirm": true, "password_hash": hash });
+        let id = text(&create(&server, &body).await.expect(200).json(), "/id").to_owned();
+        let stored = format!("select encrypted_password from auth.users where id = '{id}'");
+        assert_eq!(server.database().value(&stored).await, hash);
+        let _refused = sign_in(&server, &email, "wrong").await.expect(400);
+        assert_eq!(server.database().value(&stored).await, hash, "{name}");
+        let _session = sign_in(&server, &email, password).await.expect(200);
+        let upgraded = server.database().value(&stored).await;
+        assert!(upgraded.starts_with("$argon2id$v=19$m=64,t=1,p=1$"), "{name}: {upgraded}");
+        let _session = sign_in(&server, &email, password).await.expect(200);
+    }
+}
+
+#[tokio::test]
+async fn paths_name_users_and_bodies_are_objects() {
+    let server = shared().await;
+    let nobody = "11111111-2222-4333-8444-555555555555";
+    for (method, suffix) in [
+        (Method::GET, ""),
+        (Method::PUT, ""),
+        (Method::DELETE, ""),
+        (Method::GET, "/factors"),
+    ] {
+        let at = |id: &str| admin(&server, method.clone(), &format!("/admin/users/{id}{suffix}")).json(&json!({}));
+        assert_error(&at("x").send().await, 404, "validation_failed", "user_id must be an UUID");
+        assert_error(&at(nobody).send().await, 404, "user_not_found", "User not found");
+    }
+    let ada = server.sign_up(&fresh("ada")).await;
+    let path = format!("/admin/users/{}", ada.id);
+    let factors = admin(&server, Method::GET, &format!("{path}/factors")).send().await.expect(200);
+    assert_eq!(factors.json(), json!([]));
+    let _rows = server
+        .sql(&format!(
+            "insert into auth.mfa_factors (id, user_id, friendly_name, factor_type, status, created_at, updated_at, secret)
+             values (gen_random_uuid(), '{}', 'phone app', 'totp', 'verified', now(), now(), 'hidden')",
+            ada.id
+        ))
+        .await;
+    let factors = admin(&server, Method::GET, &format!("{path}/factors")).send().await.expect(200).json();
+    assert_eq!((&factors[0]["factor_type"], &factors[0]["status"]), (&json!("totp"), &json!("verified")));
+    assert!(!factors.to_string().contains("hidden"));
+    for (method, path) in [(Method::POST, "/admin/users"), (Method::PUT, &*path), (Method::DELETE, &*path)] {
+        let bad = admin(&server, method, path).body("[").send().await.expect(400).json();
+        assert_eq!(bad["code"], "bad_json");
     }
 }
 
@@ -184,8 +303,33 @@ async fn changes_take_effect_at_once() {
     assert!(free.get("banned_until").is_none());
     let _user = get_user(&server, &ada.access_token).await.expect(200);
 
-    let weak = change(&server, &ada.id, &json!({ "password": "1" })).await.expect(422);
-    assert_eq!(weak.header("x-sb-error-code"), "weak_password");
+    for password in ["1", ""] {
+        let weak = change(&server, &ada.id, &json!({ "password": password })).await.expect(422);
+        assert_eq!(weak.header("x-sb-error-code"), "weak_password");
+    }
+    let both = json!({ "password": "secret9", "password_hash": "$1$x" });
+    assert_error(
+        &change(&server, &ada.id, &both).await,
+        400,
+        "validation_failed",
+        "Only a password or a password hash should be provided",
+    );
+    let _user = create(&server, &json!({ "phone": "15551230009" })).await.expect(200);
+    assert_error(
+        &change(&server, &ada.id, &json!({ "phone": "+1 555 123 0009" })).await,
+        422,
+        "phone_exists",
+        "A user with this phone number has already been registered",
+    );
+    let merged = json!({ "user_metadata": { "a": 1, "email_verified": null }, "app_metadata": { "plan": "pro" } });
+    let user = change(&server, &ada.id, &merged).await.expect(200).json();
+    assert_eq!((&user["user_metadata"]["a"], &user["app_metadata"]["plan"]), (&json!(1), &json!("pro")));
+    assert!(user["user_metadata"].get("email_verified").is_none(), "null removes");
+    assert_eq!(user["app_metadata"]["provider"], "email", "the rest stays");
+    let same = change(&server, &ada.id, &json!({ "email_confirm": false, "role": "editor" })).await.expect(200).json();
+    assert!(same.get("email_confirmed_at").is_some(), "false does nothing");
+    assert_eq!(same["role"], "editor");
+    let _user = get_user(&server, &ada.access_token).await.expect(200);
     let _user = change(&server, &ada.id, &json!({ "password": "secret9" })).await.expect(200);
     let _gone = get_user(&server, &ada.access_token).await.expect(403);
     let _session = sign_in(&server, "countess@example.org", "secret9").await.expect(200);
@@ -214,6 +358,23 @@ async fn users_are_deleted_for_good_or_made_unknown() {
     assert!(ghost.get("deleted_at").is_some());
     assert_eq!(ghost["user_metadata"], json!({}));
     assert!(!ghost.to_string().contains("ada-deleted@example.org"), "{ghost}");
+    assert_eq!(ghost["identities"][0].get("identity_data"), None, "empty");
+    assert_ne!(ghost["identities"][0]["id"], ada.id);
+    let traces = server
+        .sql(&format!(
+            "select coalesce(encrypted_password, '') || (select count(*) from auth.sessions where user_id = u.id)
+               || (select count(*) from auth.one_time_tokens where user_id = u.id)
+             from auth.users u where id = '{}'",
+            ada.id
+        ))
+        .await;
+    assert_eq!(traces, [[Some("00".to_owned())]]);
+    assert_error(
+        &get_user(&server, &ada.access_token).await,
+        403,
+        "session_not_found",
+        "Session from session_id claim in JWT does not exist",
+    );
     let _again = server.sign_up("ada-deleted@example.org").await;
 
     let _rows = server

@@ -1,0 +1,125 @@
+//! Passwords known from breaches (auth.md §3.17): asked of a server of our own here.
+
+use std::sync::Mutex as StdMutex;
+
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio::net::TcpListener;
+
+use super::*;
+
+/// SHA-1 of `password1`: E38AD 214943DAAD1D64C102FAEC29DE4AFE9DA3D.
+const PREFIX: &str = "E38AD";
+const MESSAGE: &str = "Password is known to be weak and easy to guess, please choose a different one.";
+
+/// A range server that knows `password1`, and what it was asked.
+struct Ranges {
+    url: String,
+    asked: Arc<StdMutex<Vec<String>>>,
+}
+
+impl Ranges {
+    async fn start(status: &'static str) -> Self {
+        let listener = TcpListener::bind(("127.0.0.1", 0)).await.unwrap();
+        let url = format!("http://{}/range/", listener.local_addr().unwrap());
+        let asked = Arc::new(StdMutex::new(Vec::new()));
+        let heard = Arc::clone(&asked);
+        tokio::spawn(async move {
+            while let Ok((mut stream, _)) = listener.accept().await {
+                let mut request = vec![0; 4096];
+                let length = stream.read(&mut request).await.unwrap();
+                let head = String::from_utf8_lossy(&request[..length]).into_owned();
+                let known = head.contains(PREFIX);
+                heard.lock().unwrap().push(head);
+                let range = if known {
+                    "00000000000000000000000000000000AAA:0\r\n214943DAAD1D64C102FAEC29DE4AFE9DA3D:2418984\r\n"
+                } else {
+                    "00000000000000000000000000000000AAA:7\r\n"
+                };
+                let answer =
+                    format!("HTTP/1.1 {status}\r\ncontent-length: {}\r\n\r\n{range}", range.len());
+                stream.write_all(answer.as_bytes()).await.unwrap();
+            }
+        });
+        Self { url, asked }
+    }
+
+    fn asked(&self) -> Vec<String> {
+        self.asked.lock().unwrap().clone()
+    }
+
+    fn server(&self) -> Builder {
+        quick().config("auth.password_hibp_enabled", "true").config("auth.password_hibp_url", &self.url)
+    }
+}
+
+#[track_caller]
+fn assert_pwned(response: &Response, reasons: &Value, message: &str) {
+    assert_eq!(response.status.as_u16(), 422, "{}", response.text());
+    assert_eq!(
+        response.json(),
+        json!({ "code": "weak_password", "message": message, "weak_password": { "reasons": reasons } })
+    );
+    assert_eq!(response.header("x-sb-error-code"), "weak_password");
+}
+
+#[tokio::test]
+async fn a_breached_password_is_refused_and_only_five_digits_leave() {
+    let ranges = Ranges::start("200 OK").await;
+    let server = ranges.server().start().await;
+    let sign_up = async |password: &str| {
+        post(&server, "/signup", &json!({ "email": "ada@example.org", "password": password })).await
+    };
+    assert_pwned(&sign_up("password1").await, &json!(["pwned"]), MESSAGE);
+    let session = sign_up("correct horse 7").await.expect(200).json();
+    let access = text(&session, "/access_token");
+    assert_pwned(&put_user(&server, access, &json!({ "password": "password1" })).await, &json!(["pwned"]), MESSAGE);
+    let asked = ranges.asked();
+    assert_eq!(asked.len(), 2, "the second time the range was known: {asked:?}");
+    assert!(asked[0].starts_with(&format!("GET /range/{PREFIX} HTTP/1.1\r\n")), "{asked:?}");
+    assert!(asked[0].contains("add-padding: true\r\n"));
+    assert!(asked.iter().all(|head| !head.contains("214943") && !head.contains("password1")), "{asked:?}");
+    // An account that has it already may sign in, and is told.
+    let id = text(&session, "/user/id");
+    let hash = "$argon2id$v=19$m=256,t=2,p=1$c29tZXNhbHQ$iBuQ61Zr9QjrvlFHGYzMlfqTo5cx5bcu6y6Otz2MSBc";
+    let _user = super::admin::admin(&server, Method::PUT, &format!("/admin/users/{id}"))
+        .json(&json!({ "password_hash": hash }))
+        .send()
+        .await
+        .expect(200);
+    let refused = super::admin::admin(&server, Method::PUT, &format!("/admin/users/{id}"))
+        .json(&json!({ "password": "password1" }))
+        .send()
+        .await;
+    assert_pwned(&refused, &json!(["pwned"]), MESSAGE);
+}
+
+#[tokio::test]
+async fn both_reasons_are_named_and_a_sign_in_tells() {
+    let ranges = Ranges::start("200 OK").await;
+    let server = ranges.server().config("auth.password_min_length", "12").start().await;
+    let refused = post(&server, "/signup", &json!({ "email": "ada@example.org", "password": "password1" })).await;
+    let both = format!("Password should be at least 12 characters. {MESSAGE}");
+    assert_pwned(&refused, &json!(["length", "pwned"]), &both);
+    let made = json!({ "email": "ada@example.org", "password": "password1", "email_confirm": true });
+    let _user = super::admin::admin(&server, Method::POST, "/admin/users").json(&made).send().await.expect(200);
+    let session = sign_in(&server, "ada@example.org", "password1").await.expect(200).json();
+    assert_eq!(session["weak_password"], json!({ "message": both, "reasons": ["length", "pwned"] }));
+}
+
+#[tokio::test]
+async fn without_the_list_the_password_is_taken() {
+    let ranges = Ranges::start("503 Service Unavailable").await;
+    let server = ranges.server().start().await;
+    server.expect_log("list of breached passwords");
+    let body = json!({ "email": "ada@example.org", "password": "password1" });
+    let _session = post(&server, "/signup", &body).await.expect(200);
+    assert_eq!(ranges.asked().len(), 1);
+    assert!(server.log().iter().all(|line| !line.raw.contains("password1")));
+    let metrics = server.get("/metrics").bearer(server.secret_key()).send().await.expect(200).text();
+    assert!(metrics.contains("basalt_auth_breach_list_failures_total 1"), "{metrics}");
+
+    let off = Ranges::start("200 OK").await;
+    let server = quick().config("auth.password_hibp_url", &off.url).start().await;
+    let _session = post(&server, "/signup", &body).await.expect(200);
+    assert_eq!(off.asked(), [""; 0], "off by default");
+}

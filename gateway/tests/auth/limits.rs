@@ -1,0 +1,135 @@
+//! Rate limits by address and by account (auth.md §3.19), with the client address of DESIGN §12.
+
+use super::*;
+
+const MESSAGE: &str = "Request rate limit reached";
+
+/// Limits as they are by default, and a proxy in front that is believed.
+fn limited() -> Builder {
+    Basalt::builder()
+        .config("auth.password_argon2_memory", "64")
+        .config("auth.password_argon2_iterations", "1")
+        .config("auth.external_anonymous_users_enabled", "true")
+        .config("server.trusted_proxies", "127.0.0.1")
+}
+
+fn from(server: &Basalt, address: &str, path: &str, body: &Value) -> Request {
+    client(server, Method::POST, path).header("x-forwarded-for", address).json(body)
+}
+
+/// Sends until it is refused; how many were let through, and the refusal.
+async fn until_refused(request: &Request) -> (usize, Response) {
+    for passed in 0..100 {
+        let answer = request.clone().send().await;
+        if answer.status.as_u16() == 429 {
+            return (passed, answer);
+        }
+    }
+    panic!("never refused");
+}
+
+#[tokio::test]
+async fn each_route_lets_a_burst_of_thirty_through_and_then_asks_to_wait() {
+    let server = limited().start().await;
+    // Requests that are refused for what they say still count, and cost nothing else.
+    for (path, body, wait) in [
+        ("/token?grant_type=password", json!({}), 2),
+        ("/signup", json!({ "email": "x" }), 10),
+        ("/recover", json!({}), 10),
+        ("/resend", json!({}), 10),
+        ("/magiclink", json!({}), 10),
+        ("/otp", json!({}), 10),
+        ("/verify", json!({}), 10),
+    ] {
+        let request = from(&server, "203.0.113.1", path, &body);
+        let (passed, refused) = until_refused(&request).await;
+        // A slow machine earns a request meanwhile.
+        assert!((30..=31).contains(&passed), "{path}: {passed}");
+        assert_error(&refused, 429, "over_request_rate_limit", MESSAGE);
+        let retry_after: u64 = refused.header("retry-after").parse().unwrap();
+        assert!((1..=wait).contains(&retry_after), "{path}: {retry_after}");
+        let old = request.without("x-supabase-api-version").send().await.expect(429);
+        assert_eq!(
+            old.json(),
+            json!({ "code": 429, "error_code": "over_request_rate_limit", "msg": MESSAGE })
+        );
+        let other = from(&server, "203.0.113.2", path, &body).send().await;
+        assert_ne!(other.status.as_u16(), 429, "{path}: another address has its own");
+    }
+    let anonymous = from(&server, "203.0.113.1", "/signup", &json!({ "data": {} }));
+    let (passed, refused) = until_refused(&anonymous).await;
+    assert_eq!(passed, 30, "a bucket of its own, of the hour");
+    assert!(refused.header("retry-after").parse::<u64>().unwrap() > 60);
+
+    let ada = server.sign_up("ada@example.org").await;
+    let change = client(&server, Method::PUT, "/user")
+        .bearer(&ada.access_token)
+        .header("x-forwarded-for", "203.0.113.1")
+        .json(&json!({ "phone": "x" }));
+    assert!((30..=31).contains(&until_refused(&change).await.0));
+    let metrics = server.get("/metrics").bearer(server.secret_key()).send().await.expect(200).text();
+    assert!(metrics.contains("basalt_auth_rate_limited_total{bucket=\"otp\"}"), "{metrics}");
+    assert!(metrics.contains("basalt_auth_rate_limit_addresses{bucket=\"otp\"} 2"), "{metrics}");
+}
+
+#[tokio::test]
+async fn a_subscribers_ipv6_network_is_one_client() {
+    let server = limited().start().await;
+    let token = "/token?grant_type=password";
+    let _refused = until_refused(&from(&server, "2001:db8:0:1::1", token, &json!({}))).await;
+    let same = from(&server, "2001:db8:0:1:ffff::2", token, &json!({})).send().await;
+    assert_error(&same, 429, "over_request_rate_limit", MESSAGE);
+    let other = from(&server, "2001:db8:0:2::1", token, &json!({})).send().await;
+    assert_eq!(other.status.as_u16(), 400);
+}
+
+#[tokio::test]
+async fn nobody_chooses_their_address() {
+    let server = Basalt::builder().start().await;
+    let token = "/token?grant_type=password";
+    let _refused = until_refused(&from(&server, "203.0.113.1", token, &json!({}))).await;
+    let disguised = from(&server, "203.0.113.2", token, &json!({})).send().await;
+    assert_error(&disguised, 429, "over_request_rate_limit", MESSAGE);
+}
+
+#[tokio::test]
+async fn an_account_closes_for_guessers_and_not_for_its_owner() {
+    let server = limited().config("auth.rate_limit_sign_in_failures", "5").start().await;
+    server.expect_log("rate");
+    let sign_in_from = async |address: &str, email: &str, password: &str| {
+        let body = json!({ "email": email, "password": password });
+        from(&server, address, "/token?grant_type=password", &body).send().await
+    };
+    let home = "198.51.100.7";
+    let body = json!({ "email": "ada@example.org", "password": "correct horse 7" });
+    let _session = from(&server, home, "/signup", &body).send().await.expect(200);
+    // A guess from each of many addresses: no limit by address would notice. The spelling does not matter.
+    for email in ["ada@example.org", "nobody@example.org"] {
+        let mut statuses = Vec::new();
+        for guess in 0..12 {
+            let spelled = if guess % 2 == 0 { email.to_uppercase() } else { email.to_owned() };
+            let answer = sign_in_from(&format!("203.0.113.{guess}"), &spelled, "wrong").await;
+            statuses.push(answer.status.as_u16());
+            if answer.status.as_u16() == 429 {
+                assert_error(&answer, 429, "over_request_rate_limit", MESSAGE);
+                assert!(answer.header("retry-after").parse::<u64>().unwrap() >= 1);
+            }
+        }
+        assert_eq!(statuses[..6], [400; 6], "{email}: {statuses:?}");
+        assert_eq!(statuses[6], 429, "{email}, whether it exists or not: {statuses:?}");
+        assert!(statuses[6..].iter().filter(|status| **status == 400).count() <= 2, "{statuses:?}");
+    }
+    // The right password does not help from a strange address: otherwise a guess could still be tried.
+    let mut answer = sign_in_from("203.0.113.99", "ada@example.org", "wrong").await;
+    for _ in 0..3 {
+        answer = sign_in_from("203.0.113.99", "ada@example.org", "correct horse 7").await;
+        if answer.status.as_u16() == 429 {
+            break;
+        }
+        for guess in 0..9 {
+            let _wrong = sign_in_from(&format!("203.0.113.{guess}"), "ada@example.org", "wrong").await;
+        }
+    }
+    assert_eq!(answer.status.as_u16(), 429);
+    let _session = sign_in_from(home, "ada@example.org", "correct horse 7").await.expect(200);
+}
