@@ -18,13 +18,13 @@ use crate::accounts::LIMIT;
 use crate::audit::{self, Action};
 use crate::config::AuthConfig;
 use crate::error::AuthError;
+use crate::mailer::LetterKind;
 use crate::one_time::{self, FlowType, TokenType};
 use crate::password_policy::MAX_PASSWORD_BYTES;
 use crate::request::RequestContext;
 use crate::sessions::{self, Scope};
 use crate::users::{self, User, column};
 use crate::{Auth, address, admin, letters};
-use crate::mailer::LetterKind;
 
 /// An account as the operator sees it.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -106,9 +106,9 @@ impl Operator {
             select count(*) as total from auth.users u
             where u.deleted_at is null and ($1::text is null or u.email ilike $1 or u.phone like $1
               or u.raw_user_meta_data ->> 'full_name' ilike $1)";
-        let pattern = wanted.search.map(|part| {
-            format!("%{}%", part.replace('\\', "\\\\").replace('%', "\\%").replace('_', "\\_"))
-        });
+        let pattern = wanted
+            .search
+            .map(|part| format!("%{}%", part.replace('\\', "\\\\").replace('%', "\\%").replace('_', "\\_")));
         let tx = self.begin().await?;
         let listed = async {
             let rows = tx.query(LIST, &[&pattern, &wanted.limit, &wanted.offset]).await?;
@@ -183,7 +183,9 @@ impl Operator {
             let user = self.user(&tx, who).await?;
             let user = users::lock(&tx, user.id).await?.ok_or(AuthError::UserNotFound)?;
             if user.email.is_empty() {
-                return Err(AuthError::validation("the account has no e-mail address: set a password instead"));
+                return Err(AuthError::validation(
+                    "the account has no e-mail address: set a password instead",
+                ));
             }
             let kind = TokenType::Recovery;
             let issued =

@@ -1,5 +1,8 @@
 //! The command line: what can be typed, and which part of the server does it.
 
+mod keys;
+mod reach;
+mod terminal;
 mod user;
 
 use std::io::{self, Write};
@@ -54,23 +57,20 @@ enum Command {
         #[arg(value_name = "FILE")]
         file: Option<PathBuf>,
     },
-    /// Prints the project's URL and keys.
-    Keys,
+    /// Prints the project's URL and keys; lists, makes, revokes and rotates keys.
+    Keys {
+        #[command(subcommand)]
+        command: Option<keys::KeysCommand>,
+    },
     /// Accounts.
     User {
         #[command(subcommand)]
-        command: UserCommand,
+        command: user::UserCommand,
     },
     /// Checks what usually goes wrong, and says how to mend it.
     Doctor,
     /// Prints the version.
     Version,
-}
-
-#[derive(Debug, Subcommand)]
-enum UserCommand {
-    /// Creates a confirmed account.
-    Create(user::Create),
 }
 
 /// Options that stand for settings; they win over variables and files.
@@ -173,20 +173,26 @@ async fn execute(cli: Cli) -> anyhow::Result<ExitCode> {
             }
             Ok(ExitCode::SUCCESS)
         }
-        Command::Keys => {
+        Command::Keys { command: Some(command) } => {
+            let config = load(&command_line)?;
+            Box::pin(keys::run(&config, &command)).await?;
+            Ok(ExitCode::SUCCESS)
+        }
+        Command::Keys { command: None } => {
             let config = load(&command_line)?;
             let secrets = Secrets::load(&config)?;
+            let in_force = keys::in_force(&config, &secrets).await;
             let mut out = io::stdout();
-            crate::secrets::print_keys(&config, &secrets, &mut out)?;
+            crate::secrets::print_keys(&config, &in_force, &mut out)?;
             if let Some(url) = database_setup::running_url(&config, &secrets) {
                 writeln!(out, "# The embedded PostgreSQL, while the server runs.")?;
                 writeln!(out, "SUPABASE_DB_URL={url}")?;
             }
             Ok(ExitCode::SUCCESS)
         }
-        Command::User { command: UserCommand::Create(create) } => {
+        Command::User { command } => {
             let config = load(&command_line)?;
-            user::create(&config, &create).await?;
+            Box::pin(user::run(&config, &command)).await?;
             Ok(ExitCode::SUCCESS)
         }
         Command::Doctor => {

@@ -23,6 +23,7 @@ use serde_json::Value;
 
 use crate::config::{Config, Jwt, Only};
 use file::Stored;
+pub use file::replace_api_key;
 pub use print::print_keys;
 
 /// Why there are no secrets to work with. Each sentence says what to do; none holds a secret.

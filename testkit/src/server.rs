@@ -69,6 +69,18 @@ impl Basalt {
         process::basalt(project)
     }
 
+    /// The program with this server's project, settings and state, for a command beside it.
+    #[must_use]
+    pub fn same_settings(&self) -> Command {
+        let mut command = process::basalt(&self.project);
+        let _configured = process::configure(&mut command, &self.settings)
+            .env("BASALT_SERVER_PUBLIC_URL", self.url(""))
+            .envs(&self.variables)
+            .arg("--data")
+            .arg(&self.state_dir);
+        command
+    }
+
     /// `http://127.0.0.1:PORT` and `path`.
     #[must_use]
     pub fn url(&self, path: &str) -> String {

@@ -40,13 +40,12 @@ impl IdTokenGrant {
         if provider.is_empty() {
             return AuthError::IssuerDisabled(issuer);
         }
-        let fixed = ISSUERS.iter().find(|(name, _)| *name == provider).map(|(_, issuer)| (*issuer).to_owned());
+        let fixed =
+            ISSUERS.iter().find(|(name, _)| *name == provider).map(|(_, issuer)| (*issuer).to_owned());
         match fixed {
             Some(issuer) => AuthError::IssuerDisabled(issuer),
             None if OTHERS.contains(&provider.as_str()) => AuthError::IssuerDisabled(issuer),
-            None => {
-                AuthError::Validation(format!("Custom OIDC provider \"{provider}\" not allowed").into())
-            }
+            None => AuthError::Validation(format!("Custom OIDC provider \"{provider}\" not allowed").into()),
         }
     }
 }

@@ -65,10 +65,7 @@ fn single_sign_on() -> Router<Arc<Auth>> {
         .route("/sso/saml/metadata", off(Feature::Saml, &[Method::GET]))
         .route("/sso/saml/acs", off(Feature::Saml, &[Method::POST]))
         .route("/admin/sso/providers", admin(Feature::Saml, &[Method::GET, Method::POST]))
-        .route(
-            "/admin/sso/providers/{id}",
-            admin(Feature::Saml, &[Method::GET, Method::PUT, Method::DELETE]),
-        )
+        .route("/admin/sso/providers/{id}", admin(Feature::Saml, &[Method::GET, Method::PUT, Method::DELETE]))
 }
 
 fn oauth_server() -> Router<Arc<Auth>> {

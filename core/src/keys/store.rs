@@ -149,7 +149,11 @@ impl KeyStore {
     ///
     /// # Errors
     /// The name is taken, the role cannot be used, or the database failed.
-    pub async fn create_api_key(&self, new: &NewApiKey, now: Timestamp) -> Result<StoredApiKey, KeyStoreError> {
+    pub async fn create_api_key(
+        &self,
+        new: &NewApiKey,
+        now: Timestamp,
+    ) -> Result<StoredApiKey, KeyStoreError> {
         let tx = self.begin().await?;
         let created = async {
             tx.execute(LOCK, &[]).await?;
@@ -224,10 +228,8 @@ impl KeyStore {
             update basalt.api_keys as key set last_used_at = greatest(key.last_used_at, used.at)
             from unnest($1::uuid[], $2::timestamptz[]) as used (id, at)
             where key.id = used.id";
-        let (ids, times): (Vec<Uuid>, Vec<Timestamp>) = uses
-            .iter()
-            .filter_map(|(id, at)| Some((*id, Timestamp::from_second(*at).ok()?)))
-            .unzip();
+        let (ids, times): (Vec<Uuid>, Vec<Timestamp>) =
+            uses.iter().filter_map(|(id, at)| Some((*id, Timestamp::from_second(*at).ok()?))).unzip();
         let tx = self.begin().await?;
         let noted = tx.execute(STATEMENT, &[&ids, &times]).await.map(drop).map_err(KeyStoreError::from);
         finish(tx, noted).await
@@ -492,7 +494,11 @@ async fn check_role(tx: &Tx, role: &str) -> Result<(), KeyStoreError> {
             and pg_catalog.pg_has_role('authenticator', role.oid, 'member')
         ) as is_usable";
     let row = tx.query_one(USABLE, &[&role]).await?;
-    if column(&row, "api_keys", "is_usable")? { Ok(()) } else { Err(KeyStoreError::NoSuchRole(role.to_owned())) }
+    if column(&row, "api_keys", "is_usable")? {
+        Ok(())
+    } else {
+        Err(KeyStoreError::NoSuchRole(role.to_owned()))
+    }
 }
 
 fn expect_status(
@@ -504,10 +510,14 @@ fn expect_status(
     let status = infos.iter().find(|info| info.kid == kid).map(|info| info.status);
     match status {
         Some(status) if allowed.contains(&status) => Ok(()),
-        Some(KeyStatus::Revoked) => {
-            Err(KeyStoreError::Status { kid: kid.to_owned(), status: "revoked", remedy: "nothing is left to do" })
+        Some(KeyStatus::Revoked) => Err(KeyStoreError::Status {
+            kid: kid.to_owned(),
+            status: "revoked",
+            remedy: "nothing is left to do",
+        }),
+        Some(KeyStatus::InUse) => {
+            Err(KeyStoreError::Status { kid: kid.to_owned(), status: "in use", remedy })
         }
-        Some(KeyStatus::InUse) => Err(KeyStoreError::Status { kid: kid.to_owned(), status: "in use", remedy }),
         Some(KeyStatus::PreviouslyUsed) => {
             Err(KeyStoreError::Status { kid: kid.to_owned(), status: "previously used", remedy })
         }

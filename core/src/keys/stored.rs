@@ -63,13 +63,13 @@ impl ApiKeyKind {
     }
 }
 
-/// Where a signing key is in its life.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+/// Where a signing key is in its life; those that matter more come first.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub enum KeyStatus {
-    /// Published, so that verifiers know it before it signs.
-    Standby,
     /// Signs.
     InUse,
+    /// Published, so that verifiers know it before it signs.
+    Standby,
     /// Signs no more; what it signed still holds.
     PreviouslyUsed,
     /// What it signed is refused.
@@ -215,7 +215,7 @@ impl KeyMaterial {
         Ok(keys)
     }
 
-    /// Every signing key there is, in its state: those of the material, then those of the database.
+    /// Every signing key there is, the one in use first.
     ///
     /// # Errors
     /// A key cannot be read.
@@ -238,6 +238,7 @@ impl KeyMaterial {
             created_at: Some(row.created_at),
             updated_at: Some(row.updated_at),
         }));
+        infos.sort_by_key(|info| info.status);
         Ok(infos)
     }
 }

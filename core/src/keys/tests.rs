@@ -177,7 +177,8 @@ fn a_signing_key_goes_from_standby_through_use_to_its_end() {
     let sign = || keys.sign(&json!({ "sub": "a" })).unwrap();
     let kid_of = |token: &str| peek_header(token)["kid"].clone();
     let sorted = |names: &[&Value]| {
-        let mut names: Vec<String> = names.iter().map(|key| key["kid"].as_str().unwrap().to_owned()).collect();
+        let mut names: Vec<String> =
+            names.iter().map(|key| key["kid"].as_str().unwrap().to_owned()).collect();
         names.sort();
         names
     };
@@ -196,8 +197,8 @@ fn a_signing_key_goes_from_standby_through_use_to_its_end() {
     assert_eq!(published(&keys), sorted(&[&first, &second]));
     let states: Vec<KeyStatus> =
         own.signing_keys(&signing(rotated)).unwrap().iter().map(|info| info.status).collect();
-    // The secret of legacy keys comes first: it has no row.
-    assert_eq!(states, [PreviouslyUsed, PreviouslyUsed, InUse]);
+    // The second is the secret of legacy keys.
+    assert_eq!(states, [InUse, PreviouslyUsed, PreviouslyUsed]);
 
     let revoked = vec![signing_row(&first, Revoked), signing_row(&second, InUse)];
     keys.update(&signing(revoked), NOW).unwrap();
@@ -210,8 +211,7 @@ fn a_signing_key_goes_from_standby_through_use_to_its_end() {
 fn a_server_whose_own_key_was_lost_takes_the_old_one_from_the_database() {
     let (lost, second) = (generate_es256().unwrap(), generate_es256().unwrap());
     let by_lost = Keys::new(material(vec![lost.clone()])).unwrap().sign(&json!({ "sub": "a" })).unwrap();
-    let rows =
-        vec![signing_row(&lost, KeyStatus::PreviouslyUsed), signing_row(&second, KeyStatus::InUse)];
+    let rows = vec![signing_row(&lost, KeyStatus::PreviouslyUsed), signing_row(&second, KeyStatus::InUse)];
     let keys = Keys::new(material(vec![generate_es256().unwrap()])).unwrap();
     keys.update(&signing(rows), NOW).unwrap();
     assert!(keys.verify(&by_lost).is_ok());

@@ -1,59 +1,269 @@
-//! `basalt user create`: how the first administrator comes to be, with or without a server running.
+//! `basalt user …`: accounts, with or without a server running. What a script wants is on standard output, what a
+//! person is told besides on standard error.
 
 use std::io::{self, Write};
+use std::sync::Arc;
 
+use basalt_auth::{AccountSummary, ListAccounts, NewAccount, Operator};
 use basalt_core::clock::Clock;
-use basalt_core::pool::{PoolConfig, ServicePool};
+use basalt_core::keys::Keys;
 use basalt_core::random;
-use clap::Args;
+use clap::{Args, Subcommand};
+use serde_json::{Value, json};
 
-use crate::banner::Console;
+use super::reach::Reached;
+use super::terminal::{confirm, read_password, table, time};
 use crate::config::Config;
-use crate::database_setup::{self, Options, Seed};
-use crate::secrets::Secrets;
+use crate::mail;
+
+/// What to do with accounts.
+#[derive(Debug, Subcommand)]
+pub(super) enum UserCommand {
+    /// Lists accounts, the newest first.
+    List(List),
+    /// Creates a confirmed account.
+    Create(Create),
+    /// Deletes an account with its sessions and identities.
+    Delete(Delete),
+    /// Prints a link that lets somebody choose a password; with --password, sets one.
+    ResetPassword(ResetPassword),
+    /// Signs an account out everywhere. Access tokens hold until they expire.
+    RevokeSessions(RevokeSessions),
+}
+
+#[derive(Debug, Args)]
+pub(super) struct List {
+    /// Part of an address, phone number or full name.
+    search: Option<String>,
+    /// Most accounts to show.
+    #[arg(long, default_value_t = 50, value_name = "N", value_parser = clap::value_parser!(i64).range(1..=10_000))]
+    limit: i64,
+    /// How many to leave out first.
+    #[arg(long, default_value_t = 0, value_name = "N", value_parser = clap::value_parser!(i64).range(0..))]
+    offset: i64,
+    /// As JSON.
+    #[arg(long)]
+    json: bool,
+}
 
 /// What to create.
 #[derive(Debug, Args)]
 pub(super) struct Create {
     /// E-mail address of the account.
     email: String,
-    /// Its password; one is made up and printed when this is left out.
-    #[arg(long)]
+    /// Its password; others on this machine can read it while the command runs. One is made up and printed when this
+    /// and --password-stdin are left out.
+    #[arg(long, conflicts_with = "password_stdin")]
     password: Option<String>,
+    /// Asks for the password, or takes the first line of standard input.
+    #[arg(long)]
+    password_stdin: bool,
     /// Makes it an administrator of the site.
     #[arg(long)]
     admin: bool,
 }
 
-/// Creates the account in the running server's database, or starts PostgreSQL for the moment.
-pub(super) async fn create(config: &Config, create: &Create) -> anyhow::Result<()> {
-    let secrets = Secrets::load(config)?;
-    let console = Console::new(false);
-    let (databases, admin) = match database_setup::running(config, &secrets) {
-        Some(admin) => (None, admin),
-        None => {
-            let options = Options { seed: Seed::No };
-            let prepared =
-                database_setup::prepare(config, &secrets, &options, |line| console.progress(line)).await?;
-            let admin = prepared.admin.clone();
-            (Some(prepared), admin)
-        }
+#[derive(Debug, Args)]
+pub(super) struct Delete {
+    /// Id or e-mail address.
+    user: String,
+    /// Without asking.
+    #[arg(long)]
+    yes: bool,
+}
+
+#[derive(Debug, Args)]
+pub(super) struct ResetPassword {
+    /// Id or e-mail address.
+    user: String,
+    /// Sets a password: asked for, or the first line of standard input. Ends every session.
+    #[arg(long)]
+    password: bool,
+}
+
+#[derive(Debug, Args)]
+pub(super) struct RevokeSessions {
+    /// Id or e-mail address.
+    user: String,
+}
+
+/// Does what was asked.
+pub(super) async fn run(config: &Config, command: &UserCommand) -> anyhow::Result<()> {
+    // Before PostgreSQL is started for it.
+    let password = match command {
+        UserCommand::ResetPassword(reset) if reset.password => Some(read_password()?),
+        UserCommand::Create(create) if create.password_stdin => Some(read_password()?),
+        _ => None,
     };
-    let generated = create.password.is_none();
-    let password = create.password.clone().unwrap_or_else(|| random::token(20));
-    let pool = ServicePool::new(admin, PoolConfig::new("cli", 1));
-    let account =
-        basalt_auth::NewAccount { email: &create.email, password: &password, is_admin: create.admin };
-    let created = basalt_auth::create_user(&config.auth, &pool, &Clock::system(), &account).await;
-    pool.close();
-    if let Some(embedded) = databases.and_then(|databases| databases.embedded) {
-        embedded.stop().await;
+    let mut reached = Reached::open(config).await?;
+    let done = match command {
+        UserCommand::List(list) => self::list(config, &mut reached, list).await,
+        UserCommand::Create(create) => self::create(config, &mut reached, create, password).await,
+        UserCommand::Delete(delete) => self::delete(config, &mut reached, delete).await,
+        UserCommand::ResetPassword(reset) => reset_password(config, &mut reached, reset, password).await,
+        UserCommand::RevokeSessions(revoke) => revoke_sessions(config, &mut reached, revoke).await,
+    };
+    reached.close().await;
+    done
+}
+
+fn operator(config: &Config, reached: &mut Reached) -> anyhow::Result<Operator> {
+    let keys = Arc::new(Keys::new(reached.material())?);
+    let outbox = mail::outbox(config, &reached.secrets);
+    let pool = reached.auth_pool();
+    Ok(Operator::new(config.auth.clone(), pool, keys, Clock::system(), outbox)?)
+}
+
+async fn list(config: &Config, reached: &mut Reached, list: &List) -> anyhow::Result<()> {
+    let wanted = ListAccounts { search: list.search.as_deref(), limit: list.limit, offset: list.offset };
+    let (accounts, total) = operator(config, reached)?.list(&wanted).await?;
+    let mut out = io::stdout();
+    if list.json {
+        let users: Vec<Value> = accounts.iter().map(as_json).collect();
+        writeln!(out, "{:#}", json!({ "users": users, "total": total }))?;
+        return Ok(());
     }
-    created?;
+    let rows: Vec<Vec<String>> = accounts
+        .iter()
+        .map(|account| {
+            vec![
+                account.id.to_string(),
+                name_of(account),
+                state_of(account).to_owned(),
+                time(account.created_at),
+                time(account.last_sign_in_at),
+                account.sessions.to_string(),
+            ]
+        })
+        .collect();
+    let header = ["ID", "ACCOUNT", "STATE", "CREATED", "LAST SIGN-IN", "SESSIONS"];
+    out.write_all(table(&header, &rows).as_bytes())?;
+    let shown = i64::try_from(accounts.len()).unwrap_or(i64::MAX);
+    if shown < total {
+        writeln!(io::stderr(), "{shown} of {total} accounts; more with --limit and --offset")?;
+    }
+    Ok(())
+}
+
+fn as_json(account: &AccountSummary) -> Value {
+    json!({
+        "id": account.id,
+        "email": account.email,
+        "phone": account.phone,
+        "state": state_of(account),
+        "created_at": account.created_at,
+        "confirmed_at": account.confirmed_at,
+        "last_sign_in_at": account.last_sign_in_at,
+        "banned_until": account.banned_until,
+        "is_anonymous": account.is_anonymous,
+        "sessions": account.sessions,
+    })
+}
+
+fn name_of(account: &AccountSummary) -> String {
+    [&account.email, &account.phone]
+        .into_iter()
+        .find(|name| !name.is_empty())
+        .map_or_else(|| account.id.to_string(), Clone::clone)
+}
+
+fn state_of(account: &AccountSummary) -> &'static str {
+    if account.banned_until.is_some_and(|until| until > jiff::Timestamp::now()) {
+        "banned"
+    } else if account.is_anonymous {
+        "anonymous"
+    } else if account.confirmed_at.is_some() {
+        "confirmed"
+    } else {
+        "unconfirmed"
+    }
+}
+
+async fn create(
+    config: &Config,
+    reached: &mut Reached,
+    create: &Create,
+    given: Option<String>,
+) -> anyhow::Result<()> {
+    let given = given.or_else(|| create.password.clone());
+    let is_generated = given.is_none();
+    let password = given.unwrap_or_else(|| random::token(20));
+    let account = NewAccount { email: &create.email, password: &password, is_admin: create.admin };
+    let pool = reached.system_pool();
+    basalt_auth::create_user(&config.auth, &pool, &Clock::system(), &account).await?;
     let mut out = io::stdout();
     writeln!(out, "created {}{}", create.email, if create.admin { ", an administrator" } else { "" })?;
-    if generated {
+    if is_generated {
         writeln!(out, "password: {password}")?;
     }
     Ok(())
+}
+
+async fn delete(config: &Config, reached: &mut Reached, delete: &Delete) -> anyhow::Result<()> {
+    let operator = operator(config, reached)?;
+    let account = operator.find(&delete.user).await.map_err(|error| explained(&delete.user, error))?;
+    confirm(&format!("Delete {} and everything that hangs on the account?", name_of(&account)), delete.yes)?;
+    operator.delete(&account.id.to_string()).await.map_err(|error| explained(&delete.user, error))?;
+    writeln!(io::stdout(), "deleted {}", name_of(&account))?;
+    Ok(())
+}
+
+async fn reset_password(
+    config: &Config,
+    reached: &mut Reached,
+    reset: &ResetPassword,
+    password: Option<String>,
+) -> anyhow::Result<()> {
+    let operator = operator(config, reached)?;
+    let wrong = |error| explained(&reset.user, error);
+    match password {
+        Some(password) => {
+            let account = operator.set_password(&reset.user, &password).await.map_err(wrong)?;
+            writeln!(
+                io::stdout(),
+                "set the password of {}, who is signed out everywhere",
+                name_of(&account)
+            )?;
+        }
+        None => {
+            let link = operator.recovery_link(&reset.user).await.map_err(wrong)?;
+            let hours = config.auth.mailer_otp_exp / 3600;
+            writeln!(io::stdout(), "{link}")?;
+            writeln!(
+                io::stderr(),
+                "Whoever opens this link is signed in and may choose a password: once, within {hours} hours. With --password, set one."
+            )?;
+        }
+    }
+    Ok(())
+}
+
+async fn revoke_sessions(
+    config: &Config,
+    reached: &mut Reached,
+    revoke: &RevokeSessions,
+) -> anyhow::Result<()> {
+    let operator = operator(config, reached)?;
+    let ended = operator.end_sessions(&revoke.user).await;
+    let (account, ended) = ended.map_err(|error| explained(&revoke.user, error))?;
+    let sessions = if ended == 1 { "session" } else { "sessions" };
+    writeln!(io::stdout(), "ended {ended} {sessions} of {}", name_of(&account))?;
+    if ended > 0 {
+        let minutes = config.auth.jwt.exp.div_ceil(60);
+        writeln!(io::stderr(), "Access tokens that are out hold for at most {minutes} minutes.")?;
+    }
+    Ok(())
+}
+
+/// What the contract's text means at a command line.
+fn explained(who: &str, error: basalt_auth::AuthError) -> anyhow::Error {
+    match error.code() {
+        "user_not_found" => {
+            anyhow::anyhow!("there is no account {who}: `basalt user list` shows those there are")
+        }
+        _ => match std::error::Error::source(&error) {
+            Some(cause) => anyhow::anyhow!("{error}: {cause}"),
+            None => anyhow::anyhow!("{error}"),
+        },
+    }
 }

@@ -40,6 +40,8 @@ enum Meaning {
     Database,
     /// One part of `mail.smtp_url`.
     Smtp,
+    /// A JSON object of arrays: `mail.headers`.
+    Headers,
     /// How much is logged.
     LogLevel,
     /// Changes no answer here, whatever it says.
@@ -48,7 +50,7 @@ enum Meaning {
     Instead(&'static str),
 }
 
-use Meaning::{Database, Immaterial, Instead, LogLevel, Same, Smtp};
+use Meaning::{Database, Headers, Immaterial, Instead, LogLevel, Same, Smtp};
 
 /// GoTrue's names, without the prefix, that are not simply ours in upper case. One that ends with `_` stands for all
 /// that start with it.
@@ -83,11 +85,6 @@ const NAMES: &[(&str, Meaning)] = &[
     ("LOG_", Immaterial),
     ("LOGGING_LOG_LEVEL", LogLevel),
     ("LOGGING_", Immaterial),
-    (
-        "MAILER_EXTERNAL_HOSTS",
-        Instead("links in mails always lead to API_EXTERNAL_URL, or to server.public_url"),
-    ),
-    ("MAILER_URLPATHS_", Instead("links in mails lead to /verify below API_EXTERNAL_URL, as they should")),
     ("METRICS_", Immaterial),
     ("OPERATOR_TOKEN", Immaterial),
     ("PROFILER_", Immaterial),
@@ -101,6 +98,7 @@ const NAMES: &[(&str, Meaning)] = &[
     ("SECURITY_REFRESH_TOKEN_UPGRADE_PERCENTAGE", Immaterial),
     ("SECURITY_DB_ENCRYPTION_", Immaterial),
     ("SMTP_ADMIN_EMAIL", Same(keys::MAIL_FROM.row.name)),
+    ("SMTP_HEADERS", Headers),
     ("SMTP_HOST", Smtp),
     ("SMTP_LOGGING_ENABLED", Immaterial),
     ("SMTP_MAX_FREQUENCY", Same(keys::MAIL_MAX_FREQUENCY.row.name)),
@@ -129,7 +127,6 @@ const LATER: &[(&str, &str)] = &[
     ("SECURITY_", "this setting"),
     ("SESSIONS_", "this limit on sessions"),
     ("SMS_", "messages to phones"),
-    ("SMTP_HEADERS", "headers of your own in mails"),
     ("MAILER_", "this setting of mails"),
     ("WEBAUTHN_", "passkeys"),
 ];
@@ -180,8 +177,10 @@ impl Collected {
     /// What has to be written and is not; `is_written` looks among all sources.
     pub(super) fn missing(is_written: impl Fn(&str) -> bool) -> Vec<Fault> {
         let is_missing = |names: &&(&[&str], &str)| !names.0.iter().any(|name| is_written(name));
-        let fault =
-            |(_, message): &(&[&str], &str)| Fault { source: Source::Default, message: (*message).to_owned() };
+        let fault = |(_, message): &(&[&str], &str)| Fault {
+            source: Source::Default,
+            message: (*message).to_owned(),
+        };
         REQUIRED.iter().filter(is_missing).map(fault).collect()
     }
 }
@@ -260,6 +259,7 @@ impl Translation<'_> {
                     }
                 }
                 Some(Database) => self.database(text, source),
+                Some(Headers) => self.headers(text, source),
                 Some(LogLevel) => self.log_level(text, source),
                 Some(Instead(sentence)) => {
                     self.out.warnings.push(format!("{variable} is not read: {sentence}"));
@@ -319,6 +319,22 @@ impl Translation<'_> {
         self.write(&keys::SERVER_LOG.row, filter, source);
     }
 
+    /// `{"X-Name":["value"]}`
+    fn headers(&mut self, text: &str, source: Source) {
+        let Ok(headers) = serde_json::from_str::<BTreeMap<String, Vec<String>>>(text) else {
+            let problem = "must be a JSON object with a list of texts for each name";
+            return self.fault(source, problem.to_owned());
+        };
+        let pairs = headers
+            .into_iter()
+            .flat_map(|(name, values)| {
+                values.into_iter().map(move |value| (name.clone(), Value::Text(value)))
+            })
+            .collect();
+        let written = Written { value: Value::Pairs(pairs), source };
+        self.out.written.push((keys::MAIL_HEADERS.row.name, written));
+    }
+
     /// `smtp://user:password@host:587`; port 465 speaks TLS from the first byte.
     fn smtp(&mut self) {
         let part = |name: &str| self.given.get(name).map(|(text, variable)| (text.as_str(), variable));
@@ -343,7 +359,8 @@ impl Translation<'_> {
     fn warn_of_unknown(&mut self, variable: &str) {
         let known = NAMES.iter().map(|(name, _)| (*name).to_owned()).chain(settings().map(|(name, _)| name));
         let known = known.filter(|name| !name.ends_with('_')).map(|name| format!("{PREFIX}{name}"));
-        let advice = nearest(variable, known).map_or_else(String::new, |near| format!("; did you mean {near}?"));
+        let advice =
+            nearest(variable, known).map_or_else(String::new, |near| format!("; did you mean {near}?"));
         self.out.warnings.push(format!("{variable}: GoTrue has no such setting; it is ignored{advice}"));
     }
 }
@@ -361,7 +378,9 @@ fn settings() -> impl Iterator<Item = (String, &'static Row)> {
 }
 
 fn setting(name: &str) -> Option<&'static Row> {
-    settings().find(|(known, _)| known == name).map(|(_, row)| row)
+    // Spelled as one word there.
+    let name = name.replace("_URLPATHS_", "_URL_PATHS_");
+    settings().find(|(known, _)| *known == name).map(|(_, row)| row)
 }
 
 /// The whole name first, then what starts like it.

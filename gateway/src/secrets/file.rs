@@ -10,6 +10,7 @@ use std::time::{Duration, Instant};
 use basalt_core::clock::Clock;
 use basalt_core::keys::{ApiKeyKind, generate_es256, opaque_key};
 use basalt_core::random;
+use secrecy::{ExposeSecret, SecretString};
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
@@ -101,6 +102,34 @@ impl Missing {
         }
         Ok(())
     }
+}
+
+/// Puts `new` in the place of `old`, where the file holds that; a configured key is nobody's to change.
+///
+/// # Errors
+/// The file cannot be read or written.
+pub fn replace_api_key(
+    state_dir: &Path,
+    old: &SecretString,
+    new: &SecretString,
+) -> Result<(), SecretsError> {
+    let path = state_dir.join(NAME);
+    if !path.exists() {
+        return Ok(());
+    }
+    let _lock = lock(&state_dir.join(LOCK))?;
+    let Some(mut stored) = read(&path)? else { return Ok(()) };
+    let mut replaced = false;
+    for place in [&mut stored.publishable_key, &mut stored.secret_key] {
+        if place.as_deref() == Some(old.expose_secret()) {
+            *place = Some(new.expose_secret().to_owned());
+            replaced = true;
+        }
+    }
+    if !replaced {
+        return Ok(());
+    }
+    write(&path, &stored).map_err(|source| not_kept(&path, source))
 }
 
 fn read(path: &Path) -> Result<Option<Stored>, SecretsError> {

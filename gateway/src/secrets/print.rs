@@ -2,17 +2,16 @@
 
 use std::io::{self, Write};
 
+use basalt_core::keys::ApiKeys;
 use secrecy::ExposeSecret;
 
-use super::Secrets;
 use crate::config::Config;
 
 /// Writes URL and API keys as an environment file: `basalt keys > .env`. Secrets are shown, since asked for.
 ///
 /// # Errors
 /// `out` cannot be written to.
-pub fn print_keys(config: &Config, secrets: &Secrets, out: &mut impl Write) -> io::Result<()> {
-    let keys = secrets.api_keys();
+pub fn print_keys(config: &Config, keys: &ApiKeys, out: &mut impl Write) -> io::Result<()> {
     writeln!(
         out,
         "# For browsers and apps: createClient(SUPABASE_URL, SUPABASE_ANON_KEY); policies decide what they may do."

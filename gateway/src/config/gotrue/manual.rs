@@ -36,6 +36,7 @@ pub(in crate::config) fn markdown() -> String {
         unprefixed.join(", ")
     );
     for (name, row) in settings().filter(|(_, row)| !is_ours_alone(row.name)) {
+        let name = name.replace("_URL_PATHS_", "_URLPATHS_");
         let _ = writeln!(text, "| `{PREFIX}{name}` | `{}` |", row.name);
     }
     for (name, meaning) in NAMES {
@@ -59,18 +60,19 @@ fn is_ours_alone(name: &str) -> bool {
         "jwt.secret_is_base64",
         "auth.password_hash_queue",
     ];
-    OURS.contains(&name) || name.starts_with("auth.password_argon2_") || name.starts_with("auth.password_hash_")
+    OURS.contains(&name)
+        || name.starts_with("auth.password_argon2_")
+        || name.starts_with("auth.password_hash_")
 }
 
 fn words(meaning: Meaning) -> String {
     match meaning {
         Meaning::Same(name) => format!("`{name}`"),
-        Meaning::Database => format!(
-            "`{}` and `{}`",
-            keys::DATABASE_URL.row.name,
-            keys::DATABASE_VERIFY_CERTIFICATE.row.name
-        ),
+        Meaning::Database => {
+            format!("`{}` and `{}`", keys::DATABASE_URL.row.name, keys::DATABASE_VERIFY_CERTIFICATE.row.name)
+        }
         Meaning::Smtp => format!("a part of `{}`", keys::MAIL_SMTP_URL.row.name),
+        Meaning::Headers => format!("`{}`", keys::MAIL_HEADERS.row.name),
         Meaning::LogLevel => format!("`{}`", keys::SERVER_LOG.row.name),
         Meaning::Immaterial => "accepted; changes no answer here".to_owned(),
         Meaning::Instead(sentence) => format!("not read: {sentence}"),

@@ -1,0 +1,107 @@
+//! The database of a command that is no server: that of the running server, the one configured, or the embedded one,
+//! started for the moment.
+
+use std::time::Duration;
+
+use basalt_core::database::Database;
+use basalt_core::keys::{KeyMaterial, KeyStore};
+use basalt_core::pool::{PoolConfig, ServicePool};
+
+use crate::banner::Console;
+use crate::config::Config;
+use crate::database_setup::{self, Options, Seed};
+use crate::embedded::Embedded;
+use crate::secrets::Secrets;
+
+/// A database, and what has to be stopped after it was used.
+pub(super) struct Reached {
+    /// This machine's secrets.
+    pub(super) secrets: Secrets,
+    admin: Database,
+    /// Ours to stop: nobody else runs it.
+    embedded: Option<Embedded>,
+    pools: Vec<ServicePool>,
+}
+
+impl Reached {
+    /// Reaches it. A database of somebody else's must have been prepared: looking at accounts is no reason to create
+    /// roles.
+    pub(super) async fn open(config: &Config) -> anyhow::Result<Self> {
+        let secrets = Secrets::load(config)?;
+        if let Some(admin) = database_setup::running(config, &secrets) {
+            return Ok(Self { secrets, admin, embedded: None, pools: Vec::new() });
+        }
+        if let Some(url) = &config.database.url {
+            let admin = database_setup::external("database.url", url.expose_secret(), config)?;
+            let client = database_setup::connect(&admin).await?;
+            check_prepared(&client).await?;
+            secrets.check_instance(&client).await?;
+            return Ok(Self { secrets, admin, embedded: None, pools: Vec::new() });
+        }
+        let console = Console::new(false);
+        let options = Options { seed: Seed::No };
+        let databases =
+            database_setup::prepare(config, &secrets, &options, |line| console.progress(line)).await?;
+        Ok(Self { secrets, admin: databases.admin, embedded: databases.embedded, pools: Vec::new() })
+    }
+
+    /// For the commands that look only: `None` instead of starting PostgreSQL, or waiting long for one.
+    pub(super) async fn if_running(config: &Config) -> Option<Self> {
+        const PATIENCE: Duration = Duration::from_secs(3);
+        let secrets = Secrets::load(config).ok()?;
+        if config.database.url.is_none() && database_setup::running(config, &secrets).is_none() {
+            return None;
+        }
+        tokio::time::timeout(PATIENCE, Self::open(config)).await.ok()?.ok()
+    }
+
+    /// Connections of the system's login.
+    pub(super) fn system_pool(&mut self) -> ServicePool {
+        self.pool(self.admin.clone())
+    }
+
+    /// Connections that act as the owner of schema `auth`.
+    pub(super) fn auth_pool(&mut self) -> ServicePool {
+        self.pool(self.admin.acting_as("supabase_auth_admin", "auth"))
+    }
+
+    /// Keys as the database has them.
+    pub(super) fn key_store(&mut self) -> KeyStore {
+        let pool = self.system_pool();
+        KeyStore::new(pool, self.secrets.master_key())
+    }
+
+    /// Keys as this machine has them.
+    pub(super) fn material(&self) -> KeyMaterial {
+        self.secrets.key_material()
+    }
+
+    /// Leaves everything as it was.
+    pub(super) async fn close(self) {
+        for pool in self.pools {
+            pool.close();
+        }
+        if let Some(embedded) = self.embedded {
+            embedded.stop().await;
+        }
+    }
+
+    fn pool(&mut self, database: Database) -> ServicePool {
+        let pool = ServicePool::new(database, PoolConfig::new("cli", 1));
+        self.pools.push(pool.clone());
+        pool
+    }
+}
+
+async fn check_prepared(client: &tokio_postgres::Client) -> anyhow::Result<()> {
+    const IS_PREPARED: &str = "
+        select to_regclass('auth.users') is not null and to_regclass('basalt.signing_keys') is not null";
+    let row = client.query_one(IS_PREPARED, &[]).await?;
+    if row.try_get(0)? {
+        Ok(())
+    } else {
+        anyhow::bail!(
+            "the database of database.url is not prepared by this release yet: run `basalt migrate`, or start the server"
+        )
+    }
+}

@@ -1,0 +1,190 @@
+//! Features of a later release: each answers as upstream does with the feature off (auth.md §2, §3.15, §3.16, §3.22).
+
+use http::Method;
+use serde_json::{Value, json};
+
+use super::{assert_error, client, fresh, post, shared, text};
+
+#[tokio::test]
+async fn groups_that_are_off_say_so() {
+    let server = shared().await;
+    let saml = (404, "saml_provider_disabled", "SAML 2.0 is disabled");
+    let oauth = (404, "feature_disabled", "OAuth server is disabled");
+    let passkeys = (404, "passkey_disabled", "Passkeys are disabled");
+    let custom = (404, "feature_disabled", "Custom OAuth providers are disabled");
+    let id = "11111111-2222-4333-8444-555555555555";
+    let one = |path: &str| path.replace("ID", id);
+    let routes = [
+        ("POST", "/sso", saml),
+        ("GET", "/sso/saml/metadata", saml),
+        ("POST", "/sso/saml/acs", saml),
+        ("GET", "/admin/sso/providers", saml),
+        ("POST", "/admin/sso/providers", saml),
+        ("PUT", "/admin/sso/providers/ID", saml),
+        ("DELETE", "/admin/sso/providers/ID", saml),
+        ("GET", "/.well-known/openid-configuration", oauth),
+        ("GET", "/.well-known/oauth-authorization-server", oauth),
+        ("GET", "/oauth/authorize?client_id=a", oauth),
+        ("GET", "/oauth/authorizations/ID", oauth),
+        ("POST", "/oauth/authorizations/ID/consent", oauth),
+        ("POST", "/oauth/token", oauth),
+        ("GET", "/oauth/userinfo", oauth),
+        ("POST", "/oauth/clients/register", oauth),
+        ("GET", "/user/oauth/grants", oauth),
+        ("DELETE", "/user/oauth/grants", oauth),
+        ("GET", "/admin/oauth/clients", oauth),
+        ("DELETE", "/admin/oauth/clients/ID", oauth),
+        ("POST", "/admin/oauth/clients/ID/regenerate_secret", oauth),
+        ("POST", "/passkeys/registration/options", passkeys),
+        ("POST", "/passkeys/registration/verify", passkeys),
+        ("POST", "/passkeys/authentication/options", passkeys),
+        ("POST", "/passkeys/authentication/verify", passkeys),
+        ("GET", "/passkeys", passkeys),
+        ("PATCH", "/passkeys/ID", passkeys),
+        ("DELETE", "/passkeys/ID", passkeys),
+        ("GET", "/admin/users/ID/passkeys", passkeys),
+        ("GET", "/admin/custom-providers?type=oidc", custom),
+        ("PUT", "/admin/custom-providers/custom:acme", custom),
+    ];
+    for (method, path, (status, code, message)) in routes {
+        let method = Method::from_bytes(method.as_bytes()).unwrap();
+        let request = client(&server, method.clone(), &one(path));
+        let request =
+            if path.starts_with("/admin/") { request.bearer(server.service_key()) } else { request };
+        assert_error(&request.send().await, status, code, message);
+        if path.starts_with("/admin/") {
+            let stranger = client(&server, method, &one(path)).send().await;
+            assert_error(&stranger, 403, "not_admin", "User not allowed");
+        }
+    }
+    // Another method is none of theirs.
+    let wrong = client(&server, Method::PUT, "/sso").send().await;
+    assert_eq!((wrong.status.as_u16(), wrong.text().as_str()), (405, ""));
+}
+
+#[tokio::test]
+async fn external_providers_are_unsupported() {
+    let server = shared().await;
+    for (provider, reason) in [
+        ("google", "provider is not enabled"),
+        ("myspace", "Provider myspace could not be found"),
+        ("", "Provider  could not be found"),
+    ] {
+        let path = format!("/authorize?provider={provider}&redirect_to=https://elsewhere.example");
+        let answer = client(&server, Method::GET, &path).send().await;
+        assert_error(&answer, 400, "validation_failed", &format!("Unsupported provider: {reason}"));
+    }
+    let site = server.url("");
+    let back = |code: &str, text: &str| {
+        format!(
+            "{site}/?error=invalid_request&error_code={code}&error_description={}",
+            text.replace(' ', "+")
+        )
+    };
+    let id = "11111111-2222-4333-8444-555555555555";
+    for (query, location) in [
+        ("", back("bad_oauth_callback", "OAuth state parameter missing")),
+        ("?state=mine", back("bad_oauth_state", "OAuth state parameter is invalid")),
+        (&format!("?code=a&state={id}"), back("bad_oauth_state", "OAuth state not found or expired")),
+    ] {
+        let answer = server.get(&format!("/auth/v1/callback{query}")).send().await.expect(303);
+        assert_eq!(answer.header("location"), location);
+    }
+    let form = server.post("/auth/v1/callback").header("content-type", "application/x-www-form-urlencoded");
+    let answer = form.body(format!("state={id}")).send().await.expect(303);
+    assert!(answer.header("location").contains("not+found+or+expired"), "{}", answer.header("location"));
+}
+
+#[tokio::test]
+async fn the_grants_of_providers_and_wallets_are_refused() {
+    let server = shared().await;
+    let grant =
+        async |grant: &str, body: Value| post(&server, &format!("/token?grant_type={grant}"), &body).await;
+    for (body, description) in [
+        (json!({}), "id_token required"),
+        (json!({ "id_token": "a" }), "provider or client_id and issuer required"),
+    ] {
+        let answer = grant("id_token", body).await;
+        assert_eq!(answer.status.as_u16(), 400);
+        assert_eq!(answer.json(), json!({ "error": "invalid request", "error_description": description }));
+    }
+    let google = grant("id_token", json!({ "id_token": "a", "provider": "google" })).await;
+    let message = r#"Provider (issuer "https://accounts.google.com") is not enabled"#;
+    assert_error(&google, 400, "provider_disabled", message);
+    let acme = grant("id_token", json!({ "id_token": "a", "provider": "custom:acme" })).await;
+    assert_error(&acme, 400, "validation_failed", r#"Custom OIDC provider "custom:acme" not allowed"#);
+    let solana = grant("web3", json!({ "chain": "solana", "message": "a", "signature": "b" })).await;
+    assert_error(&solana, 422, "web3_provider_disabled", "Web3 provider is disabled");
+    let other = grant("web3", json!({ "chain": "dogecoin" })).await;
+    assert_error(&other, 400, "web3_unsupported_chain", "Unsupported chain");
+}
+
+#[tokio::test]
+async fn second_factors_are_off_and_imported_ones_can_be_given_up_unverified() {
+    let server = shared().await;
+    let account = json!({ "email": fresh("factors"), "password": "password" });
+    let session = post(&server, "/signup", &account).await.expect(200).json();
+    let (token, user) = (text(&session, "/access_token"), text(&session, "/user/id"));
+    let ask = async |method: Method, path: &str, body: Value| {
+        client(&server, method, path).bearer(token).json(&body).send().await
+    };
+    let enroll = async |kind: &str| ask(Method::POST, "/factors", json!({ "factor_type": kind })).await;
+    let off = [
+        ("totp", "mfa_totp_enroll_not_enabled", "MFA enroll is disabled for TOTP"),
+        ("phone", "mfa_phone_enroll_not_enabled", "MFA enroll is disabled for Phone"),
+        ("webauthn", "mfa_webauthn_enroll_not_enabled", "MFA enroll is disabled for WebAuthn"),
+    ];
+    for (kind, code, message) in off {
+        assert_error(&enroll(kind).await, 422, code, message);
+    }
+    let text = "factor_type needs to be totp, phone, or webauthn";
+    assert_error(&enroll("smoke").await, 400, "validation_failed", text);
+    let stranger =
+        client(&server, Method::POST, "/factors").json(&json!({ "factor_type": "totp" })).send().await;
+    assert_error(&stranger, 403, "bad_jwt", "invalid claim: missing sub claim");
+
+    let factor = "11111111-2222-4333-8444-555555555555";
+    for (method, path) in [
+        (Method::DELETE, "/factors/ID"),
+        (Method::POST, "/factors/ID/challenge"),
+        (Method::POST, "/factors/ID/verify"),
+    ] {
+        let wrong = ask(method.clone(), &path.replace("ID", "one"), json!({})).await;
+        assert_error(&wrong, 404, "validation_failed", "factor_id must be an UUID");
+        let missing = ask(method, &path.replace("ID", factor), json!({})).await;
+        assert_error(&missing, 404, "mfa_factor_not_found", "Factor not found");
+    }
+    let insert = |status: &str| {
+        format!(
+            "insert into auth.mfa_factors (id, user_id, factor_type, status, created_at, updated_at)
+             values ('{factor}', '{user}', 'totp', '{status}', now(), now())
+             on conflict (id) do update set status = excluded.status"
+        )
+    };
+    server.database().admin_sql(&insert("verified")).await;
+    let verify = ask(Method::POST, &format!("/factors/{factor}/verify"), json!({ "code": "123456" })).await;
+    assert_error(&verify, 422, "mfa_totp_verify_not_enabled", "MFA verification is disabled for TOTP");
+    let kept = ask(Method::DELETE, &format!("/factors/{factor}"), json!({})).await;
+    assert_error(&kept, 422, "insufficient_aal", "AAL2 required to unenroll verified factor");
+    server.database().admin_sql(&insert("unverified")).await;
+    let gone = ask(Method::DELETE, &format!("/factors/{factor}"), json!({})).await.expect(200);
+    assert_eq!(gone.json(), json!({ "id": factor }));
+
+    let admin = client(&server, Method::DELETE, &format!("/admin/users/{user}/factors/{factor}"));
+    let missing = admin.bearer(server.service_key()).send().await;
+    assert_error(&missing, 404, "mfa_factor_not_found", "Factor not found");
+    let codes = ask(Method::POST, "/factors/recovery-codes/verify", json!({ "code": "a" })).await;
+    assert_eq!(
+        (codes.status.as_u16(), codes.json()["code"].clone()),
+        (422, json!("mfa_recovery_codes_verify_not_enabled"))
+    );
+}
+
+#[tokio::test]
+async fn what_nobody_knows_is_still_unknown() {
+    let server = shared().await;
+    for path in ["/nothing", "/scim/v2/Users", "/factors/a/b/c", "/oauth"] {
+        let answer = client(&server, Method::GET, path).send().await;
+        assert_eq!((answer.status.as_u16(), answer.text().as_str()), (404, "404 page not found"), "{path}");
+    }
+}

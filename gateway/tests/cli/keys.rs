@@ -1,0 +1,202 @@
+use std::time::{Duration, Instant};
+
+use basalt_testkit::{Basalt, Request, TestDatabase};
+use serde_json::{Value, json};
+
+use super::{Said, basalt};
+
+fn read(server: &Basalt, key: &str) -> Request {
+    server.get("/auth/v1/settings").apikey(key)
+}
+
+/// Asks until the answer is `wanted`; how long that took.
+async fn until(server: &Basalt, key: &str, wanted: u16) -> Duration {
+    let started = Instant::now();
+    server.until(Duration::from_secs(5), &read(server, key), |answer| answer.status.as_u16() == wanted).await;
+    started.elapsed()
+}
+
+fn api_keys(said: &Said) -> Vec<Value> {
+    said.json()["api_keys"].as_array().unwrap().clone()
+}
+
+#[tokio::test]
+async fn a_key_is_made_used_and_revoked_within_a_second() {
+    let server = Basalt::start().await;
+    basalt(&server, &["keys", "create", "secret"]).failed("add --name");
+    let made = basalt(&server, &["keys", "create", "secret", "--name", "reports", "--expires", "90d"]).ok();
+    let key = made.out.trim().to_owned();
+    assert!(key.starts_with("sb_secret_") && key.len() == 41, "{key}");
+    assert!(!made.err.contains(&key), "once, and where a script looks for it");
+    basalt(&server, &["keys", "create", "secret", "--name", "reports"]).failed("rotate");
+    assert!(until(&server, &key, 200).await < Duration::from_secs(1));
+
+    let listed = basalt(&server, &["keys", "list"]).ok();
+    assert!(!listed.out.contains(&key) && listed.out.contains(&key[..15]), "{}", listed.out);
+    assert!(!listed.out.contains(server.secret_key()), "{}", listed.out);
+    assert!(listed.out.contains(server.publishable_key()), "that one is no secret");
+    assert!(basalt(&server, &["keys", "list", "--show"]).ok().out.contains(&key));
+    let entries = api_keys(&basalt(&server, &["keys", "list", "--json"]).ok());
+    let entry = entries.iter().find(|entry| entry["name"] == "reports").unwrap();
+    assert_eq!(
+        (&entry["type"], &entry["role"], &entry["state"]),
+        (&json!("secret"), &json!("service_role"), &json!("active"))
+    );
+    assert!(entry["expires_at"].is_string());
+
+    basalt(&server, &["keys", "revoke", "reports"]).failed("Say so with --yes");
+    basalt(&server, &["keys", "revoke", "reports", "--yes"]).ok();
+    assert!(until(&server, &key, 401).await < Duration::from_secs(1));
+    let refused = read(&server, &key).send().await;
+    assert_eq!(refused.json(), json!({ "message": "Invalid API key", "hint": "Double check your API key." }));
+    basalt(&server, &["keys", "revoke", "reports", "--yes"]).failed("no active key reports");
+    assert_eq!(api_keys(&basalt(&server, &["keys", "list", "--json"]).ok()).len(), 2);
+    assert_eq!(api_keys(&basalt(&server, &["keys", "list", "--json", "--all"]).ok()).len(), 3);
+}
+
+#[tokio::test]
+async fn the_first_keys_are_replaced_and_the_new_ones_handed_out() {
+    let mut server = Basalt::start().await;
+    let (old, old_secret) = (server.publishable_key().to_owned(), server.secret_key().to_owned());
+    basalt(&server, &["keys", "rotate", "publishable"]).failed("--yes");
+    let new = basalt(&server, &["keys", "rotate", "publishable", "--grace", "1h"]).ok().out.trim().to_owned();
+    until(&server, &new, 200).await;
+    read(&server, &old).send().await.expect(200);
+    let config = server.get("/app-config.json").send().await.json();
+    assert_eq!(config["anonKey"], new.as_str(), "the app gets the new one");
+    assert!(basalt(&server, &["keys"]).ok().out.contains(&format!("SUPABASE_PUBLISHABLE_KEY={new}\n")));
+
+    let secret = basalt(&server, &["keys", "rotate", "secret", "--yes", "--json"]).ok().json();
+    let secret = secret["api_key"].as_str().unwrap().to_owned();
+    assert!(until(&server, &old_secret, 401).await < Duration::from_secs(1));
+    read(&server, &secret).send().await.expect(200);
+    server.get("/metrics").bearer(&old_secret).send().await.expect(401);
+    server.get("/metrics").bearer(&secret).send().await.expect(200);
+
+    // And it stays so.
+    server.stop().await;
+    server.start_again().await;
+    read(&server, &old_secret).send().await.expect(401);
+    read(&server, &secret).send().await.expect(200);
+    read(&server, &new).send().await.expect(200);
+    let env = basalt(&server, &["keys"]).ok().out;
+    assert!(env.contains(&format!("SUPABASE_SECRET_KEY={secret}\n")), "{env}");
+}
+
+#[tokio::test]
+async fn signing_keys_are_rotated_and_revoked() {
+    let server = Basalt::builder()
+        .config("auth.password_argon2_memory", "64")
+        .config("auth.password_argon2_iterations", "1")
+        .start()
+        .await;
+    let account = json!({ "email": "ada@example.org", "password": "lovelace!" });
+    server.post("/auth/v1/signup").apikey(server.anon_key()).json(&account).send().await.expect(200);
+    let sign_in = async || {
+        let path = "/auth/v1/token?grant_type=password";
+        let answer =
+            server.post(path).apikey(server.anon_key()).json(&account).send().await.expect(200).json();
+        answer["access_token"].as_str().unwrap().to_owned()
+    };
+    let user = async |token: &str| {
+        server.get("/auth/v1/user").apikey(server.anon_key()).bearer(token).send().await.status.as_u16()
+    };
+    let keys = || basalt(&server, &["keys", "list", "--json", "--all"]).ok().json()["signing_keys"].clone();
+    let states = || -> Vec<(String, String)> {
+        let text = |value: &Value| value.as_str().unwrap().to_owned();
+        keys().as_array().unwrap().iter().map(|key| (text(&key["algorithm"]), text(&key["status"]))).collect()
+    };
+    let pair = |left: &str, right: &str| (left.to_owned(), right.to_owned());
+    assert_eq!(states(), [pair("ES256", "in_use"), pair("HS256", "previously_used")]);
+    let first = keys()[0]["kid"].as_str().unwrap().to_owned();
+    let by_first = sign_in().await;
+
+    let standby =
+        basalt(&server, &["keys", "create", "signing", "--algorithm", "RS256"]).ok().out.trim().to_owned();
+    let published = |jwks: &Value| -> Vec<String> {
+        jwks["keys"].as_array().unwrap().iter().map(|key| key["kid"].as_str().unwrap().to_owned()).collect()
+    };
+    let jwks = server.get("/auth/v1/.well-known/jwks.json");
+    let answer = server
+        .until(Duration::from_secs(5), &jwks, |answer| published(&answer.json()).contains(&standby))
+        .await;
+    assert_eq!(answer.header("cache-control"), "public, max-age=600");
+    assert_eq!(published(&answer.json()), [first.clone(), standby.clone()]);
+
+    basalt(&server, &["keys", "revoke", &first, "--yes"]).failed("in use");
+    let rotated = basalt(&server, &["keys", "rotate", "signing"]).ok();
+    assert_eq!(rotated.out.trim(), standby);
+    let header = |token: &str| -> Value {
+        use base64::Engine;
+        let bytes = base64::engine::general_purpose::URL_SAFE_NO_PAD.decode(token.split('.').next().unwrap());
+        serde_json::from_slice(&bytes.unwrap()).unwrap()
+    };
+    let mut by_second = sign_in().await;
+    while header(&by_second)["kid"] == first.as_str() {
+        by_second = sign_in().await;
+    }
+    assert_eq!(header(&by_second), json!({ "typ": "JWT", "alg": "RS256", "kid": standby }));
+    assert_eq!([user(&by_first).await, user(&by_second).await], [200, 200]);
+    let rest = server.get("/rest/v1/").apikey(server.anon_key()).bearer(&by_first).send().await;
+    assert_eq!(rest.status.as_u16(), 200, "{}", rest.text());
+    assert_eq!(
+        states(),
+        [pair("RS256", "in_use"), pair("HS256", "previously_used"), pair("ES256", "previously_used")]
+    );
+
+    basalt(&server, &["keys", "revoke", &first, "--yes"]).ok();
+    let asked = server.get("/auth/v1/user").apikey(server.anon_key()).bearer(&by_first);
+    let refused = server.until(Duration::from_secs(1), &asked, |answer| answer.status.as_u16() == 403).await;
+    assert_eq!(refused.json()["error_code"], "bad_jwt");
+    assert_eq!(user(&by_second).await, 200);
+    let rest = server.get("/rest/v1/").apikey(server.anon_key()).bearer(&by_first).send().await;
+    assert_eq!(rest.status.as_u16(), 401, "{}", rest.text());
+    assert_eq!(published(&jwks.clone().send().await.json()), [standby]);
+    basalt(&server, &["keys", "revoke", &first, "--yes"]).failed("revoked");
+    basalt(&server, &["keys", "revoke", "nobody", "--yes"]).failed("no active key nobody");
+
+    // The legacy keys go with their secret; the others stand for their roles all the same.
+    let kid = keys()[1]["kid"].as_str().unwrap().to_owned();
+    basalt(&server, &["keys", "revoke", &kid, "--yes"]).ok();
+    let anon = server.anon_key().to_owned();
+    assert!(until(&server, &anon, 401).await < Duration::from_secs(1));
+    let rest = server.get("/rest/v1/").apikey(server.publishable_key()).send().await;
+    assert_eq!(rest.status.as_u16(), 200, "{}", rest.text());
+    let admin = server.get("/auth/v1/admin/users").apikey(server.secret_key()).send().await;
+    assert_eq!(admin.status.as_u16(), 200, "{}", admin.text());
+}
+
+#[tokio::test]
+async fn configured_signing_keys_are_changed_in_the_configuration() {
+    let key = basalt_core::keys::generate("EdDSA").unwrap();
+    // An empty one: the kit's belong to servers with the kit's secrets.
+    let database = TestDatabase::create().await;
+    let builder = Basalt::builder().config("jwt.keys", &json!([key]).to_string());
+    let server = builder.database_url(&database.url()).start().await;
+    let kid = key["kid"].as_str().unwrap();
+    for arguments in [
+        &["keys", "create", "signing"][..],
+        &["keys", "rotate", "signing", "--yes"],
+        &["keys", "revoke", kid, "--yes"],
+    ] {
+        basalt(&server, arguments).failed("the signing keys are configured (jwt.keys)");
+    }
+}
+
+#[tokio::test]
+async fn a_key_of_a_role_of_its_own_acts_as_that_role() {
+    let server = Basalt::start().await;
+    server.database().admin_sql("create role reporter; grant reporter to authenticator").await;
+    server.sql("create function public.who() returns text language sql as 'select current_user::text'").await;
+    server.database().admin_sql("grant usage on schema public to reporter; grant execute on function public.who() to reporter; notify pgrst").await;
+    basalt(&server, &["keys", "create", "secret", "--name", "r", "--role", "nobody"])
+        .failed("the role nobody does not exist");
+    basalt(&server, &["keys", "create", "secret", "--name", "r", "--role", "supabase_admin"])
+        .failed("supabase_admin");
+    let key = basalt(&server, &["keys", "create", "secret", "--name", "r", "--role", "reporter"]).ok();
+    let key = key.out.trim();
+    let who = server.get("/rest/v1/rpc/who").apikey(key);
+    let answer = server.until(Duration::from_secs(10), &who, |answer| answer.status.as_u16() == 200).await;
+    assert_eq!(answer.json(), "reporter");
+    server.database().admin_sql("drop owned by reporter; drop role reporter").await;
+}

@@ -1,0 +1,82 @@
+//! `basalt user …` and `basalt keys …` as somebody types them: the real program, beside a running server, on a database
+//! of somebody else's, and with nothing running at all.
+
+#![expect(clippy::panic, clippy::unwrap_used, reason = "a test's helpers fail it by panicking")]
+
+mod keys;
+mod user;
+
+use std::io::Write;
+use std::process::{Output, Stdio};
+
+use basalt_testkit::{Basalt, Cluster};
+use serde_json::Value;
+
+/// What a command said.
+struct Said {
+    code: i32,
+    out: String,
+    err: String,
+}
+
+impl Said {
+    fn of(output: &Output) -> Self {
+        let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
+        Self {
+            code: output.status.code().unwrap_or(-1),
+            out: text(&output.stdout),
+            err: text(&output.stderr),
+        }
+    }
+
+    #[track_caller]
+    fn ok(self) -> Self {
+        assert_eq!(self.code, 0, "{}{}", self.out, self.err);
+        self
+    }
+
+    /// Failed, and said so in one line that starts with the program's name.
+    #[track_caller]
+    fn failed(self, expected: &str) -> Self {
+        assert_eq!(self.code, 1, "{}{}", self.out, self.err);
+        assert!(self.err.contains("basalt: ") && self.err.contains(expected), "{}", self.err);
+        assert_eq!(self.out, "");
+        self
+    }
+
+    fn json(&self) -> Value {
+        serde_json::from_str(&self.out).unwrap_or_else(|error| panic!("{error} in {}", self.out))
+    }
+}
+
+/// Runs the program with the settings and state of `server`; `input` goes to its standard input.
+fn basalt_with(server: &Basalt, arguments: &[&str], input: &str) -> Said {
+    let mut command = server.same_settings();
+    let mut child = command
+        .args(arguments)
+        .stdin(Stdio::piped())
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .spawn()
+        .unwrap();
+    // A command that fails before it reads has closed its end.
+    let _closed = child.stdin.take().unwrap().write_all(input.as_bytes());
+    Said::of(&child.wait_with_output().unwrap())
+}
+
+fn basalt(server: &Basalt, arguments: &[&str]) -> Said {
+    basalt_with(server, arguments, "")
+}
+
+/// The program on an embedded PostgreSQL in `dir`, which nothing runs.
+async fn alone(dir: &std::path::Path, arguments: &[&str]) -> Said {
+    let bin_dir = Cluster::get().await.bin_dir().display().to_string();
+    let output = Basalt::command(dir)
+        .env("BASALT_DATABASE_BIN_DIR", bin_dir)
+        .args(["--data", "state"])
+        .args(arguments)
+        .stdin(Stdio::null())
+        .output()
+        .unwrap();
+    Said::of(&output)
+}
