@@ -64,6 +64,10 @@ pub(crate) async fn read(
         },
         Some(Count::Exact) | None => answer.total,
     };
+    if plan.cut_at.is_some() && statement::total_tells_cut(plan) {
+        let end = i64::try_from(plan.read.range.offset).unwrap_or(i64::MAX).saturating_add(answer.page);
+        answer.is_cut = answer.page > 0 && answer.total.is_some_and(|total| total > end);
+    }
     if !is_explained && plan.format.is_singular() && answer.page != 1 {
         return Err(RestError::NotSingular(answer.page));
     }

@@ -32,6 +32,7 @@ pub fn to_json(rows: Vec<Row>, types: &TextTypes, frame: Frame) -> Option<Bytes>
     let Some(first) = rows.first() else {
         return Some(Bytes::from_static(if is_array { b"[]" } else { b"" }));
     };
+    let share = first.share().cloned();
     let fields: Vec<Field> = first
         .columns()
         .iter()
@@ -64,7 +65,11 @@ pub fn to_json(rows: Vec<Row>, types: &TextTypes, frame: Frame) -> Option<Bytes>
     if is_array {
         json.push(b']');
     }
-    Some(Bytes::from(json))
+    let json = Bytes::from(json);
+    Some(match share {
+        Some(share) => share.keep(json),
+        None => json,
+    })
 }
 
 /// A key with what stands before and behind it, and how its values are written.

@@ -98,7 +98,7 @@ pub fn of_read_as_value(plan: &TablePlan) -> Statements {
     main.push(if plan.head { body::nothing() } else { body::of_rows(&plan.format.shape) });
     main.push_text(" AS body, ");
     main.push_text(RESPONSE_SETTINGS);
-    if let Some(cap) = plan.cut_at {
+    if let Some(cap) = plan.cut_at.filter(|_| !total_tells_cut(plan)) {
         main.push_text(", ");
         main.push(is_cut(&plan.read, cap));
         main.push_text(" AS is_cut");
@@ -117,6 +117,11 @@ fn estimate(plan: &TablePlan) -> Option<Statement> {
         }
         Some(Count::Exact) | None => None,
     }
+}
+
+/// Whether the total tells if max-rows kept rows back; of groups it does not tell how many there are.
+pub(crate) fn total_tells_cut(plan: &TablePlan) -> bool {
+    plan.common.count == Some(Count::Exact) && !plan.read.is_grouped()
 }
 
 /// Whether there is a row behind a page that is as full as max-rows allows. Groups cannot be counted by rows.

@@ -6,6 +6,7 @@
 
 mod answers;
 mod calls;
+mod delivery;
 mod errors;
 mod hints;
 mod injection;

@@ -86,6 +86,17 @@ async fn a_transaction_knows_its_request_and_leaves_nothing_behind() {
 }
 
 #[tokio::test]
+async fn only_what_is_read_of_a_request_is_set() {
+    let (_database, builder) = alone("settings_few").await;
+    let server = builder.config("rest.request_settings", "headers, path").start().await;
+    assert_eq!(current(&server, "request.path").await, "/rpc/current");
+    assert!(current(&server, "request.headers").await.as_str().unwrap().contains("host"));
+    assert!(current(&server, "request.jwt.claims").await.as_str().unwrap().contains("anon"));
+    assert_eq!(current(&server, "request.method").await, Value::Null);
+    assert_eq!(current(&server, "request.cookies").await, Value::Null);
+}
+
+#[tokio::test]
 async fn what_the_role_brings_is_set_before_it_is_taken_on() {
     let (database, builder) = alone("settings_role").await;
     let _made = database
