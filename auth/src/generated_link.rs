@@ -10,7 +10,7 @@ use crate::address;
 use crate::audit::{self, Action};
 use crate::error::AuthError;
 use crate::letters;
-use crate::mailer::LetterKind;
+use crate::mailer::{Letter, LetterKind};
 use crate::one_time::{self, FlowType, IssuedCode, TokenType};
 use crate::registration::Registration;
 use crate::request::RequestContext;
@@ -239,7 +239,11 @@ impl GeneratedLink<'_> {
         let Work { auth, tx, now, .. } = *work;
         let to = if kind == LinkType::EmailChangeNew { &user.email_change } else { &user.email };
         let issued = one_time::issue(tx, auth, &user, kind.token(), to, FlowType::Implicit, now).await?;
-        let letter = letters::letter(kind.letter(), &user, to, &issued, &self.redirect_to);
+        let external_url = letters::external_url(auth, work.request);
+        let letter = Letter {
+            external_url: external_url.as_deref(),
+            ..letters::letter(kind.letter(), &user, to, &issued, &self.redirect_to)
+        };
         let action_link = auth.mailer.link(&letter).unwrap_or_default();
         let account = users::account(tx, user.id).await?.ok_or_else(vanished)?;
         Ok(Made { kind, account, issued, action_link })

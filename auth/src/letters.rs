@@ -25,6 +25,7 @@ pub(crate) struct Letters<'a> {
     auth: &'a Auth,
     challenge: Option<Challenge>,
     redirect_to: String,
+    external_url: Option<String>,
     stamps: Stamps<'a>,
     pub(crate) now: Timestamp,
 }
@@ -35,6 +36,7 @@ impl<'a> Letters<'a> {
             auth,
             challenge,
             redirect_to: redirect::target(auth, request),
+            external_url: external_url(auth, request),
             stamps: auth.postage.stamps(),
             now: auth.now(),
         }
@@ -123,7 +125,10 @@ impl<'a> Letters<'a> {
         check_authorized(self.auth, to)?;
         self.stamps.take()?;
         let issued = one_time::issue(tx, self.auth, user, token, to, flow, self.now).await?;
-        let letter = letter(kind, user, to, &issued, &self.redirect_to);
+        let letter = Letter {
+            external_url: self.external_url.as_deref(),
+            ..letter(kind, user, to, &issued, &self.redirect_to)
+        };
         self.auth.mailer.send(tx, &letter).await
     }
 }
@@ -146,6 +151,23 @@ pub(crate) fn letter<'a>(
         external_url: None,
         details: Details { new_email: &user.email_change, ..Details::default() },
     }
+}
+
+/// Where links lead when the request came by another of this service's names (auth.md §3.11): `X-Forwarded-Host`, if
+/// it is among `auth.mailer_external_hosts`. Anybody can send the header, which is why there is a list.
+pub(crate) fn external_url(auth: &Auth, request: &RequestContext) -> Option<String> {
+    let host = request.headers.get("x-forwarded-host").and_then(|value| value.to_str().ok())?;
+    other_url(host, &auth.config.mailer_external_hosts, &auth.config.external_url)
+}
+
+fn other_url(host: &str, hosts: &[String], external_url: &str) -> Option<String> {
+    if !hosts.iter().any(|entry| entry.eq_ignore_ascii_case(host)) {
+        return None;
+    }
+    let name = host.split(':').next().unwrap_or_default();
+    let scheme = if name.eq_ignore_ascii_case("localhost") { "http" } else { "https" };
+    let path = url::Url::parse(external_url).map_or_else(|_none| String::new(), |url| url.path().to_owned());
+    Some(format!("{scheme}://{host}{}", path.trim_end_matches('/')))
 }
 
 /// At most one of a kind per user and interval (auth.md §3.19).
@@ -201,6 +223,19 @@ mod tests {
         assert_eq!(text(Some(90_000), 100_000), after(50));
         assert_eq!(text(Some(90_000), 100_300), after(49));
         assert_eq!(text(Some(40_001), 100_000), after(1));
+    }
+
+    #[test]
+    fn links_lead_to_another_name_of_ours_only() {
+        let hosts = ["auth.example.org".to_owned(), "localhost:9999".to_owned()];
+        let url = |host: &str| other_url(host, &hosts, "https://api.example.org/auth/v1");
+        assert_eq!(url("AUTH.example.org").as_deref(), Some("https://AUTH.example.org/auth/v1"));
+        assert_eq!(url("localhost:9999").as_deref(), Some("http://localhost:9999/auth/v1"));
+        assert_eq!(url("evil.example.com"), None);
+        assert_eq!(
+            other_url("auth.example.org", &hosts, "https://x/").as_deref(),
+            Some("https://auth.example.org")
+        );
     }
 
     #[test]

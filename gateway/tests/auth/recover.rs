@@ -181,6 +181,22 @@ async fn the_link_leads_where_it_may() {
 }
 
 #[tokio::test]
+async fn the_link_leads_to_the_name_of_ours_that_was_asked() {
+    let server = confirm_by_mail().config("auth.mailer_external_hosts", "auth.example.org").start().await;
+    let _id = member(&server, "ada@example.org").await;
+    for (host, base) in [
+        ("auth.example.org", "https://auth.example.org/auth/v1/verify?".to_owned()),
+        ("evil.example.com", "http://localhost:8000/auth/v1/verify?".to_owned()),
+    ] {
+        let _rows = server.sql("update auth.users set recovery_sent_at = null").await;
+        let request = client(&server, Method::POST, "/recover").header("x-forwarded-host", host);
+        let _sent = request.json(&json!({ "email": "ada@example.org" })).send().await.expect(200);
+        let link = server.mailbox().wait_for("ada@example.org").await.link();
+        assert!(link.starts_with(&base), "{link}");
+    }
+}
+
+#[tokio::test]
 async fn the_time_of_the_answer_does_not_tell() {
     let (server, email) = (confirming().await, fresh("ada"));
     let _id = member(&server, &email).await;

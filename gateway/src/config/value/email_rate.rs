@@ -6,7 +6,8 @@ use super::{Setting, Value, quote};
 
 impl Setting for EmailRate {
     fn expected() -> String {
-        "a number of mails for each hour such as 30, or with the time they are for such as \"30/10m\"".to_owned()
+        "a number of mails for each hour such as 30, or with the time they are for such as \"30/10m\""
+            .to_owned()
     }
 
     fn read(value: &Value) -> Option<Self> {
