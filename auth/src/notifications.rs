@@ -37,6 +37,17 @@ pub(crate) async fn phone_changed(
     send(tx, auth, LetterKind::PhoneChanged, user, &user.email, details).await
 }
 
+/// A way of signing in is gone.
+pub(crate) async fn identity_unlinked(
+    tx: &Tx,
+    auth: &Auth,
+    user: &User,
+    provider: &str,
+) -> Result<(), AuthError> {
+    let details = Details { provider, ..Details::default() };
+    send(tx, auth, LetterKind::IdentityUnlinked, user, &user.email, details).await
+}
+
 async fn send(
     tx: &Tx,
     auth: &Auth,

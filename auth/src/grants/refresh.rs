@@ -58,7 +58,7 @@ impl RefreshGrant {
             }
             RefreshToken::V2(token) => {
                 let _turn = auth.turns.take(token.session_id).await?;
-                refresh(auth, request, token).await
+                Box::pin(refresh(auth, request, token)).await
             }
         }
     }

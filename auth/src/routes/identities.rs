@@ -13,6 +13,7 @@ use crate::Auth;
 use crate::audit::{self, Action};
 use crate::bearer::Bearer;
 use crate::error::AuthError;
+use crate::notifications;
 use crate::request::RequestContext;
 use crate::routes::settings::is_provider;
 use crate::users;
@@ -81,5 +82,7 @@ async fn unlink(
     let traits = json!({
         "identity_id": identity.id, "provider": identity.provider, "provider_id": identity.provider_id
     });
-    audit::record(tx, &auth.config, request, &account.user, Action::IdentityUnlinked, Some(traits), now).await
+    let user = &account.user;
+    audit::record(tx, &auth.config, request, user, Action::IdentityUnlinked, Some(traits), now).await?;
+    notifications::identity_unlinked(tx, auth, user, &identity.provider).await
 }
