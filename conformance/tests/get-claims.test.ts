@@ -1,0 +1,57 @@
+import { createClient } from "@supabase/supabase-js";
+import { describe, expect, test } from "vitest";
+import { memory, person } from "../support/clients";
+import { anonKey, url } from "../support/environment";
+
+/** A client whose requests to auth are written down. */
+function watched() {
+  const asked: string[] = [];
+  const client = createClient(url, anonKey, {
+    auth: { autoRefreshToken: false, detectSessionInUrl: false, storage: memory() },
+    global: {
+      fetch: (input, init) => {
+        asked.push(new URL(input instanceof Request ? input.url : input).pathname);
+        return fetch(input, init);
+      },
+    },
+  });
+  return { asked, client };
+}
+
+describe("getClaims", () => {
+  test("verifies by the published key and never asks who the user is", async () => {
+    const ada = await person();
+    const { asked, client } = watched();
+    const token = ada.session.access_token;
+    for (const _ of [1, 2]) {
+      const { data, error } = await client.auth.getClaims(token);
+      expect(error).toBeNull();
+      expect(data?.claims).toMatchObject({ sub: ada.user.id, role: "authenticated", aal: "aal1" });
+      expect(data?.header).toMatchObject({ alg: "ES256", typ: "JWT" });
+      expect(data?.header.kid).toEqual(expect.any(String));
+    }
+    expect(asked.filter((path) => path.endsWith("/user"))).toEqual([]);
+    expect(asked.filter((path) => path.endsWith("/.well-known/jwks.json")).length).toBeLessThanOrEqual(1);
+  });
+
+  test("refuses what another key has signed", async () => {
+    const ada = await person();
+    const { client } = watched();
+    const [header, payload, signature = ""] = ada.session.access_token.split(".");
+    const forged = `${header}.${payload}.${signature.startsWith("A") ? "B" : "A"}${signature.slice(1)}`;
+    expect((await client.auth.getClaims(forged)).error).not.toBeNull();
+  });
+
+  test("the set may be cached, names each key and holds nothing private", async () => {
+    const answer = await fetch(`${url}/auth/v1/.well-known/jwks.json`);
+    expect(answer.headers.get("cache-control")).toBe("public, max-age=600");
+    const { keys } = (await answer.json()) as { keys: Record<string, unknown>[] };
+    expect(keys.length).toBeGreaterThan(0);
+    for (const key of keys) {
+      expect(key).toMatchObject({ kid: expect.any(String), use: "sig", key_ops: ["verify"], alg: expect.any(String) });
+      for (const member of ["d", "p", "q", "k"]) {
+        expect(key[member]).toBeUndefined();
+      }
+    }
+  });
+});
