@@ -67,9 +67,14 @@ impl Sample {
 
 /// Measures and reports.
 pub(crate) async fn run(options: &Options) -> Result<()> {
-    ensure!(options.server.is_file(), "{} is not there; `cargo build --release -p basalt` builds it", options.server.display());
+    ensure!(
+        options.server.is_file(),
+        "{} is not there; `cargo build --release -p basalt` builds it",
+        options.server.display()
+    );
     let work = Path::new("target/bench");
-    std::fs::create_dir_all(work).context("could not make target/bench; run this in the repository's top folder")?;
+    std::fs::create_dir_all(work)
+        .context("could not make target/bench; run this in the repository's top folder")?;
     let circumstances = report::circumstances();
     let mut basalt = Basalt::start(&options.server, work).await?;
     let small = process::resident_bytes(basalt.running.pid());
@@ -85,7 +90,9 @@ pub(crate) async fn run(options: &Options) -> Result<()> {
 
     let time = Duration::from_secs(options.seconds);
     let requests = Rc::new(Workload::List.requests("/rest/v1"));
-    let load = |time| http::load(basalt.port, Rc::clone(&requests), 200, options.connections.into(), Until::Time(time));
+    let load = |time| {
+        http::load(basalt.port, Rc::clone(&requests), 200, options.connections.into(), Until::Time(time))
+    };
     load(Duration::from_secs(2)).await?;
     let (mut calm, mut disturbed, mut reloads) = (Vec::new(), Vec::new(), Vec::new());
     for round in 1..=options.rounds {
@@ -101,7 +108,11 @@ pub(crate) async fn run(options: &Options) -> Result<()> {
 
     let of = |samples: &[Sample], figure: fn(&Sample) -> f64| median(samples.iter().map(figure));
     let figures = |samples: &[Sample]| {
-        [of(samples, |sample| sample.rate), of(samples, |sample| sample.p50_ms), of(samples, |sample| sample.p99_ms)]
+        [
+            of(samples, |sample| sample.rate),
+            of(samples, |sample| sample.p50_ms),
+            of(samples, |sample| sample.p99_ms),
+        ]
     };
     let ([calm_rate, calm_p50, calm_p99], [rate, p50, p99]) = (figures(&calm), figures(&disturbed));
     let each = median(reloads.iter().map(|loads| loads.seconds / loads.count));
@@ -109,34 +120,50 @@ pub(crate) async fn run(options: &Options) -> Result<()> {
     let first_load = first.seconds / first.count;
     report::print(&format!(
         "\n{} tables with two foreign keys each\nfirst load {first_load:.2} s; reload under load {each:.2} s (median of {count:.0})\nserver {:.1} MB with {}, {:.1} MB with all, {:.1} MB after the reloads",
-        options.tables, megabytes(small), "few tables", megabytes(loaded), megabytes(reloaded),
+        options.tables,
+        megabytes(small),
+        "few tables",
+        megabytes(loaded),
+        megabytes(reloaded),
     ));
     report::print(&format!("\n{} connections       requests/s   p50 ms   p99 ms", options.connections));
     report::print(&format!("nothing reloads      {calm_rate:>10.0}  {calm_p50:>7.2}  {calm_p99:>7.2}"));
     report::print(&format!("always reloading     {rate:>10.0}  {p50:>7.2}  {p99:>7.2}"));
-    report::print(&format!("ratio                {:>10.2}  {:>7.2}  {:>7.2}", rate / calm_rate, p50 / calm_p50, p99 / calm_p99));
+    report::print(&format!(
+        "ratio                {:>10.2}  {:>7.2}  {:>7.2}",
+        rate / calm_rate,
+        p50 / calm_p50,
+        p99 / calm_p99
+    ));
     let shown = |[rate, p50, p99]: [f64; 3]| json!({"per_second": rounded(rate), "p50_ms": rounded(p50), "p99_ms": rounded(p99)});
-    report::write(&options.json, &json!({
-        "circumstances": circumstances,
-        "postgresql": basalt.database_version,
-        "tables": options.tables, "connections": options.connections, "seconds": options.seconds, "rounds": options.rounds,
-        "first_load_s": rounded(first_load), "reload_s": rounded(each), "reloads": count,
-        "resident_mb": {"few_tables": rounded(megabytes(small)), "first_load": rounded(megabytes(loaded)), "after_reloads": rounded(megabytes(reloaded))},
-        "calm": shown(figures(&calm)), "reloading": shown(figures(&disturbed)),
-        "p99_ratio": rounded(p99 / calm_p99),
-    }))
+    report::write(
+        &options.json,
+        &json!({
+            "circumstances": circumstances,
+            "postgresql": basalt.database_version,
+            "tables": options.tables, "connections": options.connections, "seconds": options.seconds, "rounds": options.rounds,
+            "first_load_s": rounded(first_load), "reload_s": rounded(each), "reloads": count,
+            "resident_mb": {"few_tables": rounded(megabytes(small)), "first_load": rounded(megabytes(loaded)), "after_reloads": rounded(megabytes(reloaded))},
+            "calm": shown(figures(&calm)), "reloading": shown(figures(&disturbed)),
+            "p99_ratio": rounded(p99 / calm_p99),
+        }),
+    )
 }
 
 /// `catalog_N` refers to the table before it and to one half as far along.
 async fn make_tables(database: &Client, count: u32) -> Result<()> {
     let triggers = ["pgrst_ddl_watch", "pgrst_drop_watch"];
-    let all_triggers = |what: &str| triggers.map(|name| format!("alter event trigger {name} {what};")).concat();
+    let all_triggers =
+        |what: &str| triggers.map(|name| format!("alter event trigger {name} {what};")).concat();
     // Otherwise the schema would be read some fifty times over meanwhile.
     database.batch_execute(&all_triggers("disable")).await?;
     for batch in 0..count.div_ceil(BATCH) {
         let first = batch * BATCH;
         let tables: String = (first..count.min(first + BATCH)).map(table).collect();
-        database.batch_execute(&format!("begin; {tables} commit")).await.context("a table could not be made")?;
+        database
+            .batch_execute(&format!("begin; {tables} commit"))
+            .await
+            .context("a table could not be made")?;
     }
     database.batch_execute(&all_triggers("enable")).await?;
     database.batch_execute("analyze").await?;

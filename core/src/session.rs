@@ -10,7 +10,8 @@
 //!   end that waits for a check. A read-only transaction becomes one by its first setting.
 //! - A statement that is not prepared yet is parsed where it stands: after the role is set, because parsing checks USAGE
 //!   on schemas, which the NOINHERIT login role lacks. It costs no round trip.
-//! - A stale statement (`0A000`, `26000`) committed nothing: all are prepared anew and the request runs once more.
+//! - A stale statement (`0A000`, `26000`) committed nothing: all connections prepare anew, and the request runs once more;
+//!   a few times more, should the schema go on changing.
 //! - A client that leaves must not drop half an exchange into the pool: dropping the future hands connection and
 //!   exchange to a task of the tracker. Reads are cancelled there; writes run to their end, or to their deadline.
 //! - After a cancel the connection goes back only when the cancel request's connection has closed and the server was
@@ -22,6 +23,7 @@ use std::borrow::Cow;
 use std::fmt;
 use std::hash::BuildHasher;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 use deadpool::managed::{self, Object, RecycleError, RecycleResult};
@@ -149,6 +151,8 @@ struct Work {
     check: Option<Check>,
 }
 
+/// How often a request meets a schema that has just changed before that is its answer.
+const STALE_ATTEMPTS: u32 = 5;
 /// How long a cancelled connection may take to become clean again.
 const CANCEL_GRACE: Duration = Duration::from_secs(1);
 
@@ -193,6 +197,8 @@ struct Shared {
     description: String,
     tracker: TaskTracker,
     hasher: std::hash::RandomState,
+    /// Statements prepared before it changed are not to be used: the schema has.
+    epoch: AtomicU64,
 }
 
 impl fmt::Debug for Sessions {
@@ -221,7 +227,13 @@ impl Sessions {
         let manager = Manager { database, limits, max_lifetime: config.max_lifetime };
         let pool = Pool::new(manager, config);
         Self {
-            shared: Arc::new(Shared { pool, description, tracker, hasher: std::hash::RandomState::new() }),
+            shared: Arc::new(Shared {
+                pool,
+                description,
+                tracker,
+                hasher: std::hash::RandomState::new(),
+                epoch: AtomicU64::new(0),
+            }),
         }
     }
 
@@ -288,23 +300,31 @@ impl Sessions {
         let (deadline, access) = (scope.deadline, scope.access);
         let scope_key = self.scope_key(&scope);
         let mut work = Work { scope, scope_key, steps, end, check };
-        let mut again = true;
+        let (mut again, mut stale) = (true, 0);
         loop {
-            let lease = self.shared.pool.acquire(deadline).await?;
+            let mut lease = self.shared.pool.acquire(deadline).await?;
+            lease.enter_epoch(self.shared.epoch.load(Ordering::Relaxed));
             let mut attempt = Attempt::new(lease, work, &self.shared.tracker);
             let failure = match attempt.run().await {
                 Ok(answers) => return Ok(answers),
                 Err(failure) => failure,
             };
             let may_repeat = match &failure {
-                SessionError::Postgres(error) if error.is_stale_statement() => true,
+                SessionError::Postgres(error) if error.is_stale_statement() => {
+                    // The next connection may have prepared it before the change as well.
+                    self.shared.epoch.fetch_add(1, Ordering::Relaxed);
+                    stale += 1;
+                    stale < STALE_ATTEMPTS
+                }
                 // A read has no effect to double: a connection that died (a restart, a failover) is worth one more try.
-                SessionError::Postgres(error) => error.is_fatal && access == Access::ReadOnly,
-                SessionError::Unavailable(_) => access == Access::ReadOnly,
+                SessionError::Postgres(error) => {
+                    error.is_fatal && access == Access::ReadOnly && std::mem::take(&mut again)
+                }
+                SessionError::Unavailable(_) => access == Access::ReadOnly && std::mem::take(&mut again),
                 SessionError::PoolTimeout | SessionError::Unreachable(_) | SessionError::Deadline => false,
             };
             match attempt.into_work() {
-                Some(returned) if may_repeat && std::mem::take(&mut again) => work = returned,
+                Some(returned) if may_repeat => work = returned,
                 _ if access == Access::ReadWrite && self.is_refused_by_standby(&failure, deadline).await => {
                     // The address may lead to the primary by now.
                     self.shared.pool.close_unused();
@@ -319,8 +339,7 @@ impl Sessions {
     /// Whether a write failed because the server is not the primary: for the client that is an outage, and not its
     /// mistake. Functions raise these codes for reasons of their own, so the server is asked.
     async fn is_refused_by_standby(&self, failure: &SessionError, deadline: Instant) -> bool {
-        let is_suspect =
-            matches!(failure, SessionError::Postgres(error) if matches!(error.code.as_str(), "25006" | "0A000"));
+        let is_suspect = matches!(failure, SessionError::Postgres(error) if matches!(error.code.as_str(), "25006" | "0A000"));
         if !is_suspect {
             return false;
         }

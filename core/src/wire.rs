@@ -120,6 +120,8 @@ pub(crate) struct Connection {
     incoming: BytesMut,
     batch: Batch,
     limits: Limits,
+    /// When the statements were prepared.
+    epoch: u64,
     state: State,
     /// Why writing failed, until the server's own last words have been read.
     write_error: Option<io::Error>,
@@ -135,6 +137,7 @@ impl Connection {
             incoming: BytesMut::new(),
             batch: Batch::default(),
             limits,
+            epoch: 0,
             state: State::Idle,
             write_error: None,
         }
@@ -231,9 +234,12 @@ impl Connection {
         }
     }
 
-    /// Forgets every prepared statement; they are closed with the next batch.
-    pub(crate) fn forget_statements(&mut self) {
-        self.statements.clear();
+    /// Forgets every statement prepared in another epoch; they are closed with the next batch.
+    pub(crate) fn enter_epoch(&mut self, epoch: u64) {
+        if self.epoch != epoch {
+            self.epoch = epoch;
+            self.statements.clear();
+        }
     }
 
     /// Sends what is left to send and waits for the end of the batch. May be dropped and called again.

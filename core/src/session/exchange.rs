@@ -68,13 +68,7 @@ impl Exchange {
         }
         match self.failure.take() {
             None => Ok(std::mem::take(&mut self.answers)),
-            Some(error) => {
-                if error.is_stale_statement() {
-                    // Whatever changed the schema has probably changed it for the other statements too.
-                    connection.forget_statements();
-                }
-                Err(SessionError::Postgres(error))
-            }
+            Some(error) => Err(SessionError::Postgres(error)),
         }
     }
 

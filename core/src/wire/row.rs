@@ -50,8 +50,12 @@ impl Row {
         for _ in 0..count {
             (_, at) = cell(&frame, at)?;
         }
-        (at == frame.len() && usize::from(count) == columns.len())
-            .then_some(Self { frame, columns, is_text, share })
+        (at == frame.len() && usize::from(count) == columns.len()).then_some(Self {
+            frame,
+            columns,
+            is_text,
+            share,
+        })
     }
 
     /// What the cells are.

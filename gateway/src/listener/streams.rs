@@ -65,8 +65,7 @@ impl Activity {
     pub(super) async fn idle(&self, timeout: Duration) {
         loop {
             let since = *self.idle_since.lock().unwrap_or_else(PoisonError::into_inner);
-            let is_idle =
-                self.is_http2.load(Ordering::Relaxed) && self.streams.load(Ordering::Relaxed) == 0;
+            let is_idle = self.is_http2.load(Ordering::Relaxed) && self.streams.load(Ordering::Relaxed) == 0;
             let end = if is_idle { since + timeout } else { Instant::now() + timeout };
             if end <= Instant::now() {
                 return;

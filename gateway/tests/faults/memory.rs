@@ -117,6 +117,63 @@ async fn a_hundred_thousand_rows_stay_within_the_memory_and_leave_nothing_behind
     }
 }
 
+/// A figure of the server's memory, in megabytes.
+fn megabytes(server: &Basalt, figure: &str) -> u64 {
+    let status = std::fs::read_to_string(format!("/proc/{}/status", server.pid().as_raw_nonzero())).unwrap();
+    let line = status.lines().find_map(|line| line.strip_prefix(figure)).unwrap();
+    line.trim_start_matches(':').split_whitespace().next().unwrap().parse::<u64>().unwrap() / 1024
+}
+
+/// What the server took at most while `work` was done, over what it had before.
+async fn extra_megabytes(server: &Basalt, work: impl Future<Output = ()>) -> u64 {
+    let before = megabytes(server, "VmRSS");
+    // The peak is looked for anew.
+    std::fs::write(format!("/proc/{}/clear_refs", server.pid().as_raw_nonzero()), "5").unwrap();
+    work.await;
+    megabytes(server, "VmHWM").saturating_sub(before)
+}
+
+#[tokio::test]
+async fn large_inserts_are_held_once_each_and_within_the_bound_together() {
+    let server = start(&[("server.body_memory", "104MiB")]).await;
+    server
+        .sql(
+            "create table public.blobs (id int, data text);
+             grant select, insert on public.blobs to service_role",
+        )
+        .await;
+    let rows: Vec<_> = (0..48).map(|id| json!({ "id": id, "data": "x".repeat(MIB) })).collect();
+    let body = json!(rows).to_string();
+    let insert = |query: &str| {
+        let path = format!("/rest/v1/blobs{query}");
+        server
+            .post(&path)
+            .apikey(server.service_key())
+            .header("content-type", "application/json")
+            .body(body.clone())
+    };
+    insert("?select=id").send().await.expect(201);
+    let one = extra_megabytes(&server, async {
+        insert("").send().await.expect(201);
+        insert("?columns=id,data").send().await.expect(201);
+    });
+    let one = one.await;
+    let four = extra_megabytes(&server, async {
+        let writes = (0..4).map(|_| {
+            let write = insert("");
+            let server = &server;
+            // Two find room; the others come back.
+            let is_done = |answer: &basalt_testkit::Response| answer.status == 201;
+            async move { server.until(Duration::from_secs(50), &write, is_done).await }
+        });
+        futures_util::future::join_all(writes).await;
+    });
+    let four = four.await;
+    println!("50 MB: {one} MB for one at a time, {four} MB for four at once");
+    assert!(one < 100, "{one} MB for a body of 50");
+    assert!(four < 200, "{four} MB where two bodies of 50 have room");
+}
+
 /// Everything that is bounded: the setting, what shows the bound, and what shows how much of it is taken.
 #[tokio::test]
 async fn every_bound_is_shown_with_what_is_taken_of_it() {

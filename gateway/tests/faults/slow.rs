@@ -32,10 +32,7 @@ async fn hasty() -> Basalt {
 }
 
 /// A connection of which the client says how much it takes unasked.
-async fn http2(
-    server: &Basalt,
-    window: u32,
-) -> (SendRequest<Bytes>, JoinHandle<Result<(), h2::Error>>) {
+async fn http2(server: &Basalt, window: u32) -> (SendRequest<Bytes>, JoinHandle<Result<(), h2::Error>>) {
     let stream = TcpStream::connect(("127.0.0.1", server.port())).await.unwrap();
     let mut builder = h2::client::Builder::new();
     let (requests, connection) = builder.initial_window_size(window).handshake(stream).await.unwrap();
@@ -131,7 +128,8 @@ async fn a_trickled_stream_ends_with_408_and_its_connection_goes_on() {
     let server = hasty().await;
     let (requests, connection) = http2(&server, 65_535).await;
     let mut requests = requests.ready().await.unwrap();
-    let (answer, mut body) = requests.send_request(request(&server, "POST", "/rest/v1/entries"), false).unwrap();
+    let (answer, mut body) =
+        requests.send_request(request(&server, "POST", "/rest/v1/entries"), false).unwrap();
     let trickle = async {
         while body.send_data(Bytes::from_static(b" "), false).is_ok() {
             tokio::time::sleep(Duration::from_millis(50)).await;

@@ -94,6 +94,12 @@ async fn a_changing_table_fails_no_request() {
         let change = format!("alter table public.entries {change} extra_{round}{rest}");
         let defaultless = format!("alter table public.entries alter column extra_{round} drop default");
         server.sql(&format!("{defaultless}; {change}")).await;
+        // Every connection of the pool has prepared this one before the change.
+        let reads =
+            (0..16).map(|_| server.get("/rest/v1/entries?id=eq.1").apikey(server.service_key()).send());
+        for answer in futures_util::future::join_all(reads).await {
+            assert_eq!(answer.status, 200, "{}", answer.text());
+        }
     }
     load.until_acknowledged(20).await;
     let outcome = load.finish().await;

@@ -147,10 +147,10 @@ async fn aside<T: Send + 'static>(work: impl FnOnce() -> T + Send + 'static) -> 
     let (done, result) = oneshot::channel();
     let thread = std::thread::Builder::new().name("schema-cache".to_owned());
     let started = thread.spawn(move || {
-        // Linux gives each thread a niceness of its own: requests come first. A thread of the runtime's pool could not
-        // take it back.
+        // Linux gives each thread a niceness of its own; a thread of the runtime's pool could not take it back. Half a
+        // share: with much less, a machine that is busy through and through would not get done for seconds.
         #[cfg(target_os = "linux")]
-        let _as_it_was = rustix::process::nice(10);
+        let _as_it_was = rustix::process::nice(3);
         // Who waited is gone with the server.
         let _gone = done.send(work());
     });
