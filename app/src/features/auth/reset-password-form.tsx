@@ -49,7 +49,7 @@ export function ResetPasswordForm({ userId, onDone }: ResetPasswordFormProps) {
   }, [failure, isSubmitting, setFocus]);
 
   return (
-    <form noValidate aria-label="Choose a new password" onSubmit={(event) => void handleSubmit(reset)(event)}>
+    <form noValidate aria-label="Account recovery" onSubmit={(event) => void handleSubmit(reset)(event)}>
       <fieldset disabled={isSubmitting} className="grid gap-5">
         <FormField label="New Password" hint="At least 6 characters" error={errors.password?.message} required>
           <Input type="password" autoComplete="new-password" {...register("password")} />
