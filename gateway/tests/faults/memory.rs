@@ -81,7 +81,7 @@ async fn answers_that_nobody_takes_count_and_those_beyond_the_memory_are_refused
     let begun = Instant::now();
     assert_rest_is_busy(&large(22 * MIB).send().await);
     assert_eq!(large(22 * MIB).header("accept-encoding", "gzip").send().await.status, 503);
-    assert!(begun.elapsed() < Duration::from_secs(3), "{:?}", begun.elapsed());
+    assert!(begun.elapsed() < Duration::from_secs(10), "{:?}", begun.elapsed());
     assert!((metric(&server, "basalt_http_refused_total{reason=\"answer_memory\"}").await - 2.0).abs() < 0.1);
     // What is small, or fits, or tells of a write is answered.
     large(1000).send().await.expect(200);
