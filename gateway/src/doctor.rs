@@ -10,6 +10,7 @@ use std::fmt::Write as _;
 use std::io::Write;
 
 use basalt_core::clock::Clock;
+use basalt_core::mail::smtp::Smtp;
 
 use crate::config::{Config, Mode, Only};
 use crate::database_setup;
@@ -108,6 +109,7 @@ async fn examine(config: &Config, clock: &Clock) -> Report {
     machine::disk_space(config, &mut report);
     machine::ports(config, &mut report).await;
     machine::app(config, &mut report);
+    mail(config, &mut report).await;
     if config.is_embedded() {
         embedded(config, secrets.as_ref(), clock, &mut report).await;
     } else {
@@ -134,14 +136,31 @@ fn configuration(config: &Config, report: &mut Report) {
                 "server.public_url is http: passwords and tokens travel in the clear; put a TLS proxy in front and set it to https",
             );
         }
-        let auth_runs = config.only.is_none_or(|only| only == Only::Auth);
-        if auth_runs && !config.auth.mailer_autoconfirm && !config.auth.disable_signup {
-            report.warn(
-                subject,
-                "new users must confirm their address by mail, and this release sends none: make accounts with `basalt user \
-                 create`, or set auth.mailer_autoconfirm",
-            );
+    }
+}
+
+/// Logs in at the mail server, as the first mail would.
+async fn mail(config: &Config, report: &mut Report) {
+    const SUBJECT: &str = "mail";
+    if !crate::mail::sends(config) {
+        return;
+    }
+    let Some(smtp) = crate::mail::smtp(config) else {
+        if config.is_development() {
+            return report.ok(SUBJECT, "no mail.smtp_url: mails go to the mailbox at /mailbox");
         }
+        let needed = !config.auth.mailer_autoconfirm && !config.auth.disable_signup;
+        let cost = if needed { "; new users must confirm their address and never get the mail" } else { "" };
+        return report.warn(SUBJECT, format!("no mail is sent{cost}: set mail.smtp_url and mail.from"));
+    };
+    let address = smtp.server.address();
+    let checked = match Smtp::new(&smtp) {
+        Ok(smtp) => smtp.check().await.map_err(|error| error.detail),
+        Err(fault) => Err(fault),
+    };
+    match checked {
+        Ok(()) => report.ok(SUBJECT, format!("{address} takes mail from {}", config.mail.from)),
+        Err(fault) => report.fail(SUBJECT, format!("{address} takes no mail ({fault}): check mail.smtp_url")),
     }
 }
 

@@ -83,7 +83,8 @@ fn limits(config: &Config) -> Limits {
 }
 
 /// Whether a service runs here that asks for mails.
-fn sends(config: &Config) -> bool {
+#[must_use]
+pub fn sends(config: &Config) -> bool {
     matches!(config.only, None | Some(Only::Auth | Only::Functions))
 }
 

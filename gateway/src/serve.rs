@@ -4,6 +4,7 @@
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
+use axum::body::Body;
 use basalt_core::clock::Clock;
 use basalt_core::database::Database;
 use basalt_core::keys::{CHANNEL, KeyStore, KeyStoreError, Keys};
@@ -13,6 +14,8 @@ use basalt_core::pool::{PoolConfig, ServicePool};
 use basalt_core::service::Service;
 use basalt_core::session::Sessions;
 use basalt_rest::RestHandle;
+use http::Request;
+use hyper::body::Incoming;
 use metrics_exporter_prometheus::{Matcher, PrometheusBuilder, PrometheusHandle};
 use tokio::sync::Semaphore;
 use tokio_util::sync::CancellationToken;
@@ -97,6 +100,10 @@ pub async fn serve(
         Some(port) => Some(Listening::tcp(&config.server.admin_host, port, false).await?),
         None => None,
     };
+    let mailbox_listener = match config.mail.mailbox_port.filter(|_| mail::has_mailbox(&config)) {
+        Some(port) => Some(Listening::tcp(&config.server.host, port, false).await?),
+        None => None,
+    };
     let metrics = metrics_recorder()?;
     let secrets = Secrets::load(&config)?;
     let keys = Arc::new(Keys::new(secrets.key_material())?);
@@ -156,7 +163,7 @@ pub async fn serve(
     let banner =
         Banner { config: &config, keys: &keys, databases: databases.as_ref(), took: started.elapsed() };
     console.banner(&banner);
-    accept_until(gateway, listener, admin_listener, &config, stop).await;
+    accept_until(gateway, listener, [admin_listener, mailbox_listener], &config, stop).await;
 
     console.progress("stopping");
     background.end().await;
@@ -216,10 +223,7 @@ fn rest_alone(
     let database = database_setup::external("database.authenticator_url", &url, config)?;
     let sessions = Sessions::new(
         database.clone(),
-        PoolConfig {
-            answers: Some(answers.clone()),
-            ..pool(config, "rest", config.database.pool_size)
-        },
+        PoolConfig { answers: Some(answers.clone()), ..pool(config, "rest", config.database.pool_size) },
         background.requests.clone(),
     );
     let events = listen(database, rest_channel(config).into_iter().collect(), background);
@@ -291,18 +295,13 @@ async fn whole(
     let databases = database_setup::prepare(config, secrets, &options, |line| console.progress(line)).await?;
     let sessions = Sessions::new(
         databases.authenticator.clone(),
-        PoolConfig {
-            answers: Some(answers.clone()),
-            ..pool(config, "rest", config.database.pool_size)
-        },
+        PoolConfig { answers: Some(answers.clone()), ..pool(config, "rest", config.database.pool_size) },
         background.requests.clone(),
     );
     let auth_pool =
         ServicePool::new(databases.auth.clone(), pool(config, "auth", config.database.auth_pool_size));
-    let system_pool = ServicePool::new(
-        databases.admin.clone(),
-        pool(config, "system", config.database.system_pool_size),
-    );
+    let system_pool =
+        ServicePool::new(databases.admin.clone(), pool(config, "system", config.database.system_pool_size));
     let outbox = mail::outbox(config, secrets);
     let mut readiness = Vec::new();
     let mut mounts = Vec::new();
@@ -318,7 +317,7 @@ async fn whole(
     let store = KeyStore::new(system_pool.clone(), secrets.master_key());
     let mut keeper = KeyKeeper::new(store, Arc::clone(keys), Clock::system());
     let heard = events.subscribe();
-    keeper.refresh().await?;
+    keeper.start().await?;
     background.tracker.spawn(background.shutdown.clone().run_until_cancelled_owned(keeper.keep(heard)));
     if runs(Only::Rest) {
         let (mount, handle) = rest_service(config, &sessions, keys, &events, background);
@@ -422,7 +421,7 @@ async fn wait_until_ready(gateway: &Gateway, stop: &CancellationToken) {
 async fn accept_until(
     gateway: Arc<Gateway>,
     listener: Listening,
-    admin_listener: Option<Listening>,
+    [admin_listener, mailbox_listener]: [Option<Listening>; 2],
     config: &Config,
     stop: CancellationToken,
 ) {
@@ -445,6 +444,17 @@ async fn accept_until(
             listener::run(listener, handle, limits, stop.clone()).await;
         }
     };
+    let mailbox = async {
+        if let Some(listener) = mailbox_listener {
+            let gateway = Arc::clone(&gateway);
+            let handle = move |request: Request<Incoming>, _peer| {
+                let gateway = Arc::clone(&gateway);
+                async move { gateway.mailbox(request.map(Body::new), "").await }
+            };
+            let limits = limits(Arc::new(Semaphore::new(ADMIN_CONNECTIONS)));
+            listener::run(listener, handle, limits, stop.clone()).await;
+        }
+    };
     let public = {
         let connections = Arc::clone(&gateway.shared.bounds.connections);
         let gateway = Arc::clone(&gateway);
@@ -454,5 +464,5 @@ async fn accept_until(
         };
         listener::run(listener, handle, limits(connections), stop.clone())
     };
-    tokio::join!(public, admin);
+    tokio::join!(public, admin, mailbox);
 }

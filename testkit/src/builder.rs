@@ -57,6 +57,12 @@ impl Builder {
         self
     }
 
+    /// Sets a variable of the server's environment.
+    pub fn variable(mut self, name: &str, value: &str) -> Self {
+        let _before = self.variables.insert(name.to_owned(), value.to_owned());
+        self
+    }
+
     /// The project folder; an empty one when not given.
     pub fn project(mut self, dir: impl Into<PathBuf>) -> Self {
         self.project = Some(dir.into());

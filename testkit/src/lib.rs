@@ -13,6 +13,7 @@ mod mailbox;
 mod process;
 mod runtime;
 mod server;
+mod smtp;
 mod user;
 
 pub use builder::Builder;
@@ -23,4 +24,5 @@ pub use http::{Request, Response};
 pub use log::LogLine;
 pub use mailbox::{Mail, Mailbox};
 pub use server::Basalt;
+pub use smtp::{ReceivedMail, Security, SmtpServer};
 pub use user::User;

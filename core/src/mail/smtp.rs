@@ -4,6 +4,7 @@
 //! The surprising thing: a refusal of the *login* counts as passing although its code (535) says permanent. It is a
 //! fault of the configuration, which somebody will mend, and no fault of the mail.
 
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use jiff::Timestamp;
@@ -37,13 +38,15 @@ pub struct SmtpConfig {
 
 /// `smtp://user:password@host:587` or `smtps://user:password@host:465`, read. `?tls=required` insists on STARTTLS,
 /// which is otherwise used when offered; `?tls=none` does without. A login is never sent in clear, except to this
-/// machine or with `tls=none`.
+/// machine or with `tls=none`; a server that asks for none (a mail catcher) gets mail without, as upstream has it.
 #[derive(Clone)]
 pub struct SmtpUrl {
     host: String,
     port: u16,
     login: Option<(String, String)>,
     security: Security,
+    /// What holds where the server takes no login.
+    security_without_login: Security,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -87,7 +90,12 @@ impl SmtpUrl {
             _ => return Err(FORM),
         };
         let usual = if security == Security::Tls { 465 } else { 587 };
-        Ok(Self { port: url.port().unwrap_or(usual), host, login, security })
+        let security_without_login = if tls.is_none() && security == Security::StartTls {
+            Security::StartTlsWhenOffered
+        } else {
+            security
+        };
+        Ok(Self { port: url.port().unwrap_or(usual), host, login, security, security_without_login })
     }
 
     /// `host:port`, for people.
@@ -117,6 +125,10 @@ pub struct SendError {
 /// A connection pool to one SMTP server.
 pub struct Smtp {
     transport: AsyncSmtpTransport<Tokio1Executor>,
+    /// The same without a login, for a server that takes none.
+    without_login: Option<AsyncSmtpTransport<Tokio1Executor>>,
+    /// It took none when a mail was last sent.
+    takes_no_login: AtomicBool,
     sender: Mailbox,
     headers: Vec<(HeaderName, String)>,
 }
@@ -142,32 +154,19 @@ impl Smtp {
     /// # Errors
     /// What is wrong with the configuration, in a sentence.
     pub fn new(config: &SmtpConfig) -> Result<Self, String> {
-        let SmtpUrl { host, port, login, security } = &config.server;
-        let tls = || {
-            TlsParameters::new(host.clone())
-                .map_err(|error| format!("TLS to {host} cannot be prepared: {error}"))
-        };
-        let tls = match security {
-            Security::None => Tls::None,
-            Security::StartTlsWhenOffered => Tls::Opportunistic(tls()?),
-            Security::StartTls => Tls::Required(tls()?),
-            Security::Tls => Tls::Wrapper(tls()?),
-        };
-        let mut builder = AsyncSmtpTransport::<Tokio1Executor>::builder_dangerous(host.as_str())
-            .port(*port)
-            .tls(tls)
-            .timeout(Some(config.timeout))
-            .pool_config(PoolConfig::new().max_size(config.connections));
-        if let Some((user, password)) = login {
-            builder = builder.credentials(Credentials::new(user.clone(), password.clone()));
-        }
+        let server = &config.server;
         let headers = config.headers.iter().map(|(name, value)| {
             let name = HeaderName::new_from_ascii(name.clone())
                 .map_err(|_invalid| format!("{name:?} is no name of a header"))?;
             Ok((name, value.clone()))
         });
         Ok(Self {
-            transport: builder.build(),
+            transport: transport(config, server.security, server.login.as_ref())?,
+            without_login: match server.login {
+                Some(_) => Some(transport(config, server.security_without_login, None)?),
+                None => None,
+            },
+            takes_no_login: AtomicBool::new(false),
             sender: sender(&config.from, &config.sender_name)?,
             headers: headers.collect::<Result<_, String>>()?,
         })
@@ -178,7 +177,14 @@ impl Smtp {
     /// # Errors
     /// Why that does not work.
     pub async fn check(&self) -> Result<(), SendError> {
-        match self.transport.test_connection().await {
+        let mut result = Ok(true);
+        for transport in self.ways() {
+            result = transport.test_connection().await;
+            if !is_not_on_offer(&result) {
+                break;
+            }
+        }
+        match result {
             Ok(true) => Ok(()),
             Ok(false) => Err(transient("the server closed the connection".to_owned())),
             Err(error) => Err(refusal(&error)),
@@ -187,15 +193,35 @@ impl Smtp {
 
     pub(super) async fn send(&self, mail: Outgoing<'_>) -> Result<(), SendError> {
         let message = self.message(mail)?;
-        match self.transport.send(message).await {
-            Ok(_accepted) => Ok(()),
-            Err(error) => Err(refusal(&error)),
+        let mut result = Err(transient("there is no way to send".to_owned()));
+        for transport in self.ways() {
+            let sent = transport.send(message.clone()).await;
+            let is_last = !is_not_on_offer(&sent);
+            result = sent.map(drop).map_err(|error| refusal(&error));
+            if is_last {
+                break;
+            }
+            self.takes_no_login.store(true, Ordering::Relaxed);
         }
+        if result.is_err() {
+            self.takes_no_login.store(false, Ordering::Relaxed);
+        }
+        result
+    }
+
+    /// With the login; then without it, should the server offer no way to use one.
+    fn ways(&self) -> impl Iterator<Item = &AsyncSmtpTransport<Tokio1Executor>> {
+        let is_moot = self.takes_no_login.load(Ordering::Relaxed);
+        let with = Some(&self.transport).filter(|_| !is_moot || self.without_login.is_none());
+        with.into_iter().chain(&self.without_login)
     }
 
     /// Closes the connections.
     pub(super) async fn close(&self) {
         self.transport.shutdown().await;
+        if let Some(without_login) = &self.without_login {
+            without_login.shutdown().await;
+        }
     }
 
     fn message(&self, mail: Outgoing<'_>) -> Result<Message, SendError> {
@@ -218,6 +244,37 @@ impl Smtp {
         }
         Ok(message)
     }
+}
+
+fn transport(
+    config: &SmtpConfig,
+    security: Security,
+    login: Option<&(String, String)>,
+) -> Result<AsyncSmtpTransport<Tokio1Executor>, String> {
+    let SmtpUrl { host, port, .. } = &config.server;
+    let tls = || {
+        TlsParameters::new(host.clone()).map_err(|error| format!("TLS to {host} cannot be prepared: {error}"))
+    };
+    let tls = match security {
+        Security::None => Tls::None,
+        Security::StartTlsWhenOffered => Tls::Opportunistic(tls()?),
+        Security::StartTls => Tls::Required(tls()?),
+        Security::Tls => Tls::Wrapper(tls()?),
+    };
+    let mut builder = AsyncSmtpTransport::<Tokio1Executor>::builder_dangerous(host.as_str())
+        .port(*port)
+        .tls(tls)
+        .timeout(Some(config.timeout))
+        .pool_config(PoolConfig::new().max_size(config.connections));
+    if let Some((user, password)) = login {
+        builder = builder.credentials(Credentials::new(user.clone(), password.clone()));
+    }
+    Ok(builder.build())
+}
+
+/// Nothing was refused: what we wanted (a login, TLS) the server does not have.
+fn is_not_on_offer<T>(result: &Result<T, smtp::Error>) -> bool {
+    result.as_ref().is_err_and(smtp::Error::is_client)
 }
 
 /// Checks a sender.
@@ -282,6 +339,8 @@ mod tests {
     #[test]
     fn a_login_goes_over_tls_unless_it_stays_on_this_machine() {
         assert_eq!(security("smtp://u:p@mail.example.org"), Security::StartTls);
+        let catcher = SmtpUrl::parse("smtp://u:p@mail").unwrap();
+        assert_eq!(catcher.security_without_login, Security::StartTlsWhenOffered);
         assert_eq!(security("smtp://mail.example.org"), Security::StartTlsWhenOffered);
         assert_eq!(security("smtp://u:p@127.0.0.1:2500"), Security::StartTlsWhenOffered);
         assert_eq!(security("smtp://u:p@[::1]:2500"), Security::StartTlsWhenOffered);

@@ -150,9 +150,11 @@ fn size(mail: &Delivered) -> usize {
     mail.content.html.len() + mail.content.text.len()
 }
 
-/// The beginning of the text, on one line.
+/// The beginning of the text, on one line, without a heading that says what the subject says.
 pub(super) fn snippet(mail: &Delivered) -> String {
-    let words: Vec<&str> = mail.content.text.split_whitespace().take(SNIPPET / 2).collect();
+    let text = mail.content.text.trim_start();
+    let text = text.strip_prefix(&mail.content.subject).unwrap_or(text);
+    let words: Vec<&str> = text.split_whitespace().take(SNIPPET / 2).collect();
     let text = words.join(" ");
     match text.char_indices().nth(SNIPPET) {
         Some((end, _)) => format!("{}…", text.get(..end).unwrap_or_default()),

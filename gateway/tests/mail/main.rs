@@ -1,6 +1,8 @@
 //! Mail, from the request that asks for it to the mailbox or the SMTP server.
 
+mod letters;
 mod mailbox;
+mod smtp;
 
 use basalt_testkit::{Basalt, Builder, Response};
 use serde_json::json;
