@@ -13,7 +13,6 @@ mod ring;
 mod store;
 mod stored;
 
-use std::collections::HashMap;
 use std::sync::Arc;
 
 use arc_swap::ArcSwap;
@@ -234,13 +233,6 @@ pub fn legacy_key(
     let claims = json!({ "iss": "supabase", "role": role, "iat": issued_at, "exp": issued_at + TEN_YEARS });
     jsonwebtoken::encode(&header, &claims, &jsonwebtoken::EncodingKey::from_secret(bytes))
         .map_err(|error| KeyError::Sign(error.to_string()))
-}
-
-/// Header names of a token, read without any check; for messages only.
-#[must_use]
-pub fn peek_header(token: &str) -> HashMap<String, Value> {
-    let header = token.split('.').next().and_then(ring::decode_object);
-    header.map(|map| map.into_iter().collect()).unwrap_or_default()
 }
 
 #[cfg(test)]

@@ -9,6 +9,7 @@ use std::time::Duration;
 use basalt_core::clock::Clock;
 use basalt_core::keys::{CHANNEL, KeyStore, KeyStoreError, Keys};
 use basalt_core::listen::Event;
+use basalt_core::session::SessionError;
 use tokio::sync::broadcast::Receiver;
 use tokio::sync::broadcast::error::RecvError;
 use tokio::time::{Instant, MissedTickBehavior, interval, sleep};
@@ -37,7 +38,7 @@ impl KeyKeeper {
         Self { store, keys, clock, version: Vec::new(), is_away: false }
     }
 
-    /// Reads the keys once; a server does before it answers its first request.
+    /// Reads the keys once.
     ///
     /// # Errors
     /// The database failed, or a key cannot be used; then everything stays as it was.
@@ -50,6 +51,24 @@ impl KeyKeeper {
             tracing::debug!("the keys were read again");
         }
         Ok(())
+    }
+
+    /// The first read, before the first request: patient, because the database was there a moment ago and may be busy.
+    ///
+    /// # Errors
+    /// The database is away for half a minute, or a key cannot be used.
+    pub async fn start(&mut self) -> Result<(), KeyStoreError> {
+        const PATIENCE: Duration = Duration::from_secs(30);
+        const PAUSE: Duration = Duration::from_millis(100);
+        let deadline = Instant::now() + PATIENCE;
+        loop {
+            match self.refresh().await {
+                Err(KeyStoreError::Database(error)) if is_passing(&error) && Instant::now() < deadline => {
+                    sleep(PAUSE).await;
+                }
+                done => return done,
+            }
+        }
     }
 
     /// Follows the database, for ever.
@@ -99,5 +118,16 @@ impl KeyKeeper {
             // A hint for people who tidy up; the next use tells again.
             tracing::debug!(%error, "uses of keys were not written down");
         }
+    }
+}
+
+/// Whether the same may work in a moment.
+fn is_passing(error: &SessionError) -> bool {
+    match error {
+        SessionError::Postgres(error) => error.is_unavailable(),
+        SessionError::PoolTimeout
+        | SessionError::Deadline
+        | SessionError::Unreachable(_)
+        | SessionError::Unavailable(_) => true,
     }
 }

@@ -46,7 +46,7 @@ pub fn generate_es256() -> Result<Value, KeyError> {
 
 fn generate_ed25519() -> Result<Value, KeyError> {
     let pair = Ed25519KeyPair::generate().map_err(|_unspecified| failed())?;
-    let seed = pair.seed().and_then(|seed| Ok(seed.as_be_bytes()?)).map_err(|_unspecified| failed())?;
+    let seed = pair.seed().and_then(|seed| seed.as_be_bytes()).map_err(|_unspecified| failed())?;
     named(json!({
         "kty": "OKP", "crv": "Ed25519", "alg": "EdDSA", "key_ops": ["sign", "verify"],
         "x": encode(pair.public_key().as_ref()), "d": encode(seed.as_ref()),

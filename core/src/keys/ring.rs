@@ -12,7 +12,7 @@ use base64::engine::general_purpose::URL_SAFE_NO_PAD;
 use http::HeaderValue;
 use jsonwebtoken::{Algorithm, DecodingKey};
 use lru::LruCache;
-use secrecy::ExposeSecret;
+use secrecy::{ExposeSecret, SecretString};
 use serde::Serialize;
 use serde_json::{Map, Value, json};
 use uuid::Uuid;
@@ -21,6 +21,7 @@ use super::jwk::{self, KeyError};
 use super::stored::{ApiKeyKind, DEFAULT_NAME, KeyStatus, StoredApiKey, StoredKeys, StoredSigningKey};
 use super::{ApiKey, ApiKeys, KeyMaterial, TEN_YEARS, TokenError};
 use crate::claims::Claims;
+use crate::random::constant_time_eq;
 
 /// Verified tokens kept: a table of this many entries of at most [`CACHED_TOKEN_BYTES`] each.
 const CACHED_TOKENS: NonZeroUsize = match NonZeroUsize::new(1000) {
@@ -63,7 +64,9 @@ pub(super) struct Ring {
     strict_kid: bool,
     jwks: Value,
     /// By SHA-256: an attacker's timing of the look-up tells something about a digest he cannot choose.
-    known: HashMap<Vec<u8>, KnownKey>,
+    known: HashMap<Vec<u8>, Arc<KnownKey>>,
+    /// The default keys, which most requests bring: comparing is cheaper than hashing.
+    usual: Vec<(SecretString, Arc<KnownKey>)>,
     defaults: Arc<ApiKeys>,
     /// Held for a look-up or an insert only.
     verified: Mutex<LruCache<Box<str>, Arc<Claims>>>,
@@ -79,6 +82,7 @@ impl Ring {
             strict_kid: material.strict_kid,
             jwks: Value::Null,
             known: HashMap::new(),
+            usual: Vec::new(),
             defaults: Arc::default(),
             verified: Mutex::new(LruCache::new(CACHED_TOKENS)),
         };
@@ -169,7 +173,7 @@ impl Ring {
         ] {
             if let (false, Some(bearer)) = (key.is_empty(), bearers.get(kind.role())) {
                 let known = KnownKey::new(None, kind, bearer, None)?;
-                self.known.insert(hash_of(key), known);
+                self.known.insert(hash_of(key), Arc::new(known));
             }
         }
         for row in rows {
@@ -183,7 +187,7 @@ impl Ring {
             if let Some(bearer) = bearers.get(&row.role) {
                 let expires_at = row.expires_at.map(jiff::Timestamp::as_second);
                 let known = KnownKey::new(Some(row.id), row.kind, bearer, expires_at)?;
-                self.known.insert(row.hash.clone(), known);
+                self.known.insert(row.hash.clone(), Arc::new(known));
             }
         }
         let default_of = |kind: ApiKeyKind, own: &str| {
@@ -195,6 +199,11 @@ impl Ring {
         };
         let publishable = default_of(ApiKeyKind::Publishable, &own.publishable);
         let secret = default_of(ApiKeyKind::Secret, own.secret.expose_secret());
+        for key in [&publishable, &secret] {
+            if let Some(known) = self.known.get(&hash_of(key)) {
+                self.usual.push((SecretString::from(key.as_str()), Arc::clone(known)));
+            }
+        }
         self.defaults = Arc::new(ApiKeys { publishable, secret: secret.into(), ..own.clone() });
         Ok(())
     }
@@ -303,12 +312,9 @@ impl Ring {
 
     /// The opaque key or the legacy one, as [`super::Keys::api_key`] has it.
     pub(super) fn api_key(&self, key: &str, now: i64) -> Option<ApiKey> {
-        if key.len() <= LONGEST_API_KEY
-            && let Some(known) = self.known.get(&hash_of(key))
-        {
-            if !known.is_good(now) {
-                return None;
-            }
+        // What all opaque keys start with; a token never does.
+        if key.starts_with("sb_") {
+            let known = self.opaque_key(key).filter(|known| known.is_good(now))?;
             known.last_used.store(now, Ordering::Relaxed);
             return Some(ApiKey { kind: known.kind, authorization: known.authorization.clone() });
         }
@@ -320,9 +326,19 @@ impl Ring {
         (!expired).then_some(ApiKey { kind: ApiKeyKind::Legacy, authorization })
     }
 
+    fn opaque_key(&self, key: &str) -> Option<&KnownKey> {
+        let is = |usual: &&(SecretString, Arc<KnownKey>)| {
+            constant_time_eq(usual.0.expose_secret().as_bytes(), key.as_bytes())
+        };
+        if let Some((_, known)) = self.usual.iter().find(is) {
+            return Some(known);
+        }
+        (key.len() <= LONGEST_API_KEY).then(|| self.known.get(&hash_of(key))).flatten().map(Arc::as_ref)
+    }
+
     /// Keys of the database that were used since the last call, and when: seconds since 1970.
     pub(super) fn take_uses(&self) -> Vec<(Uuid, i64)> {
-        let used = |known: &KnownKey| Some((known.id?, known.last_used.swap(0, Ordering::Relaxed)));
+        let used = |known: &Arc<KnownKey>| Some((known.id?, known.last_used.swap(0, Ordering::Relaxed)));
         self.known.values().filter_map(used).filter(|(_, at)| *at > 0).collect()
     }
 }
@@ -370,6 +386,6 @@ pub(super) fn hash_of(key: &str) -> Vec<u8> {
     digest(&SHA256, key.as_bytes()).as_ref().to_vec()
 }
 
-pub(super) fn decode_object(part: &str) -> Option<Map<String, Value>> {
+fn decode_object(part: &str) -> Option<Map<String, Value>> {
     serde_json::from_slice(&URL_SAFE_NO_PAD.decode(part).ok()?).ok()
 }

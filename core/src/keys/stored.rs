@@ -116,7 +116,7 @@ pub struct StoredApiKey {
     pub key: Option<SecretString>,
     /// When it was made.
     pub created_at: Timestamp,
-    /// From when on it is refused.
+    /// From when on it is refused, in whole seconds.
     pub expires_at: Option<Timestamp>,
     /// When a request last brought it, to about a minute.
     pub last_used_at: Option<Timestamp>,
