@@ -125,7 +125,12 @@ fn expired(config: &AuthConfig, now: Timestamp) -> Vec<Expired> {
             delete!("auth.one_time_tokens", "t.created_at < $1::timestamptz at time zone 'utc'"),
             before(yesterday, code_life),
         ),
-        rows("flow_state", delete!("auth.flow_state", "t.created_at < $1"), Some(yesterday)),
+        // Its link may be opened for as long as codes live, and is exchanged after that.
+        rows(
+            "flow_state",
+            delete!("auth.flow_state", "greatest(t.auth_code_issued_at, t.created_at) < $1"),
+            before(now, code_life).min(Some(yesterday)),
+        ),
         rows(
             "refresh_tokens",
             delete!("auth.refresh_tokens", "t.revoked and t.updated_at < $1"),

@@ -21,6 +21,12 @@ async fn an_outage_is_503_and_sessions_outlive_it() {
         assert_eq!(answer.header("retry-after"), "1");
         assert_eq!(answer.header("x-supabase-api-version"), "2024-01-01");
     }
+    // A browser that follows a link is sent back to the app, which is told.
+    let opened = client(&server, Method::GET, "/verify?type=signup&token=x").send().await;
+    if opened.status != 504 {
+        assert_eq!(opened.status, 303);
+        assert!(opened.header("location").contains("#error=temporarily_unavailable&error_code="), "{opened:?}");
+    }
     server.proxy().set(Link::Up);
     let again = client(&server, Method::POST, "/token?grant_type=refresh_token")
         .json(&json!({ "refresh_token": user.refresh_token }));

@@ -354,6 +354,51 @@ async fn of_32_redemptions_at_once_one_wins_and_nobody_is_signed_out() {
 }
 
 #[tokio::test]
+async fn asking_redeeming_and_changing_at_once_never_lock_each_other_up() {
+    let (server, email) = (server().await, fresh("ada"));
+    let _id = confirmed(&server, &email).await;
+    let token = text(&session(&server, &email).await, "/access_token").to_owned();
+    let rounds = (0..32).map(|round| {
+        let (server, email, token) = (Arc::clone(&server), email.clone(), token.clone());
+        tokio::spawn(async move {
+            match round % 4 {
+                0 => {
+                    let made = link(&server, "recovery", &email).await;
+                    verify_hash(&server, "recovery", text(&made, "/hashed_token")).await
+                }
+                1 => verify_code(&server, "email", &email, "000000").await,
+                2 => put_user(&server, &token, &json!({ "password": format!("secret{round}") })).await,
+                _ => post(&server, "/otp", &json!({ "email": email })).await,
+            }
+        })
+    });
+    for round in rounds.collect::<Vec<_>>() {
+        let answer = round.await.unwrap();
+        assert!(!answer.status.is_server_error(), "{answer:?}");
+    }
+}
+
+#[tokio::test]
+async fn five_wrong_nonces_end_a_pending_one() {
+    let server =
+        redeeming().config("auth.security_update_password_require_reauthentication", "true").start().await;
+    let email = fresh("ada");
+    let _id = confirmed(&server, &email).await;
+    let token = text(&session(&server, &email).await, "/access_token").to_owned();
+    let _rows = server.sql("update auth.sessions set created_at = now() - interval '25 hours'").await;
+    let _sent = client(&server, Method::GET, "/reauthenticate").bearer(&token).send().await.expect(200);
+    let nonce = server.mailbox().wait_for(&email).await.code();
+    let change = |nonce: &str| json!({ "password": "secret2", "nonce": nonce });
+    for guess in ["1", "22", "333", "4444", "55555", &nonce] {
+        let answer = put_user(&server, &token, &change(guess)).await;
+        assert_error(&answer, 422, "reauthentication_not_valid", "Nonce has expired or is invalid");
+    }
+    let _sent = client(&server, Method::GET, "/reauthenticate").bearer(&token).send().await.expect(200);
+    let nonce = server.mailbox().wait_for(&email).await.code();
+    let _user = put_user(&server, &token, &change(&nonce)).await.expect(200);
+}
+
+#[tokio::test]
 async fn looking_ahead_uses_nothing_up() {
     let (server, email) = (server().await, fresh("ada"));
     let _id = confirmed(&server, &email).await;
