@@ -54,8 +54,8 @@ mod tests {
             assert_eq!(message(text, method), both, "{text} {method}");
         }
         let length = Some("code challenge has to be between 43 and 128 characters".to_owned());
-        for text in [&good[1..], &"a".repeat(129)] {
-            assert_eq!(message(text, "s256"), length, "{text}");
+        for text in ["a".repeat(42), "a".repeat(129)] {
+            assert_eq!(message(&text, "s256"), length, "{text}");
         }
         assert_eq!(message(&"a".repeat(128), "s256"), None);
         assert!(message(&format!("{good}!"), "s256").unwrap().contains("can only contain alphanumeric"));

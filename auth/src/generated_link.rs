@@ -132,13 +132,13 @@ impl GeneratedLink<'_> {
         let tx = auth.begin(request).await?;
         let found = users::find_by_email(&tx, &self.email, self.audience).await;
         let is_unknown = crate::finish(tx, found).await?.is_none();
-        let kind = match self.kind {
-            LinkType::MagicLink if is_unknown => LinkType::Signup,
-            LinkType::Recovery | LinkType::EmailChangeCurrent | LinkType::EmailChangeNew if is_unknown => {
-                return Err(AuthError::NoUserWithEmail);
-            }
-            kind => kind,
-        };
+        let needs_user =
+            matches!(self.kind, LinkType::Recovery | LinkType::EmailChangeCurrent | LinkType::EmailChangeNew);
+        if is_unknown && needs_user {
+            return Err(AuthError::NoUserWithEmail);
+        }
+        let becomes_sign_up = is_unknown && self.kind == LinkType::MagicLink;
+        let kind = if becomes_sign_up { LinkType::Signup } else { self.kind };
         let hash = if kind == LinkType::Signup && is_unknown { Some(self.hash(auth).await?) } else { None };
         let tx = auth.begin(request).await?;
         let work = Work { auth, request, actor, tx: &tx, now: auth.now() };

@@ -1,5 +1,5 @@
 //! Handlers, one module per path: they read the request and word the answer. What happens in between is in
-//! [`crate::grants`], [`crate::sign_up`] and the modules of rows.
+//! [`crate::grants`], [`crate::sign_up`], [`crate::letters`] and the modules of rows.
 
 pub(crate) mod admin;
 pub(crate) mod admin_audit;

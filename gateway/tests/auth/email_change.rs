@@ -145,3 +145,21 @@ async fn notifications_are_sent_where_they_are_on() {
         assert!(got.iter().all(|mail| mail.subject == "Your password was changed"));
     }
 }
+
+#[tokio::test]
+async fn the_old_address_is_told_where_that_is_on() {
+    let server = confirm_by_mail()
+        .config("auth.mailer_secure_email_change_enabled", "false")
+        .config("auth.mailer_notifications_email_changed_enabled", "true")
+        .start()
+        .await;
+    let _id = member(&server, "ada@example.org").await;
+    let token = token_of(&server, "ada@example.org").await;
+    let _user = put_user(&server, &token, &json!({ "email": "new@example.org" })).await.expect(200);
+    assert_eq!(server.mailbox().mails("ada@example.org").await.len(), 0);
+    let link = server.mailbox().wait_for("new@example.org").await.link_path();
+    let _redirect = server.get(&link).send().await.expect(303);
+    let told = server.mailbox().wait_for("ada@example.org").await;
+    assert_eq!(told.subject, "Your email address was changed");
+    assert_eq!(get_user(&server, &token).await.expect(200).json()["email"], "new@example.org");
+}

@@ -54,6 +54,28 @@ async fn a_nonce_from_the_mail_sets_a_password_once() {
 }
 
 #[tokio::test]
+async fn of_many_changes_with_one_nonce_one_wins() {
+    let server = confirm_by_mail()
+        .config("auth.security_update_password_require_reauthentication", "true")
+        .start()
+        .await;
+    let _id = member(&server, "ada@example.org").await;
+    let token = token_of(&server, "ada@example.org").await;
+    let _rows = server.sql("update auth.sessions set created_at = now() - interval '25 hours'").await;
+    let _sent = reauthenticate(&server, &token).await.expect(200);
+    let nonce = server.mailbox().wait_for("ada@example.org").await.code();
+    let changes: Vec<Value> =
+        (0..8).map(|number| json!({ "password": format!("another{number}"), "nonce": nonce })).collect();
+    let answers =
+        futures_util::future::join_all(changes.iter().map(|change| put_user(&server, &token, change))).await;
+    let mut statuses: Vec<u16> = answers.iter().map(|answer| answer.status.as_u16()).collect();
+    let winner = statuses.iter().position(|status| *status == 200).unwrap();
+    statuses.sort_unstable();
+    assert_eq!(statuses, [200, 422, 422, 422, 422, 422, 422, 422]);
+    let _session = sign_in(&server, "ada@example.org", &format!("another{winner}")).await.expect(200);
+}
+
+#[tokio::test]
 async fn an_old_nonce_is_none() {
     let server = confirm_by_mail()
         .config("auth.security_update_password_require_reauthentication", "true")

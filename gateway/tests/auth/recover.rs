@@ -186,7 +186,7 @@ async fn the_link_leads_to_the_name_of_ours_that_was_asked() {
     let _id = member(&server, "ada@example.org").await;
     for (host, base) in [
         ("auth.example.org", "https://auth.example.org/auth/v1/verify?".to_owned()),
-        ("evil.example.com", "http://localhost:8000/auth/v1/verify?".to_owned()),
+        ("evil.example.com", server.url("/auth/v1/verify?")),
     ] {
         let _rows = server.sql("update auth.users set recovery_sent_at = null").await;
         let request = client(&server, Method::POST, "/recover").header("x-forwarded-host", host);
