@@ -37,7 +37,7 @@ use crate::pg_error::{DriverError, PgError};
 use crate::pool::{Pool, PoolConfig};
 use crate::sql::{Param, Sql};
 pub use crate::wire::{Column, Row};
-use crate::wire::{Connection, Limits};
+use crate::wire::{Connection, Limits, StatementMetrics};
 use exchange::Exchange;
 
 /// A statement with its values.
@@ -220,7 +220,7 @@ impl Sessions {
         limit("basalt_pool_row_bytes_limit", config.row_bytes);
         let limits = Limits {
             statements: config.statement_cache,
-            statement_count: metrics::gauge!("basalt_pool_statements", "pool" => config.name),
+            statement_metrics: StatementMetrics::new(config.name),
             message_bytes: config.row_bytes,
             answers: config.answers.clone(),
         };

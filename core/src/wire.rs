@@ -28,7 +28,6 @@ use std::pin::Pin;
 use std::task::{Context, Poll, Waker, ready};
 
 use bytes::{Bytes, BytesMut};
-use metrics::Gauge;
 use postgres_protocol::message::backend::{Header, Message};
 use tokio::io::AsyncWrite;
 use tokio_util::io::poll_read_buf;
@@ -38,8 +37,8 @@ use frontend::Outgoing;
 pub(crate) use frontend::Value;
 use row::Columns;
 pub use row::{Column, Row};
-pub(crate) use statements::StatementKey;
 use statements::{Prepared, Statements};
+pub(crate) use statements::{StatementKey, StatementMetrics};
 use stream::Stream;
 
 use crate::memory::{AnswerMemory, Intake};
@@ -55,8 +54,8 @@ const KEPT_BUFFER_BYTES: usize = 64 * 1024;
 pub(crate) struct Limits {
     /// Prepared statements.
     pub(crate) statements: NonZeroUsize,
-    /// Shows how many there are.
-    pub(crate) statement_count: Gauge,
+    /// Shows how many there are, and what comes of them.
+    pub(crate) statement_metrics: StatementMetrics,
     /// Bytes of one message from the server: of one row, that is.
     pub(crate) message_bytes: usize,
     /// What the answers of all connections may take.
@@ -132,7 +131,7 @@ impl Connection {
         Self {
             stream,
             canceller,
-            statements: Statements::new(limits.statements, limits.statement_count.clone()),
+            statements: Statements::new(limits.statements, limits.statement_metrics.clone()),
             outgoing: Outgoing::default(),
             incoming: BytesMut::new(),
             batch: Batch::default(),

@@ -5,7 +5,7 @@ use std::num::NonZeroUsize;
 use std::sync::Arc;
 
 use lru::LruCache;
-use metrics::Gauge;
+use metrics::{Counter, Gauge};
 
 use super::frontend::Outgoing;
 use super::row::{Column, Columns};
@@ -59,8 +59,33 @@ pub(super) struct Statements {
     known: LruCache<StatementKey, Prepared>,
     dropped: Vec<Prepared>,
     next: u32,
-    /// How many all connections know.
-    count: Gauge,
+    metrics: StatementMetrics,
+}
+
+/// What the caches of a pool's connections do together.
+#[derive(Clone, Debug)]
+pub(crate) struct StatementMetrics {
+    /// How many statements they know.
+    pub(crate) count: Gauge,
+    /// Statements that were prepared when they were needed.
+    pub(crate) hits: Counter,
+    /// Those that had to be.
+    pub(crate) misses: Counter,
+    /// Those closed for another, or because they were prepared twice.
+    pub(crate) evictions: Counter,
+}
+
+impl StatementMetrics {
+    /// Of the pool called `pool`.
+    pub(crate) fn new(pool: &'static str) -> Self {
+        let lookups = |result: &'static str| metrics::counter!("basalt_pool_statement_lookups_total", "pool" => pool, "result" => result);
+        Self {
+            count: metrics::gauge!("basalt_pool_statements", "pool" => pool),
+            hits: lookups("hit"),
+            misses: lookups("miss"),
+            evictions: metrics::counter!("basalt_pool_statement_evictions_total", "pool" => pool),
+        }
+    }
 }
 
 impl Drop for Statements {
@@ -70,15 +95,17 @@ impl Drop for Statements {
 }
 
 impl Statements {
-    pub(super) fn new(limit: NonZeroUsize, count: Gauge) -> Self {
+    pub(super) fn new(limit: NonZeroUsize, metrics: StatementMetrics) -> Self {
         // Not allocated for the limit at once: a connection seldom sees that many.
         let mut known = LruCache::unbounded();
         known.resize(limit);
-        Self { known, dropped: Vec::new(), next: 0, count }
+        Self { known, dropped: Vec::new(), next: 0, metrics }
     }
 
     pub(super) fn get(&mut self, key: &StatementKey) -> Option<&Prepared> {
-        self.known.get(key)
+        let known = self.known.get(key);
+        if known.is_some() { &self.metrics.hits } else { &self.metrics.misses }.increment(1);
+        known
     }
 
     /// A new name.
@@ -90,14 +117,17 @@ impl Statements {
     /// The server has parsed it.
     pub(super) fn keep(&mut self, key: StatementKey, prepared: Prepared) {
         match self.known.push(key, prepared) {
-            Some((_, before)) => self.dropped.push(before),
-            None => self.count.increment(1.0),
+            Some((_, before)) => {
+                self.metrics.evictions.increment(1);
+                self.dropped.push(before);
+            }
+            None => self.metrics.count.increment(1.0),
         }
     }
 
     pub(super) fn clear(&mut self) {
         while let Some((_, prepared)) = self.known.pop_lru() {
-            self.count.decrement(1.0);
+            self.metrics.count.decrement(1.0);
             self.dropped.push(prepared);
         }
     }
@@ -122,7 +152,7 @@ mod tests {
 
     #[test]
     fn the_least_recently_used_is_closed_and_so_is_one_that_was_parsed_twice() {
-        let mut statements = Statements::new(NonZeroUsize::new(2).unwrap(), Gauge::noop());
+        let mut statements = Statements::new(NonZeroUsize::new(2).unwrap(), StatementMetrics::new("test"));
         for text in ["a", "b"] {
             let prepared = statements.name();
             statements.keep(key(text), prepared);

@@ -47,7 +47,7 @@ async fn until_tag(stream: &mut TcpStream, wanted: u8) {
 async fn open(database: &Database) -> Connection {
     let limits = Limits {
         statements: NonZeroUsize::MIN,
-        statement_count: metrics::Gauge::noop(),
+        statement_metrics: StatementMetrics::new("test"),
         message_bytes: 1 << 20,
         answers: None,
     };
