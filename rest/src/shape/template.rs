@@ -326,7 +326,8 @@ fn strip(plan: &mut Plan) {
 fn strip_tree(read: &mut ReadPlan) {
     *read = ReadPlan {
         source: Source::Returned,
-        outputs: Vec::new(),
+        // Whether rows are grouped is asked for later, too.
+        outputs: read.outputs.drain(..).filter(|output| output.aggregate.is_some()).take(1).collect(),
         conditions: Vec::new(),
         order: Vec::new(),
         range: read.range,

@@ -1,7 +1,7 @@
 //! Shapes: what the cache makes of a request is what planning it would have made.
 
 use basalt_rest::config::RestConfig;
-use basalt_rest::plan::{self, Plan};
+use basalt_rest::plan::{self, Plan, TablePlan};
 use basalt_rest::request::ApiRequest;
 use basalt_rest::request::payload::Payload;
 use basalt_rest::shape::{Asked, Ready, Template, render};
@@ -45,9 +45,11 @@ fn assert_same(ready: &Ready, api: &ApiRequest, plan: &Plan, statements: &Statem
     assert_eq!(kept(&ready.api), kept(api));
     let kept = |plan: &Plan| match plan {
         Plan::Read(plan) => {
+            let TablePlan { common, format, head, max_rows, cut_at, delivery, read } = &**plan;
+            let is_grouped = read.is_grouped();
             format!(
-                "{:?} {:?} {} {:?} {:?}",
-                plan.common, plan.format, plan.head, plan.cut_at, plan.read.range
+                "{common:?} {format:?} {head} {max_rows:?} {cut_at:?} {delivery:?} {:?} {is_grouped}",
+                read.range
             )
         }
         Plan::Write(plan) => format!("{:?} {:?} {:?}", plan.common, plan.format, plan.answer),
