@@ -165,7 +165,7 @@ fn refused_tokens_speak_as_upstream_s_library() {
         "invalid JWT: unable to parse or verify signature, token signature is invalid: signature is invalid"
     );
     assert_eq!(
-        text(TokenError::NoKey { alg: "ES256".to_owned(), kid: Some("k".to_owned()) }),
+        text(TokenError::NoKey { alg: "ES256".to_owned(), kid: Some("k".to_owned()), is_configured: true }),
         "invalid JWT: unable to parse or verify signature, token is unverifiable: error while executing keyfunc: \
          unrecognized JWT kid k for algorithm ES256"
     );
