@@ -143,7 +143,9 @@ pub(crate) async fn run(
     let number = |prefix: &str| -> Option<f64> {
         text.lines().find_map(|line| line.strip_prefix(prefix))?.split_whitespace().next()?.parse().ok()
     };
-    let rate = number("tps = ").context("pgbench printed no rate")?;
+    let rate = number("tps = ").context(
+        "pgbench got no transaction through: the machine is too busy for so many connections in --seconds",
+    )?;
     Ok(Run { rate, mean_ms: number("latency average = ").unwrap_or_default(), seconds })
 }
 
