@@ -130,10 +130,10 @@ pub(crate) async fn list(
         Some((Field::Action, _)) => "action",
     };
     let (limit, offset) = (page.limit(), page.offset());
-    let (rows, count) = tokio::try_join!(
-        async { tx.query(PAGE, &[&pattern, &field, &limit, &offset]).await },
-        async { tx.query_one(COUNT, &[&pattern, &field]).await }
-    )?;
+    let (rows, count) =
+        tokio::try_join!(async { tx.query(PAGE, &[&pattern, &field, &limit, &offset]).await }, async {
+            tx.query_one(COUNT, &[&pattern, &field]).await
+        })?;
     let entries = rows.iter().map(|row| {
         let payload: Option<Value> = column(row, "payload")?;
         Ok(AuditBody {

@@ -160,7 +160,10 @@ impl Hasher {
             TryAcquireError::NoPermits => HashError::Overloaded,
             TryAcquireError::Closed => HashError::Failed,
         })?;
-        crate::metrics::password_hashes(self.limit.saturating_sub(self.admitted.available_permits()), self.limit);
+        crate::metrics::password_hashes(
+            self.limit.saturating_sub(self.admitted.available_permits()),
+            self.limit,
+        );
         let (answer, answered) = oneshot::channel();
         self.threads.send(Box::new(move |memory| {
             let _permit = admitted;

@@ -174,11 +174,15 @@ mod tests {
 
     #[test]
     fn bad_parameters_say_so() {
-        for (page, reason) in
-            [("x", "invalid syntax"), ("-1", "invalid syntax"), ("+1", "invalid syntax"), ("99999999999", "value out of range")]
-        {
+        for (page, reason) in [
+            ("x", "invalid syntax"),
+            ("-1", "invalid syntax"),
+            ("+1", "invalid syntax"),
+            ("99999999999", "value out of range"),
+        ] {
             let message = Page::read(&request(&[("page", page)])).unwrap_err().to_string();
-            let expected = format!("Bad Pagination Parameters: strconv.ParseUint: parsing {page:?}: {reason}");
+            let expected =
+                format!("Bad Pagination Parameters: strconv.ParseUint: parsing {page:?}: {reason}");
             assert_eq!(message, expected);
         }
         assert_eq!(

@@ -18,9 +18,9 @@ use uuid::Uuid;
 
 use crate::error::AuthError;
 pub(crate) use write::{
-    NewUser, confirm_email, confirm_phone, insert, insert_identity, merge_app_metadata,
-    merge_user_metadata, provider_metadata, request_email_change, set_email, set_invited, set_password, set_phone,
-    sign_up_data, unlink,
+    NewUser, confirm_email, confirm_phone, insert, insert_identity, merge_app_metadata, merge_user_metadata,
+    provider_metadata, request_email_change, set_email, set_invited, set_password, set_phone, sign_up_data,
+    unlink,
 };
 
 /// A JSON object.

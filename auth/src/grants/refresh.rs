@@ -64,11 +64,7 @@ impl RefreshGrant {
     }
 }
 
-async fn refresh(
-    auth: &Auth,
-    request: &RequestContext,
-    token: &SignedCounter,
-) -> Result<Granted, AuthError> {
+async fn refresh(auth: &Auth, request: &RequestContext, token: &SignedCounter) -> Result<Granted, AuthError> {
     for attempt in 1..=ATTEMPTS {
         let tx = auth.autocommit(request).await?;
         let granted = attempt_on(auth, request, &tx, token).await;

@@ -224,7 +224,11 @@ async fn imported_hashes_sign_in_and_become_ours() {
             "user1password",
             "$fbscrypt$v=1,n=14,r=8,p=1,ss=Bw==,sk=jxspr8Ki0RYycVU8zykbdLGjFQ3McFUH0uiiTvC8pVMXAn210wjLNmdZJzxUECKbm0QsEmYUSDzZvpjeJ9WmXA==$42xEC+ixf3L2lw==$lSrfV15cpx95/sZS2W9c9Kp6i/LVgQNDNC/qzrCnh1SAyZvqmZqAjTdn3aoItz+VHjoZilo78198JAdRuid5lQ==",
         ),
-        ("argon2i", "password", "$argon2i$v=19$m=256,t=2,p=1$c29tZXNhbHQ$iekCn0Y3spW+sCcFanM2xBT63UP2sghkUoHLIUpWRS8"),
+        (
+            "argon2i",
+            "password",
+            "$argon2i$v=19$m=256,t=2,p=1$c29tZXNhbHQ$iekCn0Y3spW+sCcFanM2xBT63UP2sghkUoHLIUpWRS8",
+        ),
     ] {
         let email = fresh(name);
         let hash = if name == "bcrypt" {
@@ -251,13 +255,11 @@ async fn imported_hashes_sign_in_and_become_ours() {
 async fn paths_name_users_and_bodies_are_objects() {
     let server = shared().await;
     let nobody = "11111111-2222-4333-8444-555555555555";
-    for (method, suffix) in [
-        (Method::GET, ""),
-        (Method::PUT, ""),
-        (Method::DELETE, ""),
-        (Method::GET, "/factors"),
-    ] {
-        let at = |id: &str| admin(&server, method.clone(), &format!("/admin/users/{id}{suffix}")).json(&json!({}));
+    for (method, suffix) in
+        [(Method::GET, ""), (Method::PUT, ""), (Method::DELETE, ""), (Method::GET, "/factors")]
+    {
+        let at =
+            |id: &str| admin(&server, method.clone(), &format!("/admin/users/{id}{suffix}")).json(&json!({}));
         assert_error(&at("x").send().await, 404, "validation_failed", "user_id must be an UUID");
         assert_error(&at(nobody).send().await, 404, "user_not_found", "User not found");
     }
@@ -321,12 +323,16 @@ async fn changes_take_effect_at_once() {
         "phone_exists",
         "A user with this phone number has already been registered",
     );
-    let merged = json!({ "user_metadata": { "a": 1, "email_verified": null }, "app_metadata": { "plan": "pro" } });
+    let merged =
+        json!({ "user_metadata": { "a": 1, "email_verified": null }, "app_metadata": { "plan": "pro" } });
     let user = change(&server, &ada.id, &merged).await.expect(200).json();
     assert_eq!((&user["user_metadata"]["a"], &user["app_metadata"]["plan"]), (&json!(1), &json!("pro")));
     assert!(user["user_metadata"].get("email_verified").is_none(), "null removes");
     assert_eq!(user["app_metadata"]["provider"], "email", "the rest stays");
-    let same = change(&server, &ada.id, &json!({ "email_confirm": false, "role": "editor" })).await.expect(200).json();
+    let same = change(&server, &ada.id, &json!({ "email_confirm": false, "role": "editor" }))
+        .await
+        .expect(200)
+        .json();
     assert!(same.get("email_confirmed_at").is_some(), "false does nothing");
     assert_eq!(same["role"], "editor");
     let _user = get_user(&server, &ada.access_token).await.expect(200);

@@ -23,7 +23,8 @@ async fn a_cursor_leads_through_all_users_once() {
              from generate_series(1, 7) n",
         )
         .await;
-    for (sort, first) in [("", "u6@example.org u7@example.org"), ("&sort=created_at%20asc", "u1@example.org")] {
+    for (sort, first) in [("", "u6@example.org u7@example.org"), ("&sort=created_at%20asc", "u1@example.org")]
+    {
         let (mut seen, mut cursor) = (Vec::new(), String::new());
         loop {
             let answer = list(&server, &format!("?limit=2&cursor={cursor}{sort}")).await;
@@ -87,7 +88,8 @@ async fn a_list_is_of_one_audience_and_wildcards_are_text() {
     assert_eq!(emails(&list(&server, "?filter=ADA%20100%25").await.json()), ["a_b@example.org"]);
     assert_eq!(emails(&list(&server, "?filter=A_B").await.json()), [""; 0], "LIKE, not ILIKE, for addresses");
     assert_eq!(list(&server, "?filter=b@example.org&per_page=1").await.header("x-total-count"), "2");
-    let other = admin(&server, Method::GET, "/admin/users").header("x-jwt-aud", "other").send().await.expect(200);
+    let other =
+        admin(&server, Method::GET, "/admin/users").header("x-jwt-aud", "other").send().await.expect(200);
     assert_eq!((emails(&other.json()), &other.json()["aud"]), (vec!["other@example.org"], &json!("other")));
 }
 

@@ -35,8 +35,7 @@ impl Ranges {
                 } else {
                     "00000000000000000000000000000000AAA:7\r\n"
                 };
-                let answer =
-                    format!("HTTP/1.1 {status}\r\ncontent-length: {}\r\n\r\n{range}", range.len());
+                let answer = format!("HTTP/1.1 {status}\r\ncontent-length: {}\r\n\r\n{range}", range.len());
                 stream.write_all(answer.as_bytes()).await.unwrap();
             }
         });
@@ -72,7 +71,11 @@ async fn a_breached_password_is_refused_and_only_five_digits_leave() {
     assert_pwned(&sign_up("password1").await, &json!(["pwned"]), MESSAGE);
     let session = sign_up("correct horse 7").await.expect(200).json();
     let access = text(&session, "/access_token");
-    assert_pwned(&put_user(&server, access, &json!({ "password": "password1" })).await, &json!(["pwned"]), MESSAGE);
+    assert_pwned(
+        &put_user(&server, access, &json!({ "password": "password1" })).await,
+        &json!(["pwned"]),
+        MESSAGE,
+    );
     let asked = ranges.asked();
     assert_eq!(asked.len(), 2, "the second time the range was known: {asked:?}");
     assert!(asked[0].starts_with(&format!("GET /range/{PREFIX} HTTP/1.1\r\n")), "{asked:?}");
@@ -97,11 +100,13 @@ async fn a_breached_password_is_refused_and_only_five_digits_leave() {
 async fn both_reasons_are_named_and_a_sign_in_tells() {
     let ranges = Ranges::start("200 OK").await;
     let server = ranges.server().config("auth.password_min_length", "12").start().await;
-    let refused = post(&server, "/signup", &json!({ "email": "ada@example.org", "password": "password1" })).await;
+    let refused =
+        post(&server, "/signup", &json!({ "email": "ada@example.org", "password": "password1" })).await;
     let both = format!("Password should be at least 12 characters. {MESSAGE}");
     assert_pwned(&refused, &json!(["length", "pwned"]), &both);
     let made = json!({ "email": "ada@example.org", "password": "password1", "email_confirm": true });
-    let _user = super::admin::admin(&server, Method::POST, "/admin/users").json(&made).send().await.expect(200);
+    let _user =
+        super::admin::admin(&server, Method::POST, "/admin/users").json(&made).send().await.expect(200);
     let session = sign_in(&server, "ada@example.org", "password1").await.expect(200).json();
     assert_eq!(session["weak_password"], json!({ "message": both, "reasons": ["length", "pwned"] }));
 }

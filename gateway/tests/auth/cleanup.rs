@@ -107,14 +107,12 @@ async fn servers_share_the_work_in_batches_and_wait_for_nobody() {
     let (one, two) = (pool(&server), pool(&server));
     let (config, clock) = (AuthConfig::default(), Clock::system());
     // Somebody holds a row: it is left for the next time, and nobody waits for it.
-    let held = server.sql(
-        "begin; select id from auth.flow_state limit 1 for update; select pg_sleep(3); commit",
-    );
+    let held =
+        server.sql("begin; select id from auth.flow_state limit 1 for update; select pg_sleep(3); commit");
     let cleaning = async {
         tokio::time::sleep(std::time::Duration::from_millis(300)).await;
         let (one, two) = tokio::join!(clean_up(&config, &one, &clock), clean_up(&config, &two, &clock));
-        let removed: u64 =
-            one.unwrap().into_iter().chain(two.unwrap()).map(|(_, rows)| rows).sum();
+        let removed: u64 = one.unwrap().into_iter().chain(two.unwrap()).map(|(_, rows)| rows).sum();
         (removed, count(&server, "flow_state").await)
     };
     let (_rows, (removed, left)) = tokio::join!(held, cleaning);

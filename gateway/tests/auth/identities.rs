@@ -28,8 +28,15 @@ async fn the_identity_of_a_sign_up_is_shown_with_its_user() {
     assert_eq!(
         identity.keys().collect::<Vec<_>>(),
         [
-            "identity_id", "id", "user_id", "identity_data", "provider", "last_sign_in_at", "created_at",
-            "updated_at", "email"
+            "identity_id",
+            "id",
+            "user_id",
+            "identity_data",
+            "provider",
+            "last_sign_in_at",
+            "created_at",
+            "updated_at",
+            "email"
         ]
     );
     assert_eq!((&identity["id"], &identity["user_id"]), (&json!(ada.id), &json!(ada.id)));
@@ -66,12 +73,7 @@ async fn identities_are_unlinked_but_the_last() {
     let user = get_user(&server, &ada.access_token).await.expect(200).json();
     let own = text(&user, "/identities/0/identity_id").to_owned();
     let token = &ada.access_token;
-    assert_error(
-        &unlink(&server, token, "x").await,
-        404,
-        "validation_failed",
-        "identity_id must be an UUID",
-    );
+    assert_error(&unlink(&server, token, "x").await, 404, "validation_failed", "identity_id must be an UUID");
     let single = "User must have at least 1 identity after unlinking";
     assert_error(&unlink(&server, token, &own).await, 422, "single_identity_not_deletable", single);
     let google = add_identity(&server, &ada.id, "google", "eve@example.org").await;
@@ -124,10 +126,8 @@ async fn two_unlinkings_at_once_leave_one() {
     let user = get_user(&server, &ada.access_token).await.expect(200).json();
     let first = text(&user, "/identities/0/identity_id").to_owned();
     let second = add_identity(&server, &ada.id, "github", "ada@example.org").await;
-    let (left, right) = tokio::join!(
-        unlink(&server, &ada.access_token, &first),
-        unlink(&server, &ada.access_token, &second)
-    );
+    let (left, right) =
+        tokio::join!(unlink(&server, &ada.access_token, &first), unlink(&server, &ada.access_token, &second));
     let mut statuses = [left.status.as_u16(), right.status.as_u16()];
     statuses.sort_unstable();
     assert_eq!(statuses, [200, 422]);

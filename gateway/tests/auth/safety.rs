@@ -86,7 +86,8 @@ async fn sixty_four_refreshes_on_two_servers_sign_nobody_out() {
 
 /// Every table of the two schemas, and the text of all its rows, as the superuser sees it.
 async fn everything(server: &Basalt) -> Vec<(String, String)> {
-    let tables = "select n.nspname || '.' || c.relname from pg_class c join pg_namespace n on n.oid = c.relnamespace
+    let tables =
+        "select n.nspname || '.' || c.relname from pg_class c join pg_namespace n on n.oid = c.relnamespace
                   where n.nspname in ('auth', 'basalt') and c.relkind in ('r', 'p', 'm', 'v') order by 1";
     let mut all = Vec::new();
     for table in server.database().admin_sql(tables).await.into_iter().flatten().flatten() {
@@ -128,7 +129,10 @@ async fn what_is_handed_out_is_stored_hashed_or_sealed() {
     secrets.extend([server.secret_key(), server.service_key(), server.jwt_secret()].map(str::to_owned));
     assert_eq!(secrets.len(), 16, "{secrets:?}");
     let tables = everything(&server).await;
-    assert!(tables.iter().any(|(table, rows)| table == "auth.users" && rows.contains(email)), "the scan sees");
+    assert!(
+        tables.iter().any(|(table, rows)| table == "auth.users" && rows.contains(email)),
+        "the scan sees"
+    );
     assert!(tables.iter().any(|(table, _)| table == "basalt.mail_outbox"));
     for (table, rows) in &tables {
         for secret in &secrets {
@@ -164,8 +168,7 @@ async fn api_roles_read_no_table_of_ours() {
         )
         .await;
     for role in ["anon", "authenticated", "service_role", "authenticator"] {
-        let readable =
-            server.database().admin_sql(&format!("select public.readable('{role}')")).await;
+        let readable = server.database().admin_sql(&format!("select public.readable('{role}')")).await;
         assert_eq!(readable, [[None::<String>; 1]; 0], "{role}");
     }
     let seen = server.database().admin_sql("select public.readable('supabase_admin')").await;
@@ -191,8 +194,7 @@ async fn secrets_never_reach_the_most_verbose_log() {
     secrets.push("marked-note".to_owned());
     let mail = server.mailbox().wait_for(email).await;
     secrets.extend([mail.code(), mail.token_hash()]);
-    let session =
-        super::codes::verify_code(&server, "signup", email, &mail.code()).await.expect(200).json();
+    let session = super::codes::verify_code(&server, "signup", email, &mail.code()).await.expect(200).json();
     let (access, token) = (text(&session, "/access_token"), text(&session, "/refresh_token"));
     secrets.extend([access, token].map(str::to_owned));
     let _wrong = sign_in(&server, email, marked[1]).await.expect(400);
@@ -225,7 +227,10 @@ async fn secrets_never_reach_the_most_verbose_log() {
     secrets.extend(["marked-auth-code", "marked-verifier"].map(str::to_owned));
     let _list = admin(&server, Method::GET, "/admin/users?filter=marked").send().await.expect(200);
     let _none = client(&server, Method::POST, "/logout").bearer(access).send().await.expect(204);
-    secrets.extend([server.secret_key(), server.service_key(), server.anon_key(), server.jwt_secret()].map(str::to_owned));
+    secrets.extend(
+        [server.secret_key(), server.service_key(), server.anon_key(), server.jwt_secret()]
+            .map(str::to_owned),
+    );
 
     let log = server.log();
     assert!(log.iter().any(|line| line.level == "TRACE" || line.level == "DEBUG"), "the log is verbose");

@@ -61,12 +61,7 @@ async fn a_user_sees_and_ends_their_own() {
     // Their own one as well: then the token is of a dead session.
     let _none = delete(&session_of(&ada.access_token), &ada.access_token).await.expect(204);
     let gone = client(&server, Method::GET, "/user/sessions").bearer(&ada.access_token).send().await;
-    assert_error(
-        &gone,
-        403,
-        "session_not_found",
-        "Session from session_id claim in JWT does not exist",
-    );
+    assert_error(&gone, 403, "session_not_found", "Session from session_id claim in JWT does not exist");
     let nobody = client(&server, Method::GET, "/user/sessions").send().await;
     assert_error(&nobody, 403, "bad_jwt", "invalid claim: missing sub claim");
 }
