@@ -129,13 +129,12 @@ fn configuration(config: &Config, report: &mut Report) {
     for warning in &config.warnings {
         report.warn(subject, warning);
     }
-    if config.mode == Mode::Production {
-        if !config.server.public_url.is_https() && !config.server.public_url.is_loopback() {
-            report.warn(
-                subject,
-                "server.public_url is http: passwords and tokens travel in the clear; put a TLS proxy in front and set it to https",
-            );
-        }
+    let is_clear = !config.server.public_url.is_https() && !config.server.public_url.is_loopback();
+    if config.mode == Mode::Production && is_clear {
+        report.warn(
+            subject,
+            "server.public_url is http: passwords and tokens travel in the clear; put a TLS proxy in front and set it to https",
+        );
     }
 }
 

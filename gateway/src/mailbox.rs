@@ -63,16 +63,14 @@ impl From<SessionError> for Refusal {
 const NOT_FOUND: Refusal = Refusal::Status(StatusCode::NOT_FOUND, "Not found\n");
 
 /// A request below the mailbox's base, taken apart.
-struct Asked<'a> {
+struct Asked {
     /// Where the mailbox lies: [`PATH`], or nothing on a port of its own.
     base: &'static str,
-    /// Without the base.
-    path: &'a str,
     /// `name=value`, decoded.
     query: Vec<(String, String)>,
 }
 
-impl Asked<'_> {
+impl Asked {
     fn parameter(&self, name: &str) -> &str {
         self.query.iter().find(|(key, _)| key == name).map_or("", |(_, value)| value)
     }
@@ -107,7 +105,7 @@ impl Mailbox {
         let path = head.uri.path().strip_prefix(base).unwrap_or_default();
         let query = head.uri.query().unwrap_or_default();
         let query = url::form_urlencoded::parse(query.as_bytes()).into_owned().collect();
-        let asked = Asked { base, path, query };
+        let asked = Asked { base, query };
         let method = match head.method {
             Method::HEAD => Method::GET,
             method => method,

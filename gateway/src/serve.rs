@@ -119,7 +119,8 @@ pub async fn serve(
             _ => whole(&config, &secrets, &keys, &answers, &background, console).await,
         }
     };
-    let Some(running) = stop.run_until_cancelled(starting).await else {
+    // Boxed: it is large.
+    let Some(running) = Box::pin(stop.run_until_cancelled(starting)).await else {
         // What was under way is undone or finished by the next start.
         background.end().await;
         return Ok(());

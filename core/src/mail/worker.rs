@@ -89,7 +89,8 @@ impl Worker {
         let worker = Arc::new(self);
         let mut sending = JoinSet::new();
         let working = worker.send_for_ever(&mut sending, &mut events);
-        let _stopped = shutdown.run_until_cancelled(working).await;
+        // Boxed: it is large, and alive as long as the server.
+        let _stopped = Box::pin(shutdown.run_until_cancelled(working)).await;
         let drained = async { while sending.join_next().await.is_some() {} };
         if tokio::time::timeout(DRAIN, drained).await.is_err() {
             tracing::info!("mails that were under way will be tried again");
@@ -97,7 +98,6 @@ impl Worker {
         worker.smtp.close().await;
     }
 
-    #[expect(clippy::infinite_loop, reason = "ended from outside, by the shutdown token")]
     async fn send_for_ever(self: &Arc<Self>, sending: &mut JoinSet<()>, events: &mut Receiver<Event>) {
         let mut cleaned: Option<Instant> = None;
         let mut trouble = Duration::ZERO;

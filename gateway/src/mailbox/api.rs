@@ -45,7 +45,7 @@ impl Mailbox {
         })))
     }
 
-    pub(super) async fn messages(&self, asked: &Asked<'_>, query: &str) -> Result<Response, Refusal> {
+    pub(super) async fn messages(&self, asked: &Asked, query: &str) -> Result<Response, Refusal> {
         let number = |name, default| asked.parameter(name).parse::<usize>().unwrap_or(default);
         let (start, limit) = (number("start", 0), number("limit", PAGE));
         let mails = self.found(query).await?;

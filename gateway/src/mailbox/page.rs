@@ -17,14 +17,14 @@ use super::{Asked, Mailbox, NOT_FOUND, Refusal, guarded, page};
 const LISTED: usize = 100;
 
 impl Mailbox {
-    pub(super) async fn list_page(&self, asked: &Asked<'_>) -> Result<Response, Refusal> {
+    pub(super) async fn list_page(&self, asked: &Asked) -> Result<Response, Refusal> {
         let query = asked.parameter("query");
         let mails = self.found(query).await?;
         let main = "<p class=\"hint\">Choose a mail to read it here.</p>".to_owned();
         Ok(page(self.document(asked, &mails, None, "Mailbox", &main)))
     }
 
-    pub(super) async fn mail_page(&self, asked: &Asked<'_>, id: &str) -> Result<Response, Refusal> {
+    pub(super) async fn mail_page(&self, asked: &Asked, id: &str) -> Result<Response, Refusal> {
         let mails = self.found(asked.parameter("query")).await?;
         let mail = match self.one(id).await {
             Ok(mail) => mail,
@@ -56,7 +56,7 @@ impl Mailbox {
         Ok(guarded(([(CONTENT_TYPE, content_type)], text).into_response(), POLICY))
     }
 
-    fn reading_pane(&self, asked: &Asked<'_>, mail: &Delivered) -> String {
+    fn reading_pane(&self, asked: &Asked, mail: &Delivered) -> String {
         let Asked { base, .. } = asked;
         let Delivered { id, to, created_at, content, .. } = mail;
         let is_text = asked.parameter("view") == "text";
@@ -93,7 +93,7 @@ impl Mailbox {
 
     fn document(
         &self,
-        asked: &Asked<'_>,
+        asked: &Asked,
         mails: &[Delivered],
         current: Option<i64>,
         title: &str,

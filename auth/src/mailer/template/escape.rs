@@ -62,11 +62,15 @@ fn normalised(address: &str) -> String {
             b'-' | b'.' | b'_' | b'~' | b'!' | b'#' | b'$' | b'*' | b'+' | b',' | b'/' | b':' | b';'
             | b'=' | b'?' | b'@' | b'[' | b']' | b'%' => out.push(char::from(byte)),
             b'&' => out.push_str("&amp;"),
-            // Writing to a string does not fail.
-            _ => drop(write!(out, "%{byte:02X}")),
+            _ => encode(&mut out, byte),
         }
     }
     out
+}
+
+fn encode(out: &mut String, byte: u8) {
+    // Writing to a string does not fail.
+    let _written = write!(out, "%{byte:02X}");
 }
 
 /// One value of a query: everything that could end it is encoded, a blank as `%20`.
@@ -77,7 +81,7 @@ pub(super) fn query(text: &str) -> String {
             b'A'..=b'Z' | b'a'..=b'z' | b'0'..=b'9' | b'-' | b'.' | b'_' | b'~' => {
                 out.push(char::from(byte));
             }
-            _ => drop(write!(out, "%{byte:02X}")),
+            _ => encode(&mut out, byte),
         }
     }
     out
@@ -89,7 +93,8 @@ fn unquoted(text: &str) -> String {
         if character.is_alphanumeric() {
             out.push(character);
         } else {
-            drop(write!(out, "&#{};", u32::from(character).max(1)));
+            // Writing to a string does not fail.
+            let _written = write!(out, "&#{};", u32::from(character).max(1));
         }
     }
     out

@@ -103,8 +103,8 @@ pub(super) fn parse(source: &str) -> Result<Vec<Node>, TemplateError> {
     let pieces = pieces(source)?;
     let mut parser = Parser { pieces: pieces.into_iter(), line: 1 };
     match parser.block(0)? {
-        (nodes, End::Source) => Ok(nodes),
-        (_, End::End | End::Else(_)) => Err(parser.fault("{{ end }} or {{ else }} without a beginning")),
+        (nodes, Ended::Source) => Ok(nodes),
+        (_, Ended::End | Ended::Else(_)) => Err(parser.fault("{{ end }} or {{ else }} without a beginning")),
     }
 }
 
@@ -161,7 +161,7 @@ fn end_of_action(inside: &str) -> Option<usize> {
 }
 
 /// What ended a block.
-enum End {
+enum Ended {
     Source,
     End,
     /// `else`, with the tokens after it.
@@ -178,7 +178,7 @@ impl Parser<'_> {
         TemplateError::Syntax { line: self.line, problem: problem.into() }
     }
 
-    fn block(&mut self, depth: usize) -> Result<(Vec<Node>, End), TemplateError> {
+    fn block(&mut self, depth: usize) -> Result<(Vec<Node>, Ended), TemplateError> {
         if depth > DEEPEST {
             return Err(self.fault("blocks are nested too deep"));
         }
@@ -203,10 +203,10 @@ impl Parser<'_> {
             let Some(first) = tokens.first() else { return Err(self.fault("{{ }} says nothing")) };
             let word = if let Token::Word(word) = first { word.clone() } else { String::new() };
             match word.as_str() {
-                "end" if tokens.len() == 1 => return Ok((nodes, End::End)),
+                "end" if tokens.len() == 1 => return Ok((nodes, Ended::End)),
                 "else" => {
                     tokens.remove(0);
-                    return Ok((nodes, End::Else(tokens)));
+                    return Ok((nodes, Ended::Else(tokens)));
                 }
                 "if" | "with" | "range" => {
                     tokens.remove(0);
@@ -218,7 +218,7 @@ impl Parser<'_> {
                 _ => nodes.push(self.statement(tokens)?),
             }
         }
-        Ok((nodes, End::Source))
+        Ok((nodes, Ended::Source))
     }
 
     /// `if`, `with` or `range`, from its condition to its `end`.
@@ -228,20 +228,20 @@ impl Parser<'_> {
         let value = self.whole(tokens)?;
         let (then, end) = self.block(depth)?;
         let otherwise = match end {
-            End::End => Vec::new(),
-            End::Else(tokens) if tokens.is_empty() => match self.block(depth)? {
-                (otherwise, End::End) => otherwise,
-                (_, End::Source | End::Else(_)) => return Err(self.unended(word, begun)),
+            Ended::End => Vec::new(),
+            Ended::Else(tokens) if tokens.is_empty() => match self.block(depth)? {
+                (otherwise, Ended::End) => otherwise,
+                (_, Ended::Source | Ended::Else(_)) => return Err(self.unended(word, begun)),
             },
             // `else if` ends with the same `end`.
-            End::Else(mut tokens) => match tokens.first() {
+            Ended::Else(mut tokens) => match tokens.first() {
                 Some(Token::Word(again)) if again == word && word != "range" => {
                     tokens.remove(0);
                     vec![self.control(word, tokens, depth + 1)?]
                 }
                 _ => return Err(self.fault("{{ else }} takes nothing but another if")),
             },
-            End::Source => return Err(self.unended(word, begun)),
+            Ended::Source => return Err(self.unended(word, begun)),
         };
         let mut names = names.into_iter();
         Ok(match word {
@@ -345,10 +345,10 @@ impl Parser<'_> {
         let is_chained = !matches!(tokens.peek(), Some(Token::Literal(_)));
         let _taken = tokens.next();
         // `.Data.name` came as two fields without a blank between them: see `tokens`.
-        while is_chained {
-            let Some(Token::Word(name)) = tokens.next_if(|token| is_chain(token)) else { break };
-            let name = name.trim_start_matches(CHAIN).to_owned();
-            value = Expr::Field(Box::new(value), name);
+        if is_chained {
+            while let Some(Token::Word(name)) = tokens.next_if(is_chain) {
+                value = Expr::Field(Box::new(value), name.trim_start_matches(CHAIN).to_owned());
+            }
         }
         Ok(Some(value))
     }

@@ -154,7 +154,12 @@ fn after_value(place: Place) -> Place {
         Place::Attribute { element, kind, quote, part: Part::Start } => {
             Place::Attribute { element, kind, quote, part: Part::BeforeQuery }
         }
-        same => same,
+        same @ (Place::Text
+        | Place::Tag { .. }
+        | Place::Name { .. }
+        | Place::Attribute { .. }
+        | Place::Comment
+        | Place::Raw(_)) => same,
     }
 }
 

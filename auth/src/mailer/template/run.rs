@@ -18,6 +18,8 @@ const CHECKED: [&str; 3] = ["ConfirmationURL", "SiteURL", "RedirectTo"];
 
 struct Run<'a> {
     root: &'a Value,
+    /// `.`
+    dot: Cow<'a, Value>,
     trusted: Vec<&'a str>,
     /// Names with values, innermost last.
     variables: Vec<(&'a str, Cow<'a, Value>)>,
@@ -28,8 +30,15 @@ struct Run<'a> {
 /// Renders `nodes` with `values`.
 pub(super) fn render(nodes: &[Node], values: &Value) -> Result<String, TemplateError> {
     let trusted = CHECKED.iter().filter_map(|name| values.get(name)?.as_str()).collect();
-    let mut run = Run { root: values, trusted, variables: Vec::new(), out: String::new(), steps: 0 };
-    run.block(nodes, &Cow::Borrowed(values))?;
+    let mut run = Run {
+        root: values,
+        dot: Cow::Borrowed(values),
+        trusted,
+        variables: Vec::new(),
+        out: String::new(),
+        steps: 0,
+    };
+    run.block(nodes)?;
     Ok(run.out)
 }
 
@@ -39,26 +48,34 @@ impl<'a> Run<'a> {
         if self.steps > STEPS { Err(TemplateError::Steps) } else { Ok(()) }
     }
 
-    fn block(&mut self, nodes: &'a [Node], dot: &Cow<'a, Value>) -> Result<(), TemplateError> {
+    fn block(&mut self, nodes: &'a [Node]) -> Result<(), TemplateError> {
         let outside = self.variables.len();
         for node in nodes {
-            self.node(node, dot)?;
+            self.node(node)?;
         }
         self.variables.truncate(outside);
         Ok(())
     }
 
-    fn node(&mut self, node: &'a Node, dot: &Cow<'a, Value>) -> Result<(), TemplateError> {
+    /// A block with a dot of its own.
+    fn block_of(&mut self, nodes: &'a [Node], dot: Cow<'a, Value>) -> Result<(), TemplateError> {
+        let outside = std::mem::replace(&mut self.dot, dot);
+        let result = self.block(nodes);
+        self.dot = outside;
+        result
+    }
+
+    fn node(&mut self, node: &'a Node) -> Result<(), TemplateError> {
         self.step()?;
         match node {
             Node::Text(text) => self.write(text),
             Node::Print { value, escape } => {
-                let value = self.value(value, dot)?;
+                let value = self.value(value)?;
                 let text = escape.apply(&printed(&value), &self.trusted);
                 self.write(&text)
             }
             Node::Set { name, value, declares } => {
-                let value = self.value(value, dot)?;
+                let value = self.value(value)?;
                 let known = self.variables.iter_mut().rev().find(|(own, _)| own == name);
                 match known.filter(|_| !declares) {
                     Some((_, own)) => *own = value,
@@ -67,18 +84,18 @@ impl<'a> Run<'a> {
                 Ok(())
             }
             Node::If { condition, then, otherwise } => {
-                let branch = if is_true(&*self.value(condition, dot)?) { then } else { otherwise };
-                self.block(branch, dot)
+                let branch = if is_true(&*self.value(condition)?) { then } else { otherwise };
+                self.block(branch)
             }
             Node::With { value, then, otherwise } => {
-                let value = self.value(value, dot)?;
-                if is_true(&value) { self.block(then, &value) } else { self.block(otherwise, dot) }
+                let value = self.value(value)?;
+                if is_true(&value) { self.block_of(then, value) } else { self.block(otherwise) }
             }
             Node::Range { over, key, item, body, otherwise } => {
-                let over = self.value(over, dot)?;
+                let over = self.value(over)?;
                 let items = items(&over);
                 if items.is_empty() {
-                    return self.block(otherwise, dot);
+                    return self.block(otherwise);
                 }
                 for (name, value) in items {
                     self.step()?;
@@ -86,7 +103,7 @@ impl<'a> Run<'a> {
                     let outside = self.variables.len();
                     self.variables.extend(key.as_deref().map(|key| (key, Cow::Owned(name))));
                     self.variables.extend(item.as_deref().map(|item| (item, value.clone())));
-                    self.block(body, &value)?;
+                    self.block_of(body, value)?;
                     self.variables.truncate(outside);
                 }
                 Ok(())
@@ -102,21 +119,21 @@ impl<'a> Run<'a> {
         Ok(())
     }
 
-    fn value(&mut self, expr: &'a Expr, dot: &Cow<'a, Value>) -> Result<Cow<'a, Value>, TemplateError> {
+    fn value(&mut self, expr: &'a Expr) -> Result<Cow<'a, Value>, TemplateError> {
         self.step()?;
         Ok(match expr {
             Expr::Literal(value) => Cow::Borrowed(value),
-            Expr::Dot => dot.clone(),
+            Expr::Dot => self.dot.clone(),
             Expr::Variable(name) if name.is_empty() => Cow::Borrowed(self.root),
             Expr::Variable(name) => {
                 let known = self.variables.iter().rev().find(|(own, _)| own == name);
                 known.map_or(Cow::Owned(Value::Null), |(_, value)| value.clone())
             }
-            Expr::Field(of, name) => field(self.value(of, dot)?, name),
+            Expr::Field(of, name) => field(self.value(of)?, name),
             Expr::Call(function, values) => {
                 let mut given = Vec::with_capacity(values.len());
                 for value in values {
-                    given.push(self.value(value, dot)?);
+                    given.push(self.value(value)?);
                 }
                 call(*function, given)?
             }
@@ -171,19 +188,14 @@ fn call<'a>(function: Function, mut given: Vec<Cow<'a, Value>>) -> Result<Cow<'a
             }
             _ => Err(unfit()),
         },
-        Function::Ne | Function::Lt | Function::Le | Function::Gt | Function::Ge => {
-            let [left, right] = given.as_slice() else { return Err(unfit()) };
-            if function == Function::Ne {
-                return truth(!equal(left, right));
-            }
-            let order = order(left, right);
-            truth(match function {
-                Function::Lt => order == Some(Ordering::Less),
-                Function::Le => order.is_some_and(Ordering::is_le),
-                Function::Gt => order == Some(Ordering::Greater),
-                _ => order.is_some_and(Ordering::is_ge),
-            })
+        Function::Ne => {
+            let (left, right) = pair(&given).ok_or_else(unfit)?;
+            truth(!equal(left, right))
         }
+        Function::Lt => truth(ordered(&given).ok_or_else(unfit)?.is_some_and(Ordering::is_lt)),
+        Function::Le => truth(ordered(&given).ok_or_else(unfit)?.is_some_and(Ordering::is_le)),
+        Function::Gt => truth(ordered(&given).ok_or_else(unfit)?.is_some_and(Ordering::is_gt)),
+        Function::Ge => truth(ordered(&given).ok_or_else(unfit)?.is_some_and(Ordering::is_ge)),
         Function::Len => match given.as_slice() {
             [value] => Ok(Cow::Owned(match value.as_ref() {
                 Value::String(text) => text.len().into(),
@@ -219,6 +231,15 @@ fn call<'a>(function: Function, mut given: Vec<Cow<'a, Value>>) -> Result<Cow<'a
             Ok(Cow::Owned(given.iter().map(|value| query(&printed(value))).collect::<String>().into()))
         }
     }
+}
+
+fn pair<'v>(given: &'v [Cow<'_, Value>]) -> Option<(&'v Value, &'v Value)> {
+    if let [left, right] = given { Some((left, right)) } else { None }
+}
+
+/// How two values are ordered, if they are; `None` when there are not two.
+fn ordered(given: &[Cow<'_, Value>]) -> Option<Option<Ordering>> {
+    pair(given).map(|(left, right)| order(left, right))
 }
 
 fn equal(left: &Value, right: &Value) -> bool {
