@@ -61,7 +61,7 @@ pub struct ListAccounts<'a> {
 }
 
 /// The operator's hands.
-pub struct Operator(Auth);
+pub struct Operator(Box<Auth>);
 
 macro_rules! summary {
     ($rest:literal) => {
@@ -89,7 +89,7 @@ impl Operator {
         outbox: Outbox,
     ) -> Result<Self, AuthError> {
         crate::hasher::Hasher::new(&config)?;
-        Ok(Self(crate::assemble(config, pool, keys, clock, outbox, false)))
+        Ok(Self(Box::new(crate::assemble(config, pool, keys, clock, outbox, false))))
     }
 
     /// Accounts, the newest first, and how many there are in all.

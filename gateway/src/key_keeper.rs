@@ -72,7 +72,6 @@ impl KeyKeeper {
     }
 
     /// Follows the database, for ever.
-    #[expect(clippy::infinite_loop, reason = "ended from outside, by the shutdown token")]
     pub async fn keep(mut self, mut events: Receiver<Event>) {
         let mut ticks = interval(INTERVAL);
         ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);

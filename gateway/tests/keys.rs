@@ -1,7 +1,7 @@
 //! API keys and signing keys as requests meet them: the gate, several servers on one database, a database that is away,
 //! and what refused tokens are told (auth.md §3.1).
 
-#![expect(clippy::unwrap_used, reason = "a test's helpers fail it by panicking")]
+#![expect(clippy::indexing_slicing, clippy::unwrap_used, reason = "a test's helpers fail it by panicking")]
 
 use std::time::{Duration, Instant};
 

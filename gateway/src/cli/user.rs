@@ -90,18 +90,21 @@ pub(super) struct RevokeSessions {
 /// Does what was asked.
 pub(super) async fn run(config: &Config, command: &UserCommand) -> anyhow::Result<()> {
     // Before PostgreSQL is started for it.
-    let password = match command {
-        UserCommand::ResetPassword(reset) if reset.password => Some(read_password()?),
-        UserCommand::Create(create) if create.password_stdin => Some(read_password()?),
-        _ => None,
+    let asks = match command {
+        UserCommand::ResetPassword(reset) => reset.password,
+        UserCommand::Create(create) => create.password_stdin,
+        UserCommand::List(_) | UserCommand::Delete(_) | UserCommand::RevokeSessions(_) => false,
     };
+    let password = asks.then(read_password).transpose()?;
     let mut reached = Reached::open(config).await?;
     let done = match command {
-        UserCommand::List(list) => self::list(config, &mut reached, list).await,
-        UserCommand::Create(create) => self::create(config, &mut reached, create, password).await,
-        UserCommand::Delete(delete) => self::delete(config, &mut reached, delete).await,
-        UserCommand::ResetPassword(reset) => reset_password(config, &mut reached, reset, password).await,
-        UserCommand::RevokeSessions(revoke) => revoke_sessions(config, &mut reached, revoke).await,
+        UserCommand::List(list) => Box::pin(self::list(config, &mut reached, list)).await,
+        UserCommand::Create(create) => Box::pin(self::create(config, &mut reached, create, password)).await,
+        UserCommand::Delete(delete) => Box::pin(self::delete(config, &mut reached, delete)).await,
+        UserCommand::ResetPassword(reset) => {
+            Box::pin(reset_password(config, &mut reached, reset, password)).await
+        }
+        UserCommand::RevokeSessions(revoke) => Box::pin(revoke_sessions(config, &mut reached, revoke)).await,
     };
     reached.close().await;
     done
@@ -201,9 +204,9 @@ async fn create(
 
 async fn delete(config: &Config, reached: &mut Reached, delete: &Delete) -> anyhow::Result<()> {
     let operator = operator(config, reached)?;
-    let account = operator.find(&delete.user).await.map_err(|error| explained(&delete.user, error))?;
+    let account = operator.find(&delete.user).await.map_err(|error| explained(&delete.user, &error))?;
     confirm(&format!("Delete {} and everything that hangs on the account?", name_of(&account)), delete.yes)?;
-    operator.delete(&account.id.to_string()).await.map_err(|error| explained(&delete.user, error))?;
+    operator.delete(&account.id.to_string()).await.map_err(|error| explained(&delete.user, &error))?;
     writeln!(io::stdout(), "deleted {}", name_of(&account))?;
     Ok(())
 }
@@ -215,7 +218,7 @@ async fn reset_password(
     password: Option<String>,
 ) -> anyhow::Result<()> {
     let operator = operator(config, reached)?;
-    let wrong = |error| explained(&reset.user, error);
+    let wrong = |error: basalt_auth::AuthError| explained(&reset.user, &error);
     match password {
         Some(password) => {
             let account = operator.set_password(&reset.user, &password).await.map_err(wrong)?;
@@ -245,7 +248,7 @@ async fn revoke_sessions(
 ) -> anyhow::Result<()> {
     let operator = operator(config, reached)?;
     let ended = operator.end_sessions(&revoke.user).await;
-    let (account, ended) = ended.map_err(|error| explained(&revoke.user, error))?;
+    let (account, ended) = ended.map_err(|error| explained(&revoke.user, &error))?;
     let sessions = if ended == 1 { "session" } else { "sessions" };
     writeln!(io::stdout(), "ended {ended} {sessions} of {}", name_of(&account))?;
     if ended > 0 {
@@ -256,12 +259,12 @@ async fn revoke_sessions(
 }
 
 /// What the contract's text means at a command line.
-fn explained(who: &str, error: basalt_auth::AuthError) -> anyhow::Error {
+fn explained(who: &str, error: &basalt_auth::AuthError) -> anyhow::Error {
     match error.code() {
         "user_not_found" => {
             anyhow::anyhow!("there is no account {who}: `basalt user list` shows those there are")
         }
-        _ => match std::error::Error::source(&error) {
+        _ => match std::error::Error::source(error) {
             Some(cause) => anyhow::anyhow!("{error}: {cause}"),
             None => anyhow::anyhow!("{error}"),
         },

@@ -1,7 +1,12 @@
 //! `basalt user …` and `basalt keys …` as somebody types them: the real program, beside a running server, on a database
 //! of somebody else's, and with nothing running at all.
 
-#![expect(clippy::panic, clippy::unwrap_used, reason = "a test's helpers fail it by panicking")]
+#![expect(
+    clippy::indexing_slicing,
+    clippy::panic,
+    clippy::unwrap_used,
+    reason = "a test's helpers fail it by panicking"
+)]
 
 mod keys;
 mod user;

@@ -76,7 +76,7 @@ async fn a_password_is_reset_by_a_link_or_from_standard_input_and_never_from_the
     let said = basalt(&server, &["user", "reset-password", "ada@example.org"]).ok();
     let link = said.out.trim();
     assert!(link.contains("/auth/v1/verify?token=") && link.contains("type=recovery"), "{link}");
-    let path = link.find("/auth/v1/verify").map(|start| &link[start..]).unwrap();
+    let path = link.find("/auth/v1/verify").and_then(|start| link.get(start..)).unwrap();
     let followed = server.get(path).send().await.expect(303);
     assert!(followed.header("location").contains("type=recovery"), "{}", followed.header("location"));
     let again = server.get(path).send().await.expect(303);
