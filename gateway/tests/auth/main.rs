@@ -32,6 +32,7 @@ mod sign_out;
 mod sign_up;
 mod user;
 mod verify;
+mod verify_abuse;
 mod verify_email_change;
 
 use std::sync::atomic::{AtomicU32, Ordering};

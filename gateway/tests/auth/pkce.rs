@@ -14,9 +14,7 @@ async fn exchange(server: &Basalt, code: &str, verifier: &str) -> Response {
 /// Asks for a mail as an app of the PKCE flow does, and gives the hash in its link.
 async fn asked(server: &Basalt, path: &str, email: &str, more: &Value) -> String {
     let mut body = json!({ "email": email, "code_challenge": CHALLENGE, "code_challenge_method": "s256" });
-    for (name, value) in more.as_object().unwrap() {
-        body[name] = value.clone();
-    }
+    body.as_object_mut().unwrap().extend(more.as_object().unwrap().clone());
     let _asked = post(server, path, &body).await.expect(200);
     let hash = server.mailbox().wait_for(email).await.token_hash();
     assert!(hash.starts_with("pkce_"), "{hash}");

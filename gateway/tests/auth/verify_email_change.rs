@@ -28,8 +28,8 @@ async fn assert_changed(server: &Basalt, change: &Change, user: &Value) {
     assert_eq!(text(user, "/id"), change.id);
     assert_eq!(text(user, "/email"), change.new);
     assert!(user.get("new_email").is_none(), "{user}");
-    assert_eq!(user["identities"][0]["identity_data"]["email"], change.new);
-    assert_eq!(user["identities"][0]["identity_data"]["email_verified"], true);
+    assert_eq!(text(user, "/identities/0/identity_data/email"), change.new);
+    assert_eq!(user.pointer("/identities/0/identity_data/email_verified"), Some(&json!(true)));
     let columns = "concat(u.email_change_token_current, u.email_change_token_new, u.email_change), \
                    u.email_change_confirm_status";
     let row = row_of(server, columns, &change.new).await;
