@@ -280,15 +280,11 @@ fn counts() {
     assert_snapshot!(sql("HEAD /tasks?select=id\nPrefer: count=exact"), @r#"
     SELECT CASE WHEN count(*) < $1::int8 THEN $2::int8 + count(*) ELSE (SELECT count(*)
     FROM (SELECT 1
-    FROM "public"."tasks") AS pgrst_counted) END AS total_result_set, count(*) AS page_total, null::text AS body, RESPONSE_SETTINGS, CASE WHEN count(*) >= $3::int8 THEN EXISTS (SELECT
-    FROM (SELECT 1
-    FROM "public"."tasks") AS pgrst_counted LIMIT 1 OFFSET $4::int8) END AS is_cut
+    FROM "public"."tasks") AS pgrst_counted) END AS total_result_set, count(*) AS page_total, null::text AS body, RESPONSE_SETTINGS
     FROM (SELECT "public"."tasks"."id"
-    FROM "public"."tasks" LIMIT $5::int8) AS pgrst_t
+    FROM "public"."tasks" LIMIT $3::int8) AS pgrst_t
     $1 = 1000
     $2 = 0
     $3 = 1000
-    $4 = 1000
-    $5 = 1000
     "#);
 }
