@@ -30,9 +30,9 @@ mod sessions;
 mod sign_in;
 mod sign_out;
 mod sign_up;
+mod switched_off;
 mod user;
 mod verify;
-mod verify_abuse;
 mod verify_email_change;
 
 use std::sync::atomic::{AtomicU32, Ordering};
