@@ -50,6 +50,40 @@ pub struct ReceivedMail {
     pub data: String,
 }
 
+impl ReceivedMail {
+    /// The plain part, decoded.
+    ///
+    /// # Panics
+    /// There is none, or it is no UTF-8.
+    #[must_use]
+    pub fn text(&self) -> String {
+        let (_, part) = self.data.split_once("text/plain").expect("a plain part");
+        let (headers, part) = part.split_once("\n\n").expect("a body");
+        let body = part.split("\n--").next().unwrap_or_default();
+        if !headers.to_lowercase().contains("quoted-printable") {
+            return body.to_owned();
+        }
+        let mut out = Vec::new();
+        let joined = body.replace("=\n", "");
+        let mut rest = joined.as_bytes();
+        while let Some((first, after)) = rest.split_first() {
+            let escaped =
+                after.get(..2).filter(|_| *first == b'=').and_then(|hex| std::str::from_utf8(hex).ok());
+            match escaped.and_then(|hex| u8::from_str_radix(hex, 16).ok()) {
+                Some(byte) => {
+                    out.push(byte);
+                    rest = after.get(2..).unwrap_or_default();
+                }
+                None => {
+                    out.push(*first);
+                    rest = after;
+                }
+            }
+        }
+        String::from_utf8(out).expect("the plain part is UTF-8")
+    }
+}
+
 #[derive(Debug, Default)]
 struct State {
     mails: Vec<ReceivedMail>,
