@@ -2,7 +2,7 @@
 //!
 //! For each value of each row `json_agg` looks up anew what its type is; a row in text format costs PostgreSQL a third
 //! less. What the text of a value becomes in JSON depends on its type alone ([`types`]): numbers and JSON stay as they
-//! are, booleans become words, timestamps get their `T`, nearly everything else is a string ([`value`]).
+//! are, booleans become words, timestamps get their `T`, nearly everything else is a string (`value`).
 //!
 //! The surprise: settings that shape the text of a value (`IntervalStyle`, `TimeZone`, `extra_float_digits`) do not
 //! matter, because `to_json` takes the same text. Only `DateStyle` does: JSON always has dates as in ISO 8601. A date in

@@ -83,7 +83,7 @@ impl Fixture {
         };
         let steps =
             steps.iter().map(|(text, params)| Statement { text: Arc::from(&**text), params: params.clone() });
-        self.sessions.run(scope, steps.collect()).await.unwrap_or_else(|error| panic!("{error}"))
+        self.sessions.run(scope, steps.collect()).await.unwrap()
     }
 
     /// What PostgreSQL makes of a query's rows, and what we do.

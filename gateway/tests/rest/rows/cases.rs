@@ -43,10 +43,14 @@ pub(super) fn cases() -> Vec<Case> {
     let multi = |name, random| case(name, &["{}", "{(,)}"], random);
     vec![
         case("boolean", &["t", "f"], |dice| dice.one_of(&["t", "f"]).to_owned()),
-        case("smallint", &["0", "-32768", "32767"], |dice| (dice.next() as i16).to_string()),
-        case("integer", &["0", "-2147483648"], |dice| (dice.next() as i32).to_string()),
+        case("smallint", &["0", "-32768", "32767"], |dice| {
+            (i64::try_from(dice.below(65_536)).unwrap() - 32_768).to_string()
+        }),
+        case("integer", &["0", "-2147483648"], |dice| {
+            (i64::try_from(dice.below(1 << 32)).unwrap() - (1 << 31)).to_string()
+        }),
         case("bigint", &["0", "-9223372036854775808", "9007199254740993"], |dice| {
-            (dice.next() as i64).to_string()
+            dice.next().cast_signed().to_string()
         }),
         Case {
             named: SPECIAL
