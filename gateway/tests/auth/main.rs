@@ -33,6 +33,7 @@ mod sign_up;
 mod switched_off;
 mod user;
 mod verify;
+mod verify_abuse;
 mod verify_email_change;
 
 use std::sync::atomic::{AtomicU32, Ordering};
