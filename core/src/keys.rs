@@ -3,8 +3,8 @@
 //! [`Keys::verify`] answers for signature, `alg` and `kid` only. Time claims are judged by each service on every
 //! request, because their leeway differs; a cached verification therefore never outlives its token.
 //!
-//! What is in force is a [`ring`]: made of the [`KeyMaterial`] (configuration and `.basalt/secrets.json`) and of what
-//! the database keeps ([`stored`]). It changes under running requests ([`Keys::update`]); each asks the ring it meets.
+//! What is in force is a ring: made of the [`KeyMaterial`] (configuration and `.basalt/secrets.json`) and of what
+//! the database keeps (`stored`). It changes under running requests ([`Keys::update`]); each asks the ring it meets.
 
 mod generate;
 mod jwk;
