@@ -1,8 +1,8 @@
 //! The cache of request shapes: plan and statements of requests that differ in their values only.
 //!
 //! A shape is method, path, preferences, negotiation, and the query string without the values that become parameters
-//! ([`asked`]). For one that is known, a request is not planned and no statement is rendered: its values go into the
-//! places of a [`template`]. That is two fifths of what a read costs this server outside the kernel
+//! (`asked`). For one that is known, a request is not planned and no statement is rendered: its values go into the
+//! places of a `template`. That is two fifths of what a read costs this server outside the kernel
 //! (docs/decisions/0008). [`crate::parse`] still reads every value, so that what is wrong is found where it always was.
 //!
 //! One cache belongs to one snapshot of schema and settings and goes with it. It is bounded in shapes and in bytes, and
