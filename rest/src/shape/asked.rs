@@ -1,6 +1,6 @@
 //! What a request asks for, without a plan: the key of its shape, and the values in which requests of one shape differ.
 //!
-//! Reads with the same parsers as [`ApiRequest::read`], so the two cannot disagree; what they would refuse, and the few
+//! Reads with the same parsers as [`crate::request::ApiRequest::read`], so the two cannot disagree; what they would refuse, and the few
 //! kinds of requests whose plan depends on a value, have no key and go the long way.
 
 use bytes::Bytes;
