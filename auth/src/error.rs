@@ -539,7 +539,9 @@ impl AuthError {
     fn retry_after(&self) -> Option<u64> {
         #[expect(clippy::wildcard_enum_match_arm, reason = "the others do not help to retry")]
         match self {
-            Self::RateLimited { retry_after } | Self::MailLimit { retry_after } => Some(retry_after.as_secs().saturating_add(1)),
+            Self::RateLimited { retry_after } | Self::MailLimit { retry_after } => {
+                Some(retry_after.as_secs().saturating_add(1))
+            }
             Self::MailTooSoon { seconds } => u64::try_from(*seconds).ok(),
             Self::Overloaded | Self::DatabaseUnavailable(_) | Self::Timeout => Some(1),
             _ => None,

@@ -233,12 +233,7 @@ impl Late {
 }
 
 /// Calls the service within its deadline; a panic is worded by the service.
-async fn call(
-    mount: &Mount,
-    request: Request<Body>,
-    deadline: Instant,
-    id: &str,
-) -> Result<Response, Late> {
+async fn call(mount: &Mount, request: Request<Body>, deadline: Instant, id: &str) -> Result<Response, Late> {
     let service = &mount.service;
     let may_compress = request.headers().contains_key(http::header::ACCEPT_ENCODING);
     let handled = match &mount.direct {

@@ -176,7 +176,7 @@ async fn another_servers_database_and_its_demo_accounts_are_named_in_production(
     let mut listing = Vec::new();
     let config = config(dir.path(), &settings, None);
     let secrets = basalt::secrets::Secrets::load(&config).unwrap();
-    basalt::secrets::print_keys(&config, &secrets, &mut listing).unwrap();
+    basalt::secrets::print_keys(&config, secrets.api_keys(), &mut listing).unwrap();
     let (_, report) = doctor(dir.path(), &settings, None).await;
     assert!(line(&report, "instance").contains("another master key"), "{report}");
     database

@@ -369,21 +369,72 @@ keys! {
 }
 
 /// The settings of one kind of letter: its name, subject, body and, where it has a link, that.
-pub type LetterKeys = (&'static str, &'static Key<String>, &'static Key<String>, Option<&'static Key<String>>);
+pub type LetterKeys =
+    (&'static str, &'static Key<String>, &'static Key<String>, Option<&'static Key<String>>);
 
 /// The kinds of letters.
 pub static LETTERS: &[LetterKeys] = &[
-    ("confirmation", &AUTH_MAILER_SUBJECTS_CONFIRMATION, &AUTH_MAILER_TEMPLATES_CONFIRMATION, Some(&AUTH_MAILER_URL_PATHS_CONFIRMATION)),
-    ("invite", &AUTH_MAILER_SUBJECTS_INVITE, &AUTH_MAILER_TEMPLATES_INVITE, Some(&AUTH_MAILER_URL_PATHS_INVITE)),
-    ("magic_link", &AUTH_MAILER_SUBJECTS_MAGIC_LINK, &AUTH_MAILER_TEMPLATES_MAGIC_LINK, Some(&AUTH_MAILER_URL_PATHS_MAGIC_LINK)),
-    ("recovery", &AUTH_MAILER_SUBJECTS_RECOVERY, &AUTH_MAILER_TEMPLATES_RECOVERY, Some(&AUTH_MAILER_URL_PATHS_RECOVERY)),
-    ("email_change", &AUTH_MAILER_SUBJECTS_EMAIL_CHANGE, &AUTH_MAILER_TEMPLATES_EMAIL_CHANGE, Some(&AUTH_MAILER_URL_PATHS_EMAIL_CHANGE)),
-    ("reauthentication", &AUTH_MAILER_SUBJECTS_REAUTHENTICATION, &AUTH_MAILER_TEMPLATES_REAUTHENTICATION, None),
-    ("password_changed", &AUTH_MAILER_SUBJECTS_PASSWORD_CHANGED, &AUTH_MAILER_TEMPLATES_PASSWORD_CHANGED, None),
+    (
+        "confirmation",
+        &AUTH_MAILER_SUBJECTS_CONFIRMATION,
+        &AUTH_MAILER_TEMPLATES_CONFIRMATION,
+        Some(&AUTH_MAILER_URL_PATHS_CONFIRMATION),
+    ),
+    (
+        "invite",
+        &AUTH_MAILER_SUBJECTS_INVITE,
+        &AUTH_MAILER_TEMPLATES_INVITE,
+        Some(&AUTH_MAILER_URL_PATHS_INVITE),
+    ),
+    (
+        "magic_link",
+        &AUTH_MAILER_SUBJECTS_MAGIC_LINK,
+        &AUTH_MAILER_TEMPLATES_MAGIC_LINK,
+        Some(&AUTH_MAILER_URL_PATHS_MAGIC_LINK),
+    ),
+    (
+        "recovery",
+        &AUTH_MAILER_SUBJECTS_RECOVERY,
+        &AUTH_MAILER_TEMPLATES_RECOVERY,
+        Some(&AUTH_MAILER_URL_PATHS_RECOVERY),
+    ),
+    (
+        "email_change",
+        &AUTH_MAILER_SUBJECTS_EMAIL_CHANGE,
+        &AUTH_MAILER_TEMPLATES_EMAIL_CHANGE,
+        Some(&AUTH_MAILER_URL_PATHS_EMAIL_CHANGE),
+    ),
+    (
+        "reauthentication",
+        &AUTH_MAILER_SUBJECTS_REAUTHENTICATION,
+        &AUTH_MAILER_TEMPLATES_REAUTHENTICATION,
+        None,
+    ),
+    (
+        "password_changed",
+        &AUTH_MAILER_SUBJECTS_PASSWORD_CHANGED,
+        &AUTH_MAILER_TEMPLATES_PASSWORD_CHANGED,
+        None,
+    ),
     ("email_changed", &AUTH_MAILER_SUBJECTS_EMAIL_CHANGED, &AUTH_MAILER_TEMPLATES_EMAIL_CHANGED, None),
     ("phone_changed", &AUTH_MAILER_SUBJECTS_PHONE_CHANGED, &AUTH_MAILER_TEMPLATES_PHONE_CHANGED, None),
     ("identity_linked", &AUTH_MAILER_SUBJECTS_IDENTITY_LINKED, &AUTH_MAILER_TEMPLATES_IDENTITY_LINKED, None),
-    ("identity_unlinked", &AUTH_MAILER_SUBJECTS_IDENTITY_UNLINKED, &AUTH_MAILER_TEMPLATES_IDENTITY_UNLINKED, None),
-    ("mfa_factor_enrolled", &AUTH_MAILER_SUBJECTS_MFA_FACTOR_ENROLLED, &AUTH_MAILER_TEMPLATES_MFA_FACTOR_ENROLLED, None),
-    ("mfa_factor_unenrolled", &AUTH_MAILER_SUBJECTS_MFA_FACTOR_UNENROLLED, &AUTH_MAILER_TEMPLATES_MFA_FACTOR_UNENROLLED, None),
+    (
+        "identity_unlinked",
+        &AUTH_MAILER_SUBJECTS_IDENTITY_UNLINKED,
+        &AUTH_MAILER_TEMPLATES_IDENTITY_UNLINKED,
+        None,
+    ),
+    (
+        "mfa_factor_enrolled",
+        &AUTH_MAILER_SUBJECTS_MFA_FACTOR_ENROLLED,
+        &AUTH_MAILER_TEMPLATES_MFA_FACTOR_ENROLLED,
+        None,
+    ),
+    (
+        "mfa_factor_unenrolled",
+        &AUTH_MAILER_SUBJECTS_MFA_FACTOR_UNENROLLED,
+        &AUTH_MAILER_TEMPLATES_MFA_FACTOR_UNENROLLED,
+        None,
+    ),
 ];

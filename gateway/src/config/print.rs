@@ -4,8 +4,8 @@ use std::fmt::Write as _;
 use std::io::{self, Write};
 
 use super::keys::{Fallback, SECTIONS, TABLE};
-use super::{gotrue, postgrest};
 use super::{Config, Source};
+use super::{gotrue, postgrest};
 
 /// Where the comment with the source starts, unless the value is longer.
 const COMMENT_COLUMN: usize = 44;

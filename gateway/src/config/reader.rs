@@ -127,7 +127,9 @@ impl Reader {
 
     /// Whether somebody wrote it; the defaults of PostgREST and GoTrue nobody wrote.
     pub(super) fn is_written(&self, row: &Row) -> bool {
-        self.raw.get(row.name).is_some_and(|written| !matches!(written.source, Source::Postgrest | Source::Gotrue))
+        self.raw
+            .get(row.name)
+            .is_some_and(|written| !matches!(written.source, Source::Postgrest | Source::Gotrue))
     }
 
     pub(super) fn show(&mut self, row: &Row, value: Option<String>) {

@@ -48,12 +48,7 @@ pub enum SecretKeysInBrowsers {
 impl KeyGate {
     /// `required` is `server.require_apikey`; without it no request is touched.
     #[must_use]
-    pub const fn new(
-        keys: Arc<Keys>,
-        clock: Clock,
-        required: bool,
-        browsers: SecretKeysInBrowsers,
-    ) -> Self {
+    pub const fn new(keys: Arc<Keys>, clock: Clock, required: bool, browsers: SecretKeysInBrowsers) -> Self {
         Self { keys, clock, required, browsers }
     }
 

@@ -175,7 +175,7 @@ impl HttpBody for Pieces {
                     Ok(data) => this.rest = data,
                     Err(trailers) => return Poll::Ready(Some(Ok(trailers))),
                 },
-                other => return other,
+                end @ (Poll::Pending | Poll::Ready(None | Some(Err(_)))) => return end,
             }
         }
         let piece = this.rest.split_to(this.rest.len().min(PIECE_BYTES));

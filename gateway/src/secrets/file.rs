@@ -108,11 +108,7 @@ impl Missing {
 ///
 /// # Errors
 /// The file cannot be read or written.
-pub fn replace_api_key(
-    state_dir: &Path,
-    old: &SecretString,
-    new: &SecretString,
-) -> Result<(), SecretsError> {
+pub fn replace_api_key(state_dir: &Path, old: &SecretString, new: &SecretString) -> Result<(), SecretsError> {
     let path = state_dir.join(NAME);
     if !path.exists() {
         return Ok(());

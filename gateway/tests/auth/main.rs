@@ -1,6 +1,11 @@
 //! `/auth/v1` over the wire, as auth.md has it: the real server on a real PostgreSQL.
 
-#![expect(clippy::panic, clippy::unwrap_used, reason = "a test's helpers fail it by panicking")]
+#![expect(
+    clippy::panic,
+    clippy::unwrap_used,
+    clippy::indexing_slicing,
+    reason = "a test's helpers fail it by panicking"
+)]
 
 mod admin;
 mod admin_lists;

@@ -25,7 +25,10 @@ async fn an_outage_is_503_and_sessions_outlive_it() {
     let opened = client(&server, Method::GET, "/verify?type=signup&token=x").send().await;
     if opened.status != 504 {
         assert_eq!(opened.status, 303);
-        assert!(opened.header("location").contains("#error=temporarily_unavailable&error_code="), "{opened:?}");
+        assert!(
+            opened.header("location").contains("#error=temporarily_unavailable&error_code="),
+            "{opened:?}"
+        );
     }
     server.proxy().set(Link::Up);
     let again = client(&server, Method::POST, "/token?grant_type=refresh_token")

@@ -93,10 +93,8 @@ fn a_mail_server_is_put_together_from_its_parts() {
             given.iter().map(|(name, text)| (OsString::from(name), OsString::from(text))).collect();
         let collected = super::collect(&environment).unwrap();
         let url = collected.written.into_iter().find(|(name, _)| *name == "mail.smtp_url").unwrap().1;
-        match url.value {
-            Value::Bare(text) => text,
-            other => panic!("{}", other.describe()),
-        }
+        let Value::Bare(text) = url.value else { panic!("the URL is no bare text") };
+        text
     };
     assert_eq!(smtp(&[]), "smtp://mail.example.org:587");
     assert_eq!(
