@@ -166,14 +166,16 @@ impl Hasher {
         );
         let (answer, answered) = oneshot::channel();
         self.threads.send(Box::new(move |memory| {
-            let _permit = admitted;
             // A client that left while its job waited needs no answer.
-            if !answer.is_closed() {
-                let start = Instant::now();
-                let result = work(memory);
-                crate::metrics::password_hashed(start.elapsed());
-                drop(answer.send(result));
+            if answer.is_closed() {
+                return;
             }
+            let start = Instant::now();
+            let result = work(memory);
+            crate::metrics::password_hashed(start.elapsed());
+            // Given back first: whoever has the answer finds the place free. A panic gives it back as well.
+            drop(admitted);
+            drop(answer.send(result));
         }))?;
         answered.await.map_err(|_panic| HashError::Failed)?
     }

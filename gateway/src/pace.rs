@@ -106,7 +106,8 @@ mod tests {
 
     #[tokio::test(start_paused = true)]
     async fn a_trickle_is_given_up_and_a_slow_steady_client_is_not() {
-        for (bytes, is_too_slow) in [(10, true), (99, true), (110, false)] {
+        // A window ends within a wait, whose time counts already and whose bytes are still to come: 9 of 10 seconds' bytes.
+        for (bytes, is_too_slow) in [(10, true), (99, true), (120, false)] {
             let mut pacer = Pacer::new(PACE);
             let mut given_up = false;
             for _ in 0..100 {

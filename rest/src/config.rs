@@ -62,6 +62,8 @@ pub struct RestConfig {
     pub hoisted_tx_settings: Vec<String>,
     /// `rest.request_settings`: what of a request functions and policies can read.
     pub request_settings: Vec<RequestSetting>,
+    /// `rest.shape_cache`: bytes that plans and statements of request shapes may take; 0 keeps none.
+    pub shape_cache_bytes: usize,
     /// `rest.app_settings`: set as `app.settings.NAME` in every transaction, in this order.
     pub app_settings: Vec<(String, String)>,
     /// `rest.pre_config`: function run before each load of the schema cache; what it sets as `pgrst.NAME` counts.
@@ -110,6 +112,7 @@ impl Default for RestConfig {
                 "default_transaction_isolation".to_owned(),
             ],
             request_settings: RequestSetting::ALL.to_vec(),
+            shape_cache_bytes: 8 * 1024 * 1024,
             app_settings: Vec::new(),
             pre_config: None,
             timing_enabled: false,

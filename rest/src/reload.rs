@@ -256,7 +256,7 @@ impl RestHandle {
             duration_ms = started.elapsed().as_secs_f64() * 1000.0,
             "schema cache loaded"
         );
-        let shapes = Shapes::default();
+        let shapes = Shapes::new(config.shape_cache_bytes);
         let snapshot = Snapshot { config, cache, keys, shapes, accepted, complaints, fingerprint };
         self.0.current.store(Some(Arc::new(snapshot)));
         if let Some(old) = old {

@@ -26,8 +26,6 @@ use crate::metrics::{SHAPE_BYTES, SHAPE_EVICTIONS, SHAPE_LOOKUPS, SHAPES};
 
 /// Shapes kept at most.
 const MOST_SHAPES: usize = 1024;
-/// Bytes they may take together, about.
-const MOST_BYTES: usize = 8 * 1024 * 1024;
 /// Shapes remembered as seen once: a place each, chosen by hash.
 const SEEN: usize = 4096;
 
@@ -35,6 +33,8 @@ const SEEN: usize = 4096;
 pub(crate) struct Shapes {
     /// Held for a look-up or an insert only.
     known: Mutex<Known>,
+    /// Bytes they may take together, about.
+    most_bytes: usize,
     seen: Box<[AtomicU64]>,
     hasher: RandomState,
     // Looked up once: by name and label that costs as much as a look-up here.
@@ -50,11 +50,19 @@ struct Known {
     bytes: usize,
 }
 
-impl Default for Shapes {
-    fn default() -> Self {
+impl fmt::Debug for Shapes {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("Shapes")
+    }
+}
+
+impl Shapes {
+    /// An empty cache of `most_bytes` (`rest.shape_cache`); of 0 bytes it stays empty.
+    pub(crate) fn new(most_bytes: usize) -> Self {
         let lookups = |result: &'static str| metrics::counter!(SHAPE_LOOKUPS, "result" => result);
         let shapes = Self {
             known: Mutex::new(Known { templates: LruCache::unbounded(), bytes: 0 }),
+            most_bytes,
             seen: (0..SEEN).map(|_| AtomicU64::new(0)).collect(),
             hasher: RandomState::new(),
             hits: lookups("hit"),
@@ -66,15 +74,7 @@ impl Default for Shapes {
         shapes.report(0, 0);
         shapes
     }
-}
 
-impl fmt::Debug for Shapes {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("Shapes")
-    }
-}
-
-impl Shapes {
     /// The template of a shape that is known.
     pub(crate) fn find(&self, key: &[u8]) -> Option<Arc<Template>> {
         let found = self.known.lock().unwrap_or_else(PoisonError::into_inner).templates.get(key).cloned();
@@ -97,7 +97,7 @@ impl Shapes {
     pub(crate) fn keep(&self, key: Vec<u8>, template: Template) {
         let size = |key: &[u8], template: &Template| 2 * key.len() + template.bytes();
         let added = size(&key, &template);
-        if added > MOST_BYTES / 16 {
+        if added > self.most_bytes / 16 {
             return;
         }
         let mut known = self.known.lock().unwrap_or_else(PoisonError::into_inner);
@@ -106,7 +106,7 @@ impl Shapes {
         if let Some((key, before)) = known.templates.push(key.into(), Arc::new(template)) {
             known.bytes -= size(&key, &before);
         }
-        while known.templates.len() > MOST_SHAPES || known.bytes > MOST_BYTES {
+        while known.templates.len() > MOST_SHAPES || known.bytes > self.most_bytes {
             let Some((key, template)) = known.templates.pop_lru() else { break };
             known.bytes -= size(&key, &template);
             self.evictions.increment(1);

@@ -232,6 +232,7 @@ keys! {
     REST_SAFE_UPDATE: bool = "rest.safe_update", By("true; false with `--only rest`"), "Refuse PATCH and DELETE without filters.";
     REST_HOISTED_TX_SETTINGS: Vec<String> = "rest.hoisted_tx_settings", Is("statement_timeout,plan_filter.statement_cost_limit,default_transaction_isolation"), "Settings declared on a function that hold for its whole transaction.";
     REST_REQUEST_SETTINGS: Vec<String> = "rest.request_settings", Is("method,path,headers,cookies"), "What of a request functions and policies can read as `request.…`. Each costs PostgreSQL some microseconds in every request: leave out what nothing reads. `request.jwt.claims` is always there.";
+    REST_SHAPE_CACHE: ByteSize = "rest.shape_cache", Is("8MiB"), "Bytes that plans and statements of requests that differ in their values only may take; 0 makes them anew for each request.";
     REST_APP_SETTINGS: Vec<(String, String)> = "rest.app_settings", Is(""), "Set as `app.settings.NAME` in every transaction.", secret;
     REST_PRE_CONFIG: String = "rest.pre_config", By("none"), "Function run before the settings stored in the database are read.";
     REST_DATABASE_SETTINGS: bool = "rest.database_settings", Is("true"), "Whether `ALTER ROLE authenticator SET pgrst.…` is honoured.";

@@ -17,6 +17,7 @@ mod reload;
 mod roles;
 mod rows;
 mod settings;
+mod shapes;
 mod table;
 mod transcript;
 mod writes;

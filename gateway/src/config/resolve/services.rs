@@ -174,6 +174,7 @@ pub(super) fn rest(r: &mut Reader, server: &Server, only: Option<Only>) -> RestC
         safe_update: r.or(&keys::REST_SAFE_UPDATE, || only != Some(Only::Rest)),
         hoisted_tx_settings: r.get(&keys::REST_HOISTED_TX_SETTINGS),
         request_settings: request_settings(r),
+        shape_cache_bytes: usize::try_from(r.get(&keys::REST_SHAPE_CACHE).0).unwrap_or(usize::MAX),
         app_settings: r.get(&keys::REST_APP_SETTINGS),
         pre_config: r.parsed(&keys::REST_PRE_CONFIG),
         timing_enabled: r.get(&keys::REST_TIMING_ENABLED),
