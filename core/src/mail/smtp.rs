@@ -297,7 +297,7 @@ fn unsendable(reason: &str) -> SendError {
 }
 
 fn refusal(error: &smtp::Error) -> SendError {
-    let detail = with_causes(error);
+    let detail = crate::pg_error::with_cause(error);
     let Some(code) = error.status() else {
         // No answer: nothing of the server's in the text.
         return transient(detail);
@@ -312,20 +312,6 @@ fn refusal(error: &smtp::Error) -> SendError {
         format!("the server answered {code}")
     };
     SendError { is_transient, reason, detail }
-}
-
-fn with_causes(error: &dyn std::error::Error) -> String {
-    let mut text = error.to_string();
-    let mut cause = error.source();
-    while let Some(inner) = cause {
-        let inner_text = inner.to_string();
-        if !text.contains(&inner_text) {
-            text.push_str(": ");
-            text.push_str(&inner_text);
-        }
-        cause = inner.source();
-    }
-    text
 }
 
 #[cfg(test)]
