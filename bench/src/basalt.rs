@@ -53,6 +53,14 @@ impl Basalt {
         self.wait_until_ready(work).await
     }
 
+    /// Raises `max_connections`, which takes a restart: the pools of all contenders and pgbench's connections are more than the usual 100.
+    pub(crate) async fn allow_connections(&mut self, most: u16, server: &Path, work: &Path) -> Result<()> {
+        let database = self.database().await?;
+        database.batch_execute(&format!("alter system set max_connections = {most}")).await?;
+        drop(database);
+        self.restart(server, work).await
+    }
+
     async fn wait_until_ready(&mut self, work: &Path) -> Result<()> {
         let deadline = Instant::now() + START;
         while http::status(self.port, "/ready").await != Some(200) {

@@ -53,6 +53,9 @@ pub(crate) struct Options {
     without_bulk: bool,
 }
 
+/// Connections that the pools of all contenders open at most, with some to spare.
+const POOLS: u16 = 100;
+
 /// What pgbench runs, by the name of the reference.
 const SHAPES: [(&str, pgbench::Shape); 2] =
     [(sample::PGBENCH, pgbench::Shape::Postgrest), (sample::LEAN, pgbench::Shape::Lean)];
@@ -83,6 +86,8 @@ pub(crate) async fn run(options: &Options) -> Result<()> {
     let start = Instant::now();
     let mut basalt = Basalt::start(&options.server, work).await?;
     let started = start.elapsed();
+    let most = options.connections.iter().max().copied().unwrap_or_default();
+    basalt.allow_connections(most.saturating_add(POOLS), &options.server, work).await?;
     let server = basalt.running.pid();
     let idle = process::resident_bytes(server);
     let peers = start_peers(options, &basalt, work).await?;
