@@ -25,7 +25,15 @@ pub fn ranked<'a>(
     minimum: f64,
 ) -> Vec<(&'a str, f64)> {
     let wrong = normalise(wrong);
-    let known: Vec<(&str, Vec<char>)> = candidates.into_iter().map(|name| (name, normalise(name))).collect();
+    // Names of too different a length cannot be alike. Whoever asks for a name of kilobytes keeps no core busy with it.
+    let known: Vec<(&str, Vec<char>)> = candidates
+        .into_iter()
+        .map(|name| (name, normalise(name)))
+        .filter(|(_, candidate)| most_similar(candidate, &wrong) >= minimum)
+        .collect();
+    if known.is_empty() {
+        return Vec::new();
+    }
     for size in [3, 2] {
         let wanted = grams(&wrong, size);
         let mut found: Vec<(&str, f64)> = known
@@ -55,13 +63,21 @@ fn grams(word: &[char], size: usize) -> HashSet<Vec<char>> {
 }
 
 /// One minus the edit distance over the longer length.
-#[expect(clippy::cast_precision_loss, reason = "names are at most some hundred characters long")]
 fn similarity(a: &[char], b: &[char]) -> f64 {
-    let longest = a.len().max(b.len());
-    if longest == 0 {
-        return 1.0;
-    }
-    1.0 - levenshtein(a, b) as f64 / longest as f64
+    score(levenshtein(a, b), a.len().max(b.len()))
+}
+
+/// What [`similarity`] is at most: as many edits as one word is longer are needed in any case.
+fn most_similar(a: &[char], b: &[char]) -> f64 {
+    score(a.len().abs_diff(b.len()), a.len().max(b.len()))
+}
+
+#[expect(
+    clippy::cast_precision_loss,
+    reason = "a request target is at most some hundred thousand characters long"
+)]
+fn score(edits: usize, longest: usize) -> f64 {
+    if longest == 0 { 1.0 } else { 1.0 - edits as f64 / longest as f64 }
 }
 
 fn levenshtein(a: &[char], b: &[char]) -> usize {
@@ -90,6 +106,16 @@ mod tests {
         assert_eq!(distance("kitten", "sitting"), 3);
         assert_eq!(distance("", "abc"), 3);
         assert_eq!(distance("same", "same"), 0);
+    }
+
+    #[test]
+    fn no_word_is_more_alike_than_its_length_allows() {
+        let words = ["", "a", "project", "projects", "subprojects", "xyz", "Ünïcödé"];
+        for (a, b) in words.iter().flat_map(|a| words.iter().map(move |b| (normalise(a), normalise(b)))) {
+            assert!(similarity(&a, &b) <= most_similar(&a, &b), "{a:?} {b:?}");
+        }
+        let endless = "project".repeat(20_000);
+        assert_eq!(best(["projects", "clients"], &endless, LOOSE_SIMILARITY), None);
     }
 
     #[test]
