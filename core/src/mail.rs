@@ -173,16 +173,8 @@ async fn in_transaction<T>(
     work: impl AsyncFnOnce(&Tx) -> Result<T, SessionError>,
 ) -> Result<T, SessionError> {
     let tx = pool.begin(deadline).await?;
-    match work(&tx).await {
-        Ok(value) => {
-            tx.commit().await?;
-            Ok(value)
-        }
-        Err(error) => {
-            tx.rollback().await;
-            Err(error)
-        }
-    }
+    let result = work(&tx).await;
+    tx.finish(result).await
 }
 
 /// A content is bound to its recipient: whoever can write to the table cannot have it sent to somebody else.

@@ -336,6 +336,23 @@ impl Tx {
         let _gone = self.end("ROLLBACK").await;
     }
 
+    /// Commits after success; after failure rolls back, which keeps the connection where dropping would close it.
+    ///
+    /// # Errors
+    /// `result`'s, or as [`Tx::commit`].
+    pub async fn finish<T, E: From<SessionError>>(self, result: Result<T, E>) -> Result<T, E> {
+        match result {
+            Ok(value) => {
+                self.commit().await?;
+                Ok(value)
+            }
+            Err(error) => {
+                self.rollback().await;
+                Err(error)
+            }
+        }
+    }
+
     async fn end(mut self, sql: &'static str) -> Result<(), SessionError> {
         let Some(lease) = self.lease.take() else { return Ok(()) };
         if !self.is_begun {

@@ -537,17 +537,9 @@ async fn notify(tx: &Tx) -> Result<(), KeyStoreError> {
     Ok(())
 }
 
+/// [`Tx::finish`] with the error that `?` makes here.
 async fn finish<T>(tx: Tx, result: Result<T, KeyStoreError>) -> Result<T, KeyStoreError> {
-    match result {
-        Ok(value) => {
-            tx.commit().await?;
-            Ok(value)
-        }
-        Err(error) => {
-            tx.rollback().await;
-            Err(error)
-        }
-    }
+    tx.finish(result).await
 }
 
 fn column<'a, T: FromSql<'a>>(row: &'a Row, table: &'static str, name: &str) -> Result<T, KeyStoreError> {
