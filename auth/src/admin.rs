@@ -1,119 +1,27 @@
-//! What an admin may do to accounts (auth.md §3.13): create, change, remove. Nothing here sends mail, asks for a
-//! password, or cares whether sign-ups are open.
+//! What an admin may do to accounts (auth.md §3.13): create and change them here, remove them in [`mod@removal`]. Nothing
+//! sends mail, asks for a password, or cares whether sign-ups are open.
 
-use aws_lc_rs::digest::{SHA256, digest};
+mod body;
+mod removal;
+
 use basalt_core::pool::Tx;
-use basalt_core::random;
-use base64::Engine;
-use base64::engine::general_purpose::URL_SAFE_NO_PAD;
 use jiff::Timestamp;
-use serde::Deserialize;
 use serde_json::{Value, json};
 use uuid::Uuid;
 
 use crate::Auth;
-use crate::address;
 use crate::audit::{self, Action};
 use crate::error::{AuthError, Taken};
-use crate::go_duration;
-use crate::hasher;
-use crate::password_policy::MAX_PASSWORD_BYTES;
-use crate::request::RequestContext;
+use crate::request::{RequestContext, filled};
 use crate::routes::signup::check_new_password;
 use crate::sessions::{self, Scope};
 use crate::sign_up::read_back;
-use crate::users::{self, Account, NewUser, Object, User};
-
-/// Body of a create or a change.
-#[derive(Debug, Default, Deserialize)]
-pub(crate) struct AdminUser {
-    id: Option<String>,
-    email: Option<String>,
-    phone: Option<String>,
-    password: Option<String>,
-    password_hash: Option<String>,
-    email_confirm: Option<bool>,
-    phone_confirm: Option<bool>,
-    user_metadata: Option<Object>,
-    app_metadata: Option<Object>,
-    role: Option<String>,
-    aud: Option<String>,
-    ban_duration: Option<String>,
-}
-
-/// The addresses and the ban of a body, checked.
-struct Wanted {
-    email: Option<String>,
-    phone: Option<String>,
-    ban: Option<Ban>,
-    now: Timestamp,
-}
-
-#[derive(Clone, Copy)]
-enum Ban {
-    Lift,
-    Until(Timestamp),
-}
-
-/// What a body wants in the password column.
-enum Secret<'a> {
-    Password(&'a str),
-    Hash(&'a str),
-}
-
-fn filled(field: &Option<String>) -> Option<&str> {
-    field.as_deref().filter(|text| !text.is_empty())
-}
+use crate::users::{self, Account, Metadata, NewUser, Object, User};
+pub(crate) use body::AdminUser;
+use body::{Ban, Secret, Wanted};
+pub(crate) use removal::delete;
 
 impl AdminUser {
-    fn email(&self) -> Result<Option<String>, AuthError> {
-        filled(&self.email).map(address::email).transpose()
-    }
-
-    fn phone(&self) -> Result<Option<String>, AuthError> {
-        filled(&self.phone).map(address::phone).transpose()
-    }
-
-    fn ban(&self, now: Timestamp) -> Result<Option<Ban>, AuthError> {
-        match filled(&self.ban_duration) {
-            None => Ok(None),
-            Some("none") => Ok(Some(Ban::Lift)),
-            Some(text) => {
-                let until = go_duration::parse(text).and_then(|duration| now.checked_add(duration).ok());
-                let until = until.ok_or_else(|| {
-                    let reason = format!("invalid format for ban duration: time: invalid duration {text:?}");
-                    AuthError::Validation(reason.into())
-                })?;
-                Ok(Some(Ban::Until(until)))
-            }
-        }
-    }
-
-    fn id(&self) -> Result<Uuid, AuthError> {
-        let Some(text) = filled(&self.id) else { return Ok(random::uuid()) };
-        let id = Uuid::try_parse(text)
-            .map_err(|_error| AuthError::validation("ID must conform to the uuid v4 format"))?;
-        if id.is_nil() { Err(AuthError::validation("ID cannot be a nil uuid")) } else { Ok(id) }
-    }
-
-    /// `None` when the body names no password. An empty one beside a hash is one too many all the same.
-    fn secret(&self) -> Result<Option<Secret<'_>>, AuthError> {
-        match (self.password.as_deref(), filled(&self.password_hash)) {
-            (Some(_), Some(_)) => {
-                Err(AuthError::validation("Only a password or a password hash should be provided"))
-            }
-            (None, Some(hash)) => {
-                hasher::check_imported(hash).map_err(|_error| AuthError::CreatingUser)?;
-                Ok(Some(Secret::Hash(hash)))
-            }
-            (Some(password), None) if password.len() > MAX_PASSWORD_BYTES => {
-                Err(AuthError::validation("Password cannot be longer than 72 characters"))
-            }
-            (Some(password), None) => Ok(Some(Secret::Password(password))),
-            (None, None) => Ok(None),
-        }
-    }
-
     /// Makes an account. Checks come in upstream's order: addresses, passwords, id, ban.
     pub(crate) async fn create(
         &self,
@@ -278,10 +186,10 @@ impl AdminUser {
             tx.execute(ROLE, &[&id, &role, &now]).await.map_err(AuthError::updating)?;
         }
         if let Some(data) = &self.user_metadata {
-            users::merge_user_metadata(tx, id, data, now).await?;
+            users::merge_metadata(tx, id, Metadata::User, data, now).await?;
         }
         if let Some(data) = &self.app_metadata {
-            users::merge_app_metadata(tx, id, data, now).await?;
+            users::merge_metadata(tx, id, Metadata::App, data, now).await?;
         }
         match wanted.ban {
             Some(ban) => set_ban(tx, id, ban, now).await,
@@ -334,11 +242,7 @@ fn is_other(found: Option<&User>, own_id: Option<Uuid>) -> bool {
 
 async fn set_ban(tx: &Tx, id: Uuid, ban: Ban, now: Timestamp) -> Result<(), AuthError> {
     const BAN: &str = "update auth.users set banned_until = $2, updated_at = $3 where id = $1";
-    let until = match ban {
-        Ban::Lift => None,
-        Ban::Until(until) => Some(until),
-    };
-    tx.execute(BAN, &[&id, &until, &now]).await.map_err(AuthError::updating)?;
+    tx.execute(BAN, &[&id, &ban.until(), &now]).await.map_err(AuthError::updating)?;
     Ok(())
 }
 
@@ -368,69 +272,4 @@ do update set identity_data = auth.identities.identity_data || excluded.identity
         .await
         .map_err(AuthError::updating)?;
     Ok(())
-}
-
-/// Removes an account: its row, or everything in the row that says who it was.
-pub(crate) async fn delete(
-    auth: &Auth,
-    request: &RequestContext,
-    actor: &User,
-    user: &User,
-    is_soft: bool,
-) -> Result<(), AuthError> {
-    const HARD: &str = "delete from auth.users where id = $1";
-    let now = auth.now();
-    let tx = auth.begin(request).await?;
-    let deleted = async {
-        let traits = Some(traits_of(user));
-        audit::record(&tx, &auth.config, request, actor, Action::UserDeleted, traits, now).await?;
-        if is_soft {
-            if user.deleted_at.is_none() {
-                obscure(&tx, user, now).await?;
-            }
-        } else {
-            tx.execute(HARD, &[&user.id]).await.map_err(AuthError::deleting)?;
-        }
-        Ok(())
-    }
-    .await;
-    crate::finish(tx, deleted).await
-}
-
-/// Soft deletion: nothing personal stays, and the address can register again.
-async fn obscure(tx: &Tx, user: &User, now: Timestamp) -> Result<(), AuthError> {
-    const USER: &str = "\
-update auth.users
-set email = $2, phone = $3, encrypted_password = null, email_change = '', phone_change = '', confirmation_token = '',
-  recovery_token = '', email_change_token_new = '', email_change_token_current = '', phone_change_token = '',
-  reauthentication_token = '', raw_user_meta_data = '{}', raw_app_meta_data = '{}', deleted_at = $4, updated_at = $4
-where id = $1";
-    const IDENTITIES: &str = "select id, provider_id from auth.identities where user_id = $1";
-    const IDENTITY: &str = "\
-update auth.identities
-set provider_id = $2, identity_data = '{}', updated_at = $3
-where id = $1";
-    const REST: [&str; 3] = [
-        "delete from auth.mfa_factors where user_id = $1",
-        "delete from auth.one_time_tokens where user_id = $1",
-        "delete from auth.sessions where user_id = $1",
-    ];
-    let hidden = |value: &str| (!value.is_empty()).then(|| obscured(user.id, value));
-    let phone = hidden(&user.phone).map(|phone| phone.chars().take(15).collect::<String>());
-    tx.execute(USER, &[&user.id, &hidden(&user.email), &phone, &now]).await.map_err(AuthError::deleting)?;
-    for row in tx.query(IDENTITIES, &[&user.id]).await? {
-        let id: Uuid = users::column(&row, "id")?;
-        let provider_id: String = users::column(&row, "provider_id")?;
-        tx.execute(IDENTITY, &[&id, &obscured(user.id, &provider_id), &now])
-            .await
-            .map_err(AuthError::deleting)?;
-    }
-    for statement in REST {
-        tx.execute(statement, &[&user.id]).await.map_err(AuthError::deleting)?;
-    }
-    Ok(())
-}
-
-fn obscured(id: Uuid, value: &str) -> String {
-    URL_SAFE_NO_PAD.encode(digest(&SHA256, format!("{id}{value}").as_bytes()))
 }

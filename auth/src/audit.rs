@@ -146,6 +146,11 @@ pub(crate) async fn list(
     Ok((entries.collect::<Result<_, AuthError>>()?, column(&count, "total")?))
 }
 
+/// The traits of what is done to another's account: whose.
+pub(crate) fn about(user: &User) -> Option<Value> {
+    Some(json!({ "user_id": user.id, "user_email": user.email }))
+}
+
 /// The trait that sign-up and sign-in rows carry.
 pub(crate) fn provider(provider: &str) -> Option<Value> {
     Some(json!({ "provider": provider }))

@@ -1,9 +1,30 @@
 //! The PKCE challenge of a request (auth.md §3.2). What becomes of it is [`crate::flow_state`]'s.
 
+use serde::Deserialize;
+
 use crate::error::AuthError;
+use crate::request::text;
+
+/// The two fields with which any body may begin a PKCE flow.
+#[derive(Deserialize)]
+pub(crate) struct ChallengeFields {
+    code_challenge: Option<String>,
+    code_challenge_method: Option<String>,
+}
+
+impl ChallengeFields {
+    /// The challenge, when both are there.
+    ///
+    /// # Errors
+    /// One is missing or of another form.
+    pub(crate) fn read(&self) -> Result<Option<Challenge>, AuthError> {
+        Challenge::read(text(&self.code_challenge), text(&self.code_challenge_method))
+    }
+}
 
 /// A challenge and its method, of the right form.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Clone)]
+#[cfg_attr(test, derive(Debug, PartialEq, Eq))]
 pub(crate) struct Challenge {
     pub(crate) text: String,
     /// `s256` or `plain`, in any case.
@@ -11,12 +32,7 @@ pub(crate) struct Challenge {
 }
 
 impl Challenge {
-    /// Reads `code_challenge` and `code_challenge_method`: both or none.
-    ///
-    /// # Errors
-    /// One is missing or of another form.
-    pub(crate) fn read(text: Option<&str>, method: Option<&str>) -> Result<Option<Self>, AuthError> {
-        let (text, method) = (text.unwrap_or_default(), method.unwrap_or_default());
+    fn read(text: &str, method: &str) -> Result<Option<Self>, AuthError> {
         if text.is_empty() && method.is_empty() {
             return Ok(None);
         }
@@ -42,12 +58,11 @@ mod tests {
 
     #[test]
     fn challenge_and_method_come_together_and_in_form() {
-        let message = |text: &str, method: &str| {
-            Challenge::read(Some(text), Some(method)).err().map(|error| error.to_string())
-        };
+        let message =
+            |text: &str, method: &str| Challenge::read(text, method).err().map(|error| error.to_string());
         let good = "E9Melhoa2OwvFrEMTJguCHaoeK1t8URWbuGJSstw-cM";
-        assert_eq!(Challenge::read(Some(""), None).unwrap(), None);
-        assert_eq!(Challenge::read(Some(good), Some("S256")).unwrap().unwrap().text, good);
+        assert_eq!(Challenge::read("", "").unwrap(), None);
+        assert_eq!(Challenge::read(good, "S256").unwrap().unwrap().text, good);
         assert_eq!(message(good, "plain"), None);
         let both = Some("PKCE flow requires code_challenge_method and code_challenge".to_owned());
         for (text, method) in [(good, ""), ("", "s256"), (good, "md5")] {

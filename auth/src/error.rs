@@ -1,23 +1,25 @@
-//! What can go wrong, and how it looks on the wire (auth.md §3.1): no other module knows statuses, codes and shapes.
+//! What can go wrong, and how it looks on the wire (auth.md §3.1): outside of this folder nobody knows statuses, codes
+//! and shapes. Status and code are [`mod@wire`]'s, bodies [`mod@render`]'s; what other crates' failures become is
+//! [`mod@cause`].
 //!
 //! An error's `Display` text is its message, word for word as clients compare it. Which of the two shapes it takes
 //! depends on the request's `X-Supabase-Api-Version`, so an error travels to [`mod@render`] in the response's extensions
 //! and becomes a body there. What only operators may see (SQL, causes) stays in the variants and goes to the log.
 
+mod cause;
 mod render;
+mod wire;
 
 use std::borrow::Cow;
 use std::time::Duration;
 
-use basalt_core::keys::{KeyError, TokenError};
+use basalt_core::keys::KeyError;
 use basalt_core::pg_error::PgError;
-use basalt_core::service::BodyError;
 use basalt_core::session::SessionError;
-use http::StatusCode;
 
 use crate::feature::Feature;
-use crate::hasher::HashError;
 use crate::password_policy::Weakness;
+pub(crate) use cause::Taken;
 pub(crate) use render::{ApiVersion, RenderContext, not_found, render, render_fault};
 
 /// Everything auth answers with instead of what was asked for. Messages are the contract's.
@@ -342,265 +344,9 @@ pub enum AuthError {
     Internal(String),
 }
 
-/// An address that another user has.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Taken {
-    Email,
-    Phone,
-}
-
 impl AuthError {
-    /// Status and code. No `_` arm: a new variant asks for its own.
-    fn wire(&self) -> (StatusCode, &'static str) {
-        const BAD: StatusCode = StatusCode::BAD_REQUEST;
-        const DENIED: StatusCode = StatusCode::FORBIDDEN;
-        const REFUSED: StatusCode = StatusCode::UNPROCESSABLE_ENTITY;
-        const BROKEN: StatusCode = StatusCode::INTERNAL_SERVER_ERROR;
-        match self {
-            Self::BadJson(_) => (BAD, "bad_json"),
-            Self::BodyTooLarge(_) => (StatusCode::PAYLOAD_TOO_LARGE, "request_entity_too_large"),
-            Self::Validation(_) => (BAD, "validation_failed"),
-            Self::RateLimited { .. } => (StatusCode::TOO_MANY_REQUESTS, "over_request_rate_limit"),
-            Self::MailTooSoon { .. } | Self::MailLimit { .. } => {
-                (StatusCode::TOO_MANY_REQUESTS, "over_email_send_rate_limit")
-            }
-            Self::EmailNotAuthorized(_) => (BAD, "email_address_not_authorized"),
-            Self::Timeout => (StatusCode::GATEWAY_TIMEOUT, "request_timeout"),
-            Self::SlowBody => (StatusCode::REQUEST_TIMEOUT, "request_timeout"),
-            Self::NoBearer => (StatusCode::UNAUTHORIZED, "no_authorization"),
-            Self::BadJwt(_) | Self::NoSub | Self::SessionIdNotUuid => (DENIED, "bad_jwt"),
-            Self::SubNotUuid => (BAD, "bad_jwt"),
-            Self::NoSuchSub => (DENIED, "user_not_found"),
-            Self::NoSuchSession => (DENIED, "session_not_found"),
-            Self::BannedBearer => (DENIED, "user_banned"),
-            Self::NotAdmin | Self::AppMetadataNeedsAdmin => (DENIED, "not_admin"),
-            Self::SignupDisabled => (REFUSED, "signup_disabled"),
-            Self::WeakPassword(_) => (REFUSED, "weak_password"),
-            Self::EmailSignupsDisabled => (BAD, "email_provider_disabled"),
-            Self::PhoneSignupsDisabled => (BAD, "phone_provider_disabled"),
-            Self::EmailLoginsDisabled | Self::MagicLinkDisabled => (REFUSED, "email_provider_disabled"),
-            Self::MailRoutesDisabled => (BAD, "email_provider_disabled"),
-            Self::MessageRoutesDisabled | Self::UnsupportedPhoneProvider => (BAD, "phone_provider_disabled"),
-            Self::OtpDisabled => (REFUSED, "otp_disabled"),
-            Self::VerifyEmailFirst => (REFUSED, "email_not_confirmed"),
-            Self::VerifyPhoneFirst => (REFUSED, "phone_not_confirmed"),
-            Self::PhoneLoginsDisabled => (REFUSED, "phone_provider_disabled"),
-            Self::AnonymousDisabled => (REFUSED, "anonymous_provider_disabled"),
-            Self::SmsSendFailed(_) => (REFUSED, "sms_send_failed"),
-            Self::UserAlreadyExists => (REFUSED, "user_already_exists"),
-            Self::UnsupportedGrant | Self::InvalidCredentials => (BAD, "invalid_credentials"),
-            Self::SignInBanned | Self::RefreshBanned => (BAD, "user_banned"),
-            Self::EmailNotConfirmed => (BAD, "email_not_confirmed"),
-            Self::PhoneNotConfirmed => (BAD, "phone_not_confirmed"),
-            Self::RefreshTokenNotFound => (BAD, "refresh_token_not_found"),
-            Self::RefreshTokenAlreadyUsed => (BAD, "refresh_token_already_used"),
-            Self::NoValidSession => (BAD, "session_not_found"),
-            Self::SessionExpired(_) => (BAD, "session_expired"),
-            Self::OAuthClientSession => (BAD, "invalid_client"),
-            Self::OtpExpired | Self::LinkExpired => (DENIED, "otp_expired"),
-            Self::VerifyBanned => (DENIED, "user_banned"),
-            Self::VerifyEmailFormat => (REFUSED, "validation_failed"),
-            Self::FlowStateNotFound => (StatusCode::NOT_FOUND, "flow_state_not_found"),
-            Self::FlowStateExpired => (REFUSED, "flow_state_expired"),
-            Self::BadCodeVerifier => (BAD, "bad_code_verifier"),
-            Self::InsufficientAal => (StatusCode::UNAUTHORIZED, "insufficient_aal"),
-            Self::AnonymousPassword => (REFUSED, "validation_failed"),
-            Self::SsoManaged => (REFUSED, "user_sso_managed"),
-            Self::EmailExists => (REFUSED, "email_exists"),
-            Self::PhoneExists | Self::PhoneRegistered => (REFUSED, "phone_exists"),
-            Self::AdminSessionExpired => (DENIED, "session_expired"),
-            Self::UserNotFound | Self::NoUserWithEmail => (StatusCode::NOT_FOUND, "user_not_found"),
-            Self::UserIdNotUuid | Self::SessionPathNotUuid | Self::IdentityIdNotUuid => {
-                (StatusCode::NOT_FOUND, "validation_failed")
-            }
-            Self::SessionNotFound => (StatusCode::NOT_FOUND, "session_not_found"),
-            Self::SwitchedOff(feature) => feature.wire(),
-            Self::AnonymousRefused => (DENIED, "no_authorization"),
-            Self::FactorIdNotUuid => (StatusCode::NOT_FOUND, "validation_failed"),
-            Self::FactorNotFound => (StatusCode::NOT_FOUND, "mfa_factor_not_found"),
-            Self::FactorNeedsAal2 => (REFUSED, "insufficient_aal"),
-            Self::InvalidRequest(_) => (BAD, "invalid_request"),
-            Self::IssuerDisabled(_) => (BAD, "provider_disabled"),
-            Self::UnsupportedChain => (BAD, "web3_unsupported_chain"),
-            Self::ManualLinkingDisabled => (StatusCode::NOT_FOUND, "manual_linking_disabled"),
-            Self::UnexpectedAudience => (DENIED, "unexpected_audience"),
-            Self::SingleIdentity => (REFUSED, "single_identity_not_deletable"),
-            Self::IdentityNotFound => (REFUSED, "identity_not_found"),
-            Self::IdentityEmailConflict => (REFUSED, "email_conflict_identity_not_deletable"),
-            Self::ReauthenticationNeeded => (BAD, "reauthentication_needed"),
-            Self::ReauthenticationNotValid => (REFUSED, "reauthentication_not_valid"),
-            Self::CurrentPasswordRequired => (BAD, "current_password_required"),
-            Self::CurrentPasswordInvalid => (BAD, "current_password_invalid"),
-            Self::SamePassword => (REFUSED, "same_password"),
-            Self::Overloaded | Self::DatabaseUnavailable(_) => {
-                (StatusCode::SERVICE_UNAVAILABLE, "unexpected_failure")
-            }
-            Self::SavingUser(_)
-            | Self::UpdatingUser(_)
-            | Self::InsertingUser(_)
-            | Self::DeletingUser(_)
-            | Self::CreatingUser
-            | Self::Querying(_)
-            | Self::Database(_)
-            | Self::Signing(_)
-            | Self::NoUserRoles
-            | Self::Internal(_) => (BROKEN, "unexpected_failure"),
-        }
-    }
-
-    /// The stable code, as in `x-sb-error-code`.
-    #[must_use]
-    pub fn code(&self) -> &'static str {
-        self.wire().1
-    }
-
     /// A rule on a parameter was broken.
     pub(crate) const fn validation(text: &'static str) -> Self {
         Self::Validation(Cow::Borrowed(text))
-    }
-
-    /// A failure while a user was being inserted: PostgreSQL's refusal is the project's trigger, not ours.
-    pub(crate) fn saving(error: SessionError) -> Self {
-        Self::of_database(error, Self::SavingUser)
-    }
-
-    /// A failed insert, in an admin's words.
-    pub(crate) fn creating(self) -> Self {
-        let Self::SavingUser(error) = self else { return self };
-        Self::InsertingUser(error)
-    }
-
-    /// A failed update, in the words of the sign-up that it was part of.
-    pub(crate) fn signing_up(self) -> Self {
-        let Self::UpdatingUser(error) = self else { return self };
-        Self::SavingUser(error)
-    }
-
-    /// A failure while a user was being removed.
-    pub(crate) fn deleting(error: SessionError) -> Self {
-        Self::of_database(error, Self::DeletingUser)
-    }
-
-    /// A failure while a user was being changed.
-    pub(crate) fn updating(error: SessionError) -> Self {
-        Self::of_database(error, Self::UpdatingUser)
-    }
-
-    /// A failure while a user was being looked up.
-    pub(crate) fn querying(error: SessionError) -> Self {
-        Self::of_database(error, Self::Querying)
-    }
-
-    fn of_database(error: SessionError, refused: impl FnOnce(Box<PgError>) -> Self) -> Self {
-        match error {
-            SessionError::Deadline => Self::Timeout,
-            SessionError::Postgres(error) if error.code == "57014" => Self::Timeout,
-            SessionError::Postgres(error) if !error.is_unavailable() => refused(error),
-            SessionError::Postgres(_)
-            | SessionError::PoolTimeout
-            | SessionError::Unreachable(_)
-            | SessionError::Unavailable(_) => Self::DatabaseUnavailable(error),
-        }
-    }
-
-    /// PostgreSQL's error behind this one.
-    fn postgres(&self) -> Option<&PgError> {
-        #[expect(clippy::wildcard_enum_match_arm, reason = "only these carry one")]
-        match self {
-            Self::SavingUser(error)
-            | Self::InsertingUser(error)
-            | Self::DeletingUser(error)
-            | Self::UpdatingUser(error)
-            | Self::Querying(error)
-            | Self::Database(error) => Some(error),
-            _ => None,
-        }
-    }
-
-    /// Which address the database refused because it is another user's: two sign-ups at one moment.
-    pub(crate) fn taken_address(&self) -> Option<Taken> {
-        match self.postgres()?.constraint.as_deref()? {
-            "users_email_partial_key" => Some(Taken::Email),
-            "users_phone_key" => Some(Taken::Phone),
-            _ => None,
-        }
-    }
-
-    /// Whether the database refused because the address is another user's.
-    pub(crate) fn is_taken_address(&self) -> bool {
-        self.taken_address().is_some()
-    }
-
-    /// `taken` when this is about an address that is another user's.
-    pub(crate) fn or_taken(self, taken: Self) -> Self {
-        if self.is_taken_address() { taken } else { self }
-    }
-
-    fn retry_after(&self) -> Option<u64> {
-        #[expect(clippy::wildcard_enum_match_arm, reason = "the others do not help to retry")]
-        match self {
-            Self::RateLimited { retry_after } | Self::MailLimit { retry_after } => {
-                Some(retry_after.as_secs().saturating_add(1))
-            }
-            Self::MailTooSoon { seconds } => u64::try_from(*seconds).ok(),
-            Self::Overloaded | Self::DatabaseUnavailable(_) | Self::Timeout => Some(1),
-            _ => None,
-        }
-    }
-}
-
-impl From<SessionError> for AuthError {
-    fn from(error: SessionError) -> Self {
-        Self::of_database(error, Self::Database)
-    }
-}
-
-impl From<HashError> for AuthError {
-    fn from(error: HashError) -> Self {
-        match error {
-            HashError::Overloaded => Self::Overloaded,
-            HashError::Unsupported | HashError::Failed => Self::Internal(error.to_string()),
-        }
-    }
-}
-
-impl From<KeyError> for AuthError {
-    fn from(error: KeyError) -> Self {
-        Self::Signing(error)
-    }
-}
-
-impl From<BodyError> for AuthError {
-    fn from(error: BodyError) -> Self {
-        match error {
-            BodyError::TooLarge => Self::BodyTooLarge(crate::BODY_LIMIT),
-            BodyError::Disconnected(reason) => Self::BadJson(reason),
-        }
-    }
-}
-
-/// A refused token, in the words of upstream's JWT library.
-impl From<TokenError> for AuthError {
-    fn from(error: TokenError) -> Self {
-        Self::BadJwt(match error {
-            TokenError::Empty | TokenError::Parts(_) => {
-                "token is malformed: token contains an invalid number of segments".to_owned()
-            }
-            TokenError::BadHeader => "token is malformed: could not base64 decode header".to_owned(),
-            TokenError::Encrypted => "token is unverifiable: encrypted tokens are not supported".to_owned(),
-            TokenError::Unsupported { alg } => {
-                format!("token signature is invalid: signing method {alg} is invalid")
-            }
-            // Upstream asks for the algorithm before it looks for a key.
-            TokenError::NoKey { alg, is_configured: false, .. } => {
-                format!("token signature is invalid: signing method {alg} is invalid")
-            }
-            TokenError::NoKey { alg, kid, is_configured: true } => format!(
-                "token is unverifiable: error while executing keyfunc: unrecognized JWT kid {} for algorithm {alg}",
-                kid.unwrap_or_else(|| "<nil>".to_owned())
-            ),
-            TokenError::BadSignature => "token signature is invalid: signature is invalid".to_owned(),
-            TokenError::ClaimsNotObject => "token is malformed: could not JSON decode claim".to_owned(),
-        })
     }
 }

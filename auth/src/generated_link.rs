@@ -3,7 +3,6 @@
 
 use basalt_core::pool::Tx;
 use jiff::Timestamp;
-use serde_json::json;
 
 use crate::Auth;
 use crate::address;
@@ -17,7 +16,7 @@ use crate::request::RequestContext;
 use crate::routes::invite::Guest;
 use crate::routes::signup::check_new_password;
 use crate::sign_up::{Contact, read_back, vanished};
-use crate::users::{self, Account, Object, User};
+use crate::users::{self, Account, Metadata, Object, User};
 
 /// `type` of a request.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -117,8 +116,7 @@ struct Work<'a> {
 impl Work<'_> {
     async fn record(&self, user: &User, action: Action) -> Result<(), AuthError> {
         let Self { auth, request, actor, tx, now } = *self;
-        let traits = json!({ "user_id": user.id, "user_email": user.email });
-        audit::record(tx, &auth.config, request, actor, action, Some(traits), now).await
+        audit::record(tx, &auth.config, request, actor, action, audit::about(user), now).await
     }
 }
 
@@ -202,7 +200,7 @@ impl GeneratedLink<'_> {
         match (users::lock_by_email(tx, &self.email, self.audience).await?, hash) {
             (Some(user), _) if user.email_confirmed_at.is_some() => Err(AuthError::EmailExists),
             (Some(user), _) => {
-                users::merge_user_metadata(tx, user.id, &self.data, now).await?;
+                users::merge_metadata(tx, user.id, Metadata::User, &self.data, now).await?;
                 read_back(tx, user.id).await
             }
             (None, hash) => {

@@ -63,16 +63,15 @@ pub use cleanup::{clean_up, keep_clean};
 pub use config::{AuthConfig, JwtConfig};
 pub use error::AuthError;
 pub use feature::{FactorType, Feature};
-pub use hasher::{HashError, Hasher, Verdict};
 pub use mailer::{LetterSettings, TemplateSource};
 pub use migrations::MIGRATIONS;
 pub use operator::{AccountSummary, ListAccounts, Operator};
 pub use password_policy::{WeakReason, Weakness};
 pub use postage::{EmailRate, NoEmailRate};
-pub use refresh_token::{RefreshToken, SessionKey, SignedCounter};
 
 use breaches::Breaches;
 use error::{ApiVersion, RenderContext};
+use hasher::Hasher;
 use mailer::Mailer;
 use password_policy::PasswordPolicy;
 use postage::Postage;
@@ -119,6 +118,11 @@ impl Auth {
         Ok(self.pool.autocommit(request.deadline).await?)
     }
 
+    /// The audience whose accounts a request without a bearer is about: named by header, else the configured one.
+    pub(crate) fn audience<'a>(&'a self, request: &'a RequestContext) -> &'a str {
+        request.audience().unwrap_or(&self.config.jwt.aud)
+    }
+
     /// What is wrong with a password: the policy's reasons, and last that it is known from a breach.
     pub(crate) async fn weakness(&self, password: &str) -> Option<Weakness> {
         let weakness = self.policy.weakness(password);
@@ -138,18 +142,9 @@ impl Auth {
     }
 }
 
-/// Commits after success; after failure rolls back, which keeps the connection where dropping would close it.
+/// [`Tx::finish`] with the error that this crate's `?` makes.
 pub(crate) async fn finish<T>(tx: Tx, result: Result<T, AuthError>) -> Result<T, AuthError> {
-    match result {
-        Ok(value) => {
-            tx.commit().await?;
-            Ok(value)
-        }
-        Err(error) => {
-            tx.rollback().await;
-            Err(error)
-        }
-    }
+    tx.finish(result).await
 }
 
 /// The service. `config` was checked with [`AuthConfig::faults`]; `pool` is of the login `supabase_auth_admin`;

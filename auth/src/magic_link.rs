@@ -40,7 +40,7 @@ impl MagicLink {
     }
 
     async fn ask(&self, auth: &Auth, request: &RequestContext) -> Result<(), AuthError> {
-        let audience = request.audience().unwrap_or(&auth.config.jwt.aud);
+        let audience = auth.audience(request);
         let mut letters = Letters::new(auth, request, self.challenge.clone());
         let tx = auth.begin(request).await?;
         let asked = async {
@@ -87,7 +87,7 @@ impl MagicLink {
             Some(user) => user,
             None => {
                 let contact = Contact::Email(self.email.clone());
-                let audience = request.audience().unwrap_or(&auth.config.jwt.aud);
+                let audience = auth.audience(request);
                 let hash = auth.hasher.unknowable();
                 Registration::by_owner(&contact, audience, hash, &self.data).insert(auth, tx, now).await?
             }

@@ -21,8 +21,8 @@ use crate::config::AuthConfig;
 use crate::error::AuthError;
 use crate::users::User;
 
-/// A letter to be written. What its kind does not need may be empty.
-#[derive(Debug, Clone)]
+/// A letter to be written. What its kind does not need may be empty. No `Debug`, so that no log can show its code.
+#[derive(Clone)]
 pub(crate) struct Letter<'a> {
     pub(crate) kind: LetterKind,
     /// The account it is about.

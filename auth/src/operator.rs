@@ -9,7 +9,6 @@ use basalt_core::keys::Keys;
 use basalt_core::mail::Outbox;
 use basalt_core::pool::{ServicePool, Tx};
 use jiff::Timestamp;
-use serde_json::json;
 use tokio::time::Instant;
 use tokio_postgres::Row;
 use uuid::Uuid;
@@ -247,7 +246,7 @@ impl Operator {
     }
 
     async fn record(&self, tx: &Tx, user: &User, action: Action, now: Timestamp) -> Result<(), AuthError> {
-        let traits = Some(json!({ "user_id": user.id, "user_email": user.email }));
+        let traits = audit::about(user);
         audit::record(tx, &self.0.config, &Self::request(), &self.actor(), action, traits, now).await
     }
 

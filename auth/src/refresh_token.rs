@@ -30,7 +30,7 @@ const LENIENT: GeneralPurpose = GeneralPurpose::new(
 
 /// A presented refresh token of a form we know.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum RefreshToken {
+pub(crate) enum RefreshToken {
     /// A row of `auth.refresh_tokens`.
     V1(String),
     /// A signed counter of a session; the signature is not judged yet.
@@ -39,28 +39,26 @@ pub enum RefreshToken {
 
 /// A v2 token taken apart. Its checksum is right; whether our key signed it, [`SignedCounter::is_signed_by`] tells.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct SignedCounter {
+pub(crate) struct SignedCounter {
     /// The session it belongs to.
-    pub session_id: Uuid,
+    pub(crate) session_id: Uuid,
     /// How many refreshes had happened when it was made.
-    pub counter: i64,
+    pub(crate) counter: i64,
     signature: [u8; SIGNATURE_BYTES],
 }
 
 /// A session's HMAC key, as `auth.sessions.refresh_token_hmac_key` holds it: base64url.
-pub struct SessionKey(hmac::Key, String);
+pub(crate) struct SessionKey(hmac::Key, String);
 
 impl SessionKey {
     /// A new random key.
-    #[must_use]
-    pub fn generate() -> Self {
+    pub(crate) fn generate() -> Self {
         let bytes = random::bytes::<32>();
         Self(hmac::Key::new(hmac::HMAC_SHA256, &bytes), URL_SAFE_NO_PAD.encode(bytes))
     }
 
     /// A stored key; `None` when the column holds something else.
-    #[must_use]
-    pub fn from_column(column: &str) -> Option<Self> {
+    pub(crate) fn from_column(column: &str) -> Option<Self> {
         let bytes = LENIENT.decode(column.replace('+', "-").replace('/', "_")).ok()?;
         if bytes.len() < SIGNATURE_BYTES {
             return None;
@@ -69,14 +67,12 @@ impl SessionKey {
     }
 
     /// What the column holds.
-    #[must_use]
-    pub fn as_column(&self) -> &str {
+    pub(crate) fn as_column(&self) -> &str {
         &self.1
     }
 
     /// The token of `session_id` at `counter`.
-    #[must_use]
-    pub fn token(&self, session_id: Uuid, counter: i64) -> String {
+    pub(crate) fn token(&self, session_id: Uuid, counter: i64) -> String {
         let mut bytes = head(session_id, counter);
         let signature = self.sign(&bytes);
         bytes.extend_from_slice(&signature);
@@ -97,8 +93,7 @@ impl SessionKey {
 
 impl SignedCounter {
     /// Whether `key` made this token.
-    #[must_use]
-    pub fn is_signed_by(&self, key: &SessionKey) -> bool {
+    pub(crate) fn is_signed_by(&self, key: &SessionKey) -> bool {
         let expected = key.sign(&head(self.session_id, self.counter));
         verify_slices_are_equal(&expected, &self.signature).is_ok()
     }
@@ -106,8 +101,7 @@ impl SignedCounter {
 
 impl RefreshToken {
     /// Reads a presented token; `None` when it has neither form.
-    #[must_use]
-    pub fn parse(text: &str) -> Option<Self> {
+    pub(crate) fn parse(text: &str) -> Option<Self> {
         let is_v1 = text.len() == V1_CHARACTERS
             && text.bytes().all(|byte| byte.is_ascii_lowercase() || byte.is_ascii_digit());
         if is_v1 { Some(Self::V1(text.to_owned())) } else { parse_v2(text).map(Self::V2) }

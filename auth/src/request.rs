@@ -96,6 +96,16 @@ impl RequestContext {
     }
 }
 
+/// A field of a body, empty when it was left out.
+pub(crate) fn text(field: &Option<String>) -> &str {
+    field.as_deref().unwrap_or_default()
+}
+
+/// A field of a body, absent when it is empty.
+pub(crate) fn filled(field: &Option<String>) -> Option<&str> {
+    field.as_deref().filter(|text| !text.is_empty())
+}
+
 /// Reads a JSON object into `T`. Unknown fields are ignored, the last of equal names counts, `null` is absence.
 ///
 /// # Errors

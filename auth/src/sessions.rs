@@ -1,17 +1,19 @@
-//! `auth.sessions`: how a session begins, refreshes and ends. Rotation and reuse detection live here; the text of
-//! refresh tokens is [`crate::refresh_token`].
+//! `auth.sessions`: how a session begins, refreshes and ends. How long it may go on is [`mod@life`], in which order
+//! refreshes of one session run [`mod@turns`]; imported v1 tokens are [`mod@stored_token`]. The text of refresh tokens is
+//! [`crate::refresh_token`], what a presented one is worth [`crate::grants::refresh`].
 //!
 //! A session row holds an HMAC key and a counter, so a refresh writes one row and inserts none, and moves on only from
-//! where it was read ([`step`]). Within one process [`Turns`] queues refreshes of one session before they take a
-//! connection, so that a storm on one session cannot occupy the pool.
+//! where it was read ([`step`]).
+
+mod life;
+mod stored_token;
+mod turns;
 
 use std::net::IpAddr;
-use std::time::Duration;
 
 use basalt_core::pool::Tx;
 use basalt_core::random;
 use jiff::Timestamp;
-use tokio::sync::{Mutex, MutexGuard};
 use tokio_postgres::Row;
 use uuid::Uuid;
 
@@ -21,9 +23,12 @@ use crate::error::AuthError;
 use crate::refresh_token::SessionKey;
 use crate::request::RequestContext;
 use crate::users::{self, Account, User, belongings, column, user_columns};
+pub(crate) use life::is_superseded;
+pub(crate) use stored_token::{StoredToken, begin_signing, find_stored_token, retire_stored_tokens};
+pub(crate) use turns::Turns;
 
-/// A row of `auth.sessions`.
-#[derive(Debug, Clone)]
+/// A row of `auth.sessions`. No `Debug`, so that no log can show its key.
+#[derive(Clone)]
 pub(crate) struct Session {
     pub(crate) id: Uuid,
     pub(crate) user_id: Uuid,
@@ -74,41 +79,6 @@ impl Session {
             counter: column(row, "refresh_token_counter")?,
         })
     }
-
-    /// When it was last proven to be in use.
-    pub(crate) fn last_refresh(&self) -> Option<Timestamp> {
-        self.refreshed_at.max(self.created_at)
-    }
-
-    /// The configured limits on a session's life, judged at refresh (auth.md §3.23).
-    pub(crate) fn check_life(
-        &self,
-        config: &AuthConfig,
-        has_verified_factor: bool,
-        amr: &[Amr],
-        now: Timestamp,
-    ) -> Result<(), AuthError> {
-        let is_past = |start: Option<Timestamp>, seconds: u64| {
-            seconds > 0 && start.is_some_and(|start| age(start, now) >= Duration::from_secs(seconds))
-        };
-        if self.not_after.is_some_and(|end| end <= now) || is_past(self.created_at, config.sessions_timebox) {
-            return Err(AuthError::SessionExpired(""));
-        }
-        if is_past(self.last_refresh(), config.sessions_inactivity_timeout) {
-            return Err(AuthError::SessionExpired(" (Inactivity)"));
-        }
-        if has_verified_factor
-            && aal(amr) == "aal1"
-            && is_past(self.created_at, config.sessions_allow_low_aal)
-        {
-            return Err(AuthError::SessionExpired(" (Low AAL: User Needs MFA Verification)"));
-        }
-        Ok(())
-    }
-}
-
-fn age(start: Timestamp, now: Timestamp) -> Duration {
-    Duration::try_from(now.duration_since(start)).unwrap_or(Duration::ZERO)
 }
 
 /// A session that just began.
@@ -120,7 +90,7 @@ pub(crate) struct Begun {
 }
 
 /// What must still hold of a password for a session to begin.
-#[derive(Debug, Clone, Copy, Default)]
+#[derive(Clone, Copy, Default)]
 pub(crate) struct PasswordState<'a> {
     /// The hash that was verified: should it have changed since, the sign-in fails.
     pub(crate) verified: Option<&'a str>,
@@ -261,25 +231,6 @@ order by c.updated_at desc, c.id";
         .collect()
 }
 
-/// Gives a session of upstream's v1 tokens a key, and counter 0.
-pub(crate) async fn begin_signing(
-    tx: &Tx,
-    request: &RequestContext,
-    session_id: Uuid,
-    key: &SessionKey,
-    now: Timestamp,
-) -> Result<(), AuthError> {
-    const BEGIN_SIGNING: &str = "\
-update auth.sessions
-set refresh_token_hmac_key = $2, refresh_token_counter = 0, refreshed_at = $3::timestamptz at time zone 'utc',
-  updated_at = $3, user_agent = $4, ip = $5::text::inet
-where id = $1";
-    let address = request.address.to_string();
-    tx.execute(BEGIN_SIGNING, &[&session_id, &key.as_column(), &now, &request.user_agent(), &address])
-        .await?;
-    Ok(())
-}
-
 /// Moves a session of v2 tokens on by one, and tells the audit log, in one statement. `false` when somebody else was
 /// quicker, or the session has ended: nothing happened then.
 pub(crate) async fn step(
@@ -320,28 +271,6 @@ select from stepped";
         )
         .await?;
     Ok(moved.is_some())
-}
-
-/// Whether another session of the user was refreshed later (`sessions.single_per_user`); with `sessions.tags`, another
-/// one of the same tag. A session whose tag is none of those has the first.
-pub(crate) async fn is_superseded(
-    tx: &Tx,
-    config: &AuthConfig,
-    session: &Session,
-) -> Result<bool, AuthError> {
-    const NEWEST: &str = "\
-select s.id
-from auth.sessions s
-where s.user_id = $1 and (cardinality($2::text[]) = 0
-  or (case when s.tag = any($2) then s.tag else $2[1] end) = (case when $3::text = any($2) then $3 else $2[1] end))
-order by greatest(s.refreshed_at at time zone 'utc', s.created_at) desc nulls last, s.id
-limit 1";
-    if !config.sessions_single_per_user {
-        return Ok(false);
-    }
-    let row = tx.query_opt(NEWEST, &[&session.user_id, &config.sessions_tags, &session.tag]).await?;
-    let newest: Option<Uuid> = row.as_ref().map(|row| column(row, "id")).transpose()?;
-    Ok(newest.is_some_and(|newest| newest != session.id))
 }
 
 /// Whether the user has a session from this network: an IPv4 address, or an IPv6 /64.
@@ -410,114 +339,9 @@ pub(crate) async fn of_user(tx: &Tx, user_id: Uuid) -> Result<Vec<Listed>, AuthE
         .collect()
 }
 
-/// A row of `auth.refresh_tokens`: upstream's v1.
-pub(crate) struct StoredToken {
-    pub(crate) session_id: Option<Uuid>,
-    pub(crate) is_revoked: bool,
-    pub(crate) updated_at: Option<Timestamp>,
-}
-
-/// An imported v1 token.
-pub(crate) async fn find_stored_token(tx: &Tx, token: &str) -> Result<Option<StoredToken>, AuthError> {
-    const STORED: &str = "\
-select t.session_id, coalesce(t.revoked, false) as revoked, t.updated_at
-from auth.refresh_tokens t
-where t.token = $1";
-    let row = tx.query_opt(STORED, &[&token]).await.map_err(AuthError::querying)?;
-    row.as_ref()
-        .map(|row| {
-            Ok(StoredToken {
-                session_id: column(row, "session_id")?,
-                is_revoked: column(row, "revoked")?,
-                updated_at: column(row, "updated_at")?,
-            })
-        })
-        .transpose()
-}
-
-/// Revokes a session's v1 tokens: from here on it has v2 tokens.
-pub(crate) async fn retire_stored_tokens(tx: &Tx, session_id: Uuid, now: Timestamp) -> Result<(), AuthError> {
-    const RETIRE: &str = "\
-update auth.refresh_tokens
-set revoked = true, updated_at = $2
-where session_id = $1 and not coalesce(revoked, false)";
-    tx.execute(RETIRE, &[&session_id, &now]).await?;
-    Ok(())
-}
-
-/// One queue per group of sessions: a session's id decides its group, so refreshes of one session come one after
-/// the other, and those of others hardly ever meet.
-pub(crate) struct Turns(Vec<Mutex<()>>);
-
-/// How long a refresh waits for its turn; then the server is too busy and says so, since a 4xx would sign the
-/// client out (auth.md §5.2).
-const TURN_LIMIT: Duration = Duration::from_secs(5);
-
-impl Turns {
-    pub(crate) fn new() -> Self {
-        Self(std::iter::repeat_with(|| Mutex::new(())).take(256).collect())
-    }
-
-    /// Waits for this session's turn.
-    pub(crate) async fn take(&self, session_id: Uuid) -> Result<Option<MutexGuard<'_, ()>>, AuthError> {
-        let [.., last] = *session_id.as_bytes();
-        let Some(turn) = self.0.get(usize::from(last)) else { return Ok(None) };
-        match tokio::time::timeout(TURN_LIMIT, turn.lock()).await {
-            Ok(guard) => Ok(Some(guard)),
-            Err(_elapsed) => Err(AuthError::Overloaded),
-        }
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    fn session(created: i64, refreshed: Option<i64>) -> Session {
-        let at = |seconds| Timestamp::from_second(seconds).unwrap();
-        Session {
-            id: Uuid::nil(),
-            user_id: Uuid::nil(),
-            created_at: Some(at(created)),
-            refreshed_at: refreshed.map(at),
-            not_after: None,
-            tag: None,
-            oauth_client_id: None,
-            hmac_key: None,
-            counter: 0,
-        }
-    }
-
-    fn life(config: &AuthConfig, session: &Session, has_factor: bool, now: i64) -> Option<String> {
-        let amr = [Amr { method: "password".to_owned(), timestamp: 0 }];
-        let now = Timestamp::from_second(now).unwrap();
-        session.check_life(config, has_factor, &amr, now).err().map(|error| error.to_string())
-    }
-
-    #[test]
-    fn sessions_never_expire_by_default() {
-        assert_eq!(life(&AuthConfig::default(), &session(0, None), true, 4_000_000_000), None);
-    }
-
-    #[test]
-    fn each_limit_names_itself() {
-        let config = AuthConfig {
-            sessions_timebox: 1000,
-            sessions_inactivity_timeout: 100,
-            sessions_allow_low_aal: 50,
-            ..AuthConfig::default()
-        };
-        let text = |suffix: &str| Some(format!("Invalid Refresh Token: Session Expired{suffix}"));
-        assert_eq!(life(&config, &session(0, Some(990)), false, 1000), text(""));
-        assert_eq!(life(&config, &session(0, Some(10)), false, 110), text(" (Inactivity)"));
-        assert_eq!(
-            life(&config, &session(0, Some(50)), true, 60),
-            text(" (Low AAL: User Needs MFA Verification)")
-        );
-        assert_eq!(life(&config, &session(0, Some(50)), false, 60), None);
-        let ended = Session { not_after: Timestamp::from_second(5).ok(), ..session(0, None) };
-        assert_eq!(life(&config, &ended, false, 5), text(""));
-    }
 
     #[test]
     fn a_second_factor_makes_aal2() {

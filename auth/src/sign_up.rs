@@ -108,12 +108,8 @@ impl SignUp {
         }
     }
 
-    fn audience<'a>(auth: &'a Auth, request: &'a RequestContext) -> &'a str {
-        request.audience().unwrap_or(&auth.config.jwt.aud)
-    }
-
     async fn find(&self, auth: &Auth, request: &RequestContext) -> Result<Option<User>, AuthError> {
-        let audience = Self::audience(auth, request);
+        let audience = auth.audience(request);
         let tx = auth.begin(request).await?;
         let found = match &self.contact {
             Contact::Email(email) => users::find_by_email(&tx, email, audience).await,
@@ -182,7 +178,7 @@ impl SignUp {
         hash: String,
         now: Timestamp,
     ) -> Result<User, AuthError> {
-        let audience = Self::audience(auth, request);
+        let audience = auth.audience(request);
         Registration::by_owner(&self.contact, audience, hash, &self.data).insert(auth, tx, now).await
     }
 
@@ -295,7 +291,7 @@ impl SignUp {
         let made_up = User {
             email: self.contact.email().unwrap_or_default().to_owned(),
             phone: self.contact.phone().unwrap_or_default().to_owned(),
-            aud: Self::audience(auth, request).to_owned(),
+            aud: auth.audience(request).to_owned(),
             app_metadata: users::provider_metadata(self.contact.provider()),
             user_metadata: self.data.clone(),
             confirmation_sent_at: Some(now),
@@ -314,7 +310,7 @@ pub(crate) async fn anonymous(
     let now = auth.now();
     let new = NewUser {
         id: random::uuid(),
-        aud: request.audience().unwrap_or(&auth.config.jwt.aud).to_owned(),
+        aud: auth.audience(request).to_owned(),
         role: auth.config.default_role().to_owned(),
         email: None,
         phone: None,

@@ -18,7 +18,7 @@ use uuid::Uuid;
 
 use crate::error::AuthError;
 pub(crate) use write::{
-    NewUser, confirm_email, confirm_phone, insert, insert_identity, merge_app_metadata, merge_user_metadata,
+    Metadata, NewUser, confirm_email, confirm_phone, insert, insert_identity, merge_metadata,
     provider_metadata, request_email_change, set_email, set_invited, set_password, set_phone, sign_up_data,
     unlink,
 };
@@ -58,8 +58,8 @@ macro_rules! belongings {
 }
 pub(crate) use belongings;
 
-/// A row of `auth.users`, as far as anything reads it.
-#[derive(Debug, Clone)]
+/// A row of `auth.users`, as far as anything reads it. No `Debug`, so that no log can show the password's hash.
+#[derive(Clone)]
 pub(crate) struct User {
     pub(crate) id: Uuid,
     pub(crate) aud: String,
@@ -189,7 +189,7 @@ pub(crate) struct Factor {
 }
 
 /// A user with what the API shows of them.
-#[derive(Debug, Clone)]
+#[derive(Clone)]
 pub(crate) struct Account {
     pub(crate) user: User,
     pub(crate) identities: Vec<Identity>,

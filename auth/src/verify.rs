@@ -205,7 +205,7 @@ impl Attempt<'_> {
         match proof {
             Proof::Hash(hash) => one_time::pending_with_hash(tx, hash, kind.token_types()).await,
             Proof::Code { address, code } => {
-                let audience = self.request.audience().unwrap_or(&self.auth.config.jwt.aud);
+                let audience = self.auth.audience(self.request);
                 let mut pending = one_time::pending_at(tx, address, kind.token_types(), audience).await?;
                 if let Some(index) = pending.iter().position(|pending| pending.is(code)) {
                     return Ok(Some(pending.swap_remove(index)));

@@ -15,11 +15,11 @@ use crate::audit::{self, Action};
 use crate::error::AuthError;
 use crate::hasher::{HashError, Verdict};
 use crate::rate_limit::{Counter, network};
-use crate::request::RequestContext;
+use crate::request::{RequestContext, filled, text};
 use crate::sessions::{self, PasswordState};
 use crate::users::{self, User};
 
-#[derive(Debug, Deserialize)]
+#[derive(Deserialize)]
 pub(crate) struct PasswordGrant {
     email: Option<String>,
     phone: Option<String>,
@@ -45,33 +45,22 @@ impl Login<'_> {
 
 impl PasswordGrant {
     fn login(&self, auth: &Auth) -> Result<Login<'_>, AuthError> {
-        let given = |field: &'_ Option<String>| field.as_deref().is_some_and(|text| !text.is_empty());
-        match (&self.email, &self.phone) {
-            (Some(_), Some(_)) if given(&self.email) && given(&self.phone) => Err(AuthError::validation(
+        match (filled(&self.email), filled(&self.phone)) {
+            (Some(_), Some(_)) => Err(AuthError::validation(
                 "Only an email address or phone number should be provided on login.",
             )),
-            (Some(email), _) if given(&self.email) => {
-                if auth.config.external_email_enabled {
-                    Ok(Login::Email(email))
-                } else {
-                    Err(AuthError::EmailLoginsDisabled)
-                }
-            }
-            (_, Some(phone)) if given(&self.phone) => {
-                if auth.config.external_phone_enabled {
-                    Ok(Login::Phone(phone))
-                } else {
-                    Err(AuthError::PhoneLoginsDisabled)
-                }
-            }
-            _ => Err(AuthError::validation("missing email or phone")),
+            (Some(_), None) if !auth.config.external_email_enabled => Err(AuthError::EmailLoginsDisabled),
+            (Some(email), None) => Ok(Login::Email(email)),
+            (None, Some(_)) if !auth.config.external_phone_enabled => Err(AuthError::PhoneLoginsDisabled),
+            (None, Some(phone)) => Ok(Login::Phone(phone)),
+            (None, None) => Err(AuthError::validation("missing email or phone")),
         }
     }
 
     /// Signs in.
     pub(crate) async fn run(&self, auth: &Auth, request: &RequestContext) -> Result<Granted, AuthError> {
         let login = self.login(auth)?;
-        let password = self.password.as_deref().unwrap_or_default();
+        let password = text(&self.password);
         let found = find(auth, request, login).await?;
         let name = login.name();
         let counter = counter(auth, request, &name, found.as_ref()).await?;
@@ -99,7 +88,7 @@ impl PasswordGrant {
 }
 
 async fn find(auth: &Auth, request: &RequestContext, login: Login<'_>) -> Result<Option<User>, AuthError> {
-    let audience = request.audience().unwrap_or(&auth.config.jwt.aud);
+    let audience = auth.audience(request);
     let tx = auth.begin(request).await?;
     let found = match login {
         Login::Email(email) => users::find_by_email(&tx, email, audience).await,

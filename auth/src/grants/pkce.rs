@@ -7,7 +7,7 @@ use crate::access_token::Granted;
 use crate::audit::{self, Action};
 use crate::error::AuthError;
 use crate::flow_state;
-use crate::request::RequestContext;
+use crate::request::{RequestContext, filled};
 use crate::users;
 use crate::verify;
 
@@ -20,17 +20,15 @@ pub(crate) struct PkceGrant {
 impl PkceGrant {
     /// Exchanges the code. It is used up only together with the session it begins.
     pub(crate) async fn run(&self, auth: &Auth, request: &RequestContext) -> Result<Granted, AuthError> {
-        let filled = |field: &'_ Option<String>| field.as_deref().unwrap_or_default().to_owned();
-        let (code, verifier) = (filled(&self.auth_code), filled(&self.code_verifier));
-        if code.is_empty() || verifier.is_empty() {
+        let (Some(code), Some(verifier)) = (filled(&self.auth_code), filled(&self.code_verifier)) else {
             return Err(AuthError::validation(
                 "invalid request: both auth code and code verifier should be non-empty",
             ));
-        }
+        };
         let now = auth.now();
         let tx = auth.begin(request).await?;
         let granted = async {
-            let flow = flow_state::exchange(&tx, &code, &verifier, now).await?;
+            let flow = flow_state::exchange(&tx, code, verifier, now).await?;
             let user = users::lock(&tx, flow.user_id).await?.ok_or(AuthError::FlowStateNotFound)?;
             if user.is_banned(now) {
                 return Err(AuthError::SignInBanned);

@@ -22,14 +22,14 @@ use crate::access_token::Granted;
 use crate::audit::{self, Action};
 use crate::error::AuthError;
 use crate::refresh_token::{RefreshToken, SessionKey, SignedCounter};
-use crate::request::RequestContext;
+use crate::request::{RequestContext, text};
 use crate::sessions::{self, Held, Scope, Session};
 
 /// How often a refresh reads anew after somebody else was quicker. A second reading finds its token used already and
 /// answers; more happens only while a session is being changed from all sides.
 const ATTEMPTS: u32 = 4;
 
-#[derive(Debug, Deserialize)]
+#[derive(Deserialize)]
 pub(crate) struct RefreshGrant {
     refresh_token: Option<String>,
 }
@@ -48,7 +48,7 @@ enum Worth {
 impl RefreshGrant {
     /// Refreshes.
     pub(crate) async fn run(&self, auth: &Auth, request: &RequestContext) -> Result<Granted, AuthError> {
-        let text = self.refresh_token.as_deref().unwrap_or_default();
+        let text = text(&self.refresh_token);
         let token = RefreshToken::parse(text).ok_or(AuthError::validation("Refresh token is not valid"))?;
         match &token {
             // A v1 token does not name its session: its queue is that of the nil id.

@@ -5,6 +5,7 @@ use serde::Deserialize;
 
 use crate::error::AuthError;
 use crate::feature::Feature;
+use crate::request::text;
 
 /// Providers whose issuer is the same for everybody.
 const ISSUERS: [(&str, &str); 5] = [
@@ -29,22 +30,19 @@ pub(crate) struct IdTokenGrant {
 impl IdTokenGrant {
     /// Why it is refused.
     pub(crate) fn refusal(&self) -> AuthError {
-        let given = |text: &Option<String>| text.as_deref().unwrap_or_default().to_owned();
-        let (provider, issuer) = (given(&self.provider), given(&self.issuer));
-        if given(&self.id_token).is_empty() {
+        let (provider, issuer) = (text(&self.provider), text(&self.issuer));
+        if text(&self.id_token).is_empty() {
             return AuthError::InvalidRequest("id_token required");
         }
-        if provider.is_empty() && (given(&self.client_id).is_empty() || issuer.is_empty()) {
+        if provider.is_empty() && (text(&self.client_id).is_empty() || issuer.is_empty()) {
             return AuthError::InvalidRequest("provider or client_id and issuer required");
         }
         if provider.is_empty() {
-            return AuthError::IssuerDisabled(issuer);
+            return AuthError::IssuerDisabled(issuer.to_owned());
         }
-        let fixed =
-            ISSUERS.iter().find(|(name, _)| *name == provider).map(|(_, issuer)| (*issuer).to_owned());
-        match fixed {
-            Some(issuer) => AuthError::IssuerDisabled(issuer),
-            None if OTHERS.contains(&provider.as_str()) => AuthError::IssuerDisabled(issuer),
+        match ISSUERS.iter().find(|(name, _)| *name == provider) {
+            Some((_, issuer)) => AuthError::IssuerDisabled((*issuer).to_owned()),
+            None if OTHERS.contains(&provider) => AuthError::IssuerDisabled(issuer.to_owned()),
             None => AuthError::Validation(format!("Custom OIDC provider \"{provider}\" not allowed").into()),
         }
     }

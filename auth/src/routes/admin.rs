@@ -1,9 +1,9 @@
-//! Who may call the admin routes, and what the routes below them share: the caller ([`Admin`]) and the user that the
-//! path names ([`target`]).
+//! Who may call the admin routes ([`Admin`]), and whom the path names ([`OfUser`]): what each of those routes asks first,
+//! in this order.
 
 use std::sync::Arc;
 
-use axum::extract::FromRequestParts;
+use axum::extract::{FromRequestParts, RawPathParams};
 use http::request::Parts;
 use uuid::Uuid;
 
@@ -33,12 +33,26 @@ impl FromRequestParts<Arc<Auth>> for Admin {
     }
 }
 
-/// The user of a path's id.
-pub(crate) async fn target(auth: &Auth, request: &RequestContext, id: &str) -> Result<Account, AuthError> {
-    let id = Uuid::try_parse(id).map_err(|_error| AuthError::UserIdNotUuid)?;
-    let tx = auth.autocommit(request).await?;
-    let found = users::account(&tx, id).await;
-    crate::finish(tx, found).await?.ok_or(AuthError::UserNotFound)
+/// A request by an admin about the user whose id is the path's `{id}`.
+pub(crate) struct OfUser {
+    pub(crate) admin: Admin,
+    pub(crate) account: Account,
+}
+
+impl FromRequestParts<Arc<Auth>> for OfUser {
+    type Rejection = AuthError;
+
+    async fn from_request_parts(parts: &mut Parts, auth: &Arc<Auth>) -> Result<Self, AuthError> {
+        let admin = Admin::from_request_parts(parts, auth).await?;
+        let path = RawPathParams::from_request_parts(parts, auth).await;
+        let path = path.map_err(|_not_utf8| AuthError::UserIdNotUuid)?;
+        let id = path.iter().find(|(name, _)| *name == "id").map(|(_, id)| id).unwrap_or_default();
+        let id = Uuid::try_parse(id).map_err(|_error| AuthError::UserIdNotUuid)?;
+        let tx = auth.autocommit(&admin.request).await?;
+        let found = users::account(&tx, id).await;
+        let account = crate::finish(tx, found).await?.ok_or(AuthError::UserNotFound)?;
+        Ok(Self { admin, account })
+    }
 }
 
 impl Bearer {
@@ -54,8 +68,9 @@ impl Bearer {
             let held = sessions::hold(&tx, session_id).await?;
             let held = held.filter(|held| held.session.user_id == user_id);
             let held = held.ok_or(AuthError::AdminSessionExpired)?;
+            let now = auth.now();
             let has_factor = held.account.has_verified_factor();
-            let lives = held.session.check_life(&auth.config, has_factor, &held.amr, auth.now());
+            let lives = held.session.check_life(&auth.config, has_factor, &held.amr, now);
             if lives.is_err() || sessions::is_superseded(&tx, &auth.config, &held.session).await? {
                 return Err(AuthError::AdminSessionExpired);
             }

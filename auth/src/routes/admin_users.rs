@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use axum::Json;
 use axum::body::Body;
-use axum::extract::{Path, State};
+use axum::extract::State;
 use axum::response::{IntoResponse, Response};
 use serde::{Deserialize, Serialize};
 use serde_json::json;
@@ -14,7 +14,7 @@ use crate::admin::{self, AdminUser};
 use crate::error::AuthError;
 use crate::pagination::{self, Direction, Page, escape_like};
 use crate::request::{read_json, read_json_or_default};
-use crate::routes::admin::{Admin, target};
+use crate::routes::admin::{Admin, OfUser};
 use crate::users::list::{self, Cursor, Next};
 use crate::wire::{FactorBody, UserBody};
 
@@ -76,22 +76,15 @@ pub(crate) async fn create(
     Ok(Json(UserBody::from(&account)).into_response())
 }
 
-pub(crate) async fn get(
-    State(auth): State<Arc<Auth>>,
-    Path(id): Path<String>,
-    Admin { request, .. }: Admin,
-) -> Result<Response, AuthError> {
-    let account = target(&auth, &request, &id).await?;
-    Ok(Json(UserBody::from(&account)).into_response())
+pub(crate) async fn get(OfUser { account, .. }: OfUser) -> Response {
+    Json(UserBody::from(&account)).into_response()
 }
 
 pub(crate) async fn change(
     State(auth): State<Arc<Auth>>,
-    Path(id): Path<String>,
-    Admin { request, actor, .. }: Admin,
+    OfUser { admin: Admin { request, actor, .. }, account }: OfUser,
     body: Body,
 ) -> Result<Response, AuthError> {
-    let account = target(&auth, &request, &id).await?;
     let wanted: AdminUser = read_json(body).await?;
     let account = Box::pin(wanted.change(&auth, &request, &actor, &account.user)).await?;
     Ok(Json(UserBody::from(&account)).into_response())
@@ -99,11 +92,9 @@ pub(crate) async fn change(
 
 pub(crate) async fn delete(
     State(auth): State<Arc<Auth>>,
-    Path(id): Path<String>,
-    Admin { request, actor, .. }: Admin,
+    OfUser { admin: Admin { request, actor, .. }, account }: OfUser,
     body: Body,
 ) -> Result<Response, AuthError> {
-    let account = target(&auth, &request, &id).await?;
     let body: DeleteBody = read_json_or_default(body).await?;
     let is_soft = body.should_soft_delete == Some(true);
     admin::delete(&auth, &request, &actor, &account.user, is_soft).await?;
@@ -111,12 +102,7 @@ pub(crate) async fn delete(
 }
 
 /// The user's second factors.
-pub(crate) async fn factors(
-    State(auth): State<Arc<Auth>>,
-    Path(id): Path<String>,
-    Admin { request, .. }: Admin,
-) -> Result<Response, AuthError> {
-    let account = target(&auth, &request, &id).await?;
+pub(crate) async fn factors(OfUser { account, .. }: OfUser) -> Response {
     let factors: Vec<FactorBody<'_>> = account.factors.iter().map(FactorBody::from).collect();
-    Ok(Json(factors).into_response())
+    Json(factors).into_response()
 }

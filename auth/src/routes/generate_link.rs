@@ -11,15 +11,15 @@ use serde::{Deserialize, Serialize};
 
 use crate::Auth;
 use crate::address;
-use crate::bearer::Bearer;
 use crate::error::AuthError;
 use crate::generated_link::{GeneratedLink, LinkType};
 use crate::redirect;
-use crate::request::{RequestContext, read_json};
+use crate::request::{read_json, text};
+use crate::routes::admin::Admin;
 use crate::users::Object;
 use crate::wire::UserBody;
 
-#[derive(Debug, Deserialize)]
+#[derive(Deserialize)]
 struct GenerateLinkBody {
     #[serde(rename = "type")]
     kind: Option<String>,
@@ -43,17 +43,15 @@ struct LinkBody<'a> {
 
 pub(crate) async fn post(
     State(auth): State<Arc<Auth>>,
-    request: RequestContext,
+    Admin { request, bearer, actor }: Admin,
     body: Body,
 ) -> Result<Response, AuthError> {
-    let bearer = Bearer::read(&auth, &request)?;
-    let actor = bearer.admin(&auth, &request).await?;
     let body: GenerateLinkBody = read_json(body).await?;
-    let email = address::email(body.email.as_deref().unwrap_or_default())?;
+    let email = address::email(text(&body.email))?;
     let named = body.redirect_to.as_deref().and_then(|named| redirect::allowed(&auth, named));
     let redirect_to = named.map_or_else(|| redirect::target(&auth, &request), str::to_owned);
     let link = GeneratedLink {
-        kind: LinkType::read(body.kind.as_deref().unwrap_or_default())?,
+        kind: LinkType::read(text(&body.kind))?,
         email,
         password: body.password.unwrap_or_default(),
         new_email: body.new_email.unwrap_or_default(),

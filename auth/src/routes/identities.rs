@@ -15,7 +15,7 @@ use crate::bearer::Bearer;
 use crate::error::AuthError;
 use crate::notifications;
 use crate::request::RequestContext;
-use crate::routes::settings::is_provider;
+use crate::routes::switched_off::unsupported_provider;
 use crate::users;
 
 /// `GET /user/identities/authorize?provider=`.
@@ -28,13 +28,7 @@ pub(crate) async fn authorize(
     let caller = bearer.caller(&auth, &tx).await;
     crate::finish(tx, caller).await?;
     check_linking(&auth)?;
-    let provider = request.query("provider").unwrap_or_default();
-    let reason = if is_provider(provider) {
-        "provider is not enabled".to_owned()
-    } else {
-        format!("Provider {provider} could not be found")
-    };
-    Err(AuthError::Validation(format!("Unsupported provider: {reason}").into()))
+    Err(unsupported_provider(request.query("provider").unwrap_or_default()))
 }
 
 /// `DELETE /user/identities/{identity_id}`.

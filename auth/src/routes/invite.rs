@@ -10,16 +10,15 @@ use axum::response::{IntoResponse, Response};
 use basalt_core::pool::Tx;
 use jiff::Timestamp;
 use serde::Deserialize;
-use serde_json::json;
 
 use crate::Auth;
 use crate::address;
 use crate::audit::{self, Action};
-use crate::bearer::Bearer;
 use crate::error::AuthError;
 use crate::letters::Letters;
 use crate::registration::Registration;
-use crate::request::{RequestContext, read_json};
+use crate::request::{RequestContext, read_json, text};
+use crate::routes::admin::Admin;
 use crate::sign_up::{Contact, read_back, vanished};
 use crate::users::{self, Object, User};
 use crate::wire::UserBody;
@@ -32,13 +31,11 @@ struct InviteBody {
 
 pub(crate) async fn post(
     State(auth): State<Arc<Auth>>,
-    request: RequestContext,
+    Admin { request, bearer, actor }: Admin,
     body: Body,
 ) -> Result<Response, AuthError> {
-    let bearer = Bearer::read(&auth, &request)?;
-    let actor = bearer.admin(&auth, &request).await?;
     let body: InviteBody = read_json(body).await?;
-    let email = address::email(body.email.as_deref().unwrap_or_default())?;
+    let email = address::email(text(&body.email))?;
     let mut letters = Letters::new(&auth, &request, None);
     let guest = Guest {
         email,
@@ -91,8 +88,8 @@ impl Guest<'_> {
             }
         };
         users::set_invited(tx, user.id, self.now).await?;
-        let traits = json!({ "user_id": user.id, "user_email": user.email });
-        audit::record(tx, &auth.config, request, actor, Action::UserInvited, Some(traits), self.now).await?;
+        let traits = audit::about(&user);
+        audit::record(tx, &auth.config, request, actor, Action::UserInvited, traits, self.now).await?;
         read_back(tx, user.id).await
     }
 }

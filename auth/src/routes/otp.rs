@@ -12,23 +12,23 @@ use serde_json::json;
 
 use crate::Auth;
 use crate::address;
-use crate::challenge::Challenge;
+use crate::challenge::ChallengeFields;
 use crate::error::AuthError;
 use crate::letters;
 use crate::magic_link::MagicLink;
-use crate::request::{RequestContext, read_json};
+use crate::request::{RequestContext, read_json, text};
 use crate::routes::signup::check_channel;
 use crate::users::{self, Object};
 
-#[derive(Debug, Deserialize)]
+#[derive(Deserialize)]
 struct OtpBody {
     email: Option<String>,
     phone: Option<String>,
     create_user: Option<bool>,
     data: Option<Object>,
     channel: Option<String>,
-    code_challenge: Option<String>,
-    code_challenge_method: Option<String>,
+    #[serde(flatten)]
+    challenge: ChallengeFields,
 }
 
 /// `/otp`.
@@ -54,9 +54,6 @@ pub(crate) async fn magiclink(
 }
 
 async fn run(auth: &Auth, request: &RequestContext, body: OtpBody) -> Result<Response, AuthError> {
-    fn text(field: &Option<String>) -> &str {
-        field.as_deref().unwrap_or_default()
-    }
     let (email, phone, channel) = (text(&body.email), text(&body.phone), text(&body.channel));
     if !email.is_empty() && !phone.is_empty() {
         return Err(AuthError::validation("Only an email address or phone number should be provided"));
@@ -64,7 +61,7 @@ async fn run(auth: &Auth, request: &RequestContext, body: OtpBody) -> Result<Res
     if !email.is_empty() && !channel.is_empty() {
         return Err(AuthError::validation("Channel should only be specified with Phone OTP"));
     }
-    let challenge = Challenge::read(body.code_challenge.as_deref(), body.code_challenge_method.as_deref())?;
+    let challenge = body.challenge.read()?;
     if email.is_empty() && phone.is_empty() {
         return Err(AuthError::validation("One of email or phone must be set"));
     }
@@ -99,7 +96,7 @@ async fn by_message(
     }
     let phone = address::phone(phone)?;
     check_channel(channel)?;
-    let audience = request.audience().unwrap_or(&auth.config.jwt.aud);
+    let audience = auth.audience(request);
     let tx = auth.begin(request).await?;
     let found = users::find_by_phone(&tx, &phone, audience).await;
     let is_unknown = crate::finish(tx, found).await?.is_none();

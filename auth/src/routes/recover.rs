@@ -13,23 +13,23 @@ use serde_json::json;
 use crate::Auth;
 use crate::address;
 use crate::audit::{self, Action};
-use crate::challenge::Challenge;
+use crate::challenge::{Challenge, ChallengeFields};
 use crate::error::AuthError;
 use crate::letters::{self, Letters};
 use crate::pace::Pace;
-use crate::request::{RequestContext, read_json};
+use crate::request::{RequestContext, read_json, text};
 use crate::users;
 
-#[derive(Debug, Deserialize)]
+#[derive(Deserialize)]
 struct RecoverBody {
     email: Option<String>,
-    code_challenge: Option<String>,
-    code_challenge_method: Option<String>,
+    #[serde(flatten)]
+    challenge: ChallengeFields,
 }
 
 impl RecoverBody {
     fn checked(&self, auth: &Auth) -> Result<(String, Option<Challenge>), AuthError> {
-        let email = self.email.as_deref().unwrap_or_default();
+        let email = text(&self.email);
         if email.is_empty() {
             return Err(AuthError::validation("Password recovery requires an email"));
         }
@@ -37,8 +37,7 @@ impl RecoverBody {
             return Err(AuthError::MailRoutesDisabled);
         }
         let email = address::email(email)?;
-        let challenge =
-            Challenge::read(self.code_challenge.as_deref(), self.code_challenge_method.as_deref())?;
+        let challenge = self.challenge.read()?;
         letters::check_authorized(auth, &email)?;
         Ok((email, challenge))
     }
@@ -69,7 +68,7 @@ async fn ask(
     email: &str,
     challenge: Option<Challenge>,
 ) -> Result<(), AuthError> {
-    let audience = request.audience().unwrap_or(&auth.config.jwt.aud);
+    let audience = auth.audience(request);
     let mut letters = Letters::new(auth, request, challenge);
     let tx = auth.begin(request).await?;
     let asked = async {

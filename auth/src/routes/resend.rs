@@ -14,22 +14,22 @@ use serde_json::json;
 use crate::Auth;
 use crate::address;
 use crate::audit::{self, Action};
-use crate::challenge::Challenge;
+use crate::challenge::{Challenge, ChallengeFields};
 use crate::error::AuthError;
 use crate::letters::{self, Letters};
 use crate::pace::Pace;
-use crate::request::{RequestContext, read_json};
+use crate::request::{RequestContext, filled, read_json};
 use crate::sign_up::Contact;
 use crate::users::{self, User};
 
-#[derive(Debug, Deserialize)]
+#[derive(Deserialize)]
 struct ResendBody {
     #[serde(rename = "type")]
     kind: Option<String>,
     email: Option<String>,
     phone: Option<String>,
-    code_challenge: Option<String>,
-    code_challenge_method: Option<String>,
+    #[serde(flatten)]
+    challenge: ChallengeFields,
 }
 
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -53,8 +53,7 @@ impl ResendBody {
                 ));
             }
         };
-        let email = self.email.as_deref().filter(|email| !email.is_empty());
-        let phone = self.phone.as_deref().filter(|phone| !phone.is_empty());
+        let (email, phone) = (filled(&self.email), filled(&self.phone));
         if email.is_none() && kind == Kind::Signup {
             return Err(AuthError::validation("Type provided requires an email address"));
         }
@@ -77,8 +76,7 @@ impl ResendBody {
             (None, Some(phone)) => Contact::Phone(address::phone(phone)?),
             (None, None) => return Err(AuthError::validation("Missing email address or phone number")),
         };
-        let challenge =
-            Challenge::read(self.code_challenge.as_deref(), self.code_challenge_method.as_deref())?;
+        let challenge = self.challenge.read()?;
         Ok((kind, contact, challenge))
     }
 }
@@ -109,7 +107,7 @@ async fn resend(
     contact: &Contact,
     challenge: Option<Challenge>,
 ) -> Result<(), AuthError> {
-    let audience = request.audience().unwrap_or(&auth.config.jwt.aud);
+    let audience = auth.audience(request);
     let mut letters = Letters::new(auth, request, challenge);
     let tx = auth.begin(request).await?;
     let resent = async {

@@ -16,7 +16,7 @@ use crate::audit::{self, Action};
 use crate::bearer::{Bearer, Caller};
 use crate::error::AuthError;
 use crate::request::RequestContext;
-use crate::routes::admin::{Admin, target};
+use crate::routes::admin::{Admin, OfUser};
 use crate::sessions::{self, Scope};
 use crate::users::User;
 use crate::wire::SessionBody;
@@ -62,11 +62,9 @@ pub(crate) async fn delete(
 /// Those of any user.
 pub(crate) async fn list_of(
     State(auth): State<Arc<Auth>>,
-    Path(user_id): Path<String>,
-    Admin { request, .. }: Admin,
+    OfUser { admin, account }: OfUser,
 ) -> Result<Response, AuthError> {
-    let account = target(&auth, &request, &user_id).await?;
-    let tx = auth.autocommit(&request).await?;
+    let tx = auth.autocommit(&admin.request).await?;
     let listed = sessions::of_user(&tx, account.user.id).await;
     Ok(body(&crate::finish(tx, listed).await?, None))
 }
@@ -74,20 +72,17 @@ pub(crate) async fn list_of(
 /// Ends all of a user's.
 pub(crate) async fn delete_all_of(
     State(auth): State<Arc<Auth>>,
-    Path(user_id): Path<String>,
-    admin: Admin,
+    OfUser { admin, account }: OfUser,
 ) -> Result<StatusCode, AuthError> {
-    let account = target(&auth, &admin.request, &user_id).await?;
     revoke(&auth, &admin, &account.user, None).await
 }
 
 /// Ends one of a user's.
 pub(crate) async fn delete_of(
     State(auth): State<Arc<Auth>>,
-    Path((user_id, id)): Path<(String, String)>,
-    admin: Admin,
+    OfUser { admin, account }: OfUser,
+    Path((_user_id, id)): Path<(String, String)>,
 ) -> Result<StatusCode, AuthError> {
-    let account = target(&auth, &admin.request, &user_id).await?;
     let id = session_id(&id)?;
     revoke(&auth, &admin, &account.user, Some(id)).await
 }

@@ -11,25 +11,24 @@ use serde::Deserialize;
 
 use crate::Auth;
 use crate::address;
-use crate::challenge::Challenge;
+use crate::challenge::{Challenge, ChallengeFields};
 use crate::error::AuthError;
 use crate::password_policy::MAX_PASSWORD_BYTES;
-use crate::request::{RequestContext, read_json};
+use crate::request::{RequestContext, read_json, text};
 use crate::routes::token;
 use crate::sign_up::{self, Contact, SignUp, SignedUp};
 use crate::users::Object;
 use crate::wire::UserBody;
 
-#[derive(Debug, Deserialize)]
+#[derive(Deserialize)]
 struct SignupBody {
-    #[serde(default)]
     email: Option<String>,
     phone: Option<String>,
     password: Option<String>,
     data: Option<Object>,
     channel: Option<String>,
-    code_challenge: Option<String>,
-    code_challenge_method: Option<String>,
+    #[serde(flatten)]
+    challenge: ChallengeFields,
 }
 
 pub(crate) async fn post(
@@ -64,10 +63,6 @@ pub(crate) async fn post(
     }
 }
 
-fn text(field: &Option<String>) -> &str {
-    field.as_deref().unwrap_or_default()
-}
-
 async fn check(
     auth: &Auth,
     body: &SignupBody,
@@ -91,7 +86,7 @@ async fn check(
     if !phone.is_empty() {
         check_channel(text(&body.channel))?;
     }
-    let challenge = Challenge::read(body.code_challenge.as_deref(), body.code_challenge_method.as_deref())?;
+    let challenge = body.challenge.read()?;
     if !phone.is_empty() && challenge.is_some() {
         return Err(AuthError::validation("PKCE not supported for phone signups"));
     }

@@ -17,22 +17,22 @@ use crate::Auth;
 use crate::address;
 use crate::audit::{self, Action};
 use crate::bearer::{Bearer, Caller};
-use crate::challenge::Challenge;
+use crate::challenge::{Challenge, ChallengeFields};
 use crate::error::AuthError;
 use crate::hasher::{HashError, Verdict};
 use crate::letters::Letters;
 use crate::notifications;
 use crate::one_time;
-use crate::request::{RequestContext, read_json};
+use crate::request::{RequestContext, filled, read_json, text};
 use crate::routes::signup::{check_channel, check_new_password};
 use crate::sessions::{self, Amr, Scope};
-use crate::users::{self, Account, Object, User};
+use crate::users::{self, Account, Metadata, Object, User};
 use crate::wire::UserBody;
 
 /// A session older than this proves too little for a new password (`security.update_password_require_…`).
 const REAUTHENTICATE_AFTER_SECONDS: i64 = 24 * 3600;
 
-#[derive(Debug, Deserialize)]
+#[derive(Deserialize)]
 struct UserChange {
     email: Option<String>,
     phone: Option<String>,
@@ -42,8 +42,8 @@ struct UserChange {
     data: Option<Object>,
     app_metadata: Option<Object>,
     channel: Option<String>,
-    code_challenge: Option<String>,
-    code_challenge_method: Option<String>,
+    #[serde(flatten)]
+    challenge: ChallengeFields,
 }
 
 pub(crate) async fn get(
@@ -115,15 +115,13 @@ impl UserChange {
     /// Everything that can be judged without the database, in the contract's order.
     async fn checked(self, auth: &Auth, bearer: &Bearer, account: &Account) -> Result<Change, AuthError> {
         let user = &account.user;
-        let filled = |field: Option<String>| field.filter(|text| !text.is_empty());
-        let email = filled(self.email).map(|email| address::email(&email)).transpose()?;
-        let phone = filled(self.phone).map(|phone| address::phone(&phone)).transpose()?;
+        let email = filled(&self.email).map(address::email).transpose()?;
+        let phone = filled(&self.phone).map(address::phone).transpose()?;
         if phone.is_some() {
-            check_channel(self.channel.as_deref().unwrap_or_default())?;
+            check_channel(text(&self.channel))?;
         }
-        let challenge =
-            Challenge::read(self.code_challenge.as_deref(), self.code_challenge_method.as_deref())?;
-        if let Some(password) = self.password.as_deref().filter(|password| !password.is_empty()) {
+        let challenge = self.challenge.read()?;
+        if let Some(password) = filled(&self.password) {
             check_new_password(auth, password).await?;
         }
         if self.app_metadata.is_some() && !bearer.is_admin(auth) {
@@ -221,10 +219,7 @@ async fn new_password(
         && !is_recovery
         && let Some(stored) = stored
     {
-        let current = change.current_password.as_deref().unwrap_or_default();
-        if current.is_empty() {
-            return Err(AuthError::CurrentPasswordRequired);
-        }
+        let current = filled(&change.current_password).ok_or(AuthError::CurrentPasswordRequired)?;
         if !is_password(auth, current, stored).await? {
             return Err(AuthError::CurrentPasswordInvalid);
         }
@@ -268,10 +263,7 @@ async fn needs_nonce(
     if is_recent {
         return Ok(false);
     }
-    let nonce = change.nonce.as_deref().unwrap_or_default();
-    if nonce.is_empty() {
-        return Err(AuthError::ReauthenticationNeeded);
-    }
+    let nonce = filled(&change.nonce).ok_or(AuthError::ReauthenticationNeeded)?;
     one_time::check_nonce(auth, request, &caller.account.user, nonce).await?;
     Ok(true)
 }
@@ -302,10 +294,10 @@ async fn apply(
         notifications::password_changed(tx, auth, user).await?;
     }
     if let Some(data) = &change.data {
-        users::merge_user_metadata(tx, user.id, data, now).await?;
+        users::merge_metadata(tx, user.id, Metadata::User, data, now).await?;
     }
     if let Some(data) = &change.app_metadata {
-        users::merge_app_metadata(tx, user.id, data, now).await?;
+        users::merge_metadata(tx, user.id, Metadata::App, data, now).await?;
     }
     if let Some(email) = &change.email {
         change_email(auth, tx, &locked, email, letters).await?;

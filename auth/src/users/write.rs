@@ -11,7 +11,6 @@ use super::{Account, Identity, Object};
 use crate::error::AuthError;
 
 /// What a new row of `auth.users` holds.
-#[derive(Debug, Clone)]
 pub(crate) struct NewUser {
     pub(crate) id: Uuid,
     pub(crate) aud: String,
@@ -139,27 +138,27 @@ macro_rules! merge_into {
     };
 }
 
-/// Merges top-level keys into `user_metadata`; `null` removes one. In SQL, so that two changes at once both hold.
-pub(crate) async fn merge_user_metadata(
+/// Whose say a user's metadata is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Metadata {
+    /// The user's own: `user_metadata`.
+    User,
+    /// The project's: `app_metadata`, which policies trust.
+    App,
+}
+
+/// Merges top-level keys into a user's metadata; `null` removes one. In SQL, so that two changes at once both hold.
+pub(crate) async fn merge_metadata(
     tx: &Tx,
     id: Uuid,
+    metadata: Metadata,
     data: &Object,
     now: Timestamp,
 ) -> Result<(), AuthError> {
-    merge(tx, merge_into!("raw_user_meta_data"), id, data, now).await
-}
-
-/// As [`merge_user_metadata`], of `app_metadata`.
-pub(crate) async fn merge_app_metadata(
-    tx: &Tx,
-    id: Uuid,
-    data: &Object,
-    now: Timestamp,
-) -> Result<(), AuthError> {
-    merge(tx, merge_into!("raw_app_meta_data"), id, data, now).await
-}
-
-async fn merge(tx: &Tx, sql: &str, id: Uuid, data: &Object, now: Timestamp) -> Result<(), AuthError> {
+    let sql = match metadata {
+        Metadata::User => merge_into!("raw_user_meta_data"),
+        Metadata::App => merge_into!("raw_app_meta_data"),
+    };
     let removed: Vec<&str> =
         data.iter().filter(|(_, value)| value.is_null()).map(|(name, _)| name.as_str()).collect();
     let kept: Object = data

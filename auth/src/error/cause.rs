@@ -1,0 +1,152 @@
+//! Failures of what auth stands on (the database, keys, hashes, bodies) as errors of its own: what PostgreSQL says
+//! decides between "try again", "the address is taken" and the sentence of the endpoint.
+
+use basalt_core::keys::{KeyError, TokenError};
+use basalt_core::pg_error::PgError;
+use basalt_core::service::BodyError;
+use basalt_core::session::SessionError;
+
+use super::AuthError;
+use crate::hasher::HashError;
+
+/// An address that another user has.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Taken {
+    Email,
+    Phone,
+}
+
+impl AuthError {
+    /// A failure while a user was being inserted: PostgreSQL's refusal is the project's trigger, not ours.
+    pub(crate) fn saving(error: SessionError) -> Self {
+        Self::of_database(error, Self::SavingUser)
+    }
+
+    /// A failed insert, in an admin's words.
+    pub(crate) fn creating(self) -> Self {
+        let Self::SavingUser(error) = self else { return self };
+        Self::InsertingUser(error)
+    }
+
+    /// A failed update, in the words of the sign-up that it was part of.
+    pub(crate) fn signing_up(self) -> Self {
+        let Self::UpdatingUser(error) = self else { return self };
+        Self::SavingUser(error)
+    }
+
+    /// A failure while a user was being removed.
+    pub(crate) fn deleting(error: SessionError) -> Self {
+        Self::of_database(error, Self::DeletingUser)
+    }
+
+    /// A failure while a user was being changed.
+    pub(crate) fn updating(error: SessionError) -> Self {
+        Self::of_database(error, Self::UpdatingUser)
+    }
+
+    /// A failure while a user was being looked up.
+    pub(crate) fn querying(error: SessionError) -> Self {
+        Self::of_database(error, Self::Querying)
+    }
+
+    fn of_database(error: SessionError, refused: impl FnOnce(Box<PgError>) -> Self) -> Self {
+        match error {
+            SessionError::Deadline => Self::Timeout,
+            SessionError::Postgres(error) if error.code == "57014" => Self::Timeout,
+            SessionError::Postgres(error) if !error.is_unavailable() => refused(error),
+            SessionError::Postgres(_)
+            | SessionError::PoolTimeout
+            | SessionError::Unreachable(_)
+            | SessionError::Unavailable(_) => Self::DatabaseUnavailable(error),
+        }
+    }
+
+    /// PostgreSQL's error behind this one.
+    pub(super) fn postgres(&self) -> Option<&PgError> {
+        #[expect(clippy::wildcard_enum_match_arm, reason = "only these carry one")]
+        match self {
+            Self::SavingUser(error)
+            | Self::InsertingUser(error)
+            | Self::DeletingUser(error)
+            | Self::UpdatingUser(error)
+            | Self::Querying(error)
+            | Self::Database(error) => Some(error),
+            _ => None,
+        }
+    }
+
+    /// Which address the database refused because it is another user's: two sign-ups at one moment.
+    pub(crate) fn taken_address(&self) -> Option<Taken> {
+        match self.postgres()?.constraint.as_deref()? {
+            "users_email_partial_key" => Some(Taken::Email),
+            "users_phone_key" => Some(Taken::Phone),
+            _ => None,
+        }
+    }
+
+    /// Whether the database refused because the address is another user's.
+    pub(crate) fn is_taken_address(&self) -> bool {
+        self.taken_address().is_some()
+    }
+
+    /// `taken` when this is about an address that is another user's.
+    pub(crate) fn or_taken(self, taken: Self) -> Self {
+        if self.is_taken_address() { taken } else { self }
+    }
+}
+
+impl From<SessionError> for AuthError {
+    fn from(error: SessionError) -> Self {
+        Self::of_database(error, Self::Database)
+    }
+}
+
+impl From<HashError> for AuthError {
+    fn from(error: HashError) -> Self {
+        match error {
+            HashError::Overloaded => Self::Overloaded,
+            HashError::Unsupported | HashError::Failed => Self::Internal(error.to_string()),
+        }
+    }
+}
+
+impl From<KeyError> for AuthError {
+    fn from(error: KeyError) -> Self {
+        Self::Signing(error)
+    }
+}
+
+impl From<BodyError> for AuthError {
+    fn from(error: BodyError) -> Self {
+        match error {
+            BodyError::TooLarge => Self::BodyTooLarge(crate::BODY_LIMIT),
+            BodyError::Disconnected(reason) => Self::BadJson(reason),
+        }
+    }
+}
+
+/// A refused token, in the words of upstream's JWT library.
+impl From<TokenError> for AuthError {
+    fn from(error: TokenError) -> Self {
+        Self::BadJwt(match error {
+            TokenError::Empty | TokenError::Parts(_) => {
+                "token is malformed: token contains an invalid number of segments".to_owned()
+            }
+            TokenError::BadHeader => "token is malformed: could not base64 decode header".to_owned(),
+            TokenError::Encrypted => "token is unverifiable: encrypted tokens are not supported".to_owned(),
+            TokenError::Unsupported { alg } => {
+                format!("token signature is invalid: signing method {alg} is invalid")
+            }
+            // Upstream asks for the algorithm before it looks for a key.
+            TokenError::NoKey { alg, is_configured: false, .. } => {
+                format!("token signature is invalid: signing method {alg} is invalid")
+            }
+            TokenError::NoKey { alg, kid, is_configured: true } => format!(
+                "token is unverifiable: error while executing keyfunc: unrecognized JWT kid {} for algorithm {alg}",
+                kid.unwrap_or_else(|| "<nil>".to_owned())
+            ),
+            TokenError::BadSignature => "token signature is invalid: signature is invalid".to_owned(),
+            TokenError::ClaimsNotObject => "token is malformed: could not JSON decode claim".to_owned(),
+        })
+    }
+}

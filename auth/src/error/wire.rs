@@ -1,0 +1,124 @@
+//! Status, code and `Retry-After` of each error (auth.md §3.1). The bodies are [`mod@super::render`].
+
+use http::StatusCode;
+
+use super::AuthError;
+
+impl AuthError {
+    /// Status and code. No `_` arm: a new variant asks for its own.
+    pub(super) fn wire(&self) -> (StatusCode, &'static str) {
+        const BAD: StatusCode = StatusCode::BAD_REQUEST;
+        const DENIED: StatusCode = StatusCode::FORBIDDEN;
+        const REFUSED: StatusCode = StatusCode::UNPROCESSABLE_ENTITY;
+        const BROKEN: StatusCode = StatusCode::INTERNAL_SERVER_ERROR;
+        match self {
+            Self::BadJson(_) => (BAD, "bad_json"),
+            Self::BodyTooLarge(_) => (StatusCode::PAYLOAD_TOO_LARGE, "request_entity_too_large"),
+            Self::Validation(_) => (BAD, "validation_failed"),
+            Self::RateLimited { .. } => (StatusCode::TOO_MANY_REQUESTS, "over_request_rate_limit"),
+            Self::MailTooSoon { .. } | Self::MailLimit { .. } => {
+                (StatusCode::TOO_MANY_REQUESTS, "over_email_send_rate_limit")
+            }
+            Self::EmailNotAuthorized(_) => (BAD, "email_address_not_authorized"),
+            Self::Timeout => (StatusCode::GATEWAY_TIMEOUT, "request_timeout"),
+            Self::SlowBody => (StatusCode::REQUEST_TIMEOUT, "request_timeout"),
+            Self::NoBearer => (StatusCode::UNAUTHORIZED, "no_authorization"),
+            Self::BadJwt(_) | Self::NoSub | Self::SessionIdNotUuid => (DENIED, "bad_jwt"),
+            Self::SubNotUuid => (BAD, "bad_jwt"),
+            Self::NoSuchSub => (DENIED, "user_not_found"),
+            Self::NoSuchSession => (DENIED, "session_not_found"),
+            Self::BannedBearer => (DENIED, "user_banned"),
+            Self::NotAdmin | Self::AppMetadataNeedsAdmin => (DENIED, "not_admin"),
+            Self::SignupDisabled => (REFUSED, "signup_disabled"),
+            Self::WeakPassword(_) => (REFUSED, "weak_password"),
+            Self::EmailSignupsDisabled => (BAD, "email_provider_disabled"),
+            Self::PhoneSignupsDisabled => (BAD, "phone_provider_disabled"),
+            Self::EmailLoginsDisabled | Self::MagicLinkDisabled => (REFUSED, "email_provider_disabled"),
+            Self::MailRoutesDisabled => (BAD, "email_provider_disabled"),
+            Self::MessageRoutesDisabled | Self::UnsupportedPhoneProvider => (BAD, "phone_provider_disabled"),
+            Self::OtpDisabled => (REFUSED, "otp_disabled"),
+            Self::VerifyEmailFirst => (REFUSED, "email_not_confirmed"),
+            Self::VerifyPhoneFirst => (REFUSED, "phone_not_confirmed"),
+            Self::PhoneLoginsDisabled => (REFUSED, "phone_provider_disabled"),
+            Self::AnonymousDisabled => (REFUSED, "anonymous_provider_disabled"),
+            Self::SmsSendFailed(_) => (REFUSED, "sms_send_failed"),
+            Self::UserAlreadyExists => (REFUSED, "user_already_exists"),
+            Self::UnsupportedGrant | Self::InvalidCredentials => (BAD, "invalid_credentials"),
+            Self::SignInBanned | Self::RefreshBanned => (BAD, "user_banned"),
+            Self::EmailNotConfirmed => (BAD, "email_not_confirmed"),
+            Self::PhoneNotConfirmed => (BAD, "phone_not_confirmed"),
+            Self::RefreshTokenNotFound => (BAD, "refresh_token_not_found"),
+            Self::RefreshTokenAlreadyUsed => (BAD, "refresh_token_already_used"),
+            Self::NoValidSession => (BAD, "session_not_found"),
+            Self::SessionExpired(_) => (BAD, "session_expired"),
+            Self::OAuthClientSession => (BAD, "invalid_client"),
+            Self::OtpExpired | Self::LinkExpired => (DENIED, "otp_expired"),
+            Self::VerifyBanned => (DENIED, "user_banned"),
+            Self::VerifyEmailFormat => (REFUSED, "validation_failed"),
+            Self::FlowStateNotFound => (StatusCode::NOT_FOUND, "flow_state_not_found"),
+            Self::FlowStateExpired => (REFUSED, "flow_state_expired"),
+            Self::BadCodeVerifier => (BAD, "bad_code_verifier"),
+            Self::InsufficientAal => (StatusCode::UNAUTHORIZED, "insufficient_aal"),
+            Self::AnonymousPassword => (REFUSED, "validation_failed"),
+            Self::SsoManaged => (REFUSED, "user_sso_managed"),
+            Self::EmailExists => (REFUSED, "email_exists"),
+            Self::PhoneExists | Self::PhoneRegistered => (REFUSED, "phone_exists"),
+            Self::AdminSessionExpired => (DENIED, "session_expired"),
+            Self::UserNotFound | Self::NoUserWithEmail => (StatusCode::NOT_FOUND, "user_not_found"),
+            Self::UserIdNotUuid | Self::SessionPathNotUuid | Self::IdentityIdNotUuid => {
+                (StatusCode::NOT_FOUND, "validation_failed")
+            }
+            Self::SessionNotFound => (StatusCode::NOT_FOUND, "session_not_found"),
+            Self::SwitchedOff(feature) => feature.wire(),
+            Self::AnonymousRefused => (DENIED, "no_authorization"),
+            Self::FactorIdNotUuid => (StatusCode::NOT_FOUND, "validation_failed"),
+            Self::FactorNotFound => (StatusCode::NOT_FOUND, "mfa_factor_not_found"),
+            Self::FactorNeedsAal2 => (REFUSED, "insufficient_aal"),
+            Self::InvalidRequest(_) => (BAD, "invalid_request"),
+            Self::IssuerDisabled(_) => (BAD, "provider_disabled"),
+            Self::UnsupportedChain => (BAD, "web3_unsupported_chain"),
+            Self::ManualLinkingDisabled => (StatusCode::NOT_FOUND, "manual_linking_disabled"),
+            Self::UnexpectedAudience => (DENIED, "unexpected_audience"),
+            Self::SingleIdentity => (REFUSED, "single_identity_not_deletable"),
+            Self::IdentityNotFound => (REFUSED, "identity_not_found"),
+            Self::IdentityEmailConflict => (REFUSED, "email_conflict_identity_not_deletable"),
+            Self::ReauthenticationNeeded => (BAD, "reauthentication_needed"),
+            Self::ReauthenticationNotValid => (REFUSED, "reauthentication_not_valid"),
+            Self::CurrentPasswordRequired => (BAD, "current_password_required"),
+            Self::CurrentPasswordInvalid => (BAD, "current_password_invalid"),
+            Self::SamePassword => (REFUSED, "same_password"),
+            Self::Overloaded | Self::DatabaseUnavailable(_) => {
+                (StatusCode::SERVICE_UNAVAILABLE, "unexpected_failure")
+            }
+            Self::SavingUser(_)
+            | Self::UpdatingUser(_)
+            | Self::InsertingUser(_)
+            | Self::DeletingUser(_)
+            | Self::CreatingUser
+            | Self::Querying(_)
+            | Self::Database(_)
+            | Self::Signing(_)
+            | Self::NoUserRoles
+            | Self::Internal(_) => (BROKEN, "unexpected_failure"),
+        }
+    }
+
+    /// The stable code, as in `x-sb-error-code`.
+    #[must_use]
+    pub fn code(&self) -> &'static str {
+        self.wire().1
+    }
+
+    /// Seconds after which asking again may help; `None` where it does not.
+    pub(super) fn retry_after(&self) -> Option<u64> {
+        #[expect(clippy::wildcard_enum_match_arm, reason = "the others do not help to retry")]
+        match self {
+            Self::RateLimited { retry_after } | Self::MailLimit { retry_after } => {
+                Some(retry_after.as_secs().saturating_add(1))
+            }
+            Self::MailTooSoon { seconds } => u64::try_from(*seconds).ok(),
+            Self::Overloaded | Self::DatabaseUnavailable(_) | Self::Timeout => Some(1),
+            _ => None,
+        }
+    }
+}

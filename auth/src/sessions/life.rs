@@ -1,0 +1,126 @@
+//! The configured limits on a session's life (auth.md §3.23), judged when it is used to refresh: nothing ends a session
+//! by the clock alone.
+
+use std::time::Duration;
+
+use basalt_core::pool::Tx;
+use jiff::Timestamp;
+use uuid::Uuid;
+
+use super::{Amr, Session, aal};
+use crate::config::AuthConfig;
+use crate::error::AuthError;
+use crate::users::column;
+
+impl Session {
+    /// When it was last proven to be in use.
+    pub(crate) fn last_refresh(&self) -> Option<Timestamp> {
+        self.refreshed_at.max(self.created_at)
+    }
+
+    /// Whether the session may still refresh.
+    ///
+    /// # Errors
+    /// It is too old, was idle for too long, or lacks the second factor that its user has.
+    pub(crate) fn check_life(
+        &self,
+        config: &AuthConfig,
+        has_verified_factor: bool,
+        amr: &[Amr],
+        now: Timestamp,
+    ) -> Result<(), AuthError> {
+        let is_past = |start: Option<Timestamp>, seconds: u64| {
+            seconds > 0 && start.is_some_and(|start| age(start, now) >= Duration::from_secs(seconds))
+        };
+        if self.not_after.is_some_and(|end| end <= now) || is_past(self.created_at, config.sessions_timebox) {
+            return Err(AuthError::SessionExpired(""));
+        }
+        if is_past(self.last_refresh(), config.sessions_inactivity_timeout) {
+            return Err(AuthError::SessionExpired(" (Inactivity)"));
+        }
+        if has_verified_factor
+            && aal(amr) == "aal1"
+            && is_past(self.created_at, config.sessions_allow_low_aal)
+        {
+            return Err(AuthError::SessionExpired(" (Low AAL: User Needs MFA Verification)"));
+        }
+        Ok(())
+    }
+}
+
+fn age(start: Timestamp, now: Timestamp) -> Duration {
+    Duration::try_from(now.duration_since(start)).unwrap_or(Duration::ZERO)
+}
+
+/// Whether another session of the user was refreshed later (`sessions.single_per_user`); with `sessions.tags`, another
+/// one of the same tag. A session whose tag is none of those has the first.
+pub(crate) async fn is_superseded(
+    tx: &Tx,
+    config: &AuthConfig,
+    session: &Session,
+) -> Result<bool, AuthError> {
+    const NEWEST: &str = "\
+select s.id
+from auth.sessions s
+where s.user_id = $1 and (cardinality($2::text[]) = 0
+  or (case when s.tag = any($2) then s.tag else $2[1] end) = (case when $3::text = any($2) then $3 else $2[1] end))
+order by greatest(s.refreshed_at at time zone 'utc', s.created_at) desc nulls last, s.id
+limit 1";
+    if !config.sessions_single_per_user {
+        return Ok(false);
+    }
+    let row = tx.query_opt(NEWEST, &[&session.user_id, &config.sessions_tags, &session.tag]).await?;
+    let newest: Option<Uuid> = row.as_ref().map(|row| column(row, "id")).transpose()?;
+    Ok(newest.is_some_and(|newest| newest != session.id))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn session(created: i64, refreshed: Option<i64>) -> Session {
+        let at = |seconds| Timestamp::from_second(seconds).unwrap();
+        Session {
+            id: Uuid::nil(),
+            user_id: Uuid::nil(),
+            created_at: Some(at(created)),
+            refreshed_at: refreshed.map(at),
+            not_after: None,
+            tag: None,
+            oauth_client_id: None,
+            hmac_key: None,
+            counter: 0,
+        }
+    }
+
+    fn life(config: &AuthConfig, session: &Session, has_factor: bool, now: i64) -> Option<String> {
+        let amr = [Amr { method: "password".to_owned(), timestamp: 0 }];
+        let now = Timestamp::from_second(now).unwrap();
+        session.check_life(config, has_factor, &amr, now).err().map(|error| error.to_string())
+    }
+
+    #[test]
+    fn sessions_never_expire_by_default() {
+        assert_eq!(life(&AuthConfig::default(), &session(0, None), true, 4_000_000_000), None);
+    }
+
+    #[test]
+    fn each_limit_names_itself() {
+        let config = AuthConfig {
+            sessions_timebox: 1000,
+            sessions_inactivity_timeout: 100,
+            sessions_allow_low_aal: 50,
+            ..AuthConfig::default()
+        };
+        let text = |suffix: &str| Some(format!("Invalid Refresh Token: Session Expired{suffix}"));
+        assert_eq!(life(&config, &session(0, Some(990)), false, 1000), text(""));
+        assert_eq!(life(&config, &session(0, Some(10)), false, 110), text(" (Inactivity)"));
+        assert_eq!(
+            life(&config, &session(0, Some(50)), true, 60),
+            text(" (Low AAL: User Needs MFA Verification)")
+        );
+        assert_eq!(life(&config, &session(0, Some(50)), false, 60), None);
+        let ended = Session { not_after: Timestamp::from_second(5).ok(), ..session(0, None) };
+        assert_eq!(life(&config, &ended, false, 5), text(""));
+    }
+}
