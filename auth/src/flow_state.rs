@@ -114,7 +114,8 @@ pub(crate) struct Exchanged {
     pub(crate) authentication_method: String,
 }
 
-/// Ends the flow of an authorization code: of any number of exchanges at one moment one finds the row.
+/// Ends the flow of an authorization code: of any number of exchanges at one moment one finds the row. Locks its user
+/// first, as whoever changes codes does.
 ///
 /// # Errors
 /// No such code, too late, or not the verifier of the challenge.
@@ -124,6 +125,11 @@ pub(crate) async fn exchange(
     verifier: &str,
     now: Timestamp,
 ) -> Result<Exchanged, AuthError> {
+    const LOCK: &str = "\
+select u.id
+from auth.users u
+where u.id in (select f.user_id from auth.flow_state f where f.auth_code = $1)
+for no key update";
     const FIND: &str = "\
 select f.id, f.user_id, f.code_challenge_method::text as code_challenge_method, coalesce(f.code_challenge, '') as code_challenge,
   f.authentication_method, coalesce(f.auth_code_issued_at, f.created_at) as issued_at
@@ -131,7 +137,10 @@ from auth.flow_state f
 where f.auth_code = $1
 for update";
     const END: &str = "delete from auth.flow_state where id = $1";
-    let row = tx.query_opt(FIND, &[&stored(code)]).await?.ok_or(AuthError::FlowStateNotFound)?;
+    let code = stored(code);
+    tx.query_opt(LOCK, &[&code]).await?.ok_or(AuthError::FlowStateNotFound)?;
+    // A statement of its own: what is read here is as it stands under the lock.
+    let row = tx.query_opt(FIND, &[&code]).await?.ok_or(AuthError::FlowStateNotFound)?;
     let issued_at: Option<Timestamp> = column(&row, "issued_at")?;
     let age = issued_at.map_or(i64::MAX, |at| now.as_second().saturating_sub(at.as_second()));
     if age >= LIFE_SECONDS {

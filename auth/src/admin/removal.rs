@@ -54,9 +54,10 @@ where id = $1";
 update auth.identities
 set provider_id = $2, identity_data = '{}', updated_at = $3
 where id = $1";
-    const REST: [&str; 3] = [
+    const REST: [&str; 4] = [
         "delete from auth.mfa_factors where user_id = $1",
         "delete from auth.one_time_tokens where user_id = $1",
+        "delete from auth.flow_state where user_id = $1",
         "delete from auth.sessions where user_id = $1",
     ];
     let hidden = |value: &str| (!value.is_empty()).then(|| obscured(user.id, value));

@@ -29,7 +29,7 @@ impl PkceGrant {
         let tx = auth.begin(request).await?;
         let granted = async {
             let flow = flow_state::exchange(&tx, code, verifier, now).await?;
-            let user = users::lock(&tx, flow.user_id).await?.ok_or(AuthError::FlowStateNotFound)?;
+            let user = users::find(&tx, flow.user_id).await?.ok_or(AuthError::FlowStateNotFound)?;
             if user.is_banned(now) {
                 return Err(AuthError::SignInBanned);
             }

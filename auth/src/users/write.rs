@@ -107,7 +107,8 @@ pub(crate) async fn set_invited(tx: &Tx, id: Uuid, now: Timestamp) -> Result<(),
     Ok(())
 }
 
-/// Sets or clears the password, and with it every pending code: whoever holds one could undo the change.
+/// Sets or clears the password, and with it every pending code, authorization codes too: whoever holds one could undo
+/// the change.
 pub(crate) async fn set_password(
     tx: &Tx,
     id: Uuid,
@@ -119,7 +120,9 @@ update auth.users
 set encrypted_password = $2, updated_at = $3, confirmation_token = '', recovery_token = '',
   email_change_token_new = '', email_change_token_current = '', phone_change_token = '', reauthentication_token = ''
 where id = $1";
-    const FORGET: &str = "delete from auth.one_time_tokens where user_id = $1";
+    const FORGET: &str = "\
+with flows as (delete from auth.flow_state where user_id = $1)
+delete from auth.one_time_tokens where user_id = $1";
     tx.execute(SET, &[&id, &hash, &now]).await.map_err(AuthError::updating)?;
     tx.execute(FORGET, &[&id]).await?;
     Ok(())

@@ -61,7 +61,8 @@ where id = $1 and coalesce(encrypted_password, '') = ''";
         const FIRST: &str = "\
 update auth.users set email_change_confirm_status = 1, updated_at = $2
 where id = $1 and coalesce(email_change_confirm_status, 0) = 0";
-        // The codes of the old address die with it.
+        // The codes of the old address die with it, those too that its links were exchanged for. The flow of this change
+        // has none yet.
         const CHANGE: &str = "\
 update auth.users
 set email = $2, email_confirmed_at = $3, email_change = '', email_change_confirm_status = 0,
@@ -70,6 +71,7 @@ set email = $2, email_confirmed_at = $3, email_change = '', email_change_confirm
   raw_user_meta_data = coalesce(raw_user_meta_data, '{}') || '{\"email_verified\": true}'
 where id = $1";
         const FORGET: &str = "\
+with flows as (delete from auth.flow_state where user_id = $1 and auth_code_issued_at is not null)
 delete from auth.one_time_tokens where user_id = $1 and token_type::text <> 'phone_change_token'";
         let (old, new) = (&self.user.email, &self.user.email_change);
         let needs_both = self.auth.config.mailer_secure_email_change_enabled && !old.is_empty();

@@ -197,3 +197,38 @@ async fn the_newest_mail_counts_and_its_code_can_be_typed() {
     assert_eq!(told["error_code"], "flow_state_not_found");
     assert!(!told.contains_key("error"), "{there}");
 }
+
+/// Whoever opened a link keeps no way in once the owner has locked the door.
+#[tokio::test]
+async fn an_opened_link_dies_with_the_password_the_address_and_the_account() {
+    let server = server().await;
+    for change in ["password", "address", "account"] {
+        let email = fresh("ada");
+        let id = confirmed(&server, &email).await;
+        let own = session(&server, &email).await;
+        let hash = asked(&server, "/recover", &email, &json!({})).await;
+        let code = code_of(&open(&server, "recovery", &hash, "").await);
+        let token = text(&own, "/access_token");
+        match change {
+            "password" => {
+                let _set = put_user(&server, token, &json!({ "password": "another1" })).await.expect(200);
+            }
+            "address" => {
+                let new = fresh("new");
+                let _asked = put_user(&server, token, &json!({ "email": new })).await.expect(200);
+                for address in [&email, &new] {
+                    let hash = server.mailbox().wait_for(address).await.token_hash();
+                    let _opened = open(&server, "email_change", &hash, "").await;
+                }
+                let now = format!("select email from auth.users where id = '{id}'");
+                assert_eq!(server.database().value(&now).await, new);
+            }
+            _ => {
+                let body = json!({ "should_soft_delete": true });
+                let delete = super::admin::admin(&server, Method::DELETE, &format!("/admin/users/{id}"));
+                let _deleted = delete.json(&body).send().await.expect(200);
+            }
+        }
+        assert_error(&exchange(&server, &code, VERIFIER).await, 404, "flow_state_not_found", NOT_FOUND);
+    }
+}
