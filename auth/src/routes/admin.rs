@@ -57,7 +57,7 @@ impl FromRequestParts<Arc<Auth>> for OfUser {
 
 impl Bearer {
     /// Who acts as admin. A token need not belong to anybody: a project key acts in the name of its role. Its
-    /// session, if it names one, must live, within the limits on sessions.
+    /// session, if it names one, must live, within the limits on sessions, and its user not be banned.
     pub(crate) async fn admin(&self, auth: &Auth, request: &RequestContext) -> Result<User, AuthError> {
         if !self.is_admin(auth) {
             return Err(AuthError::NotAdmin);
@@ -69,6 +69,9 @@ impl Bearer {
             let held = held.filter(|held| held.session.user_id == user_id);
             let held = held.ok_or(AuthError::AdminSessionExpired)?;
             let now = auth.now();
+            if held.account.user.is_banned(now) {
+                return Err(AuthError::BannedBearer);
+            }
             let has_factor = held.account.has_verified_factor();
             let lives = held.session.check_life(&auth.config, has_factor, &held.amr, now);
             if lives.is_err() || sessions::is_superseded(&tx, &auth.config, &held.session).await? {

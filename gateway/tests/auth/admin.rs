@@ -41,6 +41,18 @@ async fn only_admin_roles_may() {
 }
 
 #[tokio::test]
+async fn a_banned_admin_is_none() {
+    let server = shared().await;
+    let user = server.sign_up(&fresh("ada")).await;
+    let session = claims(&user.access_token)["session_id"].clone();
+    let token = server.token(&json!({ "sub": user.id, "role": "service_role", "session_id": session }));
+    let list = || client(&server, Method::GET, "/admin/users").bearer(&token).send();
+    let _list = list().await.expect(200);
+    let _banned = change(&server, &user.id, &json!({ "ban_duration": "1h" })).await.expect(200);
+    assert_error(&list().await, 403, "user_banned", "User is banned");
+}
+
+#[tokio::test]
 async fn lists_come_in_pages_newest_first() {
     let server = quick().start().await;
     let _rows = server
