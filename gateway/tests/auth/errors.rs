@@ -46,6 +46,19 @@ async fn unknown_routes_wrong_methods_and_large_bodies() {
     }
 }
 
+/// PostgreSQL takes none, and would make a 500 and a line in the log of each.
+#[tokio::test]
+async fn a_nul_in_the_query_is_not_looked_for() {
+    let server = shared().await;
+    let missing = "Verify requires a token or a token hash";
+    let verify = client(&server, Method::GET, "/verify?type=signup&token=a%00b").send().await;
+    assert_error(&verify, 400, "validation_failed", missing);
+    let list = super::admin::admin(&server, Method::GET, "/admin/users?filter=%00&cursor=%00");
+    let _list = list.send().await.expect(200);
+    let _log =
+        super::admin::admin(&server, Method::GET, "/admin/audit?query=author:%00").send().await.expect(200);
+}
+
 #[tokio::test]
 async fn bearers_are_judged_in_the_contracts_order() {
     let server = shared().await;
