@@ -5,7 +5,7 @@ use std::io;
 
 use fallible_iterator::FallibleIterator;
 use postgres_protocol::message::backend::ErrorResponseBody;
-use tokio_postgres::error::{DbError, ErrorPosition};
+use tokio_postgres::error::{DbError, ErrorPosition, Severity};
 
 /// An error reported by PostgreSQL, field by field as it sent them.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -26,6 +26,8 @@ pub struct PgError {
     pub schema: Option<String>,
     /// One-based character position in the statement, when it points into the text that was sent.
     pub position: Option<u32>,
+    /// The function of PostgreSQL's that reported it: the one word about an error that no locale translates.
+    pub routine: Option<String>,
     /// True for `FATAL` and `PANIC`: the connection is gone.
     pub is_fatal: bool,
 }
@@ -46,14 +48,55 @@ impl PgError {
     /// The prepared statement no longer fits the schema, or the server has forgotten it. Preparing anew helps.
     #[must_use]
     pub fn is_stale_statement(&self) -> bool {
-        (self.code == "0A000" && self.message.starts_with("cached plan must not change result type"))
-            || self.code == "26000"
+        // `0A000` has a hundred meanings. The message tells this one, but only in English.
+        let is_result_type = || {
+            self.routine.as_deref() == Some("RevalidateCachedQuery")
+                || self.message.starts_with("cached plan must not change result type")
+        };
+        (self.code == "0A000" && is_result_type()) || self.code == "26000"
+    }
+
+    /// The statement looked something up by its name and, a moment later, not by the number that this had given: it was
+    /// dropped, or made anew, in between. Tables are locked from the look-up on; functions, types, schemas and whatever
+    /// else a statement mentions are not. The transaction failed, and the next one sees the catalog as it is now.
+    ///
+    /// What marks these errors is the **number**: whoever is told of a name has asked for what does not exist, and that
+    /// is the answer. PostgreSQL words them as internal errors (`XX000`, never translated), or with the code of the
+    /// missing object and `OID 123` in the text, in every language.
+    ///
+    /// Left out on purpose:
+    /// - `tuple concurrently updated` or `deleted` (`XX000`): two requests that change the schema at once. Which change is
+    ///   to come last is for their callers to say, as with `40001` and `40P01`, which are not repeated either.
+    /// - `could not find …`, `catalog is missing …`, `unexpected …` and all else of class XX: a damaged catalog, or a bug.
+    ///   Neither gets better by asking five times, and both should be seen.
+    #[must_use]
+    pub fn met_changing_catalog(&self) -> bool {
+        match self.code.as_str() {
+            "XX000" => {
+                ["cache lookup failed for ", "could not open relation with OID "]
+                    .iter()
+                    .any(|words| self.message.starts_with(words))
+                    && self.message.bytes().any(|byte| byte.is_ascii_digit())
+            }
+            // Undefined table, function, type (or other object), column, schema.
+            "42P01" | "42883" | "42704" | "42703" | "3F000" => {
+                let after = self.message.split_once("OID ").map_or("", |(_, after)| after);
+                after.starts_with(|c: char| c.is_ascii_digit()) && !self.message.contains('"')
+            }
+            _ => false,
+        }
     }
 
     /// The server is going down, came down or is not up yet: a retry after a moment may work.
     #[must_use]
     pub fn is_unavailable(&self) -> bool {
         self.is_class("08") || matches!(self.code.as_str(), "57P01" | "57P02" | "57P03" | "57P05" | "53300")
+    }
+
+    /// The connection was closed for reasons that are not the request's. Class 25 is: a role's `transaction_timeout` and
+    /// `idle_in_transaction_session_timeout` end the connection as well.
+    pub(crate) fn is_outage(&self) -> bool {
+        self.is_fatal && !self.is_class("25")
     }
 
     /// From the fields of the message itself. Unknown fields are skipped, as the protocol asks.
@@ -73,6 +116,7 @@ impl PgError {
                 b't' => error.table = Some(text()),
                 b's' => error.schema = Some(text()),
                 b'P' => error.position = text().parse().ok(),
+                b'R' => error.routine = Some(text()),
                 _ => {}
             }
         }
@@ -105,6 +149,7 @@ impl PgError {
             table: None,
             schema: None,
             position: None,
+            routine: None,
             is_fatal: false,
         }
     }
@@ -125,7 +170,10 @@ impl From<&DbError> for PgError {
                 Some(ErrorPosition::Original(position)) => Some(*position),
                 Some(ErrorPosition::Internal { .. }) | None => None,
             },
-            is_fatal: matches!(error.severity(), "FATAL" | "PANIC"),
+            routine: owned(error.routine()),
+            is_fatal: error
+                .parsed_severity()
+                .is_some_and(|severity| matches!(severity, Severity::Fatal | Severity::Panic)),
         }
     }
 }
@@ -187,6 +235,57 @@ mod tests {
         assert!(error("0A000", "cached plan must not change result type").is_stale_statement());
         assert!(!error("0A000", "cannot insert into view").is_stale_statement());
         assert!(error("26000", "prepared statement \"s1\" does not exist").is_stale_statement());
+        // As a server set up in German says it.
+        let mut german = error("0A000", "gecachter Plan darf den Ergebnistyp nicht ändern");
+        assert!(!german.is_stale_statement());
+        german.routine = Some("RevalidateCachedQuery".to_owned());
+        assert!(german.is_stale_statement());
+    }
+
+    #[test]
+    fn what_is_missed_by_its_number_was_there_a_moment_ago() {
+        for (code, message) in [
+            ("XX000", "cache lookup failed for function 16714"),
+            ("XX000", "cache lookup failed for relation 16396"),
+            ("XX000", "cache lookup failed for type 16396"),
+            ("XX000", "cache lookup failed for attribute 3 of relation 16396"),
+            ("XX000", "could not open relation with OID 16396"),
+            ("42P01", "relation with OID 16396 does not exist"),
+            ("42883", "function with OID 16714 does not exist"),
+            ("42883", "Funktion mit OID 16714 existiert nicht"),
+            ("42704", "type with OID 16396 does not exist"),
+            ("42704", "le type d'OID 16396 n'existe pas"),
+            ("42703", "attribute 3 of relation with OID 16396 does not exist"),
+            ("3F000", "schema with OID 16396 does not exist"),
+        ] {
+            assert!(error(code, message).met_changing_catalog(), "{code} {message}");
+            assert!(!error(code, message).is_stale_statement(), "{code} {message}");
+        }
+    }
+
+    #[test]
+    fn a_missing_name_a_lost_race_of_writers_and_damage_are_answers() {
+        for (code, message) in [
+            ("42P01", "relation \"public.entries\" does not exist"),
+            ("42P01", "relation \"with OID 5\" does not exist"),
+            ("42883", "function public.answer() does not exist"),
+            ("42704", "type \"OID 5\" does not exist"),
+            ("42703", "column entries.extra does not exist"),
+            ("3F000", "schema \"x\" does not exist"),
+            ("XX000", "tuple concurrently updated"),
+            ("XX000", "tuple concurrently deleted"),
+            ("XX000", "could not find tuple for opclass 16396"),
+            ("XX000", "pg_attribute catalog is missing 1 attribute(s) for relation OID 16396"),
+            ("XX000", "unexpected table_lock_mode: 4"),
+            ("XX001", "could not read block 0 in file \"base/5/16396\""),
+            ("XX002", "index \"pg_class_oid_index\" is not a btree"),
+            ("40001", "could not serialize access due to concurrent update"),
+            ("40P01", "deadlock detected"),
+            ("P0001", "cache lookup failed for function 16714"),
+            ("57014", "canceling statement due to statement timeout"),
+        ] {
+            assert!(!error(code, message).met_changing_catalog(), "{code} {message}");
+        }
     }
 
     #[test]

@@ -11,7 +11,10 @@
 //! - A statement that is not prepared yet is parsed where it stands: after the role is set, because parsing checks USAGE
 //!   on schemas, which the NOINHERIT login role lacks. It costs no round trip.
 //! - A stale statement (`0A000`, `26000`) committed nothing: all connections prepare anew, and the request runs once more;
-//!   a few times more, should the schema go on changing.
+//!   a few times more, should the schema go on changing. So does one that met the catalog between two states
+//!   ([`PgError::met_changing_catalog`]), after a moment. Its deadline stays what it was, and nobody has seen anything of
+//!   the first try: answers leave this module whole. What a function did outside of its transaction (`nextval`) is done
+//!   twice, as it is whenever a caller tries again.
 //! - A client that leaves must not drop half an exchange into the pool: dropping the future hands connection and
 //!   exchange to a task of the tracker. Reads are cancelled there; writes run to their end, or to their deadline.
 //! - After a cancel the connection goes back only when the cancel request's connection has closed and the server was
@@ -121,6 +124,17 @@ pub enum SessionError {
 }
 
 impl SessionError {
+    /// What the server says as it closes a connection is about that, and not about the request: `57P01` says so by its
+    /// code, `57P05`, or the `40001` of a standby that has to catch up, do not.
+    fn of_the_connection(self) -> Self {
+        match self {
+            Self::Postgres(error) if error.is_outage() && error.code != "57P01" => {
+                Self::Unavailable(error.to_string())
+            }
+            other => other,
+        }
+    }
+
     pub(crate) fn unreachable(error: DriverError) -> Self {
         match error {
             DriverError::Postgres(error) => Self::Unreachable(error.to_string()),
@@ -153,6 +167,8 @@ struct Work {
 
 /// How often a request meets a schema that has just changed before that is its answer.
 const STALE_ATTEMPTS: u32 = 5;
+/// What a request waits that has met a change half-way: time for the other side to tell everybody. Doubles each time.
+const CATALOG_PAUSE: Duration = Duration::from_millis(2);
 /// How long a cancelled connection may take to become clean again.
 const CANCEL_GRACE: Duration = Duration::from_secs(1);
 
@@ -309,29 +325,43 @@ impl Sessions {
                 Ok(answers) => return Ok(answers),
                 Err(failure) => failure,
             };
-            let may_repeat = match &failure {
-                SessionError::Postgres(error) if error.is_stale_statement() => {
-                    // The next connection may have prepared it before the change as well.
-                    self.shared.epoch.fetch_add(1, Ordering::Relaxed);
-                    stale += 1;
-                    stale < STALE_ATTEMPTS
+            // Gone while the attempt is under way, and after its check.
+            let returned = attempt.into_work();
+            let may_repeat = returned.is_some()
+                && match &failure {
+                    SessionError::Postgres(error) if error.is_stale_statement() => {
+                        // The next connection may have prepared it before the change as well.
+                        self.shared.epoch.fetch_add(1, Ordering::Relaxed);
+                        stale += 1;
+                        stale < STALE_ATTEMPTS
+                    }
+                    SessionError::Postgres(error) if error.met_changing_catalog() => {
+                        // Plans look after themselves here, and callers can bring this about with numbers of their own: no
+                        // reason to have every connection prepare anew.
+                        stale += 1;
+                        stale < STALE_ATTEMPTS && pause_until(deadline, CATALOG_PAUSE * (1 << stale)).await
+                    }
+                    // A read has no effect to double: a connection that died (a restart, a failover) is worth one more try.
+                    SessionError::Postgres(error) => {
+                        error.is_outage() && access == Access::ReadOnly && std::mem::take(&mut again)
+                    }
+                    SessionError::Unavailable(_) => access == Access::ReadOnly && std::mem::take(&mut again),
+                    SessionError::PoolTimeout | SessionError::Unreachable(_) | SessionError::Deadline => {
+                        false
+                    }
+                };
+            match returned {
+                Some(returned) if may_repeat => {
+                    count_repeated(&failure);
+                    work = returned;
                 }
-                // A read has no effect to double: a connection that died (a restart, a failover) is worth one more try.
-                SessionError::Postgres(error) => {
-                    error.is_fatal && access == Access::ReadOnly && std::mem::take(&mut again)
-                }
-                SessionError::Unavailable(_) => access == Access::ReadOnly && std::mem::take(&mut again),
-                SessionError::PoolTimeout | SessionError::Unreachable(_) | SessionError::Deadline => false,
-            };
-            match attempt.into_work() {
-                Some(returned) if may_repeat => work = returned,
                 _ if access == Access::ReadWrite && self.is_refused_by_standby(&failure, deadline).await => {
                     // The address may lead to the primary by now.
                     self.shared.pool.close_unused();
                     let text = "the server is a standby, which takes no writes";
                     return Err(SessionError::Unreachable(text.to_owned()));
                 }
-                _ => return Err(failure),
+                _ => return Err(failure.of_the_connection()),
             }
         }
     }
@@ -400,7 +430,7 @@ impl Attempt {
             .await
             .map_err(|_elapsed| SessionError::Deadline)?;
         if let Some((lease, exchange)) = self.under_way.take() {
-            self.over = Some(exchange.work);
+            self.over = exchange.into_work();
             give_back(lease);
         }
         result
@@ -444,6 +474,30 @@ async fn finish(mut lease: Lease, mut exchange: Exchange) {
         matches!(cancelled, Ok(true))
     });
     if cleaned.await.unwrap_or(false) { give_back(lease) } else { discard(lease) }
+}
+
+/// Seldom enough to look the counter up each time.
+fn count_repeated(failure: &SessionError) {
+    let reason = match failure {
+        SessionError::Postgres(error) if error.is_stale_statement() => "stale",
+        SessionError::Postgres(error) if error.met_changing_catalog() => "catalog",
+        SessionError::Postgres(_)
+        | SessionError::Unavailable(_)
+        | SessionError::PoolTimeout
+        | SessionError::Unreachable(_)
+        | SessionError::Deadline => "connection",
+    };
+    metrics::counter!("basalt_transactions_repeated_total", "reason" => reason).increment(1);
+}
+
+/// Waits, if there is time for that before `deadline`.
+async fn pause_until(deadline: Instant, pause: Duration) -> bool {
+    let end = Instant::now() + pause;
+    if end >= deadline {
+        return false;
+    }
+    tokio::time::sleep_until(end).await;
+    true
 }
 
 /// Back to the pool, if it is fit for anybody.

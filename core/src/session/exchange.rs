@@ -37,6 +37,11 @@ impl Exchange {
         !matches!(self.stage, Stage::Waiting)
     }
 
+    /// The work, if it can be done once more from its beginning: not after its check, which answers once only.
+    pub(super) fn into_work(self) -> Option<Work> {
+        (!matches!(self.stage, Stage::Ending)).then_some(self.work)
+    }
+
     /// Runs it to its end. May be dropped and called again with the same connection.
     pub(super) async fn run(&mut self, connection: &mut Connection) -> Result<Answers, SessionError> {
         loop {

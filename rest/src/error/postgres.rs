@@ -140,6 +140,7 @@ mod tests {
             table: None,
             schema: None,
             position: None,
+            routine: None,
             is_fatal: false,
         }
     }

@@ -29,6 +29,7 @@ fn trigger_error(code: &str) -> Box<PgError> {
         table: None,
         schema: None,
         position: None,
+        routine: None,
         is_fatal: false,
     })
 }
