@@ -47,7 +47,7 @@ grant select, insert, update on public.entries to service_role;
 const ADMINISTER: &str = "create function public.administer(statements text) returns void
   language plpgsql security definer set search_path = '' as $$ begin execute statements; end $$;
 grant execute on function public.administer(text) to service_role;
-create function public.doze() returns void language sql volatile set search_path = '' as 'select pg_sleep(0.3)';
+create function public.doze() returns void language sql volatile set search_path = '' as 'select pg_sleep(0.1)';
 grant execute on function public.doze() to service_role;
 ";
 
@@ -75,6 +75,8 @@ pub(crate) struct Outcome {
     pub(crate) unanswered: usize,
     /// Answers of 503 and 504.
     pub(crate) refused: usize,
+    /// Answers that are neither that nor an acknowledgement.
+    pub(crate) wrong: Vec<String>,
 }
 
 impl Load {
@@ -118,14 +120,21 @@ impl Load {
     }
 
     /// Stops the writers and checks every answer they got.
-    pub(crate) async fn finish(mut self) -> Outcome {
+    pub(crate) async fn finish(self) -> Outcome {
+        let outcome = self.stop().await;
+        assert!(outcome.wrong.is_empty(), "{:#?}", outcome.wrong);
+        outcome
+    }
+
+    /// Stops the writers.
+    pub(crate) async fn stop(mut self) -> Outcome {
         self.stop.store(true, Ordering::Relaxed);
         while let Some(writer) = self.writers.join_next().await {
             writer.unwrap();
         }
-        let seen = std::mem::take(&mut *self.seen.lock().unwrap());
-        assert!(seen.wrong.is_empty(), "{:#?}", seen.wrong);
-        Outcome { acknowledged: seen.acknowledged, unanswered: seen.unanswered, refused: seen.refused }
+        let Seen { acknowledged, wrong, unanswered, refused } =
+            std::mem::take(&mut *self.seen.lock().unwrap());
+        Outcome { acknowledged, unanswered, refused, wrong }
     }
 }
 
