@@ -3,16 +3,17 @@
 mod hashing;
 mod people;
 
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::rc::Rc;
 use std::time::Duration;
 
-use anyhow::{Context, Result, ensure};
+use anyhow::{Context, Result};
 use clap::Args;
 use serde_json::{Value, json};
 
-use crate::basalt::Basalt;
+use crate::basalt::{self, Basalt};
 use crate::http::{self, Load, Until};
+use crate::options::UnderTest;
 use crate::process::{self, Cpu};
 use crate::report::{self, median, megabytes, rounded};
 use crate::rest::workload::Workload;
@@ -29,12 +30,8 @@ pub(crate) struct Options {
     /// Seconds of each measurement.
     #[arg(long, default_value_t = 5, value_parser = clap::value_parser!(u64).range(1..=600))]
     seconds: u64,
-    /// Rounds; the median counts.
-    #[arg(long, default_value_t = 3, value_parser = clap::value_parser!(u16).range(1..=99))]
-    rounds: u16,
-    /// The server under test.
-    #[arg(long, default_value = "target/release/basalt")]
-    server: PathBuf,
+    #[command(flatten)]
+    under_test: UnderTest,
     /// Where the figures go.
     #[arg(long, default_value = "target/bench/auth.json")]
     json: PathBuf,
@@ -54,27 +51,20 @@ struct Sample {
 
 impl Sample {
     fn new(load: &Load, cores: [f64; 3]) -> Self {
-        let ms = |quantile| Duration::from_nanos(load.times.value_at_quantile(quantile)).as_secs_f64() * 1e3;
-        Self { rate: load.rate(), p50_ms: ms(0.5), p99_ms: ms(0.99), cores }
+        Self { rate: load.rate(), p50_ms: load.quantile_ms(0.5), p99_ms: load.quantile_ms(0.99), cores }
     }
 }
 
 /// Measures and reports.
 pub(crate) async fn run(options: &Options) -> Result<()> {
-    ensure!(
-        options.server.is_file(),
-        "{} is not there; `cargo build --release -p basalt` builds it",
-        options.server.display()
-    );
-    let work = Path::new("target/bench");
-    std::fs::create_dir_all(work)
-        .context("could not make target/bench; run this in the repository's top folder")?;
+    let program = &options.under_test.server;
+    let work = basalt::work_folder(program)?;
     let circumstances = report::circumstances();
-    let mut basalt = Basalt::start(&options.server, work).await?;
+    let mut basalt = Basalt::start(program, work).await?;
     let server = basalt.running.pid();
     let idle = process::resident_bytes(server);
     let most = options.connections.iter().copied().max().unwrap_or(1).max(options.sign_ins);
-    let cells = u64::from(options.rounds)
+    let cells = u64::from(options.under_test.rounds)
         * u64::try_from(2 + options.connections.len() + 2 * REST_CONNECTIONS.len())?;
     report::print(&format!(
         "{cells} measurements of {} s: about {} s",
@@ -88,7 +78,7 @@ pub(crate) async fn run(options: &Options) -> Result<()> {
     let mut sign_ins = Vec::new();
     let mut refreshes: Vec<(u16, Sample)> = Vec::new();
     let mut rest: Vec<(u16, bool, Sample)> = Vec::new();
-    for round in 1..=options.rounds {
+    for round in 1..=options.under_test.rounds {
         hashes.push(hashing::rate(time)?);
         let requests = people::sign_in_requests(&people);
         let connections = usize::from(options.sign_ins);
@@ -110,7 +100,7 @@ pub(crate) async fn run(options: &Options) -> Result<()> {
             rest.push((connections, true, alone?));
         }
         basalt.running.check()?;
-        report::print(&format!("round {round} of {} done", options.rounds));
+        report::print(&format!("round {round} of {} done", options.under_test.rounds));
     }
     let busy = process::resident_bytes(server);
     // Memory of hashes is given back when nobody signs in.
@@ -127,7 +117,7 @@ pub(crate) async fn run(options: &Options) -> Result<()> {
     let figures = json!({
         "circumstances": circumstances,
         "seconds": options.seconds,
-        "rounds": options.rounds,
+        "rounds": options.under_test.rounds,
         "postgresql": basalt.database_version,
         "resident_mb": {
             "idle": rounded(megabytes(idle)), "after": rounded(megabytes(busy)), "rested": rounded(megabytes(rested)),

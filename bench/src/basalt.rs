@@ -4,13 +4,26 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::time::{Duration, Instant};
 
-use anyhow::{Context, Result, bail};
+use anyhow::{Context, Result, bail, ensure};
 use tokio_postgres::{Config, NoTls};
 
 use crate::process::{Running, free_port};
 use crate::{http, token};
 
 const START: Duration = Duration::from_secs(60);
+
+/// The folder for what runs leave, once there is a server to run.
+pub(crate) fn work_folder(server: &Path) -> Result<&'static Path> {
+    ensure!(
+        server.is_file(),
+        "{} is not there; `cargo build --release -p basalt` builds it",
+        server.display()
+    );
+    let work = Path::new("target/bench");
+    std::fs::create_dir_all(work)
+        .context("could not make target/bench; run this in the repository's top folder")?;
+    Ok(work)
+}
 
 /// A running Basalt and the way to its database.
 pub(crate) struct Basalt {

@@ -1,17 +1,18 @@
 //! `catalog`: a schema of thousands of tables. How long the schema cache takes to load, what it weighs, and what requests
 //! notice of a reload: the same load of reads is measured without any and with one reload after the other.
 
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::rc::Rc;
 use std::time::{Duration, Instant};
 
-use anyhow::{Context, Result, bail, ensure};
+use anyhow::{Context, Result, bail};
 use clap::Args;
 use serde_json::json;
 use tokio_postgres::Client;
 
-use crate::basalt::Basalt;
+use crate::basalt::{self, Basalt};
 use crate::http::{self, Load, Until};
+use crate::options::UnderTest;
 use crate::process;
 use crate::report::{self, median, megabytes, rounded};
 use crate::rest::workload::Workload;
@@ -32,12 +33,8 @@ pub(crate) struct Options {
     /// Seconds of each measurement.
     #[arg(long, default_value_t = 10, value_parser = clap::value_parser!(u64).range(1..=600))]
     seconds: u64,
-    /// Rounds; the median counts.
-    #[arg(long, default_value_t = 3, value_parser = clap::value_parser!(u16).range(1..=99))]
-    rounds: u16,
-    /// The server under test.
-    #[arg(long, default_value = "target/release/basalt")]
-    server: PathBuf,
+    #[command(flatten)]
+    under_test: UnderTest,
     /// Where the figures go.
     #[arg(long, default_value = "target/bench/catalog.json")]
     json: PathBuf,
@@ -59,31 +56,23 @@ struct Sample {
 
 impl Sample {
     fn of(load: &Load) -> Self {
-        let milliseconds =
-            |quantile| Duration::from_nanos(load.times.value_at_quantile(quantile)).as_secs_f64() * 1e3;
-        Self { p50_ms: milliseconds(0.5), p99_ms: milliseconds(0.99), rate: load.rate() }
+        Self { p50_ms: load.quantile_ms(0.5), p99_ms: load.quantile_ms(0.99), rate: load.rate() }
     }
 }
 
 /// Measures and reports.
 pub(crate) async fn run(options: &Options) -> Result<()> {
-    ensure!(
-        options.server.is_file(),
-        "{} is not there; `cargo build --release -p basalt` builds it",
-        options.server.display()
-    );
-    let work = Path::new("target/bench");
-    std::fs::create_dir_all(work)
-        .context("could not make target/bench; run this in the repository's top folder")?;
+    let program = &options.under_test.server;
+    let work = basalt::work_folder(program)?;
     let circumstances = report::circumstances();
-    let mut basalt = Basalt::start(&options.server, work).await?;
+    let mut basalt = Basalt::start(program, work).await?;
     let small = process::resident_bytes(basalt.running.pid());
     let database = basalt.database().await?;
     report::print(&format!("making {} tables", options.tables));
     make_tables(&database, options.tables).await?;
     drop(database);
 
-    basalt.restart(&options.server, work).await?;
+    basalt.restart(program, work).await?;
     let first = loads(&basalt).await?;
     let server = basalt.running.pid();
     let loaded = process::resident_bytes(server);
@@ -95,12 +84,12 @@ pub(crate) async fn run(options: &Options) -> Result<()> {
     };
     load(Duration::from_secs(2)).await?;
     let (mut calm, mut disturbed, mut reloads) = (Vec::new(), Vec::new(), Vec::new());
-    for round in 1..=options.rounds {
+    for round in 1..=options.under_test.rounds {
         calm.push(Sample::of(&load(time).await?));
         let (measured, reloaded) = tokio::join!(load(time), reload(&basalt, time));
         disturbed.push(Sample::of(&measured?));
         reloads.push(reloaded?);
-        report::print(&format!("round {round} of {} done", options.rounds));
+        report::print(&format!("round {round} of {} done", options.under_test.rounds));
     }
     // The last cache but one goes when nobody uses it any more.
     tokio::time::sleep(Duration::from_secs(1)).await;
@@ -141,7 +130,7 @@ pub(crate) async fn run(options: &Options) -> Result<()> {
         &json!({
             "circumstances": circumstances,
             "postgresql": basalt.database_version,
-            "tables": options.tables, "connections": options.connections, "seconds": options.seconds, "rounds": options.rounds,
+            "tables": options.tables, "connections": options.connections, "seconds": options.seconds, "rounds": options.under_test.rounds,
             "first_load_s": rounded(first_load), "reload_s": rounded(each), "reloads": count,
             "resident_mb": {"few_tables": rounded(megabytes(small)), "first_load": rounded(megabytes(loaded)), "after_reloads": rounded(megabytes(reloaded))},
             "calm": shown(figures(&calm)), "reloading": shown(figures(&disturbed)),

@@ -37,6 +37,11 @@ impl Load {
     pub(crate) fn rate(&self) -> f64 {
         f64::from(u32::try_from(self.times.len()).unwrap_or(u32::MAX)) / self.elapsed.as_secs_f64()
     }
+
+    /// Milliseconds that this share of the requests took at most.
+    pub(crate) fn quantile_ms(&self, share: f64) -> f64 {
+        Duration::from_nanos(self.times.value_at_quantile(share)).as_secs_f64() * 1e3
+    }
 }
 
 /// Sends `requests` in turn on `connections` connections. Any answer but `status` ends the run: errors are quick, and would count.

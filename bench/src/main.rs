@@ -4,6 +4,7 @@ mod auth;
 mod basalt;
 mod catalog;
 mod http;
+mod options;
 mod peer;
 mod pgbench;
 mod process;

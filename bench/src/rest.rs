@@ -8,11 +8,11 @@ use std::path::{Path, PathBuf};
 use std::rc::Rc;
 use std::time::{Duration, Instant};
 
-use anyhow::{Context, Result, bail, ensure};
+use anyhow::{Context, Result, bail};
 use clap::Args;
 use serde_json::json;
 
-use crate::basalt::Basalt;
+use crate::basalt::{self, Basalt};
 use crate::http::Until;
 use crate::peer::{self, Peer};
 use crate::process::{self, Cpu};
@@ -71,15 +71,8 @@ pub(crate) struct Contender {
 
 /// Measures and reports.
 pub(crate) async fn run(options: &Options) -> Result<()> {
-    ensure!(
-        options.server.is_file(),
-        "{} is not there; `cargo build --release -p basalt` builds it",
-        options.server.display()
-    );
     let workloads = options.workloads.iter().map(|name| name.parse()).collect::<Result<Vec<Workload>>>()?;
-    let work = Path::new("target/bench");
-    std::fs::create_dir_all(work)
-        .context("could not make target/bench; run this in the repository's top folder")?;
+    let work = basalt::work_folder(&options.server)?;
     let pgbench = pgbench::find()?;
     let circumstances = report::circumstances();
 

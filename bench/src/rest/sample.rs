@@ -1,7 +1,5 @@
 //! What was measured, and how it is shown.
 
-use std::time::Duration;
-
 use serde_json::{Value, json};
 
 use super::Contender;
@@ -65,14 +63,13 @@ impl Sample {
             let pair = before.get(index).zip(after.get(index));
             pair.map_or((0.0, 0.0), |(a, b)| (share(a.itself, b.itself), share(a.below, b.below)))
         });
-        let milliseconds = |nanoseconds: u64| Duration::from_nanos(nanoseconds).as_secs_f64() * 1e3;
         Self {
             workload,
             contender,
             connections,
             rate: load.rate(),
-            p50_ms: milliseconds(load.times.value_at_quantile(0.5)),
-            p99_ms: milliseconds(load.times.value_at_quantile(0.99)),
+            p50_ms: load.quantile_ms(0.5),
+            p99_ms: load.quantile_ms(0.99),
             cores: [server.0, database.1, generator.0],
         }
     }
