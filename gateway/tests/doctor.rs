@@ -10,7 +10,7 @@ use std::path::Path;
 use std::sync::Arc;
 
 use basalt::config::{CommandLine, Config, Only};
-use basalt_testkit::{Cluster, TestDatabase};
+use basalt_testkit::{Cluster, TestDatabase, free_port};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpStream;
 use tokio_postgres::{Client, NoTls, SimpleQueryMessage};
@@ -35,10 +35,6 @@ async fn doctor(dir: &Path, settings: &[(&str, &str)], only: Option<Only>) -> (b
     }
     let passed = basalt::doctor::run(&config(dir, &all, only), &mut out).await.unwrap();
     (passed, String::from_utf8(out).unwrap())
-}
-
-fn free_port() -> u16 {
-    TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).unwrap().local_addr().unwrap().port()
 }
 
 /// The line about `subject`.

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 use std::fs;
-use std::net::{Ipv4Addr, TcpListener};
+use std::net::Ipv4Addr;
 use std::path::PathBuf;
 use std::sync::Mutex;
 
@@ -10,6 +10,7 @@ use crate::chaos_proxy::ChaosProxy;
 use crate::cluster::Cluster;
 use crate::database::TestDatabase;
 use crate::keys::Keys;
+use crate::ports::free_port;
 use crate::process;
 use crate::server::Basalt;
 
@@ -196,12 +197,6 @@ impl Builder {
         settings.extend(self.settings.clone());
         settings
     }
-}
-
-/// A port that was free a moment ago; the server says so if that is over.
-fn free_port() -> u16 {
-    let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).expect("a port is free");
-    listener.local_addr().expect("a bound socket has an address").port()
 }
 
 fn made(dir: PathBuf) -> PathBuf {

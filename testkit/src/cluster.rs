@@ -2,47 +2,21 @@
 //! helper process when the test process ends, however it ends.
 
 use std::collections::{BTreeMap, HashMap};
-use std::fs::{self, Permissions};
-use std::os::unix::fs::PermissionsExt;
-use std::os::unix::process::CommandExt;
+use std::fs;
 use std::path::{Path, PathBuf};
-use std::process::{Child, Command, Stdio};
+use std::process::{Child, Stdio};
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 
 use basalt::embedded::{Embedded, EmbeddedConfig};
-use rustix::process::{Pid, test_kill_process};
 use tokio::sync::OnceCell;
 use tokio_postgres::{Config, NoTls};
 
 use crate::database::{Connection, TestDatabase};
+use crate::folder;
 use crate::keys::Keys;
 use crate::process;
 use crate::runtime::on_runtime;
-
-/// Waits for the end of the test process (its end of the pipe closes), then ends the servers and PostgreSQLs that
-/// are left and removes their folders. `$1` is the cluster's data, `$2` the folder of everything.
-///
-/// Rust drops no statics, and nothing of ours runs after SIGKILL; a pipe's end is the one thing that always comes.
-const REAPER: &str = r#"
-stop_postgres() {
-  pid=$(head -n 1 "$1/postmaster.pid" 2>/dev/null) || return 0
-  kill -QUIT "$pid" 2>/dev/null
-  n=0; while kill -0 "$pid" 2>/dev/null && [ $n -lt 200 ]; do sleep 0.05; n=$((n + 1)); done
-}
-read -r _
-for server in "$2"/*/server.pid; do
-  pid=$(cat "$server" 2>/dev/null) || continue
-  # The number may be another process's by now.
-  tr '\0' '\n' <"/proc/$pid/cmdline" 2>/dev/null | grep -qF "$2" && kill -KILL "$pid"
-done
-for state in "$2"/*/state; do
-  stop_postgres "$state/postgres"
-  moved=$(cat "$state/postgres.location" 2>/dev/null) && stop_postgres "$moved/postgres" && rm -rf "$moved"
-done
-stop_postgres "$1"
-rm -rf "$1" "$1.lock" "$2"
-"#;
 
 /// PostgreSQL's log in the data folder; the collector gives JSON an ending of its own.
 const LOG_DIR: &str = "log";
@@ -73,14 +47,7 @@ impl Cluster {
     }
 
     async fn start() -> Self {
-        let home = process::build_dir().join("testkit");
-        sweep(&home);
-        let dir = home.join(std::process::id().to_string());
-        fs::create_dir_all(&dir).expect("the test cluster's folder can be made");
-        // PostgreSQL's user has to enter, and the umask of root is often 077.
-        for folder in [&home, &dir] {
-            fs::set_permissions(folder, Permissions::from_mode(0o755)).expect("the folder is ours");
-        }
+        let dir = folder::of_process();
         let mut config = EmbeddedConfig::new(dir.join("state"), PASSWORD.into());
         config.project_dir = process::checkout();
         config.bin_dir = std::env::var_os("BASALT_TEST_POSTGRES_BIN").map(PathBuf::from);
@@ -89,6 +56,8 @@ impl Cluster {
             ("max_connections".to_owned(), "400".to_owned()),
             // A clone by file copy makes two checkpoints; with less to write they are short.
             ("shared_buffers".to_owned(), "64MB".to_owned()),
+            // It may lie in memory, which is not for old changes.
+            ("max_wal_size".to_owned(), "256MB".to_owned()),
             ("autovacuum".to_owned(), "off".to_owned()),
             // Into a file, for databases that have their statements logged; see `executed`.
             ("logging_collector".to_owned(), "on".to_owned()),
@@ -99,7 +68,7 @@ impl Cluster {
             ("log_rotation_size".to_owned(), "0".to_owned()),
         ];
         let embedded = Embedded::start(config, |_| {}).await.unwrap_or_else(|error| panic!("{error}"));
-        let reaper = reap(embedded.data_dir(), &dir, Stdio::piped());
+        let reaper = folder::reap(embedded.data_dir(), &dir, Stdio::piped());
         Self {
             embedded,
             dir,
@@ -242,36 +211,6 @@ exception when unique_violation or duplicate_object then
   null; -- another template's making did it meanwhile
 end $$";
 
-/// Removes what test processes left that ended without their reaper, such as in a power failure.
-fn sweep(home: &Path) {
-    let Ok(entries) = fs::read_dir(home) else { return };
-    for entry in entries.flatten() {
-        let owner = entry.file_name().to_str().and_then(|name| name.parse().ok()).and_then(Pid::from_raw);
-        let is_alive = owner.is_some_and(|pid| test_kill_process(pid).is_ok());
-        if is_alive {
-            continue;
-        }
-        let state = entry.path().join("state");
-        let moved = fs::read_to_string(state.join("postgres.location"));
-        let data = moved.map_or(state.join("postgres"), |home| Path::new(home.trim()).join("postgres"));
-        // Without input the reaper starts at once.
-        let mut reaper = reap(&data, &entry.path(), Stdio::null());
-        let _swept = reaper.wait().expect("sh ends");
-    }
-}
-
-fn reap(data_dir: &Path, dir: &Path, input: Stdio) -> Child {
-    Command::new("sh")
-        .args(["-c", REAPER, "reaper"])
-        .args([data_dir, dir])
-        .stdin(input)
-        .stdout(Stdio::null())
-        .stderr(Stdio::null())
-        .process_group(0)
-        .spawn()
-        .expect("sh runs")
-}
-
 /// Opens and drives a connection; used by [`Connection`].
 pub(crate) async fn connect(config: Config) -> tokio_postgres::Client {
     let (client, connection) = config.connect(NoTls).await.expect("the test cluster takes connections");
@@ -301,9 +240,7 @@ mod tests {
     /// The reaper's pipe closes with us; here with the value that holds it.
     #[tokio::test]
     async fn the_reaper_ends_postgres_and_removes_its_folder() {
-        let dir = process::build_dir().join("testkit").join("reaped");
-        fs::create_dir_all(&dir).unwrap();
-        fs::set_permissions(&dir, Permissions::from_mode(0o755)).unwrap();
+        let dir = Cluster::get().await.fresh_dir("reaped");
         let mut config = EmbeddedConfig::new(&dir, PASSWORD.into());
         config.project_dir = process::checkout();
         config.bin_dir = std::env::var_os("BASALT_TEST_POSTGRES_BIN").map(PathBuf::from);
@@ -311,7 +248,7 @@ mod tests {
         let embedded = Embedded::start(config, |_| {}).await.unwrap();
         let mut connection = embedded.connect_config();
         connection.application_name("testkit");
-        let mut reaper = reap(embedded.data_dir(), &dir, Stdio::piped());
+        let mut reaper = folder::reap(embedded.data_dir(), &dir, Stdio::piped());
         // Our supervisor would start it again: in life the reaper comes after us.
         embedded.stop().await;
         drop(reaper.stdin.take());

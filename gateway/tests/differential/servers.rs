@@ -1,13 +1,12 @@
 //! The two servers on one database, or on two that hold the same.
 
 use std::fs::File;
-use std::net::{Ipv4Addr, TcpListener};
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::sync::Arc;
 use std::time::Duration;
 
-use basalt_testkit::{Basalt, TestDatabase};
+use basalt_testkit::{Basalt, TestDatabase, free_port};
 use tokio::task::JoinSet;
 use tokio::time::{Instant, sleep};
 use tokio_postgres::{Client, NoTls};
@@ -217,9 +216,7 @@ const KEEPER: &str = r#""$1" <&- & pid=$!; read -r _; kill "$pid"; wait "$pid""#
 
 impl Postgrest {
     async fn start(name: &str, environment: &[(String, String)]) -> Self {
-        let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).expect("a port is free");
-        let port = listener.local_addr().expect("a bound socket has an address").port();
-        drop(listener);
+        let port = free_port();
         let log_file = Path::new(env!("CARGO_TARGET_TMPDIR")).join(format!("postgrest-{name}.log"));
         let log = File::create(&log_file).expect("the folder for test output can be written to");
         let mut command = Command::new("sh");

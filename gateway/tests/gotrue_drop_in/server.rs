@@ -1,11 +1,10 @@
 //! A server that knows nothing but its variables.
 
 use std::fs::File;
-use std::net::{Ipv4Addr, TcpListener};
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
-use basalt_testkit::{Basalt, Request, Response};
+use basalt_testkit::{Basalt, Request, Response, free_port};
 use http::Method;
 use rustix::process::{Pid, Signal, kill_process};
 use serde_json::Value;
@@ -23,10 +22,6 @@ pub(crate) fn program(dir: &TempDir, variables: &[(&str, &str)]) -> Command {
     let mut command = Basalt::command(dir.path());
     command.envs(variables.iter().copied()).args(["serve", "--only", "auth"]).stdin(Stdio::null());
     command
-}
-
-pub(crate) fn free_port() -> u16 {
-    TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).unwrap().local_addr().unwrap().port()
 }
 
 impl Server {

@@ -1,8 +1,8 @@
 //! What stops a start, and what is only warned of.
 
-use basalt_testkit::TestDatabase;
+use basalt_testkit::{TestDatabase, free_port};
 
-use crate::server::{free_port, program};
+use crate::server::program;
 
 /// Everything that is required, and `own` over it. The exit code and what was said.
 fn start(own: &[(&str, &str)]) -> (Option<i32>, String) {

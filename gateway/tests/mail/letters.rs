@@ -66,9 +66,7 @@ async fn templates_are_text_a_file_or_fetched_from_a_url() {
 
 #[tokio::test]
 async fn the_mailbox_has_a_port_of_its_own_when_asked() {
-    let listener = std::net::TcpListener::bind(("127.0.0.1", 0)).unwrap();
-    let port = listener.local_addr().unwrap().port();
-    drop(listener);
+    let port = basalt_testkit::free_port();
     let server = confirming().config("mail.mailbox_port", &port.to_string()).start().await;
     let _user = sign_up(&server, "ada@example.org").await;
     let get = |path: &str| {

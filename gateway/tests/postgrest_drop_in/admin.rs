@@ -1,10 +1,10 @@
 //! The admin port (rest.md §4.5).
 
-use basalt_testkit::Request;
+use basalt_testkit::{Request, free_port};
 use http::Method;
 use serde_json::json;
 
-use super::server::{SECRET, Server, database, free_port, until, uri};
+use super::server::{SECRET, Server, database, until, uri};
 
 #[tokio::test]
 async fn the_admin_port_is_postgrests_and_tells_no_secret() {

@@ -5,11 +5,11 @@ use std::fs::{self, File};
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 
-use basalt_testkit::{Request, Response};
+use basalt_testkit::{Request, Response, free_port};
 use http::Method;
 use serde_json::json;
 
-use super::server::{Server, database, free_port, token, until, uri};
+use super::server::{Server, database, token, until, uri};
 
 /// The real one; killed with its value.
 struct Postgrest(Child);

@@ -42,7 +42,7 @@ async fn a_start_before_the_database_waits_for_it() {
     let proxy = ChaosProxy::start((Ipv4Addr::LOCALHOST, database.cluster().port()).into()).await;
     proxy.set(Link::Cut);
     let uri = uri_at(&database, proxy.port());
-    let port = super::server::free_port().to_string();
+    let port = basalt_testkit::free_port().to_string();
     let variables = [
         ("PGRST_SERVER_HOST", "127.0.0.1"),
         ("PGRST_SERVER_PORT", port.as_str()),

@@ -2,12 +2,12 @@
 
 use std::fs;
 
-use basalt_testkit::Request;
+use basalt_testkit::{Request, free_port};
 use http::Method;
 use rustix::process::Signal;
 use serde_json::{Value, json};
 
-use super::server::{SECRET, Server, database, free_port, signed, token, until, uri};
+use super::server::{SECRET, Server, database, signed, token, until, uri};
 
 fn rows(answer: &Value) -> usize {
     answer.as_array().map_or(0, Vec::len)

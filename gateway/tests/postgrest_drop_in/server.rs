@@ -1,13 +1,12 @@
 //! The real binary, started as PostgREST is: `PGRST_*` variables, a `postgrest.conf`, and nothing of ours.
 
 use std::fs;
-use std::net::{Ipv4Addr, TcpListener};
 use std::path::Path;
 use std::process::{Child, Stdio};
 use std::time::Duration;
 
 use aws_lc_rs::hmac;
-use basalt_testkit::{Basalt, Cluster, Request, Response, TestDatabase};
+use basalt_testkit::{Basalt, Cluster, Request, Response, TestDatabase, free_port};
 use base64::Engine as _;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
 use http::Method;
@@ -35,10 +34,6 @@ pub(crate) fn uri(database: &TestDatabase) -> String {
 
 pub(crate) fn uri_at(database: &TestDatabase, port: u16) -> String {
     format!("postgresql://plain_login:{PASSWORD}@127.0.0.1:{port}/{}", database.name())
-}
-
-pub(crate) fn free_port() -> u16 {
-    TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).unwrap().local_addr().unwrap().port()
 }
 
 /// A token as somebody else's service signs it: without the name of a key.
