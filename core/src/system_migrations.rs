@@ -11,118 +11,21 @@
 //! in a dump and not in a copy of a template, although the copy's list of applied migrations says that it was done.
 //! So that part has no version; its script can be run again at any time, and is whenever something is found missing.
 
-use std::collections::HashMap;
+mod error;
+mod logins;
+mod state;
+mod steps;
+
 use std::time::Duration;
 
-use aws_lc_rs::digest::{SHA256, digest};
 use secrecy::SecretString;
 use tokio_postgres::Client;
 
 use crate::pg_error::{DriverError, PgError};
-
-mod logins;
-mod state;
-
+pub use error::MigrationError;
 use state::State;
-
-/// One step of a service's own schema. `sql` runs in a transaction, with an empty search path, as the role that
-/// [`apply`] is connected as; it may `set local role` to make its objects another's.
-#[derive(Debug, Clone, Copy)]
-pub struct SystemMigration {
-    /// The crate it belongs to: `core`, `auth`, `storage`, …
-    pub service: &'static str,
-    /// Counts from 1 within its service, without holes. Zero is for scripts that are run again whenever their text
-    /// changes.
-    pub version: u32,
-    /// As in the file's name.
-    pub name: &'static str,
-    /// The file.
-    pub sql: &'static str,
-}
-
-impl SystemMigration {
-    /// For the lists in the service crates.
-    #[must_use]
-    pub const fn new(service: &'static str, version: u32, name: &'static str, sql: &'static str) -> Self {
-        Self { service, version, name, sql }
-    }
-
-    /// Lower-case hexadecimal SHA-256 of the text: an applied migration never changes again.
-    #[must_use]
-    pub fn checksum(&self) -> String {
-        sha256_hex(self.sql.as_bytes())
-    }
-}
-
-/// Lower-case hexadecimal SHA-256, as kept in `basalt.system_migrations` and `basalt.project_files`.
-#[must_use]
-pub fn sha256_hex(bytes: &[u8]) -> String {
-    digest(&SHA256, bytes).as_ref().iter().map(|byte| format!("{byte:02x}")).collect()
-}
-
-/// Core's own: schemas, the private schema `basalt`, the watch for DDL. [`apply`] puts them before all others.
-pub const MIGRATIONS: &[SystemMigration] = &[
-    SystemMigration::new("core", 1, "schemas", include_str!("../migrations/0001_schemas.sql")),
-    SystemMigration::new("core", 2, "basalt", include_str!("../migrations/0002_basalt.sql")),
-    DDL_WATCH,
-    SystemMigration::new("core", 4, "mail_outbox", include_str!("../migrations/0004_mail_outbox.sql")),
-    SystemMigration::new("core", 5, "keys", include_str!("../migrations/0005_keys.sql")),
-    DDL_WATCH_MORE,
-];
-
-/// Run again by a superuser when the triggers are missing: the login that applied it first may have been none.
-const DDL_WATCH: SystemMigration =
-    SystemMigration::new("core", 3, "ddl_watch", include_str!("../migrations/0003_ddl_watch.sql"));
-
-/// What the triggers run, whoever makes them: always run again after [`DDL_WATCH`].
-const DDL_WATCH_MORE: SystemMigration =
-    SystemMigration::new("core", 6, "ddl_watch_more", include_str!("../migrations/0006_ddl_watch_more.sql"));
-
-const CLUSTER: SystemMigration =
-    SystemMigration::new("cluster", 0, "roles", include_str!("../migrations/cluster.sql"));
-
-/// The role names that `cluster.sql` makes. Its loop is the truth; a test compares.
-const ROLES: &[&str] = &[
-    "anon",
-    "authenticated",
-    "service_role",
-    "authenticator",
-    "supabase_admin",
-    "supabase_auth_admin",
-    "supabase_storage_admin",
-    "supabase_realtime_admin",
-    "dashboard_user",
-    "postgres",
-];
-
-/// What objects that the project's migrations make in `public` grant by themselves (DESIGN section 12).
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub enum Layout {
-    /// Nothing, and functions are not for PUBLIC: `policies/` grants what it means to.
-    #[default]
-    Basalt,
-    /// Everything to the API roles, as old projects rely on; row-level security is the fence.
-    Supabase,
-    /// A Supabase project with `[api] auto_expose_new_tables = false`.
-    SupabaseUnexposed,
-    /// Whatever the database has: its project belongs to another server.
-    Untouched,
-}
-
-impl Layout {
-    const fn script(self) -> Option<SystemMigration> {
-        let (name, sql) = match self {
-            Self::Untouched => return None,
-            Self::Basalt => ("basalt", include_str!("../migrations/default_privileges_basalt.sql")),
-            Self::Supabase => ("supabase", include_str!("../migrations/default_privileges_supabase.sql")),
-            Self::SupabaseUnexposed => (
-                "supabase_unexposed",
-                include_str!("../migrations/default_privileges_supabase_unexposed.sql"),
-            ),
-        };
-        Some(SystemMigration::new("default_privileges", 0, name, sql))
-    }
-}
+use steps::{CLUSTER, DDL_WATCH, DDL_WATCH_MORE};
+pub use steps::{Layout, MIGRATIONS, SystemMigration, sha256_hex};
 
 /// What [`apply`] has to know besides the migrations.
 #[derive(Debug, Default)]
@@ -156,56 +59,6 @@ pub struct Limit {
     pub cost: &'static str,
     /// The statement a superuser would run.
     pub remedy: &'static str,
-}
-
-/// Why a database could not be brought up to date.
-#[derive(Debug, thiserror::Error)]
-pub enum MigrationError {
-    /// An applied migration is not the one in this binary.
-    #[error(
-        "system migration {service}/{version:04}_{name} was changed after it had been applied to this database; \
-         start the release that applied it, or restore a backup"
-    )]
-    Changed {
-        /// The service it belongs to.
-        service: &'static str,
-        /// Its number.
-        version: u32,
-        /// Its name.
-        name: &'static str,
-    },
-    /// A statement of a migration failed; nothing of that migration was kept.
-    #[error("system migration {service}/{version:04}_{name}, line {line}: {source}")]
-    Failed {
-        /// The service it belongs to.
-        service: &'static str,
-        /// Its number.
-        version: u32,
-        /// Its name.
-        name: &'static str,
-        /// One-based line of its file; 1 when PostgreSQL did not say.
-        line: usize,
-        /// PostgreSQL's answer.
-        source: Box<PgError>,
-    },
-    /// Another server holds the lock for longer than a migration takes.
-    #[error("another server has been migrating this database for over {} s; try again when it is done", LOCK_WAIT.as_secs())]
-    Busy,
-    /// A query of our own failed.
-    #[error("reading the state of the database: {0}")]
-    Postgres(#[source] Box<PgError>),
-    /// The connection broke; the driver's text.
-    #[error("the connection to the database broke: {0}")]
-    Connection(String),
-}
-
-impl From<tokio_postgres::Error> for MigrationError {
-    fn from(error: tokio_postgres::Error) -> Self {
-        match DriverError::from(error) {
-            DriverError::Postgres(error) => Self::Postgres(error),
-            DriverError::Connection(text) => Self::Connection(text),
-        }
-    }
 }
 
 /// "Basalt" as bytes, for `pg_advisory_lock`: the same number in every server of every release.
@@ -390,11 +243,9 @@ async fn unlock(client: &Client) -> Result<(), MigrationError> {
     Ok(())
 }
 
-/// Checksums by service and version.
-type Applied = HashMap<(String, u32), String>;
-
 #[cfg(test)]
 mod tests {
+    use super::state::Applied;
     use super::*;
 
     #[test]
@@ -403,22 +254,6 @@ mod tests {
         assert_eq!(line_of("ä\nb\nc", Some(1)), 1);
         assert_eq!(line_of("ä\nb\nc", Some(3)), 2);
         assert_eq!(line_of("ä\nb\nc", Some(99)), 3);
-    }
-
-    #[test]
-    fn versions_count_from_one_without_holes() {
-        for (index, migration) in MIGRATIONS.iter().enumerate() {
-            assert_eq!(usize::try_from(migration.version).unwrap(), index + 1, "{}", migration.name);
-        }
-    }
-
-    #[test]
-    fn every_role_of_the_script_is_checked_for() {
-        for role in ROLES {
-            assert!(CLUSTER.sql.contains(&format!("('{role}',")), "{role}");
-        }
-        let listed = CLUSTER.sql.lines().filter(|line| line.contains("inherit', '{"));
-        assert_eq!(listed.count(), ROLES.len());
     }
 
     #[test]

@@ -5,12 +5,15 @@ use std::fmt::Write as _;
 
 use aws_lc_rs::digest::{SHA256, digest};
 use jiff::Timestamp;
-use secrecy::SecretString;
+use secrecy::{ExposeSecret, SecretString};
 use serde_json::Value;
 use uuid::Uuid;
 
-use super::KeyMaterial;
+use super::generate::opaque_key;
 use super::jwk::{self, KeyError};
+use super::ring::hash_of;
+use super::{KeyMaterial, NewApiKey};
+use crate::random;
 
 /// The name of the keys that a project starts with, and of those that take their place.
 pub const DEFAULT_NAME: &str = "default";
@@ -130,10 +133,46 @@ impl StoredApiKey {
     pub fn is_active(&self, now: Timestamp) -> bool {
         self.revoked_at.is_none() && self.expires_at.is_none_or(|expires_at| now < expires_at)
     }
+
+    /// A key of the material as if it had a row, for those who list or end it.
+    #[must_use]
+    pub fn of_material(kind: ApiKeyKind, key: &SecretString, made_at: Timestamp) -> Self {
+        Self {
+            id: random::uuid(),
+            kind,
+            name: DEFAULT_NAME.to_owned(),
+            description: String::new(),
+            role: kind.role().to_owned(),
+            hash: hash_of(key.expose_secret()),
+            key: Some(key.clone()),
+            created_at: made_at,
+            expires_at: None,
+            last_used_at: None,
+            revoked_at: None,
+        }
+    }
+
+    /// A new key as it goes into its row.
+    pub(super) fn made(new: &NewApiKey, now: Timestamp) -> Self {
+        let key = opaque_key(new.kind);
+        Self {
+            id: random::uuid(),
+            kind: new.kind,
+            name: new.name.clone(),
+            description: new.description.clone(),
+            role: new.role.clone(),
+            hash: hash_of(&key),
+            key: Some(key.into()),
+            created_at: now,
+            expires_at: new.expires_at,
+            last_used_at: None,
+            revoked_at: None,
+        }
+    }
 }
 
-/// A row of `basalt.signing_keys`.
-#[derive(Debug, Clone)]
+/// A row of `basalt.signing_keys`. No `Debug`, so that no log can show the key.
+#[derive(Clone)]
 pub struct StoredSigningKey {
     /// Its name in tokens.
     pub kid: String,
@@ -150,7 +189,7 @@ pub struct StoredSigningKey {
 }
 
 /// Everything the database keeps.
-#[derive(Debug, Clone, Default)]
+#[derive(Clone, Default)]
 pub struct StoredKeys {
     /// Revoked ones included: one of them may be a key of the material.
     pub api: Vec<StoredApiKey>,

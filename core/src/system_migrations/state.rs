@@ -1,8 +1,14 @@
 //! What a database has and what its login may do, read from the catalogs in two round trips.
 
+use std::collections::HashMap;
+
 use tokio_postgres::Client;
 
-use super::{Applied, CLUSTER, DDL_WATCH, Limit, MigrationError, ROLES, SystemMigration};
+use super::steps::{CLUSTER, DDL_WATCH, ROLES};
+use super::{Limit, MigrationError, SystemMigration};
+
+/// Checksums by service and version.
+pub(super) type Applied = HashMap<(String, u32), String>;
 
 /// The list of what was applied. Made before the first migration is recorded, hence not a migration itself.
 pub(super) const TABLE: &str = "
