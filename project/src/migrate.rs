@@ -1,19 +1,21 @@
 //! Brings a database up to a project's files: migrations in order and once, policies when something is new, the seed on
 //! a new database. Several servers may start at once: the first takes an advisory lock, the others find it done.
 //!
-//! Each file is one transaction, its record included, run as the project's owner (`basalt.project_owner()`: role
+//! What is new is [`mod@plan`]'s to say. Each file is one transaction, its record included, run as the project's owner (`basalt.project_owner()`: role
 //! `postgres`), so that objects belong to it and default privileges hold. The policy files are one transaction
 //! together: at no moment is a table open or closed by halves.
 
-use std::collections::HashMap;
+mod plan;
+
 use std::time::Duration;
 
 use basalt_core::pg_error::DriverError;
 use tokio_postgres::{Client, Transaction};
 
 use crate::error::{ProjectError, StatementError};
-use crate::folder::{File, Files, Kind};
+use crate::folder::{File, Files};
 use crate::{Project, statements};
+use plan::{Applied, Plan};
 
 /// What to do besides migrations and policies. `seed.sql` never runs twice on one database.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
@@ -58,12 +60,9 @@ join pg_catalog.pg_class c on c.oid = p.polrelid
 join pg_catalog.pg_namespace n on n.oid = c.relnamespace
 where n.nspname = $1 and c.relname = $2";
 
-/// File by path; `None` is a seed that waits for its turn.
-type Applied = HashMap<String, (String, Option<String>)>;
-
 impl Project {
-    /// Applies what is new. `progress` hears a few words before each step. `client` is an admin connection after core's system migrations. Of its settings only the
-    /// defaults survive.
+    /// Applies what is new. `progress` hears a few words before each step. `client` is an admin connection after core's
+    /// system migrations; of its settings only the defaults survive.
     ///
     /// # Errors
     /// A file cannot be read, is misnamed, was changed after it had been applied, or PostgreSQL refuses a statement.
@@ -91,69 +90,6 @@ impl Project {
         let report = outcome?;
         cleaned?;
         Ok(report)
-    }
-}
-
-/// What is to be done, found out without touching anything.
-#[derive(Debug, Default)]
-struct Plan<'a> {
-    migrations: Vec<&'a File>,
-    policies: Vec<&'a File>,
-    seed: Option<&'a File>,
-    /// The database has none of this project's migrations yet.
-    is_new: bool,
-    missing: Vec<String>,
-}
-
-impl<'a> Plan<'a> {
-    fn make(files: &'a Files, applied: &Applied, options: &MigrateOptions) -> Result<Self, ProjectError> {
-        let mut plan = Self { is_new: applied.is_empty(), ..Self::default() };
-        for file in &files.migrations {
-            match applied.get(&file.path) {
-                None => plan.migrations.push(file),
-                Some((_, Some(sha256))) if *sha256 == file.sha256 => {
-                    if let Some(skipped) = plan.migrations.first() {
-                        return Err(ProjectError::OutOfOrder {
-                            file: skipped.path.clone(),
-                            applied: file.path.clone(),
-                        });
-                    }
-                }
-                Some(_) => return Err(ProjectError::Changed { file: file.path.clone() }),
-            }
-        }
-        let is_changed = |file: &File| {
-            applied.get(&file.path).is_none_or(|(_, sha256)| sha256.as_deref() != Some(file.sha256.as_str()))
-        };
-        if !plan.migrations.is_empty() || files.policies.iter().any(is_changed) {
-            plan.policies = files.policies.iter().collect();
-        }
-        if let Some(seed) = &files.seed {
-            let is_due = match applied.get(&seed.path) {
-                Some((_, Some(_))) => false,
-                Some((_, None)) => true,
-                None => plan.is_new || options.seed_existing,
-            };
-            plan.seed = (options.seed && is_due).then_some(seed);
-        }
-        let known: Vec<&str> =
-            files.migrations.iter().chain(&files.policies).map(|file| file.path.as_str()).collect();
-        plan.missing = applied
-            .iter()
-            .filter(|(path, (kind, _))| kind != Kind::Seed.as_sql() && !known.contains(&path.as_str()))
-            .map(|(path, _)| path.clone())
-            .collect();
-        plan.missing.sort_unstable();
-        Ok(plan)
-    }
-
-    const fn is_empty(&self) -> bool {
-        self.migrations.is_empty() && self.policies.is_empty() && self.seed.is_none()
-    }
-
-    fn report(self, migrations: &[&File], policies: &[&File], seeded: bool) -> Report {
-        let paths = |files: &[&File]| files.iter().map(|file| file.path.clone()).collect();
-        Report { migrations: paths(migrations), policies: paths(policies), seeded, missing: self.missing }
     }
 }
 
@@ -309,103 +245,5 @@ async fn lock(client: &Client, progress: &mut (impl FnMut(&str) + Send)) -> Resu
             Err(ProjectError::Busy)
         }
         other => other,
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    fn file(path: &str, kind: Kind, sql: &str) -> File {
-        File { path: path.to_owned(), kind, sql: sql.to_owned(), sha256: sql.to_owned() }
-    }
-
-    fn files() -> Files {
-        Files {
-            migrations: vec![
-                file("migrations/0001_a.sql", Kind::Migration, "a"),
-                file("migrations/0002_b.sql", Kind::Migration, "b"),
-            ],
-            policies: vec![
-                file("policies/t.sql", Kind::Policy, "p"),
-                file("policies/u.sql", Kind::Policy, "q"),
-            ],
-            seed: Some(file("seed.sql", Kind::Seed, "s")),
-        }
-    }
-
-    fn applied(entries: &[(&str, &str, Option<&str>)]) -> Applied {
-        let own = |text: &str| text.to_owned();
-        entries.iter().map(|(path, kind, sha)| (own(path), (own(kind), sha.map(own)))).collect()
-    }
-
-    const NEVER: MigrateOptions = MigrateOptions { seed: false, seed_existing: false };
-    const NEW: MigrateOptions = MigrateOptions { seed: true, seed_existing: false };
-    const ONCE: MigrateOptions = MigrateOptions { seed: true, seed_existing: true };
-
-    fn plan<'a>(
-        files: &'a Files,
-        applied: &Applied,
-        options: MigrateOptions,
-    ) -> Result<Plan<'a>, ProjectError> {
-        Plan::make(files, applied, &options)
-    }
-
-    fn everything() -> Vec<(&'static str, &'static str, Option<&'static str>)> {
-        vec![
-            ("migrations/0001_a.sql", "migration", Some("a")),
-            ("migrations/0002_b.sql", "migration", Some("b")),
-            ("policies/t.sql", "policy", Some("p")),
-            ("policies/u.sql", "policy", Some("q")),
-        ]
-    }
-
-    #[test]
-    fn an_unchanged_project_has_nothing_to_do() {
-        let files = files();
-        assert!(plan(&files, &applied(&everything()), NEW).unwrap().is_empty());
-    }
-
-    #[test]
-    fn one_changed_policy_runs_them_all_and_a_new_migration_does_too() {
-        let mut files = files();
-        let known = applied(&everything());
-        files.policies[0].sha256 = "p2".to_owned();
-        assert_eq!(plan(&files, &known, NEVER).unwrap().policies.len(), 2);
-        let older = applied(&everything()[..1]);
-        assert_eq!(plan(&files, &older, NEVER).unwrap().migrations.len(), 1);
-    }
-
-    #[test]
-    fn a_changed_migration_and_a_late_one_are_named() {
-        let files = files();
-        let mut known = everything();
-        known[0].2 = Some("other");
-        let error = plan(&files, &applied(&known), NEVER).unwrap_err();
-        assert!(matches!(error, ProjectError::Changed { file } if file == "migrations/0001_a.sql"));
-        let error = plan(&files, &applied(&everything()[1..]), NEVER).unwrap_err();
-        assert!(matches!(error, ProjectError::OutOfOrder { file, .. } if file == "migrations/0001_a.sql"));
-    }
-
-    #[test]
-    fn the_seed_runs_once_and_survives_a_crash_before_it() {
-        let files = files();
-        let mut known = everything();
-        let due = |known: &[_], options| plan(&files, &applied(known), options).unwrap().seed.is_some();
-        assert!(due(&[], NEW) && due(&[], ONCE) && !due(&[], NEVER));
-        assert!(!due(&known, NEW) && due(&known, ONCE));
-        known.push(("seed.sql", "seed", None));
-        assert!(due(&known, NEW));
-        known.pop();
-        known.push(("seed.sql", "seed", Some("an older seed")));
-        assert!(!due(&known, NEW) && !due(&known, ONCE));
-    }
-
-    #[test]
-    fn files_that_are_gone_are_reported() {
-        let files = files();
-        let mut known = everything();
-        known.push(("migrations/0003_c.sql", "migration", Some("c")));
-        assert_eq!(plan(&files, &applied(&known), NEVER).unwrap().missing, ["migrations/0003_c.sql"]);
     }
 }
