@@ -34,6 +34,25 @@ pub enum DatabaseUrlError {
     NoHost,
 }
 
+/// A peer that has gone without a word is noticed within a minute, both where we wait for it to speak (probes) and where
+/// it owes us acknowledgements. By the system's values it would be a quarter of an hour, or two hours for an idle one. What
+/// the URL says counts.
+fn outlive_dead_peers(config: &mut Config) {
+    // The driver's own value, and so that of a URL that says nothing.
+    if config.get_keepalives_idle() == Duration::from_secs(2 * 60 * 60) {
+        config.keepalives_idle(Duration::from_secs(30));
+    }
+    if config.get_keepalives_interval().is_none() {
+        config.keepalives_interval(Duration::from_secs(5));
+    }
+    if config.get_keepalives_retries().is_none() {
+        config.keepalives_retries(3);
+    }
+    if config.get_tcp_user_timeout().is_none() {
+        config.tcp_user_timeout(Duration::from_secs(45));
+    }
+}
+
 impl Database {
     /// From a `postgresql://…` URL or a key=value string. A connection attempt is given ten seconds unless the URL
     /// says otherwise.
@@ -59,8 +78,7 @@ impl Database {
         if config.get_application_name().is_none() {
             config.application_name("basalt");
         }
-        // Dead peers are noticed within a minute and not after the system's two hours.
-        config.keepalives_idle(Duration::from_secs(30));
+        outlive_dead_peers(&mut config);
         if config.get_hosts().iter().all(|host| matches!(host, Host::Unix(_))) {
             config.ssl_mode(SslMode::Disable);
         }

@@ -84,6 +84,12 @@ impl Events {
         *self.is_connected.borrow()
     }
 
+    /// Waits until the database was there and is no longer; false when nobody listens any more.
+    pub async fn lost(&mut self) -> bool {
+        self.is_connected.wait_for(|is_connected| *is_connected).await.is_ok()
+            && self.is_connected.wait_for(|is_connected| !*is_connected).await.is_ok()
+    }
+
     /// Events from now on.
     #[must_use]
     pub fn subscribe(&self) -> broadcast::Receiver<Event> {

@@ -151,8 +151,7 @@ impl<M: managed::Manager<Error = DriverError>> Pool<M> {
     pub(crate) async fn acquire(&self, deadline: Instant) -> Result<Object<M>, SessionError> {
         self.close_idle();
         let limit = deadline.min(Instant::now() + self.config.acquire_timeout);
-        #[expect(clippy::disallowed_methods, reason = "the one place that takes connections")]
-        let taken = tokio::time::timeout_at(limit, self.inner.get()).await;
+        let taken = tokio::time::timeout_at(limit, self.take()).await;
         let status = self.inner.status();
         self.connections.set(status.size as f64);
         self.available.set(status.available as f64);
@@ -164,6 +163,22 @@ impl<M: managed::Manager<Error = DriverError>> Pool<M> {
                 metrics::counter!("basalt_pool_timeouts_total", "pool" => self.config.name).increment(1);
                 Err(SessionError::PoolTimeout)
             }
+        }
+    }
+
+    /// A connection. Where the server has no room for another one (`53300`), one of those that there are, in its turn: a
+    /// pool that is larger than the server allows for works as a smaller one.
+    async fn take(&self) -> Result<Object<M>, PoolError<DriverError>> {
+        const PAUSE: Duration = Duration::from_millis(25);
+        loop {
+            #[expect(clippy::disallowed_methods, reason = "the one place that takes connections")]
+            let taken = self.inner.get().await;
+            match taken {
+                Err(PoolError::Backend(DriverError::Postgres(error)))
+                    if error.code == "53300" && self.inner.status().size > 0 => {}
+                taken => return taken,
+            }
+            tokio::time::sleep(PAUSE).await;
         }
     }
 
@@ -238,6 +253,11 @@ impl ServicePool {
     /// Refuses new transactions and closes idle connections; for shutdown.
     pub fn close(&self) {
         self.pool.close();
+    }
+
+    /// Closes the connections that are not in use: where the route to the database was lost, they lead nowhere.
+    pub fn close_unused(&self) {
+        self.pool.close_unused();
     }
 }
 

@@ -167,7 +167,9 @@ struct Work {
 
 /// How often a request meets a schema that has just changed before that is its answer.
 const STALE_ATTEMPTS: u32 = 5;
-/// What a request waits that has met a change half-way: time for the other side to tell everybody. Doubles each time.
+/// The same for one that meets a change half-way: each may meet another one, where a migration makes one after the other.
+const CATALOG_ATTEMPTS: u32 = 7;
+/// What it waits after the first time: the other side has yet to tell everybody. Doubles each time.
 const CATALOG_PAUSE: Duration = Duration::from_millis(2);
 /// How long a cancelled connection may take to become clean again.
 const CANCEL_GRACE: Duration = Duration::from_secs(1);
@@ -299,6 +301,12 @@ impl Sessions {
         self.shared.pool.close();
     }
 
+    /// Closes the connections that are not in use: where the route to the database was lost, they lead nowhere, and whoever
+    /// took one would wait for an answer until its deadline.
+    pub fn close_unused(&self) {
+        self.shared.pool.close_unused();
+    }
+
     /// The login's address, for messages.
     #[must_use]
     pub fn describe(&self) -> String {
@@ -316,7 +324,7 @@ impl Sessions {
         let (deadline, access) = (scope.deadline, scope.access);
         let scope_key = self.scope_key(&scope);
         let mut work = Work { scope, scope_key, steps, end, check };
-        let (mut again, mut stale) = (true, 0);
+        let (mut again, mut stale, mut met) = (true, 0, 0);
         loop {
             let mut lease = self.shared.pool.acquire(deadline).await?;
             lease.enter_epoch(self.shared.epoch.load(Ordering::Relaxed));
@@ -338,8 +346,13 @@ impl Sessions {
                     SessionError::Postgres(error) if error.met_changing_catalog() => {
                         // Plans look after themselves here, and callers can bring this about with numbers of their own: no
                         // reason to have every connection prepare anew.
-                        stale += 1;
-                        stale < STALE_ATTEMPTS && pause_until(deadline, CATALOG_PAUSE * (1 << stale)).await
+                        met += 1;
+                        met < CATALOG_ATTEMPTS
+                            && pause_until(deadline, CATALOG_PAUSE * (1 << (met - 1))).await
+                    }
+                    // It ends who waits for a command: ours had not been looked at.
+                    SessionError::Postgres(error) if error.is_fatal && error.code == "57P05" => {
+                        std::mem::take(&mut again)
                     }
                     // A read has no effect to double: a connection that died (a restart, a failover) is worth one more try.
                     SessionError::Postgres(error) => {

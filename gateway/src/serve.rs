@@ -228,6 +228,8 @@ fn rest_alone(
         background.requests.clone(),
     );
     let events = listen(database, rest_channel(config).into_iter().collect(), background);
+    let pool = sessions.clone();
+    renew_when_lost(&events, move || pool.close_unused(), background);
     let (mount, handle) = rest_service(config, &sessions, keys, &events, background);
     Ok(Running {
         databases: None,
@@ -237,6 +239,18 @@ fn rest_alone(
         mailbox: None,
         closers: vec![Box::new(move || sessions.close())],
     })
+}
+
+/// The LISTEN connection is asked every few seconds whether the database is there. When it is not, unused connections of
+/// the pools are not either.
+fn renew_when_lost(events: &Events, close_unused: impl Fn() + Send + 'static, background: &Background) {
+    let mut events = events.clone();
+    let renew = async move {
+        while events.lost().await {
+            close_unused();
+        }
+    };
+    background.tracker.spawn(background.shutdown.clone().run_until_cancelled_owned(renew));
 }
 
 /// The one LISTEN connection.
@@ -311,6 +325,13 @@ async fn whole(
     let mut channels = vec![CHANNEL.to_owned(), mail::CHANNEL.to_owned()];
     channels.extend(rest_channel(config).filter(|_| runs(Only::Rest)));
     let events = listen(databases.admin.clone(), channels, background);
+    let pools = (sessions.clone(), auth_pool.clone(), system_pool.clone());
+    let close_unused = move || {
+        pools.0.close_unused();
+        pools.1.close_unused();
+        pools.2.close_unused();
+    };
+    renew_when_lost(&events, close_unused, background);
     let mailbox =
         mail::start(config, &outbox, &system_pool, &events, &background.tracker, &background.shutdown)
             .map_err(ServeError::Mail)?;

@@ -21,6 +21,12 @@ pub enum Link {
     Stalled,
     /// Each piece waits this long.
     Slow(Duration),
+    /// Connections there are stay open and nothing passes, for ever; new ones pass: the address has moved.
+    Moved,
+    /// Each connection is closed after so many more bytes of answers.
+    CutAfter(usize),
+    /// Nothing passes after so many more bytes of answers.
+    StalledAfter(usize),
 }
 
 /// A proxy in front of one address; gone with its value.
@@ -79,10 +85,18 @@ async fn carry(near: TcpStream, target: SocketAddr, state: watch::Receiver<Link>
     let Ok(far) = TcpStream::connect(target).await else { return };
     let (near_in, near_out) = near.into_split();
     let (far_in, far_out) = far.into_split();
+    let is_moved = *state.borrow() == Link::Moved;
     tokio::select! {
-        () = copy(near_in, far_out, state.clone()) => {}
-        () = copy(far_in, near_out, state) => {}
+        () = copy(near_in, far_out, state.clone(), Way { is_moved, is_answer: false }) => {}
+        () = copy(far_in, near_out, state, Way { is_moved, is_answer: true }) => {}
     }
+}
+
+/// One way of a connection.
+struct Way {
+    /// It was made after the address had moved.
+    is_moved: bool,
+    is_answer: bool,
 }
 
 /// Copies one way until an end, a cut, or the proxy's own end.
@@ -90,20 +104,39 @@ async fn copy(
     mut from: tokio::net::tcp::OwnedReadHalf,
     mut to: tokio::net::tcp::OwnedWriteHalf,
     mut state: watch::Receiver<Link>,
+    way: Way,
 ) {
     let mut buffer = vec![0_u8; 16 * 1024];
+    let (mut before, mut passed, mut is_lost) = (Link::Up, 0_usize, false);
     loop {
         let link = *state.borrow_and_update();
+        if link != before {
+            (before, passed) = (link, 0);
+        }
+        is_lost |= link == Link::Moved && !way.is_moved;
+        let left = match link {
+            Link::CutAfter(count) | Link::StalledAfter(count) if way.is_answer => {
+                count.saturating_sub(passed)
+            }
+            _ => buffer.len(),
+        };
         match link {
             Link::Cut => return,
-            Link::Stalled => {
+            Link::CutAfter(_) if left == 0 => return,
+            // What is sent goes nowhere, until the sender gives up.
+            _ if is_lost => match from.read(&mut buffer).await {
+                Ok(0) | Err(_) => return,
+                Ok(_) => continue,
+            },
+            _ if link == Link::Stalled || left == 0 => {
                 if state.changed().await.is_err() {
                     return;
                 }
                 continue;
             }
-            Link::Up | Link::Slow(_) => {}
+            _ => {}
         }
+        let room = left.min(buffer.len());
         let count = tokio::select! {
             changed = state.changed() => {
                 if changed.is_err() {
@@ -112,7 +145,7 @@ async fn copy(
                 continue;
             }
             // Reading is cancel-safe: nothing is taken unless it completes.
-            read = from.read(&mut buffer) => match read {
+            read = from.read(buffer.get_mut(..room).unwrap_or_default()) => match read {
                 Ok(0) | Err(_) => return,
                 Ok(count) => count,
             },
@@ -120,6 +153,7 @@ async fn copy(
         if let Link::Slow(pause) = link {
             sleep(pause).await;
         }
+        passed += count;
         let piece = buffer.get(..count).unwrap_or_default();
         if to.write_all(piece).await.is_err() {
             return;

@@ -89,6 +89,9 @@ async fn under_every_fault_answers_stay_right_and_nothing_is_lost() {
     if outcome.unanswered > 0 {
         tally.complain(format!("inserts without an answer of a living server: {}", outcome.unanswered));
     }
+    // What was killed last may be recovering.
+    let read = server.get("/rest/v1/entries?limit=1").apikey(server.service_key());
+    server.until(LONGEST_ANSWER, &read, |answer| answer.status == 200).await;
     judge_stored(&server, &tally, &outcome).await;
     judge_stuck(&server, &tally).await;
     judge_memory(&tally, seconds >= 60);

@@ -1,12 +1,13 @@
 //! Waiting inside the database: for a connection, for a lock, for a statement, for a changing table.
 
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
 use basalt_testkit::{Basalt, TestDatabase};
 use serde_json::{Value, json};
 
-use crate::load::{DATABASE_AWAY, Load, insert, stored};
-use crate::overload::start;
+use crate::load::{DATABASE_AWAY, Load, insert, is_refusal, stored};
+use crate::overload::{metric, start};
 
 fn nap(server: &Basalt, seconds: f64) -> basalt_testkit::Request {
     let nap = server.post("/rest/v1/rpc/nap").apikey(server.service_key());
@@ -105,6 +106,105 @@ async fn a_changing_table_fails_no_request() {
     let outcome = load.finish().await;
     assert_eq!((outcome.refused, outcome.unanswered), (0, 0));
     assert_eq!(stored(&server).await, outcome.acknowledged);
+}
+
+/// A function and a view are looked up by name and used by number, with nothing in between that would keep them: what
+/// PostgreSQL then says ("cache lookup failed for function 16714") is no answer to anybody.
+#[tokio::test]
+async fn what_is_made_anew_all_the_time_is_always_there() {
+    let server = start(&[("database.pool_size", "8")]).await;
+    let made = "create function public.steady(n int) returns int language sql stable as 'select n * 2';
+        create view public.steady_rows as select 7 as id;
+        grant execute on function public.steady(int) to service_role;
+        grant select on public.steady_rows to service_role;";
+    server.sql(made).await;
+    let call = server.post("/rest/v1/rpc/steady").apikey(server.service_key()).json(&json!({ "n": 21 }));
+    let rows = server.get("/rest/v1/steady_rows").apikey(server.service_key());
+    server.until(Duration::from_secs(10), &call, |answer| answer.status == 200).await;
+    server.until(Duration::from_secs(10), &rows, |answer| answer.status == 200).await;
+    let over = AtomicBool::new(false);
+    let clients = futures_util::future::join_all((0..16).map(async |number| {
+        let (request, expected) =
+            if number % 4 == 0 { (&rows, json!([{ "id": 7 }])) } else { (&call, json!(42)) };
+        let mut count = 0;
+        while !over.load(Ordering::Relaxed) {
+            let answer = request.clone().send().await;
+            assert_eq!((answer.status.as_u16(), answer.json()), (200, expected.clone()), "after {count}");
+            count += 1;
+        }
+        count
+    }));
+    // Faster than the schema cache follows; each change notifies, too.
+    let anew = format!(
+        "do $do$ begin
+           for i in 1..400 loop
+             drop function public.steady(int);
+             drop view public.steady_rows;
+             {made}
+             commit;
+             perform pg_sleep(0.02);
+           end loop;
+         end $do$"
+    );
+    let changes = async {
+        server.sql(&anew).await;
+        over.store(true, Ordering::Relaxed);
+    };
+    let (counts, ()) = tokio::join!(clients, changes);
+    let repeated = metric(&server, "basalt_transactions_repeated_total{reason=\"catalog\"}").await;
+    println!("{} answers, all right; {repeated} requests met a change", counts.iter().sum::<u32>());
+}
+
+/// What the operator of somebody else's PostgreSQL may have set.
+async fn alter_database(server: &Basalt, change: &str) {
+    let name = server.database().name();
+    server.database().admin_sql(&format!("alter database \"{name}\" {change}")).await;
+    let others = "select pg_terminate_backend(pid, 1000) from pg_stat_activity
+        where datname = current_database() and pid <> pg_backend_pid()";
+    server.database().admin_sql(others).await;
+}
+
+#[tokio::test]
+async fn sessions_that_postgres_ends_for_being_idle_cost_nobody_anything() {
+    let server = start(&[("database.pool_size", "2")]).await;
+    for text in DATABASE_AWAY {
+        server.expect_log(text);
+    }
+    alter_database(&server, "set idle_session_timeout = '40ms'").await;
+    let read = server.get("/rest/v1/entries?limit=1").apikey(server.service_key());
+    server.until(Duration::from_secs(10), &read, |answer| answer.status == 200).await;
+    // Around the moment when it happens.
+    for id in 0..60 {
+        tokio::time::sleep(Duration::from_millis(25 + id % 30)).await;
+        insert(&server).json(&json!({ "id": id })).send().await.expect(201);
+        read.clone().send().await.expect(200);
+    }
+    assert_eq!(server.database().count("public.entries").await, 60);
+}
+
+#[tokio::test]
+async fn a_pool_that_is_larger_than_postgres_allows_works_as_a_smaller_one() {
+    let server = start(&[("database.pool_size", "10")]).await;
+    for text in DATABASE_AWAY {
+        server.expect_log(text);
+    }
+    // Those of superusers, who have the server's own, count but are not refused.
+    alter_database(&server, "connection limit 5").await;
+    let read = server.get("/rest/v1/entries?limit=1").apikey(server.service_key());
+    server.until(Duration::from_secs(10), &read, |answer| answer.status == 200).await;
+    let naps = (0..30).map(|_| nap(&server, 0.1).send());
+    for answer in futures_util::future::join_all(naps).await {
+        assert_eq!(answer.status, 204, "{}", answer.text());
+    }
+    // None at all is an outage, told at once.
+    alter_database(&server, "connection limit 0").await;
+    let begun = Instant::now();
+    let answer = read.clone().send().await;
+    assert_eq!((answer.status.as_u16(), answer.json()["code"].as_str()), (503, Some("PGRST000")));
+    assert!(answer.text().contains("too many connections") && is_refusal(&answer), "{}", answer.text());
+    assert!(begun.elapsed() < Duration::from_secs(2), "{:?}", begun.elapsed());
+    alter_database(&server, "connection limit -1").await;
+    server.until(Duration::from_secs(10), &read, |answer| answer.status == 200).await;
 }
 
 #[tokio::test]

@@ -26,8 +26,8 @@ pub(crate) enum Verdict {
 #[derive(Default)]
 struct Kind {
     right: u64,
-    unavailable: u64,
-    timed_out: u64,
+    /// By status and code.
+    put_off: BTreeMap<String, u64>,
     slowest: Duration,
 }
 
@@ -88,10 +88,10 @@ impl Tally {
     ) -> Verdict {
         let complaint = match &answer {
             Ok(answer) if is_refusal(answer) => {
-                let is_unavailable = answer.status == 503;
-                self.note(kind, begun, |kind| {
-                    *(if is_unavailable { &mut kind.unavailable } else { &mut kind.timed_out }) += 1;
-                });
+                let body: Value = serde_json::from_slice(&answer.body).unwrap_or_default();
+                let reason =
+                    format!("{} {}", answer.status.as_u16(), body["code"].as_str().unwrap_or_default());
+                self.note(kind, begun, |kind| *kind.put_off.entry(reason).or_default() += 1);
                 tokio::time::sleep(Duration::from_millis(10)).await;
                 return Verdict::PutOff;
             }
@@ -156,7 +156,7 @@ impl Tally {
     pub(crate) fn neglected(&self, kinds: &[&'static str]) -> Vec<String> {
         let counts = self.counts();
         let neglected = kinds.iter().filter(|name| {
-            counts.kinds.get(*name).is_none_or(|kind| kind.right <= 2 * (kind.unavailable + kind.timed_out))
+            counts.kinds.get(*name).is_none_or(|kind| kind.right < kind.put_off.values().sum())
         });
         neglected.map(|name| format!("{name}: hardly ever answered")).collect()
     }
@@ -184,11 +184,12 @@ impl Drop for Tally {
             println!("  {count:>7}  {what}");
         }
         for (name, kind) in &counts.kinds {
+            let put_off: Vec<_> =
+                kind.put_off.iter().map(|(reason, count)| format!("{count} times {reason}")).collect();
             println!(
-                "  {:>7}  {name}: right; {} times 503, {} times 504, slowest {:.2} s",
+                "  {:>7}  {name}: right; put off: {}; slowest {:.2} s",
                 kind.right,
-                kind.unavailable,
-                kind.timed_out,
+                put_off.join(", "),
                 kind.slowest.as_secs_f64()
             );
         }
