@@ -5,6 +5,7 @@
 //! To add a setting, read the head of [`keys`].
 
 pub mod fault;
+mod foreign;
 mod gotrue;
 pub mod keys;
 pub mod postgrest;

@@ -99,7 +99,7 @@ impl RawConfig {
         let is_gotrue = raw.collect_gotrue(origin);
         raw.written.extend(stronger);
         if is_gotrue {
-            let missing = gotrue::Collected::missing(|name| raw.written.contains_key(name));
+            let missing = gotrue::missing(|name| raw.written.contains_key(name));
             raw.faults.extend(missing);
         }
         raw

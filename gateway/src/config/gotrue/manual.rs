@@ -2,7 +2,7 @@
 
 use std::fmt::Write as _;
 
-use super::{DEFAULTS, LATER, Meaning, NAMES, PREFIX, REQUIRED, UNPREFIXED, settings};
+use super::names::{DEFAULTS, LATER, Meaning, NAMES, PREFIX, REQUIRED, UNPREFIXED, settings};
 use crate::config::keys;
 
 /// How the two sets mix, and a table of all names.

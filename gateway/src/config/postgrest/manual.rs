@@ -2,7 +2,7 @@
 
 use std::fmt::Write as _;
 
-use super::{DEFAULTS, Meaning, NAMES, variable_of};
+use super::names::{DEFAULTS, Meaning, NAMES, variable_of};
 use crate::config::keys;
 
 /// How the two sets mix, who wins, and a table of all names.

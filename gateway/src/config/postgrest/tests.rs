@@ -1,6 +1,6 @@
 use std::ffi::OsString;
 
-use super::{NAMES, variable_of};
+use super::names::{NAMES, variable_of};
 use crate::config::keys::TABLE;
 use crate::config::{CommandLine, Config, ConfigErrors, Only};
 
