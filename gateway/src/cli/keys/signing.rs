@@ -1,0 +1,110 @@
+//! Signing keys on the command line: made to wait, taken into use, revoked, shown.
+
+use std::io::{self, Write};
+use std::time::Duration;
+
+use basalt_core::keys::{KeyStatus, SigningKeyInfo};
+use serde_json::{Value, json};
+
+use super::{Create, Keys, Rotate};
+use crate::cli::terminal::{self, confirm, time};
+
+impl Keys<'_> {
+    pub(super) async fn create_signing(&self, create: &Create) -> anyhow::Result<()> {
+        let key = self.store.create_signing_key(&self.material, &create.algorithm, self.now).await?;
+        let mut out = io::stdout();
+        if create.json {
+            writeln!(out, "{:#}", as_json(&key))?;
+        } else {
+            writeln!(out, "{}", key.kid)?;
+            writeln!(
+                io::stderr(),
+                "created an {} signing key on standby. Verifiers know it within 10 minutes; then `basalt keys rotate signing`.",
+                key.algorithm
+            )?;
+        }
+        Ok(())
+    }
+
+    pub(super) async fn revoke_signing(&self, key: &SigningKeyInfo, yes: bool) -> anyhow::Result<()> {
+        let own = self.material.own_keys()?;
+        let is_secret =
+            own.iter().any(|(kid, jwk, _)| *kid == key.kid && jwk.get("kty") == Some(&json!("oct")));
+        let legacy = if is_secret { " The legacy keys anon and service_role are signed by it." } else { "" };
+        if matches!(key.status, KeyStatus::Standby | KeyStatus::PreviouslyUsed) {
+            let question = format!("Refuse everything that {} signed?{legacy}", key.kid);
+            confirm(&question, yes)?;
+        }
+        self.store.revoke_signing_key(&self.material, &key.kid, self.now).await?;
+        writeln!(io::stdout(), "revoked the signing key {}", key.kid)?;
+        Ok(())
+    }
+
+    pub(super) async fn rotate_signing(&self, rotate: &Rotate) -> anyhow::Result<()> {
+        /// Until every server has heard of a key that was made a moment ago.
+        const SETTLE: Duration = Duration::from_secs(2);
+        let infos = self.material.signing_keys(&self.store.read().await?)?;
+        let standby = infos.iter().find(|key| key.status == KeyStatus::Standby).map(|key| key.kid.clone());
+        let was_known = standby.is_some();
+        if !was_known && self.material.rotates {
+            let question = "No signing key is on standby. Verifiers elsewhere that keep the public keys for 10 minutes will refuse \
+                            tokens of a new one until then; `basalt keys create signing` and a wait avoid that. Go on?";
+            confirm(question, rotate.yes)?;
+        }
+        let kid = match standby {
+            Some(kid) => kid,
+            None => {
+                let key = self.store.create_signing_key(&self.material, &rotate.algorithm, self.now).await?;
+                tokio::time::sleep(SETTLE).await;
+                key.kid
+            }
+        };
+        self.store.use_signing_key(&self.material, &kid, self.now).await?;
+        let infos = self.material.signing_keys(&self.store.read().await?)?;
+        let mut out = io::stdout();
+        if rotate.json {
+            let infos: Vec<Value> = infos.iter().map(as_json).collect();
+            writeln!(out, "{:#}", json!({ "signing_keys": infos }))?;
+        } else {
+            writeln!(out, "{kid}")?;
+            let exp = self.config.auth.jwt.exp.div_ceil(60);
+            writeln!(
+                io::stderr(),
+                "{kid} signs from now on. What the key before it signed holds until it expires (at most {exp} minutes); then revoke that key."
+            )?;
+        }
+        Ok(())
+    }
+}
+
+/// For people.
+pub(super) fn table(signing: &[SigningKeyInfo]) -> String {
+    let rows: Vec<Vec<String>> = signing
+        .iter()
+        .map(|key| {
+            let since = time(key.updated_at);
+            vec![key.kid.clone(), key.algorithm.clone(), in_words(key.status).to_owned(), since]
+        })
+        .collect();
+    terminal::table(&["SIGNING KEY", "ALGORITHM", "STATE", "SINCE"], &rows)
+}
+
+/// For scripts.
+pub(super) fn as_json(key: &SigningKeyInfo) -> Value {
+    json!({
+        "kid": key.kid,
+        "algorithm": key.algorithm,
+        "status": key.status.as_str(),
+        "created_at": key.created_at,
+        "updated_at": key.updated_at,
+    })
+}
+
+const fn in_words(status: KeyStatus) -> &'static str {
+    match status {
+        KeyStatus::Standby => "standby",
+        KeyStatus::InUse => "in use",
+        KeyStatus::PreviouslyUsed => "previously used",
+        KeyStatus::Revoked => "revoked",
+    }
+}
