@@ -143,8 +143,8 @@ impl Auth {
 }
 
 /// [`Tx::finish`] with the error that this crate's `?` makes.
-pub(crate) async fn finish<T>(tx: Tx, result: Result<T, AuthError>) -> Result<T, AuthError> {
-    tx.finish(result).await
+pub(crate) fn finish<T>(tx: Tx, result: Result<T, AuthError>) -> impl Future<Output = Result<T, AuthError>> {
+    tx.finish(result)
 }
 
 /// The service. `config` was checked with [`AuthConfig::faults`]; `pool` is of the login `supabase_auth_admin`;

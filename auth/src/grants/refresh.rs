@@ -58,7 +58,7 @@ impl RefreshGrant {
             }
             RefreshToken::V2(token) => {
                 let _turn = auth.turns.take(token.session_id).await?;
-                Box::pin(refresh(auth, request, token)).await
+                refresh(auth, request, token).await
             }
         }
     }
@@ -67,7 +67,7 @@ impl RefreshGrant {
 async fn refresh(auth: &Auth, request: &RequestContext, token: &SignedCounter) -> Result<Granted, AuthError> {
     for attempt in 1..=ATTEMPTS {
         let tx = auth.autocommit(request).await?;
-        let granted = attempt_on(auth, request, &tx, token).await;
+        let granted = Box::pin(attempt_on(auth, request, &tx, token)).await;
         match crate::finish(tx, granted).await {
             Ok(Some(granted)) => return Ok(granted),
             Ok(None) => {}

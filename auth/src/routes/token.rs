@@ -24,7 +24,10 @@ pub(crate) async fn post(
 ) -> Result<Response, AuthError> {
     auth.limits.token.check(request.address)?;
     let (name, granted) = match request.query("grant_type") {
-        Some("password") => ("password", read_json::<PasswordGrant>(body).await?.run(&auth, &request).await),
+        Some("password") => {
+            let grant: PasswordGrant = read_json(body).await?;
+            ("password", Box::pin(grant.run(&auth, &request)).await)
+        }
         Some("refresh_token") => {
             ("refresh_token", read_json::<RefreshGrant>(body).await?.run(&auth, &request).await)
         }

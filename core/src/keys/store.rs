@@ -295,6 +295,6 @@ async fn notify(tx: &Tx) -> Result<(), KeyStoreError> {
 }
 
 /// [`Tx::finish`] with the error that `?` makes here.
-async fn finish<T>(tx: Tx, result: Result<T, KeyStoreError>) -> Result<T, KeyStoreError> {
-    tx.finish(result).await
+fn finish<T>(tx: Tx, result: Result<T, KeyStoreError>) -> impl Future<Output = Result<T, KeyStoreError>> {
+    tx.finish(result)
 }
