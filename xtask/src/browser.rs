@@ -7,7 +7,9 @@ use anyhow::{Context, Result, bail};
 
 use crate::{run, ui};
 
-const INSTALL: &str = "apt-get update && apt-get install -y chromium";
+/// A machine that has just started may be at its own updates, and mirrors have bad moments.
+const INSTALL: &str = "apt-get -o Acquire::Retries=3 update && \
+                       apt-get -o Acquire::Retries=3 -o DPkg::Lock::Timeout=300 install -y chromium";
 const NAMES: [&str; 4] = ["chromium", "chromium-browser", "google-chrome-stable", "google-chrome"];
 
 /// The path of a Chromium that starts; installs Debian's when there is none and we may.

@@ -5,6 +5,7 @@ use std::io::{Read, Write};
 use std::net::{Ipv4Addr, TcpListener, TcpStream};
 use std::path::{Path, PathBuf};
 use std::process::Command;
+use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, bail};
@@ -25,15 +26,14 @@ pub(crate) struct Server {
 }
 
 impl Server {
-    /// Starts `basalt serve` on the project and waits until it is ready. `name` names its log in `target/xtask`;
-    /// `settings` are environment variables of its own.
-    pub(crate) fn start(
+    /// Starts `basalt serve` on the project. `name` names its log in `target/xtask`; `settings` are environment variables of its own.
+    pub(crate) fn launch(
         root: &Path,
         basalt: &Path,
         project: &Path,
         name: &str,
         settings: &[(&str, &str)],
-    ) -> Result<Self> {
+    ) -> Result<Launched> {
         let folder = root.join(format!("target/xtask/{name}-{}", std::process::id()));
         std::fs::create_dir_all(&folder).with_context(|| format!("could not make {}", folder.display()))?;
         let log = root.join(format!("target/xtask/{name}.log"));
@@ -51,10 +51,9 @@ impl Server {
         command.stdout(file.try_clone()?).stderr(file);
         ui::note(&format!("starting {} (log: {})", run::line(&command), log.display()));
         let running = Running::spawn(&mut command)?;
-        let mut server = Self { running, folder, log, port, keys: Keys::default() };
-        server.wait_until_ready()?;
-        server.keys = Keys::of(root, basalt, project, &server.folder)?;
-        Ok(server)
+        let mut keys = Command::new(basalt);
+        keys.current_dir(root).arg("keys").arg("--project").arg(project).arg("--data").arg(&folder);
+        Ok(Launched { server: Self { running, folder, log, port, keys: Keys::default() }, keys })
     }
 
     /// What a test program needs to know, as environment variables that begin with `prefix`.
@@ -95,6 +94,23 @@ impl Server {
     }
 }
 
+/// A server that is starting.
+#[must_use = "nobody can talk to it before it is ready"]
+pub(crate) struct Launched {
+    server: Server,
+    /// Prints its keys, once there are any.
+    keys: Command,
+}
+
+impl Launched {
+    /// Waits until the server takes requests.
+    pub(crate) fn ready(mut self) -> Result<Server> {
+        self.server.wait_until_ready()?;
+        self.server.keys = Keys::of(&mut self.keys)?;
+        Ok(self.server)
+    }
+}
+
 impl Drop for Server {
     fn drop(&mut self) {
         // First the server, then the folder it writes to.
@@ -105,11 +121,16 @@ impl Drop for Server {
     }
 }
 
-/// A port nobody listens on now. Another program may take it before the server does; the server then says so.
+/// A port nobody listens on now, from below the range that the kernel hands out for connections: none of a test's takes it before the server does.
 fn free_port() -> Result<u16> {
-    let listener =
-        TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).context("no free port on the loopback address")?;
-    Ok(listener.local_addr()?.port())
+    static GIVEN: AtomicU32 = AtomicU32::new(0);
+    // Elsewhere in each run, so that two at a time do not meet.
+    let first = std::process::id().wrapping_mul(64);
+    (0..10_000)
+        .map(|_| first.wrapping_add(GIVEN.fetch_add(1, Ordering::Relaxed)) % 10_000)
+        .filter_map(|turn| u16::try_from(20_000 + turn).ok())
+        .find(|port| TcpListener::bind((Ipv4Addr::LOCALHOST, *port)).is_ok())
+        .context("no free port on the loopback address")
 }
 
 /// The status of one GET, or nothing when nobody answers.
@@ -132,11 +153,10 @@ struct Keys {
 }
 
 impl Keys {
-    fn of(root: &Path, basalt: &Path, project: &Path, data: &Path) -> Result<Self> {
-        let mut command = Command::new(basalt);
-        command.current_dir(root).arg("keys").arg("--project").arg(project).arg("--data").arg(data);
-        let text = run::output(&mut command).with_context(|| format!("`{}` failed", run::line(&command)))?;
-        Self::read(&text).with_context(|| format!("`{}` did not print all four keys", run::line(&command)))
+    /// Of what `basalt keys` prints.
+    fn of(command: &mut Command) -> Result<Self> {
+        let text = run::output(command).with_context(|| format!("`{}` failed", run::line(command)))?;
+        Self::read(&text).with_context(|| format!("`{}` did not print all four keys", run::line(command)))
     }
 
     /// Finds the keys by their own form, whatever stands around them.

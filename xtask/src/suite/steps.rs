@@ -1,0 +1,157 @@
+//! The steps of a run: one after the other, timed, counted, and told in one summary.
+
+use std::cell::Cell;
+use std::path::Path;
+use std::process::ExitCode;
+use std::time::{Duration, Instant};
+
+use anyhow::{Context, Result};
+
+use crate::count::Tally;
+use crate::ui;
+
+/// Kinds of tests, as the summary counts them.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(super) enum Kind {
+    Rust,
+    Policies,
+    App,
+    Conformance,
+    Browser,
+}
+
+impl Kind {
+    const ALL: [Self; 5] = [Self::Rust, Self::Policies, Self::App, Self::Conformance, Self::Browser];
+
+    fn name(self) -> &'static str {
+        match self {
+            Self::Rust => "Rust",
+            Self::Policies => "policies",
+            Self::App => "app units",
+            Self::Conformance => "conformance",
+            Self::Browser => "browser",
+        }
+    }
+}
+
+/// What a step counted.
+#[derive(Default)]
+pub(super) struct Tallies(Cell<Vec<(Kind, Tally)>>);
+
+impl Tallies {
+    pub(super) fn add(&self, kind: Kind, tally: Tally) {
+        let mut all = self.0.take();
+        all.push((kind, tally));
+        self.0.set(all);
+    }
+}
+
+struct Step {
+    name: &'static str,
+    /// Nothing when the step was not reached.
+    result: Option<Result<(), String>>,
+    time: Duration,
+    tallies: Vec<(Kind, Tally)>,
+}
+
+/// Steps one after the other, what each counted, and the summary of all.
+pub(super) struct Suite<'a> {
+    root: &'a Path,
+    keep_going: bool,
+    steps: Vec<Step>,
+}
+
+impl<'a> Suite<'a> {
+    pub(super) fn new(root: &'a Path, keep_going: bool) -> Result<Self> {
+        let folder = root.join("target/xtask");
+        std::fs::create_dir_all(&folder).with_context(|| format!("could not make {}", folder.display()))?;
+        Ok(Self { root, keep_going, steps: Vec::new() })
+    }
+
+    /// A step without tests of its own.
+    pub(super) fn step(&mut self, name: &'static str, work: impl FnOnce(&Path) -> Result<()>) {
+        self.counted(name, |root, _| work(root));
+    }
+
+    /// A step that counts tests.
+    pub(super) fn counted(&mut self, name: &'static str, work: impl FnOnce(&Path, &Tallies) -> Result<()>) {
+        if !self.keep_going && self.steps.iter().any(Step::failed) {
+            self.steps.push(Step { name, result: None, time: Duration::ZERO, tallies: Vec::new() });
+            return;
+        }
+        ui::note(name);
+        let start = Instant::now();
+        let tallies = Tallies::default();
+        let result = work(self.root, &tallies).map_err(|error| format!("{error:#}"));
+        let time = start.elapsed();
+        match &result {
+            Ok(()) => ui::note(&format!("{name}: passed in {}", ui::duration(time))),
+            Err(error) => {
+                ui::note(&format!("{name}: FAILED after {}", ui::duration(time)));
+                ui::error(error);
+            }
+        }
+        self.steps.push(Step { name, result: Some(result), time, tallies: tallies.0.into_inner() });
+    }
+
+    /// Prints the summary. The last line stands alone in the form that CI reads; a failed step without tests of its own counts as one failure.
+    pub(super) fn finish(self) -> Result<ExitCode> {
+        ui::print("");
+        for step in &self.steps {
+            let result = match &step.result {
+                Some(Ok(())) => "passed",
+                Some(Err(_)) => "FAILED",
+                None => "not run",
+            };
+            ui::print(&format!(
+                "{:<16} {:<8} {:>14}  {}",
+                step.name,
+                result,
+                ui::duration(step.time),
+                step.counts()
+            ));
+        }
+        ui::print("");
+        let mut total = Tally::default();
+        for kind in Kind::ALL {
+            let mut sum = Tally::default();
+            let of_kind =
+                self.steps.iter().flat_map(|step| &step.tallies).filter(|(other, _)| *other == kind);
+            of_kind.for_each(|(_, tally)| sum += *tally);
+            if sum != Tally::default() {
+                let Tally { passed, failed, skipped } = sum;
+                ui::print(&format!(
+                    "{:<16} {passed} passed, {failed} failed, {skipped} skipped",
+                    kind.name()
+                ));
+            }
+            total += sum;
+        }
+        total.failed += self.steps.iter().map(Step::failures_not_counted).sum::<u64>();
+        for step in self.steps.iter().filter(|step| step.failed()) {
+            if let Some(Err(error)) = &step.result {
+                ui::print(&format!("{} failed: {error}", step.name));
+            }
+        }
+        ui::print(&format!("whole run: {}", ui::duration(ui::elapsed())));
+        ui::print(&format!("{} passed, {} failed", total.passed, total.failed));
+        Ok(if total.failed == 0 { ExitCode::SUCCESS } else { ExitCode::FAILURE })
+    }
+}
+
+impl Step {
+    fn failed(&self) -> bool {
+        matches!(self.result, Some(Err(_)))
+    }
+
+    fn failures_not_counted(&self) -> u64 {
+        u64::from(self.failed() && self.tallies.iter().all(|(_, tally)| tally.failed == 0))
+    }
+
+    fn counts(&self) -> String {
+        let told = self.tallies.iter().filter(|(_, tally)| *tally != Tally::default());
+        let parts: Vec<String> =
+            told.map(|(kind, tally)| format!("{} {}", tally.passed + tally.failed, kind.name())).collect();
+        parts.join(", ")
+    }
+}
