@@ -25,7 +25,7 @@ export class Mailbox {
 
   /** The newest mail to this address, when there are `count` of them. Waits: mail leaves after the answer. */
   async latest(to: string, count = 1): Promise<Mail> {
-    const deadline = Date.now() + 10_000;
+    const deadline = Date.now() + 30_000;
     for (;;) {
       const { messages } = await this.#find(to);
       const newest = messages[0];

@@ -193,7 +193,7 @@ describe("what the database refuses", () => {
     const { error, status } = await basalt.rpc("sleep", { seconds: 10 });
     expect(status).toBe(500);
     expect(error).toMatchObject({ code: "57014", message: "canceling statement due to statement timeout" });
-    expect(performance.now() - start).toBeLessThan(6000);
+    expect(performance.now() - start).toBeLessThan(9000);
   });
 });
 
