@@ -96,7 +96,7 @@ pub fn document(
     let mut parameters = shared_parameters();
     for relation in &relations {
         paths.insert(format!("/{}", relation.name), paths::of_relation(relation));
-        definitions.insert(relation.name.clone(), definitions::of(relation, cache));
+        definitions.insert(relation.name.to_string(), definitions::of(relation, cache));
         relation_parameters(relation, &mut parameters);
     }
     for (name, routine) in routines {

@@ -9,6 +9,7 @@
 
 mod describe;
 pub mod load;
+pub mod name;
 pub mod relationships;
 pub mod routines;
 pub mod view_columns;
@@ -17,6 +18,7 @@ use std::collections::HashMap;
 use std::fmt;
 use std::sync::atomic::{AtomicBool, Ordering};
 
+use name::Name;
 use relationships::Relationship;
 use routines::Routine;
 
@@ -27,15 +29,15 @@ use crate::suggest::SEARCHED_RELATIONS;
 #[derive(Debug, Clone, PartialEq, Eq, Hash, PartialOrd, Ord, serde::Deserialize)]
 pub struct QualifiedName {
     /// Schema.
-    pub schema: String,
+    pub schema: Name,
     /// Name in it.
-    pub name: String,
+    pub name: Name,
 }
 
 impl QualifiedName {
     /// A name in a schema.
     #[must_use]
-    pub fn new(schema: impl Into<String>, name: impl Into<String>) -> Self {
+    pub fn new(schema: impl Into<Name>, name: impl Into<Name>) -> Self {
         Self { schema: schema.into(), name: name.into() }
     }
 
@@ -56,11 +58,11 @@ impl fmt::Display for QualifiedName {
 #[derive(Debug, Default)]
 pub struct SchemaCache {
     /// Relations by schema and name.
-    relations: HashMap<String, HashMap<String, Relation>>,
-    /// Relationships by their origin.
-    relationships: HashMap<QualifiedName, Vec<Relationship>>,
+    relations: HashMap<Name, HashMap<Name, Relation>>,
+    /// Relationships by the schema and name of their origin.
+    relationships: HashMap<Name, HashMap<Name, Vec<Relationship>>>,
     /// Functions by schema and name; overloads side by side.
-    routines: HashMap<String, HashMap<String, Vec<Routine>>>,
+    routines: HashMap<Name, HashMap<Name, Vec<Routine>>>,
     /// Settings that apply when a role is taken on.
     roles: HashMap<String, RoleSettings>,
     /// Comments on schemas.
@@ -76,12 +78,12 @@ pub struct SchemaCache {
 }
 
 /// A table, view, materialized view or foreign table.
-#[derive(Debug, Clone, Default, serde::Deserialize)]
+#[derive(Debug, Clone, Default)]
 pub struct Relation {
     /// Schema.
-    pub schema: String,
+    pub schema: Name,
     /// Name.
-    pub name: String,
+    pub name: Name,
     /// View or materialized view.
     pub is_view: bool,
     /// INSERT can work.
@@ -93,13 +95,10 @@ pub struct Relation {
     /// `COMMENT ON`.
     pub comment: Option<String>,
     /// Columns in their order.
-    #[serde(default)]
     pub columns: Vec<Column>,
     /// Primary key, by name; of a view: what it shows of its table's.
-    #[serde(default)]
     pub primary_key: Vec<String>,
     /// Unique indexes with a condition, over columns that no unique index without one is over.
-    #[serde(default)]
     pub partial_keys: Vec<PartialKey>,
 }
 
@@ -116,7 +115,7 @@ impl Relation {
     /// A column by name.
     #[must_use]
     pub fn column(&self, name: &str) -> Option<&Column> {
-        self.columns.iter().find(|column| column.name == name)
+        self.columns.iter().find(|column| column.name == *name)
     }
 
     /// The condition of the partial unique index over just these columns; `None` too if several differ in it, because
@@ -134,32 +133,30 @@ impl Relation {
     /// Schema and name.
     #[must_use]
     pub fn qualified_name(&self) -> QualifiedName {
-        QualifiedName::new(&*self.schema, &*self.name)
+        QualifiedName { schema: self.schema.clone(), name: self.name.clone() }
     }
 }
 
 /// A column.
-#[derive(Debug, Clone, Default, PartialEq, Eq, serde::Deserialize)]
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Column {
     /// Name.
-    pub name: String,
+    pub name: Name,
     /// Type as declared, modifiers included (`character varying(20)`), quoted by PostgreSQL.
-    pub type_name: String,
+    pub type_name: Name,
     /// The same without domains and modifiers: decides JSON and full-text treatment.
-    pub base_type: String,
+    pub base_type: Name,
     /// No NOT NULL constraint.
     pub nullable: bool,
     /// Default expression, as PostgreSQL prints it.
-    pub default: Option<String>,
+    pub default: Option<Name>,
     /// `n` of `varchar(n)`.
     pub max_length: Option<i32>,
     /// Labels of an enum.
-    #[serde(default)]
     pub enum_labels: Vec<String>,
     /// `COMMENT ON`.
     pub comment: Option<String>,
     /// Number of the base type: decides whether we can write its values as JSON ([`crate::rows`]).
-    #[serde(default)]
     pub type_oid: u32,
 }
 
@@ -191,11 +188,11 @@ pub struct RoleSettings {
 #[derive(Debug, Clone, Default)]
 pub struct Representations {
     /// Domain to the function that shows it as JSON.
-    pub to_json: HashMap<String, QualifiedName>,
+    pub to_json: HashMap<Name, QualifiedName>,
     /// Domain to the function that reads it from JSON.
-    pub from_json: HashMap<String, QualifiedName>,
+    pub from_json: HashMap<Name, QualifiedName>,
     /// Domain to the function that reads it from the text of a filter.
-    pub from_text: HashMap<String, QualifiedName>,
+    pub from_text: HashMap<Name, QualifiedName>,
 }
 
 /// A function or aggregate that makes a body of a media type.
@@ -247,7 +244,8 @@ impl From<Parts> for SchemaCache {
             schema.insert(relation.name.clone(), relation);
         }
         for relationship in parts.relationships {
-            cache.relationships.entry(relationship.origin.clone()).or_default().push(relationship);
+            let schema = cache.relationships.entry(relationship.origin.schema.clone()).or_default();
+            schema.entry(relationship.origin.name.clone()).or_default().push(relationship);
         }
         for routine in parts.routines {
             let schema = cache.routines.entry(routine.name.schema.clone()).or_default();
@@ -284,15 +282,12 @@ impl SchemaCache {
     /// Relationships that start at a relation.
     #[must_use]
     pub fn relationships_of(&self, schema: &str, name: &str) -> &[Relationship] {
-        self.relationships.get(&QualifiedName::new(schema, name)).map_or(&[], Vec::as_slice)
+        self.relationships.get(schema).and_then(|origins| origins.get(name)).map_or(&[], Vec::as_slice)
     }
 
     /// Relations of a schema that have relationships, for hints.
-    pub fn origins_in<'a>(&'a self, schema: &'a str) -> impl Iterator<Item = &'a str> {
-        self.relationships
-            .keys()
-            .filter(move |origin| origin.schema == schema)
-            .map(|origin| origin.name.as_str())
+    pub fn origins_in(&self, schema: &str) -> impl Iterator<Item = &str> {
+        self.relationships.get(schema).into_iter().flat_map(HashMap::keys).map(Name::as_str)
     }
 
     /// The overloads of a function.
@@ -308,7 +303,7 @@ impl SchemaCache {
 
     /// Names of the functions of a schema, in no order.
     pub fn routine_names(&self, schema: &str) -> impl Iterator<Item = &str> {
-        self.routines.get(schema).into_iter().flat_map(HashMap::keys).map(String::as_str)
+        self.routines.get(schema).into_iter().flat_map(HashMap::keys).map(Name::as_str)
     }
 
     /// Settings of a role.
@@ -346,7 +341,7 @@ impl SchemaCache {
     pub fn size(&self) -> CacheSize {
         CacheSize {
             relations: self.relations.values().map(HashMap::len).sum(),
-            relationships: self.relationships.values().map(Vec::len).sum(),
+            relationships: self.relationships.values().flat_map(HashMap::values).map(Vec::len).sum(),
             routines: self.routines.values().flat_map(HashMap::values).map(Vec::len).sum(),
         }
     }

@@ -17,7 +17,7 @@ pub(super) fn of(relation: &Relation, cache: &SchemaCache) -> Value {
     let properties: Map<String, Value> = relation
         .columns
         .iter()
-        .map(|column| (column.name.clone(), Value::Object(property(column, relation, cache))))
+        .map(|column| (column.name.to_string(), Value::Object(property(column, relation, cache))))
         .collect();
     let mut definition = Map::new();
     if let Some(comment) = &relation.comment {
@@ -35,7 +35,7 @@ fn property(column: &Column, relation: &Relation, cache: &SchemaCache) -> Map<St
     let format = column_format(column);
     let mut property = typed(format);
     let mut notes = Vec::new();
-    if relation.primary_key.contains(&column.name) {
+    if relation.primary_key.iter().any(|key| *key == column.name) {
         notes.push("This is a Primary Key.<pk/>".to_owned());
     }
     if let Some((table, target)) = foreign_key(column, relation, cache) {

@@ -11,6 +11,7 @@ use crate::parse::filter::{Operation, Operator};
 use crate::parse::prefer::{Count, Missing, Representation, Resolution};
 use crate::request::payload::{JsonPayload, JsonShape, Payload};
 use crate::request::{ApiRequest, RelationVerb};
+use crate::schema_cache::name::Name;
 use crate::schema_cache::{QualifiedName, Relation, SchemaCache};
 
 /// A write and what it answers.
@@ -82,11 +83,11 @@ pub struct Body {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct BodyColumn {
     /// Column.
-    pub name: String,
+    pub name: Name,
     /// Its type, from the catalog.
-    pub type_name: String,
+    pub type_name: Name,
     /// Its default, from the catalog.
-    pub default: Option<String>,
+    pub default: Option<Name>,
     /// Function that reads a domain from JSON.
     pub representation: Option<QualifiedName>,
 }
@@ -246,7 +247,7 @@ impl Body {
 }
 
 fn column_unknown(column: &str, relation: &Relation) -> RestError {
-    RestError::ColumnUnknown { column: column.to_owned(), relation: relation.name.clone() }
+    RestError::ColumnUnknown { column: column.to_owned(), relation: relation.name.to_string() }
 }
 
 /// `on_conflict`, else the primary key; with neither it is a plain insert.

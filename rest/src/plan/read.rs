@@ -275,7 +275,7 @@ impl Builder<'_> {
                     let value = self.column_value(&Field::plain(&*column.name), None, relation);
                     // PostgreSQL would name the column after the function that shows it.
                     let is_shown = matches!(&value, Value::Column { representation: Some(_), .. });
-                    Output { value, aggregate: None, name: is_shown.then(|| column.name.clone()) }
+                    Output { value, aggregate: None, name: is_shown.then(|| column.name.to_string()) }
                 })),
                 None => outputs.push(Output { value: Value::Star, aggregate: None, name: None }),
             },

@@ -38,7 +38,7 @@ pub(super) fn returned(read: &mut ReadPlan, relation: Option<&Relation>, also: &
     if computed.is_empty() && !needed.row {
         return Returned::Star;
     }
-    let columns = || relation.columns.iter().map(|column| column.name.clone());
+    let columns = || relation.columns.iter().map(|column| column.name.to_string());
     read.outputs = std::mem::take(&mut read.outputs)
         .into_iter()
         .flat_map(|output| match output {

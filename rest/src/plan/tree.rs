@@ -11,6 +11,7 @@ use crate::parse::order::OrderTerm;
 use crate::parse::query::QueryParams;
 use crate::parse::range::RowRange;
 use crate::parse::select::{JoinType, SelectColumn, SelectEmbed, SelectItem};
+use crate::schema_cache::name::Name;
 use crate::schema_cache::relationships::{self, Link, Relationship};
 use crate::schema_cache::{QualifiedName, SchemaCache};
 use crate::suggest;
@@ -219,7 +220,7 @@ fn unknown(origin: &QualifiedName, embed: &SelectEmbed, schema: &str, cache: &Sc
     } else if related.is_empty() {
         let origins = cache.origins_in(schema);
         suggest::best(origins, &origin.name, suggest::LOOSE_SIMILARITY)
-            .map(|better| (better.to_owned(), origin.name.clone()))
+            .map(|better| (better.to_owned(), origin.name.to_string()))
     } else {
         let reachable = related.iter().filter(|relationship| relationship.target.schema == schema);
         let names = reachable.map(|relationship| relationship.target.name.as_str());
@@ -229,7 +230,7 @@ fn unknown(origin: &QualifiedName, embed: &SelectEmbed, schema: &str, cache: &Sc
             .map(|better| (better.to_owned(), target.clone()))
     };
     RestError::RelationshipUnknown(Box::new(RelationshipUnknown {
-        origin: origin.name.clone(),
+        origin: origin.name.to_string(),
         target: target.clone(),
         hint: embed.hint.clone(),
         schema: schema.to_owned(),
@@ -241,7 +242,7 @@ fn ambiguous(origin: &QualifiedName, embed: &SelectEmbed, found: &[&Relationship
     let mut sorted = found.to_vec();
     sorted.sort_by(|a, b| a.sort_key().cmp(&b.sort_key()));
     RestError::RelationshipAmbiguous(Box::new(RelationshipAmbiguous {
-        origin: origin.name.clone(),
+        origin: origin.name.to_string(),
         target: embed.target.clone(),
         candidates: sorted.into_iter().map(describe).collect(),
     }))
@@ -250,9 +251,8 @@ fn ambiguous(origin: &QualifiedName, embed: &SelectEmbed, found: &[&Relationship
 /// A relationship in the words of PGRST201.
 fn describe(relationship: &Relationship) -> RelationshipText {
     let (origin, target) = (&relationship.origin.name, &relationship.target.name);
-    let list = |columns: &mut dyn Iterator<Item = &String>| {
-        columns.map(String::as_str).collect::<Vec<_>>().join(", ")
-    };
+    let list =
+        |columns: &mut dyn Iterator<Item = &Name>| columns.map(Name::as_str).collect::<Vec<_>>().join(", ");
     let keys = |keys: &relationships::KeyPairs| {
         format!(
             "{} using {origin}({}) and {target}({})",
@@ -276,7 +276,7 @@ fn describe(relationship: &Relationship) -> RelationshipText {
             );
             ("many-to-many", text, junction.relation.name.clone())
         }
-        Link::Computed { function, .. } => ("computed", function.name.clone(), function.name.clone()),
+        Link::Computed { function, .. } => ("computed", function.name.to_string(), function.name.clone()),
     };
     RelationshipText {
         cardinality,

@@ -11,7 +11,8 @@ impl SchemaCache {
         let mut relations: Vec<&Relation> =
             self.relations.values().flat_map(|schema| schema.values()).collect();
         relations.sort_by_key(|relation| (&relation.schema, &relation.name));
-        let mut relationships: Vec<_> = self.relationships.values().flatten().collect();
+        let mut relationships: Vec<_> =
+            self.relationships.values().flat_map(|schema| schema.values()).flatten().collect();
         relationships.sort_by_key(|relationship| (&relationship.origin, &relationship.target));
         let mut routines: Vec<_> =
             self.routines.values().flat_map(|schema| schema.values()).flatten().collect();

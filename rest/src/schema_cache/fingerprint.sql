@@ -1,14 +1,19 @@
--- How many versions of what there are: any change makes new row versions. Temporary objects are left out, and so are
--- the system's own, which have the lowest numbers.
+-- How many versions of what there are: any change makes new row versions. A load counts what it reads (Tally), so the
+-- conditions are those of relations.sql, constraints.sql and columns.sql.
+with relations as materialized (
+  select c.oid, c.xmin
+  from pg_catalog.pg_class c
+  join pg_catalog.pg_namespace n on n.oid = c.relnamespace
+  where c.relkind in ('r', 'v', 'm', 'f', 'p')
+    and n.nspname not in ('pg_catalog', 'information_schema', 'pg_toast')
+    and c.relpersistence <> 't'
+)
 select concat_ws(' ',
-  (select concat(count(*), '/', sum(c.xmin::text::int8)) from pg_catalog.pg_class c
-   where c.oid >= 16384 and c.relkind in ('r', 'v', 'm', 'f', 'p') and c.relpersistence <> 't'),
-  (select concat(count(*), '/', sum(c.xmin::text::int8)) from pg_catalog.pg_constraint c
-   where c.oid >= 16384 and c.contype in ('p', 'u', 'f')),
-  (select concat(count(*), '/', sum(p.xmin::text::int8)) from pg_catalog.pg_proc p
-   where p.oid >= 16384),
-  (select concat(count(*), '/', sum(a.xmin::text::int8)) from pg_catalog.pg_attribute a
-   join pg_catalog.pg_class c on c.oid = a.attrelid
-   where a.attrelid >= 16384 and a.attnum > 0
-     and c.relkind in ('r', 'v', 'm', 'f', 'p', 'c') and c.relpersistence <> 't')
+  (select concat(count(*), '/', coalesce(sum(c.xmin::text::int8), 0)) from relations c),
+  (select concat(count(*), '/', coalesce(sum(c.xmin::text::int8), 0)) from pg_catalog.pg_constraint c
+   where c.contype in ('p', 'u', 'f') and (c.contype <> 'f' or c.conparentid = 0) and c.conrelid <> 0),
+  (select concat(count(*), '/', coalesce(sum(a.xmin::text::int8), 0)) from pg_catalog.pg_attribute a
+   where a.attnum > 0 and not a.attisdropped and a.attrelid = any (array(select c.oid from relations c))),
+  (select concat(count(*), '/', coalesce(sum(p.xmin::text::int8), 0)) from pg_catalog.pg_proc p
+   where p.oid >= 16384)
 )

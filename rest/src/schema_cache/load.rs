@@ -16,13 +16,14 @@ use serde::de::DeserializeOwned;
 use tokio::sync::oneshot;
 use tokio::time::Instant;
 
+use super::name::Name;
 use super::relationships::{self, ComputedRelationship};
 use super::routines::{Returns, Routine, RoutineParam, RowShape, Volatility};
 use super::view_columns::{self, ViewTree};
 use super::{MediaHandler, Parts, QualifiedName, Representations, SchemaCache};
 use crate::config::{DATABASE_SETTINGS, RestConfig, Stored};
 use crate::statement::array_literal;
-use tables::Tables;
+use tables::{Tables, Tallies};
 
 /// How long one load may take before it is given up and tried again later.
 const LOAD_DEADLINE: Duration = Duration::from_secs(60);
@@ -94,6 +95,10 @@ fn fingerprint_of(rows: Option<&Vec<Row>>) -> String {
 
 const FINGERPRINT: &str = include_str!("fingerprint.sql");
 
+/// The part of the fingerprint that a load does not see: it reads the functions of exposed schemas only.
+const FUNCTIONS: &str = "\
+select concat(count(*), '/', coalesce(sum(p.xmin::text::int8), 0)) from pg_catalog.pg_proc p where p.oid >= 16384";
+
 /// What a pre-config function sets, then what is stored for the login role, which counts more.
 async fn settings(base: &RestConfig, sessions: &Sessions) -> Result<Vec<(String, String)>, LoadError> {
     let stored = statement(include_str!("settings.sql"), &[]);
@@ -127,6 +132,8 @@ async fn load_cache(
         statement(include_str!("relations.sql"), &[]),
         statement(include_str!("types.sql"), &[]),
         statement(include_str!("columns.sql"), &[]),
+        statement(include_str!("defaults.sql"), &[]),
+        statement(include_str!("comments.sql"), &[]),
         statement(include_str!("constraints.sql"), &[]),
         statement(include_str!("views.sql"), &[&reachable]),
         statement(include_str!("computed.sql"), &[]),
@@ -134,7 +141,7 @@ async fn load_cache(
         statement(include_str!("representations.sql"), &[]),
         statement(include_str!("media.sql"), &[&exposed]),
         statement(SCHEMAS, &[&exposed]),
-        statement(FINGERPRINT, &[]),
+        statement(FUNCTIONS, &[]),
     ];
     let answers = sessions.run(scope(LOAD_DEADLINE), steps).await?;
     let config = config.clone();
@@ -165,25 +172,28 @@ fn build(config: &RestConfig, answers: Answers) -> Result<(SchemaCache, Vec<Stri
     let mut answers = answers.into_iter();
     let mut next = || answers.next();
     let roles = one("roles", next())?.unwrap_or_default();
-    let relations = many("relations", next())?;
+    let mut tally = Tallies::default();
+    let mut tables = Tables::new(&next().unwrap_or_default(), &mut tally.relations)?;
     let types = many("types", next())?;
     let text_types = tables::text_types(&types);
-    let mut tables = Tables::new(relations, types, &next().unwrap_or_default());
-    let foreign_keys = tables.keys(&next().unwrap_or_default());
+    tables.columns(&next().unwrap_or_default(), types, &mut tally.columns);
+    tables.defaults(&next().unwrap_or_default());
+    tables.comments(&next().unwrap_or_default());
+    let foreign_keys = tables.keys(&next().unwrap_or_default(), &mut tally.constraints);
     let views: Vec<ViewTree> = many("views", next())?;
     let computed: Vec<ComputedRelationship> = many("computed relationships", next())?;
     let routines: Vec<LoadedRoutine> = many("functions", next())?;
     let representations: Vec<LoadedRepresentation> = many("representations", next())?;
     let media_handlers: Vec<MediaHandler> = many("media handlers", next())?;
     let schemas: HashMap<String, Option<String>> = one("schemas", next())?.unwrap_or_default();
-    let fingerprint = fingerprint_of(next().as_ref());
+    let functions = fingerprint_of(next().as_ref());
+    let fingerprint = format!("{} {} {} {functions}", tally.relations, tally.constraints, tally.columns);
     let missing = config.schemas.iter().filter(|schema| !schemas.contains_key(*schema)).cloned().collect();
 
-    let numbered = if views.is_empty() { Vec::new() } else { tables.numbered() };
-    let shown = view_columns::shown_columns(&views, &numbered);
+    let shown = view_columns::shown_columns(&views, &tables);
     let mut relations = tables.into_relations();
     relationships::add_view_primary_keys(&mut relations, &shown);
-    let relationships = relationships::derive(foreign_keys, computed, &relations, &shown, &config.schemas);
+    let relationships = relationships::derive(foreign_keys, &computed, &relations, &shown, &config.schemas);
     let cache = SchemaCache::from(Parts {
         relations,
         relationships,
@@ -213,6 +223,8 @@ fn scope(limit: Duration) -> Scope {
             ("statement_timeout".into(), "0".to_owned()),
             // Compiling these queries takes longer than running them, several times over on a small catalog.
             ("jit".into(), "off".to_owned()),
+            // A second and third process would do much of the work twice, at the expense of requests.
+            ("max_parallel_workers_per_gather".into(), "0".to_owned()),
         ],
         deadline: Instant::now() + limit,
     }
@@ -224,13 +236,11 @@ fn statement(text: &'static str, params: &[&str]) -> Statement {
 
 /// Answers of one JSON value per row.
 fn many<T: DeserializeOwned>(query: &'static str, rows: Option<Vec<Row>>) -> Result<Vec<T>, LoadError> {
-    rows.unwrap_or_default()
-        .iter()
-        .map(|row| {
-            let text = row.text(0).unwrap_or_default();
-            serde_json::from_str(text).map_err(|source| LoadError::Shape { query, source })
-        })
-        .collect()
+    rows.unwrap_or_default().iter().map(|row| json(query, row.text(0).unwrap_or_default())).collect()
+}
+
+fn json<T: DeserializeOwned>(query: &'static str, text: &str) -> Result<T, LoadError> {
+    serde_json::from_str(text).map_err(|source| LoadError::Shape { query, source })
 }
 
 /// An answer of a single JSON value.
@@ -290,7 +300,7 @@ impl LoadedRoutine {
 /// A cast as `representations.sql` gives it.
 #[derive(Debug, Deserialize)]
 struct LoadedRepresentation {
-    domain: String,
+    domain: Name,
     direction: Direction,
     function: QualifiedName,
 }

@@ -5,6 +5,7 @@
 
 use std::collections::{HashMap, HashSet};
 
+use super::name::Name;
 use super::{QualifiedName, Relation};
 
 /// A way from one relation to another.
@@ -37,7 +38,7 @@ pub enum Link {
         is_parent: bool,
     },
     /// Through a junction whose primary key holds both keys: an array.
-    ManyToMany(Junction),
+    ManyToMany(Box<Junction>),
     /// A function from the origin's row to rows of the target.
     Computed {
         /// The function.
@@ -51,9 +52,9 @@ pub enum Link {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct KeyPairs {
     /// Constraint.
-    pub constraint: String,
+    pub constraint: Name,
     /// Origin column and target column, in the constraint's order.
-    pub columns: Vec<(String, String)>,
+    pub columns: Vec<(Name, Name)>,
 }
 
 /// The relation between two others.
@@ -62,13 +63,13 @@ pub struct Junction {
     /// It.
     pub relation: QualifiedName,
     /// Constraint towards the origin.
-    pub origin_constraint: String,
+    pub origin_constraint: Name,
     /// Constraint towards the target.
-    pub target_constraint: String,
+    pub target_constraint: Name,
     /// Origin column and junction column.
-    pub origin_columns: Vec<(String, String)>,
+    pub origin_columns: Vec<(Name, Name)>,
     /// Junction column and target column.
-    pub target_columns: Vec<(String, String)>,
+    pub target_columns: Vec<(Name, Name)>,
 }
 
 impl Link {
@@ -122,23 +123,23 @@ impl Relationship {
     /// Whether `target` and `hint` of an embed may mean this relationship.
     fn answers_to(&self, target: &str, hint: Option<&str>) -> bool {
         if let Link::Computed { function, .. } = &self.link {
-            return target == function.name;
+            return function.name == *target;
         }
         if self.is_self() {
             return self.self_answers_to(target, hint);
         }
         let keys = self.link.keys();
-        let names_target = target == self.target.name;
+        let names_target = self.target.name == *target;
         match hint {
             None => {
                 let names_key = keys.is_some_and(|keys| {
-                    keys.constraint == target || keys.single().is_some_and(|(origin, _)| origin == target)
+                    keys.constraint == *target || keys.single().is_some_and(|(origin, _)| origin == target)
                 });
                 names_target || (names_key && !self.target_is_view)
             }
             Some(hint) => {
                 let names_key = keys.is_some_and(|keys| {
-                    keys.constraint == hint
+                    keys.constraint == *hint
                         || keys.single().is_some_and(|(origin, target)| origin == hint || target == hint)
                 });
                 names_target && (names_key || self.junction_is(hint))
@@ -160,14 +161,15 @@ impl Relationship {
         };
         match hint {
             None => {
-                (to_children && target == self.target.name) || (to_parent && key_column(true) == Some(target))
+                (to_children && self.target.name == *target)
+                    || (to_parent && key_column(true) == Some(target))
             }
-            Some(hint) => target == self.target.name && to_children && key_column(false) == Some(hint),
+            Some(hint) => self.target.name == *target && to_children && key_column(false) == Some(hint),
         }
     }
 
     fn junction_is(&self, name: &str) -> bool {
-        matches!(&self.link, Link::ManyToMany(junction) if junction.relation.name == name)
+        matches!(&self.link, Link::ManyToMany(junction) if junction.relation.name == *name)
     }
 
     /// Where it stands in the details of PGRST201: by cardinality, constraint, and relation.
@@ -200,16 +202,16 @@ pub fn resolve<'a>(
 }
 
 /// A foreign key as the catalog has it.
-#[derive(Debug, Clone, PartialEq, Eq, serde::Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ForeignKey {
     /// Constraint.
-    pub constraint: String,
+    pub constraint: Name,
     /// Relation that holds the key.
     pub table: QualifiedName,
     /// Relation it refers to.
     pub foreign: QualifiedName,
     /// Holding and referred column, in the constraint's order.
-    pub columns: Vec<(String, String)>,
+    pub columns: Vec<(Name, Name)>,
     /// The holding columns are a primary key or unique constraint.
     pub is_unique: bool,
 }
@@ -221,11 +223,11 @@ pub type ShownColumns = HashMap<QualifiedName, Vec<ShownColumn>>;
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ShownColumn {
     /// Column of the view.
-    pub view_column: String,
+    pub view_column: Name,
     /// The table.
     pub table: QualifiedName,
     /// Its column.
-    pub table_column: String,
+    pub table_column: Name,
 }
 
 /// A computed relationship as the catalog has it.
@@ -243,14 +245,20 @@ pub struct ComputedRelationship {
 
 /// Primary keys of views: what they show of their tables' keys.
 pub fn add_view_primary_keys(relations: &mut [Relation], shown: &ShownColumns) {
-    let keys: HashMap<QualifiedName, Vec<String>> =
-        relations.iter().map(|r| (r.qualified_name(), r.primary_key.clone())).collect();
+    let tables: HashSet<&QualifiedName> = shown.values().flatten().map(|column| &column.table).collect();
+    let mut keys = HashMap::new();
+    for relation in relations.iter() {
+        let name = relation.qualified_name();
+        if tables.contains(&name) {
+            keys.insert(name, relation.primary_key.clone());
+        }
+    }
     for view in relations.iter_mut().filter(|r| r.is_view) {
         let Some(columns) = shown.get(&view.qualified_name()) else { continue };
         let tables: HashSet<&QualifiedName> = columns.iter().map(|c| &c.table).collect();
         let shown_key = |table: &QualifiedName| -> Option<Vec<String>> {
             let key = keys.get(table)?;
-            key.iter().map(|column| shown_as(columns, table, column).next().map(str::to_owned)).collect()
+            key.iter().map(|column| shown_as(columns, table, column).next().map(Name::to_string)).collect()
         };
         // Of a join that shows several keys, all of them.
         let mut key: Vec<String> = tables.into_iter().filter_map(shown_key).flatten().collect();
@@ -264,18 +272,18 @@ fn shown_as<'a>(
     columns: &'a [ShownColumn],
     table: &'a QualifiedName,
     column: &'a str,
-) -> impl Iterator<Item = &'a str> {
+) -> impl Iterator<Item = &'a Name> {
     columns
         .iter()
-        .filter(move |shown| shown.table == *table && shown.table_column == column)
-        .map(|shown| shown.view_column.as_str())
+        .filter(move |shown| shown.table_column == *column && shown.table == *table)
+        .map(|shown| &shown.view_column)
 }
 
 /// All relationships between exposed relations, in every direction.
 #[must_use]
 pub fn derive(
     foreign_keys: Vec<ForeignKey>,
-    computed: Vec<ComputedRelationship>,
+    computed: &[ComputedRelationship],
     relations: &[Relation],
     shown: &ShownColumns,
     exposed: &[String],
@@ -283,15 +291,17 @@ pub fn derive(
     let views: HashSet<QualifiedName> =
         relations.iter().filter(|r| r.is_view).map(Relation::qualified_name).collect();
     let keys = with_views(foreign_keys, shown);
-    let is_exposed = |name: &QualifiedName| exposed.contains(&name.schema);
-    let relationship = |origin: &QualifiedName, target: &QualifiedName, link| Relationship {
-        origin: origin.clone(),
-        target: target.clone(),
-        origin_is_view: views.contains(origin),
-        target_is_view: views.contains(target),
-        link,
+    let is_exposed = |name: &QualifiedName| exposed.iter().any(|schema| *schema == name.schema);
+    // A computed relationship named like a detected target replaces the detected ones from that origin.
+    let replaced: HashSet<(&QualifiedName, &QualifiedName)> =
+        computed.iter().map(|c| (&c.origin, &c.function)).collect();
+    let mut found = Vec::with_capacity(keys.len() * 2);
+    let mut add = |origin: &QualifiedName, target: &QualifiedName, link| {
+        let is_replaced = !replaced.is_empty() && replaced.contains(&(origin, target));
+        if !is_replaced && is_exposed(origin) && is_exposed(target) {
+            found.push(relationship(origin, target, &views, link));
+        }
     };
-    let mut found = Vec::new();
     for key in &keys {
         let there = KeyPairs { constraint: key.constraint.clone(), columns: key.columns.clone() };
         let back = KeyPairs {
@@ -303,27 +313,34 @@ pub fn derive(
         } else {
             (Link::ManyToOne(there), Link::OneToMany(back))
         };
-        found.push(relationship(&key.table, &key.foreign, there));
-        found.push(relationship(&key.foreign, &key.table, back));
+        add(&key.table, &key.foreign, there);
+        add(&key.foreign, &key.table, back);
     }
     for (origin, target, junction) in junctions(&keys, relations) {
         if is_exposed(&junction.relation) {
-            found.push(relationship(&origin, &target, Link::ManyToMany(junction)));
+            add(&origin, &target, Link::ManyToMany(Box::new(junction)));
         }
     }
-    // A computed relationship named like a detected target replaces the detected ones from that origin.
-    let replaced: HashSet<(&QualifiedName, &QualifiedName)> =
-        computed.iter().map(|c| (&c.origin, &c.function)).collect();
-    found.retain(|detected| !replaced.contains(&(&detected.origin, &detected.target)));
-    for c in computed {
-        found.push(relationship(
-            &c.origin,
-            &c.target,
-            Link::Computed { function: c.function, to_one: c.to_one },
-        ));
+    for c in computed.iter().filter(|c| is_exposed(&c.origin) && is_exposed(&c.target)) {
+        let link = Link::Computed { function: c.function.clone(), to_one: c.to_one };
+        found.push(relationship(&c.origin, &c.target, &views, link));
     }
-    found.retain(|r| is_exposed(&r.origin) && is_exposed(&r.target));
     found
+}
+
+fn relationship(
+    origin: &QualifiedName,
+    target: &QualifiedName,
+    views: &HashSet<QualifiedName>,
+    link: Link,
+) -> Relationship {
+    Relationship {
+        origin: origin.clone(),
+        target: target.clone(),
+        origin_is_view: views.contains(origin),
+        target_is_view: views.contains(target),
+        link,
+    }
 }
 
 /// The foreign keys, and for each view that shows all columns of a key's side, the same key with the view in place.
@@ -339,12 +356,16 @@ fn with_views(keys: Vec<ForeignKey>, shown: &ShownColumns) -> Vec<ForeignKey> {
         }
     }
     let views_of = |table: &QualifiedName| views.get(table).map_or(&[][..], Vec::as_slice);
-    let mut all = Vec::new();
+    let mut all = Vec::with_capacity(keys.len());
     for key in keys {
-        let holding: Vec<&str> = key.columns.iter().map(|(column, _)| column.as_str()).collect();
-        let referred: Vec<&str> = key.columns.iter().map(|(_, column)| column.as_str()).collect();
-        let holders = stand_ins(&key.table, &holding, views_of(&key.table));
-        let foreigns = stand_ins(&key.foreign, &referred, views_of(&key.foreign));
+        let (holding, referred) = (views_of(&key.table), views_of(&key.foreign));
+        if holding.is_empty() && referred.is_empty() {
+            all.push(key);
+            continue;
+        }
+        let (own, foreign): (Vec<Name>, Vec<Name>) = key.columns.iter().cloned().unzip();
+        let holders = stand_ins(&key.table, own, holding);
+        let foreigns = stand_ins(&key.foreign, foreign, referred);
         for (table, columns) in &holders {
             for (foreign, foreign_columns) in &foreigns {
                 all.push(ForeignKey {
@@ -363,24 +384,24 @@ fn with_views(keys: Vec<ForeignKey>, shown: &ShownColumns) -> Vec<ForeignKey> {
 /// The table itself, and every view with the names it shows these columns under (one entry per combination).
 fn stand_ins(
     table: &QualifiedName,
-    columns: &[&str],
+    columns: Vec<Name>,
     views: &[(&QualifiedName, &[ShownColumn])],
-) -> Vec<(QualifiedName, Vec<String>)> {
-    let itself = columns.iter().map(|&column| column.to_owned()).collect();
-    let mut stand_ins = vec![(table.clone(), itself)];
+) -> Vec<(QualifiedName, Vec<Name>)> {
+    let mut stand_ins = Vec::new();
     for (view, shown_columns) in views {
-        let mut combinations: Vec<Vec<String>> = vec![Vec::new()];
-        for column in columns {
-            let names: Vec<&str> = shown_as(shown_columns, table, column).collect();
+        let mut combinations: Vec<Vec<Name>> = vec![Vec::new()];
+        for column in &columns {
+            let names: Vec<&Name> = shown_as(shown_columns, table, column).collect();
             combinations = combinations
                 .into_iter()
                 .flat_map(|chosen| {
-                    names.iter().map(move |&name| [chosen.as_slice(), &[name.to_owned()]].concat())
+                    names.iter().map(move |&name| [chosen.as_slice(), std::slice::from_ref(name)].concat())
                 })
                 .collect();
         }
         stand_ins.extend(combinations.into_iter().map(|names| ((*view).clone(), names)));
     }
+    stand_ins.insert(0, (table.clone(), columns));
     stand_ins
 }
 
@@ -389,12 +410,13 @@ fn junctions<'a>(
     keys: &'a [ForeignKey],
     relations: &'a [Relation],
 ) -> impl Iterator<Item = (QualifiedName, QualifiedName, Junction)> + 'a {
-    let primary_keys: HashMap<QualifiedName, &Vec<String>> =
-        relations.iter().map(|r| (r.qualified_name(), &r.primary_key)).collect();
+    let primary_keys: HashMap<(&str, &str), &[String]> =
+        relations.iter().map(|r| ((r.schema.as_str(), r.name.as_str()), r.primary_key.as_slice())).collect();
     let mut by_table: HashMap<&QualifiedName, Vec<&ForeignKey>> = HashMap::new();
     for key in keys.iter().filter(|key| {
-        let primary = primary_keys.get(&key.table);
-        primary.is_some_and(|primary| key.columns.iter().all(|(column, _)| primary.contains(column)))
+        let primary = primary_keys.get(&(key.table.schema.as_str(), key.table.name.as_str()));
+        let is_in = |column: &Name, primary: &[String]| primary.iter().any(|name| name == column);
+        primary.is_some_and(|primary| key.columns.iter().all(|(column, _)| is_in(column, primary)))
     }) {
         by_table.entry(&key.table).or_default().push(key);
     }

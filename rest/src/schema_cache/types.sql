@@ -11,12 +11,15 @@ base_types as (
 ),
 used as (
   select distinct a.atttypid, a.atttypmod
-  from pg_catalog.pg_class c
-  join pg_catalog.pg_namespace n on n.oid = c.relnamespace
-  join pg_catalog.pg_attribute a on a.attrelid = c.oid and a.attnum > 0 and not a.attisdropped
-  where c.relkind in ('r', 'v', 'm', 'f', 'p')
-    and n.nspname not in ('pg_catalog', 'information_schema', 'pg_toast')
-    and c.relpersistence <> 't'
+  from pg_catalog.pg_attribute a
+  where a.attnum > 0 and not a.attisdropped
+    and a.attrelid = any (array(
+      select c.oid
+      from pg_catalog.pg_class c
+      join pg_catalog.pg_namespace n on n.oid = c.relnamespace
+      where c.relkind in ('r', 'v', 'm', 'f', 'p')
+        and n.nspname not in ('pg_catalog', 'information_schema', 'pg_toast')
+        and c.relpersistence <> 't'))
 )
 select json_build_object(
   'oid', used.atttypid::int8,

@@ -10,6 +10,7 @@
 use std::collections::HashMap;
 
 use super::QualifiedName;
+use super::name::Name;
 use super::relationships::{ShownColumn, ShownColumns};
 
 /// A view as loaded: its tree and the names of its columns.
@@ -23,15 +24,12 @@ pub struct ViewTree {
     pub tree: String,
 }
 
-/// A relation that trees may refer to.
-#[derive(Debug, Clone)]
-pub struct NumberedRelation {
-    /// Object id.
-    pub oid: u32,
+/// The relations that trees refer to, by their object ids.
+pub trait Numbered {
     /// The relation.
-    pub relation: QualifiedName,
-    /// Columns by attribute number.
-    pub columns: HashMap<i32, String>,
+    fn relation(&self, oid: u32) -> Option<QualifiedName>;
+    /// A column by its attribute number.
+    fn column(&self, oid: u32, number: i32) -> Option<Name>;
 }
 
 /// (position in the view, origin relation, origin attribute number)
@@ -39,18 +37,16 @@ type Origin = (i32, u32, i32);
 
 /// For every view, the table columns it shows.
 #[must_use]
-pub fn shown_columns(views: &[ViewTree], relations: &[NumberedRelation]) -> ShownColumns {
-    let by_oid: HashMap<u32, &NumberedRelation> = relations.iter().map(|r| (r.oid, r)).collect();
+pub fn shown_columns(views: &[ViewTree], relations: &impl Numbered) -> ShownColumns {
     let origins: HashMap<u32, Vec<Origin>> = views.iter().map(|v| (v.oid, origins(&v.tree))).collect();
-    let column_name = |oid: u32, number: i32| by_oid.get(&oid)?.columns.get(&number).cloned();
     let mut shown = ShownColumns::new();
     for view in views {
         let columns = origins.get(&view.oid).into_iter().flatten().filter_map(|(position, oid, number)| {
             let (table, number) = follow(&origins, *oid, *number)?;
             Some(ShownColumn {
-                view_column: column_name(view.oid, *position)?,
-                table: by_oid.get(&table)?.relation.clone(),
-                table_column: column_name(table, number)?,
+                view_column: relations.column(view.oid, *position)?,
+                table: relations.relation(table)?,
+                table_column: relations.column(table, number)?,
             })
         });
         shown.insert(view.view.clone(), columns.collect());

@@ -132,7 +132,7 @@ fn rows(body: &Body) -> Sql {
     let definitions = body.columns.iter().map(|column| {
         let type_name = match &column.representation {
             Some(_) => Sql::text(" json"),
-            None => Sql::text(" ").then(Sql::catalog(column.type_name.clone())),
+            None => Sql::text(" ").then(Sql::catalog(column.type_name.to_string())),
         };
         Sql::ident(&column.name).then(type_name)
     });
@@ -149,7 +149,7 @@ fn rows(body: &Body) -> Sql {
         Sql::text("jsonb_array_elements(").then(payload).then(Sql::text(") AS pgrst_payload(pgrst_element)"))
     };
     let defaults = body.columns.iter().filter_map(|column| {
-        let default = column.default.clone()?;
+        let default = column.default.as_ref()?.to_string();
         Some(Sql::literal(&column.name).then(Sql::text(", ")).then(Sql::catalog(default)))
     });
     elements

@@ -21,27 +21,27 @@ fn relation(name: &str, columns: &[&str]) -> Relation {
         .iter()
         .map(|text| {
             let (text, default) = match text.split_once(" = ") {
-                Some((text, default)) => (text, Some(default.to_owned())),
+                Some((text, default)) => (text, Some(default.into())),
                 None => (*text, None),
             };
             let (column, type_name) = text.split_once(' ').unwrap();
             if type_name.ends_with('!') {
                 primary_key.push(column.to_owned());
             }
-            let type_name = type_name.trim_end_matches('!').to_owned();
+            let type_name = type_name.trim_end_matches('!');
             Column {
-                name: column.to_owned(),
-                base_type: type_name.clone(),
-                type_oid: type_oid(&type_name),
-                type_name,
+                name: column.into(),
+                base_type: type_name.into(),
+                type_oid: type_oid(type_name),
+                type_name: type_name.into(),
                 default,
                 ..Column::default()
             }
         })
         .collect();
     Relation {
-        schema: "public".to_owned(),
-        name: name.to_owned(),
+        schema: "public".into(),
+        name: name.into(),
         insertable: true,
         updatable: true,
         deletable: true,
@@ -66,10 +66,10 @@ fn type_oid(type_name: &str) -> u32 {
 
 fn foreign_key(constraint: &str, from: (&str, &str), to: (&str, &str), is_unique: bool) -> ForeignKey {
     ForeignKey {
-        constraint: constraint.to_owned(),
+        constraint: constraint.into(),
         table: name(from.0),
         foreign: name(to.0),
-        columns: vec![(from.1.to_owned(), to.1.to_owned())],
+        columns: vec![(from.1.into(), to.1.into())],
         is_unique,
     }
 }
@@ -183,14 +183,14 @@ pub(crate) fn cache() -> SchemaCache {
     ];
     let exposed = ["public".to_owned()];
     let shown_column = |(view_column, table_column): (&str, &str)| ShownColumn {
-        view_column: view_column.to_owned(),
+        view_column: view_column.into(),
         table: name("projects"),
-        table_column: table_column.to_owned(),
+        table_column: table_column.into(),
     };
     let card = [("card_id", "id"), ("title", "name"), ("customer", "client_id")].map(shown_column);
     let shown = ShownColumns::from([(name("project_cards"), card.to_vec())]);
-    let relationships = derive(foreign_keys, computed, &relations, &shown, &exposed);
-    let of_color = |function: &str| HashMap::from([("public.color".to_owned(), name(function))]);
+    let relationships = derive(foreign_keys, &computed, &relations, &shown, &exposed);
+    let of_color = |function: &str| HashMap::from([("public.color".into(), name(function))]);
     let representations = Representations {
         to_json: of_color("color_to_json"),
         from_json: of_color("color_from_json"),
