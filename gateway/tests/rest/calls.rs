@@ -1,11 +1,11 @@
-//! `/rpc/…` (rest.md §3.10, §3.16, §3.18). Most cases are in the tables of `calls/`.
+//! `/rpc/…` (rest.md §3.10, §3.16, §3.18). Most cases are in the transcripts of `calls/`.
 
 use http::Method;
 use insta::assert_snapshot;
 use serde_json::json;
 
-use super::table::{check, dock, request};
-use super::{anon, get, server, shown, write};
+use super::transcript::{replay, request};
+use super::{anon, dock, get, server, shown, write};
 
 #[tokio::test]
 async fn results_by_their_shape() {
@@ -158,22 +158,22 @@ async fn the_transaction_knows_the_request() {
 
 #[tokio::test]
 async fn a_name_and_arguments_choose_a_function() {
-    check(&dock().await, include_str!("calls/lookup.txt")).await;
+    replay(&dock().await, include_str!("calls/lookup.txt")).await;
 }
 
 #[tokio::test]
 async fn arguments_arrive_as_they_were_meant() {
-    check(&dock().await, include_str!("calls/arguments.txt")).await;
+    replay(&dock().await, include_str!("calls/arguments.txt")).await;
 }
 
 #[tokio::test]
 async fn results_are_read_by_their_type() {
-    check(&dock().await, include_str!("calls/results.txt")).await;
+    replay(&dock().await, include_str!("calls/results.txt")).await;
 }
 
 #[tokio::test]
 async fn functions_run_in_a_transaction_of_their_kind() {
-    check(&dock().await, include_str!("calls/transaction.txt")).await;
+    replay(&dock().await, include_str!("calls/transaction.txt")).await;
 }
 
 #[tokio::test]
@@ -197,7 +197,7 @@ async fn more_rows_than_allowed_are_taken_back() {
         request(
             &server,
             &format!(
-                "POST /rpc/x_add | Prefer: {prefer} | Accept: {accept} | {{\"k\": 70, \"label\": \"x\"}}"
+                "POST /rpc/x_add\n> Prefer: {prefer}\n> Accept: {accept}\n= {{\"k\": 70, \"label\": \"x\"}}"
             ),
         )
     };
@@ -215,9 +215,6 @@ async fn only_listed_settings_are_hoisted_and_the_isolation_always() {
     let server =
         server().config("rest.schemas", "dock").config("rest.hoisted_tx_settings", "work_mem").start().await;
     // A timeout that begins with the function does not end the statement that called it.
-    check(
-        &server,
-        "GET /rpc/x_timeout\n= 200 0-0/* \"late\"\nGET /rpc/x_isolation\n= 200 0-0/* \"serializable\"\n",
-    )
-    .await;
+    let calls = "/rpc/x_timeout\n< 200 0-0/* \"late\"\n/rpc/x_isolation\n< 200 0-0/* \"serializable\"";
+    replay(&server, calls).await;
 }

@@ -3,7 +3,7 @@
 use http::Method;
 use serde_json::json;
 
-use super::{Basalt, anon, get, server};
+use super::{Basalt, SOON, anon, get, server};
 
 const MADE: &str = "
     create table public.crates (id int primary key, sent date, weight numeric, labels text[], note jsonb);
@@ -16,9 +16,8 @@ async fn unwatched(max_rows: &str) -> Basalt {
     let server = server().config("rest.max_rows", max_rows).start().await;
     let made = format!("{MADE} notify pgrst");
     let _made = server.sql(&made).await;
-    let limit = std::time::Duration::from_secs(10);
     let asked = anon(&server, Method::GET, "/crates");
-    server.until(limit, &asked, |answer| answer.status == 200).await.expect(200);
+    server.until(SOON, &asked, |answer| answer.status == 200).await.expect(200);
     let _dropped = server
         .database()
         .admin_sql("drop event trigger pgrst_ddl_watch; drop event trigger pgrst_drop_watch")

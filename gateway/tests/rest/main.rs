@@ -18,9 +18,10 @@ mod roles;
 mod rows;
 mod settings;
 mod shapes;
-mod table;
 mod transcript;
 mod writes;
+
+use std::time::Duration;
 
 use basalt_testkit::{Basalt, Builder, Request, Response};
 use http::Method;
@@ -28,8 +29,21 @@ use serde_json::Value;
 
 const PROJECT: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/rest/project");
 
+/// Until what happened in the database is known to the server, on a machine that does other things too.
+const SOON: Duration = Duration::from_secs(30);
+
 fn server() -> Builder {
     Basalt::builder().project(PROJECT)
+}
+
+/// A server for the schema `dock`, where nothing lasts.
+async fn dock() -> Basalt {
+    server()
+        .config("rest.schemas", "dock,public")
+        .config("rest.extra_search_path", "tools,public")
+        .config("rest.tx_end", "rollback")
+        .start()
+        .await
 }
 
 /// A request of a visitor.

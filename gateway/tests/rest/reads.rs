@@ -1,63 +1,61 @@
 //! GET and HEAD (rest.md §3.3–§3.8). Most of it is in the transcripts of `reads/`, sentence by sentence.
 
-use std::time::Duration;
-
 use http::Method;
 use insta::assert_snapshot;
 use serde_json::json;
 
 use super::transcript::replay;
-use super::{anon, get, server, shown};
+use super::{SOON, anon, get, server, shown};
 
 #[tokio::test]
 async fn names_and_keys() {
-    replay(&server().start().await, "names.txt", include_str!("reads/names.txt")).await;
+    replay(&server().start().await, include_str!("reads/names.txt")).await;
 }
 
 #[tokio::test]
 async fn select_lists() {
-    replay(&server().start().await, "select.txt", include_str!("reads/select.txt")).await;
+    replay(&server().start().await, include_str!("reads/select.txt")).await;
 }
 
 #[tokio::test]
 async fn filters_and_logic() {
-    replay(&server().start().await, "filters.txt", include_str!("reads/filters.txt")).await;
+    replay(&server().start().await, include_str!("reads/filters.txt")).await;
 }
 
 #[tokio::test]
 async fn orders() {
-    replay(&server().start().await, "order.txt", include_str!("reads/order.txt")).await;
+    replay(&server().start().await, include_str!("reads/order.txt")).await;
 }
 
 #[tokio::test]
 async fn pages_and_counts() {
-    replay(&server().start().await, "pages.txt", include_str!("reads/pages.txt")).await;
+    replay(&server().start().await, include_str!("reads/pages.txt")).await;
 }
 
 #[tokio::test]
 async fn pages_of_at_most_two_rows() {
     let server = server().config("rest.max_rows", "2").start().await;
-    replay(&server, "max_rows.txt", include_str!("reads/max_rows.txt")).await;
+    replay(&server, include_str!("reads/max_rows.txt")).await;
 }
 
 #[tokio::test]
 async fn relationships() {
-    replay(&server().start().await, "embeds.txt", include_str!("reads/embeds.txt")).await;
+    replay(&server().start().await, include_str!("reads/embeds.txt")).await;
 }
 
 #[tokio::test]
 async fn spreads_and_aggregates() {
-    replay(&server().start().await, "spreads.txt", include_str!("reads/spreads.txt")).await;
+    replay(&server().start().await, include_str!("reads/spreads.txt")).await;
 }
 
 #[tokio::test]
 async fn columns_that_are_granted() {
-    replay(&server().start().await, "privileges.txt", include_str!("reads/privileges.txt")).await;
+    replay(&server().start().await, include_str!("reads/privileges.txt")).await;
 }
 
 #[tokio::test]
 async fn of_two_faults_the_earlier_is_told() {
-    replay(&server().start().await, "precedence.txt", include_str!("reads/precedence.txt")).await;
+    replay(&server().start().await, include_str!("reads/precedence.txt")).await;
 }
 
 /// Two schemas, no aggregates, embeds by their aliases only.
@@ -69,7 +67,7 @@ async fn other_settings() {
         .config("rest.url_use_legacy_target_names", "false")
         .start()
         .await;
-    replay(&server, "settings.txt", include_str!("reads/settings.txt")).await;
+    replay(&server, include_str!("reads/settings.txt")).await;
 }
 
 #[tokio::test]
@@ -352,7 +350,7 @@ async fn foreign_tables_are_read_like_others() {
         )
         .await;
     let request = anon(&server, Method::GET, "/rates?select=id,payer(name)&id=gt.1");
-    let found = server.until(Duration::from_secs(10), &request, |response| response.status == 200).await;
+    let found = server.until(SOON, &request, |response| response.status == 200).await;
     assert_eq!(found.json(), json!([{"id": 2, "payer": {"name": "Acme"}}]));
     let rows = get(&server, "/clients?select=name,rates(id)&order=id").await.json();
     assert_eq!(

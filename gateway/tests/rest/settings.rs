@@ -1,17 +1,14 @@
 //! What a transaction runs under (rest.md §3.16), and the settings that a database carries (§4.5).
 
 use std::path::Path;
-use std::time::Duration;
 
 use basalt_testkit::{Basalt, Builder, Cluster, Request, Response, TestDatabase};
 use http::Method;
 use serde_json::{Value, json};
 
-use super::PROJECT;
+use super::{PROJECT, SOON};
 
 pub(crate) const SECRET: &str = "a secret of at least thirty-two characters";
-
-const SOON: Duration = Duration::from_secs(10);
 
 /// A server that runs REST alone, at the root, with a login of its own: roles belong to the whole cluster.
 pub(crate) async fn alone(login: &str) -> (TestDatabase, Builder) {

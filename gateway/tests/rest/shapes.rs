@@ -6,7 +6,8 @@ use serde_json::json;
 
 use super::{get, server};
 
-async fn metric(server: &Basalt, name: &str) -> f64 {
+/// The value of a metric with its labels; 0 when it was never counted.
+pub(super) async fn metric(server: &Basalt, name: &str) -> f64 {
     let metrics = server.get("/metrics").bearer(server.secret_key()).send().await.expect(200).text();
     let line = metrics.lines().find_map(|line| line.strip_prefix(name)?.strip_prefix(' '));
     line.map_or(0.0, |value| value.parse().unwrap())

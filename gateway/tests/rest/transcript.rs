@@ -1,23 +1,42 @@
-//! Transcripts: text files with a sentence of the contract, the requests that test it and the answers they get.
+//! Transcripts: requests and their answers as text, for behaviour of which there are many cases.
 //!
 //! ```text
-//! ## 3.4 Patterns                                      a section of rest.md
-//! # Every `*` is a `%`.                                what is tested
-//! GET /people?select=name&name=like.A*                 a request; GET may be left out, the target is encoded for it
+//! ## 3.4 Patterns                                      a heading: a section of rest.md, or what its requests share
+//! # Every `*` is a `%`.                                a remark
+//! /people?select=name&name=like.A*                     a request: method and target; GET goes without saying
 //! > Prefer: count=exact                                its headers
 //! = {"a":1}                                            its body
-//! < 200 0-0/1 [{"name":"Ann"}]                         status, Content-Range, and the body without blanks; of an error
-//! < 400 - 42703 column people.x does not exist         its code and message
-//! < warning: -                                         a header; `-` where there is none
+//! < 200 0-0/1 [{"name":"Ann"}]                         its answer: status, Content-Range, Location if any, and body
+//! < 400 - 42703 column people.x does not exist         an error's code, message, (details) and [hint]
+//! < warning: -                                         a header of the answer; `-` where there is none
 //! ```
 //!
-//! A file's requests leave nothing behind, so that their order does not matter.
+//! Targets are encoded as far as they must be; `%` may be written. A body without a content type is JSON, and
+//! `> Content-Type: -` sends it without one; `=` alone is an empty body. `␊` and `␍` stand for the ends of lines,
+//! `‹BOM›` for a byte order mark, `…` at the end of an answer for whatever PostgreSQL goes on to say, which differs
+//! between its versions. Rows of an answer stand without the line ends between them.
+//!
+//! What a file requests leaves nothing behind, so that order does not matter and all that differ are shown at once.
 
 use std::fmt::Write;
 
-use basalt_testkit::{Basalt, Response};
+use basalt_testkit::{Basalt, Request, Response};
 use http::Method;
 use percent_encoding::{AsciiSet, CONTROLS, utf8_percent_encode};
+
+/// What may not stand in a request line as it is.
+const ENCODED: &AsciiSet = &CONTROLS
+    .add(b' ')
+    .add(b'"')
+    .add(b'#')
+    .add(b'<')
+    .add(b'>')
+    .add(b'\\')
+    .add(b'^')
+    .add(b'`')
+    .add(b'{')
+    .add(b'|')
+    .add(b'}');
 
 /// One request and what is told about its answer.
 #[derive(Default)]
@@ -29,43 +48,38 @@ struct Entry<'a> {
     answer: Vec<&'a str>,
 }
 
-/// What may not stand in a request line as it is; `%` may, a transcript writes escapes where they matter.
-const ENCODED: &AsciiSet = &CONTROLS
-    .add(b' ')
-    .add(b'"')
-    .add(b'<')
-    .add(b'>')
-    .add(b'\\')
-    .add(b'^')
-    .add(b'`')
-    .add(b'{')
-    .add(b'|')
-    .add(b'}')
-    .add(b'[')
-    .add(b']')
-    .add(b'#');
-
 /// Sends every request of a transcript as a visitor and compares the answers.
 ///
 /// # Panics
 /// Some answers are others; all of them are shown.
-pub(crate) async fn replay(server: &Basalt, name: &str, transcript: &str) {
+pub(crate) async fn replay(server: &Basalt, transcript: &str) {
     let entries = entries(transcript);
-    assert!(!entries.is_empty(), "{name} has no requests");
+    assert!(!entries.is_empty(), "no requests");
     let mut differences = String::new();
     for entry in &entries {
-        let answer = ask(server, entry).await;
-        if answer != entry.answer {
+        let answer = told(&entry.to(server).send().await, &entry.answer);
+        let fits = |(answered, expected): (&String, &&str)| match expected.strip_suffix('…') {
+            Some(beginning) => answered.starts_with(beginning),
+            None => answered == expected,
+        };
+        if answer.len() != entry.answer.len() || !answer.iter().zip(&entry.answer).all(fits) {
             let (expected, answered) = (entry.answer.join("\n    < "), answer.join("\n    < "));
             writeln!(
                 differences,
-                "{name}:{}: {}\n  expected\n    < {expected}\n  answered\n    < {answered}",
+                "line {}: {}\n  expected\n    < {expected}\n  answered\n    < {answered}",
                 entry.line, entry.request
             )
             .unwrap();
         }
     }
     assert!(differences.is_empty(), "\n{differences}");
+}
+
+/// The one request of a transcript without answers, as a visitor's.
+pub(crate) fn request(server: &Basalt, transcript: &str) -> Request {
+    let entries = entries(transcript);
+    assert!(entries.len() == 1 && entries[0].answer.is_empty(), "one request: {transcript}");
+    entries[0].to(server)
 }
 
 fn entries(transcript: &str) -> Vec<Entry<'_>> {
@@ -75,6 +89,7 @@ fn entries(transcript: &str) -> Vec<Entry<'_>> {
             (Some(("< ", answer)), Some(entry)) => entry.answer.push(answer),
             (Some(("= ", body)), Some(entry)) => entry.body = Some(body),
             (Some(("> ", header)), Some(entry)) => entry.headers.push(header.split_once(": ").unwrap()),
+            (None, Some(entry)) if line == "=" => entry.body = Some(""),
             _ if line.is_empty() || line.starts_with('#') => {}
             _ => entries.push(Entry { line: index + 1, request: line, ..Entry::default() }),
         }
@@ -82,54 +97,68 @@ fn entries(transcript: &str) -> Vec<Entry<'_>> {
     entries
 }
 
-async fn ask(server: &Basalt, entry: &Entry<'_>) -> Vec<String> {
-    let (method, target) = if entry.request.starts_with('/') {
-        ("GET", entry.request)
-    } else {
-        entry.request.split_once(' ').unwrap()
-    };
-    let target = utf8_percent_encode(target, ENCODED).to_string();
-    let mut request = super::anon(server, method.parse::<Method>().unwrap(), &target);
-    for (name, value) in &entry.headers {
-        request = request.header(name, value);
+impl Entry<'_> {
+    fn to(&self, server: &Basalt) -> Request {
+        let (method, target) = if self.request.starts_with('/') {
+            ("GET", self.request)
+        } else {
+            self.request.split_once(' ').unwrap()
+        };
+        let target = utf8_percent_encode(target, ENCODED).to_string();
+        let mut request = super::anon(server, method.parse::<Method>().unwrap(), &target);
+        let mut media = self.body.map(|_| "application/json");
+        for (name, value) in &self.headers {
+            match *name {
+                "Content-Type" => media = Some(*value).filter(|value| *value != "-"),
+                name => request = request.header(name, value),
+            }
+        }
+        if let Some(media) = media {
+            request = request.header("content-type", media);
+        }
+        let body = self.body.unwrap_or_default();
+        request.body(body.replace('␊', "\n").replace('␍', "\r").replace("‹BOM›", "\u{feff}"))
     }
-    if let Some(body) = entry.body {
-        request = request.header("content-type", "application/json").body(body.to_owned());
+}
+
+/// The first line of an answer, and the headers that `expected` names.
+fn told(response: &Response, expected: &[&str]) -> Vec<String> {
+    let named = expected.iter().skip(1).filter_map(|line| Some(line.split_once(": ")?.0));
+    let headers = named.map(|name| format!("{name}: {}", header(response, name)));
+    std::iter::once(first_line(response)).chain(headers).collect()
+}
+
+fn first_line(response: &Response) -> String {
+    let mut line = format!("{} {}", response.status.as_u16(), header(response, "content-range"));
+    if let Some(location) = response.headers.get("location") {
+        write!(line, " {}", String::from_utf8_lossy(location.as_bytes())).unwrap();
     }
-    let response = request.send().await;
-    let named = entry.answer.iter().skip(1).filter_map(|line| Some(line.split_once(": ")?.0));
-    let headers = named.map(|name| format!("{name}: {}", header(&response, name)));
-    std::iter::once(told(&response)).chain(headers).collect()
+    if response.body.is_empty() {
+        return line;
+    }
+    let error = if response.status.is_success() { None } else { error(&response.text()) };
+    let body = error.unwrap_or_else(|| response.text().replace("}, \n {", "},{"));
+    write!(line, " {}", body.replace('\n', "␊").replace('\r', "␍")).unwrap();
+    line
+}
+
+/// `CODE MESSAGE (DETAILS) [HINT]`, if the text is an error of the service.
+fn error(text: &str) -> Option<String> {
+    let error: serde_json::Value = serde_json::from_str(text).ok()?;
+    let mut told = format!("{} {}", error.get("code")?.as_str()?, error.get("message")?.as_str()?);
+    match &error["details"] {
+        serde_json::Value::Null => {}
+        serde_json::Value::String(details) => write!(told, " ({details})").unwrap(),
+        details => write!(told, " ({details})").unwrap(),
+    }
+    if let Some(hint) = error["hint"].as_str() {
+        write!(told, " [{hint}]").unwrap();
+    }
+    Some(told)
 }
 
 fn header(response: &Response, name: &str) -> String {
     let values = response.headers.get_all(name).iter();
     let values: Vec<_> = values.map(|value| String::from_utf8_lossy(value.as_bytes())).collect();
     if values.is_empty() { "-".to_owned() } else { values.join(" | ") }
-}
-
-/// Status, `Content-Range`, and the body: an error's code and message, or the text as it is.
-fn told(response: &Response) -> String {
-    let body = response.text();
-    let error = serde_json::from_str::<serde_json::Value>(&body).ok();
-    let error =
-        error.as_ref().and_then(|json| Some((json.get("code")?.as_str()?, json.get("message")?.as_str()?)));
-    let body = match error {
-        Some((code, message)) => format!("{code} {message}"),
-        None => compact(&body),
-    };
-    format!("{} {} {body}", response.status.as_u16(), header(response, "content-range")).trim_end().to_owned()
-}
-
-/// JSON text without the blanks between its parts: order and doubles of keys stay to be seen.
-fn compact(json: &str) -> String {
-    let (mut quoted, mut escaped) = (false, false);
-    json.chars()
-        .filter(|c| {
-            let keep = quoted || !c.is_ascii_whitespace();
-            quoted ^= *c == '"' && !escaped;
-            escaped = quoted && *c == '\\' && !escaped;
-            keep
-        })
-        .collect()
 }

@@ -1,30 +1,30 @@
-//! POST, PATCH, DELETE and PUT (rest.md §3.9). Most cases are in the tables of `writes/`.
+//! POST, PATCH, DELETE and PUT (rest.md §3.9). Most cases are in the transcripts of `writes/`.
 
 use http::Method;
 use insta::assert_snapshot;
 use serde_json::json;
 
-use super::table::{check, dock, request};
-use super::{anon, server, shown, write};
+use super::transcript::{replay, request};
+use super::{SOON, anon, dock, server, shown, write};
 
 #[tokio::test]
 async fn bodies_become_rows() {
-    check(&dock().await, include_str!("writes/bodies.txt")).await;
+    replay(&dock().await, include_str!("writes/bodies.txt")).await;
 }
 
 #[tokio::test]
 async fn inserts_answer_what_was_asked_for() {
-    check(&dock().await, include_str!("writes/inserts.txt")).await;
+    replay(&dock().await, include_str!("writes/inserts.txt")).await;
 }
 
 #[tokio::test]
 async fn rows_that_exist_are_updated_or_left() {
-    check(&dock().await, include_str!("writes/conflicts.txt")).await;
+    replay(&dock().await, include_str!("writes/conflicts.txt")).await;
 }
 
 #[tokio::test]
 async fn changes_reach_the_rows_they_may() {
-    check(&dock().await, include_str!("writes/changes.txt")).await;
+    replay(&dock().await, include_str!("writes/changes.txt")).await;
 }
 
 #[tokio::test]
@@ -316,17 +316,28 @@ async fn headers_say_what_the_body_is() {
             format!("{} {}", answer.status.as_u16(), names.map(of).join(" | "))
         }
     };
-    let insert = "POST /things | Prefer: return=minimal, missing=default, count=exact, foo=bar | {\"id\": 9, \"name\": \"x\"}";
+    let insert = r#"POST /things
+> Prefer: return=minimal, missing=default, count=exact, foo=bar
+= {"id": 9, "name": "x"}"#;
     assert_snapshot!(headers(insert).await, @"201 - | 0 | - | missing=default, return=minimal, count=exact | Accept, Prefer, Range");
-    let shown = "POST /things?select=id | Content-Profile: dock | Prefer: return=representation, resolution=merge-duplicates | {\"id\": 9, \"name\": \"x\"}";
+    let shown = r#"POST /things?select=id
+> Content-Profile: dock
+> Prefer: return=representation, resolution=merge-duplicates
+= {"id": 9, "name": "x"}"#;
     assert_snapshot!(headers(shown).await, @"201 application/json; charset=utf-8 | 10 | dock | resolution=merge-duplicates, return=representation | Accept, Prefer, Range");
-    let update = "PATCH /things?id=eq.1 | Prefer: return=headers-only, resolution=merge-duplicates, handling=strict, max-affected=5, timezone=UTC | {\"name\": \"x\"}";
+    let update = r#"PATCH /things?id=eq.1
+> Prefer: return=headers-only, resolution=merge-duplicates, handling=strict, max-affected=5, timezone=UTC
+= {"name": "x"}"#;
     assert_snapshot!(headers(update).await, @"204 - | - | - | return=headers-only, handling=strict, timezone=UTC, max-affected=5 | Accept, Prefer, Range");
-    let keyless = "POST /keyless | Prefer: resolution=merge-duplicates, return=minimal | {\"a\": 1}";
+    let keyless = r#"POST /keyless
+> Prefer: resolution=merge-duplicates, return=minimal
+= {"a": 1}"#;
     assert_snapshot!(headers(keyless).await, @"201 - | 0 | - | return=minimal | Accept, Prefer, Range");
-    let put = "PUT /things?id=eq.1 | Prefer: missing=default, return=representation, tx=commit | {\"id\": 1, \"name\": \"x\"}";
+    let put = r#"PUT /things?id=eq.1
+> Prefer: missing=default, return=representation, tx=commit
+= {"id": 1, "name": "x"}"#;
     assert_snapshot!(headers(put).await, @"200 application/json; charset=utf-8 | 55 | dock | return=representation | Accept, Prefer, Range");
-    let delete = "DELETE /things?id=eq.1 | Prefer: missing=default, max-affected=5, count=exact";
+    let delete = "DELETE /things?id=eq.1\n> Prefer: missing=default, max-affected=5, count=exact";
     assert_snapshot!(headers(delete).await, @"204 - | - | - | count=exact | Accept, Prefer, Range");
 }
 
@@ -334,8 +345,9 @@ async fn headers_say_what_the_body_is() {
 async fn of_many_upserts_at_once_one_is_new() {
     let server = server().config("rest.schemas", "dock").start().await;
     let upserts = (0..24).map(|n| {
-        let text =
-            format!("POST /things | Prefer: resolution=merge-duplicates | {{\"id\": 50, \"name\": \"{n}\"}}");
+        let text = format!(
+            "POST /things\n> Prefer: resolution=merge-duplicates\n= {{\"id\": 50, \"name\": \"{n}\"}}"
+        );
         tokio::spawn(request(&server, &text).send())
     });
     let mut created = 0;
@@ -353,11 +365,10 @@ async fn of_many_upserts_at_once_one_is_new() {
 #[tokio::test]
 async fn what_fails_at_commit_leaves_nothing() {
     let server = server().config("rest.schemas", "dock").start().await;
-    let late = request(&server, "POST /late | Prefer: return=representation | {\"id\": 9, \"parent\": 99}")
-        .send()
-        .await;
+    let late = "POST /late\n> Prefer: return=representation\n= {\"id\": 9, \"parent\": 99}";
+    let late = request(&server, late).send().await;
     assert_eq!((late.status.as_u16(), late.json()["code"].as_str()), (409, Some("23503")));
-    let twice = request(&server, "PATCH /late?id=eq.1 | {\"parent\": 98}").send().await;
+    let twice = request(&server, "PATCH /late?id=eq.1\n= {\"parent\": 98}").send().await;
     assert_eq!((twice.status.as_u16(), twice.json()["code"].as_str()), (409, Some("23503")));
     assert_eq!(server.database().value("select count(*) from dock.late where parent is not null").await, "0");
 }
@@ -395,7 +406,7 @@ async fn depth_and_size_have_bounds() {
         .header("content-type", "application/json")
         .body(rows);
     assert_eq!(many.send().await.json()["code"], "23505");
-    assert_eq!(request(&server, "GET /things?id=eq.1&select=id").send().await.text(), "[{\"id\":1}]");
+    assert_eq!(request(&server, "/things?id=eq.1&select=id").send().await.text(), "[{\"id\":1}]");
 }
 
 #[tokio::test]
@@ -409,16 +420,21 @@ async fn foreign_tables_are_read_and_not_written() {
              grant all on dock.lines to anon",
         )
         .await;
-    let found = |status: u16| status != 404;
-    while !found(request(&server, "GET /lines").send().await.status.as_u16()) {
-        tokio::time::sleep(std::time::Duration::from_millis(20)).await;
-    }
-    check(
+    server.until(SOON, &request(&server, "/lines"), |answer| answer.status != 404).await;
+    replay(
         &server,
-        "GET /lines\n= 200 0-0/* [{\"id\":1,\"name\":\"one\"}]\n\
-         POST /lines | {\"id\": 2}\n= 400 0A000 cannot insert into foreign table \"lines\"\n\
-         PATCH /lines?id=eq.1 | {\"name\": \"x\"}\n= 400 0A000 cannot update foreign table \"lines\"\n\
-         DELETE /lines?id=eq.1\n= 400 0A000 cannot delete from foreign table \"lines\"\n",
+        r#"
+/lines
+< 200 0-0/* [{"id":1,"name":"one"}]
+POST /lines
+= {"id": 2}
+< 400 - 0A000 cannot insert into foreign table "lines"
+PATCH /lines?id=eq.1
+= {"name": "x"}
+< 400 - 0A000 cannot update foreign table "lines"
+DELETE /lines?id=eq.1
+< 400 - 0A000 cannot delete from foreign table "lines"
+"#,
     )
     .await;
 }
@@ -426,15 +442,15 @@ async fn foreign_tables_are_read_and_not_written() {
 #[tokio::test]
 async fn a_condition_made_later_is_known_after_a_reload() {
     let server = dock().await;
-    let upsert = "POST /folded?on_conflict=address&select=id | Prefer: resolution=merge-duplicates, return=representation | {\"id\": 9, \"address\": \"a\"}";
-    check(&server, &format!("{upsert}\n= 400 42P10…\n")).await;
+    let upsert = r#"POST /folded?on_conflict=address&select=id
+> Prefer: resolution=merge-duplicates, return=representation
+= {"id": 9, "address": "a"}"#;
+    replay(&server, &format!("{upsert}\n< 400 - 42P10…")).await;
     let _made = server
         .sql("create unique index on dock.folded (address) where id > 5; notify pgrst, 'reload schema'")
         .await;
-    while request(&server, upsert).send().await.status == 400 {
-        tokio::time::sleep(std::time::Duration::from_millis(20)).await;
-    }
-    check(&server, &format!("{upsert}\n= 201 */* [{{\"id\":9}}]\n")).await;
+    server.until(SOON, &request(&server, upsert), |answer| answer.status != 400).await;
+    replay(&server, &format!("{upsert}\n< 201 */* [{{\"id\":9}}]")).await;
 }
 
 #[tokio::test]
@@ -445,9 +461,13 @@ async fn where_it_is_switched_off_every_row_is_meant() {
         .config("rest.safe_update", "false")
         .start()
         .await;
-    check(
-        &server,
-        "PATCH /things | {\"name\": \"x\"}\n= 204 0-2/*\nDELETE /things | Prefer: count=exact\n= 204 */3\n",
-    )
-    .await;
+    let everything = r#"
+PATCH /things
+= {"name": "x"}
+< 204 0-2/*
+DELETE /things
+> Prefer: count=exact
+< 204 */3
+"#;
+    replay(&server, everything).await;
 }

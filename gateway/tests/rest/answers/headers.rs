@@ -3,7 +3,7 @@
 use http::Method;
 use serde_json::json;
 
-use super::super::{anon, get};
+use super::super::{SOON, anon, get};
 use super::answers;
 
 #[tokio::test]
@@ -192,9 +192,8 @@ async fn functions_set_headers_and_status() {
              grant execute on all functions in schema answers to anon;",
         )
         .await;
-    let limit = std::time::Duration::from_secs(10);
     let failing = anon(&server, Method::POST, "/rpc/respond_and_fail").json(&json!({}));
-    let failed = server.until(limit, &failing, |answer| answer.status != 404).await;
+    let failed = server.until(SOON, &failing, |answer| answer.status != 404).await;
     assert_eq!((failed.status.as_u16(), failed.json()["code"].as_str()), (400, Some("P0001")));
     assert!(!failed.headers.contains_key("x-a"));
     let triggered = anon(&server, Method::POST, "/no_key").json(&json!({"a": 1})).send().await.expect(201);

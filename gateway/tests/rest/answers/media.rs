@@ -4,7 +4,7 @@ use basalt_testkit::TestDatabase;
 use http::Method;
 use serde_json::{Value, json};
 
-use super::super::{anon, get};
+use super::super::{SOON, anon, get};
 use super::{accepting, answers, seen};
 
 const JSON: &str = "application/json; charset=utf-8";
@@ -274,8 +274,7 @@ async fn geojson_where_postgis_is_there() {
         )
         .await;
     let request = accepting(&server, "/shops?order=id", "application/geo+json");
-    let limit = std::time::Duration::from_secs(10);
-    let answer = server.until(limit, &request, |answer| answer.status == 200).await;
+    let answer = server.until(SOON, &request, |answer| answer.status == 200).await;
     assert_eq!(answer.header("content-type"), "application/geo+json; charset=utf-8");
     let point = json!({"type": "Point", "coordinates": [1, 2]});
     let feature = |id: i32, name: &str, place| {

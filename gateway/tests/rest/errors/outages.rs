@@ -6,7 +6,7 @@ use basalt_testkit::Link;
 use http::Method;
 use serde_json::json;
 
-use super::super::anon;
+use super::super::{SOON, anon};
 use super::{answers, check};
 
 #[tokio::test]
@@ -16,7 +16,7 @@ async fn no_database_is_503_with_the_time_to_try_again() {
     server.proxy().set(Link::Cut);
     for method in [Method::GET, Method::POST] {
         let request = anon(&server, method.clone(), "/rpc/none").json(&json!({}));
-        let answer = server.until(Duration::from_secs(10), &request, |answer| answer.status != 200).await;
+        let answer = server.until(SOON, &request, |answer| answer.status != 200).await;
         let body = answer.json();
         let message = match body["code"].as_str() {
             Some("PGRST000") => "Database connection error.",
@@ -40,7 +40,7 @@ async fn no_database_is_503_with_the_time_to_try_again() {
     assert!(headed.headers.contains_key("retry-after") && headed.body.is_empty());
     server.proxy().set(Link::Up);
     let request = anon(&server, Method::GET, "/owners");
-    let _recovered = server.until(Duration::from_secs(30), &request, |answer| answer.status == 200).await;
+    let _recovered = server.until(SOON, &request, |answer| answer.status == 200).await;
 }
 
 #[tokio::test]
@@ -61,7 +61,7 @@ async fn a_connection_that_breaks_in_the_middle_of_a_write_is_a_client_error() {
     check(&answer, 503, [json!("PGRST001"), message, details, json!(null)], "PGRST001");
     server.proxy().set(Link::Up);
     let request = anon(&server, Method::GET, "/owners");
-    let _recovered = server.until(Duration::from_secs(30), &request, |answer| answer.status == 200).await;
+    let _recovered = server.until(SOON, &request, |answer| answer.status == 200).await;
 }
 
 #[tokio::test]

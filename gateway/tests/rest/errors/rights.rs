@@ -4,7 +4,7 @@ use basalt_testkit::{Basalt, Request};
 use http::Method;
 use serde_json::{Value, json};
 
-use super::super::anon;
+use super::super::{SOON, anon};
 use super::answers;
 
 fn service(server: &Basalt, method: Method, path: &str) -> Request {
@@ -69,9 +69,8 @@ async fn the_missing_grant_is_named() {
              grant execute on all functions in schema answers to service_role;",
         )
         .await;
-    let limit = std::time::Duration::from_secs(10);
     let known = service(&server, Method::OPTIONS, "/rpc/adds_hidden");
-    let _known = server.until(limit, &known, |answer| answer.status == 200).await;
+    let _known = server.until(SOON, &known, |answer| answer.status == 200).await;
     assert_eq!(
         hint(service(&server, Method::GET, "/Odd%20%22Table%22")).await,
         grant("GRANT SELECT ON answers.\"Odd \"\"Table\"\"\" TO service_role;")
@@ -130,9 +129,8 @@ async fn the_missing_policy_is_named() {
              grant execute on all functions in schema answers to service_role, anon;",
         )
         .await;
-    let limit = std::time::Duration::from_secs(10);
     let known = service(&server, Method::OPTIONS, "/guarded");
-    let _known = server.until(limit, &known, |answer| answer.status == 200).await;
+    let _known = server.until(SOON, &known, |answer| answer.status == 200).await;
     // The cluster's service_role keeps BYPASSRLS, which other tests rely on; the message is the same when raised.
     let refusal = |text: &str| json!({"code": "42501", "message": text});
     let refused = "new row violates row-level security policy for table \"guarded\"";
