@@ -338,7 +338,8 @@ pub(crate) fn call(
     if plan.result == CallResult::Void {
         let mut draft = Draft::new(api, StatusCode::NO_CONTENT);
         draft.common(&plan.common);
-        draft.set(CONTENT_RANGE, &content_range(0, answer.page, answer.total));
+        let (_, range, _) = page(answer, plan.read.range.offset);
+        draft.set(CONTENT_RANGE, &range);
         return draft.finish(answer);
     }
     let (status, range, beyond) = page(answer, plan.read.range.offset);

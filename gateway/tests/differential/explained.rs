@@ -6,6 +6,7 @@
 //! names them.
 
 mod calls;
+mod complaint;
 mod errors;
 mod faults;
 mod features;
@@ -67,4 +68,7 @@ pub(crate) const RARE: &[&str] = &[
     "literal-first",
     "tabs",
     "embeds-first",
+    "csv-of-written",
+    "deferred-first",
+    "handler-of-values",
 ];

@@ -41,6 +41,14 @@ pub(crate) fn judge(exchanges: &[Exchange]) {
     let watched = watched.unwrap_or_default();
     let mut seen = String::new();
     for exchange in exchanges {
+        if (exchange.postgrest.status, exchange.basalt.status) == (0, 0) {
+            // What takes for ever does so on both sides.
+            equal += 1;
+            let figure = figures.entry(exchange.configuration).or_default();
+            figure.sent += 1;
+            figure.equal += 1;
+            continue;
+        }
         let mut expected = View::of(&exchange.postgrest);
         let mut answered = View::of(&exchange.basalt);
         for rule in STANDING {

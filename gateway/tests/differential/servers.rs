@@ -235,13 +235,14 @@ impl Postgrest {
         server
     }
 
-    /// Any status but 503 says that the schema cache is loaded.
+    /// Its log says when the schema cache is loaded; who is refused for lack of a token would not see it.
     async fn wait_until_ready(&self, log: &Path) {
         let deadline = Instant::now() + Duration::from_secs(30);
         let case = Case::get("start".to_owned(), "/");
         loop {
-            let status = Connection::new(self.port).ask(&case).await.status;
-            if status != 0 && status != 503 {
+            let is_loaded =
+                std::fs::read_to_string(log).is_ok_and(|text| text.contains("Schema cache loaded"));
+            if is_loaded && Connection::new(self.port).ask(&case).await.status != 0 {
                 return;
             }
             if Instant::now() > deadline {

@@ -129,7 +129,7 @@ fn items(cursor: &mut Cursor<'_>, depth: usize) -> Parsed<Vec<SelectItem>> {
         return cursor.fail("fewer levels of embedding");
     }
     let mut items = Vec::new();
-    cursor.skip_blanks();
+    // Blanks stand around items: alone they are no empty list.
     if matches!(cursor.peek(), None | Some(')')) {
         return Ok(items);
     }

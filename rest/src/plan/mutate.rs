@@ -127,7 +127,7 @@ pub fn plan(
 ) -> Result<WritePlan, RestError> {
     let relation = relation(&request.schema, name, cache)?;
     let answer = answer(request, verb, relation);
-    let mut tree = Tree::of_write(request, answer != Answer::Nothing, config)?;
+    let mut tree = Tree::of_write(request, &answer, config)?;
     let mut read = tree.read(Source::Returned, Some(relation), None, cache)?;
     let mutation = mutation(request, verb, relation, cache);
     if matches!(mutation, Err(RestError::PutPayload)) {

@@ -1,5 +1,6 @@
 //! Reads: the tree of a request made into a [`ReadPlan`] (rest.md §3.3–§3.8).
 
+use super::mutate::Answer;
 use super::tree::Node;
 use super::{
     ColumnRef, Common, Condition, Delivery, EmbedForm, EmbedPlan, OrderBy, Output, ReadPlan, Source,
@@ -7,12 +8,12 @@ use super::{
 };
 use crate::config::RestConfig;
 use crate::error::RestError;
-use crate::parse::Field;
 use crate::parse::filter::{Filter, IsValue, Operation};
 use crate::parse::logic::{LogicNode, LogicTree};
 use crate::parse::order::OrderTerm;
 use crate::parse::range::RowRange;
 use crate::parse::select::{Aggregate, CastType, SelectItem};
+use crate::parse::{Arrow, Field};
 use crate::request::ApiRequest;
 use crate::schema_cache::relationships::Link;
 use crate::schema_cache::{QualifiedName, Relation, SchemaCache};
@@ -83,20 +84,23 @@ impl<'a> Tree<'a> {
     }
 
     /// The tree of a request that writes: its root filters and window choose what is written, not what is shown.
-    /// Where nothing is shown, of `select` only the names count that filters and orders of embeds use.
+    /// Where nothing is answered, of `select` only the names count that filters and orders of embeds use; a `Location`
+    /// is made of rows that hold what is selected, but nobody sees them sorted.
     pub(super) fn of_write(
         request: &'a ApiRequest,
-        is_shown: bool,
+        answer: &Answer,
         config: &RestConfig,
     ) -> Result<Self, RestError> {
         let mut tree = Self::of(request, config)?;
         tree.root.filters.clear();
         tree.root.logic.clear();
         tree.root.range = RowRange::ALL;
-        if !is_shown {
+        if *answer != Answer::Rows {
+            tree.root.order = &[];
+        }
+        if *answer == Answer::Nothing {
             tree.root.columns.clear();
             tree.root.children.clear();
-            tree.root.order = &[];
         }
         Ok(tree)
     }
@@ -364,12 +368,10 @@ impl Builder<'_> {
                 self.cache.relation(&relationship.target.schema, &relationship.target.name)
             });
         let relation = if embed.is_some() { related } else { relation };
-        OrderBy {
-            embed,
-            column: column_ref(&term.field, relation),
-            direction: term.direction,
-            nulls: term.nulls,
-        }
+        let mut column = column_ref(&term.field, relation);
+        // The rows of an embed can be sorted by a part of a `json` value, which itself cannot be compared.
+        column.to_jsonb |= node.embed.is_some() && is_json_text(&term.field, relation);
+        OrderBy { embed, column, direction: term.direction, nulls: term.nulls }
     }
 }
 
@@ -407,6 +409,13 @@ pub(super) fn logic_condition(
         })
         .collect();
     Condition::Group { negated: tree.negated, connective: tree.connective, conditions }
+}
+
+/// Whether a path into a column of type `json` ends in a value of that type.
+fn is_json_text(field: &Field, relation: Option<&Relation>) -> bool {
+    let column = relation.and_then(|relation| relation.column(&field.name));
+    let ends_in_json = field.path.last().is_some_and(|step| step.arrow == Arrow::Json);
+    ends_in_json && column.is_some_and(|column| column.base_type.as_str() == "json")
 }
 
 fn column_ref(field: &Field, relation: Option<&Relation>) -> ColumnRef {

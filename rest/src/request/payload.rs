@@ -178,7 +178,10 @@ impl JsonPayload {
         if let Some(columns) = columns {
             let is_object = bytes.iter().find(|b| !b.is_ascii_whitespace()) == Some(&b'{');
             let shape = if is_object { JsonShape::Object } else { JsonShape::Array };
-            return Ok(Self { bytes, keys: columns.to_vec(), shape, is_body: true });
+            // By name, as the keys of a body that is read: of several unknown ones the same is named either way.
+            let mut keys = columns.to_vec();
+            keys.sort_unstable();
+            return Ok(Self { bytes, keys, shape, is_body: true });
         }
         let outline = outline(&bytes).ok_or_else(|| RestError::Body("Empty or invalid json".to_owned()))?;
         let (keys, shape) = match outline {

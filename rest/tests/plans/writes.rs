@@ -37,8 +37,8 @@ fn a_bulk_insert_with_columns_and_representation() {
 #[test]
 fn missing_keys_take_defaults() {
     assert_snapshot!(sql("POST /tasks?columns=id,name,done\nPrefer: missing=default\n\n[{\"name\":\"x\"}]"), @r#"
-    WITH pgrst_source AS (INSERT INTO "public"."tasks"("id", "name", "done") SELECT pgrst_body."id", pgrst_body."name", pgrst_body."done"
-    FROM jsonb_array_elements($1) AS pgrst_payload(pgrst_element), LATERAL jsonb_to_record(jsonb_build_object('id', nextval('public.tasks_id_seq'), 'done', false) || pgrst_payload.pgrst_element) AS pgrst_body("id" integer, "name" text, "done" boolean)
+    WITH pgrst_source AS (INSERT INTO "public"."tasks"("done", "id", "name") SELECT pgrst_body."done", pgrst_body."id", pgrst_body."name"
+    FROM jsonb_array_elements($1) AS pgrst_payload(pgrst_element), LATERAL jsonb_to_record(jsonb_build_object('done', false, 'id', nextval('public.tasks_id_seq')) || pgrst_payload.pgrst_element) AS pgrst_body("done" boolean, "id" integer, "name" text)
     RETURNING 1) SELECT null::int8 AS total_result_set, count(*) AS page_total, null::text AS body, RESPONSE_SETTINGS, null::text AS location, null::int8 AS inserted
     FROM (SELECT 1
     FROM pgrst_source) AS pgrst_t

@@ -164,8 +164,7 @@ fn to_many_spread(case: &Case, expected: &mut View, answered: &mut View) -> bool
         return true;
     }
     // PostgreSQL may have something to say about the columns.
-    if answered.error("code").starts_with("42")
-        || answered.error("code").starts_with("22")
+    if ["42", "22", "23"].into_iter().any(|class| answered.error("code").starts_with(class))
         || answered.is("PGRST107")
         || answered.is("PGRST116")
         || answered.is("PGRST103")
@@ -200,7 +199,10 @@ fn embed_order(case: &Case, expected: &mut View, answered: &mut View) -> bool {
             bytes.sort_unstable();
             bytes
         };
-        expected.json() == answered.json() && bytes(expected) == bytes(answered)
+        // Of a repeated key only the last is a value.
+        let repeats = |view: &View| view.json().to_string().len() < view.body.len();
+        let is_equal = expected.json() == answered.json() || repeats(expected) && repeats(answered);
+        is_equal && bytes(expected) == bytes(answered)
     } else {
         columns(&expected.body) == columns(&answered.body)
     };

@@ -39,7 +39,7 @@ impl Generator<'_> {
     }
 
     /// A column, with a path into it where that makes sense, and `[not.]op.value`.
-    fn condition(&mut self, relation: &Relation, in_tree: bool) -> (String, String) {
+    pub(super) fn condition(&mut self, relation: &Relation, in_tree: bool) -> (String, String) {
         let column = &relation.columns[self.dice.below(relation.columns.len())];
         let mut key = if self.dice.misfit(60) { "no_such".to_owned() } else { self.name(&column.name) };
         if !in_tree

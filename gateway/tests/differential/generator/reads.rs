@@ -72,10 +72,53 @@ impl Generator<'_> {
             }
             taken.push(embed.name.clone());
             let item = self.embed(draft, &embed, alias, &own, path, depth);
+            self.mention(draft, relation, &embed, &item, &own, path);
             items.push(item);
         }
         let comma = self.dice.pick(&[",", ",", ", "]);
         (items.join(comma), Vec::new())
+    }
+
+    /// What a level may say of an embed of its own: a null filter in a logic tree, and an order by a column it shows.
+    fn mention(
+        &mut self,
+        draft: &mut Draft,
+        relation: &Relation,
+        embed: &Embed,
+        item: &str,
+        own: &str,
+        path: &str,
+    ) {
+        let prefix = if path.is_empty() { String::new() } else { format!("{path}.") };
+        let is_spread = item.starts_with("...");
+        let own = self.name(if is_spread { &embed.name } else { own });
+        if self.dice.once_in(12) && !is_spread {
+            let (column, condition) = self.condition(relation, true);
+            let operator = self.dice.pick(&["or", "and", "not.or"]);
+            let test = self.dice.pick(&["is.null", "not.is.null"]);
+            draft.add(format!("{prefix}{operator}"), format!("({own}.{test},{column}.{condition})"));
+        }
+        // Not what an embed inside it shows.
+        let inside =
+            item.split_once('(').and_then(|(_, inside)| inside.strip_suffix(')')).unwrap_or_default();
+        let shown: Vec<_> = match inside.contains('(') {
+            true => Vec::new(),
+            false => inside.split(',').map(str::trim).collect(),
+        };
+        let target = &self.model.relations[embed.target];
+        let sortable = target
+            .columns
+            .iter()
+            .filter(|column| "NSBDETIV".contains(column.category) && shown.contains(&column.name.as_str()));
+        let sortable: Vec<_> = sortable.collect();
+        let key = relation.sort_key();
+        if embed.to_one && !sortable.is_empty() && !key.is_empty() && self.dice.once_in(5) {
+            let column = self.dice.pick(&sortable);
+            let direction = self.dice.pick(&["", ".desc", ".desc.nullslast", ".nullsfirst"]);
+            let mut terms = vec![format!("{own}({}){direction}", self.name(&column.name))];
+            terms.extend(key.into_iter().map(|column| self.name(column)));
+            draft.add(format!("{prefix}order"), terms.join(","));
+        }
     }
 
     fn embed(
@@ -88,11 +131,21 @@ impl Generator<'_> {
         depth: usize,
     ) -> String {
         let is_spread = self.dice.once_in(if embed.to_one { 5 } else { 1_000_000 });
-        let own = self.name(if is_spread { &embed.name } else { own });
+        // By the name of the target, although it has another.
+        let by_target = is_spread || self.dice.once_in(15);
+        let own = self.name(if by_target { &embed.name } else { own });
         let path = if path.is_empty() { own } else { format!("{path}.{own}") };
         let target = &self.model.relations[embed.target];
         let inside = if !is_spread && self.dice.once_in(12) {
             String::new()
+        } else if !is_spread && self.dice.once_in(20) {
+            let (items, groups) = self.aggregates(target);
+            if !groups.is_empty() {
+                draft.add(format!("{path}.order"), groups.join(","));
+            }
+            let prefix = alias.map_or_else(String::new, |alias| format!("{alias}:"));
+            let hint = embed.hint.as_deref().map(|hint| format!("!{}", self.name(hint))).unwrap_or_default();
+            return format!("{prefix}{}{hint}({items})", self.name(&embed.name));
         } else {
             self.select(draft, embed.target, &path, depth + 1).0
         };
@@ -167,6 +220,16 @@ impl Generator<'_> {
         let mut terms = Vec::new();
         let sortable: Vec<_> =
             relation.columns.iter().filter(|column| "NSBDETIV".contains(column.category)).collect();
+        let documents: Vec<_> = relation.columns.iter().filter(|column| is_json(column)).collect();
+        if !documents.is_empty() && self.dice.once_in(6) {
+            let column = self.dice.pick(&documents);
+            let path = json_path(&mut self.dice, column);
+            terms.push(format!(
+                "{}{path}{}",
+                self.name(&column.name),
+                self.dice.pick(&["", ".desc", ".nullsfirst"])
+            ));
+        }
         if self.dice.once_in(3) && !sortable.is_empty() {
             let column = self.dice.pick(&sortable);
             terms.push(format!(
