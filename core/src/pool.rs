@@ -233,6 +233,7 @@ impl ServicePool {
                 Ok(()) => return Ok(Tx::new(lease, deadline, true)),
                 // The connection died while idle: nothing was asked of it yet, another one may live.
                 Err(SessionError::Unavailable(_)) if !retried => retried = true,
+                Err(SessionError::Postgres(error)) if error.is_fatal && !retried => retried = true,
                 Err(error) => return Err(error),
             }
         }

@@ -20,6 +20,8 @@
 //! - After a cancel the connection goes back only when the cancel request's connection has closed and the server was
 //!   ready again, within a second; else it is discarded: a late cancel would strike the next request.
 
+mod again;
+mod attempt;
 mod exchange;
 
 use std::borrow::Cow;
@@ -29,11 +31,9 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
-use deadpool::managed::{self, Object, RecycleError, RecycleResult};
-use tokio::runtime::Handle;
+use deadpool::managed::{self, RecycleError, RecycleResult};
 use tokio::time::Instant;
 use tokio_util::task::TaskTracker;
-use tokio_util::task::task_tracker::TaskTrackerToken;
 
 use crate::database::Database;
 use crate::pg_error::{DriverError, PgError};
@@ -41,7 +41,8 @@ use crate::pool::{Pool, PoolConfig};
 use crate::sql::{Param, Sql};
 pub use crate::wire::{Column, Row};
 use crate::wire::{Connection, Limits, StatementMetrics};
-use exchange::Exchange;
+use again::{Again, Failures};
+use attempt::Attempt;
 
 /// A statement with its values.
 #[derive(Clone, Debug)]
@@ -127,11 +128,15 @@ impl SessionError {
     /// What the server says as it closes a connection is about that, and not about the request: `57P01` says so by its
     /// code, `57P05`, or the `40001` of a standby that has to catch up, do not.
     fn of_the_connection(self) -> Self {
-        match self {
+        match &self {
             Self::Postgres(error) if error.is_outage() && error.code != "57P01" => {
                 Self::Unavailable(error.to_string())
             }
-            other => other,
+            Self::Postgres(_)
+            | Self::PoolTimeout
+            | Self::Unreachable(_)
+            | Self::Unavailable(_)
+            | Self::Deadline => self,
         }
     }
 
@@ -164,15 +169,6 @@ struct Work {
     end: End,
     check: Option<Check>,
 }
-
-/// How often a request meets a schema that has just changed before that is its answer.
-const STALE_ATTEMPTS: u32 = 5;
-/// The same for one that meets a change half-way: each may meet another one, where a migration makes one after the other.
-const CATALOG_ATTEMPTS: u32 = 7;
-/// What it waits after the first time: the other side has yet to tell everybody. Doubles each time.
-const CATALOG_PAUSE: Duration = Duration::from_millis(2);
-/// How long a cancelled connection may take to become clean again.
-const CANCEL_GRACE: Duration = Duration::from_secs(1);
 
 struct Manager {
     database: Database,
@@ -324,7 +320,7 @@ impl Sessions {
         let (deadline, access) = (scope.deadline, scope.access);
         let scope_key = self.scope_key(&scope);
         let mut work = Work { scope, scope_key, steps, end, check };
-        let (mut again, mut stale, mut met) = (true, 0, 0);
+        let mut failures = Failures::default();
         loop {
             let mut lease = self.shared.pool.acquire(deadline).await?;
             lease.enter_epoch(self.shared.epoch.load(Ordering::Relaxed));
@@ -335,37 +331,24 @@ impl Sessions {
             };
             // Gone while the attempt is under way, and after its check.
             let returned = attempt.into_work();
-            let may_repeat = returned.is_some()
-                && match &failure {
-                    SessionError::Postgres(error) if error.is_stale_statement() => {
-                        // The next connection may have prepared it before the change as well.
-                        self.shared.epoch.fetch_add(1, Ordering::Relaxed);
-                        stale += 1;
-                        stale < STALE_ATTEMPTS
-                    }
-                    SessionError::Postgres(error) if error.met_changing_catalog() => {
-                        // Plans look after themselves here, and callers can bring this about with numbers of their own: no
-                        // reason to have every connection prepare anew.
-                        met += 1;
-                        met < CATALOG_ATTEMPTS
-                            && pause_until(deadline, CATALOG_PAUSE * (1 << (met - 1))).await
-                    }
-                    // It ends who waits for a command: ours had not been looked at.
-                    SessionError::Postgres(error) if error.is_fatal && error.code == "57P05" => {
-                        std::mem::take(&mut again)
-                    }
-                    // A read has no effect to double: a connection that died (a restart, a failover) is worth one more try.
-                    SessionError::Postgres(error) => {
-                        error.is_outage() && access == Access::ReadOnly && std::mem::take(&mut again)
-                    }
-                    SessionError::Unavailable(_) => access == Access::ReadOnly && std::mem::take(&mut again),
-                    SessionError::PoolTimeout | SessionError::Unreachable(_) | SessionError::Deadline => {
-                        false
-                    }
-                };
+            let again = if returned.is_some() { failures.note(&failure, access) } else { None };
+            let may_repeat = match again {
+                None => false,
+                Some(Again::Connection) => true,
+                Some(Again::Stale) => {
+                    // The next connection may have prepared it before the change as well.
+                    self.shared.epoch.fetch_add(1, Ordering::Relaxed);
+                    true
+                }
+                // Plans look after themselves here, and callers can bring this about with numbers of their own: no reason to
+                // have every connection prepare anew.
+                Some(Again::Catalog(pause)) => pause_until(deadline, pause).await,
+            };
             match returned {
                 Some(returned) if may_repeat => {
-                    count_repeated(&failure);
+                    let reason = again.map_or("", Again::label);
+                    // Seldom enough to look the counter up each time.
+                    metrics::counter!("basalt_transactions_repeated_total", "reason" => reason).increment(1);
                     work = returned;
                 }
                 _ if access == Access::ReadWrite && self.is_refused_by_standby(&failure, deadline).await => {
@@ -412,97 +395,6 @@ impl Sessions {
     }
 }
 
-/// One exchange on one leased connection. Dropped half-way, it finishes in a task of its own.
-struct Attempt {
-    /// Gone once the exchange is over.
-    under_way: Option<(Lease, Exchange)>,
-    over: Option<Work>,
-    tracker: TaskTracker,
-    _counted: TaskTrackerToken,
-}
-
-type Lease = Object<Manager>;
-
-impl Attempt {
-    fn new(lease: Lease, work: Work, tracker: &TaskTracker) -> Self {
-        Self {
-            under_way: Some((lease, Exchange::new(work))),
-            over: None,
-            tracker: tracker.clone(),
-            _counted: tracker.token(),
-        }
-    }
-
-    async fn run(&mut self) -> Result<Answers, SessionError> {
-        let Some((lease, exchange)) = &mut self.under_way else {
-            return Err(SessionError::Deadline);
-        };
-        let deadline = exchange.work.scope.deadline;
-        // Dropping `self` after the deadline cancels what is running, reads and writes alike.
-        let result = tokio::time::timeout_at(deadline, exchange.run(lease))
-            .await
-            .map_err(|_elapsed| SessionError::Deadline)?;
-        if let Some((lease, exchange)) = self.under_way.take() {
-            self.over = exchange.into_work();
-            give_back(lease);
-        }
-        result
-    }
-
-    /// The work, to be tried again; `None` while it is still under way.
-    fn into_work(mut self) -> Option<Work> {
-        self.over.take()
-    }
-}
-
-impl Drop for Attempt {
-    fn drop(&mut self) {
-        let Some((lease, exchange)) = self.under_way.take() else { return };
-        match Handle::try_current() {
-            // A panic has left who knows what behind, and nobody can finish anything without a runtime.
-            Err(_) => discard(lease),
-            Ok(_) if std::thread::panicking() => discard(lease),
-            Ok(_) if exchange.is_under_way() => {
-                self.tracker.spawn(finish(lease, exchange));
-            }
-            Ok(_) => give_back(lease),
-        }
-    }
-}
-
-/// Brings an abandoned exchange to its end: a write to the end it was meant to have, unless its deadline comes first;
-/// everything else by cancelling it.
-async fn finish(mut lease: Lease, mut exchange: Exchange) {
-    if exchange.work.scope.access == Access::ReadWrite {
-        let deadline = exchange.work.scope.deadline;
-        // Nobody waits for the answer.
-        if tokio::time::timeout_at(deadline, exchange.run(&mut lease)).await.is_ok() {
-            return give_back(lease);
-        }
-    }
-    metrics::counter!("basalt_statements_cancelled_total").increment(1);
-    let canceller = lease.canceller().clone();
-    let cleaned = tokio::time::timeout(CANCEL_GRACE, async {
-        let (cancelled, _answers) = tokio::join!(canceller.cancel(), exchange.run(&mut lease));
-        matches!(cancelled, Ok(true))
-    });
-    if cleaned.await.unwrap_or(false) { give_back(lease) } else { discard(lease) }
-}
-
-/// Seldom enough to look the counter up each time.
-fn count_repeated(failure: &SessionError) {
-    let reason = match failure {
-        SessionError::Postgres(error) if error.is_stale_statement() => "stale",
-        SessionError::Postgres(error) if error.met_changing_catalog() => "catalog",
-        SessionError::Postgres(_)
-        | SessionError::Unavailable(_)
-        | SessionError::PoolTimeout
-        | SessionError::Unreachable(_)
-        | SessionError::Deadline => "connection",
-    };
-    metrics::counter!("basalt_transactions_repeated_total", "reason" => reason).increment(1);
-}
-
 /// Waits, if there is time for that before `deadline`.
 async fn pause_until(deadline: Instant, pause: Duration) -> bool {
     let end = Instant::now() + pause;
@@ -511,17 +403,4 @@ async fn pause_until(deadline: Instant, pause: Duration) -> bool {
     }
     tokio::time::sleep_until(end).await;
     true
-}
-
-/// Back to the pool, if it is fit for anybody.
-fn give_back(lease: Lease) {
-    if lease.is_clean() {
-        drop(lease);
-    } else {
-        discard(lease);
-    }
-}
-
-fn discard(lease: Lease) {
-    drop(Object::take(lease));
 }

@@ -1,0 +1,132 @@
+//! Which failed transactions run again (docs/decisions/0017): those that are known to have changed nothing, a few times.
+
+use std::time::Duration;
+
+use crate::session::{Access, SessionError};
+
+/// How often a request meets a schema that has just changed before that is its answer.
+const STALE_ATTEMPTS: u32 = 5;
+/// The same for one that meets a change half-way: each may meet another one, where a migration makes one after the other.
+const CATALOG_ATTEMPTS: u32 = 7;
+/// What it waits after the first time: the other side has yet to tell everybody. Doubles each time.
+const CATALOG_PAUSE: Duration = Duration::from_millis(2);
+
+/// What has failed so far.
+#[derive(Default)]
+pub(super) struct Failures {
+    stale: u32,
+    catalog: u32,
+    connection: u32,
+}
+
+/// Why another try may succeed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Again {
+    /// The statement was prepared for another schema.
+    Stale,
+    /// The catalog was between two states: after this pause it is not.
+    Catalog(Duration),
+    /// The connection ended; another one may live.
+    Connection,
+}
+
+impl Again {
+    /// For `basalt_transactions_repeated_total`.
+    pub(super) const fn label(self) -> &'static str {
+        match self {
+            Self::Stale => "stale",
+            Self::Catalog(_) => "catalog",
+            Self::Connection => "connection",
+        }
+    }
+}
+
+impl Failures {
+    /// Notes one, of a transaction that nobody has seen anything of; why to try again, if so.
+    pub(super) fn note(&mut self, failure: &SessionError, access: Access) -> Option<Again> {
+        match failure {
+            SessionError::Postgres(error) if error.is_stale_statement() => {
+                self.stale += 1;
+                (self.stale < STALE_ATTEMPTS).then_some(Again::Stale)
+            }
+            SessionError::Postgres(error) if error.met_changing_catalog() => {
+                self.catalog += 1;
+                let pause = CATALOG_PAUSE * (1 << (self.catalog - 1));
+                (self.catalog < CATALOG_ATTEMPTS).then_some(Again::Catalog(pause))
+            }
+            // It ends who waits for a command: ours had not been looked at.
+            SessionError::Postgres(error) if error.is_fatal && error.code == "57P05" => self.connection(),
+            // A read has no effect to double: a connection that died (a restart, a failover) is worth one more try.
+            SessionError::Postgres(error) if error.is_outage() && access == Access::ReadOnly => {
+                self.connection()
+            }
+            SessionError::Unavailable(_) if access == Access::ReadOnly => self.connection(),
+            SessionError::Postgres(_)
+            | SessionError::Unavailable(_)
+            | SessionError::PoolTimeout
+            | SessionError::Unreachable(_)
+            | SessionError::Deadline => None,
+        }
+    }
+
+    fn connection(&mut self) -> Option<Again> {
+        self.connection += 1;
+        (self.connection == 1).then_some(Again::Connection)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::pg_error::PgError;
+
+    fn tries(failure: &SessionError, access: Access) -> usize {
+        let mut failures = Failures::default();
+        std::iter::repeat_with(|| failures.note(failure, access)).take_while(Option::is_some).count()
+    }
+
+    fn postgres(code: &str, message: &str, is_fatal: bool) -> SessionError {
+        let mut error = PgError::busy();
+        error.code = code.to_owned();
+        error.message = message.to_owned();
+        error.is_fatal = is_fatal;
+        SessionError::Postgres(Box::new(error))
+    }
+
+    #[test]
+    fn reads_and_writes_run_again_where_nothing_has_happened() {
+        for (failure, reads, writes) in [
+            (postgres("26000", "", false), 4, 4),
+            (postgres("0A000", "cached plan must not change result type", false), 4, 4),
+            (postgres("XX000", "cache lookup failed for function 1", false), 6, 6),
+            (postgres("57P05", "", true), 1, 1),
+            (postgres("57P01", "", true), 1, 0),
+            (postgres("40001", "", true), 1, 0),
+            (SessionError::Unavailable(String::new()), 1, 0),
+            // The role's own limit on a transaction.
+            (postgres("25P04", "", true), 0, 0),
+            (postgres("40001", "", false), 0, 0),
+            (postgres("40P01", "", false), 0, 0),
+            (postgres("57P01", "", false), 0, 0),
+            (postgres("57P05", "", false), 0, 0),
+            (postgres("53200", "", false), 0, 0),
+            (SessionError::Unreachable(String::new()), 0, 0),
+            (SessionError::PoolTimeout, 0, 0),
+            (SessionError::Deadline, 0, 0),
+        ] {
+            assert_eq!(tries(&failure, Access::ReadOnly), reads, "{failure:?}");
+            assert_eq!(tries(&failure, Access::ReadWrite), writes, "{failure:?}");
+        }
+    }
+
+    #[test]
+    fn all_pauses_together_are_short() {
+        let failure = postgres("XX000", "cache lookup failed for function 1", false);
+        let mut failures = Failures::default();
+        let pauses = std::iter::from_fn(|| match failures.note(&failure, Access::ReadOnly)? {
+            Again::Catalog(pause) => Some(pause),
+            Again::Stale | Again::Connection => None,
+        });
+        assert_eq!(pauses.sum::<Duration>(), Duration::from_millis(126));
+    }
+}

@@ -1,0 +1,104 @@
+//! One try of a transaction on one leased connection, and what becomes of both when nobody waits for it any more.
+
+use std::time::Duration;
+
+use deadpool::managed::Object;
+use tokio::runtime::Handle;
+use tokio_util::task::TaskTracker;
+use tokio_util::task::task_tracker::TaskTrackerToken;
+
+use super::exchange::Exchange;
+use super::{Access, Answers, Manager, SessionError, Work};
+
+/// How long a cancelled connection may take to become clean again.
+const CANCEL_GRACE: Duration = Duration::from_secs(1);
+
+/// One exchange on one leased connection. Dropped half-way, it finishes in a task of its own.
+pub(super) struct Attempt {
+    /// Gone once the exchange is over.
+    under_way: Option<(Lease, Exchange)>,
+    over: Option<Work>,
+    tracker: TaskTracker,
+    _counted: TaskTrackerToken,
+}
+
+type Lease = Object<Manager>;
+
+impl Attempt {
+    pub(super) fn new(lease: Lease, work: Work, tracker: &TaskTracker) -> Self {
+        Self {
+            under_way: Some((lease, Exchange::new(work))),
+            over: None,
+            tracker: tracker.clone(),
+            _counted: tracker.token(),
+        }
+    }
+
+    pub(super) async fn run(&mut self) -> Result<Answers, SessionError> {
+        let Some((lease, exchange)) = &mut self.under_way else {
+            return Err(SessionError::Deadline);
+        };
+        let deadline = exchange.work.scope.deadline;
+        // Dropping `self` after the deadline cancels what is running, reads and writes alike.
+        let result = tokio::time::timeout_at(deadline, exchange.run(lease))
+            .await
+            .map_err(|_elapsed| SessionError::Deadline)?;
+        if let Some((lease, exchange)) = self.under_way.take() {
+            self.over = exchange.into_work();
+            give_back(lease);
+        }
+        result
+    }
+
+    /// The work, to be tried again; `None` while it is still under way, and after its check.
+    pub(super) fn into_work(mut self) -> Option<Work> {
+        self.over.take()
+    }
+}
+
+impl Drop for Attempt {
+    fn drop(&mut self) {
+        let Some((lease, exchange)) = self.under_way.take() else { return };
+        match Handle::try_current() {
+            // A panic has left who knows what behind, and nobody can finish anything without a runtime.
+            Err(_) => discard(lease),
+            Ok(_) if std::thread::panicking() => discard(lease),
+            Ok(_) if exchange.is_under_way() => {
+                self.tracker.spawn(finish(lease, exchange));
+            }
+            Ok(_) => give_back(lease),
+        }
+    }
+}
+
+/// Brings an abandoned exchange to its end: a write to the end it was meant to have, unless its deadline comes first;
+/// everything else by cancelling it.
+async fn finish(mut lease: Lease, mut exchange: Exchange) {
+    if exchange.work.scope.access == Access::ReadWrite {
+        let deadline = exchange.work.scope.deadline;
+        // Nobody waits for the answer.
+        if tokio::time::timeout_at(deadline, exchange.run(&mut lease)).await.is_ok() {
+            return give_back(lease);
+        }
+    }
+    metrics::counter!("basalt_statements_cancelled_total").increment(1);
+    let canceller = lease.canceller().clone();
+    let cleaned = tokio::time::timeout(CANCEL_GRACE, async {
+        let (cancelled, _answers) = tokio::join!(canceller.cancel(), exchange.run(&mut lease));
+        matches!(cancelled, Ok(true))
+    });
+    if cleaned.await.unwrap_or(false) { give_back(lease) } else { discard(lease) }
+}
+
+/// Back to the pool, if it is fit for anybody.
+fn give_back(lease: Lease) {
+    if lease.is_clean() {
+        drop(lease);
+    } else {
+        discard(lease);
+    }
+}
+
+fn discard(lease: Lease) {
+    drop(Object::take(lease));
+}
