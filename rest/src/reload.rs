@@ -22,6 +22,7 @@ use tokio_util::sync::CancellationToken;
 use crate::config::{RestConfig, Stored};
 use crate::metrics;
 use crate::schema_cache::SchemaCache;
+use crate::schema_cache::load::aside::Aside;
 use crate::schema_cache::load::{self, LoadError, Loaded};
 use crate::shape::Shapes;
 
@@ -80,6 +81,8 @@ struct Shared {
     base: ArcSwap<Base>,
     sessions: Sessions,
     current: ArcSwapOption<Snapshot>,
+    /// Builds schema caches.
+    aside: Aside,
     /// Loads under way or due. Waiters look for zero.
     loading: watch::Sender<usize>,
     /// One load at a time; held across it.
@@ -104,6 +107,7 @@ impl RestHandle {
             base: ArcSwap::from_pointee(Base { config, keys }),
             sessions,
             current: ArcSwapOption::empty(),
+            aside: Aside::default(),
             // The first load is due from the start.
             loading: watch::Sender::new(1),
             turn: Mutex::new(()),
@@ -235,7 +239,7 @@ impl RestHandle {
         let base = self.0.base.load_full();
         let old = self.0.current.load_full();
         let before = old.as_ref().map(|old| old.accepted.clone()).unwrap_or_default();
-        let result = load::load(&base.config, &before, &self.0.sessions).await;
+        let result = load::load(&base.config, &before, &self.0.sessions, &self.0.aside).await;
         let label = if result.is_ok() { "ok" } else { "failed" };
         ::metrics::counter!(metrics::SCHEMA_LOADS, "result" => label).increment(1);
         let Loaded { stored, cache, fingerprint } = result?;

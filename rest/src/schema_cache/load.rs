@@ -3,6 +3,7 @@
 //! Works with the authenticator login alone, on any database: the queries read only what every role may read. They
 //! run with an empty search path, so that PostgreSQL prints every type and expression with its schema.
 
+pub mod aside;
 mod tables;
 
 use std::collections::HashMap;
@@ -13,7 +14,6 @@ use basalt_core::session::{Access, Answers, Isolation, Row, Scope, SessionError,
 use basalt_core::sql::Param;
 use serde::Deserialize;
 use serde::de::DeserializeOwned;
-use tokio::sync::oneshot;
 use tokio::time::Instant;
 
 use super::name::Name;
@@ -23,6 +23,7 @@ use super::view_columns::{self, ViewTree};
 use super::{MediaHandler, Parts, QualifiedName, Representations, SchemaCache};
 use crate::config::{DATABASE_SETTINGS, RestConfig, Stored};
 use crate::statement::array_literal;
+use aside::Aside;
 use tables::{Tables, Tallies};
 
 /// How long one load may take before it is given up and tried again later.
@@ -61,7 +62,7 @@ pub struct Loaded {
 }
 
 /// Reads settings, then everything else, each in one read-only transaction. `before` are the settings that the last
-/// load accepted.
+/// load accepted; the cache is built on the thread of `aside`.
 ///
 /// # Errors
 /// The database could not be asked, or answered something unexpected.
@@ -69,10 +70,11 @@ pub async fn load(
     base: &RestConfig,
     before: &HashMap<String, String>,
     sessions: &Sessions,
+    aside: &Aside,
 ) -> Result<Loaded, LoadError> {
     let settings = if base.database_settings { settings(base, sessions).await? } else { Vec::new() };
     let mut stored = base.with_database_settings(&settings, before);
-    let (cache, missing, fingerprint) = load_cache(&stored.config, sessions).await?;
+    let (cache, missing, fingerprint) = load_cache(&stored.config, sessions, aside).await?;
     for schema in missing {
         stored.complaints.push(format!("the exposed schema {schema:?} does not exist in the database"));
     }
@@ -123,6 +125,7 @@ where nullif(current_setting('pgrst.' || name, true), '') is not null";
 async fn load_cache(
     config: &RestConfig,
     sessions: &Sessions,
+    aside: &Aside,
 ) -> Result<(SchemaCache, Vec<String>, String), LoadError> {
     let exposed = array_literal(&config.schemas);
     let reachable: Vec<String> = config.schemas.iter().chain(&config.extra_search_path).cloned().collect();
@@ -145,26 +148,7 @@ async fn load_cache(
     ];
     let answers = sessions.run(scope(LOAD_DEADLINE), steps).await?;
     let config = config.clone();
-    aside(move || build(&config, answers)).await.ok_or(LoadError::Stopped)?
-}
-
-/// Does `work` on a thread of its own: a large catalog keeps a core busy for a while, which must not be one that answers
-/// requests. `None` when the thread could not be had, or fell.
-async fn aside<T: Send + 'static>(work: impl FnOnce() -> T + Send + 'static) -> Option<T> {
-    let (done, result) = oneshot::channel();
-    let thread = std::thread::Builder::new().name("schema-cache".to_owned());
-    let started = thread.spawn(move || {
-        // Linux gives each thread a niceness of its own; a thread of the runtime's pool could not take it back. Half a
-        // share: with much less, a machine that is busy through and through would not get done for seconds.
-        #[cfg(target_os = "linux")]
-        let _as_it_was = rustix::process::nice(3);
-        // Who waited is gone with the server.
-        let _gone = done.send(work());
-    });
-    if let Err(error) = started {
-        tracing::warn!(%error, "there is no thread to build the schema cache on");
-    }
-    result.await.ok()
+    aside.run(move || build(&config, answers)).await.ok_or(LoadError::Stopped)?
 }
 
 /// Makes the cache of the answers, which come in the order of the statements.
