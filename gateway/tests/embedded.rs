@@ -178,15 +178,17 @@ async fn a_new_cluster_has_our_superuser_encoding_locale_and_passwords() {
 #[tokio::test]
 async fn the_second_start_keeps_the_data_and_is_quick() {
     let folder = Folder::new("again");
+    let begun = Instant::now();
     let first = start(folder.config()).await.unwrap();
+    let initialised = begun.elapsed();
     ask(&first, "with made as (select set_config('x.y', 'z', false)) select * from made").await.unwrap();
     first.stop().await;
     drop(first);
     let begun = Instant::now();
     let second = start(folder.config()).await.unwrap();
-    println!("second start took {:?}", begun.elapsed());
+    let started = begun.elapsed();
     assert!(!second.is_new());
-    assert!(begun.elapsed() < Duration::from_secs(5));
+    assert!(started < initialised, "{started:?}, after {initialised:?} for the first");
     second.stop().await;
 }
 
@@ -214,7 +216,7 @@ async fn a_killed_postgres_comes_back_by_itself() {
         let killed = postmaster_pid(embedded.data_dir()).unwrap();
         kill_process(killed, Signal::KILL).unwrap();
         let restarting = state.wait_for(|state| matches!(state, State::Restarting { .. }));
-        tokio::time::timeout(Duration::from_secs(5), restarting).await.unwrap().unwrap();
+        tokio::time::timeout(Duration::from_secs(30), restarting).await.unwrap().unwrap();
         let ready = state.wait_for(|state| *state == State::Ready);
         tokio::time::timeout(Duration::from_secs(30), ready).await.unwrap().unwrap();
         assert_ne!(postmaster_pid(embedded.data_dir()), Some(killed));

@@ -197,14 +197,16 @@ async fn a_request_in_flight_is_answered_before_the_server_stops() {
     let mut server = Basalt::start().await;
     server
         .sql(
-            "create function slow() returns text language sql as $$ select 'done' from pg_sleep(1) $$;
-             grant execute on function slow() to anon",
+            "create function slow(seconds float) returns text language sql as $$ select 'done' from pg_sleep(seconds) $$;
+             grant execute on function slow(float) to anon",
         )
         .await;
-    let call = server.post("/rest/v1/rpc/slow").apikey(server.anon_key()).json(&json!({}));
-    server.until(Duration::from_secs(20), &call, |answer| answer.status == 200).await;
-    let in_flight = tokio::spawn(call.send());
-    tokio::time::sleep(Duration::from_millis(300)).await;
+    let call = |seconds| {
+        server.post("/rest/v1/rpc/slow").apikey(server.anon_key()).json(&json!({ "seconds": seconds }))
+    };
+    server.until(Duration::from_secs(20), &call(0), |answer| answer.status == 200).await;
+    let in_flight = tokio::spawn(call(2).send());
+    server.database().until_asleep("%slow%").await;
     server.stop().await;
     assert_eq!(in_flight.await.unwrap().expect(200).text(), "\"done\"");
 }

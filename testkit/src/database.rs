@@ -1,5 +1,8 @@
 //! One database of the cluster, dropped with its value.
 
+use std::time::Duration;
+
+use tokio::time::{Instant, sleep};
 use tokio_postgres::{Client, Config, SimpleQueryMessage};
 
 use crate::cluster::{Cluster, connect};
@@ -106,6 +109,24 @@ impl TestDatabase {
             self.name
         );
         self.value(&statement).await.parse().expect("a count is a number")
+    }
+
+    /// Waits until a statement like `pattern` sleeps (`pg_sleep`): what comes before that in it has been done.
+    ///
+    /// # Panics
+    /// None does within a minute.
+    pub async fn until_asleep(&self, pattern: &str) {
+        let statement = format!(
+            "select count(*) from pg_stat_activity where datname = '{}' and wait_event = 'PgSleep'
+             and query like '{}'",
+            self.name,
+            pattern.replace('\'', "''")
+        );
+        let deadline = Instant::now() + Duration::from_secs(60);
+        while self.value(&statement).await == "0" {
+            assert!(Instant::now() < deadline, "nobody sleeps in {pattern}");
+            sleep(Duration::from_millis(5)).await;
+        }
     }
 
     /// Connections to this database that are not the kit's.

@@ -105,6 +105,14 @@ async fn put_user(server: &Basalt, token: &str, body: &Value) -> Response {
     client(server, Method::PUT, "/user").bearer(token).json(body).send().await
 }
 
+/// A transaction that has run `statement` and holds its locks until the client commits or is dropped.
+async fn holding(server: &Basalt, statement: &str) -> tokio_postgres::Client {
+    let (client, connection) = server.database().config().connect(tokio_postgres::NoTls).await.unwrap();
+    tokio::spawn(connection);
+    client.batch_execute(&format!("begin; {statement}")).await.unwrap();
+    client
+}
+
 /// Asserts status, code and message of an error, and that its header agrees.
 #[track_caller]
 fn assert_error(response: &Response, status: u16, code: &str, message: &str) {

@@ -44,12 +44,9 @@ async fn a_stuck_statement_ends_with_the_request() {
     server.expect_log("timed out");
     let user = server.sign_up("ada@example.org").await;
     // Somebody holds the user's row: a sign-in waits for it.
-    let holder = server.sql("begin; select 1 from auth.users for update; select pg_sleep(4); commit");
-    let waiting = async {
-        tokio::time::sleep(std::time::Duration::from_millis(500)).await;
-        sign_in(&server, &user.email, &user.password).await
-    };
-    let (_rows, answer) = tokio::join!(holder, waiting);
+    let holder = holding(&server, "select 1 from auth.users for update").await;
+    let answer = sign_in(&server, &user.email, &user.password).await;
+    holder.batch_execute("commit").await.unwrap();
     assert_error(
         &answer,
         504,

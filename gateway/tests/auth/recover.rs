@@ -201,7 +201,7 @@ async fn the_time_of_the_answer_does_not_tell() {
     let (server, email) = (confirming().await, fresh("ada"));
     let _id = member(&server, &email).await;
     let mut quickest = [Duration::MAX; 2];
-    for _ in 0..8 {
+    for round in 0.. {
         let _rows = server
             .sql(&format!("update auth.users set recovery_sent_at = null where email = '{email}'"))
             .await;
@@ -210,9 +210,13 @@ async fn the_time_of_the_answer_does_not_tell() {
             let _answer = recover(&server, address).await.expect(200);
             *quickest = started.elapsed().min(*quickest);
         }
+        // The account's part takes milliseconds, which end within the step that every answer takes; a machine that
+        // does other things may need a few rounds to show it.
+        let [known, unknown] = quickest;
+        assert!(known.min(unknown) >= Duration::from_millis(50), "{known:?} {unknown:?}");
+        if round >= 7 && known.abs_diff(unknown) < Duration::from_millis(30) {
+            break;
+        }
+        assert!(round < 60, "{known:?} {unknown:?}");
     }
-    // The account's part takes milliseconds, which end within the step that every answer takes.
-    let [known, unknown] = quickest;
-    assert!(known.min(unknown) >= Duration::from_millis(50), "{known:?} {unknown:?}");
-    assert!(known.abs_diff(unknown) < Duration::from_millis(30), "{known:?} {unknown:?}");
 }

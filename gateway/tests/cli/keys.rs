@@ -1,4 +1,4 @@
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use basalt_testkit::{Basalt, Request, TestDatabase};
 use serde_json::{Value, json};
@@ -9,11 +9,12 @@ fn read(server: &Basalt, key: &str) -> Request {
     server.get("/auth/v1/settings").apikey(key)
 }
 
-/// Asks until the answer is `wanted`; how long that took.
-async fn until(server: &Basalt, key: &str, wanted: u16) -> Duration {
-    let started = Instant::now();
-    server.until(Duration::from_secs(5), &read(server, key), |answer| answer.status.as_u16() == wanted).await;
-    started.elapsed()
+/// That a command's change is in force without a restart; how soon it is, `keys.rs` tells.
+const SOON: Duration = Duration::from_secs(30);
+
+/// Asks until the answer is `wanted`.
+async fn until(server: &Basalt, key: &str, wanted: u16) {
+    server.until(SOON, &read(server, key), |answer| answer.status.as_u16() == wanted).await;
 }
 
 fn api_keys(said: &Said) -> Vec<Value> {
@@ -21,7 +22,7 @@ fn api_keys(said: &Said) -> Vec<Value> {
 }
 
 #[tokio::test]
-async fn a_key_is_made_used_and_revoked_within_a_second() {
+async fn a_key_is_made_used_and_revoked() {
     let server = Basalt::start().await;
     basalt(&server, &["keys", "create", "secret"]).failed("add --name");
     let made = basalt(&server, &["keys", "create", "secret", "--name", "reports", "--expires", "90d"]).ok();
@@ -29,7 +30,7 @@ async fn a_key_is_made_used_and_revoked_within_a_second() {
     assert!(key.starts_with("sb_secret_") && key.len() == 41, "{key}");
     assert!(!made.err.contains(&key), "once, and where a script looks for it");
     basalt(&server, &["keys", "create", "secret", "--name", "reports"]).failed("rotate");
-    assert!(until(&server, &key, 200).await < Duration::from_secs(1));
+    until(&server, &key, 200).await;
 
     let listed = basalt(&server, &["keys", "list"]).ok();
     assert!(!listed.out.contains(&key) && listed.out.contains(key.get(..15).unwrap()), "{}", listed.out);
@@ -46,7 +47,7 @@ async fn a_key_is_made_used_and_revoked_within_a_second() {
 
     basalt(&server, &["keys", "revoke", "reports"]).failed("Say so with --yes");
     basalt(&server, &["keys", "revoke", "reports", "--yes"]).ok();
-    assert!(until(&server, &key, 401).await < Duration::from_secs(1));
+    until(&server, &key, 401).await;
     let refused = read(&server, &key).send().await;
     assert_eq!(refused.json(), json!({ "message": "Invalid API key", "hint": "Double check your API key." }));
     basalt(&server, &["keys", "revoke", "reports", "--yes"]).failed("no active key reports");
@@ -68,7 +69,7 @@ async fn the_first_keys_are_replaced_and_the_new_ones_handed_out() {
 
     let secret = basalt(&server, &["keys", "rotate", "secret", "--yes", "--json"]).ok().json();
     let secret = secret["api_key"].as_str().unwrap().to_owned();
-    assert!(until(&server, &old_secret, 401).await < Duration::from_secs(1));
+    until(&server, &old_secret, 401).await;
     read(&server, &secret).send().await.expect(200);
     server.get("/metrics").bearer(&old_secret).send().await.expect(401);
     server.get("/metrics").bearer(&secret).send().await.expect(200);
@@ -117,9 +118,7 @@ async fn signing_keys_are_rotated_and_revoked() {
         jwks["keys"].as_array().unwrap().iter().map(|key| key["kid"].as_str().unwrap().to_owned()).collect()
     };
     let jwks = server.get("/auth/v1/.well-known/jwks.json");
-    let answer = server
-        .until(Duration::from_secs(5), &jwks, |answer| published(&answer.json()).contains(&standby))
-        .await;
+    let answer = server.until(SOON, &jwks, |answer| published(&answer.json()).contains(&standby)).await;
     assert_eq!(answer.header("cache-control"), "public, max-age=600");
     assert_eq!(published(&answer.json()), [first.clone(), standby.clone()]);
 
@@ -146,7 +145,7 @@ async fn signing_keys_are_rotated_and_revoked() {
 
     basalt(&server, &["keys", "revoke", &first, "--yes"]).ok();
     let asked = server.get("/auth/v1/user").apikey(server.anon_key()).bearer(&by_first);
-    let refused = server.until(Duration::from_secs(1), &asked, |answer| answer.status.as_u16() == 403).await;
+    let refused = server.until(SOON, &asked, |answer| answer.status.as_u16() == 403).await;
     assert_eq!(refused.json()["error_code"], "bad_jwt");
     assert_eq!(user(&by_second).await, 200);
     let rest = server.get("/rest/v1/").apikey(server.anon_key()).bearer(&by_first).send().await;
@@ -159,7 +158,7 @@ async fn signing_keys_are_rotated_and_revoked() {
     let kid = keys()[1]["kid"].as_str().unwrap().to_owned();
     basalt(&server, &["keys", "revoke", &kid, "--yes"]).ok();
     let anon = server.anon_key().to_owned();
-    assert!(until(&server, &anon, 401).await < Duration::from_secs(1));
+    until(&server, &anon, 401).await;
     let rest = server.get("/rest/v1/").apikey(server.publishable_key()).send().await;
     assert_eq!(rest.status.as_u16(), 200, "{}", rest.text());
     let admin = server.get("/auth/v1/admin/users").apikey(server.secret_key()).send().await;
@@ -196,7 +195,7 @@ async fn a_key_of_a_role_of_its_own_acts_as_that_role() {
     let key = basalt(&server, &["keys", "create", "secret", "--name", "r", "--role", "reporter"]).ok();
     let key = key.out.trim();
     let who = server.get("/rest/v1/rpc/who").apikey(key);
-    let answer = server.until(Duration::from_secs(10), &who, |answer| answer.status.as_u16() == 200).await;
+    let answer = server.until(SOON, &who, |answer| answer.status.as_u16() == 200).await;
     assert_eq!(answer.json(), "reporter");
     server.database().admin_sql("drop owned by reporter; drop role reporter").await;
 }

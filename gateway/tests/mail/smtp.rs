@@ -63,10 +63,8 @@ async fn a_mail_leaves_at_once_and_is_forgotten() {
         .config("mail.headers", "X-Kind=mail-$messageType")
         .start()
         .await;
-    let asked = Instant::now();
     let _user = sign_up(&server, "ada@example.org").await;
     let mail = smtp.wait_for("ada@example.org").await;
-    assert!(asked.elapsed() < Duration::from_secs(3), "woken by the commit, not by the clock");
     assert_eq!((mail.from.as_str(), mail.login.as_deref()), ("app@example.org", Some("app:p:w/d")));
     for part in [
         "Subject: Confirm your email address\n",
@@ -89,8 +87,11 @@ async fn a_mail_leaves_at_once_and_is_forgotten() {
     assert!(metric(&server, "basalt_mail_sent_total").await >= 1.0);
 
     // The next one goes over the same connection.
+    let sent = Instant::now();
     let _recovery = recover(&server, "ada@example.org").await;
     while smtp.mails().len() < 2 {
+        // The clock looks every five seconds, and has just looked.
+        assert!(sent.elapsed() < Duration::from_secs(4), "woken by the commit, not by the clock");
         sleep(Duration::from_millis(10)).await;
     }
     assert_eq!(smtp.connections(), 1);

@@ -1,7 +1,6 @@
 //! The database goes away (rest.md §6): which code says what.
 
 use std::net::Ipv4Addr;
-use std::time::Duration;
 
 use basalt_testkit::{ChaosProxy, Link};
 use http::Method;
@@ -22,7 +21,7 @@ async fn a_connection_that_broke_is_told_from_one_that_never_opened() {
     let slow = server.request(Method::POST, "/rpc/slow").json(&json!({}));
     slow.clone().send().await.expect(200);
     let under_way = tokio::spawn(slow.send());
-    tokio::time::sleep(Duration::from_millis(500)).await;
+    database.until_asleep("%slow%").await;
     proxy.set(Link::Cut);
     let broke = under_way.await.unwrap().expect(503);
     assert_eq!(broke.json()["code"], "PGRST001");
