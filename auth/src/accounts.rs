@@ -16,7 +16,7 @@ use crate::audit::{self, Action};
 use crate::config::AuthConfig;
 use crate::error::AuthError;
 use crate::hasher::Hasher;
-use crate::password_policy::{MAX_PASSWORD_BYTES, PasswordPolicy};
+use crate::password_policy::{self, PasswordPolicy};
 use crate::request::RequestContext;
 use crate::sign_up::read_back;
 use crate::users::{self, NewUser, Object};
@@ -48,15 +48,13 @@ pub async fn create_user(
     account: &NewAccount<'_>,
 ) -> Result<Uuid, AuthError> {
     let email = address::email(account.email)?;
-    if account.password.len() > MAX_PASSWORD_BYTES {
-        return Err(AuthError::validation("Password cannot be longer than 72 characters"));
-    }
+    password_policy::check_length(account.password)?;
     let policy = PasswordPolicy::new(config.password_min_length, &config.password_required_characters);
     if let Some(weakness) = policy.weakness(account.password) {
         return Err(AuthError::WeakPassword(weakness));
     }
     let hash = Hasher::new(config)?.hash(account.password).await?;
-    let now = Timestamp::from_microsecond(clock.now().as_microsecond()).unwrap_or_else(|_error| clock.now());
+    let now = crate::in_microseconds(clock.now());
     let tx = pool.begin(Instant::now() + LIMIT).await?;
     let created = insert(config, &tx, email, hash, account.is_admin, now).await;
     crate::finish(tx, created).await
@@ -109,7 +107,7 @@ async fn make_admin(tx: &Tx, id: Uuid) -> Result<(), AuthError> {
 
 impl RequestContext {
     /// The command line, on this machine.
-    fn local() -> Self {
+    pub(crate) fn local() -> Self {
         Self::new(IpAddr::V4(Ipv4Addr::LOCALHOST), Instant::now() + LIMIT, HeaderMap::new())
     }
 }

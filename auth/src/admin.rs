@@ -13,7 +13,6 @@ use crate::Auth;
 use crate::audit::{self, Action};
 use crate::error::{AuthError, Taken};
 use crate::request::{RequestContext, filled};
-use crate::routes::signup::check_new_password;
 use crate::sessions::{self, Scope};
 use crate::sign_up::read_back;
 use crate::users::{self, Account, Metadata, NewUser, Object, User};
@@ -138,7 +137,7 @@ impl AdminUser {
         let hash = match self.secret()? {
             Some(Secret::Hash(hash)) => Some(hash.to_owned()),
             Some(Secret::Password(password)) => {
-                check_new_password(auth, password).await?;
+                auth.check_new_password(password).await?;
                 Some(auth.hasher.hash(password).await?)
             }
             None => None,

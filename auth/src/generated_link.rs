@@ -8,13 +8,12 @@ use crate::Auth;
 use crate::address;
 use crate::audit::{self, Action};
 use crate::error::AuthError;
+use crate::invitation::Guest;
 use crate::letters;
 use crate::mailer::{Letter, LetterKind};
 use crate::one_time::{self, FlowType, IssuedCode, TokenType};
 use crate::registration::Registration;
 use crate::request::RequestContext;
-use crate::routes::invite::Guest;
-use crate::routes::signup::check_new_password;
 use crate::sign_up::{Contact, read_back, vanished};
 use crate::users::{self, Account, Metadata, Object, User};
 
@@ -156,7 +155,7 @@ impl GeneratedLink<'_> {
         if self.password.is_empty() {
             return Err(AuthError::validation("Signup requires a valid password"));
         }
-        check_new_password(auth, &self.password).await?;
+        auth.check_new_password(&self.password).await?;
         Ok(auth.hasher.hash(&self.password).await?)
     }
 

@@ -17,6 +17,7 @@ mod generated_link;
 mod go_duration;
 mod grants;
 mod hasher;
+mod invitation;
 mod letters;
 mod magic_link;
 mod mailer;
@@ -104,8 +105,7 @@ pub(crate) struct Auth {
 impl Auth {
     /// Now, as PostgreSQL will keep it: a time that was answered must read the same from the table.
     pub(crate) fn now(&self) -> Timestamp {
-        let now = self.clock.now();
-        Timestamp::from_microsecond(now.as_microsecond()).unwrap_or(now)
+        in_microseconds(self.clock.now())
     }
 
     /// A transaction that ends with the request. Close it with [`finish`].
@@ -132,6 +132,15 @@ impl Auth {
         }
     }
 
+    /// The rules for a password that is being set.
+    ///
+    /// # Errors
+    /// It breaks one.
+    pub(crate) async fn check_new_password(&self, password: &str) -> Result<(), AuthError> {
+        password_policy::check_length(password)?;
+        self.weakness(password).await.map_or(Ok(()), |weakness| Err(AuthError::WeakPassword(weakness)))
+    }
+
     /// Whether a token that was replaced at `then` is still answered.
     pub(crate) fn is_within_reuse_interval(&self, then: Option<Timestamp>, now: Timestamp) -> bool {
         let interval = Duration::from_secs(self.config.security_refresh_token_reuse_interval);
@@ -140,6 +149,11 @@ impl Auth {
                 Duration::try_from(now.duration_since(then)).is_ok_and(|passed| passed < interval)
             })
     }
+}
+
+/// A time without what PostgreSQL does not keep.
+pub(crate) fn in_microseconds(at: Timestamp) -> Timestamp {
+    Timestamp::from_microsecond(at.as_microsecond()).unwrap_or(at)
 }
 
 /// [`Tx::finish`] with the error that this crate's `?` makes.

@@ -1,7 +1,6 @@
 //! What whoever runs the server does with accounts, without a request: `basalt user list|delete|reset-password|…`. The
 //! rules are those of the routes; the audit log names the command line as who acted.
 
-use std::net::{IpAddr, Ipv4Addr};
 use std::sync::Arc;
 
 use basalt_core::clock::Clock;
@@ -19,7 +18,6 @@ use crate::config::AuthConfig;
 use crate::error::AuthError;
 use crate::mailer::LetterKind;
 use crate::one_time::{self, FlowType, TokenType};
-use crate::password_policy::MAX_PASSWORD_BYTES;
 use crate::request::RequestContext;
 use crate::sessions::{self, Scope};
 use crate::users::{self, User, column};
@@ -141,7 +139,7 @@ impl Operator {
     pub async fn delete(&self, who: &str) -> Result<AccountSummary, AuthError> {
         let account = self.find(who).await?;
         let user = self.load(account.id).await?;
-        admin::delete(&self.0, &Self::request(), &self.actor(), &user, false).await?;
+        admin::delete(&self.0, &RequestContext::local(), &self.actor(), &user, false).await?;
         Ok(account)
     }
 
@@ -151,12 +149,7 @@ impl Operator {
     /// There is no such account, the password breaks the policy, or the database failed.
     pub async fn set_password(&self, who: &str, password: &str) -> Result<AccountSummary, AuthError> {
         let account = self.find(who).await?;
-        if password.len() > MAX_PASSWORD_BYTES {
-            return Err(AuthError::validation("Password cannot be longer than 72 characters"));
-        }
-        if let Some(weakness) = self.0.weakness(password).await {
-            return Err(AuthError::WeakPassword(weakness));
-        }
+        self.0.check_new_password(password).await?;
         let hash = self.0.hasher.hash(password).await?;
         let now = self.0.now();
         let tx = self.begin().await?;
@@ -247,12 +240,7 @@ impl Operator {
 
     async fn record(&self, tx: &Tx, user: &User, action: Action, now: Timestamp) -> Result<(), AuthError> {
         let traits = audit::about(user);
-        audit::record(tx, &self.0.config, &Self::request(), &self.actor(), action, traits, now).await
-    }
-
-    fn request() -> RequestContext {
-        let headers = http::HeaderMap::new();
-        RequestContext::new(IpAddr::V4(Ipv4Addr::LOCALHOST), Instant::now() + LIMIT, headers)
+        audit::record(tx, &self.0.config, &RequestContext::local(), &self.actor(), action, traits, now).await
     }
 }
 

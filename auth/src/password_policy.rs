@@ -2,8 +2,10 @@
 
 use serde::Serialize;
 
+use crate::error::AuthError;
+
 /// Longest password in bytes: bcrypt reads no more, and imported and new accounts must behave alike.
-pub(crate) const MAX_PASSWORD_BYTES: usize = 72;
+const MAX_PASSWORD_BYTES: usize = 72;
 /// Shortest minimum that can be configured.
 const LEAST_MIN_LENGTH: usize = 6;
 
@@ -40,6 +42,17 @@ impl Weakness {
         weakness.reasons.push(WeakReason::Pwned);
         weakness
     }
+}
+
+/// Refuses a password that is too long to be set by anybody.
+///
+/// # Errors
+/// It is.
+pub(crate) fn check_length(password: &str) -> Result<(), AuthError> {
+    if password.len() > MAX_PASSWORD_BYTES {
+        return Err(AuthError::validation("Password cannot be longer than 72 characters"));
+    }
+    Ok(())
 }
 
 /// The configured policy.

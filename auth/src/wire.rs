@@ -239,8 +239,7 @@ impl From<Option<Timestamp>> for Time {
 
 impl Serialize for Time {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        let micros = Timestamp::from_microsecond(self.0.as_microsecond()).unwrap_or(self.0);
-        serializer.collect_str(&micros)
+        serializer.collect_str(&crate::in_microseconds(self.0))
     }
 }
 

@@ -9,7 +9,7 @@ use crate::address;
 use crate::error::AuthError;
 use crate::go_duration;
 use crate::hasher;
-use crate::password_policy::MAX_PASSWORD_BYTES;
+use crate::password_policy;
 use crate::request::filled;
 use crate::users::Object;
 
@@ -104,10 +104,10 @@ impl AdminUser {
                 hasher::check_imported(hash).map_err(|_error| AuthError::CreatingUser)?;
                 Ok(Some(Secret::Hash(hash)))
             }
-            (Some(password), None) if password.len() > MAX_PASSWORD_BYTES => {
-                Err(AuthError::validation("Password cannot be longer than 72 characters"))
+            (Some(password), None) => {
+                password_policy::check_length(password)?;
+                Ok(Some(Secret::Password(password)))
             }
-            (Some(password), None) => Ok(Some(Secret::Password(password))),
             (None, None) => Ok(None),
         }
     }

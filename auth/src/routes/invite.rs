@@ -1,5 +1,5 @@
 //! `POST /invite`: an account for somebody, and a mail that lets them in (auth.md §3.12). Open to admins even where
-//! sign-ups are closed.
+//! sign-ups are closed. Whom it lets in is [`crate::invitation`]'s.
 
 use std::sync::Arc;
 
@@ -7,20 +7,17 @@ use axum::Json;
 use axum::body::Body;
 use axum::extract::State;
 use axum::response::{IntoResponse, Response};
-use basalt_core::pool::Tx;
-use jiff::Timestamp;
 use serde::Deserialize;
 
 use crate::Auth;
 use crate::address;
-use crate::audit::{self, Action};
 use crate::error::AuthError;
+use crate::invitation::Guest;
 use crate::letters::Letters;
-use crate::registration::Registration;
-use crate::request::{RequestContext, read_json, text};
+use crate::request::{read_json, text};
 use crate::routes::admin::Admin;
-use crate::sign_up::{Contact, read_back, vanished};
-use crate::users::{self, Object, User};
+use crate::sign_up::vanished;
+use crate::users::{self, Object};
 use crate::wire::UserBody;
 
 #[derive(Debug, Deserialize)]
@@ -53,43 +50,4 @@ pub(crate) async fn post(
     let account = crate::finish(tx, account).await?;
     letters.sent();
     Ok(Json(UserBody::from(&account)).into_response())
-}
-
-/// Somebody to be invited.
-pub(crate) struct Guest<'a> {
-    /// In stored form.
-    pub(crate) email: String,
-    pub(crate) audience: &'a str,
-    /// Metadata of a new account.
-    pub(crate) data: Object,
-    pub(crate) now: Timestamp,
-}
-
-impl Guest<'_> {
-    /// The account, made if nobody has the address, marked as invited.
-    ///
-    /// # Errors
-    /// Somebody has the address and confirmed it, or the database's.
-    pub(crate) async fn invite(
-        &self,
-        auth: &Auth,
-        request: &RequestContext,
-        actor: &User,
-        tx: &Tx,
-    ) -> Result<User, AuthError> {
-        let user = match users::lock_by_email(tx, &self.email, self.audience).await? {
-            Some(user) if user.email_confirmed_at.is_some() => return Err(AuthError::EmailExists),
-            Some(user) => user,
-            None => {
-                let contact = Contact::Email(self.email.clone());
-                let registration = Registration::by_admin(&contact, self.audience, None, &self.data);
-                let inserted = registration.insert(auth, tx, self.now).await;
-                inserted.map_err(|error| error.or_taken(AuthError::EmailExists))?
-            }
-        };
-        users::set_invited(tx, user.id, self.now).await?;
-        let traits = audit::about(&user);
-        audit::record(tx, &auth.config, request, actor, Action::UserInvited, traits, self.now).await?;
-        read_back(tx, user.id).await
-    }
 }

@@ -13,7 +13,6 @@ use crate::Auth;
 use crate::address;
 use crate::challenge::{Challenge, ChallengeFields};
 use crate::error::AuthError;
-use crate::password_policy::MAX_PASSWORD_BYTES;
 use crate::request::{RequestContext, read_json, text};
 use crate::routes::token;
 use crate::sign_up::{self, Contact, SignUp, SignedUp};
@@ -77,7 +76,7 @@ async fn check(
     if password.is_empty() {
         return Err(AuthError::validation("Signup requires a valid password"));
     }
-    check_new_password(auth, password).await?;
+    auth.check_new_password(password).await?;
     if !email.is_empty() && !phone.is_empty() {
         return Err(AuthError::validation(
             "Only an email address or phone number should be provided on signup.",
@@ -102,14 +101,6 @@ async fn check(
         Contact::Phone(address::phone(phone)?)
     };
     Ok((contact, challenge))
-}
-
-/// The rules for a password that is being set.
-pub(crate) async fn check_new_password(auth: &Auth, password: &str) -> Result<(), AuthError> {
-    if password.len() > MAX_PASSWORD_BYTES {
-        return Err(AuthError::validation("Password cannot be longer than 72 characters"));
-    }
-    auth.weakness(password).await.map_or(Ok(()), |weakness| Err(AuthError::WeakPassword(weakness)))
 }
 
 /// WhatsApp needs a provider that we do not have.

@@ -24,7 +24,7 @@ use crate::letters::Letters;
 use crate::notifications;
 use crate::one_time;
 use crate::request::{RequestContext, filled, read_json, text};
-use crate::routes::signup::{check_channel, check_new_password};
+use crate::routes::signup::check_channel;
 use crate::sessions::{self, Amr, Scope};
 use crate::users::{self, Account, Metadata, Object, User};
 use crate::wire::UserBody;
@@ -122,7 +122,7 @@ impl UserChange {
         }
         let challenge = self.challenge.read()?;
         if let Some(password) = filled(&self.password) {
-            check_new_password(auth, password).await?;
+            auth.check_new_password(password).await?;
         }
         if self.app_metadata.is_some() && !bearer.is_admin(auth) {
             return Err(AuthError::AppMetadataNeedsAdmin);
