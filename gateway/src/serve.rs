@@ -1,22 +1,17 @@
 //! `basalt serve`: from configuration to a running server, and its end in order. Stop accepting, drain, stop the
-//! background tasks, close the pools, stop PostgreSQL last.
+//! background tasks, close the pools, stop PostgreSQL last. Which services there are is [`mod@services`]'s.
+
+mod recorder;
+mod services;
 
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use axum::body::Body;
 use basalt_core::clock::Clock;
-use basalt_core::database::Database;
-use basalt_core::keys::{CHANNEL, KeyStore, KeyStoreError, Keys};
-use basalt_core::listen::Events;
-use basalt_core::memory::AnswerMemory;
-use basalt_core::pool::{PoolConfig, ServicePool};
-use basalt_core::service::Service;
-use basalt_core::session::Sessions;
-use basalt_rest::RestHandle;
+use basalt_core::keys::{KeyStoreError, Keys};
 use http::Request;
 use hyper::body::Incoming;
-use metrics_exporter_prometheus::{Matcher, PrometheusBuilder, PrometheusHandle};
 use tokio::sync::Semaphore;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
@@ -24,21 +19,19 @@ use tokio_util::task::TaskTracker;
 use crate::banner::{Banner, Console};
 use crate::bind::Listening;
 use crate::config::{CommandLine, Config, Only, Server};
-use crate::database_setup::{self, Databases, Seed, SetupError};
-use crate::embedded::State;
-use crate::key_keeper::KeyKeeper;
-use crate::layers::api_key::{Gate, KeyGate};
+use crate::database_setup::SetupError;
+use crate::layers::api_key::KeyGate;
 use crate::layers::bounds::{self, Bounds};
 use crate::layers::cors::CorsPolicy;
-use crate::layers::{Mount, RequestIds, Shared};
+use crate::layers::{RequestIds, Shared};
 use crate::listener::{self, Limits};
 use crate::mail;
-use crate::mailbox::Mailbox;
 use crate::router::Gateway;
 use crate::secrets::{Secrets, SecretsError};
 use crate::signals::Signals;
 use crate::static_app::StaticApp;
-use crate::system_routes::{ReadinessCheck, SystemRoutes};
+use crate::system_routes::SystemRoutes;
+use services::Running;
 
 /// Why the server did not start; each text is a sentence with its remedy.
 #[derive(Debug, thiserror::Error)]
@@ -104,19 +97,19 @@ pub async fn serve(
         Some(port) => Some(Listening::tcp(&config.server.host, port, false).await?),
         None => None,
     };
-    let metrics = metrics_recorder()?;
+    let metrics = recorder::install()?;
     let secrets = Secrets::load(&config)?;
     let keys = Arc::new(Keys::new(secrets.key_material())?);
 
     let background = Background::default();
     background
         .tracker
-        .spawn(background.shutdown.clone().run_until_cancelled_owned(keep_metrics(metrics.clone())));
+        .spawn(background.shutdown.clone().run_until_cancelled_owned(recorder::keep(metrics.clone())));
     let answers = bounds::answer_memory(config.server.answer_memory);
     let starting = async {
         match config.only {
-            Some(Only::Rest) => rest_alone(&config, &keys, &answers, &background),
-            _ => whole(&config, &secrets, &keys, &answers, &background, console).await,
+            Some(Only::Rest) => services::rest_alone(&config, &keys, &answers, &background),
+            _ => services::whole(&config, &secrets, &keys, &answers, &background, console).await,
         }
     };
     // Boxed: it is large.
@@ -197,234 +190,6 @@ impl Background {
         if tokio::time::timeout(LIMIT, ended).await.is_err() {
             tracing::warn!("some tasks did not end within {} s", LIMIT.as_secs());
         }
-    }
-}
-
-struct Running {
-    databases: Option<Databases>,
-    mounts: Vec<Mount>,
-    readiness: Vec<ReadinessCheck>,
-    /// REST, where it runs.
-    rest: Option<RestHandle>,
-    /// Where mail goes to be looked at, if it does.
-    mailbox: Option<Mailbox>,
-    /// Close the pools.
-    closers: Vec<Box<dyn FnOnce() + Send>>,
-}
-
-/// `--only rest`: a PostgREST on somebody's database. Creates nothing there.
-fn rest_alone(
-    config: &Config,
-    keys: &Arc<Keys>,
-    answers: &AnswerMemory,
-    background: &Background,
-) -> Result<Running, ServeError> {
-    let url = config.database.authenticator_url.as_ref().or(config.database.url.as_ref());
-    let url = url.map(|url| url.expose_secret().to_owned()).unwrap_or_default();
-    let database = database_setup::external("database.authenticator_url", &url, config)?;
-    let sessions = Sessions::new(
-        database.clone(),
-        PoolConfig { answers: Some(answers.clone()), ..pool(config, "rest", config.database.pool_size) },
-        background.requests.clone(),
-    );
-    let events = listen(database, rest_channel(config).into_iter().collect(), background);
-    let pool = sessions.clone();
-    renew_when_lost(&events, move || pool.close_unused(), background);
-    let (mount, handle) = rest_service(config, &sessions, keys, &events, background);
-    Ok(Running {
-        databases: None,
-        mounts: vec![mount],
-        readiness: vec![rest_ready(&handle), database_there(&events)],
-        rest: Some(handle),
-        mailbox: None,
-        closers: vec![Box::new(move || sessions.close())],
-    })
-}
-
-/// The LISTEN connection is asked every few seconds whether the database is there. When it is not, unused connections of
-/// the pools are not either.
-fn renew_when_lost(events: &Events, close_unused: impl Fn() + Send + 'static, background: &Background) {
-    let mut events = events.clone();
-    let renew = async move {
-        while events.lost().await {
-            close_unused();
-        }
-    };
-    background.tracker.spawn(background.shutdown.clone().run_until_cancelled_owned(renew));
-}
-
-/// The one LISTEN connection.
-fn listen(login: Database, channels: Vec<String>, background: &Background) -> Events {
-    Events::listen(login, channels, &background.tracker, background.shutdown.clone())
-}
-
-fn rest_channel(config: &Config) -> Option<String> {
-    config.rest_listens.then(|| config.rest.channel.clone())
-}
-
-/// REST, with its schema cache kept up to date by notifications.
-fn rest_service(
-    config: &Config,
-    sessions: &Sessions,
-    keys: &Arc<Keys>,
-    events: &Events,
-    background: &Background,
-) -> (Mount, RestHandle) {
-    let (service, handle, handler) = basalt_rest::service(
-        config.rest.clone(),
-        sessions.clone(),
-        Arc::clone(keys),
-        events.subscribe(),
-        Clock::system(),
-        &background.tracker,
-        background.shutdown.clone(),
-    );
-    let mut mount = mount(config, service, Gate::Closed);
-    mount.direct = Some(handler);
-    let settings = handle.clone();
-    mount.origins = Box::new(move || settings.cors_origins());
-    (mount, handle)
-}
-
-fn rest_ready(handle: &RestHandle) -> ReadinessCheck {
-    let handle = handle.clone();
-    ReadinessCheck { name: "rest", is_ready: Box::new(move || handle.ready()) }
-}
-
-/// Whether the server's own link to the database lives.
-fn database_there(events: &Events) -> ReadinessCheck {
-    let events = events.clone();
-    ReadinessCheck { name: "database connection", is_ready: Box::new(move || events.is_connected()) }
-}
-
-/// Everything, or one service on a database that is ours to prepare.
-async fn whole(
-    config: &Config,
-    secrets: &Secrets,
-    keys: &Arc<Keys>,
-    answers: &AnswerMemory,
-    background: &Background,
-    console: &Console,
-) -> Result<Running, ServeError> {
-    let options = database_setup::Options { seed: Seed::NewDatabase };
-    let databases = database_setup::prepare(config, secrets, &options, |line| console.progress(line)).await?;
-    let sessions = Sessions::new(
-        databases.authenticator.clone(),
-        PoolConfig { answers: Some(answers.clone()), ..pool(config, "rest", config.database.pool_size) },
-        background.requests.clone(),
-    );
-    let auth_pool =
-        ServicePool::new(databases.auth.clone(), pool(config, "auth", config.database.auth_pool_size));
-    let system_pool =
-        ServicePool::new(databases.admin.clone(), pool(config, "system", config.database.system_pool_size));
-    let outbox = mail::outbox(config, secrets);
-    let mut readiness = Vec::new();
-    let mut mounts = Vec::new();
-    let mut rest = None;
-    let runs = |service: Only| config.only.is_none_or(|only| only == service);
-    let mut channels = vec![CHANNEL.to_owned(), mail::CHANNEL.to_owned()];
-    channels.extend(rest_channel(config).filter(|_| runs(Only::Rest)));
-    let events = listen(databases.admin.clone(), channels, background);
-    let pools = (sessions.clone(), auth_pool.clone(), system_pool.clone());
-    let close_unused = move || {
-        pools.0.close_unused();
-        pools.1.close_unused();
-        pools.2.close_unused();
-    };
-    renew_when_lost(&events, close_unused, background);
-    let mailbox =
-        mail::start(config, &outbox, &system_pool, &events, &background.tracker, &background.shutdown)
-            .map_err(ServeError::Mail)?;
-    readiness.push(database_there(&events));
-    let store = KeyStore::new(system_pool.clone(), secrets.master_key());
-    let mut keeper = KeyKeeper::new(store, Arc::clone(keys), Clock::system());
-    let heard = events.subscribe();
-    keeper.start().await?;
-    background.tracker.spawn(background.shutdown.clone().run_until_cancelled_owned(keeper.keep(heard)));
-    if runs(Only::Rest) {
-        let (mount, handle) = rest_service(config, &sessions, keys, &events, background);
-        readiness.push(rest_ready(&handle));
-        rest = Some(handle);
-        mounts.push(mount);
-    }
-    if runs(Only::Auth) {
-        let service = basalt_auth::service(
-            config.auth.clone(),
-            auth_pool.clone(),
-            Arc::clone(keys),
-            Clock::system(),
-            outbox.clone(),
-            config.is_development(),
-        );
-        mounts.push(mount(config, service, Gate::OpenFor(basalt_auth::is_open)));
-        if config.auth.db_cleanup_enabled {
-            let keep = basalt_auth::keep_clean(config.auth.clone(), auth_pool.clone(), Clock::system());
-            background.tracker.spawn(background.shutdown.clone().run_until_cancelled_owned(keep));
-        }
-    }
-    if runs(Only::Storage) {
-        mounts.push(mount(
-            config,
-            basalt_storage::service(&basalt_storage::Config { max_file_size: config.storage.max_file_size }),
-            Gate::Rewrite,
-        ));
-    }
-    if runs(Only::Realtime) {
-        mounts.push(mount(config, basalt_realtime::service(), Gate::Untouched));
-        let keep = basalt_realtime::partitions::keep(databases.admin.clone(), background.shutdown.clone());
-        background.tracker.spawn(keep);
-    }
-    if runs(Only::Functions) {
-        mounts.push(mount(config, basalt_functions::service(), Gate::RewriteAndKeep));
-    }
-    if let Some(embedded) = &databases.embedded {
-        let state = embedded.state();
-        let is_ready = move || matches!(*state.borrow(), State::Ready);
-        readiness.push(ReadinessCheck { name: "database", is_ready: Box::new(is_ready) });
-    }
-    let closers: Vec<Box<dyn FnOnce() + Send>> = vec![
-        Box::new(move || sessions.close()),
-        Box::new(move || auth_pool.close()),
-        Box::new(move || system_pool.close()),
-    ];
-    Ok(Running { databases: Some(databases), mounts, readiness, rest, mailbox, closers })
-}
-
-fn mount(config: &Config, service: Service, gate: Gate) -> Mount {
-    Mount::new(prefix_of(config, &service), service, gate)
-}
-
-fn prefix_of(config: &Config, service: &Service) -> String {
-    config.server.prefix.clone().unwrap_or_else(|| service.prefix.to_owned())
-}
-
-fn pool(config: &Config, name: &'static str, size: usize) -> PoolConfig {
-    PoolConfig {
-        acquire_timeout: config.database.pool_timeout,
-        max_lifetime: config.database.pool_max_lifetime,
-        idle_timeout: Some(config.database.pool_idle_timeout).filter(|limit| !limit.is_zero()),
-        statement_cache: config.database.statement_cache,
-        row_bytes: config.database.max_row_bytes,
-        ..PoolConfig::new(name, size)
-    }
-}
-
-fn metrics_recorder() -> Result<PrometheusHandle, ServeError> {
-    const SECONDS: [f64; 12] = [0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 1.0, 5.0, 30.0];
-    PrometheusBuilder::new()
-        .set_buckets_for_metric(Matcher::Suffix("_seconds".to_owned()), &SECONDS)
-        .and_then(PrometheusBuilder::install_recorder)
-        .map_err(|error| ServeError::Metrics(error.to_string()))
-}
-
-/// Folds recorded durations into their histograms; until then the recorder keeps each one, and nobody may ever ask for
-/// `/metrics`.
-#[expect(clippy::infinite_loop, reason = "ended from outside, by the shutdown token")]
-async fn keep_metrics(metrics: PrometheusHandle) {
-    const INTERVAL: Duration = Duration::from_secs(5);
-    loop {
-        tokio::time::sleep(INTERVAL).await;
-        metrics.run_upkeep();
     }
 }
 
