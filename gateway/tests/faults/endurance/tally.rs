@@ -152,12 +152,12 @@ impl Tally {
         counts.complaints.extend(faults);
     }
 
-    /// Kinds of requests that were not answered well for the most part: a server that only ever refuses is never wrong.
+    /// Kinds of requests that were answered less than once a second: a server that only ever refuses is never wrong. Their
+    /// share says little, because refusals are quick, and a client that is refused asks again.
     pub(crate) fn neglected(&self, kinds: &[&'static str]) -> Vec<String> {
-        let counts = self.counts();
-        let neglected = kinds.iter().filter(|name| {
-            counts.kinds.get(*name).is_none_or(|kind| kind.right < kind.put_off.values().sum())
-        });
+        let (seconds, counts) = (self.begun.elapsed().as_secs(), self.counts());
+        let neglected =
+            kinds.iter().filter(|name| counts.kinds.get(*name).is_none_or(|kind| kind.right < seconds));
         neglected.map(|name| format!("{name}: hardly ever answered")).collect()
     }
 
