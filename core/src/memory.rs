@@ -6,7 +6,6 @@
 //! they may take together, from the moment PostgreSQL announces a row until the client has it. Nobody waits for room
 //! there: an answer that finds none is refused, unless it tells of a write, which has happened by then.
 
-use std::any::Any;
 use std::fmt;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -17,10 +16,17 @@ use metrics::Counter;
 /// Answers up to this many bytes are free; their number is bounded, and so their sum.
 const FREE_BYTES: usize = 64 * 1024;
 
-/// Keeps something alive; a request extension of the gateway's for the share of the request's body.
+/// What a request's body holds of the server's memory until it is dropped.
+pub trait BodyMemory: Send + Sync {
+    /// Holds `more` bytes from now on, if there is room; who asked is answered with 503 if there is none, whatever the
+    /// service says.
+    fn grow(&self, more: usize) -> bool;
+}
+
+/// Keeps the share of a request's body alive; a request extension of the gateway's.
 #[derive(Clone)]
 pub struct Hold {
-    _what: Arc<dyn Any + Send + Sync>,
+    share: Arc<dyn BodyMemory>,
 }
 
 impl fmt::Debug for Hold {
@@ -30,9 +36,15 @@ impl fmt::Debug for Hold {
 }
 
 impl Hold {
-    /// Holds `what` until the last clone and the last of the bytes given to [`Hold::keep`] are gone.
-    pub fn new(what: impl Send + Sync + 'static) -> Self {
-        Self { _what: Arc::new(what) }
+    /// Holds `share` until the last clone and the last of the bytes given to [`Hold::keep`] are gone.
+    pub fn new(share: impl BodyMemory + 'static) -> Self {
+        Self { share: Arc::new(share) }
+    }
+
+    /// Makes room for `more` bytes, of what is made of the body.
+    #[must_use]
+    pub fn grow(&self, more: usize) -> bool {
+        self.share.grow(more)
     }
 
     /// The same bytes, not copied, which hold it too.
@@ -183,6 +195,12 @@ fn length(bytes: usize) -> u64 {
 mod tests {
     use super::*;
 
+    impl BodyMemory for Arc<usize> {
+        fn grow(&self, more: usize) -> bool {
+            more < **self
+        }
+    }
+
     fn memory(limit: u64) -> AnswerMemory {
         AnswerMemory::new(limit, Counter::noop())
     }
@@ -227,8 +245,9 @@ mod tests {
 
     #[test]
     fn a_hold_ends_with_the_last_slice() {
-        let witness = Arc::new(());
+        let witness = Arc::new(10_usize);
         let hold = Hold::new(Arc::clone(&witness));
+        assert!(hold.grow(9) && !hold.grow(10));
         let bytes = hold.keep(Bytes::from_static(b"abc"));
         drop(hold);
         let slice = bytes.slice(1..2);

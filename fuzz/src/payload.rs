@@ -1,17 +1,19 @@
 //! Bodies: what is known of one must agree with what PostgreSQL will be given.
 
 use basalt_rest::parse::media::MediaType;
-use basalt_rest::request::payload::{JsonPayload, JsonShape, Payload};
+use basalt_rest::request::payload::{JsonPayload, JsonShape, Payload, Room};
 use basalt_rest::request::{Action, CallVerb, RelationVerb};
 use bytes::Bytes;
 use serde_json::Value;
+
+const ROOM: Room<'_> = Room { most: 1 << 20, hold: None };
 
 fn insert() -> Action {
     Action::Relation { name: "t".to_owned(), verb: RelationVerb::Insert }
 }
 
 fn read(action: &Action, media: &MediaType, data: &[u8]) -> Option<JsonPayload> {
-    match Payload::read(action, media, None, Bytes::copy_from_slice(data)) {
+    match Payload::read(action, media, None, Bytes::copy_from_slice(data), ROOM) {
         Ok(Some(Payload::Json(payload))) => Some(payload),
         Ok(_) | Err(_) => None,
     }

@@ -9,7 +9,8 @@ use basalt_rest::request::ApiRequest;
 use basalt_rest::schema_cache::SchemaCache;
 use basalt_rest::statement;
 use bytes::Bytes;
-use http::{HeaderMap, HeaderName, HeaderValue, Method, Uri};
+use http::Request;
+use http::request::Parts;
 
 use crate::statement_text;
 
@@ -24,8 +25,8 @@ static CONFIG: LazyLock<RestConfig> =
 
 /// From the bytes of a request to its statement, or to a refusal with a status.
 pub(crate) fn request(data: &[u8]) {
-    let Some((method, uri, headers, body)) = split(data) else { return };
-    let read = ApiRequest::read(&CONFIG, &method, &uri, &headers, body);
+    let Some((head, body)) = split(data) else { return };
+    let read = ApiRequest::read(&CONFIG, &head, body);
     let statements = match read.and_then(|request| plan::plan(&request, &CONFIG, &CACHE)) {
         Ok(Plan::Read(plan)) => statement::of_read(&plan),
         Ok(Plan::Write(plan)) => statement::mutate::of_write(&plan),
@@ -43,7 +44,7 @@ pub(crate) fn request(data: &[u8]) {
     }
 }
 
-fn split(data: &[u8]) -> Option<(Method, Uri, HeaderMap, Bytes)> {
+fn split(data: &[u8]) -> Option<(Parts, Bytes)> {
     let end = data.windows(2).position(|pair| pair == b"\n\n");
     let (head, body) = match end {
         Some(end) => (data.get(..end)?, data.get(end + 2..)?),
@@ -51,11 +52,11 @@ fn split(data: &[u8]) -> Option<(Method, Uri, HeaderMap, Bytes)> {
     };
     let mut lines = std::str::from_utf8(head).ok()?.lines();
     let (method, target) = lines.next()?.split_once(' ')?;
-    let mut headers = HeaderMap::new();
+    let mut request = Request::builder().method(method).uri(target);
     for line in lines {
         let (name, value) = line.split_once(": ")?;
-        headers.append(name.parse::<HeaderName>().ok()?, HeaderValue::from_str(value).ok()?);
+        request = request.header(name, value);
     }
-    let method = method.parse().ok()?;
-    Some((method, target.parse().ok()?, headers, Bytes::copy_from_slice(body)))
+    let (head, ()) = request.body(()).ok()?.into_parts();
+    Some((head, Bytes::copy_from_slice(body)))
 }

@@ -23,7 +23,9 @@ use basalt_core::memory::Hold;
 use basalt_core::service::{ClientAddress, Deadline, Fault, Handler, RequestId, Service};
 use futures_util::FutureExt;
 use futures_util::future::Either;
-use http::header::{CONNECTION, CONTENT_LENGTH, HeaderName, HeaderValue, X_CONTENT_TYPE_OPTIONS};
+use http::header::{
+    CONNECTION, CONTENT_LENGTH, CONTENT_TYPE, HeaderMap, HeaderName, HeaderValue, X_CONTENT_TYPE_OPTIONS,
+};
 use http::{Request, StatusCode, Version};
 use hyper::body::Body as _;
 use metrics::{Counter, Histogram};
@@ -33,7 +35,7 @@ use tracing::Instrument;
 
 use api_key::{Gate, KeyGate};
 use arrival::Arrival;
-use bounds::Bounds;
+use bounds::{Bounds, SMALL_BODY};
 use cors::CorsPolicy;
 
 /// `x-request-id`, on every answer of a service.
@@ -193,7 +195,8 @@ async fn call_with_room(
     if request.body().is_end_stream() {
         return call(mount, request, deadline, id).await.unwrap_or_else(|late| late.render(service));
     }
-    let Ok(share) = bounds.make_room(announced, request.body_mut(), deadline).await else {
+    let free = if is_csv(request.headers()) { 0 } else { SMALL_BODY };
+    let Ok(share) = bounds.make_room(announced, free, request.body_mut(), deadline).await else {
         return (service.render)(Fault::Overloaded);
     };
     if let Some(share) = &share {
@@ -220,6 +223,13 @@ async fn call_with_room(
             response
         }
     }
+}
+
+/// A body of which a service makes much more.
+fn is_csv(headers: &HeaderMap) -> bool {
+    headers.get(CONTENT_TYPE).is_some_and(|value| {
+        value.as_bytes().get(..8).is_some_and(|media| media.eq_ignore_ascii_case(b"text/csv"))
+    })
 }
 
 /// The deadline has passed.

@@ -45,6 +45,8 @@ pub struct Caller {
     pub role: String,
     /// `request.jwt.claims`: all claims, with `role` set to the effective role.
     pub claims: String,
+    /// `sub` of the claims, when it is a text.
+    pub subject: Option<String>,
     /// The role is the anonymous one, with or without a token.
     pub is_anonymous: bool,
 }
@@ -88,6 +90,7 @@ fn caller(claims: Option<&Claims>, config: &RestConfig) -> Result<Caller, AuthEr
     let claimed = claims.and_then(|claims| config.role_claim.role(claims.as_map()));
     let anonymous = || config.anon_role.as_deref().map(Cow::Borrowed);
     let role = claimed.or_else(anonymous).ok_or(AuthError::AnonymousDisabled)?.into_owned();
+    let subject = claims.and_then(Claims::sub).map(str::to_owned);
     let claims = match claims {
         // Nothing to add: they go on as they were signed.
         Some(claims) if claims.role() == Some(&role) => claims.as_text().to_owned(),
@@ -98,7 +101,7 @@ fn caller(claims: Option<&Claims>, config: &RestConfig) -> Result<Caller, AuthEr
         }
         None => json!({ "role": role }).to_string(),
     };
-    Ok(Caller { is_anonymous: config.anon_role.as_deref() == Some(&role), role, claims })
+    Ok(Caller { is_anonymous: config.anon_role.as_deref() == Some(&role), role, claims, subject })
 }
 
 fn token_error(error: TokenError) -> AuthError {

@@ -67,6 +67,12 @@ pub enum RestError {
         /// The limit in bytes.
         limit: usize,
     },
+    /// The rows of a CSV body passed the limit when they were written as JSON, with the columns' names in each.
+    #[error("the rows of the body are too large")]
+    CsvTooLarge {
+        /// The limit in bytes.
+        limit: usize,
+    },
     /// The client stopped sending its body.
     #[error("the body ended early")]
     BodyIncomplete,

@@ -6,7 +6,7 @@ mod scope;
 
 use std::sync::Arc;
 
-use basalt_core::session::{Access, Answers, End, Row, Sessions, Statement};
+use basalt_core::session::{Access, Answers, End, Row, SessionError, Sessions, Statement};
 use http::HeaderMap;
 use tokio::time::Instant;
 
@@ -35,7 +35,8 @@ pub(crate) struct Scene<'a> {
     pub(crate) deadline: Instant,
 }
 
-/// Makes the statements that answer with one row, for rows that cannot be written here.
+/// Makes the statements anew, in the form that leaves everything to PostgreSQL: for rows that cannot be written here, and
+/// for values that it refused.
 pub(crate) type AsValue<'a> = &'a (dyn Fn() -> Result<Statements, RestError> + Sync);
 
 /// Reads a relation.
@@ -79,6 +80,7 @@ pub(crate) async fn write(
     scene: &Scene<'_>,
     plan: &WritePlan,
     statements: Statements,
+    as_json: AsValue<'_>,
 ) -> Result<Answer, RestError> {
     let check = RowCheck {
         singular: plan.format.is_singular(),
@@ -86,8 +88,21 @@ pub(crate) async fn write(
         at_most: plan.common.max_affected,
     };
     let is_explained = plan.format.explain.is_some();
-    checked(scene, &plan.common, statements, check, is_explained).await?.ok_or(UNWRITABLE)
+    let answer = match checked(scene, &plan.common, statements, check, is_explained).await {
+        // A value among the parameters is refused before rights are looked at, and where no row is met. Nothing was
+        // written: let PostgreSQL read the JSON and say what is wrong.
+        Err(RestError::Session(SessionError::Postgres(error)))
+            if plan.has_values() && error.code.starts_with(DATA_EXCEPTION) =>
+        {
+            checked(scene, &plan.common, as_json()?, check, is_explained).await?
+        }
+        other => other?,
+    };
+    answer.ok_or(UNWRITABLE)
 }
+
+/// The class of errors of values.
+const DATA_EXCEPTION: &str = "22";
 
 /// Calls a function.
 pub(crate) async fn call(

@@ -8,7 +8,7 @@ use axum::response::Response;
 use basalt_core::clock::Clock;
 use basalt_core::memory::Hold;
 use basalt_core::service::{BodyError, Deadline, read_body};
-use basalt_core::session::{SessionError, Sessions};
+use basalt_core::session::{SessionError, Sessions, Statement};
 use bytes::Bytes;
 use http::request::Parts;
 use http::{Method, Request};
@@ -99,8 +99,7 @@ async fn answer(
     context.is_anonymous = caller.is_anonymous;
     timing.mark("jwt");
     let snapshot = view.loaded.as_ref().ok_or(RestError::CacheNotLoaded)?;
-    let hold = head.extensions.get::<Hold>();
-    let body = read_body(body, hold).await.map_err(|error| match error {
+    let body = read_body(body, head.extensions.get::<Hold>()).await.map_err(|error| match error {
         BodyError::TooLarge => RestError::BodyTooLarge { limit: config.max_body_bytes },
         BodyError::Disconnected(_) => RestError::BodyIncomplete,
     })?;
@@ -116,7 +115,7 @@ async fn answer(
             (None, shape.fill(asked, &head.method, head.uri.path()))
         }
         (asked, _) => {
-            let request = Unplanned { head: &head, body: &body, hold, asked };
+            let request = Unplanned { head: &head, body: &body, asked };
             request.plan(&state.handle, config, snapshot, deadline, timing).await?
         }
     };
@@ -131,14 +130,26 @@ async fn answer(
         headers: &head.headers,
         deadline,
     };
-    // A schema cache that delivers no rows any more plans for values.
     let as_value = || {
-        snapshot.shapes.clear();
-        let api = ApiRequest::read(scene.config, &head.method, &head.uri, &head.headers, body.clone())?;
-        let plan = plan::plan(&api, scene.config, scene.cache)?;
+        let api = ApiRequest::read(scene.config, &head, body.clone())?;
+        let mut plan = plan::plan(&api, scene.config, scene.cache)?;
+        if let Plan::Write(write) = &mut plan {
+            write.leave_values();
+        } else {
+            // A schema cache that delivers no rows any more plans for values.
+            snapshot.shapes.clear();
+        }
         shape::render(&plan).ok_or(RestError::Internal("rows of a plan without statements"))
     };
-    match perform(&scene, &ready.plan, ready.statements, &as_value, head.uri.path(), timing).await {
+    let mut statements = ready.statements;
+    if let (Plan::Write(write), Some(hold), Some(made)) =
+        (&ready.plan, head.extensions.get::<Hold>(), &mut statements)
+        && write.has_values()
+        && !hold_values(&mut made.main, hold)
+    {
+        statements = Some(as_value()?);
+    }
+    match perform(&scene, &ready.plan, statements, &as_value, head.uri.path(), timing).await {
         Ok(response) => {
             timing.mark("response");
             Ok(response)
@@ -147,11 +158,19 @@ async fn answer(
     }
 }
 
+/// Counts what was made of a body beside it, and has it hold what the body holds: the write may outlive the request. False
+/// when there is no room for both.
+fn hold_values(statement: &mut Statement, hold: &Hold) -> bool {
+    let values = statement.params.iter_mut().filter_map(|param| param.0.as_mut());
+    let Some(longest) = values.max_by_key(|value| value.len()) else { return true };
+    *longest = hold.keep(std::mem::take(longest));
+    hold.grow(statement.params.iter().filter_map(|param| param.0.as_ref()).map(Bytes::len).sum())
+}
+
 /// A request of a shape that is not known.
 struct Unplanned<'a> {
     head: &'a Parts,
     body: &'a Bytes,
-    hold: Option<&'a Hold>,
     asked: Option<Asked>,
 }
 
@@ -166,11 +185,8 @@ impl Unplanned<'_> {
         deadline: Instant,
         timing: &mut Timing,
     ) -> Result<(Option<Arc<Snapshot>>, Ready), RestError> {
-        let Self { head, body, hold, asked } = self;
-        let mut api = ApiRequest::read(config, &head.method, &head.uri, &head.headers, body.clone())?;
-        if let (Some(hold), Some(payload)) = (hold, &mut api.payload) {
-            payload.keep(hold);
-        }
+        let Self { head, body, asked } = self;
+        let api = ApiRequest::read(config, head, body.clone())?;
         timing.mark("parse");
         let planned = plan::plan(&api, config, &snapshot.cache);
         let newer = match &planned {
@@ -217,7 +233,7 @@ async fn perform(
             response::read(scene.api, config, read, &answer, path)
         }
         Plan::Write(write) => {
-            let answer = execute::write(scene, write, statements()?).await?;
+            let answer = execute::write(scene, write, statements()?, as_value).await?;
             timing.mark("transaction");
             response::write(scene.api, config, write, &answer, path)
         }

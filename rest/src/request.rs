@@ -3,9 +3,11 @@
 
 pub mod payload;
 
+use basalt_core::memory::Hold;
 use bytes::Bytes;
 use http::header::{ACCEPT, CONTENT_TYPE, RANGE};
-use http::{HeaderMap, Method, Uri};
+use http::request::Parts;
+use http::{HeaderMap, Method};
 use percent_encoding::percent_decode_str;
 
 use crate::config::{OpenApiMode, RestConfig};
@@ -14,7 +16,7 @@ use crate::parse::media::MediaType;
 use crate::parse::prefer::Preferences;
 use crate::parse::query::{Arguments, Parameters, QueryParams};
 use crate::parse::range::{self, RangeError, RowRange};
-use payload::Payload;
+use payload::{Payload, Room};
 
 /// What a request asks for, as types.
 #[derive(Debug, Clone)]
@@ -133,17 +135,13 @@ impl Action {
 }
 
 impl ApiRequest {
-    /// Reads a request whose body was received whole.
+    /// Reads a request whose body was received whole; what is made of it takes room with the [`Hold`] among its
+    /// extensions.
     ///
     /// # Errors
     /// The first thing that cannot be understood, in the order of rest.md §1.2.
-    pub fn read(
-        config: &RestConfig,
-        method: &Method,
-        uri: &Uri,
-        headers: &HeaderMap,
-        body: Bytes,
-    ) -> Result<Self, RestError> {
+    pub fn read(config: &RestConfig, head: &Parts, body: Bytes) -> Result<Self, RestError> {
+        let (method, uri, headers) = (&head.method, &head.uri, &head.headers);
         let resource = resource(uri.path())?;
         if resource == Resource::Root
             && config.openapi_mode == OpenApiMode::Disabled
@@ -176,7 +174,8 @@ impl ApiRequest {
             return Err(RestError::PutRange);
         }
         let content_type = header_text(headers, &CONTENT_TYPE).map_or(MediaType::Json, MediaType::parse);
-        let payload = Payload::read(&action, &content_type, query.columns.as_deref(), body)?;
+        let room = Room::new(config, head.extensions.get::<Hold>());
+        let payload = Payload::read(&action, &content_type, query.columns.as_deref(), body, room)?;
         let prefer =
             Preferences::parse(headers.get_all("prefer").iter().filter_map(|value| value.to_str().ok()));
         let accept =

@@ -50,6 +50,8 @@ pub enum Form {
         /// As many rows as there are is the total, too.
         counts: bool,
     },
+    /// A row for each row written: `response_headers` and `response_status`.
+    Written,
 }
 
 /// Column of `total_result_set` in the answer.

@@ -5,8 +5,9 @@
 //! A body with an announced length takes all of it before the first byte is read, and may wait for that; one without
 //! (chunked) takes its share as it comes, and never waits: those that hold a share and wait for more could wait for
 //! each other. Bodies up to `SMALL_BODY` are not counted: `Bounds::enter` bounds their number, and so their sum.
-//! A body is counted once, whatever copies are made of it, and until its bytes are gone: a write whose client has left
-//! goes on with them.
+//! A body is counted until its bytes are gone: a write whose client has left goes on with them. What a service makes of
+//! it counts too where it may be much longer ([`BodyMemory`]); CSV is that, with the names of its columns in every row of
+//! the JSON, so that no CSV is free.
 
 use std::pin::Pin;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
@@ -15,7 +16,7 @@ use std::task::{Context, Poll, ready};
 use std::time::Duration;
 
 use axum::body::Body;
-use basalt_core::memory::AnswerMemory;
+use basalt_core::memory::{AnswerMemory, BodyMemory};
 use bytes::Bytes;
 use hyper::body::{Body as HttpBody, Frame, SizeHint};
 use metrics::Counter;
@@ -121,15 +122,16 @@ impl Bounds {
         Ok(entered)
     }
 
-    /// Makes room for `body`, whose `Content-Length` is `announced`; `None` when it needs none. Waits no longer than
-    /// [`BODY_WAIT`], or until `deadline`.
+    /// Makes room for `body`, whose `Content-Length` is `announced`; `None` when it needs none, because it is not over
+    /// `free` bytes. Waits no longer than [`BODY_WAIT`], or until `deadline`.
     pub(super) async fn make_room(
         &self,
         announced: Option<u64>,
+        free: u64,
         body: &mut Body,
         deadline: Instant,
     ) -> Result<Option<BodyShare>, Overloaded> {
-        match self.claim(announced, body) {
+        match self.claim(announced, free, body) {
             Claim::Nothing => Ok(None),
             Claim::Units(units) => {
                 let share = Arc::clone(&self.bodies).acquire_many_owned(units);
@@ -151,9 +153,9 @@ impl Bounds {
         }
     }
 
-    fn claim(&self, announced: Option<u64>, body: &Body) -> Claim {
+    fn claim(&self, announced: Option<u64>, free: u64, body: &Body) -> Claim {
         match announced {
-            Some(length) if length <= SMALL_BODY => Claim::Nothing,
+            Some(length) if length <= free => Claim::Nothing,
             // One that is larger than all there is takes all there is.
             Some(length) => Claim::Units(units(length).min(self.body_units)),
             None if body.is_end_stream() => Claim::Nothing,
@@ -229,11 +231,16 @@ impl BodyShare {
         if bytes <= SMALL_BODY {
             return Ok(());
         }
+        self.hold(|_| units(bytes))
+    }
+
+    /// Holds from now on as many units as `wanted` makes of those that it has; all there are, if that is less.
+    fn hold(&self, wanted: impl FnOnce(u32) -> u32) -> Result<(), Overloaded> {
         let share = &*self.0;
         let mut held = share.held.lock().unwrap_or_else(PoisonError::into_inner);
         let has = held.as_ref().map_or(0, OwnedSemaphorePermit::num_permits);
-        let wanted = units(bytes).min(share.all);
-        let missing = wanted.saturating_sub(u32::try_from(has).unwrap_or(u32::MAX));
+        let has = u32::try_from(has).unwrap_or(u32::MAX);
+        let missing = wanted(has).min(share.all).saturating_sub(has);
         if missing == 0 {
             return Ok(());
         }
@@ -248,6 +255,13 @@ impl BodyShare {
         }
         drop(held);
         Ok(())
+    }
+}
+
+impl BodyMemory for BodyShare {
+    fn grow(&self, more: usize) -> bool {
+        let more = units(u64::try_from(more).unwrap_or(u64::MAX));
+        self.hold(|has| has.saturating_add(more)).is_ok()
     }
 }
 
@@ -328,15 +342,15 @@ mod tests {
     #[tokio::test]
     async fn small_bodies_are_free_when_nothing_is_left() {
         let bounds = bounds(100 * KIB);
-        let taken = bounds.make_room(Some(100 * KIB), &mut Body::empty(), later()).await.unwrap();
+        let taken = bounds.make_room(Some(100 * KIB), SMALL_BODY, &mut Body::empty(), later()).await.unwrap();
         assert!(taken.is_some());
         assert_eq!(bounds.bodies.available_permits(), 0);
         for announced in [Some(0), Some(SMALL_BODY), None] {
-            let share = bounds.make_room(announced, &mut Body::empty(), later()).await.unwrap();
+            let share = bounds.make_room(announced, SMALL_BODY, &mut Body::empty(), later()).await.unwrap();
             assert!(share.is_none());
         }
         let mut small = chunks(4);
-        let _share = bounds.make_room(None, &mut small, later()).await.unwrap();
+        let _share = bounds.make_room(None, SMALL_BODY, &mut small, later()).await.unwrap();
         assert_eq!(small.collect().await.unwrap().to_bytes().len(), 64 * 1024);
     }
 
@@ -344,15 +358,16 @@ mod tests {
     async fn a_large_body_waits_a_little_and_no_longer() {
         let bounds = bounds(200 * KIB);
         let mut empty = Body::empty();
-        let first = bounds.make_room(Some(150 * KIB), &mut Body::empty(), later()).await.unwrap();
+        let first = bounds.make_room(Some(150 * KIB), SMALL_BODY, &mut Body::empty(), later()).await.unwrap();
         let begun = Instant::now();
-        assert!(bounds.make_room(Some(100 * KIB), &mut Body::empty(), later()).await.is_err());
+        assert!(bounds.make_room(Some(100 * KIB), SMALL_BODY, &mut Body::empty(), later()).await.is_err());
         assert!(begun.elapsed() >= BODY_WAIT);
         let given_back = async {
             tokio::time::sleep(Duration::from_millis(100)).await;
             drop(first);
         };
-        let (waited, ()) = tokio::join!(bounds.make_room(Some(100 * KIB), &mut empty, later()), given_back);
+        let (waited, ()) =
+            tokio::join!(bounds.make_room(Some(100 * KIB), SMALL_BODY, &mut empty, later()), given_back);
         assert!(waited.unwrap().is_some());
         assert_eq!(bounds.bodies.available_permits(), 200, "the share went with its result");
     }
@@ -360,22 +375,38 @@ mod tests {
     #[tokio::test]
     async fn a_body_larger_than_all_there_is_goes_alone() {
         let bounds = bounds(100 * KIB);
-        let share = bounds.make_room(Some(1 << 50), &mut Body::empty(), later()).await.unwrap();
+        let share = bounds.make_room(Some(1 << 50), SMALL_BODY, &mut Body::empty(), later()).await.unwrap();
         assert_eq!(bounds.bodies.available_permits(), 0);
         drop(share);
         let mut large = chunks(40);
-        let share = bounds.make_room(None, &mut large, later()).await.unwrap();
+        let share = bounds.make_room(None, SMALL_BODY, &mut large, later()).await.unwrap();
         assert_eq!(large.collect().await.unwrap().to_bytes().len(), 640 * 1024);
         drop(share);
         assert_eq!(bounds.bodies.available_permits(), 100);
     }
 
     #[tokio::test]
+    async fn what_is_made_of_a_body_counts_like_it() {
+        let bounds = bounds(200 * KIB);
+        let mut empty = Body::empty();
+        let share = bounds.make_room(Some(10), 0, &mut empty, later()).await.unwrap().unwrap();
+        assert_eq!(bounds.bodies.available_permits(), 199, "nothing was free");
+        assert!(share.grow(99 * 1024));
+        assert_eq!(bounds.bodies.available_permits(), 100);
+        let other = bounds.make_room(Some(50 * KIB), 0, &mut empty, later()).await.unwrap();
+        assert!(!share.grow(51 * 1024) && share.is_refused());
+        drop(other);
+        assert!(share.grow(1 << 30), "one alone takes all there is");
+        drop(share);
+        assert_eq!(bounds.bodies.available_permits(), 200);
+    }
+
+    #[tokio::test]
     async fn a_chunked_body_takes_its_share_as_it_comes_and_never_waits() {
         let bounds = bounds(256 * KIB);
         let (mut first, mut second) = (chunks(10), chunks(10));
-        let first_share = bounds.make_room(None, &mut first, later()).await.unwrap().unwrap();
-        let second_share = bounds.make_room(None, &mut second, later()).await.unwrap().unwrap();
+        let first_share = bounds.make_room(None, SMALL_BODY, &mut first, later()).await.unwrap().unwrap();
+        let second_share = bounds.make_room(None, SMALL_BODY, &mut second, later()).await.unwrap().unwrap();
         assert_eq!(first.collect().await.unwrap().to_bytes().len(), 160 * 1024);
         assert_eq!(bounds.bodies.available_permits(), 96);
         assert!(second.collect().await.is_err(), "the first still holds its share");

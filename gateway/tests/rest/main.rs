@@ -19,6 +19,7 @@ mod rows;
 mod settings;
 mod shapes;
 mod transcript;
+mod values;
 mod writes;
 
 use std::time::Duration;

@@ -176,6 +176,11 @@ impl RestError {
                 "PGRST102",
                 &format!("The request body is larger than {limit} bytes"),
             ),
+            Self::CsvTooLarge { limit } => error(
+                StatusCode::PAYLOAD_TOO_LARGE,
+                "PGRST102",
+                &format!("The rows of the CSV body take more than {limit} bytes as JSON: send them in parts"),
+            ),
             Self::BodyIncomplete => bad("PGRST102", "The request body ended early".to_owned()),
             Self::RelationUnknown { schema, name, similar } => error(
                 StatusCode::NOT_FOUND,

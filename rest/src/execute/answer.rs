@@ -46,6 +46,19 @@ pub(super) fn of(
             Ok(Some(Answer { body: Some(plan_text(&next())), is_explained, ..Answer::default() }))
         }
         Form::Value => next().first().map(of_value).map(Some).ok_or(NO_ROW),
+        Form::Written => {
+            let rows = next();
+            let said = |column| {
+                let text = rows.first().and_then(|row| row.text(column));
+                text.filter(|text| !text.is_empty()).map(str::to_owned)
+            };
+            Ok(Some(Answer {
+                page: i64::try_from(rows.len()).unwrap_or(i64::MAX),
+                headers: said(0),
+                status: said(1),
+                ..Answer::default()
+            }))
+        }
         Form::Rows { frame, cut_at, counts } => {
             let (mut rows, settings) = (next(), next());
             let cap = cut_at.and_then(|cap| usize::try_from(cap).ok());

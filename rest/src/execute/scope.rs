@@ -10,6 +10,7 @@ use serde_json::{Map, Value};
 use super::Scene;
 use crate::config::{RequestSetting, RestConfig};
 use crate::plan::{self, Common};
+use crate::request::Action;
 
 /// Access, isolation and settings, in the order of rest.md §3.16: what the role brings along is set before it is taken
 /// on, because it may not be allowed to set it itself.
@@ -27,6 +28,9 @@ pub(super) fn scope(scene: &Scene<'_>, common: &Common) -> Scope {
     }
     settings.push(("role".into(), caller.role.clone()));
     settings.push(("request.jwt.claims".into(), caller.claims.clone()));
+    if let Some(subject) = subject(scene) {
+        settings.push(("request.jwt.claim.sub".into(), subject.to_owned()));
+    }
     for what in &scene.config.request_settings {
         settings.push(match what {
             RequestSetting::Method => ("request.method".into(), scene.api.method.as_str().to_owned()),
@@ -45,6 +49,16 @@ pub(super) fn scope(scene: &Scene<'_>, common: &Common) -> Scope {
         settings.push((format!("app.settings.{name}").into(), value.clone()));
     }
     Scope { access: common.access, isolation, settings, deadline: scene.deadline }
+}
+
+/// What `auth.uid()` looks at before it parses the claims, which as a column's default it does for every row.
+///
+/// Functions that a request calls, and the one before each request, may put other claims in the place of the caller's, and
+/// then `sub` must come from those.
+fn subject<'a>(scene: &'a Scene<'_>) -> Option<&'a str> {
+    let is_relation = matches!(scene.api.action, Action::Relation { .. });
+    let subject = scene.caller.subject.as_deref()?;
+    (is_relation && scene.config.pre_request.is_none() && !subject.contains('\0')).then_some(subject)
 }
 
 fn search_path(schema: &str, config: &RestConfig) -> String {

@@ -9,7 +9,7 @@ use crate::config::RestConfig;
 use crate::error::RestError;
 use crate::parse::filter::{Operation, Operator};
 use crate::parse::prefer::{Count, Missing, Representation, Resolution};
-use crate::request::payload::{JsonPayload, JsonShape, Payload};
+use crate::request::payload::{JsonPayload, JsonShape, Payload, flat};
 use crate::request::{ApiRequest, RelationVerb};
 use crate::schema_cache::name::Name;
 use crate::schema_cache::{QualifiedName, Relation, SchemaCache};
@@ -31,6 +31,35 @@ pub struct WritePlan {
     pub answer: Answer,
     /// The body, where there is one.
     pub format: BodyFormat,
+}
+
+impl WritePlan {
+    fn values(&mut self) -> Option<&mut Option<Vec<Option<Bytes>>>> {
+        match &mut self.mutation {
+            Mutation::Insert { body, .. } | Mutation::Put { body, .. } | Mutation::Update { body, .. } => {
+                Some(&mut body.values)
+            }
+            Mutation::Delete { .. } | Mutation::Nothing => None,
+        }
+    }
+
+    /// Whether the values were taken out of the JSON.
+    #[must_use]
+    pub const fn has_values(&self) -> bool {
+        match &self.mutation {
+            Mutation::Insert { body, .. } | Mutation::Put { body, .. } | Mutation::Update { body, .. } => {
+                body.values.is_some()
+            }
+            Mutation::Delete { .. } | Mutation::Nothing => false,
+        }
+    }
+
+    /// Leaves the JSON to PostgreSQL.
+    pub fn leave_values(&mut self) {
+        if let Some(values) = self.values() {
+            *values = None;
+        }
+    }
 }
 
 /// What is done.
@@ -77,6 +106,9 @@ pub struct Body {
     pub columns: Vec<BodyColumn>,
     /// Keys that are missing take the column's default.
     pub defaults: bool,
+    /// The text of each column's value, or of the array of them, where that is as good as having PostgreSQL parse the
+    /// JSON, but for errors: those of a value come earlier.
+    pub values: Option<Vec<Option<Bytes>>>,
 }
 
 /// A column that is written.
@@ -90,6 +122,32 @@ pub struct BodyColumn {
     pub default: Option<Name>,
     /// Function that reads a domain from JSON.
     pub representation: Option<QualifiedName>,
+}
+
+impl BodyColumn {
+    /// The type as a parameter has it, if the column takes a scalar of JSON as it takes a literal of the same text. Others
+    /// do not: `json` and arrays read the JSON itself, domains and lengths of `bit` or `interval` follow rules of their own.
+    #[must_use]
+    pub fn literal_type(&self) -> Option<&'static str> {
+        // A length is seen to when the value is assigned.
+        let name = self.type_name.split_once('(').map_or(&*self.type_name, |(name, _)| name);
+        const WITH_LENGTH: [&str; 2] = ["numeric", "character varying"];
+        const OTHERS: [&str; 11] = [
+            "text",
+            "uuid",
+            "integer",
+            "bigint",
+            "smallint",
+            "boolean",
+            "real",
+            "double precision",
+            "date",
+            "timestamp with time zone",
+            "timestamp without time zone",
+        ];
+        let with_length = WITH_LENGTH.into_iter().find(|known| *known == name);
+        with_length.or_else(|| OTHERS.into_iter().find(|known| *known == &*self.type_name))
+    }
 }
 
 /// What happens to rows that exist.
@@ -194,8 +252,14 @@ fn mutation(
         let Some(Payload::Json(payload)) = &request.payload else {
             return Err(RestError::Internal("a write without a JSON body"));
         };
-        let defaults = request.prefer.missing == Some(Missing::Default) && verb != RelationVerb::Put;
-        Body::of(payload, defaults, relation, cache)
+        let is_put = verb == RelationVerb::Put;
+        let defaults = request.prefer.missing == Some(Missing::Default) && !is_put;
+        let body = Body::of(payload, defaults, relation, cache)?;
+        // What is compared with the filters stays JSON.
+        // A text that is too long is refused whether or not there is a row for it.
+        let is_update = verb == RelationVerb::Update;
+        let has_length = body.columns.iter().any(|column| column.type_name.starts_with("character varying("));
+        Ok(if is_put || (is_update && has_length) { body } else { body.with_values(payload) })
     };
     match verb {
         RelationVerb::Insert => Ok(Mutation::Insert { body: body()?, conflict: conflict(request, relation) }),
@@ -242,7 +306,18 @@ impl Body {
             shape: payload.shape,
             columns: columns.collect::<Result<_, RestError>>()?,
             defaults,
+            values: None,
         })
+    }
+
+    /// Takes the values apart, if every column is of a type for which the text of a JSON scalar is a literal.
+    fn with_values(mut self, payload: &JsonPayload) -> Self {
+        let is_known =
+            |column: &BodyColumn| column.representation.is_none() && column.literal_type().is_some();
+        if !self.defaults && self.columns.iter().all(is_known) {
+            self.values = flat(payload);
+        }
+        self
     }
 }
 

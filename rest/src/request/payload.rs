@@ -4,6 +4,7 @@
 //! those. CSV and forms are written as JSON, so that writes know one kind of body.
 
 mod csv;
+mod flat;
 mod outline;
 
 use basalt_core::memory::Hold;
@@ -11,10 +12,36 @@ use bytes::Bytes;
 use serde_json::{Map, Value};
 
 use super::{Action, CallVerb, RelationVerb};
+use crate::config::RestConfig;
 use crate::error::RestError;
 use crate::parse::media::MediaType;
 use crate::parse::query::decode_component;
+pub(crate) use flat::flat;
 use outline::{Outline, outline};
+
+/// Names of a body that are told apart. No table has more columns than 1,600 and no function more arguments than 100, so
+/// that what comes after so many changes nothing.
+const MOST_KEYS: usize = 2_000;
+/// Pairs of a form; names may come up again, for variadic arguments.
+const MOST_PAIRS: usize = 10_000;
+
+/// What may be made of a body.
+#[derive(Debug, Clone, Copy)]
+pub struct Room<'a> {
+    /// At most so many bytes.
+    pub most: usize,
+    /// Where they are counted.
+    pub hold: Option<&'a Hold>,
+}
+
+impl<'a> Room<'a> {
+    /// Rows of CSV name their columns once, and as JSON in each row: four times `rest.max_body_bytes` is room for short
+    /// names and values.
+    #[must_use]
+    pub const fn new(config: &RestConfig, hold: Option<&'a Hold>) -> Self {
+        Self { most: config.max_body_bytes.saturating_mul(4), hold }
+    }
+}
 
 /// A body as the plan uses it.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -37,7 +64,7 @@ pub enum Payload {
 pub struct JsonPayload {
     /// The JSON text.
     pub bytes: Bytes,
-    /// Columns or arguments, without doubles.
+    /// Columns or arguments, without doubles; the first in order, should there be more than any table has columns.
     pub keys: Vec<String>,
     /// What it is.
     pub shape: JsonShape,
@@ -59,15 +86,6 @@ pub enum JsonShape {
 }
 
 impl Payload {
-    /// Has what was made of the body hold what the body held: it lives on in its place.
-    pub(crate) fn keep(&mut self, hold: &Hold) {
-        if let Self::Json(json) = self
-            && !json.is_body
-        {
-            json.bytes = hold.keep(std::mem::take(&mut json.bytes));
-        }
-    }
-
     /// Reads the body of a request, if its action has one.
     ///
     /// # Errors
@@ -77,16 +95,19 @@ impl Payload {
         content_type: &MediaType,
         columns: Option<&[String]>,
         body: Bytes,
+        room: Room<'_>,
     ) -> Result<Option<Self>, RestError> {
         match action {
             Action::Relation { verb: RelationVerb::Insert | RelationVerb::Update, .. } => {
-                Self::of_relation(content_type, columns, body).map(Some)
+                Self::of_relation(content_type, columns, body, room).map(Some)
             }
             // PUT is about a whole row.
             Action::Relation { verb: RelationVerb::Put, .. } => {
-                Self::of_relation(content_type, None, body).map(Some)
+                Self::of_relation(content_type, None, body, room).map(Some)
             }
-            Action::Call { verb: CallVerb::Post, .. } => Self::of_call(content_type, columns, body).map(Some),
+            Action::Call { verb: CallVerb::Post, .. } => {
+                Self::of_call(content_type, columns, body, room).map(Some)
+            }
             // DELETE comes with a content type and without a body: never look at it.
             Action::Relation { .. } | Action::Call { .. } | Action::Root { .. } | Action::Info(_) => Ok(None),
         }
@@ -97,6 +118,7 @@ impl Payload {
         content_type: &MediaType,
         columns: Option<&[String]>,
         body: Bytes,
+        room: Room<'_>,
     ) -> Result<Self, RestError> {
         match content_type {
             MediaType::Json => {
@@ -107,7 +129,7 @@ impl Payload {
                     JsonShape::Object | JsonShape::Array | JsonShape::Mixed => payload,
                 }))
             }
-            MediaType::Csv => Ok(Self::Json(JsonPayload::from_csv(&body)?)),
+            MediaType::Csv => Ok(Self::Json(JsonPayload::from_csv(&body, room)?)),
             MediaType::UrlEncoded => {
                 let mut row = Map::new();
                 for (name, value) in form(&body)? {
@@ -130,7 +152,12 @@ impl Payload {
         }
     }
 
-    fn of_call(content_type: &MediaType, columns: Option<&[String]>, body: Bytes) -> Result<Self, RestError> {
+    fn of_call(
+        content_type: &MediaType,
+        columns: Option<&[String]>,
+        body: Bytes,
+        room: Room<'_>,
+    ) -> Result<Self, RestError> {
         match content_type {
             MediaType::Json if body.is_empty() => Ok(Self::Json(JsonPayload {
                 bytes: Bytes::from_static(b"{}"),
@@ -140,7 +167,7 @@ impl Payload {
             })),
             // What a function with named parameters cannot use is refused once it is clear that it has them.
             MediaType::Json => Ok(Self::Json(JsonPayload::read(columns, body)?)),
-            MediaType::Csv => Ok(Self::Json(JsonPayload::from_csv(&body)?)),
+            MediaType::Csv => Ok(Self::Json(JsonPayload::from_csv(&body, room)?)),
             MediaType::UrlEncoded => Ok(Self::Form(form(&body)?)),
             MediaType::TextPlain | MediaType::TextXml | MediaType::OctetStream => {
                 Ok(Self::Raw { media: content_type.clone(), bytes: body })
@@ -165,6 +192,9 @@ fn form(body: &[u8]) -> Result<Vec<(String, String)>, RestError> {
     let wrong = || RestError::Body("The form is not UTF-8".to_owned());
     let decode = |text: &str| decode_component(text).ok_or_else(wrong);
     let text = std::str::from_utf8(body).map_err(|_| wrong())?;
+    if memchr::memchr_iter(b'&', body).nth(MOST_PAIRS - 1).is_some() {
+        return Err(RestError::Body(format!("The form has more than {MOST_PAIRS} fields")));
+    }
     text.split('&')
         .map(|pair| pair.split_once('=').unwrap_or((pair, "")))
         .filter(|(name, _)| !name.is_empty())
@@ -205,13 +235,23 @@ impl JsonPayload {
     }
 
     /// A header line of columns, which counts even against `columns=`, then one line per row.
-    fn from_csv(body: &[u8]) -> Result<Self, RestError> {
-        let rows = csv::rows(body).map_err(|wrong| RestError::Body(wrong.to_owned()))?;
+    fn from_csv(body: &[u8], room: Room<'_>) -> Result<Self, RestError> {
+        let rows = csv::rows(body, &room).map_err(|wrong| match wrong {
+            csv::Wrong::Form(what) => RestError::Body(what.to_owned()),
+            csv::Wrong::TooLong => RestError::CsvTooLarge { limit: room.most },
+            // The gateway answers that it is busy.
+            csv::Wrong::NoRoom => RestError::Body("There is no memory for this body now".to_owned()),
+        })?;
         let (mut keys, shape) =
             if rows.is_empty { (Vec::new(), JsonShape::Empty) } else { (rows.header, JsonShape::Array) };
         keys.sort_unstable();
         keys.dedup();
-        Ok(Self { bytes: rows.json, keys, shape, is_body: false })
+        // It outlives the body, and goes on holding what the body held.
+        let bytes = match room.hold {
+            Some(hold) => hold.keep(rows.json),
+            None => rows.json,
+        };
+        Ok(Self { bytes, keys, shape, is_body: false })
     }
 }
 
@@ -254,5 +294,8 @@ mod tests {
         );
         assert_eq!(form(""), Ok(Vec::new()));
         assert_eq!(form("a=%FF"), Err("The form is not UTF-8".to_owned()));
+        let many = |count: usize| super::form("a=1&".repeat(count).trim_end_matches('&').as_bytes());
+        assert!(many(MOST_PAIRS).is_ok_and(|pairs| pairs.len() == MOST_PAIRS));
+        assert!(many(MOST_PAIRS + 1).is_err());
     }
 }

@@ -14,7 +14,7 @@ use crate::parse::media::MediaType;
 use crate::parse::query::Parameters;
 use crate::parse::range::{self, RowRange};
 use crate::parse::{Parameter, columns};
-use crate::request::payload::{JsonShape, Payload};
+use crate::request::payload::{JsonShape, Payload, Room, flat};
 use crate::request::{Action, CallVerb, RelationVerb, action, header_text, resource, root_routine, schema};
 
 /// A larger body is read once only, on the long way; so is what would need a longer key.
@@ -35,6 +35,8 @@ pub struct Asked {
     pub(super) range: RowRange,
     pub(super) canonical_query: String,
     pub(super) body: Option<Bytes>,
+    /// The body's values, of a write of scalars only.
+    pub(super) values: Option<Vec<Option<Bytes>>>,
 }
 
 impl Asked {
@@ -81,7 +83,12 @@ impl Asked {
         }
         key.range(range, config.max_rows)?;
         let content_type = header_text(headers, &CONTENT_TYPE).map_or(MediaType::Json, MediaType::parse);
-        let payload = Payload::read(&action, &content_type, written.as_deref(), body.clone()).ok()?;
+        if content_type != MediaType::Json && !body.is_empty() {
+            return None;
+        }
+        let room = Room::new(config, None);
+        let payload = Payload::read(&action, &content_type, written.as_deref(), body.clone(), room).ok()?;
+        let mut values = None;
         let body = match payload {
             None => None,
             Some(Payload::Json(json)) => {
@@ -93,6 +100,10 @@ impl Asked {
                 });
                 key.byte(u8::from(json.is_body));
                 json.keys.iter().for_each(|name| key.text(name));
+                if matches!(action, Action::Relation { .. }) {
+                    values = flat(&json);
+                    key.byte(if values.is_some() { b'f' } else { b'n' });
+                }
                 Some(json.bytes)
             }
             Some(Payload::Form(_) | Payload::Raw { .. }) => return None,
@@ -106,6 +117,7 @@ impl Asked {
             range,
             canonical_query: parameters.canonical(),
             body,
+            values,
         })
     }
 }

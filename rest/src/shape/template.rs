@@ -10,6 +10,7 @@ use basalt_core::session::Statement;
 use basalt_core::sql::Param;
 use bytes::Bytes;
 use http::Method;
+use serde_json::Value;
 
 use super::asked::Asked;
 use crate::config::RestConfig;
@@ -21,7 +22,7 @@ use crate::plan::call::Arguments;
 use crate::plan::mutate::{Body, Mutation};
 use crate::plan::{self, Plan, ReadPlan, Returned, Source};
 use crate::request::ApiRequest;
-use crate::request::payload::Payload;
+use crate::request::payload::{JsonPayload, JsonShape, Payload};
 use crate::schema_cache::SchemaCache;
 use crate::statement::condition::operand;
 use crate::statement::{self, Form, Statements};
@@ -66,6 +67,8 @@ enum Place {
     Filter(usize),
     /// The body.
     Body,
+    /// The value of this key of the body.
+    Value(usize),
     /// The root's offset, and so much more.
     Offset(u128),
     /// The root's limit, and so much more.
@@ -101,6 +104,27 @@ impl Marks {
         Bytes::from(format!("{}b", self.text))
     }
 
+    fn value(&self, index: usize) -> String {
+        format!("{}v{index}", self.text)
+    }
+
+    /// A body whose values are marks.
+    fn values(&self, payload: &JsonPayload) -> Bytes {
+        let member = |(index, key): (usize, &String)| (key.clone(), Value::String(self.value(index)));
+        let object = Value::Object(payload.keys.iter().enumerate().map(member).collect());
+        Bytes::from(match payload.shape {
+            JsonShape::Object => object.to_string(),
+            JsonShape::Array | JsonShape::Mixed | JsonShape::Empty => Value::Array(vec![object]).to_string(),
+        })
+    }
+
+    /// Which value's mark it is, alone or in an array.
+    fn value_place(&self, bytes: &[u8]) -> Option<usize> {
+        let text = std::str::from_utf8(bytes).ok()?;
+        let text = text.strip_prefix("{\"").and_then(|text| text.strip_suffix("\"}")).unwrap_or(text);
+        text.strip_prefix(&self.text)?.strip_prefix('v')?.parse().ok()
+    }
+
     /// Puts the mark of filter `index` in the place of the operand.
     fn mark(&self, operation: &mut Operation, index: usize) {
         match operation {
@@ -120,10 +144,13 @@ impl Marks {
         }
     }
 
-    fn place(&self, param: &Param, operations: &[Operation]) -> Place {
+    fn place(&self, param: &Param, operations: &[Operation], body: Option<&Bytes>) -> Place {
         let Some(bytes) = &param.0 else { return Place::Fixed };
-        if *bytes == self.body() {
+        if body == Some(bytes) {
             return Place::Body;
+        }
+        if let Some(index) = self.value_place(bytes) {
+            return Place::Value(index);
         }
         let is_it = |operation: &Operation| operand(operation).as_ref() == Some(param);
         if let Some(index) = operations.iter().position(is_it) {
@@ -143,8 +170,8 @@ impl Marks {
 }
 
 impl Pattern {
-    fn of(statement: Statement, marked: &[Operation]) -> Self {
-        let places = statement.params.iter().map(|param| MARKS.place(param, marked)).collect();
+    fn of(statement: Statement, marked: &[Operation], body: Option<&Bytes>) -> Self {
+        let places = statement.params.iter().map(|param| MARKS.place(param, marked, body)).collect();
         Self { statement, places }
     }
 
@@ -165,6 +192,7 @@ struct Values<'a> {
     operations: &'a [Operation],
     range: RowRange,
     body: Option<&'a Bytes>,
+    values: &'a [Option<Bytes>],
 }
 
 impl Values<'_> {
@@ -173,6 +201,7 @@ impl Values<'_> {
             Place::Fixed => None,
             Place::Filter(index) => self.operations.get(index).and_then(operand),
             Place::Body => self.body.cloned().map(Param::from),
+            Place::Value(index) => self.values.get(index).cloned().map(Param),
             Place::Offset(more) => Some(Param::from_display(self.range.offset.saturating_add(more))),
             Place::Limit(more) => {
                 self.range.limit.map(|limit| Param::from_display(limit.saturating_add(more)))
@@ -198,8 +227,13 @@ impl Template {
         }
         let operations: Vec<Operation> =
             marked.query.filters.iter().map(|(_, filter)| filter.test.operation.clone()).collect();
+        let mut body = None;
         if let Some(Payload::Json(payload)) = &mut marked.payload {
-            payload.bytes = MARKS.body();
+            payload.bytes = match asked.values {
+                Some(_) => MARKS.values(payload),
+                None => MARKS.body(),
+            };
+            body = Some(payload.bytes.clone());
         }
         let mut plan = plan::plan(&marked, config, cache).ok()?;
         match &mut plan {
@@ -214,9 +248,9 @@ impl Template {
         let template = Self {
             plan,
             prefer: api.prefer.clone(),
-            main: Pattern::of(rendered.main, &operations),
+            main: Pattern::of(rendered.main, &operations, body.as_ref()),
             form: rendered.form,
-            estimate: rendered.estimate.map(|estimate| Pattern::of(estimate, &operations)),
+            estimate: rendered.estimate.map(|estimate| Pattern::of(estimate, &operations, body.as_ref())),
             max_rows: config.max_rows,
         };
         let again = template.statements(&template.values(asked));
@@ -264,6 +298,7 @@ impl Template {
             operations: &asked.operations,
             range: asked.range.capped(self.max_rows),
             body: asked.body.as_ref(),
+            values: asked.values.as_deref().unwrap_or_default(),
         }
     }
 
@@ -338,6 +373,8 @@ fn strip_tree(read: &mut ReadPlan) {
 fn strip_body(body: &mut Body) {
     body.bytes = Bytes::new();
     body.columns = Vec::new();
+    // That there are some is asked for later, too.
+    body.values = body.values.take().map(|_| Vec::new());
 }
 
 fn same(a: &Statement, b: &Statement) -> bool {

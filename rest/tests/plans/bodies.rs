@@ -50,12 +50,10 @@ fn nothing() {
 #[test]
 fn keys_that_columns_do_not_name_are_left() {
     assert_snapshot!(sql("POST /clients?columns=id\n\n{\"id\":1,\"name\":\"x\",\"odd\":2}"), @r#"
-    WITH pgrst_source AS (INSERT INTO "public"."clients"("id") SELECT pgrst_body."id"
-    FROM json_to_record($1) AS pgrst_body("id" integer)
-    RETURNING 1) SELECT null::int8 AS total_result_set, count(*) AS page_total, null::text AS body, RESPONSE_SETTINGS, null::text AS location, null::int8 AS inserted
-    FROM (SELECT 1
-    FROM pgrst_source) AS pgrst_t
-    $1 = {"id":1,"name":"x","odd":2}
+    INSERT INTO "public"."clients"("id") SELECT pgrst_body."id"
+    FROM (SELECT $1::integer AS "id") AS pgrst_body
+    RETURNING current_setting('response.headers', true), current_setting('response.status', true)
+    $1 = 1
     "#);
 }
 
@@ -63,12 +61,13 @@ fn keys_that_columns_do_not_name_are_left() {
 fn an_answer_of_headers() {
     assert_snapshot!(sql("POST /tasks_users\nPrefer: return=headers-only\n\n{\"task_id\":1,\"user_id\":2}"), @r#"
     WITH pgrst_source AS (INSERT INTO "public"."tasks_users"("task_id", "user_id") SELECT pgrst_body."task_id", pgrst_body."user_id"
-    FROM json_to_record($1) AS pgrst_body("task_id" integer, "user_id" integer)
+    FROM (SELECT $1::integer AS "task_id", $2::integer AS "user_id") AS pgrst_body
     RETURNING "public"."tasks_users".*) SELECT null::int8 AS total_result_set, count(*) AS page_total, null::text AS body, RESPONSE_SETTINGS, (SELECT json_build_array(json_extract_path_text(to_json(pgrst_source."task_id"), VARIADIC '{}'), json_extract_path_text(to_json(pgrst_source."user_id"), VARIADIC '{}'))::text
     FROM pgrst_source LIMIT 1) AS location, null::int8 AS inserted
     FROM (SELECT 1
     FROM pgrst_source) AS pgrst_t
-    $1 = {"task_id":1,"user_id":2}
+    $1 = 1
+    $2 = 2
     "#);
 }
 
@@ -90,12 +89,10 @@ fn an_upsert_by_primary_key_with_its_rows() {
 #[test]
 fn an_upsert_without_any_key_is_an_insert() {
     assert_snapshot!(sql("POST /keyless\nPrefer: resolution=merge-duplicates\n\n{\"a\":1}"), @r#"
-    WITH pgrst_source AS (INSERT INTO "public"."keyless"("a") SELECT pgrst_body."a"
-    FROM json_to_record($1) AS pgrst_body("a" integer)
-    RETURNING 1) SELECT null::int8 AS total_result_set, count(*) AS page_total, null::text AS body, RESPONSE_SETTINGS, null::text AS location, null::int8 AS inserted
-    FROM (SELECT 1
-    FROM pgrst_source) AS pgrst_t
-    $1 = {"a":1}
+    INSERT INTO "public"."keyless"("a") SELECT pgrst_body."a"
+    FROM (SELECT $1::integer AS "a") AS pgrst_body
+    RETURNING current_setting('response.headers', true), current_setting('response.status', true)
+    $1 = 1
     "#);
 }
 
@@ -119,12 +116,12 @@ fn an_update_by_many_objects_takes_one() {
     assert_snapshot!(sql("PATCH /tasks?id=eq.1\n\n[{\"name\":\"x\"},{\"name\":\"y\"}]"), @r#"
     WITH pgrst_source AS (UPDATE "public"."tasks" SET "name" = pgrst_values."name"
     FROM (SELECT pgrst_body."name" AS "name"
-    FROM json_to_recordset($1) AS pgrst_body("name" text) LIMIT 1) AS pgrst_values
+    FROM unnest($1::text[]) AS pgrst_body("name") LIMIT 1) AS pgrst_values
     WHERE "public"."tasks"."id" = $2
     RETURNING 1) SELECT null::int8 AS total_result_set, count(*) AS page_total, null::text AS body, RESPONSE_SETTINGS, null::text AS location, null::int8 AS inserted
     FROM (SELECT 1
     FROM pgrst_source) AS pgrst_t
-    $1 = [{"name":"x"},{"name":"y"}]
+    $1 = {"x","y"}
     $2 = 1
     "#);
 }

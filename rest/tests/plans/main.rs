@@ -35,7 +35,7 @@ fn plan(request: &str) -> Result<Plan, RestError> {
 
 fn plan_with(request: &str, config: &RestConfig) -> Result<Plan, RestError> {
     let (head, body) = read(request);
-    let api = ApiRequest::read(config, &head.method, &head.uri, &head.headers, body.clone())?;
+    let api = ApiRequest::read(config, &head, body.clone())?;
     let plan = plan::plan(&api, config, &fixture::cache())?;
     shapes::holds(&head, &body, &api, &plan, config);
     Ok(plan)

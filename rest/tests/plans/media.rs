@@ -97,11 +97,11 @@ fn plans() {
     "#);
     assert_snapshot!(sql("POST /clients\nAccept: application/vnd.pgrst.plan+text\n\n{\"id\":1}"), @r#"
     EXPLAIN (FORMAT TEXT) WITH pgrst_source AS (INSERT INTO "public"."clients"("id") SELECT pgrst_body."id"
-    FROM json_to_record($1) AS pgrst_body("id" integer)
+    FROM (SELECT $1::integer AS "id") AS pgrst_body
     RETURNING 1) SELECT null::int8 AS total_result_set, count(*) AS page_total, null::text AS body, RESPONSE_SETTINGS, null::text AS location, null::int8 AS inserted
     FROM (SELECT 1
     FROM pgrst_source) AS pgrst_t
-    $1 = {"id":1}
+    $1 = 1
     "#);
     assert_snapshot!(sql("GET /rpc/hello\nAccept: application/vnd.pgrst.plan+text; options=;"), @r#"
     EXPLAIN (FORMAT TEXT) WITH pgrst_source AS (SELECT "public"."hello"() AS pgrst_scalar) SELECT null::int8 AS total_result_set, greatest(count(*), 1) AS page_total, coalesce(string_agg(to_json(pgrst_t.pgrst_scalar)::text, ','), 'null') AS body, RESPONSE_SETTINGS
@@ -115,11 +115,11 @@ fn plans() {
 fn of_a_write() {
     assert_snapshot!(sql("POST /clients\nAccept: application/vnd.pgrst.object+json\nPrefer: return=representation\n\n{\"id\":1}"), @r#"
     WITH pgrst_source AS (INSERT INTO "public"."clients"("id") SELECT pgrst_body."id"
-    FROM json_to_record($1) AS pgrst_body("id" integer)
+    FROM (SELECT $1::integer AS "id") AS pgrst_body
     RETURNING "public"."clients".*) SELECT null::int8 AS total_result_set, count(*) AS page_total, string_agg(row_to_json(pgrst_t)::text, ',') AS body, RESPONSE_SETTINGS, null::text AS location, null::int8 AS inserted
     FROM (SELECT pgrst_source.*
     FROM pgrst_source) AS pgrst_t
-    $1 = {"id":1}
+    $1 = 1
     "#);
     assert_snapshot!(sql("DELETE /clients?id=eq.1\nAccept: text/csv\nPrefer: return=representation"), @r#"
     WITH pgrst_source AS (DELETE

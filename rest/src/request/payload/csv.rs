@@ -3,9 +3,29 @@
 //! RFC 4180: lines end in LF, CRLF or CR, a field in quotes may hold anything, blank lines do not count. A byte order
 //! mark, which spreadsheets write, is no part of the first column's name.
 
-use std::io::Write;
-
 use bytes::Bytes;
+
+use super::{MOST_KEYS, Room};
+
+/// Why there are no rows.
+#[derive(Debug, PartialEq, Eq)]
+pub(super) enum Wrong {
+    /// In PostgREST's words where it has some.
+    Form(&'static str),
+    /// The rows are too long as JSON, which repeats the columns' names in each.
+    TooLong,
+    /// There is no memory for the JSON now.
+    NoRoom,
+}
+
+/// Room is made for so many bytes at a time.
+const STEP_BYTES: usize = 256 * 1024;
+
+impl From<&'static str> for Wrong {
+    fn from(what: &'static str) -> Self {
+        Self::Form(what)
+    }
+}
 
 /// Rows in JSON.
 #[derive(Debug, PartialEq, Eq)]
@@ -21,38 +41,53 @@ pub(super) struct Rows {
 /// Reads a header line of columns and then one line per row; the text `NULL` is null.
 ///
 /// # Errors
-/// What is wrong with it, in PostgREST's words where it has some.
-pub(super) fn rows(body: &[u8]) -> Result<Rows, &'static str> {
+/// What is wrong with it, or that the JSON finds no room.
+pub(super) fn rows(body: &[u8], room: &Room<'_>) -> Result<Rows, Wrong> {
     let text = std::str::from_utf8(body).map_err(|_| "The CSV body is not UTF-8")?;
     let mut rest = text.strip_prefix('\u{feff}').unwrap_or(text);
     let mut header: Option<Vec<String>> = None;
     let mut keys: Vec<String> = Vec::new();
-    let mut json = Vec::with_capacity(text.len() * 2 + 2);
-    json.push(b'[');
+    let (mut json, mut granted) = (String::new(), 0);
+    json.push('[');
     let mut is_empty = true;
     while !rest.is_empty() {
         let Some(record) = record(&mut rest)? else { continue };
         if header.is_none() {
+            if record.len() > MOST_KEYS {
+                return Err(Wrong::Form("The CSV header has more columns than a table can have"));
+            }
             keys = record.iter().map(|name| json_text(name)).collect();
             header = Some(record);
             continue;
         }
         if record.len() != keys.len() {
-            return Err("All lines must have same number of fields");
+            return Err(Wrong::Form("All lines must have same number of fields"));
         }
         if !is_empty {
-            json.push(b',');
+            json.push(',');
         }
         is_empty = false;
         for (index, (key, field)) in keys.iter().zip(&record).enumerate() {
-            let value = if field == "NULL" { "null".to_owned() } else { json_text(field) };
-            let start = if index == 0 { '{' } else { ',' };
-            // Writing to a Vec cannot fail.
-            let _written = write!(json, "{start}{key}:{value}");
+            json.push(if index == 0 { '{' } else { ',' });
+            json.push_str(key);
+            json.push(':');
+            match field.as_str() {
+                "NULL" => json.push_str("null"),
+                text => json.push_str(&json_text(text)),
+            }
         }
-        json.push(b'}');
+        json.push('}');
+        if json.len() > room.most {
+            return Err(Wrong::TooLong);
+        }
+        while json.len() > granted {
+            if room.hold.is_some_and(|hold| !hold.grow(STEP_BYTES)) {
+                return Err(Wrong::NoRoom);
+            }
+            granted += STEP_BYTES;
+        }
     }
-    json.push(b']');
+    json.push(']');
     Ok(Rows { json: json.into(), header: header.unwrap_or_default(), is_empty })
 }
 
@@ -116,8 +151,10 @@ fn quoted(rest: &mut &str) -> Result<String, &'static str> {
 mod tests {
     use super::*;
 
-    fn json(csv: &str) -> Result<String, &'static str> {
-        rows(csv.as_bytes()).map(|rows| String::from_utf8(rows.json.to_vec()).unwrap())
+    const ROOM: Room<'_> = Room { most: 1000, hold: None };
+
+    fn json(csv: &str) -> Result<String, Wrong> {
+        rows(csv.as_bytes(), &ROOM).map(|rows| String::from_utf8(rows.json.to_vec()).unwrap())
     }
 
     #[test]
@@ -149,12 +186,29 @@ mod tests {
     #[test]
     fn what_cannot_be_read_in_one_way_is_refused() {
         for ragged in ["a,b\n1", "a,b\n1,2,3", "a\n1\n,", "a,b\n1,2\n3"] {
-            assert_eq!(json(ragged), Err("All lines must have same number of fields"), "{ragged:?}");
+            assert_eq!(
+                json(ragged),
+                Err(Wrong::Form("All lines must have same number of fields")),
+                "{ragged:?}"
+            );
         }
         for misplaced in ["a\nx\"y\"", "a\n\"x\"y", "a\n\"x\" ", "a\n \"x\""] {
-            assert_eq!(json(misplaced), Err(MISPLACED_QUOTE), "{misplaced:?}");
+            assert_eq!(json(misplaced), Err(Wrong::Form(MISPLACED_QUOTE)), "{misplaced:?}");
         }
-        assert_eq!(json("a\n\"x"), Err("A quoted CSV field has no end"));
-        assert_eq!(rows(b"a\n\xff"), Err("The CSV body is not UTF-8"));
+        assert_eq!(json("a\n\"x"), Err(Wrong::Form("A quoted CSV field has no end")));
+        assert_eq!(rows(b"a\n\xff", &ROOM), Err(Wrong::Form("The CSV body is not UTF-8")));
+    }
+
+    #[test]
+    fn long_names_and_many_rows_make_no_endless_json() {
+        let csv = format!("{}\n{}", "a".repeat(100), "b\n".repeat(9));
+        assert!(json(&csv).is_ok_and(|json| json.len() < 1000));
+        assert_eq!(json(&format!("{csv}b\n")), Err(Wrong::TooLong));
+        // A row too much is one row of bytes too many, and no more.
+        let one = format!("{}\nb", "a".repeat(2000));
+        assert_eq!(json(&one), Err(Wrong::TooLong));
+        let wide = "a,".repeat(MOST_KEYS);
+        assert!(matches!(json(&wide), Err(Wrong::Form(_))), "one more than there may be");
+        assert!(json(wide.trim_end_matches(',')).is_ok());
     }
 }

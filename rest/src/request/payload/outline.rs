@@ -6,6 +6,8 @@ use std::fmt;
 use serde::Deserialize;
 use serde::de::{DeserializeSeed, Deserializer, Error, IgnoredAny, MapAccess, SeqAccess, Visitor};
 
+use super::MOST_KEYS;
+
 /// What of a JSON text decides how it is written.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) enum Outline {
@@ -82,7 +84,7 @@ impl<'de> Visitor<'de> for OutlineVisitor {
     fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<Outline, A::Error> {
         let mut keys = Vec::new();
         while let Some((key, _)) = map.next_entry::<String, IgnoredAny>()? {
-            keys.push(key);
+            add(&mut keys, key);
         }
         Ok(Outline::Object(sorted(keys)))
     }
@@ -107,6 +109,16 @@ impl<'de> Visitor<'de> for OutlineVisitor {
         let keys = sorted(written);
         Ok(if uniform { Outline::Uniform(Some(keys)) } else { Outline::Mixed(keys) })
     }
+}
+
+/// Adds a key. Of too many the first in order stay, one more than are told apart; doubles go first, so that none of those
+/// that count is lost.
+fn add(keys: &mut Vec<String>, key: String) {
+    if keys.len() >= 2 * MOST_KEYS {
+        *keys = sorted(std::mem::take(keys));
+        keys.truncate(MOST_KEYS + 1);
+    }
+    keys.push(key);
 }
 
 fn sorted(mut keys: Vec<String>) -> Vec<String> {
@@ -156,10 +168,10 @@ impl<'de> Visitor<'de> for Element<'_> {
         };
         let mut keys = self.0.get(..same).unwrap_or_default().to_vec();
         if let Some(key) = other {
-            keys.push(key);
+            add(&mut keys, key);
             let _skipped: IgnoredAny = map.next_value()?;
             while let Some((key, _)) = map.next_entry::<String, IgnoredAny>()? {
-                keys.push(key);
+                add(&mut keys, key);
             }
         }
         Ok(Keys::Other(keys))
@@ -241,6 +253,28 @@ mod tests {
         for odd in [r#""\u12""#, r#""\u"#, r#""\"#, r#""\uzzzz""#] {
             assert_eq!(outline(odd.as_bytes()), None, "{odd}");
         }
+    }
+
+    #[test]
+    fn endless_keys_take_no_memory_and_doubles_hide_none() {
+        let object = |names: &[String]| {
+            let members: Vec<String> = names.iter().map(|name| format!("{name:?}:1")).collect();
+            format!("{{{}}}", members.join(","))
+        };
+        let many: Vec<String> = (0..10 * MOST_KEYS).map(|number| format!("k{number:06}")).collect();
+        let Some(Outline::Object(keys)) = outline(object(&many).as_bytes()) else { panic!("no object") };
+        assert!(keys.len() > MOST_KEYS && keys.len() <= 2 * MOST_KEYS);
+        assert_eq!(keys.first(), many.first());
+        let doubles: Vec<String> =
+            (0..10 * MOST_KEYS).map(|number| format!("k{:06}", number % 1_600)).collect();
+        let row = object(&doubles);
+        let Some(Outline::Object(keys)) = outline(row.as_bytes()) else { panic!("no object") };
+        assert_eq!(keys, many.get(..1_600).unwrap());
+        let last = object(&keys.into_iter().rev().collect::<Vec<_>>());
+        let rows = format!("[{row},{last},{row}]");
+        assert!(
+            matches!(outline(rows.as_bytes()), Some(Outline::Uniform(Some(keys))) if keys.len() == 1_600)
+        );
     }
 
     #[test]

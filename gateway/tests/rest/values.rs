@@ -1,0 +1,264 @@
+//! Values that we take out of a JSON body ourselves, against what PostgreSQL reads there: the same rows or the same
+//! refusal, for every type, however a value is written.
+//!
+//! An object in a member that `columns=` leaves out has PostgreSQL read the body; so each value is sent both ways.
+
+use http::Method;
+use serde_json::{Value, json};
+
+use super::{SOON, anon, server};
+use basalt_testkit::{Basalt, Response};
+
+/// Every type whose values are taken out, and others beside them, which must not be.
+const TYPES: [&str; 27] = [
+    "text",
+    "uuid",
+    "integer",
+    "bigint",
+    "smallint",
+    "boolean",
+    "real",
+    "double precision",
+    "date",
+    "timestamp with time zone",
+    "timestamp without time zone",
+    "numeric",
+    "numeric(5,2)",
+    "numeric(3,-2)",
+    "character varying",
+    "character varying(5)",
+    "character(3)",
+    "timestamp(0) with time zone",
+    "interval minute",
+    "bit(3)",
+    "json",
+    "jsonb",
+    "bytea",
+    "integer[]",
+    "varying_mood",
+    "short",
+    "pair",
+];
+
+const VALUES: &[&str] = &[
+    "null",
+    "true",
+    "false",
+    "0",
+    "-0",
+    "7",
+    "1.5",
+    "-1.005",
+    "1e3",
+    "1E-2",
+    "1e400",
+    "32768",
+    "99999999999999999999",
+    "123456.789",
+    r#""""#,
+    r#"" ""#,
+    r#"" 7 ""#,
+    r#""7""#,
+    r#""1.5""#,
+    r#""1e2""#,
+    r#""0x1F""#,
+    r#""1_000""#,
+    r#""t""#,
+    r#""yes""#,
+    r#""TRUE""#,
+    r#""null""#,
+    r#""NULL""#,
+    r#""abc""#,
+    r#""abc   ""#,
+    r#""abcdefgh""#,
+    r#""abcde   ""#,
+    r#""a,b""#,
+    r#""{}""#,
+    r#""{1,NULL}""#,
+    r#""\"""#,
+    r#""\\""#,
+    r#""\\x4142""#,
+    r#""\/""#,
+    r#""\n\t\b""#,
+    r#""\u00e9\ud83d\ude00""#,
+    r#""é😀""#,
+    r#""\u0000""#,
+    r#""a\u0000b""#,
+    r#""'; drop table students --""#,
+    r#""$1""#,
+    r#""101""#,
+    r#""1:02""#,
+    r#""(1,a)""#,
+    r#""happy""#,
+    r#""2026-01-02""#,
+    r#""2026-02-30""#,
+    r#""01/02/2026""#,
+    r#""2026-01-02T03:04:05.123456+02""#,
+    r#""2026-01-02 03:04:05.5 BC""#,
+    r#""infinity""#,
+    r#""-Infinity""#,
+    r#""NaN""#,
+    r#""epoch""#,
+    r#""f81d4fae-7dec-11d0-a765-00a0c91e6bf6""#,
+    r#""{F81D4FAE-7DEC-11D0-A765-00A0C91E6BF6}""#,
+    r#""f81d4fae""#,
+    "{}",
+    r#"{"a":1,"b":"x"}"#,
+    "[]",
+    "[1,2]",
+    r#"[["a"]]"#,
+];
+
+/// A server with two tables of each type.
+async fn tables() -> Basalt {
+    let server = server().start().await;
+    let mut sql = String::from(
+        "create type varying_mood as enum ('happy', 'null');
+         create domain short as text check (length(value) < 4);
+         create type pair as (a int, b text);",
+    );
+    for (number, kind) in TYPES.iter().enumerate() {
+        for way in ["ours", "theirs"] {
+            sql.push_str(&format!(
+                "create table {way}_{number} (id bigint generated always as identity, v {kind});
+                 grant select, insert, update on {way}_{number} to anon;"
+            ));
+        }
+    }
+    sql.push_str("create table shut (v integer); create table last_of_them (id int); grant select on last_of_them to anon;");
+    let _done = server.sql(&sql).await;
+    let last = anon(&server, Method::GET, "/last_of_them");
+    let _there = server.until(SOON, &last, |answer| answer.status == 200).await;
+    server
+}
+
+async fn send(server: &Basalt, method: Method, path: &str, body: &str) -> Response {
+    let request = anon(server, method, path).header("content-type", "application/json");
+    request.body(body.to_owned()).send().await
+}
+
+/// What a client sees, but for the number of the row and the table's name.
+fn seen(answer: &Response) -> (u16, Value) {
+    let body = if answer.body.is_empty() { Value::Null } else { answer.json() };
+    (answer.status.as_u16(), body)
+}
+
+#[tokio::test]
+async fn values_are_read_as_postgresql_reads_them() {
+    let server = tables().await;
+    for (number, kind) in TYPES.iter().enumerate() {
+        for value in VALUES {
+            for (ours, theirs) in [
+                (format!(r#"{{"v":{value}}}"#), format!(r#"{{"v":{value},"x":{{}}}}"#)),
+                (
+                    format!(r#"[{{"v":{value}}},{{"v":null}},{{"v":{value}}}]"#),
+                    format!(r#"[{{"v":{value}}},{{"v":null,"x":{{}}}},{{"v":{value}}}]"#),
+                ),
+            ] {
+                let ours = send(&server, Method::POST, &format!("/ours_{number}?columns=v"), &ours).await;
+                let theirs =
+                    send(&server, Method::POST, &format!("/theirs_{number}?columns=v"), &theirs).await;
+                assert_eq!(seen(&ours), seen(&theirs), "{value} as {kind}");
+            }
+        }
+        let rows = |way: &str| {
+            let rows =
+                format!("select jsonb_agg(coalesce(v::text, 'NULL') order by id)::text from {way}_{number}");
+            let database = server.database();
+            async move { database.value(&rows).await }
+        };
+        assert_eq!(rows("ours").await, rows("theirs").await, "{kind}");
+    }
+}
+
+#[tokio::test]
+async fn updates_are_read_the_same_way() {
+    let server = tables().await;
+    for number in 0..TYPES.len() {
+        for way in ["ours", "theirs"] {
+            let _row =
+                send(&server, Method::POST, &format!("/{way}_{number}"), r#"{"v":null}"#).await.expect(201);
+        }
+        for value in VALUES {
+            // A row, and no row.
+            for id in [1, 0] {
+                let path = |way: &str| format!("/{way}_{number}?columns=v&id=eq.{id}");
+                let ours = send(&server, Method::PATCH, &path("ours"), &format!(r#"{{"v":{value}}}"#)).await;
+                let theirs = format!(r#"{{"v":{value},"x":{{}}}}"#);
+                let theirs = send(&server, Method::PATCH, &path("theirs"), &theirs).await;
+                assert_eq!(seen(&ours), seen(&theirs), "{value} as {}", TYPES[number]);
+            }
+        }
+        let value = |way: &str| {
+            let value = format!("select coalesce(v::text, 'NULL') from {way}_{number} where id = 1");
+            let database = server.database();
+            async move { database.value(&value).await }
+        };
+        assert_eq!(value("ours").await, value("theirs").await, "{}", TYPES[number]);
+    }
+}
+
+#[tokio::test]
+async fn rights_come_before_values() {
+    let server = tables().await;
+    for body in [r#"{"v":"no number"}"#, r#"[{"v":"no number"}]"#, r#"{"v":1}"#] {
+        let answer = send(&server, Method::POST, "/shut", body).await;
+        assert_eq!(answer.json()["code"], "42501", "{body}");
+    }
+    let answer = send(&server, Method::POST, "/ours_2", r#"{"v":"no number"}"#).await;
+    let expected = json!({
+        "code": "22P02", "details": null, "hint": null, "message": "invalid input syntax for type integer: \"no number\"",
+    });
+    assert_eq!(seen(&answer), (400, expected));
+}
+
+#[tokio::test]
+async fn what_a_trigger_says_about_the_response_is_heard() {
+    let server = server().start().await;
+    let _done = server
+        .sql(
+            "create table heard (v int);
+             grant insert on heard to anon;
+             create function say() returns trigger language plpgsql as $$ begin
+               perform set_config('response.headers', format('[{\"x-%s\": \"%s\"}]', tg_argv[0], new.v), true);
+               perform set_config('response.status', '202', true);
+               return new;
+             end $$;
+             create trigger before before insert on heard for each row execute function say('before');
+             create trigger after after insert on heard for each row execute function say('after');",
+        )
+        .await;
+    let post = anon(&server, Method::POST, "/heard").json(&json!({"v": 5}));
+    let answer = server.until(SOON, &post, |answer| answer.status == 202).await;
+    assert_eq!((answer.header("x-before"), answer.headers.contains_key("x-after")), ("5", false));
+}
+
+#[tokio::test]
+async fn the_subject_is_that_of_the_claims() {
+    let server = server().start().await;
+    let _done = server
+        .sql(
+            "create table owned (owner uuid default auth.uid(), v int);
+             grant select, insert on owned to authenticated;
+             create function owner() returns uuid language sql volatile as $$
+               select set_config('request.jwt.claims', '{\"sub\":\"00000000-0000-4000-8000-000000000009\"}', true);
+               select auth.uid()
+             $$;
+             grant execute on function owner() to authenticated;",
+        )
+        .await;
+    let subject = "00000000-0000-4000-8000-000000000001";
+    for (sub, owner) in
+        [(json!(subject), json!(subject)), (Value::Null, Value::Null), (json!(""), Value::Null)]
+    {
+        let token = server.token(&json!({"role": "authenticated", "sub": sub}));
+        let post =
+            anon(&server, Method::POST, "/owned").bearer(&token).header("prefer", "return=representation");
+        let post = post.json(&json!([{"v": 1}, {"v": 2}]));
+        let answer = server.until(SOON, &post, |answer| answer.status == 201).await;
+        assert_eq!(answer.json()[1]["owner"], owner, "{sub}");
+        let call = anon(&server, Method::POST, "/rpc/owner").bearer(&token).json(&json!({}));
+        let answer = server.until(SOON, &call, |answer| answer.status == 200).await;
+        assert_eq!(answer.json(), "00000000-0000-4000-8000-000000000009", "a function's own claims");
+    }
+}
