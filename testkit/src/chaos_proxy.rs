@@ -118,23 +118,30 @@ async fn copy(
             Link::CutAfter(count) | Link::StalledAfter(count) if way.is_answer => {
                 count.saturating_sub(passed)
             }
-            _ => buffer.len(),
+            Link::Up
+            | Link::Cut
+            | Link::Stalled
+            | Link::Slow(_)
+            | Link::Moved
+            | Link::CutAfter(_)
+            | Link::StalledAfter(_) => buffer.len(),
         };
-        match link {
-            Link::Cut => return,
-            Link::CutAfter(_) if left == 0 => return,
+        let is_cut = link == Link::Cut || (left == 0 && matches!(link, Link::CutAfter(_)));
+        if is_cut {
+            return;
+        }
+        if is_lost {
             // What is sent goes nowhere, until the sender gives up.
-            _ if is_lost => match from.read(&mut buffer).await {
+            match from.read(&mut buffer).await {
                 Ok(0) | Err(_) => return,
                 Ok(_) => continue,
-            },
-            _ if link == Link::Stalled || left == 0 => {
-                if state.changed().await.is_err() {
-                    return;
-                }
-                continue;
             }
-            _ => {}
+        }
+        if link == Link::Stalled || left == 0 {
+            if state.changed().await.is_err() {
+                return;
+            }
+            continue;
         }
         let room = left.min(buffer.len());
         let count = tokio::select! {
