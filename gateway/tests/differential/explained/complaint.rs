@@ -50,7 +50,7 @@ pub(super) fn is_in(words: &str, view: &View) -> bool {
     let message = plain(&message);
     let has = |text: &str| !text.is_empty() && words.contains(text);
     match code.as_str() {
-        "42703" => columns(&message).any(|column| has(column)),
+        "42703" => columns(&message).any(has),
         "42702" => between(&message, "column reference ", " is ambiguous").is_some_and(has),
         "42501" => message
             .strip_prefix("permission denied for ")
