@@ -83,8 +83,7 @@ struct Shared {
     current: ArcSwapOption<Snapshot>,
     /// Builds schema caches.
     aside: Aside,
-    /// Loads under way or due. Waiters look for zero.
-    loading: watch::Sender<usize>,
+    loading: watch::Sender<Loading>,
     /// One load at a time; held across it.
     turn: Mutex<()>,
     /// Somebody asked for a load.
@@ -93,6 +92,17 @@ struct Shared {
     next_attempt: SyncMutex<Option<Instant>>,
     /// Looks that are left, and when that was. Held to count.
     looks: SyncMutex<(f64, Instant)>,
+}
+
+/// What those wait for who want to know of a change. Under one change after the other there is always a load due.
+#[derive(Clone, Copy, Debug)]
+struct Loading {
+    /// Loads under way or due.
+    due: usize,
+    /// Loads that have begun, one after the other.
+    begun: u64,
+    /// The last of them that has brought a cache.
+    over: u64,
 }
 
 impl std::fmt::Debug for RestHandle {
@@ -109,7 +119,7 @@ impl RestHandle {
             current: ArcSwapOption::empty(),
             aside: Aside::default(),
             // The first load is due from the start.
-            loading: watch::Sender::new(1),
+            loading: watch::Sender::new(Loading { due: 1, begun: 0, over: 0 }),
             turn: Mutex::new(()),
             asked: Notify::new(),
             next_attempt: SyncMutex::new(None),
@@ -168,19 +178,18 @@ impl RestHandle {
     /// What a request works with; waits for the first load if that is under way.
     pub(crate) async fn view(&self) -> View {
         if self.0.current.load().is_none() && self.is_loading() {
-            self.settled(Instant::now() + PATIENCE).await;
+            let _in_time = self.settled(Instant::now() + PATIENCE).await;
         }
         View { base: self.0.base.load_full(), loaded: self.0.current.load_full() }
     }
 
     /// Something newer than `seen`, should the schema have changed since; for a request that names what is unknown.
     pub(crate) async fn newer(&self, seen: &Arc<Snapshot>, deadline: Instant) -> Option<Arc<Snapshot>> {
-        if self.is_loading() {
-            self.settled((Instant::now() + PATIENCE).min(deadline)).await;
-        }
+        let until = (Instant::now() + PATIENCE).min(deadline);
+        let is_loaded = self.is_loading() && self.settled(until).await;
         let known = self.0.current.load_full()?;
         let newer = |known: Arc<Snapshot>| (!Arc::ptr_eq(&known, seen)).then_some(known);
-        if !self.may_look() {
+        if is_loaded || !self.may_look() {
             return newer(known);
         }
         let fingerprint = match load::fingerprint(&self.0.sessions).await {
@@ -200,7 +209,7 @@ impl RestHandle {
             }
         };
         // Longer than that nobody waits; the notification, if one comes, brings the load about again.
-        let _elapsed = tokio::time::timeout_at((Instant::now() + PATIENCE).min(deadline), reloaded).await;
+        let _elapsed = tokio::time::timeout_at(until, reloaded).await;
         newer(self.0.current.load_full()?)
     }
 
@@ -212,14 +221,18 @@ impl RestHandle {
     }
 
     fn is_loading(&self) -> bool {
-        *self.0.loading.borrow() > 0
+        self.0.loading.borrow().due > 0
     }
 
-    /// Waits until no load is under way or due, at most until `until`.
-    async fn settled(&self, until: Instant) {
+    /// Waits until no load is under way or due, or one is over that began after this, at most until `until`. Whether
+    /// there was such a load: nobody need look for changes then.
+    async fn settled(&self, until: Instant) -> bool {
         let mut loading = self.0.loading.subscribe();
+        let begun = loading.borrow().begun;
+        let is_over = |loading: &Loading| loading.due == 0 || loading.over > begun;
         // The sender lives in this handle, so the only other way out is the timeout: then we go on with what is there.
-        let _elapsed = tokio::time::timeout_at(until, loading.wait_for(|due| *due == 0)).await;
+        let settled = tokio::time::timeout_at(until, loading.wait_for(is_over)).await;
+        matches!(settled, Ok(Ok(loading)) if loading.over > begun)
     }
 
     /// Misspelled names must not keep the catalog busy.
@@ -235,6 +248,15 @@ impl RestHandle {
 
     /// One load; whoever calls has the turn.
     async fn load(&self) -> Result<(), LoadError> {
+        self.0.loading.send_modify(|loading| loading.begun += 1);
+        let loaded = self.load_now().await;
+        if loaded.is_ok() {
+            self.0.loading.send_modify(|loading| loading.over = loading.begun);
+        }
+        loaded
+    }
+
+    async fn load_now(&self) -> Result<(), LoadError> {
         let started = Instant::now();
         let base = self.0.base.load_full();
         let old = self.0.current.load_full();
@@ -310,7 +332,7 @@ struct Due<'a>(&'a RestHandle);
 
 impl<'a> Due<'a> {
     fn new(handle: &'a RestHandle) -> Self {
-        handle.0.loading.send_modify(|due| *due += 1);
+        handle.0.loading.send_modify(|loading| loading.due += 1);
         Self(handle)
     }
 
@@ -322,7 +344,7 @@ impl<'a> Due<'a> {
 
 impl Drop for Due<'_> {
     fn drop(&mut self) {
-        self.0.0.loading.send_modify(|due| *due = due.saturating_sub(1));
+        self.0.0.loading.send_modify(|loading| loading.due = loading.due.saturating_sub(1));
     }
 }
 
