@@ -176,6 +176,7 @@ impl Tally {
 }
 
 impl Drop for Tally {
+    #[expect(clippy::print_stdout, reason = "the figures are what the long run is for")]
     fn drop(&mut self) {
         let elapsed = self.begun.elapsed().as_secs();
         let counts = self.counts();
