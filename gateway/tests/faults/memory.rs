@@ -24,13 +24,17 @@ async fn until(what: &str, mut is_so: impl AsyncFnMut() -> bool) {
     }
 }
 
-/// A table whose every write takes a while.
-async fn slow_table(server: &Basalt) {
+/// A table whose every write waits until its gate is open: however long the test takes to look around.
+async fn gated_table(server: &Basalt) {
     server
         .sql(
             "create table public.slow_entries (id bigint primary key);
-             create function public.dally() returns trigger language plpgsql set search_path = '' as
-               $$ begin perform pg_sleep(6); return null; end $$;
+             create table public.gate (is_open bool); insert into public.gate values (false);
+             create function public.dally() returns trigger language plpgsql security definer set search_path = '' as
+               $$ begin
+                 while not (select is_open from public.gate) loop perform pg_sleep(0.01); end loop;
+                 return null;
+               end $$;
              create trigger dally after insert on public.slow_entries execute function public.dally();
              grant select, insert on public.slow_entries to service_role",
         )
@@ -40,7 +44,7 @@ async fn slow_table(server: &Basalt) {
 #[tokio::test]
 async fn a_body_counts_until_its_write_has_ended_though_its_client_has_left() {
     let server = start(&[("server.body_memory", "1MiB"), ("rest.max_body_bytes", "1MiB")]).await;
-    slow_table(&server).await;
+    gated_table(&server).await;
     let head = head(&server, "POST /rest/v1/slow_entries");
     let json = rows(10_000, 800_000).to_string();
     // Written anew as JSON, which lives on in its place.
@@ -48,6 +52,7 @@ async fn a_body_counts_until_its_write_has_ended_though_its_client_has_left() {
     let csv = format!("id\n{}", list.join("\n"));
     let csv_head = head.replace("application/json", "text/csv");
     for (head, body) in [(&head, &json), (&csv_head, &csv)] {
+        server.sql("update public.gate set is_open = false").await;
         let mut client = Raw::connect(&server).await;
         client.send(format!("{head}Content-Length: {}\r\n\r\n{body}", body.len())).await;
         until("the write runs", async || server.database().running(RUNNING).await == 1).await;
@@ -56,12 +61,45 @@ async fn a_body_counts_until_its_write_has_ended_though_its_client_has_left() {
         assert_rest_is_busy(&refused);
         assert_eq!(server.database().running(RUNNING).await, 1, "and the write is still under way");
         assert!(metric(&server, BODIES).await >= 800_000.0);
+        server.sql("update public.gate set is_open = true").await;
         until("the write ends", async || server.database().running(RUNNING).await == 0).await;
         until("the share is given back", async || metric(&server, BODIES).await < 1.0).await;
     }
     let stored = server.database().count("public.slow_entries").await;
     assert_eq!(stored, i64::try_from(rows(10_000, 800_000).as_array().unwrap().len()).unwrap() + 120_000);
     insert(&server).json(&rows(500_000, 500_000)).send().await.expect(201);
+}
+
+#[tokio::test]
+async fn rows_of_csv_cannot_grow_without_end_and_count_as_they_grow() {
+    let server = start(&[("server.body_memory", "8MiB"), ("rest.max_body_bytes", "1MiB")]).await;
+    gated_table(&server).await;
+    server.sql("update public.gate set is_open = true").await;
+    let send = async |csv: String| {
+        let request = server.post("/rest/v1/slow_entries").apikey(server.service_key());
+        request.header("content-type", "text/csv").body(csv).send().await
+    };
+    // 60 KB, and 600 MB with the column's name in each row.
+    let long = format!("{}\n{}", "a".repeat(40_000), "1\n".repeat(10_000));
+    let refused = send(long).await.expect(413);
+    assert!(refused.text().contains("send them in parts"), "{}", refused.text());
+    until("what it took is given back", async || metric(&server, BODIES).await < 1.0).await;
+    // The memory is taken: no CSV is small enough to be free.
+    server.sql("update public.gate set is_open = false").await;
+    let mut others = Vec::new();
+    for number in 1..=8 {
+        let mut client = Raw::connect(&server).await;
+        let mut body = rows(number * 1_000_000, 500_000).to_string();
+        body.push_str(&" ".repeat(MIB - body.len()));
+        let head = head(&server, "POST /rest/v1/slow_entries");
+        client.send(format!("{head}Content-Length: {}\r\n\r\n{body}", body.len())).await;
+        others.push(client);
+    }
+    until("the memory is taken", async || metric(&server, BODIES).await > 8_300_000.0).await;
+    assert_rest_is_busy(&send("id\n1\n".to_owned()).await);
+    server.sql("update public.gate set is_open = true").await;
+    until("the others end", async || metric(&server, BODIES).await < 1.0).await;
+    send("id\n1\n".to_owned()).await.expect(201);
 }
 
 #[tokio::test]
