@@ -255,7 +255,7 @@ async fn a_read_is_cancelled_when_the_client_leaves() {
     let fixture = fixture(1).await;
     let sleep = statement("select pg_sleep(30), 'left behind'");
     let reading = fixture.sessions.run(scope(Access::ReadOnly), vec![sleep]);
-    leave_asleep(&fixture, reading).await;
+    leave_asleep(&fixture, Box::pin(reading)).await;
     // The pool has one connection: this answers only once it is back, or replaced.
     let started = Instant::now();
     fixture.sessions.run(scope(Access::ReadOnly), vec![statement("select 1")]).await.unwrap();
@@ -267,7 +267,7 @@ async fn a_read_is_cancelled_when_the_client_leaves() {
 async fn a_write_runs_to_its_end_when_the_client_leaves() {
     let fixture = fixture(1).await;
     let slow = statement("insert into items select 1 from pg_sleep(1)");
-    leave_asleep(&fixture, fixture.sessions.run(scope(Access::ReadWrite), vec![slow])).await;
+    leave_asleep(&fixture, Box::pin(fixture.sessions.run(scope(Access::ReadWrite), vec![slow]))).await;
     fixture.sessions.run(scope(Access::ReadOnly), vec![statement("select 1")]).await.unwrap();
     assert_eq!(fixture.database.count("items").await, 1);
 }
@@ -357,7 +357,7 @@ async fn a_checked_write_is_decided_after_the_client_left() {
             .then(Sql::param(Param::from_display(id)))
             .then(Sql::text("::int from pg_sleep(1)"));
         let writing = fixture.sessions.run_checked(scope(Access::ReadWrite), vec![step.into()], move |_| end);
-        leave_asleep(&fixture, writing).await;
+        leave_asleep(&fixture, Box::pin(writing)).await;
         fixture.sessions.run(scope(Access::ReadOnly), vec![statement("select 1")]).await.unwrap();
         assert_eq!(fixture.database.count("items").await, 1);
     }

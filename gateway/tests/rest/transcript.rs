@@ -146,10 +146,11 @@ fn first_line(response: &Response) -> String {
 fn error(text: &str) -> Option<String> {
     let error: serde_json::Value = serde_json::from_str(text).ok()?;
     let mut told = format!("{} {}", error.get("code")?.as_str()?, error.get("message")?.as_str()?);
-    match &error["details"] {
-        serde_json::Value::Null => {}
-        serde_json::Value::String(details) => write!(told, " ({details})").unwrap(),
-        details => write!(told, " ({details})").unwrap(),
+    let details = &error["details"];
+    if let Some(text) = details.as_str() {
+        write!(told, " ({text})").unwrap();
+    } else if !details.is_null() {
+        write!(told, " ({details})").unwrap();
     }
     if let Some(hint) = error["hint"].as_str() {
         write!(told, " [{hint}]").unwrap();

@@ -174,7 +174,7 @@ async fn values_are_read_as_postgresql_reads_them() {
 #[tokio::test]
 async fn updates_are_read_the_same_way() {
     let server = tables().await;
-    for number in 0..TYPES.len() {
+    for (number, kind) in TYPES.iter().enumerate() {
         for way in ["ours", "theirs"] {
             let _row =
                 send(&server, Method::POST, &format!("/{way}_{number}"), r#"{"v":null}"#).await.expect(201);
@@ -186,7 +186,7 @@ async fn updates_are_read_the_same_way() {
                 let ours = send(&server, Method::PATCH, &path("ours"), &format!(r#"{{"v":{value}}}"#)).await;
                 let theirs = format!(r#"{{"v":{value},"x":{{}}}}"#);
                 let theirs = send(&server, Method::PATCH, &path("theirs"), &theirs).await;
-                assert_eq!(seen(&ours), seen(&theirs), "{value} as {}", TYPES[number]);
+                assert_eq!(seen(&ours), seen(&theirs), "{value} as {kind}");
             }
         }
         let value = |way: &str| {
@@ -194,7 +194,7 @@ async fn updates_are_read_the_same_way() {
             let database = server.database();
             async move { database.value(&value).await }
         };
-        assert_eq!(value("ours").await, value("theirs").await, "{}", TYPES[number]);
+        assert_eq!(value("ours").await, value("theirs").await, "{kind}");
     }
 }
 
