@@ -18,8 +18,7 @@ const FREE_BYTES: usize = 64 * 1024;
 
 /// What a request's body holds of the server's memory until it is dropped.
 pub trait BodyMemory: Send + Sync {
-    /// Holds `more` bytes from now on, if there is room; who asked is answered with 503 if there is none, whatever the
-    /// service says.
+    /// Holds `more` bytes from now on, if there is room.
     fn grow(&self, more: usize) -> bool;
 }
 
@@ -41,7 +40,7 @@ impl Hold {
         Self { share: Arc::new(share) }
     }
 
-    /// Makes room for `more` bytes, of what is made of the body.
+    /// Makes room for `more` bytes, of what is made of the body; false if there is none.
     #[must_use]
     pub fn grow(&self, more: usize) -> bool {
         self.share.grow(more)

@@ -73,6 +73,9 @@ pub enum RestError {
         /// The limit in bytes.
         limit: usize,
     },
+    /// There is no memory now for what is made of the body.
+    #[error("the server is busy")]
+    Busy,
     /// The client stopped sending its body.
     #[error("the body ended early")]
     BodyIncomplete,

@@ -231,7 +231,12 @@ impl BodyShare {
         if bytes <= SMALL_BODY {
             return Ok(());
         }
-        self.hold(|_| units(bytes))
+        let held = self.hold(|_| units(bytes));
+        if held.is_err() {
+            self.0.is_refused.store(true, Ordering::Relaxed);
+            self.0.refusals.increment(1);
+        }
+        held
     }
 
     /// Holds from now on as many units as `wanted` makes of those that it has; all there are, if that is less.
@@ -245,8 +250,6 @@ impl BodyShare {
             return Ok(());
         }
         let Ok(more) = Arc::clone(&share.bodies).try_acquire_many_owned(missing) else {
-            share.is_refused.store(true, Ordering::Relaxed);
-            share.refusals.increment(1);
             return Err(Overloaded);
         };
         match &mut *held {
@@ -394,7 +397,8 @@ mod tests {
         assert!(share.grow(99 * 1024));
         assert_eq!(bounds.bodies.available_permits(), 100);
         let other = bounds.make_room(Some(50 * KIB), 0, &mut empty, later()).await.unwrap();
-        assert!(!share.grow(51 * 1024) && share.is_refused());
+        assert!(!share.grow(51 * 1024));
+        assert!(!share.is_refused(), "the body itself is whole: its service decides");
         drop(other);
         assert!(share.grow(1 << 30), "one alone takes all there is");
         drop(share);

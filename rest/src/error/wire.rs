@@ -181,6 +181,7 @@ impl RestError {
                 "PGRST102",
                 &format!("The rows of the CSV body take more than {limit} bytes as JSON: send them in parts"),
             ),
+            Self::Busy => busy(),
             Self::BodyIncomplete => bad("PGRST102", "The request body ended early".to_owned()),
             Self::RelationUnknown { schema, name, similar } => error(
                 StatusCode::NOT_FOUND,
@@ -395,11 +396,13 @@ pub fn fault(fault: Fault) -> Response {
         Fault::Timeout => RestError::Session(SessionError::Deadline).wire(ErrorContext::default()),
         Fault::Panic { id } => internal("PGRSTX00", "Internal error").details(format!("request id {id}")),
         Fault::BadRequest(message) => ErrorResponse::new(StatusCode::BAD_REQUEST, "PGRST100", message),
-        // What PostgreSQL says when it runs out of something: 503 by the same table.
-        Fault::Overloaded => {
-            ErrorResponse::new(StatusCode::SERVICE_UNAVAILABLE, "53000", "The server is busy")
-                .hint(Some("Nothing was done. Try again after the seconds in Retry-After.".to_owned()))
-        }
+        Fault::Overloaded => busy(),
     };
     response.into_response(ErrorContext::default())
+}
+
+/// What PostgreSQL says when it runs out of something: 503 by the same table.
+fn busy() -> ErrorResponse {
+    ErrorResponse::new(StatusCode::SERVICE_UNAVAILABLE, "53000", "The server is busy")
+        .hint(Some("Nothing was done. Try again after the seconds in Retry-After.".to_owned()))
 }

@@ -239,8 +239,7 @@ impl JsonPayload {
         let rows = csv::rows(body, &room).map_err(|wrong| match wrong {
             csv::Wrong::Form(what) => RestError::Body(what.to_owned()),
             csv::Wrong::TooLong => RestError::CsvTooLarge { limit: room.most },
-            // The gateway answers that it is busy.
-            csv::Wrong::NoRoom => RestError::Body("There is no memory for this body now".to_owned()),
+            csv::Wrong::NoRoom => RestError::Busy,
         })?;
         let (mut keys, shape) =
             if rows.is_empty { (Vec::new(), JsonShape::Empty) } else { (rows.header, JsonShape::Array) };
