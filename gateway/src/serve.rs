@@ -1,5 +1,5 @@
 //! `basalt serve`: from configuration to a running server, and its end in order. Stop accepting, drain, stop the
-//! background tasks, close the pools, stop PostgreSQL last. Which services there are is [`mod@services`]'s.
+//! background tasks, close the pools, stop PostgreSQL last. Which services there are is `serve/services.rs`'s business.
 
 mod recorder;
 mod services;

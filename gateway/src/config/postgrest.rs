@@ -5,7 +5,7 @@
 //! settings in the database win over both and are the REST service's business. Empty means not set. A name that there
 //! is not is only warned of, because PostgREST ignores it; a value that cannot be read is a fault.
 //!
-//! To add one of PostgREST's settings, add its line to [`mod@names`].
+//! To add one of PostgREST's settings, add its line to `names`.
 
 mod file;
 mod given;
