@@ -102,10 +102,17 @@ pub(crate) async fn run(options: &Options) -> Result<()> {
         for &workload in &workloads {
             for &connections in &options.connections {
                 for contender in &contenders {
-                    let sample = measure(workload, contender, server, connections, time);
-                    samples.push(
-                        sample.await.with_context(|| format!("{} of {}", workload.name(), contender.name))?,
-                    );
+                    match measure(workload, contender, server, connections, time).await {
+                        Ok(sample) => samples.push(sample),
+                        // A peer need not be able to do all that we do.
+                        Err(error) if contender.pid != server => {
+                            let name = contender.name;
+                            let why = format!("{error:#}");
+                            let why = why.lines().next().unwrap_or_default();
+                            report::print(&format!("{} without {name}: {why}", workload.name()));
+                        }
+                        Err(error) => return Err(error.context(workload.name())),
+                    }
                     basalt.running.check()?;
                 }
                 for (name, shape) in SHAPES {
