@@ -203,7 +203,10 @@ async fn long_body(contenders: &[Contender], database: &Client) -> Result<Value>
         // A peer may refuse it, or hang up; ours must not.
         let status = match answered {
             Ok((status, answer)) => {
-                ensure!(status == 201 || contender.name != super::sample::BASALT, "status {status}: {answer}");
+                ensure!(
+                    status == 201 || contender.name != super::sample::BASALT,
+                    "status {status}: {answer}"
+                );
                 Some(status)
             }
             Err(error) if contender.name == super::sample::BASALT => return Err(error),
