@@ -160,7 +160,8 @@ async fn judge_stored(server: &Basalt, tally: &Tally, outcome: &Outcome) {
         lost,
     );
     tally.find(format!("{:>7}  writes by halves or twice", torn.len()), torn);
-    if outcome.refused * 2 > inserts {
+    // As of every kind: refusals are quick, and say little by their share.
+    if u64::try_from(inserts).unwrap() < tally.seconds() {
         tally.complain("inserts were hardly ever taken".to_owned());
     }
 }

@@ -145,6 +145,11 @@ impl Tally {
         self.counts().memory_kilobytes.clone()
     }
 
+    /// Since the load began.
+    pub(crate) fn seconds(&self) -> u64 {
+        self.begun.elapsed().as_secs()
+    }
+
     /// One of the figures at the end: what it is, and what is wrong about it.
     pub(crate) fn find(&self, figure: impl Into<String>, faults: impl IntoIterator<Item = String>) {
         let mut counts = self.counts();
@@ -155,7 +160,7 @@ impl Tally {
     /// Kinds of requests that were answered less than once a second: a server that only ever refuses is never wrong. Their
     /// share says little, because refusals are quick, and a client that is refused asks again.
     pub(crate) fn neglected(&self, kinds: &[&'static str]) -> Vec<String> {
-        let (seconds, counts) = (self.begun.elapsed().as_secs(), self.counts());
+        let (seconds, counts) = (self.seconds(), self.counts());
         let neglected =
             kinds.iter().filter(|name| counts.kinds.get(*name).is_none_or(|kind| kind.right < seconds));
         neglected.map(|name| format!("{name}: hardly ever answered")).collect()
@@ -178,7 +183,7 @@ impl Tally {
 impl Drop for Tally {
     #[expect(clippy::print_stdout, reason = "the figures are what the long run is for")]
     fn drop(&mut self) {
-        let elapsed = self.begun.elapsed().as_secs();
+        let elapsed = self.seconds();
         let counts = self.counts();
         println!("endurance, {elapsed} s");
         for (what, count) in &counts.faults {
