@@ -14,11 +14,11 @@ pub(crate) fn print(line: &str) {
     drop(writeln!(out, "{line}").and_then(|()| out.flush()));
 }
 
-/// The middle of some figures.
+/// The middle of some figures; not a number of none.
 pub(crate) fn median(figures: impl IntoIterator<Item = f64>) -> f64 {
     let mut sorted: Vec<f64> = figures.into_iter().collect();
     sorted.sort_by(f64::total_cmp);
-    sorted.get(sorted.len() / 2).copied().unwrap_or_default()
+    sorted.get(sorted.len() / 2).copied().unwrap_or(f64::NAN)
 }
 
 /// The medians of figures in objects of one form; null of nothing.
@@ -91,5 +91,6 @@ mod tests {
         let runs = [3.0, 1.0, 2.0].map(|figure| json!({"a": {"b": figure, "status": 201}, "c": "text"}));
         assert_eq!(medians(&runs), json!({"a": {"b": 2.0, "status": 201.0}, "c": "text"}));
         assert_eq!(medians(&[]), Value::Null);
+        assert!(median([]).is_nan() && rounded(median([])).is_null());
     }
 }

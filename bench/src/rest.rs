@@ -18,7 +18,7 @@ use crate::peer::{self, Peer};
 use crate::process::{self, Cpu};
 use crate::report::{self, megabytes, rounded};
 use crate::{http, pgbench};
-use sample::Sample;
+use sample::{Sample, Subject};
 use workload::Workload;
 
 /// Reads and writes under row-level security, beside pgbench, PostgREST and postrust.
@@ -98,30 +98,32 @@ pub(crate) async fn run(options: &Options) -> Result<()> {
     let script = work.join("rest.pgbench.sql");
     let mut samples = Vec::new();
     let mut bulks = Vec::new();
+    let (ours, others) = contenders.split_first().context("nobody is measured")?;
     for run in 1..=options.runs {
         for &workload in &workloads {
             for &connections in &options.connections {
-                for contender in &contenders {
-                    match measure(workload, contender, server, connections, time).await {
-                        Ok(sample) => samples.push(sample),
-                        // A peer need not be able to do all that we do.
-                        Err(error) if contender.pid != server => {
-                            let name = contender.name;
-                            let why = format!("{error:#}");
-                            let why = why.lines().next().unwrap_or_default();
-                            report::print(&format!("{} without {name}: {why}", workload.name()));
-                        }
-                        Err(error) => return Err(error.context(workload.name())),
-                    }
-                    basalt.running.check()?;
-                }
+                let subject = Subject { run, workload, connections };
+                samples.push(measure(subject, ours, server, time).await.with_context(|| workload.name())?);
+                basalt.running.check()?;
+                // Next to ours, as a shared machine is another one half a minute later.
                 for (name, shape) in SHAPES {
                     pgbench::script(&script, workload, shape)?;
                     let before = process::cpu(server).below;
                     let until = pgbench::Until::Time(time);
                     let run = pgbench::run(&pgbench, &script, &basalt, connections.into(), until).await?;
                     let worked = process::cpu(server).below - before;
-                    samples.push(Sample::of_pgbench(workload, name, connections, &run, worked));
+                    samples.push(Sample::of_pgbench(subject, name, &run, worked));
+                }
+                for peer in others {
+                    match measure(subject, peer, server, time).await {
+                        Ok(sample) => samples.push(sample),
+                        // A peer need not be able to do all that we do.
+                        Err(error) => {
+                            let why = format!("{error:#}");
+                            let why = why.lines().next().unwrap_or_default();
+                            report::print(&format!("{} without {}: {why}", workload.name(), peer.name));
+                        }
+                    }
                 }
             }
         }
@@ -137,6 +139,7 @@ pub(crate) async fn run(options: &Options) -> Result<()> {
     for &workload in &workloads {
         sample::print_table(workload, &options.connections, &contenders, &samples);
     }
+    sample::print_summary(&workloads, &options.connections, &contenders, &samples);
     report::print(&format!(
         "\nserver: ready after {:.2} s (new data folder), {:.1} MB at rest, {:.1} MB after the load",
         started.as_secs_f64(),
@@ -196,13 +199,8 @@ fn announce(options: &Options, each: usize) -> Result<()> {
 }
 
 /// `database` is the process above PostgreSQL, which all contenders use.
-async fn measure(
-    workload: Workload,
-    contender: &Contender,
-    database: u32,
-    connections: u16,
-    time: Duration,
-) -> Result<Sample> {
+async fn measure(subject: Subject, contender: &Contender, database: u32, time: Duration) -> Result<Sample> {
+    let Subject { workload, connections, .. } = subject;
     let requests = Rc::new(workload.requests(contender.prefix));
     check(workload, contender.port, &requests).await?;
     let load = |time| {
@@ -216,7 +214,7 @@ async fn measure(
     let before = read();
     let measured = load(time).await?;
     let after = read();
-    Ok(Sample::of_load(workload, contender.name, connections, &measured, before, after))
+    Ok(Sample::of_load(subject, contender.name, &measured, before, after))
 }
 
 /// Every server must answer the same question with the same rows before anything is timed.

@@ -17,11 +17,24 @@ pub(crate) const PGBENCH: &str = "pgbench";
 /// With leaner ones.
 pub(crate) const LEAN: &str = "pgbench_lean";
 
-/// One contender with one workload at one number of connections in one round.
+/// Times the rate of any peer.
+const LEAST_TO_PEERS: f64 = 2.0;
+/// The 99th percentile to the median.
+const MOST_SPREAD: f64 = 3.0;
+
+/// What a sample is of.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Subject {
+    /// The first is 1.
+    pub(crate) run: u16,
+    pub(crate) workload: Workload,
+    pub(crate) connections: u16,
+}
+
+/// One contender in one run with one workload at one number of connections.
 pub(crate) struct Sample {
-    workload: Workload,
+    subject: Subject,
     contender: &'static str,
-    connections: u16,
     rate: f64,
     p50_ms: f64,
     /// Not a number where pgbench does not tell it.
@@ -33,15 +46,14 @@ pub(crate) struct Sample {
 impl Sample {
     /// `database_seconds` is what PostgreSQL worked meanwhile.
     pub(crate) fn of_pgbench(
-        workload: Workload,
+        subject: Subject,
         contender: &'static str,
-        connections: u16,
         run: &pgbench::Run,
         database_seconds: f64,
     ) -> Self {
         let (rate, p50_ms) = (run.rate, run.mean_ms);
         let cores = [0.0, database_seconds / run.seconds, f64::NAN];
-        Self { workload, contender, connections, rate, p50_ms, p99_ms: f64::NAN, cores }
+        Self { subject, contender, rate, p50_ms, p99_ms: f64::NAN, cores }
     }
 
     /// Processor milliseconds of each request: of the server, and of PostgreSQL.
@@ -51,9 +63,8 @@ impl Sample {
 
     /// `before` and `after`: readings of the server, of the process above PostgreSQL, and of ourselves.
     pub(crate) fn of_load(
-        workload: Workload,
+        subject: Subject,
         contender: &'static str,
-        connections: u16,
         load: &Load,
         before: [Cpu; 3],
         after: [Cpu; 3],
@@ -64,9 +75,8 @@ impl Sample {
             pair.map_or((0.0, 0.0), |(a, b)| (share(a.itself, b.itself), share(a.below, b.below)))
         });
         Self {
-            workload,
+            subject,
             contender,
-            connections,
             rate: load.rate(),
             p50_ms: load.quantile_ms(0.5),
             p99_ms: load.quantile_ms(0.99),
@@ -76,40 +86,52 @@ impl Sample {
 
     pub(crate) fn to_json(&self) -> Value {
         json!({
-            "workload": self.workload.name(), "contender": self.contender, "connections": self.connections,
-            "per_second": rounded(self.rate), "p50_ms": rounded(self.p50_ms), "p99_ms": rounded(self.p99_ms),
+            "run": self.subject.run, "workload": self.subject.workload.name(), "contender": self.contender,
+            "connections": self.subject.connections, "per_second": rounded(self.rate), "p50_ms": rounded(self.p50_ms), "p99_ms": rounded(self.p99_ms),
         })
     }
 }
 
-/// The rounds of one workload at one number of connections.
+/// The runs of one workload at one number of connections.
+#[derive(Clone, Copy)]
 struct Cell<'a> {
     samples: &'a [Sample],
     workload: Workload,
     connections: u16,
 }
 
-impl Cell<'_> {
-    /// The median of a figure over the rounds; zero for a contender that did not run.
-    fn of(&self, contender: &str, figure: impl Fn(&Sample) -> f64) -> f64 {
-        let chosen = self.samples.iter().filter(|sample| {
+impl<'a> Cell<'a> {
+    fn of_contender(self, contender: &str) -> impl Iterator<Item = &'a Sample> {
+        self.samples.iter().filter(move |sample| {
             sample.contender == contender
-                && sample.connections == self.connections
-                && sample.workload == self.workload
-        });
-        median(chosen.map(figure))
+                && sample.subject.connections == self.connections
+                && sample.subject.workload == self.workload
+        })
     }
 
-    fn rate(&self, contender: &str) -> f64 {
+    /// The median of a figure over the runs; not a number for a contender that did not run.
+    fn of(self, contender: &str, figure: impl Fn(&Sample) -> f64) -> f64 {
+        median(self.of_contender(contender).map(figure))
+    }
+
+    fn rate(self, contender: &str) -> f64 {
         self.of(contender, |sample| sample.rate)
     }
 
-    /// Of our rate to theirs.
-    fn ratio(&self, contender: &str) -> f64 {
-        self.rate(BASALT) / self.rate(contender)
+    /// Of our rate to theirs: the median of the ratios of each run, in which both were measured moments apart.
+    fn ratio(self, contender: &str) -> f64 {
+        median(self.of_contender(contender).filter_map(|theirs| {
+            let ours = self.of_contender(BASALT).find(|ours| ours.subject == theirs.subject)?;
+            Some(ours.rate / theirs.rate)
+        }))
     }
 
-    fn described(&self, contender: &str) -> Value {
+    /// The 99th percentile to the median of our times.
+    fn spread(self) -> f64 {
+        self.of(BASALT, |sample| sample.p99_ms / sample.p50_ms)
+    }
+
+    fn described(self, contender: &str) -> Value {
         let figure = |figure: fn(&Sample) -> f64| rounded(self.of(contender, figure));
         json!({
             "per_second": figure(|sample| sample.rate), "p50_ms": figure(|sample| sample.p50_ms), "p99_ms": figure(|sample| sample.p99_ms),
@@ -122,7 +144,7 @@ impl Cell<'_> {
         })
     }
 
-    fn pgbench(&self, contender: &str) -> Value {
+    fn pgbench(self, contender: &str) -> Value {
         json!({
             "per_second": rounded(self.rate(contender)),
             "mean_ms": rounded(self.of(contender, |sample| sample.p50_ms)),
@@ -146,7 +168,7 @@ pub(crate) fn row(samples: &[Sample], workload: Workload, connections: u16) -> V
         "ratio_to_pgbench_lean": rounded(cell.ratio(LEAN)),
         "ratio_to_postgrest": rounded(cell.ratio(POSTGREST)),
         "ratio_to_postrust": rounded(cell.ratio(POSTRUST)),
-        "p99_to_p50": rounded(cell.of(BASALT, |sample| sample.p99_ms / sample.p50_ms)),
+        "p99_to_p50": rounded(cell.spread()),
     })
 }
 
@@ -182,7 +204,8 @@ pub(crate) fn print_table(
             cell.ratio(LEAN),
         );
         for peer in &peers {
-            line.push_str(&format!("  {:>12.0}  {:>6.2}", cell.rate(peer), cell.ratio(peer)));
+            let (rate, ratio) = (shown(cell.rate(peer), 0), shown(cell.ratio(peer), 2));
+            line.push_str(&format!("  {rate:>12}  {ratio:>6}"));
         }
         let [server, postgres, generator] =
             [ours(|sample| sample.cores[0]), ours(|sample| sample.cores[1]), ours(|sample| sample.cores[2])];
@@ -191,5 +214,48 @@ pub(crate) fn print_table(
         let [pgbench, lean] = [PGBENCH, LEAN].map(|name| cell.of(name, |sample| sample.each_ms()[1]));
         line.push_str(&format!("  {server:>20.3}  {postgres:>8.3}  {pgbench:>10.3}  {lean:>7.3}"));
         report::print(&line);
+    }
+}
+
+/// With so many digits; a dash for what is not a number.
+fn shown(figure: f64, digits: usize) -> String {
+    if figure.is_nan() { "-".to_owned() } else { format!("{figure:.digits$}") }
+}
+
+/// All cells beside what is aimed for (DESIGN §9), a line each; a figure that misses its aim has a `!`.
+pub(crate) fn print_summary(
+    workloads: &[Workload],
+    connections: &[u16],
+    contenders: &[Contender],
+    samples: &[Sample],
+) {
+    let peers: Vec<&str> = contenders.iter().skip(1).map(|contender| contender.name).collect();
+    let mut head = "\nratios      connections    pgbench   aim".to_owned();
+    for peer in &peers {
+        head.push_str(&format!("  {peer:>10}"));
+    }
+    head.push_str("   aim   p99/p50   aim");
+    report::print(&head);
+    for &workload in workloads {
+        for &connections in connections {
+            let cell = Cell { samples, workload, connections };
+            let mark = |missed: bool| if missed { '!' } else { ' ' };
+            let (least, ratio) = (workload.least_ratio(), cell.ratio(PGBENCH));
+            let mut line = format!(
+                "{:<10}  {connections:>11}  {ratio:>8.2} {} {least:>4.2}",
+                workload.name(),
+                mark(ratio < least)
+            );
+            for peer in &peers {
+                let ratio = cell.ratio(peer);
+                line.push_str(&format!("  {:>8} {}", shown(ratio, 1), mark(ratio < LEAST_TO_PEERS)));
+            }
+            let spread = cell.spread();
+            line.push_str(&format!(
+                "  {LEAST_TO_PEERS:>4.1}  {spread:>8.1} {}  {MOST_SPREAD:>3.1}",
+                mark(spread > MOST_SPREAD)
+            ));
+            report::print(&line);
+        }
     }
 }

@@ -86,6 +86,11 @@ impl Workload {
         }
     }
 
+    /// Of pgbench's rate with PostgREST's statements, what is aimed for at least.
+    pub(crate) fn least_ratio(self) -> f64 {
+        if self == Self::List { 0.65 } else { 0.5 }
+    }
+
     /// The status of every answer.
     pub(crate) fn status(self) -> u16 {
         match self {
