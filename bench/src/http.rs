@@ -40,8 +40,13 @@ impl Load {
 
     /// Milliseconds that this share of the requests took at most.
     pub(crate) fn quantile_ms(&self, share: f64) -> f64 {
-        Duration::from_nanos(self.times.value_at_quantile(share)).as_secs_f64() * 1e3
+        milliseconds(&self.times, share)
     }
+}
+
+/// Milliseconds that this share of the times, in nanoseconds, is at most.
+pub(crate) fn milliseconds(times: &Histogram<u64>, share: f64) -> f64 {
+    Duration::from_nanos(times.value_at_quantile(share)).as_secs_f64() * 1e3
 }
 
 /// Sends `requests` in turn on `connections` connections. Any answer but `status` ends the run: errors are quick, and would count.

@@ -7,29 +7,25 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::time::{Duration, Instant};
 
-use anyhow::{Context, Result, bail};
+use anyhow::{Context, Result, bail, ensure};
+use hdrhistogram::Histogram;
 
 use crate::basalt::Basalt;
 use crate::rest::workload::{PEOPLE, RESPONSE_SETTINGS, Statements, Workload};
-use crate::token;
+use crate::{http, process, token};
 
-/// When a run ends.
-#[derive(Clone, Copy)]
-pub(crate) enum Until {
-    /// After this time, in whole seconds.
-    Time(Duration),
-    /// After this many transactions of each connection.
-    Each(u64),
-}
+/// What is left out at the start of a run, as of ours. 32 more connections take a second more: each has to connect, and has a backend
+/// of its own, which fills its caches first.
+const WARM_UP: Duration = Duration::from_secs(1);
 
-/// What pgbench reports.
+/// What a run gave after its warm-up.
 pub(crate) struct Run {
     /// Transactions per second.
     pub(crate) rate: f64,
-    /// Mean time of a transaction, in milliseconds.
-    pub(crate) mean_ms: f64,
-    /// How long it took, with connecting.
-    pub(crate) seconds: f64,
+    /// Nanoseconds of each transaction.
+    pub(crate) times: Histogram<u64>,
+    /// Processor seconds per second of PostgreSQL.
+    pub(crate) database_cores: f64,
 }
 
 /// pgbench from `PATH` or the newest of Debian's.
@@ -107,46 +103,100 @@ fn without_variables(text: &str) -> String {
     parted
 }
 
-/// One run with as many clients as connections, on one thread as our own generator.
+/// The last `time` of a run, after a warm-up, of as many clients as connections, on one thread as our own generator.
 pub(crate) async fn run(
     pgbench: &Path,
     script: &Path,
     basalt: &Basalt,
-    connections: usize,
-    until: Until,
+    connections: u16,
+    time: Duration,
 ) -> Result<Run> {
+    let warm_up = WARM_UP + WARM_UP * u32::from(connections) / 32;
+    let log = script.with_extension("log");
+    let mut command = command(pgbench, script, basalt, connections.into());
+    command.args(["-T", &(warm_up + time).as_secs().max(1).to_string()]);
+    command.arg("-l").arg("--log-prefix").arg(&log);
+    let ended = tokio::task::spawn_blocking(move || output(command));
+    tokio::time::sleep(warm_up).await;
+    let (start, before) = (Instant::now(), process::cpu(basalt.running.pid()).below);
+    // Read before the backends end: those that have ended and are not yet waited for would be missing.
+    tokio::time::sleep(time.mul_f64(0.9)).await;
+    let worked = process::cpu(basalt.running.pid()).below - before;
+    let database_cores = worked / start.elapsed().as_secs_f64();
+    ended.await??;
+    let times = last_of(&take(&log)?, time)?;
+    let count = u32::try_from(times.len()).unwrap_or(u32::MAX);
+    Ok(Run { rate: f64::from(count) / time.as_secs_f64(), times, database_cores })
+}
+
+/// The seconds that `each` transactions of each connection take, without connecting.
+pub(crate) async fn seconds_of(
+    pgbench: &Path,
+    script: &Path,
+    basalt: &Basalt,
+    connections: u32,
+    each: u32,
+) -> Result<f64> {
+    let mut command = command(pgbench, script, basalt, usize::try_from(connections)?);
+    command.args(["-t", &each.to_string()]);
+    let text = tokio::task::spawn_blocking(move || output(command)).await??;
+    let rate = text.lines().find_map(|line| line.strip_prefix("tps = ")?.split_whitespace().next());
+    let rate: f64 = rate.context("pgbench tells no rate")?.parse()?;
+    Ok(f64::from(connections * each) / rate)
+}
+
+fn command(pgbench: &Path, script: &Path, basalt: &Basalt, connections: usize) -> Command {
     let mut command = Command::new(pgbench);
-    command.args([
-        "-n",
-        "-M",
-        "prepared",
-        "-h",
-        &basalt.database_host,
-        "-p",
-        &basalt.database_port.to_string(),
-    ]);
-    command.args(["-U", "authenticator", "-c", &connections.to_string()]);
-    match until {
-        Until::Time(time) => command.args(["-T", &time.as_secs().max(1).to_string()]),
-        Until::Each(count) => command.args(["-t", &count.to_string()]),
-    };
-    command.arg("-f").arg(script).arg("postgres").env("PGPASSWORD", token::role_password("authenticator"));
-    let start = Instant::now();
-    let output = tokio::task::spawn_blocking(move || command.output())
-        .await?
-        .context("pgbench could not be started")?;
-    let seconds = start.elapsed().as_secs_f64();
-    let text = String::from_utf8_lossy(&output.stdout);
-    if !output.status.success() {
-        bail!("pgbench failed: {}", String::from_utf8_lossy(&output.stderr));
+    command.args(["-n", "-M", "prepared", "-h", &basalt.database_host]);
+    command.args(["-p", &basalt.database_port.to_string(), "-U", "authenticator"]);
+    command.args(["-c", &connections.to_string(), "-f"]).arg(script).arg("-d").arg("postgres");
+    command.env("PGPASSWORD", token::role_password("authenticator"));
+    command
+}
+
+fn output(mut command: Command) -> Result<String> {
+    let output = command.output().context("pgbench could not be started")?;
+    ensure!(output.status.success(), "pgbench failed: {}", String::from_utf8_lossy(&output.stderr));
+    Ok(String::from_utf8_lossy(&output.stdout).into_owned())
+}
+
+/// The transaction log, which pgbench names after its process; it is gone afterwards.
+fn take(prefix: &Path) -> Result<String> {
+    let name = prefix.file_name().and_then(|name| name.to_str()).context("the log needs a name")?;
+    let folder = prefix.parent().context("the log needs a folder")?;
+    let mut text = String::new();
+    for file in std::fs::read_dir(folder)?.flatten() {
+        if file.file_name().to_str().is_some_and(|file| file.starts_with(&format!("{name}."))) {
+            text.push_str(&std::fs::read_to_string(file.path())?);
+            std::fs::remove_file(file.path())?;
+        }
     }
-    let number = |prefix: &str| -> Option<f64> {
-        text.lines().find_map(|line| line.strip_prefix(prefix))?.split_whitespace().next()?.parse().ok()
-    };
-    let rate = number("tps = ").context(
-        "pgbench got no transaction through: the machine is too busy for so many connections in --seconds",
-    )?;
-    Ok(Run { rate, mean_ms: number("latency average = ").unwrap_or_default(), seconds })
+    Ok(text)
+}
+
+/// The times of the transactions in the last part of a log, which has to begin before.
+///
+/// A line is `client transaction microseconds script epoch-seconds epoch-microseconds`.
+fn last_of(log: &str, part: Duration) -> Result<Histogram<u64>> {
+    let transactions = log.lines().map(|line| {
+        let fields: Vec<u64> = line.split(' ').map_while(|field| field.parse().ok()).collect();
+        let [_, _, took, _, seconds, micros] = fields.as_slice() else {
+            bail!("a line of pgbench's log that is none: {line}");
+        };
+        Ok((Duration::from_secs(*seconds) + Duration::from_micros(*micros), *took))
+    });
+    let transactions = transactions.collect::<Result<Vec<_>>>()?;
+    let ends = || transactions.iter().map(|(end, _)| *end);
+    let from = ends().max().unwrap_or_default().saturating_sub(part);
+    ensure!(
+        ends().min().is_some_and(|first| first <= from),
+        "pgbench had not begun in time: the machine is too busy for so many connections in --seconds"
+    );
+    let mut times = http::histogram()?;
+    for (_, took) in transactions.iter().filter(|(end, _)| *end > from) {
+        times.record(took * 1_000)?;
+    }
+    Ok(times)
 }
 
 #[cfg(test)]
@@ -159,5 +209,14 @@ mod tests {
             without_variables(r#"{"a":"b:8000","n":1,"t":true}"#),
             r#"{"a":"b:' || '8000","n":' || '1,"t":' || 'true}"#
         );
+    }
+    #[test]
+    fn only_the_last_part_of_a_log_counts() {
+        let log = "0 1 900 0 100 0\n1 1 500 0 101 0\n0 2 2000 0 101 500000\n1 2 700 0 102 0\n";
+        let times = last_of(log, Duration::from_secs(1)).unwrap();
+        assert_eq!((times.len(), times.max() / 10_000), (2, 200));
+        assert!(last_of(log, Duration::from_secs(3)).is_err());
+        assert!(last_of("0 1 failed 0 100 0", WARM_UP).is_err());
+        assert!(last_of("", WARM_UP).is_err());
     }
 }

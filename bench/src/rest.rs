@@ -108,11 +108,8 @@ pub(crate) async fn run(options: &Options) -> Result<()> {
                 // Next to ours, as a shared machine is another one half a minute later.
                 for (name, shape) in SHAPES {
                     pgbench::script(&script, workload, shape)?;
-                    let before = process::cpu(server).below;
-                    let until = pgbench::Until::Time(time);
-                    let run = pgbench::run(&pgbench, &script, &basalt, connections.into(), until).await?;
-                    let worked = process::cpu(server).below - before;
-                    samples.push(Sample::of_pgbench(subject, name, &run, worked));
+                    let run = pgbench::run(&pgbench, &script, &basalt, connections, time).await?;
+                    samples.push(Sample::of_pgbench(subject, name, &run));
                 }
                 for peer in others {
                     match measure(subject, peer, server, time).await {

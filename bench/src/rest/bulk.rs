@@ -83,9 +83,9 @@ async fn single_inserts(
     database.batch_execute("truncate notes").await?;
     let script = work.join("rest.pgbench.sql");
     pgbench::script(&script, Workload::Insert, pgbench::Shape::Postgrest)?;
-    let until = pgbench::Until::Each((INSERTS / IN_FLIGHT).into());
-    let run = pgbench::run(pgbench, &script, basalt, usize::try_from(IN_FLIGHT)?, until).await?;
-    seconds.insert("pgbench".to_owned(), rounded(f64::from(INSERTS) / run.rate));
+    let each = INSERTS / IN_FLIGHT;
+    let took = pgbench::seconds_of(pgbench, &script, basalt, IN_FLIGHT, each).await?;
+    seconds.insert("pgbench".to_owned(), rounded(took * f64::from(INSERTS) / f64::from(each * IN_FLIGHT)));
     let figures = Value::Object(seconds);
     report::print(&format!("{INSERTS} single inserts, {IN_FLIGHT} in flight, seconds: {figures}"));
     Ok(figures)

@@ -4,7 +4,7 @@ use serde_json::{Value, json};
 
 use super::Contender;
 use super::workload::Workload;
-use crate::http::Load;
+use crate::http::{self, Load};
 use crate::pgbench;
 use crate::process::Cpu;
 use crate::report::{self, median, rounded};
@@ -37,23 +37,21 @@ pub(crate) struct Sample {
     contender: &'static str,
     rate: f64,
     p50_ms: f64,
-    /// Not a number where pgbench does not tell it.
     p99_ms: f64,
     /// Processor seconds per second: of the server, of PostgreSQL, of the generator. Of pgbench PostgreSQL's only.
     cores: [f64; 3],
 }
 
 impl Sample {
-    /// `database_seconds` is what PostgreSQL worked meanwhile.
-    pub(crate) fn of_pgbench(
-        subject: Subject,
-        contender: &'static str,
-        run: &pgbench::Run,
-        database_seconds: f64,
-    ) -> Self {
-        let (rate, p50_ms) = (run.rate, run.mean_ms);
-        let cores = [0.0, database_seconds / run.seconds, f64::NAN];
-        Self { subject, contender, rate, p50_ms, p99_ms: f64::NAN, cores }
+    pub(crate) fn of_pgbench(subject: Subject, contender: &'static str, run: &pgbench::Run) -> Self {
+        Self {
+            subject,
+            contender,
+            rate: run.rate,
+            p50_ms: http::milliseconds(&run.times, 0.5),
+            p99_ms: http::milliseconds(&run.times, 0.99),
+            cores: [0.0, run.database_cores, f64::NAN],
+        }
     }
 
     /// Processor milliseconds of each request: of the server, and of PostgreSQL.
@@ -126,9 +124,9 @@ impl<'a> Cell<'a> {
         }))
     }
 
-    /// The 99th percentile to the median of our times.
-    fn spread(self) -> f64 {
-        self.of(BASALT, |sample| sample.p99_ms / sample.p50_ms)
+    /// The 99th percentile to the median of a contender's times.
+    fn spread(self, contender: &str) -> f64 {
+        self.of(contender, |sample| sample.p99_ms / sample.p50_ms)
     }
 
     fn described(self, contender: &str) -> Value {
@@ -147,7 +145,8 @@ impl<'a> Cell<'a> {
     fn pgbench(self, contender: &str) -> Value {
         json!({
             "per_second": rounded(self.rate(contender)),
-            "mean_ms": rounded(self.of(contender, |sample| sample.p50_ms)),
+            "p50_ms": rounded(self.of(contender, |sample| sample.p50_ms)),
+            "p99_ms": rounded(self.of(contender, |sample| sample.p99_ms)),
             "cpu_ms_per_transaction": rounded(self.of(contender, |sample| sample.each_ms()[1])),
         })
     }
@@ -168,7 +167,7 @@ pub(crate) fn row(samples: &[Sample], workload: Workload, connections: u16) -> V
         "ratio_to_pgbench_lean": rounded(cell.ratio(LEAN)),
         "ratio_to_postgrest": rounded(cell.ratio(POSTGREST)),
         "ratio_to_postrust": rounded(cell.ratio(POSTRUST)),
-        "p99_to_p50": rounded(cell.spread()),
+        "p99_to_p50": rounded(cell.spread(BASALT)),
     })
 }
 
@@ -234,7 +233,7 @@ pub(crate) fn print_summary(
     for peer in &peers {
         head.push_str(&format!("  {peer:>10}"));
     }
-    head.push_str("   aim   p99/p50   aim");
+    head.push_str("   aim   p99/p50   aim   of pgbench");
     report::print(&head);
     for &workload in workloads {
         for &connections in connections {
@@ -250,10 +249,11 @@ pub(crate) fn print_summary(
                 let ratio = cell.ratio(peer);
                 line.push_str(&format!("  {:>8} {}", shown(ratio, 1), mark(ratio < LEAST_TO_PEERS)));
             }
-            let spread = cell.spread();
+            let spread = cell.spread(BASALT);
             line.push_str(&format!(
-                "  {LEAST_TO_PEERS:>4.1}  {spread:>8.1} {}  {MOST_SPREAD:>3.1}",
-                mark(spread > MOST_SPREAD)
+                "  {LEAST_TO_PEERS:>4.1}  {spread:>8.1} {}  {MOST_SPREAD:>3.1}  {:>11.1}",
+                mark(spread > MOST_SPREAD),
+                cell.spread(PGBENCH)
             ));
             report::print(&line);
         }
