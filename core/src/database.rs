@@ -13,6 +13,9 @@ use tokio_postgres_rustls::MakeRustlsConnect;
 
 use crate::pg_error::{DriverError, with_cause};
 
+/// How long connecting may take unless the URL says otherwise.
+const CONNECT_LIMIT: Duration = Duration::from_secs(10);
+
 /// A PostgreSQL login. Cheap to clone.
 #[derive(Clone)]
 pub struct Database {
@@ -54,8 +57,8 @@ fn outlive_dead_peers(config: &mut Config) {
 }
 
 impl Database {
-    /// From a `postgresql://…` URL or a key=value string. A connection attempt is given ten seconds unless the URL
-    /// says otherwise.
+    /// From a `postgresql://…` URL or a key=value string. A connection attempt is given ten seconds, divided among the hosts,
+    /// unless the URL says otherwise.
     ///
     /// # Errors
     /// The text is no connection string, or names no host.
@@ -73,7 +76,9 @@ impl Database {
     #[must_use]
     pub fn new(mut config: Config) -> Self {
         if config.get_connect_timeout().is_none() {
-            config.connect_timeout(Duration::from_secs(10));
+            // Whoever waits for a connection waits ten seconds: in that time each of several hosts should have its turn.
+            let hosts = config.get_hosts().len().max(config.get_hostaddrs().len()).clamp(1, 5);
+            config.connect_timeout(CONNECT_LIMIT / u32::try_from(hosts).unwrap_or(1));
         }
         if config.get_application_name().is_none() {
             config.application_name("basalt");
@@ -121,6 +126,11 @@ impl Database {
     #[must_use]
     pub fn config(&self) -> &Config {
         &self.config
+    }
+
+    /// How long one host may take until a login is accepted.
+    pub(crate) fn connect_limit(&self) -> Duration {
+        self.config.get_connect_timeout().copied().unwrap_or(CONNECT_LIMIT)
     }
 
     /// `host:port/database` for people to read; no credentials.

@@ -139,10 +139,10 @@ async fn listen_once(
         })
         .collect();
     let statements = statements.join("; ");
-    let listen = client.batch_execute(&statements);
+    let listen = tokio::time::timeout(HEARTBEAT_LIMIT, client.batch_execute(&statements));
     tokio::select! {
         result = &mut reading => return result,
-        listening = listen => listening?,
+        listening = listen => listening.map_err(silent)??,
     }
     *pause = FIRST_PAUSE;
     // Nobody may be subscribed yet; then nobody has missed anything.
@@ -155,10 +155,7 @@ async fn listen_once(
         };
         tokio::select! {
             result = &mut reading => return result,
-            answered = heartbeat => match answered {
-                Ok(answer) => answer?,
-                Err(elapsed) => return Err(silent(elapsed)),
-            },
+            answered = heartbeat => answered.map_err(silent)??,
         }
     }
 }

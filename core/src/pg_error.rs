@@ -30,6 +30,8 @@ pub struct PgError {
     pub routine: Option<String>,
     /// True for `FATAL` and `PANIC`: the connection is gone.
     pub is_fatal: bool,
+    /// False when the statement's text or parameters were refused: nothing of it was done then. True where that is not known.
+    pub has_run: bool,
 }
 
 impl PgError {
@@ -104,10 +106,10 @@ impl PgError {
         let mut error = Self::of("XX000", "");
         let mut fields = body.fields();
         while let Some(field) = fields.next()? {
-            let text = || String::from_utf8_lossy(field.value_bytes()).into_owned();
+            let text = || bounded(field.value_bytes());
             match field.type_() {
-                // The severity that is never translated.
-                b'V' => error.is_fatal = matches!(field.value_bytes(), b"FATAL" | b"PANIC"),
+                // The severity that is never translated; poolers send the other one alone.
+                b'V' | b'S' => error.is_fatal |= matches!(field.value_bytes(), b"FATAL" | b"PANIC"),
                 b'C' => error.code = text(),
                 b'M' => error.message = text(),
                 b'D' => error.detail = Some(text()),
@@ -132,6 +134,13 @@ impl PgError {
         error
     }
 
+    /// A statement for which the protocol has no room: PostgreSQL has not heard of it.
+    pub(crate) fn unsendable(detail: &str) -> Self {
+        let mut error = Self::of("54000", "the request is too large for the database");
+        error.detail = Some(detail.to_owned());
+        error
+    }
+
     /// There is no memory for the answer now; nothing was done.
     pub(crate) fn busy() -> Self {
         let mut error = Self::of("53000", "The server is busy");
@@ -151,7 +160,18 @@ impl PgError {
             position: None,
             routine: None,
             is_fatal: false,
+            has_run: true,
         }
+    }
+}
+
+/// A field of an error, which repeats whatever a value was that did not fit: a body's worth of it helps nobody, and is not
+/// counted as an answer's memory is.
+fn bounded(field: &[u8]) -> String {
+    const LIMIT: usize = 256 * 1024;
+    match field.get(..LIMIT) {
+        Some(beginning) => format!("{}…", String::from_utf8_lossy(beginning)),
+        None => String::from_utf8_lossy(field).into_owned(),
     }
 }
 
@@ -174,6 +194,7 @@ impl From<&DbError> for PgError {
             is_fatal: error
                 .parsed_severity()
                 .is_some_and(|severity| matches!(severity, Severity::Fatal | Severity::Panic)),
+            has_run: true,
         }
     }
 }

@@ -5,22 +5,25 @@
 //! round trips in one transaction ([`ServicePool::begin`]), or none at all ([`ServicePool::autocommit`]). Work in a
 //! caller's name goes through [`crate::session`] instead.
 
+mod lease;
+
 use std::num::NonZeroUsize;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
-use deadpool::managed::{self, Object, PoolError, RecycleError, RecycleResult};
+use deadpool::managed::{self, RecycleError, RecycleResult};
 use lru::LruCache;
-use metrics::Gauge;
+use tokio::runtime::Handle;
 use tokio::time::Instant;
 use tokio_postgres::types::ToSql;
 use tokio_postgres::{Client, Row, Statement};
 
 use crate::database::Database;
 use crate::memory::AnswerMemory;
-use crate::pg_error::DriverError;
+use crate::pg_error::{DriverError, with_cause};
 use crate::session::SessionError;
+pub(crate) use lease::{Lease, Pool};
 
 /// Prepared statements kept per connection unless configured otherwise.
 const STATEMENT_CACHE: NonZeroUsize = match NonZeroUsize::new(256) {
@@ -67,22 +70,31 @@ impl PoolConfig {
     }
 }
 
+/// How long a statement that nobody waits for any more has to end, once it was cancelled. Until then it keeps others waiting:
+/// a server whose tables are locked would be asked by ever more backends otherwise.
+const CANCEL_LIMIT: Duration = Duration::from_secs(5);
+
 /// One pooled connection of a service's own login.
 pub(crate) struct PooledConnection {
     client: Client,
+    database: Database,
     /// Held for a look-up or an insert only, never across an await.
     statements: Mutex<LruCache<Arc<str>, Statement>>,
 }
 
 impl PooledConnection {
-    async fn prepared(&self, text: &str) -> Result<Statement, DriverError> {
-        if let Some(statement) = self.statements.lock().unwrap_or_else(PoisonError::into_inner).get(text) {
+    async fn prepared(&self, text: &str) -> Result<Statement, tokio_postgres::Error> {
+        if let Some(statement) = self.statements().get(text) {
             return Ok(statement.clone());
         }
         let statement = self.client.prepare(text).await?;
         let kept = statement.clone();
-        self.statements.lock().unwrap_or_else(PoisonError::into_inner).put(Arc::from(text), kept);
+        self.statements().put(Arc::from(text), kept);
         Ok(statement)
+    }
+
+    fn statements(&self) -> std::sync::MutexGuard<'_, LruCache<Arc<str>, Statement>> {
+        self.statements.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
@@ -98,7 +110,8 @@ impl managed::Manager for Manager {
 
     async fn create(&self) -> Result<PooledConnection, DriverError> {
         let client = self.database.connect().await?;
-        Ok(PooledConnection { client, statements: Mutex::new(LruCache::new(self.statement_cache)) })
+        let statements = Mutex::new(LruCache::new(self.statement_cache));
+        Ok(PooledConnection { client, database: self.database.clone(), statements })
     }
 
     async fn recycle(
@@ -117,101 +130,11 @@ impl managed::Manager for Manager {
     }
 }
 
-/// A pool of connections of one login.
-pub(crate) struct Pool<M: managed::Manager> {
-    inner: managed::Pool<M>,
-    config: PoolConfig,
-    /// When idle connections were last looked for; never held across an await.
-    looked_for_idle: Mutex<Instant>,
-    // Looked up once: by name and label that costs as much as a small statement.
-    connections: Gauge,
-    available: Gauge,
-}
-
-impl<M: managed::Manager<Error = DriverError>> Pool<M> {
-    pub(crate) fn new(manager: M, config: PoolConfig) -> Self {
-        let inner = managed::Pool::builder(manager)
-            .max_size(config.size.max(1))
-            .runtime(deadpool::Runtime::Tokio1)
-            // The connection used last: its backend's caches are warm, and a quiet server uses few of them.
-            .queue_mode(managed::QueueMode::Lifo)
-            .build()
-            .unwrap_or_else(|error| unreachable!("the pool has a runtime: {error}"));
-        metrics::gauge!("basalt_pool_connections_limit", "pool" => config.name).set(config.size as f64);
-        Self {
-            inner,
-            connections: metrics::gauge!("basalt_pool_connections", "pool" => config.name),
-            available: metrics::gauge!("basalt_pool_available", "pool" => config.name),
-            looked_for_idle: Mutex::new(Instant::now()),
-            config,
-        }
-    }
-
-    /// A connection, waited for until the acquire timeout or `deadline`, whichever is first.
-    pub(crate) async fn acquire(&self, deadline: Instant) -> Result<Object<M>, SessionError> {
-        self.close_idle();
-        let limit = deadline.min(Instant::now() + self.config.acquire_timeout);
-        let taken = tokio::time::timeout_at(limit, self.take()).await;
-        let status = self.inner.status();
-        self.connections.set(status.size as f64);
-        self.available.set(status.available as f64);
-        match taken {
-            Ok(Ok(lease)) => Ok(lease),
-            Ok(Err(PoolError::Backend(error))) => Err(SessionError::unreachable(error)),
-            Ok(Err(error)) => Err(SessionError::Unreachable(error.to_string())),
-            Err(_elapsed) => {
-                metrics::counter!("basalt_pool_timeouts_total", "pool" => self.config.name).increment(1);
-                Err(SessionError::PoolTimeout)
-            }
-        }
-    }
-
-    /// A connection. Where the server has no room for another one (`53300`), one of those that there are, in its turn: a
-    /// pool that is larger than the server allows for works as a smaller one.
-    async fn take(&self) -> Result<Object<M>, PoolError<DriverError>> {
-        const PAUSE: Duration = Duration::from_millis(25);
-        loop {
-            #[expect(clippy::disallowed_methods, reason = "the one place that takes connections")]
-            let taken = self.inner.get().await;
-            match taken {
-                Err(PoolError::Backend(DriverError::Postgres(error)))
-                    if error.code == "53300" && self.inner.status().size > 0 => {}
-                taken => return taken,
-            }
-            tokio::time::sleep(PAUSE).await;
-        }
-    }
-
-    fn close_idle(&self) {
-        const INTERVAL: Duration = Duration::from_secs(5);
-        let Some(limit) = self.config.idle_timeout else { return };
-        let Ok(mut looked) = self.looked_for_idle.try_lock() else { return };
-        if looked.elapsed() < INTERVAL.min(limit) {
-            return;
-        }
-        *looked = Instant::now();
-        drop(looked);
-        self.inner.retain(|_, metrics| metrics.last_used() < limit);
-    }
-
-    /// Closes the connections that nobody has taken, so that the next ones are new.
-    pub(crate) fn close_unused(&self) {
-        self.inner.retain(|_, _| false);
-    }
-
-    /// Refuses new leases and lets idle connections go.
-    pub(crate) fn close(&self) {
-        self.inner.close();
-    }
-}
-
 /// A pool for a service's own login. Cheap to clone.
 #[derive(Clone)]
 pub struct ServicePool {
     pool: Arc<Pool<Manager>>,
 }
-
-type Lease = Object<Manager>;
 
 impl ServicePool {
     /// A pool of `database`'s login; connections are made when first needed.
@@ -228,9 +151,11 @@ impl ServicePool {
     pub async fn begin(&self, deadline: Instant) -> Result<Tx, SessionError> {
         let mut retried = false;
         loop {
-            let lease = self.pool.acquire(deadline).await?;
-            match within(deadline, lease.client.batch_execute("BEGIN")).await {
-                Ok(()) => return Ok(Tx::new(lease, deadline, true)),
+            // First: a connection that may have begun a transaction is for nobody else.
+            let tx = Tx::new(self.pool.acquire(deadline).await?, deadline, true);
+            let lease = tx.lease()?;
+            match tx.answer(lease, lease.client.batch_execute("BEGIN")).await {
+                Ok(()) => return Ok(tx),
                 // The connection died while idle: nothing was asked of it yet, another one may live.
                 Err(SessionError::Unavailable(_)) if !retried => retried = true,
                 Err(SessionError::Postgres(error)) if error.is_fatal && !retried => retried = true,
@@ -260,38 +185,58 @@ impl ServicePool {
     pub fn close_unused(&self) {
         self.pool.close_unused();
     }
+
+    /// Sets the gauges of the pool; called before metrics are shown.
+    pub fn report(&self) {
+        self.pool.report();
+    }
 }
 
 /// A transaction of a [`ServicePool`]. Dropped without [`Tx::commit`] it is rolled back, and so is a transaction
 /// whose statement was left running: its connection is closed rather than reused.
 pub struct Tx {
-    lease: Option<Lease>,
+    lease: Option<Lease<Manager>>,
     deadline: Instant,
     /// BEGIN was sent; otherwise each statement stands alone.
     is_begun: bool,
     /// A statement failed. COMMIT would then answer ROLLBACK without an error, a tag the driver does not show.
     failed: AtomicBool,
+    /// How much has been asked and not been answered.
+    unanswered: AtomicUsize,
 }
 
 impl Tx {
-    const fn new(lease: Lease, deadline: Instant, is_begun: bool) -> Self {
-        Self { lease: Some(lease), deadline, is_begun, failed: AtomicBool::new(false) }
+    const fn new(lease: Lease<Manager>, deadline: Instant, is_begun: bool) -> Self {
+        let (failed, unanswered) = (AtomicBool::new(false), AtomicUsize::new(0));
+        Self { lease: Some(lease), deadline, is_begun, failed, unanswered }
     }
 
-    fn lease(&self) -> Result<&Lease, SessionError> {
+    fn lease(&self) -> Result<&Lease<Manager>, SessionError> {
         self.lease.as_ref().ok_or_else(|| SessionError::Unavailable("the transaction has ended".to_owned()))
     }
 
-    async fn statement(&self, lease: &Lease, sql: &str) -> Result<Statement, SessionError> {
-        let prepared = tokio::time::timeout_at(self.deadline, lease.prepared(sql)).await;
-        self.noting_failure(
-            prepared.map_or(Err(SessionError::Deadline), |result| result.map_err(SessionError::from)),
-        )
-    }
-
-    fn noting_failure<T>(&self, result: Result<T, SessionError>) -> Result<T, SessionError> {
-        if result.is_err() {
+    /// The answer to something that is asked on the connection.
+    async fn answer<T>(
+        &self,
+        lease: &Lease<Manager>,
+        work: impl Future<Output = Result<T, tokio_postgres::Error>>,
+    ) -> Result<T, SessionError> {
+        self.unanswered.fetch_add(1, Ordering::Relaxed);
+        let answered = tokio::time::timeout_at(self.deadline, work).await;
+        // Not where this is dropped before: then there is no answer either.
+        if answered.is_ok() {
+            self.unanswered.fetch_sub(1, Ordering::Relaxed);
+        }
+        let result = match answered {
+            Ok(result) => result.map_err(|error| SessionError::from(DriverError::from(error))),
+            Err(_elapsed) => Err(SessionError::Deadline),
+        };
+        if let Err(error) = &result {
             self.failed.store(true, Ordering::Relaxed);
+            if matches!(error, SessionError::Postgres(error) if error.is_stale_statement()) {
+                // Prepared before somebody changed the tables: it would fail for as long as the connection lives.
+                lease.statements().clear();
+            }
         }
         result
     }
@@ -302,8 +247,8 @@ impl Tx {
     /// PostgreSQL's error, a broken connection, or the deadline.
     pub async fn query(&self, sql: &str, params: &[&(dyn ToSql + Sync)]) -> Result<Vec<Row>, SessionError> {
         let lease = self.lease()?;
-        let statement = self.statement(lease, sql).await?;
-        self.noting_failure(within(self.deadline, lease.client.query(&statement, params)).await)
+        let statement = self.answer(lease, lease.prepared(sql)).await?;
+        self.answer(lease, lease.client.query(&statement, params)).await
     }
 
     /// The first row, if any.
@@ -334,8 +279,8 @@ impl Tx {
     /// As [`Tx::query`].
     pub async fn execute(&self, sql: &str, params: &[&(dyn ToSql + Sync)]) -> Result<u64, SessionError> {
         let lease = self.lease()?;
-        let statement = self.statement(lease, sql).await?;
-        self.noting_failure(within(self.deadline, lease.client.execute(&statement, params)).await)
+        let statement = self.answer(lease, lease.prepared(sql)).await?;
+        self.answer(lease, lease.client.execute(&statement, params)).await
     }
 
     /// Makes the transaction's changes durable.
@@ -375,17 +320,15 @@ impl Tx {
     }
 
     async fn end(mut self, sql: &'static str) -> Result<(), SessionError> {
-        let Some(lease) = self.lease.take() else { return Ok(()) };
-        if !self.is_begun {
-            // A statement that reached the deadline may still be running.
-            if Instant::now() >= self.deadline {
-                drop(Object::take(lease));
-            }
-            return Ok(());
-        }
-        let result = within(self.deadline, lease.client.batch_execute(sql)).await;
-        if matches!(result, Err(SessionError::Deadline)) {
-            drop(Object::take(lease));
+        let result = if self.is_begun {
+            let lease = self.lease()?;
+            self.answer(lease, lease.client.batch_execute(sql)).await
+        } else {
+            Ok(())
+        };
+        if self.unanswered.load(Ordering::Relaxed) == 0 {
+            // Back to the pool.
+            drop(self.lease.take());
         }
         result
     }
@@ -393,20 +336,22 @@ impl Tx {
 
 impl Drop for Tx {
     fn drop(&mut self) {
-        if let Some(lease) = self.lease.take() {
-            // A statement may still be running (the caller was dropped in the middle of one): only a closed
-            // connection is certain not to hand its answer to somebody else. A new one costs about a millisecond.
-            drop(Object::take(lease));
+        // Only a closed connection is certain not to hand its answer to somebody else, or what it began. A new one costs
+        // about a millisecond.
+        let Some((connection, seat)) = self.lease.take().map(Lease::take) else { return };
+        if self.unanswered.load(Ordering::Relaxed) == 0 || connection.client.is_closed() {
+            return;
         }
-    }
-}
-
-async fn within<T>(
-    deadline: Instant,
-    work: impl Future<Output = Result<T, tokio_postgres::Error>>,
-) -> Result<T, SessionError> {
-    match tokio::time::timeout_at(deadline, work).await {
-        Ok(result) => result.map_err(|error| SessionError::from(DriverError::from(error))),
-        Err(_elapsed) => Err(SessionError::Deadline),
+        // The server does not notice that nobody listens before it has something to say.
+        let Ok(runtime) = Handle::try_current() else { return };
+        runtime.spawn(async move {
+            let _seat = seat;
+            metrics::counter!("basalt_statements_cancelled_total").increment(1);
+            let token = connection.client.cancel_token();
+            let cancel = token.cancel_query(connection.database.tls().clone());
+            if let Ok(Err(error)) = tokio::time::timeout(CANCEL_LIMIT, cancel).await {
+                tracing::debug!(error = with_cause(&error), "a statement could not be cancelled");
+            }
+        });
     }
 }

@@ -82,7 +82,7 @@ pub enum Isolation {
 }
 
 /// What a transaction runs under.
-#[derive(Clone, Debug)]
+#[derive(Clone)]
 pub struct Scope {
     /// Read or write.
     pub access: Access,
@@ -93,6 +93,17 @@ pub struct Scope {
     pub settings: Vec<(Cow<'static, str>, String)>,
     /// When the work is cancelled.
     pub deadline: Instant,
+}
+
+impl fmt::Debug for Scope {
+    /// Claims and headers, the bearer among them, are values of settings: those never reach a log (STYLE 7.6).
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { access, isolation, settings, deadline } = self;
+        let names: Vec<&str> = settings.iter().map(|(name, _)| name.as_ref()).collect();
+        let mut scope = f.debug_struct("Scope");
+        scope.field("access", access).field("isolation", isolation);
+        scope.field("settings", &names).field("deadline", deadline).finish()
+    }
 }
 
 /// How a transaction ends.
@@ -119,7 +130,8 @@ pub enum SessionError {
     /// The connection broke: the driver's text. It is unknown whether a write happened.
     #[error("the database connection broke: {0}")]
     Unavailable(String),
-    /// The deadline passed; the statement was cancelled.
+    /// The deadline passed, and the server was asked to stop. A write may have happened all the same: the answer, not the
+    /// work, may have been late. One that was to be checked did not.
     #[error("the deadline passed before the database answered")]
     Deadline,
 }
@@ -258,7 +270,8 @@ impl Sessions {
     ///
     /// # Errors
     /// The first error in order: of BEGIN, the settings, the steps, COMMIT; or no connection; or the deadline.
-    /// Nothing was committed then, except where [`SessionError::Unavailable`] says that it is unknown.
+    /// Nothing was committed then, except where [`SessionError::Unavailable`] and [`SessionError::Deadline`] say that it is
+    /// unknown.
     pub async fn run(&self, scope: Scope, steps: Vec<Statement>) -> Result<Answers, SessionError> {
         self.perform(scope, steps, End::Commit, None).await
     }
@@ -301,6 +314,11 @@ impl Sessions {
     /// took one would wait for an answer until its deadline.
     pub fn close_unused(&self) {
         self.shared.pool.close_unused();
+    }
+
+    /// Sets the gauges of the pool; called before metrics are shown.
+    pub fn report(&self) {
+        self.shared.pool.report();
     }
 
     /// The login's address, for messages.

@@ -73,12 +73,24 @@ pub(crate) struct Outcome {
     pub(crate) in_transaction: bool,
 }
 
+/// How far the server is with a statement, by its own account.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+enum Reached {
+    Nothing,
+    /// It has it under its name,
+    Parsed,
+    /// has told its columns,
+    Described,
+    /// and has read its parameters: from now on it runs.
+    Bound,
+}
+
 /// One statement of a batch, until it has been answered.
 struct Part {
     key: StatementKey,
     /// Name under which it is being parsed, if it was not prepared before.
     parsing: Option<Prepared>,
-    is_parsed: bool,
+    reached: Reached,
     is_wanted: bool,
     columns: Columns,
     rows: Vec<Row>,
@@ -88,6 +100,7 @@ struct Part {
 struct Simple {
     columns: Columns,
     rows: Vec<Row>,
+    is_over: bool,
 }
 
 #[derive(Default)]
@@ -146,9 +159,9 @@ impl Connection {
         &self.canceller
     }
 
-    /// No batch is under way and no transaction open: fit for anybody.
+    /// No batch is under way, not even to be sent, and no transaction open: fit for anybody.
     pub(crate) fn is_clean(&self) -> bool {
-        self.state == State::Idle && !self.batch.outcome.in_transaction
+        self.state == State::Idle && !self.batch.outcome.in_transaction && !self.outgoing.has_remaining()
     }
 
     /// Whether an idle connection still has a server; costs no system call while nothing has arrived.
@@ -158,16 +171,15 @@ impl Connection {
         }
         let mut cx = Context::from_waker(Waker::noop());
         loop {
+            // A parting error, or something that nobody asked for; it may have come with the last answer.
+            if !matches!(self.digest(), Ok(None)) {
+                return false;
+            }
             match self.poll_fill(&mut cx) {
                 // Nothing, or a notice or changed setting of which only a part is here yet.
                 Poll::Pending => return true,
                 Poll::Ready(Err(_) | Ok(0)) => return false,
-                Poll::Ready(Ok(_)) => {
-                    // A parting error, or something that nobody asked for.
-                    if !matches!(self.digest(), Ok(None)) {
-                        return false;
-                    }
-                }
+                Poll::Ready(Ok(_)) => {}
             }
         }
     }
@@ -205,8 +217,14 @@ impl Connection {
             }
         };
         self.outgoing.execute();
-        let part = Part { key, parsing, is_parsed: false, is_wanted, columns, rows: Vec::new() };
-        self.batch.parts.push_back(part);
+        self.batch.parts.push_back(Part {
+            key,
+            parsing,
+            reached: Reached::Nothing,
+            is_wanted,
+            columns,
+            rows: Vec::new(),
+        });
         Ok(())
     }
 
@@ -329,9 +347,8 @@ impl Connection {
                     self.limits.message_bytes,
                 ))));
             }
-            // Before the rest of it is read, and memory taken for that.
-            if header.tag() == b'D'
-                && let Some(memory) = &self.limits.answers
+            // Before the rest of it is read, and memory taken for that. A notice or an error can be as long as a row.
+            if let Some(memory) = &self.limits.answers
                 && !self.batch.intake.has_room(length, memory, self.batch.commits)
             {
                 return Err(DriverError::Postgres(Box::new(PgError::busy())));
@@ -347,6 +364,8 @@ impl Connection {
                 b'D' => {
                     self.batch.take_row(frame.freeze())?;
                 }
+                // Taken for an answer, it would tell of a write that the server knows nothing of.
+                b'Z' if !self.batch.is_answered() => return Err(garbled("an end before the answer")),
                 b'Z' => return Ok(Some(frame.get(5) != Some(&b'I'))),
                 _ => {
                     let message = Message::parse(&mut frame).map_err(|error| garbled(&error.to_string()))?;
@@ -362,19 +381,20 @@ impl Connection {
     )]
     fn note(&mut self, message: Message) -> Result<(), DriverError> {
         match message {
-            Message::BindComplete
-            | Message::ParameterDescription(_)
+            Message::BindComplete => self.batch.part()?.reached = Reached::Bound,
+            Message::ParameterDescription(_)
             | Message::ParameterStatus(_)
             | Message::NoticeResponse(_)
-            | Message::NotificationResponse(_)
-            | Message::NoData => {}
-            Message::ParseComplete => self.batch.part()?.is_parsed = true,
+            | Message::NotificationResponse(_) => {}
+            Message::ParseComplete => self.batch.part()?.reached = Reached::Parsed,
+            Message::NoData => self.batch.part()?.reached = Reached::Described,
             Message::RowDescription(body) => {
                 let columns = row::describe(&body).map_err(|error| garbled(&error.to_string()))?;
                 if let Some(simple) = &mut self.batch.simple {
                     simple.columns = columns;
                 } else {
                     let part = self.batch.part()?;
+                    part.reached = Reached::Described;
                     part.columns = columns.clone();
                     if let Some(prepared) = &mut part.parsing {
                         prepared.describe(columns);
@@ -385,14 +405,16 @@ impl Connection {
                 let left = self.batch.closing.checked_sub(1);
                 self.batch.closing = left.ok_or_else(|| garbled("an unexpected CloseComplete"))?;
             }
-            Message::CommandComplete(_) | Message::EmptyQueryResponse if self.batch.simple.is_some() => {}
             Message::CommandComplete(_) | Message::EmptyQueryResponse => {
-                if let Some(rows) = self.finish_part()? {
+                if let Some(simple) = &mut self.batch.simple {
+                    simple.is_over = true;
+                } else if let Some(rows) = self.finish_part()? {
                     self.batch.outcome.answers.push(rows);
                 }
             }
             Message::ErrorResponse(body) => {
-                let error = PgError::from_fields(&body).map_err(|error| garbled(&error.to_string()))?;
+                let mut error = PgError::from_fields(&body).map_err(|error| garbled(&error.to_string()))?;
+                error.has_run = self.batch.parts.front().is_none_or(|part| part.reached == Reached::Bound);
                 if error.is_fatal || self.state == State::Idle {
                     return Err(DriverError::Postgres(Box::new(error)));
                 }
@@ -411,14 +433,24 @@ impl Connection {
     /// The statement in turn is over; its rows, if anybody wants them.
     fn finish_part(&mut self) -> Result<Option<Vec<Row>>, DriverError> {
         let part = self.batch.parts.pop_front().ok_or_else(|| garbled("an unexpected CommandComplete"))?;
-        if let Some(prepared) = part.parsing.filter(|_| part.is_parsed) {
-            self.statements.keep(part.key, prepared);
+        match part.parsing {
+            Some(prepared) if part.reached >= Reached::Described => self.statements.keep(part.key, prepared),
+            // Its columns are not known: as a statement of no columns it would break the connection when next used.
+            Some(prepared) if part.reached == Reached::Parsed => self.statements.discard(prepared),
+            Some(_) | None => {}
         }
         Ok(part.is_wanted.then_some(part.rows))
     }
 }
 
 impl Batch {
+    /// Whether everything in it has been answered, or skipped because of an error.
+    fn is_answered(&self) -> bool {
+        let is_over =
+            self.outcome.failure.is_some() || self.simple.as_ref().is_none_or(|simple| simple.is_over);
+        is_over && self.parts.is_empty() && self.closing == 0
+    }
+
     /// The statement whose turn it is.
     fn part(&mut self) -> Result<&mut Part, DriverError> {
         self.parts.front_mut().ok_or_else(|| garbled("an answer to no question"))

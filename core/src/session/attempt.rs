@@ -2,13 +2,13 @@
 
 use std::time::Duration;
 
-use deadpool::managed::Object;
 use tokio::runtime::Handle;
 use tokio_util::task::TaskTracker;
 use tokio_util::task::task_tracker::TaskTrackerToken;
 
 use super::exchange::Exchange;
 use super::{Access, Answers, Manager, SessionError, Work};
+use crate::pool;
 
 /// How long a cancelled connection may take to become clean again.
 const CANCEL_GRACE: Duration = Duration::from_secs(1);
@@ -22,7 +22,7 @@ pub(super) struct Attempt {
     _counted: TaskTrackerToken,
 }
 
-type Lease = Object<Manager>;
+type Lease = pool::Lease<Manager>;
 
 impl Attempt {
     pub(super) fn new(lease: Lease, work: Work, tracker: &TaskTracker) -> Self {
@@ -81,6 +81,7 @@ async fn finish(mut lease: Lease, mut exchange: Exchange) {
             return give_back(lease);
         }
     }
+    exchange.give_up();
     metrics::counter!("basalt_statements_cancelled_total").increment(1);
     let canceller = lease.canceller().clone();
     let cleaned = tokio::time::timeout(CANCEL_GRACE, async {
@@ -100,5 +101,5 @@ fn give_back(lease: Lease) {
 }
 
 fn discard(lease: Lease) {
-    drop(Object::take(lease));
+    drop(lease.take());
 }

@@ -42,6 +42,13 @@ impl Exchange {
         (!matches!(self.stage, Stage::Ending)).then_some(self.work)
     }
 
+    /// Nobody wants it any more. Where its end is still ours to choose, that is an undoing: a cancelled statement may have
+    /// come to its end all the same, and the caller has been told that it did not.
+    pub(super) fn give_up(&mut self) {
+        self.work.check = None;
+        self.work.end = End::Rollback;
+    }
+
     /// Runs it to its end. May be dropped and called again with the same connection.
     pub(super) async fn run(&mut self, connection: &mut Connection) -> Result<Answers, SessionError> {
         loop {

@@ -7,7 +7,6 @@
 use std::io;
 use std::net::SocketAddr;
 use std::path::PathBuf;
-use std::time::Duration;
 
 use socket2::{SockRef, TcpKeepalive};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
@@ -25,8 +24,10 @@ use crate::pg_error::{DriverError, with_cause};
 const SSL_REQUEST: [u8; 8] = [0, 0, 0, 8, 0x04, 0xd2, 0x16, 0x2f];
 
 /// Whatever the database or the login role says, a transaction without BEGIN is what a plain BEGIN of ours would be.
+/// Notices would travel here for nothing, a million of them for a loop that raises one.
 const DEFAULTS: &str = "set default_transaction_isolation = 'read committed'; \
-     set default_transaction_read_only = off; set default_transaction_deferrable = off";
+     set default_transaction_read_only = off; set default_transaction_deferrable = off; \
+     set client_min_messages = error";
 
 /// Where a connection leads.
 #[derive(Clone, Debug)]
@@ -46,7 +47,8 @@ pub(crate) struct Canceller {
 
 impl Canceller {
     /// Sends the request and waits until its own connection is closed: only then can it no longer strike a later
-    /// statement. `Ok(false)` when that cannot be known, so that the caller discards the connection.
+    /// statement. `Ok(false)` when that cannot be known, so that the caller discards the connection. How long that may take
+    /// is the caller's to say.
     pub(crate) async fn cancel(&self) -> Result<bool, DriverError> {
         let mut stream = dial(&self.database, &self.address, self.is_encrypted).await?;
         if self.is_encrypted {
@@ -64,13 +66,16 @@ impl Canceller {
 }
 
 impl Connection {
-    /// Opens a connection of `database`'s login, of the first host that takes it.
+    /// Opens a connection of `database`'s login, of the first host that takes it. Each is given `connect_timeout` for all of
+    /// it, as libpq does: one that takes the connection and then says nothing must not keep us from the next.
     pub(crate) async fn open(database: &Database, limits: &Limits) -> Result<Self, DriverError> {
         let mut failure = DriverError::Connection("no host to connect to".to_owned());
+        let limit = database.connect_limit();
         for address in addresses(database.config()).await? {
-            match open_at(database, address, limits).await {
-                Ok(connection) => return Ok(connection),
-                Err(error) => failure = error,
+            match tokio::time::timeout(limit, open_at(database, address, limits)).await {
+                Ok(Ok(connection)) => return Ok(connection),
+                Ok(Err(error)) => failure = error,
+                Err(_elapsed) => failure = unreachable(&io::ErrorKind::TimedOut.into()),
             }
         }
         Err(failure)
@@ -148,7 +153,6 @@ async fn open_at(database: &Database, address: Address, limits: &Limits) -> Resu
 /// A socket to `address`, encrypted as the configuration wants it where `may_encrypt`.
 async fn dial(database: &Database, address: &Address, may_encrypt: bool) -> Result<Stream, DriverError> {
     let config = database.config();
-    let limit = config.get_connect_timeout().copied().unwrap_or(Duration::from_secs(10));
     let socket = async {
         match address {
             Address::Unix(path) => UnixStream::connect(path).await.map(Stream::Unix),
@@ -160,10 +164,7 @@ async fn dial(database: &Database, address: &Address, may_encrypt: bool) -> Resu
             }
         }
     };
-    let stream = match tokio::time::timeout(limit, socket).await {
-        Ok(connected) => connected.map_err(|error| unreachable(&error))?,
-        Err(_elapsed) => return Err(unreachable(&io::ErrorKind::TimedOut.into())),
-    };
+    let stream = socket.await.map_err(|error| unreachable(&error))?;
     match (stream, address) {
         (Stream::Tcp(stream), Address::Tcp { hostname, .. })
             if may_encrypt && config.get_ssl_mode() != SslMode::Disable =>

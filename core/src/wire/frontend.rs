@@ -8,7 +8,7 @@ use std::collections::VecDeque;
 use bytes::{Buf, Bytes};
 
 use super::statements::Prepared;
-use crate::pg_error::DriverError;
+use crate::pg_error::{DriverError, PgError};
 use crate::sql::Param;
 
 /// A parameter from this size on is sent from where it lies.
@@ -95,7 +95,7 @@ impl Outgoing {
 
     pub(super) fn parse(&mut self, statement: &Prepared, text: &str) -> Result<(), DriverError> {
         if memchr::memchr(0, text.as_bytes()).is_some() {
-            return Err(unsendable("a statement with a NUL byte"));
+            return Err(unsendable("The statement has a NUL byte."));
         }
         let name = statement.name();
         self.header(b'P', 4 + name.len() + 1 + text.len() + 1 + 2)?;
@@ -115,8 +115,8 @@ impl Outgoing {
         statement: &Prepared,
         params: impl ExactSizeIterator<Item = Value<'a>> + Clone,
     ) -> Result<(), DriverError> {
-        let count = u16::try_from(params.len())
-            .map_err(|_| unsendable("a statement with more than 65,535 parameters"))?;
+        let count =
+            u16::try_from(params.len()).map_err(|_| unsendable("It has more than 65,535 parameters."))?;
         let name = statement.name();
         let values: usize = params.clone().map(|value| 4 + value.bytes().map_or(0, <[u8]>::len)).sum();
         let formats = statement.result_formats();
@@ -175,7 +175,7 @@ impl Outgoing {
     }
 
     fn length(&mut self, length: usize) -> Result<(), DriverError> {
-        let length = i32::try_from(length).map_err(|_| unsendable("a message of more than 2 GB"))?;
+        let length = i32::try_from(length).map_err(|_| unsendable("It has 2 GB or more."))?;
         self.tail.extend_from_slice(&length.to_be_bytes());
         Ok(())
     }
@@ -192,8 +192,9 @@ impl Outgoing {
     }
 }
 
-fn unsendable(what: &str) -> DriverError {
-    DriverError::Connection(format!("{what} cannot be sent"))
+/// The protocol has no room for it: a fault of the request, not of the connection.
+fn unsendable(detail: &str) -> DriverError {
+    DriverError::Postgres(Box::new(PgError::unsendable(detail)))
 }
 
 #[cfg(test)]

@@ -1,5 +1,6 @@
 //! Rows as the server sent them: one slice of the read buffer, cut up when somebody looks.
 
+use std::fmt;
 use std::io;
 use std::sync::Arc;
 
@@ -27,7 +28,7 @@ pub struct Column {
 pub(super) type Columns = Arc<[Column]>;
 
 /// One row of an answer. Cheap to clone; keeps the message it came with in memory.
-#[derive(Clone, Debug)]
+#[derive(Clone)]
 pub struct Row {
     frame: Bytes,
     columns: Columns,
@@ -35,6 +36,13 @@ pub struct Row {
     is_text: bool,
     /// Of an answer that is not small.
     share: Option<AnswerShare>,
+}
+
+impl fmt::Debug for Row {
+    /// Values never reach a log (STYLE 7.6).
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "Row({} columns, {} bytes)", self.columns.len(), self.frame.len())
+    }
 }
 
 impl Row {
@@ -99,7 +107,7 @@ impl Row {
     pub fn bytes(&self, column: usize) -> Option<Bytes> {
         let cell = self.cells().nth(column)??;
         if self.is_text && self.columns.get(column).is_some_and(Column::is_bytea) {
-            return from_hex(cell);
+            return from_text(cell);
         }
         let bytes = self.frame.slice_ref(cell);
         Some(match &self.share {
@@ -138,15 +146,31 @@ fn cell(frame: &[u8], at: usize) -> Option<(Option<&[u8]>, usize)> {
     }
 }
 
-/// `\x0aff` as bytes.
-fn from_hex(text: &[u8]) -> Option<Bytes> {
-    let digit = |byte: &u8| char::from(*byte).to_digit(16).and_then(|digit| u8::try_from(digit).ok());
-    let digits = text.strip_prefix(b"\\x")?;
-    let pairs = digits.chunks_exact(2);
-    pairs
-        .map(|pair| Some(digit(pair.first()?)? << 4 | digit(pair.get(1)?)?))
-        .collect::<Option<Vec<u8>>>()
-        .map(Bytes::from)
+/// `bytea` in either of PostgreSQL's two texts of it: `\x0aff`, or, by the `bytea_output` of old databases, itself with
+/// `\377` for bytes that do not print and `\\` for a backslash.
+fn from_text(text: &[u8]) -> Option<Bytes> {
+    let digit =
+        |byte: &u8, radix| char::from(*byte).to_digit(radix).and_then(|digit| u8::try_from(digit).ok());
+    if let Some(digits) = text.strip_prefix(b"\\x") {
+        let pairs = digits.chunks_exact(2);
+        let bytes = pairs.map(|pair| Some(digit(pair.first()?, 16)? << 4 | digit(pair.get(1)?, 16)?));
+        return bytes.collect::<Option<Vec<u8>>>().map(Bytes::from);
+    }
+    let (mut bytes, mut rest) = (Vec::with_capacity(text.len()), text);
+    while let Some((&first, after)) = rest.split_first() {
+        let byte;
+        (byte, rest) = match (first, after) {
+            (b'\\', [b'\\', after @ ..]) => (b'\\', after),
+            (b'\\', [high, middle, low, after @ ..]) => {
+                let (high, middle) = (digit(high, 8).filter(|high| *high < 4)?, digit(middle, 8)?);
+                (high << 6 | middle << 3 | digit(low, 8)?, after)
+            }
+            (b'\\', _) => return None,
+            (byte, after) => (byte, after),
+        };
+        bytes.push(byte);
+    }
+    Some(Bytes::from(bytes))
 }
 
 impl Column {
@@ -193,6 +217,18 @@ mod tests {
         assert_eq!(row.bytes(3).unwrap().as_ref(), [10, 255]);
         assert_eq!(row.bytes(0).unwrap(), "42");
         assert_eq!(row.len(), 4);
+        assert_eq!(format!("{row:?}"), "Row(4 columns, 31 bytes)");
+    }
+
+    #[test]
+    fn bytea_is_read_in_both_of_its_texts() {
+        let read = |text: &[u8]| from_text(text).map(|bytes| bytes.to_vec());
+        assert_eq!(read(b"\\x00ff5c"), Some(vec![0, 255, b'\\']));
+        assert_eq!(read(b"\\000\\377a\\\\x"), Some(b"\0\xffa\\x".to_vec()));
+        assert_eq!((read(b""), read(b"\\x")), (Some(Vec::new()), Some(Vec::new())));
+        for wrong in [&b"\\"[..], b"\\01", b"\\400", b"\\18a", b"a\\", b"\\xg0"] {
+            assert_eq!(read(wrong), None, "{wrong:?}");
+        }
     }
 
     #[test]

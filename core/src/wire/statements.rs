@@ -125,6 +125,11 @@ impl Statements {
         }
     }
 
+    /// The server has parsed it, and nobody is to use it.
+    pub(super) fn discard(&mut self, prepared: Prepared) {
+        self.dropped.push(prepared);
+    }
+
     pub(super) fn clear(&mut self) {
         while let Some((_, prepared)) = self.known.pop_lru() {
             self.metrics.count.decrement(1.0);

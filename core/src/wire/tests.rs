@@ -245,3 +245,143 @@ async fn a_server_that_writes_before_it_has_read_everything_blocks_nobody() {
     let answers = tokio::time::timeout(Duration::from_secs(20), connection.answers()).await.unwrap();
     assert_eq!(answers.unwrap().answers[0][0].text(0), Some("seen"));
 }
+
+/// One answer after another, each to a batch.
+async fn answering(answers: Vec<Vec<u8>>) -> Database {
+    server(|mut stream| async move {
+        for answer in answers {
+            until_tag(&mut stream, b'S').await;
+            stream.write_all(&answer).await.unwrap();
+        }
+        stream.read_u8().await.ok();
+    })
+    .await
+}
+
+#[tokio::test]
+async fn an_end_before_the_answer_is_no_answer() {
+    let whole = answer(b"seen");
+    // Ready for more without a word; and with one statement fewer than there were.
+    for early in [READY.to_vec(), [&message(b'1', &[])[..], READY].concat()] {
+        let mut connection = open(&answering(vec![early]).await).await;
+        ask(&mut connection);
+        assert!(matches!(connection.answers().await, Err(DriverError::Connection(_))));
+        assert!(!connection.is_clean());
+    }
+    // Ready twice: the second would be the answer to whatever comes next.
+    let mut connection = open(&answering(vec![[&whole[..], READY].concat()]).await).await;
+    ask(&mut connection);
+    connection.answers().await.unwrap();
+    tokio::time::sleep(Duration::from_millis(20)).await;
+    assert!(!connection.is_alive());
+}
+
+#[tokio::test]
+async fn a_commit_without_an_answer_is_none() {
+    let mut connection = open(
+        &server(|mut stream| async move {
+            until_tag(&mut stream, b'Q').await;
+            stream.write_all(READY).await.unwrap();
+            stream.read_u8().await.ok();
+        })
+        .await,
+    )
+    .await;
+    connection.open_simple("COMMIT");
+    assert!(connection.answers().await.is_err());
+}
+
+fn error_of(fields: &[(u8, &[u8])]) -> Vec<u8> {
+    let mut body = Vec::new();
+    for (field, text) in fields {
+        body.push(*field);
+        body.extend_from_slice(text);
+        body.push(0);
+    }
+    body.push(0);
+    message(b'E', &body)
+}
+
+#[tokio::test]
+async fn a_statement_whose_columns_never_came_is_closed_and_parsed_anew() {
+    let failure = error_of(&[(b'S', b"ERROR"), (b'V', b"ERROR"), (b'C', b"57014"), (b'M', b"canceled")]);
+    let database = server(|mut stream| async move {
+        until_tag(&mut stream, b'S').await;
+        stream.write_all(&[message(b'1', &[]), failure, READY.to_vec()].concat()).await.unwrap();
+        // Close comes first, then it is parsed once more.
+        assert_eq!(stream.read_u8().await.unwrap(), b'C');
+        let length = usize::try_from(stream.read_i32().await.unwrap()).unwrap();
+        stream.read_exact(&mut vec![0; length - 4]).await.unwrap();
+        assert_eq!(stream.read_u8().await.unwrap(), b'P');
+        let length = usize::try_from(stream.read_i32().await.unwrap()).unwrap();
+        stream.read_exact(&mut vec![0; length - 4]).await.unwrap();
+        until_tag(&mut stream, b'S').await;
+        stream.write_all(&[message(b'3', &[]), answer(b"seen")].concat()).await.unwrap();
+        stream.read_u8().await.ok();
+    })
+    .await;
+    let mut connection = open(&database).await;
+    ask(&mut connection);
+    assert_eq!(connection.answers().await.unwrap().failure.unwrap().code, "57014");
+    assert!(connection.is_clean());
+    ask(&mut connection);
+    assert_eq!(connection.answers().await.unwrap().answers[0][0].text(0), Some("seen"));
+}
+
+#[tokio::test]
+async fn a_long_notice_counts_as_an_answer_does() {
+    let memory = AnswerMemory::new(200_000, metrics::Counter::noop());
+    for (length, is_taken) in [(150_000, true), (250_000, false)] {
+        let notice = message(b'N', &vec![b'x'; length]);
+        let database = answering(vec![[notice, answer(b"seen")].concat()]).await;
+        let mut connection = open(&database).await;
+        connection.limits.answers = Some(memory.clone());
+        ask(&mut connection);
+        let answered = connection.answers().await;
+        assert_eq!(answered.is_ok(), is_taken, "{length}");
+        drop((answered, connection));
+        assert_eq!(memory.in_use(), 0);
+    }
+}
+
+#[tokio::test]
+async fn an_error_as_long_as_a_body_is_cut() {
+    let value = vec![b'v'; 900_000];
+    // As poolers send it: without the severity that is never translated.
+    let failure = error_of(&[(b'S', b"FATAL"), (b'C', b"22P02"), (b'M', &value)]);
+    let mut connection = open(&answering(vec![failure]).await).await;
+    ask(&mut connection);
+    let Err(DriverError::Postgres(error)) = connection.answers().await else { panic!("fatal") };
+    assert!(error.is_fatal && error.message.ends_with('…'));
+    assert!((256_000..263_000).contains(&error.message.len()), "{}", error.message.len());
+}
+
+#[tokio::test]
+async fn what_the_protocol_has_no_room_for_is_the_requests_fault() {
+    let mut connection = open(&answering(Vec::new()).await).await;
+    connection.open_batch(false);
+    let key = StatementKey { scope: 0, text: "select 1".into() };
+    let refused = connection.execute(key, vec![Value::Null; 65_536].into_iter(), true);
+    let Err(DriverError::Postgres(error)) = refused else { panic!("refused") };
+    assert_eq!((error.code.as_str(), error.is_fatal), ("54000", false));
+    // Half a batch stands in its buffer.
+    assert!(!connection.is_clean());
+}
+
+#[tokio::test]
+async fn a_host_that_says_nothing_keeps_nobody_from_the_next() {
+    let silent = TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let living = answering(vec![answer(b"seen")]).await;
+    let (first, second) = (silent.local_addr().unwrap().port(), living.config().get_ports()[0]);
+    let url =
+        format!("postgresql://a:b@127.0.0.1:{first},127.0.0.1:{second}/c?sslmode=disable&connect_timeout=1");
+    let mut connection = tokio::time::timeout(Duration::from_secs(5), async {
+        open(&Database::from_url(&url).unwrap()).await
+    })
+    .await
+    .unwrap();
+    ask(&mut connection);
+    assert_eq!(connection.answers().await.unwrap().answers[0][0].text(0), Some("seen"));
+    let two = Database::from_url("postgresql://a:b@one,two/c").unwrap();
+    assert_eq!(two.connect_limit(), Duration::from_secs(5));
+}
