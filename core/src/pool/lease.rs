@@ -1,0 +1,346 @@
+//! Connections of one login, and who may have one: first come, first served.
+//!
+//! deadpool keeps the connections. Whoever wants one takes a seat first, of which there are as many as there may be
+//! connections; where the server has room for fewer (`53300`), seats are taken away until it has more. Without them each
+//! request that the pool lets through and the server does not would try again by itself, a backend started in vain each time,
+//! and never meet a connection that comes back: those go to the next in deadpool's queue.
+
+use std::ops::{Deref, DerefMut};
+use std::pin::pin;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
+
+use deadpool::managed::{self, Object, PoolError};
+use metrics::Counter;
+use tokio::sync::{OwnedSemaphorePermit, Semaphore, TryAcquireError};
+use tokio::time::Instant;
+
+use super::PoolConfig;
+use crate::pg_error::DriverError;
+use crate::session::SessionError;
+
+/// A seat that was taken away comes back after this long, one at a time: one connection tried in vain for each, where the
+/// server still has no room.
+const SEAT_PAUSE: Duration = Duration::from_millis(250);
+
+/// A pool of connections of one login.
+pub(crate) struct Pool<M: managed::Manager> {
+    inner: managed::Pool<M>,
+    config: PoolConfig,
+    seats: Arc<Semaphore>,
+    /// Seats taken away; changed under `seats_changed` only.
+    missing: AtomicUsize,
+    /// When their number last changed; never held across an await.
+    seats_changed: Mutex<Instant>,
+    /// Requests without a seat.
+    waiting: AtomicUsize,
+    /// When idle connections were last looked for; never held across an await.
+    looked_for_idle: Mutex<Instant>,
+    timeouts: Counter,
+}
+
+/// A connection of a [`Pool`], which goes back to it when dropped.
+pub(crate) struct Lease<M: managed::Manager> {
+    // Goes first: whoever gets the seat finds the connection there.
+    object: Object<M>,
+    seat: Seat,
+}
+
+/// The right to one connection of a pool; given back when dropped.
+pub(crate) type Seat = OwnedSemaphorePermit;
+
+impl<M: managed::Manager> Lease<M> {
+    /// The connection, which the pool forgets; its seat is free when the other half is dropped.
+    pub(crate) fn take(self) -> (M::Type, Seat) {
+        (Object::take(self.object), self.seat)
+    }
+}
+
+impl<M: managed::Manager> Deref for Lease<M> {
+    type Target = M::Type;
+
+    fn deref(&self) -> &M::Type {
+        &self.object
+    }
+}
+
+impl<M: managed::Manager> DerefMut for Lease<M> {
+    fn deref_mut(&mut self) -> &mut M::Type {
+        &mut self.object
+    }
+}
+
+impl<M: managed::Manager<Error = DriverError>> Pool<M> {
+    pub(crate) fn new(manager: M, config: PoolConfig) -> Self {
+        let size = config.size.max(1);
+        let inner = managed::Pool::builder(manager)
+            .max_size(size)
+            .runtime(deadpool::Runtime::Tokio1)
+            // The connection used last: its backend's caches are warm, and a quiet server uses few of them.
+            .queue_mode(managed::QueueMode::Lifo)
+            .build()
+            .unwrap_or_else(|error| unreachable!("the pool has a runtime: {error}"));
+        let limit = |name: &'static str, limit: f64| metrics::gauge!(name, "pool" => config.name).set(limit);
+        limit("basalt_pool_connections_limit", size as f64);
+        limit("basalt_pool_wait_seconds_limit", config.acquire_timeout.as_secs_f64());
+        Self {
+            inner,
+            seats: Arc::new(Semaphore::new(size)),
+            missing: AtomicUsize::new(0),
+            seats_changed: Mutex::new(Instant::now()),
+            waiting: AtomicUsize::new(0),
+            looked_for_idle: Mutex::new(Instant::now()),
+            timeouts: metrics::counter!("basalt_pool_timeouts_total", "pool" => config.name),
+            config,
+        }
+    }
+
+    /// Sets the gauges; called before metrics are shown, so that no request pays for it.
+    pub(crate) fn report(&self) {
+        let status = self.inner.status();
+        let gauge = |name: &'static str, count: usize| {
+            metrics::gauge!(name, "pool" => self.config.name).set(count as f64);
+        };
+        gauge("basalt_pool_connections", status.size);
+        gauge("basalt_pool_available", status.available);
+        // Without a seat, and those whose connection is being opened.
+        gauge("basalt_pool_waiting", self.waiting.load(Ordering::Relaxed) + status.waiting);
+    }
+
+    /// A connection, waited for until the acquire timeout or `deadline`, whichever is first.
+    pub(crate) async fn acquire(&self, deadline: Instant) -> Result<Lease<M>, SessionError> {
+        self.close_idle();
+        let limit = deadline.min(Instant::now() + self.config.acquire_timeout);
+        match tokio::time::timeout_at(limit, self.lease()).await {
+            Ok(Ok(lease)) => Ok(lease),
+            Ok(Err(PoolError::Backend(error))) => Err(SessionError::unreachable(error)),
+            Ok(Err(error)) => Err(SessionError::Unreachable(error.to_string())),
+            Err(_elapsed) => {
+                self.timeouts.increment(1);
+                Err(SessionError::PoolTimeout)
+            }
+        }
+    }
+
+    async fn lease(&self) -> Result<Lease<M>, PoolError<DriverError>> {
+        loop {
+            let seat = self.seat().await.ok_or(PoolError::Closed)?;
+            #[expect(clippy::disallowed_methods, reason = "the one place that takes connections")]
+            let taken = self.inner.get().await;
+            match taken {
+                Ok(object) => return Ok(Lease { object, seat }),
+                Err(PoolError::Backend(DriverError::Postgres(error))) if error.code == "53300" => {
+                    // With nobody else at work there is no connection to wait for.
+                    if let Err(_seat) = self.take_away(seat) {
+                        return Err(PoolError::Backend(DriverError::Postgres(error)));
+                    }
+                }
+                Err(error) => return Err(error),
+            }
+        }
+    }
+
+    /// A seat, in turn; `None` when the pool is closed.
+    async fn seat(&self) -> Option<Seat> {
+        self.bring_back();
+        match Arc::clone(&self.seats).try_acquire_owned() {
+            Ok(seat) => return Some(seat),
+            Err(TryAcquireError::Closed) => return None,
+            Err(TryAcquireError::NoPermits) => {}
+        }
+        let _waiting = Counted::new(&self.waiting);
+        let mut seat = pin!(Arc::clone(&self.seats).acquire_owned());
+        while self.missing.load(Ordering::Relaxed) > 0 {
+            if let Ok(seat) = tokio::time::timeout(SEAT_PAUSE, &mut seat).await {
+                return seat.ok();
+            }
+            self.bring_back();
+        }
+        seat.await.ok()
+    }
+
+    /// Takes the seat away, unless it is the last one.
+    fn take_away(&self, seat: Seat) -> Result<(), Seat> {
+        let mut changed = self.seats_changed.lock().unwrap_or_else(PoisonError::into_inner);
+        let missing = self.missing.load(Ordering::Relaxed) + 1;
+        if missing >= self.config.size.max(1) {
+            return Err(seat);
+        }
+        seat.forget();
+        self.missing.store(missing, Ordering::Relaxed);
+        *changed = Instant::now();
+        Ok(())
+    }
+
+    /// Brings back a seat that was taken away a while ago.
+    fn bring_back(&self) {
+        if self.missing.load(Ordering::Relaxed) == 0 {
+            return;
+        }
+        let mut changed = self.seats_changed.lock().unwrap_or_else(PoisonError::into_inner);
+        let missing = self.missing.load(Ordering::Relaxed);
+        if missing > 0 && changed.elapsed() >= SEAT_PAUSE {
+            self.missing.store(missing - 1, Ordering::Relaxed);
+            self.seats.add_permits(1);
+            *changed = Instant::now();
+        }
+    }
+
+    fn close_idle(&self) {
+        const INTERVAL: Duration = Duration::from_secs(5);
+        let Some(limit) = self.config.idle_timeout else { return };
+        let Ok(mut looked) = self.looked_for_idle.try_lock() else { return };
+        if looked.elapsed() < INTERVAL.min(limit) {
+            return;
+        }
+        *looked = Instant::now();
+        drop(looked);
+        self.inner.retain(|_, metrics| metrics.last_used() < limit);
+    }
+
+    /// Closes the connections that nobody has taken, so that the next ones are new.
+    pub(crate) fn close_unused(&self) {
+        self.inner.retain(|_, _| false);
+    }
+
+    /// Refuses new leases and lets idle connections go.
+    pub(crate) fn close(&self) {
+        self.inner.close();
+        self.seats.close();
+    }
+}
+
+/// Counts as long as it lives.
+struct Counted<'a>(&'a AtomicUsize);
+
+impl<'a> Counted<'a> {
+    fn new(count: &'a AtomicUsize) -> Self {
+        count.fetch_add(1, Ordering::Relaxed);
+        Self(count)
+    }
+}
+
+impl Drop for Counted<'_> {
+    fn drop(&mut self) {
+        self.0.fetch_sub(1, Ordering::Relaxed);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use deadpool::managed::RecycleResult;
+
+    use super::*;
+    use crate::pg_error::PgError;
+
+    /// A server that has room for so many connections.
+    struct Server {
+        room: AtomicUsize,
+        asked: AtomicUsize,
+    }
+
+    struct Connection(Arc<Server>);
+
+    impl Drop for Connection {
+        fn drop(&mut self) {
+            self.0.room.fetch_add(1, Ordering::Relaxed);
+        }
+    }
+
+    struct Manager(Arc<Server>);
+
+    impl managed::Manager for Manager {
+        type Type = Connection;
+        type Error = DriverError;
+
+        async fn create(&self) -> Result<Connection, DriverError> {
+            self.0.asked.fetch_add(1, Ordering::Relaxed);
+            tokio::time::sleep(Duration::from_millis(5)).await;
+            let room =
+                self.0.room.fetch_update(Ordering::Relaxed, Ordering::Relaxed, |room| room.checked_sub(1));
+            if room.is_ok() {
+                return Ok(Connection(Arc::clone(&self.0)));
+            }
+            let mut error = PgError::busy();
+            error.code = "53300".to_owned();
+            Err(DriverError::Postgres(Box::new(error)))
+        }
+
+        async fn recycle(&self, _: &mut Connection, _: &managed::Metrics) -> RecycleResult<DriverError> {
+            Ok(())
+        }
+    }
+
+    fn pool(size: usize, room: usize) -> (Arc<Pool<Manager>>, Arc<Server>) {
+        let server = Arc::new(Server { room: AtomicUsize::new(room), asked: AtomicUsize::new(0) });
+        (Arc::new(Pool::new(Manager(Arc::clone(&server)), PoolConfig::new("test", size))), server)
+    }
+
+    fn soon() -> Instant {
+        Instant::now() + Duration::from_secs(2)
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn with_less_room_than_seats_everybody_has_their_turn_and_the_server_is_left_in_peace() {
+        let (pool, server) = pool(10, 3);
+        let longest = Arc::new(Mutex::new(Duration::ZERO));
+        let work = (0..30).map(|_| {
+            let (pool, longest) = (Arc::clone(&pool), Arc::clone(&longest));
+            async move {
+                for _ in 0..20 {
+                    let begun = Instant::now();
+                    let lease = pool.acquire(soon()).await.unwrap_or_else(|error| panic!("{error}"));
+                    let waited = begun.elapsed();
+                    let mut longest = longest.lock().unwrap();
+                    *longest = waited.max(*longest);
+                    drop(longest);
+                    tokio::time::sleep(Duration::from_millis(50)).await;
+                    drop(lease);
+                }
+            }
+        });
+        let begun = Instant::now();
+        futures_util::future::join_all(work).await;
+        // 600 times 50 ms on three connections, of which thirty wait for half a second each.
+        assert!(begun.elapsed() < Duration::from_secs(12), "{:?}", begun.elapsed());
+        assert!(*longest.lock().unwrap() < Duration::from_secs(1), "{longest:?}");
+        let asked = server.asked.load(Ordering::Relaxed);
+        assert!(asked < 80, "{asked} connections tried");
+        // And there is room again.
+        server.room.store(100, Ordering::Relaxed);
+        tokio::time::sleep(Duration::from_secs(3)).await;
+        let mut leases = Vec::new();
+        for _ in 0..10 {
+            leases.push(pool.acquire(soon()).await.unwrap_or_else(|error| panic!("{error}")));
+            tokio::time::sleep(SEAT_PAUSE).await;
+        }
+        assert!(matches!(pool.acquire(soon()).await, Err(SessionError::PoolTimeout)), "ten are ten");
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn with_no_room_at_all_everybody_is_told_at_once() {
+        let (pool, _server) = pool(4, 0);
+        let begun = Instant::now();
+        let asked = (0..8).map(|_| pool.acquire(soon()));
+        for taken in futures_util::future::join_all(asked).await {
+            assert!(matches!(taken, Err(SessionError::Unreachable(_))));
+        }
+        assert!(begun.elapsed() < Duration::from_millis(200), "{:?}", begun.elapsed());
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn who_waits_sees_room_that_comes_while_all_seats_are_taken() {
+        let (pool, server) = pool(4, 1);
+        let first = pool.acquire(soon()).await.unwrap_or_else(|error| panic!("{error}"));
+        let waiting = pool.acquire(soon());
+        let grow = async {
+            tokio::time::sleep(Duration::from_millis(700)).await;
+            server.room.store(5, Ordering::Relaxed);
+        };
+        let (second, ()) = tokio::join!(waiting, grow);
+        assert!(second.is_ok(), "the first one still has its own");
+        drop((first, second));
+        assert_eq!(pool.waiting.load(Ordering::Relaxed), 0);
+    }
+}
