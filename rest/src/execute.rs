@@ -89,10 +89,10 @@ pub(crate) async fn write(
     };
     let is_explained = plan.format.explain.is_some();
     let answer = match checked(scene, &plan.common, statements, check, is_explained).await {
-        // A value among the parameters is refused before rights are looked at, and where no row is met. Nothing was
-        // written: let PostgreSQL read the JSON and say what is wrong.
+        // A value among the parameters is refused before rights are looked at, and where no row is met. Nothing was done
+        // yet: let PostgreSQL read the JSON and say what is wrong.
         Err(RestError::Session(SessionError::Postgres(error)))
-            if plan.has_values() && error.code.starts_with(DATA_EXCEPTION) =>
+            if plan.has_values() && !error.has_run && error.is_class(DATA_EXCEPTION) =>
         {
             checked(scene, &plan.common, as_json()?, check, is_explained).await?
         }
@@ -101,7 +101,7 @@ pub(crate) async fn write(
     answer.ok_or(UNWRITABLE)
 }
 
-/// The class of errors of values.
+/// Errors of values.
 const DATA_EXCEPTION: &str = "22";
 
 /// Calls a function.

@@ -142,11 +142,17 @@ async fn answer(
         shape::render(&plan).ok_or(RestError::Internal("rows of a plan without statements"))
     };
     let mut statements = ready.statements;
-    if let (Plan::Write(write), Some(hold), Some(made)) =
-        (&ready.plan, head.extensions.get::<Hold>(), &mut statements)
-        && write.has_values()
+    let has_values = match &ready.plan {
+        Plan::Write(write) => write.has_values(),
+        Plan::Call(call) => call.has_values(),
+        Plan::Read(_) | Plan::Root | Plan::Info { .. } => false,
+    };
+    if has_values
+        && let (Some(hold), Some(made)) = (head.extensions.get::<Hold>(), &mut statements)
         && !hold_values(&mut made.main, hold)
     {
+        // A write can leave the body to PostgreSQL, as it came.
+        let Plan::Write(_) = &ready.plan else { return Err(RestError::Busy) };
         statements = Some(as_value()?);
     }
     match perform(&scene, &ready.plan, statements, &as_value, head.uri.path(), timing).await {
@@ -186,7 +192,7 @@ impl Unplanned<'_> {
         timing: &mut Timing,
     ) -> Result<(Option<Arc<Snapshot>>, Ready), RestError> {
         let Self { head, body, asked } = self;
-        let api = ApiRequest::read(config, head, body.clone())?;
+        let mut api = ApiRequest::read(config, head, body.clone())?;
         timing.mark("parse");
         let planned = plan::plan(&api, config, &snapshot.cache);
         let newer = match &planned {
@@ -205,6 +211,8 @@ impl Unplanned<'_> {
         {
             snapshot.shapes.keep(asked.key, template);
         }
+        // The statements have what they need of it.
+        api.payload = None;
         Ok((newer, Ready { api, plan, statements }))
     }
 }

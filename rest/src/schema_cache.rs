@@ -73,6 +73,8 @@ pub struct SchemaCache {
     pub media_handlers: Vec<MediaHandler>,
     /// Types of the database's own whose values are strings in JSON.
     pub text_types: TextTypes,
+    /// Some function of the database puts other claims in the place of the caller's.
+    pub rewrites_claims: bool,
     /// Rows came that could not be written here.
     rows_failed: AtomicBool,
 }
@@ -92,6 +94,8 @@ pub struct Relation {
     pub updatable: bool,
     /// DELETE can work.
     pub deletable: bool,
+    /// Something runs before a row is inserted and may leave it out: a trigger, also one of a partition or below a view.
+    pub may_drop_rows: bool,
     /// `COMMENT ON`.
     pub comment: Option<String>,
     /// Columns in their order.
@@ -227,6 +231,8 @@ pub struct Parts {
     pub media_handlers: Vec<MediaHandler>,
     /// Types of the database's own whose values are strings in JSON.
     pub text_types: TextTypes,
+    /// Some function of the database puts other claims in the place of the caller's.
+    pub rewrites_claims: bool,
 }
 
 impl From<Parts> for SchemaCache {
@@ -237,6 +243,7 @@ impl From<Parts> for SchemaCache {
             representations: parts.representations,
             media_handlers: parts.media_handlers,
             text_types: parts.text_types,
+            rewrites_claims: parts.rewrites_claims,
             ..Self::default()
         };
         for relation in parts.relations {

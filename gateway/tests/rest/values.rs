@@ -234,6 +234,80 @@ async fn what_a_trigger_says_about_the_response_is_heard() {
 }
 
 #[tokio::test]
+async fn a_trigger_that_drops_the_row_is_heard_too() {
+    let server = server().start().await;
+    let _done = server
+        .sql(
+            "create table unwanted (v int);
+             create view shown as select v from unwanted;
+             create table split (v int) partition by list (v);
+             create table split_1 partition of split default;
+             grant insert on unwanted, shown, split to anon;
+             create function refuse() returns trigger language plpgsql as $$ begin
+               perform set_config('response.headers', format('[{\"x-refused\": \"%s\"}]', new.v), true);
+               perform set_config('response.status', '208', true);
+               return null;
+             end $$;
+             create trigger refuse before insert on unwanted for each row execute function refuse();
+             create trigger refuse before insert on split_1 for each row execute function refuse();",
+        )
+        .await;
+    for path in ["/unwanted", "/shown", "/split"] {
+        let post = anon(&server, Method::POST, path).json(&json!({"v": 5}));
+        let answer = server.until(SOON, &post, |answer| answer.status == 208).await;
+        assert_eq!(answer.header("x-refused"), "5", "{path}");
+    }
+}
+
+#[tokio::test]
+async fn what_runs_runs_once() {
+    let server = server().start().await;
+    let _done = server
+        .sql(
+            "create table picky (id int primary key, v int);
+             insert into picky values (1, 0);
+             create sequence tries;
+             grant select, insert, update on picky to anon;
+             grant usage on sequence tries to anon;
+             create function pick() returns trigger language plpgsql as $$ begin
+               perform nextval('tries');
+               raise sqlstate '22023' using message = 'not this one';
+             end $$;
+             create trigger pick before insert or update on picky for each row execute function pick();",
+        )
+        .await;
+    let tries = || async { server.database().value("select last_value::text from tries").await };
+    let there = anon(&server, Method::GET, "/picky");
+    let _there = server.until(SOON, &there, |answer| answer.status == 200).await;
+    for (number, method, path, body) in [
+        ("1", Method::POST, "/picky", json!({"id": 2, "v": 3})),
+        ("2", Method::POST, "/picky", json!([{"id": 2, "v": 3}, {"id": 3, "v": 3}])),
+        ("3", Method::PATCH, "/picky?id=eq.1", json!({"v": 3})),
+    ] {
+        let answer = send(&server, method, path, &body.to_string()).await;
+        assert_eq!((answer.status.as_u16(), &answer.json()["message"]), (400, &json!("not this one")));
+        assert_eq!(tries().await, number);
+    }
+}
+
+#[tokio::test]
+async fn more_columns_than_a_function_takes_arguments_have_defaults() {
+    let server = server().start().await;
+    let columns: Vec<String> = (0..120).map(|number| format!("c{number} int default {number}")).collect();
+    let sql = format!("create table wide ({}); grant select, insert on wide to anon;", columns.join(", "));
+    let _done = server.sql(&sql).await;
+    let names: Vec<String> = (0..120).map(|number| format!("c{number}")).collect();
+    let post = anon(&server, Method::POST, &format!("/wide?columns={}", names.join(",")))
+        .header("prefer", "missing=default, return=representation")
+        .json(&json!([{"c7": 1}, {"c119": null}]));
+    let answer = server.until(SOON, &post, |answer| answer.status != 404).await.expect(201);
+    let rows = answer.json();
+    let seen = |row: usize| ["c0", "c7", "c50", "c99", "c119"].map(|name| rows[row][name].clone());
+    assert_eq!(seen(0), [0, 1, 50, 99, 119].map(Value::from));
+    assert_eq!(seen(1), [json!(0), json!(7), json!(50), json!(99), Value::Null]);
+}
+
+#[tokio::test]
 async fn the_subject_is_that_of_the_claims() {
     let server = server().start().await;
     let _done = server
@@ -261,4 +335,34 @@ async fn the_subject_is_that_of_the_claims() {
         let answer = server.until(SOON, &call, |answer| answer.status == 200).await;
         assert_eq!(answer.json(), "00000000-0000-4000-8000-000000000009", "a function's own claims");
     }
+}
+
+#[tokio::test]
+async fn claims_that_a_trigger_sets_are_the_ones_that_count() {
+    let server = server().start().await;
+    let other = "00000000-0000-4000-8000-000000000009";
+    let _done = server
+        .sql(&format!(
+            "create table signed (owner uuid, v int);
+             grant select, insert on signed to authenticated;
+             create function act_as(who text) returns void language plpgsql as $$ begin
+               set local request.jwt.claims = '{{}}';
+               perform set_config( 'request.jwt.claims', json_build_object('sub', who)::text, true);
+             end $$;
+             grant execute on function act_as(text) to authenticated;
+             create function sign() returns trigger language plpgsql as $$ begin
+               perform act_as('{other}');
+               new.owner = auth.uid();
+               return new;
+             end $$;
+             create trigger sign before insert on signed for each row execute function sign();"
+        ))
+        .await;
+    let token =
+        server.token(&json!({"role": "authenticated", "sub": "00000000-0000-4000-8000-000000000001"}));
+    let post =
+        anon(&server, Method::POST, "/signed").bearer(&token).header("prefer", "return=representation");
+    let post = post.json(&json!({"v": 1}));
+    let answer = server.until(SOON, &post, |answer| answer.status == 201).await;
+    assert_eq!(answer.json()[0]["owner"], other);
 }

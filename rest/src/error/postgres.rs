@@ -142,6 +142,7 @@ mod tests {
             position: None,
             routine: None,
             is_fatal: false,
+            has_run: true,
         }
     }
 

@@ -53,12 +53,13 @@ pub(super) fn scope(scene: &Scene<'_>, common: &Common) -> Scope {
 
 /// What `auth.uid()` looks at before it parses the claims, which as a column's default it does for every row.
 ///
-/// Functions that a request calls, and the one before each request, may put other claims in the place of the caller's, and
-/// then `sub` must come from those.
+/// Where other claims may be put in the place of the caller's, `sub` must come from those: by the function that a request
+/// calls, by the one before each request, or by any that is known to do so.
 fn subject<'a>(scene: &'a Scene<'_>) -> Option<&'a str> {
     let is_relation = matches!(scene.api.action, Action::Relation { .. });
     let subject = scene.caller.subject.as_deref()?;
-    (is_relation && scene.config.pre_request.is_none() && !subject.contains('\0')).then_some(subject)
+    let may_change = scene.config.pre_request.is_some() || scene.cache.rewrites_claims;
+    (is_relation && !may_change && !subject.contains('\0')).then_some(subject)
 }
 
 fn search_path(schema: &str, config: &RestConfig) -> String {

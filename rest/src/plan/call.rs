@@ -82,6 +82,18 @@ pub enum Arguments {
     },
 }
 
+impl CallPlan {
+    /// Whether the arguments in the statement are made of the body and not slices of it.
+    #[must_use]
+    pub fn has_values(&self) -> bool {
+        match &self.arguments {
+            Arguments::Literals(_) => true,
+            Arguments::Body { param, .. } => param.type_name == "bytea",
+            Arguments::None | Arguments::Json { .. } => false,
+        }
+    }
+}
+
 /// A text literal, or the elements of a variadic one.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Literal {

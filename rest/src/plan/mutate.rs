@@ -9,7 +9,7 @@ use crate::config::RestConfig;
 use crate::error::RestError;
 use crate::parse::filter::{Operation, Operator};
 use crate::parse::prefer::{Count, Missing, Representation, Resolution};
-use crate::request::payload::{JsonPayload, JsonShape, Payload, flat};
+use crate::request::payload::{JsonPayload, JsonShape, Payload, Values};
 use crate::request::{ApiRequest, RelationVerb};
 use crate::schema_cache::name::Name;
 use crate::schema_cache::{QualifiedName, Relation, SchemaCache};
@@ -31,18 +31,11 @@ pub struct WritePlan {
     pub answer: Answer,
     /// The body, where there is one.
     pub format: BodyFormat,
+    /// A row that is inserted may be left out by what runs before it, which may speak of the response all the same.
+    pub may_drop_rows: bool,
 }
 
 impl WritePlan {
-    fn values(&mut self) -> Option<&mut Option<Vec<Option<Bytes>>>> {
-        match &mut self.mutation {
-            Mutation::Insert { body, .. } | Mutation::Put { body, .. } | Mutation::Update { body, .. } => {
-                Some(&mut body.values)
-            }
-            Mutation::Delete { .. } | Mutation::Nothing => None,
-        }
-    }
-
     /// Whether the values were taken out of the JSON.
     #[must_use]
     pub const fn has_values(&self) -> bool {
@@ -56,8 +49,11 @@ impl WritePlan {
 
     /// Leaves the JSON to PostgreSQL.
     pub fn leave_values(&mut self) {
-        if let Some(values) = self.values() {
-            *values = None;
+        match &mut self.mutation {
+            Mutation::Insert { body, .. } | Mutation::Put { body, .. } | Mutation::Update { body, .. } => {
+                body.values = None;
+            }
+            Mutation::Delete { .. } | Mutation::Nothing => {}
         }
     }
 }
@@ -106,9 +102,8 @@ pub struct Body {
     pub columns: Vec<BodyColumn>,
     /// Keys that are missing take the column's default.
     pub defaults: bool,
-    /// The text of each column's value, or of the array of them, where that is as good as having PostgreSQL parse the
-    /// JSON, but for errors: those of a value come earlier.
-    pub values: Option<Vec<Option<Bytes>>>,
+    /// The values, where they are as good as having PostgreSQL parse the JSON, but for errors: those come earlier.
+    pub values: Option<Values>,
 }
 
 /// A column that is written.
@@ -220,6 +215,7 @@ pub fn plan(
         read,
         answer,
         format,
+        may_drop_rows: relation.may_drop_rows,
     })
 }
 
@@ -255,11 +251,10 @@ fn mutation(
         let is_put = verb == RelationVerb::Put;
         let defaults = request.prefer.missing == Some(Missing::Default) && !is_put;
         let body = Body::of(payload, defaults, relation, cache)?;
-        // What is compared with the filters stays JSON.
         // A text that is too long is refused whether or not there is a row for it.
         let is_update = verb == RelationVerb::Update;
         let has_length = body.columns.iter().any(|column| column.type_name.starts_with("character varying("));
-        Ok(if is_put || (is_update && has_length) { body } else { body.with_values(payload) })
+        Ok(if is_update && has_length { body } else { body.with_values(payload) })
     };
     match verb {
         RelationVerb::Insert => Ok(Mutation::Insert { body: body()?, conflict: conflict(request, relation) }),
@@ -310,12 +305,12 @@ impl Body {
         })
     }
 
-    /// Takes the values apart, if every column is of a type for which the text of a JSON scalar is a literal.
+    /// Takes the values, if there are some and every column is of a type for which the text of a JSON scalar is a literal.
     fn with_values(mut self, payload: &JsonPayload) -> Self {
         let is_known =
             |column: &BodyColumn| column.representation.is_none() && column.literal_type().is_some();
         if !self.defaults && self.columns.iter().all(is_known) {
-            self.values = flat(payload);
+            self.values.clone_from(&payload.values);
         }
         self
     }

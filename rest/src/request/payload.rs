@@ -1,11 +1,10 @@
 //! Request bodies (rest.md §3.9, §3.10).
 //!
-//! A JSON body goes to PostgreSQL as the bytes that came: only its keys are read here, and with `columns=` not even
-//! those. CSV and forms are written as JSON, so that writes know one kind of body.
+//! A JSON body goes to PostgreSQL as the bytes that came, or, where a write is all scalars, as its values. CSV and forms
+//! are written as JSON, so that writes know one kind of body.
 
 mod csv;
-mod flat;
-mod outline;
+mod json;
 
 use basalt_core::memory::Hold;
 use bytes::Bytes;
@@ -16,8 +15,6 @@ use crate::config::RestConfig;
 use crate::error::RestError;
 use crate::parse::media::MediaType;
 use crate::parse::query::decode_component;
-pub(crate) use flat::flat;
-use outline::{Outline, outline};
 
 /// Names of a body that are told apart. No table has more columns than 1,600 and no function more arguments than 100, so
 /// that what comes after so many changes nothing.
@@ -40,6 +37,15 @@ impl<'a> Room<'a> {
     #[must_use]
     pub const fn new(config: &RestConfig, hold: Option<&'a Hold>) -> Self {
         Self { most: config.max_body_bytes.saturating_mul(4), hold }
+    }
+
+    /// What was made of a body outlives it, and holds what it held and its own share besides.
+    fn keep(&self, made: Bytes) -> Result<Bytes, RestError> {
+        match self.hold {
+            Some(hold) if hold.grow(made.len()) => Ok(hold.keep(made)),
+            Some(_) => Err(RestError::Busy),
+            None => Ok(made),
+        }
     }
 }
 
@@ -70,7 +76,12 @@ pub struct JsonPayload {
     pub shape: JsonShape,
     /// It is the body itself; otherwise it was made of another type, and is nobody's JSON argument.
     pub is_body: bool,
+    /// Of a body that may be written and holds scalars only, the values of the keys.
+    pub values: Option<Values>,
 }
+
+/// For each column the text of its value, or the text of an array of them.
+pub type Values = Vec<Option<Bytes>>;
 
 /// The outside of a JSON body.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -99,11 +110,11 @@ impl Payload {
     ) -> Result<Option<Self>, RestError> {
         match action {
             Action::Relation { verb: RelationVerb::Insert | RelationVerb::Update, .. } => {
-                Self::of_relation(content_type, columns, body, room).map(Some)
+                Self::of_relation(content_type, columns, true, body, room).map(Some)
             }
-            // PUT is about a whole row.
+            // PUT is about a whole row, which PostgreSQL compares with the filters.
             Action::Relation { verb: RelationVerb::Put, .. } => {
-                Self::of_relation(content_type, None, body, room).map(Some)
+                Self::of_relation(content_type, None, false, body, room).map(Some)
             }
             Action::Call { verb: CallVerb::Post, .. } => {
                 Self::of_call(content_type, columns, body, room).map(Some)
@@ -117,12 +128,13 @@ impl Payload {
     fn of_relation(
         content_type: &MediaType,
         columns: Option<&[String]>,
+        with_values: bool,
         body: Bytes,
         room: Room<'_>,
     ) -> Result<Self, RestError> {
         match content_type {
             MediaType::Json => {
-                let payload = JsonPayload::read(columns, body)?;
+                let payload = JsonPayload::read(columns, with_values, body)?;
                 payload.refuse_mixed()?;
                 Ok(Self::Json(match payload.shape {
                     JsonShape::Empty => JsonPayload { bytes: Bytes::from_static(b"[]"), ..payload },
@@ -136,8 +148,14 @@ impl Payload {
                     row.insert(name, Value::String(value));
                 }
                 let keys = row.keys().cloned().collect();
-                let bytes = Bytes::from(Value::Object(row).to_string());
-                Ok(Self::Json(JsonPayload { bytes, keys, shape: JsonShape::Object, is_body: false }))
+                let bytes = room.keep(Bytes::from(Value::Object(row).to_string()))?;
+                Ok(Self::Json(JsonPayload {
+                    bytes,
+                    keys,
+                    shape: JsonShape::Object,
+                    is_body: false,
+                    values: None,
+                }))
             }
             MediaType::Any
             | MediaType::ArrayStripped
@@ -164,9 +182,10 @@ impl Payload {
                 keys: Vec::new(),
                 shape: JsonShape::Object,
                 is_body: true,
+                values: None,
             })),
             // What a function with named parameters cannot use is refused once it is clear that it has them.
-            MediaType::Json => Ok(Self::Json(JsonPayload::read(columns, body)?)),
+            MediaType::Json => Ok(Self::Json(JsonPayload::read(columns, false, body)?)),
             MediaType::Csv => Ok(Self::Json(JsonPayload::from_csv(&body, room)?)),
             MediaType::UrlEncoded => Ok(Self::Form(form(&body)?)),
             MediaType::TextPlain | MediaType::TextXml | MediaType::OctetStream => {
@@ -203,24 +222,21 @@ fn form(body: &[u8]) -> Result<Vec<(String, String)>, RestError> {
 }
 
 impl JsonPayload {
-    /// The body and its keys. With `columns` PostgreSQL parses it: all that is known is whether it is an object.
-    fn read(columns: Option<&[String]>, bytes: Bytes) -> Result<Self, RestError> {
-        if let Some(columns) = columns {
-            let is_object = bytes.iter().find(|b| !b.is_ascii_whitespace()) == Some(&b'{');
-            let shape = if is_object { JsonShape::Object } else { JsonShape::Array };
-            // By name, as the keys of a body that is read: of several unknown ones the same is named either way.
-            let mut keys = columns.to_vec();
-            keys.sort_unstable();
-            return Ok(Self { bytes, keys, shape, is_body: true });
-        }
-        let outline = outline(&bytes).ok_or_else(|| RestError::Body("Empty or invalid json".to_owned()))?;
-        let (keys, shape) = match outline {
-            Outline::Object(keys) => (keys, JsonShape::Object),
-            Outline::Uniform(Some(keys)) => (keys, JsonShape::Array),
-            Outline::Mixed(keys) => (keys, JsonShape::Mixed),
-            Outline::Uniform(None) | Outline::Scalar => (Vec::new(), JsonShape::Empty),
+    /// The body, its keys and, if they are wanted, its values. With `columns` PostgreSQL parses it, if the values do not
+    /// come of it: all that is known is whether it is an object.
+    fn read(columns: Option<&[String]>, with_values: bool, bytes: Bytes) -> Result<Self, RestError> {
+        let Some(columns) = columns else {
+            let json::Read { keys, shape, values } = json::read(&bytes, with_values)
+                .ok_or_else(|| RestError::Body("Empty or invalid json".to_owned()))?;
+            return Ok(Self { bytes, keys, shape, is_body: true, values });
         };
-        Ok(Self { bytes, keys, shape, is_body: true })
+        let is_object = bytes.iter().find(|b| !b.is_ascii_whitespace()) == Some(&b'{');
+        let shape = if is_object { JsonShape::Object } else { JsonShape::Array };
+        // By name, as the keys of a body that is read: of several unknown ones the same is named either way.
+        let mut keys = columns.to_vec();
+        keys.sort_unstable();
+        let values = if with_values { json::values(&bytes, &keys, shape) } else { None };
+        Ok(Self { bytes, keys, shape, is_body: true, values })
     }
 
     /// An array whose elements are no objects, or not alike, has no columns.
@@ -250,7 +266,7 @@ impl JsonPayload {
             Some(hold) => hold.keep(rows.json),
             None => rows.json,
         };
-        Ok(Self { bytes, keys, shape, is_body: false })
+        Ok(Self { bytes, keys, shape, is_body: false, values: None })
     }
 }
 
@@ -259,7 +275,7 @@ mod tests {
     use super::*;
 
     fn read(text: &'static str) -> Result<(String, JsonShape), String> {
-        let read = JsonPayload::read(None, Bytes::from_static(text.as_bytes())).and_then(|payload| {
+        let read = JsonPayload::read(None, false, Bytes::from_static(text.as_bytes())).and_then(|payload| {
             payload.refuse_mixed()?;
             Ok(payload)
         });

@@ -97,9 +97,15 @@ fn fingerprint_of(rows: Option<&Vec<Row>>) -> String {
 
 const FINGERPRINT: &str = include_str!("fingerprint.sql");
 
-/// The part of the fingerprint that a load does not see: it reads the functions of exposed schemas only.
+/// What a load has to know of functions that no request can name: their part of the fingerprint, and whether some of them
+/// sets the claims. One of Supabase's own does, in a schema that requests do not get to.
 const FUNCTIONS: &str = "\
-select concat(count(*), '/', coalesce(sum(p.xmin::text::int8), 0)) from pg_catalog.pg_proc p where p.oid >= 16384";
+select concat(count(*), '/', coalesce(sum(p.xmin::text::int8), 0)),
+  bool_or(strpos(p.prosrc, 'request.jwt') > 0
+    and p.prosrc ~* '(set_config\\s*\\(\\s*|\\mset\\s+((local|session)\\s+)?)[''\"]?request\\.jwt'
+    and p.pronamespace is distinct from to_regnamespace('realtime'))
+from pg_catalog.pg_proc p
+where p.oid >= 16384";
 
 /// What a pre-config function sets, then what is stored for the login role, which counts more.
 async fn settings(base: &RestConfig, sessions: &Sessions) -> Result<Vec<(String, String)>, LoadError> {
@@ -170,7 +176,9 @@ fn build(config: &RestConfig, answers: Answers) -> Result<(SchemaCache, Vec<Stri
     let representations: Vec<LoadedRepresentation> = many("representations", next())?;
     let media_handlers: Vec<MediaHandler> = many("media handlers", next())?;
     let schemas: HashMap<String, Option<String>> = one("schemas", next())?.unwrap_or_default();
-    let functions = fingerprint_of(next().as_ref());
+    let functions = next();
+    let rewrites_claims = functions.iter().flatten().any(|row| row.text(1) == Some("t"));
+    let functions = fingerprint_of(functions.as_ref());
     let fingerprint = format!("{} {} {} {functions}", tally.relations, tally.constraints, tally.columns);
     let missing = config.schemas.iter().filter(|schema| !schemas.contains_key(*schema)).cloned().collect();
 
@@ -187,6 +195,7 @@ fn build(config: &RestConfig, answers: Answers) -> Result<(SchemaCache, Vec<Stri
         representations: representations_by_domain(representations),
         media_handlers,
         text_types,
+        rewrites_claims,
     });
     Ok((cache, missing, fingerprint))
 }

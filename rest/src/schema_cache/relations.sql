@@ -22,6 +22,9 @@ partial_keys as (
 )
 select c.oid, c.xmin, n.nspname, c.relname, c.relkind, c.relispartition,
   case when c.relkind in ('v', 'f') then pg_relation_is_updatable(c.oid, true) end,
+  -- Before (2) each row (1) that is inserted (4). What is below other kinds of relations is not looked for.
+  c.relkind <> 'r' or c.relhastriggers
+    and exists (select from pg_catalog.pg_trigger t where t.tgrelid = c.oid and t.tgtype & 7 = 7),
   partial_keys.list
 from pg_catalog.pg_class c
 join pg_catalog.pg_namespace n on n.oid = c.relnamespace

@@ -14,10 +14,10 @@ use crate::parse::media::MediaType;
 use crate::parse::query::Parameters;
 use crate::parse::range::{self, RowRange};
 use crate::parse::{Parameter, columns};
-use crate::request::payload::{JsonShape, Payload, Room, flat};
+use crate::request::payload::{JsonShape, Payload, Room, Values};
 use crate::request::{Action, CallVerb, RelationVerb, action, header_text, resource, root_routine, schema};
 
-/// A larger body is read once only, on the long way; so is what would need a longer key.
+/// A larger body goes the long way; so does what would need a longer key.
 const LONGEST_BODY_BYTES: usize = 64 * 1024;
 const LONGEST_KEY_BYTES: usize = 8 * 1024;
 
@@ -36,7 +36,7 @@ pub struct Asked {
     pub(super) canonical_query: String,
     pub(super) body: Option<Bytes>,
     /// The body's values, of a write of scalars only.
-    pub(super) values: Option<Vec<Option<Bytes>>>,
+    pub(super) values: Option<Values>,
 }
 
 impl Asked {
@@ -100,10 +100,8 @@ impl Asked {
                 });
                 key.byte(u8::from(json.is_body));
                 json.keys.iter().for_each(|name| key.text(name));
-                if matches!(action, Action::Relation { .. }) {
-                    values = flat(&json);
-                    key.byte(if values.is_some() { b'f' } else { b'n' });
-                }
+                key.byte(if json.values.is_some() { b'f' } else { b'n' });
+                values = json.values;
                 Some(json.bytes)
             }
             Some(Payload::Form(_) | Payload::Raw { .. }) => return None,

@@ -10,7 +10,6 @@ use basalt_core::session::Statement;
 use basalt_core::sql::Param;
 use bytes::Bytes;
 use http::Method;
-use serde_json::Value;
 
 use super::asked::Asked;
 use crate::config::RestConfig;
@@ -22,7 +21,7 @@ use crate::plan::call::Arguments;
 use crate::plan::mutate::{Body, Mutation};
 use crate::plan::{self, Plan, ReadPlan, Returned, Source};
 use crate::request::ApiRequest;
-use crate::request::payload::{JsonPayload, JsonShape, Payload};
+use crate::request::payload::{self, JsonShape, Payload};
 use crate::schema_cache::SchemaCache;
 use crate::statement::condition::operand;
 use crate::statement::{self, Form, Statements};
@@ -108,14 +107,13 @@ impl Marks {
         format!("{}v{index}", self.text)
     }
 
-    /// A body whose values are marks.
-    fn values(&self, payload: &JsonPayload) -> Bytes {
-        let member = |(index, key): (usize, &String)| (key.clone(), Value::String(self.value(index)));
-        let object = Value::Object(payload.keys.iter().enumerate().map(member).collect());
-        Bytes::from(match payload.shape {
-            JsonShape::Object => object.to_string(),
-            JsonShape::Array | JsonShape::Mixed | JsonShape::Empty => Value::Array(vec![object]).to_string(),
-        })
+    /// Values that are marks, alone or in arrays.
+    fn values(&self, count: usize, shape: JsonShape) -> payload::Values {
+        let mark = |index| match shape {
+            JsonShape::Object => self.value(index),
+            JsonShape::Array | JsonShape::Mixed | JsonShape::Empty => format!("{{\"{}\"}}", self.value(index)),
+        };
+        (0..count).map(|index| Some(Bytes::from(mark(index)))).collect()
     }
 
     /// Which value's mark it is, alone or in an array.
@@ -229,10 +227,8 @@ impl Template {
             marked.query.filters.iter().map(|(_, filter)| filter.test.operation.clone()).collect();
         let mut body = None;
         if let Some(Payload::Json(payload)) = &mut marked.payload {
-            payload.bytes = match asked.values {
-                Some(_) => MARKS.values(payload),
-                None => MARKS.body(),
-            };
+            payload.bytes = MARKS.body();
+            payload.values = payload.values.take().map(|values| MARKS.values(values.len(), payload.shape));
             body = Some(payload.bytes.clone());
         }
         let mut plan = plan::plan(&marked, config, cache).ok()?;

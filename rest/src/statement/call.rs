@@ -1,8 +1,7 @@
 //! Calls of functions (rest.md §3.10, §3.17).
 
-use std::fmt::Write;
-
 use basalt_core::sql::Sql;
+use bytes::Bytes;
 
 use super::{Form, RESPONSE_SETTINGS, Statements, array_literal, body, explained, select, total};
 use crate::plan::call::{Arguments, CallResult, Literal};
@@ -137,17 +136,22 @@ fn arguments(arguments: &Arguments) -> Sql {
         ),
         Arguments::Body { bytes, param } => {
             if param.type_name == "bytea" {
-                let mut hex = String::with_capacity(bytes.len() * 2 + 2);
-                hex.push_str("\\x");
-                for byte in bytes {
-                    // Writing to a String cannot fail.
-                    let _written = write!(hex, "{byte:02x}");
-                }
-                return typed(hex.into(), param);
+                return typed(hex(bytes).into(), param);
             }
             typed(bytes.clone().into(), param)
         }
     }
+}
+
+/// The text of a `bytea`.
+fn hex(bytes: &[u8]) -> Bytes {
+    let digit = |half: u8| if half < 10 { b'0' + half } else { b'a' + half - 10 };
+    let mut text = Vec::with_capacity(bytes.len() * 2 + 2);
+    text.extend_from_slice(b"\\x");
+    for byte in bytes {
+        text.extend_from_slice(&[digit(byte >> 4), digit(byte & 15)]);
+    }
+    Bytes::from(text)
 }
 
 fn typed(value: basalt_core::sql::Param, param: &RoutineParam) -> Sql {

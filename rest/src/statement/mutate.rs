@@ -52,12 +52,13 @@ pub fn of_write(plan: &WritePlan) -> Statements {
 /// fifth more.
 const WRITTEN: &str = "current_setting('response.headers', true), current_setting('response.status', true)";
 
-/// Whether all that is asked for is that one row be inserted.
+/// Whether all that is asked for is that one row be inserted, and it will be: of no row nothing would be read.
 fn is_one_row(plan: &WritePlan) -> bool {
     let Mutation::Insert { body, conflict: None } = &plan.mutation else { return false };
     body.values.is_some()
         && body.shape == JsonShape::Object
         && plan.answer == Answer::Nothing
+        && !plan.may_drop_rows
         && plan.format.explain.is_none()
         && !plan.format.is_singular()
 }
@@ -145,6 +146,9 @@ fn values(columns: &[BodyColumn]) -> Sql {
     )
 }
 
+/// A function takes a hundred arguments.
+const MOST_PAIRS: usize = 50;
+
 /// The body as rows `pgrst_body`.
 fn rows(body: &Body) -> Sql {
     if let Some(values) = &body.values {
@@ -173,11 +177,16 @@ fn rows(body: &Body) -> Sql {
         let default = column.default.as_ref()?.to_string();
         Some(Sql::literal(&column.name).then(Sql::text(", ")).then(Sql::catalog(default)))
     });
-    elements
-        .then(Sql::text(", LATERAL jsonb_to_record(jsonb_build_object("))
-        .then(Sql::join(defaults, ", "))
-        .then(Sql::text(") || pgrst_payload.pgrst_element)"))
-        .then(definitions)
+    let mut sql = elements.then(Sql::text(", LATERAL jsonb_to_record(jsonb_build_object("));
+    for (index, default) in defaults.enumerate() {
+        match index {
+            0 => {}
+            full if full % MOST_PAIRS == 0 => sql.push_text(") || jsonb_build_object("),
+            _ => sql.push_text(", "),
+        }
+        sql.push(default);
+    }
+    sql.then(Sql::text(") || pgrst_payload.pgrst_element)")).then(definitions)
 }
 
 /// The values as rows `pgrst_body`.

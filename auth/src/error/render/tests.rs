@@ -31,6 +31,7 @@ fn trigger_error(code: &str) -> Box<PgError> {
         position: None,
         routine: None,
         is_fatal: false,
+        has_run: true,
     })
 }
 

@@ -133,7 +133,8 @@ impl Tables {
                 insertable: commands & INSERT != 0,
                 updatable: commands & UPDATE != 0,
                 deletable: commands & DELETE != 0,
-                partial_keys: row.text(7).map_or_else(|| Ok(Vec::new()), |text| json("relations", text))?,
+                may_drop_rows: row.text(7) == Some("t"),
+                partial_keys: row.text(8).map_or_else(|| Ok(Vec::new()), |text| json("relations", text))?,
                 ..Relation::default()
             };
             by_oid.insert(oid, Table { relation, is_partition, numbers: Vec::new(), generated: Vec::new() });
