@@ -14,7 +14,8 @@ use std::num::NonZeroUsize;
 use std::sync::Arc;
 
 use argon2::Params;
-use tokio::sync::{Semaphore, TryAcquireError, oneshot};
+use metrics::Gauge;
+use tokio::sync::{OwnedSemaphorePermit, Semaphore, TryAcquireError, oneshot};
 use tokio::time::Instant;
 
 use crate::config::AuthConfig;
@@ -69,7 +70,7 @@ pub(crate) struct Hasher {
     threads: Threads,
     /// Computations that may run or wait; full means 503.
     admitted: Arc<Semaphore>,
-    limit: usize,
+    in_use: Gauge,
     /// A hash of no password with today's parameters, so that an unknown user costs what a known one does. Made up
     /// rather than computed: a start is not the time to hash.
     dummy: Arc<str>,
@@ -93,7 +94,7 @@ impl Hasher {
             threads: Threads::start(concurrency, params.block_count())?,
             params: Arc::new(params),
             admitted: Arc::new(Semaphore::new(limit)),
-            limit,
+            in_use: crate::metrics::password_hashes(limit),
             dummy: dummy.into(),
         })
     }
@@ -148,10 +149,7 @@ impl Hasher {
             TryAcquireError::NoPermits => HashError::Overloaded,
             TryAcquireError::Closed => HashError::Failed,
         })?;
-        crate::metrics::password_hashes(
-            self.limit.saturating_sub(self.admitted.available_permits()),
-            self.limit,
-        );
+        let admitted = Place::taken(admitted, self.in_use.clone());
         let (answer, answered) = oneshot::channel();
         self.threads.send(Box::new(move |memory| {
             // A client that left while its job waited needs no answer.
@@ -166,6 +164,25 @@ impl Hasher {
             drop(answer.send(result));
         }))?;
         answered.await.map_err(|_panic| HashError::Failed)?
+    }
+}
+
+/// A place among the hashes that run or wait, and what says so.
+struct Place {
+    in_use: Gauge,
+    _permit: OwnedSemaphorePermit,
+}
+
+impl Place {
+    fn taken(permit: OwnedSemaphorePermit, in_use: Gauge) -> Self {
+        in_use.increment(1.0);
+        Self { in_use, _permit: permit }
+    }
+}
+
+impl Drop for Place {
+    fn drop(&mut self) {
+        self.in_use.decrement(1.0);
     }
 }
 

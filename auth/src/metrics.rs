@@ -25,6 +25,17 @@ pub(crate) fn rate_limit_addresses(bucket: &'static str) -> metrics::Gauge {
     metrics::gauge!("basalt_auth_rate_limit_addresses", "bucket" => bucket)
 }
 
+/// The most that it may remember.
+pub(crate) fn rate_limit_addresses_limit(bucket: &'static str, limit: usize) {
+    metrics::gauge!("basalt_auth_rate_limit_addresses_limit", "bucket" => bucket).set(count(limit));
+}
+
+/// Accounts with wrong passwords that are remembered, of those that may be.
+pub(crate) fn accounts(remembered: usize, limit: usize) {
+    metrics::gauge!("basalt_auth_rate_limit_accounts").set(count(remembered));
+    metrics::gauge!("basalt_auth_rate_limit_accounts_limit").set(count(limit));
+}
+
 /// A pending code died of wrong guesses.
 pub(crate) fn code_died() {
     metrics::counter!("basalt_auth_codes_died_total").increment(1);
@@ -56,9 +67,12 @@ pub(crate) fn password_hashed(took: std::time::Duration) {
     metrics::histogram!("basalt_auth_password_hash_seconds").record(took);
 }
 
-/// Password hashes that run or wait, of those that may.
-pub(crate) fn password_hashes(admitted: usize, limit: usize) {
-    let count = |number: usize| f64::from(u32::try_from(number).unwrap_or(u32::MAX));
-    metrics::gauge!("basalt_auth_password_hashes").set(count(admitted));
+/// Password hashes that run or wait, of `limit` that may.
+pub(crate) fn password_hashes(limit: usize) -> metrics::Gauge {
     metrics::gauge!("basalt_auth_password_hashes_limit").set(count(limit));
+    metrics::gauge!("basalt_auth_password_hashes")
+}
+
+fn count(number: usize) -> f64 {
+    f64::from(u32::try_from(number).unwrap_or(u32::MAX))
 }

@@ -79,6 +79,7 @@ impl RateLimit {
     fn new(name: &'static str, requests: u32, seconds: f64) -> Self {
         let per_second = (requests > 0).then(|| f64::from(requests) / seconds);
         let buckets = Mutex::new(LruCache::new(ADDRESSES));
+        crate::metrics::rate_limit_addresses_limit(name, ADDRESSES.get());
         Self { name, per_second, buckets, remembered: crate::metrics::rate_limit_addresses(name) }
     }
 

@@ -202,6 +202,13 @@ impl Keys {
         self.ring.load().defaults()
     }
 
+    /// Sets the gauges of the memory of verified tokens; called before metrics are shown.
+    pub fn report(&self) {
+        let (tokens, limit) = self.ring.load().remembered();
+        metrics::gauge!("basalt_verified_tokens").set(tokens as f64);
+        metrics::gauge!("basalt_verified_tokens_limit").set(limit as f64);
+    }
+
     /// What `key` stands for, if it is a key of this project. A legacy key is any unexpired token with a `role`
     /// that the verifier accepts.
     #[must_use]

@@ -10,12 +10,12 @@ use std::path::PathBuf;
 use std::process::ExitCode;
 
 use clap::{Args, Parser, Subcommand};
-use tokio_util::sync::CancellationToken;
 
 use crate::banner::Console;
 use crate::config::{CommandLine, Config, LogFormat, Only};
 use crate::database_setup::{self, Options, Seed};
 use crate::secrets::Secrets;
+use crate::stop::Stop;
 use crate::{doctor, logging, serve};
 
 /// Basalt: Supabase's wire protocols over PostgreSQL, in one process.
@@ -141,8 +141,7 @@ async fn execute(cli: Cli) -> anyhow::Result<ExitCode> {
             command_line.postgrest_file = file;
             let config = load(&command_line)?;
             let console = Console::new(config.server.log_format == LogFormat::Json);
-            let stop = stop_on_signal()?;
-            Box::pin(serve::serve(config, &command_line, &console, stop)).await?;
+            Box::pin(serve::serve(config, &command_line, &console, Stop::on_signals()?)).await?;
             Ok(ExitCode::SUCCESS)
         }
         Command::Migrate { seed } => {
@@ -207,21 +206,4 @@ fn load(command_line: &CommandLine) -> anyhow::Result<Config> {
     let config = Config::load(command_line)?;
     logging::install(&config.server)?;
     Ok(config)
-}
-
-/// A token that SIGTERM and Ctrl-C cancel.
-fn stop_on_signal() -> anyhow::Result<CancellationToken> {
-    use tokio::signal::unix::{SignalKind, signal};
-    let mut terminate = signal(SignalKind::terminate())?;
-    let mut interrupt = signal(SignalKind::interrupt())?;
-    let stop = CancellationToken::new();
-    let cancelled = stop.clone();
-    tokio::spawn(async move {
-        tokio::select! {
-            _ = terminate.recv() => {}
-            _ = interrupt.recv() => {}
-        }
-        cancelled.cancel();
-    });
-    Ok(stop)
 }

@@ -169,14 +169,29 @@ pub struct Server {
     pub max_requests: usize,
     /// Bytes of large request bodies in flight.
     pub body_memory: u64,
+    /// How long a body waits for room among them.
+    pub body_wait: Duration,
     /// Bytes of large answers in flight.
     pub answer_memory: u64,
     /// How slow clients may be with bodies and answers.
     pub pace: Pace,
+    /// How large the head of a request may be.
+    pub heads: HeadLimits,
+    /// Requests in flight on one HTTP/2 connection.
+    pub max_streams: u32,
     /// How long a connection may take to send the head of its next request.
     pub idle_timeout: Duration,
     /// Longest time to drain requests at shutdown.
     pub shutdown_timeout: Duration,
+}
+
+/// `server.max_header_bytes` and `server.max_headers`.
+#[derive(Clone, Copy, Debug)]
+pub struct HeadLimits {
+    /// Bytes of request line and headers together.
+    pub bytes: u32,
+    /// Headers, on HTTP/1.1.
+    pub headers: usize,
 }
 
 /// `[database]`.
@@ -212,6 +227,13 @@ pub struct Database {
     pub max_row_bytes: usize,
     /// Whether PostgreSQL's certificate is checked.
     pub verify_certificate: bool,
+}
+
+impl Database {
+    /// Connections of all pools together.
+    pub(crate) const fn connections(&self) -> usize {
+        self.pool_size + self.auth_pool_size + self.system_pool_size
+    }
 }
 
 /// `[jwt]`: keys as configured. What goes into tokens is in [`Config::auth`].

@@ -107,6 +107,7 @@ async fn examine(config: &Config, clock: &Clock) -> Report {
     configuration(config, &mut report);
     let secrets = machine::secrets(config, &mut report);
     machine::disk_space(config, &mut report);
+    machine::open_files(config, &mut report);
     machine::ports(config, &mut report).await;
     machine::app(config, &mut report);
     mail(config, &mut report).await;

@@ -19,18 +19,19 @@ use hyper_util::rt::{TokioIo, TokioTimer};
 use hyper_util::server::conn::auto;
 use metrics::Counter;
 use tokio::sync::Semaphore;
-use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
 use crate::bind::{Listening, Stream};
+use crate::config::HeadLimits;
+use crate::layers::bounds;
 use crate::pace::Pace;
+use crate::stop::Stop;
 use client_stream::ClientStream;
 use streams::{Activity, StreamExecutor};
 
-/// Request line and headers; a request line of 64 KiB must fit (rest.md §5, 46).
-const MAX_HEADER_BYTES: usize = 160 * 1024;
-/// The most that the HTTP library holds on its stack: one more costs every request two allocations of kilobytes.
-const MAX_HEADERS: usize = 100;
+/// How long an HTTP/2 connection without streams may take to say goodbye when the server stops: the library waits for
+/// the client's word, and one that is gone does not give it.
+const GOODBYE: Duration = Duration::from_secs(1);
 
 /// What connections may take.
 pub(crate) struct Limits {
@@ -39,25 +40,54 @@ pub(crate) struct Limits {
     pub(crate) connections: Arc<Semaphore>,
     /// The head of a connection's first or next request must have arrived after this.
     pub(crate) idle_timeout: Duration,
+    /// How large a request's head may be.
+    pub(crate) heads: HeadLimits,
+    /// Requests in flight on one HTTP/2 connection.
+    pub(crate) max_streams: u32,
     /// At which a client must take its answers.
     pub(crate) pace: Pace,
     /// Time for requests in flight when the server stops.
     pub(crate) drain: Duration,
 }
 
-/// Serves connections of `listener` through `handle` until `shutdown`; then refuses new ones, lets requests in
-/// flight finish and returns.
-pub(crate) async fn run<H, F>(listener: Listening, handle: H, limits: Limits, shutdown: CancellationToken)
+impl Limits {
+    fn builder(&self, executor: StreamExecutor) -> auto::Builder<StreamExecutor> {
+        let mut builder = auto::Builder::new(executor);
+        builder
+            .http1()
+            .timer(TokioTimer::new())
+            .header_read_timeout(self.idle_timeout)
+            .max_buf_size(usize::try_from(self.heads.bytes).unwrap_or(usize::MAX))
+            .max_headers(self.heads.headers);
+        builder
+            .http2()
+            .timer(TokioTimer::new())
+            .max_header_list_size(self.heads.bytes)
+            .max_concurrent_streams(self.max_streams)
+            .keep_alive_interval(Duration::from_secs(30))
+            .keep_alive_timeout(Duration::from_secs(20));
+        builder
+    }
+}
+
+/// Serves connections of `listener` through `handle` until it is told to `stop`; then refuses new ones, lets requests
+/// in flight finish and returns.
+pub(crate) async fn run<H, F>(listener: Listening, handle: H, limits: Limits, stop: &Stop)
 where
     H: Fn(Request<Incoming>, SocketAddr) -> F + Send + Sync + 'static,
     F: Future<Output = Response> + Send + 'static,
 {
     let handle = Arc::new(handle);
     let connections = TaskTracker::new();
-    let Limits { connections: permits, idle_timeout, pace, drain } = limits;
+    let Limits { idle_timeout, pace, drain, .. } = limits;
     let late = metrics::counter!("basalt_http_connections_delayed_total");
+    let large_heads = bounds::refused("max_header_bytes");
+    // Shown from the start.
+    untaken_answers().increment(0);
     loop {
-        let Some(accepted) = shutdown.run_until_cancelled(accept(&listener, &permits, &late)).await else {
+        let Some(accepted) =
+            stop.asked.run_until_cancelled(accept(&listener, &limits.connections, &late)).await
+        else {
             break;
         };
         let Some((stream, peer, permit)) = accepted else { continue };
@@ -68,8 +98,9 @@ where
         });
         let activity = Activity::new();
         let stream = ClientStream::new(stream, idle_timeout, pace, Arc::clone(&activity));
-        let builder = builder(idle_timeout, StreamExecutor { pace, activity: Arc::clone(&activity) });
-        let shutdown = shutdown.clone();
+        let builder = limits.builder(StreamExecutor { pace, activity: Arc::clone(&activity) });
+        let large_heads = large_heads.clone();
+        let shutdown = stop.asked.clone();
         connections.spawn(async move {
             let connection = builder.serve_connection_with_upgrades(TokioIo::new(stream), service);
             let mut connection = pin!(connection);
@@ -77,7 +108,14 @@ where
                 ended = connection.as_mut() => ended,
                 () = shutdown.cancelled() => {
                     connection.as_mut().graceful_shutdown();
-                    connection.await
+                    let without_streams = async {
+                        tokio::time::sleep(GOODBYE).await;
+                        activity.idle(GOODBYE).await;
+                    };
+                    tokio::select! {
+                        ended = connection => ended,
+                        () = without_streams => Ok(()),
+                    }
                 }
                 () = activity.idle(idle_timeout) => {
                     connection.as_mut().graceful_shutdown();
@@ -86,6 +124,9 @@ where
                 }
             };
             if let Err(error) = ended {
+                if error.downcast_ref::<hyper::Error>().is_some_and(hyper::Error::is_parse_too_large) {
+                    large_heads.increment(1);
+                }
                 // A peer that hangs up or talks no HTTP is its own business.
                 tracing::debug!(%error, %peer, "connection ended");
             }
@@ -94,14 +135,19 @@ where
     }
     drop(listener);
     connections.close();
-    if tokio::time::timeout(drain, connections.wait()).await.is_err() {
+    let drained = tokio::time::timeout(drain, connections.wait());
+    if let Some(Err(_elapsed)) = stop.hurried.run_until_cancelled(drained).await {
         tracing::warn!("some connections did not finish within {} s; closing them", drain.as_secs());
     }
 }
 
 /// A client was given up because it does not take its answer.
 fn count_untaken_answer() {
-    metrics::counter!("basalt_http_slow_clients_total", "what" => "answer").increment(1);
+    untaken_answers().increment(1);
+}
+
+fn untaken_answers() -> Counter {
+    metrics::counter!("basalt_http_slow_clients_total", "what" => "answer")
 }
 
 type Accepted = (Stream, SocketAddr, tokio::sync::OwnedSemaphorePermit);
@@ -124,22 +170,4 @@ async fn accept(listener: &Listening, permits: &Arc<Semaphore>, late: &Counter) 
             None
         }
     }
-}
-
-fn builder(idle_timeout: Duration, executor: StreamExecutor) -> auto::Builder<StreamExecutor> {
-    let mut builder = auto::Builder::new(executor);
-    builder
-        .http1()
-        .timer(TokioTimer::new())
-        .header_read_timeout(idle_timeout)
-        .max_buf_size(MAX_HEADER_BYTES)
-        .max_headers(MAX_HEADERS);
-    builder
-        .http2()
-        .timer(TokioTimer::new())
-        .max_header_list_size(u32::try_from(MAX_HEADER_BYTES).unwrap_or(u32::MAX))
-        .max_concurrent_streams(256)
-        .keep_alive_interval(Duration::from_secs(30))
-        .keep_alive_timeout(Duration::from_secs(20));
-    builder
 }

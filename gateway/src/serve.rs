@@ -25,12 +25,13 @@ use crate::layers::bounds::{self, Bounds};
 use crate::layers::cors::CorsPolicy;
 use crate::layers::{RequestIds, Shared};
 use crate::listener::{self, Limits};
-use crate::mail;
 use crate::router::Gateway;
 use crate::secrets::{Secrets, SecretsError};
 use crate::signals::Signals;
 use crate::static_app::StaticApp;
+use crate::stop::Stop;
 use crate::system_routes::SystemRoutes;
+use crate::{mail, open_files};
 use services::Running;
 
 /// Why the server did not start; each text is a sentence with its remedy.
@@ -75,7 +76,7 @@ pub async fn serve(
     mut config: Config,
     command_line: &CommandLine,
     console: &Console,
-    stop: CancellationToken,
+    stop: Stop,
 ) -> Result<(), ServeError> {
     let started = Instant::now();
     // From the first moment: unheard, they would end the process.
@@ -113,20 +114,36 @@ pub async fn serve(
         }
     };
     // Boxed: it is large.
-    let Some(running) = Box::pin(stop.run_until_cancelled(starting)).await else {
+    let Some(running) = Box::pin(stop.asked.run_until_cancelled(starting)).await else {
         // What was under way is undone or finished by the next start.
-        background.end().await;
+        background.end(&stop).await;
         return Ok(());
     };
     let running = running?;
-    let Running { databases, mounts, readiness, rest, mailbox, closers } = running;
+    let Running { databases, mounts, readiness, rest, mailbox, mut gauges, closers } = running;
     if let Some(rest) = &rest {
         let following = signals.follow(rest.clone(), command_line.clone(), Arc::clone(&keys));
         background.tracker.spawn(background.shutdown.clone().run_until_cancelled_owned(following));
     }
-    let Server { max_requests, body_memory, max_connections, pace, .. } = config.server;
-    let bounds =
-        Arc::new(Bounds::new(bounds::Limits { max_requests, body_memory, max_connections, pace, answers }));
+    let max_connections = connections_that_fit(&config);
+    let Server { max_requests, body_memory, body_wait, pace, heads, max_streams, .. } = config.server;
+    let limits = bounds::Limits {
+        max_requests,
+        body_memory,
+        body_wait,
+        max_connections,
+        heads,
+        max_streams,
+        pace,
+        answers,
+    };
+    let bounds = Arc::new(Bounds::new(limits));
+    let (shown, key_ring) = (Arc::clone(&bounds), Arc::clone(&keys));
+    gauges.push(Box::new(move || {
+        shown.report();
+        key_ring.report();
+        recorder::report_process();
+    }));
     let gateway = Arc::new(Gateway {
         shared: Shared {
             request_ids: RequestIds::default(),
@@ -137,7 +154,7 @@ pub async fn serve(
                 config.server.require_apikey,
                 config.server.secret_keys_in_browsers,
             ),
-            bounds: Arc::clone(&bounds),
+            bounds,
         },
         mounts,
         system: SystemRoutes {
@@ -145,7 +162,7 @@ pub async fn serve(
             public_url: config.server.public_url.to_string(),
             readiness,
             rest: rest.map(|handle| (handle, config.clone())),
-            bounds,
+            gauges,
             metrics: config.server.metrics.then_some(metrics),
         },
         mailbox,
@@ -153,14 +170,14 @@ pub async fn serve(
         trusted_proxies: config.server.trusted_proxies.clone(),
     });
 
-    wait_until_ready(&gateway, &stop).await;
+    wait_until_ready(&gateway, &stop.asked).await;
     let banner =
         Banner { config: &config, keys: &keys, databases: databases.as_ref(), took: started.elapsed() };
     console.banner(&banner);
-    accept_until(gateway, listener, [admin_listener, mailbox_listener], &config, stop).await;
+    accept_until(gateway, listener, [admin_listener, mailbox_listener], &config, &stop).await;
 
     console.progress("stopping");
-    background.end().await;
+    background.end(&stop).await;
     for close in closers {
         close();
     }
@@ -168,6 +185,19 @@ pub async fn serve(
         embedded.stop().await;
     }
     Ok(())
+}
+
+/// `server.max_connections`, or what the system's limit of open files leaves for them.
+fn connections_that_fit(config: &Config) -> usize {
+    let wanted = config.server.max_connections;
+    let fit = open_files::room_for(wanted, config.database.connections(), open_files::raise());
+    if fit < wanted {
+        tracing::warn!(
+            "{fit} connections are taken at once instead of server.max_connections, {wanted}: the system lets this \
+             program open no more files. Raise that (ulimit -n, or LimitNOFILE of systemd), or lower the setting"
+        );
+    }
+    fit
 }
 
 /// Tasks that live as long as the server.
@@ -181,13 +211,14 @@ struct Background {
 
 impl Background {
     /// Waits for database work that outlived its request, then for the long-lived tasks.
-    async fn end(&self) {
+    async fn end(&self, stop: &Stop) {
         const LIMIT: Duration = Duration::from_secs(10);
         self.requests.close();
         self.tracker.close();
         self.shutdown.cancel();
         let ended = async { tokio::join!(self.requests.wait(), self.tracker.wait()) };
-        if tokio::time::timeout(LIMIT, ended).await.is_err() {
+        let in_time = stop.hurried.run_until_cancelled(tokio::time::timeout(LIMIT, ended)).await;
+        if let Some(Err(_elapsed)) = in_time {
             tracing::warn!("some tasks did not end within {} s", LIMIT.as_secs());
         }
     }
@@ -210,12 +241,14 @@ async fn accept_until(
     listener: Listening,
     [admin_listener, mailbox_listener]: [Option<Listening>; 2],
     config: &Config,
-    stop: CancellationToken,
+    stop: &Stop,
 ) {
     // Those who look after the server get in when it is full.
     const ADMIN_CONNECTIONS: usize = 64;
     let limits = |connections| Limits {
         connections,
+        heads: config.server.heads,
+        max_streams: config.server.max_streams,
         idle_timeout: config.server.idle_timeout,
         pace: config.server.pace,
         drain: config.server.shutdown_timeout,
@@ -228,7 +261,7 @@ async fn accept_until(
                 async move { gateway.handle_private(request) }
             };
             let limits = limits(Arc::new(Semaphore::new(ADMIN_CONNECTIONS)));
-            listener::run(listener, handle, limits, stop.clone()).await;
+            listener::run(listener, handle, limits, stop).await;
         }
     };
     let mailbox = async {
@@ -239,7 +272,7 @@ async fn accept_until(
                 async move { gateway.mailbox(request.map(Body::new), "").await }
             };
             let limits = limits(Arc::new(Semaphore::new(ADMIN_CONNECTIONS)));
-            listener::run(listener, handle, limits, stop.clone()).await;
+            listener::run(listener, handle, limits, stop).await;
         }
     };
     let public = {
@@ -249,7 +282,7 @@ async fn accept_until(
             let gateway = Arc::clone(&gateway);
             async move { gateway.handle(request, peer).await }
         };
-        listener::run(listener, handle, limits(connections), stop.clone())
+        listener::run(listener, handle, limits(connections), stop)
     };
     tokio::join!(public, admin, mailbox);
 }

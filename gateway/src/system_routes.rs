@@ -14,7 +14,6 @@ use metrics_exporter_prometheus::PrometheusHandle;
 use secrecy::ExposeSecret;
 
 use crate::config::{self, Config};
-use crate::layers::bounds::Bounds;
 
 /// One thing that must be up before requests can be served.
 pub struct ReadinessCheck {
@@ -34,8 +33,8 @@ pub struct SystemRoutes {
     pub readiness: Vec<ReadinessCheck>,
     /// REST, where it runs, and what it was started with.
     pub rest: Option<(RestHandle, Config)>,
-    /// Told of in the metrics.
-    pub bounds: Arc<Bounds>,
+    /// Set gauges; called before metrics are shown, so that no request pays for it.
+    pub gauges: Vec<Box<dyn Fn() + Send + Sync>>,
     /// Renders the metrics; `None` while `server.metrics` is off.
     pub metrics: Option<PrometheusHandle>,
 }
@@ -86,7 +85,9 @@ impl SystemRoutes {
             return json(StatusCode::UNAUTHORIZED, &serde_json::json!({ "message": message }));
         }
         let Some(metrics) = &self.metrics else { return StatusCode::NOT_FOUND.into_response() };
-        self.bounds.report();
+        for set in &self.gauges {
+            set();
+        }
         let text = metrics.render();
         ([(CONTENT_TYPE, "text/plain; version=0.0.4; charset=utf-8")], text).into_response()
     }

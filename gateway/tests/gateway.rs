@@ -3,9 +3,10 @@
 
 #![expect(clippy::unwrap_used, clippy::indexing_slicing, reason = "helpers fail a test as the tests do")]
 
+use std::collections::{BTreeMap, BTreeSet};
 use std::io::{Read, Write};
 use std::net::TcpStream;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use basalt_testkit::{Basalt, Response};
 use http::Method;
@@ -209,4 +210,104 @@ async fn a_request_in_flight_is_answered_before_the_server_stops() {
     server.database().until_asleep("%slow%").await;
     server.stop().await;
     assert_eq!(in_flight.await.unwrap().expect(200).text(), "\"done\"");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_second_signal_ends_the_wait_for_requests_in_flight() {
+    let mut server = Basalt::start().await;
+    server
+        .sql(
+            "create function slow(seconds float) returns text language sql as $$ select 'done' from pg_sleep(seconds) $$;
+             grant execute on function slow(float) to service_role",
+        )
+        .await;
+    let call = |seconds| {
+        server.post("/rest/v1/rpc/slow").apikey(server.service_key()).json(&json!({ "seconds": seconds }))
+    };
+    server.until(Duration::from_secs(20), &call(0), |answer| answer.status == 200).await;
+    let in_flight = tokio::spawn(call(5).try_send());
+    server.database().until_asleep("%slow%").await;
+    let signal = || rustix::process::kill_process(server.pid(), rustix::process::Signal::TERM).unwrap();
+    signal();
+    tokio::time::sleep(Duration::from_millis(300)).await;
+    assert!(!in_flight.is_finished(), "the first signal lets it finish");
+    let begun = Instant::now();
+    signal();
+    assert!(in_flight.await.unwrap().is_err());
+    assert!(begun.elapsed() < Duration::from_secs(2), "{:?}", begun.elapsed());
+    server.stop().await;
+}
+
+/// The rows of docs/METRICS.md's table of metrics: name, type, labels, and whether it is there from the start.
+fn documented() -> BTreeMap<String, (String, BTreeSet<String>, bool)> {
+    let path = concat!(env!("CARGO_MANIFEST_DIR"), "/../docs/METRICS.md");
+    let text = std::fs::read_to_string(path).unwrap();
+    let table = text.split("\n## ").find(|part| part.starts_with("All of them")).unwrap();
+    let row = |line: &str| {
+        let cells: Vec<&str> = line.split('|').map(str::trim).collect();
+        let name = cells[1].trim_matches(['*', '`']).to_owned();
+        let labels = cells[3].split('`').skip(1).step_by(2).map(str::to_owned).collect();
+        (name, (cells[2].to_owned(), labels, !cells[1].starts_with('*')))
+    };
+    table.lines().filter(|line| line.contains("`basalt_") || line.contains("`process_")).map(row).collect()
+}
+
+/// What a scrape shows: name, type and labels.
+fn shown(scrape: &str) -> BTreeMap<String, (String, BTreeSet<String>)> {
+    let mut shown: BTreeMap<String, (String, BTreeSet<String>)> = BTreeMap::new();
+    let kinds = scrape.lines().filter_map(|line| line.strip_prefix("# TYPE ")?.split_once(' '));
+    for (name, kind) in kinds {
+        let mut labels = BTreeSet::new();
+        let of_it = |line: &&str| {
+            let rest = line.strip_prefix(name).map(|rest| {
+                rest.strip_prefix("_bucket")
+                    .or(rest.strip_prefix("_sum"))
+                    .or(rest.strip_prefix("_count"))
+                    .unwrap_or(rest)
+            });
+            rest.is_some_and(|rest| rest.starts_with(['{', ' ']))
+        };
+        for line in scrape.lines().filter(of_it) {
+            let inside = line
+                .split_once('{')
+                .and_then(|(_, rest)| rest.split_once('}'))
+                .map_or("", |(inside, _)| inside);
+            labels.extend(inside.split(',').filter_map(|label| Some(label.split_once('=')?.0.to_owned())));
+        }
+        if kind == "histogram" {
+            labels.remove("le");
+        }
+        shown.insert(name.to_owned(), (kind.to_owned(), labels));
+    }
+    shown
+}
+
+#[tokio::test]
+async fn a_running_server_shows_the_metrics_that_are_documented() {
+    let server = Basalt::builder().app().start().await;
+    let account = json!({ "email": "ada@example.org", "password": "correct horse" });
+    server.post("/auth/v1/signup").apikey(server.anon_key()).json(&account).send().await.expect(200);
+    let sign_in = || server.post("/auth/v1/token?grant_type=password").apikey(server.anon_key());
+    sign_in().json(&account).send().await.expect(200);
+    sign_in().json(&json!({ "email": "ada@example.org", "password": "wrong" })).send().await.expect(400);
+    server.get("/rest/v1/plans").apikey(server.service_key()).send().await.expect(200);
+    let scrape = server.get("/metrics").bearer(server.secret_key()).send().await.expect(200).text();
+    let (documented, shown) = (documented(), shown(&scrape));
+    assert!(documented.len() > 50, "{documented:?}");
+    for (name, (kind, labels)) in &shown {
+        let (documented_kind, documented_labels, _) =
+            documented.get(name).unwrap_or_else(|| panic!("{name} is not in docs/METRICS.md"));
+        assert_eq!((kind, labels), (documented_kind, documented_labels), "{name}");
+        assert!(scrape.contains(&format!("# HELP {name} ")), "{name}");
+    }
+    for (name, (_, _, from_the_start)) in &documented {
+        assert!(!from_the_start || shown.contains_key(name), "{name} is not shown");
+    }
+    for happened in [
+        "basalt_http_request_duration_seconds",
+        "basalt_auth_grants_total",
+        "basalt_rest_schema_cache_relations",
+    ] {
+        assert!(shown.contains_key(happened), "{happened}");
+    }
 }

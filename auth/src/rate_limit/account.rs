@@ -54,6 +54,7 @@ struct Failures {
 
 impl AccountLimit {
     pub(crate) fn new(free: u32) -> Self {
+        crate::metrics::accounts(0, ACCOUNTS.get());
         Self { free, hasher: RandomState::new(), accounts: Mutex::new(LruCache::new(ACCOUNTS)) }
     }
 
@@ -98,13 +99,17 @@ impl AccountLimit {
             let seconds = 1_u64.checked_shl(doublings).unwrap_or(u64::MAX);
             failures.closed_until = now + Duration::from_secs(seconds).min(LONGEST);
         }
+        crate::metrics::accounts(accounts.len(), ACCOUNTS.get());
     }
 
     /// Forgets the wrong ones: the right one came.
     pub(crate) fn succeeded(&self, login: &str, counter: Counter) {
         if self.free > 0 {
             let key = self.hasher.hash_one((login, counter));
-            self.accounts.lock().unwrap_or_else(PoisonError::into_inner).pop(&key);
+            let mut accounts = self.accounts.lock().unwrap_or_else(PoisonError::into_inner);
+            if accounts.pop(&key).is_some() {
+                crate::metrics::accounts(accounts.len(), ACCOUNTS.get());
+            }
         }
     }
 }

@@ -221,6 +221,12 @@ impl Ring {
         self.sign(&json!({ "iss": "supabase", "role": role, "iat": now, "exp": now + TEN_YEARS }))
     }
 
+    /// Verified tokens that are remembered, and how many may be.
+    pub(super) fn remembered(&self) -> (usize, usize) {
+        let verified = self.verified.lock().unwrap_or_else(PoisonError::into_inner);
+        (verified.len(), verified.cap().get())
+    }
+
     pub(super) fn verify(&self, token: &str) -> Result<Arc<Claims>, TokenError> {
         if let Some(claims) = self.verified.lock().unwrap_or_else(PoisonError::into_inner).get(token) {
             return Ok(Arc::clone(claims));

@@ -178,14 +178,18 @@ keys! {
     SERVER_LOG: String = "server.log", Is("info,basalt::access=off"), "What is logged: `error`, `warn`, `info`, `debug`, `trace`, or per module (`info,basalt_rest=debug`). One line per request: `info,basalt::access=info`.";
     SERVER_LOG_FORMAT: LogFormat = "server.log_format", Is("text"), "`text` for people, `json` for collectors.";
     SERVER_METRICS: bool = "server.metrics", Is("true"), "Whether `/metrics` answers.";
-    SERVER_MAX_CONNECTIONS: Whole<1, 1_000_000> = "server.max_connections", Is("16384"), "Connections open at once. The next ones wait in the system's queue until one ends.";
-    SERVER_MAX_REQUESTS: Whole<1, 1_000_000> = "server.max_requests", Is("4096"), "Requests of services in flight at once. The next ones are refused with 503 and `Retry-After`.";
-    SERVER_BODY_MEMORY: ByteSize = "server.body_memory", Is("256MiB"), "Bytes of request bodies in flight, of those over 64 KiB. A body that finds no room within 2 s is refused with 503 and `Retry-After`. At least `rest.max_body_bytes`.";
-    SERVER_ANSWER_MEMORY: ByteSize = "server.answer_memory", Is("256MiB"), "Bytes of answers in flight, of those over 64 KiB, from PostgreSQL to the last byte that the client takes. An answer that finds no room is refused with 503 and `Retry-After`, unless it tells of a write. At least `database.max_row_bytes`.";
-    SERVER_STALL_TIMEOUT: Duration = "server.stall_timeout", Is("30s"), "A client that moves less than `server.min_rate` over this time, while we wait for nothing else, is given up: its body with 408, its answer by closing the connection (HTTP/2: the stream).";
+    SERVER_MAX_CONNECTIONS: Whole<1, 1_000_000> = "server.max_connections", Is("16384"), "Connections open at once, or fewer where the system does not let this program open as many files (`ulimit -n`). The next ones are not refused: they wait in the system's queue until one ends.";
+    SERVER_MAX_REQUESTS: Whole<1, 1_000_000> = "server.max_requests", Is("4096"), "Requests of services in flight at once. The next ones are refused at once: 503 with `Retry-After: 1` (REST `53000`, auth `unexpected_failure`).";
+    SERVER_BODY_MEMORY: ByteSize = "server.body_memory", Is("256MiB"), "Bytes of request bodies in flight, of those over 64 KiB (of CSV: of all). A body that finds no room within `server.body_wait` is refused: 503 with `Retry-After: 1` (REST `53000`, auth `unexpected_failure`). At least `rest.max_body_bytes`.";
+    SERVER_BODY_WAIT: Duration = "server.body_wait", Is("2s"), "How long a body whose length is known waits for room in `server.body_memory`; 0 for not at all. One of unknown length never waits.";
+    SERVER_ANSWER_MEMORY: ByteSize = "server.answer_memory", Is("256MiB"), "Bytes of answers in flight, of those over 64 KiB, from PostgreSQL to the last byte that the client takes. An answer that finds no room is refused at once: 503 `53000` with `Retry-After: 1`, unless it tells of a write. At least `database.max_row_bytes`.";
+    SERVER_STALL_TIMEOUT: Duration = "server.stall_timeout", Is("30s"), "A client that moves less than `server.min_rate` over this time, while we wait for nothing else, is given up: its body with 408 (REST `PGRST102`, auth `request_timeout`), its answer by closing the connection (HTTP/2: the stream).";
     SERVER_MIN_RATE: ByteSize = "server.min_rate", Is("1KiB"), "Bytes a second at which clients must send bodies and take answers; 0 asks for any progress at all.";
+    SERVER_MAX_HEADER_BYTES: ByteSize = "server.max_header_bytes", Is("160KiB"), "Request line and headers of one request together. Longer ones get 431 without a body, and the connection is closed (HTTP/2: the stream ends). On HTTP/1.1 a head that is whole by then may be up to twice as long, and every connection may hold that much while one comes in. From `8KiB` to `16MiB`; a request target takes 65,534 bytes at most whatever this says (414).";
+    SERVER_MAX_HEADERS: Whole<16, 1000> = "server.max_headers", Is("100"), "Headers of one HTTP/1.1 request; more get 431, and the connection is closed. Over 100, each request costs two allocations more. HTTP/2 counts bytes only.";
+    SERVER_MAX_STREAMS: Whole<1, 10_000> = "server.max_streams", Is("256"), "Requests in flight on one HTTP/2 connection. A client that begins more has those refused (`REFUSED_STREAM`), which it may repeat.";
     SERVER_IDLE_TIMEOUT: Duration = "server.idle_timeout", Is("75s"), "A connection whose next request has not begun, or not sent its whole head, after this time is closed. Longer than the 60 s that load balancers keep theirs.";
-    SERVER_SHUTDOWN_TIMEOUT: Duration = "server.shutdown_timeout", Is("10s"), "How long requests in flight may take to end when the server stops.";
+    SERVER_SHUTDOWN_TIMEOUT: Duration = "server.shutdown_timeout", Is("10s"), "How long requests in flight may take to end when the server stops. A second signal ends the wait. Writes that PostgreSQL has begun get 10 s more.";
 
     DATABASE_URL: DatabaseUrl = "database.url", By("the embedded PostgreSQL"), "A PostgreSQL 15 to 18 of yours, with the login that may create roles: for migrations and system work.";
     DATABASE_AUTHENTICATOR_URL: DatabaseUrl = "database.authenticator_url", By("`database.url` with the login `authenticator`"), "The login for request work. `--only rest` needs no other.";
@@ -197,9 +201,9 @@ keys! {
     DATABASE_VERIFY_CERTIFICATE: bool = "database.verify_certificate", Is("true"), "Whether the certificate of a PostgreSQL reached over TLS is checked, against those the system trusts. libpq, and so PostgREST, checks it with `sslmode=verify-full` only.";
     DATABASE_POOL_MAX_LIFETIME: Duration = "database.pool_max_lifetime", Is("30m"), "A connection older than this is replaced.";
     DATABASE_POOL_IDLE_TIMEOUT: Duration = "database.pool_idle_timeout", Is("10m"), "A connection unused for so long is closed; 0 keeps it.";
-    DATABASE_STATEMENT_CACHE: Whole<1, 10_000> = "database.statement_cache", Is("256"), "Prepared statements each connection keeps; each costs memory in its backend.";
-    DATABASE_MAX_ROW_BYTES: ByteSize = "database.max_row_bytes", Is("256MiB"), "Largest row taken from PostgreSQL for a request; the body of an answer is one. A larger one is refused with `54000`, unless it tells of a write: that has happened by then.";
-    DATABASE_POOL_TIMEOUT: Duration = "database.pool_timeout", Is("10s"), "How long a request waits for a free connection before it is refused with 504.";
+    DATABASE_STATEMENT_CACHE: Whole<1, 10_000> = "database.statement_cache", Is("256"), "Prepared statements each connection keeps; each costs memory in its backend. One more closes the least recently used.";
+    DATABASE_MAX_ROW_BYTES: ByteSize = "database.max_row_bytes", Is("256MiB"), "Largest row taken from PostgreSQL for a request; the body of an answer is one. A larger one is refused: 500 `54000`, unless it tells of a write: that has happened by then.";
+    DATABASE_POOL_TIMEOUT: Duration = "database.pool_timeout", Is("10s"), "How long a request waits for a free connection before it is refused: by REST with 504 `PGRST003`, by auth with 503 `unexpected_failure` and `Retry-After: 1`.";
 
     JWT_SECRET: SecretString = "jwt.secret", By("generated, kept in the state folder"), "HS256 secret, at least 32 characters. Set alone, it signs all tokens.", secret;
     JWT_SECRET_IS_BASE64: bool = "jwt.secret_is_base64", Is("false"), "Whether `jwt.secret` is base64 of the secret.";
@@ -232,7 +236,7 @@ keys! {
     REST_SAFE_UPDATE: bool = "rest.safe_update", By("true; false with `--only rest`"), "Refuse PATCH and DELETE without filters.";
     REST_HOISTED_TX_SETTINGS: Vec<String> = "rest.hoisted_tx_settings", Is("statement_timeout,plan_filter.statement_cost_limit,default_transaction_isolation"), "Settings declared on a function that hold for its whole transaction.";
     REST_REQUEST_SETTINGS: Vec<String> = "rest.request_settings", Is("method,path,headers,cookies"), "What of a request functions and policies can read as `request.…`. Each costs PostgreSQL some microseconds in every request: leave out what nothing reads. `request.jwt.claims` is always there.";
-    REST_SHAPE_CACHE: ByteSize = "rest.shape_cache", Is("8MiB"), "Bytes that plans and statements of requests that differ in their values only may take; 0 makes them anew for each request.";
+    REST_SHAPE_CACHE: ByteSize = "rest.shape_cache", Is("8MiB"), "Bytes that plans and statements of requests that differ in their values only may take, 1024 of them at most; beyond that the least recently used go. 0 makes them anew for each request.";
     REST_APP_SETTINGS: Vec<(String, String)> = "rest.app_settings", Is(""), "Set as `app.settings.NAME` in every transaction.", secret;
     REST_PRE_CONFIG: String = "rest.pre_config", By("none"), "Function run before the settings stored in the database are read.";
     REST_DATABASE_SETTINGS: bool = "rest.database_settings", Is("true"), "Whether `ALTER ROLE authenticator SET pgrst.…` is honoured.";
@@ -242,7 +246,7 @@ keys! {
     REST_TRACE_HEADER: String = "rest.trace_header", By("none"), "Request header that is echoed on the response.";
     REST_URL_USE_LEGACY_TARGET_NAMES: bool = "rest.url_use_legacy_target_names", Is("true"), "Whether an embed with an alias may also be addressed by its own name.";
     REST_CLIENT_ERROR_VERBOSITY: String = "rest.client_error_verbosity", Is("verbose"), "`verbose`, or `minimal` for errors without details and hint.";
-    REST_MAX_BODY_BYTES: ByteSize = "rest.max_body_bytes", Is("50MiB"), "Largest request body. Rows of CSV may take four times as much when each names its columns, as JSON.";
+    REST_MAX_BODY_BYTES: ByteSize = "rest.max_body_bytes", Is("50MiB"), "Largest request body; a larger one gets 413. Rows of CSV may take four times as much when each names its columns, as JSON.";
     REST_TIMEOUT: Duration = "rest.timeout", Is("125"), "Longest time a request may take before 504.";
 
     AUTH_SITE_URL: String = "auth.site_url", By("`server.public_url`"), "Where the app lives: target of mail links and of redirects that name none.";
@@ -311,7 +315,7 @@ keys! {
     AUTH_PASSWORD_ARGON2_ITERATIONS: Whole<1, 1000> = "auth.password_argon2_iterations", Is("2"), "argon2id passes.";
     AUTH_PASSWORD_ARGON2_PARALLELISM: Whole<1, 255> = "auth.password_argon2_parallelism", Is("1"), "argon2id lanes.";
     AUTH_PASSWORD_HASH_CONCURRENCY: Whole<0, 1024> = "auth.password_hash_concurrency", Is("0"), "Password hashes computed at once; 0 for one on each core.";
-    AUTH_PASSWORD_HASH_QUEUE: Whole<0, 100_000> = "auth.password_hash_queue", Is("128"), "Requests that may wait for a hash; one more is refused with 503.";
+    AUTH_PASSWORD_HASH_QUEUE: Whole<0, 100_000> = "auth.password_hash_queue", Is("128"), "Requests that may wait for a hash; one more is refused: 503 `unexpected_failure` with `Retry-After: 1`.";
     AUTH_SECURITY_REFRESH_TOKEN_ROTATION_ENABLED: bool = "auth.security_refresh_token_rotation_enabled", Is("true"), "Hand out a new refresh token at each refresh, and end a session whose old token comes back late.";
     AUTH_SECURITY_REFRESH_TOKEN_REUSE_INTERVAL: Duration = "auth.security_refresh_token_reuse_interval", Is("10"), "How long after a refresh the older token still answers.";
     AUTH_SECURITY_REFRESH_TOKEN_ALLOW_REUSE: bool = "auth.security_refresh_token_allow_reuse", Is("false"), "Answer older refresh tokens at any time.";

@@ -14,7 +14,7 @@ use super::keys::{self, Mode};
 use super::raw::RawConfig;
 use super::reader::{Reader, absolute};
 use super::value::{BaseUrl, Setting, Whole};
-use super::{Config, Database, Jwt, Only, Project, Server};
+use super::{Config, Database, HeadLimits, Jwt, Only, Project, Server};
 use crate::layers::api_key::SecretKeysInBrowsers;
 use crate::pace::Pace;
 
@@ -141,8 +141,11 @@ fn server(r: &mut Reader, only: Option<Only>) -> Server {
         max_connections: r.get(&keys::SERVER_MAX_CONNECTIONS).count(),
         max_requests: r.get(&keys::SERVER_MAX_REQUESTS).count(),
         body_memory: r.get(&keys::SERVER_BODY_MEMORY).0,
+        body_wait: r.get(&keys::SERVER_BODY_WAIT),
         answer_memory: r.get(&keys::SERVER_ANSWER_MEMORY).0,
         pace: pace(r),
+        heads: heads(r),
+        max_streams: r.get(&keys::SERVER_MAX_STREAMS).small(),
         idle_timeout: idle_timeout(r),
         shutdown_timeout: r.get(&keys::SERVER_SHUTDOWN_TIMEOUT),
     }
@@ -154,6 +157,16 @@ fn pace(r: &mut Reader) -> Pace {
         r.fault(&keys::SERVER_STALL_TIMEOUT.row, "must be at least 1s: networks pause for longer than less");
     }
     Pace { window, bytes_per_second: r.get(&keys::SERVER_MIN_RATE).0 }
+}
+
+fn heads(r: &mut Reader) -> HeadLimits {
+    const LEAST: u32 = 8 << 10;
+    const MOST: u32 = 16 << 20;
+    let asked = u32::try_from(r.get(&keys::SERVER_MAX_HEADER_BYTES).0).unwrap_or(u32::MAX);
+    if !(LEAST..=MOST).contains(&asked) {
+        r.fault(&keys::SERVER_MAX_HEADER_BYTES.row, "must be from 8KiB to 16MiB");
+    }
+    HeadLimits { bytes: asked.clamp(LEAST, MOST), headers: r.get(&keys::SERVER_MAX_HEADERS).count() }
 }
 
 fn idle_timeout(r: &mut Reader) -> Duration {

@@ -14,6 +14,7 @@ use super::Report;
 use crate::config::{Config, ListenHost, Mode};
 use crate::database_setup;
 use crate::embedded::{Embedded, EmbeddedConfig};
+use crate::open_files;
 use crate::secrets::Secrets;
 
 const MIB: u64 = 1024 * 1024;
@@ -107,6 +108,23 @@ pub(super) fn disk_space(config: &Config, report: &mut Report) {
         report.fail(subject, format!("{text}, but no inodes: delete small files"));
     } else {
         report.ok(subject, text);
+    }
+}
+
+pub(super) fn open_files(config: &Config, report: &mut Report) {
+    let subject = "open files";
+    let wanted = config.server.max_connections;
+    let fit = open_files::room_for(wanted, config.database.connections(), open_files::most());
+    if fit < wanted {
+        report.warn(
+            subject,
+            format!(
+                "the system allows for {fit} connections at once, server.max_connections is {wanted}: raise ulimit -n (LimitNOFILE \
+                 of systemd), or lower the setting"
+            ),
+        );
+    } else {
+        report.ok(subject, format!("enough for {wanted} connections"));
     }
 }
 

@@ -23,12 +23,11 @@ use metrics::Counter;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use tokio::time::{Instant, timeout_at};
 
+use crate::config::HeadLimits;
 use crate::pace::Pace;
 
 /// Bodies up to this many bytes are free.
 pub(crate) const SMALL_BODY: u64 = 64 * 1024;
-/// How long a body may wait for its share.
-pub(crate) const BODY_WAIT: Duration = Duration::from_secs(2);
 /// One permit of the bodies' semaphore, in bytes: tokio counts permits of one request with 32 bits.
 const UNIT: u64 = 1024;
 
@@ -38,6 +37,10 @@ pub struct Bounds {
     max_requests: usize,
     bodies: Arc<Semaphore>,
     body_units: u32,
+    body_wait: Duration,
+    waiting_bodies: AtomicUsize,
+    heads: HeadLimits,
+    max_streams: u32,
     /// Open connections; the listener takes from it.
     pub(crate) connections: Arc<Semaphore>,
     max_connections: usize,
@@ -58,8 +61,14 @@ pub struct Limits {
     pub max_requests: usize,
     /// `body_memory`, in bytes
     pub body_memory: u64,
-    /// `max_connections`
+    /// `body_wait`
+    pub body_wait: Duration,
+    /// `max_connections`, or as many as the system allows
     pub max_connections: usize,
+    /// `max_header_bytes` and `max_headers`; the listener sees to them
+    pub heads: HeadLimits,
+    /// `max_streams`; the listener sees to it
+    pub max_streams: u32,
     /// `stall_timeout` and `min_rate`
     pub pace: Pace,
     /// `answer_memory`
@@ -72,7 +81,8 @@ pub fn answer_memory(limit: u64) -> AnswerMemory {
     AnswerMemory::new(limit, refused("answer_memory"))
 }
 
-fn refused(reason: &'static str) -> Counter {
+/// Counts what found no room; `reason` is the name of the setting.
+pub(crate) fn refused(reason: &'static str) -> Counter {
     metrics::counter!("basalt_http_refused_total", "reason" => reason)
 }
 
@@ -94,13 +104,26 @@ impl Bounds {
     /// With nothing taken yet.
     #[must_use]
     pub fn new(limits: Limits) -> Self {
-        let Limits { max_requests, body_memory, max_connections, pace, answers } = limits;
+        let Limits {
+            max_requests,
+            body_memory,
+            body_wait,
+            max_connections,
+            heads,
+            max_streams,
+            pace,
+            answers,
+        } = limits;
         let body_units = units(body_memory).max(1);
         Self {
             requests: AtomicUsize::new(0),
             max_requests,
             bodies: Arc::new(Semaphore::new(usize::try_from(body_units).unwrap_or(Semaphore::MAX_PERMITS))),
             body_units,
+            body_wait,
+            waiting_bodies: AtomicUsize::new(0),
+            heads,
+            max_streams,
             connections: Arc::new(Semaphore::new(max_connections)),
             max_connections,
             pace,
@@ -112,10 +135,10 @@ impl Bounds {
     }
 
     /// Lets a request in, for as long as the result lives.
-    pub(super) fn enter(&self) -> Result<InFlight<'_>, Overloaded> {
+    pub(super) fn enter(&self) -> Result<Counted<'_>, Overloaded> {
         // Counted first: two that come at once must not both see the last place.
-        let entered = InFlight(&self.requests);
-        if self.requests.fetch_add(1, Ordering::Relaxed) >= self.max_requests {
+        let (entered, before) = Counted::one(&self.requests);
+        if before >= self.max_requests {
             self.refused_requests.increment(1);
             return Err(Overloaded);
         }
@@ -123,7 +146,7 @@ impl Bounds {
     }
 
     /// Makes room for `body`, whose `Content-Length` is `announced`; `None` when it needs none, because it is not over
-    /// `free` bytes. Waits no longer than [`BODY_WAIT`], or until `deadline`.
+    /// `free` bytes. Waits no longer than `server.body_wait`, or until `deadline`.
     pub(super) async fn make_room(
         &self,
         announced: Option<u64>,
@@ -135,7 +158,8 @@ impl Bounds {
             Claim::Nothing => Ok(None),
             Claim::Units(units) => {
                 let share = Arc::clone(&self.bodies).acquire_many_owned(units);
-                let limit = deadline.min(Instant::now() + BODY_WAIT);
+                let limit = deadline.min(Instant::now() + self.body_wait);
+                let _waits = Counted::one(&self.waiting_bodies);
                 match timeout_at(limit, share).await {
                     Ok(Ok(permit)) => Ok(Some(self.share(Some(permit)))),
                     Ok(Err(_)) | Err(_) => {
@@ -183,6 +207,9 @@ impl Bounds {
         let connections = number(self.max_connections) - number(self.connections.available_permits());
         metrics::gauge!("basalt_http_requests_in_flight").set(requests);
         metrics::gauge!("basalt_http_requests_in_flight_limit").set(number(self.max_requests));
+        metrics::gauge!("basalt_http_bodies_waiting")
+            .set(number(self.waiting_bodies.load(Ordering::Relaxed)));
+        metrics::gauge!("basalt_http_body_wait_seconds_limit").set(self.body_wait.as_secs_f64());
         metrics::gauge!("basalt_http_body_bytes_in_flight")
             .set((all_units - number(self.bodies.available_permits())) * unit);
         metrics::gauge!("basalt_http_body_bytes_in_flight_limit").set(all_units * unit);
@@ -190,6 +217,9 @@ impl Bounds {
         let bytes = |count: u64| count as f64;
         metrics::gauge!("basalt_http_answer_bytes_in_flight").set(bytes(self.answers.in_use()));
         metrics::gauge!("basalt_http_answer_bytes_in_flight_limit").set(bytes(self.answers.limit()));
+        metrics::gauge!("basalt_http_header_bytes_limit").set(f64::from(self.heads.bytes));
+        metrics::gauge!("basalt_http_headers_limit").set(number(self.heads.headers));
+        metrics::gauge!("basalt_http_streams_limit").set(f64::from(self.max_streams));
         metrics::gauge!("basalt_http_connections").set(connections);
         metrics::gauge!("basalt_http_connections_limit").set(number(self.max_connections));
     }
@@ -199,10 +229,18 @@ fn units(bytes: u64) -> u32 {
     u32::try_from(bytes.div_ceil(UNIT)).unwrap_or(u32::MAX)
 }
 
-/// A request that counts until this is dropped.
-pub(super) struct InFlight<'a>(&'a AtomicUsize);
+/// Something that counts until this is dropped: a request in flight, a body that waits.
+pub(super) struct Counted<'a>(&'a AtomicUsize);
 
-impl Drop for InFlight<'_> {
+impl<'a> Counted<'a> {
+    /// Counts one more; how many there were before it.
+    fn one(counter: &'a AtomicUsize) -> (Self, usize) {
+        let before = counter.fetch_add(1, Ordering::Relaxed);
+        (Self(counter), before)
+    }
+}
+
+impl Drop for Counted<'_> {
     fn drop(&mut self) {
         self.0.fetch_sub(1, Ordering::Relaxed);
     }
@@ -313,11 +351,23 @@ mod tests {
     use super::*;
 
     const KIB: u64 = 1024;
+    const BODY_WAIT: Duration = Duration::from_millis(300);
 
     fn bounds(body_memory: u64) -> Bounds {
         let pace = Pace { window: Duration::from_secs(1), bytes_per_second: 1 };
         let answers = answer_memory(0);
-        Bounds::new(Limits { max_requests: 2, body_memory, max_connections: 1, pace, answers })
+        let body_wait = BODY_WAIT;
+        let heads = HeadLimits { bytes: 8192, headers: 100 };
+        Bounds::new(Limits {
+            max_requests: 2,
+            body_memory,
+            body_wait,
+            max_connections: 1,
+            heads,
+            max_streams: 1,
+            pace,
+            answers,
+        })
     }
 
     fn later() -> Instant {
@@ -365,8 +415,10 @@ mod tests {
         let begun = Instant::now();
         assert!(bounds.make_room(Some(100 * KIB), SMALL_BODY, &mut Body::empty(), later()).await.is_err());
         assert!(begun.elapsed() >= BODY_WAIT);
+        assert_eq!(bounds.waiting_bodies.load(Ordering::Relaxed), 0);
         let given_back = async {
-            tokio::time::sleep(Duration::from_millis(100)).await;
+            tokio::time::sleep(BODY_WAIT / 3).await;
+            assert_eq!(bounds.waiting_bodies.load(Ordering::Relaxed), 1);
             drop(first);
         };
         let (waited, ()) =

@@ -7,9 +7,15 @@
 //! heads, bodies with a length, chunked bodies. What it does not understand, or what could be read in two ways, is
 //! passed on untouched from there to the end of the connection, and so are HTTP/2 and upgraded connections: a body is
 //! never changed. Pure: no I/O.
+//!
+//! One more thing is changed: a head that gives its body both a length and a coding is spoilt, so that the library
+//! refuses it (400) and closes the connection. The library would go by the coding and read on, and a proxy that goes by
+//! the length would take the rest of the body for its next client's request, or the other way round (RFC 9112 §6.3).
 
 use bytes::BytesMut;
 
+/// No header: what makes a head one that nobody accepts.
+const SPOILT: &[u8] = b"\0\r\n";
 /// Header lines are kept up to this length; those that matter here are shorter.
 const KEPT_LINE_BYTES: usize = 256;
 
@@ -45,6 +51,8 @@ enum Place {
 #[derive(Debug, Default, Clone, Copy, PartialEq, Eq)]
 struct Head {
     length: Option<u64>,
+    /// There is one, whether we understand it or not.
+    names_length: bool,
     is_chunked: bool,
     /// Two lengths, a coding we do not know, an upgrade: what follows is not for us.
     is_unclear: bool,
@@ -55,7 +63,7 @@ const fn needs_escape(byte: u8) -> bool {
 }
 
 impl Framing {
-    /// Follows `input`; the bytes to pass on instead, when a request line in it needs escapes.
+    /// Follows `input`; the bytes to pass on instead, when something in it has to be changed.
     pub(super) fn follow(&mut self, input: &[u8]) -> Option<BytesMut> {
         let mut escaped: Option<BytesMut> = None;
         let mut rest = input;
@@ -63,15 +71,19 @@ impl Framing {
             let position = input.len() - rest.len();
             let (part, after) = rest.split_at(self.next_part(rest));
             rest = after;
+            let before = || {
+                let mut out = BytesMut::with_capacity(input.len() + 64);
+                out.extend_from_slice(input.get(..position).unwrap_or_default());
+                out
+            };
             // No way out of the loop: so it is done by many bytes at a time.
             let is_to_escape = || part.iter().fold(false, |found, byte| found | needs_escape(*byte));
             if self.place == Place::RequestLine && is_to_escape() {
-                let out = escaped.get_or_insert_with(|| {
-                    let mut out = BytesMut::with_capacity(input.len() + 64);
-                    out.extend_from_slice(input.get(..position).unwrap_or_default());
-                    out
-                });
-                escape(part, out);
+                escape(part, escaped.get_or_insert_with(before));
+            } else if self.place == Place::Header && self.head.has_two_ends() && self.ends_head(part) {
+                let out = escaped.get_or_insert_with(before);
+                out.extend_from_slice(SPOILT);
+                out.extend_from_slice(part);
             } else if let Some(out) = &mut escaped {
                 out.extend_from_slice(part);
             }
@@ -86,6 +98,11 @@ impl Framing {
     /// Whether the last request was read to its end, as far as that can be told.
     pub(super) fn is_between_requests(&self) -> bool {
         self.place == Place::RequestLine && self.line.is_empty()
+    }
+
+    /// Whether `part`, in a head, is its last line or the end of that.
+    fn ends_head(&self, part: &[u8]) -> bool {
+        part.ends_with(b"\n") && self.line.trim_ascii_end().is_empty() && part.trim_ascii_end().is_empty()
     }
 
     /// How much of `rest` belongs to the place we are in: a line with its end, or a stretch of body.
@@ -158,6 +175,11 @@ impl Framing {
 }
 
 impl Head {
+    /// By its length it ends at one place, by its coding at another.
+    const fn has_two_ends(self) -> bool {
+        self.names_length && self.is_chunked
+    }
+
     fn read(&mut self, line: &[u8]) {
         let Some(colon) = line.iter().position(|byte| *byte == b':') else {
             // A folded line, or none at all.
@@ -167,9 +189,10 @@ impl Head {
         let (name, value) = line.split_at(colon);
         let value = value.get(1..).unwrap_or_default().trim_ascii();
         if name.eq_ignore_ascii_case(b"content-length") {
-            let length =
-                std::str::from_utf8(value).ok().filter(|text| text.bytes().all(|byte| byte.is_ascii_digit()));
+            let is_whole = line.len() < KEPT_LINE_BYTES && value.iter().all(u8::is_ascii_digit);
+            let length = std::str::from_utf8(value).ok().filter(|_| is_whole);
             let length = length.and_then(|text| text.parse().ok());
+            self.names_length = true;
             self.is_unclear |= length.is_none() || self.length.is_some_and(|before| Some(before) != length);
             self.length = length;
         } else if name.eq_ignore_ascii_case(b"transfer-encoding") {

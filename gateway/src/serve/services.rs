@@ -25,6 +25,7 @@ use crate::mail;
 use crate::mailbox::Mailbox;
 use crate::secrets::Secrets;
 use crate::system_routes::ReadinessCheck;
+
 /// The services of a start, and what else of it the server has to know.
 pub(super) struct Running {
     pub(super) databases: Option<Databases>,
@@ -34,6 +35,8 @@ pub(super) struct Running {
     pub(super) rest: Option<RestHandle>,
     /// Where mail goes to be looked at, if it does.
     pub(super) mailbox: Option<Mailbox>,
+    /// Set the gauges of the pools.
+    pub(super) gauges: Vec<Box<dyn Fn() + Send + Sync>>,
     /// Close the pools.
     pub(super) closers: Vec<Box<dyn FnOnce() + Send>>,
 }
@@ -57,12 +60,14 @@ pub(super) fn rest_alone(
     let pool = sessions.clone();
     renew_when_lost(&events, move || pool.close_unused(), background);
     let (mount, handle) = rest_service(config, &sessions, keys, &events, background);
+    let pool = sessions.clone();
     Ok(Running {
         databases: None,
         mounts: vec![mount],
         readiness: vec![rest_ready(&handle), database_there(&events)],
         rest: Some(handle),
         mailbox: None,
+        gauges: vec![Box::new(move || pool.report())],
         closers: vec![Box::new(move || sessions.close())],
     })
 }
@@ -152,6 +157,12 @@ pub(super) async fn whole(
     channels.extend(rest_channel(config).filter(|_| runs(Only::Rest)));
     let events = listen(databases.admin.clone(), channels, background);
     let pools = (sessions.clone(), auth_pool.clone(), system_pool.clone());
+    let shown = pools.clone();
+    let gauges = move || {
+        shown.0.report();
+        shown.1.report();
+        shown.2.report();
+    };
     let close_unused = move || {
         pools.0.close_unused();
         pools.1.close_unused();
@@ -213,7 +224,8 @@ pub(super) async fn whole(
         Box::new(move || auth_pool.close()),
         Box::new(move || system_pool.close()),
     ];
-    Ok(Running { databases: Some(databases), mounts, readiness, rest, mailbox, closers })
+    let gauges: Vec<Box<dyn Fn() + Send + Sync>> = vec![Box::new(gauges)];
+    Ok(Running { databases: Some(databases), mounts, readiness, rest, mailbox, gauges, closers })
 }
 
 fn mount(config: &Config, service: Service, gate: Gate) -> Mount {

@@ -1,0 +1,155 @@
+//! docs/METRICS.md, and the tests that keep the table true to the code. That it is true to a running server is tested
+//! in `tests/gateway.rs`.
+
+use std::collections::BTreeSet;
+use std::fmt::Write as _;
+use std::path::{Path, PathBuf};
+
+use super::{BOUNDS, METRICS, Shown};
+use crate::config::keys::TABLE;
+
+fn markdown() -> String {
+    let mut text = String::from(
+        "# Metrics\n\n\
+         Generated from `gateway/src/metric_table/`; `BASALT_TEST_BLESS=1 cargo test -p basalt --lib metric` writes it anew.\n\n\
+         `GET /metrics` shows them in Prometheus' text format: on the public port with the secret key as bearer, on\n\
+         `server.admin_port` without. `server.metrics = false` turns them off.\n\n\
+         - A metric in *italics* is there once it has happened; the others from the start, where their service runs.\n\
+         - A name that ends in `_limit` is a bound, of the metric without that ending. Alert at 80 % of it.\n\
+         - Histograms have `_bucket`, `_sum` and `_count`.\n\n\
+         ## What to look at first\n\n\
+         | question | look at |\n|---|---|\n\
+         | do requests fail? | `basalt_http_requests_total{status=\"5xx\"}`, `basalt_http_refused_total` |\n\
+         | are they slow? | `basalt_http_request_duration_seconds`; `basalt_pool_waiting` says whether PostgreSQL is why |\n\
+         | will it be full soon? | each metric beside its `_limit` |\n\
+         | do mails arrive? | `basalt_mail_waiting`, `basalt_mail_dead` |\n\n\
+         ## All of them\n\n\
+         | metric | type | labels | unit | what it tells | when it rises |\n|---|---|---|---|---|---|\n",
+    );
+    for metric in METRICS {
+        let italics = if metric.shown == Shown::Happened { "*" } else { "" };
+        let labels: Vec<String> =
+            metric.labels.iter().map(|(name, words)| format!("`{name}`: {words}")).collect();
+        let or_dash = |text: &str| if text.is_empty() { "-".to_owned() } else { text.to_owned() };
+        let _ = writeln!(
+            text,
+            "| {italics}`{}`{italics} | {} | {} | {} | {} | {} |",
+            metric.name,
+            metric.kind.as_str(),
+            or_dash(&labels.join("; ")),
+            metric.unit,
+            metric.meaning,
+            or_dash(metric.advice)
+        );
+    }
+    text.push_str(
+        "\n## The bounds\n\n\
+         What is named like `server.max_requests` is a setting (docs/CONFIG.md); a number is fixed. Heads may take\n\
+         `server.max_connections` times twice `server.max_header_bytes` at worst: lower either where memory is short and clients\n\
+         are strangers.\n\n\
+         | bound | setting | limit | in use | beyond it | counted by |\n|---|---|---|---|---|---|\n",
+    );
+    let code = |name: &str| {
+        if name.starts_with(|first: char| first.is_ascii_lowercase()) {
+            format!("`{name}`")
+        } else {
+            name.to_owned()
+        }
+    };
+    for bound in BOUNDS {
+        let _ = writeln!(
+            text,
+            "| {} | {} | {} | {} | {} | {} |",
+            bound.what,
+            code(bound.setting),
+            code(bound.limit),
+            code(bound.in_use),
+            bound.beyond,
+            code(bound.counted)
+        );
+    }
+    text
+}
+
+fn repository() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("..")
+}
+
+#[test]
+fn the_documentation_is_fresh() {
+    let path = repository().join("docs/METRICS.md");
+    let text = markdown();
+    if std::env::vars_os().any(|(name, _)| name == "BASALT_TEST_BLESS") {
+        std::fs::write(&path, &text).unwrap();
+    }
+    let written = std::fs::read_to_string(&path).unwrap_or_default();
+    assert!(
+        written == text,
+        "docs/METRICS.md is stale: BASALT_TEST_BLESS=1 cargo test -p basalt --lib metric"
+    );
+}
+
+/// Names of metrics in a source: literals like `"basalt_…"`.
+fn names_in(source: &str, names: &mut BTreeSet<String>) {
+    const BEGINNINGS: [&str; 11] = [
+        "basalt_http_",
+        "basalt_pool_",
+        "basalt_rest_s",
+        "basalt_auth_",
+        "basalt_mail_",
+        "basalt_statements_",
+        "basalt_transactions_",
+        "basalt_verified_",
+        "basalt_build_",
+        "process_resident_",
+        "process_start_",
+    ];
+    for literal in source.split('"') {
+        let is_name = literal.bytes().all(|byte| byte.is_ascii_lowercase() || byte == b'_');
+        if is_name && BEGINNINGS.iter().any(|beginning| literal.starts_with(beginning)) {
+            names.insert(literal.to_owned());
+        }
+    }
+}
+
+fn sources(dir: &Path, found: &mut Vec<PathBuf>) {
+    for entry in std::fs::read_dir(dir).unwrap().map(Result::unwrap) {
+        let path = entry.path();
+        if path.is_dir() && !path.ends_with("metric_table") {
+            sources(&path, found);
+        } else if path.extension().is_some_and(|ending| ending == "rs") {
+            found.push(path);
+        }
+    }
+}
+
+#[test]
+fn the_table_has_what_the_code_sets_and_nothing_else() {
+    let mut files = Vec::new();
+    for member in ["core", "rest", "auth", "storage", "realtime", "functions", "project", "gateway"] {
+        sources(&repository().join(member).join("src"), &mut files);
+    }
+    let mut set = BTreeSet::new();
+    for file in files {
+        names_in(&std::fs::read_to_string(file).unwrap(), &mut set);
+    }
+    let documented: BTreeSet<String> = METRICS.iter().map(|metric| metric.name.to_owned()).collect();
+    assert_eq!(set, documented);
+    assert_eq!(documented.len(), METRICS.len(), "one line each");
+}
+
+#[test]
+fn bounds_name_settings_and_metrics_that_there_are() {
+    for bound in BOUNDS {
+        let is_setting = TABLE.iter().any(|row| row.name == bound.setting);
+        let is_number = bound.setting.starts_with(|first: char| first.is_ascii_digit());
+        assert!(is_setting || is_number, "{}", bound.setting);
+        for name in [bound.limit, bound.in_use, bound.counted] {
+            assert!(name == "-" || METRICS.iter().any(|metric| metric.name == name), "{name}");
+        }
+    }
+    // A limit that is shown is one that is explained.
+    for metric in METRICS.iter().filter(|metric| metric.name.ends_with("_limit")) {
+        assert!(BOUNDS.iter().any(|bound| bound.limit == metric.name), "{}", metric.name);
+    }
+}

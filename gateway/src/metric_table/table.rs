@@ -1,0 +1,105 @@
+//! The metrics, by what they are about.
+
+use super::Kind::{Counter, Gauge, Histogram};
+use super::Shown::{Always, Happened};
+use super::{Kind, Metric, Shown};
+
+type Labels = &'static [(&'static str, &'static str)];
+
+const fn metric(
+    name: &'static str,
+    kind: Kind,
+    labels: Labels,
+    unit: &'static str,
+    shown: Shown,
+    meaning: &'static str,
+    advice: &'static str,
+) -> Metric {
+    Metric { name, kind, labels, unit, shown, meaning, advice }
+}
+
+const NONE: Labels = &[];
+const SERVICE: Labels = &[("service", "rest, auth, storage, realtime, functions")];
+const POOL: Labels = &[("pool", "rest, auth, system")];
+const REQUEST_POOL: Labels = &[("pool", "rest")];
+const BUCKET: Labels =
+    &[("bucket", "token, verify, signup, anonymous, recover, resend, magiclink, otp, user")];
+const KIND: Labels = &[("kind", "confirmation, invite, magic_link, recovery, …")];
+
+/// All of them.
+#[rustfmt::skip]
+pub static METRICS: &[Metric] = &[
+    metric("basalt_build_info", Gauge, &[("version", "of this server")], "1", Always, "Which version runs.", "Two values among your servers: an upgrade is half done."),
+    metric("process_start_time_seconds", Gauge, NONE, "seconds", Always, "When the server started, since 1970.", "Changes without an upgrade: it was killed; ask what runs it."),
+    metric("process_resident_memory_bytes", Gauge, NONE, "bytes", Always, "Memory of the server (on Linux), without PostgreSQL's.", "Grows with bodies and answers in flight, and shrinks after them. Without any: a leak, tell us."),
+
+    metric("basalt_http_requests_total", Counter, &[("service", "rest, auth, storage, realtime, functions"), ("status", "1xx, 2xx, 3xx, 4xx, 5xx")], "requests", Always, "Requests answered. Preflights are not counted.", "5xx: the log tells of each with its request id. 4xx: a client changed, or somebody tries things out."),
+    metric("basalt_http_request_duration_seconds", Histogram, SERVICE, "seconds", Happened, "From the head of a request to the head of its answer.", "With `basalt_pool_waiting` above 0: slow statements, or a small `database.pool_size`. Without: processors are short."),
+    metric("basalt_http_requests_in_flight", Gauge, NONE, "requests", Always, "Requests of services being answered.", "Near its limit, the next are refused. Look for what they wait for before you raise `server.max_requests`."),
+    metric("basalt_http_requests_in_flight_limit", Gauge, NONE, "requests", Always, "`server.max_requests`.", ""),
+    metric("basalt_http_connections", Gauge, NONE, "connections", Always, "Connections of clients to the public port.", "Near its limit, newcomers wait. Lower `server.idle_timeout`, or raise `server.max_connections`."),
+    metric("basalt_http_connections_limit", Gauge, NONE, "connections", Always, "`server.max_connections`, or what the system's limit of open files leaves of them.", "Lower than the setting: raise `ulimit -n` or `LimitNOFILE`."),
+    metric("basalt_http_connections_delayed_total", Counter, NONE, "connections", Always, "Connections that waited to be accepted, on any port.", "As for `basalt_http_connections`."),
+    metric("basalt_http_streams_limit", Gauge, NONE, "requests", Always, "`server.max_streams`: requests in flight on one HTTP/2 connection.", ""),
+    metric("basalt_http_header_bytes_limit", Gauge, NONE, "bytes", Always, "`server.max_header_bytes`: the longest head of a request.", ""),
+    metric("basalt_http_headers_limit", Gauge, NONE, "headers", Always, "`server.max_headers`: of one HTTP/1.1 request.", ""),
+    metric("basalt_http_body_bytes_in_flight", Gauge, NONE, "bytes", Always, "What large bodies of requests hold until PostgreSQL has them.", "Near its limit, uploads are refused. Smaller batches, or more `server.body_memory`."),
+    metric("basalt_http_body_bytes_in_flight_limit", Gauge, NONE, "bytes", Always, "`server.body_memory`.", ""),
+    metric("basalt_http_bodies_waiting", Gauge, NONE, "requests", Always, "Requests that wait for room for their body.", "As for `basalt_http_body_bytes_in_flight`."),
+    metric("basalt_http_body_wait_seconds_limit", Gauge, NONE, "seconds", Always, "`server.body_wait`: how long they may.", ""),
+    metric("basalt_http_answer_bytes_in_flight", Gauge, NONE, "bytes", Always, "What large answers hold until their clients have them. May pass the limit: answers of writes are never refused.", "Near its limit, reads are refused. Clients read slowly, or ask for too much at once (`rest.max_rows`)."),
+    metric("basalt_http_answer_bytes_in_flight_limit", Gauge, NONE, "bytes", Always, "`server.answer_memory`.", ""),
+    metric("basalt_http_refused_total", Counter, &[("reason", "max_requests, body_memory, answer_memory, max_header_bytes")], "requests", Always, "Requests refused for want of room; the reason is the setting. Heads are counted on HTTP/1.1, whether bytes or headers were too many; HTTP/2 refuses them untold.", "max_header_bytes: a client with an endless URL or cookie. Others: see the gauge of the same bound."),
+    metric("basalt_http_slow_clients_total", Counter, &[("what", "body, answer")], "clients", Always, "Clients given up because they did not send their body, or not take their answer.", "Bad networks, or somebody who tries to hold your memory: your proxy's log has the addresses."),
+
+    metric("basalt_pool_connections", Gauge, POOL, "connections", Always, "Open connections to PostgreSQL.", "At its limit under load: that is what a pool is for."),
+    metric("basalt_pool_connections_limit", Gauge, POOL, "connections", Always, "The most of them: `database.pool_size`, and what follows from it.", ""),
+    metric("basalt_pool_available", Gauge, POOL, "connections", Always, "Those that are open and not in use.", "0 for long: see `basalt_pool_waiting`."),
+    metric("basalt_pool_waiting", Gauge, POOL, "requests", Always, "Requests that wait for a connection.", "Above 0 for long: statements are slow (`pg_stat_activity`), or the pool is too small for PostgreSQL's processors."),
+    metric("basalt_pool_wait_seconds_limit", Gauge, POOL, "seconds", Always, "`database.pool_timeout`: how long they may.", ""),
+    metric("basalt_pool_timeouts_total", Counter, POOL, "requests", Always, "Requests refused after waiting as long as they may.", "As for `basalt_pool_waiting`."),
+    metric("basalt_pool_statements", Gauge, REQUEST_POOL, "statements", Always, "Prepared statements that all connections of the pool keep together.", "Each takes memory of PostgreSQL's."),
+    metric("basalt_pool_statements_limit", Gauge, REQUEST_POOL, "statements", Always, "`database.statement_cache`: of one connection. Times `basalt_pool_connections` is the most there can be.", ""),
+    metric("basalt_pool_statement_lookups_total", Counter, &[("pool", "rest"), ("result", "hit, miss")], "statements", Always, "Statements run, prepared already or prepared for it.", "Many misses after the first minutes: more kinds of requests than `database.statement_cache` holds."),
+    metric("basalt_pool_statement_evictions_total", Counter, REQUEST_POOL, "statements", Always, "Prepared statements closed because there were too many.", "Grows steadily: raise `database.statement_cache`, where PostgreSQL has the memory."),
+    metric("basalt_pool_row_bytes_limit", Gauge, REQUEST_POOL, "bytes", Always, "`database.max_row_bytes`: the largest row, or body of an answer.", ""),
+    metric("basalt_statements_cancelled_total", Counter, NONE, "statements", Happened, "Statements cancelled in PostgreSQL: their client left, or their deadline passed.", "Clients with short timeouts, or slow statements."),
+    metric("basalt_transactions_repeated_total", Counter, &[("reason", "connection, stale, catalog")], "transactions", Happened, "Transactions run again, of which nothing was committed: the connection was lost before they began, a prepared statement was outrun by a change of the schema, or one of PostgreSQL's plans was.", "connection: PostgreSQL or the network between restarts. The others come with migrations."),
+
+    metric("basalt_rest_schema_cache_loads_total", Counter, &[("result", "ok, failed")], "loads", Happened, "Loads of the schema cache.", "failed: the log says why, and the old cache stays in force. Many ok: something changes the schema all the time."),
+    metric("basalt_rest_schema_cache_load_duration_seconds", Histogram, NONE, "seconds", Happened, "How long a load took.", "Grows with the number of tables; requests are served meanwhile."),
+    metric("basalt_rest_schema_cache_relations", Gauge, NONE, "relations", Happened, "Tables and views that are known.", "Fewer than you have: see `rest.schemas`."),
+    metric("basalt_rest_shapes", Gauge, NONE, "shapes", Always, "Kinds of requests whose plan and statements are kept.", ""),
+    metric("basalt_rest_shapes_limit", Gauge, NONE, "shapes", Always, "The most there may be.", ""),
+    metric("basalt_rest_shape_bytes", Gauge, NONE, "bytes", Always, "Memory they take, about.", ""),
+    metric("basalt_rest_shape_bytes_limit", Gauge, NONE, "bytes", Always, "`rest.shape_cache`.", ""),
+    metric("basalt_rest_shape_lookups_total", Counter, &[("result", "hit, miss")], "requests", Always, "Requests of a kind that was known, or was not.", "Many misses: clients write requests in ever new ways, which costs processor time and nothing else."),
+    metric("basalt_rest_shape_evictions_total", Counter, NONE, "shapes", Always, "Kinds that went because there were too many.", "Grows steadily: raise `rest.shape_cache`."),
+    metric("basalt_verified_tokens", Gauge, NONE, "tokens", Always, "Tokens whose signature need not be checked again.", ""),
+    metric("basalt_verified_tokens_limit", Gauge, NONE, "tokens", Always, "The most that are remembered.", ""),
+
+    metric("basalt_auth_grants_total", Counter, &[("grant", "password, refresh_token, pkce"), ("outcome", "ok, or the error code")], "requests", Happened, "Requests for tokens.", "Many `invalid_credentials`: somebody tries passwords."),
+    metric("basalt_auth_verifications_total", Counter, &[("type", "signup, recovery, magiclink, …"), ("outcome", "ok, or the error code")], "requests", Happened, "Codes and links given back.", "Many `otp_expired`: mails come late, or scanners open links (`auth.mailer_confirm_links`)."),
+    metric("basalt_auth_codes_died_total", Counter, NONE, "codes", Happened, "Codes that died of wrong guesses.", "Somebody guesses codes."),
+    metric("basalt_auth_refresh_reuse_total", Counter, NONE, "sessions", Happened, "Sessions ended because an old refresh token came back late.", "A stolen token, or a client that keeps two copies of its session."),
+    metric("basalt_auth_rate_limited_total", Counter, &[("bucket", "those below, account, email_sent")], "requests", Happened, "Requests refused with 429.", "account: wrong passwords for one account. email_sent: `auth.rate_limit_email_sent`. Others: an address asks too often; behind a proxy, set `server.trusted_proxies`."),
+    metric("basalt_auth_rate_limit_addresses", Gauge, BUCKET, "addresses", Always, "Addresses that a limit remembers.", "At its limit: requests from very many addresses."),
+    metric("basalt_auth_rate_limit_addresses_limit", Gauge, BUCKET, "addresses", Always, "The most that it remembers.", ""),
+    metric("basalt_auth_rate_limit_accounts", Gauge, NONE, "accounts", Always, "Accounts with wrong passwords that are remembered.", "Grows fast: somebody tries passwords on many accounts."),
+    metric("basalt_auth_rate_limit_accounts_limit", Gauge, NONE, "accounts", Always, "The most that are.", ""),
+    metric("basalt_auth_password_hashes", Gauge, NONE, "hashes", Always, "Password hashes being computed or waiting for it.", "Near its limit, sign-ins are refused. More processors, or a cheaper hash (`auth.password_argon2_memory`)."),
+    metric("basalt_auth_password_hashes_limit", Gauge, NONE, "hashes", Always, "`auth.password_hash_concurrency` and `auth.password_hash_queue` together.", ""),
+    metric("basalt_auth_password_hash_seconds", Histogram, NONE, "seconds", Happened, "How long computing one took, without the wait.", "Processors are short."),
+    metric("basalt_auth_rehashed_total", Counter, NONE, "passwords", Happened, "Imported or outdated hashes replaced at sign-in.", ""),
+    metric("basalt_auth_breach_list_failures_total", Counter, NONE, "requests", Happened, "Times that the list of breached passwords did not answer.", "Look at `auth.password_hibp_url` and the way there."),
+    metric("basalt_auth_cleaned_up_total", Counter, &[("table", "of the schema auth")], "rows", Happened, "Expired rows removed.", ""),
+    metric("basalt_auth_cleanup_failures_total", Counter, NONE, "clean-ups", Happened, "Clean-ups that did not come to their end.", "The log says why; the tables of the schema auth grow meanwhile."),
+
+    metric("basalt_mail_queued_total", Counter, KIND, "mails", Happened, "Mails to be sent, or put into the development mailbox.", ""),
+    metric("basalt_mail_sent_total", Counter, KIND, "mails", Happened, "Mails that the mail server took.", ""),
+    metric("basalt_mail_failed_total", Counter, KIND, "mails", Happened, "Attempts that failed.", "The log has the mail server's words."),
+    metric("basalt_mail_dead_total", Counter, KIND, "mails", Happened, "Mails given up.", "As above; `basalt.mail_outbox` keeps them for `mail.retention`."),
+    metric("basalt_mail_dropped_total", Counter, KIND, "mails", Happened, "Mails not sent because no mail server is configured.", "Set `mail.smtp_url` and `mail.from`."),
+    metric("basalt_mail_waiting", Gauge, NONE, "mails", Happened, "Mails that wait to be sent, where there is a mail server.", "It is slow or away; or raise `mail.connections`."),
+    metric("basalt_mail_dead", Gauge, NONE, "mails", Happened, "Mails given up that are still kept.", "As for `basalt_mail_dead_total`."),
+];
