@@ -10,6 +10,10 @@ pub const SCHEMA_RELATIONS: &str = "basalt_rest_schema_cache_relations";
 pub const SHAPES: &str = "basalt_rest_shapes";
 /// Gauge: bytes they take, about.
 pub const SHAPE_BYTES: &str = "basalt_rest_shape_bytes";
+/// Gauge: how many may be kept.
+pub const SHAPES_LIMIT: &str = "basalt_rest_shapes_limit";
+/// Gauge: bytes they may take (`rest.shape_cache`).
+pub const SHAPE_BYTES_LIMIT: &str = "basalt_rest_shape_bytes_limit";
 /// Counter: look-ups of shapes, by `result` (`hit`, `miss`).
 pub const SHAPE_LOOKUPS: &str = "basalt_rest_shape_lookups_total";
 /// Counter: shapes that went because there were too many.

@@ -22,7 +22,9 @@ use metrics::{Counter, Gauge};
 pub use asked::Asked;
 pub use template::{Ready, Template, render};
 
-use crate::metrics::{SHAPE_BYTES, SHAPE_EVICTIONS, SHAPE_LOOKUPS, SHAPES};
+use crate::metrics::{
+    SHAPE_BYTES, SHAPE_BYTES_LIMIT, SHAPE_EVICTIONS, SHAPE_LOOKUPS, SHAPES, SHAPES_LIMIT,
+};
 
 /// Shapes kept at most.
 const MOST_SHAPES: usize = 1024;
@@ -71,6 +73,8 @@ impl Shapes {
             count: metrics::gauge!(SHAPES),
             bytes: metrics::gauge!(SHAPE_BYTES),
         };
+        metrics::gauge!(SHAPES_LIMIT).set(number(MOST_SHAPES));
+        metrics::gauge!(SHAPE_BYTES_LIMIT).set(number(most_bytes));
         shapes.report(0, 0);
         shapes
     }
@@ -123,8 +127,11 @@ impl Shapes {
     }
 
     fn report(&self, count: usize, bytes: usize) {
-        let number = |count: usize| f64::from(u32::try_from(count).unwrap_or(u32::MAX));
         self.count.set(number(count));
         self.bytes.set(number(bytes));
     }
+}
+
+fn number(count: usize) -> f64 {
+    f64::from(u32::try_from(count).unwrap_or(u32::MAX))
 }
