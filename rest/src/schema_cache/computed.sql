@@ -1,4 +1,5 @@
--- Computed relationships: one-argument functions from the row type of a relation to rows of a relation.
+-- Computed relationships: one-argument functions from the row type of a relation to rows of a relation. By way of
+-- pg_type, because pg_class has no index on its row types.
 select json_build_object(
   'function', json_build_object('schema', n.nspname, 'name', p.proname),
   'origin', json_build_object('schema', an.nspname, 'name', ac.relname),
@@ -7,9 +8,11 @@ select json_build_object(
 )::text
 from pg_catalog.pg_proc p
 join pg_catalog.pg_namespace n on n.oid = p.pronamespace
-join pg_catalog.pg_class ac on ac.reltype = p.proargtypes[0] and ac.relkind in ('r', 'v', 'm', 'f', 'p')
+join pg_catalog.pg_type at on at.oid = p.proargtypes[0]
+join pg_catalog.pg_class ac on ac.oid = at.typrelid and ac.relkind in ('r', 'v', 'm', 'f', 'p')
 join pg_catalog.pg_namespace an on an.oid = ac.relnamespace
-join pg_catalog.pg_class rc on rc.reltype = p.prorettype and rc.relkind in ('r', 'v', 'm', 'f', 'p')
+join pg_catalog.pg_type rt on rt.oid = p.prorettype
+join pg_catalog.pg_class rc on rc.oid = rt.typrelid and rc.relkind in ('r', 'v', 'm', 'f', 'p')
 join pg_catalog.pg_namespace rn on rn.oid = rc.relnamespace
-where p.prokind = 'f' and p.pronargs = 1 and p.prorettype <> 0
+where p.prokind = 'f' and p.pronargs = 1
 order by n.nspname, p.proname, p.oid
