@@ -93,6 +93,16 @@ impl AnswerMemory {
         self.0.limit
     }
 
+    /// The same bytes, not copied, which are counted until the last of them is dropped; `None` if there is no room.
+    #[must_use]
+    pub fn keep(&self, bytes: Bytes) -> Option<Bytes> {
+        if bytes.len() <= FREE_BYTES {
+            return Some(bytes);
+        }
+        let share = AnswerShare::empty(self);
+        share.grow_to(length(bytes.len())).then(|| Bytes::from_owner(Owned { bytes, _owner: share }))
+    }
+
     /// Bytes taken now; more than the limit where answers about writes found no room.
     #[must_use]
     pub fn in_use(&self) -> u64 {
@@ -202,6 +212,17 @@ mod tests {
 
     fn memory(limit: u64) -> AnswerMemory {
         AnswerMemory::new(limit, Counter::noop())
+    }
+
+    #[test]
+    fn what_was_made_here_counts_too() {
+        let memory = memory(100_000);
+        let small = memory.keep(Bytes::from(vec![1; FREE_BYTES])).unwrap();
+        let large = memory.keep(Bytes::from(vec![1; 80_000])).unwrap();
+        assert_eq!((small.len(), memory.in_use()), (FREE_BYTES, 80_000));
+        assert_eq!(memory.keep(large.slice(..70_000)), None);
+        drop(large);
+        assert_eq!(memory.in_use(), 0);
     }
 
     #[test]

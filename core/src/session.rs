@@ -31,11 +31,13 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
+use bytes::Bytes;
 use deadpool::managed::{self, RecycleError, RecycleResult};
 use tokio::time::Instant;
 use tokio_util::task::TaskTracker;
 
 use crate::database::Database;
+use crate::memory::AnswerMemory;
 use crate::pg_error::{DriverError, PgError};
 use crate::pool::{Pool, PoolConfig};
 use crate::sql::{Param, Sql};
@@ -220,6 +222,7 @@ pub struct Sessions {
 
 struct Shared {
     pool: Pool<Manager>,
+    answers: Option<AnswerMemory>,
     description: String,
     tracker: TaskTracker,
     hasher: std::hash::RandomState,
@@ -250,16 +253,29 @@ impl Sessions {
             message_bytes: config.row_bytes,
             answers: config.answers.clone(),
         };
+        let answers = config.answers.clone();
         let manager = Manager { database, limits, max_lifetime: config.max_lifetime };
         let pool = Pool::new(manager, config);
         Self {
             shared: Arc::new(Shared {
                 pool,
+                answers,
                 description,
                 tracker,
                 hasher: std::hash::RandomState::new(),
                 epoch: AtomicU64::new(0),
             }),
+        }
+    }
+
+    /// Counts an answer that was made elsewhere among those of the database, until the last of it is dropped.
+    ///
+    /// # Errors
+    /// There is no room for it now.
+    pub fn count_answer(&self, answer: Bytes) -> Result<Bytes, SessionError> {
+        match &self.shared.answers {
+            Some(memory) => memory.keep(answer).ok_or_else(|| SessionError::Postgres(Box::new(PgError::busy()))),
+            None => Ok(answer),
         }
     }
 

@@ -14,20 +14,18 @@ pub(crate) use answer::Answer;
 pub(crate) use root::root;
 
 use crate::auth::Caller;
-use crate::config::RestConfig;
 use crate::error::RestError;
 use crate::parse::prefer::Count;
 use crate::plan::call::CallResult;
 use crate::plan::mutate::Mutation;
 use crate::plan::{CallPlan, Common, TablePlan, WritePlan};
+use crate::reload::Snapshot;
 use crate::request::ApiRequest;
-use crate::schema_cache::SchemaCache;
 use crate::statement::{self, Form, Statements};
 
 /// Everything around a plan.
 pub(crate) struct Scene<'a> {
-    pub(crate) config: &'a RestConfig,
-    pub(crate) cache: &'a SchemaCache,
+    pub(crate) snapshot: &'a Arc<Snapshot>,
     pub(crate) sessions: &'a Sessions,
     pub(crate) caller: &'a Caller,
     pub(crate) api: &'a ApiRequest,
@@ -50,7 +48,7 @@ pub(crate) async fn read(
     let (mut answer, rest) = match once(scene, &plan.common, statements, is_explained).await? {
         Some(answered) => answered,
         None => {
-            scene.cache.deliver_no_more_rows();
+            scene.snapshot.cache.deliver_no_more_rows();
             once(scene, &plan.common, as_value()?, is_explained).await?.ok_or(UNWRITABLE)?
         }
     };
@@ -121,7 +119,7 @@ pub(crate) async fn call(
     let mut answer = match checked(scene, &plan.common, statements, check, is_explained).await? {
         Some(answer) => answer,
         None => {
-            scene.cache.deliver_no_more_rows();
+            scene.snapshot.cache.deliver_no_more_rows();
             checked(scene, &plan.common, as_value()?, check, is_explained).await?.ok_or(UNWRITABLE)?
         }
     };
@@ -134,7 +132,7 @@ const UNWRITABLE: RestError = RestError::Internal("one row that cannot be writte
 /// Whether a function's rows are as many as max-rows allows, and more were wanted. More is not known: it cannot be called
 /// twice.
 fn is_full(scene: &Scene<'_>, answer: &Answer) -> bool {
-    let Some(cap) = scene.config.max_rows else { return false };
+    let Some(cap) = scene.snapshot.config.max_rows else { return false };
     let is_capped = scene.api.range.limit.is_none_or(|limit| limit > cap.into());
     is_capped
         && !answer.is_explained
@@ -153,7 +151,7 @@ async fn once(
     let (form, estimates) = (statements.form, usize::from(statements.estimate.is_some()));
     let mut answers = run(scene, common, statements, None).await?;
     let rest = answers.split_off(answers.len().saturating_sub(estimates));
-    let answer = answer::of(&mut answers, form, is_explained, &scene.cache.text_types)?;
+    let answer = answer::of(&mut answers, form, is_explained, &scene.snapshot.cache.text_types)?;
     Ok(answer.map(|answer| (answer, rest)))
 }
 
@@ -169,7 +167,7 @@ async fn checked(
     let before_commit = (is_needed && common.access == Access::ReadWrite).then_some(check);
     let form = statements.form;
     let mut answers = run(scene, common, statements, before_commit).await?;
-    let answer = answer::of(&mut answers, form, is_explained, &scene.cache.text_types)?;
+    let answer = answer::of(&mut answers, form, is_explained, &scene.snapshot.cache.text_types)?;
     if let (true, Some(answer)) = (is_needed, &answer) {
         check.judge(answer.page)?;
     }
@@ -215,10 +213,10 @@ async fn run(
     statements: Statements,
     check: Option<RowCheck>,
 ) -> Result<Answers, RestError> {
-    let rollback = common.rollback.unwrap_or(scene.config.tx_end.rollback);
+    let rollback = common.rollback.unwrap_or(scene.snapshot.config.tx_end.rollback);
     let mut steps = Vec::with_capacity(5);
-    let before = usize::from(scene.config.pre_request.is_some());
-    if let Some(function) = &scene.config.pre_request {
+    let before = usize::from(scene.snapshot.config.pre_request.is_some());
+    if let Some(function) = &scene.snapshot.config.pre_request {
         steps.push(function.call());
     }
     // `log-query`: the text, never the values.

@@ -34,9 +34,9 @@ pub(crate) struct State {
 
 /// Answers a request; every way out has the contract's shape.
 pub(crate) async fn handle(Extract(state): Extract<Arc<State>>, request: Request<Body>) -> Response {
-    let mut timing = Timing::start();
     let view = state.handle.view().await;
     let config = view.config();
+    let mut timing = Timing::start(config.timing_enabled);
     let mut context = ErrorContext {
         verbosity: config.client_error_verbosity,
         is_head: *request.method() == Method::HEAD,
@@ -55,9 +55,7 @@ pub(crate) async fn handle(Extract(state): Extract<Arc<State>>, request: Request
             wire.into_response(context)
         }
     };
-    if config.timing_enabled {
-        timing.decorate(response.headers_mut());
-    }
+    timing.decorate(response.headers_mut());
     if let Some((name, value)) = trace {
         response.headers_mut().insert(name, value);
     }
@@ -122,8 +120,7 @@ async fn answer(
     let snapshot = newer.as_ref().unwrap_or(snapshot);
     timing.mark("plan");
     let scene = execute::Scene {
-        config: &snapshot.config,
-        cache: &snapshot.cache,
+        snapshot,
         sessions: &state.sessions,
         caller: &caller,
         api: &ready.api,
@@ -131,8 +128,8 @@ async fn answer(
         deadline,
     };
     let as_value = || {
-        let api = ApiRequest::read(scene.config, &head, body.clone())?;
-        let mut plan = plan::plan(&api, scene.config, scene.cache)?;
+        let api = ApiRequest::read(&snapshot.config, &head, body.clone())?;
+        let mut plan = plan::plan(&api, &snapshot.config, &snapshot.cache)?;
         if let Plan::Write(write) = &mut plan {
             write.leave_values();
         } else {
@@ -226,7 +223,7 @@ async fn perform(
     path: &str,
     timing: &mut Timing,
 ) -> Result<Response, RestError> {
-    let config: &RestConfig = scene.config;
+    let config = &scene.snapshot.config;
     let statements = || statements.ok_or(RestError::Internal("a plan without statements"));
     match plan {
         Plan::Info { allow } => Ok(response::info(allow)),

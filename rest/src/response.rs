@@ -27,6 +27,8 @@ use crate::request::ApiRequest;
 /// A longer `Content-Location` is left out. It repeats the request, which may have tens of kilobytes (`in` with hundreds
 /// of ids), but Node's fetch refuses answers with more than 16 KiB of headers, and common proxies those with 4 or 8.
 const LONGEST_LOCATION_BYTES: usize = 2048;
+/// More say nothing new, and a select list has room for thousands.
+const MOST_WARNINGS: usize = 8;
 const PREFERENCE_APPLIED: HeaderName = HeaderName::from_static("preference-applied");
 const CONTENT_PROFILE: HeaderName = HeaderName::from_static("content-profile");
 const BASALT_TRUNCATED: HeaderName = HeaderName::from_static("basalt-truncated");
@@ -85,7 +87,7 @@ impl Draft {
         if !common.applied.is_empty() {
             self.set(PREFERENCE_APPLIED, &common.applied.join(", "));
         }
-        for (target, alias) in &common.legacy_names {
+        for (target, alias) in common.legacy_names.iter().take(MOST_WARNINGS) {
             let warning = format!(
                 "299 PostgRESTv17 \"Embedded resource was referenced by relation name even though it has an alias. \
                  This is deprecated and will stop working in a future release. Update `{target}` to `{alias}` in \
@@ -175,7 +177,8 @@ fn apply_headers(headers: &mut HeaderMap, text: &str) -> Result<(), RestError> {
         headers.remove(name);
     }
     for (name, value) in given {
-        headers.append(name, value);
+        // More than tens of thousands are refused.
+        headers.try_append(name, value).map_err(|_| RestError::ResponseHeaders)?;
     }
     Ok(())
 }
@@ -373,29 +376,30 @@ pub(crate) fn info(allow: &str) -> Response {
     response
 }
 
-/// How long each stage took, for `Server-Timing`.
+/// How long each stage took, for `Server-Timing`, if that is wanted.
 pub(crate) struct Timing {
-    last: Instant,
+    last: Option<Instant>,
     stages: Vec<(&'static str, f64)>,
 }
 
 impl Timing {
-    pub(crate) fn start() -> Self {
-        Self { last: Instant::now(), stages: Vec::with_capacity(5) }
+    pub(crate) fn start(is_wanted: bool) -> Self {
+        Self { last: is_wanted.then(Instant::now), stages: Vec::new() }
     }
 
     /// Ends a stage.
     pub(crate) fn mark(&mut self, stage: &'static str) {
+        let Some(last) = &mut self.last else { return };
         let now = Instant::now();
-        self.stages.push((stage, (now - self.last).as_secs_f64() * 1000.0));
-        self.last = now;
+        self.stages.push((stage, (now - *last).as_secs_f64() * 1000.0));
+        *last = now;
     }
 
     /// Writes the header, in milliseconds with one decimal.
     pub(crate) fn decorate(&self, headers: &mut HeaderMap) {
         let stages: Vec<String> =
             self.stages.iter().map(|(stage, ms)| format!("{stage};dur={ms:.1}")).collect();
-        // A request whose token is refused has passed none.
+        // None are wanted, or its token was refused.
         if stages.is_empty() {
             return;
         }

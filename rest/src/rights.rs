@@ -37,7 +37,7 @@ pub(crate) async fn explain(scene: &Scene<'_>, mut error: RestError) -> RestErro
 async fn hint(scene: &Scene<'_>, refusal: &PgError) -> Option<String> {
     let refused = Refused::read(&refusal.message)?;
     let schemas: Vec<&str> = std::iter::once(scene.api.schema.as_str())
-        .chain(scene.config.extra_search_path.iter().map(String::as_str))
+        .chain(scene.snapshot.config.extra_search_path.iter().map(String::as_str))
         .collect();
     match refused {
         Refused::Privilege { kind, name } => {

@@ -6,6 +6,7 @@ use basalt_core::session::{Answers, Statement};
 use basalt_core::sql::Param;
 use bytes::Bytes;
 use http::header::HOST;
+use tokio::sync::Semaphore;
 
 use super::{Answer, Scene, run};
 use crate::config::OpenApiMode;
@@ -17,12 +18,12 @@ use crate::statement::{Form, Statements};
 /// The document of the root: of a function, or made of what the caller may use.
 pub(crate) async fn root(scene: &Scene<'_>) -> Result<Answer, RestError> {
     let common = Common::document();
-    if let Some(function) = &scene.config.root_spec {
+    if let Some(function) = &scene.snapshot.config.root_spec {
         let statements = alone(function.call());
         let document = single_value(&run(scene, &common, statements, None).await?);
         return Ok(Answer { body: document, ..Answer::default() });
     }
-    let accessible = match scene.config.openapi_mode {
+    let accessible = match scene.snapshot.config.openapi_mode {
         OpenApiMode::FollowPrivileges => {
             let main = Statement {
                 text: Arc::from(include_str!("../accessible.sql")),
@@ -36,11 +37,22 @@ pub(crate) async fn root(scene: &Scene<'_>) -> Result<Answer, RestError> {
         OpenApiMode::IgnorePrivileges | OpenApiMode::Disabled => None,
     };
     let host = scene.headers.get(HOST).and_then(|host| host.to_str().ok());
-    let server = Server::of(scene.config, host);
-    let document =
-        openapi::document(&scene.api.schema, scene.cache, accessible.as_ref(), &server, scene.config);
-    Ok(Answer { body: Some(Bytes::from(document.to_string())), ..Answer::default() })
+    let server = Server::of(&scene.snapshot.config, host);
+    let (snapshot, schema) = (Arc::clone(scene.snapshot), scene.api.schema.clone());
+    let turn = DOCUMENTS.acquire().await;
+    let document = tokio::task::spawn_blocking(move || {
+        // Made to its end, whether or not the client is still there.
+        let _turn = turn;
+        openapi::document(&schema, &snapshot.cache, accessible.as_ref(), &server, &snapshot.config)
+            .to_string()
+    });
+    let document = document.await.map_err(|_| RestError::Internal("the document was not made"))?;
+    Ok(Answer { body: Some(scene.sessions.count_answer(document.into())?), ..Answer::default() })
 }
+
+/// Documents are made one at a time: of a large schema one is tens of megabytes while it is made, and takes as long as
+/// hundreds of requests.
+static DOCUMENTS: Semaphore = Semaphore::const_new(1);
 
 fn single_value(answers: &Answers) -> Option<Bytes> {
     answers.first()?.first()?.bytes(0)

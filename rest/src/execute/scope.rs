@@ -16,13 +16,13 @@ use crate::request::Action;
 /// on, because it may not be allowed to set it itself.
 pub(super) fn scope(scene: &Scene<'_>, common: &Common) -> Scope {
     let caller = scene.caller;
-    let role = scene.cache.role(&caller.role);
+    let role = scene.snapshot.cache.role(&caller.role);
     let isolation = common
         .isolation
         .or_else(|| role.and_then(|role| role.isolation.as_deref()).map(plan::isolation))
         .unwrap_or_default();
     let mut settings: Vec<(Cow<'static, str>, String)> = Vec::with_capacity(12);
-    settings.push(("search_path".into(), search_path(&scene.api.schema, scene.config)));
+    settings.push(("search_path".into(), search_path(&scene.api.schema, &scene.snapshot.config)));
     for (name, value) in role.into_iter().flat_map(|role| &role.settings) {
         settings.push((name.clone().into(), value.clone()));
     }
@@ -31,7 +31,7 @@ pub(super) fn scope(scene: &Scene<'_>, common: &Common) -> Scope {
     if let Some(subject) = subject(scene) {
         settings.push(("request.jwt.claim.sub".into(), subject.to_owned()));
     }
-    for what in &scene.config.request_settings {
+    for what in &scene.snapshot.config.request_settings {
         settings.push(match what {
             RequestSetting::Method => ("request.method".into(), scene.api.method.as_str().to_owned()),
             RequestSetting::Path => ("request.path".into(), scene.api.path.clone()),
@@ -45,7 +45,7 @@ pub(super) fn scope(scene: &Scene<'_>, common: &Common) -> Scope {
     for (name, value) in &common.settings {
         settings.push((name.clone().into(), value.clone()));
     }
-    for (name, value) in &scene.config.app_settings {
+    for (name, value) in &scene.snapshot.config.app_settings {
         settings.push((format!("app.settings.{name}").into(), value.clone()));
     }
     Scope { access: common.access, isolation, settings, deadline: scene.deadline }
@@ -58,7 +58,7 @@ pub(super) fn scope(scene: &Scene<'_>, common: &Common) -> Scope {
 fn subject<'a>(scene: &'a Scene<'_>) -> Option<&'a str> {
     let is_relation = matches!(scene.api.action, Action::Relation { .. });
     let subject = scene.caller.subject.as_deref()?;
-    let may_change = scene.config.pre_request.is_some() || scene.cache.rewrites_claims;
+    let may_change = scene.snapshot.config.pre_request.is_some() || scene.snapshot.cache.rewrites_claims;
     (is_relation && !may_change && !subject.contains('\0')).then_some(subject)
 }
 

@@ -199,3 +199,24 @@ async fn functions_set_headers_and_status() {
     let triggered = anon(&server, Method::POST, "/no_key").json(&json!({"a": 1})).send().await.expect(201);
     assert_eq!(triggered.header("x-trigger"), "yes");
 }
+
+#[tokio::test]
+async fn headers_have_a_number() {
+    let server = super::super::server().start().await;
+    // One more than a map of headers takes is an error like any other that they have, and breaks nothing.
+    let many: Vec<serde_json::Value> =
+        (0..33_000).map(|number| json!({ (format!("x-{number}")): "v" })).collect();
+    let headers = serde_json::Value::from(many).to_string();
+    let body = json!({"headers": headers, "status": "200"});
+    let answer = anon(&server, Method::POST, "/rpc/respond").json(&body).send().await;
+    assert_eq!((answer.status.as_u16(), &answer.json()["code"]), (500, &json!("PGRST111")));
+    // Each old name on the way to an embed is worth a warning.
+    let steps: Vec<&str> = ["tasks", "projects"].into_iter().cycle().take(11).collect();
+    let mut select = "id".to_owned();
+    for (depth, target) in steps.iter().enumerate().rev() {
+        select = format!("id,x{depth}:{target}({select})");
+    }
+    let path = format!("/projects?select={select}&{}.order=id", steps.join("."));
+    let answer = get(&server, &path).await.expect(200);
+    assert_eq!(answer.headers.get_all("warning").iter().count(), 8);
+}
