@@ -17,6 +17,7 @@ mod load;
 mod memory;
 mod overload;
 mod raw;
+mod refused;
 mod slow;
 mod standby;
 mod start;

@@ -1,0 +1,298 @@
+//! What PostgreSQL refuses for reasons that are not a request's: logins, connections, space, an end of its own. A client is
+//! told that and when to come back, and nothing has to be restarted when the reason is gone.
+
+use std::fs;
+use std::os::unix::fs::PermissionsExt;
+use std::path::Path;
+use std::process::Command;
+use std::time::{Duration, Instant};
+
+use basalt::embedded::{Embedded, EmbeddedConfig, SUPERUSER};
+use basalt_testkit::{Basalt, Link, Response};
+use serde_json::json;
+use tokio_postgres::{NoTls, SimpleQueryMessage};
+
+use crate::load::{DATABASE_AWAY, insert, is_refusal, project, stored};
+use crate::overload;
+use crate::raw::Raw;
+
+const SOON: Duration = Duration::from_secs(30);
+
+/// A PostgreSQL in which roles and settings are nobody else's.
+struct Own {
+    embedded: Embedded,
+    client: tokio_postgres::Client,
+    url: String,
+    _folder: tempfile::TempDir,
+}
+
+impl Own {
+    async fn start() -> Self {
+        let folder = tempfile::tempdir().unwrap();
+        fs::set_permissions(folder.path(), fs::Permissions::from_mode(0o755)).unwrap();
+        let mut config = EmbeddedConfig::new(folder.path().join("state"), "own".into());
+        config.bin_dir = std::env::var_os("BASALT_TEST_POSTGRES_BIN").map(Into::into);
+        config.project_dir = Path::new(env!("CARGO_MANIFEST_DIR")).join("..");
+        let embedded = Embedded::start(config, |_| {}).await.unwrap();
+        let url = format!("postgresql://{SUPERUSER}:own@127.0.0.1:{}/postgres", embedded.port());
+        let (client, connection) = tokio_postgres::connect(&url, NoTls).await.unwrap();
+        let _driver = tokio::spawn(connection);
+        Self { embedded, client, url, _folder: folder }
+    }
+
+    async fn server(&self, project: &Path, settings: &[(&str, &str)]) -> Basalt {
+        let builder = Basalt::builder().database_url(&self.url).project(project);
+        let builder = settings.iter().fold(builder, |builder, (key, value)| builder.config(key, value));
+        DATABASE_AWAY.iter().fold(builder, |builder, text| builder.expect_log(text)).start().await
+    }
+
+    /// The first column of the first row, if there is one.
+    async fn sql(&self, statements: &str) -> Option<String> {
+        let answers = self.client.simple_query(statements).await.unwrap();
+        answers.iter().find_map(|answer| match answer {
+            SimpleQueryMessage::Row(row) => row.get(0).map(str::to_owned),
+            SimpleQueryMessage::CommandComplete(_) | SimpleQueryMessage::RowDescription(_) | _ => None,
+        })
+    }
+}
+
+const END_REQUESTS: &str = "select pg_terminate_backend(pid, 1000) from pg_stat_activity
+    where usename = 'authenticator' and datname = current_database()";
+
+fn told(answer: &Response) -> (u16, String, String) {
+    let body = answer.json();
+    let text = |name: &str| body[name].as_str().unwrap_or_default().to_owned();
+    (answer.status.as_u16(), text("code"), text("details"))
+}
+
+#[tokio::test]
+async fn a_login_that_is_refused_is_an_outage_until_it_is_taken_again() {
+    let project = project();
+    let own = Own::start().await;
+    let server = own.server(project.path(), &[]).await;
+    let read = server.get("/rest/v1/entries?limit=1").apikey(server.service_key());
+    let password =
+        own.sql("select rolpassword from pg_authid where rolname = 'authenticator'").await.unwrap();
+    for (change, back, reason) in [
+        (
+            "alter role authenticator password 'another'".to_owned(),
+            format!("alter role authenticator password '{password}'"),
+            "password authentication failed",
+        ),
+        (
+            "alter role authenticator nologin".to_owned(),
+            "alter role authenticator login".to_owned(),
+            "log in",
+        ),
+        (
+            "revoke connect on database postgres from authenticator, public".to_owned(),
+            "grant connect on database postgres to authenticator, public".to_owned(),
+            "permission denied for database",
+        ),
+        (
+            "alter role authenticator connection limit 0".to_owned(),
+            "alter role authenticator connection limit -1".to_owned(),
+            "too many connections for role",
+        ),
+    ] {
+        // Who is in stays in.
+        own.sql(&change).await;
+        read.clone().send().await.expect(200);
+        own.sql(END_REQUESTS).await;
+        for request in [read.clone(), insert(&server).json(&json!({ "id": 1 }))] {
+            let begun = Instant::now();
+            let answer = request.send().await;
+            let (status, code, details) = told(&answer);
+            assert_eq!((status, code.as_str()), (503, "PGRST000"), "{reason}: {}", answer.text());
+            assert!(details.contains(reason) && is_refusal(&answer), "{}", answer.text());
+            assert!(!answer.text().contains(&password));
+            assert!(begun.elapsed() < Duration::from_secs(5), "{:?}", begun.elapsed());
+        }
+        own.sql(&back).await;
+        read.clone().send().await.expect(200);
+    }
+    assert!(stored(&server).await.is_empty());
+    drop(server);
+    own.embedded.stop().await;
+}
+
+#[tokio::test]
+async fn a_database_that_is_renamed_is_an_outage_until_it_has_its_name() {
+    let server = overload::start(&[]).await;
+    for text in DATABASE_AWAY {
+        server.expect_log(text);
+    }
+    let name = server.database().name();
+    let read = server.get("/rest/v1/entries?limit=1").apikey(server.service_key());
+    read.clone().send().await.expect(200);
+    // Nobody can rename what they are in.
+    let mut config = server.database().config();
+    let (beside, connection) = config.dbname("postgres").connect(NoTls).await.unwrap();
+    let _driver = tokio::spawn(connection);
+    let run = async |statement: &str| beside.batch_execute(&statement.replace("NAME", name)).await.unwrap();
+    run("alter database NAME allow_connections false").await;
+    run("select pg_terminate_backend(pid, 1000) from pg_stat_activity where datname = 'NAME'").await;
+    let (status, code, details) = told(&read.clone().send().await);
+    assert_eq!((status, code.as_str()), (503, "PGRST000"));
+    assert!(details.contains("not currently accepting connections"), "{details}");
+    run("alter database NAME rename to NAME_away").await;
+    let (status, code, details) = told(&read.clone().send().await);
+    assert_eq!((status, code.as_str()), (503, "PGRST000"));
+    assert!(details.contains("does not exist"), "{details}");
+    let ready = server.get("/ready");
+    server.until(SOON, &ready, |answer| answer.status == 503).await;
+    run("alter database NAME_away rename to NAME").await;
+    run("alter database NAME allow_connections true").await;
+    server.until(SOON, &ready, |answer| answer.status == 200).await;
+    read.send().await.expect(200);
+}
+
+#[tokio::test]
+async fn a_commit_that_waits_for_a_standby_ends_at_the_deadline_and_holds_no_connection() {
+    let project = project();
+    let own = Own::start().await;
+    let server = own.server(project.path(), &[("rest.timeout", "3"), ("database.pool_size", "1")]).await;
+    server.expect_log("the deadline passed before the database answered");
+    insert(&server).json(&json!({ "id": 1 })).send().await.expect(201);
+    own.sql("alter system set synchronous_standby_names = 'nobody'").await;
+    own.sql("select pg_reload_conf()").await;
+    let waiting = "select 1 from pg_stat_activity where wait_event = 'SyncRep'";
+    let until_waiting = async |is_so: bool| {
+        let deadline = Instant::now() + SOON;
+        while own.sql(waiting).await.is_none() == is_so {
+            assert!(Instant::now() < deadline);
+            tokio::time::sleep(Duration::from_millis(20)).await;
+        }
+    };
+    // Not known to be safe is not acknowledged, though it is there.
+    let begun = Instant::now();
+    let answer = insert(&server).json(&json!({ "id": 2 })).send().await;
+    assert_eq!((answer.status.as_u16(), answer.json()["code"].as_str()), (504, Some("57014")));
+    assert!(begun.elapsed() < Duration::from_secs(8), "{:?}", begun.elapsed());
+    until_waiting(false).await;
+    // Nor does a client that leaves keep the one connection: not beyond its request's deadline.
+    let mut client = Raw::connect(&server).await;
+    let body = r#"{"id":3}"#;
+    client
+        .send(format!(
+            "POST /rest/v1/entries HTTP/1.1\r\nhost: a\r\napikey: {}\r\ncontent-type: application/json\r\n\
+             content-length: {}\r\n\r\n{body}",
+            server.service_key(),
+            body.len()
+        ))
+        .await;
+    until_waiting(true).await;
+    drop(client);
+    let read = server.get("/rest/v1/entries?select=id&order=id").apikey(server.service_key());
+    let rows = server.until(SOON, &read, |answer| answer.status == 200).await;
+    assert_eq!(rows.json(), json!([{ "id": 1 }, { "id": 2 }, { "id": 3 }]));
+    own.sql("alter system reset synchronous_standby_names").await;
+    own.sql("select pg_reload_conf()").await;
+    let write = insert(&server).json(&json!({ "id": 4 }));
+    server.until(SOON, &write, |answer| matches!(answer.status.as_u16(), 201 | 409)).await;
+    drop(server);
+    own.embedded.stop().await;
+}
+
+#[tokio::test]
+async fn a_shutdown_in_the_middle_of_a_long_answer_is_no_short_answer() {
+    let project = project();
+    let builder = Basalt::builder().project(project.path()).through_proxy().config("database.pool_size", "1");
+    let server = DATABASE_AWAY.iter().fold(builder, |builder, text| builder.expect_log(text)).start().await;
+    server.sql("insert into public.entries select generate_series(1, 1000)").await;
+    let list = server.get("/rest/v1/entries?order=id").apikey(server.service_key());
+    let whole = list.clone().send().await.expect(200);
+    let ids: Vec<_> = (2000..2900).map(|id| json!({ "id": id })).collect();
+    let write = insert(&server).header("prefer", "return=representation").json(&json!(ids));
+    // The answer is on its way, and stands still, when the server is told to go down.
+    for is_read in [true, false] {
+        server.proxy().set(Link::StalledAfter(5_000));
+        let request = if is_read { list.clone() } else { write.clone() };
+        let asking = tokio::spawn(request.send());
+        tokio::time::sleep(Duration::from_millis(500)).await;
+        let name = server.database().name();
+        let end = format!(
+            "select pg_terminate_backend(pid) from pg_stat_activity where datname = '{name}' and usename = 'authenticator'"
+        );
+        server.database().admin_sql(&end).await;
+        server.proxy().set(Link::Up);
+        let answer = asking.await.unwrap();
+        if answer.status == 200 {
+            assert_eq!(answer.body, whole.body);
+        } else if answer.status == 201 {
+            assert_eq!(answer.json().as_array().unwrap().len(), 900);
+        } else {
+            assert!(is_refusal(&answer), "{} {}", answer.status, answer.text());
+        }
+        let answer = server.until(SOON, &list, |answer| answer.status == 200).await;
+        assert!(matches!(answer.json().as_array().unwrap().len(), 1000 | 1900));
+    }
+}
+
+/// Needs root and the right to mount, which containers may lack.
+#[tokio::test]
+async fn a_disk_that_fills_up_refuses_writes_with_503_and_goes_on_reading() {
+    let disk = tempfile::tempdir().unwrap();
+    let mut mount = Command::new("mount");
+    mount.args(["-t", "tmpfs", "-o", "size=100M,mode=777", "tmpfs"]).arg(disk.path());
+    if !mount.output().is_ok_and(|output| output.status.success()) {
+        println!("cannot mount a small file system here");
+        return;
+    }
+    let _unmount = Unmount(disk.path());
+    let server = overload::start(&[("database.pool_size", "2")]).await;
+    for text in DATABASE_AWAY {
+        server.expect_log(text);
+    }
+    let cluster = server.database();
+    let space = format!("{}_small", cluster.name());
+    own(disk.path(), &server).await;
+    cluster.admin_sql(&format!("create tablespace {space} location '{}'", disk.path().display())).await;
+    cluster.admin_sql(&format!("alter table public.entries set tablespace {space}")).await;
+    server.sql("insert into public.entries values (1)").await;
+    let filler = disk.path().join("filler");
+    let room = vec![0_u8; 1 << 20];
+    let mut file = fs::File::create(&filler).unwrap();
+    while std::io::Write::write_all(&mut file, &room).is_ok() {}
+    drop(file);
+    let rows: Vec<_> = (10..20_000).map(|id| json!({ "id": id })).collect();
+    let write = insert(&server).json(&json!(rows));
+    let answer = write.clone().send().await;
+    assert_eq!(
+        (answer.status.as_u16(), answer.json()["code"].as_str()),
+        (503, Some("53100")),
+        "{}",
+        answer.text()
+    );
+    assert!(is_refusal(&answer), "{:?}", answer.headers);
+    let read = server.get("/rest/v1/entries?select=id&limit=5").apikey(server.service_key());
+    assert_eq!(read.send().await.expect(200).json(), json!([{ "id": 1 }]));
+    fs::remove_file(&filler).unwrap();
+    write.send().await.expect(201);
+    assert_eq!(cluster.count("public.entries").await, 19_991);
+    cluster.admin_sql("alter table public.entries set tablespace pg_default").await;
+    cluster.admin_sql(&format!("drop tablespace {space}")).await;
+}
+
+/// PostgreSQL does not run as root, and wants its folders for itself.
+async fn own(folder: &Path, server: &Basalt) {
+    let data = server.database().admin_sql("select current_setting('data_directory')").await;
+    assert!(
+        Command::new("chown")
+            .arg("--reference")
+            .arg(data[0][0].as_ref().unwrap())
+            .arg(folder)
+            .status()
+            .unwrap()
+            .success()
+    );
+}
+
+struct Unmount<'a>(&'a Path);
+
+impl Drop for Unmount<'_> {
+    fn drop(&mut self) {
+        // Lazily: files of a test that failed may be open.
+        assert!(Command::new("umount").arg("-l").arg(self.0).status().unwrap().success());
+    }
+}
