@@ -9,6 +9,8 @@ use std::time::Duration;
 use tokio::sync::Mutex;
 use tokio::time::Instant;
 
+use crate::metrics;
+
 /// What looks may take that nobody was held back for before.
 const SAVED: Duration = Duration::from_secs(1);
 /// The part of the time that looks may take: one of so many.
@@ -37,12 +39,14 @@ impl Looks {
             return Some(seen.clone());
         }
         if self.left().is_zero() {
+            count("refused");
             return None;
         }
         let began = Instant::now();
         let spent = Spent { looks: self, began };
         let seen = look().await;
         drop(spent);
+        count(if seen.is_some() { "ok" } else { "failed" });
         *last = seen.clone().map(|seen| (began, seen));
         seen
     }
@@ -64,6 +68,10 @@ impl Looks {
         let missing = time.saturating_sub(left);
         *allowance = (left.saturating_sub(time), at + missing * SHARE);
     }
+}
+
+fn count(result: &'static str) {
+    ::metrics::counter!(metrics::SCHEMA_LOOKS, "result" => result).increment(1);
 }
 
 /// Counts what a look takes, also one that is given up.
