@@ -1,10 +1,11 @@
 //! The grammar of query strings and headers (rest.md §3.2–§3.6, §3.11, §3.12).
 //!
-//! Each part has its own module; this one holds what they share: the cursor, names, JSON paths and the parse error.
+//! Each part has its own module; this one holds what they share: fields, their printing and the parse error.
 //! Parsers turn text into types and judge nothing else: whether a column or an embed exists is the plan's question.
 //! Every type prints back (`Display`) as text that parses to the same value; property tests hold that.
 
 pub mod columns;
+mod cursor;
 pub mod filter;
 pub mod logic;
 pub mod media;
@@ -15,6 +16,9 @@ pub mod range;
 pub mod select;
 
 use std::fmt;
+
+use cursor::is_ident_char;
+pub(crate) use cursor::{Cursor, Failure, Parsed};
 
 /// Which parameter could not be read; the words are part of the PGRST100 message.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -59,7 +63,9 @@ pub struct ParseError {
     pub parameter: Parameter,
     /// The whole text that was read.
     pub input: String,
-    /// One-based character position of the trouble.
+    /// One-based line of the trouble: values may hold line breaks.
+    pub line: usize,
+    /// One-based character position of the trouble in its line.
     pub column: usize,
     /// What stood there; `None` at the end of the input.
     pub found: Option<char>,
@@ -70,10 +76,14 @@ pub struct ParseError {
 impl ParseError {
     fn new(parameter: Parameter, input: &str, failure: Failure) -> Self {
         let before = input.get(..failure.at).unwrap_or(input);
+        let (above, left) = before
+            .rsplit_once('\n')
+            .map_or((0, before), |(above, left)| (above.matches('\n').count() + 1, left));
         Self {
             parameter,
             input: input.to_owned(),
-            column: before.chars().count() + 1,
+            line: above + 1,
+            column: left.chars().count() + 1,
             found: input.get(failure.found..).and_then(|after| after.chars().next()),
             expecting: failure.expecting,
         }
@@ -83,9 +93,10 @@ impl ParseError {
     #[must_use]
     pub fn message(&self) -> String {
         format!(
-            "\"failed to parse {} ({})\" (line 1, column {})",
+            "\"failed to parse {} ({})\" (line {}, column {})",
             self.parameter.words(),
             self.input,
+            self.line,
             self.column
         )
     }
@@ -107,189 +118,6 @@ impl fmt::Display for ParseError {
 }
 
 impl std::error::Error for ParseError {}
-
-/// Where a parser stopped and what it wanted; becomes a [`ParseError`] once the input is known.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) struct Failure {
-    at: usize,
-    /// The character that did not fit. PostgREST counts a word that does not fit from its beginning, but shows the first
-    /// letter that is wrong.
-    found: usize,
-    expecting: &'static str,
-}
-
-pub(crate) type Parsed<T> = Result<T, Failure>;
-
-const FIELD_NAME: &str = "field name (* or [a..z0..9_$])";
-
-/// A position in the text. Backtracking is copying the cursor.
-#[derive(Debug, Clone, Copy)]
-pub(crate) struct Cursor<'a> {
-    text: &'a str,
-    at: usize,
-}
-
-impl<'a> Cursor<'a> {
-    pub(crate) fn new(text: &'a str) -> Self {
-        Self { text, at: 0 }
-    }
-
-    /// Runs `parser` over the whole of `text` and words its failure.
-    pub(crate) fn parse_all<T>(
-        parameter: Parameter,
-        text: &'a str,
-        parser: impl FnOnce(&mut Self) -> Parsed<T>,
-    ) -> Result<T, ParseError> {
-        let mut cursor = Self::new(text);
-        let result = parser(&mut cursor).and_then(|value| match cursor.peek() {
-            None => Ok(value),
-            Some(_) => cursor.fail("end of input"),
-        });
-        result.map_err(|failure| ParseError::new(parameter, text, failure))
-    }
-
-    pub(crate) fn rest(&self) -> &'a str {
-        self.text.get(self.at..).unwrap_or_default()
-    }
-
-    pub(crate) fn peek(&self) -> Option<char> {
-        self.rest().chars().next()
-    }
-
-    pub(crate) fn bump(&mut self) -> Option<char> {
-        let next = self.peek()?;
-        self.at += next.len_utf8();
-        Some(next)
-    }
-
-    /// Takes `expected` if it is next.
-    pub(crate) fn eat(&mut self, expected: &str) -> bool {
-        let found = self.rest().starts_with(expected);
-        if found {
-            self.at += expected.len();
-        }
-        found
-    }
-
-    pub(crate) fn expect(&mut self, expected: &'static str) -> Parsed<()> {
-        if self.eat(expected) { Ok(()) } else { self.fail(expected) }
-    }
-
-    pub(crate) fn fail<T>(&self, expecting: &'static str) -> Parsed<T> {
-        Err(Failure { at: self.at, found: self.at, expecting })
-    }
-
-    /// Blanks and tabs.
-    pub(crate) fn skip_blanks(&mut self) {
-        self.take_while(|c| c == ' ' || c == '\t');
-    }
-
-    pub(crate) fn take_while(&mut self, accept: impl Fn(char) -> bool) -> &'a str {
-        let rest = self.rest();
-        let end = rest.find(|c| !accept(c)).unwrap_or(rest.len());
-        self.at += end;
-        rest.get(..end).unwrap_or_default()
-    }
-
-    /// `"…"` where `\x` stands for `x`.
-    pub(crate) fn quoted(&mut self) -> Parsed<String> {
-        self.expect("\"")?;
-        let mut value = String::new();
-        loop {
-            match self.bump() {
-                Some('"') => return Ok(value),
-                Some('\\') => match self.bump() {
-                    Some(escaped) => value.push(escaped),
-                    None => return self.fail("closing quote"),
-                },
-                Some(plain) => value.push(plain),
-                None => return self.fail("closing quote"),
-            }
-        }
-    }
-
-    /// `name = quoted | ident *( "-" ident )`; a `-` that starts `->` ends it.
-    pub(crate) fn name(&mut self) -> Parsed<String> {
-        if self.peek() == Some('"') {
-            return self.quoted();
-        }
-        self.dashed(is_ident_char, FIELD_NAME)
-    }
-
-    /// Words with dashes between them, each trimmed.
-    fn dashed(&mut self, accept: impl Fn(char) -> bool, expecting: &'static str) -> Parsed<String> {
-        let start = *self;
-        let mut text = String::new();
-        loop {
-            let word = self.take_while(&accept);
-            if word.is_empty() {
-                return self.fail(expecting);
-            }
-            text.push_str(word.trim());
-            if self.rest().starts_with("->") || !self.eat("-") {
-                break;
-            }
-            text.push('-');
-        }
-        if text.is_empty() { start.fail(expecting) } else { Ok(text) }
-    }
-
-    /// A bare identifier: the type of a cast, a text search configuration.
-    pub(crate) fn ident(&mut self, expecting: &'static str) -> Parsed<String> {
-        let start = *self;
-        let ident = self.take_while(is_ident_char).trim();
-        if ident.is_empty() { start.fail(expecting) } else { Ok(ident.to_owned()) }
-    }
-
-    /// `name *jsonop`.
-    pub(crate) fn field(&mut self) -> Parsed<Field> {
-        let name = self.name()?;
-        Ok(Field { name, path: self.json_path()? })
-    }
-
-    /// `*jsonop`.
-    pub(crate) fn json_path(&mut self) -> Parsed<Vec<JsonStep>> {
-        let mut path = Vec::new();
-        loop {
-            let arrow = if self.eat("->>") {
-                Arrow::Text
-            } else if self.eat("->") {
-                Arrow::Json
-            } else {
-                return Ok(path);
-            };
-            path.push(JsonStep { arrow, operand: self.json_operand()? });
-        }
-    }
-
-    fn json_operand(&mut self) -> Parsed<JsonOperand> {
-        let mut index = *self;
-        let negative = index.eat("-");
-        let digits = index.take_while(|c| c.is_ascii_digit());
-        let rest = index.rest();
-        // Before a closing parenthesis it is a key, in PostgREST as in the contract.
-        let ends = rest.is_empty() || ["->", "::", ".", ","].iter().any(|end| rest.starts_with(end));
-        if !digits.is_empty() && ends {
-            *self = index;
-            let sign = if negative { "-" } else { "" };
-            return Ok(JsonOperand::Index(format!("{sign}{digits}")));
-        }
-        // No key begins with a dash.
-        if negative {
-            return index.fail("digit, \"->\", \"::\", \".\", \",\" or end of input");
-        }
-        if self.peek() == Some('"') {
-            return Ok(JsonOperand::Key(self.quoted()?));
-        }
-        const KEY: &str = "any non reserved character different from: .,>()";
-        self.dashed(|c| !"(-:.,>)".contains(c), KEY).map(JsonOperand::Key)
-    }
-}
-
-/// Letters of any script, digits, underscore, blank and dollar.
-fn is_ident_char(c: char) -> bool {
-    c.is_alphanumeric() || matches!(c, '_' | ' ' | '$')
-}
 
 /// A column, possibly with a path into its JSON value.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]

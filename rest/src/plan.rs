@@ -8,6 +8,7 @@
 //! selects, embeds and orders them like a relation.
 
 pub mod call;
+mod condition;
 pub mod delivery;
 pub mod media;
 pub mod mutate;

@@ -1,5 +1,7 @@
 //! `columns=` and `on_conflict=`: lists of column names (rest.md §3.9).
 
+use std::collections::HashSet;
+
 use super::{Cursor, Parameter, ParseError};
 
 /// Reads a list of names; doubles are dropped, the order of first appearance is kept.
@@ -15,11 +17,12 @@ use super::{Cursor, Parameter, ParseError};
 pub fn parse(parameter: Parameter, text: &str) -> Result<Vec<String>, ParseError> {
     Cursor::parse_all(parameter, text, |cursor| {
         let mut names: Vec<String> = Vec::new();
+        let mut seen = HashSet::new();
         loop {
             cursor.skip_blanks();
             let name = cursor.name()?;
             cursor.skip_blanks();
-            if !names.contains(&name) {
+            if seen.insert(name.clone()) {
                 names.push(name);
             }
             if !cursor.eat(",") {

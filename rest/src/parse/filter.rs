@@ -3,9 +3,12 @@
 //! The same operators appear at the top level, where a value runs to the end of the parameter and is taken verbatim,
 //! and inside `and=(…)`/`or=(…)`, where it ends at a comma or parenthesis and may be quoted: `ValueEnd`.
 
+mod operator;
+
 use std::fmt;
 
 use super::{Cursor, Failure, Field, Parameter, ParseError, Parsed, write_quoted};
+pub use operator::{IsValue, Operator, Quantifier, TextSearch};
 
 /// A filter on one field.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -54,218 +57,6 @@ pub enum Operation {
     },
 }
 
-/// Binary operators.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-#[expect(missing_docs, reason = "named as on the wire; as_sql is the documentation")]
-pub enum Operator {
-    Eq,
-    Neq,
-    Gt,
-    Gte,
-    Lt,
-    Lte,
-    Like,
-    Ilike,
-    Match,
-    Imatch,
-    Cs,
-    Cd,
-    Ov,
-    Sl,
-    Sr,
-    Nxr,
-    Nxl,
-    Adj,
-}
-
-impl Operator {
-    const ALL: [Self; 18] = [
-        Self::Eq,
-        Self::Neq,
-        Self::Gte,
-        Self::Gt,
-        Self::Lte,
-        Self::Lt,
-        Self::Like,
-        Self::Ilike,
-        Self::Match,
-        Self::Imatch,
-        Self::Cs,
-        Self::Cd,
-        Self::Ov,
-        Self::Sl,
-        Self::Sr,
-        Self::Nxr,
-        Self::Nxl,
-        Self::Adj,
-    ];
-
-    /// Its word on the wire.
-    #[must_use]
-    pub const fn word(self) -> &'static str {
-        match self {
-            Self::Eq => "eq",
-            Self::Neq => "neq",
-            Self::Gt => "gt",
-            Self::Gte => "gte",
-            Self::Lt => "lt",
-            Self::Lte => "lte",
-            Self::Like => "like",
-            Self::Ilike => "ilike",
-            Self::Match => "match",
-            Self::Imatch => "imatch",
-            Self::Cs => "cs",
-            Self::Cd => "cd",
-            Self::Ov => "ov",
-            Self::Sl => "sl",
-            Self::Sr => "sr",
-            Self::Nxr => "nxr",
-            Self::Nxl => "nxl",
-            Self::Adj => "adj",
-        }
-    }
-
-    /// Its SQL, blanks included.
-    #[must_use]
-    pub const fn as_sql(self) -> &'static str {
-        match self {
-            Self::Eq => " = ",
-            Self::Neq => " <> ",
-            Self::Gt => " > ",
-            Self::Gte => " >= ",
-            Self::Lt => " < ",
-            Self::Lte => " <= ",
-            Self::Like => " LIKE ",
-            Self::Ilike => " ILIKE ",
-            Self::Match => " ~ ",
-            Self::Imatch => " ~* ",
-            Self::Cs => " @> ",
-            Self::Cd => " <@ ",
-            Self::Ov => " && ",
-            Self::Sl => " << ",
-            Self::Sr => " >> ",
-            Self::Nxr => " &< ",
-            Self::Nxl => " &> ",
-            Self::Adj => " -|- ",
-        }
-    }
-
-    /// Whether `(any)` and `(all)` may follow.
-    #[must_use]
-    pub const fn is_quantifiable(self) -> bool {
-        matches!(
-            self,
-            Self::Eq
-                | Self::Gt
-                | Self::Gte
-                | Self::Lt
-                | Self::Lte
-                | Self::Like
-                | Self::Ilike
-                | Self::Match
-                | Self::Imatch
-        )
-    }
-
-    /// Whether `*` in the value stands for `%`.
-    #[must_use]
-    pub const fn is_pattern(self) -> bool {
-        matches!(self, Self::Like | Self::Ilike)
-    }
-}
-
-/// `(any)` or `(all)`.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Quantifier {
-    /// At least one element matches.
-    Any,
-    /// Every element matches.
-    All,
-}
-
-impl Quantifier {
-    pub(crate) const fn word(self) -> &'static str {
-        match self {
-            Self::Any => "any",
-            Self::All => "all",
-        }
-    }
-}
-
-/// What `is.` compares with.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-#[expect(missing_docs, reason = "named as on the wire")]
-pub enum IsValue {
-    Null,
-    NotNull,
-    True,
-    False,
-    Unknown,
-}
-
-impl IsValue {
-    const ALL: [Self; 5] = [Self::NotNull, Self::Null, Self::True, Self::False, Self::Unknown];
-
-    pub(crate) const fn word(self) -> &'static str {
-        match self {
-            Self::Null => "null",
-            Self::NotNull => "not_null",
-            Self::True => "true",
-            Self::False => "false",
-            Self::Unknown => "unknown",
-        }
-    }
-
-    /// Its SQL, blanks included.
-    #[must_use]
-    pub const fn as_sql(self) -> &'static str {
-        match self {
-            Self::Null => " IS NULL",
-            Self::NotNull => " IS NOT NULL",
-            Self::True => " IS TRUE",
-            Self::False => " IS FALSE",
-            Self::Unknown => " IS UNKNOWN",
-        }
-    }
-}
-
-/// Query syntaxes of full-text search.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum TextSearch {
-    /// `fts`
-    Query,
-    /// `plfts`
-    Plain,
-    /// `phfts`
-    Phrase,
-    /// `wfts`
-    Web,
-}
-
-impl TextSearch {
-    const ALL: [Self; 4] = [Self::Query, Self::Plain, Self::Phrase, Self::Web];
-
-    pub(crate) const fn word(self) -> &'static str {
-        match self {
-            Self::Query => "fts",
-            Self::Plain => "plfts",
-            Self::Phrase => "phfts",
-            Self::Web => "wfts",
-        }
-    }
-
-    /// Match operator and opening of the query function.
-    #[must_use]
-    pub const fn as_sql(self) -> &'static str {
-        match self {
-            Self::Query => " @@ to_tsquery(",
-            Self::Plain => " @@ plainto_tsquery(",
-            Self::Phrase => " @@ phraseto_tsquery(",
-            Self::Web => " @@ websearch_to_tsquery(",
-        }
-    }
-}
-
 /// Where a value ends.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum ValueEnd {
@@ -297,7 +88,7 @@ pub(crate) fn test(cursor: &mut Cursor<'_>, end: ValueEnd) -> Parsed<Test> {
     let negated = cursor.eat("not.");
     let operation = operation(cursor, end).map_err(|failure| {
         // No operator begins as `not` does: the trouble is what stands there instead of it, or of the dot behind it.
-        let begun = start.at + common_length(start.rest(), "not");
+        let begun = start.at + common_length(start.rest(), "not", u8::eq);
         match (negated, begun - start.at) {
             (false, 3) => Failure { at: begun, found: begun, expecting: "delimiter (.)" },
             (false, _) if failure.at == start.at => Failure { found: begun, ..failure },
@@ -307,9 +98,9 @@ pub(crate) fn test(cursor: &mut Cursor<'_>, end: ValueEnd) -> Parsed<Test> {
     Ok(Test { negated, operation })
 }
 
-/// How many bytes two texts have in common at the beginning.
-fn common_length(text: &str, word: &str) -> usize {
-    text.bytes().zip(word.bytes()).take_while(|(a, b)| a == b).count()
+/// How many bytes of an ASCII word a text begins with, if `same` says which are alike.
+fn common_length(text: &str, word: &str, same: fn(&u8, &u8) -> bool) -> usize {
+    text.bytes().zip(word.bytes()).take_while(|(a, b)| same(a, b)).count()
 }
 
 /// What an operator's word begins.
@@ -393,8 +184,8 @@ fn quantifier(cursor: &mut Cursor<'_>) -> Parsed<Option<Quantifier>> {
 }
 
 fn is_value(cursor: &mut Cursor<'_>) -> Parsed<IsValue> {
-    let text = cursor.rest().to_ascii_lowercase();
-    let known = IsValue::ALL.into_iter().map(|value| (value, common_length(&text, value.word())));
+    let begun = |value: IsValue| common_length(cursor.rest(), value.word(), u8::eq_ignore_ascii_case);
+    let known = IsValue::ALL.into_iter().map(|value| (value, begun(value)));
     let (value, begun) = known.max_by_key(|(_, begun)| *begun).unwrap_or((IsValue::Null, 0));
     cursor.at += begun;
     if begun == value.word().len() {
@@ -453,7 +244,7 @@ fn list(cursor: &mut Cursor<'_>) -> Parsed<Vec<String>> {
     cursor.expect(")")?;
     cursor.skip_blanks();
     // `in.()` and `in.("")` both mean the empty list.
-    if elements.iter().all(String::is_empty) && elements.len() == 1 {
+    if elements == [""] {
         elements.clear();
     }
     Ok(elements)

@@ -100,6 +100,7 @@ fn term(cursor: &mut Cursor<'_>) -> Parsed<OrderTerm> {
 fn related(cursor: &mut Cursor<'_>) -> Parsed<OrderTerm> {
     let relation = cursor.name()?;
     cursor.expect("(")?;
+    cursor.skip_blanks();
     let field = cursor.field()?;
     cursor.expect(")")?;
     let (direction, nulls) = suffixes(cursor)?;

@@ -3,6 +3,8 @@
 //! Reading happens in two steps because an RPC by GET tells arguments from filters only by whether the value reads as
 //! an operator: [`Parameters`] splits and decodes, [`QueryParams::parse`] gives each its meaning.
 
+use std::collections::BTreeMap;
+
 use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, percent_decode_str, utf8_percent_encode};
 
 use super::filter::{self, Filter};
@@ -10,7 +12,7 @@ use super::logic::{self, Connective, LogicTree};
 use super::order::{self, OrderTerm};
 use super::range::{self, RangeError, RowRange};
 use super::select::{self, SelectItem};
-use super::{Cursor, Parameter, ParseError, columns};
+use super::{Cursor, Field, Parameter, ParseError, columns};
 
 /// Names of the embeds that lead to a level; empty is the root.
 pub type EmbedPath = Vec<String>;
@@ -93,10 +95,10 @@ pub struct QueryParams {
     pub filters: Vec<(EmbedPath, Filter)>,
     /// Logic trees, in order.
     pub logic: Vec<(EmbedPath, LogicTree)>,
-    /// Orders; the first of a path wins.
-    pub orders: Vec<(EmbedPath, Vec<OrderTerm>)>,
+    /// Orders by level; the first of each wins.
+    pub orders: BTreeMap<EmbedPath, Vec<OrderTerm>>,
     /// `limit` and `offset` by level.
-    pub ranges: Vec<(EmbedPath, RowRange)>,
+    pub ranges: BTreeMap<EmbedPath, RowRange>,
     /// Whether a limit or offset was given at the root.
     pub has_root_range: bool,
     /// Function arguments of an RPC by GET or HEAD, in order.
@@ -140,8 +142,8 @@ impl QueryParams {
             on_conflict: None,
             filters: Vec::new(),
             logic: Vec::new(),
-            orders: Vec::new(),
-            ranges: Vec::new(),
+            orders: BTreeMap::new(),
+            ranges: BTreeMap::new(),
             has_root_range: false,
             arguments: Vec::new(),
         };
@@ -192,9 +194,7 @@ impl QueryParams {
             "order" => {
                 let path = embed_path(Parameter::TreePath, name, before)?;
                 let terms = order::parse(value)?;
-                if !self.orders.iter().any(|(known, _)| *known == path) {
-                    self.orders.push((path, terms));
-                }
+                let _first = self.orders.entry(path).or_insert(terms);
             }
             "limit" => {
                 let path = embed_path(Parameter::TreePath, name, before)?;
@@ -215,7 +215,10 @@ impl QueryParams {
                 // Positions are counted from the connective, which the key holds.
                 let shift = connective.word().len() + if negated { "not.".len() } else { 0 };
                 let tree = logic::parse(negated, connective, value);
-                let tree = tree.map_err(|error| ParseError { column: error.column + shift, ..error })?;
+                let tree = tree.map_err(|error| match error.line {
+                    1 => ParseError { column: error.column + shift, ..error },
+                    _ => error,
+                })?;
                 self.logic.push((path, tree));
             }
             _ => match (filter::parse(value), arguments) {
@@ -231,19 +234,13 @@ impl QueryParams {
 
     fn range_mut(&mut self, path: EmbedPath) -> &mut RowRange {
         self.has_root_range |= path.is_empty();
-        let known = self.ranges.iter().position(|(p, _)| *p == path);
-        let at = known.unwrap_or_else(|| {
-            self.ranges.push((path, RowRange::ALL));
-            self.ranges.len() - 1
-        });
-        #[expect(clippy::indexing_slicing, reason = "found or pushed just above")]
-        &mut self.ranges[at].1
+        self.ranges.entry(path).or_insert(RowRange::ALL)
     }
 
     /// The window of the root level.
     #[must_use]
     pub fn root_range(&self) -> RowRange {
-        self.ranges.iter().find(|(path, _)| path.is_empty()).map_or(RowRange::ALL, |(_, range)| *range)
+        self.ranges.get::<[String]>(&[]).copied().unwrap_or(RowRange::ALL)
     }
 }
 
@@ -264,29 +261,16 @@ fn rank(name: &str, error: &QueryError) -> u8 {
 /// Names separated by dots.
 fn embed_path(parameter: Parameter, whole: &str, path: Option<&str>) -> Result<EmbedPath, ParseError> {
     let Some(path) = path else { return Ok(Vec::new()) };
-    Cursor::parse_all(parameter, path, |cursor| {
-        let mut names = Vec::new();
-        loop {
-            names.push(cursor.name()?);
-            if !cursor.eat(".") {
-                return Ok(names);
-            }
-        }
-    })
-    .map_err(|error| ParseError { input: whole.to_owned(), ..error })
+    Cursor::parse_all(parameter, path, Cursor::dotted)
+        .map_err(|error| ParseError { input: whole.to_owned(), ..error })
 }
 
 /// `embed.path.column[jsonpath]`.
-fn filter_key(key: &str) -> Result<(EmbedPath, super::Field), ParseError> {
+fn filter_key(key: &str) -> Result<(EmbedPath, Field), ParseError> {
     Cursor::parse_all(Parameter::TreePath, key, |cursor| {
-        let mut names = Vec::new();
-        loop {
-            let name = cursor.name()?;
-            if !cursor.eat(".") {
-                let path = cursor.json_path()?;
-                return Ok((names, super::Field { name, path }));
-            }
-            names.push(name);
-        }
+        let mut path = cursor.dotted()?;
+        // The last name is the column; there is always one.
+        let name = path.pop().unwrap_or_default();
+        Ok((path, cursor.field_of(name)?))
     })
 }

@@ -171,7 +171,7 @@ fn item(cursor: &mut Cursor<'_>, depth: usize) -> Parsed<SelectItem> {
     if let Some(embed) = embed(cursor, depth, false, alias.as_ref(), name.clone())? {
         return Ok(embed);
     }
-    let field = Field { name, path: cursor.json_path()? };
+    let field = cursor.field_of(name)?;
     let cast_type = cast(cursor)?;
     let aggregate = aggregate(cursor)?;
     Ok(SelectItem::Column(SelectColumn { alias, field, cast: cast_type, aggregate }))
@@ -206,11 +206,12 @@ fn embed(
         if !ahead.eat("!") {
             break;
         }
+        let is_bare = ahead.peek() != Some('"');
         let Ok(param) = ahead.name() else { return Ok(None) };
         match param.as_str() {
             // The first of two join types counts, and the first of two hints.
-            "left" => join = join.or(Some(JoinType::Left)),
-            "inner" => join = join.or(Some(JoinType::Inner)),
+            "left" if is_bare => join = join.or(Some(JoinType::Left)),
+            "inner" if is_bare => join = join.or(Some(JoinType::Inner)),
             _ => hint = hint.or(Some(param)),
         }
     }
@@ -271,8 +272,14 @@ impl fmt::Display for SelectItem {
                 } else {
                     write!(f, "{}", Name(&embed.target))?;
                 }
-                if let Some(hint) = &embed.hint {
-                    write!(f, "!{}", Name(hint))?;
+                match embed.hint.as_deref() {
+                    // Bare, it would be a join type.
+                    Some(hint @ ("left" | "inner")) => {
+                        f.write_str("!")?;
+                        write_quoted(f, hint)?;
+                    }
+                    Some(hint) => write!(f, "!{}", Name(hint))?,
+                    None => {}
                 }
                 match embed.join {
                     Some(JoinType::Left) => f.write_str("!left")?,

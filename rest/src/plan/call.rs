@@ -142,7 +142,7 @@ pub fn plan(
         }
         RowShape::Void => (whole_rows(request, config), Returned::Star),
     };
-    let format = media::for_routine(&request.accept, request, routine, relation, config, cache)?;
+    let format = media::for_routine(request, routine, relation, config, cache)?;
     preferences::check(request)?;
     let applied = preferences::applied(request, config, None);
 

@@ -55,13 +55,12 @@ impl BodyFormat {
 /// # Errors
 /// None can (PGRST107).
 pub(super) fn for_relation(
-    accept: &[MediaType],
     request: &ApiRequest,
     relation: Option<&Relation>,
     config: &RestConfig,
     cache: &SchemaCache,
 ) -> Result<BodyFormat, RestError> {
-    first_produced(accept, config, &|media| aggregate(media, request, relation, cache))
+    first_produced(&request.accept, config, &|media| aggregate(media, request, relation, cache))
 }
 
 /// The first acceptable type that can be made of a function's result. A function that returns a domain named like a
@@ -70,7 +69,6 @@ pub(super) fn for_relation(
 /// # Errors
 /// None can (PGRST107).
 pub(super) fn for_routine(
-    accept: &[MediaType],
     request: &ApiRequest,
     routine: &Routine,
     relation: Option<&Relation>,
@@ -80,7 +78,7 @@ pub(super) fn for_routine(
     let handlers = &cache.media_handlers;
     let own = handlers.iter().find(|handler| !handler.aggregate && handler.function == routine.name);
     let produced = own.filter(|_| !routine.returns.set).map(|handler| MediaType::parse(&handler.media));
-    first_produced(accept, config, &|media| match &produced {
+    first_produced(&request.accept, config, &|media| match &produced {
         Some(produced) if *produced == *media || *produced == MediaType::Any => {
             Some((produced.clone(), BodyShape::Value))
         }

@@ -2,7 +2,8 @@
 
 use bytes::Bytes;
 
-use super::read::{Tree, filter_condition, logic_condition, relation};
+use super::condition::Conditions;
+use super::read::{Tree, relation};
 use super::returned::returned;
 use super::{BodyFormat, Common, Condition, ReadPlan, Returned, Source, media, preferences};
 use crate::config::RestConfig;
@@ -186,7 +187,7 @@ pub fn plan(
     if matches!(mutation, Err(RestError::PutPayload)) {
         // The row is compared in the transaction: what is wrong with the answer's form comes first.
         preferences::check(request)?;
-        let _format = media::for_relation(&request.accept, request, Some(relation), config, cache)?;
+        let _format = media::for_relation(request, Some(relation), config, cache)?;
     }
     let mutation = mutation?;
 
@@ -196,7 +197,7 @@ pub fn plan(
         Mutation::Put { .. } | Mutation::Update { .. } | Mutation::Delete { .. } | Mutation::Nothing => None,
     };
     let applied = preferences::applied(request, config, conflict);
-    let format = media::for_relation(&request.accept, request, Some(relation), config, cache)?;
+    let format = media::for_relation(request, Some(relation), config, cache)?;
     refuse_unfiltered(&mutation, config)?;
 
     let returned = match &answer {
@@ -239,9 +240,10 @@ fn mutation(
         let root = |path: &[String]| path.is_empty();
         let filters = request.query.filters.iter().filter(|(path, _)| root(path));
         let trees = request.query.logic.iter().filter(|(path, _)| root(path));
+        let known = Conditions { relation: Some(relation), level: None, cache };
         filters
-            .map(|(_, filter)| filter_condition(filter, Some(relation), cache))
-            .chain(trees.map(|(_, tree)| logic_condition(tree, Some(relation), cache)))
+            .map(|(_, filter)| known.of_filter(filter))
+            .chain(trees.map(|(_, tree)| known.of_tree(tree)))
             .collect::<Vec<_>>()
     };
     let body = || {

@@ -1,5 +1,7 @@
 //! Which columns a write or call must hand to the read over its rows.
 
+use std::collections::HashSet;
+
 use super::{Condition, EmbedPlan, Output, ReadPlan, Returned, Value};
 use crate::plan::ColumnRef;
 use crate::schema_cache::Relation;
@@ -58,12 +60,14 @@ fn plain_output(name: String) -> Output {
 struct Needed {
     star: bool,
     row: bool,
+    /// In order of appearance.
     names: Vec<String>,
+    seen: HashSet<String>,
 }
 
 impl Needed {
     fn add(&mut self, name: &str) {
-        if !self.names.iter().any(|known| known == name) {
+        if self.seen.insert(name.to_owned()) {
             self.names.push(name.to_owned());
         }
     }

@@ -91,7 +91,7 @@ impl<'a> Node<'a> {
     ) -> Result<&mut Self, RestError> {
         let Some((name, rest)) = path.split_first() else { return Ok(self) };
         let by_name = self.children.iter().position(|child| child.name() == name);
-        let by_target = || self.children.iter().position(|child| legacy && child.target() == name);
+        let by_target = || self.children.iter().position(|child| legacy && child.target() == Some(name));
         let position = by_name.or_else(by_target).ok_or_else(|| RestError::NotEmbedded(name.clone()))?;
         let child = self.children.get_mut(position).ok_or(RestError::Internal("an embed without a place"))?;
         if by_name.is_none() {
@@ -108,8 +108,9 @@ impl<'a> Node<'a> {
         self.embed.map_or("", |embed| embed.alias.as_deref().unwrap_or(&embed.target))
     }
 
-    fn target(&self) -> &'a str {
-        self.embed.map_or("", |embed| &embed.target)
+    /// What an embed was asked for by: a relation, key, column or function.
+    pub(super) fn target(&self) -> Option<&'a String> {
+        self.embed.map(|embed| &embed.target)
     }
 
     pub(super) fn is_spread(&self) -> bool {

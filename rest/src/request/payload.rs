@@ -177,15 +177,11 @@ impl Payload {
         room: Room<'_>,
     ) -> Result<Self, RestError> {
         match content_type {
-            MediaType::Json if body.is_empty() => Ok(Self::Json(JsonPayload {
-                bytes: Bytes::from_static(b"{}"),
-                keys: Vec::new(),
-                shape: JsonShape::Object,
-                is_body: true,
-                values: None,
-            })),
             // What a function with named parameters cannot use is refused once it is clear that it has them.
-            MediaType::Json => Ok(Self::Json(JsonPayload::read(columns, false, body)?)),
+            MediaType::Json => {
+                let body = if body.is_empty() { Bytes::from_static(b"{}") } else { body };
+                Ok(Self::Json(JsonPayload::read(columns, false, body)?))
+            }
             MediaType::Csv => Ok(Self::Json(JsonPayload::from_csv(&body, room)?)),
             MediaType::UrlEncoded => Ok(Self::Form(form(&body)?)),
             MediaType::TextPlain | MediaType::TextXml | MediaType::OctetStream => {

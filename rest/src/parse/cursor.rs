@@ -1,0 +1,202 @@
+//! The cursor that all parsers move over their text: names, JSON paths and what else several parameters share.
+
+use super::{Arrow, Field, JsonOperand, JsonStep, Parameter, ParseError};
+
+/// Where a parser stopped and what it wanted; becomes a [`ParseError`] once the input is known.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Failure {
+    pub(super) at: usize,
+    /// The character that did not fit. PostgREST counts a word that does not fit from its beginning, but shows the first
+    /// letter that is wrong.
+    pub(super) found: usize,
+    pub(super) expecting: &'static str,
+}
+
+pub(crate) type Parsed<T> = Result<T, Failure>;
+
+const FIELD_NAME: &str = "field name (* or [a..z0..9_$])";
+
+/// A position in the text. Backtracking is copying the cursor.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Cursor<'a> {
+    text: &'a str,
+    pub(super) at: usize,
+}
+
+impl<'a> Cursor<'a> {
+    pub(crate) fn new(text: &'a str) -> Self {
+        Self { text, at: 0 }
+    }
+
+    /// Runs `parser` over the whole of `text` and words its failure.
+    pub(crate) fn parse_all<T>(
+        parameter: Parameter,
+        text: &'a str,
+        parser: impl FnOnce(&mut Self) -> Parsed<T>,
+    ) -> Result<T, ParseError> {
+        let mut cursor = Self::new(text);
+        let result = parser(&mut cursor).and_then(|value| match cursor.peek() {
+            None => Ok(value),
+            Some(_) => cursor.fail("end of input"),
+        });
+        result.map_err(|failure| ParseError::new(parameter, text, failure))
+    }
+
+    pub(crate) fn rest(&self) -> &'a str {
+        self.text.get(self.at..).unwrap_or_default()
+    }
+
+    pub(crate) fn peek(&self) -> Option<char> {
+        self.rest().chars().next()
+    }
+
+    pub(crate) fn bump(&mut self) -> Option<char> {
+        let next = self.peek()?;
+        self.at += next.len_utf8();
+        Some(next)
+    }
+
+    /// Takes `expected` if it is next.
+    pub(crate) fn eat(&mut self, expected: &str) -> bool {
+        let found = self.rest().starts_with(expected);
+        if found {
+            self.at += expected.len();
+        }
+        found
+    }
+
+    pub(crate) fn expect(&mut self, expected: &'static str) -> Parsed<()> {
+        if self.eat(expected) { Ok(()) } else { self.fail(expected) }
+    }
+
+    pub(crate) fn fail<T>(&self, expecting: &'static str) -> Parsed<T> {
+        Err(Failure { at: self.at, found: self.at, expecting })
+    }
+
+    /// Blanks and tabs.
+    pub(crate) fn skip_blanks(&mut self) {
+        self.take_while(|c| c == ' ' || c == '\t');
+    }
+
+    pub(crate) fn take_while(&mut self, accept: impl Fn(char) -> bool) -> &'a str {
+        let rest = self.rest();
+        let end = rest.find(|c| !accept(c)).unwrap_or(rest.len());
+        self.at += end;
+        rest.get(..end).unwrap_or_default()
+    }
+
+    /// `"…"` where `\x` stands for `x`.
+    pub(crate) fn quoted(&mut self) -> Parsed<String> {
+        self.expect("\"")?;
+        let mut value = String::new();
+        loop {
+            match self.bump() {
+                Some('"') => return Ok(value),
+                Some('\\') => match self.bump() {
+                    Some(escaped) => value.push(escaped),
+                    None => return self.fail("closing quote"),
+                },
+                Some(plain) => value.push(plain),
+                None => return self.fail("closing quote"),
+            }
+        }
+    }
+
+    /// `name = quoted | ident *( "-" ident )`; a `-` that starts `->` ends it.
+    pub(crate) fn name(&mut self) -> Parsed<String> {
+        if self.peek() == Some('"') {
+            return self.quoted();
+        }
+        self.dashed(is_ident_char, FIELD_NAME)
+    }
+
+    /// Words with dashes between them, each trimmed.
+    fn dashed(&mut self, accept: impl Fn(char) -> bool, expecting: &'static str) -> Parsed<String> {
+        let start = *self;
+        let mut text = String::new();
+        loop {
+            let word = self.take_while(&accept);
+            if word.is_empty() {
+                return self.fail(expecting);
+            }
+            text.push_str(word.trim());
+            if self.rest().starts_with("->") || !self.eat("-") {
+                break;
+            }
+            text.push('-');
+        }
+        if text.is_empty() { start.fail(expecting) } else { Ok(text) }
+    }
+
+    /// A bare identifier: the type of a cast, a text search configuration.
+    pub(crate) fn ident(&mut self, expecting: &'static str) -> Parsed<String> {
+        let start = *self;
+        let ident = self.take_while(is_ident_char).trim();
+        if ident.is_empty() { start.fail(expecting) } else { Ok(ident.to_owned()) }
+    }
+
+    /// `name *jsonop`.
+    pub(crate) fn field(&mut self) -> Parsed<Field> {
+        let name = self.name()?;
+        self.field_of(name)
+    }
+
+    /// `*jsonop` and the blanks behind a field, which only a bare name or key takes in.
+    pub(crate) fn field_of(&mut self, name: String) -> Parsed<Field> {
+        let path = self.json_path()?;
+        self.skip_blanks();
+        Ok(Field { name, path })
+    }
+
+    /// `name *( "." name )`: a path through embeds.
+    pub(crate) fn dotted(&mut self) -> Parsed<Vec<String>> {
+        let mut names = vec![self.name()?];
+        while self.eat(".") {
+            names.push(self.name()?);
+        }
+        Ok(names)
+    }
+
+    /// `*jsonop`.
+    fn json_path(&mut self) -> Parsed<Vec<JsonStep>> {
+        let mut path = Vec::new();
+        loop {
+            let arrow = if self.eat("->>") {
+                Arrow::Text
+            } else if self.eat("->") {
+                Arrow::Json
+            } else {
+                return Ok(path);
+            };
+            path.push(JsonStep { arrow, operand: self.json_operand()? });
+        }
+    }
+
+    fn json_operand(&mut self) -> Parsed<JsonOperand> {
+        let mut index = *self;
+        let negative = index.eat("-");
+        let digits = index.take_while(|c| c.is_ascii_digit());
+        let rest = index.rest();
+        // Before a closing parenthesis it is a key, in PostgREST as in the contract.
+        let ends = rest.is_empty() || ["->", "::", ".", ","].iter().any(|end| rest.starts_with(end));
+        if !digits.is_empty() && ends {
+            *self = index;
+            let sign = if negative { "-" } else { "" };
+            return Ok(JsonOperand::Index(format!("{sign}{digits}")));
+        }
+        // No key begins with a dash.
+        if negative {
+            return index.fail("digit, \"->\", \"::\", \".\", \",\" or end of input");
+        }
+        if self.peek() == Some('"') {
+            return Ok(JsonOperand::Key(self.quoted()?));
+        }
+        const KEY: &str = "any non reserved character different from: .,>()";
+        self.dashed(|c| !"(-:.,>)".contains(c), KEY).map(JsonOperand::Key)
+    }
+}
+
+/// Letters of any script, digits, underscore, blank and dollar.
+pub(super) fn is_ident_char(c: char) -> bool {
+    c.is_alphanumeric() || matches!(c, '_' | ' ' | '$')
+}

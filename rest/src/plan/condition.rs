@@ -1,0 +1,77 @@
+//! Conditions: filters and logic trees, with what is known of the columns they name (rest.md §3.4, §3.7).
+
+use super::tree::Node;
+use super::{ColumnRef, Condition};
+use crate::parse::filter::{Filter, IsValue, Operation};
+use crate::parse::logic::{LogicNode, LogicTree};
+use crate::parse::{Arrow, Field};
+use crate::schema_cache::{Column, Relation, SchemaCache};
+
+/// What is known where conditions stand.
+pub(super) struct Conditions<'a> {
+    /// Whose columns they are about, if it is any relation's.
+    pub(super) relation: Option<&'a Relation>,
+    /// The level they stand on, whose embeds `is.null` may mean; none where rows are chosen to be written.
+    pub(super) level: Option<&'a Node<'a>>,
+    pub(super) cache: &'a SchemaCache,
+}
+
+impl Conditions<'_> {
+    pub(super) fn of_filter(&self, filter: &Filter) -> Condition {
+        let test = &filter.test;
+        let plain = filter.field.path.is_empty();
+        if let Operation::Is(is @ (IsValue::Null | IsValue::NotNull)) = test.operation
+            && plain
+            && let Some(embed) = self.level.and_then(|node| node.child_named(&filter.field.name))
+        {
+            return Condition::Embed { embed, exists: (is == IsValue::NotNull) != test.negated };
+        }
+        let known = self.relation.and_then(|relation| relation.column(&filter.field.name)).filter(|_| plain);
+        let readers = &self.cache.representations().from_text;
+        let mut column = column_ref(&filter.field, self.relation);
+        // `json` cannot be compared. An embed that a key or column leads to is compared all the same, as by PostgREST, to
+        // which that is a relation of no known columns.
+        let target = self.level.and_then(Node::target);
+        let by_its_name =
+            self.relation.is_some_and(|relation| target.is_none_or(|target| relation.name == *target));
+        column.to_jsonb |= !by_its_name && is_json_text(&filter.field, self.relation);
+        Condition::Test {
+            column,
+            negated: test.negated,
+            operation: test.operation.clone(),
+            to_tsvector: matches!(test.operation, Operation::TextSearch { .. })
+                && !known.is_some_and(Column::is_tsvector),
+            representation: known.and_then(|column| readers.get(&column.type_name)).cloned(),
+        }
+    }
+
+    pub(super) fn of_tree(&self, tree: &LogicTree) -> Condition {
+        let conditions = tree
+            .nodes
+            .iter()
+            .map(|node| match node {
+                LogicNode::Filter(filter) => self.of_filter(filter),
+                LogicNode::Tree(tree) => self.of_tree(tree),
+            })
+            .collect();
+        Condition::Group { negated: tree.negated, connective: tree.connective, conditions }
+    }
+}
+
+/// A field of a relation's rows, or of rows that are no relation's.
+pub(super) fn column_ref(field: &Field, relation: Option<&Relation>) -> ColumnRef {
+    let is_json =
+        relation.and_then(|relation| relation.column(&field.name)).is_some_and(|column| column.is_json());
+    ColumnRef {
+        name: field.name.clone(),
+        path: field.path.clone(),
+        to_jsonb: !field.path.is_empty() && !is_json,
+    }
+}
+
+/// Whether a path into a column of type `json` ends in a value of that type.
+pub(super) fn is_json_text(field: &Field, relation: Option<&Relation>) -> bool {
+    let column = relation.and_then(|relation| relation.column(&field.name));
+    let ends_in_json = field.path.last().is_some_and(|step| step.arrow == Arrow::Json);
+    ends_in_json && column.is_some_and(|column| column.base_type.as_str() == "json")
+}
