@@ -105,6 +105,21 @@ pub(crate) static STRICT: Configuration = harbour(
     ],
 );
 
+/// Rows capped on every level, nothing switched on.
+pub(crate) static CAPPED: Configuration = Configuration {
+    name: "capped",
+    schema: Schema::Bazaar,
+    variables: &[
+        SECRET,
+        ANON,
+        ROLLBACK,
+        ("DB_SCHEMAS", "bazaar"),
+        ("DB_EXTRA_SEARCH_PATH", "tools"),
+        ("DB_MAX_ROWS", "2"),
+    ],
+    commits: false,
+};
+
 /// Writes last, on either schema.
 pub(crate) static COMMITTED: [Configuration; 2] = [
     Configuration {

@@ -71,4 +71,10 @@ pub(crate) const RARE: &[&str] = &[
     "csv-of-written",
     "deferred-first",
     "handler-of-values",
+    "whole-words",
+    "crash",
+    "no-columns",
+    "empty-select-of-write",
+    "aggregates-in-spreads",
+    "defaults-by-row",
 ];

@@ -68,7 +68,21 @@ pub(super) fn is_in(words: &str, view: &View) -> bool {
             });
             value.is_none_or(|value| value.is_empty() || has(value.trim()) || code == "2201B" && has("match"))
         }
+        // Of integers they shift.
+        "42804" if message.starts_with("argument of ") => has("sl.") || has("sr."),
         "22025" => has("like"),
+        // Of a composite that PostgreSQL takes for any row.
+        "0A000" if message == "input of anonymous composite types is not implemented" => {
+            OPERATORS.iter().any(|(_, word)| has(&format!("{word}.")))
+        }
+        // A cast: of what to what, and to a type that is none.
+        "42846" => message.rsplit_once(" to ").is_some_and(|(_, kind)| has(&format!("::{kind}"))),
+        "42704" if message.starts_with("type ") => {
+            between(&message, "type ", " does not exist").is_some_and(|kind| has(&format!("::{kind}")))
+        }
+        "42704" if message.starts_with("could not find array type for data type ") => has("in."),
+        // A body that is no row, and was not read.
+        "22023" if message.starts_with("cannot ") && message.ends_with(" a scalar") => has("columns="),
         _ => false,
     }
 }

@@ -161,8 +161,7 @@ fn parse_error(_case: &Case, expected: &mut View, answered: &mut View) -> bool {
     if !expected.is("PGRST100") || !answered.is("PGRST100") {
         return false;
     }
-    let form =
-        |view: &View| view.error("message").rsplit_once(" (line 1, column ").map(|(form, _)| form.to_owned());
+    let form = |view: &View| view.error("message").rsplit_once(" (line ").map(|(form, _)| form.to_owned());
     if form(expected) != form(answered) {
         return false;
     }

@@ -49,7 +49,8 @@ impl Generator<'_> {
             let sample = &values[self.dice.below(values.len())];
             let (mut text, mut json) = (sample.text.clone(), sample.json.clone());
             if self.dice.misfit(25) {
-                text = self.dice.pick(&["x", "", "null", "{", "1.5", "[1]"]).to_owned();
+                text =
+                    self.dice.pick(&["x", "", "null", "{", "1.5", "[1]", "eq.1", "not.is.null"]).to_owned();
                 json = self
                     .dice
                     .pick(&["\"x\"", "\"\"", "null", "{}", "1.5", "[1]", "true", "[[1],[2]]"])
@@ -80,6 +81,18 @@ impl Generator<'_> {
             }
         }
         if draft.method == "POST" {
+            if self.dice.once_in(10) {
+                let names: Vec<String> = function
+                    .arguments
+                    .iter()
+                    .map(|argument| argument.name.clone())
+                    .filter(|name| !name.is_empty())
+                    .collect();
+                let names: Vec<_> = self.dice.some(&names, 1, 3).iter().map(|name| self.name(name)).collect();
+                if !names.is_empty() {
+                    draft.add("columns", names.join(","));
+                }
+            }
             self.body(draft, &members.join(", "));
         }
     }

@@ -56,21 +56,22 @@ impl Generator<'_> {
             items.extend(columns.iter().map(|column| self.field(column)));
         }
         let mut embeds = &self.model.embeds[index];
-        let mut count = if depth < 3 { self.dice.below(3 - depth.min(2)) } else { 0 };
+        let mut count = if depth < 3 { self.dice.below(3 - depth.min(1)) } else { 0 };
         if count > 0 && self.dice.misfit(20) {
             embeds = &self.model.misleading[index];
             count = 1;
         }
-        let mut taken: Vec<String> = Vec::new();
+        let mut taken: Vec<(String, bool)> = Vec::new();
         for embed in self.dice.some(embeds, count, count) {
             let number = items.len();
             let alias = self.dice.once_in(3).then(|| format!("e{number}"));
             let own = alias.clone().unwrap_or_else(|| embed.name.clone());
             // Two embeds of one name cannot be told apart in filters.
-            if taken.contains(&embed.name) {
+            let has_alias = alias.is_some();
+            if taken.iter().any(|(name, other)| *name == embed.name && !(has_alias && *other)) {
                 continue;
             }
-            taken.push(embed.name.clone());
+            taken.push((embed.name.clone(), has_alias));
             let item = self.embed(draft, &embed, alias, &own, path, depth);
             self.mention(draft, relation, &embed, &item, &own, path);
             items.push(item);
@@ -130,7 +131,7 @@ impl Generator<'_> {
         path: &str,
         depth: usize,
     ) -> String {
-        let is_spread = self.dice.once_in(if embed.to_one { 5 } else { 1_000_000 });
+        let is_spread = embed.to_one && alias.is_none() && self.dice.once_in(4);
         // By the name of the target, although it has another.
         let by_target = is_spread || self.dice.once_in(15);
         let own = self.name(if by_target { &embed.name } else { own });
@@ -146,6 +147,8 @@ impl Generator<'_> {
             let prefix = alias.map_or_else(String::new, |alias| format!("{alias}:"));
             let hint = embed.hint.as_deref().map(|hint| format!("!{}", self.name(hint))).unwrap_or_default();
             return format!("{prefix}{}{hint}({items})", self.name(&embed.name));
+        } else if is_spread && self.dice.once_in(8) {
+            self.aggregates(target).0
         } else {
             self.select(draft, embed.target, &path, depth + 1).0
         };
@@ -188,7 +191,20 @@ impl Generator<'_> {
             field.push_str(json_path(&mut self.dice, column));
         }
         if self.dice.once_in(10) {
-            field.push_str(self.dice.pick(&["::text", "::varchar", "::text", "::name"]));
+            const TYPES: &[&str] = &[
+                "text",
+                "text",
+                "varchar",
+                "name",
+                "int",
+                "numeric",
+                "jsonb",
+                "json",
+                "double precision",
+                "nope",
+            ];
+            field.push_str("::");
+            field.push_str(self.dice.pick(TYPES));
         }
         field
     }
@@ -209,7 +225,8 @@ impl Generator<'_> {
             } else {
                 let column = self.dice.pick(&numbers);
                 let function = self.dice.pick(&["sum", "min", "max", "count", "avg"]);
-                format!("{alias}{}.{function}(){cast}", self.name(&column.name))
+                let before = if self.dice.once_in(5) { "::numeric" } else { "" };
+                format!("{alias}{}{before}.{function}(){cast}", self.name(&column.name))
             });
         }
         (items.join(","), groups)

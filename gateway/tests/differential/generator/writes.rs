@@ -36,15 +36,34 @@ impl Generator<'_> {
         match draft.method {
             "POST" => self.insert(&mut draft, relation),
             "PUT" => self.put(&mut draft, relation),
-            "PATCH" => {
-                self.targeted(&mut draft, relation);
-                let columns = self.columns(relation, 1, 3);
-                let body = self.row(&columns, false);
-                self.json(&mut draft, body);
-            }
+            "PATCH" => self.update(&mut draft, relation),
             _ => self.targeted(&mut draft, relation),
         }
         draft
+    }
+
+    fn update(&mut self, draft: &mut Draft, relation: &Relation) {
+        self.targeted(draft, relation);
+        let columns = self.columns(relation, 1, 3);
+        if self.dice.once_in(8) {
+            draft.header("Prefer", "missing=default");
+        }
+        if self.dice.once_in(5) {
+            // Some of the body's, or none of them.
+            let named = if self.dice.once_in(6) {
+                self.columns(relation, 1, 1)
+            } else {
+                self.dice.some(&columns, 1, 2)
+            };
+            let names: Vec<_> = named.iter().map(|column| self.name(&column.name)).collect();
+            draft.add("columns", names.join(","));
+        }
+        if self.dice.once_in(12) {
+            return self.form(draft, &columns);
+        }
+        let row = self.row(&columns, false);
+        let body = if self.dice.once_in(6) { format!("[{row}]") } else { row };
+        self.json(draft, body);
     }
 
     fn targeted(&mut self, draft: &mut Draft, relation: &Relation) {
@@ -87,7 +106,11 @@ impl Generator<'_> {
             draft.header("Prefer", &format!("resolution={how}"));
             if self.dice.once_in(2) {
                 let key = relation.unique.first().filter(|_| self.dice.once_in(2)).unwrap_or(&relation.key);
-                let target: Vec<_> = key.iter().map(|column| self.name(column)).collect();
+                let mut target: Vec<_> = key.iter().map(|column| self.name(column)).collect();
+                if self.dice.misfit(15) {
+                    let column = self.dice.pick(&relation.columns.iter().collect::<Vec<_>>());
+                    target.push(self.name(&column.name));
+                }
                 draft.add("on_conflict", target.join(","));
             }
         }
