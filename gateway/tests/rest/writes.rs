@@ -6,6 +6,7 @@ use serde_json::json;
 
 use super::transcript::{replay, request};
 use super::{SOON, anon, dock, server, shown, write};
+use basalt_testkit::Response;
 
 #[tokio::test]
 async fn bodies_become_rows() {
@@ -470,4 +471,46 @@ DELETE /things
 < 204 */3
 "#;
     replay(&server, everything).await;
+}
+
+#[tokio::test]
+async fn what_is_made_of_a_body_counts_beside_it() {
+    let server =
+        server().config("server.body_memory", "1MiB").config("rest.max_body_bytes", "1MiB").start().await;
+    let _done = server
+        .sql(
+            "create table slow_rows (v text);
+             grant insert on slow_rows to anon;
+             create function wait() returns trigger language plpgsql as $$ begin
+               perform pg_sleep(2);
+               return new;
+             end $$;
+             create trigger wait before insert on slow_rows for each row execute function wait();
+             create function slow_bytes(bytea) returns int language sql as $$ select length($1) from pg_sleep(2) $$;
+             create function slow_text(v text) returns int language sql as $$ select length(v) from pg_sleep(2) $$;
+             grant execute on function slow_bytes(bytea), slow_text(text) to anon;",
+        )
+        .await;
+    let send = |path: &str, media: &str, body: String| {
+        anon(&server, Method::POST, path).header("content-type", media).body(body)
+    };
+    let there = send("/rpc/slow_text", "application/json", r#"{"v":""}"#.to_owned());
+    let _there = server.until(SOON, &there, |answer| answer.status == 200).await;
+    let form = || format!("v={}", "x".repeat(300_000));
+    for (path, media, body, bytes) in [
+        ("/rpc/slow_bytes", "application/octet-stream", "x".repeat(300_000), 900_000.0),
+        ("/rpc/slow_text", "application/x-www-form-urlencoded", form(), 600_000.0),
+        ("/slow_rows", "application/x-www-form-urlencoded", form(), 600_000.0),
+    ] {
+        let in_flight = |answer: &Response| {
+            let text = answer.text();
+            let line = text.lines().find_map(|line| line.strip_prefix("basalt_http_body_bytes_in_flight "));
+            line.map_or(0.0, |bytes| bytes.parse::<f64>().unwrap())
+        };
+        let (slow, metrics) = (send(path, media, body), server.get("/metrics").bearer(server.secret_key()));
+        let (slow, _counted) =
+            tokio::join!(slow.send(), server.until(SOON, &metrics, |answer| in_flight(answer) >= bytes));
+        assert!(slow.status.is_success(), "{path}: {}", slow.text());
+        let _free = server.until(SOON, &metrics, |answer| in_flight(answer) < 1.0).await;
+    }
 }
