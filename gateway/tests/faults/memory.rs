@@ -101,7 +101,7 @@ async fn rows_of_csv_cannot_grow_without_end_and_count_as_they_grow() {
         client.send(format!("{head}Content-Length: {}\r\n\r\n{body}", body.len())).await;
         others.push(client);
     }
-    until("the memory is taken", async || metric(&server, BODIES).await > 8_300_000.0).await;
+    until("the memory is taken", async || metric(&server, BODIES).await > 8_388_607.0).await;
     assert_rest_is_busy(&send("id\n1\n".to_owned()).await);
     server.sql("update public.gate set is_open = true").await;
     until("the others end", async || metric(&server, BODIES).await < 1.0).await;
