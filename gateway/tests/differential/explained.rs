@@ -73,6 +73,7 @@ pub(crate) const RARE: &[&str] = &[
     "handler-of-values",
     "whole-words",
     "crash",
+    "csv-of-no-rows",
     "no-columns",
     "empty-select-of-write",
     "aggregates-in-spreads",

@@ -49,6 +49,11 @@ pub(super) const RULES: &[Rule] = &[
         apply: empty_select_of_call,
     },
     Rule {
+        name: "csv-of-no-rows",
+        reason: "rest.md §3.12: CSV of no rows is a line break; 12 names the columns of a row that a filter has taken out again",
+        apply: csv_of_no_rows,
+    },
+    Rule {
         name: "handler-of-values",
         reason: "rest.md §3.12: an aggregate over anything makes its type of a function's values; 12 takes the function's name for a type",
         apply: handler_of_values,
@@ -197,6 +202,20 @@ fn empty_select_of_call(case: &Case, expected: &mut View, answered: &mut View) -
         && expected.status == answered.status
         && rows(expected) == rows(answered);
     take(expected, answered, applies)
+}
+
+fn csv_of_no_rows(case: &Case, expected: &mut View, answered: &mut View) -> bool {
+    let is_header = expected.body.strip_suffix('\n').is_some_and(|header| !header.contains('\n'));
+    let applies = case.path().starts_with("/rpc/")
+        && expected.status == answered.status
+        && expected.header("content-type").starts_with("text/csv")
+        && expected.header("content-range").starts_with("*/")
+        && is_header
+        && answered.body == "\n";
+    if applies {
+        expected.body.clone_from(&answered.body);
+    }
+    applies
 }
 
 fn literal_first(case: &Case, expected: &mut View, answered: &mut View) -> bool {

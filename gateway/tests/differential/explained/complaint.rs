@@ -68,6 +68,7 @@ pub(super) fn is_in(words: &str, view: &View) -> bool {
             });
             value.is_none_or(|value| value.is_empty() || has(value.trim()) || code == "2201B" && has("match"))
         }
+        "42601" if message.starts_with("syntax error in hstore") => has("{"),
         // Of integers they shift.
         "42804" if message.starts_with("argument of ") => has("sl.") || has("sr."),
         "22025" => has("like"),
