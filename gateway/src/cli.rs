@@ -107,7 +107,7 @@ pub fn run() -> ExitCode {
             // `basalt config | head`: the reader has seen what it wanted.
             Err(error) if is_broken_pipe(&error) => ExitCode::SUCCESS,
             Err(error) => {
-                let _closed = writeln!(io::stderr(), "basalt: {error:#}");
+                let _closed = writeln!(io::stderr(), "basalt: {}", told(&error));
                 ExitCode::FAILURE
             }
         },
@@ -116,6 +116,14 @@ pub fn run() -> ExitCode {
             ExitCode::FAILURE
         }
     }
+}
+
+/// The error with its causes, but for those that it names itself.
+fn told(error: &anyhow::Error) -> String {
+    error.chain().skip(1).fold(error.to_string(), |told, cause| {
+        let cause = cause.to_string();
+        if told.contains(&cause) { told } else { format!("{told}: {cause}") }
+    })
 }
 
 fn is_broken_pipe(error: &anyhow::Error) -> bool {
@@ -206,4 +214,20 @@ fn load(command_line: &CommandLine) -> anyhow::Result<Config> {
     let config = Config::load(command_line)?;
     logging::install(&config.server)?;
     Ok(config)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::told;
+
+    #[test]
+    fn a_cause_is_told_once() {
+        let cause = || std::io::Error::other("no room");
+        assert_eq!(
+            told(&anyhow::Error::new(cause()).context("it cannot be written")),
+            "it cannot be written: no room"
+        );
+        let names_it = anyhow::Error::new(cause()).context("it cannot be written (no room): make some");
+        assert_eq!(told(&names_it), "it cannot be written (no room): make some");
+    }
 }

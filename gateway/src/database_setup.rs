@@ -71,6 +71,17 @@ pub enum SetupError {
     /// The secrets folder, or a database that belongs to a server with other secrets.
     #[error(transparent)]
     Secrets(#[from] SecretsError),
+    /// The login of `database.url` lacks rights.
+    #[error(
+        "{problem}. That is what the login of database.url may not do at {address}: `basalt doctor` with the same settings \
+         lists what it lacks and how to give it that"
+    )]
+    Rights {
+        /// Where.
+        address: String,
+        /// What PostgreSQL said, and to what.
+        problem: String,
+    },
     /// A system migration failed.
     #[error(transparent)]
     System(#[from] system_migrations::MigrationError),
@@ -202,7 +213,9 @@ async fn bring_up_to_date(
     if databases.embedded.as_ref().is_some_and(Embedded::is_new) {
         progress("creating roles and schemas");
     }
-    let report = system_migrations::apply(&mut client, &service_migrations(), &settings).await?;
+    let report = system_migrations::apply(&mut client, &service_migrations(), &settings)
+        .await
+        .map_err(|error| lacking_rights(error, databases))?;
     for limit in &report.limits {
         tracing::warn!("{}: {}. To mend it, let a superuser run: {}", limit.what, limit.cost, limit.remedy);
     }
@@ -231,6 +244,16 @@ async fn bring_up_to_date(
     };
     project.migrate(&mut client, &seeding, |line| progress(line)).await?;
     Ok(())
+}
+
+/// Says so where it is rights that are missing, which our own superuser does not.
+fn lacking_rights(error: system_migrations::MigrationError, databases: &Databases) -> SetupError {
+    const INSUFFICIENT_PRIVILEGE: &str = "42501";
+    if databases.embedded.is_none() && error.code() == Some(INSUFFICIENT_PRIVILEGE) {
+        SetupError::Rights { address: databases.admin.describe(), problem: error.to_string() }
+    } else {
+        error.into()
+    }
 }
 
 /// A guest acts as the owner of schema `auth` by its own login.
@@ -306,8 +329,12 @@ pub(crate) fn explain(error: &DriverError) -> String {
             "53300" => "has no free connection; raise max_connections or lower database.pool_size".to_owned(),
             _ => format!("refuses the connection: {}", error.message),
         },
+        DriverError::Connection(text) if text.contains("password missing") => {
+            "asks for a password and the URL has none; write postgresql://user:password@host:5432/database"
+                .to_owned()
+        }
         DriverError::Connection(text) => {
-            format!("does not answer ({text}); check host and port, and that it is running")
+            format!("does not answer ({text}); check host and port, and that PostgreSQL is running there")
         }
     }
 }

@@ -8,7 +8,7 @@ use axum::response::{IntoResponse, Response};
 use basalt_core::keys::Keys;
 use basalt_core::random::constant_time_eq;
 use basalt_rest::RestHandle;
-use http::header::{AUTHORIZATION, CACHE_CONTROL, CONTENT_TYPE, HeaderValue, RETRY_AFTER};
+use http::header::{ALLOW, AUTHORIZATION, CACHE_CONTROL, CONTENT_TYPE, HeaderValue, RETRY_AFTER};
 use http::{Method, Request, StatusCode};
 use metrics_exporter_prometheus::PrometheusHandle;
 use secrecy::ExposeSecret;
@@ -56,7 +56,7 @@ impl SystemRoutes {
             _ => return None,
         };
         if !matches!(*request.method(), Method::GET | Method::HEAD) {
-            return Some(StatusCode::METHOD_NOT_ALLOWED.into_response());
+            return Some((StatusCode::METHOD_NOT_ALLOWED, [(ALLOW, "GET, HEAD")]).into_response());
         }
         Some(answer(self, request, is_private))
     }

@@ -128,7 +128,7 @@ async fn a_login_with_few_rights_hears_what_it_lacks() {
     let url = format!("postgresql://weak_{name}:weak@127.0.0.1:{}/{name}", database.cluster().port());
     let (passed, report) = doctor(dir.path(), &[("database.url", &url)], None).await;
     assert!(!passed);
-    for wanted in ["lacks CREATEROLE", "lacks BYPASSRLS", "no event trigger"] {
+    for wanted in ["lacks CREATEROLE", "lacks BYPASSRLS", "no event trigger", "grant create on database"] {
         assert!(report.contains(wanted), "{wanted}: {report}");
     }
     // Alone, rest wants a weak login, a role to become, and schemas that exist.

@@ -43,6 +43,17 @@ pub enum MigrationError {
     Connection(String),
 }
 
+impl MigrationError {
+    /// The SQLSTATE, where it was PostgreSQL that refused.
+    #[must_use]
+    pub fn code(&self) -> Option<&str> {
+        match self {
+            Self::Failed { source, .. } | Self::Postgres(source) => Some(&source.code),
+            Self::Changed { .. } | Self::Busy | Self::Connection(_) => None,
+        }
+    }
+}
+
 impl From<tokio_postgres::Error> for MigrationError {
     fn from(error: tokio_postgres::Error) -> Self {
         match DriverError::from(error) {

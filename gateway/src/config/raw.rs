@@ -6,6 +6,7 @@
 
 use std::collections::BTreeMap;
 use std::ffi::OsString;
+use std::ops::RangeInclusive;
 use std::path::{Path, PathBuf};
 
 use toml::de::{DeTable, DeValue};
@@ -213,7 +214,14 @@ impl RawConfig {
         let path = self.project_dir.join(FILE);
         let text = match std::fs::read(&path) {
             Err(error) if error.kind() == std::io::ErrorKind::NotFound => return,
-            Err(error) => return self.file_fault(&path, 1, format!("cannot be read: {error}")),
+            Err(error) => {
+                let remedy = if path.is_dir() {
+                    "this must be a file: move the folder away"
+                } else {
+                    "let the user that runs Basalt read it"
+                };
+                return self.file_fault(&path, 1, format!("cannot be read ({error}): {remedy}"));
+            }
             Ok(bytes) => match String::from_utf8(bytes) {
                 Ok(text) => text,
                 Err(error) => {
@@ -229,11 +237,24 @@ impl RawConfig {
         };
         self.file = Some(path.clone());
         let (table, errors) = DeTable::parse_recoverable(&text);
+        let mut unsure = Vec::new();
         for error in errors {
             let line = line_of(&text, error.span().map_or(0, |span| span.start));
             self.file_fault(&path, line, format!("is not valid TOML: {}", error.message()));
+            unsure.push(unsure_lines(&text, line));
         }
+        let told = self.faults.len();
         self.collect_table(table.get_ref(), "", &text, &path);
+        // What the parser made of these lines is nobody's meaning.
+        let is_sure = |source: &Source| match source {
+            Source::File { line, .. } => !unsure.iter().any(|lines| lines.contains(line)),
+            Source::Default | Source::Postgrest | Source::Gotrue | Source::Variable(_) | Source::Flag(_) => {
+                true
+            }
+        };
+        let later = self.faults.split_off(told);
+        self.faults.extend(later.into_iter().filter(|fault| is_sure(&fault.source)));
+        self.written.retain(|_, written| is_sure(&written.source));
     }
 
     fn file_fault(&mut self, path: &Path, line: usize, message: String) {
@@ -273,6 +294,10 @@ impl RawConfig {
                         self.file_fault(path, line, message);
                     }
                 }
+                (None, _) if has_section(&name) => {
+                    let message = format!("{name} is a section: write [{name}], and its settings below it");
+                    self.file_fault(path, line, message);
+                }
                 (None, _) => {
                     let near = nearest(&name, keys::TABLE.iter().map(|row| row.name.to_owned()));
                     self.file_fault(path, line, format!("there is no setting {name}.{}", suggest(near)));
@@ -302,6 +327,19 @@ fn from_toml(value: &DeValue<'_>) -> Value {
                 .collect(),
         ),
     }
+}
+
+/// The lines that a broken one makes unsure: itself, and after a section's name all of that section.
+fn unsure_lines(text: &str, broken: usize) -> RangeInclusive<usize> {
+    let is_header = |line: &str| line.trim_start().starts_with('[');
+    let mut lines = text.lines().enumerate().skip(broken.saturating_sub(1));
+    let end = match lines.next() {
+        Some((_, line)) if is_header(line) => {
+            lines.find(|(_, line)| is_header(line)).map_or(usize::MAX, |(before, _)| before)
+        }
+        _ => broken,
+    };
+    broken..=end
 }
 
 /// The line of a byte position, from 1.

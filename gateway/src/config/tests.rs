@@ -126,6 +126,28 @@ fn unknown_names_are_reported_with_the_nearest() {
 }
 
 #[test]
+fn what_a_broken_line_spoils_is_not_complained_about_as_well() {
+    let found = faults("[server\nport = 1\nlog_format = 2\n[rest]\nmax_row = 1\n", &[]);
+    assert_eq!(found.len(), 2, "{found:?}");
+    assert!(found[0].starts_with("basalt.toml:1: is not valid TOML"), "{found:?}");
+    assert!(found[1].starts_with("basalt.toml:5: there is no setting rest.max_row"), "{found:?}");
+    let found = faults("[server]\nport = 80 00\n", &[]);
+    assert_eq!(found.len(), 1, "{found:?}");
+}
+
+#[test]
+fn faults_say_what_was_meant() {
+    for (text, said) in [
+        ("server = 5\n", "server is a section: write [server], and its settings below it"),
+        ("[server]\ntrusted_proxies = [\"10.0.0.0/99\"]\n", "not a list of the text \"10.0.0.0/99\""),
+        ("[server]\nmax_header_bytes = \"1KiB\"\n", "must be from 8KiB to 16MiB"),
+    ] {
+        let found = faults(text, &[]);
+        assert!(found.len() == 1 && found[0].contains(said), "{found:?}");
+    }
+}
+
+#[test]
 fn broken_toml_is_named_by_line_and_the_rest_is_still_checked() {
     let found = faults("[server]\nport = \n[rest]\nmax_row = 1\n", &[]);
     assert!(found.first().unwrap().starts_with("basalt.toml:2: is not valid TOML"), "{found:?}");

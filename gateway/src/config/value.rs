@@ -40,7 +40,10 @@ impl Value {
             Self::Text(text) => format!("the text {}", quote(text)),
             Self::Integer(number) => format!("the number {number}"),
             Self::Boolean(flag) => format!("{flag}"),
-            Self::List(_) => "a list".to_owned(),
+            Self::List(items) => {
+                let items: Vec<String> = items.iter().map(Self::describe).collect();
+                format!("a list of {}", items.join(", "))
+            }
             Self::Pairs(_) => "a section".to_owned(),
             Self::Other(kind) => format!("a {kind}"),
         }

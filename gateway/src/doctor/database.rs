@@ -141,14 +141,16 @@ async fn rights(client: &Client, config: &Config, report: &mut Report) -> Result
     let subject = "rights";
     let found = row(
         client,
-        "select current_user, rolsuper, rolcreaterole, rolcreatedb, rolbypassrls from pg_roles where rolname = current_user",
+        "select current_user, rolsuper, rolcreaterole, rolcreatedb, rolbypassrls, \
+         has_database_privilege(current_database(), 'create'), quote_ident(current_database()), quote_ident(current_user) \
+         from pg_roles where rolname = current_user",
     )
     .await?;
     let mut columns = found.into_iter().map(Option::unwrap_or_default);
     let login = columns.next().unwrap_or_default();
-    let granted: Vec<bool> = columns.map(|column| column == "t").collect();
-    let has = |index: usize| granted.get(index).copied().unwrap_or_default();
-    let (superuser, create_role, create_db, bypass) = (has(0), has(1), has(2), has(3));
+    let mut may = || columns.next().is_some_and(|column| column == "t");
+    let (superuser, create_role, create_db, bypass, create_schema) = (may(), may(), may(), may(), may());
+    let (this_database, quoted) = (columns.next().unwrap_or_default(), columns.next().unwrap_or_default());
     if config.only == Some(Only::Rest) {
         if superuser || bypass {
             report.warn(
@@ -177,7 +179,7 @@ async fn rights(client: &Client, config: &Config, report: &mut Report) -> Result
         (bypass, "BYPASSRLS", "service_role cannot be given the right to bypass policies"),
     ] {
         if !granted {
-            let sentence = format!("{login} lacks {attribute}: {loss}; run: alter role {login} {attribute}");
+            let sentence = format!("{login} lacks {attribute}: {loss}; run: alter role {quoted} {attribute}");
             // Without roles nothing works; without databases only tests suffer.
             if attribute == "CREATEDB" {
                 report.warn(subject, sentence)
@@ -185,6 +187,10 @@ async fn rights(client: &Client, config: &Config, report: &mut Report) -> Result
                 report.fail(subject, sentence)
             }
         }
+    }
+    if !create_schema {
+        let remedy = format!("run: grant create on database {this_database} to {quoted}");
+        report.fail(subject, format!("{login} may not create schemas in this database: {remedy}"));
     }
     Ok(())
 }

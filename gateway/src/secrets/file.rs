@@ -182,7 +182,7 @@ fn remedy(error: &io::Error) -> &'static str {
     } else if is(&[ErrorKind::ReadOnlyFilesystem]) {
         "point server.state_dir (--data) to a folder that can be written"
     } else if is(&[ErrorKind::PermissionDenied]) {
-        "give it to the user that runs Basalt, or point server.state_dir (--data) elsewhere"
+        "give the folder to the user that runs Basalt, or point server.state_dir (--data) elsewhere"
     } else if is(&[ErrorKind::NotADirectory, ErrorKind::AlreadyExists, ErrorKind::IsADirectory]) {
         "something else is in the way: move it, or point server.state_dir (--data) elsewhere"
     } else {

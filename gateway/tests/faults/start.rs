@@ -110,3 +110,22 @@ impl Drop for Unmount<'_> {
 async fn bin_dir() -> String {
     Cluster::get().await.bin_dir().display().to_string()
 }
+
+#[tokio::test]
+async fn a_database_that_cannot_be_used_is_named_with_what_to_do() {
+    let database = TestDatabase::create().await;
+    let (name, port) = (database.name().to_owned(), database.cluster().port());
+    database.admin_sql(&format!("create role frail_{name} login password 'frail'")).await;
+    let url = |login: &str, port: u16| format!("postgresql://{login}@127.0.0.1:{port}/{name}");
+    for (url, expected) in [
+        (url(&format!("frail_{name}:frail"), port), "`basalt doctor` with the same settings"),
+        (url(&format!("frail_{name}:wrong"), port), "check user and password"),
+        (url(&format!("frail_{name}"), port), "asks for a password and the URL has none"),
+        (url("a:b", free_port()), "check host and port"),
+    ] {
+        let said = refusal(project().path(), &[], &[("BASALT_DATABASE_URL", &url)]);
+        assert!(said.contains(expected) && said.contains("127.0.0.1:"), "{said}");
+        assert!(said.matches("SQLSTATE").count() <= 1, "told once: {said}");
+    }
+    database.admin_sql(&format!("drop role frail_{name}")).await;
+}
