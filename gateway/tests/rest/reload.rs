@@ -3,6 +3,7 @@
 use std::time::Duration;
 
 use basalt_testkit::{Basalt, Request};
+use futures_util::future::join_all;
 use http::Method;
 use serde_json::json;
 
@@ -117,8 +118,13 @@ async fn whatever_the_cache_is_made_of_brings_a_load_when_it_changes() {
             tokio::time::sleep(Duration::from_millis(5)).await;
         }
     }
+    // One load more than changes, where the listener was late at the start.
+    let mut before = 0;
+    while loads(&server) != before {
+        before = loads(&server);
+        tokio::time::sleep(Duration::from_secs(1)).await;
+    }
     // Nothing of it is the cache's.
-    let before = loads(&server);
     let _done = server.sql("create sequence ticks; analyze kv").await;
     tokio::time::sleep(Duration::from_millis(300)).await;
     assert_eq!(loads(&server), before);
@@ -176,6 +182,26 @@ async fn what_was_just_made_is_there_without_a_message() {
         assert_eq!(get(&server, "/nowhere").await.json()["code"], "PGRST205");
     }
     assert!((loads().await - after).abs() < 0.1);
+}
+
+#[tokio::test]
+async fn a_crowd_that_asks_for_what_was_just_made_shares_looks_and_loads() {
+    let server = server().start().await;
+    let _done = server
+        .database()
+        .admin_sql("drop event trigger pgrst_ddl_watch; drop event trigger pgrst_drop_watch")
+        .await;
+    let _done = server.sql("create table crowd (id int); grant select on crowd to anon").await;
+    let before = metric(&server, "basalt_rest_schema_cache_loads_total{result=\"ok\"}").await;
+    let asked = (0..30).map(|_| get(&server, "/crowd"));
+    for answer in join_all(asked).await {
+        assert_eq!(answer.expect(200).json(), json!([]));
+    }
+    let loads = metric(&server, "basalt_rest_schema_cache_loads_total{result=\"ok\"}").await - before;
+    // One more where the listener was late at the start.
+    assert!((0.9..2.1).contains(&loads), "{loads} loads");
+    let looks = metric(&server, "basalt_rest_schema_looks_total{result=\"ok\"}").await;
+    assert!((0.9..10.1).contains(&looks), "{looks} looks");
 }
 
 #[tokio::test]
