@@ -60,6 +60,7 @@ pub(super) fn is_in(words: &str, view: &View) -> bool {
             words.contains("(any)") || words.contains("(all)")
         }
         "42803" | "42809" => ["count", "()"].into_iter().any(has),
+        "42601" if message.starts_with("syntax error in hstore") => has("{"),
         // A value, behind a colon or as a part.
         "22P02" | "22007" | "22008" | "22003" | "42601" | "22P05" | "22030" | "2201B" => {
             let value = message.split_once(": ").map(|(_, value)| value).or_else(|| {
@@ -68,7 +69,6 @@ pub(super) fn is_in(words: &str, view: &View) -> bool {
             });
             value.is_none_or(|value| value.is_empty() || has(value.trim()) || code == "2201B" && has("match"))
         }
-        "42601" if message.starts_with("syntax error in hstore") => has("{"),
         // Of integers they shift.
         "42804" if message.starts_with("argument of ") => has("sl.") || has("sr."),
         "22025" => has("like"),
