@@ -6,9 +6,9 @@
 use super::super::condition::{Conditions, column_ref, is_json_text};
 use super::super::tree::Node;
 use super::super::{Condition, EmbedForm, EmbedPlan, OrderBy, Output, ReadPlan, Source, Value};
+use crate::parse::Field;
 use crate::parse::order::OrderTerm;
 use crate::parse::select::{Aggregate, CastType, SelectItem};
-use crate::parse::Field;
 use crate::schema_cache::relationships::Link;
 use crate::schema_cache::{QualifiedName, Relation, SchemaCache};
 
