@@ -1,7 +1,7 @@
 //! What strangers may send to the port: heads that end at two places or nowhere, HTTP/2 frames that cost the sender
 //! nothing. The server answers or hangs up, holds nothing for long, and goes on serving others.
 
-#![expect(clippy::unwrap_used, clippy::indexing_slicing, reason = "helpers fail a test as the tests do")]
+#![expect(clippy::unwrap_used, clippy::panic, reason = "helpers fail a test as the tests do")]
 
 use std::time::Duration;
 
