@@ -1,7 +1,7 @@
 //! Keeping the schema cache and the settings of the database current (rest.md §4.4, §4.5).
 //!
 //! One load when the service starts, retried until it succeeds; then one per notification or signal, where those that
-//! arrive during a load or shortly after it share the next one ([`follow`]). A load that fails leaves the old cache in
+//! arrive during a load or shortly after it share the next one ([`follow()`]). A load that fails leaves the old cache in
 //! use.
 //!
 //! The surprise: a request that names something unknown is not refused at once. While a load is due it waits for that;

@@ -1,6 +1,6 @@
 //! What can be embedded, and which relationship an embed means (rest.md §3.7).
 //!
-//! Each relationship is stored once per direction, seen from its origin. Where they come from is [`derivation`]'s
+//! Each relationship is stored once per direction, seen from its origin. Where they come from is `derivation`'s
 //! business.
 
 mod derivation;
