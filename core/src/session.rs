@@ -274,7 +274,9 @@ impl Sessions {
     /// There is no room for it now.
     pub fn count_answer(&self, answer: Bytes) -> Result<Bytes, SessionError> {
         match &self.shared.answers {
-            Some(memory) => memory.keep(answer).ok_or_else(|| SessionError::Postgres(Box::new(PgError::busy()))),
+            Some(memory) => {
+                memory.keep(answer).ok_or_else(|| SessionError::Postgres(Box::new(PgError::busy())))
+            }
             None => Ok(answer),
         }
     }

@@ -22,9 +22,7 @@ use metrics::{Counter, Gauge};
 pub use asked::Asked;
 pub use template::{Ready, Template, render};
 
-use crate::metrics::{
-    SHAPE_BYTES, SHAPE_BYTES_LIMIT, SHAPE_EVICTIONS, SHAPE_LOOKUPS, SHAPES, SHAPES_LIMIT,
-};
+use crate::metrics::{SHAPE_BYTES, SHAPE_BYTES_LIMIT, SHAPE_EVICTIONS, SHAPE_LOOKUPS, SHAPES, SHAPES_LIMIT};
 
 /// Shapes kept at most.
 const MOST_SHAPES: usize = 1024;

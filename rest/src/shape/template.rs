@@ -111,7 +111,9 @@ impl Marks {
     fn values(&self, count: usize, shape: JsonShape) -> payload::Values {
         let mark = |index| match shape {
             JsonShape::Object => self.value(index),
-            JsonShape::Array | JsonShape::Mixed | JsonShape::Empty => format!("{{\"{}\"}}", self.value(index)),
+            JsonShape::Array | JsonShape::Mixed | JsonShape::Empty => {
+                format!("{{\"{}\"}}", self.value(index))
+            }
         };
         (0..count).map(|index| Some(Bytes::from(mark(index)))).collect()
     }
