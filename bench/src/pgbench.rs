@@ -4,7 +4,7 @@
 //! a better shape may pass, and leaner ones for the same answer.
 
 use std::path::{Path, PathBuf};
-use std::process::Command;
+use std::process::{Command, Output};
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, bail, ensure};
@@ -18,11 +18,14 @@ use crate::{http, process, token};
 /// of its own, which fills its caches first.
 const WARM_UP: Duration = Duration::from_secs(1);
 
+/// The part of the transactions whose times are written down. All of them would cost pgbench up to a tenth of its rate.
+const SAMPLING_RATE: &str = "0.1";
+
 /// What a run gave after its warm-up.
 pub(crate) struct Run {
     /// Transactions per second.
     pub(crate) rate: f64,
-    /// Nanoseconds of each transaction.
+    /// Nanoseconds of some of them.
     pub(crate) times: Histogram<u64>,
     /// Processor seconds per second of PostgreSQL.
     pub(crate) database_cores: f64,
@@ -115,7 +118,7 @@ pub(crate) async fn run(
     let log = script.with_extension("log");
     let mut command = command(pgbench, script, basalt, connections.into());
     command.args(["-T", &(warm_up + time).as_secs().max(1).to_string()]);
-    command.arg("-l").arg("--log-prefix").arg(&log);
+    command.args(["-P", "1", "-l", "--sampling-rate", SAMPLING_RATE, "--log-prefix"]).arg(&log);
     let ended = tokio::task::spawn_blocking(move || output(command));
     tokio::time::sleep(warm_up).await;
     let (start, before) = (Instant::now(), process::cpu(basalt.running.pid()).below);
@@ -123,10 +126,9 @@ pub(crate) async fn run(
     tokio::time::sleep(time.mul_f64(0.9)).await;
     let worked = process::cpu(basalt.running.pid()).below - before;
     let database_cores = worked / start.elapsed().as_secs_f64();
-    ended.await??;
+    let progress = String::from_utf8(ended.await??.stderr)?;
     let times = last_of(&take(&log)?, time)?;
-    let count = u32::try_from(times.len()).unwrap_or(u32::MAX);
-    Ok(Run { rate: f64::from(count) / time.as_secs_f64(), times, database_cores })
+    Ok(Run { rate: rate_after(&progress, warm_up)?, times, database_cores })
 }
 
 /// The seconds that `each` transactions of each connection take, without connecting.
@@ -139,7 +141,7 @@ pub(crate) async fn seconds_of(
 ) -> Result<f64> {
     let mut command = command(pgbench, script, basalt, usize::try_from(connections)?);
     command.args(["-t", &each.to_string()]);
-    let text = tokio::task::spawn_blocking(move || output(command)).await??;
+    let text = String::from_utf8(tokio::task::spawn_blocking(move || output(command)).await??.stdout)?;
     let rate = text.lines().find_map(|line| line.strip_prefix("tps = ")?.split_whitespace().next());
     let rate: f64 = rate.context("pgbench tells no rate")?.parse()?;
     Ok(f64::from(connections * each) / rate)
@@ -154,10 +156,24 @@ fn command(pgbench: &Path, script: &Path, basalt: &Basalt, connections: usize) -
     command
 }
 
-fn output(mut command: Command) -> Result<String> {
+fn output(mut command: Command) -> Result<Output> {
     let output = command.output().context("pgbench could not be started")?;
     ensure!(output.status.success(), "pgbench failed: {}", String::from_utf8_lossy(&output.stderr));
-    Ok(String::from_utf8_lossy(&output.stdout).into_owned())
+    Ok(output)
+}
+
+/// The mean of the rates told each second, after the warm-up: `progress: 2.0 s, 3456.7 tps, lat …`.
+fn rate_after(progress: &str, warm_up: Duration) -> Result<f64> {
+    let seconds = progress.lines().filter_map(|line| {
+        let (time, rest) = line.strip_prefix("progress: ")?.split_once(" s, ")?;
+        let rate: f64 = rest.split_once(" tps")?.0.parse().ok()?;
+        // A line is about the second that ends there.
+        (time.parse::<f64>().ok()? > warm_up.as_secs_f64() + 0.5).then_some(rate)
+    });
+    let rates: Vec<f64> = seconds.collect();
+    let count = u32::try_from(rates.len())?;
+    ensure!(count > 0 && rates.iter().sum::<f64>() > 0.0, "pgbench told no rate: --seconds is too short");
+    Ok(rates.iter().sum::<f64>() / f64::from(count))
 }
 
 /// The transaction log, which pgbench names after its process; it is gone afterwards.
@@ -210,6 +226,14 @@ mod tests {
             r#"{"a":"b:' || '8000","n":' || '1,"t":' || 'true}"#
         );
     }
+    #[test]
+    fn the_rate_is_that_after_the_warm_up() {
+        let progress = "pgbench (18)\nprogress: 1.0 s, 10.0 tps, lat 1 ms\nprogress: 2.0 s, 100.5 tps, lat 1 ms\n\
+                        progress: 3.0 s, 200.5 tps, lat 1 ms\n";
+        assert!((rate_after(progress, Duration::from_secs(1)).unwrap() - 150.5).abs() < 1e-9);
+        assert!(rate_after(progress, Duration::from_secs(3)).is_err());
+    }
+
     #[test]
     fn only_the_last_part_of_a_log_counts() {
         let log = "0 1 900 0 100 0\n1 1 500 0 101 0\n0 2 2000 0 101 500000\n1 2 700 0 102 0\n";
