@@ -68,7 +68,7 @@ impl PgError {
     ///
     /// Left out on purpose:
     /// - `tuple concurrently updated` or `deleted` (`XX000`): two requests that change the schema at once. Which change is
-    ///   to come last is for their callers to say, as with `40001` and `40P01`, which are not repeated either.
+    ///   to come last is for their callers to say, as with `40001` and `40P01`, which are not repeated for writes either.
     /// - `could not find …`, `catalog is missing …`, `unexpected …` and all else of class XX: a damaged catalog, or a bug.
     ///   Neither gets better by asking five times, and both should be seen.
     #[must_use]

@@ -370,7 +370,7 @@ impl Sessions {
             let again = if returned.is_some() { failures.note(&failure, access) } else { None };
             let may_repeat = match again {
                 None => false,
-                Some(Again::Connection) => true,
+                Some(Again::Connection | Again::Deadlock) => true,
                 Some(Again::Stale) => {
                     // The next connection may have prepared it before the change as well.
                     self.shared.epoch.fetch_add(1, Ordering::Relaxed);

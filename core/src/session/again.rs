@@ -10,12 +10,15 @@ const STALE_ATTEMPTS: u32 = 5;
 const CATALOG_ATTEMPTS: u32 = 7;
 /// What it waits after the first time: the other side has yet to tell everybody. Doubles each time.
 const CATALOG_PAUSE: Duration = Duration::from_millis(2);
+/// How often a read is the one of a deadlock that PostgreSQL ends, before that is its answer.
+const DEADLOCK_ATTEMPTS: u32 = 3;
 
 /// What has failed so far.
 #[derive(Default)]
 pub(super) struct Failures {
     stale: u32,
     catalog: u32,
+    deadlock: u32,
     connection: u32,
 }
 
@@ -26,6 +29,8 @@ pub(super) enum Again {
     Stale,
     /// The catalog was between two states: after this pause it is not.
     Catalog(Duration),
+    /// PostgreSQL ended it, so that the other side can go on.
+    Deadlock,
     /// The connection ended; another one may live.
     Connection,
 }
@@ -36,6 +41,7 @@ impl Again {
         match self {
             Self::Stale => "stale",
             Self::Catalog(_) => "catalog",
+            Self::Deadlock => "deadlock",
             Self::Connection => "connection",
         }
     }
@@ -53,6 +59,11 @@ impl Failures {
                 self.catalog += 1;
                 let pause = CATALOG_PAUSE * (1 << (self.catalog - 1));
                 (self.catalog < CATALOG_ATTEMPTS).then_some(Again::Catalog(pause))
+            }
+            // A read meets no other reads or writes: a change of the schema wanted its tables the other way round.
+            SessionError::Postgres(error) if error.code == "40P01" && access == Access::ReadOnly => {
+                self.deadlock += 1;
+                (self.deadlock < DEADLOCK_ATTEMPTS).then_some(Again::Deadlock)
             }
             // It ends who waits for a command: ours had not been looked at.
             SessionError::Postgres(error) if error.is_fatal && error.code == "57P05" => self.connection(),
@@ -106,7 +117,7 @@ mod tests {
             // The role's own limit on a transaction.
             (postgres("25P04", "", true), 0, 0),
             (postgres("40001", "", false), 0, 0),
-            (postgres("40P01", "", false), 0, 0),
+            (postgres("40P01", "", false), 2, 0),
             (postgres("57P01", "", false), 0, 0),
             (postgres("57P05", "", false), 0, 0),
             (postgres("53200", "", false), 0, 0),
@@ -125,7 +136,7 @@ mod tests {
         let mut failures = Failures::default();
         let pauses = std::iter::from_fn(|| match failures.note(&failure, Access::ReadOnly)? {
             Again::Catalog(pause) => Some(pause),
-            Again::Stale | Again::Connection => None,
+            Again::Stale | Again::Deadlock | Again::Connection => None,
         });
         assert_eq!(pauses.sum::<Duration>(), Duration::from_millis(126));
     }

@@ -95,7 +95,7 @@ async fn under_every_fault_answers_stay_right_and_nothing_is_lost() {
     judge_stored(&server, &tally, &outcome).await;
     judge_stuck(&server, &tally).await;
     judge_memory(&tally, seconds >= 60);
-    for reason in ["stale", "catalog", "connection"] {
+    for reason in ["stale", "catalog", "deadlock", "connection"] {
         let name = format!("basalt_transactions_repeated_total{{reason=\"{reason}\"}}");
         let repeated = metric(&server, &name).await;
         tally.find(format!("{repeated:>7}  transactions done once more: {reason}"), []);
