@@ -12,9 +12,9 @@
 //!   on schemas, which the NOINHERIT login role lacks. It costs no round trip.
 //! - A stale statement (`0A000`, `26000`) committed nothing: all connections prepare anew, and the request runs once more;
 //!   a few times more, should the schema go on changing. So does one that met the catalog between two states
-//!   ([`PgError::met_changing_catalog`]), after a moment. Its deadline stays what it was, and nobody has seen anything of
-//!   the first try: answers leave this module whole. What a function did outside of its transaction (`nextval`) is done
-//!   twice, as it is whenever a caller tries again.
+//!   ([`PgError::met_changing_catalog`]), after a moment, and a read that PostgreSQL ended for a deadlock (`40P01`). Its
+//!   deadline stays what it was, and nobody has seen anything of the first try: answers leave this module whole.
+//!   What a function did outside of its transaction (`nextval`) is done twice, as it is whenever a caller tries again.
 //! - A client that leaves must not drop half an exchange into the pool: dropping the future hands connection and
 //!   exchange to a task of the tracker. Reads are cancelled there; writes run to their end, or to their deadline.
 //! - After a cancel the connection goes back only when the cancel request's connection has closed and the server was

@@ -60,7 +60,8 @@ impl Failures {
                 let pause = CATALOG_PAUSE * (1 << (self.catalog - 1));
                 (self.catalog < CATALOG_ATTEMPTS).then_some(Again::Catalog(pause))
             }
-            // A read meets no other reads or writes: a change of the schema wanted its tables the other way round.
+            // Rows a read looks at are never locked against it: a change of the schema wanted its tables the other way
+            // round, or a function its advisory locks.
             SessionError::Postgres(error) if error.code == "40P01" && access == Access::ReadOnly => {
                 self.deadlock += 1;
                 (self.deadlock < DEADLOCK_ATTEMPTS).then_some(Again::Deadlock)
