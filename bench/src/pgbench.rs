@@ -11,7 +11,7 @@ use anyhow::{Context, Result, bail, ensure};
 use hdrhistogram::Histogram;
 
 use crate::basalt::Basalt;
-use crate::rest::workload::{PEOPLE, RESPONSE_SETTINGS, Statements, Workload};
+use crate::rest::workload::{BARE_INSERT, PEOPLE, RESPONSE_SETTINGS, Statements, Workload};
 use crate::{http, process, token};
 
 /// What is left out at the start of a run, as of ours. 32 more connections take a second more: each has to connect, and has a backend
@@ -20,6 +20,12 @@ const WARM_UP: Duration = Duration::from_secs(1);
 
 /// The part of the transactions whose times are written down. All of them would cost pgbench up to a tenth of its rate.
 const SAMPLING_RATE: &str = "0.1";
+
+/// The login of whoever sends requests.
+pub(crate) const REQUESTS: &str = "authenticator";
+
+/// The login that no policy holds for.
+pub(crate) const OWNER: &str = "supabase_admin";
 
 /// What a run gave after its warm-up.
 pub(crate) struct Run {
@@ -92,6 +98,12 @@ pub(crate) fn script(file: &Path, workload: Workload, shape: Shape) -> Result<()
     std::fs::write(file, script).with_context(|| format!("could not write {}", file.display()))
 }
 
+/// Writes the script of the least an insert can be: one statement, no settings, no rights to look at.
+pub(crate) fn bare_insert(file: &Path) -> Result<()> {
+    std::fs::write(file, format!("{BARE_INSERT};\n"))
+        .with_context(|| format!("could not write {}", file.display()))
+}
+
 /// Parts an SQL text constant after each colon that pgbench would take for the start of a variable (`:8000`); PostgreSQL joins the parts when it plans.
 fn without_variables(text: &str) -> String {
     let mut parted = String::with_capacity(text.len() + 64);
@@ -116,7 +128,7 @@ pub(crate) async fn run(
 ) -> Result<Run> {
     let warm_up = WARM_UP + WARM_UP * u32::from(connections) / 32;
     let log = script.with_extension("log");
-    let mut command = command(pgbench, script, basalt, connections.into());
+    let mut command = command(pgbench, script, basalt, REQUESTS, connections.into());
     command.args(["-T", &(warm_up + time).as_secs().max(1).to_string()]);
     command.args(["-P", "1", "-l", "--sampling-rate", SAMPLING_RATE, "--log-prefix"]).arg(&log);
     let ended = tokio::task::spawn_blocking(move || output(command));
@@ -131,15 +143,16 @@ pub(crate) async fn run(
     Ok(Run { rate: rate_after(&progress, warm_up)?, times, database_cores })
 }
 
-/// The seconds that `each` transactions of each connection take, without connecting.
+/// The seconds that `each` transactions of each of `login`'s connections take, without connecting.
 pub(crate) async fn seconds_of(
     pgbench: &Path,
     script: &Path,
     basalt: &Basalt,
+    login: &str,
     connections: u32,
     each: u32,
 ) -> Result<f64> {
-    let mut command = command(pgbench, script, basalt, usize::try_from(connections)?);
+    let mut command = command(pgbench, script, basalt, login, usize::try_from(connections)?);
     command.args(["-t", &each.to_string()]);
     let text = String::from_utf8(tokio::task::spawn_blocking(move || output(command)).await??.stdout)?;
     let rate = text.lines().find_map(|line| line.strip_prefix("tps = ")?.split_whitespace().next());
@@ -147,12 +160,12 @@ pub(crate) async fn seconds_of(
     Ok(f64::from(connections * each) / rate)
 }
 
-fn command(pgbench: &Path, script: &Path, basalt: &Basalt, connections: usize) -> Command {
+fn command(pgbench: &Path, script: &Path, basalt: &Basalt, login: &str, connections: usize) -> Command {
     let mut command = Command::new(pgbench);
     command.args(["-n", "-M", "prepared", "-h", &basalt.database_host]);
-    command.args(["-p", &basalt.database_port.to_string(), "-U", "authenticator"]);
+    command.args(["-p", &basalt.database_port.to_string(), "-U", login]);
     command.args(["-c", &connections.to_string(), "-f"]).arg(script).arg("-d").arg("postgres");
-    command.env("PGPASSWORD", token::role_password("authenticator"));
+    command.env("PGPASSWORD", token::role_password(login));
     command
 }
 

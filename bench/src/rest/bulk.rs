@@ -23,6 +23,8 @@ use crate::token;
 const INSERTS: u32 = 100_000;
 /// Of them at a time.
 const IN_FLIGHT: u32 = 64;
+/// pgbench with nothing but the INSERT, as one whom no policy holds for: what the rows cost PostgreSQL on this machine, whoever sends them.
+const BARE: &str = "pgbench_bare";
 /// Rows of a bulk insert.
 const BULK_ROWS: u32 = 1_000;
 /// Bulk inserts of one run.
@@ -80,12 +82,18 @@ async fn single_inserts(
         );
         seconds.insert(contender.name.to_owned(), rounded(load.elapsed.as_secs_f64()));
     }
-    database.batch_execute("truncate notes").await?;
-    let script = work.join("rest.pgbench.sql");
+    let (script, bare) = (work.join("rest.pgbench.sql"), work.join("bare.pgbench.sql"));
     pgbench::script(&script, Workload::Insert, pgbench::Shape::Postgrest)?;
-    let each = INSERTS / IN_FLIGHT;
-    let took = pgbench::seconds_of(pgbench, &script, basalt, IN_FLIGHT, each).await?;
-    seconds.insert("pgbench".to_owned(), rounded(took * f64::from(INSERTS) / f64::from(each * IN_FLIGHT)));
+    pgbench::bare_insert(&bare)?;
+    for (name, script, login) in
+        [(super::sample::PGBENCH, &script, pgbench::REQUESTS), (BARE, &bare, pgbench::OWNER)]
+    {
+        database.batch_execute("truncate notes").await?;
+        let each = INSERTS / IN_FLIGHT;
+        let took = pgbench::seconds_of(pgbench, script, basalt, login, IN_FLIGHT, each).await?;
+        let all = took * f64::from(INSERTS) / f64::from(each * IN_FLIGHT);
+        seconds.insert(name.to_owned(), rounded(all));
+    }
     let figures = Value::Object(seconds);
     report::print(&format!("{INSERTS} single inserts, {IN_FLIGHT} in flight, seconds: {figures}"));
     Ok(figures)

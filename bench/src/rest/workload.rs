@@ -240,6 +240,9 @@ pub(crate) struct Statements {
     pub(crate) rows: Option<String>,
 }
 
+/// The row of [`Workload::Insert`] with nothing around it.
+pub(crate) const BARE_INSERT: &str = r#"insert into "public"."notes"("owner_id", "body") values ('00000000-0000-4000-8000-000000000001', 'A note of the usual length, as people write them.')"#;
+
 /// What a transaction says about the response.
 pub(crate) const RESPONSE_SETTINGS: &str = "nullif(current_setting('response.headers', true), '') as response_headers, \
      nullif(current_setting('response.status', true), '') as response_status";
