@@ -95,6 +95,30 @@ impl PgError {
         self.is_class("08") || matches!(self.code.as_str(), "57P01" | "57P02" | "57P03" | "57P05" | "53300")
     }
 
+    /// What an operator can do about a login that the server refuses; `None` where waiting helps.
+    #[must_use]
+    pub fn login_remedy(&self) -> Option<&'static str> {
+        Some(match self.code.as_str() {
+            "28P01" => {
+                "check the password in the URL; the roles whose passwords derive from server.master_key get theirs again \
+                 when basalt starts"
+            }
+            // What the message says is translated; who says it is not.
+            "28000" if self.routine.as_deref() == Some("ClientAuthentication") => {
+                "let a line of the server's pg_hba.conf admit this user from this address to this database, and have the \
+                 server read it again: select pg_reload_conf()"
+            }
+            "28000" => "check the user in the URL: it has to exist and to have LOGIN (alter role … login)",
+            "3D000" => "create the database, or correct its name in the URL",
+            "42501" => "give the user the right to connect: grant connect on database … to …",
+            "55000" => "let the database take connections: alter database … allow_connections true",
+            "53300" => {
+                "raise the limit (max_connections, or that of the role or the database), or lower database.pool_size"
+            }
+            _ => return None,
+        })
+    }
+
     /// The connection was closed for reasons that are not the request's. Class 25 is: a role's `transaction_timeout` and
     /// `idle_in_transaction_session_timeout` end the connection as well.
     pub(crate) fn is_outage(&self) -> bool {

@@ -303,13 +303,16 @@ pub async fn connect(database: &Database) -> Result<Client, SetupError> {
     }
 }
 
-/// A database that is starting up (57P03) is worth waiting for.
+/// A database that is starting up (57P03) is worth waiting for, and so is one without room (53300): it may be our own
+/// predecessor that has it.
 async fn connect_patiently(database: &Database) -> Result<Client, DriverError> {
     const PAUSE: Duration = Duration::from_millis(200);
     let mut tries = 50;
     loop {
         match database.connect().await {
-            Err(DriverError::Postgres(error)) if error.code == "57P03" && tries > 0 => {
+            Err(DriverError::Postgres(error))
+                if matches!(error.code.as_str(), "57P03" | "53300") && tries > 0 =>
+            {
                 tries -= 1;
                 tokio::time::sleep(PAUSE).await;
             }
@@ -323,7 +326,9 @@ pub(crate) fn explain(error: &DriverError) -> String {
     match error {
         DriverError::Postgres(error) => match error.code.as_str() {
             "28P01" | "28000" => {
-                format!("refuses the login ({}); check user and password in the URL", error.message)
+                let remedy = error.login_remedy().filter(|_| error.code == "28000");
+                let remedy = remedy.unwrap_or("check user and password in the URL");
+                format!("refuses the login ({}); {remedy}", error.message)
             }
             "3D000" => format!("has no such database ({}); create it or correct the URL", error.message),
             "53300" => "has no free connection; raise max_connections or lower database.pool_size".to_owned(),

@@ -50,8 +50,8 @@ impl Gateway {
         if API_PREFIXES.iter().any(|prefix| is_below(prefix, path)) {
             return not_running(path);
         }
-        if let Some(response) = self.system.answer(&request, false) {
-            return response;
+        if let Some(answer) = self.system.answer(&request, false) {
+            return answer.await;
         }
         if is_below(mailbox::PATH, path) {
             return self.mailbox(request, mailbox::PATH).await;
@@ -63,8 +63,11 @@ impl Gateway {
     }
 
     /// Answers one request of the admin port: our own routes only, metrics without a key.
-    pub fn handle_private(&self, request: Request<Incoming>) -> Response {
-        self.system.answer(&request.map(Body::new), true).unwrap_or_else(not_found)
+    pub async fn handle_private(&self, request: Request<Incoming>) -> Response {
+        match self.system.answer(&request.map(Body::new), true) {
+            Some(answer) => answer.await,
+            None => not_found(),
+        }
     }
 
     /// Answers one request to the mailbox, which lies at `base`.

@@ -120,7 +120,7 @@ pub async fn serve(
         return Ok(());
     };
     let running = running?;
-    let Running { databases, mounts, readiness, rest, mailbox, mut gauges, closers } = running;
+    let Running { databases, mounts, readiness, reach, rest, mailbox, mut gauges, closers } = running;
     if let Some(rest) = &rest {
         let following = signals.follow(rest.clone(), command_line.clone(), Arc::clone(&keys));
         background.tracker.spawn(background.shutdown.clone().run_until_cancelled_owned(following));
@@ -162,6 +162,7 @@ pub async fn serve(
             public_url: config.server.public_url.to_string(),
             readiness,
             rest: rest.map(|handle| (handle, config.clone())),
+            reach,
             gauges,
             metrics: config.server.metrics.then_some(metrics),
         },
@@ -258,7 +259,7 @@ async fn accept_until(
             let gateway = Arc::clone(&gateway);
             let handle = move |request, _peer| {
                 let gateway = Arc::clone(&gateway);
-                async move { gateway.handle_private(request) }
+                async move { gateway.handle_private(request).await }
             };
             let limits = limits(Arc::new(Semaphore::new(ADMIN_CONNECTIONS)));
             listener::run(listener, handle, limits, stop).await;

@@ -8,6 +8,8 @@ use axum::response::{IntoResponse, Response};
 use basalt_core::keys::Keys;
 use basalt_core::random::constant_time_eq;
 use basalt_rest::RestHandle;
+use futures_util::FutureExt;
+use futures_util::future::{BoxFuture, join_all, ready};
 use http::header::{ALLOW, AUTHORIZATION, CACHE_CONTROL, CONTENT_TYPE, HeaderValue, RETRY_AFTER};
 use http::{Method, Request, StatusCode};
 use metrics_exporter_prometheus::PrometheusHandle;
@@ -23,6 +25,14 @@ pub struct ReadinessCheck {
     pub is_ready: Box<dyn Fn() -> bool + Send + Sync>,
 }
 
+/// A login that has to reach its database.
+pub struct ReachCheck {
+    /// Named in the answer while it does not.
+    pub name: &'static str,
+    /// Asks the database at most once a second, however often it is called.
+    pub is_reachable: Box<dyn Fn() -> BoxFuture<'static, bool> + Send + Sync>,
+}
+
 /// `/health`, `/ready`, `/metrics`, `/app-config.json`.
 pub struct SystemRoutes {
     /// For `/metrics` and `/app-config.json`.
@@ -31,6 +41,8 @@ pub struct SystemRoutes {
     pub public_url: String,
     /// All must hold.
     pub readiness: Vec<ReadinessCheck>,
+    /// So must these, which are asked when the others do.
+    pub reach: Vec<ReachCheck>,
     /// REST, where it runs, and what it was started with.
     pub rest: Option<(RestHandle, Config)>,
     /// Set gauges; called before metrics are shown, so that no request pays for it.
@@ -42,34 +54,47 @@ pub struct SystemRoutes {
 impl SystemRoutes {
     /// The answer, when the path is one of ours. On the admin port (`is_private`) metrics need no key.
     #[must_use]
-    pub fn answer(&self, request: &Request<Body>, is_private: bool) -> Option<Response> {
-        let answer: fn(&Self, &Request<Body>, bool) -> Response = match request.uri().path() {
+    pub fn answer(&self, request: &Request<Body>, is_private: bool) -> Option<BoxFuture<'_, Response>> {
+        type Answer = fn(&SystemRoutes, &Request<Body>, bool) -> Response;
+        let answer: Option<Answer> = match request.uri().path() {
             "/health" | "/live" if is_private => {
-                |_, _, _| json(StatusCode::OK, &serde_json::json!({ "status": "ok" }))
+                Some(|_, _, _| json(StatusCode::OK, &serde_json::json!({ "status": "ok" })))
             }
-            "/config" if is_private => |this, _, _| this.config(),
-            "/schema_cache" if is_private => |this, _, _| this.schema_cache(),
-            "/health" => |_, _, _| json(StatusCode::OK, &serde_json::json!({ "status": "ok" })),
-            "/ready" => |this, _, _| this.ready(),
-            "/metrics" => Self::render_metrics,
-            "/app-config.json" => |this, _, _| this.app_config(),
+            "/config" if is_private => Some(|this, _, _| this.config()),
+            "/schema_cache" if is_private => Some(|this, _, _| this.schema_cache()),
+            "/health" => Some(|_, _, _| json(StatusCode::OK, &serde_json::json!({ "status": "ok" }))),
+            // The one that has to wait for somebody.
+            "/ready" => None,
+            "/metrics" => Some(Self::render_metrics),
+            "/app-config.json" => Some(|this, _, _| this.app_config()),
             _ => return None,
         };
         if !matches!(*request.method(), Method::GET | Method::HEAD) {
-            return Some((StatusCode::METHOD_NOT_ALLOWED, [(ALLOW, "GET, HEAD")]).into_response());
+            return Some(
+                ready((StatusCode::METHOD_NOT_ALLOWED, [(ALLOW, "GET, HEAD")]).into_response()).boxed(),
+            );
         }
-        Some(answer(self, request, is_private))
+        Some(match answer {
+            Some(answer) => ready(answer(self, request, is_private)).boxed(),
+            None => self.ready().boxed(),
+        })
     }
 
-    /// Whether everything is up.
+    /// Whether everything has started.
     #[must_use]
     pub fn is_ready(&self) -> bool {
         self.readiness.iter().all(|check| (check.is_ready)())
     }
 
-    fn ready(&self) -> Response {
-        let waiting: Vec<&str> =
+    async fn ready(&self) -> Response {
+        let mut waiting: Vec<&str> =
             self.readiness.iter().filter(|check| !(check.is_ready)()).map(|check| check.name).collect();
+        if waiting.is_empty() {
+            let asked = self.reach.iter().map(|check| (check.is_reachable)());
+            let answers = join_all(asked).await;
+            let lost = self.reach.iter().zip(answers).filter(|(_, is_reachable)| !is_reachable);
+            waiting.extend(lost.map(|(check, _)| check.name));
+        }
         if waiting.is_empty() {
             return json(StatusCode::OK, &serde_json::json!({ "status": "ready" }));
         }

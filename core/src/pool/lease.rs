@@ -7,7 +7,7 @@
 
 use std::ops::{Deref, DerefMut};
 use std::pin::pin;
-use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
@@ -17,7 +17,8 @@ use tokio::sync::{OwnedSemaphorePermit, Semaphore, TryAcquireError};
 use tokio::time::Instant;
 
 use super::PoolConfig;
-use crate::pg_error::DriverError;
+use super::reach::Reach;
+use crate::pg_error::{DriverError, PgError};
 use crate::session::SessionError;
 
 /// A seat that was taken away comes back after this long, one at a time: one connection tried in vain for each, where the
@@ -27,7 +28,7 @@ const SEAT_PAUSE: Duration = Duration::from_millis(250);
 /// A pool of connections of one login.
 pub(crate) struct Pool<M: managed::Manager> {
     inner: managed::Pool<M>,
-    config: PoolConfig,
+    pub(super) config: PoolConfig,
     seats: Arc<Semaphore>,
     /// Seats taken away; changed under `seats_changed` only.
     missing: AtomicUsize,
@@ -38,6 +39,9 @@ pub(crate) struct Pool<M: managed::Manager> {
     /// When idle connections were last looked for; never held across an await.
     looked_for_idle: Mutex<Instant>,
     timeouts: Counter,
+    pub(super) reach: Reach,
+    /// The login was refused when it was last tried.
+    is_refused: AtomicBool,
 }
 
 /// A connection of a [`Pool`], which goes back to it when dropped.
@@ -92,6 +96,8 @@ impl<M: managed::Manager<Error = DriverError>> Pool<M> {
             waiting: AtomicUsize::new(0),
             looked_for_idle: Mutex::new(Instant::now()),
             timeouts: metrics::counter!("basalt_pool_timeouts_total", "pool" => config.name),
+            reach: Reach::default(),
+            is_refused: AtomicBool::new(false),
             config,
         }
     }
@@ -114,8 +120,7 @@ impl<M: managed::Manager<Error = DriverError>> Pool<M> {
         let limit = deadline.min(Instant::now() + self.config.acquire_timeout);
         match tokio::time::timeout_at(limit, self.lease()).await {
             Ok(Ok(lease)) => Ok(lease),
-            Ok(Err(PoolError::Backend(error))) => Err(SessionError::unreachable(error)),
-            Ok(Err(error)) => Err(SessionError::Unreachable(error.to_string())),
+            Ok(Err(error)) => Err(Self::failed(error)),
             Err(_elapsed) => {
                 self.timeouts.increment(1);
                 Err(SessionError::PoolTimeout)
@@ -126,23 +131,65 @@ impl<M: managed::Manager<Error = DriverError>> Pool<M> {
     async fn lease(&self) -> Result<Lease<M>, PoolError<DriverError>> {
         loop {
             let seat = self.seat().await.ok_or(PoolError::Closed)?;
-            #[expect(clippy::disallowed_methods, reason = "the one place that takes connections")]
-            let taken = self.inner.get().await;
-            match taken {
-                Ok(object) => return Ok(Lease { object, seat }),
-                Err(PoolError::Backend(DriverError::Postgres(error))) if error.code == "53300" => {
-                    // With nobody else at work there is no connection to wait for.
-                    if let Err(_seat) = self.take_away(seat) {
-                        return Err(PoolError::Backend(DriverError::Postgres(error)));
-                    }
-                }
-                Err(error) => return Err(error),
+            if let Some(lease) = self.sit(seat).await? {
+                return Ok(lease);
             }
         }
     }
 
+    /// A connection for the seat; `None` where the server has no room for it beside those that are at work.
+    pub(super) async fn sit(&self, seat: Seat) -> Result<Option<Lease<M>>, PoolError<DriverError>> {
+        #[expect(clippy::disallowed_methods, reason = "the one place that takes connections")]
+        let taken = self.inner.get().await;
+        match taken {
+            Ok(object) => {
+                self.note_login(None);
+                Ok(Some(Lease { object, seat }))
+            }
+            Err(PoolError::Backend(DriverError::Postgres(error))) => {
+                // With nobody else at work there is no connection to wait for.
+                if error.code == "53300" && self.take_away(seat).is_ok() {
+                    return Ok(None);
+                }
+                self.note_login(Some(&error));
+                Err(PoolError::Backend(DriverError::Postgres(error)))
+            }
+            Err(error) => Err(error),
+        }
+    }
+
+    pub(super) fn failed(error: PoolError<DriverError>) -> SessionError {
+        match error {
+            PoolError::Backend(error) => SessionError::unreachable(error),
+            other @ (PoolError::Timeout(_)
+            | PoolError::Closed
+            | PoolError::NoRuntimeSpecified
+            | PoolError::PostCreateHook(_)) => SessionError::Unreachable(other.to_string()),
+        }
+    }
+
+    /// Says once what an operator can do about a login that is refused: requests only tell of the refusal.
+    fn note_login(&self, refused: Option<&PgError>) {
+        let remedy = refused.and_then(PgError::login_remedy);
+        // Looked at before it is written: every request comes by.
+        if self.is_refused.load(Ordering::Relaxed) == remedy.is_some() {
+            return;
+        }
+        let was_refused = self.is_refused.swap(remedy.is_some(), Ordering::Relaxed);
+        match (refused, remedy) {
+            (Some(error), Some(remedy)) if !was_refused => {
+                let pool = self.config.name;
+                tracing::warn!(pool, remedy, "the database is unavailable: it refuses the login: {error}");
+            }
+            (None, _) if was_refused => {
+                tracing::info!(pool = self.config.name, "the database takes the login again");
+            }
+            _ => {}
+        }
+    }
+
     /// A seat, in turn; `None` when the pool is closed.
-    async fn seat(&self) -> Option<Seat> {
+    pub(super) async fn seat(&self) -> Option<Seat> {
         self.bring_back();
         match Arc::clone(&self.seats).try_acquire_owned() {
             Ok(seat) => return Some(seat),

@@ -13,6 +13,7 @@ use basalt_core::service::Service;
 use basalt_core::session::Sessions;
 use basalt_rest::RestHandle;
 
+use futures_util::FutureExt;
 use super::{Background, ServeError};
 use crate::banner::Console;
 use crate::config::{Config, Only};
@@ -24,7 +25,7 @@ use crate::layers::api_key::Gate;
 use crate::mail;
 use crate::mailbox::Mailbox;
 use crate::secrets::Secrets;
-use crate::system_routes::ReadinessCheck;
+use crate::system_routes::{ReachCheck, ReadinessCheck};
 
 /// The services of a start, and what else of it the server has to know.
 pub(super) struct Running {
@@ -32,6 +33,8 @@ pub(super) struct Running {
     pub(super) mounts: Vec<Mount>,
     pub(super) readiness: Vec<ReadinessCheck>,
     /// REST, where it runs.
+    /// Of the services that run.
+    pub(super) reach: Vec<ReachCheck>,
     pub(super) rest: Option<RestHandle>,
     /// Where mail goes to be looked at, if it does.
     pub(super) mailbox: Option<Mailbox>,
@@ -66,6 +69,7 @@ pub(super) fn rest_alone(
         mounts: vec![mount],
         readiness: vec![rest_ready(&handle), database_there(&events)],
         rest: Some(handle),
+        reach: vec![rest_reaches(&sessions)],
         mailbox: None,
         gauges: vec![Box::new(move || pool.report())],
         closers: vec![Box::new(move || sessions.close())],
@@ -123,6 +127,26 @@ fn rest_ready(handle: &RestHandle) -> ReadinessCheck {
 }
 
 /// Whether the server's own link to the database lives.
+/// Whether the login that takes on callers' roles does.
+fn rest_reaches(sessions: &Sessions) -> ReachCheck {
+    let sessions = sessions.clone();
+    let is_reachable = move || {
+        let sessions = sessions.clone();
+        async move { sessions.is_reachable().await }.boxed()
+    };
+    ReachCheck { name: "database connection of rest", is_reachable: Box::new(is_reachable) }
+}
+
+/// The same of auth's login.
+fn auth_reaches(pool: &ServicePool) -> ReachCheck {
+    let pool = pool.clone();
+    let is_reachable = move || {
+        let pool = pool.clone();
+        async move { pool.is_reachable().await }.boxed()
+    };
+    ReachCheck { name: "database connection of auth", is_reachable: Box::new(is_reachable) }
+}
+
 fn database_there(events: &Events) -> ReadinessCheck {
     let events = events.clone();
     ReadinessCheck { name: "database connection", is_ready: Box::new(move || events.is_connected()) }
@@ -149,7 +173,7 @@ pub(super) async fn whole(
     let system_pool =
         ServicePool::new(databases.admin.clone(), pool(config, "system", config.database.system_pool_size));
     let outbox = mail::outbox(config, secrets);
-    let mut readiness = Vec::new();
+    let (mut readiness, mut reach) = (Vec::new(), Vec::new());
     let mut mounts = Vec::new();
     let mut rest = None;
     let runs = |service: Only| config.only.is_none_or(|only| only == service);
@@ -183,6 +207,7 @@ pub(super) async fn whole(
         readiness.push(rest_ready(&handle));
         rest = Some(handle);
         mounts.push(mount);
+        reach.push(rest_reaches(&sessions));
     }
     if runs(Only::Auth) {
         let service = basalt_auth::service(
@@ -197,6 +222,7 @@ pub(super) async fn whole(
         if config.auth.db_cleanup_enabled {
             let keep = basalt_auth::keep_clean(config.auth.clone(), auth_pool.clone(), Clock::system());
             background.tracker.spawn(background.shutdown.clone().run_until_cancelled_owned(keep));
+        reach.push(auth_reaches(&auth_pool));
         }
     }
     if runs(Only::Storage) {
@@ -225,7 +251,7 @@ pub(super) async fn whole(
         Box::new(move || system_pool.close()),
     ];
     let gauges: Vec<Box<dyn Fn() + Send + Sync>> = vec![Box::new(gauges)];
-    Ok(Running { databases: Some(databases), mounts, readiness, rest, mailbox, gauges, closers })
+    Ok(Running { databases: Some(databases), mounts, readiness, reach, rest, mailbox, gauges, closers })
 }
 
 fn mount(config: &Config, service: Service, gate: Gate) -> Mount {

@@ -1,119 +1,27 @@
-//! What PostgreSQL refuses for reasons that are not a request's: logins, connections, space, an end of its own. A client is
-//! told that and when to come back, and nothing has to be restarted when the reason is gone.
+//! What PostgreSQL refuses for reasons that are not a request's: a database that is away, space, an end of its own. A client
+//! is told that and when to come back, and nothing has to be restarted when the reason is gone. Logins: `logins.rs`.
 
 use std::fs;
-use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
 use std::process::Command;
 use std::time::{Duration, Instant};
 
-use basalt::embedded::{Embedded, EmbeddedConfig, SUPERUSER};
 use basalt_testkit::{Basalt, Link, Response};
 use serde_json::json;
-use tokio_postgres::{NoTls, SimpleQueryMessage};
+use tokio_postgres::NoTls;
 
-use crate::load::{DATABASE_AWAY, insert, is_refusal, project, stored};
+use crate::load::{DATABASE_AWAY, insert, is_refusal, project};
 use crate::overload;
+use crate::own::Own;
 use crate::raw::Raw;
 
 const SOON: Duration = Duration::from_secs(30);
 
-/// A PostgreSQL in which roles and settings are nobody else's.
-struct Own {
-    embedded: Embedded,
-    client: tokio_postgres::Client,
-    url: String,
-    _folder: tempfile::TempDir,
-}
-
-impl Own {
-    async fn start() -> Self {
-        let folder = tempfile::tempdir().unwrap();
-        fs::set_permissions(folder.path(), fs::Permissions::from_mode(0o755)).unwrap();
-        let mut config = EmbeddedConfig::new(folder.path().join("state"), "own".into());
-        config.bin_dir = std::env::var_os("BASALT_TEST_POSTGRES_BIN").map(Into::into);
-        config.project_dir = Path::new(env!("CARGO_MANIFEST_DIR")).join("..");
-        let embedded = Embedded::start(config, |_| {}).await.unwrap();
-        let url = format!("postgresql://{SUPERUSER}:own@127.0.0.1:{}/postgres", embedded.port());
-        let (client, connection) = tokio_postgres::connect(&url, NoTls).await.unwrap();
-        let _driver = tokio::spawn(connection);
-        Self { embedded, client, url, _folder: folder }
-    }
-
-    async fn server(&self, project: &Path, settings: &[(&str, &str)]) -> Basalt {
-        let builder = Basalt::builder().database_url(&self.url).project(project);
-        let builder = settings.iter().fold(builder, |builder, (key, value)| builder.config(key, value));
-        DATABASE_AWAY.iter().fold(builder, |builder, text| builder.expect_log(text)).start().await
-    }
-
-    /// The first column of the first row, if there is one.
-    async fn sql(&self, statements: &str) -> Option<String> {
-        let answers = self.client.simple_query(statements).await.unwrap();
-        answers.iter().find_map(|answer| match answer {
-            SimpleQueryMessage::Row(row) => row.get(0).map(str::to_owned),
-            SimpleQueryMessage::CommandComplete(_) | SimpleQueryMessage::RowDescription(_) | _ => None,
-        })
-    }
-}
-
-const END_REQUESTS: &str = "select pg_terminate_backend(pid, 1000) from pg_stat_activity
-    where usename = 'authenticator' and datname = current_database()";
-
-fn told(answer: &Response) -> (u16, String, String) {
+/// Status, code and details.
+pub(crate) fn told(answer: &Response) -> (u16, String, String) {
     let body = answer.json();
     let text = |name: &str| body[name].as_str().unwrap_or_default().to_owned();
     (answer.status.as_u16(), text("code"), text("details"))
-}
-
-#[tokio::test]
-async fn a_login_that_is_refused_is_an_outage_until_it_is_taken_again() {
-    let project = project();
-    let own = Own::start().await;
-    let server = own.server(project.path(), &[]).await;
-    let read = server.get("/rest/v1/entries?limit=1").apikey(server.service_key());
-    let password =
-        own.sql("select rolpassword from pg_authid where rolname = 'authenticator'").await.unwrap();
-    for (change, back, reason) in [
-        (
-            "alter role authenticator password 'another'".to_owned(),
-            format!("alter role authenticator password '{password}'"),
-            "password authentication failed",
-        ),
-        (
-            "alter role authenticator nologin".to_owned(),
-            "alter role authenticator login".to_owned(),
-            "log in",
-        ),
-        (
-            "revoke connect on database postgres from authenticator, public".to_owned(),
-            "grant connect on database postgres to authenticator, public".to_owned(),
-            "permission denied for database",
-        ),
-        (
-            "alter role authenticator connection limit 0".to_owned(),
-            "alter role authenticator connection limit -1".to_owned(),
-            "too many connections for role",
-        ),
-    ] {
-        // Who is in stays in.
-        own.sql(&change).await;
-        read.clone().send().await.expect(200);
-        own.sql(END_REQUESTS).await;
-        for request in [read.clone(), insert(&server).json(&json!({ "id": 1 }))] {
-            let begun = Instant::now();
-            let answer = request.send().await;
-            let (status, code, details) = told(&answer);
-            assert_eq!((status, code.as_str()), (503, "PGRST000"), "{reason}: {}", answer.text());
-            assert!(details.contains(reason) && is_refusal(&answer), "{}", answer.text());
-            assert!(!answer.text().contains(&password));
-            assert!(begun.elapsed() < Duration::from_secs(5), "{:?}", begun.elapsed());
-        }
-        own.sql(&back).await;
-        read.clone().send().await.expect(200);
-    }
-    assert!(stored(&server).await.is_empty());
-    drop(server);
-    own.embedded.stop().await;
 }
 
 #[tokio::test]
@@ -200,7 +108,7 @@ async fn a_commit_that_waits_for_a_standby_ends_at_the_deadline_and_holds_no_con
     let write = insert(&server).json(&json!({ "id": id + 2 }));
     server.until(SOON, &write, |answer| matches!(answer.status.as_u16(), 201 | 409)).await;
     drop(server);
-    own.embedded.stop().await;
+    own.stop().await;
 }
 
 #[tokio::test]

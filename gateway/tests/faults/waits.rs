@@ -231,3 +231,55 @@ async fn a_terminated_backend_costs_reads_nothing_and_writes_a_refusal_at_most()
     let lost: Vec<_> = outcome.acknowledged.difference(&stored).collect();
     assert!(lost.is_empty(), "acknowledged and not stored: {lost:?}");
 }
+
+/// Takes one lock, and the other once somebody waits for the first, or at once when nobody has the other.
+const CROSS: &str = "create function public.cross() returns int language plpgsql volatile as $$
+      begin
+        perform pg_advisory_xact_lock(1);
+        while exists (select from pg_locks where locktype = 'advisory' and objid = 2 and granted)
+          and not exists (select from pg_locks where locktype = 'advisory' and objid = 1 and not granted)
+        loop
+          perform pg_sleep(0.005);
+        end loop;
+        perform pg_advisory_xact_lock(2);
+        return 42;
+      end $$;
+    grant execute on function public.cross() to service_role;";
+
+/// PostgreSQL ends whoever looks for a deadlock first and is part of one: here never the other side, which does not look.
+#[tokio::test]
+async fn a_read_that_ends_a_deadlock_is_run_again_and_a_write_is_not() {
+    let server = start(&[]).await;
+    server.sql(CROSS).await;
+    let read = server.get("/rest/v1/rpc/cross").apikey(server.service_key());
+    let write = server.post("/rest/v1/rpc/cross").apikey(server.service_key());
+    server.until(Duration::from_secs(10), &read, |answer| answer.status == 200).await;
+    for (request, status, expected) in [(read, 200, json!(42)), (write.json(&json!({})), 500, json!("40P01"))]
+    {
+        let before = metric(&server, "basalt_transactions_repeated_total{reason=\"deadlock\"}").await;
+        let other = server.database().admin_sql(
+            "set deadlock_timeout = '1h'; begin; select pg_advisory_xact_lock(2);
+             do $$ begin
+               while not exists (select from pg_locks where locktype = 'advisory' and objid = 1 and granted) loop
+                 perform pg_sleep(0.005);
+               end loop;
+             end $$;
+             select pg_advisory_xact_lock(1); commit",
+        );
+        let asked = async {
+            while server.database().value("select count(*) from pg_locks where locktype = 'advisory'").await
+                == "0"
+            {
+                tokio::time::sleep(Duration::from_millis(5)).await;
+            }
+            request.send().await
+        };
+        let (_rows, answer) = tokio::join!(other, asked);
+        assert_eq!(answer.status, status, "{}", answer.text());
+        let told = answer.json();
+        assert_eq!(if status == 200 { &told } else { &told["code"] }, &expected);
+        let repeated =
+            metric(&server, "basalt_transactions_repeated_total{reason=\"deadlock\"}").await - before;
+        assert!((repeated - f64::from(u8::from(status == 200))).abs() < 0.5, "{repeated}");
+    }
+}

@@ -1,0 +1,165 @@
+//! Whether a pool's login reaches its database, for somebody who asks that all the time (`/ready`).
+//!
+//! The answer is what a request would meet that came now: a connection of the pool, or a new one where none is idle, has to
+//! say something. However many ask, one of them looks, at most once a second; the others wait for what it finds. A pool
+//! whose connections are all at work says nothing about the database, so the last answer stands.
+
+use std::time::Duration;
+
+use deadpool::managed::{self, PoolError};
+use tokio::sync::Mutex;
+use tokio::time::{Instant, timeout};
+
+use super::Pool;
+use super::lease::Lease;
+use crate::pg_error::DriverError;
+use crate::session::SessionError;
+
+/// How long an answer is good.
+const FRESH: Duration = Duration::from_secs(1);
+/// How long to wait for one of the connections, and then for the database. Whoever asks gives up after about a second, which
+/// is a no as well; a machine under load may take longer for a login.
+const SEAT_LIMIT: Duration = Duration::from_secs(1);
+const ANSWER_LIMIT: Duration = Duration::from_secs(2);
+
+/// What was found last.
+#[derive(Default)]
+pub(super) struct Reach(Mutex<Option<Found>>);
+
+#[derive(Clone, Copy)]
+struct Found {
+    at: Instant,
+    is_reachable: bool,
+}
+
+impl<M: managed::Manager<Error = DriverError>> Pool<M> {
+    /// Whether a connection answers `ask`, or did within the last second.
+    pub(crate) async fn is_reachable(
+        &self,
+        ask: impl AsyncFnOnce(Lease<M>, Instant) -> Result<(), SessionError>,
+    ) -> bool {
+        // Held while looking: that is how the others wait.
+        let mut known = self.reach.0.lock().await;
+        if let Some(found) = known.filter(|found| found.at.elapsed() < FRESH) {
+            return found.is_reachable;
+        }
+        let before = known.is_none_or(|found| found.is_reachable);
+        let is_reachable = match self.look(ask).await {
+            None => before,
+            Some(Ok(())) => true,
+            Some(Err(error)) => {
+                if before {
+                    tracing::warn!(pool = self.config.name, "not ready: {error}");
+                }
+                false
+            }
+        };
+        if is_reachable && !before {
+            tracing::info!(pool = self.config.name, "the database answers again");
+        }
+        *known = Some(Found { at: Instant::now(), is_reachable });
+        is_reachable
+    }
+
+    /// `None` where all connections are at work.
+    async fn look(
+        &self,
+        ask: impl AsyncFnOnce(Lease<M>, Instant) -> Result<(), SessionError>,
+    ) -> Option<Result<(), SessionError>> {
+        loop {
+            let Some(seat) = timeout(SEAT_LIMIT, self.seat()).await.ok()? else {
+                return Some(Err(Self::failed(PoolError::Closed)));
+            };
+            let deadline = Instant::now() + ANSWER_LIMIT;
+            let silent = || Some(Err(SessionError::Unreachable("it does not answer".to_owned())));
+            let lease = match tokio::time::timeout_at(deadline, self.sit(seat)).await {
+                Ok(Ok(Some(lease))) => lease,
+                // As for a request: one of those that are at work, if there are any.
+                Ok(Ok(None)) => continue,
+                Ok(Err(error)) => return Some(Err(Self::failed(error))),
+                Err(_elapsed) => return silent(),
+            };
+            return match tokio::time::timeout_at(deadline, ask(lease, deadline)).await {
+                Ok(Err(SessionError::Deadline)) | Err(_) => silent(),
+                Ok(answered) => Some(answered),
+            };
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+
+    use deadpool::managed::RecycleResult;
+
+    use super::*;
+    use crate::pool::PoolConfig;
+
+    /// A database that is there or not, and counts who asks.
+    struct Server {
+        is_there: AtomicBool,
+        asked: AtomicUsize,
+    }
+
+    struct Manager;
+
+    impl managed::Manager for Manager {
+        type Type = ();
+        type Error = DriverError;
+
+        async fn create(&self) -> Result<(), DriverError> {
+            Ok(())
+        }
+
+        async fn recycle(&self, (): &mut (), _: &managed::Metrics) -> RecycleResult<DriverError> {
+            Ok(())
+        }
+    }
+
+    async fn ask(pool: &Pool<Manager>, server: &Server) -> bool {
+        let ask = async |_lease, _deadline| {
+            server.asked.fetch_add(1, Ordering::Relaxed);
+            tokio::time::sleep(Duration::from_millis(30)).await;
+            let is_there = server.is_there.load(Ordering::Relaxed);
+            if is_there { Ok(()) } else { Err(SessionError::Unavailable("gone".to_owned())) }
+        };
+        pool.is_reachable(ask).await
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn however_many_ask_one_looks_once_a_second() {
+        let pool = Pool::new(Manager, PoolConfig::new("test", 2));
+        let server = Server { is_there: AtomicBool::new(true), asked: AtomicUsize::new(0) };
+        for round in 1..4 {
+            for _ in 0..3 {
+                let crowd = futures_util::future::join_all((0..50).map(|_| ask(&pool, &server))).await;
+                assert!(crowd.into_iter().all(|is_reachable| is_reachable == (round != 2)));
+            }
+            assert_eq!(server.asked.load(Ordering::Relaxed), round);
+            server.is_there.store(round == 2, Ordering::Relaxed);
+            tokio::time::sleep(FRESH).await;
+        }
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_pool_at_work_stands_by_its_last_answer_and_a_silent_database_is_none() {
+        let pool = Pool::new(Manager, PoolConfig::new("test", 1));
+        let server = Server { is_there: AtomicBool::new(true), asked: AtomicUsize::new(0) };
+        for is_there in [true, false] {
+            server.is_there.store(is_there, Ordering::Relaxed);
+            assert_eq!(ask(&pool, &server).await, is_there);
+            let at_work =
+                pool.acquire(Instant::now() + FRESH).await.unwrap_or_else(|error| panic!("{error}"));
+            tokio::time::sleep(FRESH).await;
+            assert_eq!(ask(&pool, &server).await, is_there);
+            drop(at_work);
+            tokio::time::sleep(FRESH).await;
+        }
+        assert_eq!(server.asked.load(Ordering::Relaxed), 2);
+        let begun = Instant::now();
+        let silent = async |_lease, _deadline| std::future::pending().await;
+        assert!(!pool.is_reachable(silent).await);
+        assert_eq!(begun.elapsed(), ANSWER_LIMIT);
+    }
+}

@@ -1,0 +1,199 @@
+//! Logins that PostgreSQL refuses, while the server runs and at its start: clients are told and come back, operators are
+//! told what to do, `/ready` says so within about a second, and nothing has to be restarted.
+
+use std::process::{Command, Output};
+use std::time::{Duration, Instant};
+
+use basalt_testkit::{Basalt, Request, Response};
+use serde_json::json;
+use tokio_postgres::{Client, NoTls};
+
+use crate::load::{insert, is_refusal, project, stored};
+use crate::own::Own;
+use crate::refused::told;
+
+const SOON: Duration = Duration::from_secs(20);
+/// An answer of `/ready` is a second old at most, and a look takes a moment on a machine with other work.
+const READY_LIMIT: Duration = Duration::from_secs(4);
+const REST: &str = "database connection of rest";
+const AUTH: &str = "database connection of auth";
+
+const END_REQUESTS: &str = "select pg_terminate_backend(pid, 1000) from pg_stat_activity
+    where usename in ('authenticator', 'somebody', 'supabase_auth_admin') and datname = current_database()";
+
+/// Makes the change, which is SQL or a line for `pg_hba.conf`.
+async fn apply(own: &Own, change: &str) {
+    if change.is_empty() {
+        own.admit_no_longer().await;
+    } else if change.starts_with("host") {
+        own.admit(change).await;
+    } else {
+        own.sql(change).await;
+    }
+}
+
+/// Waits until `/ready` names just these logins; none is readiness.
+async fn until_ready_without(server: &Basalt, logins: &[&str]) {
+    let wanted = |answer: &Response| match logins {
+        [] => answer.status == 200,
+        _ => answer.status == 503 && answer.json()["waiting_for"] == json!(logins),
+    };
+    server.until(READY_LIMIT, &server.get("/ready"), wanted).await;
+}
+
+fn assert_refused(answer: &Response, reason: &str) {
+    let (status, code, details) = told(answer);
+    assert_eq!((status, code.as_str()), (503, "PGRST000"), "{reason}: {}", answer.text());
+    assert!(details.contains(reason) && is_refusal(answer), "{}", answer.text());
+}
+
+#[tokio::test]
+async fn a_login_that_is_refused_is_an_outage_until_it_is_taken_again() {
+    let project = project();
+    let own = Own::start().await;
+    let server = own.server(project.path(), &[]).await;
+    let read = server.get("/rest/v1/entries?limit=1").apikey(server.service_key());
+    let password =
+        own.sql("select rolpassword from pg_authid where rolname = 'authenticator'").await.unwrap();
+    let set_back = format!("alter role authenticator password '{password}'");
+    for (change, back, reason, remedy) in [
+        (
+            "alter role authenticator password 'another'",
+            set_back.as_str(),
+            "password authentication failed",
+            "check the password",
+        ),
+        ("alter role authenticator nologin", "alter role authenticator login", "log in", "to have LOGIN"),
+        (
+            "alter role authenticator rename to somebody",
+            &format!("alter role somebody rename to authenticator; {set_back}"),
+            "password authentication failed",
+            "check the password",
+        ),
+        ("host all authenticator all reject", "", "pg_hba.conf rejects", "of the server's pg_hba.conf"),
+        (
+            "revoke connect on database postgres from authenticator, public",
+            "grant connect on database postgres to authenticator, public",
+            "permission denied for database",
+            "grant connect on database",
+        ),
+        (
+            "alter role authenticator connection limit 0",
+            "alter role authenticator connection limit -1",
+            "too many connections for role",
+            "raise the limit",
+        ),
+    ] {
+        // Who is in stays in, and that is what `/ready` goes by.
+        apply(&own, change).await;
+        read.clone().send().await.expect(200);
+        server.get("/ready").send().await.expect(200);
+        let said = server.log().len();
+        own.sql(END_REQUESTS).await;
+        let refused: &[&str] = if change.contains("public") { &[REST, AUTH] } else { &[REST] };
+        until_ready_without(&server, refused).await;
+        server.get("/health").send().await.expect(200);
+        for request in [read.clone(), insert(&server).json(&json!({ "id": 1 }))] {
+            let begun = Instant::now();
+            let answer = request.send().await;
+            assert_refused(&answer, reason);
+            assert!(!answer.text().contains(&password));
+            assert!(begun.elapsed() < Duration::from_secs(5), "{:?}", begun.elapsed());
+        }
+        // Once for each login, however many requests meet it.
+        let told = server.log().into_iter().skip(said).filter(|line| line.raw.contains(remedy)).count();
+        assert_eq!(told, refused.len(), "{reason}");
+        apply(&own, back).await;
+        until_ready_without(&server, &[]).await;
+        read.clone().send().await.expect(200);
+    }
+    own.sql("alter role supabase_auth_admin nologin").await;
+    own.sql(END_REQUESTS).await;
+    until_ready_without(&server, &[AUTH]).await;
+    read.send().await.expect(200);
+    own.sql("alter role supabase_auth_admin login").await;
+    until_ready_without(&server, &[]).await;
+    assert!(stored(&server).await.is_empty());
+    drop(server);
+    own.stop().await;
+}
+
+/// Takes all the connections that PostgreSQL has left for a superuser.
+async fn fill(own: &Own) -> Vec<Client> {
+    let mut taken = Vec::new();
+    loop {
+        match tokio_postgres::connect(&own.url, NoTls).await {
+            Ok((client, connection)) => {
+                tokio::spawn(connection);
+                taken.push(client);
+            }
+            Err(error) => {
+                assert_eq!(error.code().map(|code| code.code()), Some("53300"), "{error:?}");
+                return taken;
+            }
+        }
+    }
+}
+
+#[tokio::test]
+async fn a_server_without_room_is_an_outage_until_there_is_some() {
+    let project = project();
+    let own = Own::start_with(&[("max_connections", "20")]).await;
+    let settings = [("database.pool_size", "6"), ("database.pool_timeout", "2s")];
+    let mut server = own.server(project.path(), &settings).await;
+    let read = server.get("/rest/v1/entries?limit=1").apikey(server.service_key());
+    own.sql(END_REQUESTS).await;
+    let taken = fill(&own).await;
+    for request in [read.clone(), insert(&server).json(&json!({ "id": 1 }))] {
+        let begun = Instant::now();
+        assert_refused(&request.send().await, "(SQLSTATE 53300)");
+        assert!(begun.elapsed() < Duration::from_secs(2), "{:?}", begun.elapsed());
+    }
+    until_ready_without(&server, &[REST, AUTH]).await;
+    drop(taken);
+    until_ready_without(&server, &[]).await;
+    insert(&server).json(&json!({ "id": 1 })).send().await.expect(201);
+
+    // At the start: for a while it is waited for, and then it is told.
+    server.stop().await;
+    let taken = fill(&own).await;
+    let said = start_in_vain(&server).await;
+    assert!(said.contains("has no free connection; raise max_connections"), "{said}");
+    let free = async {
+        tokio::time::sleep(Duration::from_secs(2)).await;
+        drop(taken);
+    };
+    tokio::join!(free, server.start_again());
+    let read: Request = read;
+    server.until(SOON, &read, |answer| answer.status == 200).await;
+    drop(server);
+    own.stop().await;
+}
+
+/// Starts a server that has to give up; what it said.
+async fn start_in_vain(server: &Basalt) -> String {
+    let mut command: Command = server.same_settings();
+    command.args(["serve", "--port", &server.port().to_string()]);
+    let begun = Instant::now();
+    let output: Output = tokio::task::spawn_blocking(move || command.output().unwrap()).await.unwrap();
+    let said = String::from_utf8(output.stderr).unwrap();
+    assert_eq!(output.status.code(), Some(1), "{said}");
+    assert!(begun.elapsed() < Duration::from_secs(30), "{:?}", begun.elapsed());
+    said
+}
+
+#[tokio::test]
+async fn a_start_that_is_refused_by_pg_hba_says_so() {
+    let project = project();
+    let own = Own::start().await;
+    let mut server = own.server(project.path(), &[]).await;
+    server.stop().await;
+    own.admit("host all supabase_admin all reject").await;
+    let said = start_in_vain(&server).await;
+    assert!(said.contains("refuses the login (pg_hba.conf rejects connection"), "{said}");
+    assert!(said.contains("let a line of the server's pg_hba.conf admit this user"), "{said}");
+    own.admit_no_longer().await;
+    server.start_again().await;
+    drop(server);
+    own.stop().await;
+}
