@@ -117,14 +117,20 @@ impl CastType {
 /// # Errors
 /// Text that does not follow the grammar (PGRST100).
 pub fn parse(text: &str) -> Result<Vec<SelectItem>, ParseError> {
-    let items = Cursor::parse_all(Parameter::Select, text, |cursor| items(cursor, 0))?;
+    let items = Cursor::parse_all(Parameter::Select, text, |cursor| items(cursor, 0, &mut 0))?;
     Ok(if items.is_empty() { vec![SelectItem::Star] } else { items })
 }
 
 /// Deeper trees are refused: every level is a recursion here, in the plan and in PostgreSQL.
 const MAX_DEPTH: usize = 40;
 
-fn items(cursor: &mut Cursor<'_>, depth: usize) -> Parsed<Vec<SelectItem>> {
+/// More embeds, on all levels together, are refused: each is a join, and what PostgreSQL needs to plan them grows much
+/// faster than their number. A URL has room for 7,000: with them it neither looks at its timeouts nor stops growing before
+/// the system kills it, and with it everybody's sessions (docs/decisions/0020).
+const MAX_EMBEDS: usize = 100;
+
+/// `embeds` counts those that were read so far.
+fn items(cursor: &mut Cursor<'_>, depth: usize, embeds: &mut usize) -> Parsed<Vec<SelectItem>> {
     if depth > MAX_DEPTH {
         return cursor.fail("fewer levels of embedding");
     }
@@ -135,7 +141,7 @@ fn items(cursor: &mut Cursor<'_>, depth: usize) -> Parsed<Vec<SelectItem>> {
     }
     loop {
         cursor.skip_blanks();
-        items.push(item(cursor, depth)?);
+        items.push(item(cursor, depth, embeds)?);
         cursor.skip_blanks();
         if !cursor.eat(",") {
             return Ok(items);
@@ -143,10 +149,10 @@ fn items(cursor: &mut Cursor<'_>, depth: usize) -> Parsed<Vec<SelectItem>> {
     }
 }
 
-fn item(cursor: &mut Cursor<'_>, depth: usize) -> Parsed<SelectItem> {
+fn item(cursor: &mut Cursor<'_>, depth: usize, embeds: &mut usize) -> Parsed<SelectItem> {
     if cursor.eat("...") {
         let target = cursor.name()?;
-        return match embed(cursor, depth, true, None, target)? {
+        return match embed(cursor, depth, embeds, true, None, target)? {
             Some(embed) => Ok(embed),
             None => cursor.fail("\"(\""),
         };
@@ -168,7 +174,7 @@ fn item(cursor: &mut Cursor<'_>, depth: usize) -> Parsed<SelectItem> {
     if name == "count" && !is_quoted && cursor.rest().starts_with("()") {
         return count(cursor, alias);
     }
-    if let Some(embed) = embed(cursor, depth, false, alias.as_ref(), name.clone())? {
+    if let Some(embed) = embed(cursor, depth, embeds, false, alias.as_ref(), name.clone())? {
         return Ok(embed);
     }
     let field = cursor.field_of(name)?;
@@ -196,6 +202,7 @@ fn count(cursor: &mut Cursor<'_>, alias: Option<String>) -> Parsed<SelectItem> {
 fn embed(
     cursor: &mut Cursor<'_>,
     depth: usize,
+    embeds: &mut usize,
     spread: bool,
     alias: Option<&String>,
     target: String,
@@ -219,7 +226,11 @@ fn embed(
         return Ok(None);
     }
     *cursor = ahead;
-    let select = items(cursor, depth + 1)?;
+    *embeds += 1;
+    if *embeds > MAX_EMBEDS {
+        return cursor.fail("fewer embeds");
+    }
+    let select = items(cursor, depth + 1, embeds)?;
     cursor.skip_blanks();
     cursor.expect(")")?;
     Ok(Some(SelectItem::Embed(SelectEmbed { spread, alias: alias.cloned(), target, hint, join, select })))

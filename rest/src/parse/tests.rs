@@ -441,3 +441,15 @@ fn modifiers_are_told_by_the_last_segment() {
     assert!(query.logic.iter().all(|(_, tree)| tree.negated));
     assert_eq!(query.filters[0].1.field.name, "First Name");
 }
+
+/// A URL has room for thousands, which PostgreSQL would plan until it is out of memory.
+#[test]
+fn embeds_are_counted_on_all_levels() {
+    let list = |side_by_side: usize| {
+        let embeds: Vec<_> = (0..side_by_side).map(|number| format!("e{number}:t(id,...u(*))")).collect();
+        embeds.join(",")
+    };
+    assert_eq!(select::parse(&list(50)).unwrap().len(), 50);
+    let error = select::parse(&list(51)).unwrap_err();
+    assert_eq!((error.column, error.expecting), (list(50).len() + ",e50:t(".len() + 1, "fewer embeds"));
+}

@@ -10,6 +10,9 @@ use super::{BodyFormat, EmbedForm, Output, ReadPlan, Source, Value};
 use crate::rows::{Frame, types};
 use crate::schema_cache::{Relation, SchemaCache};
 
+/// As many as PostgreSQL returns (`MaxTupleAttributeNumber`); it refuses more.
+const MOST_OUTPUTS: usize = 1664;
+
 /// How the rows of the root level reach us.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Delivery {
@@ -51,7 +54,8 @@ pub(super) fn of(
         | BodyShape::Handler(_)
         | BodyShape::Value => return Delivery::Value,
     };
-    if format.explain.is_some() || read.is_grouped() || read.outputs.is_empty() || !cache.may_deliver_rows() {
+    let has_rows = (1..=MOST_OUTPUTS).contains(&read.outputs.len());
+    if format.explain.is_some() || read.is_grouped() || !has_rows || !cache.may_deliver_rows() {
         return Delivery::Value;
     }
     let mut as_json = Vec::new();

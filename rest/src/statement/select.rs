@@ -1,5 +1,7 @@
 //! Levels: select list, lateral joins, conditions, order, window.
 
+use std::collections::{BTreeMap, HashSet};
+
 use basalt_core::sql::Sql;
 
 use super::{condition, number};
@@ -27,7 +29,7 @@ pub(super) fn level(read: &ReadPlan, join: Option<(&EmbedPlan, Row<'_>)>) -> Sql
     windowed(read, join, read.range, &[])
 }
 
-/// The root level as it reaches us, the outputs at `as_json` as JSON.
+/// The root level as it reaches us, the outputs at `as_json`, which is sorted, as JSON.
 pub(super) fn rows(read: &ReadPlan, range: RowRange, as_json: &[usize]) -> Sql {
     windowed(read, None, range, as_json)
 }
@@ -39,7 +41,8 @@ fn windowed(read: &ReadPlan, join: Option<(&EmbedPlan, Row<'_>)>, range: RowRang
     if !read.outputs.is_empty() {
         sql.push_text(" ");
         let outputs = read.outputs.iter().enumerate();
-        let outputs = outputs.map(|(at, output)| self::output(output, read, row, as_json.contains(&at)));
+        let outputs =
+            outputs.map(|(at, output)| self::output(output, read, row, as_json.binary_search(&at).is_ok()));
         sql.push(Sql::join(outputs, ", "));
     }
     sql.push(from(read, join));
@@ -314,9 +317,15 @@ fn order_by(order: &[OrderBy], read: &ReadPlan, row: Row<'_>) -> Sql {
     if order.is_empty() {
         return Sql::new();
     }
+    // By embed: a list may have thousands of terms, and so may what an embed shows.
+    let mut shown: BTreeMap<usize, HashSet<&str>> = BTreeMap::new();
     let terms = order.iter().map(|term| {
-        let mut sql = match term.embed.and_then(|index| read.embeds.get(index)) {
-            Some(embed) => related(embed, &term.column, row),
+        let embed = term.embed.and_then(|index| Some((index, read.embeds.get(index)?)));
+        let mut sql = match embed {
+            Some((index, embed)) => {
+                let shown = shown.entry(index).or_insert_with(|| shown_columns(embed));
+                related(embed, shown, &term.column, row)
+            }
             None => condition::column(&term.column, row),
         };
         if let Some(direction) = term.direction {
@@ -330,14 +339,23 @@ fn order_by(order: &[OrderBy], read: &ReadPlan, row: Row<'_>) -> Sql {
     Sql::text(" ORDER BY ").then(Sql::join(terms, ", "))
 }
 
+/// What a joined embed shows of its columns, each under its own name.
+fn shown_columns(embed: &EmbedPlan) -> HashSet<&str> {
+    let outputs = embed.read.outputs.iter().filter(|output| embed.is_shown && output.aggregate.is_none());
+    let columns = outputs.filter_map(|output| match &output.value {
+        Value::Column { column, cast: None, representation: None }
+            if column.path.is_empty() && output.name.as_ref().is_none_or(|name| *name == column.name) =>
+        {
+            Some(column.name.as_str())
+        }
+        Value::Star | Value::Presence | Value::Column { .. } | Value::Embed(_) | Value::Lifted { .. } => None,
+    });
+    columns.collect()
+}
+
 /// A column of a to-one embed: of its joined result if it shows it, else by a sub-select.
-fn related(embed: &EmbedPlan, column: &ColumnRef, parent: Row<'_>) -> Sql {
-    let shows = |output: &Output| {
-        output.aggregate.is_none()
-            && output.name.as_ref().is_none_or(|name| *name == column.name)
-            && matches!(&output.value, Value::Column { column: shown, cast: None, representation: None } if shown == column)
-    };
-    if embed.is_shown && column.path.is_empty() && embed.read.outputs.iter().any(shows) {
+fn related(embed: &EmbedPlan, shown: &HashSet<&str>, column: &ColumnRef, parent: Row<'_>) -> Sql {
+    if column.path.is_empty() && shown.contains(column.name.as_str()) {
         return dotted(Sql::ident(&embed.lateral), &column.name);
     }
     let join = Some((embed, parent));
