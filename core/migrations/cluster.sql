@@ -86,6 +86,20 @@ begin
     -- A superuser is everything already; and its memberships are not ours to change.
     and not exists (select from pg_catalog.pg_roles where rolname = memberships.member and rolsuper)
     union all
+    -- The project's owner gives these roles settings and makes other roles members of them. Until PostgreSQL 15
+    -- CREATEROLE is enough for both.
+    select format('grant %I to postgres with admin true', granted)
+      || case granted when 'authenticator' then ', inherit false, set false' else '' end
+    from (values ('anon'), ('authenticated'), ('service_role'), ('authenticator')) as administered (granted)
+    where server >= 160000
+      and not exists (
+        select from pg_catalog.pg_auth_members m
+        where m.roleid = granted::regrole and m.member = 'postgres'::regrole and m.admin_option
+      )
+      and not exists (
+        select from pg_catalog.pg_roles where rolname = 'postgres' and (rolsuper or rolname = current_user)
+      )
+    union all
     -- Without BYPASSRLS the project's SQL would see no row of auth.users, and so would its security definer functions.
     -- A member of the tables' owner does.
     select 'grant supabase_auth_admin to postgres'
@@ -121,6 +135,32 @@ begin
   end loop;
 end $$;
 
+-- The settings that /rest/v1 reads from its login (rest.md 4.5): the project's owner stores them with `alter role
+-- authenticator set pgrst.…`. No library defines them, and such a setting is stored by superusers only, or by who was
+-- granted that very name.
+do $$
+declare
+  name text;
+begin
+  if current_setting('server_version_num')::integer < 150000
+    or not (select rolsuper from pg_catalog.pg_roles where rolname = current_user)
+    or (select rolsuper from pg_catalog.pg_roles where rolname = 'postgres')
+  then
+    return;
+  end if;
+  foreach name in array array[
+    'db_schemas', 'db_extra_search_path', 'db_max_rows', 'db_anon_role', 'db_pre_request', 'db_root_spec',
+    'db_aggregates_enabled', 'db_plan_enabled', 'db_tx_end', 'db_hoisted_tx_settings', 'jwt_aud',
+    'jwt_role_claim_key', 'jwt_secret', 'jwt_secret_is_base64', 'server_cors_allowed_origins',
+    'server_timing_enabled', 'server_trace_header', 'openapi_mode', 'openapi_server_proxy_uri',
+    'openapi_security_active', 'url_use_legacy_target_names', 'client_error_verbosity'
+  ] loop
+    if not exists (select from pg_catalog.pg_parameter_acl where parname = 'pgrst.' || name) then
+      execute format('grant set on parameter pgrst.%I to postgres', name);
+    end if;
+  end loop;
+end $$;
+
 -- Rights on this database. A copy of a template has none of them, so they are looked at on every start.
 do $$
 declare
@@ -129,7 +169,7 @@ declare
     from pg_catalog.pg_database d where d.datname = current_database());
 begin
   for statement in
-    -- As the owner `postgres` may set the database's settings (`app.settings.…`); only in a cluster of our own.
+    -- As the owner `postgres` may give the database settings of PostgreSQL's own; only in a cluster of ours.
     select format('alter database %I owner to postgres', current_database())
       where is_ours and current_user = 'supabase_admin'
     union all

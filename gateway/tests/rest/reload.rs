@@ -1,15 +1,16 @@
 //! The schema cache follows the schema (rest.md §4.4).
 
+use std::path::Path;
 use std::time::Duration;
 
-use basalt_testkit::{Basalt, Request};
+use basalt_testkit::{Basalt, Cluster, Request};
 use futures_util::future::join_all;
 use http::Method;
 use serde_json::json;
 
 use super::settings::alone;
 use super::shapes::metric;
-use super::{SOON, anon, get, server};
+use super::{PROJECT, SOON, anon, get, server};
 
 #[tokio::test]
 async fn new_tables_functions_and_relationships_appear() {
@@ -56,13 +57,33 @@ async fn settings_in_the_database_count_after_a_reload() {
     let server = server().start().await;
     let name = server.database().name();
     let setting = format!("alter role authenticator in database \"{name}\" set pgrst.db_max_rows = '1'");
-    let _done = server.database().admin_sql(&setting).await;
+    // As the project's owner, who is no superuser.
+    let _done = server.sql(&setting).await;
     let _done = server.sql("notify pgrst, 'reload config'").await;
     let request = anon(&server, Method::GET, "/clients");
     let answer = server
         .until(SOON, &request, |response| response.json().as_array().is_some_and(|rows| rows.len() == 1))
         .await;
     assert_eq!(answer.header("content-range"), "0-0/*");
+}
+
+#[tokio::test]
+async fn the_project_s_owner_may_store_every_setting_and_give_the_roles_on() {
+    let database = Cluster::get().await.database(Path::new(PROJECT)).await;
+    let name = database.name();
+    for setting in basalt_rest::config::DATABASE_SETTINGS {
+        let _stored = database
+            .sql(&format!("alter role authenticator in database \"{name}\" set pgrst.{setting} = ''"))
+            .await;
+    }
+    for role in ["anon", "authenticated", "service_role", "authenticator"] {
+        let _set = database
+            .sql(&format!("alter role {role} in database \"{name}\" set statement_timeout = '9s'"))
+            .await;
+    }
+    let _given = database
+        .sql("create role inheritor nologin; grant anon, authenticated, service_role to inheritor; drop role inheritor")
+        .await;
 }
 
 /// How often the schema cache was loaded.
