@@ -151,7 +151,7 @@ async fn once(
     let (form, estimates) = (statements.form, usize::from(statements.estimate.is_some()));
     let mut answers = run(scene, common, statements, None).await?;
     let rest = answers.split_off(answers.len().saturating_sub(estimates));
-    let answer = answer::of(&mut answers, form, is_explained, &scene.snapshot.cache.text_types)?;
+    let answer = answer::of(answers, form, is_explained, scene.snapshot).await?;
     Ok(answer.map(|answer| (answer, rest)))
 }
 
@@ -166,8 +166,8 @@ async fn checked(
     // A read-only transaction has nothing to undo: no need to hold COMMIT back.
     let before_commit = (is_needed && common.access == Access::ReadWrite).then_some(check);
     let form = statements.form;
-    let mut answers = run(scene, common, statements, before_commit).await?;
-    let answer = answer::of(&mut answers, form, is_explained, &scene.snapshot.cache.text_types)?;
+    let answers = run(scene, common, statements, before_commit).await?;
+    let answer = answer::of(answers, form, is_explained, scene.snapshot).await?;
     if let (true, Some(answer)) = (is_needed, &answer) {
         check.judge(answer.page)?;
     }

@@ -20,10 +20,11 @@ use crate::error::{ErrorContext, ErrorResponse, RestError};
 use crate::plan::{self, Plan};
 use crate::reload::{RestHandle, Snapshot, View};
 use crate::request::ApiRequest;
+use crate::request::payload::{Payload, Room};
 use crate::response::{self, Timing};
 use crate::shape::{Asked, Ready, Template};
 use crate::statement::Statements;
-use crate::{execute, rights, shape};
+use crate::{execute, long_work, rights, shape};
 
 /// What every request needs.
 pub(crate) struct State {
@@ -139,12 +140,7 @@ async fn answer(
         shape::render(&plan).ok_or(RestError::Internal("rows of a plan without statements"))
     };
     let mut statements = ready.statements;
-    let has_values = match &ready.plan {
-        Plan::Write(write) => write.has_values(),
-        Plan::Call(call) => call.has_values(),
-        Plan::Read(_) | Plan::Root | Plan::Info { .. } => false,
-    };
-    if has_values
+    if has_values(&ready.plan)
         && let (Some(hold), Some(made)) = (head.extensions.get::<Hold>(), &mut statements)
         && !hold_values(&mut made.main, hold)
     {
@@ -158,6 +154,15 @@ async fn answer(
             Ok(response)
         }
         Err(error) => Err(rights::explain(&scene, error).await),
+    }
+}
+
+/// Whether parameters of the statement are made of the body, and not slices of it.
+fn has_values(plan: &Plan) -> bool {
+    match plan {
+        Plan::Write(write) => write.has_values(),
+        Plan::Call(call) => call.has_values(),
+        Plan::Read(_) | Plan::Root | Plan::Info { .. } => false,
     }
 }
 
@@ -189,7 +194,16 @@ impl Unplanned<'_> {
         timing: &mut Timing,
     ) -> Result<(Option<Arc<Snapshot>>, Ready), RestError> {
         let Self { head, body, asked } = self;
-        let mut api = ApiRequest::read(config, head, body.clone())?;
+        let (mut api, content_type) = ApiRequest::read_head(config, head)?;
+        api.payload = match &asked {
+            // It was read to tell the shape.
+            Some(asked) => asked.payload(),
+            None => {
+                let room = Room::new(config, head.extensions.get::<Hold>());
+                let columns = api.query.columns.as_deref();
+                Payload::read_aside(&api.action, &content_type, columns, body.clone(), room).await?
+            }
+        };
         timing.mark("parse");
         let planned = plan::plan(&api, config, &snapshot.cache);
         let newer = match &planned {
@@ -200,7 +214,17 @@ impl Unplanned<'_> {
             Some(newer) => plan::plan(&api, &newer.config, &newer.cache)?,
             None => planned?,
         };
-        let statements = shape::render(&plan);
+        let (plan, statements) = if has_values(&plan) && long_work::is_long(body.len()) {
+            // A value is made of all of the body, as the digits of a `bytea` are.
+            let render = move || {
+                let statements = shape::render(&plan);
+                (plan, statements)
+            };
+            long_work::run(render).await?
+        } else {
+            let statements = shape::render(&plan);
+            (plan, statements)
+        };
         // A newer snapshot may expose other schemas than the shape was read under.
         if let (Some(asked), Some(statements), None) = (asked, &statements, &newer)
             && snapshot.shapes.admits(&asked.key)

@@ -5,6 +5,7 @@ pub mod config;
 pub mod error;
 mod execute;
 mod handler;
+mod long_work;
 pub mod metrics;
 pub mod openapi;
 pub mod parse;

@@ -141,6 +141,17 @@ impl ApiRequest {
     /// # Errors
     /// The first thing that cannot be understood, in the order of rest.md §1.2.
     pub fn read(config: &RestConfig, head: &Parts, body: Bytes) -> Result<Self, RestError> {
+        let (mut api, content_type) = Self::read_head(config, head)?;
+        let room = Room::new(config, head.extensions.get::<Hold>());
+        api.payload = Payload::read(&api.action, &content_type, api.query.columns.as_deref(), body, room)?;
+        Ok(api)
+    }
+
+    /// Reads all but the body, which is judged last, and what type that has.
+    ///
+    /// # Errors
+    /// As [`ApiRequest::read`], up to step 7.
+    pub(crate) fn read_head(config: &RestConfig, head: &Parts) -> Result<(Self, MediaType), RestError> {
         let (method, uri, headers) = (&head.method, &head.uri, &head.headers);
         let resource = resource(uri.path())?;
         if resource == Resource::Root
@@ -174,25 +185,24 @@ impl ApiRequest {
             return Err(RestError::PutRange);
         }
         let content_type = header_text(headers, &CONTENT_TYPE).map_or(MediaType::Json, MediaType::parse);
-        let room = Room::new(config, head.extensions.get::<Hold>());
-        let payload = Payload::read(&action, &content_type, query.columns.as_deref(), body, room)?;
         let prefer =
             Preferences::parse(headers.get_all("prefer").iter().filter_map(|value| value.to_str().ok()));
         let accept =
             header_text(headers, &ACCEPT).map_or_else(|| vec![MediaType::Any], MediaType::parse_accept);
-        Ok(Self {
+        let api = Self {
             action,
             schema,
             has_profile,
             query,
             canonical_query: parameters.canonical(),
             range,
-            payload,
+            payload: None,
             prefer,
             accept,
             path: uri.path().to_owned(),
             method: method.clone(),
-        })
+        };
+        Ok((api, content_type))
     }
 }
 

@@ -5,6 +5,7 @@
 #![expect(clippy::unwrap_used, clippy::indexing_slicing, reason = "helpers fail a test by panicking")]
 
 mod answers;
+mod bodies;
 mod calls;
 mod delivery;
 mod errors;

@@ -1,12 +1,15 @@
 //! What the statements of a plan answered, in whichever form.
 
+use std::sync::Arc;
+
 use basalt_core::session::{Answers, Row};
 use bytes::Bytes;
 use serde_json::Value;
 
 use crate::error::RestError;
-use crate::rows;
-use crate::rows::types::TextTypes;
+use crate::long_work;
+use crate::reload::Snapshot;
+use crate::rows::{self, Frame};
 use crate::statement::{self, Form};
 
 /// What a statement answered.
@@ -33,13 +36,13 @@ pub(crate) struct Answer {
 }
 
 /// Takes the answer out of those of a plan's statements; `None` when rows came that cannot be written here.
-pub(super) fn of(
-    answers: &mut Answers,
+pub(super) async fn of(
+    answers: Answers,
     form: Form,
     is_explained: bool,
-    types: &TextTypes,
+    snapshot: &Arc<Snapshot>,
 ) -> Result<Option<Answer>, RestError> {
-    let mut answers = answers.drain(..);
+    let mut answers = answers.into_iter();
     let mut next = || answers.next().unwrap_or_default();
     match form {
         Form::Value if is_explained => {
@@ -65,7 +68,7 @@ pub(super) fn of(
             let is_cut = cap.is_some_and(|cap| rows.len() > cap);
             rows.truncate(cap.unwrap_or(usize::MAX));
             let page = i64::try_from(rows.len()).unwrap_or(i64::MAX);
-            let Some(body) = rows::to_json(rows, types, frame) else { return Ok(None) };
+            let Some(body) = to_json(rows, frame, snapshot).await? else { return Ok(None) };
             let settings = settings.first().ok_or(NO_ROW)?;
             Ok(Some(Answer {
                 total: counts.then_some(page),
@@ -78,6 +81,15 @@ pub(super) fn of(
             }))
         }
     }
+}
+
+/// Writes rows as JSON; of many, off the runtime's threads.
+async fn to_json(rows: Vec<Row>, frame: Frame, snapshot: &Arc<Snapshot>) -> Result<Option<Bytes>, RestError> {
+    if !long_work::is_long(rows.iter().map(Row::byte_len).sum()) {
+        return Ok(rows::to_json(rows, &snapshot.cache.text_types, frame));
+    }
+    let snapshot = Arc::clone(snapshot);
+    long_work::run(move || rows::to_json(rows, &snapshot.cache.text_types, frame)).await
 }
 
 const NO_ROW: RestError = RestError::Internal("the statement gave no row");

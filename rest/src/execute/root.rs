@@ -30,9 +30,7 @@ pub(crate) async fn root(scene: &Scene<'_>) -> Result<Answer, RestError> {
                 params: vec![Param::from(&*scene.api.schema)],
             };
             let answers = run(scene, &common, alone(main), None).await?;
-            let list = single_value(&answers).ok_or(RestError::Internal("the privileges gave no row"))?;
-            let list = serde_json::from_slice::<Accessible>(&list);
-            Some(list.map_err(|_| RestError::Internal("the privileges cannot be read"))?)
+            Some(single_value(&answers).ok_or(RestError::Internal("the privileges gave no row"))?)
         }
         OpenApiMode::IgnorePrivileges | OpenApiMode::Disabled => None,
     };
@@ -43,10 +41,15 @@ pub(crate) async fn root(scene: &Scene<'_>) -> Result<Answer, RestError> {
     let document = tokio::task::spawn_blocking(move || {
         // Made to its end, whether or not the client is still there.
         let _turn = turn;
-        openapi::document(&schema, &snapshot.cache, accessible.as_ref(), &server, &snapshot.config)
-            .to_string()
+        let accessible: Option<Accessible> = accessible
+            .map(|list| serde_json::from_slice(&list))
+            .transpose()
+            .map_err(|_| RestError::Internal("the privileges cannot be read"))?;
+        let document =
+            openapi::document(&schema, &snapshot.cache, accessible.as_ref(), &server, &snapshot.config);
+        Ok::<_, RestError>(document.to_string())
     });
-    let document = document.await.map_err(|_| RestError::Internal("the document was not made"))?;
+    let document = document.await.map_err(|_| RestError::Internal("the document was not made"))??;
     Ok(Answer { body: Some(scene.sessions.count_answer(document.into())?), ..Answer::default() })
 }
 

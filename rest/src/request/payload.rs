@@ -13,6 +13,7 @@ use serde_json::{Map, Value};
 use super::{Action, CallVerb, RelationVerb};
 use crate::config::RestConfig;
 use crate::error::RestError;
+use crate::long_work;
 use crate::parse::media::MediaType;
 use crate::parse::query::decode_component;
 
@@ -122,6 +123,31 @@ impl Payload {
             // DELETE comes with a content type and without a body: never look at it.
             Action::Relation { .. } | Action::Call { .. } | Action::Root { .. } | Action::Info(_) => Ok(None),
         }
+    }
+
+    /// As [`Payload::read`], and where that takes long, off the runtime's threads. What is begun comes to its end though
+    /// the client has left, and so body and `room` are held until then.
+    pub(crate) async fn read_aside(
+        action: &Action,
+        content_type: &MediaType,
+        columns: Option<&[String]>,
+        body: Bytes,
+        room: Room<'_>,
+    ) -> Result<Option<Self>, RestError> {
+        // With `columns`, as clients send many rows, PostgreSQL reads it; PUT alone does not heed them.
+        let is_put = matches!(action, Action::Relation { verb: RelationVerb::Put, .. });
+        let is_passed_on = *content_type == MediaType::Json && columns.is_some() && !is_put;
+        if is_passed_on || !long_work::is_long(body.len()) {
+            return Self::read(action, content_type, columns, body, room);
+        }
+        let (action, content_type) = (action.clone(), content_type.clone());
+        let columns = columns.map(<[String]>::to_vec);
+        let (most, hold) = (room.most, room.hold.cloned());
+        long_work::run(move || {
+            let room = Room { most, hold: hold.as_ref() };
+            Self::read(&action, &content_type, columns.as_deref(), body, room)
+        })
+        .await?
     }
 
     /// `columns` is about JSON alone: other types name theirs themselves.

@@ -14,7 +14,7 @@ use crate::parse::media::MediaType;
 use crate::parse::query::Parameters;
 use crate::parse::range::{self, RowRange};
 use crate::parse::{Parameter, columns};
-use crate::request::payload::{JsonShape, Payload, Room, Values};
+use crate::request::payload::{JsonPayload, JsonShape, Payload, Room};
 use crate::request::{Action, CallVerb, RelationVerb, action, header_text, resource, root_routine, schema};
 
 /// A larger body goes the long way; so does what would need a longer key.
@@ -34,9 +34,8 @@ pub struct Asked {
     /// Of the root.
     pub(super) range: RowRange,
     pub(super) canonical_query: String,
-    pub(super) body: Option<Bytes>,
-    /// The body's values, of a write of scalars only.
-    pub(super) values: Option<Values>,
+    /// The body, where one is read.
+    pub(super) payload: Option<JsonPayload>,
 }
 
 impl Asked {
@@ -88,21 +87,11 @@ impl Asked {
         }
         let room = Room::new(config, None);
         let payload = Payload::read(&action, &content_type, written.as_deref(), body.clone(), room).ok()?;
-        let mut values = None;
-        let body = match payload {
+        let payload = match payload {
             None => None,
             Some(Payload::Json(json)) => {
-                key.byte(match json.shape {
-                    JsonShape::Object => b'o',
-                    JsonShape::Array => b'a',
-                    JsonShape::Mixed => b'm',
-                    JsonShape::Empty => b'e',
-                });
-                key.byte(u8::from(json.is_body));
-                json.keys.iter().for_each(|name| key.text(name));
-                key.byte(if json.values.is_some() { b'f' } else { b'n' });
-                values = json.values;
-                Some(json.bytes)
+                key.payload(&json);
+                Some(json)
             }
             Some(Payload::Form(_) | Payload::Raw { .. }) => return None,
         };
@@ -114,9 +103,13 @@ impl Asked {
             operations,
             range,
             canonical_query: parameters.canonical(),
-            body,
-            values,
+            payload,
         })
+    }
+
+    /// The body as it was read, for a request that is not of a known shape after all.
+    pub(crate) fn payload(&self) -> Option<Payload> {
+        self.payload.clone().map(Payload::Json)
     }
 }
 
@@ -150,6 +143,18 @@ impl Key {
 
     fn text(&mut self, text: &str) {
         self.bytes(text.as_bytes());
+    }
+
+    fn payload(&mut self, json: &JsonPayload) {
+        self.byte(match json.shape {
+            JsonShape::Object => b'o',
+            JsonShape::Array => b'a',
+            JsonShape::Mixed => b'm',
+            JsonShape::Empty => b'e',
+        });
+        self.byte(u8::from(json.is_body));
+        json.keys.iter().for_each(|name| self.text(name));
+        self.byte(if json.values.is_some() { b'f' } else { b'n' });
     }
 
     fn pair(&mut self, name: &str, value: &str) {

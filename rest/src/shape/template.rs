@@ -292,11 +292,12 @@ impl Template {
     }
 
     fn values<'a>(&self, asked: &'a Asked) -> Values<'a> {
+        let payload = asked.payload.as_ref();
         Values {
             operations: &asked.operations,
             range: asked.range.capped(self.max_rows),
-            body: asked.body.as_ref(),
-            values: asked.values.as_deref().unwrap_or_default(),
+            body: payload.map(|payload| &payload.bytes),
+            values: payload.and_then(|payload| payload.values.as_deref()).unwrap_or_default(),
         }
     }
 
