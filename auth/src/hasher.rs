@@ -14,6 +14,7 @@ use std::num::NonZeroUsize;
 use std::sync::Arc;
 
 use argon2::Params;
+use basalt_core::foreground::Foreground;
 use metrics::Gauge;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore, TryAcquireError, oneshot};
 use tokio::time::Instant;
@@ -77,11 +78,11 @@ pub(crate) struct Hasher {
 }
 
 impl Hasher {
-    /// A hasher with the configuration's parameters and bounds.
+    /// A hasher with the configuration's parameters and bounds; it leaves a core to `foreground` while that is active.
     ///
     /// # Errors
     /// argon2 refuses the parameters, or the system has no thread to give.
-    pub(crate) fn new(config: &AuthConfig) -> Result<Self, HashError> {
+    pub(crate) fn new(config: &AuthConfig, foreground: Foreground) -> Result<Self, HashError> {
         let params = params(config)?;
         let cores = std::thread::available_parallelism().map_or(2, NonZeroUsize::get);
         let concurrency = match config.password_hash_concurrency {
@@ -91,7 +92,7 @@ impl Hasher {
         let limit = concurrency.saturating_add(config.password_hash_queue);
         let dummy = stored::unknowable(&params);
         Ok(Self {
-            threads: Threads::start(concurrency, params.block_count())?,
+            threads: Threads::start(concurrency, params.block_count(), foreground)?,
             params: Arc::new(params),
             admitted: Arc::new(Semaphore::new(limit)),
             in_use: crate::metrics::password_hashes(limit),
@@ -101,7 +102,7 @@ impl Hasher {
 
     /// A hasher with default parameters and bounds.
     pub(crate) fn with_defaults() -> Self {
-        Self::new(&AuthConfig::default())
+        Self::new(&AuthConfig::default(), Foreground::default())
             .unwrap_or_else(|error| unreachable!("argon2 takes its recommended parameters: {error}"))
     }
 
@@ -162,7 +163,7 @@ impl Hasher {
             // Given back first: whoever has the answer finds the place free. A panic gives it back as well.
             drop(admitted);
             drop(answer.send(result));
-        }))?;
+        }));
         answered.await.map_err(|_panic| HashError::Failed)?
     }
 }
@@ -202,7 +203,7 @@ mod tests {
 
     #[tokio::test]
     async fn a_hash_is_a_phc_string_that_verifies_and_fits_the_column() {
-        let hasher = Hasher::new(&AuthConfig::default()).unwrap();
+        let hasher = Hasher::with_defaults();
         let hash = hasher.hash("pw-öäü").await.unwrap();
         assert!(hash.starts_with("$argon2id$v=19$m=19456,t=2,p=1$"), "{hash}");
         assert!(hash.len() <= 255);
@@ -212,7 +213,7 @@ mod tests {
 
     #[tokio::test]
     async fn a_full_queue_refuses_at_once() {
-        let hasher = Hasher::new(&cheap()).unwrap();
+        let hasher = Hasher::new(&cheap(), Foreground::default()).unwrap();
         let permit = Arc::clone(&hasher.admitted).try_acquire_owned().unwrap();
         assert_eq!(hasher.hash("password").await, Err(HashError::Overloaded));
         drop(permit);

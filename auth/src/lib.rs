@@ -51,6 +51,7 @@ use axum::middleware::{self, Next};
 use axum::response::{IntoResponse, Response};
 use axum::routing::{delete, get, post};
 use basalt_core::clock::Clock;
+use basalt_core::foreground::Foreground;
 use basalt_core::keys::Keys;
 use basalt_core::mail::Outbox;
 use basalt_core::pool::{ServicePool, Tx};
@@ -162,7 +163,8 @@ pub(crate) fn finish<T>(tx: Tx, result: Result<T, AuthError>) -> impl Future<Out
 }
 
 /// The service. `config` was checked with [`AuthConfig::faults`]; `pool` is of the login `supabase_auth_admin`;
-/// `outbox` takes the mails; `development` lets error bodies name SQLSTATEs (DESIGN §12).
+/// `outbox` takes the mails; password hashes leave a core to `foreground`; `development` lets error bodies name SQLSTATEs
+/// (DESIGN §12).
 #[must_use]
 pub fn service(
     config: AuthConfig,
@@ -170,10 +172,11 @@ pub fn service(
     keys: Arc<Keys>,
     clock: Clock,
     outbox: Outbox,
+    foreground: Foreground,
     development: bool,
 ) -> Service {
     let deadline = Duration::from_secs(config.api_max_request_duration);
-    let auth = Arc::new(assemble(config, pool, keys, clock, outbox, development));
+    let auth = Arc::new(assemble(config, pool, keys, clock, outbox, foreground, development));
     Service {
         name: "auth",
         prefix: "/auth/v1",
@@ -197,9 +200,10 @@ fn assemble(
     keys: Arc<Keys>,
     clock: Clock,
     outbox: Outbox,
+    foreground: Foreground,
     development: bool,
 ) -> Auth {
-    let hasher = Hasher::new(&config).unwrap_or_else(|error| {
+    let hasher = Hasher::new(&config, foreground).unwrap_or_else(|error| {
         // Unreachable after `faults`; weaker hashing would be the wrong way to carry on, the default is not.
         tracing::error!(%error, "the argon2 parameters are unusable; using the defaults");
         Hasher::with_defaults()

@@ -4,6 +4,7 @@
 use std::sync::Arc;
 
 use basalt_core::clock::Clock;
+use basalt_core::foreground::Foreground;
 use basalt_core::keys::Keys;
 use basalt_core::mail::Outbox;
 use basalt_core::pool::{ServicePool, Tx};
@@ -85,8 +86,9 @@ impl Operator {
         clock: Clock,
         outbox: Outbox,
     ) -> Result<Self, AuthError> {
-        crate::hasher::Hasher::new(&config)?;
-        Ok(Self(Box::new(crate::assemble(config, pool, keys, clock, outbox, false))))
+        let foreground = Foreground::default();
+        crate::hasher::Hasher::new(&config, foreground.clone())?;
+        Ok(Self(Box::new(crate::assemble(config, pool, keys, clock, outbox, foreground, false))))
     }
 
     /// Accounts, the newest first, and how many there are in all.

@@ -1,11 +1,12 @@
 //! `auth.sessions`: how a session begins, refreshes and ends. How long it may go on is [`mod@life`], in which order
-//! refreshes of one session run [`mod@turns`]; imported v1 tokens are [`mod@stored_token`]. The text of refresh tokens is
+//! refreshes of one session run [`mod@turns`], a sign-in by password [`mod@password`]; imported v1 tokens are [`mod@stored_token`]. The text of refresh tokens is
 //! [`crate::refresh_token`], what a presented one is worth [`crate::grants::refresh`].
 //!
 //! A session row holds an HMAC key and a counter, so a refresh writes one row and inserts none, and moves on only from
 //! where it was read ([`step`]).
 
 mod life;
+mod password;
 mod stored_token;
 mod turns;
 
@@ -24,6 +25,7 @@ use crate::refresh_token::SessionKey;
 use crate::request::RequestContext;
 use crate::users::{self, Account, User, belongings, column, user_columns};
 pub(crate) use life::is_superseded;
+pub(crate) use password::SignIn;
 pub(crate) use stored_token::{StoredToken, begin_signing, find_stored_token, retire_stored_tokens};
 pub(crate) use turns::Turns;
 
@@ -98,8 +100,10 @@ pub(crate) struct PasswordState<'a> {
     pub(crate) rehashed: Option<&'a str>,
 }
 
-const BEGIN: &str = concat!(
-    "with u as (
+/// Signs in: user, session and method. Repeated with the same ids, it begins nothing new.
+macro_rules! begin_session {
+    () => {
+        "with u as (
   update auth.users u
   set last_sign_in_at = $3, updated_at = $3, encrypted_password = coalesce($9, u.encrypted_password)
   where u.id = $2 and ($8::text is null or u.encrypted_password = $8)
@@ -108,15 +112,17 @@ const BEGIN: &str = concat!(
   insert into auth.sessions (id, user_id, created_at, updated_at, aal, user_agent, ip, refresh_token_hmac_key,
     refresh_token_counter)
   select $1, u.id, $3, $3, 'aal1', $4, $5::text::inet, $6, 0 from u
+  on conflict (id) do nothing
   returning id
 ), claim as (
   insert into auth.mfa_amr_claims (id, session_id, created_at, updated_at, authentication_method)
   select $10, session.id, $3, $3, $7 from session
-)
-select ",
-    user_columns!(),
-    " from u"
-);
+)"
+    };
+}
+use begin_session;
+
+const BEGIN: &str = concat!(begin_session!(), " select ", user_columns!(), " from u");
 
 /// Signs a user in: session, its first method, `last_sign_in_at`. `None` when the user is gone or their password
 /// changed meanwhile.

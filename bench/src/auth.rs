@@ -11,6 +11,7 @@ use anyhow::{Context, Result};
 use clap::Args;
 use serde_json::{Value, json};
 
+use crate::auth::hashing::Hashes;
 use crate::basalt::{self, Basalt};
 use crate::http::{self, Load, Until};
 use crate::options::UnderTest;
@@ -79,7 +80,7 @@ pub(crate) async fn run(options: &Options) -> Result<()> {
     let mut refreshes: Vec<(u16, Sample)> = Vec::new();
     let mut rest: Vec<(u16, bool, Sample)> = Vec::new();
     for round in 1..=options.under_test.rounds {
-        hashes.push(hashing::rate(time)?);
+        hashes.push(hashing::measure(time)?);
         let requests = people::sign_in_requests(&people);
         let connections = usize::from(options.sign_ins);
         let load = || http::load(basalt.port, Rc::clone(&requests), 200, connections, Until::Time(time));
@@ -144,7 +145,7 @@ async fn measured(server: u32, load: impl Future<Output = Result<Load>>) -> Resu
 /// Prints the table; the same for the JSON file.
 fn report(
     options: &Options,
-    hashes: &[f64],
+    hashes: &[Hashes],
     sign_ins: &[Sample],
     refreshes: &[(u16, Sample)],
     rest: &[(u16, bool, Sample)],
@@ -170,11 +171,20 @@ fn report(
             "p99_ms": rounded(of(samples, |sample| sample.p99_ms)),
         })
     };
-    let hash_rate = median(hashes.iter().copied());
+    let hash_rate = median(hashes.iter().map(|hashes| hashes.rate));
+    let hash_ms = median(hashes.iter().map(|hashes| hashes.cpu_ms));
     report::print(&format!("{:<36}  {hash_rate:>7.1}", "argon2 alone, all cores"));
     let all: Vec<&Sample> = sign_ins.iter().collect();
     let sign_in = line(&format!("sign-ins, {} connections", options.sign_ins), &all);
     let ratio = of(&all, |sample| sample.rate) / hash_rate;
+    // Of one sign-in: holds where others take the machine's time, which the rates' ratio does not.
+    let cpu_ms = [0, 1].map(|whose| {
+        median(
+            all.iter()
+                .map(|sample| sample.cores.get(whose).map_or(0.0, |cores| cores * 1000.0 / sample.rate)),
+        )
+    });
+    let cpu_ratio = hash_ms / cpu_ms.iter().sum::<f64>();
     let mut refresh_rows = Vec::new();
     for &connections in &options.connections {
         let own: Vec<&Sample> =
@@ -199,12 +209,20 @@ fn report(
         }));
     }
     report::print(&format!(
-        "\nsign-ins: {ratio:.2} of argon2 alone; p99 of REST while they go on: × {}",
+        "\nprocessor time of a hash alone {hash_ms:.1} ms; of a sign-in {:.1} ms here and {:.1} ms in PostgreSQL: {cpu_ratio:.2} of it \
+         the hash",
+        cpu_ms[0], cpu_ms[1]
+    ));
+    report::print(&format!(
+        "sign-ins: {ratio:.2} of argon2 alone; p99 of REST while they go on: × {}",
         slower.join(", × ")
     ));
     json!({
         "argon2_alone_per_second": rounded(hash_rate),
+        "argon2_alone_cpu_ms": rounded(hash_ms),
         "sign_in": sign_in, "sign_in_ratio": rounded(ratio),
+        "sign_in_cpu_ms": { "server": rounded(cpu_ms[0]), "postgresql": rounded(cpu_ms[1]) },
+        "sign_in_cpu_ratio": rounded(cpu_ratio),
         "refresh": refresh_rows, "rest": rest_rows,
     })
 }

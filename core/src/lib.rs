@@ -3,6 +3,7 @@
 pub mod claims;
 pub mod clock;
 pub mod database;
+pub mod foreground;
 pub mod html;
 pub mod http_client;
 pub mod keys;

@@ -19,6 +19,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use axum::Router;
 use axum::body::Body;
 use axum::response::Response;
+use basalt_core::foreground::Foreground;
 use basalt_core::memory::Hold;
 use basalt_core::service::{ClientAddress, Deadline, Fault, Handler, RequestId, Service};
 use futures_util::FutureExt;
@@ -53,6 +54,8 @@ pub struct Mount {
     pub origins: Origins,
     /// Answers in the place of the service's router, where the service has such a handler.
     pub direct: Option<Handler>,
+    /// Where its requests are noted, if they want short answers.
+    pub foreground: Option<Foreground>,
     compressed: Router,
     metrics: RequestMetrics,
 }
@@ -66,7 +69,8 @@ impl Mount {
     pub fn new(prefix: String, service: Service, gate: Gate) -> Self {
         let compressed = compression::compressed(&service.router);
         let metrics = RequestMetrics::new(service.name);
-        Self { prefix, service, gate, origins: Box::new(|| None), direct: None, compressed, metrics }
+        let (direct, foreground) = (None, None);
+        Self { prefix, service, gate, origins: Box::new(|| None), direct, foreground, compressed, metrics }
     }
 
     fn cors<'a>(&self, shared: &'a CorsPolicy) -> Cow<'a, CorsPolicy> {
@@ -113,6 +117,9 @@ pub async fn serve(
 ) -> Response {
     let service = &mount.service;
     let started = Instant::now();
+    if let Some(foreground) = &mount.foreground {
+        foreground.note();
+    }
     let origin = request.headers().get(http::header::ORIGIN).cloned();
     if cors::is_preflight(&request) {
         return mount.cors(&shared.cors).preflight(&service.cors, &request);

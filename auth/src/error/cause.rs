@@ -61,6 +61,14 @@ impl AuthError {
         }
     }
 
+    /// Whether the connection broke: one that died while idle says so when it is first asked something.
+    pub(crate) fn is_lost_connection(&self) -> bool {
+        match self {
+            Self::DatabaseUnavailable(SessionError::Postgres(error)) => error.is_fatal,
+            error => matches!(error, Self::DatabaseUnavailable(SessionError::Unavailable(_))),
+        }
+    }
+
     /// PostgreSQL's error behind this one.
     pub(super) fn postgres(&self) -> Option<&PgError> {
         #[expect(clippy::wildcard_enum_match_arm, reason = "only these carry one")]

@@ -1,8 +1,9 @@
 //! Grant `password` (auth.md §3.5). The answer and its time are the same whether the user is unknown, has no
 //! password, or sent a wrong one; what else is wrong with an account is said only to who knows the password.
 //!
-//! The database is not held while hashing: a short read, then the hash, then one transaction that begins the session
-//! only if the hash that was verified is still the stored one.
+//! The database is not held while hashing: a short read, then the hash, then one statement that begins the session
+//! only if the hash that was verified is still the stored one. Two round trips: on the processor of the hashes they are
+//! what a sign-in costs beside its hash (decision 0027).
 //!
 //! Wrong passwords are counted by account ([`crate::rate_limit::AccountLimit`]), before anything is hashed.
 
@@ -11,12 +12,11 @@ use uuid::Uuid;
 
 use crate::Auth;
 use crate::access_token::Granted;
-use crate::audit::{self, Action};
 use crate::error::AuthError;
 use crate::hasher::{HashError, Verdict};
 use crate::rate_limit::{Counter, network};
 use crate::request::{RequestContext, filled, text};
-use crate::sessions::{self, PasswordState};
+use crate::sessions::{self, PasswordState, SignIn};
 use crate::users::{self, User};
 
 #[derive(Deserialize)]
@@ -89,12 +89,18 @@ impl PasswordGrant {
 
 async fn find(auth: &Auth, request: &RequestContext, login: Login<'_>) -> Result<Option<User>, AuthError> {
     let audience = auth.audience(request);
-    let tx = auth.begin(request).await?;
-    let found = match login {
-        Login::Email(email) => users::find_by_email(&tx, email, audience).await,
-        Login::Phone(_) => users::find_by_phone(&tx, &login.name(), audience).await,
-    };
-    crate::finish(tx, found).await
+    let mut may_repeat = true;
+    loop {
+        let tx = auth.autocommit(request).await?;
+        let found = match login {
+            Login::Email(email) => users::find_by_email(&tx, email, audience).await,
+            Login::Phone(_) => users::find_by_phone(&tx, &login.name(), audience).await,
+        };
+        match crate::finish(tx, found).await {
+            Err(error) if may_repeat && error.is_lost_connection() => may_repeat = false,
+            found => return found,
+        }
+    }
 }
 
 /// What a wrong password will count against.
@@ -164,23 +170,19 @@ async fn begin(
     login: Login<'_>,
     state: PasswordState<'_>,
 ) -> Result<Granted, AuthError> {
-    let now = auth.now();
     let provider = match login {
         Login::Email(_) => "email",
         Login::Phone(_) => "phone",
     };
-    let tx = auth.begin(request).await?;
-    let granted = async {
-        let begun = sessions::begin(&tx, request, user.id, "password", state, now)
-            .await?
-            .ok_or(AuthError::InvalidCredentials)?;
-        let traits = audit::provider(provider);
-        let (granted, ()) = tokio::try_join!(
-            Granted::of(&tx, begun, now),
-            audit::record(&tx, &auth.config, request, user, Action::Login, traits, now)
-        )?;
-        Ok(granted)
+    let sign_in = SignIn::new(auth.now());
+    let mut may_repeat = true;
+    loop {
+        let tx = auth.autocommit(request).await?;
+        let begun = sign_in.begin(&tx, &auth.config, request, user, provider, state).await;
+        match crate::finish(tx, begun).await {
+            // Whether it began before the connection broke or not.
+            Err(error) if may_repeat && error.is_lost_connection() => may_repeat = false,
+            begun => return begun?.ok_or(AuthError::InvalidCredentials),
+        }
     }
-    .await;
-    crate::finish(tx, granted).await
 }

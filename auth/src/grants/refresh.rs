@@ -12,7 +12,6 @@
 mod stored;
 
 use basalt_core::pool::Tx;
-use basalt_core::session::SessionError;
 use jiff::Timestamp;
 use serde::Deserialize;
 use uuid::Uuid;
@@ -72,7 +71,7 @@ async fn refresh(auth: &Auth, request: &RequestContext, token: &SignedCounter) -
             Ok(Some(granted)) => return Ok(granted),
             Ok(None) => {}
             // The connection died while idle. Whatever was asked of it, asking again does no harm.
-            Err(AuthError::DatabaseUnavailable(SessionError::Unavailable(_))) if attempt == 1 => {}
+            Err(error) if attempt == 1 && error.is_lost_connection() => {}
             Err(error) => return Err(error),
         }
     }

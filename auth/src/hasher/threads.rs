@@ -1,15 +1,19 @@
 //! The threads that compute password hashes, apart from those that answer requests and below them: where the system
 //! lets a thread lower its own priority, a burst of sign-ins takes what the others leave, all of it if they leave all.
+//! Where the threads are as many as the cores, one pauses while other requests come in ([`Foreground`]), until somebody
+//! has waited for a hash for [`PATIENCE`].
 //!
-//! Each thread keeps the memory of its last argon2 hash for a while: getting 19 MiB anew from the system costs a tenth
+//! Each thread keeps the memory of its last argon2 hash for a while: getting 19 MiB anew from the system costs a third
 //! of the hash itself.
 
+use std::collections::VecDeque;
+use std::num::NonZeroUsize;
 use std::panic::{AssertUnwindSafe, catch_unwind};
-use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
-use std::sync::{Arc, Mutex, PoisonError};
-use std::time::Duration;
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+use std::time::{Duration, Instant};
 
 use argon2::Block;
+use basalt_core::foreground::Foreground;
 
 use super::HashError;
 
@@ -17,6 +21,13 @@ use super::HashError;
 const LOWER_BY: i32 = 10;
 /// How long unused memory is kept.
 const KEPT: Duration = Duration::from_secs(10);
+/// How long other requests hold a thread back.
+const PATIENCE: Duration = Duration::from_secs(1);
+/// How often a thread that is held back looks again.
+const LOOK_AGAIN: Duration = Duration::from_millis(20);
+/// From 32 MiB on glibc always takes memory from the system, and gives it back at once; what is smaller it may keep for
+/// itself. Pages that nobody touches cost nothing.
+const RETURNED_BLOCKS: usize = 33 * 1024;
 
 /// Blocks that argon2 works on, kept between hashes.
 #[derive(Default)]
@@ -26,8 +37,10 @@ impl Memory {
     /// At least `count` blocks, whatever they hold: argon2 fills them before it reads.
     pub(super) fn blocks(&mut self, count: usize) -> &mut [Block] {
         if self.0.len() < count {
-            // Not resized: that would copy what nobody needs.
-            self.0 = vec![Block::new(); count];
+            // Not grown: that would copy what nobody needs.
+            self.0 = Vec::new();
+            self.0 = Vec::with_capacity(count.max(RETURNED_BLOCKS));
+            self.0.resize(count, Block::new());
         }
         &mut self.0
     }
@@ -38,53 +51,194 @@ type Job = Box<dyn FnOnce(&mut Memory) + Send>;
 /// A handle to the threads; they end with the last one. The queue has no bound of its own: each job carries a permit
 /// of [`super::Hasher`].
 #[derive(Clone)]
-pub(super) struct Threads(Sender<Job>);
+pub(super) struct Threads(Arc<Open>);
+
+/// Closes the queue when dropped.
+struct Open(Arc<Shared>);
+
+struct Shared {
+    queue: Mutex<Queue>,
+    changed: Condvar,
+    foreground: Foreground,
+    /// How many may run while other requests come in.
+    beside_others: usize,
+    /// Blocks a thread may keep.
+    kept_blocks: usize,
+}
+
+#[derive(Default)]
+struct Queue {
+    jobs: VecDeque<(Instant, Job)>,
+    running: usize,
+    is_closed: bool,
+}
 
 impl Threads {
     /// Starts `count` threads that keep up to `kept_blocks` each.
-    pub(super) fn start(count: usize, kept_blocks: usize) -> Result<Self, HashError> {
-        let (sender, receiver) = channel();
-        let receiver = Arc::new(Mutex::new(receiver));
+    pub(super) fn start(count: usize, kept_blocks: usize, foreground: Foreground) -> Result<Self, HashError> {
+        let cores = std::thread::available_parallelism().map_or(1, NonZeroUsize::get);
+        // A single core is shared by priority alone.
+        let beside_others = count.min(cores.saturating_sub(1)).max(1);
+        Self::start_with(count, beside_others, kept_blocks, foreground)
+    }
+
+    fn start_with(
+        count: usize,
+        beside_others: usize,
+        kept_blocks: usize,
+        foreground: Foreground,
+    ) -> Result<Self, HashError> {
+        let (queue, changed) = (Mutex::default(), Condvar::new());
+        let shared = Arc::new(Shared { queue, changed, foreground, beside_others, kept_blocks });
+        let threads = Self(Arc::new(Open(Arc::clone(&shared))));
         for _ in 0..count {
-            let jobs = Arc::clone(&receiver);
+            let shared = Arc::clone(&shared);
             std::thread::Builder::new()
                 .name("password-hash".to_owned())
-                .spawn(move || work(&jobs, kept_blocks))
+                .spawn(move || shared.work())
                 .map_err(|_error| HashError::Failed)?;
         }
-        Ok(Self(sender))
+        Ok(threads)
     }
 
-    pub(super) fn send(&self, job: Job) -> Result<(), HashError> {
-        self.0.send(job).map_err(|_ended| HashError::Failed)
+    pub(super) fn send(&self, job: Job) {
+        let Open(shared) = &*self.0;
+        shared.queue().jobs.push_back((Instant::now(), job));
+        shared.changed.notify_one();
     }
 }
 
-fn work(jobs: &Mutex<Receiver<Job>>, kept_blocks: usize) {
-    // On Linux of this thread alone, elsewhere of the process or refused: only where it is known is it asked for.
-    #[cfg(target_os = "linux")]
-    if let Err(error) = rustix::process::nice(LOWER_BY) {
-        tracing::debug!(%error, "password hashes run at the priority of requests");
-    }
-    let mut memory = Memory::default();
-    while let Some(job) = next(jobs, &mut memory) {
-        // Whoever waits for a job that panicked sees its answer dropped.
-        if catch_unwind(AssertUnwindSafe(|| job(&mut memory))).is_err() || memory.0.len() > kept_blocks {
-            memory = Memory::default();
-        }
+impl Drop for Open {
+    fn drop(&mut self) {
+        self.0.queue().is_closed = true;
+        self.0.changed.notify_all();
     }
 }
 
-/// The next job; `None` at the end. Memory that nobody uses is given back meanwhile.
-fn next(jobs: &Mutex<Receiver<Job>>, memory: &mut Memory) -> Option<Job> {
-    // The one that holds the lock waits for a job, the others for the lock.
-    let jobs = jobs.lock().unwrap_or_else(PoisonError::into_inner);
-    if !memory.0.is_empty() {
-        match jobs.recv_timeout(KEPT) {
-            Ok(job) => return Some(job),
-            Err(RecvTimeoutError::Timeout) => *memory = Memory::default(),
-            Err(RecvTimeoutError::Disconnected) => return None,
+impl Shared {
+    /// Never held while hashing.
+    fn queue(&self) -> MutexGuard<'_, Queue> {
+        self.queue.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn work(&self) {
+        // On Linux of this thread alone, elsewhere of the process or refused: only where it is known is it asked for.
+        #[cfg(target_os = "linux")]
+        if let Err(error) = rustix::process::nice(LOWER_BY) {
+            tracing::debug!(%error, "password hashes run at the priority of requests");
+        }
+        let mut memory = Memory::default();
+        while let Some(job) = self.next(&mut memory) {
+            // Whoever waits for a job that panicked sees its answer dropped.
+            if catch_unwind(AssertUnwindSafe(|| job(&mut memory))).is_err()
+                || memory.0.len() > self.kept_blocks
+            {
+                memory = Memory::default();
+            }
+            self.queue().running -= 1;
         }
     }
-    jobs.recv().ok()
+
+    /// The next job; `None` at the end. Memory that was not used for a while is given back meanwhile.
+    fn next(&self, memory: &mut Memory) -> Option<Job> {
+        let idle_since = Instant::now();
+        let mut queue = self.queue();
+        loop {
+            let is_waiting = match queue.jobs.front() {
+                Some((since, _job)) if self.may_begin(queue.running, *since) => {
+                    queue.running += 1;
+                    return queue.jobs.pop_front().map(|(_since, job)| job);
+                }
+                Some(_) => true,
+                None if queue.is_closed => return None,
+                None => false,
+            };
+            let keeps_for = KEPT.saturating_sub(idle_since.elapsed());
+            if !memory.0.is_empty() && keeps_for.is_zero() {
+                *memory = Memory::default();
+            }
+            let limit =
+                if is_waiting { Some(LOOK_AGAIN) } else { (!memory.0.is_empty()).then_some(keeps_for) };
+            queue = match limit {
+                Some(limit) => self
+                    .changed
+                    .wait_timeout(queue, limit)
+                    .map_or_else(|error| error.into_inner().0, |woken| woken.0),
+                None => self.changed.wait(queue).unwrap_or_else(PoisonError::into_inner),
+            };
+        }
+    }
+
+    /// Whether a hash that was asked for at `since` may begin beside `running` others.
+    fn may_begin(&self, running: usize, since: Instant) -> bool {
+        running < self.beside_others || !self.foreground.is_active() || since.elapsed() >= PATIENCE
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::mpsc::{Receiver, RecvTimeoutError, channel};
+
+    use super::*;
+
+    /// Asks for something that never ends by itself; says when it begins.
+    fn occupy(threads: &Threads) -> (Receiver<()>, std::sync::mpsc::Sender<()>) {
+        let ((begins, begun), (end, ends)) = (channel(), channel::<()>());
+        threads.send(Box::new(move |_memory| {
+            begins.send(()).unwrap();
+            drop(ends.recv());
+        }));
+        (begun, end)
+    }
+
+    #[test]
+    fn a_core_is_left_to_requests_until_somebody_has_waited_too_long() {
+        let foreground = Foreground::default();
+        let threads = Threads::start_with(2, 1, 1, foreground.clone()).unwrap();
+        let others = Arc::new(());
+        let come = Arc::downgrade(&others);
+        let requests = std::thread::spawn({
+            let foreground = foreground.clone();
+            move || {
+                while come.strong_count() > 0 {
+                    foreground.note();
+                    std::thread::sleep(Duration::from_millis(10));
+                }
+            }
+        });
+        while !foreground.is_active() {
+            std::thread::yield_now();
+        }
+        let (first, _end_first) = occupy(&threads);
+        first.recv_timeout(PATIENCE / 2).unwrap();
+        let asked = Instant::now();
+        let (second, end_second) = occupy(&threads);
+        assert_eq!(second.recv_timeout(PATIENCE / 2), Err(RecvTimeoutError::Timeout), "one core is left");
+        second.recv_timeout(PATIENCE * 10).unwrap();
+        assert!(asked.elapsed() >= PATIENCE);
+
+        drop((end_second, others));
+        requests.join().unwrap();
+        std::thread::sleep(Duration::from_millis(150));
+        let (third, _end_third) = occupy(&threads);
+        third.recv_timeout(PATIENCE / 2).expect("all cores, when nobody else asks");
+    }
+
+    #[test]
+    fn a_thread_outlives_a_panic_and_ends_with_the_handle() {
+        let threads = Threads::start_with(1, 1, 1, Foreground::default()).unwrap();
+        threads.send(Box::new(|_memory| panic!("as a bug would")));
+        let (begun, end) = occupy(&threads);
+        begun.recv_timeout(Duration::from_secs(10)).unwrap();
+        let Threads(open) = &threads;
+        let shared = Arc::downgrade(&open.0);
+        drop((threads, end));
+        for _ in 0..1000 {
+            if shared.strong_count() == 0 {
+                return;
+            }
+            std::thread::sleep(Duration::from_millis(10));
+        }
+        panic!("the thread goes on");
+    }
 }

@@ -5,13 +5,25 @@ use std::time::{Duration, Instant};
 use anyhow::{Result, anyhow};
 use argon2::{Algorithm, Argon2, Block, Params, Version};
 
+use crate::process;
+
 /// The server's defaults: `auth.password_argon2_memory`, `_iterations`, `_parallelism`.
 const MEMORY_KIB: u32 = 19_456;
 const ITERATIONS: u32 = 2;
 const LANES: u32 = 1;
 
-/// Hashes per second with one thread on each core, each with memory that it keeps: the most there is.
-pub(super) fn rate(time: Duration) -> Result<f64> {
+/// What hashes cost.
+pub(super) struct Hashes {
+    /// Per second.
+    pub(super) rate: f64,
+    /// Processor time of one.
+    pub(super) cpu_ms: f64,
+}
+
+/// One thread on each core, each with memory that it keeps: the most there is.
+pub(super) fn measure(time: Duration) -> Result<Hashes> {
+    let cpu = || process::cpu(std::process::id()).itself;
+    let before = cpu();
     let cores = std::thread::available_parallelism().map_or(1, usize::from);
     let start = Instant::now();
     let end = start + time;
@@ -21,8 +33,8 @@ pub(super) fn rate(time: Duration) -> Result<f64> {
         joined.map(|count| count.unwrap_or_else(|_panic| Err(anyhow!("a hash panicked")))).collect()
     });
     let elapsed = start.elapsed();
-    let total: u32 = counts.into_iter().sum::<Result<u32>>()?;
-    Ok(f64::from(total) / elapsed.as_secs_f64())
+    let total = f64::from(counts.into_iter().sum::<Result<u32>>()?);
+    Ok(Hashes { rate: total / elapsed.as_secs_f64(), cpu_ms: (cpu() - before) * 1000.0 / total })
 }
 
 fn hash_until(end: Instant) -> Result<u32> {

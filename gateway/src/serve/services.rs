@@ -5,6 +5,7 @@ use std::sync::Arc;
 
 use basalt_core::clock::Clock;
 use basalt_core::database::Database;
+use basalt_core::foreground::Foreground;
 use basalt_core::keys::{CHANNEL, KeyStore, Keys};
 use basalt_core::listen::Events;
 use basalt_core::memory::AnswerMemory;
@@ -174,7 +175,8 @@ pub(super) async fn whole(
         ServicePool::new(databases.admin.clone(), pool(config, "system", config.database.system_pool_size));
     let outbox = mail::outbox(config, secrets);
     let (mut readiness, mut reach) = (Vec::new(), Vec::new());
-    let mut mounts = Vec::new();
+    let mut mounts: Vec<Mount> = Vec::new();
+    let foreground = Foreground::default();
     let mut rest = None;
     let runs = |service: Only| config.only.is_none_or(|only| only == service);
     let mut channels = vec![CHANNEL.to_owned(), mail::CHANNEL.to_owned()];
@@ -216,6 +218,7 @@ pub(super) async fn whole(
             Arc::clone(keys),
             Clock::system(),
             outbox.clone(),
+            foreground.clone(),
             config.is_development(),
         );
         mounts.push(mount(config, service, Gate::OpenFor(basalt_auth::is_open)));
@@ -239,6 +242,9 @@ pub(super) async fn whole(
     }
     if runs(Only::Functions) {
         mounts.push(mount(config, basalt_functions::service(), Gate::RewriteAndKeep));
+    }
+    for mount in mounts.iter_mut().filter(|mount| mount.service.name != "auth") {
+        mount.foreground = Some(foreground.clone());
     }
     if let Some(embedded) = &databases.embedded {
         let state = embedded.state();
