@@ -10,6 +10,7 @@
 //! the mailbox, which reads this table.
 
 pub mod mailbox;
+pub mod queue;
 pub mod smtp;
 pub mod worker;
 

@@ -1,6 +1,7 @@
 //! The command line: what can be typed, and which part of the server does it.
 
 mod keys;
+mod mail;
 mod reach;
 mod terminal;
 mod user;
@@ -66,6 +67,11 @@ enum Command {
     User {
         #[command(subcommand)]
         command: user::UserCommand,
+    },
+    /// Mails that wait or were given up.
+    Mail {
+        #[command(subcommand)]
+        command: mail::MailCommand,
     },
     /// Checks what usually goes wrong, and says how to mend it.
     Doctor,
@@ -200,6 +206,11 @@ async fn execute(cli: Cli) -> anyhow::Result<ExitCode> {
         Command::User { command } => {
             let config = load(&command_line)?;
             Box::pin(user::run(&config, &command)).await?;
+            Ok(ExitCode::SUCCESS)
+        }
+        Command::Mail { command } => {
+            let config = load(&command_line)?;
+            Box::pin(mail::run(&config, &command)).await?;
             Ok(ExitCode::SUCCESS)
         }
         Command::Doctor => {

@@ -1,4 +1,4 @@
-//! `basalt user …` and `basalt keys …` as somebody types them: the real program, beside a running server, on a database
+//! `basalt user …`, `basalt keys …` and `basalt mail …` as somebody types them: the real program, beside a running server, on a database
 //! of somebody else's, and with nothing running at all.
 
 #![expect(
@@ -9,6 +9,7 @@
 )]
 
 mod keys;
+mod mail;
 mod user;
 
 use std::io::Write;

@@ -1,0 +1,146 @@
+//! `basalt mail …`: the mails that wait or were given up, and another attempt for them, with or without a server
+//! running. What they say stays sealed.
+
+use std::io::{self, Write};
+
+use basalt_core::mail::queue::{Again, Queue, Queued, State};
+use clap::{Args, Subcommand};
+use serde_json::{Value, json};
+
+use super::reach::Reached;
+use super::terminal::{table, time};
+use crate::config::Config;
+use crate::mail;
+
+/// What to do with mails.
+#[derive(Debug, Subcommand)]
+pub(super) enum MailCommand {
+    /// Lists the mails that wait or were given up, the newest first, with the mail server's words.
+    List(List),
+    /// Sends mails again that were given up, or that wait for their next attempt.
+    Retry(Retry),
+}
+
+#[derive(Debug, Args)]
+pub(super) struct List {
+    /// Only mails in this state; repeat it for several. queued: waiting; dead: given up; sent: taken by the mail
+    /// server; mailbox: in the development mailbox [default: queued and dead].
+    #[arg(long, value_name = "STATE", value_parser = parse_state)]
+    state: Vec<State>,
+    /// Most mails to show.
+    #[arg(long, default_value_t = 50, value_name = "N", value_parser = clap::value_parser!(i64).range(1..=10_000))]
+    limit: i64,
+    /// As JSON.
+    #[arg(long)]
+    json: bool,
+}
+
+/// Which mails to send again. Codes in a mail live from when it was asked for: a retry does not make them younger.
+#[derive(Debug, Args)]
+pub(super) struct Retry {
+    /// Ids of mails, as `basalt mail list` shows them. One that is on its way at this moment may arrive twice.
+    #[arg(required_unless_present = "all", conflicts_with = "all", value_name = "ID")]
+    ids: Vec<i64>,
+    /// All that were given up.
+    #[arg(long)]
+    all: bool,
+}
+
+fn parse_state(name: &str) -> Result<State, String> {
+    State::ALL.into_iter().find(|state| state.as_str() == name).ok_or_else(|| {
+        let names = State::ALL.map(State::as_str);
+        format!("there is no state of this name; the states are {}", names.join(", "))
+    })
+}
+
+/// Does what was asked.
+pub(super) async fn run(config: &Config, command: &MailCommand) -> anyhow::Result<()> {
+    let mut reached = Reached::open(config).await?;
+    let queue = Queue::new(reached.system_pool(), mail::outbox(config, &reached.secrets));
+    let done = match command {
+        MailCommand::List(list) => Box::pin(self::list(&queue, list)).await,
+        MailCommand::Retry(retry) => Box::pin(self::retry(config, &queue, retry)).await,
+    };
+    reached.close().await;
+    done
+}
+
+async fn list(queue: &Queue, list: &List) -> anyhow::Result<()> {
+    let states: &[State] = if list.state.is_empty() { &[State::Queued, State::Dead] } else { &list.state };
+    let listed = queue.list(states, list.limit).await?;
+    let mut out = io::stdout();
+    if list.json {
+        let mails: Vec<Value> = listed.mails.iter().map(as_json).collect();
+        writeln!(out, "{:#}", json!({ "mails": mails, "total": listed.total }))?;
+    } else {
+        let rows: Vec<Vec<String>> = listed.mails.iter().map(as_row).collect();
+        let header = ["ID", "KIND", "TO", "STATE", "ATTEMPTS", "ASKED FOR", "NEXT", "ENDED", "ERROR"];
+        out.write_all(table(&header, &rows).as_bytes())?;
+        let shown = i64::try_from(listed.mails.len()).unwrap_or(i64::MAX);
+        if shown < listed.total {
+            writeln!(io::stderr(), "{shown} of {} mails; more with --limit", listed.total)?;
+        }
+    }
+    if listed.of_others > 0 {
+        writeln!(
+            io::stderr(),
+            "{} more are sealed under another server.master_key: another project's, or the one before this",
+            listed.of_others
+        )?;
+    }
+    Ok(())
+}
+
+fn as_json(mail: &Queued) -> Value {
+    json!({
+        "id": mail.id,
+        "kind": mail.kind,
+        "to": mail.to,
+        "state": mail.state,
+        "attempts": mail.attempts,
+        "created_at": mail.created_at,
+        "next_attempt_at": mail.next_attempt_at,
+        "finished_at": mail.finished_at,
+        "last_error": mail.last_error,
+    })
+}
+
+fn as_row(mail: &Queued) -> Vec<String> {
+    // One line each: a mail server may say several, and what it says is no control of this terminal.
+    let error = mail.last_error.as_deref().unwrap_or("-");
+    let error: String = error.chars().map(|char| if char.is_control() { ' ' } else { char }).collect();
+    vec![
+        mail.id.to_string(),
+        mail.kind.clone(),
+        mail.to.clone(),
+        mail.state.clone(),
+        mail.attempts.to_string(),
+        time(Some(mail.created_at)),
+        time(mail.next_attempt_at),
+        time(mail.finished_at),
+        error,
+    ]
+}
+
+async fn retry(config: &Config, queue: &Queue, retry: &Retry) -> anyhow::Result<()> {
+    let again = if retry.all { Again::Dead } else { Again::Ids(&retry.ids) };
+    let count = match queue.send_again(again).await? {
+        Ok(ids) => ids.len(),
+        Err(missing) => {
+            let ids: Vec<String> = missing.iter().map(i64::to_string).collect();
+            anyhow::bail!(
+                "there is no mail {} that waits or was given up, and nothing was changed: `basalt mail list` shows those there are",
+                ids.join(", ")
+            );
+        }
+    };
+    let mails = if count == 1 { "mail goes" } else { "mails go" };
+    writeln!(io::stdout(), "{count} {mails} out again")?;
+    if count > 0 && config.mail.smtp.is_none() {
+        writeln!(
+            io::stderr(),
+            "They wait for a server with a mail server: set mail.smtp_url and mail.from, and start it."
+        )?;
+    }
+    Ok(())
+}

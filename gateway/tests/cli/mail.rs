@@ -1,0 +1,111 @@
+use std::time::Duration;
+
+use basalt_testkit::{Basalt, SmtpServer};
+use serde_json::{Value, json};
+use tokio::time::{Instant, sleep};
+
+use super::basalt;
+
+async fn sign_up(server: &Basalt, email: &str) {
+    let body = json!({ "email": email, "password": "correct horse 7" });
+    server.post("/auth/v1/signup").apikey(server.anon_key()).json(&body).send().await.expect(200);
+}
+
+/// The mails in these states, once there are as many as wanted.
+async fn listed(server: &Basalt, states: &[&str], wanted: usize) -> Vec<Value> {
+    let mut arguments = vec!["mail", "list", "--json"];
+    arguments.extend(states.iter().flat_map(|state| ["--state", state]));
+    let deadline = Instant::now() + Duration::from_secs(60);
+    loop {
+        let listed = basalt(server, &arguments).ok().json();
+        let mails = listed["mails"].as_array().unwrap().clone();
+        if mails.len() == wanted {
+            assert_eq!(listed["total"], wanted);
+            return mails;
+        }
+        assert!(Instant::now() < deadline, "{mails:?}");
+        sleep(Duration::from_millis(50)).await;
+    }
+}
+
+fn sending(smtp: &SmtpServer) -> basalt_testkit::Builder {
+    Basalt::builder()
+        .config("auth.password_argon2_memory", "64")
+        .config("auth.password_argon2_iterations", "1")
+        .config("auth.mailer_autoconfirm", "false")
+        .config("mail.smtp_url", &smtp.url())
+        .config("mail.from", "app@example.org")
+}
+
+#[tokio::test]
+async fn mails_that_were_given_up_are_listed_and_sent_again() {
+    let smtp = SmtpServer::start().await;
+    smtp.refuse("RCPT", "550 5.1.1 nobody here", 3);
+    let server = sending(&smtp).expect_log("a mail was given up").start().await;
+    assert_eq!(listed(&server, &[], 0).await, [] as [Value; 0]);
+    for (index, email) in ["ada@example.org", "bob@example.org", "eve@example.org"].into_iter().enumerate() {
+        sign_up(&server, email).await;
+        listed(&server, &["dead"], index + 1).await;
+    }
+    let dead = listed(&server, &[], 3).await;
+    let (eve, bob) = (&dead[0], &dead[1]);
+    assert_eq!(eve["to"], "eve@example.org", "the newest first");
+    for (field, value) in [("kind", "confirmation"), ("state", "dead")] {
+        assert_eq!(eve[field], value);
+    }
+    assert_eq!((eve["attempts"].as_i64(), &eve["next_attempt_at"]), (Some(1), &Value::Null));
+    assert!(eve["last_error"].as_str().unwrap().contains("nobody here"), "{eve}");
+    assert!(eve["finished_at"].is_string() && eve["created_at"].is_string(), "{eve}");
+
+    let said = basalt(&server, &["mail", "list", "--limit", "1"]).ok();
+    let lines: Vec<&str> = said.out.lines().collect();
+    assert!(lines[0].starts_with("ID ") && lines[0].contains("ATTEMPTS") && lines.len() == 2, "{}", said.out);
+    assert!(lines[1].contains("eve@example.org") && lines[1].contains("nobody here"), "{}", said.out);
+    assert!(said.err.contains("1 of 3 mails"), "{}", said.err);
+    // Neither link nor code of a mail is anywhere in it.
+    let whole = basalt(&server, &["mail", "list", "--json"]).ok().out;
+    assert!(!whole.contains("verify?") && !whole.contains("token"), "{whole}");
+
+    let id = bob["id"].to_string();
+    basalt(&server, &["mail", "retry", &id, "999999"]).failed("there is no mail 999999");
+    assert_eq!(listed(&server, &["dead"], 3).await.len(), 3, "all or nothing");
+    assert_eq!(basalt(&server, &["mail", "retry", &id]).ok().out, "1 mail goes out again\n");
+    smtp.wait_for("bob@example.org").await;
+    assert_eq!(listed(&server, &["sent"], 1).await[0]["to"], "bob@example.org");
+    basalt(&server, &["mail", "retry", &id]).failed("there is no mail");
+
+    assert_eq!(basalt(&server, &["mail", "retry", "--all"]).ok().out, "2 mails go out again\n");
+    smtp.wait_for("ada@example.org").await;
+    smtp.wait_for("eve@example.org").await;
+    listed(&server, &["sent"], 3).await;
+    assert_eq!(basalt(&server, &["mail", "retry", "--all"]).ok().out, "0 mails go out again\n");
+    assert_eq!(listed(&server, &[], 0).await, [] as [Value; 0]);
+    for arguments in
+        [["mail", "retry"].as_slice(), &["mail", "retry", "1", "--all"], &["mail", "list", "--state", "x"]]
+    {
+        let said = basalt(&server, arguments);
+        assert_eq!(said.code, 2, "{}{}", said.out, said.err);
+    }
+}
+
+#[tokio::test]
+async fn a_mail_that_waits_for_its_next_attempt_leaves_when_told_to() {
+    let smtp = SmtpServer::start().await;
+    smtp.refuse("RCPT", "451 4.3.0 later", 1);
+    let server =
+        sending(&smtp).config("mail.retry_pause", "1h").expect_log("a mail was not taken").start().await;
+    sign_up(&server, "ada@example.org").await;
+    let deadline = Instant::now() + Duration::from_secs(60);
+    let mail = loop {
+        let mail = listed(&server, &["queued"], 1).await.remove(0);
+        if mail["last_error"].is_string() {
+            break mail;
+        }
+        assert!(Instant::now() < deadline, "{mail}");
+    };
+    assert!(mail["next_attempt_at"].is_string() && mail["finished_at"].is_null(), "{mail}");
+    // What was not given up is not meant by "all".
+    assert_eq!(basalt(&server, &["mail", "retry", "--all"]).ok().out, "0 mails go out again\n");
+    basalt(&server, &["mail", "retry", &mail["id"].to_string()]).ok();
+    smtp.wait_for("ada@example.org").await;
+}
