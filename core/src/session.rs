@@ -115,6 +115,8 @@ pub enum End {
     Commit,
     /// Undo it.
     Rollback,
+    /// Undo it, once deferred constraints were looked at: what breaks one is an error, as at COMMIT.
+    RollbackChecked,
 }
 
 /// Why a transaction did not happen.

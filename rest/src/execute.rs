@@ -15,6 +15,7 @@ pub(crate) use root::root;
 
 use crate::auth::Caller;
 use crate::error::RestError;
+use crate::long_work::Turns;
 use crate::parse::prefer::Count;
 use crate::plan::call::CallResult;
 use crate::plan::mutate::Mutation;
@@ -31,6 +32,8 @@ pub(crate) struct Scene<'a> {
     pub(crate) api: &'a ApiRequest,
     pub(crate) headers: &'a HeaderMap,
     pub(crate) deadline: Instant,
+    /// Whose turn it is to have the root's document made.
+    pub(crate) documents: &'a Turns,
 }
 
 /// Makes the statements anew, in the form that leaves everything to PostgreSQL: for rows that cannot be written here, and
@@ -227,20 +230,22 @@ async fn run(
     }
     steps.extend(statements.estimate);
     let wanted = steps.len() - before;
-    if rollback {
+    if rollback && check.is_none() {
         // Deferred constraints would otherwise never be looked at.
         steps.push(Statement { text: Arc::from("SET CONSTRAINTS ALL IMMEDIATE"), params: Vec::new() });
     }
     let scope = scope::scope(scene, common);
-    let mut answers = if rollback {
-        scene.sessions.run_rolled_back(scope, steps).await?
-    } else if let Some(check) = check {
+    let mut answers = if let Some(check) = check {
+        // The number of rows is told before deferred constraints are.
+        let kept = if rollback { End::RollbackChecked } else { End::Commit };
         let judge = move |answers: &[Vec<Row>]| {
             let rows = answers.get(before).and_then(|rows| rows.first());
             let rows = rows.and_then(|row| row.number(statement::PAGE));
-            if rows.is_some_and(|rows| check.judge(rows).is_ok()) { End::Commit } else { End::Rollback }
+            if rows.is_some_and(|rows| check.judge(rows).is_ok()) { kept } else { End::Rollback }
         };
         scene.sessions.run_checked(scope, steps, judge).await?
+    } else if rollback {
+        scene.sessions.run_rolled_back(scope, steps).await?
     } else {
         scene.sessions.run(scope, steps).await?
     };

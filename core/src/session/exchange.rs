@@ -13,7 +13,7 @@ enum Stage {
     Waiting,
     /// BEGIN if need be, settings, statements, and the end where no check comes before it.
     Running,
-    /// The end that the check chose.
+    /// The end that was left to choose.
     Ending,
     /// ROLLBACK of what failed.
     Undoing,
@@ -25,11 +25,13 @@ pub(super) struct Exchange {
     stage: Stage,
     answers: Answers,
     failure: Option<Box<PgError>>,
+    /// The check has answered, which it does once only.
+    is_decided: bool,
 }
 
 impl Exchange {
     pub(super) const fn new(work: Work) -> Self {
-        Self { work, stage: Stage::Waiting, answers: Vec::new(), failure: None }
+        Self { work, stage: Stage::Waiting, answers: Vec::new(), failure: None, is_decided: false }
     }
 
     /// Whether the server may have heard of it.
@@ -37,9 +39,9 @@ impl Exchange {
         !matches!(self.stage, Stage::Waiting)
     }
 
-    /// The work, if it can be done once more from its beginning: not after its check, which answers once only.
+    /// The work, if it can be done once more from its beginning: not after its check.
     pub(super) fn into_work(self) -> Option<Work> {
-        (!matches!(self.stage, Stage::Ending)).then_some(self.work)
+        (!self.is_decided).then_some(self.work)
     }
 
     /// Nobody wants it any more. Where its end is still ours to choose, that is an undoing: a cancelled statement may have
@@ -69,9 +71,11 @@ impl Exchange {
                     }
                     let end = self.work.check.take().map_or(self.work.end, |check| check(&self.answers));
                     self.stage = Stage::Ending;
+                    self.is_decided = true;
                     connection.open_simple(end_text(end));
                 }
-                Stage::Waiting | Stage::Running if in_transaction => {
+                // Deferred constraints may have been broken, and the transaction waits for its end.
+                Stage::Waiting | Stage::Running | Stage::Ending if in_transaction => {
                     self.stage = Stage::Undoing;
                     connection.open_simple(end_text(End::Rollback));
                 }
@@ -162,5 +166,6 @@ const fn end_text(end: End) -> &'static str {
     match end {
         End::Commit => "COMMIT",
         End::Rollback => "ROLLBACK",
+        End::RollbackChecked => "SET CONSTRAINTS ALL IMMEDIATE; ROLLBACK",
     }
 }

@@ -215,6 +215,28 @@ async fn a_check_may_undo_what_the_statements_did() {
 }
 
 #[tokio::test]
+async fn deferred_constraints_are_looked_at_before_a_checked_rollback() {
+    let fixture = fixture(1).await;
+    fixture.database.sql("create table late (id int unique deferrable initially deferred)").await;
+    fixture.database.sql("grant all on late to public").await;
+    let twice = || vec![statement("insert into late values (1), (1) returning id")];
+    let pid = || vec![statement("select pg_backend_pid()")];
+    let before = int(&fixture.sessions.run(scope(Access::ReadOnly), pid()).await.unwrap());
+    for _prepared in [false, true] {
+        let end = |end| fixture.sessions.run_checked(scope(Access::ReadWrite), twice(), move |_| end);
+        assert_eq!(int(&end(End::Rollback).await.unwrap()), 1, "nobody looked");
+        let error = end(End::RollbackChecked).await.unwrap_err();
+        assert!(matches!(&error, SessionError::Postgres(error) if error.code == "23505"), "{error}");
+    }
+    let once = vec![statement("insert into late values (1) returning id")];
+    let kept = fixture.sessions.run_checked(scope(Access::ReadWrite), once, |_| End::RollbackChecked).await;
+    assert_eq!(int(&kept.unwrap()), 1);
+    assert_eq!(fixture.database.count("late").await, 0);
+    // The transaction that failed was ended, and its connection is as good as before.
+    assert_eq!(int(&fixture.sessions.run(scope(Access::ReadOnly), pid()).await.unwrap()), before);
+}
+
+#[tokio::test]
 async fn a_read_survives_the_end_of_its_connection() {
     let fixture = fixture(1).await;
     let pid = statement("select pg_backend_pid()");
