@@ -31,6 +31,9 @@ pub(crate) struct State {
     pub(crate) handle: RestHandle,
     pub(crate) sessions: Sessions,
     pub(crate) clock: Clock,
+    /// Documents of the root are made one at a time: of a large schema one is tens of megabytes while it is made, and
+    /// takes as long as hundreds of requests.
+    pub(crate) documents: long_work::Turns,
 }
 
 /// Answers a request; every way out has the contract's shape.
@@ -127,6 +130,7 @@ async fn answer(
         api: &ready.api,
         headers: &head.headers,
         deadline,
+        documents: &state.documents,
     };
     let as_value = || {
         let api = ApiRequest::read(&snapshot.config, &head, body.clone())?;

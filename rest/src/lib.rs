@@ -56,7 +56,12 @@ pub fn service(
     let (body_limit, deadline) = (config.max_body_bytes, config.timeout);
     let handle = RestHandle::new(config, keys, sessions.clone());
     tracker.spawn(reload::follow(handle.clone(), events, shutdown));
-    let state = Arc::new(handler::State { handle: handle.clone(), sessions, clock });
+    let state = Arc::new(handler::State {
+        handle: handle.clone(),
+        sessions,
+        clock,
+        documents: long_work::Turns::new(1),
+    });
     let handler: Handler = {
         let state = Arc::clone(&state);
         Arc::new(move |request| Box::pin(handler::handle(Extract(Arc::clone(&state)), request)))

@@ -8,7 +8,7 @@
 //! take. The surprise: work that has begun comes to its end though its client has left. What it was given, a body with
 //! its share of the server's memory among it, lives as long, and so does its turn: nobody gets more of either by leaving.
 
-use std::sync::LazyLock;
+use std::sync::{Arc, LazyLock};
 use std::thread::available_parallelism;
 
 use tokio::sync::Semaphore;
@@ -19,37 +19,52 @@ use crate::error::RestError;
 /// and back is worth.
 const SHORT_BYTES: usize = 256 * 1024;
 
-static TURNS: LazyLock<Semaphore> =
-    LazyLock::new(|| Semaphore::new(available_parallelism().map_or(1, usize::from)));
+/// One for the process: the cores are those of all its servers.
+static CORES: LazyLock<Turns> = LazyLock::new(|| Turns::new(available_parallelism().map_or(1, usize::from)));
 
 /// Whether what is done with so many bytes should be done by [`run`].
 pub(crate) const fn is_long(bytes: usize) -> bool {
     bytes > SHORT_BYTES
 }
 
-/// Does `work` on another thread, when it is its turn. A panic in it is a panic here.
+/// Does `work` on another thread, when a core is free for it. A panic in it is a panic here.
 ///
 /// # Errors
 /// The runtime ends.
 pub(crate) async fn run<T: Send + 'static>(
     work: impl FnOnce() -> T + Send + 'static,
 ) -> Result<T, RestError> {
-    run_among(&TURNS, work).await
+    CORES.run(work).await
 }
 
-async fn run_among<T: Send + 'static>(
-    turns: &'static Semaphore,
-    work: impl FnOnce() -> T + Send + 'static,
-) -> Result<T, RestError> {
-    let turn = turns.acquire().await;
-    let done = tokio::task::spawn_blocking(move || {
-        let _turn = turn;
-        work()
-    });
-    done.await.map_err(|error| match error.try_into_panic() {
-        Ok(panic) => std::panic::resume_unwind(panic),
-        Err(_) => RestError::Internal("the server stopped before a long work was done"),
-    })
+/// How much work of one kind is done at a time.
+#[derive(Debug)]
+pub(crate) struct Turns(Arc<Semaphore>);
+
+impl Turns {
+    /// So many at a time.
+    pub(crate) fn new(at_a_time: usize) -> Self {
+        Self(Arc::new(Semaphore::new(at_a_time)))
+    }
+
+    /// Does `work` on another thread, when it is its turn. A panic in it is a panic here.
+    ///
+    /// # Errors
+    /// The runtime ends.
+    pub(crate) async fn run<T: Send + 'static>(
+        &self,
+        work: impl FnOnce() -> T + Send + 'static,
+    ) -> Result<T, RestError> {
+        let turn = Arc::clone(&self.0).acquire_owned().await;
+        let done = tokio::task::spawn_blocking(move || {
+            let _turn = turn;
+            work()
+        });
+        done.await.map_err(|error| match error.try_into_panic() {
+            Ok(panic) => std::panic::resume_unwind(panic),
+            Err(_) => RestError::Internal("the server stopped before a long work was done"),
+        })
+    }
 }
 
 #[cfg(test)]
@@ -77,22 +92,24 @@ mod tests {
 
     #[tokio::test]
     async fn work_that_was_begun_keeps_its_turn_when_nobody_waits_for_it() {
-        let turns: &'static Semaphore = Box::leak(Box::new(Semaphore::new(2)));
+        let turns = Turns::new(2);
         let begun = Arc::new(AtomicUsize::new(0));
         let (release, released) = mpsc::channel::<()>();
         let released = Arc::new(Mutex::new(released));
         for _ in 0..5 {
             let (begun, released) = (Arc::clone(&begun), Arc::clone(&released));
-            let work = run_among(turns, move || {
+            let work = turns.run(move || {
                 begun.fetch_add(1, Ordering::SeqCst);
                 let _end = released.lock().map(|released| released.recv());
             });
             // It begins, if it is its turn, and is given up.
             assert!(tokio::time::timeout(Duration::ZERO, work).await.is_err());
         }
-        assert_eq!(turns.available_permits(), 0);
+        assert_eq!(turns.0.available_permits(), 0);
+        // Others have turns of their own.
+        assert_eq!(Turns::new(1).run(|| 1).await.ok(), Some(1));
         drop(release);
-        let _both = turns.acquire_many(2).await.unwrap();
+        let _both = turns.0.acquire_many(2).await.unwrap();
         assert_eq!(begun.load(Ordering::SeqCst), 2, "those that waited for their turn never began");
     }
 

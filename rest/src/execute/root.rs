@@ -6,7 +6,6 @@ use basalt_core::session::{Answers, Statement};
 use basalt_core::sql::Param;
 use bytes::Bytes;
 use http::header::HOST;
-use tokio::sync::Semaphore;
 
 use super::{Answer, Scene, run};
 use crate::config::OpenApiMode;
@@ -37,10 +36,7 @@ pub(crate) async fn root(scene: &Scene<'_>) -> Result<Answer, RestError> {
     let host = scene.headers.get(HOST).and_then(|host| host.to_str().ok());
     let server = Server::of(&scene.snapshot.config, host);
     let (snapshot, schema) = (Arc::clone(scene.snapshot), scene.api.schema.clone());
-    let turn = DOCUMENTS.acquire().await;
-    let document = tokio::task::spawn_blocking(move || {
-        // Made to its end, whether or not the client is still there.
-        let _turn = turn;
+    let make = move || {
         let accessible: Option<Accessible> = accessible
             .map(|list| serde_json::from_slice(&list))
             .transpose()
@@ -48,14 +44,10 @@ pub(crate) async fn root(scene: &Scene<'_>) -> Result<Answer, RestError> {
         let document =
             openapi::document(&schema, &snapshot.cache, accessible.as_ref(), &server, &snapshot.config);
         Ok::<_, RestError>(document.to_string())
-    });
-    let document = document.await.map_err(|_| RestError::Internal("the document was not made"))??;
+    };
+    let document = scene.documents.run(make).await??;
     Ok(Answer { body: Some(scene.sessions.count_answer(document.into())?), ..Answer::default() })
 }
-
-/// Documents are made one at a time: of a large schema one is tens of megabytes while it is made, and takes as long as
-/// hundreds of requests.
-static DOCUMENTS: Semaphore = Semaphore::const_new(1);
 
 fn single_value(answers: &Answers) -> Option<Bytes> {
     answers.first()?.first()?.bytes(0)
