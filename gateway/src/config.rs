@@ -177,6 +177,8 @@ pub struct Server {
     pub pace: Pace,
     /// How large the head of a request may be.
     pub heads: HeadLimits,
+    /// Bytes of large heads that are coming in or in flight.
+    pub head_memory: u64,
     /// Requests in flight on one HTTP/2 connection.
     pub max_streams: u32,
     /// How long a connection may take to send the head of its next request.
@@ -190,7 +192,7 @@ pub struct Server {
 pub struct HeadLimits {
     /// Bytes of request line and headers together.
     pub bytes: u32,
-    /// Headers, on HTTP/1.1.
+    /// Headers on HTTP/1.1; HTTP/2 takes four times as many.
     pub headers: usize,
 }
 

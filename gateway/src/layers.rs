@@ -10,6 +10,7 @@ pub mod bounds;
 pub mod client_address;
 mod compression;
 pub mod cors;
+pub mod heads;
 
 use std::borrow::Cow;
 use std::panic::AssertUnwindSafe;
@@ -127,9 +128,10 @@ pub async fn serve(
     let id = shared.request_ids.make();
     let method = request.method().clone();
     let in_flight = shared.bounds.enter();
-    let admitted = match &in_flight {
-        Ok(_) => prepare(shared, mount, &mut request),
-        Err(bounds::Overloaded) => Err(Box::new((service.render)(Fault::Overloaded))),
+    let head = shared.bounds.head_memory.hold_head_of(&request);
+    let admitted = match (&in_flight, &head) {
+        (Ok(_), Some(_)) => prepare(shared, mount, &mut request),
+        (Err(bounds::Overloaded), _) | (Ok(_), None) => Err(Box::new((service.render)(Fault::Overloaded))),
     };
     let mut response = match admitted {
         Err(refused) => *refused,
@@ -211,7 +213,7 @@ async fn call_with_room(
     }
     let arrival = Arc::new(Arrival::default());
     let body = std::mem::take(request.body_mut());
-    *request.body_mut() = arrival.watch(body, service.body_limit, bounds.pace);
+    *request.body_mut() = arrival.watch(body, service.body_limit, bounds.pace());
     let is_http1 = request.version() < Version::HTTP_2;
     let outcome = call(mount, request, deadline, id).await;
     if share.is_some_and(|share| share.is_refused()) {

@@ -2,6 +2,7 @@
 //! peer may hold, and an orderly end.
 
 mod client_stream;
+mod frames;
 mod framing;
 mod streams;
 
@@ -9,6 +10,7 @@ use std::convert::Infallible;
 use std::net::SocketAddr;
 use std::pin::pin;
 use std::sync::Arc;
+use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use axum::response::Response;
@@ -24,9 +26,10 @@ use tokio_util::task::TaskTracker;
 use crate::bind::{Listening, Stream};
 use crate::config::HeadLimits;
 use crate::layers::bounds;
+use crate::layers::heads::HeadMemory;
 use crate::pace::Pace;
 use crate::stop::Stop;
-use client_stream::ClientStream;
+use client_stream::{ClientStream, Heads};
 use streams::{Activity, StreamExecutor};
 
 /// How long an HTTP/2 connection without streams may take to say goodbye when the server stops: the library waits for
@@ -42,6 +45,8 @@ pub(crate) struct Limits {
     pub(crate) idle_timeout: Duration,
     /// How large a request's head may be.
     pub(crate) heads: HeadLimits,
+    /// What heads may hold together that are not whole yet.
+    pub(crate) head_memory: HeadMemory,
     /// Requests in flight on one HTTP/2 connection.
     pub(crate) max_streams: u32,
     /// At which a client must take its answers.
@@ -97,7 +102,8 @@ where
             async move { Ok::<_, Infallible>(streams::watched(answer.await)) }
         });
         let activity = Activity::new();
-        let stream = ClientStream::new(stream, idle_timeout, pace, Arc::clone(&activity));
+        let heads = Heads::new(limits.heads, limits.head_memory.share());
+        let stream = ClientStream::new(stream, idle_timeout, pace, Arc::clone(&activity), heads);
         let builder = limits.builder(StreamExecutor { pace, activity: Arc::clone(&activity) });
         let large_heads = large_heads.clone();
         let shutdown = stop.asked.clone();
@@ -105,7 +111,7 @@ where
             let connection = builder.serve_connection_with_upgrades(TokioIo::new(stream), service);
             let mut connection = pin!(connection);
             let ended = tokio::select! {
-                ended = connection.as_mut() => ended,
+                ended = activity.in_turns(connection.as_mut()) => ended,
                 () = shutdown.cancelled() => {
                     connection.as_mut().graceful_shutdown();
                     let without_streams = async {
@@ -113,18 +119,22 @@ where
                         activity.idle(GOODBYE).await;
                     };
                     tokio::select! {
-                        ended = connection => ended,
+                        ended = activity.in_turns(connection) => ended,
                         () = without_streams => Ok(()),
                     }
                 }
                 () = activity.idle(idle_timeout) => {
                     connection.as_mut().graceful_shutdown();
                     // What was answered may still be on its way; a stream that nobody takes never ends.
-                    tokio::time::timeout(pace.window, connection).await.unwrap_or(Ok(()))
+                    tokio::time::timeout(pace.window, activity.in_turns(connection)).await.unwrap_or(Ok(()))
                 }
             };
             if let Err(error) = ended {
-                if error.downcast_ref::<hyper::Error>().is_some_and(hyper::Error::is_parse_too_large) {
+                // What found no room is counted as that.
+                let is_large =
+                    error.downcast_ref::<hyper::Error>().is_some_and(hyper::Error::is_parse_too_large)
+                        && !activity.had_no_room.load(Ordering::Relaxed);
+                if is_large || activity.had_too_many_headers.load(Ordering::Relaxed) {
                     large_heads.increment(1);
                 }
                 // A peer that hangs up or talks no HTTP is its own business.

@@ -126,12 +126,14 @@ pub async fn serve(
         background.tracker.spawn(background.shutdown.clone().run_until_cancelled_owned(following));
     }
     let max_connections = connections_that_fit(&config);
-    let Server { max_requests, body_memory, body_wait, pace, heads, max_streams, .. } = config.server;
+    let Server { max_requests, body_memory, body_wait, pace, heads, head_memory, max_streams, .. } =
+        config.server;
     let limits = bounds::Limits {
         max_requests,
         body_memory,
         body_wait,
         max_connections,
+        head_memory,
         heads,
         max_streams,
         pace,
@@ -161,8 +163,8 @@ pub async fn serve(
             keys: Arc::clone(&keys),
             public_url: config.server.public_url.to_string(),
             readiness,
-            rest: rest.map(|handle| (handle, config.clone())),
             reach,
+            rest: rest.map(|handle| (handle, config.clone())),
             gauges,
             metrics: config.server.metrics.then_some(metrics),
         },
@@ -249,6 +251,7 @@ async fn accept_until(
     let limits = |connections| Limits {
         connections,
         heads: config.server.heads,
+        head_memory: gateway.shared.bounds.head_memory.clone(),
         max_streams: config.server.max_streams,
         idle_timeout: config.server.idle_timeout,
         pace: config.server.pace,

@@ -145,6 +145,7 @@ fn server(r: &mut Reader, only: Option<Only>) -> Server {
         answer_memory: r.get(&keys::SERVER_ANSWER_MEMORY).0,
         pace: pace(r),
         heads: heads(r),
+        head_memory: r.get(&keys::SERVER_HEAD_MEMORY).0,
         max_streams: r.get(&keys::SERVER_MAX_STREAMS).small(),
         idle_timeout: idle_timeout(r),
         shutdown_timeout: r.get(&keys::SERVER_SHUTDOWN_TIMEOUT),
@@ -339,6 +340,12 @@ fn contradictions(r: &mut Reader, config: &Config) {
     let largest_body = u64::try_from(config.rest.max_body_bytes).unwrap_or(u64::MAX);
     if server.body_memory < largest_body {
         r.fault(&keys::SERVER_BODY_MEMORY.row, "is less than rest.max_body_bytes: one body must fit");
+    }
+    if server.head_memory < u64::from(server.heads.bytes) * 2 {
+        r.fault(
+            &keys::SERVER_HEAD_MEMORY.row,
+            "is less than twice server.max_header_bytes: one head must fit",
+        );
     }
     let largest_answer = u64::try_from(database.max_row_bytes).unwrap_or(u64::MAX);
     if server.answer_memory < largest_answer {

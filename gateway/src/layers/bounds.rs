@@ -23,6 +23,7 @@ use metrics::Counter;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use tokio::time::{Instant, timeout_at};
 
+use super::heads::HeadMemory;
 use crate::config::HeadLimits;
 use crate::pace::Pace;
 
@@ -33,21 +34,15 @@ const UNIT: u64 = 1024;
 
 /// The bounds, and what is taken of them.
 pub struct Bounds {
+    limits: Limits,
     requests: AtomicUsize,
-    max_requests: usize,
     bodies: Arc<Semaphore>,
     body_units: u32,
-    body_wait: Duration,
     waiting_bodies: AtomicUsize,
-    heads: HeadLimits,
-    max_streams: u32,
     /// Open connections; the listener takes from it.
     pub(crate) connections: Arc<Semaphore>,
-    max_connections: usize,
-    /// At which bodies must come.
-    pub(super) pace: Pace,
-    /// Taken from by the pool of request work.
-    answers: AnswerMemory,
+    /// Of heads; the listener takes from it, too.
+    pub(crate) head_memory: HeadMemory,
     refused_requests: Counter,
     refused_bodies: Counter,
     /// Clients that were given up.
@@ -65,13 +60,15 @@ pub struct Limits {
     pub body_wait: Duration,
     /// `max_connections`, or as many as the system allows
     pub max_connections: usize,
+    /// `head_memory`, in bytes
+    pub head_memory: u64,
     /// `max_header_bytes` and `max_headers`; the listener sees to them
     pub heads: HeadLimits,
     /// `max_streams`; the listener sees to it
     pub max_streams: u32,
     /// `stall_timeout` and `min_rate`
     pub pace: Pace,
-    /// `answer_memory`
+    /// `answer_memory`; the pool of request work takes from it
     pub answers: AnswerMemory,
 }
 
@@ -104,41 +101,31 @@ impl Bounds {
     /// With nothing taken yet.
     #[must_use]
     pub fn new(limits: Limits) -> Self {
-        let Limits {
-            max_requests,
-            body_memory,
-            body_wait,
-            max_connections,
-            heads,
-            max_streams,
-            pace,
-            answers,
-        } = limits;
-        let body_units = units(body_memory).max(1);
+        let body_units = units(limits.body_memory).max(1);
         Self {
             requests: AtomicUsize::new(0),
-            max_requests,
             bodies: Arc::new(Semaphore::new(usize::try_from(body_units).unwrap_or(Semaphore::MAX_PERMITS))),
             body_units,
-            body_wait,
             waiting_bodies: AtomicUsize::new(0),
-            heads,
-            max_streams,
-            connections: Arc::new(Semaphore::new(max_connections)),
-            max_connections,
-            pace,
-            answers,
+            connections: Arc::new(Semaphore::new(limits.max_connections)),
+            head_memory: HeadMemory::new(limits.head_memory, refused("head_memory")),
             refused_requests: refused("max_requests"),
             refused_bodies: refused("body_memory"),
             slow_bodies: metrics::counter!("basalt_http_slow_clients_total", "what" => "body"),
+            limits,
         }
+    }
+
+    /// At which bodies must come.
+    pub(super) const fn pace(&self) -> Pace {
+        self.limits.pace
     }
 
     /// Lets a request in, for as long as the result lives.
     pub(super) fn enter(&self) -> Result<Counted<'_>, Overloaded> {
         // Counted first: two that come at once must not both see the last place.
         let (entered, before) = Counted::one(&self.requests);
-        if before >= self.max_requests {
+        if before >= self.limits.max_requests {
             self.refused_requests.increment(1);
             return Err(Overloaded);
         }
@@ -158,7 +145,7 @@ impl Bounds {
             Claim::Nothing => Ok(None),
             Claim::Units(units) => {
                 let share = Arc::clone(&self.bodies).acquire_many_owned(units);
-                let limit = deadline.min(Instant::now() + self.body_wait);
+                let limit = deadline.min(Instant::now() + self.limits.body_wait);
                 let _waits = Counted::one(&self.waiting_bodies);
                 match timeout_at(limit, share).await {
                     Ok(Ok(permit)) => Ok(Some(self.share(Some(permit)))),
@@ -203,25 +190,28 @@ impl Bounds {
         #[expect(clippy::cast_precision_loss, reason = "1 KiB")]
         let unit = UNIT as f64;
         let all_units = f64::from(self.body_units);
+        let limits = &self.limits;
         let requests = number(self.requests.load(Ordering::Relaxed));
-        let connections = number(self.max_connections) - number(self.connections.available_permits());
+        let connections = number(limits.max_connections) - number(self.connections.available_permits());
         metrics::gauge!("basalt_http_requests_in_flight").set(requests);
-        metrics::gauge!("basalt_http_requests_in_flight_limit").set(number(self.max_requests));
+        metrics::gauge!("basalt_http_requests_in_flight_limit").set(number(limits.max_requests));
         metrics::gauge!("basalt_http_bodies_waiting")
             .set(number(self.waiting_bodies.load(Ordering::Relaxed)));
-        metrics::gauge!("basalt_http_body_wait_seconds_limit").set(self.body_wait.as_secs_f64());
+        metrics::gauge!("basalt_http_body_wait_seconds_limit").set(limits.body_wait.as_secs_f64());
         metrics::gauge!("basalt_http_body_bytes_in_flight")
             .set((all_units - number(self.bodies.available_permits())) * unit);
         metrics::gauge!("basalt_http_body_bytes_in_flight_limit").set(all_units * unit);
         #[expect(clippy::cast_precision_loss, reason = "no machine has 2^52 bytes")]
         let bytes = |count: u64| count as f64;
-        metrics::gauge!("basalt_http_answer_bytes_in_flight").set(bytes(self.answers.in_use()));
-        metrics::gauge!("basalt_http_answer_bytes_in_flight_limit").set(bytes(self.answers.limit()));
-        metrics::gauge!("basalt_http_header_bytes_limit").set(f64::from(self.heads.bytes));
-        metrics::gauge!("basalt_http_headers_limit").set(number(self.heads.headers));
-        metrics::gauge!("basalt_http_streams_limit").set(f64::from(self.max_streams));
+        metrics::gauge!("basalt_http_answer_bytes_in_flight").set(bytes(limits.answers.in_use()));
+        metrics::gauge!("basalt_http_answer_bytes_in_flight_limit").set(bytes(limits.answers.limit()));
+        metrics::gauge!("basalt_http_head_bytes").set(bytes(self.head_memory.in_use()));
+        metrics::gauge!("basalt_http_head_bytes_limit").set(bytes(self.head_memory.limit()));
+        metrics::gauge!("basalt_http_header_bytes_limit").set(f64::from(limits.heads.bytes));
+        metrics::gauge!("basalt_http_headers_limit").set(number(limits.heads.headers));
+        metrics::gauge!("basalt_http_streams_limit").set(f64::from(limits.max_streams));
         metrics::gauge!("basalt_http_connections").set(connections);
-        metrics::gauge!("basalt_http_connections_limit").set(number(self.max_connections));
+        metrics::gauge!("basalt_http_connections_limit").set(number(limits.max_connections));
     }
 }
 
@@ -363,6 +353,7 @@ mod tests {
             body_memory,
             body_wait,
             max_connections: 1,
+            head_memory: 0,
             heads,
             max_streams: 1,
             pace,

@@ -13,8 +13,11 @@ use bytes::{Buf, BytesMut};
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use tokio::time::Sleep;
 
+use super::frames::{Frames, Held, TooManyHeaders};
 use super::framing::Framing;
 use super::streams::Activity;
+use crate::config::HeadLimits;
+use crate::layers::heads::{HEADER_COST, HeadShare};
 use crate::pace::{Pace, Pacer};
 
 /// How long a client may go on sending a request that was answered already.
@@ -35,6 +38,74 @@ pub(super) struct ClientStream<S> {
     /// How fast the client takes what we write: a reader that makes no progress is gone, and holds the answer's memory.
     taking: Pacer,
     activity: Arc<Activity>,
+    heads: Heads,
+}
+
+/// What heads may hold that are not whole yet.
+pub(super) struct Heads {
+    pub(super) limits: HeadLimits,
+    pub(super) share: HeadShare,
+    /// Since the connection has turned out to be HTTP/2.
+    frames: Option<Frames>,
+    /// Bytes that came since we last wrote, where it is not known what they are.
+    unanswered: usize,
+    /// One found no room: nothing more is read.
+    is_refused: bool,
+    /// Requests of HTTP/2 came that hold more than a little: nothing is read in the same turn.
+    pause: Option<Pause>,
+}
+
+#[derive(Clone, Copy)]
+struct Pause {
+    turn: usize,
+    /// What counts after it.
+    unfinished: usize,
+}
+
+/// There is no room for a head that is not whole yet, or it has too many headers.
+struct Refused;
+
+impl Heads {
+    /// HTTP/2 has more headers for the same request: browsers send each cookie as one.
+    const HTTP2_HEADERS: usize = 4;
+    /// Bytes that requests may hold before the next are read.
+    const MUCH: usize = 80 * HEADER_COST;
+
+    pub(super) const fn new(limits: HeadLimits, share: HeadShare) -> Self {
+        Self { limits, share, frames: None, unanswered: 0, is_refused: false, pause: None }
+    }
+
+    /// Counts what came; `framing` has followed it.
+    fn follow(&mut self, read: &[u8], framing: &Framing, activity: &Activity) -> Result<(), Refused> {
+        let unfinished = match (&mut self.frames, framing.unfinished_head()) {
+            (Some(frames), _) => {
+                let most = self.limits.headers.saturating_mul(Self::HTTP2_HEADERS);
+                let Held { whole, unfinished } = frames.follow(read, most).map_err(|TooManyHeaders| {
+                    activity.had_too_many_headers.store(true, Ordering::Relaxed);
+                    Refused
+                })?;
+                let is_much = whole > Self::MUCH;
+                self.pause = is_much.then(|| Pause { turn: activity.turn(), unfinished });
+                if is_much { whole + unfinished } else { unfinished }
+            }
+            (None, Some(bytes)) => bytes,
+            (None, None) => {
+                // It may be a body: more than this the library does not keep of a head.
+                let most = usize::try_from(self.limits.bytes).unwrap_or(usize::MAX).saturating_mul(2);
+                self.unanswered = self.unanswered.saturating_add(read.len()).min(most);
+                self.unanswered
+            }
+        };
+        if self.share.hold(unfinished) {
+            return Ok(());
+        }
+        activity.had_no_room.store(true, Ordering::Relaxed);
+        Err(Refused)
+    }
+}
+
+fn no_room() -> io::Error {
+    io::Error::other("there is no room for the head of this request, or it has too many headers")
 }
 
 /// The part of a connection that could become HTTP/2 or not.
@@ -53,7 +124,13 @@ struct Lingering {
 
 impl<S> ClientStream<S> {
     /// `opening` is how long it may take to begin to speak.
-    pub(super) fn new(inner: S, opening: Duration, pace: Pace, activity: Arc<Activity>) -> Self {
+    pub(super) fn new(
+        inner: S,
+        opening: Duration,
+        pace: Pace,
+        activity: Arc<Activity>,
+        heads: Heads,
+    ) -> Self {
         Self {
             inner,
             framing: Framing::default(),
@@ -62,6 +139,7 @@ impl<S> ClientStream<S> {
             opening: Some(Opening { limit: Box::pin(tokio::time::sleep(opening)), seen: 0 }),
             taking: Pacer::new(pace),
             activity,
+            heads,
         }
     }
 
@@ -69,6 +147,7 @@ impl<S> ClientStream<S> {
     fn hurry(&mut self, cx: &mut Context<'_>, outcome: Poll<io::Result<usize>>) -> Poll<io::Result<usize>> {
         if let Poll::Ready(outcome) = outcome {
             self.taking.moved(*outcome.as_ref().unwrap_or(&0));
+            self.heads.unanswered = 0;
             return Poll::Ready(outcome);
         }
         ready!(self.taking.poll_too_slow(cx));
@@ -79,7 +158,10 @@ impl<S> ClientStream<S> {
 
 enum Looks {
     Http1,
-    Http2,
+    /// Whose frames begin at this byte.
+    Http2 {
+        from: usize,
+    },
     Undecided,
 }
 
@@ -89,7 +171,7 @@ impl Opening {
         let expected = PREFACE.get(self.seen..).unwrap_or_default();
         self.seen += read.len();
         if read.starts_with(expected) {
-            Looks::Http2
+            Looks::Http2 { from: expected.len() }
         } else if expected.starts_with(read) {
             Looks::Undecided
         } else {
@@ -106,7 +188,21 @@ impl<S: AsyncRead + Unpin> AsyncRead for ClientStream<S> {
     ) -> Poll<io::Result<()>> {
         let this = &mut *self;
         if this.pending.is_empty() {
+            if this.heads.is_refused {
+                return Poll::Ready(Err(no_room()));
+            }
+            if let Some(Pause { turn, unfinished }) = this.heads.pause {
+                if turn == this.activity.turn() {
+                    // The library makes requests of all that it can read before it looks after one of them, each a
+                    // hundred times what came: those that have come go first.
+                    cx.waker().wake_by_ref();
+                    return Poll::Pending;
+                }
+                this.heads.pause = None;
+                let _less = this.heads.share.hold(unfinished);
+            }
             let before = buf.filled().len();
+            let mut begun = 0;
             let outcome = Pin::new(&mut this.inner).poll_read(cx, buf);
             let read = buf.filled().get(before..).unwrap_or_default();
             if let Some(opening) = &mut this.opening {
@@ -117,16 +213,33 @@ impl<S: AsyncRead + Unpin> AsyncRead for ClientStream<S> {
                 match opening.look(read) {
                     Looks::Undecided => {}
                     Looks::Http1 => this.opening = None,
-                    Looks::Http2 => {
+                    Looks::Http2 { from } => {
                         this.opening = None;
                         this.activity.is_http2.store(true, Ordering::Relaxed);
+                        this.heads.frames = Some(Frames::default());
+                        begun = from;
                     }
                 }
             }
             ready!(outcome)?;
-            let Some(escaped) = this.framing.follow(read) else { return Poll::Ready(Ok(())) };
+            let escaped = this.framing.follow(read);
+            let counted = read.get(begun..).unwrap_or_default();
+            let counted = this.heads.follow(counted, &this.framing, &this.activity);
+            match (counted, escaped) {
+                (Ok(()), None) => return Poll::Ready(Ok(())),
+                (Ok(()), Some(escaped)) => this.pending = escaped,
+                (Err(Refused), _) if this.framing.unfinished_head().is_none() => {
+                    buf.set_filled(before);
+                    return Poll::Ready(Err(no_room()));
+                }
+                (Err(Refused), escaped) => {
+                    this.pending = escaped.unwrap_or_else(|| BytesMut::from(read));
+                    let end = this.framing.end_of_refused_head(this.heads.limits.headers);
+                    this.pending.extend_from_slice(&end);
+                    this.heads.is_refused = true;
+                }
+            }
             buf.set_filled(before);
-            this.pending = escaped;
         }
         let fits = this.pending.len().min(buf.remaining());
         buf.put_slice(this.pending.get(..fits).unwrap_or_default());
@@ -189,15 +302,19 @@ impl<S: AsyncRead + AsyncWrite + Unpin> AsyncWrite for ClientStream<S> {
 
 #[cfg(test)]
 mod tests {
+    use metrics::Counter;
     use tokio::io::{AsyncReadExt, AsyncWriteExt};
 
     use super::*;
+    use crate::layers::heads::HeadMemory;
 
     const OPENING: Duration = Duration::from_millis(100);
     const PACE: Pace = Pace { window: Duration::from_secs(1), bytes_per_second: 1000 };
 
     fn watched<S>(inner: S) -> ClientStream<S> {
-        ClientStream::new(inner, OPENING, PACE, Activity::new())
+        let limits = HeadLimits { bytes: 64 * 1024, headers: 20 };
+        let share = HeadMemory::new(1 << 20, Counter::noop()).share();
+        ClientStream::new(inner, OPENING, PACE, Activity::new(), Heads::new(limits, share))
     }
 
     /// What comes out when `input` arrives in pieces of `size` bytes and is read into a small buffer.
@@ -330,6 +447,57 @@ mod tests {
                 assert!(head.contains('\0'), "in pieces of {size}: {through:?}");
             }
         }
+    }
+
+    /// What comes out, and how it ends, where all heads together have so much room.
+    async fn with_room(room: u64, input: &[u8]) -> (Vec<u8>, io::Result<usize>) {
+        let limits = HeadLimits { bytes: 64 * 1024, headers: 2 };
+        let share = HeadMemory::new(room, Counter::noop()).share();
+        let pieces = Pieces(input.chunks(4096).rev().map(<[u8]>::to_vec).collect());
+        let mut stream = ClientStream::new(pieces, OPENING, PACE, Activity::new(), Heads::new(limits, share));
+        let mut out = Vec::new();
+        let end = stream.read_to_end(&mut out).await;
+        (out, end)
+    }
+
+    #[tokio::test]
+    async fn a_head_without_room_is_made_one_with_too_many_headers() {
+        let whole = format!("POST /a HTTP/1.1\r\ncontent-length: 30000\r\n\r\n{}", "b".repeat(30_000));
+        for (head, end) in [
+            (format!("GET /{}", "a".repeat(20_000)), " HTTP/1.1\r\nx:\r\nx:\r\nx:\r\n\r\n"),
+            (format!("GET / HTTP/1.1\r\ny: {}", "z".repeat(20_000)), "\r\nx:\r\nx:\r\nx:\r\n\r\n"),
+        ] {
+            let input = format!("{whole}{head}");
+            let (out, _) = with_room(5000, input.as_bytes()).await;
+            let out = String::from_utf8(out).unwrap();
+            assert!(out.starts_with(&whole), "bodies and whole heads are no matter");
+            let rest = out.strip_prefix(&whole).unwrap();
+            assert!(rest.len() < 17_000 && head.starts_with(rest.strip_suffix(end).unwrap()), "{rest}");
+            let (out, end) = with_room(20_000, input.as_bytes()).await;
+            assert!(end.is_ok() && out == input.as_bytes());
+        }
+    }
+
+    #[tokio::test]
+    async fn what_nobody_understands_counts_until_it_is_answered() {
+        let upgrade = "GET /a HTTP/1.1\r\nupgrade: x\r\n\r\n";
+        let input = format!("{upgrade}GET /{}", "a".repeat(20_000));
+        assert!(with_room(20_000, input.as_bytes()).await.1.is_ok());
+        let (out, end) = with_room(5000, input.as_bytes()).await;
+        assert!(end.is_err() && out.len() < 17_000, "{}", out.len());
+        let endless = format!("{upgrade}{}", "a".repeat(2_000_000));
+        assert!(with_room(128 * 1024, endless.as_bytes()).await.1.is_ok(), "never more than two heads");
+    }
+
+    #[tokio::test]
+    async fn headers_of_http2_count_where_their_frames_begin() {
+        // An unfinished block of headers of a byte each.
+        let block = |headers: u8| {
+            let frame = [&[0, 0, headers, 1, 0, 0, 0, 0, 1][..], &[0x82].repeat(usize::from(headers))];
+            [PREFACE, &frame.concat()].concat()
+        };
+        assert!(with_room(0, &block(8)).await.1.is_ok());
+        assert!(with_room(0, &block(9)).await.1.is_err(), "four times two");
     }
 
     #[tokio::test]

@@ -26,6 +26,8 @@ pub(super) struct Framing {
     /// The current line, up to [`KEPT_LINE_BYTES`]; without its end.
     line: Vec<u8>,
     head: Head,
+    /// Bytes of a head that is not whole yet.
+    head_bytes: usize,
 }
 
 #[derive(Debug, Default, Clone, Copy, PartialEq, Eq)]
@@ -87,7 +89,10 @@ impl Framing {
             } else if let Some(out) = &mut escaped {
                 out.extend_from_slice(part);
             }
+            let was_in_head = self.is_in_head();
             self.advance(part);
+            let is_whole = was_in_head && self.place != Place::Header && part.ends_with(b"\n");
+            self.head_bytes = if was_in_head && !is_whole { self.head_bytes + part.len() } else { 0 };
         }
         if let Some(out) = &mut escaped {
             out.extend_from_slice(rest);
@@ -100,9 +105,25 @@ impl Framing {
         self.place == Place::RequestLine && self.line.is_empty()
     }
 
+    /// Bytes of a head that is not whole yet; `None` where that cannot be told.
+    pub(super) fn unfinished_head(&self) -> Option<usize> {
+        (self.place != Place::Transparent).then_some(self.head_bytes)
+    }
+
+    /// What makes the library refuse the head that is not whole yet, as one with too many headers (431).
+    pub(super) fn end_of_refused_head(&mut self, max_headers: usize) -> Vec<u8> {
+        let end_of_line: &[u8] = if self.place == Place::RequestLine { b" HTTP/1.1\r\n" } else { b"\r\n" };
+        self.place = Place::Transparent;
+        [end_of_line, &b"x:\r\n".repeat(max_headers + 1), b"\r\n"].concat()
+    }
+
     /// Whether `part`, in a head, is its last line or the end of that.
     fn ends_head(&self, part: &[u8]) -> bool {
         part.ends_with(b"\n") && self.line.trim_ascii_end().is_empty() && part.trim_ascii_end().is_empty()
+    }
+
+    fn is_in_head(&self) -> bool {
+        matches!(self.place, Place::RequestLine | Place::Header)
     }
 
     /// How much of `rest` belongs to the place we are in: a line with its end, or a stretch of body.

@@ -47,6 +47,12 @@ struct Progress {
 pub(super) struct Activity {
     /// It has turned out to be HTTP/2.
     pub(super) is_http2: AtomicBool,
+    /// A head was refused for want of room.
+    pub(super) had_no_room: AtomicBool,
+    /// A head was refused for its number of headers, before the library saw it.
+    pub(super) had_too_many_headers: AtomicBool,
+    /// How often the connection's task has run.
+    turn: AtomicUsize,
     streams: AtomicUsize,
     /// When the last stream ended, or the connection began. Held to read or write.
     idle_since: Mutex<Instant>,
@@ -56,9 +62,25 @@ impl Activity {
     pub(super) fn new() -> Arc<Self> {
         Arc::new(Self {
             is_http2: AtomicBool::new(false),
+            had_no_room: AtomicBool::new(false),
+            had_too_many_headers: AtomicBool::new(false),
+            turn: AtomicUsize::new(0),
             streams: AtomicUsize::new(0),
             idle_since: Mutex::new(Instant::now()),
         })
+    }
+
+    /// Runs `connection`, so that what it reads from can tell one turn of the task from the next.
+    pub(super) async fn in_turns<C: Future>(&self, mut connection: Pin<&mut C>) -> C::Output {
+        poll_fn(|cx| {
+            self.turn.fetch_add(1, Ordering::Relaxed);
+            connection.as_mut().poll(cx)
+        })
+        .await
+    }
+
+    pub(super) fn turn(&self) -> usize {
+        self.turn.load(Ordering::Relaxed)
     }
 
     /// Returns when no stream has been open for `timeout`. For HTTP/1.1 the library itself knows.
