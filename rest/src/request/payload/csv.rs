@@ -3,6 +3,8 @@
 //! RFC 4180: lines end in LF, CRLF or CR, a field in quotes may hold anything, blank lines do not count. A byte order
 //! mark, which spreadsheets write, is no part of the first column's name.
 
+use std::borrow::Cow;
+
 use bytes::Bytes;
 
 use super::{MOST_KEYS, Room};
@@ -46,37 +48,39 @@ pub(super) fn rows(body: &[u8], room: &Room<'_>) -> Result<Rows, Wrong> {
     let text = std::str::from_utf8(body).map_err(|_| "The CSV body is not UTF-8")?;
     let mut rest = text.strip_prefix('\u{feff}').unwrap_or(text);
     let mut header: Option<Vec<String>> = None;
-    let mut keys: Vec<String> = Vec::new();
-    let (mut json, mut granted) = (String::new(), 0);
-    json.push('[');
+    // As they stand in each row: `{"a":`, `,"b":`.
+    let mut keys: Vec<Vec<u8>> = Vec::new();
+    let mut fields = Vec::new();
+    let (mut json, mut granted) = (Vec::new(), 0);
+    json.push(b'[');
     let mut is_empty = true;
     while !rest.is_empty() {
-        let Some(record) = record(&mut rest)? else { continue };
-        if header.is_none() {
-            if record.len() > MOST_KEYS {
-                return Err(Wrong::Form("The CSV header has more columns than a table can have"));
-            }
-            keys = record.iter().map(|name| json_text(name)).collect();
-            header = Some(record);
+        if !record(&mut rest, &mut fields)? {
             continue;
         }
-        if record.len() != keys.len() {
+        if header.is_none() {
+            if fields.len() > MOST_KEYS {
+                return Err(Wrong::Form("The CSV header has more columns than a table can have"));
+            }
+            keys = fields.iter().enumerate().map(|(index, name)| key(index, name)).collect();
+            header = Some(fields.drain(..).map(Cow::into_owned).collect());
+            continue;
+        }
+        if fields.len() != keys.len() {
             return Err(Wrong::Form("All lines must have same number of fields"));
         }
         if !is_empty {
-            json.push(',');
+            json.push(b',');
         }
         is_empty = false;
-        for (index, (key, field)) in keys.iter().zip(&record).enumerate() {
-            json.push(if index == 0 { '{' } else { ',' });
-            json.push_str(key);
-            json.push(':');
-            match field.as_str() {
-                "NULL" => json.push_str("null"),
-                text => json.push_str(&json_text(text)),
+        for (key, field) in keys.iter().zip(&fields) {
+            json.extend_from_slice(key);
+            match field.as_ref() {
+                "NULL" => json.extend_from_slice(b"null"),
+                text => push_text(&mut json, text),
             }
         }
-        json.push('}');
+        json.push(b'}');
         if json.len() > room.most {
             return Err(Wrong::TooLong);
         }
@@ -87,20 +91,29 @@ pub(super) fn rows(body: &[u8], room: &Room<'_>) -> Result<Rows, Wrong> {
             granted += STEP_BYTES;
         }
     }
-    json.push(']');
+    json.push(b']');
     Ok(Rows { json: json.into(), header: header.unwrap_or_default(), is_empty })
 }
 
-fn json_text(text: &str) -> String {
-    serde_json::Value::from(text).to_string()
+/// The name of a column, with what stands before and behind it in a row.
+fn key(index: usize, name: &str) -> Vec<u8> {
+    let mut key = vec![if index == 0 { b'{' } else { b',' }];
+    push_text(&mut key, name);
+    key.push(b':');
+    key
 }
 
-/// Takes one line off `rest`; a blank one is no record.
-fn record(rest: &mut &str) -> Result<Option<Vec<String>>, &'static str> {
-    let mut fields = Vec::new();
+fn push_text(json: &mut Vec<u8>, text: &str) {
+    // Text into memory: neither can fail.
+    let _written = serde_json::to_writer(json, text);
+}
+
+/// Takes one line off `rest` into `fields`; false for a blank one, which is no record.
+fn record<'a>(rest: &mut &'a str, fields: &mut Vec<Cow<'a, str>>) -> Result<bool, &'static str> {
+    fields.clear();
     loop {
         let is_quoted = rest.starts_with('"');
-        fields.push(if is_quoted { quoted(rest)? } else { bare(rest)? });
+        fields.push(if is_quoted { quoted(rest)? } else { bare(rest)?.into() });
         if let Some(after) = rest.strip_prefix(',') {
             *rest = after;
             continue;
@@ -111,32 +124,33 @@ fn record(rest: &mut &str) -> Result<Option<Vec<String>>, &'static str> {
             None if rest.is_empty() => {}
             None => return Err(MISPLACED_QUOTE),
         }
-        let is_blank = !is_quoted && fields.len() == 1 && fields.iter().all(String::is_empty);
-        return Ok((!is_blank).then_some(fields));
+        return Ok(is_quoted || fields.len() > 1 || fields.iter().any(|field| !field.is_empty()));
     }
 }
 
 const MISPLACED_QUOTE: &str = "A CSV field with a quote must be quoted, and the quote doubled";
 
-fn bare(rest: &mut &str) -> Result<String, &'static str> {
-    let end = rest.find([',', '\n', '\r', '"']).unwrap_or(rest.len());
+fn bare<'a>(rest: &mut &'a str) -> Result<&'a str, &'static str> {
+    let is_end = |byte| matches!(byte, b',' | b'\n' | b'\r' | b'"');
+    let end = rest.bytes().position(is_end).unwrap_or(rest.len());
     let (field, after) = rest.split_at_checked(end).unwrap_or((rest, ""));
     if after.starts_with('"') {
         return Err(MISPLACED_QUOTE);
     }
     *rest = after;
-    Ok(field.to_owned())
+    Ok(field)
 }
 
-fn quoted(rest: &mut &str) -> Result<String, &'static str> {
-    let mut field = String::new();
+/// A field without its quotes; a copy only where some are in it.
+fn quoted<'a>(rest: &mut &'a str) -> Result<Cow<'a, str>, &'static str> {
+    let mut field = Cow::Borrowed("");
     let mut inside = rest.strip_prefix('"').unwrap_or(rest);
     loop {
         let (text, after) = inside.split_once('"').ok_or("A quoted CSV field has no end")?;
-        field.push_str(text);
+        field += text;
         match after.strip_prefix('"') {
             Some(more) => {
-                field.push('"');
+                field.to_mut().push('"');
                 inside = more;
             }
             None => {
