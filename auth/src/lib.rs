@@ -20,6 +20,7 @@ mod hasher;
 mod invitation;
 mod letters;
 mod magic_link;
+mod mail_hosts;
 mod mailer;
 mod metrics;
 mod migrations;
@@ -74,6 +75,7 @@ pub use postage::{EmailRate, NoEmailRate};
 use breaches::Breaches;
 use error::{ApiVersion, RenderContext};
 use hasher::Hasher;
+use mail_hosts::MailHosts;
 use mailer::Mailer;
 use password_policy::PasswordPolicy;
 use postage::Postage;
@@ -97,6 +99,7 @@ pub(crate) struct Auth {
     pub(crate) limits: RateLimits,
     pub(crate) turns: Turns,
     pub(crate) mailer: Mailer,
+    pub(crate) mail_hosts: Option<MailHosts>,
     pub(crate) redirects: Redirects,
     pub(crate) postage: Postage,
     /// Whether error bodies may name SQLSTATEs.
@@ -214,6 +217,7 @@ fn assemble(
         limits: RateLimits::new(&config),
         turns: Turns::new(),
         mailer: Mailer::new(&config, outbox),
+        mail_hosts: MailHosts::new(&config),
         redirects: Redirects::new(&config.site_url, &config.uri_allow_list),
         postage: Postage::new(&config),
         hasher,

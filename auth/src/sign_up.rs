@@ -88,7 +88,7 @@ impl SignUp {
     pub(crate) async fn run(&self, auth: &Auth, request: &RequestContext) -> Result<SignedUp, AuthError> {
         match &self.contact {
             Contact::Email(email) if !auth.config.mailer_autoconfirm => {
-                letters::check_authorized(auth, email)?
+                letters::check_address(auth, email).await?
             }
             Contact::Phone(_) if !auth.config.sms_autoconfirm => {
                 return Err(AuthError::SmsSendFailed("confirmation"));

@@ -13,7 +13,7 @@ use crate::Auth;
 use crate::address;
 use crate::error::AuthError;
 use crate::invitation::Guest;
-use crate::letters::Letters;
+use crate::letters::{self, Letters};
 use crate::request::{read_json, text};
 use crate::routes::admin::Admin;
 use crate::sign_up::vanished;
@@ -33,6 +33,7 @@ pub(crate) async fn post(
 ) -> Result<Response, AuthError> {
     let body: InviteBody = read_json(body).await?;
     let email = address::email(text(&body.email))?;
+    letters::check_address(&auth, &email).await?;
     let mut letters = Letters::new(&auth, &request, None);
     let guest = Guest {
         email,

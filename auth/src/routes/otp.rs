@@ -76,7 +76,7 @@ async fn run(auth: &Auth, request: &RequestContext, body: OtpBody) -> Result<Res
             return Err(AuthError::MagicLinkDisabled);
         }
         let email = address::email(email)?;
-        letters::check_authorized(auth, &email)?;
+        letters::check_address(auth, &email).await?;
         let data = body.data.unwrap_or_default();
         Box::pin(MagicLink { email, data, challenge, may_create }.run(auth, request)).await?;
     }

@@ -38,7 +38,6 @@ impl RecoverBody {
         }
         let email = address::email(email)?;
         let challenge = self.challenge.read()?;
-        letters::check_authorized(auth, &email)?;
         Ok((email, challenge))
     }
 }
@@ -51,6 +50,7 @@ pub(crate) async fn post(
     auth.limits.recover.check(request.address)?;
     let body: RecoverBody = read_json(body).await?;
     let (email, challenge) = body.checked(&auth)?;
+    letters::check_address(&auth, &email).await?;
     auth.postage.check()?;
     let pace = Pace::start();
     let asked = ask(&auth, &request, &email, challenge).await;

@@ -90,7 +90,7 @@ pub(crate) async fn post(
     let body: ResendBody = read_json(body).await?;
     let (kind, contact, challenge) = body.checked(&auth)?;
     if let Contact::Email(email) = &contact {
-        letters::check_authorized(&auth, email)?;
+        letters::check_address(&auth, email).await?;
     }
     auth.postage.check()?;
     let pace = Pace::start();

@@ -20,7 +20,7 @@ use crate::bearer::{Bearer, Caller};
 use crate::challenge::{Challenge, ChallengeFields};
 use crate::error::AuthError;
 use crate::hasher::{HashError, Verdict};
-use crate::letters::Letters;
+use crate::letters::{self, Letters};
 use crate::notifications;
 use crate::one_time;
 use crate::request::{RequestContext, filled, read_json, text};
@@ -190,7 +190,15 @@ async fn check_account(
     if change.phone.is_some() && !auth.config.sms_autoconfirm {
         return Err(AuthError::SmsSendFailed("phone_change"));
     }
-    Ok(())
+    match &change.email {
+        Some(email) if !is_immediate(auth, user) => letters::check_address(auth, email).await,
+        Some(_) | None => Ok(()),
+    }
+}
+
+/// Whether a new address counts without a mail: an anonymous user's first one, where none is asked for.
+fn is_immediate(auth: &Auth, user: &User) -> bool {
+    user.is_anonymous && auth.config.mailer_autoconfirm
 }
 
 /// A new password that may be set.
@@ -312,8 +320,7 @@ async fn apply(
     users::account(tx, user.id).await?.ok_or(AuthError::NoSuchSub)
 }
 
-/// An anonymous user's first address is theirs at once where no mail is asked for; every other one waits for its
-/// confirmation.
+/// Takes the address over, or asks for its confirmation.
 async fn change_email(
     auth: &Auth,
     tx: &Tx,
@@ -322,7 +329,7 @@ async fn change_email(
     letters: &mut Letters<'_>,
 ) -> Result<(), AuthError> {
     let now = letters.now;
-    if user.is_anonymous && auth.config.mailer_autoconfirm {
+    if is_immediate(auth, user) {
         let mut data = Object::new();
         data.insert("sub".to_owned(), user.id.to_string().into());
         data.insert("email".to_owned(), email.into());

@@ -185,11 +185,12 @@ keys! {
     SERVER_ANSWER_MEMORY: ByteSize = "server.answer_memory", Is("256MiB"), "Bytes of answers in flight, of those over 64 KiB, from PostgreSQL to the last byte that the client takes. An answer that finds no room is refused at once: 503 `53000` with `Retry-After: 1`, unless it tells of a write. At least `database.max_row_bytes`.";
     SERVER_STALL_TIMEOUT: Duration = "server.stall_timeout", Is("30s"), "A client that moves less than `server.min_rate` over this time, while we wait for nothing else, is given up: its body with 408 (REST `PGRST102`, auth `request_timeout`), its answer by closing the connection (HTTP/2: the stream).";
     SERVER_MIN_RATE: ByteSize = "server.min_rate", Is("1KiB"), "Bytes a second at which clients must send bodies and take answers; 0 asks for any progress at all.";
-    SERVER_MAX_HEADER_BYTES: ByteSize = "server.max_header_bytes", Is("160KiB"), "Request line and headers of one request together. Longer ones get 431 without a body, and the connection is closed (HTTP/2: the stream ends). On HTTP/1.1 a head that is whole by then may be up to twice as long, and every connection may hold that much while one comes in. From `8KiB` to `16MiB`; a request target takes 65,534 bytes at most whatever this says (414).";
-    SERVER_MAX_HEADERS: Whole<16, 1000> = "server.max_headers", Is("100"), "Headers of one HTTP/1.1 request; more get 431, and the connection is closed. Over 100, each request costs two allocations more. HTTP/2 counts bytes only.";
+    SERVER_MAX_HEADER_BYTES: ByteSize = "server.max_header_bytes", Is("160KiB"), "Request line and headers of one request together. Longer ones get 431 without a body, and the connection is closed (HTTP/2: the stream ends). On HTTP/1.1 a head that is whole by then may be up to twice as long. From `8KiB` to `16MiB`; a request target takes 65,534 bytes at most whatever this says (414).";
+    SERVER_MAX_HEADERS: Whole<16, 1000> = "server.max_headers", Is("100"), "Headers of one HTTP/1.1 request; more get 431, and the connection is closed. Over 100, each request costs two allocations more. HTTP/2 takes four times as many, since browsers send each cookie as a header there; with more the connection is closed.";
+    SERVER_HEAD_MEMORY: ByteSize = "server.head_memory", Is("128MiB"), "Bytes of request heads that are coming in or in flight, of those over 8 KiB; each header counts 100 bytes more than its text. One that finds no room is refused at once: 431 while it comes in, and the connection is closed (HTTP/2: without an answer), else 503 with `Retry-After: 1`. At least twice `server.max_header_bytes`.";
     SERVER_MAX_STREAMS: Whole<1, 10_000> = "server.max_streams", Is("256"), "Requests in flight on one HTTP/2 connection. A client that begins more has those refused (`REFUSED_STREAM`), which it may repeat.";
     SERVER_IDLE_TIMEOUT: Duration = "server.idle_timeout", Is("75s"), "A connection whose next request has not begun, or not sent its whole head, after this time is closed. Longer than the 60 s that load balancers keep theirs.";
-    SERVER_SHUTDOWN_TIMEOUT: Duration = "server.shutdown_timeout", Is("10s"), "How long requests in flight may take to end when the server stops. A second signal ends the wait. Writes that PostgreSQL has begun get 10 s more.";
+    SERVER_SHUTDOWN_TIMEOUT: Duration = "server.shutdown_timeout", Is("10s"), "How long requests in flight may take to end when the server stops; 0 for not at all. A second signal ends the wait. Writes that PostgreSQL has begun get 10 s more.";
 
     DATABASE_URL: DatabaseUrl = "database.url", By("the embedded PostgreSQL"), "A PostgreSQL 15 to 18 of yours, with the login that may create roles: for migrations and system work.";
     DATABASE_AUTHENTICATOR_URL: DatabaseUrl = "database.authenticator_url", By("`database.url` with the login `authenticator`"), "The login for request work. `--only rest` needs no other.";
@@ -199,7 +200,7 @@ keys! {
     DATABASE_DATA_DIR: PathBuf = "database.data_dir", By("`postgres` in the state folder"), "Data of the embedded PostgreSQL.";
     DATABASE_POOL_SIZE: Whole<1, 1000> = "database.pool_size", By("4 for each core, at least 10"), "Connections for requests. Auth gets up to 8 besides, and a quarter of it where that is more; system work 2.";
     DATABASE_VERIFY_CERTIFICATE: bool = "database.verify_certificate", Is("true"), "Whether the certificate of a PostgreSQL reached over TLS is checked, against those the system trusts. libpq, and so PostgREST, checks it with `sslmode=verify-full` only.";
-    DATABASE_POOL_MAX_LIFETIME: Duration = "database.pool_max_lifetime", Is("30m"), "A connection older than this is replaced.";
+    DATABASE_POOL_MAX_LIFETIME: Duration = "database.pool_max_lifetime", Is("30m"), "A connection older than this is replaced; 0 keeps it.";
     DATABASE_POOL_IDLE_TIMEOUT: Duration = "database.pool_idle_timeout", Is("10m"), "A connection unused for so long is closed; 0 keeps it.";
     DATABASE_STATEMENT_CACHE: Whole<1, 10_000> = "database.statement_cache", Is("256"), "Prepared statements each connection keeps; each costs memory in its backend. One more closes the least recently used.";
     DATABASE_MAX_ROW_BYTES: ByteSize = "database.max_row_bytes", Is("256MiB"), "Largest row taken from PostgreSQL for a request; the body of an answer is one. A larger one is refused: 500 `54000`, unless it tells of a write: that has happened by then.";
@@ -309,7 +310,7 @@ keys! {
     AUTH_SMS_AUTOCONFIRM: bool = "auth.sms_autoconfirm", Is("false"), "Take a phone number as confirmed without a message.";
     AUTH_SMS_OTP_EXP: Duration = "auth.sms_otp_exp", Is("60"), "Life of codes in messages.";
     AUTH_SMS_OTP_LENGTH: Whole<6, 10> = "auth.sms_otp_length", Is("6"), "Digits of a code in a message.";
-    AUTH_SMS_MAX_FREQUENCY: Duration = "auth.sms_max_frequency", Is("60"), "Least time between two messages of one kind to one user.";
+    AUTH_SMS_MAX_FREQUENCY: Duration = "auth.sms_max_frequency", Is("60"), "Least time between two messages of one kind to one user; 0 for none.";
     AUTH_PASSWORD_MIN_LENGTH: Whole<6, 72> = "auth.password_min_length", Is("6"), "Least length of a password, in bytes.";
     AUTH_PASSWORD_REQUIRED_CHARACTERS: String = "auth.password_required_characters", Is(""), "Sets of characters separated by `:`; a password needs one of each. `\\:` is a colon.";
     AUTH_PASSWORD_HIBP_ENABLED: bool = "auth.password_hibp_enabled", Is("false"), "Refuse passwords known from breaches.";
@@ -320,7 +321,7 @@ keys! {
     AUTH_PASSWORD_HASH_CONCURRENCY: Whole<0, 1024> = "auth.password_hash_concurrency", Is("0"), "Password hashes computed at once; 0 for one on each core.";
     AUTH_PASSWORD_HASH_QUEUE: Whole<0, 100_000> = "auth.password_hash_queue", Is("128"), "Requests that may wait for a hash; one more is refused: 503 `unexpected_failure` with `Retry-After: 1`.";
     AUTH_SECURITY_REFRESH_TOKEN_ROTATION_ENABLED: bool = "auth.security_refresh_token_rotation_enabled", Is("true"), "Hand out a new refresh token at each refresh, and end a session whose old token comes back late.";
-    AUTH_SECURITY_REFRESH_TOKEN_REUSE_INTERVAL: Duration = "auth.security_refresh_token_reuse_interval", Is("10"), "How long after a refresh the older token still answers.";
+    AUTH_SECURITY_REFRESH_TOKEN_REUSE_INTERVAL: Duration = "auth.security_refresh_token_reuse_interval", Is("10"), "How long after a refresh the older token still answers; 0 for not at all.";
     AUTH_SECURITY_REFRESH_TOKEN_ALLOW_REUSE: bool = "auth.security_refresh_token_allow_reuse", Is("false"), "Answer older refresh tokens at any time.";
     AUTH_SECURITY_UPDATE_PASSWORD_REQUIRE_REAUTHENTICATION: bool = "auth.security_update_password_require_reauthentication", Is("false"), "A change of password needs a recent session or a mailed nonce.";
     AUTH_SECURITY_UPDATE_PASSWORD_REQUIRE_CURRENT_PASSWORD: bool = "auth.security_update_password_require_current_password", Is("false"), "A change of password needs the current one.";
@@ -365,9 +366,9 @@ keys! {
     MAIL_CONNECTIONS: Whole<1, 100> = "mail.connections", Is("4"), "Mails on their way at once, each on a connection of its own.";
     MAIL_MAX_ATTEMPTS: Whole<1, 1000> = "mail.max_attempts", Is("12"), "Attempts until a mail is given up. Refusals that will not pass (5xx) give it up at once.";
     MAIL_RETRY_PAUSE: Duration = "mail.retry_pause", Is("10s"), "Pause after the first failed attempt; it doubles with each, up to an hour.";
-    MAIL_RETENTION: Duration = "mail.retention", Is("7d"), "How long rows about sent mails (without what they said) and mails given up are kept; in development also mails in the mailbox, the last 500.";
+    MAIL_RETENTION: Duration = "mail.retention", Is("7d"), "How long rows about sent mails (without what they said) and mails given up are kept, 0 for not at all; in development also mails in the mailbox, the last 500.";
     MAIL_MAILBOX_PORT: u16 = "mail.mailbox_port", By("none"), "A port of its own for the development mailbox, which is at `/mailbox` in any case.";
-    MAIL_MAX_FREQUENCY: Duration = "mail.max_frequency", Is("60"), "Least time between two mails of one kind to one user.";
+    MAIL_MAX_FREQUENCY: Duration = "mail.max_frequency", Is("60"), "Least time between two mails of one kind to one user; 0 for none.";
 
     STRIPE_SECRET_KEY: SecretString = "stripe.secret_key", By("none"), "`sk_…`; functions see it as `STRIPE_SECRET_KEY`.", secret, reserved;
     STRIPE_WEBHOOK_SECRET: SecretString = "stripe.webhook_secret", By("none"), "`whsec_…`; functions see it as `STRIPE_WEBHOOK_SECRET`.", secret, reserved;

@@ -13,8 +13,8 @@ use basalt_core::pool::{PoolConfig, ServicePool};
 use basalt_core::service::Service;
 use basalt_core::session::Sessions;
 use basalt_rest::RestHandle;
-
 use futures_util::FutureExt;
+
 use super::{Background, ServeError};
 use crate::banner::Console;
 use crate::config::{Config, Only};
@@ -33,9 +33,9 @@ pub(super) struct Running {
     pub(super) databases: Option<Databases>,
     pub(super) mounts: Vec<Mount>,
     pub(super) readiness: Vec<ReadinessCheck>,
-    /// REST, where it runs.
     /// Of the services that run.
     pub(super) reach: Vec<ReachCheck>,
+    /// REST, where it runs.
     pub(super) rest: Option<RestHandle>,
     /// Where mail goes to be looked at, if it does.
     pub(super) mailbox: Option<Mailbox>,
@@ -69,8 +69,8 @@ pub(super) fn rest_alone(
         databases: None,
         mounts: vec![mount],
         readiness: vec![rest_ready(&handle), database_there(&events)],
-        rest: Some(handle),
         reach: vec![rest_reaches(&sessions)],
+        rest: Some(handle),
         mailbox: None,
         gauges: vec![Box::new(move || pool.report())],
         closers: vec![Box::new(move || sessions.close())],
@@ -127,7 +127,6 @@ fn rest_ready(handle: &RestHandle) -> ReadinessCheck {
     ReadinessCheck { name: "rest", is_ready: Box::new(move || handle.ready()) }
 }
 
-/// Whether the server's own link to the database lives.
 /// Whether the login that takes on callers' roles does.
 fn rest_reaches(sessions: &Sessions) -> ReachCheck {
     let sessions = sessions.clone();
@@ -148,6 +147,7 @@ fn auth_reaches(pool: &ServicePool) -> ReachCheck {
     ReachCheck { name: "database connection of auth", is_reachable: Box::new(is_reachable) }
 }
 
+/// Whether the server's own link to the database lives.
 fn database_there(events: &Events) -> ReadinessCheck {
     let events = events.clone();
     ReadinessCheck { name: "database connection", is_ready: Box::new(move || events.is_connected()) }
@@ -207,9 +207,9 @@ pub(super) async fn whole(
     if runs(Only::Rest) {
         let (mount, handle) = rest_service(config, &sessions, keys, &events, background);
         readiness.push(rest_ready(&handle));
+        reach.push(rest_reaches(&sessions));
         rest = Some(handle);
         mounts.push(mount);
-        reach.push(rest_reaches(&sessions));
     }
     if runs(Only::Auth) {
         let service = basalt_auth::service(
@@ -222,10 +222,10 @@ pub(super) async fn whole(
             config.is_development(),
         );
         mounts.push(mount(config, service, Gate::OpenFor(basalt_auth::is_open)));
+        reach.push(auth_reaches(&auth_pool));
         if config.auth.db_cleanup_enabled {
             let keep = basalt_auth::keep_clean(config.auth.clone(), auth_pool.clone(), Clock::system());
             background.tracker.spawn(background.shutdown.clone().run_until_cancelled_owned(keep));
-        reach.push(auth_reaches(&auth_pool));
         }
     }
     if runs(Only::Storage) {

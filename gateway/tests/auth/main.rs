@@ -20,6 +20,7 @@ mod generate_link;
 mod identities;
 mod invite;
 mod limits;
+mod mail_hosts;
 mod mail_limits;
 mod otp;
 mod outage;

@@ -149,6 +149,7 @@ fn the_version_is_the_newest_not_newer_than_asked() {
         (Some("2031-12-31"), ApiVersion::V20240101),
         (Some("2023-12-31"), ApiVersion::Initial),
         (Some("2024-13-01"), ApiVersion::Initial),
+        (Some("2024-1-1"), ApiVersion::Initial),
         (Some("now"), ApiVersion::Initial),
     ] {
         let mut headers = HeaderMap::new();

@@ -94,7 +94,7 @@ pub(super) const LATER: &[(&str, &str)] = &[
     ("EXTERNAL_", "sign-in through other providers"),
     ("HOOK_", "hooks"),
     ("INDEX_WORKER_", "the index worker"),
-    ("MAILER_EMAIL_VALIDATION_", "extended validation of addresses"),
+    ("MAILER_EMAIL_VALIDATION_", "a service that validates addresses"),
     ("MFA_", "second factors"),
     ("OAUTH_SERVER_", "the OAuth server"),
     ("PASSKEY_", "passkeys"),
