@@ -95,6 +95,12 @@ impl PgError {
         self.is_class("08") || matches!(self.code.as_str(), "57P01" | "57P02" | "57P03" | "57P05" | "53300")
     }
 
+    /// The login may not take on the role that was asked for. So says PostgreSQL, too, of every role where the login itself was
+    /// dropped under its connection. The function is the one that words all refusals of a setting's check.
+    pub(crate) fn refuses_role(&self) -> bool {
+        self.code == "42501" && self.routine.as_deref() == Some("call_string_check_hook")
+    }
+
     /// What an operator can do about a login that the server refuses; `None` where waiting helps.
     #[must_use]
     pub fn login_remedy(&self) -> Option<&'static str> {

@@ -212,6 +212,9 @@ impl managed::Manager for Manager {
         if metrics.age() > self.max_lifetime {
             return Err(RecycleError::message("old"));
         }
+        if !connection.has_login().await {
+            return Err(RecycleError::message("its login was dropped"));
+        }
         Ok(())
     }
 }
@@ -385,7 +388,7 @@ impl Sessions {
             let again = if returned.is_some() { failures.note(&failure, access) } else { None };
             let may_repeat = match again {
                 None => false,
-                Some(Again::Connection | Again::Deadlock) => true,
+                Some(Again::Connection | Again::Deadlock | Again::Login) => true,
                 Some(Again::Stale) => {
                     // The next connection may have prepared it before the change as well.
                     self.shared.epoch.fetch_add(1, Ordering::Relaxed);

@@ -135,6 +135,8 @@ pub(crate) struct Connection {
     /// When the statements were prepared.
     epoch: u64,
     state: State,
+    /// Its login may have been dropped.
+    is_suspect: bool,
     /// Why writing failed, until the server's own last words have been read.
     write_error: Option<io::Error>,
 }
@@ -151,6 +153,7 @@ impl Connection {
             limits,
             epoch: 0,
             state: State::Idle,
+            is_suspect: false,
             write_error: None,
         }
     }

@@ -27,6 +27,8 @@ pub enum Link {
     CutAfter(usize),
     /// Nothing passes after so many more bytes of answers.
     StalledAfter(usize),
+    /// After so many more bytes of answers all are this one.
+    GarbledAfter(usize, u8),
 }
 
 /// A proxy in front of one address; gone with its value.
@@ -118,13 +120,15 @@ async fn copy(
             Link::CutAfter(count) | Link::StalledAfter(count) if way.is_answer => {
                 count.saturating_sub(passed)
             }
+            Link::GarbledAfter(count, _) if way.is_answer && passed < count => count - passed,
             Link::Up
             | Link::Cut
             | Link::Stalled
             | Link::Slow(_)
             | Link::Moved
             | Link::CutAfter(_)
-            | Link::StalledAfter(_) => buffer.len(),
+            | Link::StalledAfter(_)
+            | Link::GarbledAfter(..) => buffer.len(),
         };
         let is_cut = link == Link::Cut || (left == 0 && matches!(link, Link::CutAfter(_)));
         if is_cut {
@@ -160,8 +164,14 @@ async fn copy(
         if let Link::Slow(pause) = link {
             sleep(pause).await;
         }
+        let piece = buffer.get_mut(..count).unwrap_or_default();
+        if let Link::GarbledAfter(clean, byte) = link
+            && way.is_answer
+            && passed >= clean
+        {
+            piece.fill(byte);
+        }
         passed += count;
-        let piece = buffer.get(..count).unwrap_or_default();
         if to.write_all(piece).await.is_err() {
             return;
         }

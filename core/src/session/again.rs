@@ -20,6 +20,7 @@ pub(super) struct Failures {
     catalog: u32,
     deadlock: u32,
     connection: u32,
+    login: u32,
 }
 
 /// Why another try may succeed.
@@ -33,6 +34,8 @@ pub(super) enum Again {
     Deadlock,
     /// The connection ended; another one may live.
     Connection,
+    /// The login may not take on the role, or is no more: the pool looks which.
+    Login,
 }
 
 impl Again {
@@ -43,6 +46,7 @@ impl Again {
             Self::Catalog(_) => "catalog",
             Self::Deadlock => "deadlock",
             Self::Connection => "connection",
+            Self::Login => "login",
         }
     }
 }
@@ -65,6 +69,11 @@ impl Failures {
             SessionError::Postgres(error) if error.code == "40P01" && access == Access::ReadOnly => {
                 self.deadlock += 1;
                 (self.deadlock < DEADLOCK_ATTEMPTS).then_some(Again::Deadlock)
+            }
+            // Nothing was committed, and unless a function wanted the role nothing ran: it is set first.
+            SessionError::Postgres(error) if error.refuses_role() => {
+                self.login += 1;
+                (self.login == 1).then_some(Again::Login)
             }
             // It ends who waits for a command: ours had not been looked at.
             SessionError::Postgres(error) if error.is_fatal && error.code == "57P05" => self.connection(),
@@ -132,12 +141,24 @@ mod tests {
     }
 
     #[test]
+    fn a_role_that_is_refused_is_asked_for_once_more() {
+        let mut error = PgError::busy();
+        error.code = "42501".to_owned();
+        for (routine, again) in [("call_string_check_hook", 1), ("aclcheck_error", 0)] {
+            error.routine = Some(routine.to_owned());
+            let failure = SessionError::Postgres(Box::new(error.clone()));
+            assert_eq!(tries(&failure, Access::ReadWrite), again);
+            assert_eq!(tries(&failure, Access::ReadOnly), again);
+        }
+    }
+
+    #[test]
     fn all_pauses_together_are_short() {
         let failure = postgres("XX000", "cache lookup failed for function 1", false);
         let mut failures = Failures::default();
         let pauses = std::iter::from_fn(|| match failures.note(&failure, Access::ReadOnly)? {
             Again::Catalog(pause) => Some(pause),
-            Again::Stale | Again::Deadlock | Again::Connection => None,
+            Again::Stale | Again::Deadlock | Again::Connection | Again::Login => None,
         });
         assert_eq!(pauses.sum::<Duration>(), Duration::from_millis(126));
     }

@@ -43,7 +43,10 @@ impl Attempt {
         let result = tokio::time::timeout_at(deadline, exchange.run(lease))
             .await
             .map_err(|_elapsed| SessionError::Deadline)?;
-        if let Some((lease, exchange)) = self.under_way.take() {
+        if let Some((mut lease, exchange)) = self.under_way.take() {
+            if matches!(&result, Err(SessionError::Postgres(error)) if error.refuses_role()) {
+                lease.suspect();
+            }
             self.over = exchange.into_work();
             give_back(lease);
         }

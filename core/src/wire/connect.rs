@@ -82,6 +82,23 @@ impl Connection {
     }
 }
 
+impl Connection {
+    /// Its login may have been dropped: [`Connection::has_login`] asks before anybody else gets it.
+    pub(crate) const fn suspect(&mut self) {
+        self.is_suspect = true;
+    }
+
+    /// Whether its login is still one. A session outlives its role, and is refused whatever it wants from then on, also when
+    /// there is a role of that name again. Costs nothing unless it was suspected.
+    pub(crate) async fn has_login(&mut self) -> bool {
+        if self.is_suspect {
+            // The name of a role that is gone is an error.
+            self.is_suspect = self.simple_query("select session_user").await.is_err();
+        }
+        !self.is_suspect
+    }
+}
+
 /// Every host and each of its addresses, in the order in which they are tried.
 async fn addresses(config: &Config) -> Result<Vec<Address>, DriverError> {
     let (hosts, host_addresses, ports) = (config.get_hosts(), config.get_hostaddrs(), config.get_ports());

@@ -103,6 +103,35 @@ async fn an_answer_of_the_database_that_comes_to_a_halt_ends_at_the_deadline() {
 }
 
 #[tokio::test]
+async fn garbage_instead_of_an_answer_is_an_error_and_never_an_answer() {
+    let project = project();
+    let server = server(project.path()).await;
+    server.expect_log("the deadline passed before the database answered");
+    fill(&server).await;
+    let list = server.get("/rest/v1/entries?order=id").apikey(server.service_key());
+    let whole = server.until(Duration::from_secs(15), &list, |answer| answer.status == 200).await;
+    // Lengths that are nothing, too much, and in between; a row, an end, an error.
+    for (round, (part, byte)) in (1..).zip(PARTS.into_iter().zip([0, b'D', b'Z', b'E', 0xff])) {
+        server.proxy().set(Link::GarbledAfter(part, byte));
+        let answer = list.clone().send().await;
+        let is_error = |answer: &basalt_testkit::Response| {
+            answer.status.is_server_error() && answer.json()["code"].is_string()
+        };
+        assert!(is_error(&answer), "{part}, {byte}: {} {}", answer.status, answer.text());
+        let first = 10_000 * round;
+        let rows: Vec<_> = (first..first + 700).map(|id| json!({ "id": id })).collect();
+        let write = insert(&server).header("prefer", "return=representation").json(&json!(rows));
+        let refused = write.send().await;
+        assert!(is_error(&refused), "{part}, {byte}: {} {}", refused.status, refused.text());
+        server.proxy().set(Link::Up);
+        let answer = server.until(Duration::from_secs(15), &list, |answer| answer.status == 200).await;
+        assert_eq!(answer.body, whole.body);
+        let stored = server.database().count(&format!("public.entries where id / 10000 = {round}")).await;
+        assert!(stored == 0 || stored == 700, "{stored}");
+    }
+}
+
+#[tokio::test]
 async fn connections_that_lead_nowhere_are_not_waited_for_once_that_is_known() {
     let project = project();
     let builder = Basalt::builder().project(project.path()).through_proxy().config("database.pool_size", "8");

@@ -2,6 +2,7 @@
 //! is told that and when to come back, and nothing has to be restarted when the reason is gone. Logins: `logins.rs`.
 
 use std::fs;
+use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
 use std::process::Command;
 use std::time::{Duration, Instant};
@@ -10,10 +11,11 @@ use basalt_testkit::{Basalt, Link, Response};
 use serde_json::json;
 use tokio_postgres::NoTls;
 
-use crate::load::{DATABASE_AWAY, insert, is_refusal, project};
+use crate::load::{DATABASE_AWAY, Load, changeable_project, insert, is_refusal, project, stored};
 use crate::overload;
 use crate::own::Own;
 use crate::raw::Raw;
+use crate::standby;
 
 const SOON: Duration = Duration::from_secs(30);
 
@@ -189,6 +191,60 @@ async fn a_disk_that_fills_up_refuses_writes_with_503_and_goes_on_reading() {
     assert_eq!(cluster.count("public.entries").await, 19_991);
     cluster.admin_sql("alter table public.entries set tablespace pg_default").await;
     cluster.admin_sql(&format!("drop tablespace {space}")).await;
+}
+
+/// PostgreSQL cannot go on without its log of changes: it ends, again and again, until there is room. Needs root and the
+/// right to mount.
+#[tokio::test]
+async fn a_disk_that_is_too_small_for_the_log_of_changes_loses_none() {
+    let project = changeable_project();
+    // PostgreSQL has a lot to say about it.
+    let mut server = Basalt::builder().embedded().project(project.path()).expect_log("").start().await;
+    server.stop().await;
+    let disk = tempfile::tempdir().unwrap();
+    let mut mount = Command::new("mount");
+    mount.args(["-t", "tmpfs", "-o", "size=200M,mode=755", "tmpfs"]).arg(disk.path());
+    if !mount.output().is_ok_and(|output| output.status.success()) {
+        println!("cannot mount a small file system here");
+        return;
+    }
+    let _unmount = Unmount(disk.path());
+    let (log, moved) = (standby::data_dir(&server).join("pg_wal"), disk.path().join("pg_wal"));
+    fs::set_permissions(disk.path(), fs::Permissions::from_mode(0o755)).unwrap();
+    assert!(Command::new("cp").arg("-a").args([&log, &moved]).status().unwrap().success());
+    fs::remove_dir_all(&log).unwrap();
+    std::os::unix::fs::symlink(&moved, &log).unwrap();
+    server.start_again().await;
+
+    let load = Load::start(&server, 8, 0);
+    load.until_acknowledged(100).await;
+    let filler = disk.path().join("filler");
+    let room = vec![0_u8; 1 << 20];
+    let mut file = fs::File::create(&filler).unwrap();
+    while std::io::Write::write_all(&mut file, &room).is_ok() {}
+    drop(file);
+    let changes = "do $$ begin for i in 1..20 loop
+          perform pg_logical_emit_message(true, 'x', repeat('x', 1000000));
+        end loop; end $$";
+    let write = server.post("/rest/v1/rpc/administer").apikey(server.service_key());
+    let write = write.json(&json!({ "statements": changes }));
+    let refused = server.until(SOON, &write, |answer| answer.status != 204).await;
+    assert!(is_refusal(&refused), "{} {}", refused.status, refused.text());
+    let ready = server.get("/ready");
+    server.until(SOON, &ready, |answer| answer.status == 503).await;
+    tokio::time::sleep(Duration::from_secs(2)).await;
+    fs::remove_file(&filler).unwrap();
+    server.until(SOON, &ready, |answer| answer.status == 200).await;
+    load.until_acknowledged(100).await;
+    let outcome = load.finish().await;
+    println!("{} acknowledged, {} refused", outcome.acknowledged.len(), outcome.refused);
+    assert_eq!(outcome.unanswered, 0);
+    let stored = stored(&server).await;
+    let lost: Vec<_> = outcome.acknowledged.difference(&stored).collect();
+    assert!(lost.is_empty(), "acknowledged and not stored: {lost:?}");
+    assert!(!server.log().iter().any(|line| line.raw.contains("panicked")));
+    // Before the disk goes.
+    server.stop().await;
 }
 
 /// PostgreSQL does not run as root, and wants its folders for itself.

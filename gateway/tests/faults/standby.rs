@@ -11,13 +11,17 @@ use crate::load::{DATABASE_AWAY, insert, project};
 
 const SOON: Duration = Duration::from_secs(40);
 
+/// Where the data of the embedded PostgreSQL lies.
+pub(crate) fn data_dir(server: &Basalt) -> std::path::PathBuf {
+    let moved = std::fs::read_to_string(server.state_dir().join("postgres.location"));
+    moved.map_or(server.state_dir().join("postgres"), |home| {
+        std::path::Path::new(home.trim()).join("postgres")
+    })
+}
+
 /// Writes an (empty) file that PostgreSQL looks for.
 fn touch(server: &Basalt, name: &str) {
-    let moved = std::fs::read_to_string(server.state_dir().join("postgres.location"));
-    let data = moved.map_or(server.state_dir().join("postgres"), |home| {
-        std::path::Path::new(home.trim()).join("postgres")
-    });
-    std::fs::write(data.join(name), "").unwrap();
+    std::fs::write(data_dir(server).join(name), "").unwrap();
 }
 
 #[tokio::test]

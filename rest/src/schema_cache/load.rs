@@ -212,6 +212,8 @@ fn scope(limit: Duration) -> Scope {
         isolation: Isolation::RepeatableRead,
         settings: vec![
             ("search_path".into(), String::new()),
+            // For the patterns in these queries, which the database or the login may have made mean something else.
+            ("standard_conforming_strings".into(), "on".to_owned()),
             // The login's own timeout is made for requests; a large catalog may take longer.
             ("statement_timeout".into(), "0".to_owned()),
             // Compiling these queries takes longer than running them, several times over on a small catalog.

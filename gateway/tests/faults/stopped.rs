@@ -1,0 +1,121 @@
+//! Processes that stand still (SIGSTOP: a debugger, a frozen disk, a paused machine) and a server that is told to go while
+//! it has a lot to do.
+
+use std::time::{Duration, Instant};
+
+use basalt_testkit::Basalt;
+use rustix::process::{Pid, Signal, kill_process};
+use serde_json::json;
+
+use crate::load::{DATABASE_AWAY, Load, insert, project, stored};
+use crate::overload::start;
+
+const SOON: Duration = Duration::from_secs(20);
+
+/// A process that stands still until this is dropped.
+struct Still(Pid);
+
+impl Still {
+    fn new(pid: Pid) -> Self {
+        kill_process(pid, Signal::STOP).unwrap();
+        Self(pid)
+    }
+}
+
+impl Drop for Still {
+    fn drop(&mut self) {
+        // It may have been killed meanwhile.
+        let _gone = kill_process(self.0, Signal::CONT);
+    }
+}
+
+async fn backend_of(server: &Basalt, login: &str) -> Pid {
+    let statement = format!(
+        "select pid from pg_stat_activity where usename = '{login}' and datname = current_database() limit 1"
+    );
+    Pid::from_raw(server.database().value(&statement).await.parse().unwrap()).unwrap()
+}
+
+#[tokio::test]
+async fn a_backend_that_stands_still_costs_its_request_and_no_other() {
+    let server = start(&[("database.pool_size", "1"), ("rest.timeout", "3")]).await;
+    for text in DATABASE_AWAY.into_iter().chain(["the deadline passed before the database answered"]) {
+        server.expect_log(text);
+    }
+    let read = server.get("/rest/v1/entries?select=id&order=id").apikey(server.service_key());
+    for (id, is_read) in [(1, true), (2, false)] {
+        read.clone().send().await.expect(200);
+        let still = Still::new(backend_of(&server, "authenticator").await);
+        let request = if is_read { read.clone() } else { insert(&server).json(&json!({ "id": id })) };
+        let begun = Instant::now();
+        let answer = request.send().await;
+        assert_eq!(answer.status, 504, "{}", answer.text());
+        assert!((2..6).contains(&begun.elapsed().as_secs()), "{:?}", begun.elapsed());
+        // Another backend, though the pool is for one.
+        let begun = Instant::now();
+        server.until(SOON, &read, |answer| answer.status == 200).await;
+        assert!(begun.elapsed() < Duration::from_secs(6), "{:?}", begun.elapsed());
+        insert(&server).json(&json!({ "id": id + 10 })).send().await.expect(201);
+        drop(still);
+    }
+    // Not ready for as long as nothing else is tried, and that is not long.
+    let still = Still::new(backend_of(&server, "authenticator").await);
+    let ready = server.get("/ready");
+    let begun = Instant::now();
+    server.until(SOON, &ready, |answer| answer.status == 503).await;
+    assert!(begun.elapsed() < Duration::from_secs(5), "{:?}", begun.elapsed());
+    server.until(SOON, &ready, |answer| answer.status == 200).await;
+    drop(still);
+    let rows = read.send().await.expect(200).json();
+    let ids: Vec<i64> = rows.as_array().unwrap().iter().map(|row| row["id"].as_i64().unwrap()).collect();
+    // Of the write that was given up it is not known.
+    assert!(matches!(ids.as_slice(), [2, 11, 12] | [11, 12]), "{ids:?}");
+}
+
+#[tokio::test]
+async fn a_postmaster_that_stands_still_keeps_newcomers_out_and_no_one_else() {
+    let project = project();
+    let builder = Basalt::builder().embedded().project(project.path()).config("database.pool_timeout", "1s");
+    let server = DATABASE_AWAY.iter().fold(builder, |builder, text| builder.expect_log(text)).start().await;
+    let read = server.get("/rest/v1/entries?limit=1").apikey(server.service_key());
+    read.clone().send().await.expect(200);
+    let still = Still::new(server.postgres_pid().unwrap());
+    for id in 0..20 {
+        read.clone().send().await.expect(200);
+        insert(&server).json(&json!({ "id": id })).send().await.expect(201);
+    }
+    server.get("/ready").send().await.expect(200);
+    let crowd = futures_util::future::join_all((0..40).map(|_| read.clone().send()));
+    let begun = Instant::now();
+    for answer in crowd.await {
+        assert!(matches!(answer.status.as_u16(), 200 | 503 | 504), "{} {}", answer.status, answer.text());
+    }
+    assert!(begun.elapsed() < Duration::from_secs(5), "{:?}", begun.elapsed());
+    drop(still);
+    for answer in futures_util::future::join_all((0..40).map(|_| read.clone().send())).await {
+        answer.expect(200);
+    }
+    assert_eq!(stored(&server).await, (0..20).collect());
+}
+
+#[tokio::test]
+async fn a_server_told_to_go_answers_what_it_took_and_loses_nothing() {
+    let project = project();
+    let mut server = Basalt::builder().embedded().project(project.path()).start().await;
+    let (mut acknowledged, mut unanswered) = (std::collections::BTreeSet::new(), 0);
+    for round in 0..3 {
+        let load = Load::start(&server, 16, round * 1_000_000);
+        load.until_acknowledged(200).await;
+        let begun = Instant::now();
+        server.stop().await;
+        assert!(begun.elapsed() < Duration::from_secs(15), "{:?}", begun.elapsed());
+        server.start_again().await;
+        load.until_acknowledged(20).await;
+        let outcome = load.finish().await;
+        acknowledged.extend(outcome.acknowledged);
+        unanswered += outcome.unanswered;
+        // What it did it also said, and the other way round.
+        assert_eq!(stored(&server).await, acknowledged);
+    }
+    println!("{} writes, {unanswered} found nobody", acknowledged.len());
+}
