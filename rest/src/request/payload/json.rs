@@ -38,9 +38,19 @@ pub(super) fn read(body: &Bytes, with_values: bool) -> Option<Read> {
     let text = std::str::from_utf8(body).ok().filter(|text| value::has_whole_surrogates(text))?;
     let mut input = serde_json::Deserializer::from_str(text);
     let with_values = with_values && body.len() <= LONGEST_BYTES;
-    let read = input.deserialize_any(Outside { body, with_values }).ok()?;
-    input.end().ok()?;
-    Some(read)
+    let read =
+        input.deserialize_any(Outside { body, with_values }).and_then(|read| input.end().map(|()| read));
+    read.ok().or_else(|| beyond_numbers(text))
+}
+
+/// JSON that the parser refuses for a number in the place of an object, too large for a type of ours: a scalar, or an array
+/// that holds one. PostgreSQL has no such limit.
+fn beyond_numbers(text: &str) -> Option<Read> {
+    let shape = match serde_json::from_str::<&RawValue>(text).ok()?.get().as_bytes() {
+        [b'[', ..] => JsonShape::Mixed,
+        _ => JsonShape::Empty,
+    };
+    Some(Read { keys: Vec::new(), shape, values: None })
 }
 
 /// The values of these columns, which are in order and without doubles; other keys are left out, as `columns=` has it,

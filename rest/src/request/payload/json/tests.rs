@@ -63,6 +63,22 @@ fn keys_are_compared_whatever_their_order() {
 }
 
 #[test]
+fn numbers_may_be_as_large_as_they_like() {
+    for (number, shape) in [
+        ("1e400", JsonShape::Empty),
+        (" -1E+400 ", JsonShape::Empty),
+        (r#"[{"a":1},1e400]"#, JsonShape::Mixed),
+        (" [1e400,{}]", JsonShape::Mixed),
+    ] {
+        assert_eq!(outline(number), Some((Vec::new(), shape)), "{number}");
+    }
+    assert_eq!(outline(r#"[{"a":1e400}]"#), Some((keys(&["a"]), JsonShape::Array)));
+    for none in ["1e400 1", "[1e400", "[1e400,]", "[1e400,01]", "1e", "--1e400"] {
+        assert_eq!(outline(none), None, "{none}");
+    }
+}
+
+#[test]
 fn half_a_character_is_no_text() {
     for whole in [r#""\ud83d\ude00""#, r#""\\ud83d""#, r#"{"\u00e9":"\\\u0041"}"#, r#""\"\u0000""#] {
         assert!(outline(whole).is_some(), "{whole}");
