@@ -13,7 +13,7 @@ use super::Effective;
 use super::fault::{Fault, Source};
 use super::keys::{self, Fallback, Key, Row};
 use super::raw::RawConfig;
-use super::value::{Setting, Value};
+use super::value::{ByteSize, Setting, Value};
 
 /// The secrets' least length: PostgREST refuses shorter ones, and a guessable secret signs for everybody.
 const MIN_SECRET: usize = 32;
@@ -75,8 +75,28 @@ impl Reader {
         }
     }
 
+    /// Whole seconds: what is less than one is one, as 0 means something else.
     pub(super) fn seconds(&mut self, key: &Key<Duration>) -> u64 {
-        self.get(key).as_secs()
+        let time = self.get(key);
+        time.as_secs() + u64::from(time.subsec_nanos() > 0)
+    }
+
+    /// A time without which nothing would work.
+    pub(super) fn time(&mut self, key: &Key<Duration>, least: Duration) -> Duration {
+        let time = self.get(key);
+        if time < least {
+            self.fault(&key.row, &format!("must be at least {}", least.show().trim_matches('"')));
+        }
+        time
+    }
+
+    /// A number of bytes without which nothing would work.
+    pub(super) fn bytes(&mut self, key: &Key<ByteSize>, least: ByteSize) -> usize {
+        let size = self.get(key);
+        if size.0 < least.0 {
+            self.fault(&key.row, &format!("must be at least {}", least.show().trim_matches('"')));
+        }
+        usize::try_from(size.0).unwrap_or(usize::MAX)
     }
 
     /// An absolute path; `None` when unset or empty. Relative ones start where the person who wrote them stands: in

@@ -13,7 +13,7 @@ use super::fault::{ConfigErrors, Source};
 use super::keys::{self, Mode};
 use super::raw::RawConfig;
 use super::reader::{Reader, absolute};
-use super::value::{BaseUrl, Setting, Whole};
+use super::value::{BaseUrl, ByteSize, Setting, Whole};
 use super::{Config, Database, HeadLimits, Jwt, Only, Project, Server};
 use crate::layers::api_key::SecretKeysInBrowsers;
 use crate::pace::Pace;
@@ -267,12 +267,14 @@ fn database(r: &mut Reader, server: &Server, only: Option<Only>) -> Database {
             pool_size.div_ceil(4).max(pool_size.clamp(2, 8))
         },
         system_pool_size: 2,
-        pool_timeout: r.get(&keys::DATABASE_POOL_TIMEOUT),
-        pool_max_lifetime: r.get(&keys::DATABASE_POOL_MAX_LIFETIME),
+        pool_timeout: r.time(&keys::DATABASE_POOL_TIMEOUT, Duration::from_millis(100)),
+        pool_max_lifetime: Some(r.get(&keys::DATABASE_POOL_MAX_LIFETIME))
+            .filter(|time| !time.is_zero())
+            .unwrap_or(Duration::MAX),
         pool_idle_timeout: r.get(&keys::DATABASE_POOL_IDLE_TIMEOUT),
         statement_cache: NonZeroUsize::new(r.get(&keys::DATABASE_STATEMENT_CACHE).count())
             .unwrap_or(NonZeroUsize::MIN),
-        max_row_bytes: usize::try_from(r.get(&keys::DATABASE_MAX_ROW_BYTES).0).unwrap_or(usize::MAX),
+        max_row_bytes: r.bytes(&keys::DATABASE_MAX_ROW_BYTES, ByteSize(64 << 10)),
         verify_certificate: r.get(&keys::DATABASE_VERIFY_CERTIFICATE),
     }
 }

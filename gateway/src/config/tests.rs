@@ -3,7 +3,7 @@ use std::net::IpAddr;
 use std::path::Path;
 
 use super::keys::{Fallback, SECTIONS, TABLE};
-use super::value::Value;
+use super::value::{ByteSize, Setting, Value};
 use super::*;
 
 /// A project folder with this `basalt.toml`.
@@ -163,6 +163,41 @@ fn settings_that_contradict_each_other_are_faults() {
     let lines: Vec<usize> =
         found.iter().map(|line| line.split(':').nth(1).and_then(|line| line.parse().ok()).unwrap()).collect();
     assert_eq!(lines, [2, 3, 4, 5, 7, 8, 11, 13, 15], "{found:#?}");
+}
+
+#[test]
+fn nothing_and_far_too_much_are_refused_or_mean_something() {
+    let said = |name: &str, value: &str| {
+        let variable = format!("BASALT_{}", name.replace('.', "_").to_uppercase());
+        load("", &[(&variable, value)]).err().map(|faults| faults.to_string())
+    };
+    let times: Vec<_> = TABLE
+        .iter()
+        .filter(|row| [Duration::expected(), ByteSize::expected()].contains(&(row.expected)()))
+        // Nothing reads those of storage yet.
+        .filter(|row| !row.reserved && !row.name.starts_with("storage."))
+        .collect();
+    assert!(times.len() > 25);
+    for row in times {
+        let means_something = row.meaning.split(|c: char| !c.is_alphanumeric()).any(|word| word == "0")
+            || matches!(row.fallback, Fallback::Is("0"));
+        for zero in ["0", "0s"].into_iter().take(1 + usize::from((row.expected)() == Duration::expected())) {
+            let fault = said(row.name, zero);
+            let is_named = fault.as_ref().is_some_and(|text| text.contains(&format!("{} ", row.name)));
+            assert!(is_named != means_something, "{} = {zero}: {fault:?}", row.name);
+        }
+        for nonsense in ["-1", "-1s", "99999999999999999999", "1 fortnight"] {
+            let fault = said(row.name, nonsense).unwrap_or_default();
+            assert!(fault.contains(&format!("{} must be a", row.name)), "{} = {nonsense}: {fault}", row.name);
+        }
+        if (row.expected)() == Duration::expected() {
+            assert!(said(row.name, "18446744073709551615").is_some(), "{}", row.name);
+        }
+    }
+    // Parts of a second where whole ones count.
+    let config =
+        load("[auth]\nsessions_timebox = \"500ms\"\n[database]\npool_max_lifetime = 0\n", &[]).unwrap();
+    assert_eq!((config.auth.sessions_timebox, config.database.pool_max_lifetime), (1, Duration::MAX));
 }
 
 #[test]

@@ -282,31 +282,13 @@ impl Setting for Duration {
     }
 
     fn read(value: &Value) -> Option<Self> {
-        if let Some(seconds) = value.whole() {
-            return Some(Self::from_secs(seconds));
-        }
-        let mut rest = value.text()?.trim();
-        if let Ok(seconds) = rest.parse() {
-            return Some(Self::from_secs(seconds));
-        }
-        let mut total = Self::ZERO;
-        while !rest.is_empty() {
-            let (digits, after) = rest.split_at(rest.find(|c: char| !c.is_ascii_digit())?);
-            let (unit, after) =
-                after.split_at(after.find(|c: char| c.is_ascii_digit()).unwrap_or(after.len()));
-            let number: u64 = digits.parse().ok()?;
-            let step = match unit.trim() {
-                "ms" => Self::from_millis(number),
-                "s" => Self::from_secs(number),
-                "m" => Self::from_secs(number.checked_mul(60)?),
-                "h" => Self::from_secs(number.checked_mul(3_600)?),
-                "d" => Self::from_secs(number.checked_mul(86_400)?),
-                _ => return None,
-            };
-            total = total.checked_add(step)?;
-            rest = after;
-        }
-        (!total.is_zero()).then_some(total)
+        // Longer ones lead past the end of the clock when they are added to now.
+        const MOST: Duration = Duration::from_secs(36_500 * 86_400);
+        let time = match value.whole() {
+            Some(seconds) => Self::from_secs(seconds),
+            None => with_units(value.text()?.trim())?,
+        };
+        (time <= MOST).then_some(time)
     }
 
     fn show(&self) -> String {
@@ -321,6 +303,30 @@ impl Setting for Duration {
             seconds => quote(&format!("{seconds}s")),
         }
     }
+}
+
+fn with_units(text: &str) -> Option<Duration> {
+    if let Ok(seconds) = text.parse() {
+        return Some(Duration::from_secs(seconds));
+    }
+    let mut total = Duration::ZERO;
+    let mut rest = text;
+    while !rest.is_empty() {
+        let (digits, after) = rest.split_at(rest.find(|c: char| !c.is_ascii_digit())?);
+        let (unit, after) = after.split_at(after.find(|c: char| c.is_ascii_digit()).unwrap_or(after.len()));
+        let number: u64 = digits.parse().ok()?;
+        let step = match unit.trim() {
+            "ms" => Duration::from_millis(number),
+            "s" => Duration::from_secs(number),
+            "m" => Duration::from_secs(number.checked_mul(60)?),
+            "h" => Duration::from_secs(number.checked_mul(3_600)?),
+            "d" => Duration::from_secs(number.checked_mul(86_400)?),
+            _ => return None,
+        };
+        total = total.checked_add(step)?;
+        rest = after;
+    }
+    (!text.is_empty()).then_some(total)
 }
 
 /// A size in bytes: a number, or one with a unit (`512KiB`, `50MiB`, `2GB`).

@@ -1,6 +1,7 @@
 //! The services' sections, mapped to the services' own types.
 
 use std::path::Path;
+use std::time::Duration;
 
 use basalt_auth::{AuthConfig, JwtConfig};
 use basalt_core::mail::smtp::{self, SmtpUrl};
@@ -9,8 +10,10 @@ use secrecy::ExposeSecret;
 
 use crate::config::keys::{self, Mode, StorageBackend};
 use crate::config::reader::Reader;
-use crate::config::value::{Setting, quote};
+use crate::config::value::{ByteSize, Setting, quote};
 use crate::config::{Functions, Mail, Only, S3, Server, Storage, Stripe};
+
+const SECOND: Duration = Duration::from_secs(1);
 
 pub(super) fn mail(r: &mut Reader, server: &Server) -> Mail {
     let url = r.given(&keys::MAIL_SMTP_URL);
@@ -35,10 +38,10 @@ pub(super) fn mail(r: &mut Reader, server: &Server) -> Mail {
         from,
         sender_name,
         headers: r.get(&keys::MAIL_HEADERS),
-        timeout: r.get(&keys::MAIL_TIMEOUT),
+        timeout: r.time(&keys::MAIL_TIMEOUT, SECOND),
         connections: r.get(&keys::MAIL_CONNECTIONS).small(),
         max_attempts: r.get(&keys::MAIL_MAX_ATTEMPTS).small(),
-        retry_pause: r.get(&keys::MAIL_RETRY_PAUSE),
+        retry_pause: r.time(&keys::MAIL_RETRY_PAUSE, SECOND),
         retention: r.get(&keys::MAIL_RETENTION),
         mailbox_port: r.given(&keys::MAIL_MAILBOX_PORT),
     }
@@ -71,7 +74,7 @@ pub(super) fn auth(
         mailer_allow_unverified_email_sign_ins: r.get(&keys::AUTH_MAILER_ALLOW_UNVERIFIED_EMAIL_SIGN_INS),
         mailer_secure_email_change_enabled: r.get(&keys::AUTH_MAILER_SECURE_EMAIL_CHANGE_ENABLED),
         mailer_confirm_links: r.get(&keys::AUTH_MAILER_CONFIRM_LINKS),
-        mailer_otp_exp: r.seconds(&keys::AUTH_MAILER_OTP_EXP),
+        mailer_otp_exp: r.time(&keys::AUTH_MAILER_OTP_EXP, SECOND).as_secs(),
         mailer_otp_length: u8::try_from(r.get(&keys::AUTH_MAILER_OTP_LENGTH).get()).unwrap_or(u8::MAX),
         mailer_sender_name: mail.sender_name.clone().unwrap_or_default(),
         mailer_letters: super::letters::letters(r),
@@ -93,7 +96,7 @@ pub(super) fn auth(
         mailer_external_hosts: r.get(&keys::AUTH_MAILER_EXTERNAL_HOSTS),
         mailer_recovery_tells_frequency: r.get(&keys::AUTH_MAILER_RECOVERY_TELLS_FREQUENCY),
         sms_autoconfirm: r.get(&keys::AUTH_SMS_AUTOCONFIRM),
-        sms_otp_exp: r.seconds(&keys::AUTH_SMS_OTP_EXP),
+        sms_otp_exp: r.time(&keys::AUTH_SMS_OTP_EXP, SECOND).as_secs(),
         sms_otp_length: u8::try_from(r.get(&keys::AUTH_SMS_OTP_LENGTH).get()).unwrap_or(u8::MAX),
         sms_max_frequency: r.seconds(&keys::AUTH_SMS_MAX_FREQUENCY),
         password_min_length: r.get(&keys::AUTH_PASSWORD_MIN_LENGTH).count(),
@@ -186,8 +189,8 @@ pub(super) fn rest(r: &mut Reader, server: &Server, only: Option<Only>) -> RestC
         client_error_verbosity: r
             .parsed(&keys::REST_CLIENT_ERROR_VERBOSITY)
             .unwrap_or(ErrorVerbosity::Verbose),
-        max_body_bytes: usize::try_from(r.get(&keys::REST_MAX_BODY_BYTES).0).unwrap_or(usize::MAX),
-        timeout: r.get(&keys::REST_TIMEOUT),
+        max_body_bytes: r.bytes(&keys::REST_MAX_BODY_BYTES, ByteSize(1)),
+        timeout: r.time(&keys::REST_TIMEOUT, SECOND),
         database_settings: r.get(&keys::REST_DATABASE_SETTINGS),
         channel: r.get(&keys::REST_CHANNEL),
         // What only the database sets.
