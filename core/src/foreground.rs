@@ -51,7 +51,10 @@ mod tests {
         assert!(!foreground.is_active());
         foreground.clone().note();
         assert!(foreground.is_active());
-        std::thread::sleep(WINDOW + Duration::from_millis(2));
+        let asked = Instant::now();
+        while asked.elapsed() <= WINDOW + Duration::from_millis(2) {
+            std::thread::park_timeout(WINDOW);
+        }
         assert!(!foreground.is_active());
     }
 }

@@ -63,9 +63,11 @@ impl AuthError {
 
     /// Whether the connection broke: one that died while idle says so when it is first asked something.
     pub(crate) fn is_lost_connection(&self) -> bool {
-        match self {
-            Self::DatabaseUnavailable(SessionError::Postgres(error)) => error.is_fatal,
-            error => matches!(error, Self::DatabaseUnavailable(SessionError::Unavailable(_))),
+        let Self::DatabaseUnavailable(error) = self else { return false };
+        match error {
+            SessionError::Postgres(error) => error.is_fatal,
+            SessionError::Unavailable(_) => true,
+            SessionError::PoolTimeout | SessionError::Unreachable(_) | SessionError::Deadline => false,
         }
     }
 

@@ -186,7 +186,7 @@ mod tests {
         let ((begins, begun), (end, ends)) = (channel(), channel::<()>());
         threads.send(Box::new(move |_memory| {
             begins.send(()).unwrap();
-            drop(ends.recv());
+            let _ended = ends.recv();
         }));
         (begun, end)
     }
@@ -202,7 +202,7 @@ mod tests {
             move || {
                 while come.strong_count() > 0 {
                     foreground.note();
-                    std::thread::sleep(Duration::from_millis(10));
+                    std::thread::park_timeout(Duration::from_millis(10));
                 }
             }
         });
@@ -219,7 +219,7 @@ mod tests {
 
         drop((end_second, others));
         requests.join().unwrap();
-        std::thread::sleep(Duration::from_millis(150));
+        std::thread::park_timeout(Duration::from_millis(150));
         let (third, _end_third) = occupy(&threads);
         third.recv_timeout(PATIENCE / 2).expect("all cores, when nobody else asks");
     }
@@ -237,7 +237,7 @@ mod tests {
             if shared.strong_count() == 0 {
                 return;
             }
-            std::thread::sleep(Duration::from_millis(10));
+            std::thread::park_timeout(Duration::from_millis(10));
         }
         panic!("the thread goes on");
     }
