@@ -76,6 +76,10 @@ impl<'a> Generator<'a> {
             _ => self.read(),
         };
         self.dress(&mut draft);
+        if self.dice.once_in(60) {
+            self.is_broken = true;
+            mutations::misspell(&mut self.dice, &mut draft.path);
+        }
         let target = self.target(&draft);
         let place =
             format!("{}-generated:{}{}", self.name, self.count, if self.is_broken { "!" } else { "" });

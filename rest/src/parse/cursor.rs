@@ -105,7 +105,10 @@ impl<'a> Cursor<'a> {
     /// `name = quoted | ident *( "-" ident )`; a `-` that starts `->` ends it.
     pub(crate) fn name(&mut self) -> Parsed<String> {
         if self.peek() == Some('"') {
-            return self.quoted();
+            let start = *self;
+            let name = self.quoted()?;
+            // PostgreSQL knows no such name, and without the NUL it would be another one.
+            return if name.contains('\0') { start.fail("name without NUL") } else { Ok(name) };
         }
         self.dashed(is_ident_char, FIELD_NAME)
     }

@@ -453,3 +453,11 @@ fn embeds_are_counted_on_all_levels() {
     let error = select::parse(&list(51)).unwrap_err();
     assert_eq!((error.column, error.expecting), (list(50).len() + ",e50:t(".len() + 1, "fewer embeds"));
 }
+
+/// PostgreSQL would have it for the name without the NUL.
+#[test]
+fn names_hold_no_nul() {
+    let error = select::parse("\"t\0own\"").unwrap_err();
+    assert_eq!((error.column, error.expecting), (1, "name without NUL"));
+    assert!(super::filter::parse("eq.\"a\0b\"").is_ok(), "values are PostgreSQL's business");
+}

@@ -32,6 +32,9 @@ const OPERATORS: &[(&str, &str)] = &[
     ("-|-", "adj"),
 ];
 
+/// What PostgreSQL calls types that requests call otherwise.
+const SHORT_TYPES: &[(&str, &str)] = &[("integer", "int"), ("character varying", "varchar")];
+
 /// Everything a request says, in one text without the marks of quoting.
 pub(super) fn words(case: &Case) -> String {
     let path = percent_encoding::percent_decode_str(case.path()).decode_utf8_lossy().into_owned();
@@ -77,7 +80,10 @@ pub(super) fn is_in(words: &str, view: &View) -> bool {
             OPERATORS.iter().any(|(_, word)| has(&format!("{word}.")))
         }
         // A cast: of what to what, and to a type that is none.
-        "42846" => message.rsplit_once(" to ").is_some_and(|(_, kind)| has(&format!("::{kind}"))),
+        "42846" => message.rsplit_once(" to ").is_some_and(|(_, kind)| {
+            let short = SHORT_TYPES.iter().find(|(name, _)| *name == kind).map_or(kind, |(_, short)| *short);
+            [kind, short].into_iter().any(|kind| has(&format!("::{kind}")))
+        }),
         "42704" if message.starts_with("type ") => {
             between(&message, "type ", " does not exist").is_some_and(|kind| has(&format!("::{kind}")))
         }

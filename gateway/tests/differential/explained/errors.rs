@@ -3,7 +3,7 @@
 use serde_json::{Value, json};
 
 use super::super::answer::View;
-use super::super::case::Case;
+use super::super::case::{Case, as_role};
 use super::Rule;
 
 pub(super) const RULES: &[Rule] = &[
@@ -57,6 +57,11 @@ pub(super) const RULES: &[Rule] = &[
         name: "value-alias",
         reason: "rest.md §3.17: the statement's shape is free; a scalar result has another alias in PostgreSQL's error",
         apply: value_alias,
+    },
+    Rule {
+        name: "grant-hint",
+        reason: "rest.md §7.1, ours: a hint tells service_role which grant is missing",
+        apply: grant_hint,
     },
     Rule {
         name: "token",
@@ -229,6 +234,20 @@ fn raise_pgrst(case: &Case, expected: &mut View, _answered: &mut View) -> bool {
         ("hint", json!(hint)),
     ]);
     true
+}
+
+fn grant_hint(case: &Case, expected: &mut View, answered: &mut View) -> bool {
+    let hint = answered.error("hint");
+    let is_told = case.header("Authorization") == Some(as_role("service_role").as_str());
+    let applies = is_told
+        && expected.is("42501")
+        && expected.error("hint").is_empty()
+        && hint.starts_with("Grant the required privileges to the current role with: GRANT ")
+        && hint.ends_with(" TO service_role;");
+    if applies {
+        expected.set_error(&[("hint", json!(hint))]);
+    }
+    applies
 }
 
 fn sqlstate_status(_case: &Case, expected: &mut View, _answered: &mut View) -> bool {

@@ -4,6 +4,7 @@ use serde_json::{Value, json};
 
 use super::super::answer::View;
 use super::super::case::Case;
+use super::faults::{missing_column, take};
 use super::{Rule, complaint, openapi, single};
 
 pub(super) const RULES: &[Rule] = &[
@@ -62,8 +63,8 @@ pub(super) const RULES: &[Rule] = &[
     },
     Rule {
         name: "hint-threshold",
-        reason: "rest.md §3.18: functions are suggested from a similarity of about 0.75, 12 did from 0.33; whom a relationship's hint names is a matter of \
-                 the measure",
+        reason: "rest.md §3.18: functions are suggested from a similarity of about 0.75, 12 did from 0.33; whom a relationship's hint names, and which \
+                 overload of one function, is a matter of the measure",
         apply: hint_threshold,
     },
     Rule {
@@ -89,7 +90,7 @@ pub(super) const RULES: &[Rule] = &[
     },
     Rule {
         name: "empty-in-spread",
-        reason: "12 looks for the column of an empty embed inside a spread",
+        reason: "12 looks for the column of an empty embed inside a spread, or beside one that aggregates",
         apply: empty_in_spread,
     },
     Rule {
@@ -97,6 +98,21 @@ pub(super) const RULES: &[Rule] = &[
         reason: "rest.md §3.8: aggregates are grouped by the level they land in, and refused everywhere when they are off; 12 does not look into \
                  spreads for them, and groups neither by names that are in both nor by `*`",
         apply: aggregates_in_spreads,
+    },
+    Rule {
+        name: "grouped-by-name",
+        reason: "rest.md §3.8: beside an aggregate all other items are grouped by; 12 groups by an embed's name, which may be a column's as well",
+        apply: grouped_by_name,
+    },
+    Rule {
+        name: "order-by-hidden",
+        reason: "rest.md §3.5: parents are sorted by columns of a to-one embed; 12 finds only those that it shows",
+        apply: order_by_hidden,
+    },
+    Rule {
+        name: "json-order-of-call",
+        reason: "ours: rows of an embed are sorted by parts of a `json` value, in what a function returns as well",
+        apply: json_order_of_call,
     },
     Rule {
         name: "star-in-spread",
@@ -225,7 +241,10 @@ fn embed_order(case: &Case, expected: &mut View, answered: &mut View) -> bool {
 
 /// The columns of a CSV text, sorted.
 fn columns(text: &str) -> Vec<Vec<String>> {
-    let rows: Vec<Vec<String>> = text.split('\n').map(fields).collect();
+    // The header's names are not quoted, whatever they hold.
+    let (head, rest) = text.split_once('\n').unwrap_or((text, ""));
+    let head: Vec<String> = head.split(',').map(str::to_owned).collect();
+    let rows: Vec<Vec<String>> = std::iter::once(head).chain(rest.split('\n').map(fields)).collect();
     let width = rows.first().map_or(0, Vec::len);
     let column = |index: usize| rows.iter().map(|row| row.get(index).cloned().unwrap_or_default()).collect();
     let mut columns: Vec<Vec<String>> = (0..width).map(column).collect();
@@ -310,7 +329,9 @@ fn write_order(case: &Case, expected: &mut View, answered: &mut View) -> bool {
             let place = ours.iter().position(|other| other == row);
             place.map(|place| ours.remove(place)).is_some()
         });
-    let applies = case.is_write() && case.query().contains("order=") && expected.status < 300 && are_same;
+    let both_list =
+        [&*expected, &*answered].into_iter().all(|view| view.status < 300 && view.json().is_array());
+    let applies = case.is_write() && case.query().contains("order=") && both_list && are_same;
     if applies {
         expected.body.clone_from(&answered.body);
     }
@@ -338,15 +359,32 @@ fn hint_threshold(case: &Case, expected: &mut View, answered: &mut View) -> bool
     });
     let path = percent_encoding::percent_decode_str(case.path()).decode_utf8_lossy();
     let wanted = path.strip_prefix("/rpc/").unwrap_or_default();
-    let is_far = suggested.is_some_and(|name| strsim::normalized_levenshtein(&name, wanted) < 0.8);
+    let is_far = suggested.as_ref().is_some_and(|name| strsim::normalized_levenshtein(name, wanted) < 0.8);
     // A function with one unnamed parameter: called as it was.
+    // That 12 sees a likeness in some calls only.
+    let suggested_by_us = ours.strip_prefix("Perhaps you meant to call the function ").and_then(|function| {
+        let (name, _) = function.rsplit_once('(').unwrap_or((function, ""));
+        name.split_once('.').map(|(_, name)| name.to_owned())
+    });
+    let is_near = (theirs.is_empty() || suggested.is_some() && !is_far)
+        && suggested_by_us.is_some_and(|name| strsim::normalized_levenshtein(&name, wanted) >= 0.75);
     let is_unnamed = theirs.ends_with(&format!(".{wanted}()"));
-    let applies = expected.is("PGRST202") && (is_far || is_unnamed) && ours.is_empty()
+    // Of one function's overloads.
+    let is_other_overload =
+        function_of(&theirs).is_some_and(|function| function_of(&ours) == Some(function)) && theirs != ours;
+    let applies = expected.is("PGRST202")
+        && ((is_far || is_unnamed) && ours.is_empty() || is_other_overload || is_near)
         || expected.is("PGRST200") && starts("Perhaps you meant '");
     if applies {
         expected.set_error(&[("hint", answered.json().get("hint").cloned().unwrap_or_default())]);
     }
     applies
+}
+
+/// The function that PGRST202 suggests, without its parameters.
+fn function_of(hint: &str) -> Option<&str> {
+    let call = hint.strip_prefix("Perhaps you meant to call the function ")?;
+    call.strip_suffix(')')?.rsplit_once('(').map(|(function, _)| function)
 }
 
 fn trailing_text(case: &Case, expected: &mut View, answered: &mut View) -> bool {
@@ -363,7 +401,9 @@ fn trailing_text(case: &Case, expected: &mut View, answered: &mut View) -> bool 
     // Keys of calls are names of arguments, whatever they look like.
     let is_argument = case.path().starts_with("/rpc/")
         && expected.is("PGRST100")
-        && theirs.starts_with("\"failed to parse tree path")
+        && ["tree path", "filter"]
+            .into_iter()
+            .any(|part| theirs.starts_with(&format!("\"failed to parse {part}")))
         && answered.is("PGRST202");
     let applies = case.place.ends_with('!')
         && (answered.is("PGRST100") && (is_trailing || is_other_parameter || is_no_list) || is_argument);
@@ -436,6 +476,12 @@ fn empty_in_spread(case: &Case, expected: &mut View, answered: &mut View) -> boo
         message.strip_prefix("column ").and_then(|rest| rest.split_once('.')).map_or("", |(alias, _)| alias);
     let is_alias = alias.ends_with(|letter: char| letter.is_ascii_digit());
     let has_both = query.contains("...") && query.contains("()");
+    // Grouped by, where a spread aggregates: the column is called as the embed.
+    let grouped = message.strip_prefix("column \"").and_then(|rest| rest.strip_suffix("\" does not exist"));
+    let is_empty = |name: &str| {
+        ["", "!left", "!inner"].into_iter().any(|join| query.contains(&format!("{name}{join}()")))
+    };
+    let is_alias = is_alias || grouped.is_some_and(is_empty);
     let applies = expected.is("42703") && is_alias && has_both && !answered.is("42703");
     if applies {
         *expected = answered.clone();
@@ -448,7 +494,8 @@ fn aggregates_in_spreads(case: &Case, expected: &mut View, answered: &mut View) 
     let applies = query.contains("...")
         && query.contains("()")
         && (answered.is("PGRST123")
-            || (expected.is("42702") || expected.is("42803")) && answered.status < 300);
+            || (expected.is("42702") || expected.is("42803"))
+                && (answered.status < 300 || answered.is("PGRST116") || answered.is("PGRST115")));
     if applies {
         *expected = answered.clone();
     }
@@ -465,4 +512,41 @@ fn star_in_spread(case: &Case, expected: &mut View, answered: &mut View) -> bool
         expected.body.clone_from(&answered.body);
     }
     applies
+}
+
+fn grouped_by_name(case: &Case, expected: &mut View, answered: &mut View) -> bool {
+    let query = case.query();
+    let message = expected.error("message");
+    let name =
+        message.strip_prefix("column reference \"").and_then(|rest| rest.strip_suffix("\" is ambiguous"));
+    let is_embed =
+        |name: &str| [",", "="].into_iter().any(|before| query.contains(&format!("{before}{name}(")));
+    // Of such an embed it lacks the whole row.
+    let is_whole = expected.is("42803")
+        && message.ends_with(".*\" must appear in the GROUP BY clause or be used in an aggregate function");
+    let applies = (expected.is("42702") && name.is_some_and(is_embed) || is_whole)
+        && query.contains("()")
+        && answered.status < 300;
+    take(expected, answered, applies)
+}
+
+fn order_by_hidden(case: &Case, expected: &mut View, answered: &mut View) -> bool {
+    let column = missing_column(expected);
+    let is_order = |(key, value): &(String, String)| {
+        key.rsplit('.').next() == Some("order")
+            && !column.is_empty()
+            && ["(", "(\""].into_iter().any(|before| value.contains(&format!("{before}{column}")))
+    };
+    let applies = case.parameters().iter().any(is_order) && missing_column(answered) != column;
+    take(expected, answered, applies)
+}
+
+fn json_order_of_call(case: &Case, expected: &mut View, answered: &mut View) -> bool {
+    let is_embeds = |(key, value): &(String, String)| key.ends_with(".order") && value.contains("->");
+    let applies = case.path().starts_with("/rpc/")
+        && expected.is("42883")
+        && expected.error("message") == "could not identify an ordering operator for type json"
+        && case.parameters().iter().any(is_embeds)
+        && answered.status < 300;
+    take(expected, answered, applies)
 }

@@ -81,3 +81,17 @@ pub(super) fn edit(dice: &mut Dice, parameters: &mut Vec<(String, String)>) {
         *text = letters.into_iter().collect();
     }
 }
+
+/// Another path: a letter less, more or in another place, or a slash where none belongs.
+pub(super) fn misspell(dice: &mut Dice, path: &mut String) {
+    let mut letters: Vec<char> = path.chars().collect();
+    // The first slash stays.
+    let place = 1 + dice.below(letters.len() - 1);
+    match dice.below(4) {
+        0 => drop(letters.remove(place)),
+        1 if place + 1 < letters.len() => letters.swap(place, place + 1),
+        2 => letters.push('/'),
+        _ => letters.insert(place, dice.pick(&['s', '_', 'e', '/', '-'])),
+    }
+    *path = letters.into_iter().collect();
+}

@@ -12,11 +12,26 @@ impl Generator<'_> {
         let mut draft = Draft::get(format!("/{}", relation.name));
         self.query(&mut draft, index);
         if self.dice.once_in(4) {
-            let limit = self.dice.pick(&["1", "2", "3", "0", "-1", "x", "2 ", "01", "1.5"]);
+            let limit = self.dice.pick(&[
+                "1",
+                "1",
+                "2",
+                "2",
+                "3",
+                "0",
+                "-1",
+                "x",
+                "2 ",
+                "01",
+                "1.5",
+                "+1",
+                "",
+                "99999999999999999999",
+            ]);
             draft.add("limit", limit);
         }
         if self.dice.once_in(5) {
-            let offset = self.dice.pick(&["0", "1", "2", "3", "100", "x"]);
+            let offset = self.dice.pick(&["0", "1", "2", "3", "100", "x", "-1", "", "99999999999999999999"]);
             draft.add("offset", offset);
         }
         draft
@@ -31,7 +46,11 @@ impl Generator<'_> {
                 if is_aggregate { self.aggregates(relation) } else { self.select(draft, index, "", 0) };
             if is_aggregate {
                 // Groups come in any order.
-                let groups = select.1;
+                let (mut items, mut groups) = select;
+                if self.dice.once_in(3) {
+                    (items, groups) = self.grouped_by_embed(index);
+                }
+                let select = (items, ());
                 if !groups.is_empty() {
                     draft.add("order", groups.join(","));
                 }
@@ -62,8 +81,10 @@ impl Generator<'_> {
             count = 1;
         }
         let mut taken: Vec<(String, bool)> = Vec::new();
-        for embed in self.dice.some(embeds, count, count) {
+        let chosen = self.dice.some(embeds, count, count);
+        for embed in &chosen {
             let number = items.len();
+            let is_only = chosen.iter().filter(|other| other.name == embed.name).count() == 1;
             let alias = self.dice.once_in(3).then(|| format!("e{number}"));
             let own = alias.clone().unwrap_or_else(|| embed.name.clone());
             // Two embeds of one name cannot be told apart in filters.
@@ -72,8 +93,10 @@ impl Generator<'_> {
                 continue;
             }
             taken.push((embed.name.clone(), has_alias));
-            let item = self.embed(draft, &embed, alias, &own, path, depth);
-            self.mention(draft, relation, &embed, &item, &own, path);
+            // By the name of the target, although it has another; of two that have an alias nobody says which is meant.
+            let called = if is_only && self.dice.once_in(15) { &embed.name } else { &own };
+            let item = self.embed(draft, embed, alias, called, path, depth);
+            self.mention(draft, relation, embed, &item, &own, path);
             items.push(item);
         }
         let comma = self.dice.pick(&[",", ",", ", "]);
@@ -113,10 +136,20 @@ impl Generator<'_> {
             .filter(|column| "NSBDETIV".contains(column.category) && shown.contains(&column.name.as_str()));
         let sortable: Vec<_> = sortable.collect();
         let key = relation.sort_key();
-        if embed.to_one && !sortable.is_empty() && !key.is_empty() && self.dice.once_in(5) {
+        let documents: Vec<_> = target.columns.iter().filter(|column| is_json(column)).collect();
+        if (embed.to_one || self.dice.misfit(10))
+            && !sortable.is_empty()
+            && !key.is_empty()
+            && self.dice.once_in(5)
+        {
             let column = self.dice.pick(&sortable);
             let direction = self.dice.pick(&["", ".desc", ".desc.nullslast", ".nullsfirst"]);
             let mut terms = vec![format!("{own}({}){direction}", self.name(&column.name))];
+            if !documents.is_empty() && self.dice.once_in(3) {
+                let document = self.dice.pick(&documents);
+                let place = json_path(&mut self.dice, document);
+                terms.insert(0, format!("{own}({}{place})", self.name(&document.name)));
+            }
             terms.extend(key.into_iter().map(|column| self.name(column)));
             draft.add(format!("{prefix}order"), terms.join(","));
         }
@@ -132,17 +165,24 @@ impl Generator<'_> {
         depth: usize,
     ) -> String {
         let is_spread = embed.to_one && alias.is_none() && self.dice.once_in(4);
-        // By the name of the target, although it has another.
-        let by_target = is_spread || self.dice.once_in(15);
-        let own = self.name(if by_target { &embed.name } else { own });
+        let own = self.name(if is_spread { &embed.name } else { own });
         let path = if path.is_empty() { own } else { format!("{path}.{own}") };
         let target = &self.model.relations[embed.target];
         let inside = if !is_spread && self.dice.once_in(12) {
             String::new()
-        } else if !is_spread && self.dice.once_in(20) {
-            let (items, groups) = self.aggregates(target);
+        } else if !is_spread && self.dice.once_in(12) {
+            // The column that PostgreSQL takes for the aggregate is the whole list; or there are aggregates.
+            let (items, groups) = if self.dice.once_in(2) {
+                let item = self.dice.pick(&["count", "count", "n:count", "count::text"]);
+                (item.to_owned(), Vec::new())
+            } else {
+                self.aggregates(target)
+            };
             if !groups.is_empty() {
                 draft.add(format!("{path}.order"), groups.join(","));
+            }
+            if self.dice.once_in(3) {
+                self.conditions(draft, target, &path, 2);
             }
             let prefix = alias.map_or_else(String::new, |alias| format!("{alias}:"));
             let hint = embed.hint.as_deref().map(|hint| format!("!{}", self.name(hint))).unwrap_or_default();
@@ -181,8 +221,10 @@ impl Generator<'_> {
     fn field(&mut self, column: &Column) -> String {
         let mut field =
             if self.dice.once_in(6) { format!("a{}:", self.dice.below(3)) } else { String::new() };
-        if self.dice.misfit(80) {
-            field.push_str("no_such");
+        if self.dice.misfit(60) {
+            field.push_str(
+                self.dice.pick(&["no_such", "no_such", "ctid", "tableoid", "count", "text", "oid"]),
+            );
         } else {
             field.push_str(&self.name(&column.name));
         }
@@ -232,6 +274,25 @@ impl Generator<'_> {
         (items.join(","), groups)
     }
 
+    /// An aggregate beside the key and a to-one embed, by which is grouped as well.
+    fn grouped_by_embed(&mut self, index: usize) -> (String, Vec<String>) {
+        let relation = &self.model.relations[index];
+        let groups: Vec<String> = relation.sort_key().into_iter().map(|column| self.name(column)).collect();
+        let mut items = groups.clone();
+        let embeds: Vec<_> = self.model.embeds[index].iter().filter(|embed| embed.to_one).collect();
+        if !embeds.is_empty() {
+            let embed = self.dice.pick(&embeds);
+            let target = &self.model.relations[embed.target];
+            let shown: Vec<String> =
+                self.dice.some(&target.columns, 1, 2).iter().map(|column| self.name(&column.name)).collect();
+            let hint = embed.hint.as_deref().map(|hint| format!("!{}", self.name(hint))).unwrap_or_default();
+            let spread = self.dice.pick(&["", "", "..."]);
+            items.push(format!("{spread}{}{hint}({})", self.name(&embed.name), shown.join(",")));
+        }
+        items.push("n:count()".to_owned());
+        (items.join(","), groups)
+    }
+
     /// Sometimes by something, always by the key.
     fn order(&mut self, draft: &mut Draft, relation: &Relation, path: &str) {
         let mut terms = Vec::new();
@@ -255,6 +316,10 @@ impl Generator<'_> {
                 self.dice.pick(&["", ".asc", ".desc"]),
                 self.dice.pick(&["", ".nullsfirst", ".nullslast"])
             ));
+        }
+        if self.dice.misfit(60) && !relation.columns.is_empty() {
+            let column = &relation.columns[self.dice.below(relation.columns.len())].name;
+            terms.push(if self.dice.once_in(2) { "no_such".to_owned() } else { self.name(column) });
         }
         terms.extend(relation.sort_key().into_iter().map(|column| self.name(column)));
         if !terms.is_empty() {

@@ -172,6 +172,12 @@ impl Generator<'_> {
         if self.dice.misfit(60) {
             members.push("\"no_such\": 1".to_owned());
         }
+        if !columns.is_empty() && self.dice.once_in(30) {
+            // Once more: the last one counts.
+            let column = columns[0];
+            let json = self.value(column, is_new).1;
+            members.push(format!("{}: {json}", serde_json::Value::String(column.name.clone())));
+        }
         format!("{{{}}}", members.join(", "))
     }
 
@@ -184,6 +190,27 @@ impl Generator<'_> {
             return ("NULL".to_owned(), "null".to_owned());
         }
         if self.dice.misfit(30) {
+            if self.dice.once_in(2) {
+                const ODD: &[&str] = &[
+                    "[1]",
+                    "{\"a\": 1}",
+                    "true",
+                    "1e2",
+                    "-0",
+                    "1.50",
+                    "12345678901234567890123",
+                    "[[1, 2], [3, 4]]",
+                    "[]",
+                    "{}",
+                    "[null, \"NULL\"]",
+                    "\"\\u00e9\\ud83d\\ude00\"",
+                    "\"\\u0000\"",
+                    "\"{1,2}\"",
+                    "\" 7 \"",
+                ];
+                let json = self.dice.pick(ODD);
+                return (json.to_owned(), json.to_owned());
+            }
             let text = self.dice.pick(&["x", "", "{", "1.5", "null"]);
             return (text.to_owned(), format!("\"{text}\""));
         }
@@ -228,7 +255,11 @@ impl Generator<'_> {
             lines.push(line.join(","));
         }
         draft.header("Content-Type", "text/csv");
-        draft.body = Some(lines.join(self.dice.pick(&["\n", "\r\n"])));
+        let mut body = lines.join(self.dice.pick(&["\n", "\n", "\r\n"]));
+        if self.dice.misfit(6) {
+            body.push_str(self.dice.pick(&["\n", "\r\n", "\n\n", ",x", "\n1", " "]));
+        }
+        draft.body = Some(body);
     }
 
     fn form(&mut self, draft: &mut Draft, columns: &[&Column]) {
