@@ -133,7 +133,7 @@ mod tests {
         let share = memory.hold_head_of(&request(20 * KIB, 10 * KIB)).unwrap();
         assert_eq!(memory.in_use(), 22 * 1024 + 102);
         assert!(memory.hold_head_of(&request(20 * KIB, 0)).is_none());
-        assert!(memory.hold_head_of(&request(1 * KIB, KIB)).is_some());
+        assert!(memory.hold_head_of(&request(KIB, KIB)).is_some());
         drop(share);
         assert!(memory.hold_head_of(&request(20 * KIB, 0)).is_some());
     }
