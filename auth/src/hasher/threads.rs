@@ -59,9 +59,12 @@ struct Open(Arc<Shared>);
 struct Shared {
     queue: Mutex<Queue>,
     changed: Condvar,
-    foreground: Foreground,
-    /// How many may run while other requests come in.
+    /// Whether other requests come in.
+    others_ask: Box<dyn Fn() -> bool + Send + Sync>,
+    /// How many may run then.
     beside_others: usize,
+    /// How long the rest is held back.
+    patience: Duration,
     /// Blocks a thread may keep.
     kept_blocks: usize,
 }
@@ -79,17 +82,14 @@ impl Threads {
         let cores = std::thread::available_parallelism().map_or(1, NonZeroUsize::get);
         // A single core is shared by priority alone.
         let beside_others = count.min(cores.saturating_sub(1)).max(1);
-        Self::start_with(count, beside_others, kept_blocks, foreground)
+        let others_ask = Box::new(move || foreground.is_active());
+        let (queue, changed) = (Mutex::default(), Condvar::new());
+        let shared = Shared { queue, changed, others_ask, beside_others, patience: PATIENCE, kept_blocks };
+        Self::start_with(count, shared)
     }
 
-    fn start_with(
-        count: usize,
-        beside_others: usize,
-        kept_blocks: usize,
-        foreground: Foreground,
-    ) -> Result<Self, HashError> {
-        let (queue, changed) = (Mutex::default(), Condvar::new());
-        let shared = Arc::new(Shared { queue, changed, foreground, beside_others, kept_blocks });
+    fn start_with(count: usize, shared: Shared) -> Result<Self, HashError> {
+        let shared = Arc::new(shared);
         let threads = Self(Arc::new(Open(Arc::clone(&shared))));
         for _ in 0..count {
             let shared = Arc::clone(&shared);
@@ -171,74 +171,87 @@ impl Shared {
 
     /// Whether a hash that was asked for at `since` may begin beside `running` others.
     fn may_begin(&self, running: usize, since: Instant) -> bool {
-        running < self.beside_others || !self.foreground.is_active() || since.elapsed() >= PATIENCE
+        running < self.beside_others || since.elapsed() >= self.patience || !(self.others_ask)()
     }
 }
 
 #[cfg(test)]
 mod tests {
-    use std::sync::mpsc::{Receiver, RecvTimeoutError, channel};
+    use std::sync::atomic::{AtomicBool, Ordering};
+    use std::sync::mpsc::{Receiver, Sender, channel};
 
     use super::*;
 
-    /// Asks for something that never ends by itself; says when it begins.
-    fn occupy(threads: &Threads) -> (Receiver<()>, std::sync::mpsc::Sender<()>) {
+    /// For what has to happen, however slow the machine.
+    const LIMIT: Duration = Duration::from_secs(60);
+    const HOUR: Duration = Duration::from_secs(3600);
+
+    /// Threads of which one may run while others ask.
+    fn threads(count: usize, patience: Duration, others_ask: &Arc<AtomicBool>) -> Threads {
+        let others_ask = Arc::clone(others_ask);
+        let others_ask = Box::new(move || others_ask.load(Ordering::Relaxed));
+        let (queue, changed) = (Mutex::default(), Condvar::new());
+        let shared = Shared { queue, changed, others_ask, beside_others: 1, patience, kept_blocks: 1 };
+        Threads::start_with(count, shared).unwrap()
+    }
+
+    /// Asks for something that ends when the sender is dropped; says when it begins.
+    fn occupy(threads: &Threads) -> (Receiver<Instant>, Sender<()>) {
         let ((begins, begun), (end, ends)) = (channel(), channel::<()>());
         threads.send(Box::new(move |_memory| {
-            begins.send(()).unwrap();
+            begins.send(Instant::now()).unwrap();
             let _ended = ends.recv();
         }));
         (begun, end)
     }
 
     #[test]
-    fn a_core_is_left_to_requests_until_somebody_has_waited_too_long() {
-        let foreground = Foreground::default();
-        let threads = Threads::start_with(2, 1, 1, foreground.clone()).unwrap();
-        let others = Arc::new(());
-        let come = Arc::downgrade(&others);
-        let requests = std::thread::spawn({
-            let foreground = foreground.clone();
-            move || {
-                while come.strong_count() > 0 {
-                    foreground.note();
-                    std::thread::park_timeout(Duration::from_millis(10));
-                }
-            }
-        });
-        while !foreground.is_active() {
-            std::thread::yield_now();
-        }
+    fn a_core_is_left_to_others_until_somebody_has_waited_too_long() {
+        let patience = Duration::from_millis(200);
+        let threads = threads(2, patience, &Arc::new(AtomicBool::new(true)));
         let (first, _end_first) = occupy(&threads);
-        first.recv_timeout(PATIENCE / 2).unwrap();
+        first.recv_timeout(LIMIT).unwrap();
         let asked = Instant::now();
-        let (second, end_second) = occupy(&threads);
-        assert_eq!(second.recv_timeout(PATIENCE / 2), Err(RecvTimeoutError::Timeout), "one core is left");
-        second.recv_timeout(PATIENCE * 10).unwrap();
-        assert!(asked.elapsed() >= PATIENCE);
+        let (second, _end_second) = occupy(&threads);
+        assert!(second.recv_timeout(LIMIT).unwrap() >= asked + patience);
+    }
 
-        drop((end_second, others));
-        requests.join().unwrap();
-        std::thread::park_timeout(Duration::from_millis(150));
-        let (third, _end_third) = occupy(&threads);
-        third.recv_timeout(PATIENCE / 2).expect("all cores, when nobody else asks");
+    #[test]
+    fn all_cores_are_taken_once_nobody_else_asks() {
+        let others_ask = Arc::new(AtomicBool::new(true));
+        let threads = threads(2, HOUR, &others_ask);
+        let (first, _end_first) = occupy(&threads);
+        first.recv_timeout(LIMIT).unwrap();
+        let (second, _end_second) = occupy(&threads);
+        let quiet = Instant::now();
+        others_ask.store(false, Ordering::Relaxed);
+        assert!(second.recv_timeout(LIMIT).unwrap() >= quiet);
+    }
+
+    #[test]
+    fn who_waits_gets_the_place_of_who_ends() {
+        let threads = threads(2, HOUR, &Arc::new(AtomicBool::new(true)));
+        let (first, end_first) = occupy(&threads);
+        first.recv_timeout(LIMIT).unwrap();
+        let (second, _end_second) = occupy(&threads);
+        let ended = Instant::now();
+        drop(end_first);
+        assert!(second.recv_timeout(LIMIT).unwrap() >= ended);
     }
 
     #[test]
     fn a_thread_outlives_a_panic_and_ends_with_the_handle() {
-        let threads = Threads::start_with(1, 1, 1, Foreground::default()).unwrap();
+        let threads = threads(1, HOUR, &Arc::default());
         threads.send(Box::new(|_memory| panic!("as a bug would")));
         let (begun, end) = occupy(&threads);
-        begun.recv_timeout(Duration::from_secs(10)).unwrap();
+        begun.recv_timeout(LIMIT).unwrap();
         let Threads(open) = &threads;
         let shared = Arc::downgrade(&open.0);
         drop((threads, end));
-        for _ in 0..1000 {
-            if shared.strong_count() == 0 {
-                return;
-            }
+        let dropped = Instant::now();
+        while shared.strong_count() > 0 {
+            assert!(dropped.elapsed() < LIMIT, "the thread goes on");
             std::thread::park_timeout(Duration::from_millis(10));
         }
-        panic!("the thread goes on");
     }
 }
