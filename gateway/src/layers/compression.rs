@@ -2,12 +2,21 @@
 //!
 //! The surprise: an answer with a `Content-Range` is usually left alone, because the range counts its bytes. REST's
 //! counts rows, so it is put aside while the body is compressed.
+//!
+//! Compressing waits for nothing: an answer of 10 MB, all of it there at once, would keep a thread of the runtime from
+//! every other request for as long as it takes. So it pauses on the way ([`InTurns`]). The pauses are in what comes out of
+//! the compressor: one that waits for what goes in ends its block for want of more, and goes on.
+
+use std::pin::Pin;
+use std::task::{Context, Poll, ready};
 
 use axum::Router;
+use axum::body::{Body, Bytes};
 use axum::middleware::map_response;
 use axum::response::Response;
-use http::header::{CONTENT_RANGE, CONTENT_TYPE, HeaderMap, HeaderValue};
+use http::header::{CONTENT_ENCODING, CONTENT_RANGE, CONTENT_TYPE, HeaderMap, HeaderValue};
 use http::{Extensions, StatusCode, Version};
+use hyper::body::{Body as HttpBody, Frame, SizeHint};
 use tower_http::CompressionLevel;
 use tower_http::compression::CompressionLayer;
 use tower_http::compression::predicate::{Predicate, SizeAbove};
@@ -25,7 +34,11 @@ pub(super) fn compressed(router: &Router) -> Router {
     let compression = CompressionLayer::new()
         .quality(CompressionLevel::Fastest)
         .compress_when(SizeAbove::new(100).and(compressible));
-    router.clone().layer(map_response(set_rows_aside)).layer(compression).layer(map_response(put_rows_back))
+    router
+        .clone()
+        .layer(map_response(set_rows_aside))
+        .layer(compression)
+        .layer(map_response(compressed_answer))
 }
 
 /// The range of rows of an answer that is being compressed.
@@ -44,16 +57,60 @@ async fn set_rows_aside(mut response: Response) -> Response {
     response
 }
 
-async fn put_rows_back(mut response: Response) -> Response {
+async fn compressed_answer(mut response: Response) -> Response {
     if let Some(Rows(range)) = response.extensions_mut().remove() {
         response.headers_mut().insert(CONTENT_RANGE, range);
     }
-    response
+    if !response.headers().contains_key(CONTENT_ENCODING) {
+        return response;
+    }
+    response.map(|body| Body::new(InTurns { body, given: 0 }))
+}
+
+/// What comes out of the compressor before others have their turn: of JSON, a millisecond or two of work.
+const TURN_BYTES: usize = 16 * 1024;
+
+/// A body that lets other tasks of its thread have their turn after each [`TURN_BYTES`].
+struct InTurns {
+    body: Body,
+    /// Bytes since the last turn of others.
+    given: usize,
+}
+
+impl HttpBody for InTurns {
+    type Data = Bytes;
+    type Error = axum::Error;
+
+    fn poll_frame(
+        self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+    ) -> Poll<Option<Result<Frame<Bytes>, axum::Error>>> {
+        let Self { body, given } = self.get_mut();
+        if *given >= TURN_BYTES {
+            *given = 0;
+            cx.waker().wake_by_ref();
+            return Poll::Pending;
+        }
+        let frame = ready!(Pin::new(body).poll_frame(cx));
+        if let Some(Ok(frame)) = &frame {
+            *given += frame.data_ref().map_or(0, Bytes::len);
+        }
+        Poll::Ready(frame)
+    }
+
+    fn is_end_stream(&self) -> bool {
+        self.body.is_end_stream()
+    }
+
+    fn size_hint(&self) -> SizeHint {
+        self.body.size_hint()
+    }
 }
 
 #[cfg(test)]
 mod tests {
-    use axum::body::Body;
+    use std::future::poll_fn;
+
     use axum::routing::get;
     use http::Request;
     use tower::ServiceExt;
@@ -75,5 +132,29 @@ mod tests {
         let bytes = answer("bytes 0-199/400").await;
         assert!(!bytes.headers().contains_key("content-encoding"));
         assert_eq!(bytes.headers()["content-range"], "bytes 0-199/400");
+    }
+
+    #[tokio::test]
+    async fn others_have_their_turn_while_a_long_answer_is_compressed() {
+        let long: Bytes = (0..500_000_u32).flat_map(|n| n.wrapping_mul(0x9E37_79B9).to_le_bytes()).collect();
+        let header = [(CONTENT_TYPE, "application/json")];
+        let router = Router::new().route("/", get(move || async move { (header, long) }));
+        for encoding in ["gzip", "br"] {
+            let request = Request::builder().uri("/").header("accept-encoding", encoding).body(Body::empty());
+            let answer = compressed(&router).oneshot(request.unwrap()).await.unwrap();
+            assert_eq!(answer.headers()["content-encoding"], encoding);
+            let (mut body, mut bytes, mut turns) = (answer.into_body(), 0, 0);
+            while let Some(frame) = poll_fn(|cx| {
+                let polled = Pin::new(&mut body).poll_frame(cx);
+                turns += usize::from(polled.is_pending());
+                polled
+            })
+            .await
+            {
+                bytes += frame.unwrap().into_data().unwrap().len();
+            }
+            // A part may be longer than asked for.
+            assert!(turns >= bytes / TURN_BYTES / 2 && turns > 10, "{turns} in {bytes} bytes of {encoding}");
+        }
     }
 }
