@@ -394,8 +394,8 @@ impl Sessions {
                     self.shared.epoch.fetch_add(1, Ordering::Relaxed);
                     true
                 }
-                // Plans look after themselves here, and callers can bring this about with numbers of their own: no reason to
-                // have every connection prepare anew.
+                // This connection has forgotten the statement. Callers can bring this about with numbers of their own: no
+                // reason to have every connection prepare anew.
                 Some(Again::Catalog(pause)) => pause_until(deadline, pause).await,
             };
             match returned {

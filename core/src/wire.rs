@@ -421,11 +421,18 @@ impl Connection {
                 if error.is_fatal || self.state == State::Idle {
                     return Err(DriverError::Postgres(Box::new(error)));
                 }
+                let may_be_stuck = error.met_changing_catalog();
                 self.batch.outcome.failure.get_or_insert_with(|| Box::new(error));
                 // The server skips the rest of the batch. What it had parsed by then stays parsed.
-                if !self.batch.parts.is_empty() {
+                if let Some(part) = self.batch.parts.front() {
+                    let stuck = may_be_stuck.then(|| part.key.clone());
                     drop(self.finish_part()?);
                     self.batch.parts.clear();
+                    // PostgreSQL locks no function it has looked up: one that is replaced while a statement that names it is
+                    // analysed stays in the statement, which fails from then on until something else has it planned anew.
+                    if let Some(stuck) = stuck {
+                        self.statements.forget(&stuck);
+                    }
                 }
             }
             _ => return Err(garbled("a message that does not belong here")),

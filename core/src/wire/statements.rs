@@ -130,6 +130,14 @@ impl Statements {
         self.dropped.push(prepared);
     }
 
+    /// It is to be parsed anew when it is next wanted.
+    pub(super) fn forget(&mut self, key: &StatementKey) {
+        if let Some(prepared) = self.known.pop(key) {
+            self.metrics.count.decrement(1.0);
+            self.dropped.push(prepared);
+        }
+    }
+
     pub(super) fn clear(&mut self) {
         while let Some((_, prepared)) = self.known.pop_lru() {
             self.metrics.count.decrement(1.0);

@@ -385,3 +385,46 @@ async fn a_host_that_says_nothing_keeps_nobody_from_the_next() {
     let two = Database::from_url("postgresql://a:b@one,two/c").unwrap();
     assert_eq!(two.connect_limit(), Duration::from_secs(5));
 }
+
+/// What comes up to the next Sync, by tag.
+async fn tags(stream: &mut TcpStream) -> String {
+    let mut tags = String::new();
+    while !tags.ends_with('S') {
+        tags.push(char::from(stream.read_u8().await.unwrap()));
+        let length = usize::try_from(stream.read_i32().await.unwrap()).unwrap();
+        stream.read_exact(&mut vec![0; length - 4]).await.unwrap();
+    }
+    tags
+}
+
+#[tokio::test]
+async fn a_statement_that_names_what_is_no_more_is_parsed_anew() {
+    let (told, asked) = tokio::sync::oneshot::channel();
+    let database = server(|mut stream| async move {
+        let error =
+            |code: &str, text: &str| message(b'E', format!("VERROR\0C{code}\0M{text}\0\0").as_bytes());
+        let gone = error("XX000", "cache lookup failed for function 16714");
+        let mut seen = vec![tags(&mut stream).await];
+        stream.write_all(&answer(b"seen")).await.unwrap();
+        for failed in [error("22012", "division by zero"), gone] {
+            seen.push(tags(&mut stream).await);
+            stream.write_all(&[message(b'2', &[]), failed, READY.to_vec()].concat()).await.unwrap();
+        }
+        seen.push(tags(&mut stream).await);
+        stream.write_all(&[message(b'3', &[]), answer(b"anew")].concat()).await.unwrap();
+        told.send(seen).unwrap();
+    })
+    .await;
+    let mut connection = open(&database).await;
+    for answers in [1, 0, 0, 1] {
+        ask(&mut connection);
+        assert_eq!(connection.answers().await.unwrap().answers.len(), answers);
+    }
+    let seen = asked.await.unwrap();
+    assert_eq!(
+        (seen[1].as_str(), seen[2].as_str()),
+        ("BES", "BES"),
+        "an error like any other leaves it prepared"
+    );
+    assert_eq!(seen[3], format!("C{}", seen[0]));
+}
