@@ -19,9 +19,9 @@ use crate::secrets::Secrets;
 use crate::stop::Stop;
 use crate::{doctor, logging, serve};
 
-/// Basalt: Supabase's wire protocols over PostgreSQL, in one process.
+/// A backend for supabase-js over PostgreSQL, in one process. `basalt serve` starts it.
 #[derive(Debug, Parser)]
-#[command(name = "basalt", version, about, arg_required_else_help = true)]
+#[command(name = "basalt", version, arg_required_else_help = true)]
 struct Cli {
     #[command(subcommand)]
     command: Command,

@@ -101,7 +101,7 @@ pub static METRICS: &[Metric] = &[
     metric("basalt_mail_queued_total", Counter, KIND, "mails", Happened, "Mails to be sent, or put into the development mailbox.", ""),
     metric("basalt_mail_sent_total", Counter, KIND, "mails", Happened, "Mails that the mail server took.", ""),
     metric("basalt_mail_failed_total", Counter, KIND, "mails", Happened, "Attempts that failed.", "The log has the mail server's words."),
-    metric("basalt_mail_dead_total", Counter, KIND, "mails", Happened, "Mails given up.", "As above; `basalt.mail_outbox` keeps them for `mail.retention`."),
+    metric("basalt_mail_dead_total", Counter, KIND, "mails", Happened, "Mails given up.", "As above. `basalt mail list` shows them while they are kept (`mail.retention`), `basalt mail retry` tries again."),
     metric("basalt_mail_dropped_total", Counter, KIND, "mails", Happened, "Mails not sent because no mail server is configured.", "Set `mail.smtp_url` and `mail.from`."),
     metric("basalt_mail_waiting", Gauge, NONE, "mails", Happened, "Mails that wait to be sent, where there is a mail server.", "It is slow or away; or raise `mail.connections`."),
     metric("basalt_mail_dead", Gauge, NONE, "mails", Happened, "Mails given up that are still kept.", "As for `basalt_mail_dead_total`."),

@@ -41,7 +41,7 @@ pub(super) fn mail(r: &mut Reader, server: &Server) -> Mail {
         timeout: r.time(&keys::MAIL_TIMEOUT, SECOND),
         connections: r.get(&keys::MAIL_CONNECTIONS).small(),
         max_attempts: r.get(&keys::MAIL_MAX_ATTEMPTS).small(),
-        retry_pause: r.time(&keys::MAIL_RETRY_PAUSE, SECOND),
+        retry_pause: r.time(&keys::MAIL_RETRY_PAUSE, Duration::from_millis(100)),
         retention: r.get(&keys::MAIL_RETENTION),
         mailbox_port: r.given(&keys::MAIL_MAILBOX_PORT),
     }
