@@ -7,10 +7,10 @@ use serde_json::{Map, Value, json};
 
 use crate::config::AuthConfig;
 use crate::error::AuthError;
-use crate::pagination::Page;
-use crate::request::RequestContext;
+use crate::http::pagination::Page;
+use crate::http::request::RequestContext;
+use crate::http::wire::AuditBody;
 use crate::users::{User, column};
-use crate::wire::AuditBody;
 
 /// What happened. Names and groups are upstream's.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -7,8 +7,8 @@ use std::net::SocketAddr;
 
 use serde::{Deserialize, Serialize};
 
-use crate::mailer::LetterSettings;
-use crate::postage::EmailRate;
+use crate::emails::templates::LetterSettings;
+use crate::limits::email_rate::EmailRate;
 
 /// `[auth]`, and the part of `[jwt]` that auth needs.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -302,7 +302,7 @@ impl AuthConfig {
             "must be an absolute URL such as https://app.example.org",
         );
         check(
-            self.uri_allow_list.iter().all(|entry| crate::redirect::is_glob(entry)),
+            self.uri_allow_list.iter().all(|entry| crate::http::redirect::is_glob(entry)),
             "auth.uri_allow_list",
             "must hold globs whose brackets are closed (a backslash takes one as it is)",
         );
@@ -318,7 +318,7 @@ impl AuthConfig {
             "must not pass 72, the longest password",
         );
         check(
-            crate::hasher::params(self).is_ok(),
+            crate::passwords::hasher::params(self).is_ok(),
             "auth.password_argon2_memory",
             "argon2 needs at least 8 KiB per lane, one pass and one lane, and at most 4 GiB",
         );

@@ -17,8 +17,8 @@ use basalt_core::keys::KeyError;
 use basalt_core::pg_error::PgError;
 use basalt_core::session::SessionError;
 
-use crate::feature::Feature;
-use crate::password_policy::Weakness;
+use crate::http::feature::Feature;
+use crate::passwords::policy::Weakness;
 pub(crate) use cause::Taken;
 pub(crate) use render::{ApiVersion, RenderContext, not_found, render, render_fault};
 

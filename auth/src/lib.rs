@@ -1,51 +1,23 @@
 #![doc = include_str!("../README.md")]
 
-mod access_token;
-mod accounts;
-mod address;
-mod admin;
 mod audit;
-mod bearer;
-mod breaches;
-mod challenge;
 mod cleanup;
+mod codes;
 mod config;
+mod emails;
 mod error;
-mod feature;
-mod flow_state;
-mod generated_link;
-mod go_duration;
-mod grants;
-mod hasher;
-mod invitation;
-mod letters;
-mod magic_link;
-mod mail_hosts;
-mod mailer;
+mod http;
+mod limits;
 mod metrics;
 mod migrations;
-mod notifications;
-mod one_time;
-mod operator;
-mod pace;
-mod pagination;
-mod password_policy;
-mod postage;
-mod rate_limit;
-mod redirect;
-mod refresh_token;
-mod registration;
-mod request;
-mod routes;
+mod passwords;
 mod sessions;
-mod sign_up;
 mod users;
-mod verify;
-mod wire;
 
 use std::sync::Arc;
 use std::time::Duration;
 
+use ::http::{HeaderValue, Method, StatusCode, header};
 use axum::Router;
 use axum::extract::{Request, State};
 use axum::middleware::{self, Next};
@@ -57,32 +29,74 @@ use basalt_core::keys::Keys;
 use basalt_core::mail::Outbox;
 use basalt_core::pool::{ServicePool, Tx};
 use basalt_core::service::{Cors, RequestId, Service};
-use http::{HeaderValue, Method, StatusCode, header};
 use jiff::Timestamp;
 use tokio::time::Instant;
 
-pub use accounts::{NewAccount, create_user};
 pub use cleanup::{clean_up, keep_clean};
 pub use config::{AuthConfig, JwtConfig};
+pub use emails::templates::{LetterSettings, TemplateSource};
 pub use error::AuthError;
-pub use feature::{FactorType, Feature};
-pub use mailer::{LetterSettings, TemplateSource};
+pub use http::feature::{FactorType, Feature};
+pub use limits::email_rate::{EmailRate, NoEmailRate};
 pub use migrations::MIGRATIONS;
-pub use operator::{AccountSummary, ListAccounts, Operator};
-pub use password_policy::{WeakReason, Weakness};
-pub use postage::{EmailRate, NoEmailRate};
+pub use passwords::policy::{WeakReason, Weakness};
+pub use users::command_line::{NewAccount, create_user};
+pub use users::operator::{AccountSummary, ListAccounts, Operator};
 
-use breaches::Breaches;
+use emails::mail_hosts::MailHosts;
+use emails::mailer::Mailer;
 use error::{ApiVersion, RenderContext};
-use hasher::Hasher;
-use mail_hosts::MailHosts;
-use mailer::Mailer;
-use password_policy::PasswordPolicy;
-use postage::Postage;
-use rate_limit::RateLimits;
-use redirect::Redirects;
-use request::RequestContext;
+use http::redirect::Redirects;
+use http::request::RequestContext;
+use http::routes;
+use limits::email_rate::Postage;
+use limits::rate_limit::RateLimits;
+use passwords::breaches::Breaches;
+use passwords::hasher::Hasher;
+use passwords::policy::{self, PasswordPolicy};
 use sessions::Turns;
+
+/// Every route, with the client call that reaches it. Routes of later work are not here: they are unknown.
+fn router(auth: Arc<Auth>) -> Router {
+    Router::new()
+        .route("/signup", post(routes::signup::post)) // signUp, signInAnonymously
+        .route("/token", post(routes::token::post)) // signInWithPassword, refreshSession, the client's ticker
+        .route("/logout", post(routes::logout::post)) // signOut, admin.signOut
+        .route("/recover", post(routes::recover::post)) // resetPasswordForEmail
+        .route("/otp", post(routes::otp::post)) // signInWithOtp
+        .route("/magiclink", post(routes::otp::magiclink)) // older clients
+        .route("/resend", post(routes::resend::post)) // resend
+        .route("/reauthenticate", get(routes::reauthenticate::get)) // reauthenticate
+        .route("/verify", get(routes::verify::get).head(routes::verify::head).post(routes::verify::post)) // links in mails; verifyOtp
+        .route("/user", get(routes::user::get).put(routes::user::put)) // getUser, updateUser
+        .route("/admin/users", get(routes::admin_users::list).post(routes::admin_users::create)) // admin.listUsers, admin.createUser
+        .route(
+            "/admin/users/{id}", // admin.getUserById, admin.updateUserById, admin.deleteUser
+            get(routes::admin_users::get)
+                .put(routes::admin_users::change)
+                .delete(routes::admin_users::delete),
+        )
+        .route("/invite", post(routes::invite::post)) // admin.inviteUserByEmail
+        .route("/admin/generate_link", post(routes::generate_link::post)) // admin.generateLink
+        .route("/admin/users/{id}/factors", get(routes::admin_users::factors)) // admin.mfa.listFactors
+        .route(
+            "/admin/users/{id}/sessions", // no call: ours
+            get(routes::sessions::list_of).delete(routes::sessions::delete_all_of),
+        )
+        .route("/admin/users/{id}/sessions/{session_id}", delete(routes::sessions::delete_of)) // no call: ours
+        .route("/admin/audit", get(routes::admin_audit::list)) // no call
+        .route("/user/sessions", get(routes::sessions::list)) // no call: ours
+        .route("/user/sessions/{session_id}", delete(routes::sessions::delete)) // no call: ours
+        .route("/user/identities/authorize", get(routes::identities::authorize)) // linkIdentity
+        .route("/user/identities/{identity_id}", delete(routes::identities::delete)) // unlinkIdentity
+        .route("/settings", get(routes::settings::get)) // no call; sign-in pages read it
+        .route("/health", get(routes::health::get)) // no call; stacks poll it
+        .route("/.well-known/jwks.json", get(routes::jwks::get)) // getClaims
+        .merge(routes::switched_off::router())
+        .fallback(async || error::not_found())
+        .layer(middleware::from_fn_with_state(Arc::clone(&auth), envelope))
+        .with_state(auth)
+}
 
 /// Largest request body in bytes (auth.md §3.1).
 pub(crate) const BODY_LIMIT: usize = 1_048_576;
@@ -141,7 +155,7 @@ impl Auth {
     /// # Errors
     /// It breaks one.
     pub(crate) async fn check_new_password(&self, password: &str) -> Result<(), AuthError> {
-        password_policy::check_length(password)?;
+        policy::check_length(password)?;
         self.weakness(password).await.map_or(Ok(()), |weakness| Err(AuthError::WeakPassword(weakness)))
     }
 
@@ -227,48 +241,6 @@ fn assemble(
         clock,
         development,
     }
-}
-
-/// Every route, with the client call that reaches it. Routes of later work are not here: they are unknown.
-fn router(auth: Arc<Auth>) -> Router {
-    Router::new()
-        .route("/signup", post(routes::signup::post)) // signUp, signInAnonymously
-        .route("/token", post(routes::token::post)) // signInWithPassword, refreshSession, the client's ticker
-        .route("/logout", post(routes::logout::post)) // signOut, admin.signOut
-        .route("/recover", post(routes::recover::post)) // resetPasswordForEmail
-        .route("/otp", post(routes::otp::post)) // signInWithOtp
-        .route("/magiclink", post(routes::otp::magiclink)) // older clients
-        .route("/resend", post(routes::resend::post)) // resend
-        .route("/reauthenticate", get(routes::reauthenticate::get)) // reauthenticate
-        .route("/verify", get(routes::verify::get).head(routes::verify::head).post(routes::verify::post)) // links in mails; verifyOtp
-        .route("/user", get(routes::user::get).put(routes::user::put)) // getUser, updateUser
-        .route("/admin/users", get(routes::admin_users::list).post(routes::admin_users::create)) // admin.listUsers, admin.createUser
-        .route(
-            "/admin/users/{id}", // admin.getUserById, admin.updateUserById, admin.deleteUser
-            get(routes::admin_users::get)
-                .put(routes::admin_users::change)
-                .delete(routes::admin_users::delete),
-        )
-        .route("/invite", post(routes::invite::post)) // admin.inviteUserByEmail
-        .route("/admin/generate_link", post(routes::generate_link::post)) // admin.generateLink
-        .route("/admin/users/{id}/factors", get(routes::admin_users::factors)) // admin.mfa.listFactors
-        .route(
-            "/admin/users/{id}/sessions", // no call: ours
-            get(routes::sessions::list_of).delete(routes::sessions::delete_all_of),
-        )
-        .route("/admin/users/{id}/sessions/{session_id}", delete(routes::sessions::delete_of)) // no call: ours
-        .route("/admin/audit", get(routes::admin_audit::list)) // no call
-        .route("/user/sessions", get(routes::sessions::list)) // no call: ours
-        .route("/user/sessions/{session_id}", delete(routes::sessions::delete)) // no call: ours
-        .route("/user/identities/authorize", get(routes::identities::authorize)) // linkIdentity
-        .route("/user/identities/{identity_id}", delete(routes::identities::delete)) // unlinkIdentity
-        .route("/settings", get(routes::settings::get)) // no call; sign-in pages read it
-        .route("/health", get(routes::health::get)) // no call; stacks poll it
-        .route("/.well-known/jwks.json", get(routes::jwks::get)) // getClaims
-        .merge(routes::switched_off::router())
-        .fallback(async || error::not_found())
-        .layer(middleware::from_fn_with_state(Arc::clone(&auth), envelope))
-        .with_state(auth)
 }
 
 /// Requests, by method and path without the prefix, that browsers and probes send without an API key (auth.md §1.1).

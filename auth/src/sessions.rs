@@ -1,12 +1,15 @@
 //! `auth.sessions`: how a session begins, refreshes and ends. How long it may go on is [`mod@life`], in which order
 //! refreshes of one session run [`mod@turns`], a sign-in by password [`mod@password`]; imported v1 tokens are [`mod@stored_token`]. The text of refresh tokens is
-//! [`crate::refresh_token`], what a presented one is worth [`crate::grants::refresh`].
+//! [`crate::sessions::refresh_token`], what a presented one is worth [`crate::sessions::grants::refresh`].
 //!
 //! A session row holds an HMAC key and a counter, so a refresh writes one row and inserts none, and moves on only from
 //! where it was read ([`step`]).
 
+pub(crate) mod access_token;
+pub(crate) mod grants;
 mod life;
 mod password;
+pub(crate) mod refresh_token;
 mod stored_token;
 mod turns;
 
@@ -21,8 +24,8 @@ use uuid::Uuid;
 use crate::audit::{self, Action};
 use crate::config::AuthConfig;
 use crate::error::AuthError;
-use crate::refresh_token::SessionKey;
-use crate::request::RequestContext;
+use crate::http::request::RequestContext;
+use crate::sessions::refresh_token::SessionKey;
 use crate::users::{self, Account, User, belongings, column, user_columns};
 pub(crate) use life::is_superseded;
 pub(crate) use password::SignIn;

@@ -1,10 +1,17 @@
 //! `auth.users`, `auth.identities` and `auth.mfa_factors` as rows: how they are read here, in pages in [`mod@list`],
-//! how they are written in [`mod@write`]. What a change means for sessions is [`crate::sessions`]; what of it a client sees is [`crate::wire`].
+//! how they are written in [`mod@write`]. What a change means for sessions is [`crate::sessions`]; what of it a client sees is [`crate::http::wire`].
 //!
 //! Rows are also written by people: seeds leave token columns and metadata NULL, which reads as `''` and `{}` here
 //! (auth.md §4.1), and triggers change what we have just inserted, so a new row is read again before it is shown.
 
+pub(crate) mod address;
+pub(crate) mod admin;
+pub(crate) mod command_line;
+pub(crate) mod create;
+pub(crate) mod invitation;
 pub(crate) mod list;
+pub(crate) mod operator;
+pub(crate) mod sign_up;
 mod write;
 
 use basalt_core::pool::Tx;

@@ -7,7 +7,7 @@ use basalt_core::service::BodyError;
 use basalt_core::session::SessionError;
 
 use super::AuthError;
-use crate::hasher::HashError;
+use crate::passwords::hasher::HashError;
 
 /// An address that another user has.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

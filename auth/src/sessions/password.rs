@@ -7,12 +7,12 @@ use jiff::Timestamp;
 use uuid::Uuid;
 
 use super::{Amr, PasswordState, begin_session};
-use crate::access_token::Granted;
 use crate::audit::{self, Action};
 use crate::config::AuthConfig;
 use crate::error::AuthError;
-use crate::refresh_token::SessionKey;
-use crate::request::RequestContext;
+use crate::http::request::RequestContext;
+use crate::sessions::access_token::Granted;
+use crate::sessions::refresh_token::SessionKey;
 use crate::users::{Account, User, belongings, user_columns};
 
 /// A session that may begin more than once: the second time changes nothing.

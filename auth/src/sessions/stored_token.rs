@@ -6,8 +6,8 @@ use jiff::Timestamp;
 use uuid::Uuid;
 
 use crate::error::AuthError;
-use crate::refresh_token::SessionKey;
-use crate::request::RequestContext;
+use crate::http::request::RequestContext;
+use crate::sessions::refresh_token::SessionKey;
 use crate::users::column;
 
 /// A row of `auth.refresh_tokens`: upstream's v1.

@@ -11,7 +11,7 @@ use uuid::Uuid;
 
 use super::{Account, belongings, column, user_columns};
 use crate::error::AuthError;
-use crate::pagination::{Direction, Page};
+use crate::http::pagination::{Direction, Page};
 
 /// Which users a list shows: `$1` audience, `$2` a LIKE pattern or null.
 macro_rules! listed {

@@ -1,4 +1,4 @@
-//! Where browsers are sent (auth.md §3.11). The rules themselves are tested beside them, in `auth/src/redirect`; here,
+//! Where browsers are sent (auth.md §3.11). The rules themselves are tested beside them, in `auth/src/http/redirect`; here,
 //! that a request reaches them, in which order its parts count, and that the operator learns of a refusal.
 
 use super::codes::*;

@@ -5,7 +5,7 @@ use basalt_core::session::SessionError;
 use http_body_util::BodyExt;
 
 use super::*;
-use crate::password_policy::{WeakReason, Weakness};
+use crate::passwords::policy::{WeakReason, Weakness};
 
 async fn rendered(
     error: AuthError,

@@ -1,0 +1,9 @@
+//! Codes and links that e-mails carry: how they are made, what they prove when they come back, and the PKCE flows that
+//! wait for them.
+
+pub(crate) mod challenge;
+pub(crate) mod flow_state;
+pub(crate) mod generated_link;
+pub(crate) mod magic_link;
+pub(crate) mod one_time;
+pub(crate) mod verify;

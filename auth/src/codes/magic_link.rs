@@ -1,0 +1,106 @@
+//! Signing in by mail (auth.md §3.9): a magic link for whoever has a confirmed account. Anybody else gets an account
+//! with a password that nobody knows, and a confirmation, whose link signs in just the same.
+//!
+//! No password is hashed on any of these ways, so that none takes longer than another.
+
+use basalt_core::pool::Tx;
+
+use crate::Auth;
+use crate::audit::{self, Action};
+use crate::codes::challenge::Challenge;
+use crate::emails::auth_emails::Letters;
+use crate::error::AuthError;
+use crate::http::pace::Pace;
+use crate::http::request::RequestContext;
+use crate::users::create::Registration;
+use crate::users::sign_up::{Contact, read_back};
+use crate::users::{self, Object, User};
+
+/// A checked request.
+pub(crate) struct MagicLink {
+    /// In stored form.
+    pub(crate) email: String,
+    /// Metadata of a new account.
+    pub(crate) data: Object,
+    pub(crate) challenge: Option<Challenge>,
+    pub(crate) may_create: bool,
+}
+
+impl MagicLink {
+    pub(crate) async fn run(&self, auth: &Auth, request: &RequestContext) -> Result<(), AuthError> {
+        auth.postage.check()?;
+        let pace = Pace::start();
+        let asked = match self.ask(auth, request).await {
+            // Somebody else took the address a moment ago.
+            Err(error) if error.is_taken_address() => self.ask(auth, request).await,
+            asked => asked,
+        };
+        pace.wait().await;
+        asked
+    }
+
+    async fn ask(&self, auth: &Auth, request: &RequestContext) -> Result<(), AuthError> {
+        let audience = auth.audience(request);
+        let mut letters = Letters::new(auth, request, self.challenge.clone());
+        let tx = auth.begin(request).await?;
+        let asked = async {
+            let found = users::lock_by_email(&tx, &self.email, audience).await?;
+            match found {
+                Some(user) if user.email_confirmed_at.is_some() => {
+                    self.sign_in(auth, request, &tx, &user, &mut letters).await
+                }
+                None if !self.may_create => Err(AuthError::OtpDisabled),
+                _ if auth.config.disable_signup => Err(AuthError::SignupDisabled),
+                found => self.sign_up(auth, request, &tx, found, &mut letters).await,
+            }
+        }
+        .await;
+        crate::finish(tx, asked).await?;
+        letters.sent();
+        Ok(())
+    }
+
+    async fn sign_in(
+        &self,
+        auth: &Auth,
+        request: &RequestContext,
+        tx: &Tx,
+        user: &User,
+        letters: &mut Letters<'_>,
+    ) -> Result<(), AuthError> {
+        let action = Action::UserRecoveryRequested;
+        audit::record(tx, &auth.config, request, user, action, None, letters.now).await?;
+        letters.magic_link(tx, user).await
+    }
+
+    /// Confirmed at once where no mail is asked for, else by the mail.
+    async fn sign_up(
+        &self,
+        auth: &Auth,
+        request: &RequestContext,
+        tx: &Tx,
+        found: Option<User>,
+        letters: &mut Letters<'_>,
+    ) -> Result<(), AuthError> {
+        let now = letters.now;
+        let user = match found {
+            Some(user) => user,
+            None => {
+                let contact = Contact::Email(self.email.clone());
+                let audience = auth.audience(request);
+                let hash = auth.hasher.unknowable();
+                Registration::by_owner(&contact, audience, hash, &self.data).insert(auth, tx, now).await?
+            }
+        };
+        let traits = audit::provider("email");
+        if !auth.config.mailer_autoconfirm {
+            let action = Action::UserConfirmationRequested;
+            audit::record(tx, &auth.config, request, &user, action, traits, now).await?;
+            return letters.confirmation(tx, &user).await.map_err(AuthError::signing_up);
+        }
+        audit::record(tx, &auth.config, request, &user, Action::UserSignedUp, traits, now).await?;
+        users::confirm_email(tx, user.id, now).await?;
+        let user = read_back(tx, user.id).await?;
+        self.sign_in(auth, request, tx, &user, letters).await
+    }
+}

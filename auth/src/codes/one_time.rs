@@ -1,0 +1,244 @@
+//! Codes that are mailed to people and given back once (auth.md §3.10): how they are made, hashed and stored. Giving
+//! one back is [`mod@redeem`].
+//!
+//! A pending code is a row of `auth.one_time_tokens`, one per user and type; the newer replaces the older. The column
+//! of `auth.users` repeats the hash for readers of that table and names the time from which its life is counted.
+//! Whoever changes both locks the user's row first, so that asking and redeeming at one moment cannot deadlock.
+
+mod redeem;
+
+use aws_lc_rs::constant_time::verify_slices_are_equal;
+use aws_lc_rs::digest::{SHA224, digest};
+use basalt_core::pool::Tx;
+use basalt_core::random;
+use jiff::Timestamp;
+use uuid::Uuid;
+
+use crate::Auth;
+use crate::error::AuthError;
+use crate::users::User;
+pub(crate) use redeem::{
+    Pending, check_nonce, consume, note_failure, pending_at, pending_with_hash, use_nonce,
+};
+
+/// What marks the hash of a code that ends in an authorization code instead of a session.
+const PKCE_PREFIX: &str = "pkce_";
+
+/// What a code is good for: `auth.one_time_token_type`.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum TokenType {
+    /// Sign-up and invitation; of a phone sign-up, too.
+    Confirmation,
+    /// Password reset and magic link, each of which replaces the other.
+    Recovery,
+    /// E-mail change, sent to the address that is left.
+    EmailChangeCurrent,
+    /// E-mail change, sent to the new address.
+    EmailChangeNew,
+    /// A nonce for a password change.
+    Reauthentication,
+    /// Phone change, sent to the new number.
+    PhoneChange,
+}
+
+impl TokenType {
+    /// The label in the database.
+    pub(crate) const fn as_str(self) -> &'static str {
+        match self {
+            Self::Confirmation => "confirmation_token",
+            Self::Recovery => "recovery_token",
+            Self::EmailChangeCurrent => "email_change_token_current",
+            Self::EmailChangeNew => "email_change_token_new",
+            Self::Reauthentication => "reauthentication_token",
+            Self::PhoneChange => "phone_change_token",
+        }
+    }
+
+    /// The type of a label in the database.
+    fn of_label(label: &str) -> Option<Self> {
+        const ALL: [TokenType; 6] = [
+            TokenType::Confirmation,
+            TokenType::Recovery,
+            TokenType::EmailChangeCurrent,
+            TokenType::EmailChangeNew,
+            TokenType::Reauthentication,
+            TokenType::PhoneChange,
+        ];
+        ALL.into_iter().find(|token_type| token_type.as_str() == label)
+    }
+}
+
+/// How the link of a mail ends: with a session in the fragment, or with an authorization code in the query.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum FlowType {
+    Implicit,
+    /// A [`crate::codes::flow_state`] waits for the code.
+    Pkce,
+}
+
+/// A code that was just stored. The code itself is nowhere but here: no `Debug`, so that no log can show it.
+pub(crate) struct IssuedCode {
+    /// For people to type.
+    pub(crate) code: String,
+    /// For links; what is stored.
+    pub(crate) hash: String,
+}
+
+macro_rules! issue {
+    ($token:literal, $sent_at:literal) => {
+        concat!(
+            "with u as (update auth.users set ",
+            $token,
+            " = $2, ",
+            $sent_at,
+            " = $3, updated_at = $3 where id = $1 returning id)
+insert into auth.one_time_tokens (id, user_id, token_type, token_hash, relates_to, created_at, updated_at)
+select $4, u.id, $5::text::auth.one_time_token_type, $2, $6, $3::timestamptz at time zone 'utc',
+  $3::timestamptz at time zone 'utc'
+from u
+on conflict (user_id, token_type) do update
+set id = excluded.id, token_hash = excluded.token_hash, relates_to = excluded.relates_to,
+  created_at = excluded.created_at, updated_at = excluded.updated_at"
+        )
+    };
+}
+
+/// Makes a code for `address` (an e-mail address, or the digits of a phone number) and stores its hash in place of the pending one of that type;
+/// the column's sent-at time becomes `now`.
+///
+/// # Errors
+/// The database's.
+pub(crate) async fn issue(
+    tx: &Tx,
+    auth: &Auth,
+    user: &User,
+    token_type: TokenType,
+    address: &str,
+    flow: FlowType,
+    now: Timestamp,
+) -> Result<IssuedCode, AuthError> {
+    const CONFIRMATION: &str = issue!("confirmation_token", "confirmation_sent_at");
+    const RECOVERY: &str = issue!("recovery_token", "recovery_sent_at");
+    const EMAIL_CHANGE_CURRENT: &str = issue!("email_change_token_current", "email_change_sent_at");
+    const EMAIL_CHANGE_NEW: &str = issue!("email_change_token_new", "email_change_sent_at");
+    const REAUTHENTICATION: &str = issue!("reauthentication_token", "reauthentication_sent_at");
+    const PHONE_CHANGE: &str = issue!("phone_change_token", "phone_change_sent_at");
+    let sql = match token_type {
+        TokenType::Confirmation => CONFIRMATION,
+        TokenType::Recovery => RECOVERY,
+        TokenType::EmailChangeCurrent => EMAIL_CHANGE_CURRENT,
+        TokenType::EmailChangeNew => EMAIL_CHANGE_NEW,
+        TokenType::Reauthentication => REAUTHENTICATION,
+        TokenType::PhoneChange => PHONE_CHANGE,
+    };
+    let is_email = address.contains('@');
+    let code = digits(if is_email { auth.config.mailer_otp_length } else { auth.config.sms_otp_length });
+    let prefix = match flow {
+        FlowType::Implicit => "",
+        FlowType::Pkce => PKCE_PREFIX,
+    };
+    let hash = format!("{prefix}{}", code_hash(address, &code));
+    let relates_to = address.to_lowercase();
+    tx.execute(sql, &[&user.id, &hash, &now, &random::uuid(), &token_type.as_str(), &relates_to])
+        .await
+        .map_err(AuthError::updating)?;
+    Ok(IssuedCode { code, hash })
+}
+
+macro_rules! clear {
+    ($token:literal) => {
+        concat!(
+            "with u as (update auth.users set ",
+            $token,
+            " = '' where id = $1 and ",
+            $token,
+            " <> '' returning id)
+delete from auth.one_time_tokens t where t.user_id = $1 and t.token_type = $2::text::auth.one_time_token_type
+  and (select count(*) from u) >= 0"
+        )
+    };
+}
+
+/// Takes a pending code back; no code is no fault.
+///
+/// # Errors
+/// The database's.
+pub(crate) async fn clear(tx: &Tx, user_id: Uuid, token_type: TokenType) -> Result<(), AuthError> {
+    const CONFIRMATION: &str = clear!("confirmation_token");
+    const RECOVERY: &str = clear!("recovery_token");
+    const EMAIL_CHANGE_CURRENT: &str = clear!("email_change_token_current");
+    const EMAIL_CHANGE_NEW: &str = clear!("email_change_token_new");
+    const REAUTHENTICATION: &str = clear!("reauthentication_token");
+    const PHONE_CHANGE: &str = clear!("phone_change_token");
+    let sql = match token_type {
+        TokenType::Confirmation => CONFIRMATION,
+        TokenType::Recovery => RECOVERY,
+        TokenType::EmailChangeCurrent => EMAIL_CHANGE_CURRENT,
+        TokenType::EmailChangeNew => EMAIL_CHANGE_NEW,
+        TokenType::Reauthentication => REAUTHENTICATION,
+        TokenType::PhoneChange => PHONE_CHANGE,
+    };
+    tx.execute(sql, &[&user_id, &token_type.as_str()]).await.map_err(AuthError::updating)?;
+    Ok(())
+}
+
+/// `length` decimal digits, each equally likely.
+fn digits(length: u8) -> String {
+    let length = usize::from(length);
+    let mut code = String::with_capacity(length);
+    while code.len() < length {
+        // Of 256 values the last six would favour the digits 0 to 5.
+        let fair = random::bytes::<16>().into_iter().filter(|byte| *byte < 250);
+        code.extend(fair.take(length - code.len()).map(|byte| char::from(b'0' + byte % 10)));
+    }
+    code
+}
+
+/// What is stored of a code: `hex(SHA-224(lower(address) || code))`; of a phone number its digits.
+pub(crate) fn code_hash(address: &str, code: &str) -> String {
+    let text = format!("{}{code}", address.to_lowercase());
+    digest(&SHA224, text.as_bytes()).as_ref().iter().map(|byte| format!("{byte:02x}")).collect()
+}
+
+/// Whether `code` is the one whose hash is stored. Rows of PKCE flows prefix the hash.
+pub(crate) fn is_code(stored: &str, address: &str, code: &str) -> bool {
+    let stored = stored.strip_prefix(PKCE_PREFIX).unwrap_or(stored);
+    verify_slices_are_equal(stored.as_bytes(), code_hash(address, code).as_bytes()).is_ok()
+}
+
+/// The flow that a hash belongs to.
+pub(crate) fn flow_of(hash: &str) -> FlowType {
+    if hash.starts_with(PKCE_PREFIX) { FlowType::Pkce } else { FlowType::Implicit }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_contract_s_vector_holds() {
+        let hash = "b507a4ef007e1379d644aa6fe395cf98f1054ac96b63a052dca9a26a";
+        assert_eq!(code_hash("User@example.com", "123456"), hash);
+        assert!(is_code(hash, "user@example.com", "123456"));
+        assert!(is_code(&format!("pkce_{hash}"), "user@example.com", "123456"));
+        assert!(!is_code(hash, "user@example.com", "123457"));
+        assert!(!is_code("", "user@example.com", "123456"));
+    }
+
+    #[test]
+    fn codes_have_their_length_and_every_digit_is_as_likely() {
+        for length in 6..=10 {
+            let code = digits(length);
+            assert_eq!(code.len(), usize::from(length));
+            assert!(code.bytes().all(|byte| byte.is_ascii_digit()), "{code}");
+        }
+        let mut seen = [0_u32; 10];
+        for _ in 0..2000 {
+            for byte in digits(10).bytes() {
+                seen[usize::from(byte - b'0')] += 1;
+            }
+        }
+        // 2000 expected, standard deviation 42; a modulo of a byte would give 2031 and 1953.
+        assert!(seen.iter().all(|count| (1780..=2220).contains(count)), "{seen:?}");
+    }
+}

@@ -1,0 +1,228 @@
+//! Giving codes back. The user's row is locked before a code is compared, and the lock is held until the outcome is
+//! written: so one of many that come with the right code deletes the row and the others find none, and of many that
+//! guess at once no more than [`MAX_FAILURES`] are compared.
+//!
+//! A wrong code is counted against every pending code it could have been, in a table that the API does not show. The
+//! count commits although the request fails; who calls [`note_failure`] has to see to that.
+
+use basalt_core::pool::Tx;
+use jiff::Timestamp;
+use uuid::Uuid;
+
+use super::{TokenType, clear, is_code};
+use crate::Auth;
+use crate::config::AuthConfig;
+use crate::error::AuthError;
+use crate::http::request::RequestContext;
+use crate::users::{self, User, column};
+
+/// Wrong codes after which a pending one dies (auth.md §3.19, ours).
+const MAX_FAILURES: i16 = 5;
+
+/// A row of `auth.one_time_tokens`.
+pub(crate) struct Pending {
+    id: Uuid,
+    pub(crate) user_id: Uuid,
+    pub(crate) token_type: TokenType,
+    hash: String,
+    /// The address that the code was sent to, as it was then.
+    pub(crate) relates_to: String,
+}
+
+impl Pending {
+    /// Whether this is the code that was sent.
+    pub(crate) fn is(&self, code: &str) -> bool {
+        is_code(&self.hash, &self.relates_to, code)
+    }
+
+    /// Whether the code may still be used: not too old, and sent to what is still the user's address. A link that
+    /// lies in a mailbox which the user has left must not confirm the one they have now.
+    pub(crate) fn is_alive(&self, config: &AuthConfig, user: &User, now: Timestamp) -> bool {
+        let life = if self.relates_to.contains('@') { config.mailer_otp_exp } else { config.sms_otp_exp };
+        let sent_at = match self.token_type {
+            TokenType::Confirmation => user.confirmation_sent_at,
+            TokenType::Recovery => user.recovery_sent_at,
+            TokenType::EmailChangeCurrent | TokenType::EmailChangeNew => user.email_change_sent_at,
+            TokenType::Reauthentication => user.reauthentication_sent_at,
+            TokenType::PhoneChange => user.phone_change_sent_at,
+        };
+        let is_address =
+            |address: &str| !address.is_empty() && address.eq_ignore_ascii_case(&self.relates_to);
+        let is_of_user = match self.token_type {
+            TokenType::Confirmation | TokenType::Recovery | TokenType::Reauthentication => {
+                is_address(&user.email) || is_address(&user.phone)
+            }
+            TokenType::EmailChangeCurrent => is_address(&user.email) && !user.email_change.is_empty(),
+            TokenType::EmailChangeNew => is_address(&user.email_change),
+            TokenType::PhoneChange => is_address(&user.phone_change),
+        };
+        let life = i64::try_from(life).unwrap_or(i64::MAX);
+        is_of_user && sent_at.is_some_and(|sent| now.as_second().saturating_sub(sent.as_second()) < life)
+    }
+}
+
+/// Locks whoever has a code of these types pending at `address` (lower case, or digits), and gives those codes. For an
+/// address of nobody the statements are the same and find nothing.
+///
+/// # Errors
+/// The database's.
+pub(crate) async fn pending_at(
+    tx: &Tx,
+    address: &str,
+    types: &[TokenType],
+    audience: &str,
+) -> Result<Vec<Pending>, AuthError> {
+    const LOCK: &str = "\
+select u.id
+from auth.users u
+where u.id in (select t.user_id from auth.one_time_tokens t where t.relates_to = $1 and t.token_type::text = any($2))
+  and u.is_sso_user = false and coalesce(u.aud, '') = $3
+order by u.id
+for no key update";
+    // A statement of its own: what is read here is as it stands under the lock.
+    const READ: &str = "\
+select t.id, t.user_id, t.token_type::text as token_type, t.token_hash, t.relates_to
+from auth.one_time_tokens t
+where t.user_id = any($1) and t.relates_to = $2 and t.token_type::text = any($3)
+order by t.user_id, t.token_type";
+    let types: Vec<&str> = types.iter().map(|token_type| token_type.as_str()).collect();
+    let rows = tx.query(LOCK, &[&address, &types, &audience]).await.map_err(AuthError::querying)?;
+    let users: Vec<Uuid> = rows.iter().map(|row| column(row, "id")).collect::<Result<_, _>>()?;
+    let rows = tx.query(READ, &[&users, &address, &types]).await.map_err(AuthError::querying)?;
+    rows.iter().map(pending).collect()
+}
+
+/// Locks the user whose pending code has this hash, and gives that code.
+///
+/// # Errors
+/// The database's.
+pub(crate) async fn pending_with_hash(
+    tx: &Tx,
+    hash: &str,
+    types: &[TokenType],
+) -> Result<Option<Pending>, AuthError> {
+    const LOCK: &str = "\
+select u.id
+from auth.users u
+where u.id in (select t.user_id from auth.one_time_tokens t where t.token_hash = $1 and t.token_type::text = any($2))
+order by u.id
+for no key update";
+    const READ: &str = "\
+select t.id, t.user_id, t.token_type::text as token_type, t.token_hash, t.relates_to
+from auth.one_time_tokens t
+where t.user_id = any($1) and t.token_hash = $2 and t.token_type::text = any($3)
+limit 1";
+    let types: Vec<&str> = types.iter().map(|token_type| token_type.as_str()).collect();
+    let rows = tx.query(LOCK, &[&hash, &types]).await.map_err(AuthError::querying)?;
+    let users: Vec<Uuid> = rows.iter().map(|row| column(row, "id")).collect::<Result<_, _>>()?;
+    let row = tx.query_opt(READ, &[&users, &hash, &types]).await.map_err(AuthError::querying)?;
+    row.as_ref().map(pending).transpose()
+}
+
+fn pending(row: &tokio_postgres::Row) -> Result<Pending, AuthError> {
+    let label: &str = column(row, "token_type")?;
+    Ok(Pending {
+        id: column(row, "id")?,
+        user_id: column(row, "user_id")?,
+        token_type: TokenType::of_label(label)
+            .ok_or_else(|| AuthError::Internal(format!("a one-time token of type {label}")))?,
+        hash: column(row, "token_hash")?,
+        relates_to: column(row, "relates_to")?,
+    })
+}
+
+/// Uses a code up. `false` when somebody else has done so.
+///
+/// # Errors
+/// The database's.
+pub(crate) async fn consume(tx: &Tx, pending: &Pending) -> Result<bool, AuthError> {
+    const DELETE: &str = "\
+with t as (
+  delete from auth.one_time_tokens where id = $1 and token_hash = $2 returning user_id, token_type
+), a as (
+  delete from basalt.one_time_attempts a using t where a.user_id = t.user_id and a.token_type = t.token_type::text
+)
+select user_id from t";
+    let row = tx.query_opt(DELETE, &[&pending.id, &pending.hash]).await.map_err(AuthError::updating)?;
+    if row.is_none() {
+        return Ok(false);
+    }
+    clear(tx, pending.user_id, pending.token_type).await?;
+    Ok(true)
+}
+
+/// Counts a wrong code against each of these; one that has had enough of them is gone. Takes as many statements for
+/// none as for one.
+///
+/// # Errors
+/// The database's.
+pub(crate) async fn note_failure(tx: &Tx, pending: &[Pending]) -> Result<(), AuthError> {
+    const COUNT: &str = "\
+insert into basalt.one_time_attempts as a (user_id, token_type, token_id, failures)
+select t.user_id, t.token_type::text, t.id, 1
+from auth.one_time_tokens t
+where t.id = any($1)
+on conflict (user_id, token_type) do update
+set failures = case when a.token_id = excluded.token_id then a.failures + 1 else 1 end, token_id = excluded.token_id
+returning a.token_id, a.failures";
+    let ids: Vec<Uuid> = pending.iter().map(|pending| pending.id).collect();
+    for row in tx.query(COUNT, &[&ids]).await? {
+        let (id, failures): (Uuid, i16) = (column(&row, "token_id")?, column(&row, "failures")?);
+        if let Some(dead) = pending.iter().find(|pending| pending.id == id && failures >= MAX_FAILURES) {
+            clear(tx, dead.user_id, dead.token_type).await?;
+            crate::metrics::code_died();
+        }
+    }
+    Ok(())
+}
+
+/// Whether `nonce` is the one that was mailed to this user for a password change. It stays pending, so that a change
+/// refused for another reason can be tried again; [`use_nonce`] uses it up.
+///
+/// # Errors
+/// It is not, or the database's.
+pub(crate) async fn check_nonce(
+    auth: &Auth,
+    request: &RequestContext,
+    user: &User,
+    nonce: &str,
+) -> Result<(), AuthError> {
+    let tx = auth.begin(request).await?;
+    let is_right = async {
+        // As it is now, under the lock that guards the count.
+        let Some(user) = users::lock(&tx, user.id).await? else { return Ok(false) };
+        let pending = nonce_of(&tx, user.id).await?;
+        let now = auth.now();
+        if pending
+            .as_ref()
+            .is_some_and(|pending| pending.is(nonce) && pending.is_alive(&auth.config, &user, now))
+        {
+            return Ok(true);
+        }
+        note_failure(&tx, pending.as_slice()).await?;
+        Ok(false)
+    }
+    .await;
+    if crate::finish(tx, is_right).await? { Ok(()) } else { Err(AuthError::ReauthenticationNotValid) }
+}
+
+/// Uses up the nonce that [`check_nonce`] accepted, in the transaction of the change. `false` when another change
+/// has.
+///
+/// # Errors
+/// The database's.
+pub(crate) async fn use_nonce(tx: &Tx, user_id: Uuid) -> Result<bool, AuthError> {
+    match nonce_of(tx, user_id).await? {
+        Some(pending) => consume(tx, &pending).await,
+        None => Ok(false),
+    }
+}
+
+async fn nonce_of(tx: &Tx, user_id: Uuid) -> Result<Option<Pending>, AuthError> {
+    const READ: &str = "\
+select t.id, t.user_id, t.token_type::text as token_type, t.token_hash, t.relates_to
+from auth.one_time_tokens t
+where t.user_id = $1 and t.token_type = 'reauthentication_token'";
+    let row = tx.query_opt(READ, &[&user_id]).await.map_err(AuthError::querying)?;
+    row.as_ref().map(pending).transpose()
+}

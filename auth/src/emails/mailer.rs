@@ -1,0 +1,152 @@
+//! Letters to users: from what happened to a mail in the outbox. [`Mailer::send`] renders subject, HTML and plain text
+//! and enqueues them in the caller's transaction; when they leave is [`basalt_core::mail`]'s business. Which code a
+//! letter carries, whether it may be sent again so soon, and where its link may lead were decided before.
+
+use basalt_core::mail::{Destination, Message, Outbox};
+use basalt_core::pool::Tx;
+use serde_json::{Value, json};
+
+use super::link;
+use super::templates::{Templates, Written};
+use crate::config::AuthConfig;
+use crate::emails::kind::LetterKind;
+use crate::error::AuthError;
+use crate::users::User;
+
+/// A letter to be written. What its kind does not need may be empty. No `Debug`, so that no log can show its code.
+#[derive(Clone)]
+pub(crate) struct Letter<'a> {
+    pub(crate) kind: LetterKind,
+    /// The account it is about.
+    pub(crate) user: &'a User,
+    /// The recipient.
+    pub(crate) to: &'a str,
+    /// `.Token`: what a person types.
+    pub(crate) code: &'a str,
+    /// `.TokenHash`, as stored: with `pkce_` in a PKCE flow.
+    pub(crate) token_hash: &'a str,
+    /// `.RedirectTo`: the allowed target, never the raw parameter.
+    pub(crate) redirect_to: &'a str,
+    /// Base of the link when it is not the configured one (`X-Forwarded-Host` among `mailer_external_hosts`), with the
+    /// service's path and without a slash at the end.
+    pub(crate) external_url: Option<&'a str>,
+    pub(crate) details: Details<'a>,
+}
+
+/// What only some kinds tell.
+#[derive(Debug, Clone, Default)]
+pub(crate) struct Details<'a> {
+    /// E-mail change.
+    pub(crate) new_email: &'a str,
+    /// Notification of an e-mail change.
+    pub(crate) old_email: &'a str,
+    /// Notification of a phone change.
+    pub(crate) phone: &'a str,
+    /// Notification of a phone change.
+    pub(crate) old_phone: &'a str,
+    /// Notifications of identities.
+    pub(crate) provider: &'a str,
+    /// Notifications of factors.
+    pub(crate) factor_type: &'a str,
+}
+
+impl<'a> Letter<'a> {
+    /// A notification, which carries neither code nor link.
+    pub(crate) fn notification(kind: LetterKind, user: &'a User, to: &'a str, details: Details<'a>) -> Self {
+        Self { kind, user, to, code: "", token_hash: "", redirect_to: "", external_url: None, details }
+    }
+}
+
+/// Writes letters. One for each service.
+pub(crate) struct Mailer {
+    config: AuthConfig,
+    outbox: Outbox,
+    templates: Templates,
+}
+
+impl Mailer {
+    pub(crate) fn new(config: &AuthConfig, outbox: Outbox) -> Self {
+        Self { templates: Templates::new(&config.mailer_letters), config: config.clone(), outbox }
+    }
+
+    /// The link of a letter (auth.md §3.21), also for `generate_link`; `None` where its kind has none.
+    pub(crate) fn link(&self, letter: &Letter<'_>) -> Option<String> {
+        let config = &self.config;
+        let external_url = letter.external_url.unwrap_or(&config.external_url);
+        let settings = config.mailer_letters.get(letter.kind.name());
+        let verify_url = link::verify_url(external_url, settings.map_or("", |settings| &settings.url_path));
+        let verification_type = letter.kind.verification_type()?;
+        Some(link::verify(&verify_url, letter.token_hash, verification_type, letter.redirect_to))
+    }
+
+    /// Writes the letter and puts it into the outbox: it leaves when `tx` has committed. A notification that is
+    /// switched off is not written.
+    pub(crate) async fn send(&self, tx: &Tx, letter: &Letter<'_>) -> Result<(), AuthError> {
+        let config = &self.config;
+        let kind = letter.kind;
+        if !is_enabled(config, kind) {
+            return Ok(());
+        }
+        let link = self.link(letter);
+        let values = values(config, letter, link.as_deref());
+        let written = self.templates.write(kind.name(), &values).await;
+        let Written { subject, html, text } =
+            written.map_err(|error| AuthError::Internal(format!("the {} letter: {error}", kind.name())))?;
+        // The mailbox is a developer's own; anywhere else a link in the log would be a way in.
+        if self.outbox.destination() == Destination::Mailbox
+            && let Some(link) = link
+        {
+            tracing::info!(kind = kind.name(), link, "a mail is in the mailbox");
+        }
+        let message = Message { kind: kind.name(), to: letter.to.to_owned(), subject, html, text };
+        Ok(self.outbox.enqueue(tx, &message).await?)
+    }
+}
+
+/// Whether letters of this kind are written at all.
+fn is_enabled(config: &AuthConfig, kind: LetterKind) -> bool {
+    match kind {
+        LetterKind::PasswordChanged => config.mailer_notifications_password_changed_enabled,
+        LetterKind::EmailChanged => config.mailer_notifications_email_changed_enabled,
+        LetterKind::PhoneChanged => config.mailer_notifications_phone_changed_enabled,
+        LetterKind::IdentityLinked => config.mailer_notifications_identity_linked_enabled,
+        LetterKind::IdentityUnlinked => config.mailer_notifications_identity_unlinked_enabled,
+        LetterKind::MfaFactorEnrolled => config.mailer_notifications_mfa_factor_enrolled_enabled,
+        LetterKind::MfaFactorUnenrolled => config.mailer_notifications_mfa_factor_unenrolled_enabled,
+        LetterKind::Confirmation
+        | LetterKind::Invite
+        | LetterKind::MagicLink
+        | LetterKind::Recovery
+        | LetterKind::EmailChangeCurrent
+        | LetterKind::EmailChangeNew
+        | LetterKind::Reauthentication => true,
+    }
+}
+
+/// The variables of auth.md §3.21, and `.AppName`, which is ours: what the sender is called, else the site's host.
+fn values(config: &AuthConfig, letter: &Letter<'_>, link: Option<&str>) -> Value {
+    let Letter { user, to, code, token_hash, redirect_to, details, .. } = letter;
+    let site = url::Url::parse(&config.site_url).ok();
+    let host = site.as_ref().and_then(url::Url::host_str).unwrap_or(&config.site_url);
+    let name = if config.mailer_sender_name.is_empty() { host } else { &config.mailer_sender_name };
+    json!({
+        "AppName": name,
+        "SiteURL": config.site_url,
+        "Email": user.email,
+        "Data": user.user_metadata,
+        "RedirectTo": redirect_to,
+        "Token": code,
+        "TokenHash": token_hash,
+        "ConfirmationURL": link,
+        "SendingTo": to,
+        "NewEmail": details.new_email,
+        "OldEmail": details.old_email,
+        "Phone": if details.phone.is_empty() { &user.phone } else { details.phone },
+        "OldPhone": details.old_phone,
+        "Provider": details.provider,
+        "FactorType": details.factor_type,
+    })
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,142 @@
+use jiff::Timestamp;
+use uuid::Uuid;
+
+use super::*;
+use crate::emails::templates::{LetterSettings, TemplateSource};
+
+const LINK: &str =
+    "http://localhost:8000/auth/v1/verify?token=5f3a&type=signup&redirect_to=http://localhost:8000";
+
+fn user() -> User {
+    let mut user = User::blank(Uuid::nil(), Timestamp::UNIX_EPOCH);
+    user.email = "ada@example.org".to_owned();
+    user.phone = "15550100".to_owned();
+    user.user_metadata.insert("name".to_owned(), "Ada <b>".into());
+    user
+}
+
+fn config() -> AuthConfig {
+    AuthConfig { mailer_sender_name: "Bread & Butter".to_owned(), ..AuthConfig::default() }
+}
+
+async fn written(config: &AuthConfig, kind: LetterKind) -> Written {
+    let user = user();
+    let is_new = kind == LetterKind::EmailChangeNew;
+    let letter = Letter {
+        code: "123456",
+        token_hash: "5f3a",
+        redirect_to: "http://localhost:8000",
+        details: Details {
+            new_email: "ada@new.example",
+            old_email: "ada@old.example",
+            provider: "google",
+            factor_type: "totp",
+            old_phone: "15550199",
+            phone: "",
+        },
+        ..Letter::notification(
+            kind,
+            &user,
+            if is_new { "ada@new.example" } else { &user.email },
+            Details::default(),
+        )
+    };
+    let link = kind.verification_type().map(|_| LINK);
+    let templates = Templates::new(&config.mailer_letters);
+    templates.write(kind.name(), &values(config, &letter, link)).await.unwrap()
+}
+
+#[tokio::test]
+async fn each_kind_has_its_subject_and_both_parts() {
+    for (kind, subject) in [
+        (LetterKind::Confirmation, "Confirm your email address"),
+        (LetterKind::Invite, "You've been invited"),
+        (LetterKind::MagicLink, "Your sign-in link"),
+        (LetterKind::Recovery, "Reset your password"),
+        (LetterKind::EmailChangeCurrent, "Confirm your new email address"),
+        (LetterKind::EmailChangeNew, "Confirm your new email address"),
+        (LetterKind::Reauthentication, "123456 is your verification code"),
+        (LetterKind::PasswordChanged, "Your password was changed"),
+        (LetterKind::EmailChanged, "Your email address was changed"),
+        (LetterKind::PhoneChanged, "Your phone number was changed"),
+        (LetterKind::IdentityLinked, "A new sign-in method was linked to your account"),
+        (LetterKind::IdentityUnlinked, "A sign-in method was removed from your account"),
+        (LetterKind::MfaFactorEnrolled, "A new verification method was added to your account"),
+        (LetterKind::MfaFactorUnenrolled, "A verification method was removed from your account"),
+    ] {
+        let Written { subject: own, html, text } = written(&config(), kind).await;
+        assert_eq!(own, subject);
+        // What mail programs cut off, block or show as it stands.
+        assert!(html.len() < 20_000, "{subject}: {} bytes", html.len());
+        for foreign in ["[[", "{{", "src=", "url(", "<script", "@import", "\n\n[", "#refused"] {
+            assert!(!html.contains(foreign), "{subject}: {foreign}");
+        }
+        assert!(html.contains("Bread &amp; Butter") && html.contains("color-scheme"));
+        let has_link = kind.verification_type().is_some();
+        assert_eq!(
+            html.matches(&LINK.replace('&', "&amp;")).count(),
+            if has_link { 3 } else { 0 },
+            "{subject}"
+        );
+        assert_eq!(text.matches(LINK).count(), usize::from(has_link));
+        let has_code = has_link || kind == LetterKind::Reauthentication;
+        assert_eq!(text.lines().any(|line| line == "123456"), has_code, "{text}");
+        assert!(!text.contains('<') && !text.contains("{{"), "{text}");
+    }
+}
+
+#[tokio::test]
+async fn the_plain_parts_read_well() {
+    let mut all = String::new();
+    for kind in LetterKind::ALL {
+        let Written { subject, text, .. } = written(&config(), kind).await;
+        all += &format!("== {subject}\n{text}\n");
+    }
+    insta::assert_snapshot!(all);
+}
+
+#[tokio::test]
+async fn a_project_s_own_template_is_used_and_gets_a_plain_part() {
+    let mut config = config();
+    let own = LetterSettings {
+        subject: Some("{{ .Data.name }}:\n{{ .Token }}".to_owned()),
+        body: Some(TemplateSource::Text(
+            "<h2>Hi {{ .Data.name }}</h2><p><a href=\"{{ .ConfirmationURL }}\">Go</a></p>{{ .SiteURL }}"
+                .to_owned(),
+        )),
+        url_path: String::new(),
+    };
+    assert_eq!((own.subject_fault(), own.body_fault()), (None, None));
+    config.mailer_letters.insert("recovery".to_owned(), own);
+    let Written { subject, html, text } = written(&config, LetterKind::Recovery).await;
+    assert_eq!(subject, "Ada <b>: 123456");
+    assert!(html.starts_with("<h2>Hi Ada &lt;b&gt;</h2>"), "{html}");
+    assert_eq!(text, format!("Hi Ada <b>\n\nGo\n{LINK}\n\nhttp://localhost:8000\n"));
+    assert_eq!(written(&config, LetterKind::Invite).await.subject, "You've been invited");
+}
+
+#[tokio::test]
+async fn a_template_that_does_not_render_costs_its_looks_only() {
+    let mut config = config();
+    let endless = "{{ range 1000000 }}x{{ end }}";
+    let own = LetterSettings {
+        subject: Some(endless.to_owned()),
+        body: Some(TemplateSource::Text(endless.to_owned())),
+        url_path: String::new(),
+    };
+    config.mailer_letters.insert("recovery".to_owned(), own);
+    let Written { subject, html, .. } = written(&config, LetterKind::Recovery).await;
+    assert_eq!(subject, "Reset your password");
+    assert!(html.contains("Choose a new password"));
+}
+
+#[test]
+fn faults_of_settings_are_named() {
+    let settings = LetterSettings {
+        subject: Some("{{ .Token".to_owned()),
+        body: Some(TemplateSource::Text("a\n{{ nope 1 }}".to_owned())),
+        url_path: String::new(),
+    };
+    assert_eq!(settings.subject_fault().as_deref(), Some("line 1: {{ without }}"));
+    assert_eq!(settings.body_fault().as_deref(), Some("line 2: there is no function nope"));
+}

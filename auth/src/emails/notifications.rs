@@ -1,0 +1,64 @@
+//! Letters that tell a user what has been done to their account (auth.md §3.21), each off unless asked for: the mailer
+//! knows. They go out whatever the limits on mails say, because they are for whoever did not do it; and only to people
+//! who have an address.
+
+use basalt_core::pool::Tx;
+
+use crate::Auth;
+use crate::emails::auth_emails::check_authorized;
+use crate::emails::kind::LetterKind;
+use crate::emails::mailer::{Details, Letter};
+use crate::error::AuthError;
+use crate::users::User;
+
+/// The password is another, or gone.
+pub(crate) async fn password_changed(tx: &Tx, auth: &Auth, user: &User) -> Result<(), AuthError> {
+    send(tx, auth, LetterKind::PasswordChanged, user, &user.email, Details::default()).await
+}
+
+/// The address is another: `user` has the new one already, the old one is told.
+pub(crate) async fn email_changed(
+    tx: &Tx,
+    auth: &Auth,
+    user: &User,
+    old_email: &str,
+) -> Result<(), AuthError> {
+    let details = Details { old_email, new_email: &user.email, ..Details::default() };
+    send(tx, auth, LetterKind::EmailChanged, user, old_email, details).await
+}
+
+/// The number is another: `user` has the new one already.
+pub(crate) async fn phone_changed(
+    tx: &Tx,
+    auth: &Auth,
+    user: &User,
+    old_phone: &str,
+) -> Result<(), AuthError> {
+    let details = Details { old_phone, phone: &user.phone, ..Details::default() };
+    send(tx, auth, LetterKind::PhoneChanged, user, &user.email, details).await
+}
+
+/// A way of signing in is gone.
+pub(crate) async fn identity_unlinked(
+    tx: &Tx,
+    auth: &Auth,
+    user: &User,
+    provider: &str,
+) -> Result<(), AuthError> {
+    let details = Details { provider, ..Details::default() };
+    send(tx, auth, LetterKind::IdentityUnlinked, user, &user.email, details).await
+}
+
+async fn send(
+    tx: &Tx,
+    auth: &Auth,
+    kind: LetterKind,
+    user: &User,
+    to: &str,
+    details: Details<'_>,
+) -> Result<(), AuthError> {
+    if to.is_empty() || check_authorized(auth, to).is_err() {
+        return Ok(());
+    }
+    auth.mailer.send(tx, &Letter::notification(kind, user, to, details)).await
+}

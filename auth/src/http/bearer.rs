@@ -1,0 +1,165 @@
+//! Who is calling: the bearer's token, then its user, then its session, in the contract's order (auth.md §3.1).
+//!
+//! The API-key gate has already turned project keys into tokens, so a token without `sub` is an ordinary sight: it
+//! is a project key on a route that wants a person.
+
+use std::sync::Arc;
+
+use basalt_core::claims::Claims;
+use basalt_core::pool::Tx;
+use http::header::AUTHORIZATION;
+use jiff::Timestamp;
+use serde_json::Value;
+use uuid::Uuid;
+
+use crate::Auth;
+use crate::error::AuthError;
+use crate::http::request::RequestContext;
+use crate::sessions::{self, Session};
+use crate::users::{self, Account, User};
+
+/// A token whose signature and times hold.
+pub(crate) struct Bearer {
+    claims: Arc<Claims>,
+}
+
+/// A user who is there, not banned, and whose session, if the token names one, lives.
+pub(crate) struct Caller {
+    pub(crate) account: Account,
+    pub(crate) session: Option<Session>,
+}
+
+impl Bearer {
+    /// Reads and verifies the bearer of a request.
+    ///
+    /// # Errors
+    /// There is none, or it does not verify, or its time is over.
+    pub(crate) fn read(auth: &Auth, request: &RequestContext) -> Result<Self, AuthError> {
+        let header = request.headers.get(AUTHORIZATION).and_then(|value| value.to_str().ok());
+        let token = header
+            .and_then(|value| value.strip_prefix("Bearer ").or_else(|| value.strip_prefix("bearer ")))
+            .filter(|token| !token.is_empty() && !token.contains(char::is_whitespace))
+            .ok_or(AuthError::NoBearer)?;
+        let claims = auth.keys.verify(token)?;
+        check_times(&claims, auth.clock.now())?;
+        Ok(Self { claims })
+    }
+
+    /// The audience this request is about (auth.md §3.1): named by header, else the token's own unless it is an
+    /// admin's, else the configured one.
+    pub(crate) fn audience<'a>(&'a self, auth: &'a Auth, request: &'a RequestContext) -> &'a str {
+        let own = self.own_audience().filter(|own| !own.is_empty() && !self.is_admin(auth));
+        request.audience().or(own).unwrap_or(&auth.config.jwt.aud)
+    }
+
+    /// Whether the token was made for `audience`. One that names none fits the configured audience only.
+    pub(crate) fn is_for(&self, auth: &Auth, audience: &str) -> bool {
+        self.own_audience().unwrap_or(&auth.config.jwt.aud) == audience
+    }
+
+    /// Whether the token's role is an admin role.
+    pub(crate) fn is_admin(&self, auth: &Auth) -> bool {
+        self.claims.role().is_some_and(|role| auth.config.is_admin_role(role))
+    }
+
+    /// The user and session of the token.
+    ///
+    /// # Errors
+    /// It names none, or they are gone.
+    pub(crate) async fn caller(&self, auth: &Auth, tx: &Tx) -> Result<Caller, AuthError> {
+        let sub = self.claims.sub().filter(|sub| !sub.is_empty()).ok_or(AuthError::NoSub)?;
+        let user_id = Uuid::try_parse(sub).map_err(|_error| AuthError::SubNotUuid)?;
+        let session_id = self.session_id()?;
+        let session = async {
+            match session_id {
+                Some(id) => sessions::find(tx, id, user_id).await,
+                None => Ok(None),
+            }
+        };
+        let (account, session) = tokio::try_join!(users::account(tx, user_id), session)?;
+        let account = account.ok_or(AuthError::NoSuchSub)?;
+        if session_id.is_some() && session.is_none() {
+            return Err(AuthError::NoSuchSession);
+        }
+        if account.user.is_banned(auth.clock.now()) {
+            return Err(AuthError::BannedBearer);
+        }
+        Ok(Caller { account, session })
+    }
+
+    /// The user and session that the token names, when both are UUIDs: admin tokens may name anything else.
+    pub(crate) fn named_session(&self) -> Option<(Uuid, Uuid)> {
+        let user_id = Uuid::try_parse(self.claims.sub()?).ok()?;
+        Some((user_id, self.session_id().ok()??))
+    }
+
+    /// A stand-in for the audit log: a token of a role, not of a person.
+    pub(crate) fn nobody(&self, auth: &Auth) -> User {
+        let role = self.claims.role().unwrap_or_default().to_owned();
+        User { role: role.clone(), email: role, ..User::blank(Uuid::nil(), auth.now()) }
+    }
+
+    /// `None` for a token outside of sessions, which the nil UUID also stands for.
+    fn session_id(&self) -> Result<Option<Uuid>, AuthError> {
+        match self.claims.get("session_id") {
+            None | Some(Value::Null) => Ok(None),
+            Some(Value::String(text)) if text.is_empty() => Ok(None),
+            Some(Value::String(text)) => match Uuid::try_parse(text) {
+                Ok(id) => Ok(Some(id).filter(|id| !id.is_nil())),
+                Err(_error) => Err(AuthError::SessionIdNotUuid),
+            },
+            Some(_) => Err(AuthError::SessionIdNotUuid),
+        }
+    }
+
+    /// `aud` may be a list; the first entry counts, as upstream.
+    fn own_audience(&self) -> Option<&str> {
+        match self.claims.get("aud")? {
+            Value::String(audience) => Some(audience),
+            Value::Array(audiences) => audiences.first().and_then(Value::as_str),
+            Value::Null | Value::Bool(_) | Value::Number(_) | Value::Object(_) => None,
+        }
+    }
+}
+
+/// No leeway. A token without `exp` is good for ever: admin tokens need none.
+fn check_times(claims: &Claims, now: Timestamp) -> Result<(), AuthError> {
+    let now = now.as_duration().as_secs_f64();
+    let seconds = |name: &str| {
+        claims
+            .seconds(name)
+            .map_err(|_error| AuthError::BadJwt("token is malformed: could not JSON decode claim".to_owned()))
+    };
+    if seconds("exp")?.is_some_and(|exp| now >= exp) {
+        return Err(AuthError::BadJwt("token has invalid claims: token is expired".to_owned()));
+    }
+    if seconds("nbf")?.is_some_and(|nbf| now < nbf) {
+        return Err(AuthError::BadJwt("token has invalid claims: token is not valid yet".to_owned()));
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    fn checked(claims: Value) -> Result<(), String> {
+        let Value::Object(claims) = claims else { unreachable!() };
+        check_times(&Claims::new(claims), Timestamp::from_second(1000).unwrap())
+            .map_err(|error| error.to_string())
+    }
+
+    #[test]
+    fn expiry_has_no_leeway_and_is_not_required() {
+        assert_eq!(checked(json!({})), Ok(()));
+        assert_eq!(checked(json!({"exp": 1001})), Ok(()));
+        assert_eq!(
+            checked(json!({"exp": 1000})).unwrap_err(),
+            "invalid JWT: unable to parse or verify signature, token has invalid claims: token is expired"
+        );
+        assert!(checked(json!({"nbf": 1001})).unwrap_err().ends_with("token is not valid yet"));
+        assert!(checked(json!({"exp": "soon"})).is_err());
+    }
+}

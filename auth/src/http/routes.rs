@@ -1,0 +1,23 @@
+//! Handlers, one module per path: they read the request and word the answer. What happens in between is in
+//! [`crate::sessions::grants`], [`crate::users::sign_up`], [`crate::emails::auth_emails`] and the modules of rows.
+
+pub(crate) mod admin;
+pub(crate) mod admin_audit;
+pub(crate) mod admin_users;
+pub(crate) mod generate_link;
+pub(crate) mod health;
+pub(crate) mod identities;
+pub(crate) mod invite;
+pub(crate) mod jwks;
+pub(crate) mod logout;
+pub(crate) mod otp;
+pub(crate) mod reauthenticate;
+pub(crate) mod recover;
+pub(crate) mod resend;
+pub(crate) mod sessions;
+pub(crate) mod settings;
+pub(crate) mod signup;
+pub(crate) mod switched_off;
+pub(crate) mod token;
+pub(crate) mod user;
+pub(crate) mod verify;

@@ -1,0 +1,85 @@
+//! Who may call the admin routes ([`Admin`]), and whom the path names ([`OfUser`]): what each of those routes asks first,
+//! in this order.
+
+use std::sync::Arc;
+
+use axum::extract::{FromRequestParts, RawPathParams};
+use http::request::Parts;
+use uuid::Uuid;
+
+use crate::Auth;
+use crate::error::AuthError;
+use crate::http::bearer::Bearer;
+use crate::http::request::RequestContext;
+use crate::sessions;
+use crate::users::{self, Account, User};
+
+/// A request by an admin: its token's role is an admin role, which the secret key's is.
+pub(crate) struct Admin {
+    pub(crate) request: RequestContext,
+    pub(crate) bearer: Bearer,
+    /// For the audit log.
+    pub(crate) actor: User,
+}
+
+impl FromRequestParts<Arc<Auth>> for Admin {
+    type Rejection = AuthError;
+
+    async fn from_request_parts(parts: &mut Parts, auth: &Arc<Auth>) -> Result<Self, AuthError> {
+        let Ok(request) = RequestContext::from_request_parts(parts, auth).await;
+        let bearer = Bearer::read(auth, &request)?;
+        let actor = bearer.admin(auth, &request).await?;
+        Ok(Self { request, bearer, actor })
+    }
+}
+
+/// A request by an admin about the user whose id is the path's `{id}`.
+pub(crate) struct OfUser {
+    pub(crate) admin: Admin,
+    pub(crate) account: Account,
+}
+
+impl FromRequestParts<Arc<Auth>> for OfUser {
+    type Rejection = AuthError;
+
+    async fn from_request_parts(parts: &mut Parts, auth: &Arc<Auth>) -> Result<Self, AuthError> {
+        let admin = Admin::from_request_parts(parts, auth).await?;
+        let path = RawPathParams::from_request_parts(parts, auth).await;
+        let path = path.map_err(|_not_utf8| AuthError::UserIdNotUuid)?;
+        let id = path.iter().find(|(name, _)| *name == "id").map(|(_, id)| id).unwrap_or_default();
+        let id = Uuid::try_parse(id).map_err(|_error| AuthError::UserIdNotUuid)?;
+        let tx = auth.autocommit(&admin.request).await?;
+        let found = users::account(&tx, id).await;
+        let account = crate::finish(tx, found).await?.ok_or(AuthError::UserNotFound)?;
+        Ok(Self { admin, account })
+    }
+}
+
+impl Bearer {
+    /// Who acts as admin. A token need not belong to anybody: a project key acts in the name of its role. Its
+    /// session, if it names one, must live, within the limits on sessions, and its user not be banned.
+    pub(crate) async fn admin(&self, auth: &Auth, request: &RequestContext) -> Result<User, AuthError> {
+        if !self.is_admin(auth) {
+            return Err(AuthError::NotAdmin);
+        }
+        let Some((user_id, session_id)) = self.named_session() else { return Ok(self.nobody(auth)) };
+        let tx = auth.autocommit(request).await?;
+        let found = async {
+            let held = sessions::hold(&tx, session_id).await?;
+            let held = held.filter(|held| held.session.user_id == user_id);
+            let held = held.ok_or(AuthError::AdminSessionExpired)?;
+            let now = auth.now();
+            if held.account.user.is_banned(now) {
+                return Err(AuthError::BannedBearer);
+            }
+            let has_factor = held.account.has_verified_factor();
+            let lives = held.session.check_life(&auth.config, has_factor, &held.amr, now);
+            if lives.is_err() || sessions::is_superseded(&tx, &auth.config, &held.session).await? {
+                return Err(AuthError::AdminSessionExpired);
+            }
+            Ok(held.account.user)
+        }
+        .await;
+        crate::finish(tx, found).await
+    }
+}

@@ -1,0 +1,82 @@
+//! `/user/identities`: linking and unlinking by the user (auth.md §3.16). There are no providers to link yet.
+
+use std::sync::Arc;
+
+use axum::Json;
+use axum::extract::{Path, State};
+use axum::response::{IntoResponse, Response};
+use basalt_core::pool::Tx;
+use serde_json::json;
+use uuid::Uuid;
+
+use crate::Auth;
+use crate::audit::{self, Action};
+use crate::emails::notifications;
+use crate::error::AuthError;
+use crate::http::bearer::Bearer;
+use crate::http::request::RequestContext;
+use crate::http::routes::switched_off::unsupported_provider;
+use crate::users;
+
+/// `GET /user/identities/authorize?provider=`.
+pub(crate) async fn authorize(
+    State(auth): State<Arc<Auth>>,
+    request: RequestContext,
+) -> Result<Response, AuthError> {
+    let bearer = Bearer::read(&auth, &request)?;
+    let tx = auth.autocommit(&request).await?;
+    let caller = bearer.caller(&auth, &tx).await;
+    crate::finish(tx, caller).await?;
+    check_linking(&auth)?;
+    Err(unsupported_provider(request.query("provider").unwrap_or_default()))
+}
+
+/// `DELETE /user/identities/{identity_id}`.
+pub(crate) async fn delete(
+    State(auth): State<Arc<Auth>>,
+    Path(id): Path<String>,
+    request: RequestContext,
+) -> Result<Response, AuthError> {
+    let bearer = Bearer::read(&auth, &request)?;
+    let tx = auth.begin(&request).await?;
+    let unlinked = unlink(&auth, &request, &bearer, &tx, &id).await;
+    crate::finish(tx, unlinked).await?;
+    Ok(Json(json!({})).into_response())
+}
+
+fn check_linking(auth: &Auth) -> Result<(), AuthError> {
+    if auth.config.security_manual_linking_enabled { Ok(()) } else { Err(AuthError::ManualLinkingDisabled) }
+}
+
+async fn unlink(
+    auth: &Auth,
+    request: &RequestContext,
+    bearer: &Bearer,
+    tx: &Tx,
+    id: &str,
+) -> Result<(), AuthError> {
+    let account = bearer.caller(auth, tx).await?.account;
+    check_linking(auth)?;
+    let id = Uuid::try_parse(id).map_err(|_error| AuthError::IdentityIdNotUuid)?;
+    if !bearer.is_for(auth, bearer.audience(auth, request)) {
+        return Err(AuthError::UnexpectedAudience);
+    }
+    // Locked before the identities are counted: two unlinkings at once must leave one.
+    let user = users::lock(tx, account.user.id).await?.ok_or(AuthError::NoSuchSub)?;
+    let account = users::complete(tx, user).await?;
+    if account.identities.len() <= 1 {
+        return Err(AuthError::SingleIdentity);
+    }
+    let identity = account.identities.iter().find(|identity| identity.id == id);
+    let identity = identity.ok_or(AuthError::IdentityNotFound)?;
+    let now = auth.now();
+    users::unlink(tx, &account, identity, now)
+        .await
+        .map_err(|error| error.or_taken(AuthError::IdentityEmailConflict))?;
+    let traits = json!({
+        "identity_id": identity.id, "provider": identity.provider, "provider_id": identity.provider_id
+    });
+    let user = &account.user;
+    audit::record(tx, &auth.config, request, user, Action::IdentityUnlinked, Some(traits), now).await?;
+    notifications::identity_unlinked(tx, auth, user, &identity.provider).await
+}

@@ -1,0 +1,54 @@
+//! `POST /invite`: an account for somebody, and a mail that lets them in (auth.md §3.12). Open to admins even where
+//! sign-ups are closed. Whom it lets in is [`crate::users::invitation`]'s.
+
+use std::sync::Arc;
+
+use axum::Json;
+use axum::body::Body;
+use axum::extract::State;
+use axum::response::{IntoResponse, Response};
+use serde::Deserialize;
+
+use crate::Auth;
+use crate::emails::auth_emails::{self, Letters};
+use crate::error::AuthError;
+use crate::http::request::{read_json, text};
+use crate::http::routes::admin::Admin;
+use crate::http::wire::UserBody;
+use crate::users::address;
+use crate::users::invitation::Guest;
+use crate::users::sign_up::vanished;
+use crate::users::{self, Object};
+
+#[derive(Debug, Deserialize)]
+struct InviteBody {
+    email: Option<String>,
+    data: Option<Object>,
+}
+
+pub(crate) async fn post(
+    State(auth): State<Arc<Auth>>,
+    Admin { request, bearer, actor }: Admin,
+    body: Body,
+) -> Result<Response, AuthError> {
+    let body: InviteBody = read_json(body).await?;
+    let email = address::email(text(&body.email))?;
+    auth_emails::check_address(&auth, &email).await?;
+    let mut letters = Letters::new(&auth, &request, None);
+    let guest = Guest {
+        email,
+        audience: bearer.audience(&auth, &request),
+        data: body.data.unwrap_or_default(),
+        now: letters.now,
+    };
+    let tx = auth.begin(&request).await?;
+    let account = async {
+        let user = guest.invite(&auth, &request, &actor, &tx).await?;
+        letters.invitation(&tx, &user).await?;
+        users::account(&tx, user.id).await?.ok_or_else(vanished)
+    }
+    .await;
+    let account = crate::finish(tx, account).await?;
+    letters.sent();
+    Ok(Json(UserBody::from(&account)).into_response())
+}

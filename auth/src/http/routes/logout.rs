@@ -1,0 +1,45 @@
+//! `POST /logout?scope=`: ends sessions of the bearer's user (auth.md §3.6). Access tokens stay good for other
+//! services until they expire.
+
+use std::sync::Arc;
+
+use axum::extract::State;
+use basalt_core::pool::Tx;
+use http::StatusCode;
+
+use crate::Auth;
+use crate::audit::{self, Action};
+use crate::error::AuthError;
+use crate::http::bearer::{Bearer, Caller};
+use crate::http::request::RequestContext;
+use crate::sessions::{self, Scope};
+
+pub(crate) async fn post(
+    State(auth): State<Arc<Auth>>,
+    request: RequestContext,
+) -> Result<StatusCode, AuthError> {
+    let bearer = Bearer::read(&auth, &request)?;
+    let tx = auth.begin(&request).await?;
+    let ended = end(&auth, &request, &bearer, &tx).await;
+    crate::finish(tx, ended).await?;
+    Ok(StatusCode::NO_CONTENT)
+}
+
+async fn end(auth: &Auth, request: &RequestContext, bearer: &Bearer, tx: &Tx) -> Result<(), AuthError> {
+    let caller = bearer.caller(auth, tx).await?;
+    if let Some(scope) = scope(request, &caller)? {
+        sessions::end(tx, caller.account.user.id, scope).await?;
+    }
+    audit::record(tx, &auth.config, request, &caller.account.user, Action::Logout, None, auth.now()).await
+}
+
+/// `None` when there is nothing to end: a token outside of sessions asks for its own.
+fn scope(request: &RequestContext, caller: &Caller) -> Result<Option<Scope>, AuthError> {
+    let session = caller.session.as_ref().map(|session| session.id);
+    match request.query("scope") {
+        None | Some("global") => Ok(Some(Scope::Global)),
+        Some("local") => Ok(session.map(Scope::Local)),
+        Some("others") => Ok(Some(session.map_or(Scope::Global, Scope::Others))),
+        Some(other) => Err(AuthError::Validation(format!("Unsupported logout scope \"{other}\"").into())),
+    }
+}

@@ -1,0 +1,58 @@
+//! `GET /reauthenticate`: a nonce by mail, which `PUT /user` takes for a new password (auth.md §3.8).
+
+use std::sync::Arc;
+
+use axum::Json;
+use axum::extract::State;
+use axum::response::{IntoResponse, Response};
+use basalt_core::pool::Tx;
+use serde_json::json;
+
+use crate::Auth;
+use crate::audit::{self, Action};
+use crate::emails::auth_emails::Letters;
+use crate::error::AuthError;
+use crate::http::bearer::Bearer;
+use crate::http::request::RequestContext;
+use crate::users;
+
+pub(crate) async fn get(
+    State(auth): State<Arc<Auth>>,
+    request: RequestContext,
+) -> Result<Response, AuthError> {
+    let bearer = Bearer::read(&auth, &request)?;
+    let mut letters = Letters::new(&auth, &request, None);
+    let tx = auth.begin(&request).await?;
+    let asked = ask(&auth, &request, &bearer, &tx, &mut letters).await;
+    crate::finish(tx, asked).await?;
+    letters.sent();
+    Ok(Json(json!({})).into_response())
+}
+
+async fn ask(
+    auth: &Auth,
+    request: &RequestContext,
+    bearer: &Bearer,
+    tx: &Tx,
+    letters: &mut Letters<'_>,
+) -> Result<(), AuthError> {
+    let id = bearer.caller(auth, tx).await?.account.user.id;
+    let user = users::lock(tx, id).await?.ok_or(AuthError::NoSuchSub)?;
+    if user.email.is_empty() && user.phone.is_empty() {
+        return Err(AuthError::validation(
+            "Reauthentication requires the user to have an email or a phone number",
+        ));
+    }
+    if user.email.is_empty() {
+        return Err(match user.phone_confirmed_at {
+            Some(_) => AuthError::SmsSendFailed("reauthentication"),
+            None => AuthError::VerifyPhoneFirst,
+        });
+    }
+    if user.email_confirmed_at.is_none() {
+        return Err(AuthError::VerifyEmailFirst);
+    }
+    let action = Action::UserReauthenticateRequested;
+    audit::record(tx, &auth.config, request, &user, action, None, letters.now).await?;
+    letters.reauthentication(tx, &user).await
+}

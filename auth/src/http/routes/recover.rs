@@ -1,0 +1,84 @@
+//! `POST /recover`: a mail that leads to a new password (auth.md §3.9). Whether anybody has the address, the answer does
+//! not say: not by its body, not by its status, not by its time.
+
+use std::sync::Arc;
+
+use axum::Json;
+use axum::body::Body;
+use axum::extract::State;
+use axum::response::{IntoResponse, Response};
+use serde::Deserialize;
+use serde_json::json;
+
+use crate::Auth;
+use crate::audit::{self, Action};
+use crate::codes::challenge::{Challenge, ChallengeFields};
+use crate::emails::auth_emails::{self, Letters};
+use crate::error::AuthError;
+use crate::http::pace::Pace;
+use crate::http::request::{RequestContext, read_json, text};
+use crate::users;
+use crate::users::address;
+
+#[derive(Deserialize)]
+struct RecoverBody {
+    email: Option<String>,
+    #[serde(flatten)]
+    challenge: ChallengeFields,
+}
+
+impl RecoverBody {
+    fn checked(&self, auth: &Auth) -> Result<(String, Option<Challenge>), AuthError> {
+        let email = text(&self.email);
+        if email.is_empty() {
+            return Err(AuthError::validation("Password recovery requires an email"));
+        }
+        if !auth.config.external_email_enabled {
+            return Err(AuthError::MailRoutesDisabled);
+        }
+        let email = address::email(email)?;
+        let challenge = self.challenge.read()?;
+        Ok((email, challenge))
+    }
+}
+
+pub(crate) async fn post(
+    State(auth): State<Arc<Auth>>,
+    request: RequestContext,
+    body: Body,
+) -> Result<Response, AuthError> {
+    auth.limits.recover.check(request.address)?;
+    let body: RecoverBody = read_json(body).await?;
+    let (email, challenge) = body.checked(&auth)?;
+    auth_emails::check_address(&auth, &email).await?;
+    auth.postage.check()?;
+    let pace = Pace::start();
+    let asked = ask(&auth, &request, &email, challenge).await;
+    pace.wait().await;
+    match asked {
+        Err(AuthError::MailTooSoon { .. }) if !auth.config.mailer_recovery_tells_frequency => {}
+        asked => asked?,
+    }
+    Ok(Json(json!({})).into_response())
+}
+
+async fn ask(
+    auth: &Auth,
+    request: &RequestContext,
+    email: &str,
+    challenge: Option<Challenge>,
+) -> Result<(), AuthError> {
+    let audience = auth.audience(request);
+    let mut letters = Letters::new(auth, request, challenge);
+    let tx = auth.begin(request).await?;
+    let asked = async {
+        let Some(user) = users::lock_by_email(&tx, email, audience).await? else { return Ok(()) };
+        let action = Action::UserRecoveryRequested;
+        audit::record(&tx, &auth.config, request, &user, action, None, letters.now).await?;
+        letters.recovery(&tx, &user).await
+    }
+    .await;
+    crate::finish(tx, asked).await?;
+    letters.sent();
+    Ok(())
+}

@@ -1,0 +1,151 @@
+//! `POST /resend`: once more what somebody is waiting for (auth.md §3.9). Who waits for nothing, or is nobody, is
+//! answered alike.
+
+use std::sync::Arc;
+
+use axum::Json;
+use axum::body::Body;
+use axum::extract::State;
+use axum::response::{IntoResponse, Response};
+use basalt_core::pool::Tx;
+use serde::Deserialize;
+use serde_json::json;
+
+use crate::Auth;
+use crate::audit::{self, Action};
+use crate::codes::challenge::{Challenge, ChallengeFields};
+use crate::emails::auth_emails::{self, Letters};
+use crate::error::AuthError;
+use crate::http::pace::Pace;
+use crate::http::request::{RequestContext, filled, read_json};
+use crate::users::address;
+use crate::users::sign_up::Contact;
+use crate::users::{self, User};
+
+#[derive(Deserialize)]
+struct ResendBody {
+    #[serde(rename = "type")]
+    kind: Option<String>,
+    email: Option<String>,
+    phone: Option<String>,
+    #[serde(flatten)]
+    challenge: ChallengeFields,
+}
+
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Kind {
+    Signup,
+    EmailChange,
+    Sms,
+    PhoneChange,
+}
+
+impl ResendBody {
+    fn checked(&self, auth: &Auth) -> Result<(Kind, Contact, Option<Challenge>), AuthError> {
+        let kind = match self.kind.as_deref() {
+            Some("signup") => Kind::Signup,
+            Some("email_change") => Kind::EmailChange,
+            Some("sms") => Kind::Sms,
+            Some("phone_change") => Kind::PhoneChange,
+            Some(_) | None => {
+                return Err(AuthError::validation(
+                    "Missing one of these types: signup, email_change, sms, phone_change",
+                ));
+            }
+        };
+        let (email, phone) = (filled(&self.email), filled(&self.phone));
+        if email.is_none() && kind == Kind::Signup {
+            return Err(AuthError::validation("Type provided requires an email address"));
+        }
+        if phone.is_none() && kind == Kind::Sms {
+            return Err(AuthError::validation("Type provided requires a phone number"));
+        }
+        let contact = match (email, phone) {
+            (Some(_), Some(_)) => {
+                return Err(AuthError::validation(
+                    "Only an email address or phone number should be provided.",
+                ));
+            }
+            (Some(_), None) if !auth.config.external_email_enabled => {
+                return Err(AuthError::MailRoutesDisabled);
+            }
+            (Some(email), None) => Contact::Email(address::email(email)?),
+            (None, Some(_)) if !auth.config.external_phone_enabled => {
+                return Err(AuthError::MessageRoutesDisabled);
+            }
+            (None, Some(phone)) => Contact::Phone(address::phone(phone)?),
+            (None, None) => return Err(AuthError::validation("Missing email address or phone number")),
+        };
+        let challenge = self.challenge.read()?;
+        Ok((kind, contact, challenge))
+    }
+}
+
+pub(crate) async fn post(
+    State(auth): State<Arc<Auth>>,
+    request: RequestContext,
+    body: Body,
+) -> Result<Response, AuthError> {
+    auth.limits.resend.check(request.address)?;
+    let body: ResendBody = read_json(body).await?;
+    let (kind, contact, challenge) = body.checked(&auth)?;
+    if let Contact::Email(email) = &contact {
+        auth_emails::check_address(&auth, email).await?;
+    }
+    auth.postage.check()?;
+    let pace = Pace::start();
+    let resent = resend(&auth, &request, kind, &contact, challenge).await;
+    pace.wait().await;
+    resent?;
+    Ok(Json(json!({})).into_response())
+}
+
+async fn resend(
+    auth: &Auth,
+    request: &RequestContext,
+    kind: Kind,
+    contact: &Contact,
+    challenge: Option<Challenge>,
+) -> Result<(), AuthError> {
+    let audience = auth.audience(request);
+    let mut letters = Letters::new(auth, request, challenge);
+    let tx = auth.begin(request).await?;
+    let resent = async {
+        let found = match contact {
+            Contact::Email(email) => users::lock_by_email(&tx, email, audience).await?,
+            Contact::Phone(phone) => users::find_by_phone(&tx, phone, audience).await?,
+        };
+        match found {
+            Some(user) => resend_to(auth, request, &tx, kind, &user, &mut letters).await,
+            None => Ok(()),
+        }
+    }
+    .await;
+    crate::finish(tx, resent).await?;
+    letters.sent();
+    Ok(())
+}
+
+async fn resend_to(
+    auth: &Auth,
+    request: &RequestContext,
+    tx: &Tx,
+    kind: Kind,
+    user: &User,
+    letters: &mut Letters<'_>,
+) -> Result<(), AuthError> {
+    match kind {
+        Kind::Signup if user.email_confirmed_at.is_none() => {
+            let action = Action::UserConfirmationRequested;
+            audit::record(tx, &auth.config, request, user, action, audit::provider("email"), letters.now)
+                .await?;
+            letters.confirmation(tx, user).await
+        }
+        Kind::EmailChange if !user.email_change.is_empty() => {
+            letters.email_change(tx, user, &user.email_change).await
+        }
+        Kind::Sms if user.phone_confirmed_at.is_none() => Err(AuthError::SmsSendFailed("confirmation")),
+        Kind::PhoneChange if !user.phone_change.is_empty() => Err(AuthError::SmsSendFailed("phone_change")),
+        Kind::Signup | Kind::EmailChange | Kind::Sms | Kind::PhoneChange => Ok(()),
+    }
+}

@@ -1,0 +1,115 @@
+//! `POST /signup`: by e-mail, by phone, or anonymously (auth.md §3.3, §3.4). The checks, in the contract's order;
+//! what they let through is [`crate::users::sign_up`]'s.
+
+use std::sync::Arc;
+
+use axum::Json;
+use axum::body::Body;
+use axum::extract::State;
+use axum::response::{IntoResponse, Response};
+use serde::Deserialize;
+
+use crate::Auth;
+use crate::codes::challenge::{Challenge, ChallengeFields};
+use crate::error::AuthError;
+use crate::http::request::{RequestContext, read_json, text};
+use crate::http::routes::token;
+use crate::http::wire::UserBody;
+use crate::users::Object;
+use crate::users::address;
+use crate::users::sign_up::{self, Contact, SignUp, SignedUp};
+
+#[derive(Deserialize)]
+struct SignupBody {
+    email: Option<String>,
+    phone: Option<String>,
+    password: Option<String>,
+    data: Option<Object>,
+    channel: Option<String>,
+    #[serde(flatten)]
+    challenge: ChallengeFields,
+}
+
+pub(crate) async fn post(
+    State(auth): State<Arc<Auth>>,
+    request: RequestContext,
+    body: Body,
+) -> Result<Response, AuthError> {
+    let body: SignupBody = read_json(body).await?;
+    let (email, phone) = (text(&body.email), text(&body.phone));
+    if email.is_empty() && phone.is_empty() {
+        if !auth.config.external_anonymous_users_enabled {
+            return Err(AuthError::AnonymousDisabled);
+        }
+        auth.limits.anonymous.check(request.address)?;
+        if auth.config.disable_signup {
+            return Err(AuthError::SignupDisabled);
+        }
+        let granted = sign_up::anonymous(&auth, &request, body.data.unwrap_or_default()).await?;
+        return token::answer(&auth, &granted);
+    }
+    auth.limits.signup.check(request.address)?;
+    let (contact, challenge) = check(&auth, &body, email, phone).await?;
+    let sign_up = SignUp {
+        contact,
+        password: text(&body.password).to_owned(),
+        data: body.data.unwrap_or_default(),
+        challenge,
+    };
+    match Box::pin(sign_up.run(&auth, &request)).await? {
+        SignedUp::SignedIn(granted) => token::answer(&auth, &granted),
+        SignedUp::Unconfirmed(account) => Ok(Json(UserBody::from(account.as_ref())).into_response()),
+    }
+}
+
+async fn check(
+    auth: &Auth,
+    body: &SignupBody,
+    email: &str,
+    phone: &str,
+) -> Result<(Contact, Option<Challenge>), AuthError> {
+    let config = &auth.config;
+    if config.disable_signup {
+        return Err(AuthError::SignupDisabled);
+    }
+    let password = text(&body.password);
+    if password.is_empty() {
+        return Err(AuthError::validation("Signup requires a valid password"));
+    }
+    auth.check_new_password(password).await?;
+    if !email.is_empty() && !phone.is_empty() {
+        return Err(AuthError::validation(
+            "Only an email address or phone number should be provided on signup.",
+        ));
+    }
+    if !phone.is_empty() {
+        check_channel(text(&body.channel))?;
+    }
+    let challenge = body.challenge.read()?;
+    if !phone.is_empty() && challenge.is_some() {
+        return Err(AuthError::validation("PKCE not supported for phone signups"));
+    }
+    let contact = if phone.is_empty() {
+        if !config.external_email_enabled {
+            return Err(AuthError::EmailSignupsDisabled);
+        }
+        Contact::Email(address::email(email)?)
+    } else {
+        if !config.external_phone_enabled {
+            return Err(AuthError::PhoneSignupsDisabled);
+        }
+        Contact::Phone(address::phone(phone)?)
+    };
+    Ok((contact, challenge))
+}
+
+/// WhatsApp needs a provider that we do not have.
+pub(crate) fn check_channel(channel: &str) -> Result<(), AuthError> {
+    if matches!(channel, "" | "sms") {
+        return Ok(());
+    }
+    Err(AuthError::validation(
+        "Invalid channel, supported values are 'sms' or 'whatsapp'. 'whatsapp' is only supported if Twilio or Twilio \
+         Verify is used as the provider.",
+    ))
+}

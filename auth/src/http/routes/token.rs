@@ -1,0 +1,46 @@
+//! `POST /token?grant_type=`: picks the grant and words its answer (auth.md §3.5).
+
+use std::sync::Arc;
+
+use axum::Json;
+use axum::body::Body;
+use axum::extract::State;
+use axum::response::{IntoResponse, Response};
+
+use crate::Auth;
+use crate::error::AuthError;
+use crate::http::request::{RequestContext, read_json};
+use crate::metrics;
+use crate::sessions::access_token::Granted;
+use crate::sessions::grants::password::PasswordGrant;
+use crate::sessions::grants::pkce::PkceGrant;
+use crate::sessions::grants::refresh::RefreshGrant;
+use crate::sessions::grants::switched_off::{IdTokenGrant, Web3Grant};
+
+pub(crate) async fn post(
+    State(auth): State<Arc<Auth>>,
+    request: RequestContext,
+    body: Body,
+) -> Result<Response, AuthError> {
+    auth.limits.token.check(request.address)?;
+    let (name, granted) = match request.query("grant_type") {
+        Some("password") => {
+            let grant: PasswordGrant = read_json(body).await?;
+            ("password", Box::pin(grant.run(&auth, &request)).await)
+        }
+        Some("refresh_token") => {
+            ("refresh_token", read_json::<RefreshGrant>(body).await?.run(&auth, &request).await)
+        }
+        Some("pkce") => ("pkce", read_json::<PkceGrant>(body).await?.run(&auth, &request).await),
+        Some("id_token") => return Err(read_json::<IdTokenGrant>(body).await?.refusal()),
+        Some("web3") => return Err(read_json::<Web3Grant>(body).await?.refusal()),
+        Some(_) | None => return Err(AuthError::UnsupportedGrant),
+    };
+    metrics::grant(name, granted.as_ref().map_or_else(AuthError::code, |_granted| "ok"));
+    answer(&auth, &granted?)
+}
+
+/// The token body; the envelope keeps it out of caches.
+pub(crate) fn answer(auth: &Auth, granted: &Granted) -> Result<Response, AuthError> {
+    Ok(Json(granted.body(auth)?).into_response())
+}

@@ -1,0 +1,344 @@
+//! `GET /user` and `PUT /user`: the caller's own account (auth.md §3.7).
+//!
+//! A change is checked in the contract's order against the account as it stood when the request came; passwords are
+//! hashed between two transactions, so that no connection waits for argon2.
+
+use std::sync::Arc;
+
+use axum::Json;
+use axum::body::Body;
+use axum::extract::State;
+use axum::response::{IntoResponse, Response};
+use basalt_core::pool::Tx;
+use serde::Deserialize;
+use serde_json::Value;
+
+use crate::Auth;
+use crate::audit::{self, Action};
+use crate::codes::challenge::{Challenge, ChallengeFields};
+use crate::codes::one_time;
+use crate::emails::auth_emails::{self, Letters};
+use crate::emails::notifications;
+use crate::error::AuthError;
+use crate::http::bearer::{Bearer, Caller};
+use crate::http::request::{RequestContext, filled, read_json, text};
+use crate::http::routes::signup::check_channel;
+use crate::http::wire::UserBody;
+use crate::passwords::hasher::{HashError, Verdict};
+use crate::sessions::{self, Amr, Scope};
+use crate::users::address;
+use crate::users::{self, Account, Metadata, Object, User};
+
+/// A session older than this proves too little for a new password (`security.update_password_require_…`).
+const REAUTHENTICATE_AFTER_SECONDS: i64 = 24 * 3600;
+
+#[derive(Deserialize)]
+struct UserChange {
+    email: Option<String>,
+    phone: Option<String>,
+    password: Option<String>,
+    current_password: Option<String>,
+    nonce: Option<String>,
+    data: Option<Object>,
+    app_metadata: Option<Object>,
+    channel: Option<String>,
+    #[serde(flatten)]
+    challenge: ChallengeFields,
+}
+
+pub(crate) async fn get(
+    State(auth): State<Arc<Auth>>,
+    request: RequestContext,
+) -> Result<Response, AuthError> {
+    let bearer = Bearer::read(&auth, &request)?;
+    let tx = auth.begin(&request).await?;
+    let caller = bearer.caller(&auth, &tx).await;
+    let caller = crate::finish(tx, caller).await?;
+    if !bearer.is_for(&auth, bearer.audience(&auth, &request)) {
+        return Err(AuthError::validation("Token audience doesn't match request audience"));
+    }
+    Ok(Json(UserBody::from(&caller.account)).into_response())
+}
+
+pub(crate) async fn put(
+    State(auth): State<Arc<Auth>>,
+    request: RequestContext,
+    body: Body,
+) -> Result<Response, AuthError> {
+    let bearer = Bearer::read(&auth, &request)?;
+    let (caller, amr) = load(&auth, &request, &bearer).await?;
+    auth.limits.user.check(request.address)?;
+    let change: UserChange = read_json(body).await?;
+    let mut change = change.checked(&auth, &bearer, &caller.account).await?;
+    check_account(&auth, &request, &change, &caller.account, &amr).await?;
+    let password = new_password(&auth, &request, &change, &caller, &amr).await?;
+    let mut letters = Letters::new(&auth, &request, change.challenge.take());
+    let tx = auth.begin(&request).await?;
+    let account = apply(&auth, &request, &tx, &caller, &change, password, &mut letters).await;
+    let account = crate::finish(tx, account).await?;
+    letters.sent();
+    Ok(Json(UserBody::from(&account)).into_response())
+}
+
+async fn load(
+    auth: &Auth,
+    request: &RequestContext,
+    bearer: &Bearer,
+) -> Result<(Caller, Vec<Amr>), AuthError> {
+    let tx = auth.begin(request).await?;
+    let loaded = async {
+        let caller = bearer.caller(auth, &tx).await?;
+        let amr = match &caller.session {
+            Some(session) => sessions::amr(&tx, session.id).await?,
+            None => Vec::new(),
+        };
+        Ok((caller, amr))
+    }
+    .await;
+    crate::finish(tx, loaded).await
+}
+
+/// A change whose fields are in stored form; an address that is the account's own is no change.
+struct Change {
+    email: Option<String>,
+    phone: Option<String>,
+    /// `Some("")` clears the password.
+    password: Option<String>,
+    current_password: Option<String>,
+    nonce: Option<String>,
+    data: Option<Object>,
+    app_metadata: Option<Object>,
+    challenge: Option<Challenge>,
+}
+
+impl UserChange {
+    /// Everything that can be judged without the database, in the contract's order.
+    async fn checked(self, auth: &Auth, bearer: &Bearer, account: &Account) -> Result<Change, AuthError> {
+        let user = &account.user;
+        let email = filled(&self.email).map(address::email).transpose()?;
+        let phone = filled(&self.phone).map(address::phone).transpose()?;
+        if phone.is_some() {
+            check_channel(text(&self.channel))?;
+        }
+        let challenge = self.challenge.read()?;
+        if let Some(password) = filled(&self.password) {
+            auth.check_new_password(password).await?;
+        }
+        if self.app_metadata.is_some() && !bearer.is_admin(auth) {
+            return Err(AuthError::AppMetadataNeedsAdmin);
+        }
+        Ok(Change {
+            email: email.filter(|email| *email != user.email),
+            phone: phone.filter(|phone| *phone != user.phone),
+            password: self.password,
+            current_password: self.current_password,
+            nonce: self.nonce,
+            data: self.data,
+            app_metadata: self.app_metadata,
+            challenge,
+        })
+    }
+}
+
+/// What the account and other accounts have to say: rows 3 to 7 of the contract's table.
+async fn check_account(
+    auth: &Auth,
+    request: &RequestContext,
+    change: &Change,
+    account: &Account,
+    amr: &[Amr],
+) -> Result<(), AuthError> {
+    let user = &account.user;
+    let changes_login = change.email.is_some() || change.phone.is_some() || change.password.is_some();
+    if !changes_login {
+        return Ok(());
+    }
+    if account.has_verified_factor() && sessions::aal(amr) == "aal1" {
+        return Err(AuthError::InsufficientAal);
+    }
+    let sets_address = change.email.is_some() || change.phone.is_some();
+    if user.is_anonymous && change.password.is_some() && !sets_address {
+        return Err(AuthError::AnonymousPassword);
+    }
+    if user.is_sso_user {
+        return Err(AuthError::SsoManaged);
+    }
+    if !sets_address {
+        return Ok(());
+    }
+    let tx = auth.begin(request).await?;
+    let found = async {
+        let by_email = match &change.email {
+            Some(email) => users::find_by_email(&tx, email, &user.aud).await?,
+            None => None,
+        };
+        let by_phone = match &change.phone {
+            Some(phone) => users::find_by_phone(&tx, phone, &user.aud).await?,
+            None => None,
+        };
+        Ok((by_email, by_phone))
+    }
+    .await;
+    let (by_email, by_phone) = crate::finish(tx, found).await?;
+    let is_other = |found: Option<users::User>| found.is_some_and(|found| found.id != user.id);
+    if is_other(by_email) {
+        return Err(AuthError::EmailExists);
+    }
+    if is_other(by_phone) {
+        return Err(AuthError::PhoneExists);
+    }
+    if change.phone.is_some() && !auth.config.sms_autoconfirm {
+        return Err(AuthError::SmsSendFailed("phone_change"));
+    }
+    match &change.email {
+        Some(email) if !is_immediate(auth, user) => auth_emails::check_address(auth, email).await,
+        Some(_) | None => Ok(()),
+    }
+}
+
+/// Whether a new address counts without a mail: an anonymous user's first one, where none is asked for.
+fn is_immediate(auth: &Auth, user: &User) -> bool {
+    user.is_anonymous && auth.config.mailer_autoconfirm
+}
+
+/// A new password that may be set.
+struct NewPassword {
+    /// What the column will hold; `None` clears it.
+    hash: Option<String>,
+    /// Whether it costs the pending nonce.
+    uses_nonce: bool,
+}
+
+/// Rows 8 to 10.
+async fn new_password(
+    auth: &Auth,
+    request: &RequestContext,
+    change: &Change,
+    caller: &Caller,
+    amr: &[Amr],
+) -> Result<Option<NewPassword>, AuthError> {
+    let user = &caller.account.user;
+    let Some(password) = change.password.as_deref() else { return Ok(None) };
+    let uses_nonce = needs_nonce(auth, request, change, caller).await?;
+    let is_recovery =
+        amr.iter().any(|entry| matches!(entry.method.as_str(), "recovery" | "otp" | "magiclink"));
+    let stored = user.encrypted_password.as_deref();
+    if auth.config.security_update_password_require_current_password
+        && !is_recovery
+        && let Some(stored) = stored
+    {
+        let current = filled(&change.current_password).ok_or(AuthError::CurrentPasswordRequired)?;
+        if !is_password(auth, current, stored).await? {
+            return Err(AuthError::CurrentPasswordInvalid);
+        }
+    }
+    if password.is_empty() {
+        return Ok(Some(NewPassword { hash: None, uses_nonce }));
+    }
+    if let Some(stored) = stored
+        && is_password(auth, password, stored).await?
+    {
+        return Err(AuthError::SamePassword);
+    }
+    let hash = Some(auth.hasher.hash(password).await?);
+    Ok(Some(NewPassword { hash, uses_nonce }))
+}
+
+/// A hash of no supported form is no password of anybody's.
+async fn is_password(auth: &Auth, password: &str, stored: &str) -> Result<bool, AuthError> {
+    match auth.hasher.verify(password, stored).await {
+        Ok(verdict) => Ok(verdict != Verdict::Wrong),
+        Err(HashError::Unsupported) => Ok(false),
+        Err(error @ (HashError::Overloaded | HashError::Failed)) => Err(error.into()),
+    }
+}
+
+/// Whether the change needs the nonce that it brought, which then is right. It is used up with the change.
+async fn needs_nonce(
+    auth: &Auth,
+    request: &RequestContext,
+    change: &Change,
+    caller: &Caller,
+) -> Result<bool, AuthError> {
+    if !auth.config.security_update_password_require_reauthentication {
+        return Ok(false);
+    }
+    let now = auth.now();
+    let began = caller.session.as_ref().and_then(|session| session.created_at);
+    let is_recent = began.is_some_and(|began| {
+        now.as_second().saturating_sub(began.as_second()) < REAUTHENTICATE_AFTER_SECONDS
+    });
+    if is_recent {
+        return Ok(false);
+    }
+    let nonce = filled(&change.nonce).ok_or(AuthError::ReauthenticationNeeded)?;
+    one_time::check_nonce(auth, request, &caller.account.user, nonce).await?;
+    Ok(true)
+}
+
+/// Writes the change and reads the account back.
+async fn apply(
+    auth: &Auth,
+    request: &RequestContext,
+    tx: &Tx,
+    caller: &Caller,
+    change: &Change,
+    password: Option<NewPassword>,
+    letters: &mut Letters<'_>,
+) -> Result<Account, AuthError> {
+    let now = letters.now;
+    let user = &caller.account.user;
+    // Whoever changes codes locks their user first.
+    let locked = users::lock(tx, user.id).await?.ok_or(AuthError::NoSuchSub)?;
+    if let Some(password) = password {
+        if password.uses_nonce && !one_time::use_nonce(tx, user.id).await? {
+            return Err(AuthError::ReauthenticationNotValid);
+        }
+        users::set_password(tx, user.id, password.hash.as_deref(), now).await?;
+        // The session that changed the password stays; a token outside of sessions has none to spare.
+        let scope = caller.session.as_ref().map_or(Scope::Global, |session| Scope::Others(session.id));
+        sessions::end(tx, user.id, scope).await?;
+        audit::record(tx, &auth.config, request, user, Action::UserUpdatedPassword, None, now).await?;
+        notifications::password_changed(tx, auth, user).await?;
+    }
+    if let Some(data) = &change.data {
+        users::merge_metadata(tx, user.id, Metadata::User, data, now).await?;
+    }
+    if let Some(data) = &change.app_metadata {
+        users::merge_metadata(tx, user.id, Metadata::App, data, now).await?;
+    }
+    if let Some(email) = &change.email {
+        change_email(auth, tx, &locked, email, letters).await?;
+    }
+    if let Some(phone) = &change.phone {
+        let set = users::set_phone(tx, user.id, phone, now).await;
+        set.map_err(|error| error.or_taken(AuthError::PhoneExists))?;
+        let changed = User { phone: phone.clone(), ..user.clone() };
+        notifications::phone_changed(tx, auth, &changed, &user.phone).await?;
+    }
+    audit::record(tx, &auth.config, request, user, Action::UserModified, None, now).await?;
+    users::account(tx, user.id).await?.ok_or(AuthError::NoSuchSub)
+}
+
+/// Takes the address over, or asks for its confirmation.
+async fn change_email(
+    auth: &Auth,
+    tx: &Tx,
+    user: &User,
+    email: &str,
+    letters: &mut Letters<'_>,
+) -> Result<(), AuthError> {
+    let now = letters.now;
+    if is_immediate(auth, user) {
+        let mut data = Object::new();
+        data.insert("sub".to_owned(), user.id.to_string().into());
+        data.insert("email".to_owned(), email.into());
+        data.insert("email_verified".to_owned(), Value::Bool(true));
+        data.insert("phone_verified".to_owned(), Value::Bool(false));
+        users::set_email(tx, user.id, email, &data, now)
+            .await
+            .map_err(|error| error.or_taken(AuthError::EmailExists))?;
+        return users::insert_identity(tx, user.id, "email", &user.id.to_string(), &data, now).await;
+    }
+    letters.email_change(tx, user, email).await
+}

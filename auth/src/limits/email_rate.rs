@@ -1,0 +1,246 @@
+//! How many mails the whole server sends in a time (auth.md §3.19): a bucket in memory, filled at
+//! `auth.rate_limit_email_sent`. A mail costs when its transaction has committed, so that what was never sent counts
+//! for nothing; until then its price is put aside.
+//!
+//! The surprising thing: [`Postage::check`] is asked for unknown addresses too, which get no mail. An empty bucket
+//! would otherwise say who has an account.
+
+use std::fmt;
+use std::str::FromStr;
+use std::sync::{Mutex, PoisonError};
+use std::time::Duration;
+
+use serde::{Deserialize, Serialize};
+use tokio::time::Instant;
+
+use crate::config::AuthConfig;
+use crate::error::AuthError;
+use crate::limits::go_duration;
+
+const HOUR: Duration = Duration::from_secs(3600);
+
+/// `auth.rate_limit_email_sent`: so many mails in such a time. Written `30` (an hour) or `30/10m`.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(try_from = "String", into = "String")]
+pub struct EmailRate {
+    /// Mails; 0 = no limit.
+    pub mails: u32,
+    /// The time they are for.
+    pub period: Duration,
+}
+
+impl Default for EmailRate {
+    fn default() -> Self {
+        Self { mails: 30, period: HOUR }
+    }
+}
+
+impl fmt::Display for EmailRate {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}", self.mails)?;
+        match self.period.as_secs() {
+            3600 => Ok(()),
+            seconds if seconds % 60 == 0 => write!(f, "/{}m", seconds / 60),
+            seconds => write!(f, "/{seconds}s"),
+        }
+    }
+}
+
+/// The text is no rate.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+#[error("a number of mails for each hour such as 30, or with the time they are for such as 30/10m")]
+pub struct NoEmailRate;
+
+impl FromStr for EmailRate {
+    type Err = NoEmailRate;
+
+    fn from_str(text: &str) -> Result<Self, NoEmailRate> {
+        let (mails, period) = match text.trim().split_once('/') {
+            Some((mails, period)) => {
+                let period = go_duration::parse(period.trim()).ok_or(NoEmailRate)?;
+                (mails, Duration::try_from(period).map_err(|_negative| NoEmailRate)?)
+            }
+            None => (text, HOUR),
+        };
+        if period < Duration::from_secs(1) {
+            return Err(NoEmailRate);
+        }
+        let mails = mails.trim().parse().map_err(|_not_a_number| NoEmailRate)?;
+        Ok(Self { mails, period: Duration::from_secs(period.as_secs()) })
+    }
+}
+
+impl TryFrom<String> for EmailRate {
+    type Error = NoEmailRate;
+
+    fn try_from(text: String) -> Result<Self, NoEmailRate> {
+        text.parse()
+    }
+}
+
+impl From<EmailRate> for String {
+    fn from(rate: EmailRate) -> Self {
+        rate.to_string()
+    }
+}
+
+/// The bucket.
+pub(crate) struct Postage {
+    /// `None` = no limit.
+    bucket: Option<Bucket>,
+}
+
+struct Bucket {
+    capacity: f64,
+    per_second: f64,
+    /// Held for one look, never across an await.
+    level: Mutex<Level>,
+}
+
+#[derive(Clone, Copy)]
+struct Level {
+    mails: f64,
+    filled_at: Instant,
+}
+
+impl Postage {
+    /// Without a limit under autoconfirm: nobody waits for those mails.
+    pub(crate) fn new(config: &AuthConfig) -> Self {
+        let EmailRate { mails, period } = config.rate_limit_email_sent;
+        let bucket = (mails > 0 && !config.mailer_autoconfirm).then(|| {
+            let capacity = f64::from(mails);
+            let level = Mutex::new(Level { mails: capacity, filled_at: Instant::now() });
+            Bucket { capacity, per_second: capacity / period.as_secs_f64(), level }
+        });
+        Self { bucket }
+    }
+
+    /// Whether a mail could leave now.
+    ///
+    /// # Errors
+    /// The bucket is empty.
+    pub(crate) fn check(&self) -> Result<(), AuthError> {
+        self.take(0.0)
+    }
+
+    /// Nothing taken yet.
+    pub(crate) fn stamps(&self) -> Stamps<'_> {
+        Stamps { postage: self, taken: 0.0 }
+    }
+
+    fn take(&self, price: f64) -> Result<(), AuthError> {
+        let Some(bucket) = &self.bucket else { return Ok(()) };
+        let now = Instant::now();
+        let mut level = bucket.level.lock().unwrap_or_else(PoisonError::into_inner);
+        let earned = now.saturating_duration_since(level.filled_at).as_secs_f64() * bucket.per_second;
+        *level = Level { mails: (level.mails + earned).min(bucket.capacity), filled_at: now };
+        if level.mails >= 1.0 {
+            level.mails -= price;
+            return Ok(());
+        }
+        crate::metrics::rate_limited("email_sent");
+        let wait = Duration::from_secs_f64((1.0 - level.mails) / bucket.per_second);
+        Err(AuthError::MailLimit { retry_after: wait })
+    }
+
+    fn give_back(&self, mails: f64) {
+        let Some(bucket) = &self.bucket else { return };
+        let mut level = bucket.level.lock().unwrap_or_else(PoisonError::into_inner);
+        level.mails = (level.mails + mails).min(bucket.capacity);
+    }
+}
+
+/// What one request has taken. Dropped before [`Stamps::spend`], it goes back: the mails were rolled back.
+pub(crate) struct Stamps<'a> {
+    postage: &'a Postage,
+    taken: f64,
+}
+
+impl Stamps<'_> {
+    /// Takes the price of one mail.
+    ///
+    /// # Errors
+    /// The bucket is empty.
+    pub(crate) fn take(&mut self) -> Result<(), AuthError> {
+        self.postage.take(1.0)?;
+        self.taken += 1.0;
+        Ok(())
+    }
+
+    /// The mails are on their way.
+    pub(crate) fn spend(mut self) {
+        self.taken = 0.0;
+    }
+}
+
+impl Drop for Stamps<'_> {
+    fn drop(&mut self) {
+        if self.taken > 0.0 {
+            self.postage.give_back(self.taken);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn postage(rate: &str, mailer_autoconfirm: bool) -> Postage {
+        let rate_limit_email_sent = rate.parse().unwrap();
+        Postage::new(&AuthConfig { rate_limit_email_sent, mailer_autoconfirm, ..AuthConfig::default() })
+    }
+
+    fn send(postage: &Postage) -> Result<(), AuthError> {
+        let mut stamps = postage.stamps();
+        stamps.take()?;
+        stamps.spend();
+        Ok(())
+    }
+
+    #[test]
+    fn rates_are_written_as_upstream_writes_them() {
+        let rate = |mails, seconds| Ok(EmailRate { mails, period: Duration::from_secs(seconds) });
+        assert_eq!("30".parse(), rate(30, 3600));
+        assert_eq!("30/10m".parse(), rate(30, 600));
+        assert_eq!(" 5 / 1h30m ".parse(), rate(5, 5400));
+        assert_eq!("0".parse(), rate(0, 3600));
+        for text in ["", "x", "30/", "/1h", "30/0s", "30/-1h", "30/10", "-1", "1.5"] {
+            assert_eq!(text.parse::<EmailRate>(), Err(NoEmailRate), "{text}");
+        }
+        for text in ["30", "30/10m", "7/90s"] {
+            assert_eq!(text.parse::<EmailRate>().unwrap().to_string(), text);
+        }
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn the_bucket_empties_and_fills_again() {
+        let postage = postage("2/10m", false);
+        assert!(send(&postage).is_ok() && send(&postage).is_ok());
+        assert!(matches!(postage.check(), Err(AuthError::MailLimit { .. })));
+        let Err(error) = send(&postage) else { panic!("sent") };
+        assert_eq!(error.to_string(), "email rate limit exceeded");
+        tokio::time::advance(Duration::from_secs(301)).await;
+        assert!(send(&postage).is_ok());
+        assert!(send(&postage).is_err());
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_mail_that_was_never_sent_costs_nothing() {
+        let postage = postage("1", false);
+        for _ in 0..3 {
+            postage.stamps().take().unwrap();
+            postage.check().unwrap();
+        }
+        assert!(send(&postage).is_ok());
+        assert!(send(&postage).is_err());
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn zero_and_autoconfirm_are_no_limit() {
+        for postage in [postage("0", false), postage("1", true)] {
+            for _ in 0..100 {
+                assert!(send(&postage).is_ok());
+            }
+        }
+    }
+}

@@ -1,0 +1,5 @@
+//! Passwords: which ones may be set, and how they are hashed and checked.
+
+pub(crate) mod breaches;
+pub(crate) mod hasher;
+pub(crate) mod policy;

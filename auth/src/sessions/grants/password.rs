@@ -1,0 +1,188 @@
+//! Grant `password` (auth.md §3.5). The answer and its time are the same whether the user is unknown, has no
+//! password, or sent a wrong one; what else is wrong with an account is said only to who knows the password.
+//!
+//! The database is not held while hashing: a short read, then the hash, then one statement that begins the session
+//! only if the hash that was verified is still the stored one. Two round trips: on the processor of the hashes they are
+//! what a sign-in costs beside its hash (decision 0027).
+//!
+//! Wrong passwords are counted by account ([`crate::limits::rate_limit::AccountLimit`]), before anything is hashed.
+
+use serde::Deserialize;
+use uuid::Uuid;
+
+use crate::Auth;
+use crate::error::AuthError;
+use crate::http::request::{RequestContext, filled, text};
+use crate::limits::rate_limit::{Counter, network};
+use crate::passwords::hasher::{HashError, Verdict};
+use crate::sessions::access_token::Granted;
+use crate::sessions::{self, PasswordState, SignIn};
+use crate::users::{self, User};
+
+#[derive(Deserialize)]
+pub(crate) struct PasswordGrant {
+    email: Option<String>,
+    phone: Option<String>,
+    password: Option<String>,
+}
+
+/// What the user signs in by.
+#[derive(Clone, Copy)]
+enum Login<'a> {
+    Email(&'a str),
+    Phone(&'a str),
+}
+
+impl Login<'_> {
+    /// The account as people name it, in one spelling.
+    fn name(self) -> String {
+        match self {
+            Self::Email(email) => email.to_lowercase(),
+            Self::Phone(phone) => phone.trim_start_matches('+').replace(' ', ""),
+        }
+    }
+}
+
+impl PasswordGrant {
+    fn login(&self, auth: &Auth) -> Result<Login<'_>, AuthError> {
+        match (filled(&self.email), filled(&self.phone)) {
+            (Some(_), Some(_)) => Err(AuthError::validation(
+                "Only an email address or phone number should be provided on login.",
+            )),
+            (Some(_), None) if !auth.config.external_email_enabled => Err(AuthError::EmailLoginsDisabled),
+            (Some(email), None) => Ok(Login::Email(email)),
+            (None, Some(_)) if !auth.config.external_phone_enabled => Err(AuthError::PhoneLoginsDisabled),
+            (None, Some(phone)) => Ok(Login::Phone(phone)),
+            (None, None) => Err(AuthError::validation("missing email or phone")),
+        }
+    }
+
+    /// Signs in.
+    pub(crate) async fn run(&self, auth: &Auth, request: &RequestContext) -> Result<Granted, AuthError> {
+        let login = self.login(auth)?;
+        let password = text(&self.password);
+        let found = find(auth, request, login).await?;
+        let name = login.name();
+        let counter = counter(auth, request, &name, found.as_ref()).await?;
+        let verified = verify(auth, found, password).await;
+        match &verified {
+            Ok(_) => auth.limits.accounts.succeeded(&name, counter),
+            Err(AuthError::InvalidCredentials) => auth.limits.accounts.failed(&name, counter),
+            Err(_) => {}
+        }
+        let (user, verified, verdict) = verified?;
+        check_state(auth, &user, login)?;
+        let rehashed = match verdict {
+            // A full queue is no reason to refuse a right password: the next sign-in tries again.
+            Verdict::RightButOutdated => auth.hasher.hash(password).await.ok(),
+            Verdict::Right | Verdict::Wrong => None,
+        };
+        let state = PasswordState { verified: Some(&verified), rehashed: rehashed.as_deref() };
+        let mut granted = begin(auth, request, &user, login, state).await?;
+        if rehashed.is_some() {
+            crate::metrics::rehashed();
+        }
+        granted.weak_password = Some(auth.weakness(password).await.map(Into::into));
+        Ok(granted)
+    }
+}
+
+async fn find(auth: &Auth, request: &RequestContext, login: Login<'_>) -> Result<Option<User>, AuthError> {
+    let audience = auth.audience(request);
+    let mut may_repeat = true;
+    loop {
+        let tx = auth.autocommit(request).await?;
+        let found = match login {
+            Login::Email(email) => users::find_by_email(&tx, email, audience).await,
+            Login::Phone(_) => users::find_by_phone(&tx, &login.name(), audience).await,
+        };
+        match crate::finish(tx, found).await {
+            Err(error) if may_repeat && error.is_lost_connection() => may_repeat = false,
+            found => return found,
+        }
+    }
+}
+
+/// What a wrong password will count against.
+///
+/// # Errors
+/// Too many were wrong.
+async fn counter(
+    auth: &Auth,
+    request: &RequestContext,
+    login: &str,
+    user: Option<&User>,
+) -> Result<Counter, AuthError> {
+    let Err(closed) = auth.limits.accounts.check(login, Counter::Anybody) else {
+        return Ok(Counter::Anybody);
+    };
+    // Also of a user who does not exist: the refusal's time must not tell.
+    let user_id = user.map_or(Uuid::nil(), |user| user.id);
+    let network = network(request.address);
+    let tx = auth.begin(request).await?;
+    let is_known = sessions::is_from(&tx, user_id, network).await;
+    if !crate::finish(tx, is_known).await? {
+        return Err(closed);
+    }
+    auth.limits.accounts.check(login, Counter::Known(network))?;
+    Ok(Counter::Known(network))
+}
+
+/// Compares the password; costs the same when there is nothing to compare with.
+async fn verify(
+    auth: &Auth,
+    found: Option<User>,
+    password: &str,
+) -> Result<(User, String, Verdict), AuthError> {
+    let Some((user, stored)) =
+        found.and_then(|mut user| user.encrypted_password.take().map(|stored| (user, stored)))
+    else {
+        auth.hasher.verify_nobody(password).await?;
+        return Err(AuthError::InvalidCredentials);
+    };
+    match auth.hasher.verify(password, &stored).await {
+        Ok(Verdict::Wrong) => Err(AuthError::InvalidCredentials),
+        Ok(verdict @ (Verdict::Right | Verdict::RightButOutdated)) => Ok((user, stored, verdict)),
+        Err(HashError::Unsupported) => {
+            tracing::warn!(user_id = %user.id, "a stored password hash is of no supported form; nobody can sign in with it");
+            auth.hasher.verify_nobody(password).await?;
+            Err(AuthError::InvalidCredentials)
+        }
+        Err(error @ (HashError::Overloaded | HashError::Failed)) => Err(error.into()),
+    }
+}
+
+fn check_state(auth: &Auth, user: &User, login: Login<'_>) -> Result<(), AuthError> {
+    if user.is_banned(auth.clock.now()) {
+        return Err(AuthError::SignInBanned);
+    }
+    match login {
+        Login::Email(_) if user.email_confirmed_at.is_none() => Err(AuthError::EmailNotConfirmed),
+        Login::Phone(_) if user.phone_confirmed_at.is_none() => Err(AuthError::PhoneNotConfirmed),
+        Login::Email(_) | Login::Phone(_) => Ok(()),
+    }
+}
+
+async fn begin(
+    auth: &Auth,
+    request: &RequestContext,
+    user: &User,
+    login: Login<'_>,
+    state: PasswordState<'_>,
+) -> Result<Granted, AuthError> {
+    let provider = match login {
+        Login::Email(_) => "email",
+        Login::Phone(_) => "phone",
+    };
+    let sign_in = SignIn::new(auth.now());
+    let mut may_repeat = true;
+    loop {
+        let tx = auth.autocommit(request).await?;
+        let begun = sign_in.begin(&tx, &auth.config, request, user, provider, state).await;
+        match crate::finish(tx, begun).await {
+            // Whether it began before the connection broke or not.
+            Err(error) if may_repeat && error.is_lost_connection() => may_repeat = false,
+            begun => return begun?.ok_or(AuthError::InvalidCredentials),
+        }
+    }
+}

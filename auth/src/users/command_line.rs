@@ -1,0 +1,114 @@
+//! Accounts made by whoever runs the server, without a request: `basalt user create`.
+
+use std::net::{IpAddr, Ipv4Addr};
+use std::time::Duration;
+
+use basalt_core::clock::Clock;
+use basalt_core::foreground::Foreground;
+use basalt_core::pool::{ServicePool, Tx};
+use basalt_core::random;
+use http::HeaderMap;
+use jiff::Timestamp;
+use tokio::time::Instant;
+use uuid::Uuid;
+
+use crate::audit::{self, Action};
+use crate::config::AuthConfig;
+use crate::error::AuthError;
+use crate::http::request::RequestContext;
+use crate::passwords::hasher::Hasher;
+use crate::passwords::policy::{self, PasswordPolicy};
+use crate::users::address;
+use crate::users::sign_up::read_back;
+use crate::users::{self, NewUser, Object};
+
+/// How long the whole work may take.
+pub(crate) const LIMIT: Duration = Duration::from_secs(30);
+
+/// An account to make.
+#[derive(Clone, Copy)]
+pub struct NewAccount<'a> {
+    /// E-mail address; taken as confirmed.
+    pub email: &'a str,
+    /// Password, judged by the policy.
+    pub password: &'a str,
+    /// Whether it gets a row in `public.user_roles`.
+    pub is_admin: bool,
+}
+
+/// Makes a confirmed account with its identity, in one transaction. `pool` is of the login of `database.url`: the
+/// user is inserted as `supabase_auth_admin`, the admin's row as that login.
+///
+/// # Errors
+/// The address or the password is not acceptable, the address is taken, `public.user_roles` does not exist, or the
+/// database failed.
+pub async fn create_user(
+    config: &AuthConfig,
+    pool: &ServicePool,
+    clock: &Clock,
+    account: &NewAccount<'_>,
+) -> Result<Uuid, AuthError> {
+    let email = address::email(account.email)?;
+    policy::check_length(account.password)?;
+    let policy = PasswordPolicy::new(config.password_min_length, &config.password_required_characters);
+    if let Some(weakness) = policy.weakness(account.password) {
+        return Err(AuthError::WeakPassword(weakness));
+    }
+    let hash = Hasher::new(config, Foreground::default())?.hash(account.password).await?;
+    let now = crate::in_microseconds(clock.now());
+    let tx = pool.begin(Instant::now() + LIMIT).await?;
+    let created = insert(config, &tx, email, hash, account.is_admin, now).await;
+    crate::finish(tx, created).await
+}
+
+async fn insert(
+    config: &AuthConfig,
+    tx: &Tx,
+    email: String,
+    hash: String,
+    is_admin: bool,
+    now: Timestamp,
+) -> Result<Uuid, AuthError> {
+    tx.execute("set local role supabase_auth_admin", &[]).await?;
+    let id = random::uuid();
+    let data = users::sign_up_data(id, Some(&email), None, &Object::new());
+    let new = NewUser {
+        id,
+        aud: config.jwt.aud.clone(),
+        role: config.default_role().to_owned(),
+        email: Some(email),
+        phone: None,
+        encrypted_password: Some(hash),
+        app_metadata: users::provider_metadata("email"),
+        user_metadata: data.clone(),
+        is_anonymous: false,
+    };
+    users::insert(tx, &new, now).await.map_err(|error| error.or_taken(AuthError::UserAlreadyExists))?;
+    users::insert_identity(tx, id, "email", &id.to_string(), &data, now).await?;
+    users::confirm_email(tx, id, now).await?;
+    let user = read_back(tx, id).await?;
+    let traits = audit::provider("email");
+    audit::record(tx, config, &RequestContext::local(), &user, Action::UserSignedUp, traits, now).await?;
+    tx.execute("set local role none", &[]).await?;
+    if is_admin {
+        make_admin(tx, id).await?;
+    }
+    Ok(id)
+}
+
+/// The app reads who is an administrator of the site from this table of its own.
+async fn make_admin(tx: &Tx, id: Uuid) -> Result<(), AuthError> {
+    let table = tx.query_one("select to_regclass('public.user_roles') is not null as is_there", &[]).await?;
+    if !users::column::<bool>(&table, "is_there")? {
+        return Err(AuthError::NoUserRoles);
+    }
+    tx.execute("insert into public.user_roles (user_id, role) values ($1, 'admin')", &[&id]).await?;
+    Ok(())
+}
+
+impl RequestContext {
+    /// The command line, on this machine.
+    pub(crate) fn local() -> Self {
+        Self::new(IpAddr::V4(Ipv4Addr::LOCALHOST), Instant::now() + LIMIT, HeaderMap::new())
+    }
+}

@@ -1,0 +1,52 @@
+//! Inviting somebody (auth.md §3.12): the account that waits for them. Whether a letter goes out or a link is handed to
+//! the admin is the routes' business.
+
+use basalt_core::pool::Tx;
+use jiff::Timestamp;
+
+use crate::Auth;
+use crate::audit::{self, Action};
+use crate::error::AuthError;
+use crate::http::request::RequestContext;
+use crate::users::create::Registration;
+use crate::users::sign_up::{Contact, read_back};
+use crate::users::{self, Object, User};
+
+/// Somebody to be invited.
+pub(crate) struct Guest<'a> {
+    /// In stored form.
+    pub(crate) email: String,
+    pub(crate) audience: &'a str,
+    /// Metadata of a new account.
+    pub(crate) data: Object,
+    pub(crate) now: Timestamp,
+}
+
+impl Guest<'_> {
+    /// The account, made if nobody has the address, marked as invited.
+    ///
+    /// # Errors
+    /// Somebody has the address and confirmed it, or the database's.
+    pub(crate) async fn invite(
+        &self,
+        auth: &Auth,
+        request: &RequestContext,
+        actor: &User,
+        tx: &Tx,
+    ) -> Result<User, AuthError> {
+        let user = match users::lock_by_email(tx, &self.email, self.audience).await? {
+            Some(user) if user.email_confirmed_at.is_some() => return Err(AuthError::EmailExists),
+            Some(user) => user,
+            None => {
+                let contact = Contact::Email(self.email.clone());
+                let registration = Registration::by_admin(&contact, self.audience, None, &self.data);
+                let inserted = registration.insert(auth, tx, self.now).await;
+                inserted.map_err(|error| error.or_taken(AuthError::EmailExists))?
+            }
+        };
+        users::set_invited(tx, user.id, self.now).await?;
+        let traits = audit::about(&user);
+        audit::record(tx, &auth.config, request, actor, Action::UserInvited, traits, self.now).await?;
+        read_back(tx, user.id).await
+    }
+}

@@ -1,0 +1,343 @@
+//! Making accounts (auth.md §3.3, §3.4). One sign-up is one transaction, in which the project's triggers take part:
+//! insert of the user, insert of the identity, the update that confirms, then a second look at the row, because a
+//! trigger may have changed it.
+//!
+//! What an address that is taken answers depends on the settings. Without autoconfirm nobody may learn from it: the
+//! answer is a made-up user, and takes as long. With autoconfirm a sign-up answers with a session, so the address
+//! cannot be hidden; an account that was never confirmed is entered only with its own password.
+
+use basalt_core::pool::Tx;
+use basalt_core::random;
+use jiff::Timestamp;
+use uuid::Uuid;
+
+use crate::Auth;
+use crate::audit::{self, Action};
+use crate::codes::challenge::Challenge;
+use crate::emails::auth_emails::{self, Letters};
+use crate::error::AuthError;
+use crate::http::pace::Pace;
+use crate::http::request::RequestContext;
+use crate::passwords::hasher::Verdict;
+use crate::sessions::access_token::Granted;
+use crate::sessions::{self, PasswordState};
+use crate::users::create::Registration;
+use crate::users::{self, Account, NewUser, Object, User};
+
+/// The address of a sign-up, in the form that is stored.
+#[derive(Debug, Clone)]
+pub(crate) enum Contact {
+    Email(String),
+    Phone(String),
+}
+
+impl Contact {
+    pub(crate) const fn provider(&self) -> &'static str {
+        match self {
+            Self::Email(_) => "email",
+            Self::Phone(_) => "phone",
+        }
+    }
+
+    pub(crate) fn email(&self) -> Option<&str> {
+        match self {
+            Self::Email(email) => Some(email),
+            Self::Phone(_) => None,
+        }
+    }
+
+    pub(crate) fn phone(&self) -> Option<&str> {
+        match self {
+            Self::Email(_) => None,
+            Self::Phone(phone) => Some(phone),
+        }
+    }
+
+    fn is_autoconfirmed(&self, auth: &Auth) -> bool {
+        match self {
+            Self::Email(_) => auth.config.mailer_autoconfirm,
+            Self::Phone(_) => auth.config.sms_autoconfirm,
+        }
+    }
+
+    fn is_confirmed(&self, user: &User) -> bool {
+        match self {
+            Self::Email(_) => user.email_confirmed_at.is_some(),
+            Self::Phone(_) => user.phone_confirmed_at.is_some(),
+        }
+    }
+}
+
+/// A checked sign-up.
+pub(crate) struct SignUp {
+    pub(crate) contact: Contact,
+    pub(crate) password: String,
+    pub(crate) data: Object,
+    pub(crate) challenge: Option<Challenge>,
+}
+
+/// How a sign-up ended.
+pub(crate) enum SignedUp {
+    /// With a session.
+    SignedIn(Box<Granted>),
+    /// With an account that waits for confirmation, or looks like one.
+    Unconfirmed(Box<Account>),
+}
+
+impl SignUp {
+    pub(crate) async fn run(&self, auth: &Auth, request: &RequestContext) -> Result<SignedUp, AuthError> {
+        match &self.contact {
+            Contact::Email(email) if !auth.config.mailer_autoconfirm => {
+                auth_emails::check_address(auth, email).await?
+            }
+            Contact::Phone(_) if !auth.config.sms_autoconfirm => {
+                return Err(AuthError::SmsSendFailed("confirmation"));
+            }
+            Contact::Email(_) | Contact::Phone(_) => {}
+        }
+        match self.find(auth, request).await? {
+            Some(user) => Box::pin(self.again(auth, request, user)).await,
+            None => match Box::pin(self.create(auth, request)).await {
+                // Somebody else took the address a moment ago: his is the account.
+                Err(error) if error.is_taken_address() => {
+                    let user = self.find(auth, request).await?.ok_or(error)?;
+                    Box::pin(self.again(auth, request, user)).await
+                }
+                created => created,
+            },
+        }
+    }
+
+    async fn find(&self, auth: &Auth, request: &RequestContext) -> Result<Option<User>, AuthError> {
+        let audience = auth.audience(request);
+        let tx = auth.begin(request).await?;
+        let found = match &self.contact {
+            Contact::Email(email) => users::find_by_email(&tx, email, audience).await,
+            Contact::Phone(phone) => users::find_by_phone(&tx, phone, audience).await,
+        };
+        crate::finish(tx, found).await
+    }
+
+    async fn create(&self, auth: &Auth, request: &RequestContext) -> Result<SignedUp, AuthError> {
+        if self.contact.is_autoconfirmed(auth) {
+            let hash = auth.hasher.hash(&self.password).await?;
+            let tx = auth.begin(request).await?;
+            let granted = self.create_confirmed(auth, request, &tx, hash).await;
+            return Ok(SignedUp::SignedIn(Box::new(crate::finish(tx, granted).await?)));
+        }
+        auth.postage.check()?;
+        let hash = auth.hasher.hash(&self.password).await?;
+        let pace = Pace::start();
+        let mut letters = self.letters(auth, request);
+        let tx = auth.begin(request).await?;
+        let account = self.create_unconfirmed(auth, request, &tx, hash, &mut letters).await;
+        let account = crate::finish(tx, account).await;
+        pace.wait().await;
+        let account = account?;
+        letters.sent();
+        Ok(SignedUp::Unconfirmed(Box::new(account)))
+    }
+
+    fn letters<'a>(&self, auth: &'a Auth, request: &RequestContext) -> Letters<'a> {
+        Letters::new(auth, request, self.challenge.clone())
+    }
+
+    async fn create_confirmed(
+        &self,
+        auth: &Auth,
+        request: &RequestContext,
+        tx: &Tx,
+        hash: String,
+    ) -> Result<Granted, AuthError> {
+        let now = auth.now();
+        let user = self.insert(auth, request, tx, hash, now).await?;
+        self.record(auth, request, tx, &user, Action::UserSignedUp, now).await?;
+        self.confirm_and_begin(auth, request, tx, &user, PasswordState::default(), now).await
+    }
+
+    async fn create_unconfirmed(
+        &self,
+        auth: &Auth,
+        request: &RequestContext,
+        tx: &Tx,
+        hash: String,
+        letters: &mut Letters<'_>,
+    ) -> Result<Account, AuthError> {
+        let now = letters.now;
+        let user = self.insert(auth, request, tx, hash, now).await?;
+        self.record(auth, request, tx, &user, Action::UserConfirmationRequested, now).await?;
+        letters.confirmation(tx, &user).await.map_err(AuthError::signing_up)?;
+        users::account(tx, user.id).await?.ok_or_else(vanished)
+    }
+
+    async fn insert(
+        &self,
+        auth: &Auth,
+        request: &RequestContext,
+        tx: &Tx,
+        hash: String,
+        now: Timestamp,
+    ) -> Result<User, AuthError> {
+        let audience = auth.audience(request);
+        Registration::by_owner(&self.contact, audience, hash, &self.data).insert(auth, tx, now).await
+    }
+
+    async fn record(
+        &self,
+        auth: &Auth,
+        request: &RequestContext,
+        tx: &Tx,
+        user: &User,
+        action: Action,
+        now: Timestamp,
+    ) -> Result<(), AuthError> {
+        let traits = audit::provider(self.contact.provider());
+        audit::record(tx, &auth.config, request, user, action, traits, now).await
+    }
+
+    async fn confirm_and_begin(
+        &self,
+        auth: &Auth,
+        request: &RequestContext,
+        tx: &Tx,
+        user: &User,
+        state: PasswordState<'_>,
+        now: Timestamp,
+    ) -> Result<Granted, AuthError> {
+        match &self.contact {
+            Contact::Email(_) => users::confirm_email(tx, user.id, now).await?,
+            Contact::Phone(_) => users::confirm_phone(tx, user.id, now).await?,
+        }
+        self.record(auth, request, tx, user, Action::Login, now).await?;
+        let begun = sessions::begin(tx, request, user.id, "password", state, now)
+            .await?
+            .ok_or(AuthError::UserAlreadyExists)?;
+        // The statement that began the session answered the row as it was before its own triggers ran.
+        let begun = sessions::Begun { user: read_back(tx, user.id).await?, ..begun };
+        Granted::of(tx, begun, now).await
+    }
+
+    /// A sign-up with an address that has an account.
+    async fn again(&self, auth: &Auth, request: &RequestContext, user: User) -> Result<SignedUp, AuthError> {
+        let is_autoconfirmed = auth.config.mailer_autoconfirm || auth.config.sms_autoconfirm;
+        match (self.contact.is_confirmed(&user), self.contact.is_autoconfirmed(auth)) {
+            (true, _) if is_autoconfirmed => Err(AuthError::UserAlreadyExists),
+            (false, true) => self.enter(auth, request, user).await,
+            (is_confirmed, _) => {
+                auth.postage.check()?;
+                // A new account would be hashed for now.
+                auth.hasher.verify_nobody(&self.password).await?;
+                let pace = Pace::start();
+                let account = if is_confirmed {
+                    self.obfuscate(auth, request, &user).await
+                } else {
+                    self.repeat(auth, request, user.id).await
+                };
+                pace.wait().await;
+                Ok(SignedUp::Unconfirmed(Box::new(account?)))
+            }
+        }
+    }
+
+    /// An account that was never confirmed and now may be: its own password opens it, another one does not.
+    async fn enter(&self, auth: &Auth, request: &RequestContext, user: User) -> Result<SignedUp, AuthError> {
+        let Some(stored) = user.encrypted_password.as_deref() else {
+            auth.hasher.verify_nobody(&self.password).await?;
+            return Err(AuthError::UserAlreadyExists);
+        };
+        if auth.hasher.verify(&self.password, stored).await? == Verdict::Wrong {
+            return Err(AuthError::UserAlreadyExists);
+        }
+        let now = auth.now();
+        let state = PasswordState { verified: Some(stored), rehashed: None };
+        let tx = auth.begin(request).await?;
+        let granted = self.confirm_and_begin(auth, request, &tx, &user, state, now).await;
+        let granted = crate::finish(tx, granted).await?;
+        Ok(SignedUp::SignedIn(Box::new(granted)))
+    }
+
+    /// The user exists and waits for confirmation: another mail, nothing of what was sent is stored.
+    async fn repeat(&self, auth: &Auth, request: &RequestContext, id: Uuid) -> Result<Account, AuthError> {
+        let mut letters = self.letters(auth, request);
+        let tx = auth.begin(request).await?;
+        let account = async {
+            let user = users::lock(&tx, id).await?.ok_or_else(vanished)?;
+            self.record(auth, request, &tx, &user, Action::UserConfirmationRequested, letters.now).await?;
+            letters.confirmation(&tx, &user).await?;
+            users::account(&tx, id).await?.ok_or_else(vanished)
+        }
+        .await;
+        let mut account = crate::finish(tx, account).await?;
+        letters.sent();
+        if account.user.invited_at.is_some() {
+            // Whoever signs up with an invited address may not see what the inviter stored.
+            account.user.user_metadata = Object::new();
+            account.identities.clear();
+        }
+        Ok(account)
+    }
+
+    /// The user exists and is confirmed: an answer that does not say so.
+    async fn obfuscate(
+        &self,
+        auth: &Auth,
+        request: &RequestContext,
+        user: &User,
+    ) -> Result<Account, AuthError> {
+        let now = auth.now();
+        let tx = auth.begin(request).await?;
+        let recorded = self.record(auth, request, &tx, user, Action::UserRepeatedSignUp, now).await;
+        crate::finish(tx, recorded).await?;
+        let made_up = User {
+            email: self.contact.email().unwrap_or_default().to_owned(),
+            phone: self.contact.phone().unwrap_or_default().to_owned(),
+            aud: auth.audience(request).to_owned(),
+            app_metadata: users::provider_metadata(self.contact.provider()),
+            user_metadata: self.data.clone(),
+            confirmation_sent_at: Some(now),
+            ..User::blank(random::uuid(), now)
+        };
+        Ok(Account { user: made_up, identities: Vec::new(), factors: Vec::new() })
+    }
+}
+
+/// An account without address and password, signed in.
+pub(crate) async fn anonymous(
+    auth: &Auth,
+    request: &RequestContext,
+    data: Object,
+) -> Result<Granted, AuthError> {
+    let now = auth.now();
+    let new = NewUser {
+        id: random::uuid(),
+        aud: auth.audience(request).to_owned(),
+        role: auth.config.default_role().to_owned(),
+        email: None,
+        phone: None,
+        encrypted_password: None,
+        app_metadata: Object::new(),
+        user_metadata: data,
+        is_anonymous: true,
+    };
+    let tx = auth.begin(request).await?;
+    let granted = async {
+        users::insert(&tx, &new, now).await?;
+        let begun = sessions::begin(&tx, request, new.id, "anonymous", PasswordState::default(), now)
+            .await?
+            .ok_or_else(vanished)?;
+        let begun = sessions::Begun { user: read_back(&tx, new.id).await?, ..begun };
+        audit::record(&tx, &auth.config, request, &begun.user, Action::UserSignedUp, None, now).await?;
+        Granted::of(&tx, begun, now).await
+    }
+    .await;
+    crate::finish(tx, granted).await
+}
+
+/// A row that this transaction has just written.
+pub(crate) async fn read_back(tx: &Tx, id: Uuid) -> Result<User, AuthError> {
+    users::find(tx, id).await?.ok_or_else(vanished)
+}
+
+pub(crate) fn vanished() -> AuthError {
+    AuthError::Internal("a user just written is not there: a trigger on auth.users swallows rows".to_owned())
+}
