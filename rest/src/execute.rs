@@ -11,49 +11,62 @@ use http::HeaderMap;
 use tokio::time::Instant;
 
 pub(crate) use answer::Answer;
-pub(crate) use root::root;
 
 use crate::auth::Caller;
+use crate::cpu_permits::CpuPermits;
 use crate::error::RestError;
-use crate::long_work::Turns;
 use crate::parse::prefer::Count;
 use crate::plan::call::CallResult;
 use crate::plan::mutate::Mutation;
-use crate::plan::{CallPlan, Common, TablePlan, WritePlan};
+use crate::plan::{CallPlan, Common, Plan, TablePlan, WritePlan};
 use crate::reload::Snapshot;
 use crate::request::ApiRequest;
 use crate::statement::{self, Form, Statements};
 
-/// Everything around a plan.
-pub(crate) struct Scene<'a> {
+/// What a plan is executed with.
+pub(crate) struct ExecuteContext<'a> {
     pub(crate) snapshot: &'a Arc<Snapshot>,
     pub(crate) sessions: &'a Sessions,
     pub(crate) caller: &'a Caller,
     pub(crate) api: &'a ApiRequest,
     pub(crate) headers: &'a HeaderMap,
     pub(crate) deadline: Instant,
-    /// Whose turn it is to have the root's document made.
-    pub(crate) documents: &'a Turns,
+    pub(crate) cpu: &'a CpuPermits,
+    /// For the document at the root.
+    pub(crate) documents: &'a CpuPermits,
 }
 
-/// Makes the statements anew, in the form that leaves everything to PostgreSQL: for rows that cannot be written here, and
-/// for values that it refused.
-pub(crate) type AsValue<'a> = &'a (dyn Fn() -> Result<Statements, RestError> + Sync);
+/// Executes a plan. `None` when PostgreSQL has to write the rows or to read the body: nothing was changed, and the request
+/// is to be prepared anew for that.
+pub(crate) async fn run(
+    context: &ExecuteContext<'_>,
+    plan: &Plan,
+    statements: Option<Statements>,
+) -> Result<Option<Answer>, RestError> {
+    let statements = || statements.ok_or(RestError::Internal("a plan without statements"));
+    match plan {
+        Plan::Info { .. } => Ok(Some(Answer::default())),
+        Plan::Root => root::root(context).await.map(Some),
+        Plan::Read(plan) => read(context, plan, statements()?).await,
+        Plan::Write(plan) => write(context, plan, statements()?).await,
+        Plan::Call(plan) => call(context, plan, statements()?).await,
+    }
+}
 
 /// Reads a relation.
-pub(crate) async fn read(
-    scene: &Scene<'_>,
+async fn read(
+    context: &ExecuteContext<'_>,
     plan: &TablePlan,
     statements: Statements,
-    as_value: AsValue<'_>,
-) -> Result<Answer, RestError> {
+) -> Result<Option<Answer>, RestError> {
     let is_explained = plan.format.explain.is_some();
-    let (mut answer, rest) = match once(scene, &plan.common, statements, is_explained).await? {
-        Some(answered) => answered,
-        None => {
-            scene.snapshot.cache.deliver_no_more_rows();
-            once(scene, &plan.common, as_value()?, is_explained).await?.ok_or(UNWRITABLE)?
-        }
+    let form = statements.form;
+    let estimates = usize::from(statements.estimate.is_some());
+    let mut answers = transact(context, &plan.common, statements, None).await?;
+    let rest = answers.split_off(answers.len().saturating_sub(estimates));
+    let Some(mut answer) = answer::of(answers, form, is_explained, context).await? else {
+        context.snapshot.deliver_no_more_rows();
+        return Ok(None);
     };
     let estimate = || answer::estimated_rows(rest.first()?.first()?);
     answer.total = match plan.common.count {
@@ -73,45 +86,42 @@ pub(crate) async fn read(
     if !is_explained && plan.format.is_singular() && answer.page != 1 {
         return Err(RestError::NotSingular(answer.page));
     }
-    Ok(answer)
+    Ok(Some(answer))
 }
 
 /// Writes to a relation. What must not be committed is found out before COMMIT.
-pub(crate) async fn write(
-    scene: &Scene<'_>,
+async fn write(
+    context: &ExecuteContext<'_>,
     plan: &WritePlan,
     statements: Statements,
-    as_json: AsValue<'_>,
-) -> Result<Answer, RestError> {
+) -> Result<Option<Answer>, RestError> {
     let check = RowCheck {
         singular: plan.format.is_singular(),
         put: matches!(plan.mutation, Mutation::Put { .. }),
         at_most: plan.common.max_affected,
     };
     let is_explained = plan.format.explain.is_some();
-    let answer = match checked(scene, &plan.common, statements, check, is_explained).await {
-        // A value among the parameters is refused before rights are looked at, and where no row is met. Nothing was done
-        // yet: let PostgreSQL read the JSON and say what is wrong.
+    match checked(context, &plan.common, statements, check, is_explained).await {
+        // PostgreSQL refuses a value among the parameters before it looks at rights, and where no row is met. It has done
+        // nothing yet: let it read the JSON and say what is wrong.
         Err(RestError::Session(SessionError::Postgres(error)))
             if plan.has_values() && !error.has_run && error.is_class(DATA_EXCEPTION) =>
         {
-            checked(scene, &plan.common, as_json()?, check, is_explained).await?
+            Ok(None)
         }
-        other => other?,
-    };
-    answer.ok_or(UNWRITABLE)
+        other => other,
+    }
 }
 
 /// Errors of values.
 const DATA_EXCEPTION: &str = "22";
 
 /// Calls a function.
-pub(crate) async fn call(
-    scene: &Scene<'_>,
+async fn call(
+    context: &ExecuteContext<'_>,
     plan: &CallPlan,
     statements: Statements,
-    as_value: AsValue<'_>,
-) -> Result<Answer, RestError> {
+) -> Result<Option<Answer>, RestError> {
     let is_explained = plan.format.explain.is_some();
     let returns_many = matches!(plan.result, CallResult::Scalars | CallResult::Rows);
     let check = RowCheck {
@@ -119,47 +129,28 @@ pub(crate) async fn call(
         put: false,
         at_most: plan.common.max_affected,
     };
-    let mut answer = match checked(scene, &plan.common, statements, check, is_explained).await? {
-        Some(answer) => answer,
-        None => {
-            scene.snapshot.cache.deliver_no_more_rows();
-            checked(scene, &plan.common, as_value()?, check, is_explained).await?.ok_or(UNWRITABLE)?
-        }
+    let Some(mut answer) = checked(context, &plan.common, statements, check, is_explained).await? else {
+        context.snapshot.deliver_no_more_rows();
+        return Ok(None);
     };
-    answer.is_cut = returns_many && is_full(scene, &answer);
-    Ok(answer)
+    answer.is_cut = returns_many && is_full(context, &answer);
+    Ok(Some(answer))
 }
-
-const UNWRITABLE: RestError = RestError::Internal("one row that cannot be written");
 
 /// Whether a function's rows are as many as max-rows allows, and more were wanted. More is not known: it cannot be called
 /// twice.
-fn is_full(scene: &Scene<'_>, answer: &Answer) -> bool {
-    let Some(cap) = scene.snapshot.config.max_rows else { return false };
-    let is_capped = scene.api.range.limit.is_none_or(|limit| limit > cap.into());
+fn is_full(context: &ExecuteContext<'_>, answer: &Answer) -> bool {
+    let Some(cap) = context.snapshot.config.max_rows else { return false };
+    let is_capped = context.api.range.limit.is_none_or(|limit| limit > cap.into());
     is_capped
         && !answer.is_explained
         && i64::try_from(cap).is_ok_and(|cap| answer.page >= cap)
         && answer.page > 0
 }
 
-/// Runs statements and takes out the answer, leaving that of the estimate; `None` when rows came that cannot be written
-/// here.
-async fn once(
-    scene: &Scene<'_>,
-    common: &Common,
-    statements: Statements,
-    is_explained: bool,
-) -> Result<Option<(Answer, Answers)>, RestError> {
-    let (form, estimates) = (statements.form, usize::from(statements.estimate.is_some()));
-    let mut answers = run(scene, common, statements, None).await?;
-    let rest = answers.split_off(answers.len().saturating_sub(estimates));
-    let answer = answer::of(answers, form, is_explained, scene.snapshot).await?;
-    Ok(answer.map(|answer| (answer, rest)))
-}
-
+/// Runs statements, with a check of how many rows they give: before COMMIT where there is something to undo.
 async fn checked(
-    scene: &Scene<'_>,
+    context: &ExecuteContext<'_>,
     common: &Common,
     statements: Statements,
     check: RowCheck,
@@ -169,8 +160,8 @@ async fn checked(
     // A read-only transaction has nothing to undo: no need to hold COMMIT back.
     let before_commit = (is_needed && common.access == Access::ReadWrite).then_some(check);
     let form = statements.form;
-    let answers = run(scene, common, statements, before_commit).await?;
-    let answer = answer::of(answers, form, is_explained, scene.snapshot).await?;
+    let answers = transact(context, common, statements, before_commit).await?;
+    let answer = answer::of(answers, form, is_explained, context).await?;
     if let (true, Some(answer)) = (is_needed, &answer) {
         check.judge(answer.page)?;
     }
@@ -206,20 +197,20 @@ impl RowCheck {
     }
 }
 
-/// Runs the statements of a plan, with whatever the configuration puts around them.
+/// Runs the statements of a plan in one transaction, with what the configuration puts around them.
 ///
 /// The answers are those of the main statement, of the response's settings where it answers with rows, and of the
 /// estimate, if there is one.
-async fn run(
-    scene: &Scene<'_>,
+async fn transact(
+    context: &ExecuteContext<'_>,
     common: &Common,
     statements: Statements,
     check: Option<RowCheck>,
 ) -> Result<Answers, RestError> {
-    let rollback = common.rollback.unwrap_or(scene.snapshot.config.tx_end.rollback);
+    let rollback = common.rollback.unwrap_or(context.snapshot.config.tx_end.rollback);
     let mut steps = Vec::with_capacity(5);
-    let before = usize::from(scene.snapshot.config.pre_request.is_some());
-    if let Some(function) = &scene.snapshot.config.pre_request {
+    let before = usize::from(context.snapshot.config.pre_request.is_some());
+    if let Some(function) = &context.snapshot.config.pre_request {
         steps.push(function.call());
     }
     // `log-query`: the text, never the values.
@@ -234,7 +225,7 @@ async fn run(
         // Deferred constraints would otherwise never be looked at.
         steps.push(Statement { text: Arc::from("SET CONSTRAINTS ALL IMMEDIATE"), params: Vec::new() });
     }
-    let scope = scope::scope(scene, common);
+    let scope = scope::scope(context, common);
     let mut answers = if let Some(check) = check {
         // The number of rows is told before deferred constraints are.
         let kept = if rollback { End::RollbackChecked } else { End::Commit };
@@ -243,11 +234,11 @@ async fn run(
             let rows = rows.and_then(|row| row.number(statement::PAGE));
             if rows.is_some_and(|rows| check.judge(rows).is_ok()) { kept } else { End::Rollback }
         };
-        scene.sessions.run_checked(scope, steps, judge).await?
+        context.sessions.run_checked(scope, steps, judge).await?
     } else if rollback {
-        scene.sessions.run_rolled_back(scope, steps).await?
+        context.sessions.run_rolled_back(scope, steps).await?
     } else {
-        scene.sessions.run(scope, steps).await?
+        context.sessions.run(scope, steps).await?
     };
     answers.truncate(before + wanted);
     Ok(answers.split_off(before))

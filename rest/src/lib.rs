@@ -2,14 +2,15 @@
 
 pub mod auth;
 pub mod config;
+mod cpu_permits;
 pub mod error;
 mod execute;
 mod handler;
-mod long_work;
 pub mod metrics;
 pub mod openapi;
 pub mod parse;
 pub mod plan;
+mod prepare;
 mod reload;
 pub mod request;
 mod response;
@@ -21,6 +22,7 @@ pub mod statement;
 pub mod suggest;
 
 use std::sync::Arc;
+use std::thread::available_parallelism;
 
 use axum::Router;
 use axum::extract::State as Extract;
@@ -35,6 +37,7 @@ use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
 use config::RestConfig;
+use cpu_permits::CpuPermits;
 pub use reload::RestHandle;
 
 /// Builds the service and starts loading its schema cache.
@@ -42,8 +45,8 @@ pub use reload::RestHandle;
 /// The handler answers as the service's router does. It is for whoever serves many requests: a router with one route costs
 /// two clones of boxed services and a boxed future for each.
 ///
-/// `events` brings notifications of `rest.channel`; the task that follows them belongs to `tracker` and ends
-/// with `shutdown`. Requests that come before the first load wait for it.
+/// `events` brings notifications of `rest.channel`; the task that follows them ends with `shutdown`. It and all others
+/// that the service starts belong to `tracker`. Requests that come before the first load wait for it.
 pub fn service(
     config: RestConfig,
     sessions: Sessions,
@@ -54,13 +57,14 @@ pub fn service(
     shutdown: CancellationToken,
 ) -> (Service, RestHandle, Handler) {
     let (body_limit, deadline) = (config.max_body_bytes, config.timeout);
-    let handle = RestHandle::new(config, keys, sessions.clone());
+    let handle = RestHandle::new(config, keys, sessions.clone(), tracker);
     tracker.spawn(reload::follow(handle.clone(), events, shutdown));
     let state = Arc::new(handler::State {
         handle: handle.clone(),
         sessions,
         clock,
-        documents: long_work::Turns::new(1),
+        cpu: CpuPermits::new(available_parallelism().map_or(1, usize::from), tracker),
+        documents: CpuPermits::new(1, tracker),
     });
     let handler: Handler = {
         let state = Arc::clone(&state);

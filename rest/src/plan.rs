@@ -54,6 +54,27 @@ pub enum Plan {
     },
 }
 
+impl Plan {
+    /// Has PostgreSQL write the rows as JSON.
+    pub fn deliver_value(&mut self) {
+        match self {
+            Self::Read(read) => read.delivery = Delivery::Value,
+            Self::Call(call) => call.delivery = Delivery::Value,
+            Self::Write(_) | Self::Root | Self::Info { .. } => {}
+        }
+    }
+
+    /// Whether parameters of the statement are made of the body, and not slices of it.
+    #[must_use]
+    pub fn has_values(&self) -> bool {
+        match self {
+            Self::Write(write) => write.has_values(),
+            Self::Call(call) => call.has_values(),
+            Self::Read(_) | Self::Root | Self::Info { .. } => false,
+        }
+    }
+}
+
 /// Everything a plan decides besides its statement.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Common {

@@ -13,6 +13,7 @@ mod looks;
 mod progress;
 
 use std::collections::HashMap;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex as SyncMutex, PoisonError};
 use std::time::Duration;
 
@@ -21,11 +22,12 @@ use basalt_core::keys::Keys;
 use basalt_core::session::Sessions;
 use tokio::sync::{Mutex, Notify};
 use tokio::time::Instant;
+use tokio_util::task::TaskTracker;
 
 use crate::config::{RestConfig, Stored};
 use crate::metrics;
 use crate::schema_cache::SchemaCache;
-use crate::schema_cache::load::aside::Aside;
+use crate::schema_cache::load::builder_thread::BuilderThread;
 use crate::schema_cache::load::{self, LoadError, Loaded};
 use crate::shape::Shapes;
 pub(crate) use follow::follow;
@@ -47,6 +49,22 @@ pub(crate) struct Snapshot {
     accepted: HashMap<String, String>,
     complaints: Vec<String>,
     fingerprint: String,
+    /// Rows came that this server cannot write as JSON.
+    rows_failed: AtomicBool,
+}
+
+impl Snapshot {
+    /// Whether flat reads may be rows that we write as JSON ourselves.
+    pub(crate) fn delivers_rows(&self) -> bool {
+        !self.rows_failed.load(Ordering::Relaxed)
+    }
+
+    /// Rows came that this server cannot write: dates in another style, a type that changed since the load. From now on
+    /// plans leave the writing to PostgreSQL, so that nothing is read twice again.
+    pub(crate) fn deliver_no_more_rows(&self) {
+        self.rows_failed.store(true, Ordering::Relaxed);
+        self.shapes.clear();
+    }
 }
 
 /// What the server was configured with.
@@ -79,8 +97,8 @@ struct Shared {
     base: ArcSwap<Base>,
     sessions: Sessions,
     current: ArcSwapOption<Snapshot>,
-    /// Builds schema caches.
-    aside: Aside,
+    builder: BuilderThread,
+    tracker: TaskTracker,
     progress: Progress,
     /// One load at a time; held across it.
     turn: Mutex<()>,
@@ -113,12 +131,18 @@ impl std::fmt::Debug for RestHandle {
 }
 
 impl RestHandle {
-    pub(crate) fn new(config: RestConfig, keys: Arc<Keys>, sessions: Sessions) -> Self {
+    pub(crate) fn new(
+        config: RestConfig,
+        keys: Arc<Keys>,
+        sessions: Sessions,
+        tracker: &TaskTracker,
+    ) -> Self {
         Self(Arc::new(Shared {
             base: ArcSwap::from_pointee(Base { config, keys }),
             sessions,
             current: ArcSwapOption::empty(),
-            aside: Aside::default(),
+            builder: BuilderThread::new(tracker),
+            tracker: tracker.clone(),
             progress: Progress::new(),
             turn: Mutex::new(()),
             asked: Notify::new(),
@@ -228,7 +252,7 @@ impl RestHandle {
         let base = self.0.base.load_full();
         let old = self.0.current.load_full();
         let before = old.as_ref().map(|old| old.accepted.clone()).unwrap_or_default();
-        let result = load::load(&base.config, &before, &self.0.sessions, &self.0.aside).await;
+        let result = load::load(&base.config, &before, &self.0.sessions, &self.0.builder).await;
         let label = if result.is_ok() { "ok" } else { "failed" };
         ::metrics::counter!(metrics::SCHEMA_LOADS, "result" => label).increment(1);
         let Loaded { stored, cache, fingerprint } = result?;
@@ -249,11 +273,12 @@ impl RestHandle {
             duration_ms = started.elapsed().as_secs_f64() * 1000.0,
             "schema cache loaded"
         );
-        let shapes = Shapes::new(config.shape_cache_bytes);
-        let snapshot = Snapshot { config, cache, keys, shapes, accepted, complaints, fingerprint };
+        let (shapes, rows_failed) = (Shapes::new(config.shape_cache_bytes), AtomicBool::new(false));
+        let snapshot =
+            Snapshot { config, cache, keys, shapes, accepted, complaints, fingerprint, rows_failed };
         self.0.current.store(Some(Arc::new(snapshot)));
         if let Some(old) = old {
-            tokio::spawn(retire(old));
+            self.0.tracker.spawn(retire(old, self.0.tracker.clone()));
         }
         Ok(())
     }
@@ -261,13 +286,12 @@ impl RestHandle {
 
 /// Drops what is no longer current once no request uses it, where that holds nobody up: to take thousands of tables apart
 /// takes a while, and whoever drops the last reference does it.
-async fn retire(old: Arc<Snapshot>) {
+async fn retire(old: Arc<Snapshot>, tracker: TaskTracker) {
     const LOOK: Duration = Duration::from_millis(100);
     while Arc::strong_count(&old) > 1 {
         tokio::time::sleep(LOOK).await;
     }
-    // The task that waits for it is nobody's.
-    let _dropped = tokio::task::spawn_blocking(move || drop(old)).await;
+    tracker.spawn_blocking(move || drop(old));
 }
 
 /// The configured keys, or those of the database. They are kept while the secret is the same, and with them the tokens

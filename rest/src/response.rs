@@ -232,7 +232,6 @@ pub(crate) fn read(
     config: &RestConfig,
     plan: &TablePlan,
     answer: &Answer,
-    path: &str,
 ) -> Result<Response, RestError> {
     if answer.is_explained {
         return explained(api, config, &plan.format.media, answer);
@@ -242,8 +241,8 @@ pub(crate) fn read(
     draft.set(CONTENT_RANGE, &range);
     let query =
         if api.canonical_query.is_empty() { String::new() } else { format!("?{}", api.canonical_query) };
-    if path.len() + query.len() <= LONGEST_LOCATION_BYTES {
-        draft.set(CONTENT_LOCATION, &format!("{path}{query}"));
+    if api.path.len() + query.len() <= LONGEST_LOCATION_BYTES {
+        draft.set(CONTENT_LOCATION, &format!("{}{query}", api.path));
     }
     draft.common(&plan.common);
     draft.cut(answer);
@@ -260,7 +259,6 @@ pub(crate) fn write(
     config: &RestConfig,
     plan: &WritePlan,
     answer: &Answer,
-    path: &str,
 ) -> Result<Response, RestError> {
     let rows = answer.page;
     let has_rows = plan.answer == WriteAnswer::Rows;
@@ -297,7 +295,7 @@ pub(crate) fn write(
     if let (WriteAnswer::Location(columns), 1) = (&plan.answer, rows)
         && let Some(query) = answer.location.as_deref().and_then(|values| location_query(columns, values))
     {
-        draft.set(LOCATION, &format!("{path}?{query}"));
+        draft.set(LOCATION, &format!("{}?{query}", api.path));
     }
     draft.common(&plan.common);
     if has_rows {
@@ -391,8 +389,13 @@ impl Timing {
     pub(crate) fn mark(&mut self, stage: &'static str) {
         let Some(last) = &mut self.last else { return };
         let now = Instant::now();
-        self.stages.push((stage, (now - *last).as_secs_f64() * 1000.0));
+        let took = (now - *last).as_secs_f64() * 1000.0;
         *last = now;
+        // A request that is planned again has the same stages twice.
+        match self.stages.iter_mut().find(|(known, _)| *known == stage) {
+            Some((_, before)) => *before += took,
+            None => self.stages.push((stage, took)),
+        }
     }
 
     /// Writes the header, in milliseconds with one decimal.

@@ -13,7 +13,7 @@ use basalt_core::session::{Access, Isolation, Scope, SessionError, Statement};
 use basalt_core::sql::Param;
 
 use crate::error::RestError;
-use crate::execute::Scene;
+use crate::execute::ExecuteContext;
 use crate::parse::prefer::{Representation, Resolution};
 use crate::request::{Action, ApiRequest, RelationVerb};
 use crate::statement::array_literal;
@@ -22,35 +22,35 @@ use crate::statement::array_literal;
 const SERVICE_ROLE: &str = "service_role";
 
 /// The error, with what the caller lacks as its hint where that can be told.
-pub(crate) async fn explain(scene: &Scene<'_>, mut error: RestError) -> RestError {
+pub(crate) async fn explain(context: &ExecuteContext<'_>, mut error: RestError) -> RestError {
     if let RestError::Session(SessionError::Postgres(refusal)) = &mut error
-        && scene.caller.role == SERVICE_ROLE
+        && context.caller.role == SERVICE_ROLE
         && refusal.code == "42501"
         && refusal.hint.is_none()
     {
-        refusal.hint = hint(scene, refusal).await;
+        refusal.hint = hint(context, refusal).await;
     }
     error
 }
 
 /// `None` too when the catalog cannot be asked: the refusal itself is the answer then.
-async fn hint(scene: &Scene<'_>, refusal: &PgError) -> Option<String> {
+async fn hint(context: &ExecuteContext<'_>, refusal: &PgError) -> Option<String> {
     let refused = Refused::read(&refusal.message)?;
-    let schemas: Vec<&str> = std::iter::once(scene.api.schema.as_str())
-        .chain(scene.snapshot.config.extra_search_path.iter().map(String::as_str))
+    let schemas: Vec<&str> = std::iter::once(context.api.schema.as_str())
+        .chain(context.snapshot.config.extra_search_path.iter().map(String::as_str))
         .collect();
     match refused {
         Refused::Privilege { kind, name } => {
-            let wanted = array_literal(&privileges(scene.api, name));
+            let wanted = array_literal(&privileges(context.api, name));
             let params = [kind, name, SERVICE_ROLE, &wanted, ALL_PRIVILEGES, &array_literal(&schemas)];
-            let grant = ask(scene, include_str!("rights/grants.sql"), &params).await?;
+            let grant = ask(context, include_str!("rights/grants.sql"), &params).await?;
             let grant = grant.first()?.as_deref()?.to_owned();
             Some(format!("Grant the required privileges to the current role with: {grant}"))
         }
         Refused::Row { relation, is_update } => {
-            let commands = if is_update { vec!["UPDATE"] } else { privileges(scene.api, relation) };
+            let commands = if is_update { vec!["UPDATE"] } else { privileges(context.api, relation) };
             let params = [relation, SERVICE_ROLE, &array_literal(&commands), &array_literal(&schemas)];
-            let found = ask(scene, include_str!("rights/policies.sql"), &params).await?;
+            let found = ask(context, include_str!("rights/policies.sql"), &params).await?;
             let mut columns = found.into_iter();
             let (relation, lacking, policies) = (columns.next()??, columns.next()?, columns.next()?);
             policy_hint(&relation, commands.first()?, lacking, policies)
@@ -161,16 +161,21 @@ impl<'a> Refused<'a> {
 }
 
 /// The first row of a statement over the catalog.
-async fn ask(scene: &Scene<'_>, text: &'static str, params: &[&str]) -> Option<Vec<Option<String>>> {
+async fn ask(
+    context: &ExecuteContext<'_>,
+    text: &'static str,
+    params: &[&str],
+) -> Option<Vec<Option<String>>> {
     let scope = Scope {
         access: Access::ReadOnly,
         isolation: Isolation::ReadCommitted,
         // Nothing is visible without its schema, so that every name comes out with it.
         settings: vec![("search_path".into(), String::new())],
-        deadline: scene.deadline,
+        deadline: context.deadline,
     };
     let params = params.iter().map(|&param| Param::from(param)).collect();
-    let answers = scene.sessions.run(scope, vec![Statement { text: Arc::from(text), params }]).await.ok()?;
+    let answers =
+        context.sessions.run(scope, vec![Statement { text: Arc::from(text), params }]).await.ok()?;
     let row = answers.first()?.first()?;
     Some((0..3).map(|column| row.text(column).map(str::to_owned)).collect())
 }

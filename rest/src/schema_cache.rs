@@ -16,7 +16,6 @@ pub mod view_columns;
 
 use std::collections::HashMap;
 use std::fmt;
-use std::sync::atomic::{AtomicBool, Ordering};
 
 use name::Name;
 use relationships::Relationship;
@@ -75,8 +74,6 @@ pub struct SchemaCache {
     pub text_types: TextTypes,
     /// Some function of the database puts other claims in the place of the caller's.
     pub rewrites_claims: bool,
-    /// Rows came that could not be written here.
-    rows_failed: AtomicBool,
 }
 
 /// A table, view, materialized view or foreign table.
@@ -323,18 +320,6 @@ impl SchemaCache {
     #[must_use]
     pub fn schema_comment(&self, schema: &str) -> Option<&str> {
         self.schema_comments.get(schema).map(String::as_str)
-    }
-
-    /// Whether flat reads may be rows that we write as JSON ourselves.
-    #[must_use]
-    pub fn may_deliver_rows(&self) -> bool {
-        !self.rows_failed.load(Ordering::Relaxed)
-    }
-
-    /// Rows came that could not be written here: dates in another style, a type that changed since the load. What is
-    /// planned against this cache from now on leaves the writing to PostgreSQL, so that nothing is read twice again.
-    pub fn deliver_no_more_rows(&self) {
-        self.rows_failed.store(true, Ordering::Relaxed);
     }
 
     /// Domain representations.

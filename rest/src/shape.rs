@@ -1,14 +1,14 @@
 //! The cache of request shapes: plan and statements of requests that differ in their values only.
 //!
 //! A shape is method, path, preferences, negotiation, and the query string without the values that become parameters
-//! (`asked`). For one that is known, a request is not planned and no statement is rendered: its values go into the
+//! (`request`). For one that is known, a request is not planned and no statement is rendered: its values go into the
 //! places of a `template`. That is two fifths of what a read costs this server outside the kernel
 //! (docs/decisions/0008). [`crate::parse`] still reads every value, so that what is wrong is found where it always was.
 //!
 //! One cache belongs to one snapshot of schema and settings and goes with it. It is bounded in shapes and in bytes, and
 //! a shape gets in when it is seen for the second time: requests made up to fill it only push out each other's marks.
 
-mod asked;
+mod request;
 mod template;
 
 use std::fmt;
@@ -19,8 +19,8 @@ use std::sync::{Arc, Mutex, PoisonError};
 use lru::LruCache;
 use metrics::{Counter, Gauge};
 
-pub use asked::Asked;
-pub use template::{Ready, Template, render};
+pub use request::ShapedRequest;
+pub use template::{Prepared, Template, render};
 
 use crate::metrics::{SHAPE_BYTES, SHAPE_BYTES_LIMIT, SHAPE_EVICTIONS, SHAPE_LOOKUPS, SHAPES, SHAPES_LIMIT};
 

@@ -6,9 +6,9 @@ use basalt_core::session::{Answers, Row};
 use bytes::Bytes;
 use serde_json::Value;
 
+use super::ExecuteContext;
+use crate::cpu_permits;
 use crate::error::RestError;
-use crate::long_work;
-use crate::reload::Snapshot;
 use crate::rows::{self, Frame};
 use crate::statement::{self, Form};
 
@@ -40,7 +40,7 @@ pub(super) async fn of(
     answers: Answers,
     form: Form,
     is_explained: bool,
-    snapshot: &Arc<Snapshot>,
+    context: &ExecuteContext<'_>,
 ) -> Result<Option<Answer>, RestError> {
     let mut answers = answers.into_iter();
     let mut next = || answers.next().unwrap_or_default();
@@ -68,7 +68,7 @@ pub(super) async fn of(
             let is_cut = cap.is_some_and(|cap| rows.len() > cap);
             rows.truncate(cap.unwrap_or(usize::MAX));
             let page = i64::try_from(rows.len()).unwrap_or(i64::MAX);
-            let Some(body) = to_json(rows, frame, snapshot).await? else { return Ok(None) };
+            let Some(body) = to_json(rows, frame, context).await? else { return Ok(None) };
             let settings = settings.first().ok_or(NO_ROW)?;
             Ok(Some(Answer {
                 total: counts.then_some(page),
@@ -84,12 +84,16 @@ pub(super) async fn of(
 }
 
 /// Writes rows as JSON; of many, off the runtime's threads.
-async fn to_json(rows: Vec<Row>, frame: Frame, snapshot: &Arc<Snapshot>) -> Result<Option<Bytes>, RestError> {
-    if !long_work::is_long(rows.iter().map(Row::byte_len).sum()) {
-        return Ok(rows::to_json(rows, &snapshot.cache.text_types, frame));
+async fn to_json(
+    rows: Vec<Row>,
+    frame: Frame,
+    context: &ExecuteContext<'_>,
+) -> Result<Option<Bytes>, RestError> {
+    if !cpu_permits::is_long(rows.iter().map(Row::byte_len).sum()) {
+        return Ok(rows::to_json(rows, &context.snapshot.cache.text_types, frame));
     }
-    let snapshot = Arc::clone(snapshot);
-    long_work::run(move || rows::to_json(rows, &snapshot.cache.text_types, frame)).await
+    let snapshot = Arc::clone(context.snapshot);
+    context.cpu.run(move || rows::to_json(rows, &snapshot.cache.text_types, frame)).await
 }
 
 const NO_ROW: RestError = RestError::Internal("the statement gave no row");

@@ -7,7 +7,7 @@ use basalt_core::sql::Param;
 use bytes::Bytes;
 use http::header::HOST;
 
-use super::{Answer, Scene, run};
+use super::{Answer, ExecuteContext, transact};
 use crate::config::OpenApiMode;
 use crate::error::RestError;
 use crate::openapi::{self, Accessible, Server};
@@ -15,27 +15,27 @@ use crate::plan::Common;
 use crate::statement::{Form, Statements};
 
 /// The document of the root: of a function, or made of what the caller may use.
-pub(crate) async fn root(scene: &Scene<'_>) -> Result<Answer, RestError> {
+pub(super) async fn root(context: &ExecuteContext<'_>) -> Result<Answer, RestError> {
     let common = Common::document();
-    if let Some(function) = &scene.snapshot.config.root_spec {
+    if let Some(function) = &context.snapshot.config.root_spec {
         let statements = alone(function.call());
-        let document = single_value(&run(scene, &common, statements, None).await?);
+        let document = single_value(&transact(context, &common, statements, None).await?);
         return Ok(Answer { body: document, ..Answer::default() });
     }
-    let accessible = match scene.snapshot.config.openapi_mode {
+    let accessible = match context.snapshot.config.openapi_mode {
         OpenApiMode::FollowPrivileges => {
             let main = Statement {
                 text: Arc::from(include_str!("../accessible.sql")),
-                params: vec![Param::from(&*scene.api.schema)],
+                params: vec![Param::from(&*context.api.schema)],
             };
-            let answers = run(scene, &common, alone(main), None).await?;
+            let answers = transact(context, &common, alone(main), None).await?;
             Some(single_value(&answers).ok_or(RestError::Internal("the privileges gave no row"))?)
         }
         OpenApiMode::IgnorePrivileges | OpenApiMode::Disabled => None,
     };
-    let host = scene.headers.get(HOST).and_then(|host| host.to_str().ok());
-    let server = Server::of(&scene.snapshot.config, host);
-    let (snapshot, schema) = (Arc::clone(scene.snapshot), scene.api.schema.clone());
+    let host = context.headers.get(HOST).and_then(|host| host.to_str().ok());
+    let server = Server::of(&context.snapshot.config, host);
+    let (snapshot, schema) = (Arc::clone(context.snapshot), context.api.schema.clone());
     let make = move || {
         let accessible: Option<Accessible> = accessible
             .map(|list| serde_json::from_slice(&list))
@@ -45,8 +45,8 @@ pub(crate) async fn root(scene: &Scene<'_>) -> Result<Answer, RestError> {
             openapi::document(&schema, &snapshot.cache, accessible.as_ref(), &server, &snapshot.config);
         Ok::<_, RestError>(document.to_string())
     };
-    let document = scene.documents.run(make).await??;
-    Ok(Answer { body: Some(scene.sessions.count_answer(document.into())?), ..Answer::default() })
+    let document = context.documents.run(make).await??;
+    Ok(Answer { body: Some(context.sessions.count_answer(document.into())?), ..Answer::default() })
 }
 
 fn single_value(answers: &Answers) -> Option<Bytes> {

@@ -7,58 +7,58 @@ use http::HeaderMap;
 use http::header::COOKIE;
 use serde_json::{Map, Value};
 
-use super::Scene;
+use super::ExecuteContext;
 use crate::config::{RequestSetting, RestConfig};
 use crate::plan::{self, Common};
 use crate::request::Action;
 
 /// Access, isolation and settings, in the order of rest.md §3.16: what the role brings along is set before it is taken
 /// on, because it may not be allowed to set it itself.
-pub(super) fn scope(scene: &Scene<'_>, common: &Common) -> Scope {
-    let caller = scene.caller;
-    let role = scene.snapshot.cache.role(&caller.role);
+pub(super) fn scope(context: &ExecuteContext<'_>, common: &Common) -> Scope {
+    let caller = context.caller;
+    let role = context.snapshot.cache.role(&caller.role);
     let isolation = common
         .isolation
         .or_else(|| role.and_then(|role| role.isolation.as_deref()).map(plan::isolation))
         .unwrap_or_default();
     let mut settings: Vec<(Cow<'static, str>, String)> = Vec::with_capacity(12);
-    settings.push(("search_path".into(), search_path(&scene.api.schema, &scene.snapshot.config)));
+    settings.push(("search_path".into(), search_path(&context.api.schema, &context.snapshot.config)));
     for (name, value) in role.into_iter().flat_map(|role| &role.settings) {
         settings.push((name.clone().into(), value.clone()));
     }
     settings.push(("role".into(), caller.role.clone()));
     settings.push(("request.jwt.claims".into(), caller.claims.clone()));
-    if let Some(subject) = subject(scene) {
+    if let Some(subject) = subject(context) {
         settings.push(("request.jwt.claim.sub".into(), subject.to_owned()));
     }
-    for what in &scene.snapshot.config.request_settings {
+    for what in &context.snapshot.config.request_settings {
         settings.push(match what {
-            RequestSetting::Method => ("request.method".into(), scene.api.method.as_str().to_owned()),
-            RequestSetting::Path => ("request.path".into(), scene.api.path.clone()),
-            RequestSetting::Headers => ("request.headers".into(), headers_json(scene.headers)),
-            RequestSetting::Cookies => ("request.cookies".into(), cookies_json(scene.headers)),
+            RequestSetting::Method => ("request.method".into(), context.api.method.as_str().to_owned()),
+            RequestSetting::Path => ("request.path".into(), context.api.path.clone()),
+            RequestSetting::Headers => ("request.headers".into(), headers_json(context.headers)),
+            RequestSetting::Cookies => ("request.cookies".into(), cookies_json(context.headers)),
         });
     }
-    if let Some(zone) = &scene.api.prefer.timezone {
+    if let Some(zone) = &context.api.prefer.timezone {
         settings.push(("timezone".into(), zone.clone()));
     }
     for (name, value) in &common.settings {
         settings.push((name.clone().into(), value.clone()));
     }
-    for (name, value) in &scene.snapshot.config.app_settings {
+    for (name, value) in &context.snapshot.config.app_settings {
         settings.push((format!("app.settings.{name}").into(), value.clone()));
     }
-    Scope { access: common.access, isolation, settings, deadline: scene.deadline }
+    Scope { access: common.access, isolation, settings, deadline: context.deadline }
 }
 
 /// What `auth.uid()` looks at before it parses the claims, which as a column's default it does for every row.
 ///
 /// Where other claims may be put in the place of the caller's, `sub` must come from those: by the function that a request
 /// calls, by the one before each request, or by any that is known to do so.
-fn subject<'a>(scene: &'a Scene<'_>) -> Option<&'a str> {
-    let is_relation = matches!(scene.api.action, Action::Relation { .. });
-    let subject = scene.caller.subject.as_deref()?;
-    let may_change = scene.snapshot.config.pre_request.is_some() || scene.snapshot.cache.rewrites_claims;
+fn subject<'a>(context: &'a ExecuteContext<'_>) -> Option<&'a str> {
+    let is_relation = matches!(context.api.action, Action::Relation { .. });
+    let subject = context.caller.subject.as_deref()?;
+    let may_change = context.snapshot.config.pre_request.is_some() || context.snapshot.cache.rewrites_claims;
     (is_relation && !may_change && !subject.contains('\0')).then_some(subject)
 }
 

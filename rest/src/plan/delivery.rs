@@ -55,7 +55,7 @@ pub(super) fn of(
         | BodyShape::Value => return Delivery::Value,
     };
     let has_rows = (1..=MOST_OUTPUTS).contains(&read.outputs.len());
-    if format.explain.is_some() || read.is_grouped() || !has_rows || !cache.may_deliver_rows() {
+    if format.explain.is_some() || read.is_grouped() || !has_rows {
         return Delivery::Value;
     }
     let mut as_json = Vec::new();

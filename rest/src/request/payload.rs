@@ -12,8 +12,8 @@ use serde_json::{Map, Value};
 
 use super::{Action, CallVerb, RelationVerb};
 use crate::config::RestConfig;
+use crate::cpu_permits::{self, CpuPermits};
 use crate::error::RestError;
-use crate::long_work;
 use crate::parse::media::MediaType;
 use crate::parse::query::decode_component;
 
@@ -127,23 +127,24 @@ impl Payload {
 
     /// As [`Payload::read`], and where that takes long, off the runtime's threads. What is begun comes to its end though
     /// the client has left, and so body and `room` are held until then.
-    pub(crate) async fn read_aside(
+    pub(crate) async fn read_long(
         action: &Action,
         content_type: &MediaType,
         columns: Option<&[String]>,
         body: Bytes,
         room: Room<'_>,
+        cpu: &CpuPermits,
     ) -> Result<Option<Self>, RestError> {
         // With `columns`, as clients send many rows, PostgreSQL reads it; PUT alone does not heed them.
         let is_put = matches!(action, Action::Relation { verb: RelationVerb::Put, .. });
         let is_passed_on = *content_type == MediaType::Json && columns.is_some() && !is_put;
-        if is_passed_on || !long_work::is_long(body.len()) {
+        if is_passed_on || !cpu_permits::is_long(body.len()) {
             return Self::read(action, content_type, columns, body, room);
         }
         let (action, content_type) = (action.clone(), content_type.clone());
         let columns = columns.map(<[String]>::to_vec);
         let (most, hold) = (room.most, room.hold.cloned());
-        long_work::run(move || {
+        cpu.run(move || {
             let room = Room { most, hold: hold.as_ref() };
             Self::read(&action, &content_type, columns.as_deref(), body, room)
         })

@@ -3,7 +3,7 @@
 //! Works with the authenticator login alone, on any database: the queries read only what every role may read. They
 //! run with an empty search path, so that PostgreSQL prints every type and expression with its schema.
 
-pub mod aside;
+pub mod builder_thread;
 mod tables;
 
 use std::collections::HashMap;
@@ -23,7 +23,7 @@ use super::view_columns::{self, ViewTree};
 use super::{MediaHandler, Parts, QualifiedName, Representations, SchemaCache};
 use crate::config::{DATABASE_SETTINGS, RestConfig, Stored};
 use crate::statement::array_literal;
-use aside::Aside;
+use builder_thread::BuilderThread;
 use tables::{Tables, Tallies};
 
 /// How long one load may take before it is given up and tried again later.
@@ -62,7 +62,7 @@ pub struct Loaded {
 }
 
 /// Reads settings, then everything else, each in one read-only transaction. `before` are the settings that the last
-/// load accepted; the cache is built on the thread of `aside`.
+/// load accepted; the cache is built on `builder`.
 ///
 /// # Errors
 /// The database could not be asked, or answered something unexpected.
@@ -70,11 +70,11 @@ pub async fn load(
     base: &RestConfig,
     before: &HashMap<String, String>,
     sessions: &Sessions,
-    aside: &Aside,
+    builder: &BuilderThread,
 ) -> Result<Loaded, LoadError> {
     let settings = if base.database_settings { settings(base, sessions).await? } else { Vec::new() };
     let mut stored = base.with_database_settings(&settings, before);
-    let (cache, missing, fingerprint) = load_cache(&stored.config, sessions, aside).await?;
+    let (cache, missing, fingerprint) = load_cache(&stored.config, sessions, builder).await?;
     for schema in missing {
         stored.complaints.push(format!("the exposed schema {schema:?} does not exist in the database"));
     }
@@ -131,7 +131,7 @@ where nullif(current_setting('pgrst.' || name, true), '') is not null";
 async fn load_cache(
     config: &RestConfig,
     sessions: &Sessions,
-    aside: &Aside,
+    builder: &BuilderThread,
 ) -> Result<(SchemaCache, Vec<String>, String), LoadError> {
     let exposed = array_literal(&config.schemas);
     let reachable: Vec<String> = config.schemas.iter().chain(&config.extra_search_path).cloned().collect();
@@ -154,7 +154,7 @@ async fn load_cache(
     ];
     let answers = sessions.run(scope(LOAD_DEADLINE), steps).await?;
     let config = config.clone();
-    aside.run(move || build(&config, answers)).await.ok_or(LoadError::Stopped)?
+    builder.run(move || build(&config, answers)).await.ok_or(LoadError::Stopped)?
 }
 
 /// Makes the cache of the answers, which come in the order of the statements.

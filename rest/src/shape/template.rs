@@ -11,7 +11,7 @@ use basalt_core::sql::Param;
 use bytes::Bytes;
 use http::Method;
 
-use super::asked::Asked;
+use super::request::ShapedRequest;
 use crate::config::RestConfig;
 use crate::parse::filter::Operation;
 use crate::parse::prefer::Preferences;
@@ -26,9 +26,9 @@ use crate::schema_cache::SchemaCache;
 use crate::statement::condition::operand;
 use crate::statement::{self, Form, Statements};
 
-/// What a request comes to: all that executing it and answering it need.
+/// A request that is ready to be executed, with all that its response needs.
 #[derive(Debug)]
-pub struct Ready {
+pub struct Prepared {
     /// The request, without what only planning reads.
     pub api: ApiRequest,
     /// The plan, without what only rendering reads.
@@ -211,11 +211,11 @@ impl Values<'_> {
 }
 
 impl Template {
-    /// The template of the shape that `asked`, read as `api` and planned to `statements`, has; `None` if it cannot be
+    /// The template of the shape that `shaped`, read as `api` and planned to `statements`, has; `None` if it cannot be
     /// told apart what is value and what is shape.
     #[must_use]
     pub fn of(
-        asked: &Asked,
+        shaped: &ShapedRequest,
         api: &ApiRequest,
         statements: &Statements,
         config: &RestConfig,
@@ -241,7 +241,12 @@ impl Template {
             Plan::Write(_) => {}
             Plan::Root | Plan::Info { .. } => return None,
         }
-        let rendered = render(&plan)?;
+        let mut rendered = render(&plan)?;
+        if rendered.form != statements.form {
+            // The rows of this snapshot cannot be written here.
+            plan.deliver_value();
+            rendered = render(&plan)?;
+        }
         strip(&mut plan);
         let template = Self {
             plan,
@@ -251,7 +256,7 @@ impl Template {
             estimate: rendered.estimate.map(|estimate| Pattern::of(estimate, &operations, body.as_ref())),
             max_rows: config.max_rows,
         };
-        let again = template.statements(&template.values(asked));
+        let again = template.statements(&template.values(shaped));
         let is_same = same(&again.main, &statements.main)
             && again.form == statements.form
             && match (&again.estimate, &statements.estimate) {
@@ -264,8 +269,8 @@ impl Template {
 
     /// A request of this shape.
     #[must_use]
-    pub fn fill(&self, asked: Asked, method: &Method, path: &str) -> Ready {
-        let values = self.values(&asked);
+    pub fn fill(&self, shaped: ShapedRequest, method: &Method, path: &str) -> Prepared {
+        let values = self.values(&shaped);
         let statements = self.statements(&values);
         let window = values.range;
         let mut plan = self.plan.clone();
@@ -274,7 +279,7 @@ impl Template {
             Plan::Call(call) => call.read.range = window,
             Plan::Write(_) | Plan::Root | Plan::Info { .. } => {}
         }
-        let Asked { action, schema, has_profile, range, canonical_query, .. } = asked;
+        let ShapedRequest { action, schema, has_profile, range, canonical_query, .. } = shaped;
         let api = ApiRequest {
             action,
             schema,
@@ -288,14 +293,14 @@ impl Template {
             path: path.to_owned(),
             method: method.clone(),
         };
-        Ready { api, plan, statements: Some(statements) }
+        Prepared { api, plan, statements: Some(statements) }
     }
 
-    fn values<'a>(&self, asked: &'a Asked) -> Values<'a> {
-        let payload = asked.payload.as_ref();
+    fn values<'a>(&self, shaped: &'a ShapedRequest) -> Values<'a> {
+        let payload = shaped.payload.as_ref();
         Values {
-            operations: &asked.operations,
-            range: asked.range.capped(self.max_rows),
+            operations: &shaped.operations,
+            range: shaped.range.capped(self.max_rows),
             body: payload.map(|payload| &payload.bytes),
             values: payload.and_then(|payload| payload.values.as_deref()).unwrap_or_default(),
         }

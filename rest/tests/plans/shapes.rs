@@ -4,7 +4,7 @@ use basalt_rest::config::RestConfig;
 use basalt_rest::plan::{self, Plan, TablePlan};
 use basalt_rest::request::ApiRequest;
 use basalt_rest::request::payload::Payload;
-use basalt_rest::shape::{Asked, Ready, Template, render};
+use basalt_rest::shape::{Prepared, ShapedRequest, Template, render};
 use basalt_rest::statement::Statements;
 use bytes::Bytes;
 use http::Method;
@@ -28,15 +28,15 @@ pub(crate) fn holds(head: &Parts, body: &Bytes, api: &ApiRequest, plan: &Plan, c
             Some(Payload::Json(json)) => json.is_body,
             Some(Payload::Form(_) | Payload::Raw { .. }) => false,
         };
-    let asked = Asked::read(config, head, body);
-    assert_eq!(asked.is_some(), has_shape && is_usual, "{} {}", head.method, head.uri);
-    let (Some(asked), Some(statements)) = (asked, render(plan)) else { return };
-    let template = Template::of(&asked, api, &statements, config, &fixture::cache());
-    let ready = template.unwrap().fill(asked, &head.method, head.uri.path());
+    let shaped = ShapedRequest::read(config, head, body);
+    assert_eq!(shaped.is_some(), has_shape && is_usual, "{} {}", head.method, head.uri);
+    let (Some(shaped), Some(statements)) = (shaped, render(plan)) else { return };
+    let template = Template::of(&shaped, api, &statements, config, &fixture::cache());
+    let ready = template.unwrap().fill(shaped, &head.method, head.uri.path());
     assert_same(&ready, api, plan, &statements);
 }
 
-fn assert_same(ready: &Ready, api: &ApiRequest, plan: &Plan, statements: &Statements) {
+fn assert_same(ready: &Prepared, api: &ApiRequest, plan: &Plan, statements: &Statements) {
     assert_eq!(format!("{:?}", ready.statements), format!("{:?}", Some(statements)));
     let filled = ready.statements.as_ref().unwrap();
     assert_eq!(filled.main.params, statements.main.params);
@@ -66,23 +66,23 @@ fn assert_same(ready: &Ready, api: &ApiRequest, plan: &Plan, statements: &Statem
     assert_eq!(kept(&ready.plan), kept(plan));
 }
 
-fn asked(request: &str, config: &RestConfig) -> (Asked, ApiRequest, Plan, Statements, Parts) {
+fn shaped(request: &str, config: &RestConfig) -> (ShapedRequest, ApiRequest, Plan, Statements, Parts) {
     let (head, body) = read(request);
-    let asked = Asked::read(config, &head, &body).unwrap();
+    let shaped = ShapedRequest::read(config, &head, &body).unwrap();
     let api = ApiRequest::read(config, &head, body).unwrap();
     let plan = plan::plan(&api, config, &fixture::cache()).unwrap();
     let statements = render(&plan).unwrap();
-    (asked, api, plan, statements, head)
+    (shaped, api, plan, statements, head)
 }
 
 /// The second request through the template of the first.
 fn assert_one_shape(first: &str, second: &str) {
     let config = RestConfig { max_rows: Some(1000), aggregates: true, ..RestConfig::default() };
-    let (known, api, _, statements, _) = asked(first, &config);
+    let (known, api, _, statements, _) = shaped(first, &config);
     let template = Template::of(&known, &api, &statements, &config, &fixture::cache()).unwrap();
-    let (asked, api, plan, statements, head) = asked(second, &config);
-    assert_eq!(known.key, asked.key, "{first} and {second}");
-    assert_same(&template.fill(asked, &head.method, head.uri.path()), &api, &plan, &statements);
+    let (other, api, plan, statements, head) = shaped(second, &config);
+    assert_eq!(known.key, other.key, "{first} and {second}");
+    assert_same(&template.fill(other, &head.method, head.uri.path()), &api, &plan, &statements);
 }
 
 #[test]
@@ -157,7 +157,7 @@ fn whatever_a_plan_depends_on_belongs_to_the_shape() {
         "POST /tasks?columns=name\n\n{\"name\":1}",
         "POST /tasks\nPrefer: return=representation\n\n{\"name\":1}",
     ];
-    let keys: Vec<Vec<u8>> = requests.iter().map(|request| asked(request, &config).0.key).collect();
+    let keys: Vec<Vec<u8>> = requests.iter().map(|request| shaped(request, &config).0.key).collect();
     for (index, key) in keys.iter().enumerate() {
         let same: Vec<_> = requests.iter().zip(&keys).filter(|(_, other)| *other == key).collect();
         assert_eq!(same.len(), 1, "{} is taken for another: {same:?}", requests[index]);

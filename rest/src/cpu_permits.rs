@@ -1,17 +1,17 @@
 //! Work that takes long, off the threads that serve requests.
 //!
 //! The runtime has a thread for each core, and each serves many requests: while one reads a body of 40 MB, a quarter of a
-//! second for JSON and more for CSV, the others on its thread wait. So whatever grows with a body or an answer is done on
-//! a thread of the blocking pool, once there are more bytes than a thread may well be kept busy with.
+//! second for JSON and more for CSV, the others on its thread wait. So work that grows with a body or an answer is done on
+//! the blocking pool, once there are more bytes than a thread may well be kept busy with.
 //!
-//! As many at a time as there are cores; the rest wait for their turn, in order, and no longer than their requests may
-//! take. The surprise: work that has begun comes to its end though its client has left. What it was given, a body with
-//! its share of the server's memory among it, lives as long, and so does its turn: nobody gets more of either by leaving.
+//! The work needs a permit; the rest wait in order, and no longer than their requests may take. Work that has begun comes
+//! to its end though its client has left. It keeps its permit and what it was given until then, such as a body with its
+//! share of the server's memory: a client gains neither by leaving.
 
-use std::sync::{Arc, LazyLock};
-use std::thread::available_parallelism;
+use std::sync::Arc;
 
 use tokio::sync::Semaphore;
+use tokio_util::task::TaskTracker;
 
 use crate::error::RestError;
 
@@ -19,35 +19,25 @@ use crate::error::RestError;
 /// and back is worth.
 const SHORT_BYTES: usize = 256 * 1024;
 
-/// One for the process: the cores are those of all its servers.
-static CORES: LazyLock<Turns> = LazyLock::new(|| Turns::new(available_parallelism().map_or(1, usize::from)));
-
-/// Whether what is done with so many bytes should be done by [`run`].
+/// Whether what is done with so many bytes should be done by [`CpuPermits::run`].
 pub(crate) const fn is_long(bytes: usize) -> bool {
     bytes > SHORT_BYTES
 }
 
-/// Does `work` on another thread, when a core is free for it. A panic in it is a panic here.
-///
-/// # Errors
-/// The runtime ends.
-pub(crate) async fn run<T: Send + 'static>(
-    work: impl FnOnce() -> T + Send + 'static,
-) -> Result<T, RestError> {
-    CORES.run(work).await
-}
-
 /// How much work of one kind is done at a time.
 #[derive(Debug)]
-pub(crate) struct Turns(Arc<Semaphore>);
+pub(crate) struct CpuPermits {
+    permits: Arc<Semaphore>,
+    tracker: TaskTracker,
+}
 
-impl Turns {
-    /// So many at a time.
-    pub(crate) fn new(at_a_time: usize) -> Self {
-        Self(Arc::new(Semaphore::new(at_a_time)))
+impl CpuPermits {
+    /// So many at a time, as tasks of `tracker`.
+    pub(crate) fn new(at_a_time: usize, tracker: &TaskTracker) -> Self {
+        Self { permits: Arc::new(Semaphore::new(at_a_time)), tracker: tracker.clone() }
     }
 
-    /// Does `work` on another thread, when it is its turn. A panic in it is a panic here.
+    /// Does `work` on another thread, when there is a permit for it. A panic in it is a panic here.
     ///
     /// # Errors
     /// The runtime ends.
@@ -55,9 +45,9 @@ impl Turns {
         &self,
         work: impl FnOnce() -> T + Send + 'static,
     ) -> Result<T, RestError> {
-        let turn = Arc::clone(&self.0).acquire_owned().await;
-        let done = tokio::task::spawn_blocking(move || {
-            let _turn = turn;
+        let permit = Arc::clone(&self.permits).acquire_owned().await;
+        let done = self.tracker.spawn_blocking(move || {
+            let _permit = permit;
             work()
         });
         done.await.map_err(|error| match error.try_into_panic() {
@@ -79,7 +69,8 @@ mod tests {
     #[tokio::test]
     async fn the_thread_of_the_request_is_free_meanwhile() {
         let (go, waits) = mpsc::channel();
-        let work = run(move || {
+        let permits = CpuPermits::new(1, &TaskTracker::new());
+        let work = permits.run(move || {
             let released: Result<(), _> = waits.recv();
             (thread::current().id(), released.is_ok())
         });
@@ -91,31 +82,34 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn work_that_was_begun_keeps_its_turn_when_nobody_waits_for_it() {
-        let turns = Turns::new(2);
+    async fn work_that_has_begun_keeps_its_permit_when_its_request_is_gone() {
+        let tracker = TaskTracker::new();
+        let permits = CpuPermits::new(2, &tracker);
         let begun = Arc::new(AtomicUsize::new(0));
         let (release, released) = mpsc::channel::<()>();
         let released = Arc::new(Mutex::new(released));
         for _ in 0..5 {
             let (begun, released) = (Arc::clone(&begun), Arc::clone(&released));
-            let work = turns.run(move || {
+            let work = permits.run(move || {
                 begun.fetch_add(1, Ordering::SeqCst);
                 let _end = released.lock().map(|released| released.recv());
             });
-            // It begins, if it is its turn, and is given up.
+            // It begins, if there is a permit, and is given up.
             assert!(tokio::time::timeout(Duration::ZERO, work).await.is_err());
         }
-        assert_eq!(turns.0.available_permits(), 0);
-        // Others have turns of their own.
-        assert_eq!(Turns::new(1).run(|| 1).await.ok(), Some(1));
+        assert_eq!(permits.permits.available_permits(), 0);
+        assert_eq!(tracker.len(), 2, "the service waits for what has begun");
+        // Other work has permits of its own.
+        assert_eq!(CpuPermits::new(1, &tracker).run(|| 1).await.ok(), Some(1));
         drop(release);
-        let _both = turns.0.acquire_many(2).await.unwrap();
-        assert_eq!(begun.load(Ordering::SeqCst), 2, "those that waited for their turn never began");
+        let _both = permits.permits.acquire_many(2).await.unwrap();
+        assert_eq!(begun.load(Ordering::SeqCst), 2, "those that waited for a permit never began");
     }
 
     #[tokio::test]
     #[should_panic(expected = "on purpose")]
     async fn a_panic_is_the_requests_own() {
-        let _never: Result<(), _> = run(|| std::panic::resume_unwind(Box::new("on purpose"))).await;
+        let permits = CpuPermits::new(1, &TaskTracker::new());
+        let _never: Result<(), _> = permits.run(|| std::panic::resume_unwind(Box::new("on purpose"))).await;
     }
 }

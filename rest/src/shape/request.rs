@@ -23,7 +23,7 @@ const LONGEST_KEY_BYTES: usize = 8 * 1024;
 
 /// A request taken apart into shape and values.
 #[derive(Debug)]
-pub struct Asked {
+pub struct ShapedRequest {
     /// Everything a plan depends on: two requests with one key have the same plan but for the values below.
     pub key: Vec<u8>,
     pub(super) action: Action,
@@ -38,7 +38,7 @@ pub struct Asked {
     pub(super) payload: Option<JsonPayload>,
 }
 
-impl Asked {
+impl ShapedRequest {
     /// Takes a request apart, if it is of a kind that has a shape.
     #[must_use]
     pub fn read(config: &RestConfig, head: &Parts, body: &Bytes) -> Option<Self> {

@@ -12,30 +12,42 @@ use std::sync::{Mutex, PoisonError};
 use std::thread;
 
 use tokio::sync::oneshot;
+use tokio_util::task::TaskTracker;
 
 type Job = Box<dyn FnOnce() + Send>;
 
-/// The thread, once there was something to do. It ends with this.
-#[derive(Default)]
-pub struct Aside(Mutex<Option<mpsc::Sender<Job>>>);
+/// The thread, which starts with its first work and ends with this.
+pub struct BuilderThread {
+    /// Held to send.
+    jobs: Mutex<Option<mpsc::Sender<Job>>>,
+    tracker: TaskTracker,
+}
 
-impl Aside {
-    /// Does `work` there. `None` when the thread could not be had, or fell.
+impl BuilderThread {
+    /// Its work counts as tasks of `tracker`.
+    #[must_use]
+    pub fn new(tracker: &TaskTracker) -> Self {
+        Self { jobs: Mutex::new(None), tracker: tracker.clone() }
+    }
+
+    /// Does `work` there. `None` when the thread cannot be started, or panicked.
     pub(super) async fn run<T: Send + 'static>(
         &self,
         work: impl FnOnce() -> T + Send + 'static,
     ) -> Option<T> {
         let (done, result) = oneshot::channel();
+        let token = self.tracker.token();
         self.send(Box::new(move || {
-            // Who waited is gone with the server.
+            // The task that waited may be gone with the server.
             let _gone = done.send(work());
+            drop(token);
         }));
         result.await.ok()
     }
 
     fn send(&self, job: Job) {
-        let mut jobs = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        // There is none yet, or its last job was its end.
+        let mut jobs = self.jobs.lock().unwrap_or_else(PoisonError::into_inner);
+        // There is none yet, or its last job panicked.
         let job = match &*jobs {
             None => job,
             Some(jobs) => match jobs.send(job) {
@@ -45,7 +57,7 @@ impl Aside {
         };
         match start(job) {
             Ok(started) => *jobs = Some(started),
-            Err(error) => tracing::warn!(%error, "there is no thread to build the schema cache on"),
+            Err(error) => tracing::warn!(%error, "cannot start the thread that builds the schema cache"),
         }
     }
 }
@@ -64,16 +76,16 @@ mod tests {
     use super::*;
 
     #[tokio::test]
-    async fn one_thread_does_everything_and_is_replaced_when_it_falls() {
-        let aside = Aside::default();
+    async fn one_thread_does_everything_and_is_replaced_when_it_panics() {
+        let builder = BuilderThread::new(&TaskTracker::new());
         let id = || thread::current().id();
-        let first = aside.run(id).await;
+        let first = builder.run(id).await;
         assert!(first.is_some());
-        assert_eq!(aside.run(id).await, first);
-        assert_eq!(aside.run(|| std::panic::resume_unwind(Box::new("on purpose"))).await, None::<()>);
+        assert_eq!(builder.run(id).await, first);
+        assert_eq!(builder.run(|| std::panic::resume_unwind(Box::new("on purpose"))).await, None::<()>);
         let mut next = None;
         while next.is_none() {
-            next = aside.run(id).await;
+            next = builder.run(id).await;
         }
         assert_ne!(next, first);
     }
