@@ -7,7 +7,7 @@ use std::net::SocketAddr;
 
 use serde::{Deserialize, Serialize};
 
-use crate::emails::templates::LetterSettings;
+use crate::emails::templates::EmailSettings;
 use crate::limits::email_rate::EmailRate;
 
 /// `[auth]`, and the part of `[jwt]` that auth needs.
@@ -74,12 +74,12 @@ pub struct AuthConfig {
     pub mailer_notifications_mfa_factor_enrolled_enabled: bool,
     /// Tell users by mail that a verification method was removed. Default false.
     pub mailer_notifications_mfa_factor_unenrolled_enabled: bool,
-    /// What letters are called after; empty = the host of `site_url` (`mail.sender_name`).
+    /// What e-mails are called after; empty = the host of `site_url` (`mail.sender_name`).
     #[serde(skip)]
     pub mailer_sender_name: String,
-    /// How letters differ from ours, by kind: `confirmation`, `recovery`, … (auth.md §3.21).
+    /// How e-mails differ from ours, by kind: `confirmation`, `recovery`, … (auth.md §3.21).
     #[serde(skip)]
-    pub mailer_letters: BTreeMap<String, LetterSettings>,
+    pub mailer_letters: BTreeMap<String, EmailSettings>,
     /// Further names of this server: a request that came by one of them (`X-Forwarded-Host`) gets links to it. Default:
     /// none.
     pub mailer_external_hosts: Vec<String>,

@@ -3,9 +3,9 @@
 
 pub(crate) mod bearer;
 pub(crate) mod feature;
-pub(crate) mod pace;
 pub(crate) mod pagination;
 pub(crate) mod redirect;
 pub(crate) mod request;
+pub(crate) mod response_padding;
 pub(crate) mod routes;
 pub(crate) mod wire;

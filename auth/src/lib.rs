@@ -34,10 +34,10 @@ use tokio::time::Instant;
 
 pub use cleanup::{clean_up, keep_clean};
 pub use config::{AuthConfig, JwtConfig};
-pub use emails::templates::{LetterSettings, TemplateSource};
+pub use emails::templates::{EmailSettings, TemplateSource};
 pub use error::AuthError;
 pub use http::feature::{FactorType, Feature};
-pub use limits::email_rate::{EmailRate, NoEmailRate};
+pub use limits::email_rate::{EmailRate, ParseEmailRateError};
 pub use migrations::MIGRATIONS;
 pub use passwords::policy::{WeakReason, Weakness};
 pub use users::command_line::{NewAccount, create_user};
@@ -49,12 +49,12 @@ use error::{ApiVersion, RenderContext};
 use http::redirect::Redirects;
 use http::request::RequestContext;
 use http::routes;
-use limits::email_rate::Postage;
+use limits::email_rate::EmailRateLimiter;
 use limits::rate_limit::RateLimits;
 use passwords::breaches::Breaches;
 use passwords::hasher::Hasher;
 use passwords::policy::{self, PasswordPolicy};
-use sessions::Turns;
+use sessions::RefreshLocks;
 
 /// Every route, with the client call that reaches it. Routes of later work are not here: they are unknown.
 fn router(auth: Arc<Auth>) -> Router {
@@ -111,11 +111,11 @@ pub(crate) struct Auth {
     pub(crate) policy: PasswordPolicy,
     pub(crate) breaches: Option<Breaches>,
     pub(crate) limits: RateLimits,
-    pub(crate) turns: Turns,
+    pub(crate) refresh_locks: RefreshLocks,
     pub(crate) mailer: Mailer,
     pub(crate) mail_hosts: Option<MailHosts>,
     pub(crate) redirects: Redirects,
-    pub(crate) postage: Postage,
+    pub(crate) email_limiter: EmailRateLimiter,
     /// Whether error bodies may name SQLSTATEs.
     pub(crate) development: bool,
 }
@@ -229,11 +229,11 @@ fn assemble(
         policy: PasswordPolicy::new(config.password_min_length, &config.password_required_characters),
         breaches: Breaches::new(&config),
         limits: RateLimits::new(&config),
-        turns: Turns::new(),
+        refresh_locks: RefreshLocks::new(),
         mailer: Mailer::new(&config, outbox),
         mail_hosts: MailHosts::new(&config),
         redirects: Redirects::new(&config.site_url, &config.uri_allow_list),
-        postage: Postage::new(&config),
+        email_limiter: EmailRateLimiter::new(&config),
         hasher,
         config,
         pool,

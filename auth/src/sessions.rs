@@ -1,5 +1,5 @@
 //! `auth.sessions`: how a session begins, refreshes and ends. How long it may go on is [`mod@life`], in which order
-//! refreshes of one session run [`mod@turns`], a sign-in by password [`mod@password`]; imported v1 tokens are [`mod@stored_token`]. The text of refresh tokens is
+//! refreshes of one session run [`mod@refresh_locks`], a sign-in by password [`mod@password`]; imported v1 tokens are [`mod@stored_token`]. The text of refresh tokens is
 //! [`crate::sessions::refresh_token`], what a presented one is worth [`crate::sessions::grants::refresh`].
 //!
 //! A session row holds an HMAC key and a counter, so a refresh writes one row and inserts none, and moves on only from
@@ -9,9 +9,9 @@ pub(crate) mod access_token;
 pub(crate) mod grants;
 mod life;
 mod password;
+mod refresh_locks;
 pub(crate) mod refresh_token;
 mod stored_token;
-mod turns;
 
 use std::net::IpAddr;
 
@@ -29,8 +29,8 @@ use crate::sessions::refresh_token::SessionKey;
 use crate::users::{self, Account, User, belongings, column, user_columns};
 pub(crate) use life::is_superseded;
 pub(crate) use password::SignIn;
+pub(crate) use refresh_locks::RefreshLocks;
 pub(crate) use stored_token::{StoredToken, begin_signing, find_stored_token, retire_stored_tokens};
-pub(crate) use turns::Turns;
 
 /// A row of `auth.sessions`. No `Debug`, so that no log can show its key.
 #[derive(Clone)]

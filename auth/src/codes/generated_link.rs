@@ -8,13 +8,13 @@ use crate::Auth;
 use crate::audit::{self, Action};
 use crate::codes::one_time::{self, FlowType, IssuedCode, TokenType};
 use crate::emails::auth_emails;
-use crate::emails::kind::LetterKind;
-use crate::emails::mailer::Letter;
+use crate::emails::kind::EmailKind;
+use crate::emails::mailer::Email;
 use crate::error::AuthError;
 use crate::http::request::RequestContext;
 use crate::users::address;
 use crate::users::create::Registration;
-use crate::users::invitation::Guest;
+use crate::users::invitation::Invitee;
 use crate::users::sign_up::{Contact, read_back, vanished};
 use crate::users::{self, Account, Metadata, Object, User};
 
@@ -59,14 +59,14 @@ impl LinkType {
         }
     }
 
-    const fn letter(self) -> LetterKind {
+    const fn email(self) -> EmailKind {
         match self {
-            Self::Signup => LetterKind::Confirmation,
-            Self::Invite => LetterKind::Invite,
-            Self::MagicLink => LetterKind::MagicLink,
-            Self::Recovery => LetterKind::Recovery,
-            Self::EmailChangeCurrent => LetterKind::EmailChangeCurrent,
-            Self::EmailChangeNew => LetterKind::EmailChangeNew,
+            Self::Signup => EmailKind::Confirmation,
+            Self::Invite => EmailKind::Invite,
+            Self::MagicLink => EmailKind::MagicLink,
+            Self::Recovery => EmailKind::Recovery,
+            Self::EmailChangeCurrent => EmailKind::EmailChangeCurrent,
+            Self::EmailChangeNew => EmailKind::EmailChangeNew,
         }
     }
 
@@ -171,7 +171,7 @@ impl GeneratedLink<'_> {
         match kind {
             LinkType::Invite => {
                 let (email, data) = (self.email.clone(), self.data.clone());
-                Guest { email, audience: self.audience, data, now }.invite(auth, request, actor, tx).await
+                Invitee { email, audience: self.audience, data, now }.invite(auth, request, actor, tx).await
             }
             LinkType::Signup => {
                 let user = self.sign_up(work, hash).await?;
@@ -238,11 +238,11 @@ impl GeneratedLink<'_> {
         let to = if kind == LinkType::EmailChangeNew { &user.email_change } else { &user.email };
         let issued = one_time::issue(tx, auth, &user, kind.token(), to, FlowType::Implicit, now).await?;
         let external_url = auth_emails::external_url(auth, work.request);
-        let letter = Letter {
+        let email = Email {
             external_url: external_url.as_deref(),
-            ..auth_emails::letter(kind.letter(), &user, to, &issued, &self.redirect_to)
+            ..auth_emails::email_with_code(kind.email(), &user, to, &issued, &self.redirect_to)
         };
-        let action_link = auth.mailer.link(&letter).unwrap_or_default();
+        let action_link = auth.mailer.link(&email).unwrap_or_default();
         let account = users::account(tx, user.id).await?.ok_or_else(vanished)?;
         Ok(Made { kind, account, issued, action_link })
     }

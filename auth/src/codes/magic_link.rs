@@ -8,10 +8,10 @@ use basalt_core::pool::Tx;
 use crate::Auth;
 use crate::audit::{self, Action};
 use crate::codes::challenge::Challenge;
-use crate::emails::auth_emails::Letters;
+use crate::emails::auth_emails::AuthEmails;
 use crate::error::AuthError;
-use crate::http::pace::Pace;
 use crate::http::request::RequestContext;
+use crate::http::response_padding::ResponsePadding;
 use crate::users::create::Registration;
 use crate::users::sign_up::{Contact, read_back};
 use crate::users::{self, Object, User};
@@ -28,35 +28,35 @@ pub(crate) struct MagicLink {
 
 impl MagicLink {
     pub(crate) async fn run(&self, auth: &Auth, request: &RequestContext) -> Result<(), AuthError> {
-        auth.postage.check()?;
-        let pace = Pace::start();
+        auth.email_limiter.check()?;
+        let padding = ResponsePadding::start();
         let asked = match self.ask(auth, request).await {
             // Somebody else took the address a moment ago.
             Err(error) if error.is_taken_address() => self.ask(auth, request).await,
             asked => asked,
         };
-        pace.wait().await;
+        padding.wait().await;
         asked
     }
 
     async fn ask(&self, auth: &Auth, request: &RequestContext) -> Result<(), AuthError> {
         let audience = auth.audience(request);
-        let mut letters = Letters::new(auth, request, self.challenge.clone());
+        let mut emails = AuthEmails::new(auth, request, self.challenge.clone());
         let tx = auth.begin(request).await?;
         let asked = async {
             let found = users::lock_by_email(&tx, &self.email, audience).await?;
             match found {
                 Some(user) if user.email_confirmed_at.is_some() => {
-                    self.sign_in(auth, request, &tx, &user, &mut letters).await
+                    self.sign_in(auth, request, &tx, &user, &mut emails).await
                 }
                 None if !self.may_create => Err(AuthError::OtpDisabled),
                 _ if auth.config.disable_signup => Err(AuthError::SignupDisabled),
-                found => self.sign_up(auth, request, &tx, found, &mut letters).await,
+                found => self.sign_up(auth, request, &tx, found, &mut emails).await,
             }
         }
         .await;
         crate::finish(tx, asked).await?;
-        letters.sent();
+        emails.sent();
         Ok(())
     }
 
@@ -66,11 +66,11 @@ impl MagicLink {
         request: &RequestContext,
         tx: &Tx,
         user: &User,
-        letters: &mut Letters<'_>,
+        emails: &mut AuthEmails<'_>,
     ) -> Result<(), AuthError> {
         let action = Action::UserRecoveryRequested;
-        audit::record(tx, &auth.config, request, user, action, None, letters.now).await?;
-        letters.magic_link(tx, user).await
+        audit::record(tx, &auth.config, request, user, action, None, emails.now).await?;
+        emails.magic_link(tx, user).await
     }
 
     /// Confirmed at once where no mail is asked for, else by the mail.
@@ -80,9 +80,9 @@ impl MagicLink {
         request: &RequestContext,
         tx: &Tx,
         found: Option<User>,
-        letters: &mut Letters<'_>,
+        emails: &mut AuthEmails<'_>,
     ) -> Result<(), AuthError> {
-        let now = letters.now;
+        let now = emails.now;
         let user = match found {
             Some(user) => user,
             None => {
@@ -96,11 +96,11 @@ impl MagicLink {
         if !auth.config.mailer_autoconfirm {
             let action = Action::UserConfirmationRequested;
             audit::record(tx, &auth.config, request, &user, action, traits, now).await?;
-            return letters.confirmation(tx, &user).await.map_err(AuthError::signing_up);
+            return emails.confirmation(tx, &user).await.map_err(AuthError::signing_up);
         }
         audit::record(tx, &auth.config, request, &user, Action::UserSignedUp, traits, now).await?;
         users::confirm_email(tx, user.id, now).await?;
         let user = read_back(tx, user.id).await?;
-        self.sign_in(auth, request, tx, &user, letters).await
+        self.sign_in(auth, request, tx, &user, emails).await
     }
 }

@@ -1,5 +1,5 @@
-//! Letters that carry a code: everything that asks for one comes through here. A code is issued, its flow begun and its
-//! letter put into the outbox in the caller's transaction, within three limits: so many mails of a kind to one user,
+//! E-mails that carry a code: everything that asks for one comes through here. A code is issued, its flow begun and its
+//! e-mail put into the outbox in the caller's transaction, within three limits: so many mails of a kind to one user,
 //! so many of the whole server, and only to addresses that may get mail (auth.md §3.19, §3.21). Who may ask for what
 //! is the routes' business.
 //!
@@ -13,51 +13,51 @@ use crate::Auth;
 use crate::codes::challenge::Challenge;
 use crate::codes::flow_state::{self, AuthenticationMethod};
 use crate::codes::one_time::{self, FlowType, IssuedCode, TokenType};
-use crate::emails::kind::LetterKind;
-use crate::emails::mailer::{Details, Letter};
+use crate::emails::kind::EmailKind;
+use crate::emails::mailer::{Details, Email};
 use crate::error::AuthError;
 use crate::http::redirect;
 use crate::http::request::RequestContext;
-use crate::limits::email_rate::Stamps;
+use crate::limits::email_rate::Reservation;
 use crate::users::{self, User};
 
-/// The letters of one request.
-pub(crate) struct Letters<'a> {
+/// The e-mails of one request.
+pub(crate) struct AuthEmails<'a> {
     auth: &'a Auth,
     challenge: Option<Challenge>,
     redirect_to: String,
     external_url: Option<String>,
-    stamps: Stamps<'a>,
+    reservation: Reservation<'a>,
     pub(crate) now: Timestamp,
 }
 
-impl<'a> Letters<'a> {
+impl<'a> AuthEmails<'a> {
     pub(crate) fn new(auth: &'a Auth, request: &RequestContext, challenge: Option<Challenge>) -> Self {
         Self {
             auth,
             challenge,
             redirect_to: redirect::target(auth, request),
             external_url: external_url(auth, request),
-            stamps: auth.postage.stamps(),
+            reservation: auth.email_limiter.reserve(),
             now: auth.now(),
         }
     }
 
-    /// The transaction has committed; without this the letters count for nothing.
+    /// The transaction has committed; without this the e-mails count for nothing.
     pub(crate) fn sent(self) {
-        self.stamps.spend();
+        self.reservation.spend();
     }
 
     /// Finishes a sign-up.
     pub(crate) async fn confirmation(&mut self, tx: &Tx, user: &User) -> Result<(), AuthError> {
         self.check_frequency(user.confirmation_sent_at)?;
         let flow = self.begin(tx, user, AuthenticationMethod::EmailSignup).await?;
-        self.send(tx, user, LetterKind::Confirmation, TokenType::Confirmation, &user.email, flow).await
+        self.send(tx, user, EmailKind::Confirmation, TokenType::Confirmation, &user.email, flow).await
     }
 
     /// Invites; as often as the inviter likes, and never in a flow of the inviter's browser.
     pub(crate) async fn invitation(&mut self, tx: &Tx, user: &User) -> Result<(), AuthError> {
-        let (kind, token) = (LetterKind::Invite, TokenType::Confirmation);
+        let (kind, token) = (EmailKind::Invite, TokenType::Confirmation);
         self.send(tx, user, kind, token, &user.email, FlowType::Implicit).await
     }
 
@@ -65,20 +65,20 @@ impl<'a> Letters<'a> {
     pub(crate) async fn recovery(&mut self, tx: &Tx, user: &User) -> Result<(), AuthError> {
         self.check_frequency(user.recovery_sent_at)?;
         let flow = self.begin(tx, user, AuthenticationMethod::Recovery).await?;
-        self.send(tx, user, LetterKind::Recovery, TokenType::Recovery, &user.email, flow).await
+        self.send(tx, user, EmailKind::Recovery, TokenType::Recovery, &user.email, flow).await
     }
 
     /// Signs in.
     pub(crate) async fn magic_link(&mut self, tx: &Tx, user: &User) -> Result<(), AuthError> {
         self.check_frequency(user.recovery_sent_at)?;
         let flow = self.begin(tx, user, AuthenticationMethod::MagicLink).await?;
-        self.send(tx, user, LetterKind::MagicLink, TokenType::Recovery, &user.email, flow).await
+        self.send(tx, user, EmailKind::MagicLink, TokenType::Recovery, &user.email, flow).await
     }
 
     /// Brings a nonce.
     pub(crate) async fn reauthentication(&mut self, tx: &Tx, user: &User) -> Result<(), AuthError> {
         self.check_frequency(user.reauthentication_sent_at)?;
-        let (kind, token) = (LetterKind::Reauthentication, TokenType::Reauthentication);
+        let (kind, token) = (EmailKind::Reauthentication, TokenType::Reauthentication);
         self.send(tx, user, kind, token, &user.email, FlowType::Implicit).await
     }
 
@@ -93,10 +93,10 @@ impl<'a> Letters<'a> {
         let flow = self.begin(tx, user, AuthenticationMethod::EmailChange).await?;
         users::request_email_change(tx, user.id, new_email, self.now).await?;
         let asked = User { email_change: new_email.to_owned(), ..user.clone() };
-        let (kind, token) = (LetterKind::EmailChangeNew, TokenType::EmailChangeNew);
+        let (kind, token) = (EmailKind::EmailChangeNew, TokenType::EmailChangeNew);
         self.send(tx, &asked, kind, token, new_email, flow).await?;
         if self.auth.config.mailer_secure_email_change_enabled && !user.email.is_empty() {
-            let (kind, token) = (LetterKind::EmailChangeCurrent, TokenType::EmailChangeCurrent);
+            let (kind, token) = (EmailKind::EmailChangeCurrent, TokenType::EmailChangeCurrent);
             self.send(tx, &asked, kind, token, &user.email, flow).await?;
         }
         Ok(())
@@ -118,31 +118,31 @@ impl<'a> Letters<'a> {
         &mut self,
         tx: &Tx,
         user: &User,
-        kind: LetterKind,
+        kind: EmailKind,
         token: TokenType,
         to: &str,
         flow: FlowType,
     ) -> Result<(), AuthError> {
         check_authorized(self.auth, to)?;
-        self.stamps.take()?;
+        self.reservation.take()?;
         let issued = one_time::issue(tx, self.auth, user, token, to, flow, self.now).await?;
-        let letter = Letter {
+        let email = Email {
             external_url: self.external_url.as_deref(),
-            ..letter(kind, user, to, &issued, &self.redirect_to)
+            ..email_with_code(kind, user, to, &issued, &self.redirect_to)
         };
-        self.auth.mailer.send(tx, &letter).await
+        self.auth.mailer.send(tx, &email).await
     }
 }
 
-/// A letter as [`Letters`] writes it; `generate_link` takes its link and sends nothing.
-pub(crate) fn letter<'a>(
-    kind: LetterKind,
+/// An e-mail as [`AuthEmails`] writes it; `generate_link` takes its link and sends nothing.
+pub(crate) fn email_with_code<'a>(
+    kind: EmailKind,
     user: &'a User,
     to: &'a str,
     issued: &'a IssuedCode,
     redirect_to: &'a str,
-) -> Letter<'a> {
-    Letter {
+) -> Email<'a> {
+    Email {
         kind,
         user,
         to,

@@ -1,8 +1,8 @@
-//! The kinds of letters, and what their names are in settings, links and metrics.
+//! The kinds of e-mails, and what their names are in settings, links and metrics.
 
-/// What a letter is about. Two kinds may share a template: both letters of an e-mail change are `email_change`.
+/// What an e-mail is about. Two kinds may share a template: both e-mails of an e-mail change are `email_change`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-pub(crate) enum LetterKind {
+pub(crate) enum EmailKind {
     /// Finishes a sign-up.
     Confirmation,
     /// Invites somebody without an account.
@@ -33,7 +33,7 @@ pub(crate) enum LetterKind {
     MfaFactorUnenrolled,
 }
 
-impl LetterKind {
+impl EmailKind {
     pub(crate) const ALL: [Self; 14] = [
         Self::Confirmation,
         Self::Invite,
@@ -70,7 +70,7 @@ impl LetterKind {
         }
     }
 
-    /// `type` in the link, as `/verify` takes it; `None` where the letter has no link (auth.md §3.21).
+    /// `type` in the link, as `/verify` takes it; `None` where the e-mail has no link (auth.md §3.21).
     pub(crate) const fn verification_type(self) -> Option<&'static str> {
         match self {
             Self::Confirmation => Some("signup"),

@@ -1,4 +1,4 @@
-//! The link of a letter (auth.md §3.21).
+//! The link of an e-mail (auth.md §3.21).
 
 use std::fmt::Write as _;
 

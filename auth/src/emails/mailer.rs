@@ -1,22 +1,22 @@
-//! Letters to users: from what happened to a mail in the outbox. [`Mailer::send`] renders subject, HTML and plain text
+//! E-mails to users: from what happened to a mail in the outbox. [`Mailer::send`] renders subject, HTML and plain text
 //! and enqueues them in the caller's transaction; when they leave is [`basalt_core::mail`]'s business. Which code a
-//! letter carries, whether it may be sent again so soon, and where its link may lead were decided before.
+//! e-mail carries, whether it may be sent again so soon, and where its link may lead were decided before.
 
 use basalt_core::mail::{Destination, Message, Outbox};
 use basalt_core::pool::Tx;
 use serde_json::{Value, json};
 
 use super::link;
-use super::templates::{Templates, Written};
+use super::templates::{RenderedEmail, Templates};
 use crate::config::AuthConfig;
-use crate::emails::kind::LetterKind;
+use crate::emails::kind::EmailKind;
 use crate::error::AuthError;
 use crate::users::User;
 
-/// A letter to be written. What its kind does not need may be empty. No `Debug`, so that no log can show its code.
+/// An e-mail to be written. What its kind does not need may be empty. No `Debug`, so that no log can show its code.
 #[derive(Clone)]
-pub(crate) struct Letter<'a> {
-    pub(crate) kind: LetterKind,
+pub(crate) struct Email<'a> {
+    pub(crate) kind: EmailKind,
     /// The account it is about.
     pub(crate) user: &'a User,
     /// The recipient.
@@ -50,14 +50,14 @@ pub(crate) struct Details<'a> {
     pub(crate) factor_type: &'a str,
 }
 
-impl<'a> Letter<'a> {
+impl<'a> Email<'a> {
     /// A notification, which carries neither code nor link.
-    pub(crate) fn notification(kind: LetterKind, user: &'a User, to: &'a str, details: Details<'a>) -> Self {
+    pub(crate) fn notification(kind: EmailKind, user: &'a User, to: &'a str, details: Details<'a>) -> Self {
         Self { kind, user, to, code: "", token_hash: "", redirect_to: "", external_url: None, details }
     }
 }
 
-/// Writes letters. One for each service.
+/// Writes e-mails. One for each service.
 pub(crate) struct Mailer {
     config: AuthConfig,
     outbox: Outbox,
@@ -69,63 +69,63 @@ impl Mailer {
         Self { templates: Templates::new(&config.mailer_letters), config: config.clone(), outbox }
     }
 
-    /// The link of a letter (auth.md §3.21), also for `generate_link`; `None` where its kind has none.
-    pub(crate) fn link(&self, letter: &Letter<'_>) -> Option<String> {
+    /// The link of an e-mail (auth.md §3.21), also for `generate_link`; `None` where its kind has none.
+    pub(crate) fn link(&self, email: &Email<'_>) -> Option<String> {
         let config = &self.config;
-        let external_url = letter.external_url.unwrap_or(&config.external_url);
-        let settings = config.mailer_letters.get(letter.kind.name());
+        let external_url = email.external_url.unwrap_or(&config.external_url);
+        let settings = config.mailer_letters.get(email.kind.name());
         let verify_url = link::verify_url(external_url, settings.map_or("", |settings| &settings.url_path));
-        let verification_type = letter.kind.verification_type()?;
-        Some(link::verify(&verify_url, letter.token_hash, verification_type, letter.redirect_to))
+        let verification_type = email.kind.verification_type()?;
+        Some(link::verify(&verify_url, email.token_hash, verification_type, email.redirect_to))
     }
 
-    /// Writes the letter and puts it into the outbox: it leaves when `tx` has committed. A notification that is
+    /// Writes the e-mail and puts it into the outbox: it leaves when `tx` has committed. A notification that is
     /// switched off is not written.
-    pub(crate) async fn send(&self, tx: &Tx, letter: &Letter<'_>) -> Result<(), AuthError> {
+    pub(crate) async fn send(&self, tx: &Tx, email: &Email<'_>) -> Result<(), AuthError> {
         let config = &self.config;
-        let kind = letter.kind;
+        let kind = email.kind;
         if !is_enabled(config, kind) {
             return Ok(());
         }
-        let link = self.link(letter);
-        let values = values(config, letter, link.as_deref());
+        let link = self.link(email);
+        let values = values(config, email, link.as_deref());
         let written = self.templates.write(kind.name(), &values).await;
-        let Written { subject, html, text } =
-            written.map_err(|error| AuthError::Internal(format!("the {} letter: {error}", kind.name())))?;
+        let RenderedEmail { subject, html, text } =
+            written.map_err(|error| AuthError::Internal(format!("the {} email: {error}", kind.name())))?;
         // The mailbox is a developer's own; anywhere else a link in the log would be a way in.
         if self.outbox.destination() == Destination::Mailbox
             && let Some(link) = link
         {
             tracing::info!(kind = kind.name(), link, "a mail is in the mailbox");
         }
-        let message = Message { kind: kind.name(), to: letter.to.to_owned(), subject, html, text };
+        let message = Message { kind: kind.name(), to: email.to.to_owned(), subject, html, text };
         Ok(self.outbox.enqueue(tx, &message).await?)
     }
 }
 
-/// Whether letters of this kind are written at all.
-fn is_enabled(config: &AuthConfig, kind: LetterKind) -> bool {
+/// Whether e-mails of this kind are written at all.
+fn is_enabled(config: &AuthConfig, kind: EmailKind) -> bool {
     match kind {
-        LetterKind::PasswordChanged => config.mailer_notifications_password_changed_enabled,
-        LetterKind::EmailChanged => config.mailer_notifications_email_changed_enabled,
-        LetterKind::PhoneChanged => config.mailer_notifications_phone_changed_enabled,
-        LetterKind::IdentityLinked => config.mailer_notifications_identity_linked_enabled,
-        LetterKind::IdentityUnlinked => config.mailer_notifications_identity_unlinked_enabled,
-        LetterKind::MfaFactorEnrolled => config.mailer_notifications_mfa_factor_enrolled_enabled,
-        LetterKind::MfaFactorUnenrolled => config.mailer_notifications_mfa_factor_unenrolled_enabled,
-        LetterKind::Confirmation
-        | LetterKind::Invite
-        | LetterKind::MagicLink
-        | LetterKind::Recovery
-        | LetterKind::EmailChangeCurrent
-        | LetterKind::EmailChangeNew
-        | LetterKind::Reauthentication => true,
+        EmailKind::PasswordChanged => config.mailer_notifications_password_changed_enabled,
+        EmailKind::EmailChanged => config.mailer_notifications_email_changed_enabled,
+        EmailKind::PhoneChanged => config.mailer_notifications_phone_changed_enabled,
+        EmailKind::IdentityLinked => config.mailer_notifications_identity_linked_enabled,
+        EmailKind::IdentityUnlinked => config.mailer_notifications_identity_unlinked_enabled,
+        EmailKind::MfaFactorEnrolled => config.mailer_notifications_mfa_factor_enrolled_enabled,
+        EmailKind::MfaFactorUnenrolled => config.mailer_notifications_mfa_factor_unenrolled_enabled,
+        EmailKind::Confirmation
+        | EmailKind::Invite
+        | EmailKind::MagicLink
+        | EmailKind::Recovery
+        | EmailKind::EmailChangeCurrent
+        | EmailKind::EmailChangeNew
+        | EmailKind::Reauthentication => true,
     }
 }
 
 /// The variables of auth.md §3.21, and `.AppName`, which is ours: what the sender is called, else the site's host.
-fn values(config: &AuthConfig, letter: &Letter<'_>, link: Option<&str>) -> Value {
-    let Letter { user, to, code, token_hash, redirect_to, details, .. } = letter;
+fn values(config: &AuthConfig, email: &Email<'_>, link: Option<&str>) -> Value {
+    let Email { user, to, code, token_hash, redirect_to, details, .. } = email;
     let site = url::Url::parse(&config.site_url).ok();
     let host = site.as_ref().and_then(url::Url::host_str).unwrap_or(&config.site_url);
     let name = if config.mailer_sender_name.is_empty() { host } else { &config.mailer_sender_name };

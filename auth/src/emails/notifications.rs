@@ -1,4 +1,4 @@
-//! Letters that tell a user what has been done to their account (auth.md §3.21), each off unless asked for: the mailer
+//! E-mails that tell a user what has been done to their account (auth.md §3.21), each off unless asked for: the mailer
 //! knows. They go out whatever the limits on mails say, because they are for whoever did not do it; and only to people
 //! who have an address.
 
@@ -6,14 +6,14 @@ use basalt_core::pool::Tx;
 
 use crate::Auth;
 use crate::emails::auth_emails::check_authorized;
-use crate::emails::kind::LetterKind;
-use crate::emails::mailer::{Details, Letter};
+use crate::emails::kind::EmailKind;
+use crate::emails::mailer::{Details, Email};
 use crate::error::AuthError;
 use crate::users::User;
 
 /// The password is another, or gone.
 pub(crate) async fn password_changed(tx: &Tx, auth: &Auth, user: &User) -> Result<(), AuthError> {
-    send(tx, auth, LetterKind::PasswordChanged, user, &user.email, Details::default()).await
+    send(tx, auth, EmailKind::PasswordChanged, user, &user.email, Details::default()).await
 }
 
 /// The address is another: `user` has the new one already, the old one is told.
@@ -24,7 +24,7 @@ pub(crate) async fn email_changed(
     old_email: &str,
 ) -> Result<(), AuthError> {
     let details = Details { old_email, new_email: &user.email, ..Details::default() };
-    send(tx, auth, LetterKind::EmailChanged, user, old_email, details).await
+    send(tx, auth, EmailKind::EmailChanged, user, old_email, details).await
 }
 
 /// The number is another: `user` has the new one already.
@@ -35,7 +35,7 @@ pub(crate) async fn phone_changed(
     old_phone: &str,
 ) -> Result<(), AuthError> {
     let details = Details { old_phone, phone: &user.phone, ..Details::default() };
-    send(tx, auth, LetterKind::PhoneChanged, user, &user.email, details).await
+    send(tx, auth, EmailKind::PhoneChanged, user, &user.email, details).await
 }
 
 /// A way of signing in is gone.
@@ -46,13 +46,13 @@ pub(crate) async fn identity_unlinked(
     provider: &str,
 ) -> Result<(), AuthError> {
     let details = Details { provider, ..Details::default() };
-    send(tx, auth, LetterKind::IdentityUnlinked, user, &user.email, details).await
+    send(tx, auth, EmailKind::IdentityUnlinked, user, &user.email, details).await
 }
 
 async fn send(
     tx: &Tx,
     auth: &Auth,
-    kind: LetterKind,
+    kind: EmailKind,
     user: &User,
     to: &str,
     details: Details<'_>,
@@ -60,5 +60,5 @@ async fn send(
     if to.is_empty() || check_authorized(auth, to).is_err() {
         return Ok(());
     }
-    auth.mailer.send(tx, &Letter::notification(kind, user, to, details)).await
+    auth.mailer.send(tx, &Email::notification(kind, user, to, details)).await
 }

@@ -1,8 +1,8 @@
-//! Which template a letter is written with: the project's own, given as text or by URL, or ours.
+//! Which template an e-mail is written with: the project's own, given as text or by URL, or ours.
 //!
-//! A template by URL is fetched when a letter first needs it, and again after ten minutes (auth.md §3.21), by the one
-//! letter that finds it old; it waits for that no longer than [`FETCH_LIMIT`]. When it cannot be had or is broken, the last
-//! good one holds, else ours: a letter is never lost to its looks.
+//! A template by URL is fetched when an e-mail first needs it, and again after ten minutes (auth.md §3.21), by the one
+//! e-mail that finds it old; it waits for that no longer than [`FETCH_LIMIT`]. When it cannot be had or is broken, the last
+//! good one holds, else ours: an e-mail is never lost to its looks.
 
 mod builtin;
 mod engine;
@@ -19,13 +19,13 @@ use tokio::sync::Mutex;
 use tokio::time::Instant;
 use url::Url;
 
-use crate::emails::kind::LetterKind;
+use crate::emails::kind::EmailKind;
 use engine::{LONGEST, Template, TemplateError};
 
 const FETCH_LIMIT: Duration = Duration::from_secs(3);
 const FRESH: Duration = Duration::from_secs(600);
 
-/// The body of a kind of letter, as configured.
+/// The body of a kind of e-mail, as configured.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum TemplateSource {
     /// HTML in the syntax of templates.
@@ -34,9 +34,9 @@ pub enum TemplateSource {
     Url(Url),
 }
 
-/// How letters of a kind differ from ours.
+/// How e-mails of a kind differ from ours.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub struct LetterSettings {
+pub struct EmailSettings {
     /// The subject, a template of text; `None` = ours.
     pub subject: Option<String>,
     /// The body; `None` = ours.
@@ -45,8 +45,8 @@ pub struct LetterSettings {
     pub url_path: String,
 }
 
-/// A letter, written.
-pub(super) struct Written {
+/// An e-mail, written.
+pub(super) struct RenderedEmail {
     pub(super) subject: String,
     pub(super) html: String,
     pub(super) text: String,
@@ -78,7 +78,7 @@ enum Body {
 
 struct Remote {
     url: Url,
-    /// Held while it is fetched, so that letters of one moment fetch it once.
+    /// Held while it is fetched, so that e-mails of one moment fetch it once.
     state: Mutex<Fetched>,
 }
 
@@ -90,12 +90,12 @@ struct Fetched {
 
 /// The names of kinds, each once.
 fn names() -> impl Iterator<Item = &'static str> {
-    let mut names: Vec<_> = LetterKind::ALL.iter().map(|kind| kind.name()).collect();
+    let mut names: Vec<_> = EmailKind::ALL.iter().map(|kind| kind.name()).collect();
     names.dedup();
     names.into_iter()
 }
 
-impl LetterSettings {
+impl EmailSettings {
     /// Why the subject is no template, if it is none.
     #[must_use]
     pub fn subject_fault(&self) -> Option<String> {
@@ -112,7 +112,7 @@ impl LetterSettings {
 }
 
 impl Templates {
-    pub(super) fn new(settings: &BTreeMap<String, LetterSettings>) -> Self {
+    pub(super) fn new(settings: &BTreeMap<String, EmailSettings>) -> Self {
         let entry = |name: &'static str| {
             let ours = Ours::new(name);
             let own = settings.get(name).cloned().unwrap_or_default();
@@ -129,9 +129,9 @@ impl Templates {
         Self { by_name: names().map(entry).collect(), client: HttpClient::default() }
     }
 
-    /// Writes a letter; ours when the project's own does not render.
-    pub(super) async fn write(&self, name: &str, values: &Value) -> Result<Written, TemplateError> {
-        let Some(entry) = self.by_name.get(name) else { return Err(TemplateError::Call("letter")) };
+    /// Writes an e-mail; ours when the project's own does not render.
+    pub(super) async fn write(&self, name: &str, values: &Value) -> Result<RenderedEmail, TemplateError> {
+        let Some(entry) = self.by_name.get(name) else { return Err(TemplateError::Call("email")) };
         let subject = entry.subject.render(values).or_else(|error| {
             tracing::warn!(template = name, %error, "a subject does not render; using the default");
             entry.ours.subject.render(values)
@@ -155,7 +155,7 @@ impl Templates {
                 (entry.ours.html.render(values)?, entry.ours.text.render(values)?)
             }
         };
-        Ok(Written { subject: one_line(&subject), html, text })
+        Ok(RenderedEmail { subject: one_line(&subject), html, text })
     }
 }
 
@@ -166,14 +166,14 @@ fn one_line(subject: &str) -> String {
 
 impl Ours {
     fn new(name: &str) -> Self {
-        let letter = builtin::letter(name);
+        let email = builtin::email(name);
         let ours = |result: Result<Template, TemplateError>| {
             result.unwrap_or_else(|error| unreachable!("auth/templates/{name}.txt: {error}"))
         };
         Self {
-            subject: ours(Template::text(&letter.subject)),
-            html: ours(Template::html(&letter.html)),
-            text: ours(Template::text(&letter.text)),
+            subject: ours(Template::text(&email.subject)),
+            html: ours(Template::html(&email.html)),
+            text: ours(Template::text(&email.text)),
         }
     }
 }

@@ -2,7 +2,7 @@
 //! `auth.rate_limit_email_sent`. A mail costs when its transaction has committed, so that what was never sent counts
 //! for nothing; until then its price is put aside.
 //!
-//! The surprising thing: [`Postage::check`] is asked for unknown addresses too, which get no mail. An empty bucket
+//! The surprising thing: [`EmailRateLimiter::check`] is asked for unknown addresses too, which get no mail. An empty bucket
 //! would otherwise say who has an account.
 
 use std::fmt;
@@ -49,31 +49,31 @@ impl fmt::Display for EmailRate {
 /// The text is no rate.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 #[error("a number of mails for each hour such as 30, or with the time they are for such as 30/10m")]
-pub struct NoEmailRate;
+pub struct ParseEmailRateError;
 
 impl FromStr for EmailRate {
-    type Err = NoEmailRate;
+    type Err = ParseEmailRateError;
 
-    fn from_str(text: &str) -> Result<Self, NoEmailRate> {
+    fn from_str(text: &str) -> Result<Self, ParseEmailRateError> {
         let (mails, period) = match text.trim().split_once('/') {
             Some((mails, period)) => {
-                let period = go_duration::parse(period.trim()).ok_or(NoEmailRate)?;
-                (mails, Duration::try_from(period).map_err(|_negative| NoEmailRate)?)
+                let period = go_duration::parse(period.trim()).ok_or(ParseEmailRateError)?;
+                (mails, Duration::try_from(period).map_err(|_negative| ParseEmailRateError)?)
             }
             None => (text, HOUR),
         };
         if period < Duration::from_secs(1) {
-            return Err(NoEmailRate);
+            return Err(ParseEmailRateError);
         }
-        let mails = mails.trim().parse().map_err(|_not_a_number| NoEmailRate)?;
+        let mails = mails.trim().parse().map_err(|_not_a_number| ParseEmailRateError)?;
         Ok(Self { mails, period: Duration::from_secs(period.as_secs()) })
     }
 }
 
 impl TryFrom<String> for EmailRate {
-    type Error = NoEmailRate;
+    type Error = ParseEmailRateError;
 
-    fn try_from(text: String) -> Result<Self, NoEmailRate> {
+    fn try_from(text: String) -> Result<Self, ParseEmailRateError> {
         text.parse()
     }
 }
@@ -85,7 +85,7 @@ impl From<EmailRate> for String {
 }
 
 /// The bucket.
-pub(crate) struct Postage {
+pub(crate) struct EmailRateLimiter {
     /// `None` = no limit.
     bucket: Option<Bucket>,
 }
@@ -103,7 +103,7 @@ struct Level {
     filled_at: Instant,
 }
 
-impl Postage {
+impl EmailRateLimiter {
     /// Without a limit under autoconfirm: nobody waits for those mails.
     pub(crate) fn new(config: &AuthConfig) -> Self {
         let EmailRate { mails, period } = config.rate_limit_email_sent;
@@ -124,8 +124,8 @@ impl Postage {
     }
 
     /// Nothing taken yet.
-    pub(crate) fn stamps(&self) -> Stamps<'_> {
-        Stamps { postage: self, taken: 0.0 }
+    pub(crate) fn reserve(&self) -> Reservation<'_> {
+        Reservation { email_limiter: self, taken: 0.0 }
     }
 
     fn take(&self, price: f64) -> Result<(), AuthError> {
@@ -150,19 +150,19 @@ impl Postage {
     }
 }
 
-/// What one request has taken. Dropped before [`Stamps::spend`], it goes back: the mails were rolled back.
-pub(crate) struct Stamps<'a> {
-    postage: &'a Postage,
+/// What one request has taken. Dropped before [`Reservation::spend`], it goes back: the mails were rolled back.
+pub(crate) struct Reservation<'a> {
+    email_limiter: &'a EmailRateLimiter,
     taken: f64,
 }
 
-impl Stamps<'_> {
+impl Reservation<'_> {
     /// Takes the price of one mail.
     ///
     /// # Errors
     /// The bucket is empty.
     pub(crate) fn take(&mut self) -> Result<(), AuthError> {
-        self.postage.take(1.0)?;
+        self.email_limiter.take(1.0)?;
         self.taken += 1.0;
         Ok(())
     }
@@ -173,10 +173,10 @@ impl Stamps<'_> {
     }
 }
 
-impl Drop for Stamps<'_> {
+impl Drop for Reservation<'_> {
     fn drop(&mut self) {
         if self.taken > 0.0 {
-            self.postage.give_back(self.taken);
+            self.email_limiter.give_back(self.taken);
         }
     }
 }
@@ -185,15 +185,19 @@ impl Drop for Stamps<'_> {
 mod tests {
     use super::*;
 
-    fn postage(rate: &str, mailer_autoconfirm: bool) -> Postage {
+    fn email_limiter(rate: &str, mailer_autoconfirm: bool) -> EmailRateLimiter {
         let rate_limit_email_sent = rate.parse().unwrap();
-        Postage::new(&AuthConfig { rate_limit_email_sent, mailer_autoconfirm, ..AuthConfig::default() })
+        EmailRateLimiter::new(&AuthConfig {
+            rate_limit_email_sent,
+            mailer_autoconfirm,
+            ..AuthConfig::default()
+        })
     }
 
-    fn send(postage: &Postage) -> Result<(), AuthError> {
-        let mut stamps = postage.stamps();
-        stamps.take()?;
-        stamps.spend();
+    fn send(email_limiter: &EmailRateLimiter) -> Result<(), AuthError> {
+        let mut reservation = email_limiter.reserve();
+        reservation.take()?;
+        reservation.spend();
         Ok(())
     }
 
@@ -205,7 +209,7 @@ mod tests {
         assert_eq!(" 5 / 1h30m ".parse(), rate(5, 5400));
         assert_eq!("0".parse(), rate(0, 3600));
         for text in ["", "x", "30/", "/1h", "30/0s", "30/-1h", "30/10", "-1", "1.5"] {
-            assert_eq!(text.parse::<EmailRate>(), Err(NoEmailRate), "{text}");
+            assert_eq!(text.parse::<EmailRate>(), Err(ParseEmailRateError), "{text}");
         }
         for text in ["30", "30/10m", "7/90s"] {
             assert_eq!(text.parse::<EmailRate>().unwrap().to_string(), text);
@@ -214,32 +218,32 @@ mod tests {
 
     #[tokio::test(start_paused = true)]
     async fn the_bucket_empties_and_fills_again() {
-        let postage = postage("2/10m", false);
-        assert!(send(&postage).is_ok() && send(&postage).is_ok());
-        assert!(matches!(postage.check(), Err(AuthError::MailLimit { .. })));
-        let Err(error) = send(&postage) else { panic!("sent") };
+        let email_limiter = email_limiter("2/10m", false);
+        assert!(send(&email_limiter).is_ok() && send(&email_limiter).is_ok());
+        assert!(matches!(email_limiter.check(), Err(AuthError::MailLimit { .. })));
+        let Err(error) = send(&email_limiter) else { panic!("sent") };
         assert_eq!(error.to_string(), "email rate limit exceeded");
         tokio::time::advance(Duration::from_secs(301)).await;
-        assert!(send(&postage).is_ok());
-        assert!(send(&postage).is_err());
+        assert!(send(&email_limiter).is_ok());
+        assert!(send(&email_limiter).is_err());
     }
 
     #[tokio::test(start_paused = true)]
     async fn a_mail_that_was_never_sent_costs_nothing() {
-        let postage = postage("1", false);
+        let email_limiter = email_limiter("1", false);
         for _ in 0..3 {
-            postage.stamps().take().unwrap();
-            postage.check().unwrap();
+            email_limiter.reserve().take().unwrap();
+            email_limiter.check().unwrap();
         }
-        assert!(send(&postage).is_ok());
-        assert!(send(&postage).is_err());
+        assert!(send(&email_limiter).is_ok());
+        assert!(send(&email_limiter).is_err());
     }
 
     #[tokio::test(start_paused = true)]
     async fn zero_and_autoconfirm_are_no_limit() {
-        for postage in [postage("0", false), postage("1", true)] {
+        for email_limiter in [email_limiter("0", false), email_limiter("1", true)] {
             for _ in 0..100 {
-                assert!(send(&postage).is_ok());
+                assert!(send(&email_limiter).is_ok());
             }
         }
     }

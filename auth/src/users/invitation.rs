@@ -1,4 +1,4 @@
-//! Inviting somebody (auth.md §3.12): the account that waits for them. Whether a letter goes out or a link is handed to
+//! Inviting somebody (auth.md §3.12): the account that waits for them. Whether an e-mail goes out or a link is handed to
 //! the admin is the routes' business.
 
 use basalt_core::pool::Tx;
@@ -13,7 +13,7 @@ use crate::users::sign_up::{Contact, read_back};
 use crate::users::{self, Object, User};
 
 /// Somebody to be invited.
-pub(crate) struct Guest<'a> {
+pub(crate) struct Invitee<'a> {
     /// In stored form.
     pub(crate) email: String,
     pub(crate) audience: &'a str,
@@ -22,7 +22,7 @@ pub(crate) struct Guest<'a> {
     pub(crate) now: Timestamp,
 }
 
-impl Guest<'_> {
+impl Invitee<'_> {
     /// The account, made if nobody has the address, marked as invited.
     ///
     /// # Errors

@@ -18,7 +18,7 @@ use crate::audit::{self, Action};
 use crate::codes::one_time::{self, FlowType, TokenType};
 use crate::config::AuthConfig;
 use crate::emails::auth_emails;
-use crate::emails::kind::LetterKind;
+use crate::emails::kind::EmailKind;
 use crate::error::AuthError;
 use crate::http::request::RequestContext;
 use crate::sessions::{self, Scope};
@@ -187,8 +187,9 @@ impl Operator {
             let issued =
                 one_time::issue(&tx, &self.0, &user, kind, &user.email, FlowType::Implicit, now).await?;
             let site_url = &self.0.config.site_url;
-            let letter = auth_emails::letter(LetterKind::Recovery, &user, &user.email, &issued, site_url);
-            let link = self.0.mailer.link(&letter).unwrap_or_default();
+            let email =
+                auth_emails::email_with_code(EmailKind::Recovery, &user, &user.email, &issued, site_url);
+            let link = self.0.mailer.link(&email).unwrap_or_default();
             self.record(&tx, &user, Action::UserRecoveryRequested, now).await?;
             Ok(link)
         };

@@ -14,10 +14,10 @@ use uuid::Uuid;
 use crate::Auth;
 use crate::audit::{self, Action};
 use crate::codes::challenge::Challenge;
-use crate::emails::auth_emails::{self, Letters};
+use crate::emails::auth_emails::{self, AuthEmails};
 use crate::error::AuthError;
-use crate::http::pace::Pace;
 use crate::http::request::RequestContext;
+use crate::http::response_padding::ResponsePadding;
 use crate::passwords::hasher::Verdict;
 use crate::sessions::access_token::Granted;
 use crate::sessions::{self, PasswordState};
@@ -125,21 +125,21 @@ impl SignUp {
             let granted = self.create_confirmed(auth, request, &tx, hash).await;
             return Ok(SignedUp::SignedIn(Box::new(crate::finish(tx, granted).await?)));
         }
-        auth.postage.check()?;
+        auth.email_limiter.check()?;
         let hash = auth.hasher.hash(&self.password).await?;
-        let pace = Pace::start();
-        let mut letters = self.letters(auth, request);
+        let padding = ResponsePadding::start();
+        let mut emails = self.emails(auth, request);
         let tx = auth.begin(request).await?;
-        let account = self.create_unconfirmed(auth, request, &tx, hash, &mut letters).await;
+        let account = self.create_unconfirmed(auth, request, &tx, hash, &mut emails).await;
         let account = crate::finish(tx, account).await;
-        pace.wait().await;
+        padding.wait().await;
         let account = account?;
-        letters.sent();
+        emails.sent();
         Ok(SignedUp::Unconfirmed(Box::new(account)))
     }
 
-    fn letters<'a>(&self, auth: &'a Auth, request: &RequestContext) -> Letters<'a> {
-        Letters::new(auth, request, self.challenge.clone())
+    fn emails<'a>(&self, auth: &'a Auth, request: &RequestContext) -> AuthEmails<'a> {
+        AuthEmails::new(auth, request, self.challenge.clone())
     }
 
     async fn create_confirmed(
@@ -161,12 +161,12 @@ impl SignUp {
         request: &RequestContext,
         tx: &Tx,
         hash: String,
-        letters: &mut Letters<'_>,
+        emails: &mut AuthEmails<'_>,
     ) -> Result<Account, AuthError> {
-        let now = letters.now;
+        let now = emails.now;
         let user = self.insert(auth, request, tx, hash, now).await?;
         self.record(auth, request, tx, &user, Action::UserConfirmationRequested, now).await?;
-        letters.confirmation(tx, &user).await.map_err(AuthError::signing_up)?;
+        emails.confirmation(tx, &user).await.map_err(AuthError::signing_up)?;
         users::account(tx, user.id).await?.ok_or_else(vanished)
     }
 
@@ -224,16 +224,16 @@ impl SignUp {
             (true, _) if is_autoconfirmed => Err(AuthError::UserAlreadyExists),
             (false, true) => self.enter(auth, request, user).await,
             (is_confirmed, _) => {
-                auth.postage.check()?;
+                auth.email_limiter.check()?;
                 // A new account would be hashed for now.
                 auth.hasher.verify_nobody(&self.password).await?;
-                let pace = Pace::start();
+                let padding = ResponsePadding::start();
                 let account = if is_confirmed {
                     self.obfuscate(auth, request, &user).await
                 } else {
                     self.repeat(auth, request, user.id).await
                 };
-                pace.wait().await;
+                padding.wait().await;
                 Ok(SignedUp::Unconfirmed(Box::new(account?)))
             }
         }
@@ -258,17 +258,17 @@ impl SignUp {
 
     /// The user exists and waits for confirmation: another mail, nothing of what was sent is stored.
     async fn repeat(&self, auth: &Auth, request: &RequestContext, id: Uuid) -> Result<Account, AuthError> {
-        let mut letters = self.letters(auth, request);
+        let mut emails = self.emails(auth, request);
         let tx = auth.begin(request).await?;
         let account = async {
             let user = users::lock(&tx, id).await?.ok_or_else(vanished)?;
-            self.record(auth, request, &tx, &user, Action::UserConfirmationRequested, letters.now).await?;
-            letters.confirmation(&tx, &user).await?;
+            self.record(auth, request, &tx, &user, Action::UserConfirmationRequested, emails.now).await?;
+            emails.confirmation(&tx, &user).await?;
             users::account(&tx, id).await?.ok_or_else(vanished)
         }
         .await;
         let mut account = crate::finish(tx, account).await?;
-        letters.sent();
+        emails.sent();
         if account.user.invited_at.is_some() {
             // Whoever signs up with an invited address may not see what the inviter stored.
             account.user.user_metadata = Object::new();

@@ -2,7 +2,7 @@ use jiff::Timestamp;
 use uuid::Uuid;
 
 use super::*;
-use crate::emails::templates::{LetterSettings, TemplateSource};
+use crate::emails::templates::{EmailSettings, TemplateSource};
 
 const LINK: &str =
     "http://localhost:8000/auth/v1/verify?token=5f3a&type=signup&redirect_to=http://localhost:8000";
@@ -19,10 +19,10 @@ fn config() -> AuthConfig {
     AuthConfig { mailer_sender_name: "Bread & Butter".to_owned(), ..AuthConfig::default() }
 }
 
-async fn written(config: &AuthConfig, kind: LetterKind) -> Written {
+async fn written(config: &AuthConfig, kind: EmailKind) -> RenderedEmail {
     let user = user();
-    let is_new = kind == LetterKind::EmailChangeNew;
-    let letter = Letter {
+    let is_new = kind == EmailKind::EmailChangeNew;
+    let email = Email {
         code: "123456",
         token_hash: "5f3a",
         redirect_to: "http://localhost:8000",
@@ -34,7 +34,7 @@ async fn written(config: &AuthConfig, kind: LetterKind) -> Written {
             old_phone: "15550199",
             phone: "",
         },
-        ..Letter::notification(
+        ..Email::notification(
             kind,
             &user,
             if is_new { "ada@new.example" } else { &user.email },
@@ -43,28 +43,28 @@ async fn written(config: &AuthConfig, kind: LetterKind) -> Written {
     };
     let link = kind.verification_type().map(|_| LINK);
     let templates = Templates::new(&config.mailer_letters);
-    templates.write(kind.name(), &values(config, &letter, link)).await.unwrap()
+    templates.write(kind.name(), &values(config, &email, link)).await.unwrap()
 }
 
 #[tokio::test]
 async fn each_kind_has_its_subject_and_both_parts() {
     for (kind, subject) in [
-        (LetterKind::Confirmation, "Confirm your email address"),
-        (LetterKind::Invite, "You've been invited"),
-        (LetterKind::MagicLink, "Your sign-in link"),
-        (LetterKind::Recovery, "Reset your password"),
-        (LetterKind::EmailChangeCurrent, "Confirm your new email address"),
-        (LetterKind::EmailChangeNew, "Confirm your new email address"),
-        (LetterKind::Reauthentication, "123456 is your verification code"),
-        (LetterKind::PasswordChanged, "Your password was changed"),
-        (LetterKind::EmailChanged, "Your email address was changed"),
-        (LetterKind::PhoneChanged, "Your phone number was changed"),
-        (LetterKind::IdentityLinked, "A new sign-in method was linked to your account"),
-        (LetterKind::IdentityUnlinked, "A sign-in method was removed from your account"),
-        (LetterKind::MfaFactorEnrolled, "A new verification method was added to your account"),
-        (LetterKind::MfaFactorUnenrolled, "A verification method was removed from your account"),
+        (EmailKind::Confirmation, "Confirm your email address"),
+        (EmailKind::Invite, "You've been invited"),
+        (EmailKind::MagicLink, "Your sign-in link"),
+        (EmailKind::Recovery, "Reset your password"),
+        (EmailKind::EmailChangeCurrent, "Confirm your new email address"),
+        (EmailKind::EmailChangeNew, "Confirm your new email address"),
+        (EmailKind::Reauthentication, "123456 is your verification code"),
+        (EmailKind::PasswordChanged, "Your password was changed"),
+        (EmailKind::EmailChanged, "Your email address was changed"),
+        (EmailKind::PhoneChanged, "Your phone number was changed"),
+        (EmailKind::IdentityLinked, "A new sign-in method was linked to your account"),
+        (EmailKind::IdentityUnlinked, "A sign-in method was removed from your account"),
+        (EmailKind::MfaFactorEnrolled, "A new verification method was added to your account"),
+        (EmailKind::MfaFactorUnenrolled, "A verification method was removed from your account"),
     ] {
-        let Written { subject: own, html, text } = written(&config(), kind).await;
+        let RenderedEmail { subject: own, html, text } = written(&config(), kind).await;
         assert_eq!(own, subject);
         // What mail programs cut off, block or show as it stands.
         assert!(html.len() < 20_000, "{subject}: {} bytes", html.len());
@@ -79,7 +79,7 @@ async fn each_kind_has_its_subject_and_both_parts() {
             "{subject}"
         );
         assert_eq!(text.matches(LINK).count(), usize::from(has_link));
-        let has_code = has_link || kind == LetterKind::Reauthentication;
+        let has_code = has_link || kind == EmailKind::Reauthentication;
         assert_eq!(text.lines().any(|line| line == "123456"), has_code, "{text}");
         assert!(!text.contains('<') && !text.contains("{{"), "{text}");
     }
@@ -88,8 +88,8 @@ async fn each_kind_has_its_subject_and_both_parts() {
 #[tokio::test]
 async fn the_plain_parts_read_well() {
     let mut all = String::new();
-    for kind in LetterKind::ALL {
-        let Written { subject, text, .. } = written(&config(), kind).await;
+    for kind in EmailKind::ALL {
+        let RenderedEmail { subject, text, .. } = written(&config(), kind).await;
         all += &format!("== {subject}\n{text}\n");
     }
     insta::assert_snapshot!(all);
@@ -98,7 +98,7 @@ async fn the_plain_parts_read_well() {
 #[tokio::test]
 async fn a_project_s_own_template_is_used_and_gets_a_plain_part() {
     let mut config = config();
-    let own = LetterSettings {
+    let own = EmailSettings {
         subject: Some("{{ .Data.name }}:\n{{ .Token }}".to_owned()),
         body: Some(TemplateSource::Text(
             "<h2>Hi {{ .Data.name }}</h2><p><a href=\"{{ .ConfirmationURL }}\">Go</a></p>{{ .SiteURL }}"
@@ -108,31 +108,31 @@ async fn a_project_s_own_template_is_used_and_gets_a_plain_part() {
     };
     assert_eq!((own.subject_fault(), own.body_fault()), (None, None));
     config.mailer_letters.insert("recovery".to_owned(), own);
-    let Written { subject, html, text } = written(&config, LetterKind::Recovery).await;
+    let RenderedEmail { subject, html, text } = written(&config, EmailKind::Recovery).await;
     assert_eq!(subject, "Ada <b>: 123456");
     assert!(html.starts_with("<h2>Hi Ada &lt;b&gt;</h2>"), "{html}");
     assert_eq!(text, format!("Hi Ada <b>\n\nGo\n{LINK}\n\nhttp://localhost:8000\n"));
-    assert_eq!(written(&config, LetterKind::Invite).await.subject, "You've been invited");
+    assert_eq!(written(&config, EmailKind::Invite).await.subject, "You've been invited");
 }
 
 #[tokio::test]
 async fn a_template_that_does_not_render_costs_its_looks_only() {
     let mut config = config();
     let endless = "{{ range 1000000 }}x{{ end }}";
-    let own = LetterSettings {
+    let own = EmailSettings {
         subject: Some(endless.to_owned()),
         body: Some(TemplateSource::Text(endless.to_owned())),
         url_path: String::new(),
     };
     config.mailer_letters.insert("recovery".to_owned(), own);
-    let Written { subject, html, .. } = written(&config, LetterKind::Recovery).await;
+    let RenderedEmail { subject, html, .. } = written(&config, EmailKind::Recovery).await;
     assert_eq!(subject, "Reset your password");
     assert!(html.contains("Choose a new password"));
 }
 
 #[test]
 fn faults_of_settings_are_named() {
-    let settings = LetterSettings {
+    let settings = EmailSettings {
         subject: Some("{{ .Token".to_owned()),
         body: Some(TemplateSource::Text("a\n{{ nope 1 }}".to_owned())),
         url_path: String::new(),

@@ -1,15 +1,15 @@
-//! The letters as they are while nobody writes others: from the files in `auth/templates` to templates.
+//! The e-mails as they are while nobody writes others: from the files in `auth/templates` to templates.
 //!
-//! A letter's file is its plain text part. Its first line is the subject, its second what a mail program shows beside
+//! An e-mail's file is its plain text part. Its first line is the subject, its second what a mail program shows beside
 //! that in its list. Then come blocks between empty lines: `# ` a heading, `[code]` the code, `[Words]` the link on a
 //! button of that name, `> ` words set back at the end, anything else a paragraph. The HTML part says the same in
 //! `layout.html`, made for mail programs: tables, inline styles, no pictures, nothing fetched.
 
 use basalt_core::html::escape;
 
-/// A letter's sources, in the syntax of [`super::engine`].
+/// An e-mail's sources, in the syntax of [`super::engine`].
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) struct Letter {
+pub(super) struct Email {
     pub(super) subject: String,
     pub(super) html: String,
     pub(super) text: String,
@@ -20,8 +20,8 @@ const LAYOUT: &str = include_str!("../../../templates/layout.html");
 const FONT: &str =
     "font-family:-apple-system,BlinkMacSystemFont,'Segoe UI',Roboto,Helvetica,Arial,sans-serif;";
 
-/// The letter of a kind, by [`crate::emails::kind::LetterKind::name`].
-pub(super) fn letter(name: &str) -> Letter {
+/// The e-mail of a kind, by [`crate::emails::kind::EmailKind::name`].
+pub(super) fn email(name: &str) -> Email {
     typeset(match name {
         "confirmation" => include_str!("../../../templates/confirmation.txt"),
         "invite" => include_str!("../../../templates/invite.txt"),
@@ -39,7 +39,7 @@ pub(super) fn letter(name: &str) -> Letter {
     })
 }
 
-fn typeset(source: &str) -> Letter {
+fn typeset(source: &str) -> Email {
     let mut lines = source.lines();
     let subject = lines.next().unwrap_or_default();
     let preheader = lines.next().unwrap_or_default();
@@ -48,7 +48,7 @@ fn typeset(source: &str) -> Letter {
     let blocks: Vec<&str> = body.split("\n\n").map(str::trim).filter(|block| !block.is_empty()).collect();
     let content: String = blocks.iter().map(|block| html_block(block)).collect();
     let text: Vec<String> = blocks.iter().map(|block| text_block(block)).collect();
-    Letter {
+    Email {
         subject: subject.to_owned(),
         html: LAYOUT
             .replace("[[subject]]", &escape_words(subject))
@@ -101,7 +101,7 @@ fn html_block(block: &str) -> String {
         );
     }
     match label(block) {
-        Some("code") => "<p class=\"code\" style=\"margin:0 0 20px;padding:14px 16px;background-color:#f3f4f7;border:1px solid #e2e5eb;border-radius:8px;font-family:ui-monospace,SFMono-Regular,Menlo,Consolas,monospace;font-size:26px;line-height:34px;font-weight:600;letter-spacing:5px;text-align:center;color:#161a22;\">{{ .Token }}</p>\n".to_owned(),
+        Some("code") => "<p class=\"code\" style=\"margin:0 0 20px;padding:14px 16px;background-color:#f3f4f7;border:1px solid #e2e5eb;border-radius:8px;font-family:ui-monospace,SFMono-Regular,Menlo,Consolas,monospace;font-size:26px;line-height:34px;font-weight:600;email-spacing:5px;text-align:center;color:#161a22;\">{{ .Token }}</p>\n".to_owned(),
         Some(label) => button(label),
         None => format!(
             "<p class=\"body\" style=\"margin:0 0 20px;{FONT}font-size:16px;line-height:25px;color:#3b4352;\">{}</p>\n",

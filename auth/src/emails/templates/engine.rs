@@ -1,4 +1,4 @@
-//! Templates of letters in the part of Go's `html/template` that templates of mails use (auth.md §3.21): variables,
+//! Templates of e-mails in the part of Go's `html/template` that templates of mails use (auth.md §3.21): variables,
 //! pipelines, `if`, `range`, `with`, variables of one's own, `eq` and its kin, `index`. What projects wrote for
 //! upstream renders here.
 //!

@@ -10,13 +10,13 @@ use axum::response::{IntoResponse, Response};
 use serde::Deserialize;
 
 use crate::Auth;
-use crate::emails::auth_emails::{self, Letters};
+use crate::emails::auth_emails::{self, AuthEmails};
 use crate::error::AuthError;
 use crate::http::request::{read_json, text};
 use crate::http::routes::admin::Admin;
 use crate::http::wire::UserBody;
 use crate::users::address;
-use crate::users::invitation::Guest;
+use crate::users::invitation::Invitee;
 use crate::users::sign_up::vanished;
 use crate::users::{self, Object};
 
@@ -34,21 +34,21 @@ pub(crate) async fn post(
     let body: InviteBody = read_json(body).await?;
     let email = address::email(text(&body.email))?;
     auth_emails::check_address(&auth, &email).await?;
-    let mut letters = Letters::new(&auth, &request, None);
-    let guest = Guest {
+    let mut emails = AuthEmails::new(&auth, &request, None);
+    let invitee = Invitee {
         email,
         audience: bearer.audience(&auth, &request),
         data: body.data.unwrap_or_default(),
-        now: letters.now,
+        now: emails.now,
     };
     let tx = auth.begin(&request).await?;
     let account = async {
-        let user = guest.invite(&auth, &request, &actor, &tx).await?;
-        letters.invitation(&tx, &user).await?;
+        let user = invitee.invite(&auth, &request, &actor, &tx).await?;
+        emails.invitation(&tx, &user).await?;
         users::account(&tx, user.id).await?.ok_or_else(vanished)
     }
     .await;
     let account = crate::finish(tx, account).await?;
-    letters.sent();
+    emails.sent();
     Ok(Json(UserBody::from(&account)).into_response())
 }

@@ -10,7 +10,7 @@ use serde_json::json;
 
 use crate::Auth;
 use crate::audit::{self, Action};
-use crate::emails::auth_emails::Letters;
+use crate::emails::auth_emails::AuthEmails;
 use crate::error::AuthError;
 use crate::http::bearer::Bearer;
 use crate::http::request::RequestContext;
@@ -21,11 +21,11 @@ pub(crate) async fn get(
     request: RequestContext,
 ) -> Result<Response, AuthError> {
     let bearer = Bearer::read(&auth, &request)?;
-    let mut letters = Letters::new(&auth, &request, None);
+    let mut emails = AuthEmails::new(&auth, &request, None);
     let tx = auth.begin(&request).await?;
-    let asked = ask(&auth, &request, &bearer, &tx, &mut letters).await;
+    let asked = ask(&auth, &request, &bearer, &tx, &mut emails).await;
     crate::finish(tx, asked).await?;
-    letters.sent();
+    emails.sent();
     Ok(Json(json!({})).into_response())
 }
 
@@ -34,7 +34,7 @@ async fn ask(
     request: &RequestContext,
     bearer: &Bearer,
     tx: &Tx,
-    letters: &mut Letters<'_>,
+    emails: &mut AuthEmails<'_>,
 ) -> Result<(), AuthError> {
     let id = bearer.caller(auth, tx).await?.account.user.id;
     let user = users::lock(tx, id).await?.ok_or(AuthError::NoSuchSub)?;
@@ -53,6 +53,6 @@ async fn ask(
         return Err(AuthError::VerifyEmailFirst);
     }
     let action = Action::UserReauthenticateRequested;
-    audit::record(tx, &auth.config, request, &user, action, None, letters.now).await?;
-    letters.reauthentication(tx, &user).await
+    audit::record(tx, &auth.config, request, &user, action, None, emails.now).await?;
+    emails.reauthentication(tx, &user).await
 }

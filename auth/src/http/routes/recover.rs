@@ -13,10 +13,10 @@ use serde_json::json;
 use crate::Auth;
 use crate::audit::{self, Action};
 use crate::codes::challenge::{Challenge, ChallengeFields};
-use crate::emails::auth_emails::{self, Letters};
+use crate::emails::auth_emails::{self, AuthEmails};
 use crate::error::AuthError;
-use crate::http::pace::Pace;
 use crate::http::request::{RequestContext, read_json, text};
+use crate::http::response_padding::ResponsePadding;
 use crate::users;
 use crate::users::address;
 
@@ -51,10 +51,10 @@ pub(crate) async fn post(
     let body: RecoverBody = read_json(body).await?;
     let (email, challenge) = body.checked(&auth)?;
     auth_emails::check_address(&auth, &email).await?;
-    auth.postage.check()?;
-    let pace = Pace::start();
+    auth.email_limiter.check()?;
+    let padding = ResponsePadding::start();
     let asked = ask(&auth, &request, &email, challenge).await;
-    pace.wait().await;
+    padding.wait().await;
     match asked {
         Err(AuthError::MailTooSoon { .. }) if !auth.config.mailer_recovery_tells_frequency => {}
         asked => asked?,
@@ -69,16 +69,16 @@ async fn ask(
     challenge: Option<Challenge>,
 ) -> Result<(), AuthError> {
     let audience = auth.audience(request);
-    let mut letters = Letters::new(auth, request, challenge);
+    let mut emails = AuthEmails::new(auth, request, challenge);
     let tx = auth.begin(request).await?;
     let asked = async {
         let Some(user) = users::lock_by_email(&tx, email, audience).await? else { return Ok(()) };
         let action = Action::UserRecoveryRequested;
-        audit::record(&tx, &auth.config, request, &user, action, None, letters.now).await?;
-        letters.recovery(&tx, &user).await
+        audit::record(&tx, &auth.config, request, &user, action, None, emails.now).await?;
+        emails.recovery(&tx, &user).await
     }
     .await;
     crate::finish(tx, asked).await?;
-    letters.sent();
+    emails.sent();
     Ok(())
 }

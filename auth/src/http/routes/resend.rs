@@ -14,10 +14,10 @@ use serde_json::json;
 use crate::Auth;
 use crate::audit::{self, Action};
 use crate::codes::challenge::{Challenge, ChallengeFields};
-use crate::emails::auth_emails::{self, Letters};
+use crate::emails::auth_emails::{self, AuthEmails};
 use crate::error::AuthError;
-use crate::http::pace::Pace;
 use crate::http::request::{RequestContext, filled, read_json};
+use crate::http::response_padding::ResponsePadding;
 use crate::users::address;
 use crate::users::sign_up::Contact;
 use crate::users::{self, User};
@@ -92,10 +92,10 @@ pub(crate) async fn post(
     if let Contact::Email(email) = &contact {
         auth_emails::check_address(&auth, email).await?;
     }
-    auth.postage.check()?;
-    let pace = Pace::start();
+    auth.email_limiter.check()?;
+    let padding = ResponsePadding::start();
     let resent = resend(&auth, &request, kind, &contact, challenge).await;
-    pace.wait().await;
+    padding.wait().await;
     resent?;
     Ok(Json(json!({})).into_response())
 }
@@ -108,7 +108,7 @@ async fn resend(
     challenge: Option<Challenge>,
 ) -> Result<(), AuthError> {
     let audience = auth.audience(request);
-    let mut letters = Letters::new(auth, request, challenge);
+    let mut emails = AuthEmails::new(auth, request, challenge);
     let tx = auth.begin(request).await?;
     let resent = async {
         let found = match contact {
@@ -116,13 +116,13 @@ async fn resend(
             Contact::Phone(phone) => users::find_by_phone(&tx, phone, audience).await?,
         };
         match found {
-            Some(user) => resend_to(auth, request, &tx, kind, &user, &mut letters).await,
+            Some(user) => resend_to(auth, request, &tx, kind, &user, &mut emails).await,
             None => Ok(()),
         }
     }
     .await;
     crate::finish(tx, resent).await?;
-    letters.sent();
+    emails.sent();
     Ok(())
 }
 
@@ -132,17 +132,17 @@ async fn resend_to(
     tx: &Tx,
     kind: Kind,
     user: &User,
-    letters: &mut Letters<'_>,
+    emails: &mut AuthEmails<'_>,
 ) -> Result<(), AuthError> {
     match kind {
         Kind::Signup if user.email_confirmed_at.is_none() => {
             let action = Action::UserConfirmationRequested;
-            audit::record(tx, &auth.config, request, user, action, audit::provider("email"), letters.now)
+            audit::record(tx, &auth.config, request, user, action, audit::provider("email"), emails.now)
                 .await?;
-            letters.confirmation(tx, user).await
+            emails.confirmation(tx, user).await
         }
         Kind::EmailChange if !user.email_change.is_empty() => {
-            letters.email_change(tx, user, &user.email_change).await
+            emails.email_change(tx, user, &user.email_change).await
         }
         Kind::Sms if user.phone_confirmed_at.is_none() => Err(AuthError::SmsSendFailed("confirmation")),
         Kind::PhoneChange if !user.phone_change.is_empty() => Err(AuthError::SmsSendFailed("phone_change")),

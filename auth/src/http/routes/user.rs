@@ -17,7 +17,7 @@ use crate::Auth;
 use crate::audit::{self, Action};
 use crate::codes::challenge::{Challenge, ChallengeFields};
 use crate::codes::one_time;
-use crate::emails::auth_emails::{self, Letters};
+use crate::emails::auth_emails::{self, AuthEmails};
 use crate::emails::notifications;
 use crate::error::AuthError;
 use crate::http::bearer::{Bearer, Caller};
@@ -72,11 +72,11 @@ pub(crate) async fn put(
     let mut change = change.checked(&auth, &bearer, &caller.account).await?;
     check_account(&auth, &request, &change, &caller.account, &amr).await?;
     let password = new_password(&auth, &request, &change, &caller, &amr).await?;
-    let mut letters = Letters::new(&auth, &request, change.challenge.take());
+    let mut emails = AuthEmails::new(&auth, &request, change.challenge.take());
     let tx = auth.begin(&request).await?;
-    let account = apply(&auth, &request, &tx, &caller, &change, password, &mut letters).await;
+    let account = apply(&auth, &request, &tx, &caller, &change, password, &mut emails).await;
     let account = crate::finish(tx, account).await?;
-    letters.sent();
+    emails.sent();
     Ok(Json(UserBody::from(&account)).into_response())
 }
 
@@ -284,9 +284,9 @@ async fn apply(
     caller: &Caller,
     change: &Change,
     password: Option<NewPassword>,
-    letters: &mut Letters<'_>,
+    emails: &mut AuthEmails<'_>,
 ) -> Result<Account, AuthError> {
-    let now = letters.now;
+    let now = emails.now;
     let user = &caller.account.user;
     // Whoever changes codes locks their user first.
     let locked = users::lock(tx, user.id).await?.ok_or(AuthError::NoSuchSub)?;
@@ -308,7 +308,7 @@ async fn apply(
         users::merge_metadata(tx, user.id, Metadata::App, data, now).await?;
     }
     if let Some(email) = &change.email {
-        change_email(auth, tx, &locked, email, letters).await?;
+        change_email(auth, tx, &locked, email, emails).await?;
     }
     if let Some(phone) = &change.phone {
         let set = users::set_phone(tx, user.id, phone, now).await;
@@ -326,9 +326,9 @@ async fn change_email(
     tx: &Tx,
     user: &User,
     email: &str,
-    letters: &mut Letters<'_>,
+    emails: &mut AuthEmails<'_>,
 ) -> Result<(), AuthError> {
-    let now = letters.now;
+    let now = emails.now;
     if is_immediate(auth, user) {
         let mut data = Object::new();
         data.insert("sub".to_owned(), user.id.to_string().into());
@@ -340,5 +340,5 @@ async fn change_email(
             .map_err(|error| error.or_taken(AuthError::EmailExists))?;
         return users::insert_identity(tx, user.id, "email", &user.id.to_string(), &data, now).await;
     }
-    letters.email_change(tx, user, email).await
+    emails.email_change(tx, user, email).await
 }

@@ -20,9 +20,9 @@ use crate::Auth;
 use crate::codes::one_time::{self, FlowType};
 use crate::codes::verify::{self, Proof, VerificationType, Verified};
 use crate::error::AuthError;
-use crate::http::pace::Pace;
 use crate::http::redirect::{self, Location};
 use crate::http::request::{RequestContext, read_json};
+use crate::http::response_padding::ResponsePadding;
 use crate::http::routes::token;
 use crate::metrics;
 use crate::users::address;
@@ -81,7 +81,7 @@ pub(crate) async fn post(
     request: RequestContext,
     body: Body,
 ) -> Result<Response, AuthError> {
-    let pace = Pace::start();
+    let padding = ResponsePadding::start();
     auth.limits.verify.check(request.address)?;
     let body: VerifyBody = read_json(body).await?;
     let (kind, proof) = body.checked()?;
@@ -95,7 +95,7 @@ pub(crate) async fn post(
         }
         Err(error) => {
             // Whether somebody has a code pending is nobody else's business.
-            pace.wait().await;
+            padding.wait().await;
             Err(error)
         }
     }

@@ -52,11 +52,11 @@ impl RefreshGrant {
         match &token {
             // A v1 token does not name its session: its queue is that of the nil id.
             RefreshToken::V1(text) => {
-                let _turn = auth.turns.take(Uuid::nil()).await?;
+                let _turn = auth.refresh_locks.take(Uuid::nil()).await?;
                 stored::refresh(auth, request, text).await
             }
             RefreshToken::V2(token) => {
-                let _turn = auth.turns.take(token.session_id).await?;
+                let _turn = auth.refresh_locks.take(token.session_id).await?;
                 refresh(auth, request, token).await
             }
         }

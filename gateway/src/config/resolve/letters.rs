@@ -3,7 +3,7 @@
 
 use std::collections::BTreeMap;
 
-use basalt_auth::{LetterSettings, TemplateSource};
+use basalt_auth::{EmailSettings, TemplateSource};
 
 use crate::config::keys;
 use crate::config::reader::Reader;
@@ -12,7 +12,7 @@ use crate::config::reader::Reader;
 const LONGEST: u64 = 1_048_576;
 
 /// The letters that anything is set about.
-pub(super) fn letters(r: &mut Reader) -> BTreeMap<String, LetterSettings> {
+pub(super) fn letters(r: &mut Reader) -> BTreeMap<String, EmailSettings> {
     let mut letters = BTreeMap::new();
     for (name, subject_key, body_key, path_key) in keys::LETTERS {
         let body = r.given(body_key).filter(|text| !text.is_empty()).and_then(|text| match body(r, &text) {
@@ -22,7 +22,7 @@ pub(super) fn letters(r: &mut Reader) -> BTreeMap<String, LetterSettings> {
                 None
             }
         });
-        let settings = LetterSettings {
+        let settings = EmailSettings {
             subject: r.given(subject_key).filter(|subject| !subject.is_empty()),
             body,
             url_path: path_key.and_then(|key| r.given(key)).unwrap_or_default(),
@@ -33,7 +33,7 @@ pub(super) fn letters(r: &mut Reader) -> BTreeMap<String, LetterSettings> {
         if let Some(fault) = settings.body_fault() {
             r.fault(&body_key.row, &format!("is no template: {fault}"));
         }
-        if settings != LetterSettings::default() {
+        if settings != EmailSettings::default() {
             letters.insert((*name).to_owned(), settings);
         }
     }

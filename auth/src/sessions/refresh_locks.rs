@@ -10,13 +10,13 @@ use crate::error::AuthError;
 
 /// One queue per group of sessions: a session's id decides its group, so refreshes of one session come one after
 /// the other, and those of others hardly ever meet.
-pub(crate) struct Turns(Vec<Mutex<()>>);
+pub(crate) struct RefreshLocks(Vec<Mutex<()>>);
 
 /// How long a refresh waits for its turn; then the server is too busy and says so, since a 4xx would sign the
 /// client out (auth.md §5.2).
 const TURN_LIMIT: Duration = Duration::from_secs(5);
 
-impl Turns {
+impl RefreshLocks {
     pub(crate) fn new() -> Self {
         Self(std::iter::repeat_with(|| Mutex::new(())).take(256).collect())
     }

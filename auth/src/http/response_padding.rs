@@ -10,9 +10,9 @@ use tokio::time::Instant;
 const STEP: Duration = Duration::from_millis(50);
 
 /// A started clock.
-pub(crate) struct Pace(Instant);
+pub(crate) struct ResponsePadding(Instant);
 
-impl Pace {
+impl ResponsePadding {
     pub(crate) fn start() -> Self {
         Self(Instant::now())
     }
@@ -32,9 +32,9 @@ mod tests {
     async fn answers_leave_at_full_steps() {
         for (work_ms, answer_ms) in [(0, 50), (3, 50), (49, 50), (50, 100), (120, 150)] {
             let started = Instant::now();
-            let pace = Pace::start();
+            let padding = ResponsePadding::start();
             tokio::time::advance(Duration::from_millis(work_ms)).await;
-            pace.wait().await;
+            padding.wait().await;
             assert_eq!(started.elapsed().as_millis(), answer_ms, "{work_ms}");
         }
     }
