@@ -1,4 +1,4 @@
-//! E-mails to users: which one is sent, what it says, and the link in it. Delivery is [`basalt_core::mail`].
+//! E-mails to users: which one is sent, what it says, and the link in it. Delivery is [`basalt_mail`].
 
 pub(crate) mod auth_emails;
 pub(crate) mod kind;

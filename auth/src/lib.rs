@@ -26,9 +26,9 @@ use axum::routing::{delete, get, post};
 use basalt_core::clock::Clock;
 use basalt_core::foreground::Foreground;
 use basalt_core::keys::Keys;
-use basalt_core::mail::Outbox;
 use basalt_core::pool::{ServicePool, Tx};
 use basalt_core::service::{Cors, RequestId, Service};
+use basalt_mail::Outbox;
 use jiff::Timestamp;
 use tokio::time::Instant;
 

@@ -8,7 +8,6 @@ pub mod html;
 pub mod http_client;
 pub mod keys;
 pub mod listen;
-pub mod mail;
 pub mod memory;
 pub mod pg_error;
 pub mod pool;

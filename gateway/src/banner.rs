@@ -8,7 +8,9 @@ use basalt_core::keys::Keys;
 
 use crate::config::{Config, Mode};
 use crate::database_setup::Databases;
-use crate::{mail, mailbox};
+use basalt_mail::mailbox;
+
+use crate::mail;
 
 /// Standard error, for people.
 #[derive(Debug, Clone, Copy)]

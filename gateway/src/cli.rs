@@ -16,8 +16,8 @@ use crate::banner::Console;
 use crate::config::{CommandLine, Config, LogFormat, Only};
 use crate::database_setup::{self, Options, Seed};
 use crate::secrets::Secrets;
-use crate::stop::Stop;
 use crate::{doctor, logging, serve};
+use basalt_http::shutdown::Shutdown;
 
 /// A backend for supabase-js over PostgreSQL, in one process. `basalt serve` starts it.
 #[derive(Debug, Parser)]
@@ -155,7 +155,7 @@ async fn execute(cli: Cli) -> anyhow::Result<ExitCode> {
             command_line.postgrest_file = file;
             let config = load(&command_line)?;
             let console = Console::new(config.server.log_format == LogFormat::Json);
-            Box::pin(serve::serve(config, &command_line, &console, Stop::on_signals()?)).await?;
+            Box::pin(serve::serve(config, &command_line, &console, Shutdown::on_signals()?)).await?;
             Ok(ExitCode::SUCCESS)
         }
         Command::Migrate { seed } => {

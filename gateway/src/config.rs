@@ -21,15 +21,16 @@ use std::num::NonZeroUsize;
 use std::path::PathBuf;
 use std::time::Duration;
 
-use basalt_core::mail::smtp::SmtpUrl;
+use basalt_http::layers::heads::HeadLimits;
+use basalt_mail::smtp::SmtpUrl;
 use secrecy::SecretString;
 
 pub use fault::{ConfigErrors, Fault, Source};
 pub use keys::{LogFormat, Mode, StorageBackend};
 pub use value::{BaseUrl, DatabaseUrl, IpRange, ListenHost};
 
-use crate::layers::api_key::SecretKeysInBrowsers;
-use crate::pace::Pace;
+use basalt_http::layers::api_key::SecretKeysInBrowsers;
+use basalt_http::pace::Pace;
 use raw::{Origin, RawConfig};
 
 /// A service that can run without the others.
@@ -185,15 +186,6 @@ pub struct Server {
     pub idle_timeout: Duration,
     /// Longest time to drain requests at shutdown.
     pub shutdown_timeout: Duration,
-}
-
-/// `server.max_header_bytes` and `server.max_headers`.
-#[derive(Clone, Copy, Debug)]
-pub struct HeadLimits {
-    /// Bytes of request line and headers together.
-    pub bytes: u32,
-    /// Headers on HTTP/1.1; HTTP/2 takes four times as many.
-    pub headers: usize,
 }
 
 /// `[database]`.

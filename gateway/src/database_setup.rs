@@ -12,8 +12,8 @@ use tokio_postgres::Client;
 
 use crate::config::Config;
 use crate::doctor;
-use crate::embedded::{Embedded, EmbeddedConfig, EmbeddedError, SUPERUSER};
 use crate::secrets::{Secrets, SecretsError};
+use basalt_postgres::{Embedded, EmbeddedConfig, EmbeddedError, SUPERUSER};
 
 /// The logins the server uses, and the PostgreSQL it owns, if it does.
 pub struct Databases {

@@ -10,7 +10,7 @@ use std::fmt::Write as _;
 use std::io::Write;
 
 use basalt_core::clock::Clock;
-use basalt_core::mail::smtp::Smtp;
+use basalt_mail::smtp::Smtp;
 
 use crate::config::{Config, Mode, Only};
 use crate::database_setup;

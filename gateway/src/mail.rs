@@ -1,21 +1,21 @@
 //! Mail, put together from the configuration: where it goes, who it is from, the development mailbox, the worker that
-//! hands it to the mail server. How mails are queued and sent is [`basalt_core::mail`].
+//! hands it to the mail server. How mails are queued and sent is [`basalt_mail`].
 
 use std::time::Duration;
 
 use basalt_core::listen::Events;
-pub use basalt_core::mail::CHANNEL;
-use basalt_core::mail::mailbox::Mailbox as Store;
-use basalt_core::mail::smtp::SmtpConfig;
-use basalt_core::mail::worker::{Limits, Worker};
-use basalt_core::mail::{Destination, Outbox};
 use basalt_core::pool::ServicePool;
+pub use basalt_mail::CHANNEL;
+use basalt_mail::mailbox::store::Store;
+use basalt_mail::smtp::SmtpConfig;
+use basalt_mail::worker::{Limits, Worker};
+use basalt_mail::{Destination, Outbox};
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
 use crate::config::{Config, Only};
-use crate::mailbox::{Mailbox, Sender};
 use crate::secrets::Secrets;
+use basalt_mail::mailbox::{Mailbox, Sender};
 
 /// The outbox of this server, which fills as transactions commit.
 #[must_use]

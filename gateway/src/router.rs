@@ -13,10 +13,10 @@ use http::{Request, StatusCode};
 use hyper::body::Incoming;
 
 use crate::config::IpRange;
-use crate::layers::{self, Mount, Shared, client_address};
-use crate::mailbox::{self, Mailbox};
-use crate::static_app::StaticApp;
 use crate::system_routes::SystemRoutes;
+use basalt_http::layers::{self, Mount, Shared, client_address};
+use basalt_http::static_app::StaticApp;
+use basalt_mail::mailbox::{self, Mailbox};
 
 const API_PREFIXES: [&str; 6] =
     ["/rest/v1", "/auth/v1", "/storage/v1", "/realtime/v1", "/functions/v1", "/graphql/v1"];

@@ -17,34 +17,30 @@ use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
 use crate::banner::{Banner, Console};
-use crate::bind::Listening;
 use crate::config::{CommandLine, Config, Only, Server};
 use crate::database_setup::SetupError;
-use crate::layers::api_key::KeyGate;
-use crate::layers::bounds::{self, Bounds};
-use crate::layers::cors::CorsPolicy;
-use crate::layers::{RequestIds, Shared};
-use crate::listener::{self, Limits};
+use crate::mail;
 use crate::router::Gateway;
 use crate::secrets::{Secrets, SecretsError};
 use crate::signals::Signals;
-use crate::static_app::StaticApp;
-use crate::stop::Stop;
 use crate::system_routes::SystemRoutes;
-use crate::{mail, open_files};
+use basalt_http::bind::{BindError, Listening};
+use basalt_http::layers::api_key::KeyGate;
+use basalt_http::layers::bounds::{self, Bounds};
+use basalt_http::layers::cors::CorsPolicy;
+use basalt_http::layers::{RequestIds, Shared};
+use basalt_http::listener::{self, Limits};
+use basalt_http::open_files;
+use basalt_http::shutdown::Shutdown;
+use basalt_http::static_app::StaticApp;
 use services::Running;
 
 /// Why the server did not start; each text is a sentence with its remedy.
 #[derive(Debug, thiserror::Error)]
 pub enum ServeError {
-    /// The port or socket file is not to be had.
-    #[error("{address} cannot be listened on: {reason}")]
-    Bind {
-        /// What was asked for.
-        address: String,
-        /// Why not and what to do.
-        reason: String,
-    },
+    /// The port or socket file.
+    #[error(transparent)]
+    Bind(#[from] BindError),
     /// The secrets folder.
     #[error(transparent)]
     Secrets(#[from] SecretsError),
@@ -76,7 +72,7 @@ pub async fn serve(
     mut config: Config,
     command_line: &CommandLine,
     console: &Console,
-    stop: Stop,
+    shutdown: Shutdown,
 ) -> Result<(), ServeError> {
     let started = Instant::now();
     // From the first moment: unheard, they would end the process.
@@ -114,9 +110,9 @@ pub async fn serve(
         }
     };
     // Boxed: it is large.
-    let Some(running) = Box::pin(stop.asked.run_until_cancelled(starting)).await else {
+    let Some(running) = Box::pin(shutdown.graceful.run_until_cancelled(starting)).await else {
         // What was under way is undone or finished by the next start.
-        background.end(&stop).await;
+        background.end(&shutdown).await;
         return Ok(());
     };
     let running = running?;
@@ -173,14 +169,14 @@ pub async fn serve(
         trusted_proxies: config.server.trusted_proxies.clone(),
     });
 
-    wait_until_ready(&gateway, &stop.asked).await;
+    wait_until_ready(&gateway, &shutdown.graceful).await;
     let banner =
         Banner { config: &config, keys: &keys, databases: databases.as_ref(), took: started.elapsed() };
     console.banner(&banner);
-    accept_until(gateway, listener, [admin_listener, mailbox_listener], &config, &stop).await;
+    accept_until(gateway, listener, [admin_listener, mailbox_listener], &config, &shutdown).await;
 
     console.progress("stopping");
-    background.end(&stop).await;
+    background.end(&shutdown).await;
     for close in closers {
         close();
     }
@@ -214,13 +210,13 @@ struct Background {
 
 impl Background {
     /// Waits for database work that outlived its request, then for the long-lived tasks.
-    async fn end(&self, stop: &Stop) {
+    async fn end(&self, shutdown: &Shutdown) {
         const LIMIT: Duration = Duration::from_secs(10);
         self.requests.close();
         self.tracker.close();
         self.shutdown.cancel();
         let ended = async { tokio::join!(self.requests.wait(), self.tracker.wait()) };
-        let in_time = stop.hurried.run_until_cancelled(tokio::time::timeout(LIMIT, ended)).await;
+        let in_time = shutdown.forced.run_until_cancelled(tokio::time::timeout(LIMIT, ended)).await;
         if let Some(Err(_elapsed)) = in_time {
             tracing::warn!("some tasks did not end within {} s", LIMIT.as_secs());
         }
@@ -244,7 +240,7 @@ async fn accept_until(
     listener: Listening,
     [admin_listener, mailbox_listener]: [Option<Listening>; 2],
     config: &Config,
-    stop: &Stop,
+    shutdown: &Shutdown,
 ) {
     // Those who look after the server get in when it is full.
     const ADMIN_CONNECTIONS: usize = 64;
@@ -265,7 +261,7 @@ async fn accept_until(
                 async move { gateway.handle_private(request).await }
             };
             let limits = limits(Arc::new(Semaphore::new(ADMIN_CONNECTIONS)));
-            listener::run(listener, handle, limits, stop).await;
+            listener::run(listener, handle, limits, shutdown).await;
         }
     };
     let mailbox = async {
@@ -276,7 +272,7 @@ async fn accept_until(
                 async move { gateway.mailbox(request.map(Body::new), "").await }
             };
             let limits = limits(Arc::new(Semaphore::new(ADMIN_CONNECTIONS)));
-            listener::run(listener, handle, limits, stop).await;
+            listener::run(listener, handle, limits, shutdown).await;
         }
     };
     let public = {
@@ -286,7 +282,7 @@ async fn accept_until(
             let gateway = Arc::clone(&gateway);
             async move { gateway.handle(request, peer).await }
         };
-        listener::run(listener, handle, limits(connections), stop)
+        listener::run(listener, handle, limits(connections), shutdown)
     };
     tokio::join!(public, admin, mailbox);
 }

@@ -1,6 +1,6 @@
 //! `cargo xtask fuzz`: builds the engine and our crates with coverage, runs one target, keeps what it found.
 //!
-//! No nightly and no cargo-fuzz: see `fuzz/README.md`.
+//! No nightly and no cargo-fuzz: see `tests/fuzz/README.md`.
 
 use std::fs;
 use std::path::Path;
@@ -34,13 +34,13 @@ pub(crate) fn fuzz(root: &Path, arguments: &Arguments) -> Result<ExitCode> {
     ui::note("building the fuzzer");
     let mut build = Command::new("cargo");
     build.current_dir(root).args(["build", "-p", "basalt-fuzz", "--features", "libfuzzer", "--bin", "fuzz"]);
-    run::run(build.env("RUSTC_WORKSPACE_WRAPPER", root.join("fuzz/instrument.sh")))?;
+    run::run(build.env("RUSTC_WORKSPACE_WRAPPER", root.join("tests/fuzz/instrument.sh")))?;
 
     let engine = || {
         let mut engine = Command::new(dev::target(root).join("debug/fuzz"));
         engine.env("FUZZ_TARGET", target).current_dir(&home);
         engine.arg(format!("-max_len={MAX_INPUT_BYTES}")).args(["-timeout=10", "-print_final_stats=1"]);
-        engine.arg(format!("-dict={}", root.join("fuzz/words.dict").display()));
+        engine.arg(format!("-dict={}", root.join("tests/fuzz/words.dict").display()));
         engine
     };
     // Of two the last counts.
@@ -48,11 +48,11 @@ pub(crate) fn fuzz(root: &Path, arguments: &Arguments) -> Result<ExitCode> {
         .with_context(|| format!("the finding is in {}", home.display()))?;
     run::run(engine().args(["-merge=1", &small, &all]))?;
     run::run(&mut corpus(root, &["pack", target, &small]))?;
-    ui::note(&format!("kept in fuzz/corpus/{target}.txt"));
+    ui::note(&format!("kept in tests/fuzz/corpus/{target}.txt"));
     Ok(ExitCode::SUCCESS)
 }
 
-/// The tool that turns `fuzz/corpus` into files and back.
+/// The tool that turns `tests/fuzz/corpus` into files and back.
 fn corpus(root: &Path, arguments: &[&str]) -> Command {
     let mut command = Command::new("cargo");
     command.current_dir(root).args(["run", "--quiet", "-p", "basalt-fuzz", "--bin", "corpus", "--"]);

@@ -192,7 +192,8 @@ impl Build {
 }
 
 fn conformance_tests(root: &Path, tallies: &Tallies, build: Build, arguments: &[String]) -> Result<()> {
-    let servers = Servers::start(root, &build.run(root)?, &root.join("conformance/project"), "conformance")?;
+    let servers =
+        Servers::start(root, &build.run(root)?, &root.join("tests/conformance/project"), "conformance")?;
     let result = vitest(root, tallies, Kind::Conformance, "conformance", Some(&servers), arguments);
     servers.explain(result)
 }

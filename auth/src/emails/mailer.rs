@@ -1,9 +1,9 @@
 //! E-mails to users: from what happened to a mail in the outbox. [`Mailer::send`] renders subject, HTML and plain text
-//! and enqueues them in the caller's transaction; when they leave is [`basalt_core::mail`]'s business. Which code a
+//! and enqueues them in the caller's transaction; when they leave is [`basalt_mail`]'s business. Which code a
 //! e-mail carries, whether it may be sent again so soon, and where its link may lead were decided before.
 
-use basalt_core::mail::{Destination, Message, Outbox};
 use basalt_core::pool::Tx;
+use basalt_mail::{Destination, Message, Outbox};
 use serde_json::{Value, json};
 
 use super::link;

@@ -3,7 +3,7 @@
 
 use std::io::{self, Write};
 
-use basalt_core::mail::queue::{Again, Queue, Queued, State};
+use basalt_mail::queue::{Again, Queue, Queued, State};
 use clap::{Args, Subcommand};
 use serde_json::{Value, json};
 

@@ -10,8 +10,8 @@ use basalt_core::pool::{PoolConfig, ServicePool};
 use crate::banner::Console;
 use crate::config::Config;
 use crate::database_setup::{self, Options, Seed};
-use crate::embedded::Embedded;
 use crate::secrets::Secrets;
+use basalt_postgres::Embedded;
 
 /// A database, and what has to be stopped after it was used.
 pub(super) struct Reached {

@@ -13,10 +13,12 @@ use super::fault::{ConfigErrors, Source};
 use super::keys::{self, Mode};
 use super::raw::RawConfig;
 use super::reader::{Reader, absolute};
+use basalt_http::layers::heads::HeadLimits;
+
 use super::value::{BaseUrl, ByteSize, Setting, Whole};
-use super::{Config, Database, HeadLimits, Jwt, Only, Project, Server};
-use crate::layers::api_key::SecretKeysInBrowsers;
-use crate::pace::Pace;
+use super::{Config, Database, Jwt, Only, Project, Server};
+use basalt_http::layers::api_key::SecretKeysInBrowsers;
+use basalt_http::pace::Pace;
 
 /// Resolves everything, or reports everything.
 pub(super) fn resolve(raw: RawConfig, only: Option<Only>) -> Result<Config, ConfigErrors> {

@@ -377,7 +377,7 @@ fn the_repositorys_own_files_load() {
     let config = load_in(root, &[], &CommandLine::default()).unwrap();
     assert!(config.functions.builtin && config.project.file.is_some());
     assert_eq!(config.warnings, Vec::<String>::new());
-    for project in ["bench/project", "conformance/project"] {
+    for project in ["tests/bench/project", "tests/conformance/project"] {
         let config = load_in(&root.join(project), &[], &CommandLine::default())
             .unwrap_or_else(|error| panic!("{error}"));
         assert!(config.project.file.is_some(), "{project}");

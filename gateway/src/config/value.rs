@@ -10,8 +10,9 @@ use std::time::Duration;
 
 use secrecy::SecretString;
 
-pub use address::{BaseUrl, DatabaseUrl, IpRange};
-pub use listen::{ListenHost, ListenPort, SocketMode};
+pub use address::DatabaseUrl;
+pub use basalt_http::address::{BaseUrl, IpRange, ListenHost};
+pub use listen::{ListenPort, SocketMode};
 
 /// A value as somebody wrote it.
 #[derive(Clone)]

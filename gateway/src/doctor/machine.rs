@@ -13,9 +13,9 @@ use tokio::net::{TcpListener, TcpStream};
 use super::Report;
 use crate::config::{Config, ListenHost, Mode};
 use crate::database_setup;
-use crate::embedded::{Embedded, EmbeddedConfig};
-use crate::open_files;
 use crate::secrets::Secrets;
+use basalt_http::open_files;
+use basalt_postgres::{Embedded, EmbeddedConfig};
 
 const MIB: u64 = 1024 * 1024;
 /// A new cluster takes about 40 MiB and its journal grows to 1 GiB before it is recycled.

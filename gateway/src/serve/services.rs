@@ -19,14 +19,14 @@ use super::{Background, ServeError};
 use crate::banner::Console;
 use crate::config::{Config, Only};
 use crate::database_setup::{self, Databases, Seed};
-use crate::embedded::State;
 use crate::key_keeper::KeyKeeper;
-use crate::layers::Mount;
-use crate::layers::api_key::Gate;
 use crate::mail;
-use crate::mailbox::Mailbox;
 use crate::secrets::Secrets;
 use crate::system_routes::{ReachCheck, ReadinessCheck};
+use basalt_http::layers::Mount;
+use basalt_http::layers::api_key::Gate;
+use basalt_mail::mailbox::Mailbox;
+use basalt_postgres::State;
 
 /// The services of a start, and what else of it the server has to know.
 pub(super) struct Running {

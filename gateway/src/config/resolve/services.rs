@@ -4,7 +4,7 @@ use std::path::Path;
 use std::time::Duration;
 
 use basalt_auth::{AuthConfig, JwtConfig};
-use basalt_core::mail::smtp::{self, SmtpUrl};
+use basalt_mail::smtp::{self, SmtpUrl};
 use basalt_rest::config::{ErrorVerbosity, OpenApiMode, RequestSetting, RestConfig, is_system_schema};
 use secrecy::ExposeSecret;
 

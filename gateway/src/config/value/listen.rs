@@ -1,44 +1,10 @@
 //! Where to listen: addresses, PostgREST's words for all of them, names.
 
-use std::fmt::{self, Display};
-use std::net::{IpAddr, Ipv4Addr};
+use std::net::Ipv4Addr;
+
+use basalt_http::address::ListenHost;
 
 use super::{Setting, Value, quote};
-
-/// What to listen on.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub enum ListenHost {
-    /// One address; `0.0.0.0` is every IPv4 one.
-    Address(IpAddr),
-    /// Every address of the machine, IPv4 and IPv6.
-    Everywhere,
-    /// Every IPv6 address, and no IPv4 one.
-    EveryIpv6,
-    /// Whatever this name stands for.
-    Name(String),
-}
-
-impl ListenHost {
-    /// Whether only this machine can reach it, as far as the text tells.
-    #[must_use]
-    pub fn is_loopback(&self) -> bool {
-        match self {
-            Self::Address(address) => address.is_loopback(),
-            Self::Everywhere | Self::EveryIpv6 | Self::Name(_) => false,
-        }
-    }
-}
-
-impl Display for ListenHost {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::Address(address) => address.fmt(f),
-            Self::Everywhere => f.write_str("*"),
-            Self::EveryIpv6 => f.write_str("!6"),
-            Self::Name(name) => f.write_str(name),
-        }
-    }
-}
 
 impl Setting for ListenHost {
     fn expected() -> String {

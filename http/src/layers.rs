@@ -1,0 +1,311 @@
+//! What happens to a request before its service sees it, and to the answer after: request id, CORS, body limit,
+//! deadline, API key, panics, the request's log line and metrics. The gateway's router decides which service it is.
+//!
+//! One function per concern, called in order by [`serve`]: a tower stack of eight generic layers would say the same
+//! less readably, and cost a boxed future each.
+
+pub mod api_key;
+mod arrival;
+pub mod bounds;
+pub mod client_address;
+mod compression;
+pub mod cors;
+pub mod heads;
+
+use std::borrow::Cow;
+use std::panic::AssertUnwindSafe;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use axum::Router;
+use axum::body::Body;
+use axum::response::Response;
+use basalt_core::foreground::Foreground;
+use basalt_core::memory::Hold;
+use basalt_core::service::{ClientAddress, Deadline, Fault, Handler, RequestId, Service};
+use futures_util::FutureExt;
+use futures_util::future::Either;
+use http::header::{
+    CONNECTION, CONTENT_LENGTH, CONTENT_TYPE, HeaderMap, HeaderName, HeaderValue, X_CONTENT_TYPE_OPTIONS,
+};
+use http::{Request, StatusCode, Version};
+use hyper::body::Body as _;
+use metrics::{Counter, Histogram};
+use tokio::time::{Instant, timeout_at};
+use tower::ServiceExt;
+use tracing::Instrument;
+
+use api_key::{Gate, KeyGate};
+use arrival::Arrival;
+use bounds::{Bounds, SMALL_BODY};
+use cors::CorsPolicy;
+
+/// `x-request-id`, on every answer of a service.
+pub const REQUEST_ID: HeaderName = HeaderName::from_static("x-request-id");
+
+/// A service with what the gateway does around it.
+pub struct Mount {
+    /// Where it answers; `""` is the root.
+    pub prefix: String,
+    /// The service.
+    pub service: Service,
+    /// Which requests need an API key.
+    pub gate: Gate,
+    /// Origins that the service's own settings allow in place of the gateway's, where they do.
+    pub origins: Origins,
+    /// Answers in the place of the service's router, where the service has such a handler.
+    pub direct: Option<Handler>,
+    /// Where its requests are noted, if they want short answers.
+    pub foreground: Option<Foreground>,
+    compressed: Router,
+    metrics: RequestMetrics,
+}
+
+/// Asks a service for origins; called for requests that name theirs.
+pub type Origins = Box<dyn Fn() -> Option<Vec<String>> + Send + Sync>;
+
+impl Mount {
+    /// Puts `service` at `prefix`.
+    #[must_use]
+    pub fn new(prefix: String, service: Service, gate: Gate) -> Self {
+        let compressed = compression::compressed(&service.router);
+        let metrics = RequestMetrics::new(service.name);
+        let (direct, foreground) = (None, None);
+        Self { prefix, service, gate, origins: Box::new(|| None), direct, foreground, compressed, metrics }
+    }
+
+    fn cors<'a>(&self, shared: &'a CorsPolicy) -> Cow<'a, CorsPolicy> {
+        (self.origins)().map_or(Cow::Borrowed(shared), |origins| Cow::Owned(CorsPolicy::new(&origins)))
+    }
+}
+
+/// Makes ids that are unique while the process lives and hard to confuse across restarts.
+pub struct RequestIds {
+    prefix: String,
+    next: AtomicU64,
+}
+
+impl Default for RequestIds {
+    fn default() -> Self {
+        Self { prefix: basalt_core::random::token(8), next: AtomicU64::new(0) }
+    }
+}
+
+impl RequestIds {
+    fn make(&self) -> String {
+        format!("{}-{:x}", self.prefix, self.next.fetch_add(1, Ordering::Relaxed))
+    }
+}
+
+/// What all mounts share.
+pub struct Shared {
+    /// Ids.
+    pub request_ids: RequestIds,
+    /// Origins.
+    pub cors: CorsPolicy,
+    /// Keys, and who must bring one.
+    pub key_gate: KeyGate,
+    /// How much is taken on at once.
+    pub bounds: Arc<Bounds>,
+}
+
+/// Serves one request of `mount`. `request`'s path is still whole; `address` is the client's.
+pub async fn serve(
+    shared: &Shared,
+    mount: &Mount,
+    mut request: Request<Body>,
+    address: ClientAddress,
+) -> Response {
+    let service = &mount.service;
+    let started = Instant::now();
+    if let Some(foreground) = &mount.foreground {
+        foreground.note();
+    }
+    let origin = request.headers().get(http::header::ORIGIN).cloned();
+    if cors::is_preflight(&request) {
+        return mount.cors(&shared.cors).preflight(&service.cors, &request);
+    }
+    let id = shared.request_ids.make();
+    let method = request.method().clone();
+    let in_flight = shared.bounds.enter();
+    let head = shared.bounds.head_memory.hold_head_of(&request);
+    let admitted = match (&in_flight, &head) {
+        (Ok(_), Some(_)) => prepare(shared, mount, &mut request),
+        (Err(bounds::Overloaded), _) | (Ok(_), None) => Err(Box::new((service.render)(Fault::Overloaded))),
+    };
+    let mut response = match admitted {
+        Err(refused) => *refused,
+        Ok(announced) => {
+            let deadline = started + service.deadline;
+            let extensions = request.extensions_mut();
+            extensions.insert(Deadline(deadline));
+            extensions.insert(RequestId(id.clone()));
+            extensions.insert(address);
+            client_address::set_forwarded_for(request.headers_mut(), address);
+            // What the service logs belongs to this request.
+            let span = tracing::info_span!("request", service = service.name, %method, request_id = %id);
+            call_with_room(shared, mount, request, announced, deadline, &id).instrument(span).await
+        }
+    };
+    let headers = response.headers_mut();
+    if let Ok(value) = HeaderValue::from_str(&id) {
+        // A service may answer with an id of the client's (rest.md §3.19, trace header).
+        headers.entry(REQUEST_ID).or_insert(value);
+    }
+    headers.entry(X_CONTENT_TYPE_OPTIONS).or_insert(HeaderValue::from_static("nosniff"));
+    if let Some(origin) = &origin {
+        mount.cors(&shared.cors).decorate(&service.cors, origin, headers);
+    }
+    observe(mount, &method, response.status(), started, &id);
+    response
+}
+
+/// Everything that can refuse a request before its body is looked at. On success the path has lost the prefix, and the
+/// result is the body's announced length.
+fn prepare(
+    shared: &Shared,
+    mount: &Mount,
+    request: &mut Request<Body>,
+) -> Result<Option<u64>, Box<Response>> {
+    strip_prefix(&mount.prefix, request)
+        .map_err(|reason| Box::new((mount.service.render)(Fault::BadRequest(reason))))?;
+    shared.key_gate.admit(mount.gate, request)?;
+    let limit = mount.service.body_limit;
+    let announced =
+        request.headers().get(CONTENT_LENGTH).and_then(|length| length.to_str().ok()?.parse::<u64>().ok());
+    if announced.is_some_and(|length| length > u64::try_from(limit).unwrap_or(u64::MAX)) {
+        return Err(Box::new((mount.service.render)(Fault::BodyTooLarge { limit })));
+    }
+    Ok(announced)
+}
+
+/// `/rest/v1/plans?x` → `/plans?x`. The prefix itself is the service's root.
+fn strip_prefix(prefix: &str, request: &mut Request<Body>) -> Result<(), String> {
+    if prefix.is_empty() {
+        return Ok(());
+    }
+    let whole = request.uri().path_and_query().map_or("/", http::uri::PathAndQuery::as_str);
+    let rest = whole.strip_prefix(prefix).unwrap_or(whole);
+    let stripped = if rest.starts_with('/') { rest.to_owned() } else { format!("/{rest}") };
+    *request.uri_mut() = stripped.parse().map_err(|error: http::uri::InvalidUri| error.to_string())?;
+    Ok(())
+}
+
+/// Calls the service when there is room for the request's body, whose bytes hold it for as long as they live.
+async fn call_with_room(
+    shared: &Shared,
+    mount: &Mount,
+    mut request: Request<Body>,
+    announced: Option<u64>,
+    deadline: Instant,
+    id: &str,
+) -> Response {
+    let (service, bounds) = (&mount.service, &shared.bounds);
+    if request.body().is_end_stream() {
+        return call(mount, request, deadline, id).await.unwrap_or_else(|late| late.render(service));
+    }
+    let free = if is_csv(request.headers()) { 0 } else { SMALL_BODY };
+    let Ok(share) = bounds.make_room(announced, free, request.body_mut(), deadline).await else {
+        return (service.render)(Fault::Overloaded);
+    };
+    if let Some(share) = &share {
+        request.extensions_mut().insert(Hold::new(share.clone()));
+    }
+    let arrival = Arc::new(Arrival::default());
+    let body = std::mem::take(request.body_mut());
+    *request.body_mut() = arrival.watch(body, service.body_limit, bounds.pace());
+    let is_http1 = request.version() < Version::HTTP_2;
+    let outcome = call(mount, request, deadline, id).await;
+    if share.is_some_and(|share| share.is_refused()) {
+        return (service.render)(Fault::Overloaded);
+    }
+    match outcome {
+        Ok(response) if !arrival.is_too_slow() => response,
+        Err(late) if !arrival.is_awaited() => late.render(service),
+        Ok(_) | Err(Late) => {
+            bounds.slow_bodies.increment(1);
+            let mut response = (service.render)(Fault::SlowBody);
+            if is_http1 {
+                // The rest of the body may come yet, and is no request.
+                response.headers_mut().insert(CONNECTION, HeaderValue::from_static("close"));
+            }
+            response
+        }
+    }
+}
+
+/// A body of which a service makes much more.
+fn is_csv(headers: &HeaderMap) -> bool {
+    headers.get(CONTENT_TYPE).is_some_and(|value| {
+        value.as_bytes().get(..8).is_some_and(|media| media.eq_ignore_ascii_case(b"text/csv"))
+    })
+}
+
+/// The deadline has passed.
+struct Late;
+
+impl Late {
+    fn render(self, service: &Service) -> Response {
+        tracing::warn!("a request passed its deadline");
+        (service.render)(Fault::Timeout)
+    }
+}
+
+/// Calls the service within its deadline; a panic is worded by the service.
+async fn call(mount: &Mount, request: Request<Body>, deadline: Instant, id: &str) -> Result<Response, Late> {
+    let service = &mount.service;
+    let may_compress = request.headers().contains_key(http::header::ACCEPT_ENCODING);
+    let handled = match &mount.direct {
+        Some(direct) if !may_compress => Either::Left(direct(request)),
+        _ => {
+            let router = if may_compress { &mount.compressed } else { &service.router };
+            Either::Right(router.clone().oneshot(request).map(|answered| match answered {
+                Ok(response) => response,
+                Err(never) => match never {},
+            }))
+        }
+    };
+    match timeout_at(deadline, AssertUnwindSafe(handled).catch_unwind()).await {
+        Ok(Ok(response)) => Ok(response),
+        Ok(Err(_panic)) => {
+            tracing::error!("a handler panicked; the text is above");
+            Ok((service.render)(Fault::Panic { id: id.to_owned() }))
+        }
+        Err(_elapsed) => Err(Late),
+    }
+}
+
+/// Handles looked up once: finding a counter by its labels costs as much as parsing a small request.
+struct RequestMetrics {
+    by_class: [Counter; 5],
+    seconds: Histogram,
+}
+
+impl RequestMetrics {
+    fn new(service: &'static str) -> Self {
+        let counter = |class: &'static str| metrics::counter!("basalt_http_requests_total", "service" => service, "status" => class);
+        Self {
+            by_class: ["1xx", "2xx", "3xx", "4xx", "5xx"].map(counter),
+            seconds: metrics::histogram!("basalt_http_request_duration_seconds", "service" => service),
+        }
+    }
+}
+
+fn observe(mount: &Mount, method: &http::Method, status: StatusCode, started: Instant, id: &str) {
+    let (service, metrics) = (mount.service.name, &mount.metrics);
+    let took = started.elapsed();
+    let class = usize::from(status.as_u16().clamp(100, 599) / 100 - 1);
+    if let Some(counter) = metrics.by_class.get(class) {
+        counter.increment(1);
+    }
+    metrics.seconds.record(took.as_secs_f64());
+    tracing::info!(
+        target: "basalt::access",
+        service,
+        %method,
+        status = status.as_u16(),
+        duration_ms = took.as_secs_f64() * 1000.0,
+        request_id = id,
+        "{method} {service} {}", status.as_u16()
+    );
+}

@@ -1,0 +1,464 @@
+//! How much of the server all requests together may take: requests in flight, the bytes of their bodies, and those of
+//! answers (counted in [`basalt_core::memory`]). What is beyond gets 503 and `Retry-After` at once or soon, instead of a
+//! place in a queue that only grows.
+//!
+//! A body with an announced length takes all of it before the first byte is read, and may wait for that; one without
+//! (chunked) takes its share as it comes, and never waits: those that hold a share and wait for more could wait for
+//! each other. Bodies up to `SMALL_BODY` are not counted: `Bounds::enter` bounds their number, and so their sum.
+//! A body is counted until its bytes are gone: a write whose client has left goes on with them. What a service makes of
+//! it counts too where it may be much longer ([`BodyMemory`]); CSV is that, with the names of its columns in every row of
+//! the JSON, so that no CSV is free.
+
+use std::pin::Pin;
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::task::{Context, Poll, ready};
+use std::time::Duration;
+
+use axum::body::Body;
+use basalt_core::memory::{AnswerMemory, BodyMemory};
+use bytes::Bytes;
+use hyper::body::{Body as HttpBody, Frame, SizeHint};
+use metrics::Counter;
+use tokio::sync::{OwnedSemaphorePermit, Semaphore};
+use tokio::time::{Instant, timeout_at};
+
+use super::heads::HeadMemory;
+use crate::layers::heads::HeadLimits;
+use crate::pace::Pace;
+
+/// Bodies up to this many bytes are free.
+pub const SMALL_BODY: u64 = 64 * 1024;
+/// One permit of the bodies' semaphore, in bytes: tokio counts permits of one request with 32 bits.
+const UNIT: u64 = 1024;
+
+/// The bounds, and what is taken of them.
+pub struct Bounds {
+    limits: Limits,
+    requests: AtomicUsize,
+    bodies: Arc<Semaphore>,
+    body_units: u32,
+    waiting_bodies: AtomicUsize,
+    /// Open connections; the listener takes from it.
+    pub connections: Arc<Semaphore>,
+    /// Of heads; the listener takes from it, too.
+    pub head_memory: HeadMemory,
+    refused_requests: Counter,
+    refused_bodies: Counter,
+    /// Clients that were given up.
+    pub(super) slow_bodies: Counter,
+}
+
+/// The settings of these names in `[server]`.
+#[derive(Clone, Debug)]
+pub struct Limits {
+    /// `max_requests`
+    pub max_requests: usize,
+    /// `body_memory`, in bytes
+    pub body_memory: u64,
+    /// `body_wait`
+    pub body_wait: Duration,
+    /// `max_connections`, or as many as the system allows
+    pub max_connections: usize,
+    /// `head_memory`, in bytes
+    pub head_memory: u64,
+    /// `max_header_bytes` and `max_headers`; the listener sees to them
+    pub heads: HeadLimits,
+    /// `max_streams`; the listener sees to it
+    pub max_streams: u32,
+    /// `stall_timeout` and `min_rate`
+    pub pace: Pace,
+    /// `answer_memory`; the pool of request work takes from it
+    pub answers: AnswerMemory,
+}
+
+/// Room for `limit` bytes of answers, `server.answer_memory`.
+#[must_use]
+pub fn answer_memory(limit: u64) -> AnswerMemory {
+    AnswerMemory::new(limit, refused("answer_memory"))
+}
+
+/// Counts what found no room; `reason` is the name of the setting.
+pub fn refused(reason: &'static str) -> Counter {
+    metrics::counter!("basalt_http_refused_total", "reason" => reason)
+}
+
+/// There is no room for this request now.
+#[derive(Debug)]
+pub(super) struct Overloaded;
+
+/// What a request's body will take.
+#[derive(Debug, PartialEq, Eq)]
+enum Claim {
+    Nothing,
+    /// Known before it comes.
+    Units(u32),
+    /// Known when it has come.
+    Unannounced,
+}
+
+impl Bounds {
+    /// With nothing taken yet.
+    #[must_use]
+    pub fn new(limits: Limits) -> Self {
+        let body_units = units(limits.body_memory).max(1);
+        Self {
+            requests: AtomicUsize::new(0),
+            bodies: Arc::new(Semaphore::new(usize::try_from(body_units).unwrap_or(Semaphore::MAX_PERMITS))),
+            body_units,
+            waiting_bodies: AtomicUsize::new(0),
+            connections: Arc::new(Semaphore::new(limits.max_connections)),
+            head_memory: HeadMemory::new(limits.head_memory, refused("head_memory")),
+            refused_requests: refused("max_requests"),
+            refused_bodies: refused("body_memory"),
+            slow_bodies: metrics::counter!("basalt_http_slow_clients_total", "what" => "body"),
+            limits,
+        }
+    }
+
+    /// At which bodies must come.
+    pub(super) const fn pace(&self) -> Pace {
+        self.limits.pace
+    }
+
+    /// Lets a request in, for as long as the result lives.
+    pub(super) fn enter(&self) -> Result<Counted<'_>, Overloaded> {
+        // Counted first: two that come at once must not both see the last place.
+        let (entered, before) = Counted::one(&self.requests);
+        if before >= self.limits.max_requests {
+            self.refused_requests.increment(1);
+            return Err(Overloaded);
+        }
+        Ok(entered)
+    }
+
+    /// Makes room for `body`, whose `Content-Length` is `announced`; `None` when it needs none, because it is not over
+    /// `free` bytes. Waits no longer than `server.body_wait`, or until `deadline`.
+    pub(super) async fn make_room(
+        &self,
+        announced: Option<u64>,
+        free: u64,
+        body: &mut Body,
+        deadline: Instant,
+    ) -> Result<Option<BodyShare>, Overloaded> {
+        match self.claim(announced, free, body) {
+            Claim::Nothing => Ok(None),
+            Claim::Units(units) => {
+                let share = Arc::clone(&self.bodies).acquire_many_owned(units);
+                let limit = deadline.min(Instant::now() + self.limits.body_wait);
+                let _waits = Counted::one(&self.waiting_bodies);
+                match timeout_at(limit, share).await {
+                    Ok(Ok(permit)) => Ok(Some(self.share(Some(permit)))),
+                    Ok(Err(_)) | Err(_) => {
+                        self.refused_bodies.increment(1);
+                        Err(Overloaded)
+                    }
+                }
+            }
+            Claim::Unannounced => {
+                let share = self.share(None);
+                let inner = std::mem::take(body);
+                *body = Body::new(Growing { inner, share: share.clone(), seen: 0 });
+                Ok(Some(share))
+            }
+        }
+    }
+
+    fn claim(&self, announced: Option<u64>, free: u64, body: &Body) -> Claim {
+        match announced {
+            Some(length) if length <= free => Claim::Nothing,
+            // One that is larger than all there is takes all there is.
+            Some(length) => Claim::Units(units(length).min(self.body_units)),
+            None if body.is_end_stream() => Claim::Nothing,
+            None => Claim::Unannounced,
+        }
+    }
+
+    fn share(&self, held: Option<OwnedSemaphorePermit>) -> BodyShare {
+        BodyShare(Arc::new(Share {
+            bodies: Arc::clone(&self.bodies),
+            all: self.body_units,
+            held: Mutex::new(held),
+            is_refused: AtomicBool::new(false),
+            refusals: self.refused_bodies.clone(),
+        }))
+    }
+
+    /// Sets the gauges; called before metrics are shown, so that no request pays for it.
+    pub fn report(&self) {
+        let number = |count: usize| f64::from(u32::try_from(count).unwrap_or(u32::MAX));
+        #[expect(clippy::cast_precision_loss, reason = "1 KiB")]
+        let unit = UNIT as f64;
+        let all_units = f64::from(self.body_units);
+        let limits = &self.limits;
+        let requests = number(self.requests.load(Ordering::Relaxed));
+        let connections = number(limits.max_connections) - number(self.connections.available_permits());
+        metrics::gauge!("basalt_http_requests_in_flight").set(requests);
+        metrics::gauge!("basalt_http_requests_in_flight_limit").set(number(limits.max_requests));
+        metrics::gauge!("basalt_http_bodies_waiting")
+            .set(number(self.waiting_bodies.load(Ordering::Relaxed)));
+        metrics::gauge!("basalt_http_body_wait_seconds_limit").set(limits.body_wait.as_secs_f64());
+        metrics::gauge!("basalt_http_body_bytes_in_flight")
+            .set((all_units - number(self.bodies.available_permits())) * unit);
+        metrics::gauge!("basalt_http_body_bytes_in_flight_limit").set(all_units * unit);
+        #[expect(clippy::cast_precision_loss, reason = "no machine has 2^52 bytes")]
+        let bytes = |count: u64| count as f64;
+        metrics::gauge!("basalt_http_answer_bytes_in_flight").set(bytes(limits.answers.in_use()));
+        metrics::gauge!("basalt_http_answer_bytes_in_flight_limit").set(bytes(limits.answers.limit()));
+        metrics::gauge!("basalt_http_head_bytes").set(bytes(self.head_memory.in_use()));
+        metrics::gauge!("basalt_http_head_bytes_limit").set(bytes(self.head_memory.limit()));
+        metrics::gauge!("basalt_http_header_bytes_limit").set(f64::from(limits.heads.bytes));
+        metrics::gauge!("basalt_http_headers_limit").set(number(limits.heads.headers));
+        metrics::gauge!("basalt_http_streams_limit").set(f64::from(limits.max_streams));
+        metrics::gauge!("basalt_http_connections").set(connections);
+        metrics::gauge!("basalt_http_connections_limit").set(number(limits.max_connections));
+    }
+}
+
+fn units(bytes: u64) -> u32 {
+    u32::try_from(bytes.div_ceil(UNIT)).unwrap_or(u32::MAX)
+}
+
+/// Something that counts until this is dropped: a request in flight, a body that waits.
+pub(super) struct Counted<'a>(&'a AtomicUsize);
+
+impl<'a> Counted<'a> {
+    /// Counts one more; how many there were before it.
+    fn one(counter: &'a AtomicUsize) -> (Self, usize) {
+        let before = counter.fetch_add(1, Ordering::Relaxed);
+        (Self(counter), before)
+    }
+}
+
+impl Drop for Counted<'_> {
+    fn drop(&mut self) {
+        self.0.fetch_sub(1, Ordering::Relaxed);
+    }
+}
+
+/// What one body holds; given back with the last clone.
+#[derive(Clone)]
+pub(super) struct BodyShare(Arc<Share>);
+
+struct Share {
+    bodies: Arc<Semaphore>,
+    all: u32,
+    held: Mutex<Option<OwnedSemaphorePermit>>,
+    is_refused: AtomicBool,
+    refusals: Counter,
+}
+
+impl BodyShare {
+    /// Whether the body was cut off for want of room. Its service has seen a broken body, and answered accordingly.
+    pub(super) fn is_refused(&self) -> bool {
+        self.0.is_refused.load(Ordering::Relaxed)
+    }
+
+    /// Holds enough for `bytes` from now on.
+    fn grow_to(&self, bytes: u64) -> Result<(), Overloaded> {
+        if bytes <= SMALL_BODY {
+            return Ok(());
+        }
+        let held = self.hold(|_| units(bytes));
+        if held.is_err() {
+            self.0.is_refused.store(true, Ordering::Relaxed);
+            self.0.refusals.increment(1);
+        }
+        held
+    }
+
+    /// Holds from now on as many units as `wanted` makes of those that it has; all there are, if that is less.
+    fn hold(&self, wanted: impl FnOnce(u32) -> u32) -> Result<(), Overloaded> {
+        let share = &*self.0;
+        let mut held = share.held.lock().unwrap_or_else(PoisonError::into_inner);
+        let has = held.as_ref().map_or(0, OwnedSemaphorePermit::num_permits);
+        let has = u32::try_from(has).unwrap_or(u32::MAX);
+        let missing = wanted(has).min(share.all).saturating_sub(has);
+        if missing == 0 {
+            return Ok(());
+        }
+        let Ok(more) = Arc::clone(&share.bodies).try_acquire_many_owned(missing) else {
+            return Err(Overloaded);
+        };
+        match &mut *held {
+            Some(held) => held.merge(more),
+            None => *held = Some(more),
+        }
+        drop(held);
+        Ok(())
+    }
+}
+
+impl BodyMemory for BodyShare {
+    fn grow(&self, more: usize) -> bool {
+        let more = units(u64::try_from(more).unwrap_or(u64::MAX));
+        self.hold(|has| has.saturating_add(more)).is_ok()
+    }
+}
+
+/// A body of unknown length, which takes its share as it comes.
+struct Growing {
+    inner: Body,
+    share: BodyShare,
+    seen: u64,
+}
+
+impl HttpBody for Growing {
+    type Data = Bytes;
+    type Error = axum::Error;
+
+    fn poll_frame(
+        mut self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+    ) -> Poll<Option<Result<Frame<Bytes>, axum::Error>>> {
+        let this = &mut *self;
+        let frame = ready!(Pin::new(&mut this.inner).poll_frame(cx));
+        if let Some(data) = frame.as_ref().and_then(|frame| frame.as_ref().ok()?.data_ref()) {
+            this.seen = this.seen.saturating_add(u64::try_from(data.len()).unwrap_or(u64::MAX));
+            if this.share.grow_to(this.seen).is_err() {
+                return Poll::Ready(Some(Err(axum::Error::new(std::io::Error::other(
+                    "there is no memory for more of this body",
+                )))));
+            }
+        }
+        Poll::Ready(frame)
+    }
+
+    fn is_end_stream(&self) -> bool {
+        self.inner.is_end_stream()
+    }
+
+    fn size_hint(&self) -> SizeHint {
+        self.inner.size_hint()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use futures_util::stream;
+    use http_body_util::BodyExt as _;
+
+    use super::*;
+
+    const KIB: u64 = 1024;
+    const BODY_WAIT: Duration = Duration::from_millis(300);
+
+    fn bounds(body_memory: u64) -> Bounds {
+        let pace = Pace { window: Duration::from_secs(1), bytes_per_second: 1 };
+        let answers = answer_memory(0);
+        let body_wait = BODY_WAIT;
+        let heads = HeadLimits { bytes: 8192, headers: 100 };
+        Bounds::new(Limits {
+            max_requests: 2,
+            body_memory,
+            body_wait,
+            max_connections: 1,
+            head_memory: 0,
+            heads,
+            max_streams: 1,
+            pace,
+            answers,
+        })
+    }
+
+    fn later() -> Instant {
+        Instant::now() + Duration::from_secs(60)
+    }
+
+    fn chunks(count: usize) -> Body {
+        let chunk = Bytes::from(vec![b'x'; 16 * 1024]);
+        Body::from_stream(stream::iter(
+            std::iter::repeat_n(chunk, count).map(Ok::<_, std::convert::Infallible>),
+        ))
+    }
+
+    #[tokio::test]
+    async fn only_so_many_requests_are_let_in() {
+        let bounds = bounds(0);
+        let first = bounds.enter().unwrap();
+        let _second = bounds.enter().unwrap();
+        assert!(bounds.enter().is_err());
+        assert!(bounds.enter().is_err(), "a refused one does not count");
+        drop(first);
+        assert!(bounds.enter().is_ok());
+    }
+
+    #[tokio::test]
+    async fn small_bodies_are_free_when_nothing_is_left() {
+        let bounds = bounds(100 * KIB);
+        let taken = bounds.make_room(Some(100 * KIB), SMALL_BODY, &mut Body::empty(), later()).await.unwrap();
+        assert!(taken.is_some());
+        assert_eq!(bounds.bodies.available_permits(), 0);
+        for announced in [Some(0), Some(SMALL_BODY), None] {
+            let share = bounds.make_room(announced, SMALL_BODY, &mut Body::empty(), later()).await.unwrap();
+            assert!(share.is_none());
+        }
+        let mut small = chunks(4);
+        let _share = bounds.make_room(None, SMALL_BODY, &mut small, later()).await.unwrap();
+        assert_eq!(small.collect().await.unwrap().to_bytes().len(), 64 * 1024);
+    }
+
+    #[tokio::test]
+    async fn a_large_body_waits_a_little_and_no_longer() {
+        let bounds = bounds(200 * KIB);
+        let mut empty = Body::empty();
+        let first = bounds.make_room(Some(150 * KIB), SMALL_BODY, &mut Body::empty(), later()).await.unwrap();
+        let begun = Instant::now();
+        assert!(bounds.make_room(Some(100 * KIB), SMALL_BODY, &mut Body::empty(), later()).await.is_err());
+        assert!(begun.elapsed() >= BODY_WAIT);
+        assert_eq!(bounds.waiting_bodies.load(Ordering::Relaxed), 0);
+        let given_back = async {
+            tokio::time::sleep(BODY_WAIT / 3).await;
+            assert_eq!(bounds.waiting_bodies.load(Ordering::Relaxed), 1);
+            drop(first);
+        };
+        let (waited, ()) =
+            tokio::join!(bounds.make_room(Some(100 * KIB), SMALL_BODY, &mut empty, later()), given_back);
+        assert!(waited.unwrap().is_some());
+        assert_eq!(bounds.bodies.available_permits(), 200, "the share went with its result");
+    }
+
+    #[tokio::test]
+    async fn a_body_larger_than_all_there_is_goes_alone() {
+        let bounds = bounds(100 * KIB);
+        let share = bounds.make_room(Some(1 << 50), SMALL_BODY, &mut Body::empty(), later()).await.unwrap();
+        assert_eq!(bounds.bodies.available_permits(), 0);
+        drop(share);
+        let mut large = chunks(40);
+        let share = bounds.make_room(None, SMALL_BODY, &mut large, later()).await.unwrap();
+        assert_eq!(large.collect().await.unwrap().to_bytes().len(), 640 * 1024);
+        drop(share);
+        assert_eq!(bounds.bodies.available_permits(), 100);
+    }
+
+    #[tokio::test]
+    async fn what_is_made_of_a_body_counts_like_it() {
+        let bounds = bounds(200 * KIB);
+        let mut empty = Body::empty();
+        let share = bounds.make_room(Some(10), 0, &mut empty, later()).await.unwrap().unwrap();
+        assert_eq!(bounds.bodies.available_permits(), 199, "nothing was free");
+        assert!(share.grow(99 * 1024));
+        assert_eq!(bounds.bodies.available_permits(), 100);
+        let other = bounds.make_room(Some(50 * KIB), 0, &mut empty, later()).await.unwrap();
+        assert!(!share.grow(51 * 1024));
+        assert!(!share.is_refused(), "the body itself is whole: its service decides");
+        drop(other);
+        assert!(share.grow(1 << 30), "one alone takes all there is");
+        drop(share);
+        assert_eq!(bounds.bodies.available_permits(), 200);
+    }
+
+    #[tokio::test]
+    async fn a_chunked_body_takes_its_share_as_it_comes_and_never_waits() {
+        let bounds = bounds(256 * KIB);
+        let (mut first, mut second) = (chunks(10), chunks(10));
+        let first_share = bounds.make_room(None, SMALL_BODY, &mut first, later()).await.unwrap().unwrap();
+        let second_share = bounds.make_room(None, SMALL_BODY, &mut second, later()).await.unwrap().unwrap();
+        assert_eq!(first.collect().await.unwrap().to_bytes().len(), 160 * 1024);
+        assert_eq!(bounds.bodies.available_permits(), 96);
+        assert!(second.collect().await.is_err(), "the first still holds its share");
+        assert_eq!((first_share.is_refused(), second_share.is_refused()), (false, true));
+        drop((first_share, second_share));
+        assert_eq!(bounds.bodies.available_permits(), 256);
+    }
+}

@@ -1,0 +1,67 @@
+//! Who is calling, as far as it can be trusted (DESIGN §12, "client address"): the peer, or the last untrusted
+//! address of `X-Forwarded-For` when the peer is one of `server.trusted_proxies`.
+
+use std::net::IpAddr;
+
+use basalt_core::service::ClientAddress;
+use http::header::{HeaderMap, HeaderName, HeaderValue};
+
+use crate::address::IpRange;
+
+const FORWARDED_FOR: HeaderName = HeaderName::from_static("x-forwarded-for");
+
+/// The client's address.
+#[must_use]
+pub fn resolve(peer: IpAddr, headers: &HeaderMap, trusted: &[IpRange]) -> ClientAddress {
+    let peer = peer.to_canonical();
+    let is_trusted = |address: IpAddr| trusted.iter().any(|range| range.contains(address));
+    let mut client = peer;
+    if is_trusted(peer) {
+        let forwarded: Vec<&str> = headers
+            .get_all(FORWARDED_FOR)
+            .iter()
+            .filter_map(|value| value.to_str().ok())
+            .flat_map(|value| value.split(','))
+            .collect();
+        for hop in forwarded.into_iter().rev() {
+            // An address that cannot be read was written by somebody we need not believe: the hop before it counts.
+            let Ok(address) = hop.trim().parse::<IpAddr>() else { break };
+            client = address.to_canonical();
+            if !is_trusted(client) {
+                break;
+            }
+        }
+    }
+    ClientAddress(client)
+}
+
+/// Replaces what the client claimed by what we know; SQL reads it from `request.headers` (rest.md §5, 30).
+pub fn set_forwarded_for(headers: &mut HeaderMap, address: ClientAddress) {
+    if let Ok(value) = HeaderValue::from_str(&address.0.to_string()) {
+        headers.insert(FORWARDED_FOR, value);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn forwarded(text: &'static str) -> HeaderMap {
+        HeaderMap::from_iter([(FORWARDED_FOR, HeaderValue::from_static(text))])
+    }
+
+    #[test]
+    fn a_stranger_cannot_choose_its_address() {
+        let seen = resolve([192, 0, 2, 1].into(), &forwarded("203.0.113.9"), &[]);
+        assert_eq!(seen.0, IpAddr::from([192, 0, 2, 1]));
+    }
+
+    #[test]
+    fn behind_trusted_proxies_the_last_untrusted_hop_counts() {
+        let trusted = ["10.0.0.0/8".parse().unwrap()];
+        let seen = resolve([10, 0, 0, 1].into(), &forwarded("198.51.100.7, 203.0.113.9, 10.0.0.2"), &trusted);
+        assert_eq!(seen.0, IpAddr::from([203, 0, 113, 9]));
+        let unreadable = resolve([10, 0, 0, 1].into(), &forwarded("203.0.113.9, nonsense"), &trusted);
+        assert_eq!(unreadable.0, IpAddr::from([10, 0, 0, 1]));
+    }
+}

@@ -1,0 +1,10 @@
+#![doc = include_str!("../README.md")]
+
+pub mod address;
+pub mod bind;
+pub mod layers;
+pub mod listener;
+pub mod open_files;
+pub mod pace;
+pub mod shutdown;
+pub mod static_app;

@@ -1,0 +1,9 @@
+#![doc = include_str!("../README.md")]
+
+pub mod mailbox;
+mod outbox;
+pub mod queue;
+pub mod smtp;
+pub mod worker;
+
+pub use outbox::{CHANNEL, Content, Destination, Message, Outbox};

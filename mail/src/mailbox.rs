@@ -1,0 +1,244 @@
+//! The development mailbox at `/mailbox`: what a mail server would have sent. Pages for people, and a JSON API for
+//! tests in the words of Mailpit, which test suites of Supabase projects read (auth.md §8).
+//!
+//! Mails hold sign-in links, so it exists in development only, and answers only where `Host` is a loopback name: a page of
+//! somebody else's that has its own name resolve to this machine reads nothing (DNS rebinding). Everything a mail
+//! says was written by others: its HTML is shown in a frame without scripts and without an origin.
+
+mod api;
+mod html;
+mod page;
+mod search;
+pub mod store;
+
+use axum::body::Body;
+use axum::response::{IntoResponse, Response};
+use basalt_core::service::read_body;
+use basalt_core::session::SessionError;
+use http::header::{
+    ALLOW, CACHE_CONTROL, CONTENT_SECURITY_POLICY, CONTENT_TYPE, HOST, LOCATION, ORIGIN, REFERRER_POLICY,
+    X_CONTENT_TYPE_OPTIONS, X_FRAME_OPTIONS,
+};
+use http::{HeaderMap, HeaderName, HeaderValue, Method, Request, StatusCode};
+use http_body_util::Limited;
+
+use store::Store;
+
+/// Where it lies on the server's own port.
+pub const PATH: &str = "/mailbox";
+
+/// Longest body of a request: a list of ids.
+const BODY_LIMIT: usize = 65_536;
+
+const SCRIPT: &str = include_str!("mailbox/script.js");
+const STYLE: &str = include_str!("mailbox/style.css");
+
+/// The mailbox over HTTP.
+#[derive(Debug)]
+pub struct Mailbox {
+    store: Store,
+    sender: Sender,
+}
+
+/// Who mails come from.
+#[derive(Debug, Clone)]
+pub struct Sender {
+    /// A bare address.
+    pub address: String,
+    /// The name before it; may be empty.
+    pub name: String,
+}
+
+/// A request was refused or failed.
+#[derive(Debug)]
+enum Refusal {
+    Status(StatusCode, &'static str),
+    Database(SessionError),
+}
+
+impl From<SessionError> for Refusal {
+    fn from(error: SessionError) -> Self {
+        Self::Database(error)
+    }
+}
+
+const NOT_FOUND: Refusal = Refusal::Status(StatusCode::NOT_FOUND, "Not found\n");
+
+/// A request below the mailbox's base, taken apart.
+struct Asked {
+    /// Where the mailbox lies: [`PATH`], or nothing on a port of its own.
+    base: &'static str,
+    /// `name=value`, decoded.
+    query: Vec<(String, String)>,
+}
+
+impl Asked {
+    fn parameter(&self, name: &str) -> &str {
+        self.query.iter().find(|(key, _)| key == name).map_or("", |(_, value)| value)
+    }
+}
+
+impl Mailbox {
+    /// The mailbox of a development server.
+    #[must_use]
+    pub const fn new(store: Store, sender: Sender) -> Self {
+        Self { store, sender }
+    }
+
+    /// Answers a request at [`PATH`] or below it (`base` is [`PATH`]), or on a port of the mailbox's own (`base` is
+    /// empty).
+    pub async fn answer(&self, request: Request<Body>, base: &'static str) -> Response {
+        if !is_for_loopback(request.headers()) {
+            let text = "The mailbox answers on this machine's own names only: localhost, 127.0.0.1, [::1].\n";
+            return plain(StatusCode::NOT_FOUND, text);
+        }
+        match self.route(request, base).await {
+            Ok(response) => response,
+            Err(Refusal::Status(status, text)) => plain(status, text),
+            Err(Refusal::Database(error)) => {
+                tracing::warn!(%error, "the mailbox cannot be read");
+                plain(StatusCode::SERVICE_UNAVAILABLE, "The database is unavailable.\n")
+            }
+        }
+    }
+
+    async fn route(&self, request: Request<Body>, base: &'static str) -> Result<Response, Refusal> {
+        let (head, body) = request.into_parts();
+        let path = head.uri.path().strip_prefix(base).unwrap_or_default();
+        let query = head.uri.query().unwrap_or_default();
+        let query = url::form_urlencoded::parse(query.as_bytes()).into_owned().collect();
+        let asked = Asked { base, query };
+        let method = match head.method {
+            Method::HEAD => Method::GET,
+            method => method,
+        };
+        let segments: Vec<&str> = path.trim_matches('/').split('/').collect();
+        match (method, segments.as_slice()) {
+            (Method::GET, [""]) => self.list_page(&asked).await,
+            (Method::GET, ["style.css"]) => Ok(asset("text/css; charset=utf-8", STYLE)),
+            (Method::GET, ["script.js"]) => Ok(asset("text/javascript; charset=utf-8", SCRIPT)),
+            (Method::POST, ["delete"]) => {
+                refuse_other_origins(&head.headers)?;
+                self.store.delete(None).await?;
+                Ok((StatusCode::SEE_OTHER, [(LOCATION, format!("{base}/"))]).into_response())
+            }
+            (Method::GET, ["view", file]) => self.view(file).await,
+            (Method::GET, ["livez" | "readyz"]) => Ok(plain(StatusCode::OK, "ok")),
+            (Method::GET, ["api", "v1", "info"]) => self.info().await,
+            (Method::GET, ["api", "v1", "messages"]) => self.messages(&asked, "").await,
+            (Method::GET, ["api", "v1", "search"]) => self.messages(&asked, asked.parameter("query")).await,
+            (Method::GET, ["api", "v1", "message", id]) => self.message(id).await,
+            (Method::DELETE, ["api", "v1", "messages"]) => {
+                let body = read_body(Body::new(Limited::new(body, BODY_LIMIT)), None).await;
+                let body = body.map_err(|_| Refusal::Status(StatusCode::PAYLOAD_TOO_LARGE, "Too large\n"))?;
+                self.delete(&body).await
+            }
+            (Method::DELETE, ["api", "v1", "search"]) => self.delete_found(asked.parameter("query")).await,
+            (Method::GET, [id]) => self.mail_page(&asked, id).await,
+            (Method::GET, _) => Err(NOT_FOUND),
+            _ => {
+                let mut response = plain(StatusCode::METHOD_NOT_ALLOWED, "");
+                response.headers_mut().insert(ALLOW, HeaderValue::from_static("GET, HEAD, DELETE"));
+                Ok(response)
+            }
+        }
+    }
+}
+
+/// `localhost`, a name below it, or a loopback address, with any port.
+fn is_for_loopback(headers: &HeaderMap) -> bool {
+    let host = headers.get(HOST).and_then(|host| host.to_str().ok()).unwrap_or_default();
+    let Ok(authority) = host.parse::<http::uri::Authority>() else { return false };
+    let host = authority.host();
+    let address = host.trim_start_matches('[').trim_end_matches(']');
+    host.eq_ignore_ascii_case("localhost")
+        || host.to_ascii_lowercase().ends_with(".localhost")
+        || address.parse::<std::net::IpAddr>().is_ok_and(|address| address.is_loopback())
+}
+
+/// A form can be posted from any page; this one is for ours alone.
+fn refuse_other_origins(headers: &HeaderMap) -> Result<(), Refusal> {
+    const SITE: HeaderName = HeaderName::from_static("sec-fetch-site");
+    let text = |name: HeaderName| headers.get(name).and_then(|value| value.to_str().ok());
+    let is_own_site = text(SITE).is_none_or(|site| site == "same-origin");
+    let is_own_origin = text(ORIGIN).is_none_or(|origin| {
+        let host = origin.split_once("://").map(|(_, host)| host);
+        host == text(HOST)
+    });
+    if is_own_site && is_own_origin {
+        return Ok(());
+    }
+    Err(Refusal::Status(StatusCode::FORBIDDEN, "Only the mailbox's own page may ask for this.\n"))
+}
+
+fn plain(status: StatusCode, text: &'static str) -> Response {
+    guarded(
+        (status, [(CONTENT_TYPE, "text/plain; charset=utf-8")], text).into_response(),
+        "default-src 'none'",
+    )
+}
+
+fn json(value: &serde_json::Value) -> Response {
+    let body = ([(CONTENT_TYPE, "application/json")], value.to_string());
+    guarded(body.into_response(), "default-src 'none'")
+}
+
+fn asset(content_type: &'static str, text: &'static str) -> Response {
+    guarded(([(CONTENT_TYPE, content_type)], text).into_response(), "default-src 'none'")
+}
+
+/// A page of ours.
+fn page(text: String) -> Response {
+    let policy = "default-src 'none'; script-src 'self'; style-src 'self'; connect-src 'self'; frame-src 'self'; \
+                  img-src 'self' data:; form-action 'self'; base-uri 'none'; frame-ancestors 'none'";
+    guarded(([(CONTENT_TYPE, "text/html; charset=utf-8")], text).into_response(), policy)
+}
+
+/// Headers that keep an answer to itself.
+fn guarded(mut response: Response, policy: &'static str) -> Response {
+    let frames = if policy.contains("frame-ancestors 'self'") { "SAMEORIGIN" } else { "DENY" };
+    for (name, value) in [
+        (CONTENT_SECURITY_POLICY, policy),
+        (X_CONTENT_TYPE_OPTIONS, "nosniff"),
+        (X_FRAME_OPTIONS, frames),
+        (REFERRER_POLICY, "no-referrer"),
+        (CACHE_CONTROL, "no-store"),
+    ] {
+        response.headers_mut().insert(name, HeaderValue::from_static(value));
+    }
+    response
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn headers(pairs: &[(HeaderName, &'static str)]) -> HeaderMap {
+        pairs.iter().map(|(name, value)| (name.clone(), HeaderValue::from_static(value))).collect()
+    }
+
+    #[test]
+    fn only_this_machine_s_names_open_it() {
+        for host in
+            ["localhost", "localhost:8000", "app.localhost:1", "127.0.0.1:8000", "127.9.9.9", "[::1]:80"]
+        {
+            assert!(is_for_loopback(&headers(&[(HOST, host)])), "{host}");
+        }
+        for host in ["example.org", "localhost.example.org", "10.0.0.1", "", "127.0.0.1.nip.io", "[::2]"] {
+            assert!(!is_for_loopback(&headers(&[(HOST, host)])), "{host}");
+        }
+        assert!(!is_for_loopback(&HeaderMap::new()));
+    }
+
+    #[test]
+    fn a_form_of_another_page_is_refused() {
+        let site = HeaderName::from_static("sec-fetch-site");
+        let own =
+            [(HOST, "localhost:8000"), (ORIGIN, "http://localhost:8000"), (site.clone(), "same-origin")];
+        assert!(refuse_other_origins(&headers(&own)).is_ok());
+        assert!(refuse_other_origins(&headers(&[(HOST, "localhost:8000")])).is_ok(), "a tool, no browser");
+        let other = [(HOST, "localhost:8000"), (ORIGIN, "http://localhost:3000"), (site, "same-site")];
+        assert!(refuse_other_origins(&headers(&other)).is_err());
+        assert!(refuse_other_origins(&headers(&[(HOST, "localhost:8000"), (ORIGIN, "null")])).is_err());
+    }
+}

@@ -1,0 +1,169 @@
+//! The pages: the list, and a mail beside it. They work without the script, which keeps the list up to date.
+
+use std::fmt::Write as _;
+
+use super::store::Delivered;
+use axum::response::{IntoResponse, Response};
+use basalt_core::html::escape;
+use http::StatusCode;
+use http::header::CONTENT_TYPE;
+use jiff::Timestamp;
+
+use super::api::snippet;
+use super::html::{for_frame, linked};
+use super::{Asked, Mailbox, NOT_FOUND, Refusal, guarded, page};
+
+/// Mails listed; older ones are found by searching.
+const LISTED: usize = 100;
+
+impl Mailbox {
+    pub(super) async fn list_page(&self, asked: &Asked) -> Result<Response, Refusal> {
+        let query = asked.parameter("query");
+        let mails = self.found(query).await?;
+        let main = "<p class=\"hint\">Choose a mail to read it here.</p>".to_owned();
+        Ok(page(self.document(asked, &mails, None, "Mailbox", &main)))
+    }
+
+    pub(super) async fn mail_page(&self, asked: &Asked, id: &str) -> Result<Response, Refusal> {
+        let mails = self.found(asked.parameter("query")).await?;
+        let mail = match self.one(id).await {
+            Ok(mail) => mail,
+            Err(Refusal::Status(StatusCode::NOT_FOUND, _)) => {
+                let main = "<p class=\"hint\">This mail is no longer here.</p>".to_owned();
+                let mut response = page(self.document(asked, &mails, Some(0), "No such mail", &main));
+                *response.status_mut() = StatusCode::NOT_FOUND;
+                return Ok(response);
+            }
+            Err(error) => return Err(error),
+        };
+        let main = self.reading_pane(asked, &mail);
+        Ok(page(self.document(asked, &mails, Some(mail.id), &mail.content.subject, &main)))
+    }
+
+    /// A mail's own document: `<id>.html` for the frame, `<id>.txt`.
+    pub(super) async fn view(&self, file: &str) -> Result<Response, Refusal> {
+        // Twice, in the header and in the frame's attribute: opened on its own the document is as harmless.
+        const POLICY: &str = "default-src 'none'; style-src 'unsafe-inline'; img-src data: http: https:; \
+                              font-src data: https:; form-action 'none'; base-uri 'none'; frame-ancestors 'self'; \
+                              sandbox allow-popups allow-popups-to-escape-sandbox";
+        let (id, kind) = file.rsplit_once('.').ok_or(NOT_FOUND)?;
+        let mail = self.one(id).await?;
+        let (content_type, text) = match kind {
+            "html" => ("text/html; charset=utf-8", for_frame(&mail.content.html)),
+            "txt" => ("text/plain; charset=utf-8", mail.content.text),
+            _ => return Err(NOT_FOUND),
+        };
+        Ok(guarded(([(CONTENT_TYPE, content_type)], text).into_response(), POLICY))
+    }
+
+    fn reading_pane(&self, asked: &Asked, mail: &Delivered) -> String {
+        let Asked { base, .. } = asked;
+        let Delivered { id, to, created_at, content, .. } = mail;
+        let is_text = asked.parameter("view") == "text";
+        let from = if self.sender.name.is_empty() {
+            self.sender.address.clone()
+        } else {
+            format!("{} <{}>", self.sender.name, self.sender.address)
+        };
+        let tab = |name: &str, view: &str, is_current: bool| {
+            let current = if is_current { " aria-current=\"page\"" } else { "" };
+            format!("<a href=\"{base}/{id}?view={view}\"{current}>{name}</a>")
+        };
+        let body = if is_text {
+            format!("<pre class=\"text\" tabindex=\"0\">{}</pre>", linked(&content.text))
+        } else {
+            format!(
+                "<iframe title=\"The mail as HTML\" src=\"{base}/view/{id}.html\" \
+                 sandbox=\"allow-popups allow-popups-to-escape-sandbox\" referrerpolicy=\"no-referrer\"></iframe>"
+            )
+        };
+        format!(
+            "<a class=\"back\" href=\"{base}/\">← All mails</a>\
+             <h1 tabindex=\"-1\">{subject}</h1>\
+             <dl><dt>To</dt><dd>{to}</dd><dt>From</dt><dd>{from}</dd><dt>Sent</dt><dd>{when}</dd></dl>\
+             <nav class=\"tabs\" aria-label=\"Views of this mail\">{html}{text}</nav>{body}",
+            subject = escape(&content.subject),
+            to = escape(to),
+            from = escape(&from),
+            when = time(*created_at),
+            html = tab("HTML", "html", !is_text),
+            text = tab("Text", "text", is_text),
+        )
+    }
+
+    fn document(
+        &self,
+        asked: &Asked,
+        mails: &[Delivered],
+        current: Option<i64>,
+        title: &str,
+        main: &str,
+    ) -> String {
+        let Asked { base, .. } = asked;
+        let query = escape(asked.parameter("query"));
+        let class = if current.is_some() { "reading" } else { "listing" };
+        let heading = if current.is_some() { "p" } else { "h1" };
+        let label = if mails.len() == 1 { "mail" } else { "mails" };
+        format!(
+            "<!doctype html>\n<html lang=\"en\"><head><meta charset=\"utf-8\">\
+             <meta name=\"viewport\" content=\"width=device-width, initial-scale=1\">\
+             <meta name=\"color-scheme\" content=\"light dark\"><title>{title} – Basalt mailbox</title>\
+             <link rel=\"stylesheet\" href=\"{base}/style.css\"><link rel=\"icon\" href=\"data:,\">\
+             <script src=\"{base}/script.js\" defer></script></head>\
+             <body class=\"{class}\" data-base=\"{base}\">\
+             <a class=\"skip\" href=\"#main\">Skip to the mail</a>\
+             <header><{heading} class=\"name\"><a href=\"{base}/\">Mailbox</a></{heading}>\
+             <form role=\"search\" action=\"{base}/\" method=\"get\">\
+             <label class=\"hidden\" for=\"query\">Search mails</label>\
+             <input id=\"query\" name=\"query\" type=\"search\" value=\"{query}\" placeholder=\"to:ada@example.org\"></form>\
+             <form action=\"{base}/delete\" method=\"post\"><button{disabled}>Delete all</button></form></header>\
+             <p id=\"news\" class=\"hidden\" role=\"status\"></p>\
+             <div class=\"columns\"><nav id=\"list\" aria-label=\"Mails\">\
+             <p class=\"count\">{count} {label}</p>{list}</nav>\
+             <main id=\"main\" tabindex=\"-1\">{main}</main></div></body></html>\n",
+            title = escape(title),
+            count = mails.len(),
+            disabled = if mails.is_empty() { " disabled" } else { "" },
+            list = list(base, mails, current, &query),
+        )
+    }
+}
+
+fn list(base: &str, mails: &[Delivered], current: Option<i64>, query: &str) -> String {
+    if mails.is_empty() {
+        let what = if query.is_empty() {
+            "<p class=\"empty\">No mail yet. What this server would send lands here at once.</p>"
+        } else {
+            "<p class=\"empty\">No mail matches.</p>"
+        };
+        return what.to_owned();
+    }
+    let search = if query.is_empty() {
+        String::new()
+    } else {
+        format!("?query={}", url::form_urlencoded::byte_serialize(query.as_bytes()).collect::<String>())
+    };
+    let mut out = String::from("<ul>");
+    for mail in mails.iter().take(LISTED) {
+        let mark = if current == Some(mail.id) { " aria-current=\"true\"" } else { "" };
+        // Writing to a string does not fail.
+        let _written = write!(
+            out,
+            "<li><a href=\"{base}/{id}{search}\"{mark}><span class=\"to\">{to}</span>{when}\
+             <span class=\"subject\">{subject}</span><span class=\"snippet\">{snippet}</span></a></li>",
+            id = mail.id,
+            to = escape(&mail.to),
+            when = time(mail.created_at),
+            subject = escape(&mail.content.subject),
+            snippet = escape(&snippet(mail)),
+        );
+    }
+    out.push_str("</ul>");
+    out
+}
+
+/// In UTC; the script puts the reader's own time in its place.
+fn time(at: Timestamp) -> String {
+    let shown = at.strftime("%Y-%m-%d %H:%M UTC");
+    format!("<time datetime=\"{}\">{shown}</time>", at.strftime("%Y-%m-%dT%H:%M:%SZ"))
+}

@@ -1,0 +1,149 @@
+//! The development mailbox: the rows that [`Outbox::enqueue`] delivered to it, opened. It outlives restarts, and
+//! several servers of one database show the same mails.
+
+use jiff::Timestamp;
+use tokio::time::Instant;
+use tokio_postgres::Row;
+
+use crate::{Content, Outbox};
+use basalt_core::pool::{ServicePool, Tx};
+use basalt_core::session::SessionError;
+
+/// Mails kept; the oldest make room.
+pub const CAPACITY: i64 = 500;
+
+/// A delivered mail.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Delivered {
+    /// Counts up.
+    pub id: i64,
+    /// What it is about.
+    pub kind: String,
+    /// The recipient.
+    pub to: String,
+    /// When it was asked for.
+    pub created_at: Timestamp,
+    /// What it says.
+    pub content: Content,
+}
+
+/// Reads and empties the mailbox. Cheap to clone.
+#[derive(Clone)]
+pub struct Store {
+    pool: ServicePool,
+    outbox: Outbox,
+}
+
+impl Store {
+    /// The mailbox that `outbox` fills, read as `pool`'s login, which owns schema `basalt`.
+    #[must_use]
+    pub const fn new(pool: ServicePool, outbox: Outbox) -> Self {
+        Self { pool, outbox }
+    }
+
+    /// The newest mails first, at most [`CAPACITY`], of recipients that contain `to` in any case. One that cannot be
+    /// opened (the master key is another since) is left out.
+    ///
+    /// # Errors
+    /// The database fails.
+    pub async fn list(&self, to: &str) -> Result<Vec<Delivered>, SessionError> {
+        const LIST: &str = "\
+select id, kind, recipient, created_at, sealed
+from basalt.mail_outbox
+where state = 'mailbox' and sealed_by = $1 and position(lower($2) in lower(recipient)) > 0
+order by id desc
+limit $3";
+        let rows = self.run(async |tx| tx.query(LIST, &[&self.own(), &to, &CAPACITY]).await).await?;
+        Ok(rows.iter().filter_map(|row| self.open(row)).collect())
+    }
+
+    /// One mail.
+    ///
+    /// # Errors
+    /// The database fails.
+    pub async fn get(&self, id: i64) -> Result<Option<Delivered>, SessionError> {
+        const GET: &str = "\
+select id, kind, recipient, created_at, sealed
+from basalt.mail_outbox
+where state = 'mailbox' and sealed_by = $1 and id = $2";
+        let row = self.run(async |tx| tx.query_opt(GET, &[&self.own(), &id]).await).await?;
+        Ok(row.and_then(|row| self.open(&row)))
+    }
+
+    /// How many mails there are, and the newest one's id (0 without any): cheap to ask again and again.
+    ///
+    /// # Errors
+    /// The database fails.
+    pub async fn state(&self) -> Result<(i64, i64), SessionError> {
+        const STATE: &str = "\
+select count(*), coalesce(max(id), 0) from basalt.mail_outbox where state = 'mailbox' and sealed_by = $1";
+        let row = self.run(async |tx| tx.query_one(STATE, &[&self.own()]).await).await?;
+        Ok((number(&row, 0), number(&row, 1)))
+    }
+
+    /// Deletes these mails, or all.
+    ///
+    /// # Errors
+    /// The database fails.
+    pub async fn delete(&self, ids: Option<&[i64]>) -> Result<(), SessionError> {
+        const ALL: &str = "delete from basalt.mail_outbox where state = 'mailbox' and sealed_by = $1";
+        const SOME: &str = "\
+delete from basalt.mail_outbox where state = 'mailbox' and sealed_by = $1 and id = any($2)";
+        self.run(async |tx| match ids {
+            None => tx.execute(ALL, &[&self.own()]).await,
+            Some(ids) => tx.execute(SOME, &[&self.own(), &ids]).await,
+        })
+        .await?;
+        Ok(())
+    }
+
+    /// Makes room: deletes all but the newest [`CAPACITY`] mails.
+    ///
+    /// # Errors
+    /// The database fails.
+    pub async fn trim(&self) -> Result<(), SessionError> {
+        const TRIM: &str = "\
+delete from basalt.mail_outbox
+where state = 'mailbox' and sealed_by = $1 and id <= (
+  select id from basalt.mail_outbox
+  where state = 'mailbox' and sealed_by = $1
+  order by id desc offset $2 limit 1)";
+        self.run(async |tx| tx.execute(TRIM, &[&self.own(), &CAPACITY]).await).await?;
+        Ok(())
+    }
+
+    fn own(&self) -> &str {
+        self.outbox.sealed_by()
+    }
+
+    async fn run<T>(
+        &self,
+        work: impl AsyncFnOnce(&Tx) -> Result<T, SessionError>,
+    ) -> Result<T, SessionError> {
+        crate::outbox::in_transaction(&self.pool, Instant::now() + crate::outbox::STATEMENT_LIMIT, work).await
+    }
+
+    fn open(&self, row: &Row) -> Option<Delivered> {
+        let kind: String = row.try_get("kind").ok()?;
+        let to: String = row.try_get("recipient").ok()?;
+        let sealed: &[u8] = row.try_get("sealed").ok()?;
+        let content = self.outbox.open(&kind, &to, sealed).ok()?;
+        Some(Delivered {
+            id: row.try_get("id").ok()?,
+            created_at: row.try_get("created_at").ok()?,
+            kind,
+            to,
+            content,
+        })
+    }
+}
+
+impl std::fmt::Debug for Store {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str("Store")
+    }
+}
+
+fn number(row: &Row, index: usize) -> i64 {
+    row.try_get(index).unwrap_or_default()
+}

@@ -1,0 +1,219 @@
+//! Mail that leaves after the transaction that asked for it has committed. [`Outbox::enqueue`] writes a row of
+//! `basalt.mail_outbox` inside the caller's transaction, so that a code that was never stored is never mailed and a
+//! slow mail server holds no connection (auth.md §6).
+//!
+//! Mails hold links and codes, which the database stores hashed everywhere else: a row in clear would undo that, so
+//! its content is sealed under `server.master_key` ([`basalt_core::seal`]) and erased once sent. What is readable in a row
+//! is kind and recipient.
+//!
+//! The surprising thing: in development, without a mail server, a committed row *is* the delivered mail. It goes to
+//! the mailbox, which reads this table.
+
+use std::fmt;
+use std::sync::Arc;
+use std::time::Duration;
+
+use secrecy::SecretString;
+use serde::{Deserialize, Serialize};
+use tokio::time::Instant;
+
+use basalt_core::pool::{ServicePool, Tx};
+use basalt_core::seal::{CannotOpen, Sealer};
+use basalt_core::session::SessionError;
+
+/// The channel on which PostgreSQL tells every server at COMMIT that there is mail.
+pub const CHANNEL: &str = "basalt_mail";
+
+const PURPOSE: &str = "mail outbox";
+pub(crate) const STATEMENT_LIMIT: Duration = Duration::from_secs(10);
+
+/// One mail. Sender and envelope are the outbox's.
+#[derive(Clone, PartialEq, Eq)]
+pub struct Message {
+    /// What it is about, for metrics, the log and the list: `recovery`, `invite`, … Never a secret.
+    pub kind: &'static str,
+    /// The one recipient: a bare address.
+    pub to: String,
+    /// As a person reads it; encoded when it is sent.
+    pub subject: String,
+    /// The HTML part.
+    pub html: String,
+    /// The plain part.
+    pub text: String,
+}
+
+/// Where mail goes.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Destination {
+    /// To a mail server, by the worker.
+    Server,
+    /// To the development mailbox.
+    Mailbox,
+    /// Nowhere: no mail server is configured and this is no development server. Each mail is warned about.
+    Nowhere,
+}
+
+impl fmt::Debug for Message {
+    /// Links and codes never reach a log.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "Message({})", self.kind)
+    }
+}
+
+/// What of a mail is sealed.
+#[derive(Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Content {
+    /// See [`Message::subject`].
+    pub subject: String,
+    /// See [`Message::html`].
+    pub html: String,
+    /// See [`Message::text`].
+    pub text: String,
+}
+
+impl fmt::Debug for Content {
+    /// Links and codes never reach a log.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("Content")
+    }
+}
+
+/// Takes mails in. Cheap to clone.
+#[derive(Debug, Clone)]
+pub struct Outbox {
+    destination: Destination,
+    sealer: Arc<Sealer>,
+}
+
+impl Outbox {
+    /// An outbox; servers of one database seal with the same master key.
+    #[must_use]
+    pub fn new(destination: Destination, master_key: &SecretString) -> Self {
+        Self { destination, sealer: Arc::new(Sealer::new(master_key, PURPOSE)) }
+    }
+
+    /// Where its mail goes.
+    #[must_use]
+    pub const fn destination(&self) -> Destination {
+        self.destination
+    }
+
+    /// Takes `message` in, to be sent once `tx` has committed; a rollback takes it back. The transaction's login
+    /// needs the right to insert, as `supabase_auth_admin` has.
+    ///
+    /// # Errors
+    /// PostgreSQL's error, a broken connection, or the transaction's deadline.
+    pub async fn enqueue(&self, tx: &Tx, message: &Message) -> Result<(), SessionError> {
+        // The notification wakes the workers of all servers at COMMIT, and not before.
+        const QUEUE: &str = "\
+with queued as (insert into basalt.mail_outbox (kind, recipient, sealed, sealed_by, state)
+  values ($1, $2, $3, $4, 'queued'))
+select pg_catalog.pg_notify('basalt_mail', '')";
+        const DELIVER: &str = "\
+insert into basalt.mail_outbox (kind, recipient, sealed, sealed_by, state)
+values ($1, $2, $3, $4, 'mailbox')";
+        let Message { kind, to, .. } = message;
+        let (sealed, sealed_by) = (self.seal(message), self.sealed_by());
+        match self.destination {
+            Destination::Server => {
+                let _notified = tx.query(QUEUE, &[kind, to, &sealed, &sealed_by]).await?;
+            }
+            Destination::Mailbox => {
+                let _rows = tx.execute(DELIVER, &[kind, to, &sealed, &sealed_by]).await?;
+            }
+            Destination::Nowhere => {
+                tracing::warn!(
+                    kind,
+                    "a mail was not sent, because no mail server is configured: set mail.smtp_url and mail.from"
+                );
+                metrics::counter!("basalt_mail_dropped_total", "kind" => *kind).increment(1);
+                return Ok(());
+            }
+        }
+        metrics::counter!("basalt_mail_queued_total", "kind" => *kind).increment(1);
+        Ok(())
+    }
+
+    /// Opens a row's content.
+    ///
+    /// # Errors
+    /// It was sealed for another row, or under another master key.
+    pub fn open(&self, kind: &str, recipient: &str, sealed: &[u8]) -> Result<Content, CannotOpen> {
+        let json = self.sealer.open(&context(kind, recipient), sealed)?;
+        serde_json::from_slice(&json).map_err(|_not_ours| CannotOpen)
+    }
+
+    /// Deletes rows about mails that were sent or given up longer ago than `retention`, and mails that lie in the
+    /// mailbox as long.
+    ///
+    /// # Errors
+    /// The database fails.
+    pub async fn clean(&self, pool: &ServicePool, retention: Duration) -> Result<(), SessionError> {
+        const CLEAN: &str = "\
+delete from basalt.mail_outbox
+where sealed_by = $1 and (
+  state in ('sent', 'dead') and finished_at < now() - make_interval(secs => $2)
+  or state = 'mailbox' and created_at < now() - make_interval(secs => $2))";
+        let deadline = Instant::now() + STATEMENT_LIMIT;
+        let seconds = retention.as_secs_f64();
+        let own = self.sealed_by();
+        in_transaction(pool, deadline, async |tx| tx.execute(CLEAN, &[&own, &seconds]).await).await?;
+        Ok(())
+    }
+
+    /// Which rows are this outbox's: servers of several projects may share a database, each with its own master key.
+    pub(crate) fn sealed_by(&self) -> &str {
+        self.sealer.fingerprint()
+    }
+
+    fn seal(&self, message: &Message) -> Vec<u8> {
+        let content = Content {
+            subject: message.subject.clone(),
+            html: message.html.clone(),
+            text: message.text.clone(),
+        };
+        let json = serde_json::to_vec(&content).unwrap_or_default();
+        self.sealer.seal(&context(message.kind, &message.to), &json)
+    }
+}
+
+/// One transaction around `work`, committed when that succeeds.
+pub(crate) async fn in_transaction<T>(
+    pool: &ServicePool,
+    deadline: Instant,
+    work: impl AsyncFnOnce(&Tx) -> Result<T, SessionError>,
+) -> Result<T, SessionError> {
+    let tx = pool.begin(deadline).await?;
+    let result = work(&tx).await;
+    tx.finish(result).await
+}
+
+/// A content is bound to its recipient: whoever can write to the table cannot have it sent to somebody else.
+fn context(kind: &str, recipient: &str) -> String {
+    format!("{kind} {recipient}")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_sealed_mail_opens_for_its_own_recipient_only() {
+        let outbox =
+            Outbox::new(Destination::Server, &SecretString::from("a master key of 32 characters and more"));
+        let message = Message {
+            kind: "recovery",
+            to: "ada@example.org".to_owned(),
+            subject: "Reset your password".to_owned(),
+            html: "<p>123456</p>".to_owned(),
+            text: "123456".to_owned(),
+        };
+        let sealed = outbox.seal(&message);
+        let content = outbox.open("recovery", "ada@example.org", &sealed).unwrap();
+        assert_eq!(
+            (content.subject, content.html, content.text),
+            (message.subject, message.html, message.text)
+        );
+        assert_eq!(outbox.open("recovery", "eve@example.org", &sealed), Err(CannotOpen));
+    }
+}

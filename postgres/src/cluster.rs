@@ -1,0 +1,263 @@
+//! The data folder itself: initialised once, checked at each start.
+//!
+//! `initdb` works in a sibling folder that is renamed when whole, so a kill at any moment leaves either no cluster or
+//! a whole one; what an interrupted run left in the sibling is removed. The caller holds the folder's lock.
+
+use std::fs::{self, OpenOptions, Permissions};
+use std::io::Write;
+use std::os::unix::fs::{OpenOptionsExt, PermissionsExt};
+use std::path::{Path, PathBuf};
+use std::process::{Output, Stdio};
+
+use secrecy::{ExposeSecret, SecretString};
+use tokio::io::AsyncWriteExt;
+use tokio::process::Command;
+
+use crate::account::Account;
+use crate::binaries::Binaries;
+use crate::error::EmbeddedError;
+use crate::owner::beside;
+use crate::place::sync_folder;
+use crate::{SUPERUSER, leftover, settings};
+
+/// The cluster and who works on it.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Cluster<'a> {
+    pub(super) data_dir: &'a Path,
+    pub(super) binaries: &'a Binaries,
+    pub(super) account: &'a Account,
+    pub(super) durable: bool,
+}
+
+impl Cluster<'_> {
+    /// Makes sure that a whole cluster of our version is in place; true if it is new.
+    pub(super) async fn ensure(
+        &self,
+        password: &SecretString,
+        progress: &mut (dyn FnMut(&str) + Send),
+    ) -> Result<bool, EmbeddedError> {
+        self.sweep().await?;
+        let exists = match fs::read_to_string(self.data_dir.join("PG_VERSION")) {
+            Ok(version) => {
+                self.check_version(version.trim())?;
+                true
+            }
+            Err(error) if error.kind() == std::io::ErrorKind::NotFound => false,
+            Err(error) => return Err(EmbeddedError::io("read", self.data_dir, error)),
+        };
+        if !exists {
+            if fs::read_dir(self.data_dir).is_ok_and(|mut entries| entries.next().is_some()) {
+                return Err(EmbeddedError::NotACluster { data_dir: self.data_dir.to_path_buf() });
+            }
+            progress(&format!(
+                "initialising PostgreSQL {} in {}",
+                self.binaries.version,
+                self.data_dir.display()
+            ));
+            self.initialise(password).await?;
+        }
+        self.write_settings(self.data_dir)?;
+        Ok(!exists)
+    }
+
+    fn check_version(&self, needed: &str) -> Result<(), EmbeddedError> {
+        if needed == self.binaries.major.to_string() {
+            return Ok(());
+        }
+        Err(EmbeddedError::WrongVersion {
+            data_dir: self.data_dir.to_path_buf(),
+            needed: needed.to_owned(),
+            bin_dir: self.binaries.bin_dir.clone(),
+            found: self.binaries.version.clone(),
+            hint: String::new(),
+        })
+    }
+
+    /// Removes what an interrupted initialisation left, its processes first: they would go on writing.
+    async fn sweep(&self) -> Result<(), EmbeddedError> {
+        let fresh = self.fresh_dir();
+        for path in [fresh.clone(), self.password_file()] {
+            if path.is_dir() {
+                leftover::kill_all(&fresh).await?;
+                fs::remove_dir_all(&path)
+            } else {
+                fs::remove_file(&path)
+            }
+            .or_else(|error| if error.kind() == std::io::ErrorKind::NotFound { Ok(()) } else { Err(error) })
+            .map_err(|source| EmbeddedError::io("remove", &path, source))?;
+        }
+        Ok(())
+    }
+
+    fn fresh_dir(&self) -> PathBuf {
+        beside(self.data_dir, ".new")
+    }
+
+    fn password_file(&self) -> PathBuf {
+        beside(self.data_dir, ".new.password")
+    }
+
+    async fn initialise(&self, password: &SecretString) -> Result<(), EmbeddedError> {
+        let fresh = self.fresh_dir();
+        let failed = |source| EmbeddedError::io("create", &fresh, source);
+        fs::create_dir(&fresh).map_err(failed)?;
+        fs::set_permissions(&fresh, Permissions::from_mode(0o700)).map_err(failed)?;
+        self.account.give(&fresh)?;
+        let password_file = self.password_file();
+        write_private(&password_file, password.expose_secret().as_bytes())?;
+        self.account.give(&password_file)?;
+
+        let mut outcome = self.run_initdb(&fresh, &password_file, self.locale()).await;
+        if matches!(&outcome, Err(EmbeddedError::Initdb { output }) if output.contains("locale"))
+            && self.binaries.major < 17
+        {
+            // The system has no C.UTF-8, which only PostgreSQL 17 brings along.
+            outcome = self.run_initdb(&fresh, &password_file, &["--locale=C"]).await;
+        }
+        let removed = fs::remove_file(&password_file);
+        outcome?;
+        removed.map_err(|source| EmbeddedError::io("remove", &password_file, source))?;
+
+        self.include_our_settings(&fresh)?;
+        fs::rename(&fresh, self.data_dir)
+            .map_err(|source| EmbeddedError::io("create", self.data_dir, source))?;
+        sync_folder(self.data_dir.parent().unwrap_or(Path::new("/")))
+    }
+
+    /// Sorting by code point in UTF-8, the same on every system and after every upgrade of the C library.
+    fn locale(&self) -> &'static [&'static str] {
+        if self.binaries.major >= 17 {
+            &["--locale-provider=builtin", "--locale=C.UTF-8"]
+        } else {
+            &["--locale=C.UTF-8"]
+        }
+    }
+
+    async fn run_initdb(
+        &self,
+        into: &Path,
+        password_file: &Path,
+        locale: &[&str],
+    ) -> Result<(), EmbeddedError> {
+        let mut command = self.command("initdb");
+        command.arg("-D").arg(into).args(["-U", SUPERUSER, "-E", "UTF8", "-A", "scram-sha-256"]);
+        command.args(locale).arg("--pwfile").arg(password_file);
+        if !self.durable {
+            command.arg("--no-sync");
+        }
+        let program = self.binaries.program("initdb");
+        let output = command
+            .stdin(Stdio::null())
+            .kill_on_drop(true)
+            .output()
+            .await
+            .map_err(|source| EmbeddedError::io("run", &program, source))?;
+        if output.status.success() {
+            return Ok(());
+        }
+        let said = last_lines(&output);
+        Err(EmbeddedError::from_output(&said, self.data_dir, &self.account.describe(), 0)
+            .unwrap_or(EmbeddedError::Initdb { output: said }))
+    }
+
+    fn include_our_settings(&self, data_dir: &Path) -> Result<(), EmbeddedError> {
+        let path = data_dir.join("postgresql.conf");
+        let line = format!(
+            "\n# basalt's settings; what follows them, and `alter system`, wins.\ninclude_if_exists = '{}'\n",
+            settings::FILE_NAME
+        );
+        OpenOptions::new()
+            .append(true)
+            .open(&path)
+            .and_then(|mut file| file.write_all(line.as_bytes()).and_then(|()| file.sync_all()))
+            .map_err(|source| EmbeddedError::io("write", &path, source))
+    }
+
+    /// Writes `basalt.conf` where it differs from this version's.
+    fn write_settings(&self, data_dir: &Path) -> Result<(), EmbeddedError> {
+        let path = data_dir.join(settings::FILE_NAME);
+        if fs::read_to_string(&path).is_ok_and(|text| text == settings::FILE) {
+            return Ok(());
+        }
+        let fresh = beside(&path, ".new");
+        fs::remove_file(&fresh).or_else(|error| {
+            if error.kind() == std::io::ErrorKind::NotFound {
+                Ok(())
+            } else {
+                Err(EmbeddedError::io("remove", &fresh, error))
+            }
+        })?;
+        write_private(&fresh, settings::FILE.as_bytes())?;
+        self.account.give(&fresh)?;
+        fs::rename(&fresh, &path).map_err(|source| EmbeddedError::io("write", &path, source))
+    }
+
+    /// Sets the superuser's password without knowing the old one, in single-user mode.
+    pub(super) async fn set_password(&self, password: &SecretString) -> Result<(), EmbeddedError> {
+        let refused =
+            |reason: String| EmbeddedError::Password { data_dir: self.data_dir.to_path_buf(), reason };
+        let mut command = self.command("postgres");
+        command.args(["--single", "-D"]).arg(self.data_dir);
+        command.args([
+            "-c",
+            "log_min_error_statement=panic",
+            "-c",
+            "log_statement=none",
+            "-c",
+            "lc_messages=C",
+        ]);
+        command.arg("postgres").stdin(Stdio::piped()).stdout(Stdio::null()).stderr(Stdio::piped());
+        let program = self.binaries.program("postgres");
+        let failed = |source| EmbeddedError::io("run", &program, source);
+        let mut child = command.kill_on_drop(true).spawn().map_err(failed)?;
+        let literal = password.expose_secret().replace('\'', "''");
+        let statement = format!("alter role {SUPERUSER} superuser login password '{literal}'\n");
+        if let Some(mut stdin) = child.stdin.take() {
+            // A program that ended early has said why; its output is read below.
+            if let Err(error) = stdin.write_all(statement.as_bytes()).await {
+                tracing::debug!(%error, "single-user mode closed its input");
+            }
+        }
+        let output = child.wait_with_output().await.map_err(failed)?;
+        let said = last_lines(&output);
+        // An error in a statement does not change the exit code.
+        if output.status.success() && !said.contains("ERROR:") && !said.contains("FATAL:") {
+            return Ok(());
+        }
+        Err(refused(said))
+    }
+
+    /// A program of this PostgreSQL, run as the account, away from the terminal's signals and our environment.
+    pub(super) fn command(&self, program: &str) -> Command {
+        let mut command = Command::new(self.binaries.program(program));
+        command.env_clear().process_group(0).current_dir("/");
+        // The environment may hold secrets, and PG* variables change what the programs do.
+        for name in ["PATH", "LD_LIBRARY_PATH", "DYLD_LIBRARY_PATH"] {
+            if let Some(value) = std::env::var_os(name) {
+                command.env(name, value);
+            }
+        }
+        self.account.apply(&mut command);
+        command
+    }
+}
+
+/// A new file that only its owner reads.
+fn write_private(path: &Path, content: &[u8]) -> Result<(), EmbeddedError> {
+    OpenOptions::new()
+        .write(true)
+        .create_new(true)
+        .mode(0o600)
+        .open(path)
+        .and_then(|mut file| file.write_all(content).and_then(|()| file.sync_all()))
+        .map_err(|source| EmbeddedError::io("write", path, source))
+}
+
+/// The end of what a program wrote, for an error message.
+fn last_lines(output: &Output) -> String {
+    let text = String::from_utf8_lossy(&output.stderr);
+    let lines: Vec<&str> = text.lines().filter(|line| !line.trim().is_empty()).collect();
+    let start = lines.len().saturating_sub(6);
+    let text = lines.get(start..).unwrap_or_default().join("; ");
+    if text.is_empty() { output.status.to_string() } else { text }
+}

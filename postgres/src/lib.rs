@@ -1,0 +1,329 @@
+#![doc = include_str!("../README.md")]
+
+mod account;
+mod binaries;
+mod cluster;
+mod error;
+mod leftover;
+mod log;
+mod owner;
+mod place;
+mod postmaster;
+mod settings;
+mod supervisor;
+
+use std::path::{Path, PathBuf};
+
+use percent_encoding::{NON_ALPHANUMERIC, utf8_percent_encode};
+use rustix::process::{Signal, kill_process};
+use secrecy::{ExposeSecret, SecretString};
+use tokio::sync::watch;
+use tokio_util::sync::CancellationToken;
+use tokio_util::task::TaskTracker;
+
+use account::Account;
+use binaries::{Binaries, Search};
+pub use error::EmbeddedError;
+use owner::OwnerLock;
+use place::{Place, Wanted};
+use postmaster::{Launch, Postmaster};
+use supervisor::PidSlot;
+pub use supervisor::State;
+
+/// The role `initdb` makes: system work only, never a request (DESIGN section 12).
+pub const SUPERUSER: &str = "supabase_admin";
+
+/// Where data and programs go when PostgreSQL's user cannot reach them.
+const FALLBACK_DIR: &str = "/var/lib/basalt";
+/// Debian's layout: one folder for each major version.
+const SYSTEM_DIR: &str = "/usr/lib/postgresql";
+
+/// What the embedded PostgreSQL needs to know; relative paths count from the working directory.
+#[derive(Clone, Debug)]
+pub struct EmbeddedConfig {
+    /// `server.state_dir`: socket, extensions, and the note where the data went.
+    pub state_dir: PathBuf,
+    /// `database.data_dir`.
+    pub data_dir: PathBuf,
+    /// `project.dir`: `node_modules` is looked for from here upwards.
+    pub project_dir: PathBuf,
+    /// `database.bin_dir`.
+    pub bin_dir: Option<PathBuf>,
+    /// `database.port`; `None` takes 54322 or the next free one.
+    pub port: Option<u16>,
+    /// Of the role [`SUPERUSER`]; set anew in the cluster where it differs.
+    pub password: SecretString,
+    /// More settings for PostgreSQL's command line.
+    pub settings: Vec<(String, String)>,
+    /// False gives up every guarantee after a crash for speed: tests only.
+    pub durable: bool,
+    /// Where data and programs go when PostgreSQL's user cannot reach them: `/var/lib/basalt`.
+    pub fallback_dir: PathBuf,
+}
+
+impl EmbeddedConfig {
+    /// The defaults below `state_dir`.
+    #[must_use]
+    pub fn new(state_dir: impl Into<PathBuf>, password: SecretString) -> Self {
+        let state_dir = state_dir.into();
+        Self {
+            data_dir: state_dir.join("postgres"),
+            state_dir,
+            project_dir: PathBuf::from("."),
+            bin_dir: None,
+            port: None,
+            password,
+            settings: Vec::new(),
+            durable: true,
+            fallback_dir: PathBuf::from(FALLBACK_DIR),
+        }
+    }
+}
+
+/// A supervised PostgreSQL. Call [`stop`](Self::stop) to end it; a drop only sends the signal.
+#[derive(Debug)]
+pub struct Embedded {
+    launch: Launch,
+    notices: Vec<String>,
+    is_new: bool,
+    state: watch::Receiver<State>,
+    stop: CancellationToken,
+    tasks: TaskTracker,
+    pid: PidSlot,
+    /// Held until the server has stopped.
+    _owner: OwnerLock,
+}
+
+impl Embedded {
+    /// Finds, initialises if need be, and starts PostgreSQL; returns when it takes connections.
+    ///
+    /// `progress` hears one short sentence before each step that takes time.
+    ///
+    /// # Errors
+    /// [`EmbeddedError`], whose text names the remedy.
+    pub async fn start(
+        config: EmbeddedConfig,
+        mut progress: impl FnMut(&str) + Send,
+    ) -> Result<Self, EmbeddedError> {
+        let progress: &mut (dyn FnMut(&str) + Send) = &mut progress;
+        let mut notices = Vec::new();
+        let config = absolute(config)?;
+        let path = std::env::var_os("PATH");
+        let search = Search {
+            configured: config.bin_dir.as_deref(),
+            roots: search_roots(&config.project_dir),
+            path: path.as_deref(),
+            system: Path::new(SYSTEM_DIR),
+        };
+        let found = Binaries::find(&search).await?;
+        let account = Account::choose(&config.data_dir);
+        let wanted = Wanted {
+            state_dir: &config.state_dir,
+            data_dir: &config.data_dir,
+            fallback_dir: &config.fallback_dir,
+            temp_dir: &std::env::temp_dir(),
+        };
+        let place = Place::prepare(&wanted, &account, &mut notices)?;
+        // The data may lie elsewhere than asked for, and root runs PostgreSQL as the owner of its data.
+        let account = Account::choose(&place.data_dir);
+        account.give(&place.run_dir)?;
+        if notices.is_empty() && account != Account::Own {
+            notices
+                .push(format!("PostgreSQL runs as {}, since it refuses to run as root", account.describe()));
+        }
+        let owner = OwnerLock::acquire(&place.data_dir)?;
+        let binaries =
+            place::reachable_binaries(found, &account, &config.fallback_dir, progress, &mut notices).await?;
+        let mut launch = Launch {
+            binaries,
+            account,
+            place,
+            port: 0,
+            tcp: true,
+            password: config.password,
+            durable: config.durable,
+            extra: config.settings,
+        };
+        let is_new = match launch.cluster().ensure(&launch.password, progress).await {
+            Ok(is_new) => is_new,
+            Err(error) => return Err(with_matching_version(error, &search).await),
+        };
+        // Before the port is chosen: a leftover server may be what holds it.
+        leftover::end_all(&launch.place.data_dir, progress).await?;
+        progress(&format!("starting PostgreSQL {}", launch.binaries.version));
+        let postmaster = start_on_free_port(&mut launch, config.port, progress).await?;
+
+        let (sender, state) = watch::channel(State::Ready);
+        let (stop, tasks, pid) = (CancellationToken::new(), TaskTracker::new(), PidSlot::default());
+        pid.set(postmaster.pid());
+        tasks.spawn(supervisor::keep(launch.clone(), postmaster, sender, stop.clone(), pid.clone()));
+        tasks.close();
+        Ok(Self { launch, notices, is_new, state, stop, tasks, pid, _owner: owner })
+    }
+
+    /// Version and folder of the programs that [`Embedded::start`] would take. Starts nothing.
+    ///
+    /// # Errors
+    /// As for a start: none found, or the one found does not run or is too old.
+    pub async fn find_programs(config: &EmbeddedConfig) -> Result<(String, PathBuf), EmbeddedError> {
+        let path = std::env::var_os("PATH");
+        let search = Search {
+            configured: config.bin_dir.as_deref(),
+            roots: search_roots(&config.project_dir),
+            path: path.as_deref(),
+            system: Path::new(SYSTEM_DIR),
+        };
+        let found = Binaries::find(&search).await?;
+        Ok((found.version, found.bin_dir))
+    }
+
+    /// How to reach the PostgreSQL that another server runs on this configuration's data, if one does.
+    #[must_use]
+    pub fn running(config: &EmbeddedConfig) -> Option<tokio_postgres::Config> {
+        let data_dir = place::current_data_dir(&config.state_dir, &config.data_dir);
+        owner::is_owned(&data_dir).then(|| postmaster::recorded(&data_dir, &config.password)).flatten()
+    }
+
+    /// Stops PostgreSQL, fast shutdown first, and returns when it is gone.
+    pub async fn stop(&self) {
+        self.stop.cancel();
+        self.tasks.wait().await;
+    }
+
+    /// The folder of the socket.
+    #[must_use]
+    pub fn socket_dir(&self) -> &Path {
+        &self.launch.place.run_dir
+    }
+
+    /// The loopback port, also in the socket's name.
+    #[must_use]
+    pub fn port(&self) -> u16 {
+        self.launch.port
+    }
+
+    /// The data folder in use, which need not be the configured one.
+    #[must_use]
+    pub fn data_dir(&self) -> &Path {
+        &self.launch.place.data_dir
+    }
+
+    /// The folder on PostgreSQL 18's extension path: control files in `extension/`, libraries in `lib/`.
+    #[must_use]
+    pub fn extensions_dir(&self) -> &Path {
+        &self.launch.place.extensions_dir
+    }
+
+    /// The password of [`SUPERUSER`].
+    #[must_use]
+    pub fn superuser_password(&self) -> &SecretString {
+        &self.launch.password
+    }
+
+    /// The server's version: `18.4`.
+    #[must_use]
+    pub fn version(&self) -> &str {
+        &self.launch.binaries.version
+    }
+
+    /// The folder of its programs.
+    #[must_use]
+    pub fn bin_dir(&self) -> &Path {
+        &self.launch.binaries.bin_dir
+    }
+
+    /// True when this start made the cluster.
+    #[must_use]
+    pub fn is_new(&self) -> bool {
+        self.is_new
+    }
+
+    /// Sentences for the banner: under which user it runs, and where its data went and why.
+    #[must_use]
+    pub fn notices(&self) -> &[String] {
+        &self.notices
+    }
+
+    /// What it is doing now, and every change.
+    #[must_use]
+    pub fn state(&self) -> watch::Receiver<State> {
+        self.state.clone()
+    }
+
+    /// Connection settings of [`SUPERUSER`] over the socket, to the database `postgres`.
+    #[must_use]
+    pub fn connect_config(&self) -> tokio_postgres::Config {
+        self.launch.connect_config()
+    }
+
+    /// A URL over the socket for `role`.
+    #[must_use]
+    pub fn connection_string(&self, role: &str, password: &SecretString, database: &str) -> SecretString {
+        let encode = |text: &str| utf8_percent_encode(text, NON_ALPHANUMERIC).to_string();
+        SecretString::from(format!(
+            "postgresql://{}:{}@{}:{}/{}",
+            encode(role),
+            encode(password.expose_secret()),
+            encode(&self.socket_dir().to_string_lossy()),
+            self.port(),
+            encode(database),
+        ))
+    }
+}
+
+impl Drop for Embedded {
+    fn drop(&mut self) {
+        self.stop.cancel();
+        // The supervisor may never run again: the runtime may be going down with us.
+        if let Some(pid) = self.pid.get()
+            && let Err(error) = kill_process(pid, Signal::INT)
+        {
+            tracing::debug!(%error, "could not signal PostgreSQL");
+        }
+    }
+}
+
+/// Starts on the configured port, or on the first free one: between our look and PostgreSQL's bind another program
+/// may take it.
+async fn start_on_free_port(
+    launch: &mut Launch,
+    configured: Option<u16>,
+    progress: &mut (dyn FnMut(&str) + Send),
+) -> Result<Postmaster, EmbeddedError> {
+    let mut from = settings::FIRST_PORT;
+    loop {
+        launch.port = settings::choose_port(configured, from)?;
+        match launch.start(progress).await {
+            Err(EmbeddedError::PortTaken { port }) if configured.is_none() => from = port.saturating_add(1),
+            outcome => return outcome,
+        }
+    }
+}
+
+fn absolute(mut config: EmbeddedConfig) -> Result<EmbeddedConfig, EmbeddedError> {
+    let paths =
+        [&mut config.state_dir, &mut config.data_dir, &mut config.project_dir, &mut config.fallback_dir];
+    for path in paths.into_iter().chain(config.bin_dir.as_mut()) {
+        *path = std::path::absolute(&*path).map_err(|source| EmbeddedError::io("resolve", path, source))?;
+    }
+    Ok(config)
+}
+
+/// Where `node_modules` may be: the project, the working directory, the checkout the program was built in.
+fn search_roots(project_dir: &Path) -> Vec<PathBuf> {
+    let mut roots = vec![project_dir.to_path_buf()];
+    roots.extend(std::env::current_dir());
+    roots.extend(std::env::current_exe().ok().and_then(|exe| exe.parent().map(Path::to_path_buf)));
+    roots
+}
+
+/// Names the PostgreSQL that fits the data, where one was seen on the way.
+async fn with_matching_version(mut error: EmbeddedError, search: &Search<'_>) -> EmbeddedError {
+    if let EmbeddedError::WrongVersion { needed, hint, .. } = &mut error {
+        let everywhere = Search { configured: None, ..search.clone() };
+        if let Some(dir) = Binaries::find_major(&everywhere, needed).await {
+            *hint = format!(" ({} has one)", dir.display());
+        }
+    }
+    error
+}

@@ -1,0 +1,89 @@
+//! One server for one data folder: an exclusive lock on a file beside it.
+//!
+//! The kernel releases the lock with the process, however it ends, so there is nothing to clean up after a kill.
+//! The file itself stays: deleting it would let two servers lock two different files of the same name.
+
+use std::fs::{File, OpenOptions, TryLockError};
+use std::io::{Read, Seek, Write};
+use std::path::{Path, PathBuf};
+
+use crate::error::EmbeddedError;
+
+/// The right to use a data folder; given back on drop.
+#[derive(Debug)]
+pub(super) struct OwnerLock {
+    /// Held for its lock only.
+    _file: File,
+}
+
+impl OwnerLock {
+    /// Takes the lock, or says who has it.
+    pub(super) fn acquire(data_dir: &Path) -> Result<Self, EmbeddedError> {
+        let path = lock_path(data_dir);
+        let failed = |source| EmbeddedError::io("open the lock file", &path, source);
+        let mut file = OpenOptions::new()
+            .create(true)
+            .read(true)
+            .write(true)
+            .truncate(false) // it may hold the owner's pid
+            .open(&path)
+            .map_err(failed)?;
+        match file.try_lock() {
+            Ok(()) => {}
+            Err(TryLockError::WouldBlock) => {
+                let mut pid = String::new();
+                // Best effort: the owner may be between taking the lock and writing its pid.
+                let known = file.read_to_string(&mut pid).is_ok() && !pid.trim().is_empty();
+                let owner = if known { format!("pid {}", pid.trim()) } else { "pid unknown".to_owned() };
+                return Err(EmbeddedError::InUse { data_dir: data_dir.to_path_buf(), owner });
+            }
+            Err(TryLockError::Error(source)) => return Err(EmbeddedError::io("lock", &path, source)),
+        }
+        file.set_len(0).map_err(failed)?;
+        file.rewind().map_err(failed)?;
+        writeln!(file, "{}", std::process::id()).map_err(failed)?;
+        Ok(Self { _file: file })
+    }
+}
+
+/// Whether some server holds the lock of `data_dir` now. Where that cannot be told, nobody does.
+pub(super) fn is_owned(data_dir: &Path) -> bool {
+    // A shared lock, released at once: two that only look do not take each other for an owner.
+    File::open(lock_path(data_dir))
+        .is_ok_and(|file| matches!(file.try_lock_shared(), Err(TryLockError::WouldBlock)))
+}
+
+/// `postgres` → `postgres.lock`.
+fn lock_path(data_dir: &Path) -> PathBuf {
+    beside(data_dir, ".lock")
+}
+
+/// The sibling of `path` whose name has `suffix` appended.
+pub(super) fn beside(path: &Path, suffix: &str) -> PathBuf {
+    let mut name = path.file_name().unwrap_or_default().to_os_string();
+    name.push(suffix);
+    path.with_file_name(name)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_second_owner_learns_the_pid_of_the_first() {
+        let dir = tempfile::tempdir().unwrap();
+        let data = dir.path().join("postgres");
+        let first = OwnerLock::acquire(&data).unwrap();
+        let refusal = OwnerLock::acquire(&data).unwrap_err().to_string();
+        assert!(refusal.contains(&format!("pid {}", std::process::id())), "{refusal}");
+        assert!(is_owned(&data));
+        drop(first);
+        assert!(!is_owned(&data));
+        OwnerLock::acquire(&data).unwrap();
+    }
+
+    #[test]
+    fn siblings_keep_the_whole_name() {
+        assert_eq!(beside(Path::new("/x/postgres.v1"), ".new"), Path::new("/x/postgres.v1.new"));
+    }
+}

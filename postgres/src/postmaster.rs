@@ -1,0 +1,286 @@
+//! One running PostgreSQL server: spawned, waited for until it takes connections, stopped.
+
+use std::fs;
+use std::io;
+use std::path::Path;
+use std::process::{ExitStatus, Stdio};
+use std::time::Duration;
+
+use rustix::process::{Pid, Signal, kill_process};
+use secrecy::{ExposeSecret, SecretString};
+use tokio::process::Child;
+use tokio::task::JoinHandle;
+use tokio::time::{Instant, sleep, timeout};
+use tokio_postgres::NoTls;
+use tokio_postgres::error::SqlState;
+
+use crate::account::Account;
+use crate::binaries::Binaries;
+use crate::cluster::Cluster;
+use crate::error::EmbeddedError;
+use crate::log::{Tail, forward};
+use crate::place::Place;
+use crate::{SUPERUSER, leftover, settings};
+
+/// Recovery after a crash replays at most the log since the last checkpoint; this is far beyond that.
+const READY_LIMIT: Duration = Duration::from_secs(600);
+/// Between two looks at `postmaster.pid`.
+const READY_POLL: Duration = Duration::from_millis(3);
+/// A start that takes longer is told, and told again.
+const PATIENCE: Duration = Duration::from_secs(3);
+/// Fast shutdown: sessions end at once, then a checkpoint.
+const FAST_LIMIT: Duration = Duration::from_secs(60);
+const IMMEDIATE_LIMIT: Duration = Duration::from_secs(5);
+
+/// Everything a start needs; the same for the first and for every later one.
+#[derive(Clone, Debug)]
+pub(super) struct Launch {
+    pub(super) binaries: Binaries,
+    pub(super) account: Account,
+    pub(super) place: Place,
+    pub(super) port: u16,
+    /// False once another program took the port while we were down.
+    pub(super) tcp: bool,
+    pub(super) password: SecretString,
+    pub(super) durable: bool,
+    pub(super) extra: Vec<(String, String)>,
+}
+
+/// A started server.
+#[derive(Debug)]
+pub(super) struct Postmaster {
+    child: Child,
+    tail: Tail,
+    /// Ends with the last process that holds the pipe.
+    reader: JoinHandle<()>,
+}
+
+/// Why a server is not ready.
+enum NotReady {
+    /// Our password is not the one it knows.
+    WrongPassword,
+    Failed(EmbeddedError),
+}
+
+impl Launch {
+    pub(super) fn cluster(&self) -> Cluster<'_> {
+        Cluster {
+            data_dir: &self.place.data_dir,
+            binaries: &self.binaries,
+            account: &self.account,
+            durable: self.durable,
+        }
+    }
+
+    /// Connection settings over the socket.
+    pub(super) fn connect_config(&self) -> tokio_postgres::Config {
+        connect_config(&self.place.run_dir, self.port, &self.password)
+    }
+
+    /// Starts the server and waits until it takes connections with our password.
+    ///
+    /// Processes of an earlier run are ended first; a password that differs, because the secrets were lost, is set
+    /// anew.
+    pub(super) async fn start(
+        &self,
+        progress: &mut (dyn FnMut(&str) + Send),
+    ) -> Result<Postmaster, EmbeddedError> {
+        leftover::end_all(&self.place.data_dir, progress).await?;
+        let mut postmaster = self.spawn()?;
+        match self.ready(&mut postmaster, progress).await {
+            Ok(()) => return Ok(postmaster),
+            Err(NotReady::Failed(error)) => {
+                postmaster.stop().await;
+                return Err(error);
+            }
+            Err(NotReady::WrongPassword) => {}
+        }
+        progress("the database knows another password (were the secrets lost?): setting ours");
+        postmaster.stop().await;
+        self.cluster().set_password(&self.password).await?;
+        let mut postmaster = self.spawn()?;
+        match self.ready(&mut postmaster, progress).await {
+            Ok(()) => Ok(postmaster),
+            Err(not_ready) => {
+                postmaster.stop().await;
+                Err(match not_ready {
+                    NotReady::Failed(error) => error,
+                    NotReady::WrongPassword => EmbeddedError::Password {
+                        data_dir: self.place.data_dir.clone(),
+                        reason: "it is refused still; does pg_hba.conf demand something else?".to_owned(),
+                    },
+                })
+            }
+        }
+    }
+
+    fn spawn(&self) -> Result<Postmaster, EmbeddedError> {
+        self.remove_stale_socket();
+        let inputs = settings::Inputs {
+            major: self.binaries.major,
+            run_dir: &self.place.run_dir,
+            extensions_dir: &self.place.extensions_dir,
+            port: self.port,
+            tcp: self.tcp,
+            durable: self.durable,
+            extra: &self.extra,
+        };
+        let mut command = self.cluster().command("postgres");
+        command.arg("-D").arg(&self.place.data_dir);
+        for setting in settings::command_line(&inputs) {
+            command.arg("-c").arg(setting);
+        }
+        command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::piped());
+        let program = self.binaries.program("postgres");
+        let mut child = command.spawn().map_err(|source| {
+            if source.kind() == io::ErrorKind::PermissionDenied {
+                let account = self.account.describe();
+                return EmbeddedError::Permission { account, action: "run", path: program.clone() };
+            }
+            EmbeddedError::io("run", &program, source)
+        })?;
+        let tail = Tail::default();
+        let stderr = child.stderr.take();
+        let reading = tail.clone();
+        let reader = tokio::spawn(async move {
+            if let Some(stderr) = stderr {
+                forward(stderr, reading).await;
+            }
+        });
+        Ok(Postmaster { child, tail, reader })
+    }
+
+    /// PostgreSQL takes the pid in a stale `.s.PGSQL.PORT.lock` for a live server if any process has it now.
+    ///
+    /// The port was free a moment ago and the folder is ours, so no live server has this socket.
+    fn remove_stale_socket(&self) {
+        for suffix in ["", ".lock"] {
+            let path = self.place.run_dir.join(format!(".s.PGSQL.{}{suffix}", self.port));
+            match fs::remove_file(&path) {
+                Ok(()) => {}
+                Err(error) if error.kind() == io::ErrorKind::NotFound => {}
+                Err(error) => {
+                    tracing::debug!(path = %path.display(), %error, "could not remove a stale socket")
+                }
+            }
+        }
+    }
+
+    async fn ready(
+        &self,
+        postmaster: &mut Postmaster,
+        progress: &mut (dyn FnMut(&str) + Send),
+    ) -> Result<(), NotReady> {
+        let started = Instant::now();
+        let mut told = started;
+        let pid_file = self.place.data_dir.join("postmaster.pid");
+        let config = self.connect_config();
+        loop {
+            if let Some(status) = postmaster.child.try_wait().ok().flatten() {
+                return Err(NotReady::Failed(self.failure(postmaster, status).await));
+            }
+            if says_ready(&pid_file) {
+                match timeout(PATIENCE, config.connect(NoTls)).await {
+                    Ok(Ok(_)) => return Ok(()),
+                    Ok(Err(error)) if refuses_password(&error) => return Err(NotReady::WrongPassword),
+                    Ok(Err(error)) => {
+                        tracing::debug!(%error, "PostgreSQL is ready and refused the connection")
+                    }
+                    Err(_) => tracing::debug!("PostgreSQL is ready and did not answer"),
+                }
+            }
+            if started.elapsed() > READY_LIMIT {
+                let reason = format!("not ready after {} s", READY_LIMIT.as_secs());
+                return Err(NotReady::Failed(EmbeddedError::Start { reason }));
+            }
+            if told.elapsed() > PATIENCE {
+                told = Instant::now();
+                progress("waiting for PostgreSQL (after a crash it first replays its log)");
+            }
+            sleep(READY_POLL).await;
+        }
+    }
+
+    /// Why a server that ended at start did so.
+    async fn failure(&self, postmaster: &mut Postmaster, status: ExitStatus) -> EmbeddedError {
+        // The reason may still be in the pipe.
+        if timeout(Duration::from_secs(1), &mut postmaster.reader).await.is_err() {
+            tracing::debug!("PostgreSQL's log is still held open");
+        }
+        let account = self.account.describe();
+        let said = postmaster.tail.text();
+        EmbeddedError::from_output(&said, &self.place.data_dir, &account, self.port).unwrap_or_else(|| {
+            EmbeddedError::Start { reason: format!("{} ({status})", postmaster.tail.reason()) }
+        })
+    }
+}
+
+impl Postmaster {
+    /// For signals from outside the supervisor; `None` once it has been waited for.
+    pub(super) fn pid(&self) -> Option<Pid> {
+        self.child.id().and_then(|pid| i32::try_from(pid).ok()).and_then(Pid::from_raw)
+    }
+
+    /// Waits for the end and says how it came.
+    pub(super) async fn ended(&mut self) -> String {
+        match self.child.wait().await {
+            Ok(status) => format!("{status}"),
+            Err(error) => error.to_string(),
+        }
+    }
+
+    /// Fast shutdown; immediate when that takes too long; SIGKILL last.
+    pub(super) async fn stop(&mut self) {
+        for (signal, limit) in
+            [(Signal::INT, FAST_LIMIT), (Signal::QUIT, IMMEDIATE_LIMIT), (Signal::KILL, IMMEDIATE_LIMIT)]
+        {
+            let Some(pid) = self.pid() else { return };
+            if let Err(error) = kill_process(pid, signal) {
+                tracing::debug!(%error, "could not signal PostgreSQL");
+            }
+            match timeout(limit, self.child.wait()).await {
+                Ok(Ok(status)) => {
+                    tracing::debug!(%status, "PostgreSQL has stopped");
+                    return;
+                }
+                Ok(Err(error)) => tracing::warn!(%error, "could not wait for PostgreSQL"),
+                Err(_) => tracing::warn!(limit_s = limit.as_secs(), "PostgreSQL does not stop; insisting"),
+            }
+        }
+    }
+}
+
+/// Connection settings of the superuser over the socket in `run_dir`.
+fn connect_config(run_dir: &Path, port: u16, password: &SecretString) -> tokio_postgres::Config {
+    let mut config = tokio_postgres::Config::new();
+    config
+        .host_path(run_dir)
+        .port(port)
+        .user(SUPERUSER)
+        .password(password.expose_secret())
+        .dbname("postgres")
+        .application_name("basalt");
+    config
+}
+
+/// How to reach the server that `postmaster.pid` in `data_dir` tells of, if it says that it is ready.
+pub(super) fn recorded(data_dir: &Path, password: &SecretString) -> Option<tokio_postgres::Config> {
+    let text = fs::read_to_string(data_dir.join("postmaster.pid")).ok()?;
+    // Lines: pid, data folder, start time, port, socket folder, listen address, shared memory, state.
+    let lines: Vec<&str> = text.lines().map(str::trim).collect();
+    let (port, run_dir, state) = (lines.get(3)?, lines.get(4)?, lines.get(7)?);
+    (*state == "ready").then_some(())?;
+    Some(connect_config(Path::new(run_dir), port.parse().ok()?, password))
+}
+
+/// The eighth line of `postmaster.pid` is the server's state.
+fn says_ready(pid_file: &Path) -> bool {
+    fs::read_to_string(pid_file)
+        .is_ok_and(|text| text.lines().nth(7).is_some_and(|state| state.trim() == "ready"))
+}
+
+fn refuses_password(error: &tokio_postgres::Error) -> bool {
+    error.code().is_some_and(|code| {
+        *code == SqlState::INVALID_PASSWORD || *code == SqlState::INVALID_AUTHORIZATION_SPECIFICATION
+    })
+}

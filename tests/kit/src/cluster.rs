@@ -1,0 +1,264 @@
+//! The PostgreSQL of a test process: started with the first server, without durability, and taken away by a small
+//! helper process when the test process ends, however it ends.
+
+use std::collections::{BTreeMap, HashMap};
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::{Child, Stdio};
+use std::sync::atomic::{AtomicU32, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
+
+use basalt_postgres::{Embedded, EmbeddedConfig};
+use tokio::sync::OnceCell;
+use tokio_postgres::{Config, NoTls};
+
+use crate::database::{Connection, TestDatabase};
+use crate::folder;
+use crate::keys::Keys;
+use crate::process;
+use crate::runtime::on_runtime;
+
+/// PostgreSQL's log in the data folder; the collector gives JSON an ending of its own.
+const LOG_DIR: &str = "log";
+const LOG_FILE: &str = "cluster.log";
+
+/// The superuser's password in test clusters.
+const PASSWORD: &str = "testkit";
+
+/// A PostgreSQL with templates to clone databases from.
+#[derive(Debug)]
+pub struct Cluster {
+    embedded: Embedded,
+    dir: PathBuf,
+    created: AtomicU32,
+    /// By project folder. The mutex is held to look up only; the cell serialises the making.
+    templates: Mutex<HashMap<PathBuf, Arc<OnceCell<String>>>>,
+    secrets: OnceCell<PathBuf>,
+    keys: OnceCell<Keys>,
+    /// Its standard input is what the reaper waits on.
+    _reaper: Child,
+}
+
+impl Cluster {
+    /// The cluster of this process.
+    pub async fn get() -> &'static Self {
+        static CLUSTER: OnceCell<Cluster> = OnceCell::const_new();
+        CLUSTER.get_or_init(|| on_runtime(Self::start(folder::of_process()))).await
+    }
+
+    /// A cluster of the caller's own, for tests that change what a whole cluster shares, such as roles. It lives as long
+    /// as the process.
+    pub async fn another() -> &'static Self {
+        let dir = Self::get().await.fresh_dir("cluster");
+        Box::leak(Box::new(on_runtime(Self::start(dir)).await))
+    }
+
+    async fn start(dir: PathBuf) -> Self {
+        let mut config = EmbeddedConfig::new(dir.join("state"), PASSWORD.into());
+        config.project_dir = process::checkout();
+        config.bin_dir = std::env::var_os("BASALT_TEST_POSTGRES_BIN").map(PathBuf::from);
+        config.durable = false;
+        config.settings = vec![
+            ("max_connections".to_owned(), "400".to_owned()),
+            // A clone by file copy makes two checkpoints; with less to write they are short.
+            ("shared_buffers".to_owned(), "64MB".to_owned()),
+            // It may lie in memory, which is not for old changes.
+            ("max_wal_size".to_owned(), "256MB".to_owned()),
+            ("autovacuum".to_owned(), "off".to_owned()),
+            // Into a file, for databases that have their statements logged; see `executed`.
+            ("logging_collector".to_owned(), "on".to_owned()),
+            ("log_destination".to_owned(), "jsonlog".to_owned()),
+            ("log_directory".to_owned(), LOG_DIR.to_owned()),
+            ("log_filename".to_owned(), LOG_FILE.to_owned()),
+            ("log_rotation_age".to_owned(), "0".to_owned()),
+            ("log_rotation_size".to_owned(), "0".to_owned()),
+        ];
+        let embedded = Embedded::start(config, |_| {}).await.unwrap_or_else(|error| panic!("{error}"));
+        let reaper = folder::reap(embedded.data_dir(), &dir, Stdio::piped());
+        Self {
+            embedded,
+            dir,
+            created: AtomicU32::new(0),
+            templates: Mutex::default(),
+            secrets: OnceCell::new(),
+            keys: OnceCell::new(),
+            _reaper: reaper,
+        }
+    }
+
+    /// `18.4`.
+    #[must_use]
+    pub fn version(&self) -> &str {
+        self.embedded.version()
+    }
+
+    /// Its loopback port.
+    #[must_use]
+    pub fn port(&self) -> u16 {
+        self.embedded.port()
+    }
+
+    /// Where its programs lie.
+    #[must_use]
+    pub fn bin_dir(&self) -> &Path {
+        self.embedded.bin_dir()
+    }
+
+    /// Its log: one JSON object per line.
+    pub(crate) fn log_file(&self) -> PathBuf {
+        self.embedded.data_dir().join(LOG_DIR).join(LOG_FILE).with_extension("json")
+    }
+
+    /// A database with everything the project in `project` brings; an empty folder brings the system's part only.
+    pub async fn database(&'static self, project: &Path) -> TestDatabase {
+        let template = self.template(project).await;
+        let name = self.fresh_name("test");
+        // Copying files is quicker than logging every page, since nothing here is durable. Rights on a database are not
+        // copied; with its owner the server finds nothing to repair.
+        let statement =
+            format!("create database {name} template {template} owner postgres strategy file_copy");
+        Connection::open(self.config("postgres")).await.run(&statement).await;
+        TestDatabase::new(self, name, Some("postgres"))
+    }
+
+    /// An empty database, without our roles' schemas.
+    pub async fn empty_database(&'static self) -> TestDatabase {
+        let name = self.fresh_name("empty");
+        Connection::open(self.config("postgres")).await.run(&format!("create database {name}")).await;
+        TestDatabase::new(self, name, None)
+    }
+
+    /// Another database with all that is in this one, to which nobody may be connected.
+    pub async fn twin(&'static self, database: &TestDatabase) -> TestDatabase {
+        let name = self.fresh_name("twin");
+        let statement = format!("create database {name} template {}", database.name());
+        Connection::open(self.config("postgres")).await.run(&statement).await;
+        TestDatabase::new(self, name, None)
+    }
+
+    /// The folder with the `secrets.json` that all servers of this cluster share: roles, and so their passwords,
+    /// belong to a whole cluster.
+    pub async fn secrets_dir(&self) -> &Path {
+        self.secrets
+            .get_or_init(|| async {
+                let dir = self.dir.join("secrets");
+                fs::create_dir_all(dir.join("project")).expect("the folder can be made");
+                let output =
+                    process::basalt(&dir.join("project")).arg("keys").arg("--data").arg(&dir).output();
+                process::succeeded("basalt keys", output);
+                dir
+            })
+            .await
+    }
+
+    /// The keys that come with the shared secrets.
+    pub(crate) async fn keys(&self) -> &Keys {
+        let dir = self.secrets_dir().await;
+        self.keys.get_or_init(|| async { Keys::read(&dir.join("project"), dir, &BTreeMap::new()) }).await
+    }
+
+    /// A new folder for one server.
+    pub(crate) fn fresh_dir(&self, kind: &str) -> PathBuf {
+        let dir = self.dir.join(self.fresh_name(kind));
+        fs::create_dir_all(&dir).expect("a folder can be made in the cluster's");
+        dir
+    }
+
+    /// Settings of a superuser's connection to `database`, over the socket.
+    pub(crate) fn config(&self, database: &str) -> Config {
+        let mut config = self.embedded.connect_config();
+        config.dbname(database).application_name("testkit");
+        config
+    }
+
+    /// The URL of `role` at `port` of this machine, which may be a proxy's.
+    pub(crate) fn url(role: &str, port: u16, database: &str) -> String {
+        format!("postgresql://{role}:{PASSWORD}@127.0.0.1:{port}/{database}")
+    }
+
+    fn fresh_name(&self, kind: &str) -> String {
+        format!("{kind}_{}", self.created.fetch_add(1, Ordering::Relaxed))
+    }
+
+    /// The template with `project`'s migrations and policies, made once.
+    async fn template(&'static self, project: &Path) -> String {
+        let cell = {
+            let mut templates = self.templates.lock().unwrap_or_else(PoisonError::into_inner);
+            Arc::clone(templates.entry(project.to_path_buf()).or_default())
+        };
+        cell.get_or_init(|| async {
+            let name = self.fresh_name("template");
+            let admin = Connection::open(self.config("postgres")).await;
+            admin.run(&format!("create database {name}")).await;
+            let state = self.secrets_dir().await.to_path_buf();
+            let output = process::basalt(project)
+                .arg("migrate")
+                .arg("--data")
+                .arg(&state)
+                .env("BASALT_DATABASE_URL", Self::url("supabase_admin", self.port(), &name))
+                .output();
+            process::succeeded("basalt migrate", output);
+            admin.run(STANDALONE_LOGIN).await;
+            name
+        })
+        .await
+        .clone()
+    }
+}
+
+/// A login as the documentation of PostgREST asks for, for servers that run one service alone.
+const STANDALONE_LOGIN: &str = "
+do $$ begin
+  if not exists (select from pg_roles where rolname = 'standalone_authenticator') then
+    create role standalone_authenticator login noinherit password 'testkit';
+    grant anon, authenticated, service_role to standalone_authenticator;
+  end if;
+exception when unique_violation or duplicate_object then
+  null; -- another template's making did it meanwhile
+end $$";
+
+/// Opens and drives a connection; used by [`Connection`].
+pub(crate) async fn connect(config: Config) -> tokio_postgres::Client {
+    let (client, connection) = config.connect(NoTls).await.expect("the test cluster takes connections");
+    let _driver = tokio::spawn(connection);
+    client
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[tokio::test]
+    async fn databases_are_apart_and_go_with_their_value() {
+        let cluster = Cluster::get().await;
+        let (first, second) = (cluster.empty_database().await, cluster.empty_database().await);
+        let _made = first
+            .admin_sql("create table only_here (id int); insert into only_here values (7), (null)")
+            .await;
+        assert_eq!(first.admin_sql("table only_here").await, [vec![Some("7".to_owned())], vec![None]]);
+        assert_eq!(second.value("select count(*) from pg_class where relname = 'only_here'").await, "0");
+        let name = first.name().to_owned();
+        drop(first);
+        let left = second.value(&format!("select count(*) from pg_database where datname = '{name}'")).await;
+        assert_eq!(left, "0");
+    }
+
+    /// The reaper's pipe closes with us; here with the value that holds it.
+    #[tokio::test]
+    async fn the_reaper_ends_postgres_and_removes_its_folder() {
+        let dir = Cluster::get().await.fresh_dir("reaped");
+        let mut config = EmbeddedConfig::new(&dir, PASSWORD.into());
+        config.project_dir = process::checkout();
+        config.bin_dir = std::env::var_os("BASALT_TEST_POSTGRES_BIN").map(PathBuf::from);
+        config.durable = false;
+        let embedded = Embedded::start(config, |_| {}).await.unwrap();
+        let mut connection = embedded.connect_config();
+        connection.application_name("testkit");
+        let mut reaper = folder::reap(embedded.data_dir(), &dir, Stdio::piped());
+        // Our supervisor would start it again: in life the reaper comes after us.
+        embedded.stop().await;
+        drop(reaper.stdin.take());
+        assert!(reaper.wait().unwrap().success());
+        assert!(!dir.exists());
+    }
+}

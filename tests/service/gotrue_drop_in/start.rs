@@ -1,0 +1,84 @@
+//! What stops a start, and what is only warned of.
+
+use basalt_testkit::{TestDatabase, free_port};
+
+use crate::gotrue_drop_in::server::program;
+
+/// Everything that is required, and `own` over it. The exit code and what was said.
+fn start(own: &[(&str, &str)]) -> (Option<i32>, String) {
+    let dir = tempfile::tempdir().unwrap();
+    let port = free_port().to_string();
+    let output = program(&dir, &[]).env("PORT", port).envs(own.iter().copied()).output().unwrap();
+    (output.status.code(), String::from_utf8_lossy(&output.stderr).into_owned())
+}
+
+const REQUIRED: [(&str, &str); 4] = [
+    ("GOTRUE_SITE_URL", "http://localhost:3000"),
+    ("API_EXTERNAL_URL", "http://localhost:9999"),
+    ("GOTRUE_JWT_SECRET", "37c304f8-51aa-419a-a1af-06154e63707a"),
+    ("DATABASE_URL", "postgres://nobody:nothing@127.0.0.1:1/nowhere"),
+];
+
+#[test]
+fn what_a_gotrue_cannot_do_without_is_named() {
+    let (code, said) = start(&[("GOTRUE_DISABLE_SIGNUP", "true")]);
+    assert_eq!(code, Some(1), "{said}");
+    for name in ["GOTRUE_SITE_URL", "API_EXTERNAL_URL", "GOTRUE_JWT_SECRET", "GOTRUE_DB_DATABASE_URL"] {
+        assert!(said.contains(&format!("{name} is required")), "{name}: {said}");
+    }
+}
+
+#[test]
+fn a_value_that_cannot_be_read_is_named_by_its_variable_and_no_secret_is_told() {
+    let wrong = [
+        ("GOTRUE_JWT_EXP", "soon"),
+        ("GOTRUE_DISABLE_SIGNUP", "perhaps"),
+        ("GOTRUE_JWT_SECRET", "too-short-a-secret"),
+        ("GOTRUE_SMTP_HOST", "mail.example.org"),
+        ("GOTRUE_SMTP_ADMIN_EMAIL", "admin@example.org"),
+        ("GOTRUE_SMTP_PORT", "none"),
+        ("GOTRUE_LOG_LEVEL", "loud"),
+        ("PORT", "many"),
+    ];
+    let (code, said) = start(&[&REQUIRED[..], &wrong].concat());
+    assert_eq!(code, Some(1), "{said}");
+    for name in [
+        "GOTRUE_JWT_EXP",
+        "GOTRUE_DISABLE_SIGNUP",
+        "GOTRUE_JWT_SECRET",
+        "GOTRUE_SMTP_PORT",
+        "GOTRUE_LOG_LEVEL",
+        "PORT",
+    ] {
+        assert!(said.contains(&format!("{name}: ")), "{name}: {said}");
+    }
+    assert!(!said.contains("too-short-a-secret") && !said.contains("nothing"), "{said}");
+}
+
+#[test]
+fn a_database_that_is_away_stops_the_start_with_its_address() {
+    let (code, said) = start(&REQUIRED);
+    assert_eq!(code, Some(1), "{said}");
+    assert!(said.contains("127.0.0.1:1/nowhere does not answer"), "{said}");
+}
+
+#[tokio::test]
+async fn a_login_that_may_not_act_as_auths_owner_is_told_what_to_ask_for() {
+    let database = TestDatabase::create().await;
+    // Somebody has prepared the database; this login is no more than a guest.
+    let first = crate::gotrue_drop_in::server::Server::launch(&[
+        ("GOTRUE_SITE_URL", "http://localhost:3000"),
+        ("GOTRUE_JWT_SECRET", "37c304f8-51aa-419a-a1af-06154e63707a"),
+        ("GOTRUE_DB_DATABASE_URL", &database.url()),
+        ("GOTRUE_API_HOST", "127.0.0.1"),
+    ]);
+    drop(first.ready().await);
+    database
+        .admin_sql("create role auth_guest login password 'guest'; grant all on schema basalt to auth_guest; grant all on all tables in schema basalt to auth_guest")
+        .await;
+    let url = database.url().replace("supabase_admin:testkit", "auth_guest:guest");
+    let (code, said) = start(&[&REQUIRED[..], &[("DATABASE_URL", url.as_str())]].concat());
+    database.admin_sql("drop owned by auth_guest; drop role auth_guest").await;
+    assert_eq!(code, Some(1), "{said}");
+    assert!(said.contains("grant supabase_auth_admin to auth_guest"), "{said}");
+}

@@ -1,0 +1,300 @@
+//! Mail by SMTP, to a real server: what arrives, and what becomes of it when the mail server or ours does not do its
+//! part.
+
+use std::time::Duration;
+
+use basalt_testkit::{Basalt, Builder, Security, SmtpServer};
+use tokio::time::{Instant, sleep};
+
+use crate::mail::{recover, sign_up};
+
+/// A server that sends its mail to `smtp` and does not wait long for anything.
+fn sending(smtp: &SmtpServer) -> Builder {
+    Basalt::builder()
+        .config("auth.mailer_autoconfirm", "false")
+        .config("mail.max_frequency", "0")
+        .config("mail.smtp_url", &smtp.url())
+        .config("mail.from", "app@example.org")
+        .config("mail.timeout", "1s")
+        .config("mail.retry_pause", "200ms")
+}
+
+/// `state`, `attempts`, `sealed is null` and `last_error` of the only row.
+async fn row(server: &Basalt) -> (String, u32, bool, String) {
+    let rows = server
+        .database()
+        .admin_sql("select state, attempts, sealed is null, coalesce(last_error, '') from basalt.mail_outbox")
+        .await;
+    assert_eq!(rows.len(), 1, "{rows:?}");
+    let text = |index: usize| rows[0][index].clone().unwrap_or_default();
+    (text(0), text(1).parse().unwrap(), text(2) == "t", text(3))
+}
+
+async fn until_state(server: &Basalt, wanted: &str) -> (String, u32, bool, String) {
+    let deadline = Instant::now() + Duration::from_secs(60);
+    loop {
+        let row = row(server).await;
+        if row.0 == wanted {
+            return row;
+        }
+        assert!(Instant::now() < deadline, "still {row:?}");
+        sleep(Duration::from_millis(20)).await;
+    }
+}
+
+/// The value of a metric, all kinds together.
+async fn metric(server: &Basalt, name: &str) -> f64 {
+    let metrics = server.get("/metrics").bearer(server.secret_key()).send().await.expect(200).text();
+    metrics
+        .lines()
+        .filter(|line| line.starts_with(name))
+        .filter_map(|line| line.rsplit(' ').next()?.parse::<f64>().ok())
+        .sum()
+}
+
+#[tokio::test]
+async fn a_mail_leaves_at_once_and_is_forgotten() {
+    let smtp = SmtpServer::start().await;
+    smtp.require_login("app", "p:w/d");
+    let url = smtp.url().replace("://", "://app:p%3Aw%2Fd@");
+    let server = sending(&smtp)
+        .config("mail.smtp_url", &url)
+        .config("mail.sender_name", "Grüne App")
+        .config("mail.headers", "X-Kind=mail-$messageType")
+        .start()
+        .await;
+    let _user = sign_up(&server, "ada@example.org").await;
+    let mail = smtp.wait_for("ada@example.org").await;
+    assert_eq!((mail.from.as_str(), mail.login.as_deref()), ("app@example.org", Some("app:p:w/d")));
+    for part in [
+        "Subject: Confirm your email address\n",
+        "To: ada@example.org\n",
+        "<app@example.org>\n",
+        "X-Kind: mail-confirmation\n",
+        "Auto-Submitted: auto-generated\n",
+        "Message-ID: <",
+        "multipart/alternative",
+        "text/plain",
+        "text/html",
+    ] {
+        assert!(mail.data.contains(part), "{part} in {}", mail.data);
+    }
+    assert!(mail.data.find("text/plain") < mail.data.find("text/html"));
+
+    let (_, attempts, is_erased, error) = until_state(&server, "sent").await;
+    assert!(attempts == 1 && is_erased && error.is_empty());
+    assert!(metric(&server, "basalt_mail_queued_total").await >= 1.0);
+    assert!(metric(&server, "basalt_mail_sent_total").await >= 1.0);
+
+    // The next one goes over the same connection.
+    let sent = Instant::now();
+    let _recovery = recover(&server, "ada@example.org").await;
+    while smtp.mails().len() < 2 {
+        // The clock looks every five seconds, and has just looked.
+        assert!(sent.elapsed() < Duration::from_secs(4), "woken by the commit, not by the clock");
+        sleep(Duration::from_millis(10)).await;
+    }
+    assert_eq!(smtp.connections(), 1);
+    // With a mail server there is no mailbox.
+    assert_eq!(server.get("/mailbox").send().await.status, 404);
+}
+
+#[tokio::test]
+async fn a_passing_refusal_is_tried_again() {
+    let smtp = SmtpServer::start().await;
+    smtp.refuse("RCPT", "451 4.3.0 later, eve@example.org", 1);
+    smtp.refuse("DATA.", "452 4.2.2 full", 1);
+    let server = sending(&smtp).expect_log("a mail was not taken").start().await;
+    let _user = sign_up(&server, "eve@example.org").await;
+    let _mail = smtp.wait_for("eve@example.org").await;
+    let (_, attempts, is_erased, _) = until_state(&server, "sent").await;
+    assert_eq!((attempts, is_erased, smtp.mails().len()), (3, true, 1));
+    assert!(metric(&server, "basalt_mail_failed_total").await >= 2.0);
+    // What the server said stays out of the log: it names people.
+    assert!(server.log().iter().any(|line| line.raw.contains("the server answered 451")));
+    assert!(!server.log().iter().any(|line| line.raw.contains("eve@example.org")));
+}
+
+#[tokio::test]
+async fn a_lasting_refusal_gives_the_mail_up_and_keeps_it() {
+    let smtp = SmtpServer::start().await;
+    smtp.refuse("RCPT", "550 5.1.1 no such user <nobody@example.org>", 1);
+    let server = sending(&smtp).expect_log("a mail was given up").start().await;
+    let _user = sign_up(&server, "nobody@example.org").await;
+    let (_, attempts, is_erased, error) = until_state(&server, "dead").await;
+    assert!(attempts == 1 && !is_erased && error.contains("550"), "{error}");
+    assert!(metric(&server, "basalt_mail_dead_total").await >= 1.0);
+    assert!(!server.log().iter().any(|line| line.raw.contains("nobody@example.org")));
+    assert!(smtp.mails().is_empty());
+}
+
+#[tokio::test]
+async fn a_refused_login_is_no_fault_of_the_mail() {
+    let smtp = SmtpServer::start().await;
+    smtp.require_login("app", "right");
+    let server = sending(&smtp)
+        .config("mail.smtp_url", &smtp.url().replace("://", "://app:wrong@"))
+        .expect_log("a mail was not taken")
+        .start()
+        .await;
+    let _user = sign_up(&server, "ada@example.org").await;
+    server.wait_for_log("refused the login with 535").await;
+    assert_eq!(row(&server).await.0, "queued");
+    smtp.require_login("app", "wrong");
+    let _mail = smtp.wait_for("ada@example.org").await;
+}
+
+#[tokio::test]
+async fn a_server_that_asks_for_no_login_gets_the_mail_without() {
+    let smtp = SmtpServer::start().await;
+    let server =
+        sending(&smtp).config("mail.smtp_url", &smtp.url().replace("://", "://user:password@")).start().await;
+    let _user = sign_up(&server, "ada@example.org").await;
+    assert_eq!(smtp.wait_for("ada@example.org").await.login, None);
+}
+
+#[tokio::test]
+async fn attempts_come_to_an_end() {
+    let mut smtp = SmtpServer::start().await;
+    smtp.stop();
+    let server = sending(&smtp)
+        .config("mail.max_attempts", "3")
+        .expect_log("a mail was not taken")
+        .expect_log("a mail was given up")
+        .start()
+        .await;
+    let _user = sign_up(&server, "ada@example.org").await;
+    let (_, attempts, is_erased, error) = until_state(&server, "dead").await;
+    assert!(attempts == 3 && !is_erased && !error.is_empty(), "{error}");
+}
+
+#[tokio::test]
+async fn what_was_queued_is_sent_after_a_restart_and_never_lies_in_clear() {
+    let mut smtp = SmtpServer::start().await;
+    smtp.stop();
+    let mut server = sending(&smtp).expect_log("a mail was not taken").start().await;
+    let _user = sign_up(&server, "ada@example.org").await;
+    server.wait_for_log("a mail was not taken").await;
+    let stored = server
+        .database()
+        .admin_sql("select to_jsonb(m)::text, encode(sealed, 'escape') from basalt.mail_outbox m")
+        .await;
+    server.kill();
+
+    smtp.start_again().await;
+    server.start_again().await;
+    let mail = smtp.wait_for("ada@example.org").await;
+    let text = mail.text();
+    let hash = text.split_once("token=").unwrap().1.split('&').next().unwrap();
+    let code =
+        text.lines().find(|line| line.len() == 6 && line.bytes().all(|byte| byte.is_ascii_digit())).unwrap();
+    assert_eq!(hash.len(), 56, "{hash}");
+    for column in stored.iter().flatten().flatten() {
+        assert!(!column.contains(hash) && !column.contains(code) && !column.contains("verify"), "{column}");
+    }
+    // The address, which says whom it is for, is all there is to read.
+    assert!(stored[0][0].as_ref().unwrap().contains("ada@example.org"));
+}
+
+#[tokio::test]
+async fn a_server_that_dies_while_sending_sends_again() {
+    let smtp = SmtpServer::start().await;
+    smtp.be_silent_at(Some("DATA."));
+    let mut server = sending(&smtp).start().await;
+    let _user = sign_up(&server, "ada@example.org").await;
+    let deadline = Instant::now() + Duration::from_secs(20);
+    while row(&server).await.1 == 0 {
+        assert!(Instant::now() < deadline, "nobody took the mail");
+        sleep(Duration::from_millis(5)).await;
+    }
+    server.kill();
+    smtp.be_silent_at(None);
+    server.start_again().await;
+    // Its lease has to run out first.
+    let _mail = smtp.wait_for("ada@example.org").await;
+    assert_eq!(until_state(&server, "sent").await.1, 2);
+}
+
+#[tokio::test]
+async fn servers_of_one_database_send_each_mail_once() {
+    let smtp = SmtpServer::start().await;
+    let first = sending(&smtp)
+        .config("auth.rate_limit_otp", "0")
+        .config("auth.rate_limit_email_sent", "0")
+        .start()
+        .await;
+    let url = first.database().url();
+    let second = sending(&smtp).config("mail.from", "second@example.org").database_url(&url).start().await;
+    for number in 0..24 {
+        let _user = sign_up(&first, &format!("user{number}@example.org")).await;
+    }
+    for number in 0..24 {
+        let _mail = smtp.wait_for(&format!("user{number}@example.org")).await;
+    }
+    sleep(Duration::from_millis(300)).await;
+    let mut to: Vec<String> = smtp.mails().into_iter().map(|mail| mail.to).collect();
+    to.sort();
+    to.dedup();
+    assert_eq!((to.len(), smtp.mails().len()), (24, 24));
+    drop(second);
+}
+
+#[tokio::test]
+async fn tls_is_used_when_offered_and_insisted_on_when_asked() {
+    let authority = SmtpServer::authority().display().to_string();
+    for security in [Security::StartTls, Security::Tls] {
+        let smtp = SmtpServer::start_with(security).await;
+        let server = sending(&smtp).variable("SSL_CERT_FILE", &authority).start().await;
+        let _user = sign_up(&server, "ada@example.org").await;
+        assert!(smtp.wait_for("ada@example.org").await.encrypted, "{security:?}");
+    }
+
+    let plain = SmtpServer::start().await;
+    let server = sending(&plain)
+        .config("mail.smtp_url", &format!("{}?tls=required", plain.url()))
+        .expect_log("a mail was not taken")
+        .start()
+        .await;
+    let _user = sign_up(&server, "ada@example.org").await;
+    server.wait_for_log("STARTTLS is not supported").await;
+    assert!(plain.mails().is_empty());
+    drop(server);
+
+    // A certificate that nobody vouches for.
+    let unknown = SmtpServer::start_with(Security::StartTls).await;
+    let server = sending(&unknown).expect_log("a mail was not taken").start().await;
+    let _user = sign_up(&server, "ada@example.org").await;
+    server.wait_for_log("a mail was not taken").await;
+    assert!(unknown.mails().is_empty());
+}
+
+#[tokio::test]
+async fn production_logs_no_secret_and_says_when_it_cannot_send() {
+    let smtp = SmtpServer::start().await;
+    let production = |builder: Builder| {
+        builder
+            .config("server.mode", "production")
+            .config("server.log", "debug,basalt::access=info")
+            .expect_log("lead nowhere")
+    };
+    let server = production(sending(&smtp)).start().await;
+    let _user = sign_up(&server, "marked-person@example.org").await;
+    let mail = smtp.wait_for("marked-person@example.org").await;
+    let _sent = until_state(&server, "sent").await;
+    let text = mail.text();
+    let hash = text.split_once("token=").unwrap().1.split('&').next().unwrap();
+    let code =
+        text.lines().find(|line| line.len() == 6 && line.bytes().all(|byte| byte.is_ascii_digit())).unwrap();
+    for line in server.log() {
+        for secret in [hash, code, "marked-person"] {
+            assert!(!line.raw.contains(secret), "{}", line.raw);
+        }
+    }
+
+    let mute = Basalt::builder().expect_log("a mail was not sent, because no mail server is configured");
+    let mute = production(mute).start().await;
+    let _user = sign_up(&mute, "marked-person@example.org").await;
+    mute.wait_for_log("set mail.smtp_url and mail.from").await;
+    assert!(mute.database().admin_sql("select from basalt.mail_outbox").await.is_empty());
+    assert!(!mute.log().iter().any(|line| line.raw.contains("token=") || line.raw.contains("marked-person")));
+}

@@ -1,0 +1,16 @@
+//! Tests of whole servers on a real PostgreSQL: one module for each service or part of the server. What takes parts away
+//! from a running server is in `faults/`, an executable of its own.
+
+mod auth;
+mod cli;
+mod connections;
+mod doctor;
+mod gateway;
+mod gotrue_drop_in;
+mod hostile;
+mod keys;
+mod mail;
+mod postgrest_drop_in;
+mod project;
+mod rest;
+mod session;

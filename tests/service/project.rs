@@ -1,0 +1,9 @@
+//! System migrations, project files and the app's policies on a real PostgreSQL. `BASALT_TEST_POSTGRES_BIN` chooses
+//! another version.
+
+mod external_database;
+mod policies;
+mod project_files;
+mod schemas;
+mod support;
+mod system;

@@ -1,0 +1,228 @@
+//! The app's policies: who may do what, and what holds whoever does it.
+
+use super::support::{self, app_database, become_user, failure, repository, values};
+use basalt_project::Project;
+
+const OWNER: &str = "7e570000-0000-4000-8000-000000000004";
+const SECOND: &str = "7e570000-0000-4000-8000-000000000006";
+const STRANGER: &str = "7e570000-0000-4000-8000-000000000001";
+const PLAN: &str = "7e571000-0000-4000-8000-000000000001";
+const TOKEN: &str = "7e573000-0000-4000-8000-000000000001";
+
+#[expect(clippy::unwrap_used, reason = "a helper fails a test as the test itself does")]
+fn fixture() -> String {
+    std::fs::read_to_string(repository().join("policies/tests/fixture.sql")).unwrap()
+}
+
+#[tokio::test]
+async fn every_role_may_do_what_the_tables_state_and_no_more() {
+    let (_database, mut client) = app_database().await;
+    let outcome = Project::open(repository()).unwrap().test_policies(&mut client).await.unwrap();
+    assert!(outcome.faults.is_empty(), "{:#?}", outcome.faults);
+    assert!(outcome.checks > 200, "{}", outcome.checks);
+    assert_eq!(values(&client, "select count(*) from plans").await, ["0"], "nothing is left");
+}
+
+#[tokio::test]
+async fn a_policy_that_is_wrong_or_missing_is_found() {
+    let (_database, mut client) = app_database().await;
+    let project = Project::open(repository()).unwrap();
+    let mut faults_after = async |sql: &str| {
+        client.batch_execute(sql).await.unwrap();
+        project.test_policies(&mut client).await.unwrap().faults
+    };
+    let faults = faults_after(
+        "create policy open on plans for select to anon using (true); grant select on plans to anon",
+    )
+    .await;
+    assert!(
+        faults.iter().any(|fault| fault.ends_with("read the plan: visitor may, and should not")),
+        "{faults:#?}"
+    );
+    let faults = faults_after("drop policy open on plans; drop policy \"owners delete\" on plans").await;
+    assert!(
+        faults.iter().any(|fault| fault.ends_with("delete the plan: owner may not, and should")),
+        "{faults:#?}"
+    );
+    let faults = faults_after("create table forgotten (id int)").await;
+    for expected in
+        ["public.forgotten has no file in policies/tests", "public.forgotten has no row-level security"]
+    {
+        assert!(faults.iter().any(|fault| fault == expected), "{faults:#?}");
+    }
+}
+
+#[tokio::test]
+async fn two_owners_cannot_leave_at_the_same_moment() {
+    for isolation in ["read committed", "repeatable read", "serializable"] {
+        let (database, client) = app_database().await;
+        client.batch_execute(&fixture()).await.unwrap();
+        let second = format!(
+            "insert into plan_members (plan_id, user_id, email, role, invite_accepted, invite_token)
+             values ('{PLAN}', '{SECOND}', 'second.owner@test.local', 'owner', true, null)"
+        );
+        client.batch_execute(&second).await.unwrap();
+
+        let (one, two) = (support::admin(&database).await, support::admin(&database).await);
+        let leave =
+            |who: &str| format!("delete from plan_members where plan_id = '{PLAN}' and user_id = '{who}'");
+        for (session, who) in [(&one, OWNER), (&two, SECOND)] {
+            become_user(session, who).await;
+            session
+                .batch_execute(&format!("begin isolation level {isolation}; select from plans"))
+                .await
+                .unwrap();
+        }
+        one.batch_execute(&leave(OWNER)).await.unwrap();
+        let leave_second = leave(SECOND);
+        // The second waits for the first, which then commits.
+        let (refused, committed) = tokio::join!(two.batch_execute(&leave_second), async {
+            tokio::time::sleep(std::time::Duration::from_millis(200)).await;
+            one.batch_execute("commit").await
+        });
+        committed.unwrap();
+        let code = refused.expect_err("one owner must stay").code().unwrap().code().to_owned();
+        let expected = if isolation == "read committed" { "23514" } else { "40001" };
+        assert_eq!(code, expected, "{isolation}");
+        let owners = format!("select user_id from plan_members where plan_id = '{PLAN}' and role = 'owner'");
+        assert_eq!(values(&client, &owners).await, [SECOND]);
+        let first_owner = format!("select user_id from plans where id = '{PLAN}'");
+        assert_eq!(values(&client, &first_owner).await, [SECOND], "the plan was handed over");
+    }
+}
+
+#[tokio::test]
+async fn an_account_that_goes_leaves_its_plans_to_the_other_owners() {
+    let (_database, client) = app_database().await;
+    client.batch_execute(&fixture()).await.unwrap();
+    client
+        .batch_execute(&format!(
+            "insert into plan_members (plan_id, user_id, email, role, invite_accepted, invite_token)
+             values ('{PLAN}', '{SECOND}', 'second.owner@test.local', 'owner', true, null);
+             delete from auth.users where id = '{OWNER}'"
+        ))
+        .await
+        .unwrap();
+    assert_eq!(values(&client, &format!("select user_id from plans where id = '{PLAN}'")).await, [SECOND]);
+
+    client.batch_execute(&format!("delete from auth.users where id = '{SECOND}'")).await.unwrap();
+    assert_eq!(
+        values(&client, "select count(*) from plans").await,
+        ["0"],
+        "nobody could manage them any more"
+    );
+    assert_eq!(values(&client, "select count(*) from plan_members").await, ["0"]);
+}
+
+#[tokio::test]
+async fn an_invitation_is_for_its_address_and_for_once() {
+    let (_database, client) = app_database().await;
+    client.batch_execute(&fixture()).await.unwrap();
+    let get =
+        format!("select plan_title || ' ' || role || ' ' || email from get_invitation('{TOKEN}', '{PLAN}')");
+    let accept = format!("select accept_invitation('{TOKEN}', '{PLAN}')");
+
+    client.batch_execute("set role anon").await.unwrap();
+    assert_eq!(values(&client, &get).await, ["The plan manager Stranger@Test.local"]);
+    assert_eq!(failure(&client, &accept).await.0, "42501");
+
+    become_user(&client, SECOND).await;
+    assert_eq!(
+        failure(&client, &accept).await,
+        ("42501".into(), "This invitation is for another e-mail address".into())
+    );
+
+    become_user(&client, STRANGER).await;
+    let wrong_plan = format!("select accept_invitation('{TOKEN}', '{STRANGER}')");
+    assert_eq!(failure(&client, &wrong_plan).await.1, "This invitation is no longer valid");
+    client
+        .batch_execute("reset role; update auth.users set email_confirmed_at = null; set role authenticated")
+        .await
+        .unwrap();
+    assert_eq!(failure(&client, &accept).await.0, "42501", "an unconfirmed address proves nothing");
+    client
+        .batch_execute(
+            "reset role; update auth.users set email_confirmed_at = now();
+             update plan_members set created_at = now() - interval '15 days' where not invite_accepted;
+             set role authenticated",
+        )
+        .await
+        .unwrap();
+    assert_eq!(failure(&client, &accept).await.1, "This invitation is no longer valid", "it has expired");
+    assert!(values(&client, &get).await.is_empty());
+    client
+        .batch_execute("reset role; update plan_members set created_at = now() where not invite_accepted; set role authenticated")
+        .await
+        .unwrap();
+
+    assert_eq!(values(&client, &accept).await, ["manager"]);
+    assert_eq!(values(&client, "select title from plans").await, ["The plan"]);
+    assert_eq!(failure(&client, &accept).await.1, "This invitation is no longer valid", "it was used");
+    assert!(values(&client, &get).await.is_empty());
+}
+
+#[tokio::test]
+async fn helpers_answer_oneself_members_and_administrators_only() {
+    let (_database, client) = app_database().await;
+    client.batch_execute(&fixture()).await.unwrap();
+    let role_of = |who: &str| format!("select get_user_plan_role('{PLAN}', '{who}')");
+    let email_of = |who: &str| format!("select get_user_email_by_id('{who}')");
+    let admin = "7e570000-0000-4000-8000-000000000005";
+    let viewer = "7e570000-0000-4000-8000-000000000002";
+
+    become_user(&client, viewer).await;
+    assert_eq!(values(&client, &role_of(OWNER)).await, ["owner"]);
+    assert_eq!(values(&client, &role_of(STRANGER)).await, ["-"]);
+    assert_eq!(values(&client, &email_of(viewer)).await, ["viewer@test.local"]);
+    assert_eq!(values(&client, &email_of(OWNER)).await, ["-"]);
+    assert_eq!(values(&client, "select is_admin()").await, ["f"]);
+
+    become_user(&client, STRANGER).await;
+    assert_eq!(values(&client, &role_of(OWNER)).await, ["-"], "strangers learn nothing");
+
+    become_user(&client, admin).await;
+    assert_eq!(values(&client, &role_of(OWNER)).await, ["owner"]);
+    assert_eq!(values(&client, &email_of(OWNER)).await, ["owner@test.local"]);
+    assert_eq!(values(&client, "select is_admin()").await, ["t"]);
+
+    client.batch_execute("reset role; set role anon").await.unwrap();
+    assert_eq!(failure(&client, &role_of(OWNER)).await.0, "42501");
+    assert_eq!(failure(&client, "select app_private.my_plans()").await.0, "42501");
+}
+
+#[tokio::test]
+async fn lists_read_plans_by_index_and_ask_for_the_user_once() {
+    let (_database, client) = app_database().await;
+    client.batch_execute(&fixture()).await.unwrap();
+    client
+        .batch_execute(
+            "insert into auth.users (id, email) select gen_random_uuid(), n || '@many.local' from generate_series(1, 1000) as n;
+             insert into plans (user_id, title) select id, 'Plan ' || n from auth.users, generate_series(1, 5) as n;
+             analyze plans; analyze plan_members",
+        )
+        .await
+        .unwrap();
+    become_user(&client, OWNER).await;
+    let plan = values(&client, "explain (costs off) select * from plans").await.join("\n");
+    assert!(plan.contains("Bitmap Index Scan on plans_pkey"), "{plan}");
+    assert!(!plan.contains("Seq Scan on plans"), "{plan}");
+    let plan = values(&client, "explain (costs off) select * from plan_members").await.join("\n");
+    assert!(!plan.contains("Seq Scan on plan_members"), "{plan}");
+}
+
+#[tokio::test]
+async fn the_demo_data_fits_the_schema() {
+    let (_database, mut client) = support::database().await;
+    let project = Project::open(repository()).unwrap();
+    let options = basalt_project::MigrateOptions { seed: true, ..Default::default() };
+    assert!(project.migrate(&mut client, &options, |_| {}).await.unwrap().seeded);
+    let demo = "5eed0000-0000-4000-8000-000000000001";
+    become_user(&client, demo).await;
+    assert_eq!(values(&client, "select count(*) from plans").await, ["3"]);
+    client.batch_execute("reset role").await.unwrap();
+    let password =
+        "select encrypted_password = extensions.crypt('basalt-demo', encrypted_password) from auth.users";
+    assert_eq!(values(&client, password).await, ["t", "t", "t"]);
+    // Beside demo data the policy tests still pass: they can run on any database.
+    assert_eq!(project.test_policies(&mut client).await.unwrap().faults, Vec::<String>::new());
+}
