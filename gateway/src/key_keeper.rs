@@ -1,7 +1,7 @@
 //! Keeps the keys of a running server as the database has them: read again at every notification, and every few
 //! seconds in case one was lost. While the database is away the last known keys hold.
 //!
-//! A notification is a hint that anybody with a connection may send, so a burst of them is one read.
+//! Any login may send a notification, so it is only a hint, and a burst of them causes one read.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -81,7 +81,7 @@ impl KeyKeeper {
                 event = events.recv() => match event {
                     Ok(Event::Notify { channel, .. }) if channel != CHANNEL => continue,
                     Ok(Event::Notify { .. } | Event::Reconnected) | Err(RecvError::Lagged(_)) => {}
-                    // Nobody listens any more: the server is about to end.
+                    // The listener has ended: the server is about to stop.
                     Err(RecvError::Closed) => sleep(INTERVAL).await,
                 },
                 _ = ticks.tick() => {}

@@ -12,7 +12,7 @@ use crate::config::{LogFormat, Server};
 /// # Errors
 /// `server.log` is no filter, or a subscriber is installed already.
 pub fn install(server: &Server) -> anyhow::Result<()> {
-    // The HTTP/2 library warns of whatever a stranger sends: whoever wants to read that names it in server.log.
+    // The HTTP/2 library warns about what any client sends. An operator who wants to read that names it in server.log.
     let filter: EnvFilter = format!("h2=error,{}", server.log)
         .parse()
         .map_err(|error| anyhow::anyhow!("server.log is not a log filter: {error}"))?;

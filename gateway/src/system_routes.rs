@@ -63,7 +63,7 @@ impl SystemRoutes {
             "/config" if is_private => Some(|this, _, _| this.config()),
             "/schema_cache" if is_private => Some(|this, _, _| this.schema_cache()),
             "/health" => Some(|_, _, _| json(StatusCode::OK, &serde_json::json!({ "status": "ok" }))),
-            // The one that has to wait for somebody.
+            // The only one that waits for others.
             "/ready" => None,
             "/metrics" => Some(Self::render_metrics),
             "/app-config.json" => Some(|this, _, _| this.app_config()),

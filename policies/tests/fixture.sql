@@ -13,7 +13,7 @@ from (values
 
 insert into public.user_roles (user_id, role) values ('7e570000-0000-4000-8000-000000000005', 'admin');
 
--- The plan of `owner`, with a manager, a viewer, and two open invitations; and a plan that is nobody's business here.
+-- The plan of `owner`, with a manager, a viewer, and two open invitations; and a plan that none of them may see.
 insert into public.plans (id, user_id, title) values
   ('7e571000-0000-4000-8000-000000000001', '7e570000-0000-4000-8000-000000000004', 'The plan'),
   ('7e571000-0000-4000-8000-000000000002', '7e570000-0000-4000-8000-000000000006', 'Another plan');

@@ -124,7 +124,7 @@ impl Embedded {
             temp_dir: &std::env::temp_dir(),
         };
         let place = Place::prepare(&wanted, &account, &mut notices)?;
-        // The data may lie elsewhere than asked for, and root runs PostgreSQL as the owner of its data.
+        // The data may lie elsewhere than the configuration says, and root runs PostgreSQL as the owner of the data.
         let account = Account::choose(&place.data_dir);
         account.give(&place.run_dir)?;
         if notices.is_empty() && account != Account::Own {

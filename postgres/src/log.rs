@@ -117,7 +117,7 @@ impl Entry<'_> {
         let server_trouble = ["53", "58", "XX"].iter().any(|class| self.sqlstate.starts_with(class));
         match self.severity {
             "PANIC" => Some(Level::ERROR),
-            // It ends at once, and whoever started it tells the reason.
+            // PostgreSQL ends at once, and the start that fails reports the reason.
             "FATAL" if self.backend == "postmaster" => Some(Level::DEBUG),
             "WARNING" if self.message.contains("could not create listen socket") => Some(Level::DEBUG),
             "FATAL" if server_trouble || self.sqlstate.starts_with("28") => Some(Level::WARN),

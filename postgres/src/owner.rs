@@ -46,7 +46,7 @@ impl OwnerLock {
     }
 }
 
-/// Whether some server holds the lock of `data_dir` now. Where that cannot be told, nobody does.
+/// Whether some server holds the lock of `data_dir` now. False where that cannot be told.
 pub(super) fn is_owned(data_dir: &Path) -> bool {
     // A shared lock, released at once: two that only look do not take each other for an owner.
     File::open(lock_path(data_dir))

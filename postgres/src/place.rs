@@ -27,7 +27,7 @@ pub(super) struct Place {
     pub(super) extensions_dir: PathBuf,
 }
 
-/// What is asked for.
+/// What the caller wants.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Wanted<'a> {
     pub(super) state_dir: &'a Path,

@@ -93,7 +93,7 @@ impl Project {
     }
 }
 
-/// Under the lock: what was applied is read again, because whoever held it before may have done everything.
+/// Under the lock: what was applied is read again, because the server that held the lock before may have applied everything.
 async fn apply(
     client: &mut Client,
     files: &Files,

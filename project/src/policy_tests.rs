@@ -1,10 +1,10 @@
 //! Proves who may do what: every case of `policies/tests/*.toml` is tried as every person of `people.toml`, over the
-//! rows of `fixture.sql`. Those listed as allowed must succeed, everybody else must be refused. It all happens in one
+//! rows of `fixture.sql`. Those listed as allowed must succeed, all others must be refused. It all happens in one
 //! transaction that is rolled back, so it can run on any database.
 //!
 //! "Refused" is what a client cannot get past: SQLSTATE 42501, or a statement that finds no row. Any other error is a
 //! fault of the case, unless it names the SQLSTATE it expects. A table of schema `public` without cases for all four
-//! verbs is a fault too: a table that nobody thought about is the one that leaks.
+//! verbs is a fault too: a forgotten table is the one that leaks.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
@@ -18,7 +18,7 @@ use crate::{Project, statements};
 
 const FOLDER: &str = "policies/tests";
 
-/// Somebody who sends requests.
+/// A person who sends requests.
 #[derive(Debug, Clone, Deserialize)]
 #[serde(deny_unknown_fields)]
 struct Person {
@@ -100,7 +100,7 @@ impl Project {
             for case in &file.case {
                 for name in case.allowed.iter().chain(case.fails.keys()) {
                     if !people.contains_key(name) {
-                        outcome.faults.push(format!("{path}: {}: nobody is called {name}", case.name));
+                        outcome.faults.push(format!("{path}: {}: people.toml has no {name}", case.name));
                     }
                 }
                 for (name, person) in &people {

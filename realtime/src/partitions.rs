@@ -1,5 +1,5 @@
 //! The daily partitions of `realtime.messages` (realtime.md 4). A message whose day has none is lost, so this runs at
-//! the server's start and every hour, whether or not anybody is connected.
+//! the server's start and every hour, whether or not a client is connected.
 
 use std::time::Duration;
 

@@ -68,7 +68,7 @@ fn lock_file(root: &Path) -> PathBuf {
     root.join("package-lock.json")
 }
 
-// Inside node_modules, so that it goes when somebody removes that.
+// Inside node_modules, so that removing the folder removes it too.
 fn installed_lock(root: &Path) -> PathBuf {
     root.join("node_modules/.basalt-installed-lock.json")
 }

@@ -160,8 +160,8 @@ pub(crate) fn run(command: &mut Command) -> Result<()> {
 /// Runs to the end, printing what the program prints and handing each line, without colours, to `read`. Says whether it succeeded.
 pub(crate) fn run_reading(command: &mut Command, mut read: impl FnMut(&str)) -> Result<bool> {
     // One pipe for both streams: cargo names a test binary on one and libtest prints its result on the other, and the order matters.
-    let (reader, writer) = std::io::pipe().context("no pipe to be had")?;
-    command.stdout(writer.try_clone().context("no pipe to be had")?).stderr(writer);
+    let (reader, writer) = std::io::pipe().context("cannot make a pipe")?;
+    command.stdout(writer.try_clone().context("cannot make a pipe")?).stderr(writer);
     let mut running = Running::spawn(command)?;
     // The command holds the pipe's writing end; while it does, reading would never end.
     command.stdout(Stdio::null()).stderr(Stdio::null());

@@ -95,7 +95,7 @@ impl Server {
 }
 
 /// A server that is starting.
-#[must_use = "nobody can talk to it before it is ready"]
+#[must_use = "a server takes requests only once it is ready"]
 pub(crate) struct Launched {
     server: Server,
     /// Prints its keys, once there are any.
@@ -121,7 +121,7 @@ impl Drop for Server {
     }
 }
 
-/// A port nobody listens on now, from below the range that the kernel hands out for connections: none of a test's takes it before the server does.
+/// A port without a listener, from below the range that the kernel hands out for connections: none of a test's takes it before the server does.
 fn free_port() -> Result<u16> {
     static GIVEN: AtomicU32 = AtomicU32::new(0);
     // Elsewhere in each run, so that two at a time do not meet.
@@ -133,7 +133,7 @@ fn free_port() -> Result<u16> {
         .context("no free port on the loopback address")
 }
 
-/// The status of one GET, or nothing when nobody answers.
+/// The status of one GET, or `None` without an answer.
 fn status(port: u16, path: &str) -> Option<u16> {
     let mut stream = TcpStream::connect((Ipv4Addr::LOCALHOST, port)).ok()?;
     stream.set_read_timeout(Some(Duration::from_secs(5))).ok()?;

@@ -126,7 +126,19 @@ fn sources(dir: &Path, found: &mut Vec<PathBuf>) {
 #[test]
 fn the_table_has_what_the_code_sets_and_nothing_else() {
     let mut files = Vec::new();
-    for member in ["core", "rest", "auth", "storage", "realtime", "functions", "project", "gateway"] {
+    for member in [
+        "core",
+        "http",
+        "postgres",
+        "mail",
+        "rest",
+        "auth",
+        "storage",
+        "realtime",
+        "functions",
+        "project",
+        "gateway",
+    ] {
         sources(&repository().join(member).join("src"), &mut files);
     }
     let mut set = BTreeSet::new();

@@ -25,8 +25,8 @@ pub(super) fn install() -> Result<PrometheusHandle, ServeError> {
     Ok(handle)
 }
 
-/// Folds recorded durations into their histograms; until then the recorder keeps each one, and nobody may ever ask for
-/// `/metrics`.
+/// Folds recorded durations into their histograms; until then the recorder keeps each one, also on a server whose
+/// `/metrics` is never read.
 #[expect(clippy::infinite_loop, reason = "ended from outside, by the shutdown token")]
 pub(super) async fn keep(metrics: PrometheusHandle) {
     const INTERVAL: Duration = Duration::from_secs(5);

@@ -1,5 +1,5 @@
 //! Which services run on which database, with their pools, their part of the tasks and what says that they are ready:
-//! a PostgREST on somebody's database, or everything on one that is prepared first.
+//! REST alone on an existing database, or every service on a database that is prepared first.
 
 use std::sync::Arc;
 
@@ -45,7 +45,7 @@ pub(super) struct Running {
     pub(super) closers: Vec<Box<dyn FnOnce() + Send>>,
 }
 
-/// `--only rest`: a PostgREST on somebody's database. Creates nothing there.
+/// `--only rest`: a PostgREST on an existing database. Creates nothing there.
 pub(super) fn rest_alone(
     config: &Config,
     keys: &Arc<Keys>,
