@@ -25,9 +25,8 @@ use uuid::Uuid;
 
 use crate::error::AuthError;
 pub(crate) use write::{
-    Metadata, NewUser, confirm_email, confirm_phone, insert, insert_identity, merge_metadata,
-    provider_metadata, request_email_change, set_email, set_invited, set_password, set_phone, sign_up_data,
-    unlink,
+    Metadata, confirm_email, confirm_phone, insert_identity, merge_metadata, request_email_change, set_email,
+    set_invited, set_password, set_phone, unlink,
 };
 
 /// A JSON object.
@@ -236,6 +235,15 @@ const BY_PHONE: &str = concat!(
     user_columns!(),
     " from auth.users u where u.phone = $1 and u.is_sso_user = false and coalesce(u.aud, '') = $2"
 );
+
+/// A row that this transaction has just written.
+pub(crate) async fn read_back(tx: &Tx, id: Uuid) -> Result<User, AuthError> {
+    find(tx, id).await?.ok_or_else(row_missing)
+}
+
+pub(crate) fn row_missing() -> AuthError {
+    AuthError::Internal("a user just written is not there: a trigger on auth.users discards rows".to_owned())
+}
 
 pub(crate) async fn find(tx: &Tx, id: Uuid) -> Result<Option<User>, AuthError> {
     let row = tx.query_opt(BY_ID, &[&id]).await.map_err(AuthError::querying)?;

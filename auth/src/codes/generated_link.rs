@@ -13,10 +13,9 @@ use crate::emails::mailer::Email;
 use crate::error::AuthError;
 use crate::http::request::RequestContext;
 use crate::users::address;
-use crate::users::create::Registration;
+use crate::users::create::{NewUser, create};
 use crate::users::invitation::Invitee;
-use crate::users::sign_up::{Contact, read_back, vanished};
-use crate::users::{self, Account, Metadata, Object, User};
+use crate::users::{self, Account, Metadata, Object, User, read_back, row_missing};
 
 /// `type` of a request.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -204,10 +203,15 @@ impl GeneratedLink<'_> {
                 read_back(tx, user.id).await
             }
             (None, hash) => {
-                let contact = Contact::Email(self.email.clone());
-                let registration = Registration::by_admin(&contact, self.audience, hash, &self.data);
-                let inserted = registration.insert(auth, tx, now).await;
-                inserted.map_err(|error| error.or_taken(AuthError::EmailExists))
+                let new = NewUser {
+                    email: Some(&self.email),
+                    password_hash: hash,
+                    user_metadata: self.data.clone(),
+                    ..NewUser::new(self.audience, auth.config.default_role())
+                };
+                let created = create(tx, new, now).await;
+                let id = created.map_err(|error| error.or_taken(AuthError::EmailExists))?;
+                read_back(tx, id).await
             }
         }
     }
@@ -243,7 +247,7 @@ impl GeneratedLink<'_> {
             ..auth_emails::email_with_code(kind.email(), &user, to, &issued, &self.redirect_to)
         };
         let action_link = auth.mailer.link(&email).unwrap_or_default();
-        let account = users::account(tx, user.id).await?.ok_or_else(vanished)?;
+        let account = users::account(tx, user.id).await?.ok_or_else(row_missing)?;
         Ok(Made { kind, account, issued, action_link })
     }
 }

@@ -12,9 +12,8 @@ use crate::emails::auth_emails::AuthEmails;
 use crate::error::AuthError;
 use crate::http::request::RequestContext;
 use crate::http::response_padding::ResponsePadding;
-use crate::users::create::Registration;
-use crate::users::sign_up::{Contact, read_back};
-use crate::users::{self, Object, User};
+use crate::users::create::{NewUser, create};
+use crate::users::{self, Object, User, read_back};
 
 /// A checked request.
 pub(crate) struct MagicLink {
@@ -86,10 +85,15 @@ impl MagicLink {
         let user = match found {
             Some(user) => user,
             None => {
-                let contact = Contact::Email(self.email.clone());
-                let audience = auth.audience(request);
-                let hash = auth.hasher.unknowable();
-                Registration::by_owner(&contact, audience, hash, &self.data).insert(auth, tx, now).await?
+                let new = NewUser {
+                    email: Some(&self.email),
+                    password_hash: Some(auth.hasher.unknowable()),
+                    user_metadata: self.data.clone(),
+                    is_sign_up: true,
+                    ..NewUser::new(auth.audience(request), auth.config.default_role())
+                };
+                let id = create(tx, new, now).await?;
+                read_back(tx, id).await?
             }
         };
         let traits = audit::provider("email");

@@ -14,8 +14,8 @@ use crate::audit::{self, Action};
 use crate::error::{AuthError, Taken};
 use crate::http::request::{RequestContext, filled};
 use crate::sessions::{self, Scope};
-use crate::users::sign_up::read_back;
-use crate::users::{self, Account, Metadata, NewUser, Object, User};
+use crate::users::create::{NewUser, create};
+use crate::users::{self, Account, Metadata, User, read_back};
 pub(crate) use body::AdminUser;
 use body::{Ban, Secret, Wanted};
 pub(crate) use removal::delete;
@@ -73,40 +73,23 @@ impl AdminUser {
         wanted: &Wanted,
     ) -> Result<User, AuthError> {
         let now = wanted.now;
-        let providers: Vec<&str> =
-            wanted.email.iter().map(|_| "email").chain(wanted.phone.iter().map(|_| "phone")).collect();
-        let mut app_metadata = users::provider_metadata(providers.first().copied().unwrap_or("email"));
-        app_metadata.insert("providers".to_owned(), json!(providers));
-        merge(&mut app_metadata, self.app_metadata.as_ref());
-        let mut user_metadata = Object::new();
-        merge(&mut user_metadata, self.user_metadata.as_ref());
-        let role = filled(&self.role);
+        let mut user_metadata = self.user_metadata.clone().unwrap_or_default();
+        user_metadata.retain(|_name, value| !value.is_null());
         let new = NewUser {
             id,
-            aud: audience.to_owned(),
-            role: role.unwrap_or(auth.config.default_role()).to_owned(),
-            email: wanted.email.clone(),
-            phone: wanted.phone.clone(),
-            encrypted_password: Some(hash),
-            app_metadata,
+            email: wanted.email.as_deref(),
+            phone: wanted.phone.as_deref(),
+            password_hash: Some(hash),
+            app_metadata: self.app_metadata.clone().unwrap_or_default(),
             user_metadata,
-            is_anonymous: false,
+            ..NewUser::new(audience, filled(&self.role).unwrap_or(auth.config.default_role()))
         };
         let taken = |error: AuthError| match error.taken_address() {
             Some(Taken::Email) => AuthError::EmailExists,
             Some(Taken::Phone) => AuthError::PhoneRegistered,
             None => error.creating(),
         };
-        users::insert(tx, &new, now).await.map_err(taken)?;
-        let none = Object::new();
-        for (provider, email, phone) in
-            [("email", wanted.email.as_deref(), None), ("phone", None, wanted.phone.as_deref())]
-        {
-            if email.is_some() || phone.is_some() {
-                let data = users::sign_up_data(id, email, phone, &none);
-                users::insert_identity(tx, id, provider, &id.to_string(), &data, now).await?;
-            }
-        }
+        create(tx, new, now).await.map_err(taken)?;
         self.confirm(tx, id, now).await?;
         if let Some(ban) = wanted.ban {
             set_ban(tx, id, ban, now).await?;
@@ -193,17 +176,6 @@ impl AdminUser {
         match wanted.ban {
             Some(ban) => set_ban(tx, id, ban, now).await,
             None => Ok(()),
-        }
-    }
-}
-
-/// Adds the keys of `from`; `null` removes one.
-fn merge(into: &mut Object, from: Option<&Object>) {
-    for (name, value) in from.into_iter().flatten() {
-        if value.is_null() {
-            into.remove(name);
-        } else {
-            into.insert(name.clone(), value.clone());
         }
     }
 }

@@ -6,7 +6,6 @@ use std::time::Duration;
 use basalt_core::clock::Clock;
 use basalt_core::foreground::Foreground;
 use basalt_core::pool::{ServicePool, Tx};
-use basalt_core::random;
 use http::HeaderMap;
 use jiff::Timestamp;
 use tokio::time::Instant;
@@ -19,8 +18,8 @@ use crate::http::request::RequestContext;
 use crate::passwords::hasher::Hasher;
 use crate::passwords::policy::{self, PasswordPolicy};
 use crate::users::address;
-use crate::users::sign_up::read_back;
-use crate::users::{self, NewUser, Object};
+use crate::users::create::{NewUser, create};
+use crate::users::{self, read_back};
 
 /// How long the whole work may take.
 pub(crate) const LIMIT: Duration = Duration::from_secs(30);
@@ -70,21 +69,14 @@ async fn insert(
     now: Timestamp,
 ) -> Result<Uuid, AuthError> {
     tx.execute("set local role supabase_auth_admin", &[]).await?;
-    let id = random::uuid();
-    let data = users::sign_up_data(id, Some(&email), None, &Object::new());
     let new = NewUser {
-        id,
-        aud: config.jwt.aud.clone(),
-        role: config.default_role().to_owned(),
-        email: Some(email),
-        phone: None,
-        encrypted_password: Some(hash),
-        app_metadata: users::provider_metadata("email"),
-        user_metadata: data.clone(),
-        is_anonymous: false,
+        email: Some(&email),
+        password_hash: Some(hash),
+        is_sign_up: true,
+        ..NewUser::new(&config.jwt.aud, config.default_role())
     };
-    users::insert(tx, &new, now).await.map_err(|error| error.or_taken(AuthError::UserAlreadyExists))?;
-    users::insert_identity(tx, id, "email", &id.to_string(), &data, now).await?;
+    let created = create(tx, new, now).await;
+    let id = created.map_err(|error| error.or_taken(AuthError::UserAlreadyExists))?;
     users::confirm_email(tx, id, now).await?;
     let user = read_back(tx, id).await?;
     let traits = audit::provider("email");

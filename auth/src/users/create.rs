@@ -1,77 +1,155 @@
-//! A new account with an address: the row of the user and that of its identity, in one transaction with whatever made
-//! it necessary. The project's triggers take part, so the row is read back.
+//! Creates accounts: the one place where a row of `auth.users` and its identities begin. Sign-up, magic links,
+//! invitations, admins, the command line and anonymous sign-ins say what differs in a [`NewUser`].
 
 use basalt_core::pool::Tx;
 use basalt_core::random;
 use jiff::Timestamp;
+use serde_json::{Value, json};
 use uuid::Uuid;
 
-use crate::Auth;
 use crate::error::AuthError;
-use crate::users::sign_up::{Contact, read_back};
-use crate::users::{self, NewUser, Object, User};
+use crate::users::{self, Object};
 
-/// An account to be made.
-pub(crate) struct Registration<'a> {
-    id: Uuid,
-    contact: &'a Contact,
-    audience: &'a str,
-    encrypted_password: Option<String>,
-    user_metadata: Object,
-    identity_data: Object,
+/// An account to create. Without e-mail address and phone number it is anonymous.
+pub(crate) struct NewUser<'a> {
+    pub(crate) id: Uuid,
+    pub(crate) audience: &'a str,
+    pub(crate) role: &'a str,
+    /// In stored form, like `phone`. Each of the two brings an identity.
+    pub(crate) email: Option<&'a str>,
+    pub(crate) phone: Option<&'a str>,
+    pub(crate) password_hash: Option<String>,
+    /// Merged into `provider` and `providers`; `null` removes a key.
+    pub(crate) app_metadata: Object,
+    pub(crate) user_metadata: Object,
+    /// The user signs up: identity and user metadata both hold what the user sent and what we say of the address
+    /// (auth.md §3.3). Otherwise the user metadata is as given, and the identity holds only the address.
+    pub(crate) is_sign_up: bool,
 }
 
-impl<'a> Registration<'a> {
-    /// By its owner: the metadata repeats what the identity says (auth.md §3.3).
-    pub(crate) fn by_owner(
-        contact: &'a Contact,
-        audience: &'a str,
-        encrypted_password: String,
-        data: &Object,
-    ) -> Self {
-        let id = random::uuid();
-        let identity_data = users::sign_up_data(id, contact.email(), contact.phone(), data);
+impl<'a> NewUser<'a> {
+    /// A blank account with a random id.
+    pub(crate) fn new(audience: &'a str, role: &'a str) -> Self {
         Self {
-            id,
-            contact,
+            id: random::uuid(),
             audience,
-            encrypted_password: Some(encrypted_password),
-            user_metadata: identity_data.clone(),
-            identity_data,
+            role,
+            email: None,
+            phone: None,
+            password_hash: None,
+            app_metadata: Object::new(),
+            user_metadata: Object::new(),
+            is_sign_up: false,
         }
     }
+}
 
-    /// By an admin: the metadata is what the admin wrote.
-    pub(crate) fn by_admin(
-        contact: &'a Contact,
-        audience: &'a str,
-        encrypted_password: Option<String>,
-        data: &Object,
-    ) -> Self {
-        let id = random::uuid();
-        let identity_data = users::sign_up_data(id, contact.email(), contact.phone(), &Object::new());
-        Self { id, contact, audience, encrypted_password, user_metadata: data.clone(), identity_data }
+// Unused token columns are '' as upstream writes them: other readers of this table expect no NULL there.
+const INSERT: &str = "\
+insert into auth.users (instance_id, id, aud, role, email, phone, encrypted_password, raw_app_meta_data,
+  raw_user_meta_data, is_anonymous, created_at, updated_at, confirmation_token,
+  recovery_token, email_change_token_new, email_change)
+values ('00000000-0000-0000-0000-000000000000', $1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $10, '', '', '', '')";
+
+/// Inserts the user and the identities. The project's triggers run here and may change the row, so callers read it again
+/// ([`users::read_back`]) before they show it.
+///
+/// # Errors
+/// Another account has the address ([`AuthError::taken_address`]), a trigger refuses, or the database fails.
+pub(crate) async fn create(tx: &Tx, new: NewUser<'_>, now: Timestamp) -> Result<Uuid, AuthError> {
+    let NewUser { id, audience, role, email, phone, password_hash, user_metadata, is_sign_up, .. } = new;
+    let is_anonymous = email.is_none() && phone.is_none();
+    let sent = if is_sign_up { user_metadata.clone() } else { Object::new() };
+    let mut identities = Vec::new();
+    if email.is_some() {
+        identities.push(("email", identity_data(id, email, None, &sent)));
     }
+    if phone.is_some() {
+        identities.push(("phone", identity_data(id, None, phone, &sent)));
+    }
+    let providers: Vec<&str> = identities.iter().map(|(provider, _)| *provider).collect();
+    let mut app_metadata = provider_metadata(&providers);
+    for (name, value) in new.app_metadata {
+        if value.is_null() {
+            app_metadata.remove(&name);
+        } else {
+            app_metadata.insert(name, value);
+        }
+    }
+    let user_metadata = match identities.first() {
+        Some((_, data)) if is_sign_up => data.clone(),
+        _ => user_metadata,
+    };
+    let (app_metadata, user_metadata) = (Value::Object(app_metadata), Value::Object(user_metadata));
+    tx.execute(
+        INSERT,
+        &[
+            &id,
+            &audience,
+            &role,
+            &email,
+            &phone,
+            &password_hash,
+            &app_metadata,
+            &user_metadata,
+            &is_anonymous,
+            &now,
+        ],
+    )
+    .await
+    .map_err(AuthError::saving)?;
+    for (provider, data) in identities {
+        users::insert_identity(tx, id, provider, &id.to_string(), &data, now).await?;
+    }
+    Ok(id)
+}
 
-    /// Inserts user and identity and reads the row back.
-    ///
-    /// # Errors
-    /// The address is another's ([`AuthError::is_taken_address`]), a trigger refuses, or the database's.
-    pub(crate) async fn insert(self, auth: &Auth, tx: &Tx, now: Timestamp) -> Result<User, AuthError> {
-        let provider = self.contact.provider();
-        let new = NewUser {
-            id: self.id,
-            aud: self.audience.to_owned(),
-            role: auth.config.default_role().to_owned(),
-            email: self.contact.email().map(str::to_owned),
-            phone: self.contact.phone().map(str::to_owned),
-            encrypted_password: self.encrypted_password,
-            app_metadata: users::provider_metadata(provider),
-            user_metadata: self.user_metadata,
-            is_anonymous: false,
+/// What an identity by e-mail or phone holds: our four keys win over the client's (auth.md §3.3).
+fn identity_data(id: Uuid, email: Option<&str>, phone: Option<&str>, sent: &Object) -> Object {
+    let mut data = sent.clone();
+    data.insert("sub".to_owned(), id.to_string().into());
+    if let Some(email) = email {
+        data.insert("email".to_owned(), email.into());
+    }
+    if let Some(phone) = phone {
+        data.insert("phone".to_owned(), phone.into());
+    }
+    data.insert("email_verified".to_owned(), false.into());
+    data.insert("phone_verified".to_owned(), false.into());
+    data
+}
+
+/// `{"provider": the first, "providers": all}`; empty without any.
+pub(crate) fn provider_metadata(providers: &[&str]) -> Object {
+    let mut metadata = Object::new();
+    if let Some(first) = providers.first() {
+        metadata.insert("provider".to_owned(), (*first).into());
+        metadata.insert("providers".to_owned(), json!(providers));
+    }
+    metadata
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_identity_cannot_claim_what_we_decide() {
+        let Value::Object(sent) =
+            json!({"sub": "x", "email": "y", "email_verified": true, "organization_name": "Acme"})
+        else {
+            unreachable!()
         };
-        users::insert(tx, &new, now).await?;
-        users::insert_identity(tx, self.id, provider, &self.id.to_string(), &self.identity_data, now).await?;
-        read_back(tx, self.id).await
+        let id = Uuid::nil();
+        assert_eq!(
+            Value::Object(identity_data(id, Some("a@b.org"), None, &sent)),
+            json!({
+                "sub": id.to_string(),
+                "email": "a@b.org",
+                "email_verified": false,
+                "organization_name": "Acme",
+                "phone_verified": false
+            })
+        );
     }
 }

@@ -8,9 +8,8 @@ use crate::Auth;
 use crate::audit::{self, Action};
 use crate::error::AuthError;
 use crate::http::request::RequestContext;
-use crate::users::create::Registration;
-use crate::users::sign_up::{Contact, read_back};
-use crate::users::{self, Object, User};
+use crate::users::create::{NewUser, create};
+use crate::users::{self, Object, User, read_back};
 
 /// Somebody to be invited.
 pub(crate) struct Invitee<'a> {
@@ -38,10 +37,14 @@ impl Invitee<'_> {
             Some(user) if user.email_confirmed_at.is_some() => return Err(AuthError::EmailExists),
             Some(user) => user,
             None => {
-                let contact = Contact::Email(self.email.clone());
-                let registration = Registration::by_admin(&contact, self.audience, None, &self.data);
-                let inserted = registration.insert(auth, tx, self.now).await;
-                inserted.map_err(|error| error.or_taken(AuthError::EmailExists))?
+                let new = NewUser {
+                    email: Some(&self.email),
+                    user_metadata: self.data.clone(),
+                    ..NewUser::new(self.audience, auth.config.default_role())
+                };
+                let created = create(tx, new, self.now).await;
+                let id = created.map_err(|error| error.or_taken(AuthError::EmailExists))?;
+                read_back(tx, id).await?
             }
         };
         users::set_invited(tx, user.id, self.now).await?;

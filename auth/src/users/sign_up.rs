@@ -21,8 +21,8 @@ use crate::http::response_padding::ResponsePadding;
 use crate::passwords::hasher::Verdict;
 use crate::sessions::access_token::Granted;
 use crate::sessions::{self, PasswordState};
-use crate::users::create::Registration;
-use crate::users::{self, Account, NewUser, Object, User};
+use crate::users::create::{NewUser, create, provider_metadata};
+use crate::users::{self, Account, Object, User, read_back, row_missing};
 
 /// The address of a sign-up, in the form that is stored.
 #[derive(Debug, Clone)]
@@ -167,7 +167,7 @@ impl SignUp {
         let user = self.insert(auth, request, tx, hash, now).await?;
         self.record(auth, request, tx, &user, Action::UserConfirmationRequested, now).await?;
         emails.confirmation(tx, &user).await.map_err(AuthError::signing_up)?;
-        users::account(tx, user.id).await?.ok_or_else(vanished)
+        users::account(tx, user.id).await?.ok_or_else(row_missing)
     }
 
     async fn insert(
@@ -178,8 +178,16 @@ impl SignUp {
         hash: String,
         now: Timestamp,
     ) -> Result<User, AuthError> {
-        let audience = auth.audience(request);
-        Registration::by_owner(&self.contact, audience, hash, &self.data).insert(auth, tx, now).await
+        let new = NewUser {
+            email: self.contact.email(),
+            phone: self.contact.phone(),
+            password_hash: Some(hash),
+            user_metadata: self.data.clone(),
+            is_sign_up: true,
+            ..NewUser::new(auth.audience(request), auth.config.default_role())
+        };
+        let id = create(tx, new, now).await?;
+        read_back(tx, id).await
     }
 
     async fn record(
@@ -261,10 +269,10 @@ impl SignUp {
         let mut emails = self.emails(auth, request);
         let tx = auth.begin(request).await?;
         let account = async {
-            let user = users::lock(&tx, id).await?.ok_or_else(vanished)?;
+            let user = users::lock(&tx, id).await?.ok_or_else(row_missing)?;
             self.record(auth, request, &tx, &user, Action::UserConfirmationRequested, emails.now).await?;
             emails.confirmation(&tx, &user).await?;
-            users::account(&tx, id).await?.ok_or_else(vanished)
+            users::account(&tx, id).await?.ok_or_else(row_missing)
         }
         .await;
         let mut account = crate::finish(tx, account).await?;
@@ -292,7 +300,7 @@ impl SignUp {
             email: self.contact.email().unwrap_or_default().to_owned(),
             phone: self.contact.phone().unwrap_or_default().to_owned(),
             aud: auth.audience(request).to_owned(),
-            app_metadata: users::provider_metadata(self.contact.provider()),
+            app_metadata: provider_metadata(&[self.contact.provider()]),
             user_metadata: self.data.clone(),
             confirmation_sent_at: Some(now),
             ..User::blank(random::uuid(), now)
@@ -308,36 +316,18 @@ pub(crate) async fn anonymous(
     data: Object,
 ) -> Result<Granted, AuthError> {
     let now = auth.now();
-    let new = NewUser {
-        id: random::uuid(),
-        aud: auth.audience(request).to_owned(),
-        role: auth.config.default_role().to_owned(),
-        email: None,
-        phone: None,
-        encrypted_password: None,
-        app_metadata: Object::new(),
-        user_metadata: data,
-        is_anonymous: true,
-    };
+    let new =
+        NewUser { user_metadata: data, ..NewUser::new(auth.audience(request), auth.config.default_role()) };
     let tx = auth.begin(request).await?;
     let granted = async {
-        users::insert(&tx, &new, now).await?;
-        let begun = sessions::begin(&tx, request, new.id, "anonymous", PasswordState::default(), now)
+        let id = create(&tx, new, now).await?;
+        let begun = sessions::begin(&tx, request, id, "anonymous", PasswordState::default(), now)
             .await?
-            .ok_or_else(vanished)?;
-        let begun = sessions::Begun { user: read_back(&tx, new.id).await?, ..begun };
+            .ok_or_else(row_missing)?;
+        let begun = sessions::Begun { user: read_back(&tx, id).await?, ..begun };
         audit::record(&tx, &auth.config, request, &begun.user, Action::UserSignedUp, None, now).await?;
         Granted::of(&tx, begun, now).await
     }
     .await;
     crate::finish(tx, granted).await
-}
-
-/// A row that this transaction has just written.
-pub(crate) async fn read_back(tx: &Tx, id: Uuid) -> Result<User, AuthError> {
-    users::find(tx, id).await?.ok_or_else(vanished)
-}
-
-pub(crate) fn vanished() -> AuthError {
-    AuthError::Internal("a user just written is not there: a trigger on auth.users swallows rows".to_owned())
 }

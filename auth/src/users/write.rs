@@ -7,52 +7,9 @@ use jiff::Timestamp;
 use serde_json::Value;
 use uuid::Uuid;
 
+use super::create::provider_metadata;
 use super::{Account, Identity, Object};
 use crate::error::AuthError;
-
-/// What a new row of `auth.users` holds.
-pub(crate) struct NewUser {
-    pub(crate) id: Uuid,
-    pub(crate) aud: String,
-    pub(crate) role: String,
-    pub(crate) email: Option<String>,
-    pub(crate) phone: Option<String>,
-    pub(crate) encrypted_password: Option<String>,
-    pub(crate) app_metadata: Object,
-    pub(crate) user_metadata: Object,
-    pub(crate) is_anonymous: bool,
-}
-
-// Unused token columns are '' as upstream writes them: other readers of this table expect no NULL there.
-const INSERT: &str = "\
-insert into auth.users (instance_id, id, aud, role, email, phone, encrypted_password, raw_app_meta_data,
-  raw_user_meta_data, is_anonymous, created_at, updated_at, confirmation_token,
-  recovery_token, email_change_token_new, email_change)
-values ('00000000-0000-0000-0000-000000000000', $1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $10, '', '', '', '')";
-
-/// Inserts a user. The project's triggers run here.
-pub(crate) async fn insert(tx: &Tx, user: &NewUser, now: Timestamp) -> Result<(), AuthError> {
-    let app_metadata = Value::Object(user.app_metadata.clone());
-    let user_metadata = Value::Object(user.user_metadata.clone());
-    tx.execute(
-        INSERT,
-        &[
-            &user.id,
-            &user.aud,
-            &user.role,
-            &user.email,
-            &user.phone,
-            &user.encrypted_password,
-            &app_metadata,
-            &user_metadata,
-            &user.is_anonymous,
-            &now,
-        ],
-    )
-    .await
-    .map_err(AuthError::saving)?;
-    Ok(())
-}
 
 const INSERT_IDENTITY: &str = "\
 insert into auth.identities (id, provider_id, user_id, identity_data, provider, last_sign_in_at, created_at, updated_at)
@@ -187,7 +144,7 @@ set email = $2, email_confirmed_at = $3, is_anonymous = false, updated_at = $3,
   raw_app_meta_data = coalesce(raw_app_meta_data, '{}') || $4::jsonb,
   raw_user_meta_data = coalesce(raw_user_meta_data, '{}') || $5::jsonb
 where id = $1";
-    let app_metadata = Value::Object(provider_metadata("email"));
+    let app_metadata = Value::Object(provider_metadata(&["email"]));
     let user_metadata = Value::Object(identity_data.clone());
     tx.execute(SET, &[&id, &email, &now, &app_metadata, &user_metadata])
         .await
@@ -269,55 +226,4 @@ where id = $1";
     }
     tx.execute(SET_PROVIDERS, &[&user.id, &providers]).await.map_err(AuthError::updating)?;
     Ok(())
-}
-
-/// The identity data, and so the user metadata, of a sign-up by e-mail or phone: our four keys win over the
-/// client's (auth.md §3.3).
-pub(crate) fn sign_up_data(id: Uuid, email: Option<&str>, phone: Option<&str>, data: &Object) -> Object {
-    let mut merged = data.clone();
-    merged.insert("sub".to_owned(), id.to_string().into());
-    if let Some(email) = email {
-        merged.insert("email".to_owned(), email.into());
-    }
-    if let Some(phone) = phone {
-        merged.insert("phone".to_owned(), phone.into());
-    }
-    merged.insert("email_verified".to_owned(), false.into());
-    merged.insert("phone_verified".to_owned(), false.into());
-    merged
-}
-
-/// `{"provider": p, "providers": [p]}`.
-pub(crate) fn provider_metadata(provider: &str) -> Object {
-    let mut metadata = Object::new();
-    metadata.insert("provider".to_owned(), provider.into());
-    metadata.insert("providers".to_owned(), Value::Array(vec![provider.into()]));
-    metadata
-}
-
-#[cfg(test)]
-mod tests {
-    use serde_json::json;
-
-    use super::*;
-
-    #[test]
-    fn sign_up_data_cannot_claim_what_we_decide() {
-        let Value::Object(data) =
-            json!({"sub": "x", "email": "y", "email_verified": true, "organization_name": "Acme"})
-        else {
-            unreachable!()
-        };
-        let id = Uuid::nil();
-        assert_eq!(
-            Value::Object(sign_up_data(id, Some("a@b.org"), None, &data)),
-            json!({
-                "sub": id.to_string(),
-                "email": "a@b.org",
-                "email_verified": false,
-                "organization_name": "Acme",
-                "phone_verified": false
-            })
-        );
-    }
 }

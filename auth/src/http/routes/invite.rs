@@ -17,7 +17,6 @@ use crate::http::routes::admin::Admin;
 use crate::http::wire::UserBody;
 use crate::users::address;
 use crate::users::invitation::Invitee;
-use crate::users::sign_up::vanished;
 use crate::users::{self, Object};
 
 #[derive(Debug, Deserialize)]
@@ -45,7 +44,7 @@ pub(crate) async fn post(
     let account = async {
         let user = invitee.invite(&auth, &request, &actor, &tx).await?;
         emails.invitation(&tx, &user).await?;
-        users::account(&tx, user.id).await?.ok_or_else(vanished)
+        users::account(&tx, user.id).await?.ok_or_else(users::row_missing)
     }
     .await;
     let account = crate::finish(tx, account).await?;
