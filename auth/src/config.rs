@@ -3,7 +3,6 @@
 //! and checks it ([`AuthConfig::faults`]). All times are whole seconds; 0 means "none" where it says so.
 
 use std::collections::BTreeMap;
-use std::net::SocketAddr;
 
 use serde::{Deserialize, Serialize};
 
@@ -31,12 +30,6 @@ pub struct AuthConfig {
     pub external_email_magic_link_enabled: bool,
     /// The only addresses that get mail; what follows a `+` in the local part does not count. Default: all.
     pub external_email_authorized_addresses: Vec<String>,
-    /// Ask DNS whether an address's host takes mail before one is written to it. Default false.
-    pub mailer_email_validation_extended: bool,
-    /// Mail servers and domains that get no mail while that is on, each with all that is below it. Default: none.
-    pub mailer_email_validation_blocked_mx: Vec<String>,
-    /// The DNS server that is asked. Default: the system's first.
-    pub mailer_email_validation_nameserver: Option<SocketAddr>,
     /// Sign-up and sign-in by phone. Default false.
     pub external_phone_enabled: bool,
     /// Accounts without address or password. Default false.
@@ -217,9 +210,6 @@ impl Default for AuthConfig {
             external_email_enabled: true,
             external_email_magic_link_enabled: true,
             external_email_authorized_addresses: Vec::new(),
-            mailer_email_validation_extended: false,
-            mailer_email_validation_blocked_mx: Vec::new(),
-            mailer_email_validation_nameserver: None,
             external_phone_enabled: false,
             external_anonymous_users_enabled: false,
             mailer_autoconfirm: false,

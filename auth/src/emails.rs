@@ -3,7 +3,6 @@
 pub(crate) mod auth_emails;
 pub(crate) mod kind;
 mod link;
-pub(crate) mod mail_hosts;
 pub(crate) mod mailer;
 pub(crate) mod notifications;
 pub(crate) mod templates;

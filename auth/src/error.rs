@@ -57,9 +57,6 @@ pub enum AuthError {
     /// Only some addresses get mail here, and this is none of them.
     #[error("Email address {0:?} cannot be used as it is not authorized")]
     EmailNotAuthorized(String),
-    /// No mail can get there: its host takes none, or is blocked.
-    #[error("Email address {0:?} is invalid")]
-    EmailInvalid(String),
     /// The deadline passed.
     #[error("Processing this request timed out, please retry after a moment.")]
     Timeout,

@@ -43,7 +43,6 @@ pub use passwords::policy::{WeakReason, Weakness};
 pub use users::command_line::{NewAccount, create_user};
 pub use users::operator::{AccountSummary, ListAccounts, Operator};
 
-use emails::mail_hosts::MailHosts;
 use emails::mailer::Mailer;
 use error::{ApiVersion, RenderContext};
 use http::redirect::Redirects;
@@ -113,7 +112,6 @@ pub(crate) struct Auth {
     pub(crate) limits: RateLimits,
     pub(crate) refresh_locks: RefreshLocks,
     pub(crate) mailer: Mailer,
-    pub(crate) mail_hosts: Option<MailHosts>,
     pub(crate) redirects: Redirects,
     pub(crate) email_limiter: EmailRateLimiter,
     /// Whether error bodies may name SQLSTATEs.
@@ -231,7 +229,6 @@ fn assemble(
         limits: RateLimits::new(&config),
         refresh_locks: RefreshLocks::new(),
         mailer: Mailer::new(&config, outbox),
-        mail_hosts: MailHosts::new(&config),
         redirects: Redirects::new(&config.site_url, &config.uri_allow_list),
         email_limiter: EmailRateLimiter::new(&config),
         hasher,

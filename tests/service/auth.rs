@@ -20,7 +20,6 @@ mod generate_link;
 mod identities;
 mod invite;
 mod limits;
-mod mail_hosts;
 mod mail_limits;
 mod otp;
 mod outage;

@@ -196,15 +196,6 @@ pub(crate) fn check_authorized(auth: &Auth, address: &str) -> Result<(), AuthErr
     }
 }
 
-/// Whether mail may go to an address: [`check_authorized`], and that its host takes mail, where that is asked.
-pub(crate) async fn check_address(auth: &Auth, address: &str) -> Result<(), AuthError> {
-    check_authorized(auth, address)?;
-    match &auth.mail_hosts {
-        Some(hosts) => hosts.check(address).await,
-        None => Ok(()),
-    }
-}
-
 /// `ada+test@example.org` is `ada@example.org` here.
 fn is_authorized(address: &str, authorized: &[String]) -> bool {
     let plain = match address.rsplit_once('@') {

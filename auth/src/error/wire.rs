@@ -20,7 +20,6 @@ impl AuthError {
                 (StatusCode::TOO_MANY_REQUESTS, "over_email_send_rate_limit")
             }
             Self::EmailNotAuthorized(_) => (BAD, "email_address_not_authorized"),
-            Self::EmailInvalid(_) => (BAD, "email_address_invalid"),
             Self::Timeout => (StatusCode::GATEWAY_TIMEOUT, "request_timeout"),
             Self::SlowBody => (StatusCode::REQUEST_TIMEOUT, "request_timeout"),
             Self::NoBearer => (StatusCode::UNAUTHORIZED, "no_authorization"),

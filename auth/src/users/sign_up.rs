@@ -88,7 +88,7 @@ impl SignUp {
     pub(crate) async fn run(&self, auth: &Auth, request: &RequestContext) -> Result<SignedUp, AuthError> {
         match &self.contact {
             Contact::Email(email) if !auth.config.mailer_autoconfirm => {
-                auth_emails::check_address(auth, email).await?
+                auth_emails::check_authorized(auth, email)?
             }
             Contact::Phone(_) if !auth.config.sms_autoconfirm => {
                 return Err(AuthError::SmsSendFailed("confirmation"));

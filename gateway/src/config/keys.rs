@@ -256,9 +256,6 @@ keys! {
     AUTH_EXTERNAL_EMAIL_ENABLED: bool = "auth.external_email_enabled", Is("true"), "Sign-up and sign-in by e-mail.";
     AUTH_EXTERNAL_EMAIL_MAGIC_LINK_ENABLED: bool = "auth.external_email_magic_link_enabled", Is("true"), "Sign-in by a mailed link or code.";
     AUTH_EXTERNAL_EMAIL_AUTHORIZED_ADDRESSES: Vec<String> = "auth.external_email_authorized_addresses", Is(""), "The only addresses that get mail, for trying things out; what follows a `+` in the local part does not count. Empty for all.";
-    AUTH_MAILER_EMAIL_VALIDATION_EXTENDED: bool = "auth.mailer_email_validation_extended", Is("false"), "Ask DNS whether an address's host takes mail before one is written to it: `email_address_invalid` where it does not. Where DNS does not answer, the mail is written.";
-    AUTH_MAILER_EMAIL_VALIDATION_BLOCKED_MX: Vec<String> = "auth.mailer_email_validation_blocked_mx", Is(""), "Mail servers and domains that get no mail while that is on, each with all that is below it.";
-    AUTH_MAILER_EMAIL_VALIDATION_NAMESERVER: String = "auth.mailer_email_validation_nameserver", By("the system's first"), "The DNS server that is asked, with its port: `192.0.2.1:53`.";
     AUTH_EXTERNAL_PHONE_ENABLED: bool = "auth.external_phone_enabled", Is("false"), "Sign-up and sign-in by phone.";
     AUTH_EXTERNAL_ANONYMOUS_USERS_ENABLED: bool = "auth.external_anonymous_users_enabled", Is("false"), "Accounts without address or password.";
     AUTH_MAILER_AUTOCONFIRM: bool = "auth.mailer_autoconfirm", By("true in development without `mail.smtp_url`, else false"), "Take an e-mail address as confirmed without a mail.";

@@ -32,7 +32,7 @@ pub(crate) async fn post(
 ) -> Result<Response, AuthError> {
     let body: InviteBody = read_json(body).await?;
     let email = address::email(text(&body.email))?;
-    auth_emails::check_address(&auth, &email).await?;
+    auth_emails::check_authorized(&auth, &email)?;
     let mut emails = AuthEmails::new(&auth, &request, None);
     let invitee = Invitee {
         email,

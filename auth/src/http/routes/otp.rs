@@ -76,7 +76,7 @@ async fn run(auth: &Auth, request: &RequestContext, body: OtpBody) -> Result<Res
             return Err(AuthError::MagicLinkDisabled);
         }
         let email = address::email(email)?;
-        auth_emails::check_address(auth, &email).await?;
+        auth_emails::check_authorized(auth, &email)?;
         let data = body.data.unwrap_or_default();
         Box::pin(MagicLink { email, data, challenge, may_create }.run(auth, request)).await?;
     }

@@ -50,7 +50,7 @@ pub(crate) async fn post(
     auth.limits.recover.check(request.address)?;
     let body: RecoverBody = read_json(body).await?;
     let (email, challenge) = body.checked(&auth)?;
-    auth_emails::check_address(&auth, &email).await?;
+    auth_emails::check_authorized(&auth, &email)?;
     auth.email_limiter.check()?;
     let padding = ResponsePadding::start();
     let asked = ask(&auth, &request, &email, challenge).await;

@@ -90,7 +90,7 @@ pub(crate) async fn post(
     let body: ResendBody = read_json(body).await?;
     let (kind, contact, challenge) = body.checked(&auth)?;
     if let Contact::Email(email) = &contact {
-        auth_emails::check_address(&auth, email).await?;
+        auth_emails::check_authorized(&auth, email)?;
     }
     auth.email_limiter.check()?;
     let padding = ResponsePadding::start();

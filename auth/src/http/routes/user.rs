@@ -191,7 +191,7 @@ async fn check_account(
         return Err(AuthError::SmsSendFailed("phone_change"));
     }
     match &change.email {
-        Some(email) if !is_immediate(auth, user) => auth_emails::check_address(auth, email).await,
+        Some(email) if !is_immediate(auth, user) => auth_emails::check_authorized(auth, email),
         Some(_) | None => Ok(()),
     }
 }
