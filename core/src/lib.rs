@@ -6,6 +6,7 @@ pub mod database;
 pub mod foreground;
 pub mod html;
 pub mod http_client;
+pub mod jobs;
 pub mod keys;
 pub mod listen;
 pub mod memory;

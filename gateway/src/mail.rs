@@ -1,14 +1,12 @@
 //! Mail, put together from the configuration: where it goes, who it is from, the development mailbox, the worker that
 //! hands it to the mail server. How mails are queued and sent is [`basalt_mail`].
 
-use std::time::Duration;
-
 use basalt_core::listen::Events;
 use basalt_core::pool::ServicePool;
 pub use basalt_mail::CHANNEL;
 use basalt_mail::mailbox::store::Store;
 use basalt_mail::smtp::SmtpConfig;
-use basalt_mail::worker::{Limits, Worker};
+use basalt_mail::worker::{Limits, worker};
 use basalt_mail::{Destination, Outbox};
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
@@ -40,14 +38,14 @@ pub fn start(
         return Ok(None);
     }
     if let Some(smtp) = smtp(config) {
-        let worker = Worker::new(pool.clone(), outbox.clone(), &smtp, limits(config))?;
+        let worker = worker(pool.clone(), outbox.clone(), &smtp, limits(config), tracker.clone())?;
         tracker.spawn(worker.run(events.subscribe(), shutdown.clone()));
     }
     if !has_mailbox(config) {
         return Ok(None);
     }
     let store = Store::new(pool.clone(), outbox.clone());
-    let keep = keep_mailbox(store.clone(), outbox.clone(), pool.clone(), config.mail.retention);
+    let keep = store.clone().keep(config.mail.retention);
     tracker.spawn(shutdown.clone().run_until_cancelled_owned(keep));
     let name = config.mail.sender_name.clone().unwrap_or_default();
     Ok(Some(Mailbox::new(store, Sender { address: config.mail.from.clone(), name })))
@@ -94,21 +92,5 @@ fn destination(config: &Config) -> Destination {
         (Some(_), _) => Destination::Server,
         (None, true) => Destination::Mailbox,
         (None, false) => Destination::Nowhere,
-    }
-}
-
-/// Keeps the mailbox within its bounds.
-#[expect(clippy::infinite_loop, reason = "ended from outside, by the shutdown token")]
-async fn keep_mailbox(store: Store, outbox: Outbox, pool: ServicePool, retention: Duration) {
-    const INTERVAL: Duration = Duration::from_secs(60);
-    loop {
-        tokio::time::sleep(INTERVAL).await;
-        let kept = async {
-            store.trim().await?;
-            outbox.clean(&pool, retention).await
-        };
-        if let Err(error) = kept.await {
-            tracing::debug!(%error, "the mailbox was not tidied");
-        }
     }
 }

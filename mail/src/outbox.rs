@@ -143,24 +143,6 @@ values ($1, $2, $3, $4, 'mailbox')";
         serde_json::from_slice(&json).map_err(|_not_ours| CannotOpen)
     }
 
-    /// Deletes rows about mails that were sent or given up longer ago than `retention`, and mails that lie in the
-    /// mailbox as long.
-    ///
-    /// # Errors
-    /// The database fails.
-    pub async fn clean(&self, pool: &ServicePool, retention: Duration) -> Result<(), SessionError> {
-        const CLEAN: &str = "\
-delete from basalt.mail_outbox
-where sealed_by = $1 and (
-  state in ('sent', 'dead') and finished_at < now() - make_interval(secs => $2)
-  or state = 'mailbox' and created_at < now() - make_interval(secs => $2))";
-        let deadline = Instant::now() + STATEMENT_LIMIT;
-        let seconds = retention.as_secs_f64();
-        let own = self.sealed_by();
-        in_transaction(pool, deadline, async |tx| tx.execute(CLEAN, &[&own, &seconds]).await).await?;
-        Ok(())
-    }
-
     /// Which rows are this outbox's: servers of several projects may share a database, each with its own master key.
     pub(crate) fn sealed_by(&self) -> &str {
         self.sealer.fingerprint()

@@ -1,14 +1,60 @@
-//! The outbox as an operator sees it: what waits, what was given up and why, and how it is sent again. Contents stay
-//! sealed: nobody needs a code to see that a mail server refuses it.
+//! The outbox as a table of jobs, and as an operator sees it: what waits, what was given up and why, and how it is sent
+//! again. Contents stay sealed: an operator needs no code to see that a mail server refuses it.
 
-use jiff::Timestamp;
-use tokio::time::Instant;
-use tokio_postgres::Row;
+use std::time::Duration;
 
-use crate::Outbox;
-use crate::outbox::STATEMENT_LIMIT;
-use basalt_core::pool::{ServicePool, Tx};
+use basalt_core::jobs::{self, Completion, ListedJob, Metrics, Retention, Table, Which};
+use basalt_core::pool::ServicePool;
 use basalt_core::session::SessionError;
+use jiff::Timestamp;
+
+use crate::{CHANNEL, Outbox};
+
+static TABLE: Table = Table {
+    name: "mail",
+    table: "basalt.mail_outbox",
+    channel: Some(CHANNEL),
+    key: "id",
+    key_type: "bigint",
+    owner: Some("sealed_by"),
+    kind: "kind",
+    columns: "recipient, created_at, sealed",
+    listed: "recipient",
+    order: "next_attempt_at",
+    state: "state",
+    waiting: "state = 'queued'",
+    dead: "state = 'dead' and sealed is not null",
+    finished_at: "finished_at",
+    error: "last_error",
+    outcome: None,
+    on_claim: "",
+    on_done: Completion::Set("state = 'sent', finished_at = now(), sealed = null, last_error = null"),
+    on_retry: "",
+    on_dead: "state = 'dead', finished_at = now()",
+    on_revive: "state = 'queued', finished_at = null",
+    failed_message: "a mail was not taken",
+    dead_message: "a mail was given up; it is kept in basalt.mail_outbox",
+    metrics: Metrics {
+        done: "basalt_mail_sent_total",
+        failed: "basalt_mail_failed_total",
+        given_up: "basalt_mail_dead_total",
+        waiting: "basalt_mail_waiting",
+        dead: "basalt_mail_dead",
+    },
+};
+
+/// The rows of `outbox` as jobs of `pool`'s login, which owns schema `basalt`.
+pub(crate) fn jobs(pool: ServicePool, outbox: &Outbox) -> jobs::Queue {
+    jobs::Queue::new(pool, &TABLE, Some(outbox.sealed_by()))
+}
+
+/// Mails that were sent, were given up or lie in the mailbox go after `keep`.
+pub(crate) fn retention(keep: Duration) -> Vec<Retention> {
+    vec![
+        Retention { rows: "state in ('sent', 'dead')", since: "finished_at", keep },
+        Retention { rows: "state = 'mailbox'", since: "created_at", keep },
+    ]
+}
 
 /// What became of a mail.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -73,27 +119,15 @@ pub struct Listed {
     pub of_others: i64,
 }
 
-/// Which mails are sent again.
-#[derive(Debug, Clone, Copy)]
-pub enum Again<'a> {
-    /// All that were given up.
-    Dead,
-    /// These, given up or still waiting.
-    Ids(&'a [i64]),
-}
-
-/// Looks at an outbox and sends again. Cheap to clone.
-#[derive(Clone)]
-pub struct Queue {
-    pool: ServicePool,
-    outbox: Outbox,
-}
+/// Lists an outbox and sends again. Cheap to clone.
+#[derive(Clone, Debug)]
+pub struct Queue(jobs::Queue);
 
 impl Queue {
     /// The rows of `outbox`, as `pool`'s login, which owns schema `basalt`.
     #[must_use]
-    pub const fn new(pool: ServicePool, outbox: Outbox) -> Self {
-        Self { pool, outbox }
+    pub fn new(pool: ServicePool, outbox: &Outbox) -> Self {
+        Self(jobs(pool, outbox))
     }
 
     /// At most `limit` mails in these states.
@@ -101,100 +135,33 @@ impl Queue {
     /// # Errors
     /// The database fails.
     pub async fn list(&self, states: &[State], limit: i64) -> Result<Listed, SessionError> {
-        const LIST: &str = "\
-select id, kind, recipient, state, created_at, attempts, finished_at, last_error,
-  case when state = 'queued' then next_attempt_at end as next_attempt_at
-from basalt.mail_outbox
-where state = any($1) and sealed_by = $2
-order by id desc
-limit $3";
-        const COUNT: &str = "\
-select count(*) filter (where sealed_by = $2) as total, count(*) filter (where sealed_by <> $2) as of_others
-from basalt.mail_outbox
-where state = any($1)";
         let states: Vec<&str> = states.iter().map(|state| state.as_str()).collect();
-        let own = self.outbox.sealed_by();
-        let (rows, count) = self
-            .run(async |tx| {
-                let rows = tx.query(LIST, &[&states, &own, &limit]).await?;
-                Ok((rows, tx.query_one(COUNT, &[&states, &own]).await?))
-            })
-            .await?;
-        let number = |name: &str| count.try_get(name).unwrap_or_default();
-        Ok(Listed {
-            mails: rows.iter().filter_map(read).collect(),
-            total: number("total"),
-            of_others: number("of_others"),
-        })
+        let jobs::Listed { jobs, total, of_others } = self.0.list(&states, limit).await?;
+        Ok(Listed { mails: jobs.into_iter().filter_map(queued).collect(), total, of_others })
     }
 
-    /// Has mails sent again, at once and with all their attempts; says which. Where one of several ids is of no mail
-    /// that waits or was given up, nothing is changed, and `Err` inside names those.
-    ///
-    /// A mail that is on its way at this moment may arrive twice.
+    /// Has all mails that were given up sent again, at once and with all their attempts; says how many.
     ///
     /// # Errors
     /// The database fails.
-    pub async fn send_again(&self, again: Again<'_>) -> Result<Result<Vec<i64>, Vec<i64>>, SessionError> {
-        const AGAIN: &str = "\
-update basalt.mail_outbox
-set state = 'queued', attempts = 0, next_attempt_at = now(), finished_at = null
-where sealed_by = $1 and sealed is not null and case
-  when $2::bigint[] is null then state = 'dead' else id = any($2) and state in ('dead', 'queued') end
-returning id";
-        // The workers of all servers, at COMMIT.
-        const WAKE: &str = "select pg_catalog.pg_notify('basalt_mail', '')";
-        let own = self.outbox.sealed_by();
-        let wanted = match again {
-            Again::Dead => None,
-            Again::Ids(ids) => Some(ids),
-        };
-        let tx = self.pool.begin(Instant::now() + STATEMENT_LIMIT).await?;
-        let changed = async {
-            let rows = tx.query(AGAIN, &[&own, &wanted]).await?;
-            let mut ids: Vec<i64> = rows.iter().filter_map(|row| row.try_get("id").ok()).collect();
-            ids.sort_unstable();
-            if !ids.is_empty() {
-                let _notified = tx.query(WAKE, &[]).await?;
-            }
-            Ok::<_, SessionError>(ids)
-        };
-        let changed = match changed.await {
-            Ok(changed) => changed,
-            Err(error) => {
-                tx.rollback().await;
-                return Err(error);
-            }
-        };
-        let missing = |id: &&i64| changed.binary_search(id).is_err();
-        let missing: Vec<i64> = wanted.unwrap_or_default().iter().filter(missing).copied().collect();
-        if missing.is_empty() {
-            tx.commit().await?;
-            Ok(Ok(changed))
-        } else {
-            tx.rollback().await;
-            Ok(Err(missing))
-        }
+    pub async fn retry_dead(&self) -> Result<usize, SessionError> {
+        Ok(self.0.retry(Which::Dead).await?.map_or(0, |ids| ids.len()))
     }
 
-    async fn run<T>(
-        &self,
-        work: impl AsyncFnOnce(&Tx) -> Result<T, SessionError>,
-    ) -> Result<T, SessionError> {
-        crate::outbox::in_transaction(&self.pool, Instant::now() + STATEMENT_LIMIT, work).await
+    /// The same for these mails, given up or still waiting. Where one of the ids is of no such mail, nothing is changed, and
+    /// `Err` inside names those. A mail that is on its way at this moment may arrive twice.
+    ///
+    /// # Errors
+    /// The database fails.
+    pub async fn retry(&self, ids: &[i64]) -> Result<Result<usize, Vec<String>>, SessionError> {
+        let ids: Vec<String> = ids.iter().map(i64::to_string).collect();
+        Ok(self.0.retry(Which::Keys(&ids)).await?.map(|ids| ids.len()))
     }
 }
 
-fn read(row: &Row) -> Option<Queued> {
-    Some(Queued {
-        id: row.try_get("id").ok()?,
-        kind: row.try_get("kind").ok()?,
-        to: row.try_get("recipient").ok()?,
-        state: row.try_get("state").ok()?,
-        created_at: row.try_get("created_at").ok()?,
-        attempts: row.try_get("attempts").ok()?,
-        next_attempt_at: row.try_get("next_attempt_at").ok()?,
-        finished_at: row.try_get("finished_at").ok()?,
-        last_error: row.try_get("last_error").ok()?,
-    })
+fn queued(job: ListedJob) -> Option<Queued> {
+    let ListedJob { key, kind, state, created_at, attempts, next_attempt_at, finished_at, last_error, row } =
+        job;
+    let (id, to) = (key.parse().ok()?, row.try_get("recipient").ok()?);
+    Some(Queued { id, kind, to, state, created_at, attempts, next_attempt_at, finished_at, last_error })
 }

@@ -7,6 +7,7 @@
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
+use basalt_core::jobs::Failure;
 use jiff::Timestamp;
 use lettre::message::header::{HeaderName, HeaderValue};
 use lettre::message::{Mailbox, MultiPart};
@@ -111,17 +112,6 @@ impl std::fmt::Debug for SmtpUrl {
     }
 }
 
-/// A mail was not taken.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct SendError {
-    /// Whether another attempt may succeed.
-    pub is_transient: bool,
-    /// What happened, for the log: no text of the server's, which repeats addresses.
-    pub reason: String,
-    /// The same with the server's text, for the row.
-    pub detail: String,
-}
-
 /// A connection pool to one SMTP server.
 pub struct Smtp {
     transport: AsyncSmtpTransport<Tokio1Executor>,
@@ -141,7 +131,7 @@ impl std::fmt::Debug for Smtp {
 
 /// What is to be sent.
 pub(super) struct Outgoing<'a> {
-    pub(super) id: i64,
+    pub(super) id: &'a str,
     pub(super) kind: &'a str,
     pub(super) to: &'a str,
     pub(super) created_at: Timestamp,
@@ -176,7 +166,7 @@ impl Smtp {
     ///
     /// # Errors
     /// Why that does not work.
-    pub async fn check(&self) -> Result<(), SendError> {
+    pub async fn check(&self) -> Result<(), Failure> {
         let mut result = Ok(true);
         for transport in self.ways() {
             result = transport.test_connection().await;
@@ -186,14 +176,14 @@ impl Smtp {
         }
         match result {
             Ok(true) => Ok(()),
-            Ok(false) => Err(transient("the server closed the connection".to_owned())),
+            Ok(false) => Err(Failure::transient("the server closed the connection")),
             Err(error) => Err(refusal(&error)),
         }
     }
 
-    pub(super) async fn send(&self, mail: Outgoing<'_>) -> Result<(), SendError> {
+    pub(super) async fn send(&self, mail: Outgoing<'_>) -> Result<(), Failure> {
         let message = self.message(mail)?;
-        let mut result = Err(transient("there is no way to send".to_owned()));
+        let mut result = Err(Failure::transient("there is no way to send"));
         for transport in self.ways() {
             let sent = transport.send(message.clone()).await;
             let is_last = !is_not_on_offer(&sent);
@@ -224,9 +214,10 @@ impl Smtp {
         }
     }
 
-    fn message(&self, mail: Outgoing<'_>) -> Result<Message, SendError> {
+    fn message(&self, mail: Outgoing<'_>) -> Result<Message, Failure> {
         let Outgoing { id, kind, to, created_at, content } = mail;
-        let to: Address = to.parse().map_err(|_invalid| unsendable("the recipient is no address of mail"))?;
+        let to: Address =
+            to.parse().map_err(|_invalid| Failure::permanent("the recipient is no address of mail"))?;
         // The same at each attempt, so that a mail which went out twice can be told.
         let message_id = format!("<{id}.{}@{}>", created_at.as_microsecond(), self.sender.email.domain());
         let mut message = Message::builder()
@@ -235,7 +226,7 @@ impl Smtp {
             .subject(content.subject)
             .message_id(Some(message_id))
             .multipart(MultiPart::alternative_plain_html(content.text, content.html))
-            .map_err(|error| unsendable(&format!("the mail cannot be put together: {error}")))?;
+            .map_err(|error| Failure::permanent(format!("the mail cannot be put together: {error}")))?;
         let automatic = HeaderName::new_from_ascii_str("Auto-Submitted");
         message.headers_mut().insert_raw(HeaderValue::new(automatic, "auto-generated".to_owned()));
         for (name, value) in &self.headers {
@@ -288,19 +279,11 @@ pub fn sender(address: &str, name: &str) -> Result<Mailbox, String> {
     Ok(Mailbox::new(Some(name.to_owned()).filter(|name| !name.is_empty()), address))
 }
 
-fn transient(reason: String) -> SendError {
-    SendError { is_transient: true, detail: reason.clone(), reason }
-}
-
-fn unsendable(reason: &str) -> SendError {
-    SendError { is_transient: false, reason: reason.to_owned(), detail: reason.to_owned() }
-}
-
-fn refusal(error: &smtp::Error) -> SendError {
+fn refusal(error: &smtp::Error) -> Failure {
     let detail = basalt_core::pg_error::with_cause(error);
     let Some(code) = error.status() else {
         // No answer: nothing of the server's in the text.
-        return transient(detail);
+        return Failure::transient(detail);
     };
     let code = u16::from(code);
     // RFC 4954: authentication is required, too weak, or was refused.
@@ -311,7 +294,7 @@ fn refusal(error: &smtp::Error) -> SendError {
     } else {
         format!("the server answered {code}")
     };
-    SendError { is_transient, reason, detail }
+    Failure { is_transient, reason, detail }
 }
 
 #[cfg(test)]

@@ -3,7 +3,7 @@
 
 use std::io::{self, Write};
 
-use basalt_mail::queue::{Again, Queue, Queued, State};
+use basalt_mail::queue::{Queue, Queued, State};
 use clap::{Args, Subcommand};
 use serde_json::{Value, json};
 
@@ -56,7 +56,7 @@ fn parse_state(name: &str) -> Result<State, String> {
 /// Does what was asked.
 pub(super) async fn run(config: &Config, command: &MailCommand) -> anyhow::Result<()> {
     let mut reached = Reached::open(config).await?;
-    let queue = Queue::new(reached.system_pool(), mail::outbox(config, &reached.secrets));
+    let queue = Queue::new(reached.system_pool(), &mail::outbox(config, &reached.secrets));
     let done = match command {
         MailCommand::List(list) => Box::pin(self::list(&queue, list)).await,
         MailCommand::Retry(retry) => Box::pin(self::retry(config, &queue, retry)).await,
@@ -123,16 +123,15 @@ fn as_row(mail: &Queued) -> Vec<String> {
 }
 
 async fn retry(config: &Config, queue: &Queue, retry: &Retry) -> anyhow::Result<()> {
-    let again = if retry.all { Again::Dead } else { Again::Ids(&retry.ids) };
-    let count = match queue.send_again(again).await? {
-        Ok(ids) => ids.len(),
-        Err(missing) => {
-            let ids: Vec<String> = missing.iter().map(i64::to_string).collect();
-            anyhow::bail!(
+    let count = if retry.all {
+        queue.retry_dead().await?
+    } else {
+        queue.retry(&retry.ids).await?.map_err(|missing| {
+            anyhow::anyhow!(
                 "there is no mail {} that waits or was given up, and nothing was changed: `basalt mail list` shows those there are",
-                ids.join(", ")
-            );
-        }
+                missing.join(", ")
+            )
+        })?
     };
     let mails = if count == 1 { "mail goes" } else { "mails go" };
     writeln!(io::stdout(), "{count} {mails} out again")?;

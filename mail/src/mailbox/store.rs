@@ -1,11 +1,13 @@
 //! The development mailbox: the rows that [`Outbox::enqueue`] delivered to it, opened. It outlives restarts, and
 //! several servers of one database show the same mails.
 
+use std::time::Duration;
+
 use jiff::Timestamp;
 use tokio::time::Instant;
 use tokio_postgres::Row;
 
-use crate::{Content, Outbox};
+use crate::{Content, Outbox, queue};
 use basalt_core::pool::{ServicePool, Tx};
 use basalt_core::session::SessionError;
 
@@ -97,11 +99,26 @@ delete from basalt.mail_outbox where state = 'mailbox' and sealed_by = $1 and id
         Ok(())
     }
 
-    /// Makes room: deletes all but the newest [`CAPACITY`] mails.
-    ///
-    /// # Errors
-    /// The database fails.
-    pub async fn trim(&self) -> Result<(), SessionError> {
+    /// Keeps the mailbox within its bounds, for ever: [`CAPACITY`] mails, none older than `retention`.
+    #[expect(clippy::infinite_loop, reason = "ended from outside, by the shutdown token")]
+    pub async fn keep(self, retention: Duration) {
+        const INTERVAL: Duration = Duration::from_secs(60);
+        let rows = queue::jobs(self.pool.clone(), &self.outbox);
+        let retention = queue::retention(retention);
+        loop {
+            tokio::time::sleep(INTERVAL).await;
+            let kept = async {
+                self.trim().await?;
+                rows.clean(&retention).await
+            };
+            if let Err(error) = kept.await {
+                tracing::debug!(%error, "the mailbox was not tidied");
+            }
+        }
+    }
+
+    /// Deletes all but the newest [`CAPACITY`] mails.
+    async fn trim(&self) -> Result<(), SessionError> {
         const TRIM: &str = "\
 delete from basalt.mail_outbox
 where state = 'mailbox' and sealed_by = $1 and id <= (

@@ -1,0 +1,306 @@
+//! The worker: claims, runs, marks, until it is told to stop.
+
+use std::panic::AssertUnwindSafe;
+use std::sync::Arc;
+use std::time::Duration;
+
+use futures_util::FutureExt as _;
+use tokio::sync::broadcast::Receiver;
+use tokio::sync::broadcast::error::RecvError;
+use tokio::sync::{Notify, OwnedSemaphorePermit, Semaphore};
+use tokio::time::{Instant, sleep, timeout};
+use tokio_util::sync::CancellationToken;
+use tokio_util::task::TaskTracker;
+
+use super::{Done, Failure, Handler, Job, Policy, Queue, Table};
+use crate::listen::Event;
+use crate::random;
+use crate::session::SessionError;
+
+/// Without a notification (a pooler between us and PostgreSQL swallows them) jobs are looked for this often.
+const POLL: Duration = Duration::from_secs(5);
+/// Old rows are looked for this often.
+const CLEAN: Duration = Duration::from_secs(600);
+/// How long attempts under way may take to end when the server stops.
+const DRAIN: Duration = Duration::from_secs(5);
+/// The pause after the database has failed; it doubles up to the longest.
+const FIRST_OUTAGE_PAUSE: Duration = Duration::from_millis(500);
+const LONGEST_OUTAGE_PAUSE: Duration = Duration::from_secs(30);
+
+/// Runs the jobs of one table.
+pub struct Worker<H> {
+    queue: Queue,
+    handler: H,
+    policy: Policy,
+    /// How long a row is out of reach of others once it is claimed.
+    lease: Duration,
+    /// One for each attempt that may be under way.
+    permits: Arc<Semaphore>,
+    /// Told when an attempt has ended.
+    ended: Notify,
+    /// Every attempt is a task of it.
+    tracker: TaskTracker,
+    /// Cancelled when the attempts that are still under way must end.
+    cut_off: CancellationToken,
+}
+
+impl<H> std::fmt::Debug for Worker<H> {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Worker").field("queue", &self.queue).finish_non_exhaustive()
+    }
+}
+
+/// What an attempt came to.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Outcome {
+    /// The job is done.
+    Done(Done),
+    /// The job runs again after this pause.
+    Retry(Duration, Failure),
+    /// The job was given up.
+    Dead(Failure),
+}
+
+impl<H: Handler> Worker<H> {
+    /// A worker that does nothing before [`Worker::run`].
+    #[must_use]
+    pub fn new(queue: Queue, handler: H, policy: Policy, tracker: TaskTracker) -> Arc<Self> {
+        Arc::new(Self {
+            // The claim's answer is on its way while the lease runs already.
+            lease: policy.time_limit + policy.time_limit / 10,
+            permits: Arc::new(Semaphore::new(policy.concurrency.max(1))),
+            ended: Notify::new(),
+            cut_off: CancellationToken::new(),
+            queue,
+            handler,
+            policy,
+            tracker,
+        })
+    }
+
+    /// Works until `shutdown`. Attempts under way then have a moment to end; of others the lease runs out. `events` wake it.
+    pub async fn run(self: Arc<Self>, mut events: Receiver<Event>, shutdown: CancellationToken) {
+        let too_late = async {
+            shutdown.cancelled().await;
+            sleep(DRAIN).await;
+        };
+        tokio::select! {
+            // Boxed: it is large, and alive as long as the server.
+            () = Box::pin(self.work(&mut events, &shutdown)) => {}
+            () = too_late => {
+                tracing::info!(job = self.table().name, "attempts under way are cut off; they will be made again");
+            }
+        }
+        self.cut_off.cancel();
+        self.handler.close().await;
+    }
+
+    /// Runs this job now, if it is due: for a request that wants to answer with what came of it. Dropping the future does not
+    /// stop the attempt. `None` where another attempt has it, it is not due, or the server stops.
+    ///
+    /// # Errors
+    /// The database fails before the attempt begins.
+    pub async fn run_now(self: &Arc<Self>, key: &str) -> Result<Option<Outcome>, SessionError> {
+        let Some(job) = self.queue.claim_one(key, self.lease).await? else { return Ok(None) };
+        let attempt = self.tracker.spawn(Arc::clone(self).attempt(job, None));
+        Ok(attempt.await.ok().flatten())
+    }
+
+    fn table(&self) -> &'static Table {
+        self.queue.table()
+    }
+
+    /// Starts attempts until `shutdown`, and waits for those under way.
+    async fn work(self: &Arc<Self>, events: &mut Receiver<Event>, shutdown: &CancellationToken) {
+        let mut outage_pause = Duration::ZERO;
+        let (mut counted, mut cleaned) = (Due::every(POLL), Due::every(CLEAN));
+        while !shutdown.is_cancelled() {
+            let pause = match self.start_due().await {
+                Ok(pause) => {
+                    outage_pause = Duration::ZERO;
+                    pause
+                }
+                Err(error) => {
+                    tracing::info!(job = self.table().name, %error, "due jobs cannot be claimed; trying again");
+                    outage_pause = (outage_pause * 2).clamp(FIRST_OUTAGE_PAUSE, LONGEST_OUTAGE_PAUSE);
+                    outage_pause
+                }
+            };
+            if outage_pause.is_zero() {
+                counted.unless_done(async || self.count().await).await;
+                cleaned.unless_done(async || self.queue.clean(&self.policy.retention).await).await;
+            }
+            tokio::select! {
+                () = woken(events, self.table().channel) => {}
+                () = self.ended.notified() => {}
+                () = sleep(pause) => {}
+                () = shutdown.cancelled() => {}
+            }
+        }
+        let all = u32::try_from(self.policy.concurrency.max(1)).unwrap_or(u32::MAX);
+        let _ended = self.permits.acquire_many(all).await;
+    }
+
+    /// Claims as many due jobs as may be under way besides those that are, and starts them. Says when to look again.
+    async fn start_due(self: &Arc<Self>) -> Result<Duration, SessionError> {
+        let free = self.permits.available_permits();
+        if free == 0 {
+            return Ok(POLL);
+        }
+        let jobs = self.queue.claim(free, self.lease).await?;
+        let is_full = jobs.len() == free;
+        for job in jobs {
+            let permit = Arc::clone(&self.permits).try_acquire_owned().ok();
+            self.tracker.spawn(Arc::clone(self).attempt(job, permit));
+        }
+        if is_full {
+            // There may be more, for which the end of one of these is the time.
+            return Ok(POLL);
+        }
+        let next = self.queue.next_due().await?;
+        // A lease that is about to run out is looked for again, but not without a breath.
+        Ok(next.map_or(POLL, |next| next.clamp(Duration::from_millis(10), POLL)))
+    }
+
+    async fn count(&self) -> Result<(), SessionError> {
+        let counts = self.queue.count().await?;
+        metrics::gauge!(self.table().metrics.waiting).set(counts.waiting as f64);
+        metrics::gauge!(self.table().metrics.dead).set(counts.dead as f64);
+        Ok(())
+    }
+
+    /// One attempt from its claim to its mark; `None` when it was cut off.
+    async fn attempt(self: Arc<Self>, job: Job, permit: Option<OwnedSemaphorePermit>) -> Option<Outcome> {
+        let attempt = async {
+            let outcome = self.perform(&job).await;
+            self.note(&job, &outcome);
+            self.mark(&job, &outcome).await;
+            outcome
+        };
+        let outcome = self.cut_off.run_until_cancelled(attempt).await;
+        drop(permit);
+        self.ended.notify_one();
+        outcome
+    }
+
+    async fn perform(&self, job: &Job) -> Outcome {
+        let pauses = &self.policy.pauses;
+        // The server died in the last one: the job may be what kills it.
+        if job.attempt as usize > pauses.len() + 1 {
+            return Outcome::Dead(Failure::permanent("the last attempt did not come to an end"));
+        }
+        let attempt = AssertUnwindSafe(self.handler.run(job)).catch_unwind();
+        let failure = match timeout(self.policy.time_limit, attempt).await {
+            Ok(Ok(Ok(done))) => return Outcome::Done(done),
+            Ok(Ok(Err(failure))) => failure,
+            Ok(Err(_panic)) => Failure::transient("the handler panicked"),
+            Err(_elapsed) => {
+                Failure::transient(format!("the attempt took more than {:?}", self.policy.time_limit))
+            }
+        };
+        match pauses.get((job.attempt as usize).saturating_sub(1)) {
+            Some(pause) if failure.is_transient => Outcome::Retry(jittered(*pause), failure),
+            _ => Outcome::Dead(failure),
+        }
+    }
+
+    fn note(&self, job: &Job, outcome: &Outcome) {
+        let Job { key, kind, attempt, .. } = job;
+        let Table { name, failed_message, dead_message, metrics, .. } = self.table();
+        let count = |counter: &'static str| metrics::counter!(counter, "kind" => kind.clone()).increment(1);
+        match outcome {
+            Outcome::Done(_) => count(metrics.done),
+            Outcome::Retry(pause, Failure { reason, .. }) => {
+                count(metrics.failed);
+                let retry_s = pause.as_secs();
+                tracing::warn!(job = name, key, kind, attempt, reason, retry_s, "{failed_message}");
+            }
+            Outcome::Dead(Failure { reason, .. }) => {
+                count(metrics.failed);
+                count(metrics.given_up);
+                tracing::warn!(job = name, key, kind, attempt, reason, "{dead_message}");
+            }
+        }
+    }
+
+    /// Writes what became of an attempt. Tried several times: a job whose mark is lost runs again.
+    async fn mark(&self, job: &Job, outcome: &Outcome) {
+        const TRIES: u32 = 6;
+        let Job { key, attempt, .. } = job;
+        let name = self.table().name;
+        let mut pause = Duration::from_millis(100);
+        for tried in 1..=TRIES {
+            let marked = match outcome {
+                Outcome::Done(done) => self.queue.mark_done(job, done).await,
+                Outcome::Retry(pause, failure) => self.queue.mark_retry(job, *pause, failure).await,
+                Outcome::Dead(failure) => self.queue.mark_dead(job, failure).await,
+            };
+            match marked {
+                Ok(true) => return,
+                // Also where the first try was done and its answer lost.
+                Ok(false) => {
+                    tracing::debug!(job = name, key, attempt, "the row was no longer this attempt's to mark");
+                    return;
+                }
+                Err(error) if tried == TRIES => {
+                    tracing::warn!(job = name, key, attempt, %error, "the outcome of an attempt cannot be written; it will be made again");
+                }
+                Err(_not_yet) => {
+                    sleep(pause).await;
+                    pause *= 3;
+                }
+            }
+        }
+    }
+}
+
+/// Something to be done from time to time.
+struct Due {
+    interval: Duration,
+    done: Option<Instant>,
+}
+
+impl Due {
+    const fn every(interval: Duration) -> Self {
+        Self { interval, done: None }
+    }
+
+    /// Does it when its time has come; should it fail, its time has still come.
+    async fn unless_done(&mut self, work: impl AsyncFnOnce() -> Result<(), SessionError>) {
+        if self.done.is_none_or(|at| at.elapsed() >= self.interval) && work().await.is_ok() {
+            self.done = Some(Instant::now());
+        }
+    }
+}
+
+/// Returns when there may be new rows.
+async fn woken(events: &mut Receiver<Event>, own: Option<&str>) {
+    loop {
+        match events.recv().await {
+            Ok(Event::Notify { channel, .. }) if own != Some(channel.as_str()) => {}
+            Ok(Event::Notify { .. } | Event::Reconnected) | Err(RecvError::Lagged(_)) => return,
+            // Nothing listens any more; the worker's own clock remains.
+            Err(RecvError::Closed) => std::future::pending().await,
+        }
+    }
+}
+
+/// Between half of it and all of it, so that jobs that failed together do not come back together.
+fn jittered(pause: Duration) -> Duration {
+    let [jitter] = random::bytes::<1>();
+    pause.mul_f64(0.5 + f64::from(jitter) / 510.0)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn half_of_a_pause_is_jitter() {
+        let hour = Duration::from_secs(3600);
+        for _ in 0..100 {
+            let pause = jittered(hour);
+            assert!(pause <= hour && pause >= hour / 2, "{pause:?}");
+        }
+    }
+}
