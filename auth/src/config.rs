@@ -1,280 +1,306 @@
 //! What can be set about accounts and tokens. Field names are the keys of auth.md §3.24 in lower case, so that
-//! `[auth]` in `basalt.toml` and upstream's `GOTRUE_…` variables name the same things; the gateway fills the struct
-//! and checks it ([`AuthConfig::faults`]). All times are whole seconds; 0 means "none" where it says so.
+//! `[auth]` in `basalt.toml` and upstream's `GOTRUE_…` variables name the same things. The gateway reads them, adds
+//! what is not in `[auth]`, and checks the whole ([`AuthConfig::faults`]). All times are whole seconds.
 
 use std::collections::BTreeMap;
+use std::path::Path;
 
-use serde::{Deserialize, Serialize};
+use basalt_core::settings;
+use basalt_core::settings::Fallback::{By, ByOr, Is};
+use basalt_core::settings::kinds::{Seconds, Value, Whole, fits, quote};
+use basalt_core::settings::{Kind, Misfit, Reader, Setting};
 
-use crate::emails::templates::EmailSettings;
+use crate::emails::templates::{EmailSettings, TemplateSource};
 use crate::limits::email_rate::EmailRate;
 
-/// `[auth]`, and the part of `[jwt]` that auth needs.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-#[serde(default)]
-pub struct AuthConfig {
-    /// Where the app lives: target of mail links and redirects that name none. Default `http://localhost:8000`.
-    pub site_url: String,
-    /// Public URL of this service, without a trailing slash: `server.public_url` + `/auth/v1`. It is the default
-    /// issuer of tokens. Default `http://localhost:8000/auth/v1`.
-    #[serde(skip)]
-    pub external_url: String,
-    /// Globs that a `redirect_to` may match beside `site_url` (auth.md §3.11). Default: none.
-    pub uri_allow_list: Vec<String>,
-
-    /// Refuse new accounts, anonymous ones too. Admins may still create users. Default false.
-    pub disable_signup: bool,
-    /// Sign-up and sign-in by e-mail. Default true.
-    pub external_email_enabled: bool,
-    /// Passwordless sign-in by e-mail. Default true.
-    pub external_email_magic_link_enabled: bool,
-    /// The only addresses that get mail; what follows a `+` in the local part does not count. Default: all.
-    pub external_email_authorized_addresses: Vec<String>,
-    /// Sign-up and sign-in by phone. Default false.
-    pub external_phone_enabled: bool,
-    /// Accounts without address or password. Default false.
-    pub external_anonymous_users_enabled: bool,
-
-    /// Take an e-mail address as confirmed without a mail. The gateway sets it in development when no mail server is
-    /// configured (auth.md §3.3). Default false.
-    pub mailer_autoconfirm: bool,
-    /// Let external sign-ins with an unverified e-mail in; cannot go together with `mailer_autoconfirm`. Default
-    /// false.
-    pub mailer_allow_unverified_email_sign_ins: bool,
-    /// An e-mail change needs the consent of both addresses. Default true.
-    pub mailer_secure_email_change_enabled: bool,
-    /// Show a page with a button when a mailed link is opened, and use the link up only when it is pressed: for mailboxes
-    /// whose scanner opens links. Default false.
-    pub mailer_confirm_links: bool,
-    /// Life of codes and links in mails, in seconds. Default 86400.
-    pub mailer_otp_exp: u64,
-    /// Digits of a code in a mail, 6 to 10. Default 6.
-    pub mailer_otp_length: u8,
-    /// Least time between two mails of one kind to one user, in seconds (upstream's `SMTP_MAX_FREQUENCY`). Default
-    /// 60.
-    pub mailer_max_frequency: u64,
-    /// Tell users by mail that their password was changed. Default false.
-    pub mailer_notifications_password_changed_enabled: bool,
-    /// Tell users at their old address that the address was changed. Default false.
-    pub mailer_notifications_email_changed_enabled: bool,
-    /// Tell users by mail that their phone number was changed. Default false.
-    pub mailer_notifications_phone_changed_enabled: bool,
-    /// Tell users by mail that a sign-in method was linked. Default false.
-    pub mailer_notifications_identity_linked_enabled: bool,
-    /// Tell users by mail that a sign-in method was removed. Default false.
-    pub mailer_notifications_identity_unlinked_enabled: bool,
-    /// Tell users by mail that a verification method was added. Default false.
-    pub mailer_notifications_mfa_factor_enrolled_enabled: bool,
-    /// Tell users by mail that a verification method was removed. Default false.
-    pub mailer_notifications_mfa_factor_unenrolled_enabled: bool,
-    /// What e-mails are called after; empty = the host of `site_url` (`mail.sender_name`).
-    #[serde(skip)]
-    pub mailer_sender_name: String,
-    /// How e-mails differ from ours, by kind: `confirmation`, `recovery`, … (auth.md §3.21).
-    #[serde(skip)]
-    pub mailer_letters: BTreeMap<String, EmailSettings>,
-    /// Further names of this server: a request that came by one of them (`X-Forwarded-Host`) gets links to it. Default:
-    /// none.
-    pub mailer_external_hosts: Vec<String>,
-    /// Answer `/recover` with 429 when a mail went out less than `mailer_max_frequency` ago, as upstream does, which
-    /// tells that the account exists. Default false: 200, and no mail.
-    pub mailer_recovery_tells_frequency: bool,
-
-    /// Take a phone number as confirmed without a message. Default false.
-    pub sms_autoconfirm: bool,
-    /// Life of codes in messages, in seconds. Default 60.
-    pub sms_otp_exp: u64,
-    /// Digits of a code in a message, 6 to 10. Default 6.
-    pub sms_otp_length: u8,
-    /// Least time between two messages of one kind to one user, in seconds. Default 60.
-    pub sms_max_frequency: u64,
-
-    /// Least length of a password in bytes; never below 6. Default 6.
-    pub password_min_length: usize,
-    /// Sets of characters separated by `:`, of each of which a password needs one; `\:` is a colon (auth.md §3.17).
-    /// Default: none.
-    pub password_required_characters: String,
-    /// Refuse passwords known from breaches (k-anonymity range query). Default false.
-    pub password_hibp_enabled: bool,
-    /// Where range queries go; five hexadecimal digits are appended. Default `https://api.pwnedpasswords.com/range/`.
-    pub password_hibp_url: String,
-    /// argon2id memory per hash, in KiB. Default 19456.
-    pub password_argon2_memory: u32,
-    /// argon2id passes. Default 2.
-    pub password_argon2_iterations: u32,
-    /// argon2id lanes. Default 1.
-    pub password_argon2_parallelism: u32,
-    /// Password hashes computed at once; 0 = one per core. Memory used for hashing is at most this times
-    /// `password_argon2_memory`. Default 0.
-    pub password_hash_concurrency: usize,
-    /// Requests that may wait for a hash; one more answers 503. Default 128.
-    pub password_hash_queue: usize,
-
-    /// Hand out a new refresh token at each refresh, and end a session whose old token comes back late. Default
-    /// true.
-    pub security_refresh_token_rotation_enabled: bool,
-    /// For how long after a refresh an older token is still answered, in seconds. Default 10.
-    pub security_refresh_token_reuse_interval: u64,
-    /// Answer older refresh tokens at any time. Default false.
-    pub security_refresh_token_allow_reuse: bool,
-    /// A password change needs a recent session or a mailed nonce. Default false.
-    pub security_update_password_require_reauthentication: bool,
-    /// A password change needs the current password. Default false.
-    pub security_update_password_require_current_password: bool,
-    /// Users may link and unlink sign-in providers themselves. Default false.
-    pub security_manual_linking_enabled: bool,
-
-    /// Greatest age of a session in seconds, judged at refresh; 0 = none. Default 0.
-    pub sessions_timebox: u64,
-    /// Longest time between refreshes in seconds; 0 = none. Default 0.
-    pub sessions_inactivity_timeout: u64,
-    /// Life of an aal1 session of a user with a verified second factor, in seconds; 0 = none. Default 0.
-    pub sessions_allow_low_aal: u64,
-    /// Only the session refreshed last may refresh. Default false.
-    pub sessions_single_per_user: bool,
-    /// With `sessions_single_per_user`: one session for each of these tags, of which a session without any has the
-    /// first. Default: none.
-    pub sessions_tags: Vec<String>,
-
-    /// Requests to `/token` per five minutes and client address; 0 = no limit. Default 150.
-    pub rate_limit_token_refresh: u32,
-    /// Requests to `/verify` per five minutes and client address; 0 = no limit. Default 30.
-    pub rate_limit_verify: u32,
-    /// Requests to each of `/signup`, `/recover`, `/resend`, `/magiclink`, `/otp` and `PUT /user` per five minutes
-    /// and client address; 0 = no limit. Default 30.
-    pub rate_limit_otp: u32,
-    /// Anonymous sign-ins per hour and client address; 0 = no limit. Default 30.
-    pub rate_limit_anonymous_users: u32,
-    /// Wrong passwords for one account before its sign-in closes for a while, from addresses where none of its
-    /// sessions lives; 0 = no limit. Default 20.
-    pub rate_limit_sign_in_failures: u32,
-    /// Mails of the whole server in a time; 0 = no limit. Default 30 per hour.
-    pub rate_limit_email_sent: EmailRate,
-    /// Messages per hour of the whole server; 0 = no limit. Default 30.
-    pub rate_limit_sms_sent: u32,
-
-    /// Write no rows to `auth.audit_log_entries`. Default false.
-    pub audit_log_disable_postgres: bool,
-    /// Age in seconds at which rows of `auth.audit_log_entries` are removed; 0 = never. Default 0.
-    pub audit_log_retention: u64,
-    /// Remove what has expired, in the background (auth.md §3.23). Default true.
-    pub db_cleanup_enabled: bool,
-    /// Seconds between two such clean-ups. Default 600.
-    pub db_cleanup_interval: u64,
-    /// Age in seconds at which anonymous users are removed; 0 = never. Upstream's clean-up, where it is on, takes
-    /// 2592000. Default 0.
-    pub db_cleanup_anonymous_users_after: u64,
-    /// Seconds until a request is answered 504. Default 10.
-    pub api_max_request_duration: u64,
-
-    /// `[jwt]`.
-    #[serde(skip)]
-    pub jwt: JwtConfig,
-}
-
-/// The part of `[jwt]` that says what goes into tokens; the keys are `basalt_core::keys`.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(default)]
-pub struct JwtConfig {
-    /// Life of an access token in seconds. Default 3600.
-    pub exp: u32,
-    /// Audience of users and tokens. May be empty. Default `authenticated`.
-    pub aud: String,
-    /// `iss` of tokens; empty = [`AuthConfig::external_url`]. Default empty.
-    pub issuer: String,
-    /// Roles whose tokens are admin tokens. Default `service_role`, `supabase_admin`.
-    pub admin_roles: Vec<String>,
-    /// Role of new users; empty = `authenticated`. Default `authenticated`.
-    pub default_group_name: String,
-}
-
-impl Default for JwtConfig {
-    fn default() -> Self {
-        Self {
-            exp: 3600,
-            aud: "authenticated".to_owned(),
-            issuer: String::new(),
-            admin_roles: vec!["service_role".to_owned(), "supabase_admin".to_owned()],
-            default_group_name: "authenticated".to_owned(),
-        }
+settings! {
+    /// `[auth]`, and the part of `[jwt]` that auth needs.
+    #[derive(Debug, Clone, PartialEq)]
+    pub struct AuthConfig in "auth" with r {
+        /// Where the app lives: target of mail links and of redirects that name none.
+        site_url: String = ByOr("`server.public_url`", "http://localhost:8000");
+        /// Globs that a `redirect_to` may match besides `auth.site_url`.
+        uri_allow_list: Vec<String> = Is("");
+        /// Refuse new accounts; admins may still create users.
+        disable_signup: bool = Is("false");
+        /// Sign-up and sign-in by e-mail.
+        external_email_enabled: bool = Is("true");
+        /// Sign-in by a mailed link or code.
+        external_email_magic_link_enabled: bool = Is("true");
+        /// The only addresses that get mail, for trying things out; what follows a `+` in the local part does not count. Empty for all.
+        external_email_authorized_addresses: Vec<String> = Is("");
+        /// Sign-up and sign-in by phone.
+        external_phone_enabled: bool = Is("false");
+        /// Accounts without address or password.
+        external_anonymous_users_enabled: bool = Is("false");
+        /// Take an e-mail address as confirmed without a mail.
+        mailer_autoconfirm: bool = ByOr("true in development without `mail.smtp_url`, else false", "false");
+        /// Let sign-ins through other providers in with an unverified address.
+        mailer_allow_unverified_email_sign_ins: bool = Is("false");
+        /// A change of address needs the consent of both addresses.
+        mailer_secure_email_change_enabled: bool = Is("true");
+        /// Show a page with a button when a mailed link is opened, and use the link up only when it is pressed: for mailboxes whose scanner opens links.
+        mailer_confirm_links: bool = Is("false");
+        /// Life of mailed codes and links.
+        mailer_otp_exp: u64 as Seconds<1> = Is("86400");
+        /// Digits of a mailed code.
+        mailer_otp_length: u8 as Whole<6, 10> = Is("6");
+        /// Tell users by mail that their password was changed.
+        mailer_notifications_password_changed_enabled: bool = Is("false");
+        /// Tell users at their old address that the address was changed.
+        mailer_notifications_email_changed_enabled: bool = Is("false");
+        /// Tell users by mail that their phone number was changed.
+        mailer_notifications_phone_changed_enabled: bool = Is("false");
+        /// Tell users by mail that a sign-in method was linked.
+        mailer_notifications_identity_linked_enabled: bool = Is("false");
+        /// Tell users by mail that a sign-in method was removed.
+        mailer_notifications_identity_unlinked_enabled: bool = Is("false");
+        /// Tell users by mail that a verification method was added.
+        mailer_notifications_mfa_factor_enrolled_enabled: bool = Is("false");
+        /// Tell users by mail that a verification method was removed.
+        mailer_notifications_mfa_factor_unenrolled_enabled: bool = Is("false");
+        /// Further names of this server, with port where it is not the usual one: a request that came by one of them (`X-Forwarded-Host`) gets links to it in its mails.
+        mailer_external_hosts: Vec<String> = Is("");
+        /// Answer `/recover` with 429 within `mail.max_frequency` of the last mail, as GoTrue does, which tells that the account exists.
+        mailer_recovery_tells_frequency: bool = Is("false");
+        /// Take a phone number as confirmed without a message.
+        sms_autoconfirm: bool = Is("false");
+        /// Life of codes in messages.
+        sms_otp_exp: u64 as Seconds<1> = Is("60");
+        /// Digits of a code in a message.
+        sms_otp_length: u8 as Whole<6, 10> = Is("6");
+        /// Least time between two messages of one kind to one user; 0 for none.
+        sms_max_frequency: u64 as Seconds = Is("60");
+        /// Least length of a password, in bytes.
+        password_min_length: usize as Whole<6, 72> = Is("6");
+        /// Sets of characters separated by `:`; a password needs one of each. `\:` is a colon.
+        password_required_characters: String = Is("");
+        /// Refuse passwords known from breaches.
+        password_hibp_enabled: bool = Is("false");
+        /// Where breached passwords are looked up: the first five digits of the SHA-1 are appended, and nothing else leaves the machine.
+        password_hibp_url: String = Is("https://api.pwnedpasswords.com/range/");
+        /// argon2id memory of one hash, in KiB.
+        password_argon2_memory: u32 as Whole<8, 4_194_304> = Is("19456");
+        /// argon2id passes.
+        password_argon2_iterations: u32 as Whole<1, 1000> = Is("2");
+        /// argon2id lanes.
+        password_argon2_parallelism: u32 as Whole<1, 255> = Is("1");
+        /// Password hashes computed at once; 0 for one on each core.
+        password_hash_concurrency: usize as Whole<0, 1024> = Is("0");
+        /// Requests that may wait for a hash; one more is refused: 503 `unexpected_failure` with `Retry-After: 1`.
+        password_hash_queue: usize as Whole<0, 100_000> = Is("128");
+        /// Hand out a new refresh token at each refresh, and end a session whose old token comes back late.
+        security_refresh_token_rotation_enabled: bool = Is("true");
+        /// How long after a refresh the older token still answers; 0 for not at all.
+        security_refresh_token_reuse_interval: u64 as Seconds = Is("10");
+        /// Answer older refresh tokens at any time.
+        security_refresh_token_allow_reuse: bool = Is("false");
+        /// A change of password needs a recent session or a mailed nonce.
+        security_update_password_require_reauthentication: bool = Is("false");
+        /// A change of password needs the current one.
+        security_update_password_require_current_password: bool = Is("false");
+        /// Users may link and unlink sign-in providers themselves.
+        security_manual_linking_enabled: bool = Is("false");
+        /// Greatest age of a session, judged at refresh; 0 for none.
+        sessions_timebox: u64 as Seconds = Is("0");
+        /// Longest time between refreshes; 0 for none.
+        sessions_inactivity_timeout: u64 as Seconds = Is("0");
+        /// Life of a session without second factor, for users who have one; 0 for no limit.
+        sessions_allow_low_aal: u64 as Seconds = Is("0");
+        /// Only the session refreshed last may refresh.
+        sessions_single_per_user: bool = Is("false");
+        /// With `auth.sessions_single_per_user`: one session for each of these tags; a session without tag has the first.
+        sessions_tags: Vec<String> = Is("");
+        /// Sign-ins and refreshes in five minutes from one address; 0 for no limit.
+        rate_limit_token_refresh: u32 as Whole<0, 4_000_000_000> = Is("150");
+        /// Codes and links tried in five minutes from one address; 0 for no limit.
+        rate_limit_verify: u32 as Whole<0, 4_000_000_000> = Is("30");
+        /// Sign-ups, recoveries, magic links, and changes to users (each) in five minutes from one address; 0 for no limit.
+        rate_limit_otp: u32 as Whole<0, 4_000_000_000> = Is("30");
+        /// Anonymous sign-ins in an hour from one address; 0 for no limit.
+        rate_limit_anonymous_users: u32 as Whole<0, 4_000_000_000> = Is("30");
+        /// Wrong passwords for one account before its sign-in closes for a second, then two, then four, up to 15 minutes. Addresses from which the account has a session are counted for themselves, so nobody can lock an owner out; 0 for no limit.
+        rate_limit_sign_in_failures: u32 as Whole<0, 4_000_000_000> = Is("20");
+        /// Mails of the whole server in an hour, or in a time of your own: `30/10m`; 0 for no limit.
+        rate_limit_email_sent: EmailRate = Is("30");
+        /// Messages in an hour, whole server; 0 for no limit.
+        rate_limit_sms_sent: u32 as Whole<0, 4_000_000_000> = Is("30");
+        /// Write no rows to `auth.audit_log_entries`.
+        audit_log_disable_postgres: bool = Is("false");
+        /// Age at which rows of `auth.audit_log_entries` are removed; 0 for never.
+        audit_log_retention: u64 as Seconds = Is("0");
+        /// Remove expired codes, flows, tokens and sessions in the background.
+        db_cleanup_enabled: bool = Is("true");
+        /// Time between two clean-ups.
+        db_cleanup_interval: u64 as Seconds<1> = Is("10m");
+        /// Age at which anonymous users are removed, with all that references them; 0 for never.
+        db_cleanup_anonymous_users_after: u64 as Seconds = Is("0");
+        /// Longest time a request may take before 504.
+        api_max_request_duration: u64 as Seconds<1> = Is("10");
+    } also {
+        /// Public URL of this service, without a trailing slash: `server.public_url` + `/auth/v1`.
+        external_url: String = "http://localhost:8000/auth/v1".to_owned();
+        /// Least time between two mails of one kind to one user, in seconds: `mail.max_frequency`.
+        mailer_max_frequency: u64 = 60;
+        /// What e-mails are called after; empty = the host of `site_url` (`mail.sender_name`).
+        mailer_sender_name: String = String::new();
+        /// How e-mails differ from ours, by kind: `confirmation`, `recovery`, … (auth.md §3.21).
+        mailer_letters: BTreeMap<String, EmailSettings> = emails(r);
+        /// `[jwt]`.
+        jwt: JwtConfig = JwtConfig::read(r);
     }
 }
 
-impl Default for AuthConfig {
-    fn default() -> Self {
-        Self {
-            site_url: "http://localhost:8000".to_owned(),
-            external_url: "http://localhost:8000/auth/v1".to_owned(),
-            uri_allow_list: Vec::new(),
-            disable_signup: false,
-            external_email_enabled: true,
-            external_email_magic_link_enabled: true,
-            external_email_authorized_addresses: Vec::new(),
-            external_phone_enabled: false,
-            external_anonymous_users_enabled: false,
-            mailer_autoconfirm: false,
-            mailer_allow_unverified_email_sign_ins: false,
-            mailer_secure_email_change_enabled: true,
-            mailer_confirm_links: false,
-            mailer_otp_exp: 86_400,
-            mailer_otp_length: 6,
-            mailer_max_frequency: 60,
-            mailer_notifications_password_changed_enabled: false,
-            mailer_notifications_email_changed_enabled: false,
-            mailer_notifications_phone_changed_enabled: false,
-            mailer_notifications_identity_linked_enabled: false,
-            mailer_notifications_identity_unlinked_enabled: false,
-            mailer_notifications_mfa_factor_enrolled_enabled: false,
-            mailer_notifications_mfa_factor_unenrolled_enabled: false,
-            mailer_sender_name: String::new(),
-            mailer_letters: BTreeMap::new(),
-            mailer_external_hosts: Vec::new(),
-            mailer_recovery_tells_frequency: false,
-            sms_autoconfirm: false,
-            sms_otp_exp: 60,
-            sms_otp_length: 6,
-            sms_max_frequency: 60,
-            password_min_length: 6,
-            password_required_characters: String::new(),
-            password_hibp_enabled: false,
-            password_hibp_url: "https://api.pwnedpasswords.com/range/".to_owned(),
-            password_argon2_memory: 19_456,
-            password_argon2_iterations: 2,
-            password_argon2_parallelism: 1,
-            password_hash_concurrency: 0,
-            password_hash_queue: 128,
-            security_refresh_token_rotation_enabled: true,
-            security_refresh_token_reuse_interval: 10,
-            security_refresh_token_allow_reuse: false,
-            security_update_password_require_reauthentication: false,
-            security_update_password_require_current_password: false,
-            security_manual_linking_enabled: false,
-            sessions_timebox: 0,
-            sessions_inactivity_timeout: 0,
-            sessions_allow_low_aal: 0,
-            sessions_single_per_user: false,
-            sessions_tags: Vec::new(),
-            rate_limit_token_refresh: 150,
-            rate_limit_verify: 30,
-            rate_limit_otp: 30,
-            rate_limit_anonymous_users: 30,
-            rate_limit_sign_in_failures: 20,
-            rate_limit_email_sent: EmailRate::default(),
-            rate_limit_sms_sent: 30,
-            audit_log_disable_postgres: false,
-            audit_log_retention: 0,
-            db_cleanup_enabled: true,
-            db_cleanup_interval: 600,
-            db_cleanup_anonymous_users_after: 0,
-            api_max_request_duration: 10,
-            jwt: JwtConfig::default(),
+settings! {
+    /// The part of `[jwt]` that says what goes into tokens; the keys are `basalt_core::keys`.
+    #[derive(Debug, Clone, PartialEq, Eq)]
+    pub struct JwtConfig in "jwt" with r {
+        /// How long access tokens live.
+        exp: u32 as Seconds<1> = Is("3600");
+        /// `aud` of new users and their tokens.
+        aud: String = Is("authenticated");
+        /// `role` of new users and their tokens.
+        default_group_name: String = Is("authenticated");
+        /// `iss` of access tokens.
+        issuer: String = ByOr("`server.public_url` + `/auth/v1`", "");
+        /// Roles that may call the auth service's admin routes.
+        admin_roles: Vec<String> = Is("service_role,supabase_admin");
+    }
+}
+
+/// The settings of the e-mails of one kind.
+struct Email {
+    name: &'static str,
+    subject: Setting,
+    body: Setting,
+    url_path: Setting,
+    has_link: bool,
+}
+
+macro_rules! email {
+    ($name:literal, $emails:literal, has_link: $has_link:literal) => {
+        Email {
+            name: $name,
+            subject: Setting::new::<Option<String>, Option<String>>(
+                concat!("auth.mailer_subjects_", $name),
+                By("ours"),
+                concat!("Subject of ", $emails, ": a template of text."),
+            ),
+            body: Setting::new::<Option<String>, Option<String>>(
+                concat!("auth.mailer_templates_", $name),
+                By("ours"),
+                concat!(
+                    "Body of ",
+                    $emails,
+                    ": HTML with variables, the path of a file of such HTML in the project, or a URL to fetch it \
+                     from (and again after ten minutes).",
+                ),
+            ),
+            url_path: Setting::new::<Option<String>, Option<String>>(
+                concat!("auth.mailer_url_paths_", $name),
+                By("`/verify` of this service"),
+                concat!(
+                    "Where the link in ",
+                    $emails,
+                    " leads: a path of the service's host, or a URL of your own page, which then redeems the `token`.",
+                ),
+            ),
+            has_link: $has_link,
         }
+    };
+}
+
+static EMAILS: [Email; 13] = [
+    email!("confirmation", "mails that finish a sign-up", has_link: true),
+    email!("invite", "invitations", has_link: true),
+    email!("magic_link", "mails with a sign-in link", has_link: true),
+    email!("recovery", "mails that lead to a new password", has_link: true),
+    email!("email_change", "mails that confirm a new address", has_link: true),
+    email!("reauthentication", "mails with a verification code", has_link: false),
+    email!("password_changed", "notices of a changed password", has_link: false),
+    email!("email_changed", "notices of a changed address", has_link: false),
+    email!("phone_changed", "notices of a changed phone number", has_link: false),
+    email!("identity_linked", "notices of a linked provider", has_link: false),
+    email!("identity_unlinked", "notices of an unlinked provider", has_link: false),
+    email!("mfa_factor_enrolled", "notices of an added second factor", has_link: false),
+    email!("mfa_factor_unenrolled", "notices of a removed second factor", has_link: false),
+];
+
+/// Every setting that auth reads, in the order they are documented.
+pub fn settings() -> impl Iterator<Item = &'static Setting> {
+    let emails = EMAILS.iter().flat_map(|email| {
+        let url_path = email.has_link.then_some(&email.url_path);
+        [&email.subject, &email.body].into_iter().chain(url_path)
+    });
+    AuthConfig::SETTINGS.iter().chain(emails).chain(&JwtConfig::SETTINGS)
+}
+
+/// The e-mails that have settings.
+fn emails(r: &mut Reader) -> BTreeMap<String, EmailSettings> {
+    let mut emails = BTreeMap::new();
+    for email in &EMAILS {
+        let mut text = |setting| r.get::<Option<String>, Option<String>>(setting);
+        let (subject, body) = (text(&email.subject), text(&email.body));
+        let url_path = email.has_link.then(|| text(&email.url_path)).flatten().unwrap_or_default();
+        let body = body.and_then(|text| {
+            template(r.project_dir(), &text).map_err(|fault| r.fault(email.body.key, &fault)).ok()
+        });
+        let settings = EmailSettings { subject, body, url_path };
+        for (key, fault) in
+            [(email.subject.key, settings.subject_fault()), (email.body.key, settings.body_fault())]
+        {
+            if let Some(fault) = fault {
+                r.fault(key, &format!("is no template: {fault}"));
+            }
+        }
+        if settings != EmailSettings::default() {
+            emails.insert(email.name.to_owned(), settings);
+        }
+    }
+    emails
+}
+
+/// The HTML itself, a file of it, or a URL; which of them is told by its looks: HTML has `<`, `{{` or a line break, a URL
+/// its scheme.
+fn template(project_dir: &Path, text: &str) -> Result<TemplateSource, String> {
+    /// Longest file of a template, in bytes (auth.md §3.21).
+    const LONGEST: u64 = 1_048_576;
+    let is_url = ["http://", "https://"].iter().any(|scheme| text.starts_with(scheme));
+    if is_url && !text.contains(char::is_whitespace) {
+        let url = url::Url::parse(text).map_err(|error| format!("is no URL: {error}"))?;
+        return Ok(TemplateSource::Url(url));
+    }
+    if text.contains(['<', '\n']) || text.contains("{{") {
+        return Ok(TemplateSource::Text(text.to_owned()));
+    }
+    let path = project_dir.join(text);
+    if std::fs::metadata(&path).is_ok_and(|file| file.len() > LONGEST) {
+        return Err(format!("names {}, which is longer than 1 MB", path.display()));
+    }
+    std::fs::read_to_string(&path)
+        .map(TemplateSource::Text)
+        .map_err(|error| format!("names {}, which cannot be read: {error}", path.display()))
+}
+
+impl Kind<Self> for EmailRate {
+    fn expected() -> String {
+        "a number of mails for each hour such as 30, or with the time they are for such as \"30/10m\""
+            .to_owned()
+    }
+
+    fn read(value: &Value, _: &Path) -> Result<(Self, String), Misfit> {
+        let number = value.whole().map(|mails| mails.to_string());
+        let text = number.as_deref().or_else(|| value.text());
+        fits(text.and_then(|text| text.parse().ok()), |rate: &Self| {
+            let text = rate.to_string();
+            if text.contains('/') { quote(&text) } else { text }
+        })
     }
 }
 
 impl AuthConfig {
-    /// What is wrong with the values, as `(key, sentence)`; empty when they can be used. Every fault is listed, so
-    /// that one start shows them all.
+    /// What is wrong with the values beyond their kinds, as `(key, sentence)`: every fault, so that one start shows
+    /// them all.
     #[must_use]
     pub fn faults(&self) -> Vec<(&'static str, String)> {
         let mut faults = Vec::new();
@@ -297,16 +323,6 @@ impl AuthConfig {
             "must hold globs whose brackets are closed (a backslash takes one as it is)",
         );
         check(is_http(&self.external_url), "server.public_url", "must be an http or https URL");
-        for (key, length) in
-            [("auth.mailer_otp_length", self.mailer_otp_length), ("auth.sms_otp_length", self.sms_otp_length)]
-        {
-            check((6..=10).contains(&length), key, "must be 6 to 10");
-        }
-        check(
-            self.password_min_length <= 72,
-            "auth.password_min_length",
-            "must not pass 72, the longest password",
-        );
         check(
             crate::passwords::hasher::params(self).is_ok(),
             "auth.password_argon2_memory",
@@ -318,13 +334,6 @@ impl AuthConfig {
             "cannot be on together with auth.mailer_autoconfirm",
         );
         check(is_http(&self.password_hibp_url), "auth.password_hibp_url", "must be an http or https URL");
-        check(self.db_cleanup_interval > 0, "auth.db_cleanup_interval", "must be at least 1 second");
-        check(self.jwt.exp > 0, "jwt.exp", "must be at least 1 second");
-        check(
-            self.api_max_request_duration > 0,
-            "auth.api_max_request_duration",
-            "must be at least 1 second",
-        );
         faults
     }
 
@@ -357,15 +366,15 @@ mod tests {
     fn every_fault_is_listed() {
         let config = AuthConfig {
             site_url: "nowhere".to_owned(),
-            mailer_otp_length: 4,
+            uri_allow_list: vec!["https://{a".to_owned()],
             password_argon2_iterations: 0,
-            jwt: JwtConfig { exp: 0, ..JwtConfig::default() },
+            external_url: "nowhere".to_owned(),
             ..AuthConfig::default()
         };
         let keys: Vec<_> = config.faults().into_iter().map(|(key, _)| key).collect();
         assert_eq!(
             keys,
-            ["auth.site_url", "auth.mailer_otp_length", "auth.password_argon2_memory", "jwt.exp"]
+            ["auth.site_url", "auth.uri_allow_list", "server.public_url", "auth.password_argon2_memory"]
         );
     }
 

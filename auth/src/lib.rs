@@ -33,7 +33,7 @@ use jiff::Timestamp;
 use tokio::time::Instant;
 
 pub use cleanup::{clean_up, keep_clean};
-pub use config::{AuthConfig, JwtConfig};
+pub use config::{AuthConfig, JwtConfig, settings};
 pub use emails::templates::{EmailSettings, TemplateSource};
 pub use error::AuthError;
 pub use http::feature::{FactorType, Feature};

@@ -16,6 +16,7 @@ pub mod random;
 pub mod seal;
 pub mod service;
 pub mod session;
+pub mod settings;
 pub mod sql;
 pub mod system_migrations;
 mod wire;

@@ -9,7 +9,10 @@ use basalt_core::service::{Cors, Fault, Service};
 use basalt_core::system_migrations::SystemMigration;
 use http::{Method, StatusCode};
 
+mod config;
 mod error;
+
+pub use config::{FunctionsConfig, StripeConfig};
 
 /// Schema `functions`. The app's tables that its functions use are the project's, not ours.
 pub const MIGRATIONS: &[SystemMigration] = &[SystemMigration::new(

@@ -84,7 +84,7 @@ impl Banner<'_> {
             row("API", format!("{url}/rest/v1  /auth/v1"));
             row("Anon key", self.keys.api_keys().publishable.clone());
         } else {
-            let socket = config.server.unix_socket.as_ref().map(|(path, _)| path.display().to_string());
+            let socket = config.server.unix_socket.as_ref().map(|path| path.display().to_string());
             row(
                 "Listening",
                 socket.unwrap_or_else(|| format!("http://{}:{}", config.server.host, config.server.port)),

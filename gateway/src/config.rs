@@ -2,36 +2,31 @@
 //! start. Every mistake is reported, all together, each with its place and its remedy; nothing else in the tree reads
 //! the environment. Secrets that nobody configured are [`crate::secrets`]'s.
 //!
-//! To add a setting, read the head of [`keys`].
+//! A setting is one line of the table of its section: the services' are in their crates, the others in `server`,
+//! `database` and `sections`.
 
-pub mod fault;
+mod database;
 mod foreign;
 mod gotrue;
-pub mod keys;
 pub mod postgrest;
 pub mod print;
 mod raw;
-mod reader;
 mod resolve;
+mod sections;
+mod server;
 #[cfg(test)]
 mod tests;
-pub mod value;
 
-use std::num::NonZeroUsize;
+use std::fmt;
 use std::path::PathBuf;
-use std::time::Duration;
 
-use basalt_http::layers::heads::HeadLimits;
-use basalt_mail::smtp::SmtpUrl;
-use secrecy::SecretString;
+pub use basalt_core::settings::{BaseUrl, Fault, Setting, Source};
 
-pub use fault::{ConfigErrors, Fault, Source};
-pub use keys::{LogFormat, Mode, StorageBackend};
-pub use value::{BaseUrl, DatabaseUrl, IpRange, ListenHost};
-
-use basalt_http::layers::api_key::SecretKeysInBrowsers;
-use basalt_http::pace::Pace;
+pub use basalt_http::address::ListenHost;
+pub use database::{Database, DatabaseUrl};
 use raw::{Origin, RawConfig};
+pub use sections::{Jwt, Mail, Project, settings};
+pub use server::{LogFormat, Mode, Server};
 
 /// A service that can run without the others.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -99,22 +94,20 @@ pub struct Config {
     pub server: Server,
     /// `[database]`.
     pub database: Database,
-    /// `[jwt]`, as configured; what is missing comes from [`crate::secrets`].
+    /// The keys of `[jwt]`, as configured; what is missing comes from [`crate::secrets`].
     pub jwt: Jwt,
     /// `[rest]`.
     pub rest: basalt_rest::config::RestConfig,
-    /// Whether REST listens for notifications.
-    pub rest_listens: bool,
     /// `[auth]`, with its part of `[jwt]`.
     pub auth: basalt_auth::AuthConfig,
     /// `[storage]`.
-    pub storage: Storage,
+    pub storage: basalt_storage::StorageConfig,
     /// `[functions]`.
-    pub functions: Functions,
+    pub functions: basalt_functions::FunctionsConfig,
     /// `[mail]`.
     pub mail: Mail,
     /// `[stripe]`.
-    pub stripe: Stripe,
+    pub stripe: basalt_functions::StripeConfig,
     /// `[project]`.
     pub project: Project,
     /// Whether it is configured as a PostgREST, with PostgREST's defaults.
@@ -125,224 +118,37 @@ pub struct Config {
     pub effective: Vec<Effective>,
 }
 
-/// `[server]`. Paths are absolute.
-#[derive(Clone, Debug)]
-pub struct Server {
-    /// What to listen on.
-    pub host: ListenHost,
-    /// Port of API and app; 0 is any free one.
-    pub port: u16,
-    /// How browsers reach it.
-    pub public_url: BaseUrl,
-    /// Whether the key gate is closed.
-    pub require_apikey: bool,
-    /// What becomes of a secret key that a browser brings.
-    pub secret_keys_in_browsers: SecretKeysInBrowsers,
-    /// With [`Config::only`]: the service's path, `""` for the root; `None` = its usual one.
-    pub prefix: Option<String>,
-    /// Proxies whose `X-Forwarded-*` count.
-    pub trusted_proxies: Vec<IpRange>,
-    /// Origins that may call; `None` = all, without credentials.
-    pub cors_origins: Option<Vec<String>>,
-    /// Second port for health and metrics.
-    pub admin_port: Option<u16>,
-    /// What that one listens on.
-    pub admin_host: ListenHost,
-    /// Socket file to listen on instead, with its permissions.
-    pub unix_socket: Option<(PathBuf, u32)>,
-    /// Whether others may listen on the same port.
-    pub reuse_port: bool,
-    /// Configured master key.
-    pub master_key: Option<SecretString>,
-    /// The built app; `None` = serve none.
-    pub app_dir: Option<PathBuf>,
-    /// Secrets, and by default data.
-    pub state_dir: PathBuf,
-    /// Filter of log lines, in `tracing_subscriber::EnvFilter`'s syntax.
-    pub log: String,
-    /// Shape of log lines.
-    pub log_format: LogFormat,
-    /// Whether `/metrics` answers.
-    pub metrics: bool,
-    /// Open connections.
-    pub max_connections: usize,
-    /// Requests of services in flight.
-    pub max_requests: usize,
-    /// Bytes of large request bodies in flight.
-    pub body_memory: u64,
-    /// How long a body waits for room among them.
-    pub body_wait: Duration,
-    /// Bytes of large answers in flight.
-    pub answer_memory: u64,
-    /// How slow clients may be with bodies and answers.
-    pub pace: Pace,
-    /// How large the head of a request may be.
-    pub heads: HeadLimits,
-    /// Bytes of large heads that are coming in or in flight.
-    pub head_memory: u64,
-    /// Requests in flight on one HTTP/2 connection.
-    pub max_streams: u32,
-    /// How long a connection may take to send the head of its next request.
-    pub idle_timeout: Duration,
-    /// Longest time to drain requests at shutdown.
-    pub shutdown_timeout: Duration,
-}
-
-/// `[database]`.
-#[derive(Clone, Debug)]
-pub struct Database {
-    /// External PostgreSQL; `None` = embedded.
-    pub url: Option<DatabaseUrl>,
-    /// Login for request work; `None` = derived from `url`, or embedded. Always set under `--only rest`.
-    pub authenticator_url: Option<DatabaseUrl>,
-    /// Replica for GET and HEAD.
-    pub replica_url: Option<DatabaseUrl>,
-    /// Embedded: loopback port; `None` = 54322 or the next free one.
-    pub port: Option<u16>,
-    /// Embedded: binaries; `None` = look for them.
-    pub bin_dir: Option<PathBuf>,
-    /// Embedded: data. Absolute.
-    pub data_dir: PathBuf,
-    /// Connections for requests.
-    pub pool_size: usize,
-    /// Connections of the auth service: as many as `pool_size` up to 8, and a quarter of it where that is more.
-    pub auth_pool_size: usize,
-    /// Connections for system work.
-    pub system_pool_size: usize,
-    /// Longest wait for a connection.
-    pub pool_timeout: Duration,
-    /// Age at which a connection is replaced.
-    pub pool_max_lifetime: Duration,
-    /// Time without use after which a connection is closed.
-    pub pool_idle_timeout: Duration,
-    /// Prepared statements of one connection.
-    pub statement_cache: NonZeroUsize,
-    /// Bytes of one row of an answer.
-    pub max_row_bytes: usize,
-    /// Whether PostgreSQL's certificate is checked.
-    pub verify_certificate: bool,
-}
-
-impl Database {
-    /// Connections of all pools together.
-    pub(crate) const fn connections(&self) -> usize {
-        self.pool_size + self.auth_pool_size + self.system_pool_size
-    }
-}
-
-/// `[jwt]`: keys as configured. What goes into tokens is in [`Config::auth`].
-#[derive(Clone, Debug)]
-pub struct Jwt {
-    /// HS256 secret, decoded if it was base64.
-    pub secret: Option<secrecy::SecretSlice<u8>>,
-    /// JSON array of JWKs, checked.
-    pub keys: Option<SecretString>,
-    /// `kid` for the secret.
-    pub key_id: Option<String>,
-    /// Legacy key `anon`.
-    pub anon_key: Option<SecretString>,
-    /// Legacy key `service_role`.
-    pub service_key: Option<SecretString>,
-    /// `sb_publishable_…`.
-    pub publishable_key: Option<SecretString>,
-    /// `sb_secret_…`.
-    pub secret_key: Option<SecretString>,
-}
-
-/// `[storage]`.
-#[derive(Clone, Debug)]
-pub struct Storage {
-    /// Kind of store.
-    pub backend: StorageBackend,
-    /// Folder of objects. Absolute.
-    pub dir: PathBuf,
-    /// Largest upload in bytes.
-    pub max_file_size: u64,
-    /// `[storage.s3]`.
-    pub s3: S3,
-}
-
-/// `[storage.s3]`.
-#[derive(Clone, Debug)]
-pub struct S3 {
-    /// Address; `None` = AWS's.
-    pub endpoint: Option<BaseUrl>,
-    /// Region.
-    pub region: String,
-    /// Bucket; set when the backend is S3.
-    pub bucket: Option<String>,
-    /// Access key.
-    pub access_key_id: Option<String>,
-    /// Its secret.
-    pub secret_access_key: Option<SecretString>,
-    /// Bucket in the path.
-    pub force_path_style: bool,
-}
-
-/// `[functions]`.
-#[derive(Clone, Debug)]
-pub struct Functions {
-    /// TypeScript functions. Absolute.
-    pub dir: PathBuf,
-    /// Whether the planning app's functions are on.
-    pub builtin: bool,
-}
-
-/// `[mail]`.
-#[derive(Clone, Debug)]
-pub struct Mail {
-    /// SMTP server; `None` = the development mailbox, or no mail at all.
-    pub smtp: Option<SmtpUrl>,
-    /// Sender address.
-    pub from: String,
-    /// Sender name.
-    pub sender_name: Option<String>,
-    /// Further headers of each mail.
-    pub headers: Vec<(String, String)>,
-    /// Limit of one step of an exchange.
-    pub timeout: Duration,
-    /// Mails on their way at once.
-    pub connections: u32,
-    /// Attempts until a mail is given up.
-    pub max_attempts: u32,
-    /// Pause after the first failed attempt.
-    pub retry_pause: Duration,
-    /// How long rows about mails are kept.
-    pub retention: Duration,
-    /// Port of the development mailbox.
-    pub mailbox_port: Option<u16>,
-}
-
-/// `[stripe]`.
-#[derive(Clone, Debug)]
-pub struct Stripe {
-    /// API key; `None` = local double in development, nothing in production.
-    pub secret_key: Option<SecretString>,
-    /// Signs webhooks.
-    pub webhook_secret: Option<SecretString>,
-    /// API address; `None` = Stripe's.
-    pub api_base: Option<BaseUrl>,
-}
-
-/// `[project]`.
-#[derive(Clone, Debug)]
-pub struct Project {
-    /// The folder. Absolute.
-    pub dir: PathBuf,
-    /// Its `basalt.toml`, if there is one.
-    pub file: Option<PathBuf>,
-}
-
 /// One setting as it is in force.
 #[derive(Clone, Debug)]
 pub struct Effective {
-    /// `section.key`.
-    pub name: &'static str,
+    /// Which.
+    pub setting: &'static Setting,
     /// As TOML; `None` = not set. Secrets read `(set)`.
     pub value: Option<String>,
     /// Who set it.
     pub source: Source,
 }
+
+/// Everything that is wrong, in one report.
+#[derive(Clone, Debug)]
+pub struct ConfigErrors(pub Vec<Fault>);
+
+impl fmt::Display for ConfigErrors {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let count = self.0.len();
+        writeln!(f, "The configuration has {count} {}:", if count == 1 { "fault" } else { "faults" })?;
+        for Fault { source, message } in &self.0 {
+            if source.is_default() {
+                writeln!(f, "  - {message}")?;
+            } else {
+                writeln!(f, "  - {source}: {message}")?;
+            }
+        }
+        f.write_str("docs/CONFIG.md of the Basalt repository lists every setting; `basalt config` shows what is in force once these are mended.")
+    }
+}
+
+impl std::error::Error for ConfigErrors {}
 
 impl Config {
     /// Reads, checks and resolves the configuration of this process.
@@ -369,10 +175,10 @@ impl Config {
         working_dir: PathBuf,
     ) -> Result<Self, ConfigErrors> {
         let options = [
-            (keys::PROJECT_DIR.row.name, "--project", &command_line.project),
-            (keys::SERVER_PORT.row.name, "--port", &command_line.port),
-            (keys::SERVER_STATE_DIR.row.name, "--data", &command_line.data),
-            (keys::DATABASE_PORT.row.name, "--db-port", &command_line.db_port),
+            ("project.dir", "--project", &command_line.project),
+            ("server.port", "--port", &command_line.port),
+            ("server.state_dir", "--data", &command_line.data),
+            ("database.port", "--db-port", &command_line.db_port),
         ]
         .into_iter()
         .filter_map(|(name, flag, text)| text.clone().map(|text| (name, flag, text)))

@@ -62,7 +62,7 @@ pub fn has_mailbox(config: &Config) -> bool {
 pub fn smtp(config: &Config) -> Option<SmtpConfig> {
     let mail = &config.mail;
     Some(SmtpConfig {
-        server: mail.smtp.clone()?,
+        server: mail.smtp_url.clone()?,
         from: mail.from.clone(),
         sender_name: mail.sender_name.clone().unwrap_or_default(),
         headers: mail.headers.clone(),
@@ -88,7 +88,7 @@ pub fn sends(config: &Config) -> bool {
 
 /// A developer without a mail server looks at mails in the mailbox; others must configure one.
 fn destination(config: &Config) -> Destination {
-    match (&config.mail.smtp, config.is_development()) {
+    match (&config.mail.smtp_url, config.is_development()) {
         (Some(_), _) => Destination::Server,
         (None, true) => Destination::Mailbox,
         (None, false) => Destination::Nowhere,

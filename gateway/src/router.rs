@@ -12,8 +12,8 @@ use http::header::CONTENT_TYPE;
 use http::{Request, StatusCode};
 use hyper::body::Incoming;
 
-use crate::config::IpRange;
 use crate::system_routes::SystemRoutes;
+use basalt_http::address::IpRange;
 use basalt_http::layers::{self, Mount, Shared, client_address};
 use basalt_http::static_app::StaticApp;
 use basalt_mail::mailbox::{self, Mailbox};

@@ -128,11 +128,13 @@ impl Secrets {
         let jwks = match configured {
             Some(jwks) => jwks.map_err(KeyError::Invalid)?,
             // With a secret configured alone, that secret signs (auth.md 3.18).
-            None if jwt.secret.is_some() => Vec::new(),
+            None if jwt.decoded_secret.is_some() => Vec::new(),
             None => stored.jwt_signing_key.clone().into_iter().collect(),
         };
-        let jwt_secret =
-            jwt.secret.clone().or_else(|| stored.jwt_secret.clone().map(|text| text.into_bytes().into()));
+        let jwt_secret = jwt
+            .decoded_secret
+            .clone()
+            .or_else(|| stored.jwt_secret.clone().map(|text| text.into_bytes().into()));
         let issued_at = stored.issued_at.unwrap_or_else(|| clock.unix_seconds());
         let legacy = |configured: &Option<SecretString>, role: &str| match (configured, &jwt_secret) {
             (Some(key), _) => Ok(key.clone()),

@@ -25,7 +25,7 @@ use crate::secrets::{Secrets, SecretsError};
 use crate::signals::Signals;
 use crate::system_routes::SystemRoutes;
 use basalt_http::bind::{BindError, Listening};
-use basalt_http::layers::api_key::KeyGate;
+use basalt_http::layers::api_key::{KeyGate, SecretKeysInBrowsers};
 use basalt_http::layers::bounds::{self, Bounds};
 use basalt_http::layers::cors::CorsPolicy;
 use basalt_http::layers::{RequestIds, Shared};
@@ -82,7 +82,7 @@ pub async fn serve(
     }
     // The port first: that it is taken should be known before PostgreSQL is started for it.
     let listener = match &config.server.unix_socket {
-        Some((path, mode)) => Listening::unix(path, *mode).await?,
+        Some(path) => Listening::unix(path, config.server.unix_socket_mode).await?,
         None => Listening::tcp(&config.server.host, config.server.port, config.server.reuse_port).await?,
     };
     config.server.port = listener.port().unwrap_or(config.server.port);
@@ -122,8 +122,8 @@ pub async fn serve(
         background.tracker.spawn(background.shutdown.clone().run_until_cancelled_owned(following));
     }
     let max_connections = connections_that_fit(&config);
-    let Server { max_requests, body_memory, body_wait, pace, heads, head_memory, max_streams, .. } =
-        config.server;
+    let Server { max_requests, body_memory, body_wait, head_memory, max_streams, .. } = config.server;
+    let (pace, heads) = (config.server.pace(), config.server.heads());
     let limits = bounds::Limits {
         max_requests,
         body_memory,
@@ -150,7 +150,11 @@ pub async fn serve(
                 Arc::clone(&keys),
                 Clock::system(),
                 config.server.require_apikey,
-                config.server.secret_keys_in_browsers,
+                if config.server.secret_keys_in_browsers {
+                    SecretKeysInBrowsers::Accepted
+                } else {
+                    SecretKeysInBrowsers::Refused
+                },
             ),
             bounds,
         },
@@ -246,11 +250,11 @@ async fn accept_until(
     const ADMIN_CONNECTIONS: usize = 64;
     let limits = |connections| Limits {
         connections,
-        heads: config.server.heads,
+        heads: config.server.heads(),
         head_memory: gateway.shared.bounds.head_memory.clone(),
         max_streams: config.server.max_streams,
         idle_timeout: config.server.idle_timeout,
-        pace: config.server.pace,
+        pace: config.server.pace(),
         drain: config.server.shutdown_timeout,
     };
     let admin = async {

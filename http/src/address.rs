@@ -1,11 +1,12 @@
-//! Where a server listens, under which URL clients reach it, and which peers are proxies. Types only: how they are
-//! written in the configuration is the gateway's.
+//! Where a server listens, and which peers are proxies; as types, and as kinds of settings.
 
 use std::fmt::{self, Display};
-use std::net::IpAddr;
+use std::net::{IpAddr, Ipv4Addr};
+use std::path::Path;
 use std::str::FromStr;
 
-use url::{Host, Url};
+use basalt_core::settings::kinds::quote;
+use basalt_core::settings::{Kind, Misfit, Value};
 
 /// What to listen on.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -42,69 +43,29 @@ impl Display for ListenHost {
     }
 }
 
-/// An `http(s)` address under which something is reached; paths are appended to it.
-#[derive(Clone, PartialEq, Eq)]
-pub struct BaseUrl {
-    url: Url,
-    text: String,
-}
-
-impl BaseUrl {
-    /// The URL without a slash at its end.
-    #[must_use]
-    pub fn as_str(&self) -> &str {
-        &self.text
+impl Kind<Self> for ListenHost {
+    fn expected() -> String {
+        "an address (127.0.0.1, 0.0.0.0, ::1 …), a host name, `*` for every address, `!4` or `!6` for every one of IPv4 or IPv6"
+            .to_owned()
     }
 
-    /// The parsed URL.
-    #[must_use]
-    pub const fn url(&self) -> &Url {
-        &self.url
-    }
-
-    /// Whether browsers reach it over TLS.
-    #[must_use]
-    pub fn is_https(&self) -> bool {
-        self.url.scheme() == "https"
-    }
-
-    /// Whether it names this machine only.
-    #[must_use]
-    pub fn is_loopback(&self) -> bool {
-        match self.url.host() {
-            Some(Host::Domain(name)) => name == "localhost" || name.ends_with(".localhost"),
-            Some(Host::Ipv4(address)) => address.is_loopback(),
-            Some(Host::Ipv6(address)) => address.is_loopback(),
-            None => false,
-        }
-    }
-}
-
-impl FromStr for BaseUrl {
-    type Err = ();
-
-    fn from_str(text: &str) -> Result<Self, ()> {
-        let url = Url::parse(text.trim()).map_err(|_| ())?;
-        let plain = matches!(url.scheme(), "http" | "https")
-            && url.has_host()
-            && url.query().is_none()
-            && url.fragment().is_none()
-            && url.username().is_empty()
-            && url.password().is_none();
-        let text = url.as_str().trim_end_matches('/').to_owned();
-        if plain { Ok(Self { url, text }) } else { Err(()) }
-    }
-}
-
-impl fmt::Debug for BaseUrl {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(&self.text)
-    }
-}
-
-impl Display for BaseUrl {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(&self.text)
+    fn read(value: &Value, _: &Path) -> Result<(Self, String), Misfit> {
+        let text = value.text().ok_or(Misfit::Kind)?.trim();
+        let address = || text.trim_start_matches('[').trim_end_matches(']').parse().ok().map(Self::Address);
+        let name = || {
+            let is_name = text.chars().all(|c| c.is_ascii_alphanumeric() || matches!(c, '.' | '-' | '_'))
+                && text.chars().any(|c| c.is_ascii_alphabetic());
+            is_name.then(|| Self::Name(text.to_owned()))
+        };
+        let host = match text {
+            "localhost" => Self::Address(Ipv4Addr::LOCALHOST.into()),
+            "!4" => Self::Address(Ipv4Addr::UNSPECIFIED.into()),
+            "!6" => Self::EveryIpv6,
+            "*" | "*4" | "*6" => Self::Everywhere,
+            _ => address().or_else(name).ok_or(Misfit::Kind)?,
+        };
+        let shown = quote(&host.to_string());
+        Ok((host, shown))
     }
 }
 
@@ -149,5 +110,40 @@ impl FromStr for IpRange {
 impl Display for IpRange {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{}/{}", self.base, self.bits)
+    }
+}
+
+/// A list of addresses and blocks.
+#[derive(Debug)]
+pub struct IpRanges;
+
+impl Kind<Vec<IpRange>> for IpRanges {
+    fn expected() -> String {
+        "a list of addresses or blocks such as 10.0.0.0/8".to_owned()
+    }
+
+    fn read(value: &Value, base: &Path) -> Result<(Vec<IpRange>, String), Misfit> {
+        let (items, _) = <Vec<String>>::read(value, base)?;
+        let ranges: Option<Vec<IpRange>> = items.iter().map(|item| item.parse().ok()).collect();
+        let ranges = ranges.ok_or(Misfit::Kind)?;
+        let shown = ranges.iter().map(|range| quote(&range.to_string()));
+        let shown = format!("[{}]", shown.collect::<Vec<_>>().join(", "));
+        Ok((ranges, shown))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn address_blocks_contain_what_they_say() {
+        let contains = |block: &str, address: &str| {
+            block.parse::<IpRange>().unwrap().contains(address.parse::<IpAddr>().unwrap())
+        };
+        assert!(contains("10.0.0.0/8", "10.255.1.2") && !contains("10.0.0.0/8", "11.0.0.1"));
+        assert!(contains("0.0.0.0/0", "8.8.8.8") && !contains("0.0.0.0/0", "2001::1"));
+        assert!(contains("127.0.0.1", "::ffff:127.0.0.1"));
+        assert!(contains("2001:db8::/32", "2001:db8:1::1") && !contains("2001:db8::/32", "2001:db9::1"));
     }
 }

@@ -26,7 +26,7 @@ use http::{HeaderValue, Method, Request, StatusCode};
 use percent_encoding::percent_decode_str;
 use tokio_util::io::ReaderStream;
 
-use crate::address::BaseUrl;
+use basalt_core::settings::BaseUrl;
 use headers::PageHeaders;
 use negotiate::{Encoding, Validators};
 

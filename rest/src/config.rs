@@ -4,124 +4,129 @@
 //! line) is the gateway's business. Names are those of DESIGN section 4 (`rest.*`) and rest.md §4.5, without the
 //! `db_` and `server_` prefixes PostgREST gives some of them.
 //!
-//! The surprise: an administrator may override some settings inside the database
-//! (`alter role authenticator set pgrst.db_schemas = '…'`), so [`RestConfig::with_database_settings`] is applied on
-//! every schema-cache load and a request sees the result, not what the gateway passed in.
+//! An administrator may override some settings inside the database (`alter role authenticator set pgrst.db_schemas =
+//! '…'`). [`RestConfig::with_database_settings`] applies those on every load of the schema cache, and a request sees the
+//! result, not what the gateway passed in.
 
 mod claim_path;
 mod stored;
 
+use std::path::Path;
 use std::time::Duration;
 
 use basalt_core::session::Statement;
+use basalt_core::settings;
+use basalt_core::settings::Fallback::{By, ByOr, Is};
+use basalt_core::settings::kinds::{Bytes, Cap, Parsed, ParsedList, Time};
+use basalt_core::settings::{BaseUrl, Kind, Misfit, Value};
 use basalt_core::sql::Sql;
 
 pub use claim_path::ClaimPath;
 pub use stored::{DATABASE_SETTINGS, JwtSecret, Stored};
 
-/// Everything that can be configured about the REST service.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct RestConfig {
-    /// `rest.schemas`: exposed schemas; the first is the default. Never empty.
-    pub schemas: Vec<String>,
-    /// `rest.extra_search_path`: schemas appended to the search path of every request.
-    pub extra_search_path: Vec<String>,
-    /// `rest.anon_role`: role of requests without a token; `None` turns anonymous access off (PGRST302).
-    pub anon_role: Option<String>,
-    /// `rest.max_rows`: cap on the rows of every level of a read; `None` is no cap.
-    pub max_rows: Option<u64>,
-    /// `rest.pre_request`: function called in the transaction before the main statement.
-    pub pre_request: Option<FunctionName>,
-    /// `rest.tx_end`: how transactions end, and whether `Prefer: tx=` may choose.
-    pub tx_end: TxEnd,
-    /// `rest.aggregates`: whether `sum()`, `avg()`, `count()`, `max()` and `min()` may be selected.
-    pub aggregates: bool,
-    /// `rest.plan_enabled`: whether `application/vnd.pgrst.plan` is answered.
-    pub plan_enabled: bool,
-    /// `rest.openapi_mode`: what the root document shows.
-    pub openapi_mode: OpenApiMode,
-    /// `rest.root_spec`: function whose result replaces the OpenAPI document.
-    pub root_spec: Option<FunctionName>,
-    /// `rest.openapi_server_proxy_uri`: absolute URL the OpenAPI document names as its server.
-    pub openapi_server_proxy_uri: Option<String>,
-    /// `rest.openapi_security_active`: whether the OpenAPI document describes the bearer token.
-    pub openapi_security_active: bool,
-    /// `rest.role_claim`: where in the claims the role is found; `.role` or `$.role` by default.
-    pub role_claim: ClaimPath,
-    /// `rest.jwt_aud`: audience that tokens naming one must name.
-    pub jwt_aud: Option<String>,
-    /// `pgrst.jwt_secret` of the database, with `--only rest`: takes the place of the configured keys.
-    pub jwt_secret: Option<JwtSecret>,
-    /// `pgrst.server_cors_allowed_origins` of the database: takes the place of `server.cors_origins`.
-    pub cors_origins: Option<Vec<String>>,
-    /// `rest.channel`: channel of `NOTIFY` whose messages reload schema cache and settings.
-    pub channel: String,
-    /// `rest.safe_update`: refuse PATCH and DELETE without filters (code 21000).
-    pub safe_update: bool,
-    /// `rest.hoisted_tx_settings`: settings declared on a function that apply to its whole transaction.
-    pub hoisted_tx_settings: Vec<String>,
-    /// `rest.request_settings`: what of a request functions and policies can read.
-    pub request_settings: Vec<RequestSetting>,
-    /// `rest.shape_cache`: bytes that plans and statements of request shapes may take; 0 keeps none.
-    pub shape_cache_bytes: usize,
-    /// `rest.app_settings`: set as `app.settings.NAME` in every transaction, in this order.
-    pub app_settings: Vec<(String, String)>,
-    /// `rest.pre_config`: function run before each load of the schema cache; what it sets as `pgrst.NAME` counts.
-    pub pre_config: Option<FunctionName>,
-    /// `rest.timing_enabled`: send `Server-Timing`.
-    pub timing_enabled: bool,
-    /// `rest.trace_header`: request header echoed on the response.
-    pub trace_header: Option<http::HeaderName>,
-    /// `rest.url_use_legacy_target_names`: allow an aliased embed to be addressed by its target name (with a warning).
-    pub url_use_legacy_target_names: bool,
-    /// `rest.client_error_verbosity`: whether errors carry `details` and `hint`.
-    pub client_error_verbosity: ErrorVerbosity,
-    /// `rest.max_body_bytes`: request bodies over this are refused with 413.
-    pub max_body_bytes: usize,
-    /// `rest.timeout`: total time a request may take before 504.
-    pub timeout: Duration,
-    /// `rest.database_settings`: whether settings stored in the database are honoured.
-    pub database_settings: bool,
+settings! {
+    /// Everything that can be configured about the REST service; `safe_update` is on, as for Supabase.
+    #[derive(Debug, Clone, PartialEq, Eq)]
+    pub struct RestConfig in "rest" with r {
+        /// Exposed schemas; the first is the default.
+        schemas: Vec<String> as Schemas = Is("public");
+        /// Schemas at the end of every request's search path.
+        extra_search_path: Vec<String> as Identifiers = Is("public,extensions");
+        /// Role of requests without a token; `""` turns anonymous access off.
+        anon_role: Option<String> = Is("anon");
+        /// Most rows a read returns, on every level; 0 for no cap.
+        max_rows: Option<u64> as Cap<1_000_000_000> = Is("1000");
+        /// Function called in each transaction before the main statement.
+        pre_request: Option<FunctionName> as Option<Parsed> = By("none");
+        /// How transactions end: `commit`, `commit-allow-override`, `rollback`, `rollback-allow-override`.
+        tx_end: TxEnd as Parsed = Is("commit");
+        /// Whether `sum()`, `avg()`, `count()`, `max()`, `min()` may be selected.
+        aggregates: bool = Is("false");
+        /// Whether clients may ask for the execution plan.
+        plan_enabled: bool = Is("false");
+        /// What the root document shows: `follow-privileges`, `ignore-privileges`, `disabled`.
+        openapi_mode: OpenApiMode as Parsed = Is("follow-privileges");
+        /// Address that the root document names as its server.
+        openapi_server_proxy_uri: Option<String> as Option<BaseUrl> = By("`server.public_url` and the prefix");
+        /// Whether the root document describes the bearer token.
+        openapi_security_active: bool = Is("false");
+        /// Function whose result replaces the root document.
+        root_spec: Option<FunctionName> as Option<Parsed> = By("none");
+        /// Where the role is found in a token: `.role`, `$.app.roles[0]`.
+        role_claim: ClaimPath as Parsed = Is(".role");
+        /// Audience that tokens naming one must name.
+        jwt_aud: Option<String> = By("none");
+        /// Refuse PATCH and DELETE without filters.
+        safe_update: bool = ByOr("true; false with `--only rest`", "true");
+        /// Settings declared on a function that hold for its whole transaction.
+        hoisted_tx_settings: Vec<String> as Identifiers = Is("statement_timeout,plan_filter.statement_cost_limit,default_transaction_isolation");
+        /// What of a request functions and policies can read as `request.…`. Each costs PostgreSQL some microseconds in every request: leave out what nothing reads. `request.jwt.claims` is always there.
+        request_settings: Vec<RequestSetting> as ParsedList = Is("method,path,headers,cookies");
+        /// Bytes that plans and statements of requests that differ in their values only may take, 1024 of them at most; beyond that the least recently used go. 0 makes them anew for each request.
+        shape_cache: usize as Bytes = Is("8MiB");
+        /// Set as `app.settings.NAME` in every transaction.
+        app_settings: Vec<(String, String)> = Is(""), secret;
+        /// Function run before the settings stored in the database are read.
+        pre_config: Option<FunctionName> as Option<Parsed> = By("none");
+        /// Whether `ALTER ROLE authenticator SET pgrst.…` is honoured.
+        database_settings: bool = Is("true");
+        /// Channel of `NOTIFY` whose messages reload schema cache and settings.
+        channel: String = Is("pgrst");
+        /// Whether that channel is listened to. Without it, signals reload: SIGUSR1 the schema, SIGUSR2 the configuration.
+        channel_enabled: bool = Is("true");
+        /// Send `Server-Timing`.
+        timing_enabled: bool = Is("false");
+        /// Request header that is echoed on the response.
+        trace_header: Option<http::HeaderName> as Option<Parsed> = By("none");
+        /// Whether an embed with an alias may also be addressed by its own name.
+        url_use_legacy_target_names: bool = Is("true");
+        /// `verbose`, or `minimal` for errors without details and hint.
+        client_error_verbosity: ErrorVerbosity as Parsed = Is("verbose");
+        /// Largest request body; a larger one gets 413. Rows of CSV may take four times as much when each names its columns, as JSON.
+        max_body_bytes: usize as Bytes<1> = Is("50MiB");
+        /// Longest time a request may take before 504.
+        timeout: Duration as Time<1000> = Is("125");
+    } also {
+        /// `pgrst.jwt_secret` of the database, with `--only rest`: takes the place of the configured keys.
+        jwt_secret: Option<JwtSecret> = None;
+        /// `pgrst.server_cors_allowed_origins` of the database: takes the place of `server.cors_origins`.
+        cors_origins: Option<Vec<String>> = None;
+    }
 }
 
-impl Default for RestConfig {
-    /// The defaults of DESIGN section 4; `safe_update` is on, as for Supabase (`--only rest` turns it off).
-    fn default() -> Self {
-        Self {
-            schemas: vec!["public".to_owned()],
-            extra_search_path: vec!["public".to_owned(), "extensions".to_owned()],
-            anon_role: Some("anon".to_owned()),
-            max_rows: Some(1000),
-            pre_request: None,
-            tx_end: TxEnd::default(),
-            aggregates: false,
-            plan_enabled: false,
-            openapi_mode: OpenApiMode::FollowPrivileges,
-            root_spec: None,
-            openapi_server_proxy_uri: None,
-            openapi_security_active: false,
-            role_claim: ClaimPath::default(),
-            jwt_aud: None,
-            jwt_secret: None,
-            cors_origins: None,
-            channel: "pgrst".to_owned(),
-            safe_update: true,
-            hoisted_tx_settings: vec![
-                "statement_timeout".to_owned(),
-                "plan_filter.statement_cost_limit".to_owned(),
-                "default_transaction_isolation".to_owned(),
-            ],
-            request_settings: RequestSetting::ALL.to_vec(),
-            shape_cache_bytes: 8 * 1024 * 1024,
-            app_settings: Vec::new(),
-            pre_config: None,
-            timing_enabled: false,
-            trace_header: None,
-            url_use_legacy_target_names: true,
-            client_error_verbosity: ErrorVerbosity::Verbose,
-            max_body_bytes: 50 * 1024 * 1024,
-            timeout: Duration::from_secs(125),
-            database_settings: true,
+/// A list of names, of which each may be double-quoted.
+struct Identifiers;
+
+impl Kind<Vec<String>> for Identifiers {
+    fn expected() -> String {
+        <Vec<String>>::expected()
+    }
+
+    fn read(value: &Value, base: &Path) -> Result<(Vec<String>, String), Misfit> {
+        let items = value
+            .text()
+            .map(|text| Value::List(split_identifiers(text, ',').into_iter().map(Value::Text).collect()));
+        <Vec<String>>::read(items.as_ref().unwrap_or(value), base)
+    }
+}
+
+/// Schemas to expose.
+struct Schemas;
+
+impl Kind<Vec<String>> for Schemas {
+    fn expected() -> String {
+        Identifiers::expected()
+    }
+
+    fn read(value: &Value, base: &Path) -> Result<(Vec<String>, String), Misfit> {
+        let (schemas, shown) = Identifiers::read(value, base)?;
+        // A list that names the system catalogs would expose them whole.
+        match schemas.iter().find(|schema| is_system_schema(schema)) {
+            Some(schema) => Err(Misfit::Because(format!(
+                "must not expose {schema}, which belongs to PostgreSQL itself: remove it"
+            ))),
+            None if schemas.is_empty() => Err(Misfit::Because("must name at least one schema".to_owned())),
+            None => Ok((schemas, shown)),
         }
     }
 }
@@ -178,21 +183,12 @@ pub enum ConfigError {
     /// The text is not a function name.
     #[error("`{0}` is not a function name such as `check_request` or `api.check_request`")]
     FunctionName(String),
-    /// The text is no name of a header.
-    #[error("`{0}` is not a header name such as `X-Request-Id`")]
-    HeaderName(String),
-    /// The text is no number of rows.
-    #[error("`{0}` is not a number of rows")]
-    Rows(String),
     /// The text is no address.
     #[error("`{0}` is not an address such as https://example.com:8443/basePath")]
     Address(String),
     /// The secret cannot verify tokens. Its text is in no message.
     #[error(transparent)]
     Secret(#[from] basalt_core::keys::KeyError),
-    /// The name is known, but not for a setting of the database.
-    #[error("it cannot be set in the database, only where the server is configured")]
-    NotInDatabase,
 }
 
 /// How transactions end (`rest.tx_end`).
@@ -311,8 +307,7 @@ impl std::str::FromStr for FunctionName {
 }
 
 /// Whether a schema belongs to PostgreSQL itself and can never be exposed.
-#[must_use]
-pub fn is_system_schema(schema: &str) -> bool {
+fn is_system_schema(schema: &str) -> bool {
     matches!(schema, "pg_catalog" | "information_schema")
 }
 

@@ -273,7 +273,7 @@ impl RestHandle {
             duration_ms = started.elapsed().as_secs_f64() * 1000.0,
             "schema cache loaded"
         );
-        let (shapes, rows_failed) = (Shapes::new(config.shape_cache_bytes), AtomicBool::new(false));
+        let (shapes, rows_failed) = (Shapes::new(config.shape_cache), AtomicBool::new(false));
         let snapshot =
             Snapshot { config, cache, keys, shapes, accepted, complaints, fingerprint, rows_failed };
         self.0.current.store(Some(Arc::new(snapshot)));

@@ -9,7 +9,10 @@ use basalt_core::service::{Cors, Service};
 use basalt_core::system_migrations::SystemMigration;
 use http::StatusCode;
 
+mod config;
 mod error;
+
+pub use config::{Backend, S3Config, StorageConfig};
 
 /// Schema `storage`: tables, functions, triggers, grants.
 pub const MIGRATIONS: &[SystemMigration] = &[
@@ -18,19 +21,12 @@ pub const MIGRATIONS: &[SystemMigration] = &[
     SystemMigration::new("storage", 3, "triggers", include_str!("../migrations/0003_triggers.sql")),
 ];
 
-/// What the service may be told.
-#[derive(Debug, Clone)]
-pub struct Config {
-    /// Largest object in bytes: `storage.max_file_size`.
-    pub max_file_size: u64,
-}
-
 /// Form fields and boundaries that a multipart upload carries besides the object.
 const MULTIPART_ALLOWANCE: u64 = 64 * 1024;
 
 /// The service at `/storage/v1`.
 #[must_use]
-pub fn service(config: &Config) -> Service {
+pub fn service(config: &StorageConfig) -> Service {
     Service {
         name: "storage",
         prefix: "/storage/v1",

@@ -10,7 +10,6 @@ use std::str::FromStr;
 use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
 
-use serde::{Deserialize, Serialize};
 use tokio::time::Instant;
 
 use crate::config::AuthConfig;
@@ -20,8 +19,7 @@ use crate::limits::go_duration;
 const HOUR: Duration = Duration::from_secs(3600);
 
 /// `auth.rate_limit_email_sent`: so many mails in such a time. Written `30` (an hour) or `30/10m`.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(try_from = "String", into = "String")]
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct EmailRate {
     /// Mails; 0 = no limit.
     pub mails: u32,
@@ -67,20 +65,6 @@ impl FromStr for EmailRate {
         }
         let mails = mails.trim().parse().map_err(|_not_a_number| ParseEmailRateError)?;
         Ok(Self { mails, period: Duration::from_secs(period.as_secs()) })
-    }
-}
-
-impl TryFrom<String> for EmailRate {
-    type Error = ParseEmailRateError;
-
-    fn try_from(text: String) -> Result<Self, ParseEmailRateError> {
-        text.parse()
-    }
-}
-
-impl From<EmailRate> for String {
-    fn from(rate: EmailRate) -> Self {
-        rate.to_string()
     }
 }
 

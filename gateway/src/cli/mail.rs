@@ -135,7 +135,7 @@ async fn retry(config: &Config, queue: &Queue, retry: &Retry) -> anyhow::Result<
     };
     let mails = if count == 1 { "mail goes" } else { "mails go" };
     writeln!(io::stdout(), "{count} {mails} out again")?;
-    if count > 0 && config.mail.smtp.is_none() {
+    if count > 0 && config.mail.smtp_url.is_none() {
         writeln!(
             io::stderr(),
             "They wait for a server with a mail server: set mail.smtp_url and mail.from, and start it."

@@ -3,11 +3,10 @@
 
 use std::ffi::OsString;
 
-use super::fault::{Fault, Source};
-use super::keys;
 use super::postgrest::libpq::Connection;
-use super::raw::Written;
-use super::value::Value;
+use basalt_core::settings::Value;
+use basalt_core::settings::Written;
+use basalt_core::settings::{Fault, Source};
 
 /// What others' names say, under ours.
 #[derive(Default)]
@@ -41,7 +40,7 @@ impl Collected {
             self.warnings.push(format!("{source}: {warning}"));
         }
         if connection.verifies {
-            self.write(keys::DATABASE_VERIFY_CERTIFICATE.row.name, "true".to_owned(), source.clone());
+            self.write("database.verify_certificate", "true".to_owned(), source.clone());
         }
         Written { value: Value::Bare(connection.text), source }
     }

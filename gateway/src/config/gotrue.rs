@@ -16,8 +16,8 @@ mod translation;
 
 use std::ffi::OsString;
 
-use super::fault::{Fault, Source};
 use super::foreign::{self, Collected};
+use basalt_core::settings::{Fault, Source};
 pub(super) use manual::markdown;
 use names::{DEFAULTS, PREFIX, REQUIRED, UNPREFIXED};
 use translation::{Given, Translation};
@@ -32,7 +32,7 @@ pub(super) fn missing(is_written: impl Fn(&str) -> bool) -> Vec<Fault> {
 
 /// Reads the variables; `None` when there is none of GoTrue's own.
 pub(super) fn collect(environment: &[(OsString, OsString)]) -> Option<Collected> {
-    let mut collected = Collected::with_defaults(DEFAULTS, &Source::Gotrue);
+    let mut collected = Collected::with_defaults(DEFAULTS, &Source::DefaultOf("GoTrue"));
     let mut given = Given::new();
     for (variable, text) in foreign::variables(environment, PREFIX, &mut collected.faults) {
         let name = variable.strip_prefix(PREFIX).unwrap_or(&variable).to_owned();

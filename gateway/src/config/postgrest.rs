@@ -20,8 +20,8 @@ mod translation;
 use std::ffi::OsString;
 use std::path::Path;
 
-use super::fault::Source;
 use super::foreign::{self, Collected};
+use basalt_core::settings::Source;
 use given::Given;
 pub(super) use manual::markdown;
 use names::{DEFAULTS, PREFIX};
@@ -41,7 +41,7 @@ pub(super) struct Origin<'a> {
 /// Reads file and variables; `None` when there is neither.
 pub(super) fn collect(origin: &Origin<'_>) -> Option<Collected> {
     let lookup = |name: &str| foreign::variable(origin.environment, name);
-    let mut collected = Collected::with_defaults(&DEFAULTS, &Source::Postgrest);
+    let mut collected = Collected::with_defaults(&DEFAULTS, &Source::DefaultOf("PostgREST"));
     let mut entries = Vec::new();
     if let Some(file) = origin.file {
         let shown = |path: &Path| path.strip_prefix(origin.working_dir).unwrap_or(path).to_path_buf();

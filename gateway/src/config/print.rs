@@ -3,8 +3,10 @@
 use std::fmt::Write as _;
 use std::io::{self, Write};
 
-use super::keys::{Fallback, SECTIONS, TABLE};
-use super::{Config, Source};
+use basalt_core::settings::Fallback;
+
+use super::sections::{SECTIONS, settings};
+use super::{Config, Setting, Source};
 use super::{gotrue, postgrest};
 
 /// Where the comment with the source starts, unless the value is longer.
@@ -23,7 +25,8 @@ pub fn print_config(config: &Config, out: &mut impl Write) -> io::Result<()> {
     for (section, _) in SECTIONS {
         writeln!(out, "\n[{section}]")?;
         for setting in &config.effective {
-            let Some(key) = setting.name.strip_prefix(section).and_then(|rest| rest.strip_prefix('.')) else {
+            let Some(key) = setting.setting.key.strip_prefix(section).and_then(|rest| rest.strip_prefix('.'))
+            else {
                 continue;
             };
             let line = match setting.value.as_deref() {
@@ -32,7 +35,7 @@ pub fn print_config(config: &Config, out: &mut impl Write) -> io::Result<()> {
                 Some(value) => format!("{key} = {value}"),
             };
             let source = match (&setting.source, &setting.value) {
-                (Source::Default, None) => not_set(setting.name),
+                (Source::Default, None) => not_set(setting.setting),
                 (source, _) => source.to_string(),
             };
             writeln!(out, "{line:COMMENT_COLUMN$} # {source}")?;
@@ -48,10 +51,12 @@ pub fn print_config(config: &Config, out: &mut impl Write) -> io::Result<()> {
 }
 
 /// What holds instead of a value that nobody wrote.
-fn not_set(name: &str) -> String {
-    match TABLE.iter().find(|row| row.name == name).map(|row| row.fallback) {
-        Some(Fallback::By(words)) if words != "none" => format!("not set: {}", words.replace('`', "")),
-        Some(Fallback::Is(_) | Fallback::By(_)) | None => "not set".to_owned(),
+fn not_set(setting: &Setting) -> String {
+    match setting.fallback {
+        Fallback::By(words) | Fallback::ByOr(words, _) if words != "none" => {
+            format!("not set: {}", words.replace('`', ""))
+        }
+        Fallback::Is(_) | Fallback::By(_) | Fallback::ByOr(..) => "not set".to_owned(),
     }
 }
 
@@ -60,7 +65,7 @@ fn not_set(name: &str) -> String {
 pub fn markdown() -> String {
     let mut text = String::from(
         "# Settings\n\n\
-         Generated from `gateway/src/config/keys.rs`; `BASALT_TEST_BLESS=1 cargo test -p basalt config` writes it anew.\n\n\
+         Generated from the tables of settings; `BASALT_TEST_BLESS=1 cargo test -p basalt config` writes it anew.\n\n\
          Every setting can stand in `basalt.toml` in the project folder, in an environment variable\n\
          (`BASALT_SECTION_KEY`, so `server.port` is `BASALT_SERVER_PORT`), and a few in an option. An option wins over a\n\
          variable, a variable over the file, the file over the default. A laptop needs none of them.\n\n\
@@ -76,20 +81,20 @@ pub fn markdown() -> String {
             text,
             "\n## [{section}]\n\n{purpose}\n\n| setting | value | default | meaning |\n|---|---|---|---|\n"
         );
-        for row in TABLE.iter().filter(|row| row.name.split('.').next() == Some(section)) {
+        for row in settings().filter(|row| row.key.split('.').next() == Some(section)) {
             let fallback = match row.fallback {
-                Fallback::By(words) => words.to_owned(),
+                Fallback::By(words) | Fallback::ByOr(words, _) => words.to_owned(),
                 Fallback::Is("") => "empty".to_owned(),
                 Fallback::Is(value) => format!("`{value}`"),
             };
-            let secret = if row.secret { " **secret**" } else { "" };
-            let reserved = if row.reserved { " **reserved**" } else { "" };
+            let secret = if row.is_secret { " **secret**" } else { "" };
+            let reserved = if row.is_reserved { " **reserved**" } else { "" };
             let expected = (row.expected)();
             let _ = writeln!(
                 text,
                 "| `{}` | {expected} | {fallback} | {}{secret}{reserved} |",
-                row.name,
-                row.meaning.replace('|', "\\|")
+                row.key,
+                row.help.trim().replace('|', "\\|")
             );
         }
     }

@@ -12,11 +12,10 @@ use std::path::{Path, PathBuf};
 use toml::de::{DeTable, DeValue};
 
 use super::Only;
-use super::fault::{Fault, Source};
 use super::gotrue;
-use super::keys;
 use super::postgrest;
-use super::value::Value;
+use super::sections::{SECTIONS, setting, settings};
+use basalt_core::settings::{Fault, Source, Value, Written};
 
 /// The file in the project folder.
 const FILE: &str = "basalt.toml";
@@ -41,14 +40,6 @@ pub(super) struct Origin {
     pub postgrest_file: Option<PathBuf>,
 }
 
-/// What was written for one setting, and where.
-pub(super) struct Written {
-    /// The value, not yet checked.
-    pub value: Value,
-    /// Where it stands.
-    pub source: Source,
-}
-
 /// Everything that was written, by the name of the setting.
 pub(super) struct RawConfig {
     /// The folder `basalt.toml` was looked for in: relative paths of file and variables start here.
@@ -61,12 +52,14 @@ pub(super) struct RawConfig {
     pub is_postgrest: bool,
     /// What was written to no effect.
     pub warnings: Vec<String>,
-    written: BTreeMap<&'static str, Written>,
-    faults: Vec<Fault>,
+    /// What was written, not yet checked.
+    pub written: BTreeMap<&'static str, Written>,
+    /// The mistakes found while collecting.
+    pub faults: Vec<Fault>,
 }
 
 impl RawConfig {
-    /// Collects all sources; mistakes are kept for [`RawConfig::take_faults`].
+    /// Collects all sources.
     pub(super) fn collect(origin: &Origin) -> Self {
         let mut raw = Self {
             project_dir: origin.working_dir.clone(),
@@ -81,7 +74,7 @@ impl RawConfig {
         raw.collect_environment(&origin.environment);
         raw.collect_options(&origin.options);
         let stronger = std::mem::take(&mut raw.written);
-        if let Some(Written { value: Value::Bare(dir), source }) = stronger.get(keys::PROJECT_DIR.row.name) {
+        if let Some(Written { value: Value::Bare(dir), source }) = stronger.get("project.dir") {
             raw.project_dir = raw.working_dir.join(dir);
             if !raw.project_dir.is_dir() {
                 raw.faults.push(Fault {
@@ -95,7 +88,7 @@ impl RawConfig {
         }
         raw.collect_file();
         let names_database =
-            [&stronger, &raw.written].iter().any(|written| written.contains_key(keys::DATABASE_URL.row.name));
+            [&stronger, &raw.written].iter().any(|written| written.contains_key("database.url"));
         raw.collect_postgrest(origin, names_database);
         let is_gotrue = raw.collect_gotrue(origin);
         raw.written.extend(stronger);
@@ -104,16 +97,6 @@ impl RawConfig {
             raw.faults.extend(missing);
         }
         raw
-    }
-
-    /// What is in force for `name`.
-    pub(super) fn get(&self, name: &str) -> Option<&Written> {
-        self.written.get(name)
-    }
-
-    /// The mistakes found while collecting, handed over once.
-    pub(super) fn take_faults(&mut self) -> Vec<Fault> {
-        std::mem::take(&mut self.faults)
     }
 
     /// PostgREST's names: over `basalt.toml`, because they were given to this start, and under our own variables.
@@ -145,7 +128,7 @@ impl RawConfig {
         self.faults.extend(collected.faults);
         self.warnings.extend(collected.warnings);
         for (name, written) in collected.defaults {
-            if !(names_database && name == keys::DATABASE_AUTHENTICATOR_URL.row.name) {
+            if !(names_database && name == "database.authenticator_url") {
                 self.written.entry(name).or_insert(written);
             }
         }
@@ -191,9 +174,9 @@ impl RawConfig {
         ours.sort_unstable();
         for (variable, text) in ours {
             let source = Source::Variable(variable.to_owned());
-            let Some(row) = keys::TABLE.iter().find(|row| row.variable() == variable) else {
+            let Some(row) = settings().find(|row| row.variable() == variable) else {
                 let name = variable.strip_prefix(PREFIX).unwrap_or(variable);
-                let near = nearest(name, keys::TABLE.iter().map(|row| row.name.to_owned()));
+                let near = nearest(name, settings().map(|row| row.key.to_owned()));
                 let near =
                     near.map(|near| format!("{PREFIX}{}", near.to_ascii_uppercase().replace('.', "_")));
                 self.faults
@@ -202,9 +185,9 @@ impl RawConfig {
             };
             match text.to_str() {
                 None => self.faults.push(Fault { source, message: "its value is not UTF-8 text".to_owned() }),
-                Some("") if !row.empty_means => {}
+                Some("") if !row.may_be_empty() => {}
                 Some(text) => {
-                    self.written.insert(row.name, Written { value: Value::Bare(text.to_owned()), source });
+                    self.written.insert(row.key, Written { value: Value::Bare(text.to_owned()), source });
                 }
             }
         }
@@ -248,9 +231,7 @@ impl RawConfig {
         // What the parser made of these lines is nobody's meaning.
         let is_sure = |source: &Source| match source {
             Source::File { line, .. } => !unsure.iter().any(|lines| lines.contains(line)),
-            Source::Default | Source::Postgrest | Source::Gotrue | Source::Variable(_) | Source::Flag(_) => {
-                true
-            }
+            Source::Default | Source::DefaultOf(_) | Source::Variable(_) | Source::Flag(_) => true,
         };
         let later = self.faults.split_off(told);
         self.faults.extend(later.into_iter().filter(|fault| is_sure(&fault.source)));
@@ -274,11 +255,11 @@ impl RawConfig {
                 format!("{above}.{}", key.get_ref())
             };
             let line = line_of(text, key.span().start);
-            let row = keys::TABLE.iter().find(|row| row.name == name);
+            let row = setting(&name);
             match (row, value.get_ref()) {
                 (Some(row), value) => {
                     let source = Source::File { path: self.shown(path), line };
-                    self.written.insert(row.name, Written { value: from_toml(value), source });
+                    self.written.insert(row.key, Written { value: from_toml(value), source });
                 }
                 (None, DeValue::Table(inner)) if !inner.is_empty() && has_section(&name) => {
                     self.collect_table(inner, &name, text, path);
@@ -286,7 +267,7 @@ impl RawConfig {
                 (None, DeValue::Table(_)) => {
                     // One line for the whole section, not one for each key in it.
                     if !has_section(&name) {
-                        let near = nearest(&name, keys::sections().map(ToOwned::to_owned));
+                        let near = nearest(&name, SECTIONS.iter().map(|(name, _)| (*name).to_owned()));
                         let message = format!(
                             "there is no section [{name}].{}",
                             suggest(near.map(|near| format!("[{near}]")))
@@ -299,7 +280,7 @@ impl RawConfig {
                     self.file_fault(path, line, message);
                 }
                 (None, _) => {
-                    let near = nearest(&name, keys::TABLE.iter().map(|row| row.name.to_owned()));
+                    let near = nearest(&name, settings().map(|row| row.key.to_owned()));
                     self.file_fault(path, line, format!("there is no setting {name}.{}", suggest(near)));
                 }
             }
@@ -308,7 +289,7 @@ impl RawConfig {
 }
 
 fn has_section(name: &str) -> bool {
-    keys::TABLE.iter().any(|row| row.name.strip_prefix(name).is_some_and(|rest| rest.starts_with('.')))
+    settings().any(|row| row.key.strip_prefix(name).is_some_and(|rest| rest.starts_with('.')))
 }
 
 fn from_toml(value: &DeValue<'_>) -> Value {

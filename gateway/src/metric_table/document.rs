@@ -6,7 +6,7 @@ use std::fmt::Write as _;
 use std::path::{Path, PathBuf};
 
 use super::{BOUNDS, METRICS, Shown};
-use crate::config::keys::TABLE;
+use crate::config::settings;
 
 fn markdown() -> String {
     let mut text = String::from(
@@ -153,7 +153,7 @@ fn the_table_has_what_the_code_sets_and_nothing_else() {
 #[test]
 fn bounds_name_settings_and_metrics_that_there_are() {
     for bound in BOUNDS {
-        let is_setting = TABLE.iter().any(|row| row.name == bound.setting);
+        let is_setting = settings().any(|row| row.key == bound.setting);
         let is_number = bound.setting.starts_with(|first: char| first.is_ascii_digit());
         assert!(is_setting || is_number, "{}", bound.setting);
         for name in [bound.limit, bound.in_use, bound.counted] {

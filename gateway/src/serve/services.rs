@@ -95,7 +95,7 @@ fn listen(login: Database, channels: Vec<String>, background: &Background) -> Ev
 }
 
 fn rest_channel(config: &Config) -> Option<String> {
-    config.rest_listens.then(|| config.rest.channel.clone())
+    config.rest.channel_enabled.then(|| config.rest.channel.clone())
 }
 
 /// REST, with its schema cache kept up to date by notifications.
@@ -229,11 +229,7 @@ pub(super) async fn whole(
         }
     }
     if runs(Only::Storage) {
-        mounts.push(mount(
-            config,
-            basalt_storage::service(&basalt_storage::Config { max_file_size: config.storage.max_file_size }),
-            Gate::Rewrite,
-        ));
+        mounts.push(mount(config, basalt_storage::service(&config.storage), Gate::Rewrite));
     }
     if runs(Only::Realtime) {
         mounts.push(mount(config, basalt_realtime::service(), Gate::Untouched));

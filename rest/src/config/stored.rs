@@ -7,8 +7,10 @@ use std::collections::HashMap;
 use std::fmt;
 
 use basalt_core::keys::KeyMaterial;
+use basalt_core::settings::Value;
+use basalt_core::settings::kinds::read_as;
 
-use super::{ConfigError, RestConfig, is_system_schema, split_identifiers};
+use super::{ConfigError, RestConfig, split_identifiers};
 
 /// The settings that count in a database, without their prefix; a pre-config function may set them too.
 pub const DATABASE_SETTINGS: [&str; 22] = [
@@ -34,6 +36,28 @@ pub const DATABASE_SETTINGS: [&str; 22] = [
     "openapi_security_active",
     "url_use_legacy_target_names",
     "client_error_verbosity",
+];
+
+/// Those that PostgREST does not take from a database either.
+const ONLY_CONFIGURED: [&str; 18] = [
+    "db_uri",
+    "db_config",
+    "db_pre_config",
+    "db_channel",
+    "db_channel_enabled",
+    "db_pool",
+    "db_pool_acquisition_timeout",
+    "db_pool_max_lifetime",
+    "db_pool_max_idletime",
+    "db_pool_automatic_recovery",
+    "server_host",
+    "server_port",
+    "server_unix_socket",
+    "server_unix_socket_mode",
+    "admin_server_host",
+    "admin_server_port",
+    "log_level",
+    "log_query",
 ];
 
 /// `pgrst.jwt_secret`: a plain or base64 secret, a JWK or a JWK set.
@@ -90,120 +114,83 @@ impl RestConfig {
         let mut settings: Vec<&(String, String)> = settings.iter().collect();
         settings.sort_by_key(|(name, _)| name == "jwt_secret");
         for (name, value) in settings {
-            let Err(problem) = config.set(name, value) else {
+            let Err(problem) = config.set_stored(name, value) else {
                 let _older = accepted.insert(name.clone(), value.clone());
                 continue;
             };
-            let kept = before.get(name).filter(|old| config.set(name, old).is_ok());
+            let kept = before.get(name).filter(|old| config.set_stored(name, old).is_ok());
             if let Some(old) = kept {
                 let _older = accepted.insert(name.clone(), old.clone());
             }
-            complaints.push(format!("pgrst.{name} in the database: {problem}; what held before holds on"));
+            complaints.push(format!("pgrst.{name} in the database {problem}; what held before holds on"));
         }
         Stored { config, accepted, complaints }
     }
 
-    /// Sets one value under the name rest.md §4.5 gives it; on an error nothing has changed.
-    fn set(&mut self, name: &str, value: &str) -> Result<(), ConfigError> {
+    /// Sets one value under the name rest.md §4.5 gives it; on an error nothing has changed. The message goes on after
+    /// the name.
+    fn set_stored(&mut self, name: &str, value: &str) -> Result<(), String> {
         let value = value.trim();
         let optional = || (!value.is_empty()).then(|| value.to_owned());
+        let told = |error: ConfigError| format!("does not fit: {error}");
         match name {
-            "db_schemas" | "db_schema" => {
-                let schemas = split_identifiers(value, ',');
-                // A schema list naming the system catalogs would expose them whole.
-                if schemas.is_empty() || schemas.iter().any(|s| is_system_schema(s)) {
-                    return Err(ConfigError::UnknownWord {
-                        value: value.to_owned(),
-                        expected: "a list of schemas other than pg_catalog and information_schema",
-                    });
-                }
-                self.schemas = schemas;
-            }
-            "db_extra_search_path" => self.extra_search_path = split_identifiers(value, ','),
-            "db_max_rows" | "max_rows" => {
-                let rows = optional().map(|text| text.parse().map_err(|_| ConfigError::Rows(text)));
-                self.max_rows = rows.transpose()?.filter(|rows| *rows > 0);
-            }
-            "db_anon_role" => self.anon_role = optional(),
-            "db_pre_request" | "pre_request" => {
-                self.pre_request = optional().map(|v| v.parse()).transpose()?;
-            }
-            "db_root_spec" | "root_spec" => self.root_spec = optional().map(|v| v.parse()).transpose()?,
-            "db_aggregates_enabled" => self.aggregates = parse_bool(value)?,
-            "db_plan_enabled" => self.plan_enabled = parse_bool(value)?,
-            "db_tx_end" => self.tx_end = value.parse()?,
-            "db_hoisted_tx_settings" => self.hoisted_tx_settings = split_identifiers(value, ','),
-            "jwt_aud" => self.jwt_aud = optional(),
-            "jwt_role_claim_key" | "role_claim_key" => self.role_claim = value.parse()?,
+            "db_max_rows" | "max_rows" if value.is_empty() => self.max_rows = None,
             "jwt_secret" => {
                 let is_base64 = self.jwt_secret.as_ref().is_some_and(|secret| secret.is_base64);
                 let secret = optional().map(|text| JwtSecret { text, is_base64 });
                 if let Some(secret) = &secret {
-                    let _usable = secret.key_material()?;
+                    let _usable = secret.key_material().map_err(told)?;
                 }
                 self.jwt_secret = secret;
             }
             "jwt_secret_is_base64" | "secret_is_base64" => {
-                let is_base64 = parse_bool(value)?;
+                let is_base64 = flag(value)?;
                 self.jwt_secret = Some(JwtSecret { is_base64, ..self.jwt_secret.take().unwrap_or_default() });
             }
             "server_cors_allowed_origins" => {
                 let origins = split_identifiers(value, ',');
                 self.cors_origins = Some(origins).filter(|origins| !origins.is_empty());
             }
-            "server_timing_enabled" => self.timing_enabled = parse_bool(value)?,
-            "server_trace_header" => {
-                let header = optional().map(|text| text.parse().map_err(|_| ConfigError::HeaderName(text)));
-                self.trace_header = header.transpose()?;
-            }
-            "openapi_mode" => self.openapi_mode = value.parse()?,
             "openapi_server_proxy_uri" => {
-                self.openapi_server_proxy_uri = optional().map(address).transpose()?
+                self.openapi_server_proxy_uri = optional().map(address).transpose().map_err(told)?;
             }
-            "openapi_security_active" => self.openapi_security_active = parse_bool(value)?,
-            "url_use_legacy_target_names" => self.url_use_legacy_target_names = parse_bool(value)?,
-            "client_error_verbosity" => self.client_error_verbosity = value.parse()?,
+            // Statements are always prepared and verified tokens always kept: neither changes an answer.
+            "db_prepared_statements" => {
+                let _checked = flag(value)?;
+            }
+            "jwt_cache_max_lifetime" | "jwt_cache_max_entries" | "raw_media_types" => {}
             other => return self.set_other(other, value),
         }
         Ok(())
     }
 
-    /// Settings of the project's own, and names that PostgREST has but that mean nothing here.
-    fn set_other(&mut self, name: &str, value: &str) -> Result<(), ConfigError> {
-        let app_setting = ["app.settings.", "app_settings_"].iter().find_map(|p| name.strip_prefix(p));
-        if let Some(app_setting) = app_setting {
-            self.app_settings.retain(|(known, _)| known != app_setting);
-            self.app_settings.push((app_setting.to_owned(), value.to_owned()));
+    /// Settings that are spelled here as where the server is configured, and the project's own.
+    fn set_other(&mut self, name: &str, value: &str) -> Result<(), String> {
+        if let Some(own) = ["app.settings.", "app_settings_"].iter().find_map(|p| name.strip_prefix(p)) {
+            self.app_settings.retain(|(known, _)| known != own);
+            self.app_settings.push((own.to_owned(), value.to_owned()));
             return Ok(());
         }
-        match name {
-            // Statements are always prepared and verified tokens always kept: neither changes an answer.
-            "db_prepared_statements" => parse_bool(value).map(drop),
-            "jwt_cache_max_lifetime" | "jwt_cache_max_entries" | "raw_media_types" => Ok(()),
-            "db_uri"
-            | "db_config"
-            | "db_pre_config"
-            | "db_channel"
-            | "db_channel_enabled"
-            | "db_pool"
-            | "db_pool_acquisition_timeout"
-            | "db_pool_max_lifetime"
-            | "db_pool_max_idletime"
-            | "db_pool_automatic_recovery"
-            | "server_host"
-            | "server_port"
-            | "server_unix_socket"
-            | "server_unix_socket_mode"
-            | "admin_server_host"
-            | "admin_server_port"
-            | "log_level"
-            | "log_query" => Err(ConfigError::NotInDatabase),
-            _ => Err(ConfigError::UnknownWord {
-                value: name.to_owned(),
-                expected: "the settings of protocols/rest.md section 4.5",
-            }),
+        if ONLY_CONFIGURED.contains(&name) {
+            return Err("cannot be set in the database, only where the server is configured".to_owned());
         }
+        let key = match name {
+            "db_schema" => "schemas",
+            "db_aggregates_enabled" => "aggregates",
+            "jwt_role_claim_key" | "role_claim_key" => "role_claim",
+            "max_rows" | "pre_request" | "root_spec" => name,
+            known if DATABASE_SETTINGS.contains(&known) => {
+                known.strip_prefix("db_").or_else(|| known.strip_prefix("server_")).unwrap_or(known)
+            }
+            _ => return Err("is none of the settings of protocols/rest.md section 4.5".to_owned()),
+        };
+        self.set(&format!("rest.{key}"), &Value::Bare(value.to_owned()))
     }
+}
+
+/// PostgREST accepts the usual spellings of a boolean.
+fn flag(text: &str) -> Result<bool, String> {
+    read_as::<bool, bool>(&Value::Bare(text.to_owned()))
 }
 
 /// An absolute `http` or `https` address.
@@ -212,15 +199,6 @@ fn address(text: String) -> Result<String, ConfigError> {
         uri.host().is_some_and(|host| !host.is_empty()) && matches!(uri.scheme_str(), Some("http" | "https"))
     });
     if is_address { Ok(text) } else { Err(ConfigError::Address(text)) }
-}
-
-/// PostgREST accepts the usual spellings of a boolean.
-fn parse_bool(text: &str) -> Result<bool, ConfigError> {
-    match text.to_ascii_lowercase().as_str() {
-        "true" | "on" | "yes" | "1" => Ok(true),
-        "false" | "off" | "no" | "0" => Ok(false),
-        _ => Err(ConfigError::UnknownWord { value: text.to_owned(), expected: "true, false" }),
-    }
 }
 
 #[cfg(test)]

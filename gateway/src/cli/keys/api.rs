@@ -1,16 +1,16 @@
 //! API keys on the command line: found by a word, made, replaced, ended, shown.
 
 use std::io::{self, Write};
-use std::time::Duration;
 
 use basalt_core::keys::{ApiKeyKind, DEFAULT_NAME, NewApiKey, StoredApiKey, StoredKeys};
+use basalt_core::settings::Value as Written;
+use basalt_core::settings::kinds::read_time;
 use jiff::Timestamp;
 use secrecy::{ExposeSecret, SecretString};
 use serde_json::{Value, json};
 
 use super::{Create, Keys, Revoke, Rotate};
 use crate::cli::terminal::{confirm, table, time};
-use crate::config::value::{Setting, Value as Written};
 use crate::secrets;
 
 /// An API key with or without a row.
@@ -201,7 +201,7 @@ impl Keys<'_> {
 
     /// `90d` from now.
     fn later(&self, text: &str) -> anyhow::Result<Timestamp> {
-        let span = Duration::read(&Written::Bare(text.to_owned()));
+        let span = read_time(&Written::Bare(text.to_owned()));
         let span =
             span.ok_or_else(|| anyhow::anyhow!("{text} is no time from now: write 30m, 24h or 90d"))?;
         Ok(self.now.checked_add(jiff::SignedDuration::try_from(span)?)?)

@@ -3,7 +3,6 @@
 use std::fmt::Write as _;
 
 use super::names::{DEFAULTS, LATER, Meaning, NAMES, PREFIX, REQUIRED, UNPREFIXED, settings};
-use crate::config::keys;
 
 /// How the two sets mix, and a table of all names.
 pub(in crate::config) fn markdown() -> String {
@@ -35,9 +34,9 @@ pub(in crate::config) fn markdown() -> String {
          | variable | here |\n|---|---|\n",
         unprefixed.join(", ")
     );
-    for (name, row) in settings().filter(|(_, row)| !is_ours_alone(row.name)) {
+    for (name, row) in settings().filter(|(_, row)| !is_ours_alone(row.key)) {
         let name = name.replace("_URL_PATHS_", "_URLPATHS_");
-        let _ = writeln!(text, "| `{PREFIX}{name}` | `{}` |", row.name);
+        let _ = writeln!(text, "| `{PREFIX}{name}` | `{}` |", row.key);
     }
     for (name, meaning) in NAMES {
         let all = if name.ends_with('_') { "*" } else { "" };
@@ -69,11 +68,11 @@ fn words(meaning: Meaning) -> String {
     match meaning {
         Meaning::Same(name) => format!("`{name}`"),
         Meaning::Database => {
-            format!("`{}` and `{}`", keys::DATABASE_URL.row.name, keys::DATABASE_VERIFY_CERTIFICATE.row.name)
+            format!("`{}` and `{}`", "database.url", "database.verify_certificate")
         }
-        Meaning::Smtp => format!("a part of `{}`", keys::MAIL_SMTP_URL.row.name),
-        Meaning::Headers => format!("`{}`", keys::MAIL_HEADERS.row.name),
-        Meaning::LogLevel => format!("`{}`", keys::SERVER_LOG.row.name),
+        Meaning::Smtp => format!("a part of `{}`", "mail.smtp_url"),
+        Meaning::Headers => format!("`{}`", "mail.headers"),
+        Meaning::LogLevel => format!("`{}`", "server.log"),
         Meaning::Immaterial => "accepted; changes no answer here".to_owned(),
         Meaning::Instead(sentence) => format!("not read: {sentence}"),
     }

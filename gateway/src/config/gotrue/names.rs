@@ -1,7 +1,7 @@
 //! GoTrue's names and what each means here. To add one, add its line to [`NAMES`]; a setting of ours that only has
 //! GoTrue's name in upper case needs none ([`settings`]).
 
-use crate::config::keys::{self, Row};
+use crate::config::Setting;
 
 /// What the variables start with.
 pub(super) const PREFIX: &str = "GOTRUE_";
@@ -34,27 +34,27 @@ use Meaning::{Database, Headers, Immaterial, Instead, LogLevel, Same, Smtp};
 /// GoTrue's names, without the prefix, that are not simply ours in upper case. One that ends with `_` stands for all
 /// that start with it.
 pub(super) const NAMES: &[(&str, Meaning)] = &[
-    ("API_EXTERNAL_URL", Same(keys::SERVER_PUBLIC_URL.row.name)),
-    ("API_HOST", Same(keys::SERVER_HOST.row.name)),
-    ("API_PORT", Same(keys::SERVER_PORT.row.name)),
+    ("API_EXTERNAL_URL", Same("server.public_url")),
+    ("API_HOST", Same("server.host")),
+    ("API_PORT", Same("server.port")),
     ("API_ENDPOINT", Immaterial),
     ("API_REQUEST_ID_HEADER", Immaterial),
     ("AUDIT_LOG_", Immaterial),
     ("COOKIE_", Immaterial),
     ("CORS_ALLOWED_HEADERS", Immaterial),
     ("DB_ADVISOR_", Immaterial),
-    ("DB_CONN_MAX_IDLE_TIME", Same(keys::DATABASE_POOL_IDLE_TIMEOUT.row.name)),
-    ("DB_CONN_MAX_LIFETIME", Same(keys::DATABASE_POOL_MAX_LIFETIME.row.name)),
+    ("DB_CONN_MAX_IDLE_TIME", Same("database.pool_idle_timeout")),
+    ("DB_CONN_MAX_LIFETIME", Same("database.pool_max_lifetime")),
     ("DB_CONN_PERCENTAGE", Immaterial),
     ("DB_DATABASE_URL", Database),
     ("DB_DB_NAMESPACE", Immaterial),
     ("DB_DRIVER", Immaterial),
     ("DB_HEALTH_CHECK_PERIOD", Immaterial),
     ("DB_MAX_IDLE_POOL_SIZE", Immaterial),
-    ("DB_MAX_POOL_SIZE", Same(keys::DATABASE_POOL_SIZE.row.name)),
+    ("DB_MAX_POOL_SIZE", Same("database.pool_size")),
     ("DB_MIGRATIONS_PATH", Immaterial),
     ("DB_NAMESPACE", Immaterial),
-    ("DISABLE_SIGNUPS", Same(keys::AUTH_DISABLE_SIGNUP.row.name)),
+    ("DISABLE_SIGNUPS", Same("auth.disable_signup")),
     ("EXPERIMENTAL_", Immaterial),
     ("EXTERNAL_IOS_BUNDLE_ID", Immaterial),
     ("INSTANCE_ID", Immaterial),
@@ -76,14 +76,14 @@ pub(super) const NAMES: &[(&str, Meaning)] = &[
     ("SECURITY_REFRESH_TOKEN_ALGORITHM_VERSION", Immaterial),
     ("SECURITY_REFRESH_TOKEN_UPGRADE_PERCENTAGE", Immaterial),
     ("SECURITY_DB_ENCRYPTION_", Immaterial),
-    ("SMTP_ADMIN_EMAIL", Same(keys::MAIL_FROM.row.name)),
+    ("SMTP_ADMIN_EMAIL", Same("mail.from")),
     ("SMTP_HEADERS", Headers),
     ("SMTP_HOST", Smtp),
     ("SMTP_LOGGING_ENABLED", Immaterial),
-    ("SMTP_MAX_FREQUENCY", Same(keys::MAIL_MAX_FREQUENCY.row.name)),
+    ("SMTP_MAX_FREQUENCY", Same("mail.max_frequency")),
     ("SMTP_PASS", Smtp),
     ("SMTP_PORT", Smtp),
-    ("SMTP_SENDER_NAME", Same(keys::MAIL_SENDER_NAME.row.name)),
+    ("SMTP_SENDER_NAME", Same("mail.sender_name")),
     ("SMTP_USER", Smtp),
     ("TRACING_", Immaterial),
 ];
@@ -112,49 +112,40 @@ pub(super) const LATER: &[(&str, &str)] = &[
 
 /// GoTrue's defaults where ours differ.
 pub(super) const DEFAULTS: &[(&str, &str)] = &[
-    (keys::SERVER_HOST.row.name, "*"),
-    (keys::SERVER_PORT.row.name, "8081"),
-    (keys::SERVER_PREFIX.row.name, ""),
-    (keys::SERVER_REQUIRE_APIKEY.row.name, "false"),
-    (keys::DATABASE_VERIFY_CERTIFICATE.row.name, "false"),
-    (keys::JWT_AUD.row.name, ""),
-    (keys::JWT_DEFAULT_GROUP_NAME.row.name, ""),
-    (keys::AUTH_MAILER_AUTOCONFIRM.row.name, "false"),
+    ("server.host", "*"),
+    ("server.port", "8081"),
+    ("server.prefix", ""),
+    ("server.require_apikey", "false"),
+    ("database.verify_certificate", "false"),
+    ("jwt.aud", ""),
+    ("jwt.default_group_name", ""),
+    ("auth.mailer_autoconfirm", "false"),
 ];
 
 /// Settings without which a GoTrue does not start: ours, and what to say. The secret may be keys instead.
 pub(super) const REQUIRED: [(&[&str], &str); 4] = [
+    (&["auth.site_url"], "GOTRUE_SITE_URL is required: where the app lives, such as https://app.example.org"),
     (
-        &[keys::AUTH_SITE_URL.row.name],
-        "GOTRUE_SITE_URL is required: where the app lives, such as https://app.example.org",
-    ),
-    (
-        &[keys::SERVER_PUBLIC_URL.row.name],
+        &["server.public_url"],
         "API_EXTERNAL_URL is required: how browsers reach this server, such as https://example.org/auth/v1",
     ),
-    (
-        &[keys::JWT_SECRET.row.name, keys::JWT_KEYS.row.name],
-        "GOTRUE_JWT_SECRET is required, or GOTRUE_JWT_KEYS with a key that signs",
-    ),
-    (
-        &[keys::DATABASE_URL.row.name],
-        "GOTRUE_DB_DATABASE_URL is required: postgresql://login:password@host:5432/database",
-    ),
+    (&["jwt.secret", "jwt.keys"], "GOTRUE_JWT_SECRET is required, or GOTRUE_JWT_KEYS with a key that signs"),
+    (&["database.url"], "GOTRUE_DB_DATABASE_URL is required: postgresql://login:password@host:5432/database"),
 ];
 
 /// GoTrue's name of each of our settings that has the same: `auth.site_url` is `SITE_URL`, `jwt.exp` is `JWT_EXP`.
-pub(super) fn settings() -> impl Iterator<Item = (String, &'static Row)> {
-    keys::TABLE.iter().filter_map(|row| {
-        let name = match row.name.strip_prefix("auth.") {
+pub(super) fn settings() -> impl Iterator<Item = (String, &'static Setting)> {
+    crate::config::settings().filter_map(|row| {
+        let name = match row.key.strip_prefix("auth.") {
             Some(name) => name.to_owned(),
-            None if row.name.starts_with("jwt.") => row.name.replace('.', "_"),
+            None if row.key.starts_with("jwt.") => row.key.replace('.', "_"),
             None => return None,
         };
-        Some((name.to_ascii_uppercase(), *row))
+        Some((name.to_ascii_uppercase(), row))
     })
 }
 
-pub(super) fn setting(name: &str) -> Option<&'static Row> {
+pub(super) fn setting(name: &str) -> Option<&'static Setting> {
     // Spelled as one word there.
     let name = name.replace("_URLPATHS_", "_URL_PATHS_");
     settings().find(|(known, _)| *known == name).map(|(_, row)| row)

@@ -1,7 +1,7 @@
 use std::ffi::OsString;
 
-use crate::config::value::Value;
 use crate::config::{CommandLine, Config, ConfigErrors, Only, Source};
+use basalt_core::settings::Value;
 
 const REQUIRED: [(&str, &str); 4] = [
     ("GOTRUE_SITE_URL", "http://localhost:3000"),
@@ -88,7 +88,7 @@ fn a_mail_server_is_put_together_from_its_parts() {
         let given = [&sender[..], own].concat();
         let config = gotrue(&given);
         assert_eq!(config.mail.from, "admin@example.org");
-        assert!(config.mail.smtp.is_some());
+        assert!(config.mail.smtp_url.is_some());
         let environment: Vec<(OsString, OsString)> =
             given.iter().map(|(name, text)| (OsString::from(name), OsString::from(text))).collect();
         let collected = super::collect(&environment).unwrap();

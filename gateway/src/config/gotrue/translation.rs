@@ -5,12 +5,12 @@ use std::collections::BTreeMap;
 use percent_encoding::{NON_ALPHANUMERIC, utf8_percent_encode};
 
 use super::names::{LATER, Meaning, NAMES, PREFIX, meaning, setting, settings};
-use crate::config::fault::Source;
 use crate::config::foreign::Collected;
-use crate::config::keys::{self, Row};
 use crate::config::postgrest::libpq;
-use crate::config::raw::{Written, nearest};
-use crate::config::value::{Setting, Value};
+use crate::config::raw::nearest;
+use basalt_core::settings::Source;
+use basalt_core::settings::Value;
+use basalt_core::settings::Written;
 
 /// Value and variable by the name without prefix.
 pub(super) type Given = BTreeMap<String, (String, String)>;
@@ -28,15 +28,11 @@ impl Translation<'_> {
         for (name, (text, variable)) in self.given {
             let source = Source::Variable(variable.clone());
             if let Some(row) = setting(name) {
-                self.write(row, text, source);
+                self.write(row.key, text, source);
                 continue;
             }
             match meaning(name) {
-                Some(Meaning::Same(key)) => {
-                    if let Some(row) = keys::TABLE.iter().find(|row| row.name == key) {
-                        self.write(row, text, source);
-                    }
-                }
+                Some(Meaning::Same(key)) => self.write(key, text, source),
                 Some(Meaning::Database) => self.database(text, source),
                 Some(Meaning::Headers) => self.headers(text, source),
                 Some(Meaning::LogLevel) => self.log_level(text, source),
@@ -60,8 +56,8 @@ impl Translation<'_> {
         self.smtp();
     }
 
-    fn write(&mut self, row: &'static Row, text: &str, source: Source) {
-        self.out.write(row.name, in_our_words(row, text), source);
+    fn write(&mut self, key: &'static str, text: &str, source: Source) {
+        self.out.write(key, whole_rate(key, text).to_owned(), source);
     }
 
     fn database(&mut self, text: &str, source: Source) {
@@ -70,7 +66,7 @@ impl Translation<'_> {
             Err(problem) => return self.out.fault(source, format!("the connection string {problem}")),
         };
         let url = self.out.database_url(connection, source);
-        self.out.written.push((keys::DATABASE_URL.row.name, url));
+        self.out.written.push(("database.url", url));
     }
 
     fn log_level(&mut self, text: &str, source: Source) {
@@ -84,7 +80,7 @@ impl Translation<'_> {
                 return self.out.fault(source, problem.to_owned());
             }
         };
-        self.write(&keys::SERVER_LOG.row, filter, source);
+        self.write("server.log", filter, source);
     }
 
     /// `{"X-Name":["value"]}`
@@ -100,7 +96,7 @@ impl Translation<'_> {
             })
             .collect();
         let written = Written { value: Value::Pairs(pairs), source };
-        self.out.written.push((keys::MAIL_HEADERS.row.name, written));
+        self.out.written.push(("mail.headers", written));
     }
 
     /// `smtp://user:password@host:587`; port 465 speaks TLS from the first byte.
@@ -121,7 +117,7 @@ impl Translation<'_> {
         };
         let scheme = if port == "465" { "smtps" } else { "smtp" };
         let host = if host.contains(':') { format!("[{host}]") } else { host.to_owned() };
-        self.write(&keys::MAIL_SMTP_URL.row, &format!("{scheme}://{login}{host}:{port}"), source);
+        self.write("mail.smtp_url", &format!("{scheme}://{login}{host}:{port}"), source);
     }
 
     fn warn_of_unknown(&mut self, variable: &str) {
@@ -138,28 +134,18 @@ fn is_off(text: &str) -> bool {
     matches!(text, "0" | "f" | "F" | "false" | "FALSE" | "False")
 }
 
-/// Go writes `t`, `0s` and `30.0` where we write `true`, `0` and `30`.
-fn in_our_words(row: &Row, text: &str) -> String {
-    let expected = (row.expected)();
-    if expected == bool::expected() {
-        match text {
-            "t" | "T" => return "true".to_owned(),
-            "f" | "F" => return "false".to_owned(),
-            _ => {}
+/// A rate may have a fraction there; what is below one whole request is none.
+fn whole_rate<'a>(key: &str, text: &'a str) -> &'a str {
+    match text.split_once('.') {
+        Some((whole, fraction))
+            if key.starts_with("auth.rate_limit_")
+                && !whole.is_empty()
+                && fraction.bytes().all(|digit| digit.is_ascii_digit()) =>
+        {
+            whole
         }
+        _ => text,
     }
-    if expected == std::time::Duration::expected() && matches!(text, "0s" | "0m" | "0h" | "0ms") {
-        return "0".to_owned();
-    }
-    // A rate may have a fraction there; what is below one whole request is none.
-    if expected.starts_with("a whole number")
-        && let Some((whole, fraction)) = text.split_once('.')
-        && !whole.is_empty()
-        && fraction.bytes().all(|digit| digit.is_ascii_digit())
-    {
-        return whole.to_owned();
-    }
-    text.to_owned()
 }
 
 /// Go's driver takes settings of the session in the URL; the service sets its own search path.

@@ -6,7 +6,7 @@
 
 use std::path::{Path, PathBuf};
 
-use crate::config::fault::{Fault, Source};
+use basalt_core::settings::{Fault, Source};
 
 /// Files that import each other must end somewhere.
 const MAX_DEPTH: usize = 8;

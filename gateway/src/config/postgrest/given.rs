@@ -2,8 +2,8 @@
 
 use super::file::Entry;
 use super::names::{APP_SETTINGS, APP_SETTINGS_VARIABLE, Meaning, Name, spellings, variable_of};
-use crate::config::fault::Source;
 use crate::config::raw::nearest;
+use basalt_core::settings::Source;
 
 /// The file, and the variables.
 pub(super) struct Given {

@@ -3,7 +3,6 @@
 use std::fmt::Write as _;
 
 use super::names::{DEFAULTS, Meaning, NAMES, variable_of};
-use crate::config::keys;
 
 /// How the two sets mix, who wins, and a table of all names.
 pub(in crate::config) fn markdown() -> String {
@@ -57,22 +56,19 @@ fn meaning(meaning: Meaning) -> String {
         }
         Meaning::Database => format!(
             "{} and {}",
-            setting(keys::DATABASE_AUTHENTICATOR_URL.row.name),
-            setting(keys::DATABASE_VERIFY_CERTIFICATE.row.name)
+            setting("database.authenticator_url"),
+            setting("database.verify_certificate")
         ),
         Meaning::Secret => {
-            let (secret, keys) = (keys::JWT_SECRET.row.name, keys::JWT_KEYS.row.name);
+            let (secret, keys) = ("jwt.secret", "jwt.keys");
             format!("{}, or {} for a JWK or a JWK set", setting(secret), setting(keys))
         }
         Meaning::LogLevel => format!(
             "{}: `crit` and `error` log trouble only, `warn` also what is done, `info` every request, `debug` everything",
-            setting(keys::SERVER_LOG.row.name)
+            setting("server.log")
         ),
         Meaning::LogQuery => {
-            format!(
-                "{} with `basalt::query=debug`: texts of statements, never values",
-                setting(keys::SERVER_LOG.row.name)
-            )
+            format!("{} with `basalt::query=debug`: texts of statements, never values", setting("server.log"))
         }
         Meaning::Immaterial => "accepted; changes no answer here".to_owned(),
         Meaning::AlwaysOn(sentence) => format!("{sentence}; `false` is warned of"),

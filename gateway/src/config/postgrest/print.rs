@@ -37,7 +37,7 @@ pub fn print(config: &Config, rest: &RestConfig) -> String {
     plain("db-aggregates-enabled", &rest.aggregates);
     plain("db-anon-role", &quoted(rest.anon_role.as_deref().unwrap_or_default()));
     plain("db-channel", &quoted(&rest.channel));
-    plain("db-channel-enabled", &config.rest_listens);
+    plain("db-channel-enabled", &rest.channel_enabled);
     plain("db-config", &rest.database_settings);
     plain("db-extra-search-path", &list(&rest.extra_search_path));
     plain("db-hoisted-tx-settings", &list(&rest.hoisted_tx_settings));
@@ -91,7 +91,7 @@ pub fn print(config: &Config, rest: &RestConfig) -> String {
     plain("server-reuseport", &server.reuse_port);
     plain("server-timing-enabled", &rest.timing_enabled);
     plain("server-trace-header", &quoted(rest.trace_header.as_ref().map_or("", |name| name.as_str())));
-    let socket = server.unix_socket.as_ref().map(|(path, _)| path.display().to_string());
+    let socket = server.unix_socket.as_ref().map(|path| path.display().to_string());
     plain("server-unix-socket", &quoted(&socket.unwrap_or_default()));
     plain("server-unix-socket-mode", &shown("server.unix_socket_mode").unwrap_or_else(|| quoted("660")));
     plain("url-use-legacy-target-names", &rest.url_use_legacy_target_names);
@@ -103,7 +103,7 @@ pub fn print(config: &Config, rest: &RestConfig) -> String {
 
 /// The value as `basalt config` shows it, which never is a secret.
 fn shown(config: &Config, key: &str) -> Option<String> {
-    let found: &Effective = config.effective.iter().find(|setting| setting.name == key)?;
+    let found: &Effective = config.effective.iter().find(|setting| setting.setting.key == key)?;
     let shown = found.value.as_ref()?;
     // TOML has more ways to quote a text than this format.
     let value = format!("shown = {shown}").parse::<toml::Table>().ok()?.remove("shown")?;

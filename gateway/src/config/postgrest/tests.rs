@@ -1,7 +1,6 @@
 use std::ffi::OsString;
 
 use super::names::{NAMES, variable_of};
-use crate::config::keys::TABLE;
 use crate::config::{CommandLine, Config, ConfigErrors, Only};
 
 fn load_with(
@@ -34,7 +33,7 @@ fn in_file(text: &str) -> Result<Config, ConfigErrors> {
 }
 
 fn effective(config: &Config, name: &str) -> String {
-    let found = config.effective.iter().find(|setting| setting.name == name).unwrap();
+    let found = config.effective.iter().find(|setting| setting.setting.key == name).unwrap();
     found.value.clone().unwrap_or_default()
 }
 
@@ -55,7 +54,7 @@ fn postgrests_defaults_hold_where_its_names_are_used() {
     let database = &config.database;
     assert_eq!((database.pool_size, database.pool_timeout.as_secs()), (10, 10));
     assert_eq!((database.pool_idle_timeout.as_secs(), database.pool_max_lifetime.as_secs()), (30, 1800));
-    assert!(!database.verify_certificate && config.rest_listens);
+    assert!(!database.verify_certificate && config.rest.channel_enabled);
     let ours = basalt_rest::config::RestConfig::default();
     let expected = basalt_rest::config::RestConfig {
         extra_search_path: vec!["public".to_owned()],
@@ -174,7 +173,7 @@ fn every_setting_is_read_from_a_variable_and_from_a_file_under_all_its_names() {
         assert_eq!(NAMES.iter().filter(|other| other.name == name.name).count(), 1, "{}", name.name);
     }
     for (key, _) in super::DEFAULTS {
-        assert!(TABLE.iter().any(|row| row.name == key), "{key}");
+        assert!(crate::config::settings().any(|row| row.key == key), "{key}");
     }
 }
 
@@ -192,8 +191,9 @@ fn who_wins() {
     // A name before its alias, wherever they stand; our variable before theirs; theirs before the file.
     assert_eq!(config.rest.schemas, ["file"]);
     assert_eq!((config.rest.max_rows, config.database.pool_size), (Some(1), 5));
-    let source =
-        |name: &str| config.effective.iter().find(|setting| setting.name == name).unwrap().source.to_string();
+    let source = |name: &str| {
+        config.effective.iter().find(|setting| setting.setting.key == name).unwrap().source.to_string()
+    };
     assert_eq!(source("rest.schemas"), "postgrest.conf:1");
     assert_eq!(source("database.authenticator_url"), "PGRST_DB_URI");
     assert_eq!(source("server.port"), "PostgREST's default");
@@ -250,7 +250,7 @@ fn a_secret_may_be_keys() {
         ("PGRST_JWT_SECRET", "YSBzZWNyZXQgb2YgYXQgbGVhc3QgdGhpcnR5LXR3byBieXRlcw=="),
         ("PGRST_SECRET_IS_BASE64", "true"),
     ];
-    let secret = with(&base64).unwrap().jwt.secret.unwrap();
+    let secret = with(&base64).unwrap().jwt.decoded_secret.unwrap();
     assert_eq!(secrecy::ExposeSecret::expose_secret(&secret), b"a secret of at least thirty-two bytes");
     // Nothing is kept or made for a start without one.
     let (dir, config) = load_with(None, &[URI], Some(Only::Rest));
@@ -357,7 +357,10 @@ fn the_listing_in_its_words_reads_back_and_holds_no_secret() {
     ];
     let (dir, config) = load_with(None, &variables, Some(Only::Rest));
     let config = config.unwrap();
-    assert_eq!(config.server.unix_socket, Some((dir.path().join("p.sock"), 0o660)));
+    assert_eq!(
+        (config.server.unix_socket.clone(), config.server.unix_socket_mode),
+        (Some(dir.path().join("p.sock")), 0o660)
+    );
     let listing = super::print(&config, &config.rest);
     assert!(!listing.contains(marked) && listing.contains("app.settings.key = \"(set)\""), "{listing}");
     for line in [

