@@ -60,6 +60,9 @@ impl Cluster {
         config.durable = false;
         config.settings = vec![
             ("max_connections".to_owned(), "400".to_owned()),
+            // Slots belong to the cluster, and every server that streams changes holds one.
+            ("max_replication_slots".to_owned(), "100".to_owned()),
+            ("max_wal_senders".to_owned(), "100".to_owned()),
             // A clone by file copy makes two checkpoints; with less to write they are short.
             ("shared_buffers".to_owned(), "64MB".to_owned()),
             // It may lie in memory, which is not for old changes.

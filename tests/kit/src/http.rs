@@ -1,4 +1,8 @@
-//! A small HTTP client: each request is written out in the test, each answer is whole.
+//! A small HTTP client: each request is written out in the test. [`Request::send`] reads the whole answer; bodies that
+//! arrive over time are in `http/streamed.rs`, forms with files in `http/multipart.rs`.
+
+mod multipart;
+mod streamed;
 
 use std::str::FromStr;
 use std::sync::OnceLock;
@@ -7,6 +11,7 @@ use std::time::Duration;
 use bytes::Bytes;
 use http::header::{AUTHORIZATION, CONTENT_TYPE, HeaderName, HeaderValue};
 use http::{HeaderMap, Method, StatusCode};
+use http_body_util::combinators::UnsyncBoxBody;
 use http_body_util::{BodyExt, Full};
 use hyper_util::client::legacy::Client;
 use hyper_util::client::legacy::connect::HttpConnector;
@@ -15,11 +20,16 @@ use serde_json::Value;
 
 use crate::runtime::on_runtime;
 
+pub use self::multipart::Part;
+pub use self::streamed::StreamedResponse;
+
 /// Longer than any deadline of the server's that a test waits for.
 const LIMIT: Duration = Duration::from_secs(60);
 
-fn client() -> &'static Client<HttpConnector, Full<Bytes>> {
-    static CLIENT: OnceLock<Client<HttpConnector, Full<Bytes>>> = OnceLock::new();
+type Body = UnsyncBoxBody<Bytes, std::io::Error>;
+
+fn client() -> &'static Client<HttpConnector, Body> {
+    static CLIENT: OnceLock<Client<HttpConnector, Body>> = OnceLock::new();
     CLIENT.get_or_init(|| Client::builder(TokioExecutor::new()).build_http())
 }
 
@@ -93,22 +103,20 @@ impl Request {
     /// The connection failed or broke, or a minute has passed.
     pub async fn try_send(self) -> Result<Response, String> {
         on_runtime(async move {
-            let mut request = http::Request::builder().method(self.method).uri(self.url);
-            if let Some(headers) = request.headers_mut() {
-                headers.extend(self.headers);
-            }
-            let request = request.body(Full::new(self.body)).map_err(|error| error.to_string())?;
-            let exchange = async {
-                let response = client().request(request).await.map_err(|error| error.to_string())?;
-                let (head, body) = response.into_parts();
-                let body = body.collect().await.map_err(|error| error.to_string())?.to_bytes();
-                Ok(Response { status: head.status, headers: head.headers, body })
-            };
-            tokio::time::timeout(LIMIT, exchange)
+            tokio::time::timeout(LIMIT, async { self.open().await?.whole().await })
                 .await
                 .unwrap_or_else(|_| Err("no answer within a minute".to_owned()))
         })
         .await
+    }
+
+    /// The head and the whole body, for hyper.
+    fn split(self) -> (http::request::Builder, Body) {
+        let mut head = http::Request::builder().method(self.method).uri(self.url);
+        if let Some(headers) = head.headers_mut() {
+            headers.extend(self.headers);
+        }
+        (head, Full::new(self.body).map_err(|never| match never {}).boxed_unsync())
     }
 }
 

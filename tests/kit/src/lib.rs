@@ -17,15 +17,17 @@ mod runtime;
 mod server;
 mod smtp;
 mod user;
+mod websocket;
 
 pub use builder::Builder;
 pub use chaos_proxy::{ChaosProxy, Link};
 pub use cluster::Cluster;
 pub use database::TestDatabase;
-pub use http::{Request, Response};
+pub use http::{Part, Request, Response, StreamedResponse};
 pub use log::LogLine;
 pub use mailbox::{Mail, Mailbox};
 pub use ports::free_port;
 pub use server::Basalt;
 pub use smtp::{ReceivedMail, Security, SmtpServer};
 pub use user::User;
+pub use websocket::{Message, WebSocket};
