@@ -29,7 +29,7 @@ use basalt_testkit::{Basalt, Builder, Request, Response};
 use http::Method;
 use serde_json::Value;
 
-const PROJECT: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/rest/project");
+const PROJECT: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../tests/service/rest/project");
 
 /// Until what happened in the database is known to the server, on a machine that does other things too.
 const SOON: Duration = Duration::from_secs(30);
