@@ -16,7 +16,7 @@ use basalt_core::database::Database;
 use basalt_core::pool::PoolConfig;
 use basalt_core::session::{Access, Isolation, Scope, SessionError, Sessions, Statement};
 use basalt_core::sql::Sql;
-use basalt_testkit::{Basalt, TestDatabase};
+use basalt_testkit::{Basalt, Cluster, TestDatabase};
 use bytes::Bytes;
 use futures_util::future::join_all;
 use http::{Request, Version};
@@ -155,20 +155,17 @@ fn refused(result: Result<String, SessionError>) -> String {
     }
 }
 
-/// One test, because TLS is a setting of the whole PostgreSQL.
+/// One test with a cluster of its own, because TLS is a setting of the whole PostgreSQL.
 #[tokio::test(flavor = "multi_thread")]
 async fn tls_with_postgresql_is_what_sslmode_says() {
-    let database = TestDatabase::create().await;
+    let database = Cluster::another().await.empty_database().await;
     database
         .sql(
-            "create schema api;
+            "create role tls_anon nologin;
+             create schema api;
              create function api.link() returns table (ssl bool, version text)
                stable security definer language sql set search_path = '' as
                'select ssl, version from pg_catalog.pg_stat_ssl where pid = pg_catalog.pg_backend_pid()';
-             do $$ begin
-               create role tls_anon nologin;
-             exception when duplicate_object or unique_violation then null; -- roles belong to the whole cluster
-             end $$;
              grant usage on schema api to tls_anon",
         )
         .await;

@@ -15,7 +15,7 @@ use basalt_core::system_migrations::{self, Layout, MigrationSettings, Report, Sy
 use basalt_project::{MigrateOptions, Project};
 use basalt_testkit::{Cluster, TestDatabase};
 use tempfile::TempDir;
-use tokio::sync::mpsc;
+use tokio::sync::{OnceCell, mpsc};
 use tokio_postgres::{AsyncMessage, Client, Error, NoTls, SimpleQueryMessage};
 
 pub(crate) const SERVICES: [&[SystemMigration]; 4] = [
@@ -30,8 +30,11 @@ pub(crate) fn repository() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("..")
 }
 
+/// A database in the cluster of this folder's tests: they compare and change roles and passwords, which the servers of
+/// other tests log in with.
 pub(crate) async fn empty_database() -> TestDatabase {
-    Cluster::get().await.empty_database().await
+    static CLUSTER: OnceCell<&Cluster> = OnceCell::const_new();
+    CLUSTER.get_or_init(Cluster::another).await.empty_database().await
 }
 
 /// A database with the system's part.
