@@ -154,7 +154,8 @@ impl Database {
         Ok(self.config.connect(self.tls.clone()).await?)
     }
 
-    /// Opens a connection. A task drives it until the client is dropped.
+    /// Opens a connection. The client owns the task that drives it, which holds nothing but the socket: once the client is
+    /// dropped, the task says goodbye to the server and ends. No tracker waits for it, since it lives as long as its pool.
     ///
     /// # Errors
     /// The server is unreachable or refuses the login.

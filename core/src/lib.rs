@@ -3,6 +3,7 @@
 pub mod claims;
 pub mod clock;
 pub mod database;
+mod error;
 pub mod foreground;
 pub mod html;
 pub mod http_client;

@@ -19,11 +19,12 @@ use tokio::runtime::Handle;
 use tokio::time::Instant;
 use tokio_postgres::types::ToSql;
 use tokio_postgres::{Client, Row, Statement};
+use tokio_util::task::TaskTracker;
 
 use crate::database::Database;
+use crate::error::SessionError;
 use crate::memory::AnswerMemory;
 use crate::pg_error::{DriverError, with_cause};
-use crate::session::SessionError;
 pub(crate) use lease::{Lease, Pool};
 
 /// Prepared statements kept per connection unless configured otherwise.
@@ -79,6 +80,7 @@ const CANCEL_LIMIT: Duration = Duration::from_secs(5);
 pub(crate) struct PooledConnection {
     client: Client,
     database: Database,
+    tracker: TaskTracker,
     /// Held for a look-up or an insert only, never across an await.
     statements: Mutex<LruCache<Arc<str>, Statement>>,
 }
@@ -101,6 +103,7 @@ impl PooledConnection {
 
 pub(crate) struct Manager {
     database: Database,
+    tracker: TaskTracker,
     statement_cache: NonZeroUsize,
     max_lifetime: Duration,
 }
@@ -112,7 +115,8 @@ impl managed::Manager for Manager {
     async fn create(&self) -> Result<PooledConnection, DriverError> {
         let client = self.database.connect().await?;
         let statements = Mutex::new(LruCache::new(self.statement_cache));
-        Ok(PooledConnection { client, database: self.database.clone(), statements })
+        let (database, tracker) = (self.database.clone(), self.tracker.clone());
+        Ok(PooledConnection { client, database, tracker, statements })
     }
 
     async fn recycle(
@@ -138,11 +142,13 @@ pub struct ServicePool {
 }
 
 impl ServicePool {
-    /// A pool of `database`'s login; connections are made when first needed.
+    /// A pool of `database`'s login; connections are made when first needed. `tracker` knows of every statement that is
+    /// being cancelled, so that a shutdown can wait for them.
     #[must_use]
-    pub fn new(database: Database, config: PoolConfig) -> Self {
+    pub fn new(database: Database, config: PoolConfig, tracker: TaskTracker) -> Self {
         let (statement_cache, max_lifetime) = (config.statement_cache, config.max_lifetime);
-        Self { pool: Arc::new(Pool::new(Manager { database, statement_cache, max_lifetime }, config)) }
+        let manager = Manager { database, statement_cache, max_lifetime, tracker };
+        Self { pool: Arc::new(Pool::new(manager, config)) }
     }
 
     /// Begins a transaction (read committed, read write). Its statements are answered before `deadline` or fail.
@@ -351,20 +357,22 @@ impl Drop for Tx {
     fn drop(&mut self) {
         // Only a closed connection is certain not to hand its answer to somebody else, or what it began. A new one costs
         // about a millisecond.
-        let Some((connection, seat)) = self.lease.take().map(Lease::take) else { return };
+        let Some((connection, permit)) = self.lease.take().map(Lease::take) else { return };
         if self.unanswered.load(Ordering::Relaxed) == 0 || connection.client.is_closed() {
             return;
         }
+        let tracker = connection.tracker.clone();
         // The server does not notice that nobody listens before it has something to say.
         let Ok(runtime) = Handle::try_current() else { return };
-        runtime.spawn(async move {
-            let _seat = seat;
+        let cancel = async move {
+            let _permit = permit;
             metrics::counter!("basalt_statements_cancelled_total").increment(1);
             let token = connection.client.cancel_token();
-            let cancel = token.cancel_query(connection.database.tls().clone());
-            if let Ok(Err(error)) = tokio::time::timeout(CANCEL_LIMIT, cancel).await {
+            let asked = token.cancel_query(connection.database.tls().clone());
+            if let Ok(Err(error)) = tokio::time::timeout(CANCEL_LIMIT, asked).await {
                 tracing::debug!(error = with_cause(&error), "a statement could not be cancelled");
             }
-        });
+        };
+        tracker.spawn_on(cancel, &runtime);
     }
 }

@@ -20,9 +20,9 @@
 //! - After a cancel the connection goes back only when the cancel request's connection has closed and the server was
 //!   ready again, within a second; else it is discarded: a late cancel would strike the next request.
 
-mod again;
 mod attempt;
 mod exchange;
+mod retry;
 
 use std::borrow::Cow;
 use std::fmt;
@@ -37,14 +37,15 @@ use tokio::time::Instant;
 use tokio_util::task::TaskTracker;
 
 use crate::database::Database;
+pub use crate::error::SessionError;
 use crate::memory::AnswerMemory;
 use crate::pg_error::{DriverError, PgError};
 use crate::pool::{Pool, PoolConfig};
 use crate::sql::{Param, Sql};
 pub use crate::wire::{Column, Row};
 use crate::wire::{Connection, Limits, StatementMetrics};
-use again::{Again, Failures};
 use attempt::Attempt;
+use retry::{Failures, Retry};
 
 /// A statement with its values.
 #[derive(Clone, Debug)]
@@ -117,60 +118,6 @@ pub enum End {
     Rollback,
     /// Undo it, once deferred constraints were looked at: what breaks one is an error, as at COMMIT.
     RollbackChecked,
-}
-
-/// Why a transaction did not happen.
-#[derive(Debug, Clone, thiserror::Error)]
-pub enum SessionError {
-    /// PostgreSQL refused a statement, the settings, or the commit.
-    #[error(transparent)]
-    Postgres(Box<PgError>),
-    /// No pooled connection in time.
-    #[error("no database connection became free in time")]
-    PoolTimeout,
-    /// No connection could be opened: the driver's or the server's text. Nothing was asked of the database.
-    #[error("the database is unavailable: {0}")]
-    Unreachable(String),
-    /// The connection broke: the driver's text. It is unknown whether a write happened.
-    #[error("the database connection broke: {0}")]
-    Unavailable(String),
-    /// The deadline passed, and the server was asked to stop. A write may have happened all the same: the answer, not the
-    /// work, may have been late. One that was to be checked did not.
-    #[error("the deadline passed before the database answered")]
-    Deadline,
-}
-
-impl SessionError {
-    /// What the server says as it closes a connection is about that, and not about the request: `57P01` says so by its
-    /// code, `57P05`, or the `40001` of a standby that has to catch up, do not.
-    fn of_the_connection(self) -> Self {
-        match &self {
-            Self::Postgres(error) if error.is_outage() && error.code != "57P01" => {
-                Self::Unavailable(error.to_string())
-            }
-            Self::Postgres(_)
-            | Self::PoolTimeout
-            | Self::Unreachable(_)
-            | Self::Unavailable(_)
-            | Self::Deadline => self,
-        }
-    }
-
-    pub(crate) fn unreachable(error: DriverError) -> Self {
-        match error {
-            DriverError::Postgres(error) => Self::Unreachable(error.to_string()),
-            DriverError::Connection(text) => Self::Unreachable(text),
-        }
-    }
-}
-
-impl From<DriverError> for SessionError {
-    fn from(error: DriverError) -> Self {
-        match error {
-            DriverError::Postgres(error) => Self::Postgres(error),
-            DriverError::Connection(text) => Self::Unavailable(text),
-        }
-    }
 }
 
 /// One vector of rows per statement, in order.
@@ -385,22 +332,22 @@ impl Sessions {
             };
             // Gone while the attempt is under way, and after its check.
             let returned = attempt.into_work();
-            let again = if returned.is_some() { failures.note(&failure, access) } else { None };
-            let may_repeat = match again {
+            let retry = if returned.is_some() { failures.note(&failure, access) } else { None };
+            let may_repeat = match retry {
                 None => false,
-                Some(Again::Connection | Again::Deadlock | Again::Login) => true,
-                Some(Again::Stale) => {
+                Some(Retry::Connection | Retry::Deadlock | Retry::Login) => true,
+                Some(Retry::Stale) => {
                     // The next connection may have prepared it before the change as well.
                     self.shared.epoch.fetch_add(1, Ordering::Relaxed);
                     true
                 }
                 // This connection has forgotten the statement. Callers can bring this about with numbers of their own: no
                 // reason to have every connection prepare anew.
-                Some(Again::Catalog(pause)) => pause_until(deadline, pause).await,
+                Some(Retry::Catalog(pause)) => pause_until(deadline, pause).await,
             };
             match returned {
                 Some(returned) if may_repeat => {
-                    let reason = again.map_or("", Again::label);
+                    let reason = retry.map_or("", Retry::label);
                     // Seldom enough to look the counter up each time.
                     metrics::counter!("basalt_transactions_repeated_total", "reason" => reason).increment(1);
                     work = returned;

@@ -1,7 +1,7 @@
 //! `core::jobs` on two tables as storage and Stripe's events will have them: rows that go when they are done, and rows that
 //! stay with their outcome.
 
-#![expect(clippy::unwrap_used, clippy::panic, reason = "helpers fail a test as the tests do")]
+#![expect(clippy::unwrap_used, reason = "helpers fail a test as the tests do")]
 
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
@@ -94,10 +94,11 @@ create table webhook_events (id text primary key, source text not null default '
   created_at timestamptz not null default now(), processed_at timestamptz)";
 
 type Answer = Result<Done, Failure>;
+type Act = dyn Fn(&Job) -> BoxFuture<'static, Answer> + Send + Sync;
 
 /// Does what a test says, and notes which jobs it was given.
 struct Scripted {
-    act: Box<dyn Fn(&Job) -> BoxFuture<'static, Answer> + Send + Sync>,
+    act: Box<Act>,
     runs: Arc<Mutex<Vec<(String, u32)>>>,
 }
 
@@ -152,7 +153,7 @@ async fn fixture() -> Fixture {
     database.sql(SCHEMA).await;
     let mut config = database.config();
     config.application_name("worker");
-    let pool = ServicePool::new(Database::new(config), PoolConfig::new("test", 8));
+    let pool = ServicePool::new(Database::new(config), PoolConfig::new("test", 8), TaskTracker::new());
     Fixture { database, pool }
 }
 
@@ -304,7 +305,11 @@ async fn a_job_whose_server_died_runs_again_when_its_lease_is_over() {
     let killed = tokio::runtime::Builder::new_multi_thread().worker_threads(1).enable_all().build().unwrap();
     let first = {
         let _entered = killed.enter();
-        let pool = ServicePool::new(Database::new(fixture.database.config()), PoolConfig::new("killed", 2));
+        let pool = ServicePool::new(
+            Database::new(fixture.database.config()),
+            PoolConfig::new("killed", 2),
+            TaskTracker::new(),
+        );
         start(queue(&pool, &EVENTS), short(), |_job| std::future::pending())
     };
     fixture.until_event("evt_1", "attempts = 1").await;
@@ -394,8 +399,11 @@ async fn panics_and_endless_attempts_are_failures_that_may_pass() {
 async fn a_mark_outlives_the_connections() {
     let fixture = fixture().await;
     fixture.event("evt_1").await;
-    let admin =
-        Arc::new(ServicePool::new(Database::new(fixture.database.config()), PoolConfig::new("admin", 1)));
+    let admin = Arc::new(ServicePool::new(
+        Database::new(fixture.database.config()),
+        PoolConfig::new("admin", 1),
+        TaskTracker::new(),
+    ));
     let running = fixture.start(&EVENTS, policy(), move |_job| {
         let admin = Arc::clone(&admin);
         async move {

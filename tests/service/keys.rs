@@ -14,6 +14,7 @@ use http::Method;
 use jsonwebtoken::{Algorithm, EncodingKey, Header, encode};
 use secrecy::{ExposeSecret, SecretString};
 use serde_json::{Value, json};
+use tokio_util::task::TaskTracker;
 
 const CHROME: &str =
     "Mozilla/5.0 (X11; Linux x86_64) AppleWebKit/537.36 (KHTML, like Gecko) Chrome/140.0.0.0 Safari/537.36";
@@ -23,7 +24,8 @@ fn store(server: &Basalt, database: &TestDatabase) -> KeyStore {
     let secrets = std::fs::read(server.state_dir().join("secrets.json")).unwrap();
     let secrets: Value = serde_json::from_slice(&secrets).unwrap();
     let master_key = SecretString::from(secrets["master_key"].as_str().unwrap());
-    let pool = ServicePool::new(Database::new(database.config()), PoolConfig::new("test", 1));
+    let pool =
+        ServicePool::new(Database::new(database.config()), PoolConfig::new("test", 1), TaskTracker::new());
     KeyStore::new(pool, &master_key)
 }
 

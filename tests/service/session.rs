@@ -7,8 +7,8 @@
     reason = "helpers fail a test as the tests do"
 )]
 
-mod again;
 mod pool;
+mod retry;
 
 use std::time::Duration;
 

@@ -9,8 +9,8 @@ use tokio_postgres::Row;
 use tokio_postgres::types::ToSql;
 
 use super::{Completion, Done, Failure, Job, Retention, Table};
+use crate::error::SessionError;
 use crate::pool::ServicePool;
-use crate::session::SessionError;
 
 /// How long one statement may take.
 const STATEMENT_LIMIT: Duration = Duration::from_secs(10);

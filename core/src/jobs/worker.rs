@@ -13,9 +13,9 @@ use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
 use super::{Done, Failure, Handler, Job, Policy, Queue, Table};
+use crate::error::SessionError;
 use crate::listen::Event;
 use crate::random;
-use crate::session::SessionError;
 
 /// Without a notification (a pooler between us and PostgreSQL swallows them) jobs are looked for this often.
 const POLL: Duration = Duration::from_secs(5);

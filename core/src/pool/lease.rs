@@ -1,7 +1,7 @@
 //! Connections of one login, and who may have one: first come, first served.
 //!
-//! deadpool keeps the connections. Whoever wants one takes a seat first, of which there are as many as there may be
-//! connections; where the server has room for fewer (`53300`), seats are taken away until it has more. Without them each
+//! deadpool keeps the connections. Whoever wants one takes a permit first, of which there are as many as there may be
+//! connections; where the server has room for fewer (`53300`), permits are taken away until it has more. Without them each
 //! request that the pool lets through and the server does not would try again by itself, a backend started in vain each time,
 //! and never meet a connection that comes back: those go to the next in deadpool's queue.
 
@@ -18,23 +18,23 @@ use tokio::time::Instant;
 
 use super::PoolConfig;
 use super::reach::Reach;
+use crate::error::SessionError;
 use crate::pg_error::{DriverError, PgError};
-use crate::session::SessionError;
 
-/// A seat that was taken away comes back after this long, one at a time: one connection tried in vain for each, where the
+/// A permit that was taken away comes back after this long, one at a time: one connection tried in vain for each, where the
 /// server still has no room.
-const SEAT_PAUSE: Duration = Duration::from_millis(250);
+const RESTORE_PAUSE: Duration = Duration::from_millis(250);
 
 /// A pool of connections of one login.
 pub(crate) struct Pool<M: managed::Manager> {
     inner: managed::Pool<M>,
     pub(super) config: PoolConfig,
-    seats: Arc<Semaphore>,
-    /// Seats taken away; changed under `seats_changed` only.
-    missing: AtomicUsize,
+    permits: Arc<Semaphore>,
+    /// Permits withheld; changed under `size_changed` only.
+    withheld: AtomicUsize,
     /// When their number last changed; never held across an await.
-    seats_changed: Mutex<Instant>,
-    /// Requests without a seat.
+    size_changed: Mutex<Instant>,
+    /// Requests without a permit.
     waiting: AtomicUsize,
     /// When idle connections were last looked for; never held across an await.
     looked_for_idle: Mutex<Instant>,
@@ -46,18 +46,18 @@ pub(crate) struct Pool<M: managed::Manager> {
 
 /// A connection of a [`Pool`], which goes back to it when dropped.
 pub(crate) struct Lease<M: managed::Manager> {
-    // Goes first: whoever gets the seat finds the connection there.
+    // Goes first: whoever gets the permit finds the connection there.
     object: Object<M>,
-    seat: Seat,
+    permit: Permit,
 }
 
 /// The right to one connection of a pool; given back when dropped.
-pub(crate) type Seat = OwnedSemaphorePermit;
+pub(crate) type Permit = OwnedSemaphorePermit;
 
 impl<M: managed::Manager> Lease<M> {
-    /// The connection, which the pool forgets; its seat is free when the other half is dropped.
-    pub(crate) fn take(self) -> (M::Type, Seat) {
-        (Object::take(self.object), self.seat)
+    /// The connection, which the pool forgets; its permit is free when the other half is dropped.
+    pub(crate) fn take(self) -> (M::Type, Permit) {
+        (Object::take(self.object), self.permit)
     }
 }
 
@@ -90,9 +90,9 @@ impl<M: managed::Manager<Error = DriverError>> Pool<M> {
         limit("basalt_pool_wait_seconds_limit", config.acquire_timeout.as_secs_f64());
         Self {
             inner,
-            seats: Arc::new(Semaphore::new(size)),
-            missing: AtomicUsize::new(0),
-            seats_changed: Mutex::new(Instant::now()),
+            permits: Arc::new(Semaphore::new(size)),
+            withheld: AtomicUsize::new(0),
+            size_changed: Mutex::new(Instant::now()),
             waiting: AtomicUsize::new(0),
             looked_for_idle: Mutex::new(Instant::now()),
             timeouts: metrics::counter!("basalt_pool_timeouts_total", "pool" => config.name),
@@ -110,7 +110,7 @@ impl<M: managed::Manager<Error = DriverError>> Pool<M> {
         };
         gauge("basalt_pool_connections", status.size);
         gauge("basalt_pool_available", status.available);
-        // Without a seat, and those whose connection is being opened.
+        // Without a permit, and those whose connection is being opened.
         gauge("basalt_pool_waiting", self.waiting.load(Ordering::Relaxed) + status.waiting);
     }
 
@@ -130,25 +130,25 @@ impl<M: managed::Manager<Error = DriverError>> Pool<M> {
 
     async fn lease(&self) -> Result<Lease<M>, PoolError<DriverError>> {
         loop {
-            let seat = self.seat().await.ok_or(PoolError::Closed)?;
-            if let Some(lease) = self.sit(seat).await? {
+            let permit = self.acquire_permit().await.ok_or(PoolError::Closed)?;
+            if let Some(lease) = self.connect(permit).await? {
                 return Ok(lease);
             }
         }
     }
 
-    /// A connection for the seat; `None` where the server has no room for it beside those that are at work.
-    pub(super) async fn sit(&self, seat: Seat) -> Result<Option<Lease<M>>, PoolError<DriverError>> {
+    /// A connection for the permit; `None` where the server has no room for it beside those that are at work.
+    pub(super) async fn connect(&self, permit: Permit) -> Result<Option<Lease<M>>, PoolError<DriverError>> {
         #[expect(clippy::disallowed_methods, reason = "the one place that takes connections")]
         let taken = self.inner.get().await;
         match taken {
             Ok(object) => {
                 self.note_login(None);
-                Ok(Some(Lease { object, seat }))
+                Ok(Some(Lease { object, permit }))
             }
             Err(PoolError::Backend(DriverError::Postgres(error))) => {
                 // With nobody else at work there is no connection to wait for.
-                if error.code == "53300" && self.take_away(seat).is_ok() {
+                if error.code == "53300" && self.shrink(permit).is_ok() {
                     return Ok(None);
                 }
                 self.note_login(Some(&error));
@@ -188,48 +188,48 @@ impl<M: managed::Manager<Error = DriverError>> Pool<M> {
         }
     }
 
-    /// A seat, in turn; `None` when the pool is closed.
-    pub(super) async fn seat(&self) -> Option<Seat> {
-        self.bring_back();
-        match Arc::clone(&self.seats).try_acquire_owned() {
-            Ok(seat) => return Some(seat),
+    /// A permit, in turn; `None` when the pool is closed.
+    pub(super) async fn acquire_permit(&self) -> Option<Permit> {
+        self.restore();
+        match Arc::clone(&self.permits).try_acquire_owned() {
+            Ok(permit) => return Some(permit),
             Err(TryAcquireError::Closed) => return None,
             Err(TryAcquireError::NoPermits) => {}
         }
         let _waiting = Counted::new(&self.waiting);
-        let mut seat = pin!(Arc::clone(&self.seats).acquire_owned());
-        while self.missing.load(Ordering::Relaxed) > 0 {
-            if let Ok(seat) = tokio::time::timeout(SEAT_PAUSE, &mut seat).await {
-                return seat.ok();
+        let mut permit = pin!(Arc::clone(&self.permits).acquire_owned());
+        while self.withheld.load(Ordering::Relaxed) > 0 {
+            if let Ok(permit) = tokio::time::timeout(RESTORE_PAUSE, &mut permit).await {
+                return permit.ok();
             }
-            self.bring_back();
+            self.restore();
         }
-        seat.await.ok()
+        permit.await.ok()
     }
 
-    /// Takes the seat away, unless it is the last one.
-    fn take_away(&self, seat: Seat) -> Result<(), Seat> {
-        let mut changed = self.seats_changed.lock().unwrap_or_else(PoisonError::into_inner);
-        let missing = self.missing.load(Ordering::Relaxed) + 1;
-        if missing >= self.config.size.max(1) {
-            return Err(seat);
+    /// Takes the permit away, unless it is the last one.
+    fn shrink(&self, permit: Permit) -> Result<(), Permit> {
+        let mut changed = self.size_changed.lock().unwrap_or_else(PoisonError::into_inner);
+        let withheld = self.withheld.load(Ordering::Relaxed) + 1;
+        if withheld >= self.config.size.max(1) {
+            return Err(permit);
         }
-        seat.forget();
-        self.missing.store(missing, Ordering::Relaxed);
+        permit.forget();
+        self.withheld.store(withheld, Ordering::Relaxed);
         *changed = Instant::now();
         Ok(())
     }
 
-    /// Brings back a seat that was taken away a while ago.
-    fn bring_back(&self) {
-        if self.missing.load(Ordering::Relaxed) == 0 {
+    /// Brings back a permit that was taken away a while ago.
+    fn restore(&self) {
+        if self.withheld.load(Ordering::Relaxed) == 0 {
             return;
         }
-        let mut changed = self.seats_changed.lock().unwrap_or_else(PoisonError::into_inner);
-        let missing = self.missing.load(Ordering::Relaxed);
-        if missing > 0 && changed.elapsed() >= SEAT_PAUSE {
-            self.missing.store(missing - 1, Ordering::Relaxed);
-            self.seats.add_permits(1);
+        let mut changed = self.size_changed.lock().unwrap_or_else(PoisonError::into_inner);
+        let withheld = self.withheld.load(Ordering::Relaxed);
+        if withheld > 0 && changed.elapsed() >= RESTORE_PAUSE {
+            self.withheld.store(withheld - 1, Ordering::Relaxed);
+            self.permits.add_permits(1);
             *changed = Instant::now();
         }
     }
@@ -254,7 +254,7 @@ impl<M: managed::Manager<Error = DriverError>> Pool<M> {
     /// Refuses new leases and lets idle connections go.
     pub(crate) fn close(&self) {
         self.inner.close();
-        self.seats.close();
+        self.permits.close();
     }
 }
 
@@ -358,7 +358,7 @@ mod tests {
         let mut leases = Vec::new();
         for _ in 0..10 {
             leases.push(pool.acquire(soon()).await.unwrap_or_else(|error| panic!("{error}")));
-            tokio::time::sleep(SEAT_PAUSE).await;
+            tokio::time::sleep(RESTORE_PAUSE).await;
         }
         assert!(matches!(pool.acquire(soon()).await, Err(SessionError::PoolTimeout)), "ten are ten");
     }

@@ -12,14 +12,14 @@ use tokio::time::{Instant, timeout};
 
 use super::Pool;
 use super::lease::Lease;
+use crate::error::SessionError;
 use crate::pg_error::DriverError;
-use crate::session::SessionError;
 
 /// How long an answer is good.
 const FRESH: Duration = Duration::from_secs(1);
 /// How long to wait for one of the connections, and then for the database. Whoever asks gives up after about a second, which
 /// is a no as well; a machine under load may take longer for a login.
-const SEAT_LIMIT: Duration = Duration::from_secs(1);
+const PERMIT_LIMIT: Duration = Duration::from_secs(1);
 const ANSWER_LIMIT: Duration = Duration::from_secs(2);
 
 /// What was found last.
@@ -67,12 +67,12 @@ impl<M: managed::Manager<Error = DriverError>> Pool<M> {
         ask: impl AsyncFnOnce(Lease<M>, Instant) -> Result<(), SessionError>,
     ) -> Option<Result<(), SessionError>> {
         loop {
-            let Some(seat) = timeout(SEAT_LIMIT, self.seat()).await.ok()? else {
+            let Some(permit) = timeout(PERMIT_LIMIT, self.acquire_permit()).await.ok()? else {
                 return Some(Err(Self::failed(PoolError::Closed)));
             };
             let deadline = Instant::now() + ANSWER_LIMIT;
             let silent = || Some(Err(SessionError::Unreachable("it does not answer".to_owned())));
-            let lease = match tokio::time::timeout_at(deadline, self.sit(seat)).await {
+            let lease = match tokio::time::timeout_at(deadline, self.connect(permit)).await {
                 Ok(Ok(Some(lease))) => lease,
                 // As for a request: one of those that are at work, if there are any.
                 Ok(Ok(None)) => continue,

@@ -12,6 +12,7 @@ use crate::config::Config;
 use crate::database_setup::{self, Options, Seed};
 use crate::secrets::Secrets;
 use basalt_postgres::Embedded;
+use tokio_util::task::TaskTracker;
 
 /// A database, and what has to be stopped after it was used.
 pub(super) struct Reached {
@@ -87,7 +88,7 @@ impl Reached {
     }
 
     fn pool(&mut self, database: Database) -> ServicePool {
-        let pool = ServicePool::new(database, PoolConfig::new("cli", 1));
+        let pool = ServicePool::new(database, PoolConfig::new("cli", 1), TaskTracker::new());
         self.pools.push(pool.clone());
         pool
     }

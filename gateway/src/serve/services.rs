@@ -169,10 +169,16 @@ pub(super) async fn whole(
         PoolConfig { answers: Some(answers.clone()), ..pool(config, "rest", config.database.pool_size) },
         background.requests.clone(),
     );
-    let auth_pool =
-        ServicePool::new(databases.auth.clone(), pool(config, "auth", config.database.auth_pool_size));
-    let system_pool =
-        ServicePool::new(databases.admin.clone(), pool(config, "system", config.database.system_pool_size));
+    let auth_pool = ServicePool::new(
+        databases.auth.clone(),
+        pool(config, "auth", config.database.auth_pool_size),
+        background.requests.clone(),
+    );
+    let system_pool = ServicePool::new(
+        databases.admin.clone(),
+        pool(config, "system", config.database.system_pool_size),
+        background.requests.clone(),
+    );
     let outbox = mail::outbox(config, secrets);
     let (mut readiness, mut reach) = (Vec::new(), Vec::new());
     let mut mounts: Vec<Mount> = Vec::new();

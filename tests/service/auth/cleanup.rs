@@ -4,6 +4,7 @@ use basalt_auth::{AuthConfig, clean_up};
 use basalt_core::clock::Clock;
 use basalt_core::database::Database;
 use basalt_core::pool::{PoolConfig, ServicePool};
+use tokio_util::task::TaskTracker;
 
 use super::*;
 
@@ -13,7 +14,7 @@ const DAY: i64 = 24 * HOUR;
 /// Another server's hands on the same database.
 fn pool(server: &Basalt) -> ServicePool {
     let database = Database::from_url(&server.database().url()).unwrap();
-    ServicePool::new(database, PoolConfig::new("cleanup test", 4))
+    ServicePool::new(database, PoolConfig::new("cleanup test", 4), TaskTracker::new())
 }
 
 /// The kit looks for connections that are left open.

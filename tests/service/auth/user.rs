@@ -121,7 +121,11 @@ async fn the_command_line_makes_a_confirmed_user() {
     assert_eq!(server.database().value("select count(*) from auth.users").await, "0");
     // The same code that `basalt user create` runs, over the login that has no rights of its own on auth.
     let database = basalt_core::database::Database::from_url(&server.database().url()).unwrap();
-    let pool = basalt_core::pool::ServicePool::new(database, basalt_core::pool::PoolConfig::new("cli", 1));
+    let pool = basalt_core::pool::ServicePool::new(
+        database,
+        basalt_core::pool::PoolConfig::new("cli", 1),
+        tokio_util::task::TaskTracker::new(),
+    );
     let account = basalt_auth::NewAccount { email: "Root@example.org", password: "secret1", is_admin: true };
     let config = basalt_auth::AuthConfig::default();
     let clock = basalt_core::clock::Clock::system();

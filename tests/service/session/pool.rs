@@ -8,6 +8,7 @@ use basalt_core::pool::{PoolConfig, ServicePool, Tx};
 use basalt_core::session::SessionError;
 use basalt_testkit::{ChaosProxy, Link, TestDatabase};
 use tokio::time::Instant;
+use tokio_util::task::TaskTracker;
 
 async fn database() -> TestDatabase {
     let database = TestDatabase::create().await;
@@ -19,7 +20,7 @@ async fn database() -> TestDatabase {
 fn pool(config: tokio_postgres::Config) -> ServicePool {
     let mut settings = PoolConfig::new("test", 1);
     settings.acquire_timeout = Duration::from_secs(10);
-    ServicePool::new(Database::new(config), settings)
+    ServicePool::new(Database::new(config), settings, TaskTracker::new())
 }
 
 fn within(millis: u64) -> Instant {

@@ -1,7 +1,7 @@
 //! Why keys were not read or changed, in sentences for the person at the command line.
 
+use crate::error::SessionError;
 use crate::keys::jwk::KeyError;
-use crate::session::SessionError;
 
 /// Why keys were not read or changed.
 #[derive(Debug, thiserror::Error)]

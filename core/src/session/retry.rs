@@ -25,7 +25,7 @@ pub(super) struct Failures {
 
 /// Why another try may succeed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Again {
+pub(super) enum Retry {
     /// The statement was prepared for another schema.
     Stale,
     /// The catalog was between two states: after this pause it is not.
@@ -38,7 +38,7 @@ pub(super) enum Again {
     Login,
 }
 
-impl Again {
+impl Retry {
     /// For `basalt_transactions_repeated_total`.
     pub(super) const fn label(self) -> &'static str {
         match self {
@@ -53,27 +53,27 @@ impl Again {
 
 impl Failures {
     /// Notes one, of a transaction that nobody has seen anything of; why to try again, if so.
-    pub(super) fn note(&mut self, failure: &SessionError, access: Access) -> Option<Again> {
+    pub(super) fn note(&mut self, failure: &SessionError, access: Access) -> Option<Retry> {
         match failure {
             SessionError::Postgres(error) if error.is_stale_statement() => {
                 self.stale += 1;
-                (self.stale < STALE_ATTEMPTS).then_some(Again::Stale)
+                (self.stale < STALE_ATTEMPTS).then_some(Retry::Stale)
             }
             SessionError::Postgres(error) if error.met_changing_catalog() => {
                 self.catalog += 1;
                 let pause = CATALOG_PAUSE * (1 << (self.catalog - 1));
-                (self.catalog < CATALOG_ATTEMPTS).then_some(Again::Catalog(pause))
+                (self.catalog < CATALOG_ATTEMPTS).then_some(Retry::Catalog(pause))
             }
             // Rows a read looks at are never locked against it: a change of the schema wanted its tables the other way
             // round, or a function its advisory locks.
             SessionError::Postgres(error) if error.code == "40P01" && access == Access::ReadOnly => {
                 self.deadlock += 1;
-                (self.deadlock < DEADLOCK_ATTEMPTS).then_some(Again::Deadlock)
+                (self.deadlock < DEADLOCK_ATTEMPTS).then_some(Retry::Deadlock)
             }
             // Nothing was committed, and unless a function wanted the role nothing ran: it is set first.
             SessionError::Postgres(error) if error.refuses_role() => {
                 self.login += 1;
-                (self.login == 1).then_some(Again::Login)
+                (self.login == 1).then_some(Retry::Login)
             }
             // It ends who waits for a command: ours had not been looked at.
             SessionError::Postgres(error) if error.is_fatal && error.code == "57P05" => self.connection(),
@@ -90,9 +90,9 @@ impl Failures {
         }
     }
 
-    fn connection(&mut self) -> Option<Again> {
+    fn connection(&mut self) -> Option<Retry> {
         self.connection += 1;
-        (self.connection == 1).then_some(Again::Connection)
+        (self.connection == 1).then_some(Retry::Connection)
     }
 }
 
@@ -157,8 +157,8 @@ mod tests {
         let failure = postgres("XX000", "cache lookup failed for function 1", false);
         let mut failures = Failures::default();
         let pauses = std::iter::from_fn(|| match failures.note(&failure, Access::ReadOnly)? {
-            Again::Catalog(pause) => Some(pause),
-            Again::Stale | Again::Deadlock | Again::Connection | Again::Login => None,
+            Retry::Catalog(pause) => Some(pause),
+            Retry::Stale | Retry::Deadlock | Retry::Connection | Retry::Login => None,
         });
         assert_eq!(pauses.sum::<Duration>(), Duration::from_millis(126));
     }
