@@ -101,6 +101,14 @@ pub enum RestError {
     /// A filter, order, limit or related order names an embed that is not selected.
     #[error("{0} is not embedded")]
     NotEmbedded(String),
+    /// A filter, order or limit names an aliased embed by its target, and legacy target names are off.
+    #[error("{target} is embedded as {alias}")]
+    NamedByTarget {
+        /// What was embedded.
+        target: String,
+        /// Its alias.
+        alias: String,
+    },
     /// No relationship.
     #[error(transparent)]
     RelationshipUnknown(Box<RelationshipUnknown>),

@@ -195,10 +195,11 @@ fn relation_parameters(relation: &Relation, parameters: &mut Map<String, Value>)
 fn shared_parameters() -> Map<String, Value> {
     let text = |name: &str, description: &str, place: &str| json!({"name": name, "description": description, "required": false, "in": place, "type": "string"});
     let prefer = |values: &[&str]| {
-        json!({
-            "name": "Prefer", "description": "Preference", "required": false, "enum": values, "in": "header",
-            "type": "string",
-        })
+        let mut parameter = text("Prefer", "Preference", "header");
+        if let (Value::Object(parameter), false) = (&mut parameter, values.is_empty()) {
+            parameter.insert("enum".to_owned(), json!(values));
+        }
+        parameter
     };
     let returns = ["return=representation", "return=minimal", "return=none"];
     let resolutions = ["resolution=ignore-duplicates", "resolution=merge-duplicates"];
@@ -207,7 +208,7 @@ fn shared_parameters() -> Map<String, Value> {
         "in": "header", "type": "string",
     });
     [
-        ("preferParams", prefer(&["params=single-object"])),
+        ("preferParams", prefer(&[])),
         ("preferReturn", prefer(&returns)),
         ("preferCount", prefer(&["count=none"])),
         ("preferPost", prefer(&[returns.as_slice(), resolutions.as_slice()].concat())),

@@ -176,6 +176,29 @@ pub struct Output {
     pub name: Option<String>,
 }
 
+impl Output {
+    /// The key under which it is shown, where the plan knows it: `*` has many.
+    #[must_use]
+    pub fn key(&self) -> Option<&str> {
+        self.name.as_deref().or(match &self.value {
+            Value::Column { column, .. } => Some(&column.name),
+            Value::Lifted { column, .. } => Some(column),
+            Value::Star | Value::Presence | Value::Embed(_) => None,
+        })
+    }
+
+    /// It is a column as it is, under its own name.
+    #[must_use]
+    pub fn is_plain(&self) -> bool {
+        self.aggregate.is_none()
+            && matches!(
+                &self.value,
+                Value::Column { column, cast: None, representation: None }
+                    if column.path.is_empty() && self.key() == Some(&column.name)
+            )
+    }
+}
+
 /// A value that a level can show.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Value {

@@ -68,7 +68,7 @@ pub struct SchemaCache {
     schema_comments: HashMap<String, String>,
     /// Conversions of domain types.
     representations: Representations,
-    /// Functions that make a body of a media type.
+    /// Aggregates that make a body of a media type.
     pub media_handlers: Vec<MediaHandler>,
     /// Types of the database's own whose values are strings in JSON.
     pub text_types: TextTypes,
@@ -196,15 +196,13 @@ pub struct Representations {
     pub from_text: HashMap<Name, QualifiedName>,
 }
 
-/// A function or aggregate that makes a body of a media type.
+/// An aggregate that makes a body of a media type.
 #[derive(Debug, Clone, PartialEq, Eq, serde::Deserialize)]
 pub struct MediaHandler {
-    /// The aggregate or function.
+    /// The aggregate.
     pub function: QualifiedName,
     /// Relation whose rows it takes; `None` is any (`anyelement`).
     pub relation: Option<QualifiedName>,
-    /// It is an aggregate over rows; otherwise a function called by RPC.
-    pub aggregate: bool,
     /// Media type, from the name of the domain it returns.
     pub media: String,
 }

@@ -202,8 +202,11 @@ impl RestError {
                 "Try renaming the parameters or the function itself in the database so function overloading can be resolved"
                     .to_owned(),
             ),
+            Self::NamedByTarget { target, alias } => not_embedded(target)
+                .details("Target names are not allowed in filters if they have an alias")
+                .hint(format!("Change '{target}' to '{alias}' in filters, orders or limits.")),
             Self::NotEmbedded(name) => {
-                bad("PGRST108", format!("'{name}' is not an embedded resource in this request"))
+                not_embedded(name)
                     .hint(format!("Verify that '{name}' is included in the 'select' query parameter."))
             }
             Self::RelationshipUnknown(unknown) => {
@@ -313,6 +316,11 @@ impl RestError {
             Self::Internal(message) => internal("PGRSTX00", message),
         }
     }
+}
+
+fn not_embedded(name: &str) -> ErrorResponse {
+    let message = format!("'{name}' is not an embedded resource in this request");
+    ErrorResponse::new(StatusCode::BAD_REQUEST, "PGRST108", message)
 }
 
 fn internal(code: &str, message: &str) -> ErrorResponse {

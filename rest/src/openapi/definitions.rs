@@ -60,13 +60,15 @@ fn property(column: &Column, relation: &Relation, cache: &SchemaCache) -> Map<St
     property
 }
 
-/// The table and column that a single-column foreign key of this column refers to.
+/// The table and column that a single-column foreign key of this column refers to. Base tables often sit in private
+/// schemas: then the first exposed view over the table stands for it.
 fn foreign_key<'c>(
     column: &Column,
     relation: &Relation,
     cache: &'c SchemaCache,
 ) -> Option<(&'c str, &'c str)> {
-    cache.relationships_of(&relation.schema, &relation.name).iter().find_map(|relationship| {
+    let related = cache.relationships_of(&relation.schema, &relation.name);
+    let mut referred = related.iter().filter_map(|relationship| {
         let keys = match &relationship.link {
             Link::ManyToOne(keys) | Link::OneToOne { keys, is_parent: false } => keys,
             Link::OneToMany(_) | Link::OneToOne { .. } | Link::ManyToMany(_) | Link::Computed { .. } => {
@@ -74,10 +76,12 @@ fn foreign_key<'c>(
             }
         };
         match keys.columns.as_slice() {
-            [(own, target)] if *own == column.name && !relationship.target_is_view => {
-                Some((relationship.target.name.as_str(), target.as_str()))
-            }
+            [(own, target)] if *own == column.name => Some((relationship, target)),
             _ => None,
         }
-    })
+    });
+    let first = referred.next()?;
+    let table = std::iter::once(first).chain(referred).find(|(relationship, _)| !relationship.target_is_view);
+    let (relationship, target) = table.unwrap_or(first);
+    Some((&relationship.target.name, target))
 }

@@ -235,7 +235,10 @@ fn find<'c>(
     let routine = match choice {
         Choice::Named(routine) | Choice::Unnamed(routine) => routine,
         Choice::None => return Err(unknown(request, name, &names, raw, cache)),
-        Choice::Ambiguous(routines) => {
+        Choice::Ambiguous(mut routines) => {
+            routines.sort_by_key(|routine| {
+                routine.params.iter().map(|p| (&p.name, &p.type_name)).collect::<Vec<_>>()
+            });
             let signatures = routines.iter().map(|routine| routine.signature()).collect();
             return Err(RestError::RoutineAmbiguous { signatures });
         }
@@ -306,12 +309,12 @@ fn literals(routine: &Routine, pairs: &[(String, String)]) -> Arguments {
 fn unknown(request: &ApiRequest, name: &str, names: &[&str], raw: RawBody, cache: &SchemaCache) -> RestError {
     let schema = &request.schema;
     let overloads = cache.routines_named(schema, name);
-    let similar = if !cache.is_searched(schema) {
+    let similar = if raw.is_opaque() || !cache.is_searched(schema) {
+        // A text, XML or binary body fits one kind of function only, whatever its name is like.
         None
     } else if overloads.is_empty() {
         suggest::best(cache.routine_names(schema), name, suggest::NAME_SIMILARITY).map(str::to_owned)
     } else if names.is_empty() {
-        // Nothing is like nothing.
         None
     } else {
         let lists: Vec<String> = overloads

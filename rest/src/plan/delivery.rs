@@ -93,7 +93,7 @@ fn kind(output: &Output, read: &ReadPlan, relation: Option<&Relation>, cache: &S
             Some(embed) if embed.form == EmbedForm::SpreadArray => Kind::Text,
             Some(embed) => {
                 let relation = relation_of(&embed.read.source, cache);
-                let lifted = embed.read.outputs.iter().find(|output| output_name(output) == Some(column));
+                let lifted = embed.read.outputs.iter().find(|output| output.key() == Some(column));
                 lifted.map_or(Kind::Unknown, |lifted| kind(lifted, &embed.read, relation, cache))
             }
             None => Kind::Unknown,
@@ -108,12 +108,4 @@ fn relation_of<'c>(source: &Source, cache: &'c SchemaCache) -> Option<&'c Relati
         }
         Source::Computed { .. } | Source::Returned => None,
     }
-}
-
-fn output_name(output: &Output) -> Option<&String> {
-    output.name.as_ref().or(match &output.value {
-        Value::Column { column, .. } => Some(&column.name),
-        Value::Lifted { column, .. } => Some(column),
-        Value::Star | Value::Presence | Value::Embed(_) => None,
-    })
 }

@@ -6,7 +6,7 @@ use crate::parse::media::{MediaType, PlanMedia};
 use crate::parse::select::SelectItem;
 use crate::request::ApiRequest;
 use crate::schema_cache::routines::Routine;
-use crate::schema_cache::{QualifiedName, Relation, SchemaCache};
+use crate::schema_cache::{MediaHandler, QualifiedName, Relation, SchemaCache};
 
 /// How rows become a body.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -75,9 +75,8 @@ pub(super) fn for_routine(
     config: &RestConfig,
     cache: &SchemaCache,
 ) -> Result<BodyFormat, RestError> {
-    let handlers = &cache.media_handlers;
-    let own = handlers.iter().find(|handler| !handler.aggregate && handler.function == routine.name);
-    let produced = own.filter(|_| !routine.returns.set).map(|handler| MediaType::parse(&handler.media));
+    let media = routine.returns.media.as_deref().filter(|_| !routine.returns.set);
+    let produced = media.map(MediaType::parse);
     first_produced(&request.accept, config, &|media| match &produced {
         Some(produced) if *produced == *media || *produced == MediaType::Any => {
             Some((produced.clone(), BodyShape::Value))
@@ -128,26 +127,29 @@ fn produce(media: &MediaType, handler: Handler<'_>) -> Option<(MediaType, BodySh
     Some((media.clone(), shape))
 }
 
-/// An aggregate in the database; only for the default select, since it takes whole rows.
+/// An aggregate in the database. One over the rows of a relation needs all their columns, and so the default select. One
+/// over `anyelement` takes rows of any shape, but only where its media type is asked for by name.
 fn aggregate(
     media: &MediaType,
     request: &ApiRequest,
     relation: Option<&Relation>,
     cache: &SchemaCache,
 ) -> Option<(MediaType, BodyShape)> {
-    if cache.media_handlers.is_empty() || request.query.select != [SelectItem::Star] {
+    if cache.media_handlers.is_empty() {
         return None;
     }
     let wanted = media.to_string();
-    let name = relation.map(Relation::qualified_name);
-    let serving = |own: bool| {
-        cache.media_handlers.iter().find(|handler| {
-            handler.aggregate
-                && (handler.media == wanted || handler.media == "*/*")
-                && if own { name.is_some() && handler.relation == name } else { handler.relation.is_none() }
-        })
-    };
-    let handler = serving(true).or_else(|| serving(false))?;
+    let is_default = request.query.select == [SelectItem::Star];
+    let name = relation.map(Relation::qualified_name).filter(|_| is_default);
+    let find =
+        |fits: &dyn Fn(&MediaHandler) -> bool| cache.media_handlers.iter().find(|handler| fits(handler));
+    let handler = find(&|handler| {
+        name.is_some() && handler.relation == name && (handler.media == wanted || handler.media == "*/*")
+    })
+    .or_else(|| {
+        let is_named = *media != MediaType::Any;
+        find(&|handler| is_named && handler.relation.is_none() && handler.media == wanted)
+    })?;
     Some((MediaType::parse(&handler.media), BodyShape::Handler(handler.function.clone())))
 }
 

@@ -92,7 +92,14 @@ impl<'a> Node<'a> {
         let Some((name, rest)) = path.split_first() else { return Ok(self) };
         let by_name = self.children.iter().position(|child| child.name() == name);
         let by_target = || self.children.iter().position(|child| legacy && child.target() == Some(name));
-        let position = by_name.or_else(by_target).ok_or_else(|| RestError::NotEmbedded(name.clone()))?;
+        let position = by_name.or_else(by_target).ok_or_else(|| {
+            match self.children.iter().find(|child| child.target() == Some(name)) {
+                Some(aliased) => {
+                    RestError::NamedByTarget { target: name.clone(), alias: aliased.name().to_owned() }
+                }
+                None => RestError::NotEmbedded(name.clone()),
+            }
+        })?;
         let child = self.children.get_mut(position).ok_or(RestError::Internal("an embed without a place"))?;
         if by_name.is_none() {
             let names = (name.clone(), child.name().to_owned());
@@ -218,7 +225,7 @@ fn unknown(origin: &QualifiedName, embed: &SelectEmbed, schema: &str, cache: &Sc
     let related = cache.relationships_of(&origin.schema, &origin.name);
     let similar = if !cache.is_searched(schema) {
         None
-    } else if related.is_empty() {
+    } else if cache.relation(&origin.schema, &origin.name).is_none() {
         let origins = cache.origins_in(schema);
         suggest::best(origins, &origin.name, suggest::LOOSE_SIMILARITY)
             .map(|better| (better.to_owned(), origin.name.to_string()))

@@ -252,6 +252,7 @@ struct LoadedRoutine {
     void: bool,
     composite: bool,
     row_type: QualifiedName,
+    media: Option<String>,
     volatility: String,
     config: Vec<String>,
     comment: Option<String>,
@@ -279,7 +280,7 @@ impl LoadedRoutine {
         Routine {
             name: self.name,
             params: self.params,
-            returns: Returns { set: self.set, row },
+            returns: Returns { set: self.set, row, media: self.media },
             volatility: match self.volatility.as_str() {
                 "i" => Volatility::Immutable,
                 "s" => Volatility::Stable,

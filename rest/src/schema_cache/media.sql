@@ -1,9 +1,8 @@
--- Aggregates over a row type, or over anyelement, that return a domain named like a media type; and functions in the
--- exposed schemas ($1) that do.
+-- Aggregates of the exposed schemas ($1), over a row type or over anyelement, that return a domain named like a media
+-- type.
 select json_build_object(
   'function', json_build_object('schema', n.nspname, 'name', p.proname),
   'relation', case when ac.oid is not null then json_build_object('schema', an.nspname, 'name', ac.relname) end,
-  'aggregate', p.prokind = 'a',
   'media', lower(t.typname)
 )::text
 from pg_catalog.pg_proc p
@@ -13,5 +12,5 @@ left join pg_catalog.pg_class ac on p.pronargs = 1 and ac.reltype = p.proargtype
 left join pg_catalog.pg_namespace an on an.oid = ac.relnamespace
 where (t.typname ~* '^[A-Za-z0-9.-]+/[A-Za-z0-9.\+-]+$' or t.typname = '*/*')
   and n.nspname = any ($1::text[])
-  and (p.prokind = 'f' or (p.prokind = 'a' and p.pronargs = 1
-    and (ac.oid is not null or p.proargtypes[0] = 'pg_catalog.anyelement'::regtype)))
+  and p.prokind = 'a' and p.pronargs = 1
+  and (ac.oid is not null or p.proargtypes[0] = 'pg_catalog.anyelement'::regtype)

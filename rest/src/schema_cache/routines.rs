@@ -43,6 +43,8 @@ pub struct Returns {
     pub set: bool,
     /// Of what.
     pub row: RowShape,
+    /// The media type that the returned domain is named after.
+    pub media: Option<String>,
 }
 
 /// What one returned row is.
@@ -149,7 +151,9 @@ fn takes(routine: &Routine, arguments: &[&str], raw: RawBody) -> bool {
         return arguments.is_empty() && !raw.is_opaque();
     }
     routine.params.iter().filter(|p| p.required).all(|p| arguments.contains(&p.name.as_str()))
-        && arguments.iter().all(|name| !name.is_empty() && routine.params.iter().any(|p| p.name == *name))
+        && arguments.iter().all(|name| routine.params.iter().any(|p| p.name == *name))
+        // The empty key of a JSON body means an unnamed parameter, which takes the whole body.
+        && (raw == RawBody::Json || !arguments.contains(&""))
 }
 
 impl Routine {

@@ -15,6 +15,8 @@ select json_build_object(
   'void', p.prorettype = 'pg_catalog.void'::regtype,
   'composite', bt.typtype = 'c' or coalesce(p.proargmodes::text[] && '{t,b,o}', false),
   'row_type', json_build_object('schema', bn.nspname, 'name', bt.typname),
+  'media', case when rt.typtype = 'd' and (rt.typname ~* '^[A-Za-z0-9.-]+/[A-Za-z0-9.\+-]+$' or rt.typname = '*/*')
+    then lower(rt.typname) end,
   'volatility', p.provolatile,
   'config', coalesce(to_json(p.proconfig), '[]'),
   'comment', obj_description(p.oid, 'pg_proc')

@@ -14,11 +14,15 @@ pub(super) fn column(column: &ColumnRef, row: Row<'_>) -> Sql {
     let mut plain = row.sql();
     plain.push_text(".");
     plain.push_ident(&column.name);
+    stepped(plain, column, column.to_jsonb)
+}
+
+/// The steps of a column's path into a value.
+pub(super) fn stepped(value: Sql, column: &ColumnRef, to_jsonb: bool) -> Sql {
     if column.path.is_empty() {
-        return plain;
+        return value;
     }
-    let mut sql =
-        if column.to_jsonb { Sql::text("to_jsonb(").then(plain).then(Sql::text(")")) } else { plain };
+    let mut sql = if to_jsonb { Sql::text("to_jsonb(").then(value).then(Sql::text(")")) } else { value };
     for step in &column.path {
         sql.push_text(step.arrow.as_sql());
         match &step.operand {

@@ -1,6 +1,6 @@
 //! Levels: select list, lateral joins, conditions, order, window.
 
-use std::collections::{BTreeMap, HashSet};
+use std::collections::{BTreeMap, HashMap};
 
 use basalt_core::sql::Sql;
 
@@ -225,7 +225,7 @@ fn lateral(embed: &EmbedPlan, parent: Row<'_>) -> Sql {
     sql
 }
 
-fn output(output: &Output, read: &ReadPlan, row: Row<'_>, as_json: bool) -> Sql {
+fn value(output: &Output, read: &ReadPlan, row: Row<'_>) -> Sql {
     let mut sql = match &output.value {
         Value::Star if output.aggregate.is_some() => Sql::text("*"),
         Value::Star => row.sql().then(Sql::text(".*")),
@@ -263,6 +263,11 @@ fn output(output: &Output, read: &ReadPlan, row: Row<'_>, as_json: bool) -> Sql 
             sql = cast_to(sql, cast.as_str());
         }
     }
+    sql
+}
+
+fn output(output: &Output, read: &ReadPlan, row: Row<'_>, as_json: bool) -> Sql {
+    let mut sql = value(output, read, row);
     let mut name = output.name.as_ref();
     if as_json {
         sql = Sql::text("to_json(").then(sql).then(Sql::text(")"));
@@ -318,12 +323,12 @@ fn order_by(order: &[OrderBy], read: &ReadPlan, row: Row<'_>) -> Sql {
         return Sql::new();
     }
     // By embed: a list may have thousands of terms, and so may what an embed shows.
-    let mut shown: BTreeMap<usize, HashSet<&str>> = BTreeMap::new();
+    let mut shown: BTreeMap<usize, HashMap<&str, Shown>> = BTreeMap::new();
     let terms = order.iter().map(|term| {
         let embed = term.embed.and_then(|index| Some((index, read.embeds.get(index)?)));
         let mut sql = match embed {
             Some((index, embed)) => {
-                let shown = shown.entry(index).or_insert_with(|| shown_columns(embed));
+                let shown = shown.entry(index).or_insert_with(|| shown_values(read, index, embed));
                 related(embed, shown, &term.column, row)
             }
             None => condition::column(&term.column, row),
@@ -339,24 +344,47 @@ fn order_by(order: &[OrderBy], read: &ReadPlan, row: Row<'_>) -> Sql {
     Sql::text(" ORDER BY ").then(Sql::join(terms, ", "))
 }
 
-/// What a joined embed shows of its columns, each under its own name.
-fn shown_columns(embed: &EmbedPlan) -> HashSet<&str> {
-    let outputs = embed.read.outputs.iter().filter(|output| embed.is_shown && output.aggregate.is_none());
-    let columns = outputs.filter_map(|output| match &output.value {
-        Value::Column { column, cast: None, representation: None }
-            if column.path.is_empty() && output.name.as_ref().is_none_or(|name| *name == column.name) =>
-        {
-            Some(column.name.as_str())
-        }
-        Value::Star | Value::Presence | Value::Column { .. } | Value::Embed(_) | Value::Lifted { .. } => None,
-    });
-    columns.collect()
+/// A value that a joined embed shows.
+struct Shown {
+    sql: Sql,
+    /// It is a column as it is.
+    is_plain: bool,
 }
 
-/// A column of a to-one embed: of its joined result if it shows it, else by a sub-select.
-fn related(embed: &EmbedPlan, shown: &HashSet<&str>, column: &ColumnRef, parent: Row<'_>) -> Sql {
-    if column.path.is_empty() && shown.contains(column.name.as_str()) {
-        return dotted(Sql::ident(&embed.lateral), &column.name);
+/// What a joined embed shows, by the keys under which it does: a spread shows it in the parent.
+fn shown_values<'a>(read: &'a ReadPlan, index: usize, embed: &'a EmbedPlan) -> HashMap<&'a str, Shown> {
+    let is_lifted = |output: &&Output| matches!(output.value, Value::Lifted { embed, .. } if embed == index);
+    match embed.form {
+        _ if !embed.is_shown => HashMap::new(),
+        EmbedForm::SpreadObject | EmbedForm::SpreadArray => read
+            .outputs
+            .iter()
+            .filter(is_lifted)
+            .filter_map(|output| {
+                let sql = value(output, read, Row(&read.source));
+                Some((output.key()?, Shown { sql, is_plain: false }))
+            })
+            .collect(),
+        EmbedForm::Object | EmbedForm::Array => {
+            // A domain that is shown as JSON cannot be compared; its column can.
+            let is_json =
+                |value: &Value| matches!(value, Value::Column { cast: None, representation: Some(_), .. });
+            let outputs = embed.read.outputs.iter().filter(|output| !is_json(&output.value));
+            outputs
+                .filter_map(|output| {
+                    let key = output.key()?;
+                    let sql = dotted(Sql::ident(&embed.lateral), key);
+                    Some((key, Shown { sql, is_plain: output.is_plain() }))
+                })
+                .collect()
+        }
+    }
+}
+
+/// What a related order names: a key of the embed's output, else one of its columns, by a sub-select.
+fn related(embed: &EmbedPlan, shown: &HashMap<&str, Shown>, column: &ColumnRef, parent: Row<'_>) -> Sql {
+    if let Some(Shown { sql, is_plain }) = shown.get(column.name.as_str()) {
+        return condition::stepped(sql.clone(), column, column.to_jsonb || !is_plain);
     }
     let join = Some((embed, parent));
     Sql::text("(SELECT ")

@@ -124,3 +124,15 @@ fn a_function_is_called_even_where_its_result_is_not_shown() {
     let rows = sql("HEAD /rpc/projects_below?below=4");
     assert!(rows.contains("count(pgrst_t) AS page_total, null::text AS body"), "{rows}");
 }
+
+#[test]
+fn the_empty_key_means_an_unnamed_parameter() {
+    for (function, parameter) in [("parse", "json"), ("shout", "text"), ("shred", "xml"), ("digest", "bytea")]
+    {
+        let request = format!("POST /rpc/{function}\n\n{{\"\":\"x\"}}");
+        let call = format!("\"public\".\"{function}\"($1::{parameter})");
+        assert!(sql(&request).contains(&call), "{}", sql(&request));
+    }
+    assert!(crate::refusal("POST /rpc/hello\n\n{\"\":\"x\"}").starts_with("404 PGRST202"));
+    assert!(crate::refusal("GET /rpc/shout?=x").starts_with("404 PGRST202"), "of a body only");
+}

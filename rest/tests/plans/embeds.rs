@@ -305,11 +305,50 @@ fn sorted_by_another() {
     LEFT JOIN LATERAL (SELECT "projects_1"."meta"
     FROM "public"."projects" AS "projects_1"
     WHERE "projects_1"."id" = "public"."tasks"."project_id") AS "tasks_projects_1" ON TRUE
-    ORDER BY (SELECT ("projects_1"."meta"->>'a')
-    FROM "public"."projects" AS "projects_1"
-    WHERE "projects_1"."id" = "public"."tasks"."project_id") LIMIT $1::int8
+    ORDER BY ("tasks_projects_1"."meta"->>'a') LIMIT $1::int8
     $1 = 1001
     "#);
+}
+
+/// The terms of the order of the root level.
+fn order(request: &str) -> String {
+    let sql = sql(request);
+    let order = sql.split("ORDER BY ").nth(1).unwrap();
+    order.split(" LIMIT ").next().unwrap().to_owned()
+}
+
+#[test]
+fn a_related_order_means_what_the_embed_shows_and_then_its_columns() {
+    let of_client = |order: &str| format!(r#""projects_clients_1"."{order}""#);
+    assert_eq!(order("GET /projects?select=clients(name:id)&order=clients(name)"), of_client("name"));
+    assert_eq!(order("GET /projects?select=clients(id::text)&order=clients(id)"), of_client("id"));
+    assert_eq!(order("GET /tasks?select=projects(meta->a)&order=projects(a)"), r#""tasks_projects_1"."a""#);
+    assert_eq!(
+        order("GET /tasks?select=projects(x:meta->a)&order=projects(x->b)"),
+        r#"(to_jsonb("tasks_projects_1"."x")->'b')"#
+    );
+    assert_eq!(
+        order("GET /tasks?select=projects(id,...clients(client:name))&order=projects(client)"),
+        r#""tasks_projects_1"."client""#,
+        "lifted by a spread"
+    );
+    assert_eq!(
+        order("GET /projects?select=id,clients(count())&order=clients(count)"),
+        of_client("count"),
+        "an aggregate"
+    );
+    assert_eq!(order("GET /projects?select=id,...clients(name:id)&order=clients(name)"), of_client("name"));
+    assert_eq!(
+        order("GET /tasks?select=done,...projects(total:id.sum())&order=projects(total)"),
+        r#"sum("tasks_projects_1"."pgrst_aggregate_2")"#,
+        "the aggregate of a spread is the parent's"
+    );
+    assert_eq!(
+        order("GET /projects?select=clients(name:id)&order=clients(id)"),
+        "(SELECT \"clients_1\".\"id\"\nFROM \"public\".\"clients\" AS \"clients_1\"\nWHERE \"clients_1\".\"id\" = \
+         \"public\".\"projects\".\"client_id\")",
+        "a column that is not shown under its name"
+    );
 }
 
 #[test]

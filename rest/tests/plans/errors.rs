@@ -55,6 +55,64 @@ fn ambiguity_lists_the_choices() {
 }
 
 #[test]
+fn candidates_are_told_in_the_order_of_their_parameters() {
+    assert_snapshot!(refusal("POST /rpc/tell\n\n{\"a\":1,\"b\":2}"), @"
+    300 PGRST203 Could not choose the best candidate function between: public.tell(a => integer, b => json), public.tell(b => text, a => integer)
+    hint: Try renaming the parameters or the function itself in the database so function overloading can be resolved
+    ");
+}
+
+#[test]
+fn an_alias_has_to_be_used_where_target_names_are_off() {
+    let config = RestConfig { url_use_legacy_target_names: false, ..RestConfig::default() };
+    let expected = "400 PGRST108 'tasks' is not an embedded resource in this request\n\
+         details: \"Target names are not allowed in filters if they have an alias\"\n\
+         hint: Change 'tasks' to 'x' in filters, orders or limits.";
+    for modifier in ["tasks.id=eq.1", "tasks.order=id", "tasks.limit=1", "tasks.or=(id.eq.1)"] {
+        let request = format!("GET /projects?select=x:tasks(id)&{modifier}");
+        assert_eq!(refusal_with(&request, &config), expected);
+    }
+    assert_snapshot!(refusal_with("GET /projects?select=x:clients(id)&order=clients(id)", &config), @"
+    400 PGRST108 'clients' is not an embedded resource in this request
+    hint: Verify that 'clients' is included in the 'select' query parameter.
+    ");
+}
+
+#[test]
+fn hints_correct_what_was_not_found() {
+    // The origin was found, though it has no relationships: its name is not the trouble.
+    assert_snapshot!(refusal("GET /keyless?select=tasks(id)"), @r#"
+    400 PGRST200 Could not find a relationship between 'keyless' and 'tasks' in the schema cache
+    details: "Searched for a foreign key relationship between 'keyless' and 'tasks' in the schema 'public', but no matches were found."
+    "#);
+    assert_snapshot!(refusal("GET /client?select=id"), @"
+    404 PGRST205 Could not find the table 'public.client' in the schema cache
+    hint: Perhaps you meant the table 'public.clients'
+    ");
+    for media in ["text/plain", "text/xml", "application/octet-stream"] {
+        let refused = refusal(&format!("POST /rpc/shoutt\nContent-Type: {media}\n\nx"));
+        assert!(refused.starts_with("404 PGRST202") && !refused.contains("hint:"), "{refused}");
+    }
+    assert!(refusal("POST /rpc/shoutt\n\n{\"a\":1}").contains("public.shout"));
+}
+
+#[test]
+fn text_after_a_complete_value_is_refused_where_it_stands() {
+    for (parameter, column) in [
+        ("select=id)", 3),
+        ("select=id\"", 3),
+        ("order=id)", 3),
+        ("order=id.desc\"", 8),
+        ("and=(id.eq.1))", 13),
+        ("or=(id.eq.1,id.eq.2)x", 20),
+    ] {
+        let refused = refusal(&format!("GET /projects?{parameter}"));
+        assert!(refused.starts_with("400 PGRST100"), "{parameter}: {refused}");
+        assert!(refused.contains(&format!("(line 1, column {column})")), "{parameter}: {refused}");
+    }
+}
+
+#[test]
 fn what_is_not_embedded_cannot_be_filtered() {
     assert_snapshot!(refusal("GET /projects?tasks.id=eq.1"), @"
     400 PGRST108 'tasks' is not an embedded resource in this request

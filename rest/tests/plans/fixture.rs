@@ -123,6 +123,9 @@ pub(crate) fn cache() -> SchemaCache {
         relation("profiles", &["user_id integer!", "bio text"]),
         relation("orders", &["id integer!", "billing_id integer", "shipping_id integer"]),
         relation("addresses", &["id integer!", "street text"]),
+        // Of rooms, which sit in a private schema, requests know a view.
+        relation("visits", &["id integer!", "room_id integer"]),
+        Relation { is_view: true, ..relation("open_rooms", &["number integer"]) },
         relation("keyless", &["a integer"]),
         // A domain that the database shows and reads in its own way.
         relation("paints", &["id integer!", "shade public.color"]),
@@ -145,6 +148,10 @@ pub(crate) fn cache() -> SchemaCache {
         foreign_key("tasks_users_task_fkey", ("tasks_users", "task_id"), ("tasks", "id"), false),
         foreign_key("tasks_users_user_fkey", ("tasks_users", "user_id"), ("users", "id"), false),
         foreign_key("profiles_user_id_fkey", ("profiles", "user_id"), ("users", "id"), true),
+        ForeignKey {
+            foreign: QualifiedName::new("private", "rooms"),
+            ..foreign_key("visits_room_fkey", ("visits", "room_id"), ("rooms", "id"), false)
+        },
         foreign_key("billing_fk", ("orders", "billing_id"), ("addresses", "id"), false),
         foreign_key("shipping_fk", ("orders", "shipping_id"), ("addresses", "id"), false),
     ];
@@ -154,8 +161,8 @@ pub(crate) fn cache() -> SchemaCache {
         target: name("tasks"),
         to_one: true,
     }];
-    let scalar = Returns { set: false, row: RowShape::Scalar };
-    let projects = Returns { set: true, row: RowShape::Composite(name("projects")) };
+    let scalar = Returns { set: false, row: RowShape::Scalar, media: None };
+    let projects = Returns { set: true, row: RowShape::Composite(name("projects")), media: None };
     let routines = vec![
         routine(
             "add",
@@ -169,17 +176,37 @@ pub(crate) fn cache() -> SchemaCache {
         routine("parse", &[("", "json", true)], scalar.clone(), Volatility::Immutable),
         routine("shout", &[("", "text", true)], scalar.clone(), Volatility::Immutable),
         routine("shred", &[("", "xml", true)], scalar.clone(), Volatility::Immutable),
-        routine("numbers", &[], Returns { set: true, row: RowShape::Scalar }, Volatility::Stable),
+        routine(
+            "numbers",
+            &[],
+            Returns { set: true, row: RowShape::Scalar, media: None },
+            Volatility::Stable,
+        ),
         routine(
             "one_project",
             &[],
-            Returns { set: false, row: RowShape::Composite(name("projects")) },
+            Returns { set: false, row: RowShape::Composite(name("projects")), media: None },
             Volatility::Volatile,
         ),
         routine("concat_all", &[("rest", "text[]", true)], scalar.clone(), Volatility::Immutable),
         routine("twice", &[("a", "integer", true)], scalar.clone(), Volatility::Volatile),
-        routine("twice", &[("a", "text", true)], scalar, Volatility::Volatile),
-        routine("forget", &[], Returns { set: false, row: RowShape::Void }, Volatility::Volatile),
+        routine("twice", &[("a", "text", true)], scalar.clone(), Volatility::Volatile),
+        // Overloads: one makes a page, the other a number.
+        routine(
+            "page",
+            &[],
+            Returns { media: Some("text/html".to_owned()), ..scalar.clone() },
+            Volatility::Stable,
+        ),
+        routine("page", &[("number", "integer", true)], scalar.clone(), Volatility::Stable),
+        routine("tell", &[("b", "text", true), ("a", "integer", true)], scalar.clone(), Volatility::Stable),
+        routine("tell", &[("a", "integer", true), ("b", "json", true)], scalar.clone(), Volatility::Stable),
+        routine(
+            "forget",
+            &[],
+            Returns { set: false, row: RowShape::Void, media: None },
+            Volatility::Volatile,
+        ),
     ];
     let exposed = ["public".to_owned()];
     let shown_column = |(view_column, table_column): (&str, &str)| ShownColumn {
@@ -188,7 +215,13 @@ pub(crate) fn cache() -> SchemaCache {
         table_column: table_column.into(),
     };
     let card = [("card_id", "id"), ("title", "name"), ("customer", "client_id")].map(shown_column);
-    let shown = ShownColumns::from([(name("project_cards"), card.to_vec())]);
+    let room = ShownColumn {
+        view_column: "number".into(),
+        table: QualifiedName::new("private", "rooms"),
+        table_column: "id".into(),
+    };
+    let shown =
+        ShownColumns::from([(name("project_cards"), card.to_vec()), (name("open_rooms"), vec![room])]);
     let relationships = derive(foreign_keys, &computed, &relations, &shown, &exposed);
     let of_color = |function: &str| HashMap::from([("public.color".into(), name(function))]);
     let representations = Representations {
@@ -196,12 +229,16 @@ pub(crate) fn cache() -> SchemaCache {
         from_json: of_color("color_from_json"),
         from_text: of_color("color_from_text"),
     };
-    let media_handlers = vec![MediaHandler {
-        function: name("as_html"),
-        relation: Some(name("clients")),
-        aggregate: true,
-        media: "text/html".to_owned(),
-    }];
+    let handler = |function, relation: Option<&str>, media: &str| MediaHandler {
+        function: name(function),
+        relation: relation.map(name),
+        media: media.to_owned(),
+    };
+    let media_handlers = vec![
+        handler("as_html", Some("clients"), "text/html"),
+        handler("as_yaml", None, "text/yaml"),
+        handler("as_anything", None, "*/*"),
+    ];
     SchemaCache::from(Parts {
         relations,
         relationships,

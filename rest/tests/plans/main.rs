@@ -9,6 +9,7 @@ mod errors;
 mod filters;
 mod fixture;
 mod media;
+mod openapi;
 mod reads;
 mod safety;
 mod selects;

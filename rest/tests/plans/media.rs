@@ -2,7 +2,7 @@
 
 use insta::assert_snapshot;
 
-use super::sql;
+use super::{refusal, sql};
 
 #[test]
 fn one_object() {
@@ -177,4 +177,36 @@ fn one_of_the_database() {
     $4 = 1
     $5 = 1000
     "#);
+}
+
+#[test]
+fn an_aggregate_over_anything_takes_rows_of_any_shape() {
+    let body = |request: &str| {
+        let sql = sql(request);
+        sql.split(" AS body").next().unwrap().rsplit(", ").next().unwrap().to_owned()
+    };
+    let yaml = r#""public"."as_yaml"(pgrst_t)"#;
+    assert_eq!(body("GET /clients\nAccept: text/yaml"), yaml);
+    assert_eq!(body("GET /clients?select=name\nAccept: text/yaml"), yaml);
+    assert_eq!(body("GET /projects?select=id,clients(name)\nAccept: text/yaml"), yaml);
+    assert_eq!(
+        refusal("GET /clients?select=name\nAccept: text/html"),
+        "406 PGRST107 None of these media types are available: text/html",
+        "an aggregate over the rows of a relation needs all their columns"
+    );
+    // Nobody asked for it by name.
+    assert!(!sql("GET /clients\nAccept: */*").contains("as_anything"));
+    assert_eq!(
+        refusal("GET /clients\nAccept: text/unknown"),
+        "406 PGRST107 None of these media types are available: text/unknown"
+    );
+}
+
+#[test]
+fn the_overload_that_is_called_decides_on_the_media_type() {
+    assert!(sql("GET /rpc/page\nAccept: text/html").contains("(SELECT pgrst_source.pgrst_scalar"));
+    assert_eq!(
+        refusal("GET /rpc/page?number=1\nAccept: text/html"),
+        "406 PGRST107 None of these media types are available: text/html"
+    );
 }

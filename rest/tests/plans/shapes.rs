@@ -30,6 +30,10 @@ pub(crate) fn holds(head: &Parts, body: &Bytes, api: &ApiRequest, plan: &Plan, c
         };
     let shaped = ShapedRequest::read(config, head, body);
     assert_eq!(shaped.is_some(), has_shape && is_usual, "{} {}", head.method, head.uri);
+    if matches!(plan, Plan::Call(call) if call.has_values()) {
+        // A `bytea` made of a JSON body: not worth a place of its own in a template.
+        return;
+    }
     let (Some(shaped), Some(statements)) = (shaped, render(plan)) else { return };
     let template = Template::of(&shaped, api, &statements, config, &fixture::cache());
     let ready = template.unwrap().fill(shaped, &head.method, head.uri.path());
