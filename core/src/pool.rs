@@ -28,10 +28,7 @@ use crate::pg_error::{DriverError, with_cause};
 pub(crate) use lease::{Lease, Pool};
 
 /// Prepared statements kept per connection unless configured otherwise.
-const STATEMENT_CACHE: NonZeroUsize = match NonZeroUsize::new(256) {
-    Some(size) => size,
-    None => NonZeroUsize::MIN,
-};
+const STATEMENT_CACHE: usize = 256;
 
 /// How a pool behaves.
 #[derive(Debug, Clone)]
@@ -42,8 +39,9 @@ pub struct PoolConfig {
     pub size: usize,
     /// How long a request waits for a free connection.
     pub acquire_timeout: Duration,
-    /// Prepared statements kept per connection; the least recently used is closed first.
-    pub statement_cache: NonZeroUsize,
+    /// Prepared statements kept per connection; the least recently used is closed first. With 0, request work prepares
+    /// none and other work keeps one.
+    pub statement_cache: usize,
     /// Bytes one row of an answer may have; of request work only.
     pub row_bytes: usize,
     /// Where answers of request work are counted; `None` takes whatever comes.
@@ -104,7 +102,7 @@ impl PooledConnection {
 pub(crate) struct Manager {
     database: Database,
     tracker: TaskTracker,
-    statement_cache: NonZeroUsize,
+    statement_cache: usize,
     max_lifetime: Duration,
 }
 
@@ -114,7 +112,8 @@ impl managed::Manager for Manager {
 
     async fn create(&self) -> Result<PooledConnection, DriverError> {
         let client = self.database.connect().await?;
-        let statements = Mutex::new(LruCache::new(self.statement_cache));
+        let cached = NonZeroUsize::new(self.statement_cache).unwrap_or(NonZeroUsize::MIN);
+        let statements = Mutex::new(LruCache::new(cached));
         let (database, tracker) = (self.database.clone(), self.tracker.clone());
         Ok(PooledConnection { client, database, tracker, statements })
     }

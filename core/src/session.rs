@@ -197,7 +197,7 @@ impl Sessions {
         let limit = |name: &'static str, limit: usize| {
             metrics::gauge!(name, "pool" => config.name).set(limit as f64);
         };
-        limit("basalt_pool_statements_limit", config.statement_cache.get());
+        limit("basalt_pool_statements_limit", config.statement_cache);
         limit("basalt_pool_row_bytes_limit", config.row_bytes);
         let limits = Limits {
             statements: config.statement_cache,

@@ -23,7 +23,6 @@ mod stream;
 use std::collections::VecDeque;
 use std::future::poll_fn;
 use std::io;
-use std::num::NonZeroUsize;
 use std::pin::Pin;
 use std::task::{Context, Poll, Waker, ready};
 
@@ -52,8 +51,8 @@ const KEPT_BUFFER_BYTES: usize = 64 * 1024;
 /// What one connection may hold.
 #[derive(Debug, Clone)]
 pub(crate) struct Limits {
-    /// Prepared statements.
-    pub(crate) statements: NonZeroUsize,
+    /// Prepared statements; with 0 every statement is the unnamed one.
+    pub(crate) statements: usize,
     /// Shows how many there are, and what comes of them.
     pub(crate) statement_metrics: StatementMetrics,
     /// Bytes of one message from the server: of one row, that is.

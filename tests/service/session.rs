@@ -359,8 +359,7 @@ async fn rows_and_parameters_may_be_large() {
 #[tokio::test]
 async fn statements_are_bounded_and_closed() {
     let database = TestDatabase::create().await;
-    let config =
-        PoolConfig { statement_cache: std::num::NonZeroUsize::new(5).unwrap(), ..PoolConfig::new("test", 1) };
+    let config = PoolConfig { statement_cache: 5, ..PoolConfig::new("test", 1) };
     let sessions = Sessions::new(Database::new(database.config()), config, TaskTracker::new());
     for round in 0..40 {
         let step = Sql::text("select ").then(Sql::literal(&(round % 20).to_string()));
@@ -375,6 +374,26 @@ async fn statements_are_bounded_and_closed() {
     let answers = sessions.run(scope(Access::ReadOnly), vec![count]).await.unwrap();
     let count = answers[0][0].number(0).unwrap();
     assert!((2..=6).contains(&count), "{count} statements");
+}
+
+#[tokio::test]
+async fn without_a_statement_cache_nothing_is_prepared() {
+    let database = TestDatabase::create().await;
+    let config = PoolConfig { statement_cache: 0, ..PoolConfig::new("test", 1) };
+    let sessions = Sessions::new(Database::new(database.config()), config, TaskTracker::new());
+    // As pgbouncer does between two transactions of a pool in transaction mode.
+    let forget = statement("deallocate all");
+    for round in 0..3 {
+        let step = Sql::text("select ")
+            .then(Sql::param(round.to_string()))
+            .then(Sql::text("::int8, '\\x00'::bytea"));
+        let answers = sessions.run(scope(Access::ReadOnly), vec![step.into(), forget.clone()]).await.unwrap();
+        assert_eq!(answers[0][0].number(0), Some(round));
+        assert_eq!(answers[0][0].bytes(1).unwrap(), &b"\0"[..]);
+    }
+    let count = statement("select count(*) from pg_prepared_statements where name <> ''");
+    let answers = sessions.run(scope(Access::ReadOnly), vec![count]).await.unwrap();
+    assert_eq!(answers[0][0].number(0), Some(0));
 }
 
 #[tokio::test]

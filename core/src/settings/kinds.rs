@@ -1,7 +1,6 @@
 //! How values are written: in TOML, and in plain text (a variable, an option).
 
 use std::fmt::Display;
-use std::num::NonZeroUsize;
 use std::path::{Path, PathBuf};
 use std::str::FromStr;
 use std::time::Duration;
@@ -345,21 +344,6 @@ impl<T: TryFrom<u64>, const MIN: u64, const MAX: u64> Kind<T> for Whole<MIN, MAX
     fn read(value: &Value, _: &Path) -> Result<(T, String), Misfit> {
         let number = value.whole().filter(|number| (MIN..=MAX).contains(number)).ok_or(Misfit::Kind)?;
         Ok((T::try_from(number).map_err(|_| Misfit::Kind)?, number.to_string()))
-    }
-}
-
-/// A whole number from 1 on.
-#[derive(Debug)]
-pub struct Positive<const MAX: u64>;
-
-impl<const MAX: u64> Kind<NonZeroUsize> for Positive<MAX> {
-    fn expected() -> String {
-        <Whole<1, MAX> as Kind<usize>>::expected()
-    }
-
-    fn read(value: &Value, base: &Path) -> Result<(NonZeroUsize, String), Misfit> {
-        let (number, shown): (usize, _) = <Whole<1, MAX>>::read(value, base)?;
-        Ok((NonZeroUsize::new(number).ok_or(Misfit::Kind)?, shown))
     }
 }
 

@@ -99,13 +99,13 @@ impl Outgoing {
         }
         let name = statement.name();
         self.header(b'P', 4 + name.len() + 1 + text.len() + 1 + 2)?;
-        self.string(&name);
+        self.string(name);
         self.string(text.as_bytes());
         // Parameter types are left to the server, as for literals.
         self.tail.extend_from_slice(&[0, 0]);
         self.header(b'D', 4 + 1 + name.len() + 1)?;
         self.tail.push(b'S');
-        self.string(&name);
+        self.string(name);
         Ok(())
     }
 
@@ -122,7 +122,7 @@ impl Outgoing {
         let formats = statement.result_formats();
         self.header(b'B', 4 + 1 + name.len() + 1 + 2 + 2 + values + 2 + 2 * formats.len())?;
         self.tail.push(0);
-        self.string(&name);
+        self.string(name);
         self.tail.extend_from_slice(&[0, 0]);
         self.tail.extend_from_slice(&count.to_be_bytes());
         for value in params {
@@ -154,7 +154,7 @@ impl Outgoing {
         // A name is a few bytes long.
         if self.header(b'C', 4 + 1 + name.len() + 1).is_ok() {
             self.tail.push(b'S');
-            self.string(&name);
+            self.string(name);
         }
     }
 

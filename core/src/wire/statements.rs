@@ -21,24 +21,29 @@ pub(crate) struct StatementKey {
 /// A statement on the server.
 #[derive(Clone, Debug)]
 pub(super) struct Prepared {
-    number: u32,
+    /// `None` is the unnamed statement, which the next Parse replaces.
+    name: Option<[u8; 9]>,
     pub(super) columns: Columns,
     has_bytea: bool,
 }
 
 impl Prepared {
-    pub(super) fn new(number: u32) -> Self {
-        Self { number, columns: Columns::default(), has_bytea: false }
+    fn unnamed() -> Self {
+        Self { name: None, columns: Columns::default(), has_bytea: false }
     }
 
-    /// `s` and eight hexadecimal digits.
-    pub(super) fn name(&self) -> [u8; 9] {
+    /// Its name is `s` and eight hexadecimal digits.
+    pub(super) fn new(number: u32) -> Self {
         let mut name = [b's'; 9];
         for (index, byte) in name.iter_mut().skip(1).enumerate() {
-            let digit = (self.number >> (28 - 4 * index)) & 15;
+            let digit = (number >> (28 - 4 * index)) & 15;
             *byte = b"0123456789abcdef".get(digit as usize).copied().unwrap_or(b'0');
         }
-        name
+        Self { name: Some(name), ..Self::unnamed() }
+    }
+
+    pub(super) fn name(&self) -> &[u8] {
+        self.name.as_ref().map_or(&[], <[u8; 9]>::as_slice)
     }
 
     /// The columns are known from now on.
@@ -58,6 +63,8 @@ impl Prepared {
 pub(super) struct Statements {
     known: LruCache<StatementKey, Prepared>,
     dropped: Vec<Prepared>,
+    /// With a limit of none, every statement is the unnamed one.
+    has_names: bool,
     next: u32,
     metrics: StatementMetrics,
 }
@@ -95,11 +102,13 @@ impl Drop for Statements {
 }
 
 impl Statements {
-    pub(super) fn new(limit: NonZeroUsize, metrics: StatementMetrics) -> Self {
+    /// Keeps `limit` statements. With 0 none is prepared under a name, as a pooler in transaction mode needs it.
+    pub(super) fn new(limit: usize, metrics: StatementMetrics) -> Self {
         // Not allocated for the limit at once: a connection seldom sees that many.
         let mut known = LruCache::unbounded();
-        known.resize(limit);
-        Self { known, dropped: Vec::new(), next: 0, metrics }
+        let limit = NonZeroUsize::new(limit);
+        known.resize(limit.unwrap_or(NonZeroUsize::MIN));
+        Self { known, dropped: Vec::new(), has_names: limit.is_some(), next: 0, metrics }
     }
 
     pub(super) fn get(&mut self, key: &StatementKey) -> Option<&Prepared> {
@@ -108,14 +117,20 @@ impl Statements {
         known
     }
 
-    /// A new name.
+    /// A statement under a new name, if they have names.
     pub(super) fn name(&mut self) -> Prepared {
+        if !self.has_names {
+            return Prepared::unnamed();
+        }
         self.next = self.next.wrapping_add(1);
         Prepared::new(self.next)
     }
 
     /// The server has parsed it.
     pub(super) fn keep(&mut self, key: StatementKey, prepared: Prepared) {
+        if !self.has_names {
+            return;
+        }
         match self.known.push(key, prepared) {
             Some((_, before)) => {
                 self.metrics.evictions.increment(1);
@@ -125,9 +140,11 @@ impl Statements {
         }
     }
 
-    /// The server has parsed it, and nobody is to use it.
+    /// The server has parsed it, and it is not to be used.
     pub(super) fn discard(&mut self, prepared: Prepared) {
-        self.dropped.push(prepared);
+        if self.has_names {
+            self.dropped.push(prepared);
+        }
     }
 
     /// It is to be parsed anew when it is next wanted.
@@ -165,7 +182,7 @@ mod tests {
 
     #[test]
     fn the_least_recently_used_is_closed_and_so_is_one_that_was_parsed_twice() {
-        let mut statements = Statements::new(NonZeroUsize::new(2).unwrap(), StatementMetrics::new("test"));
+        let mut statements = Statements::new(2, StatementMetrics::new("test"));
         for text in ["a", "b"] {
             let prepared = statements.name();
             statements.keep(key(text), prepared);
@@ -184,9 +201,22 @@ mod tests {
     }
 
     #[test]
+    fn without_a_cache_every_statement_is_the_unnamed_one() {
+        let mut statements = Statements::new(0, StatementMetrics::new("test"));
+        for _ in 0..2 {
+            let prepared = statements.name();
+            assert_eq!(prepared.name(), b"");
+            statements.keep(key("a"), prepared.clone());
+            statements.discard(prepared);
+        }
+        assert!(statements.get(&key("a")).is_none());
+        assert_eq!(statements.close_dropped(&mut Outgoing::default()), 0);
+    }
+
+    #[test]
     fn names_differ_and_formats_follow_the_columns() {
         let mut prepared = Prepared::new(0x1f);
-        assert_eq!(&prepared.name(), b"s0000001f");
+        assert_eq!(prepared.name(), b"s0000001f");
         let columns = |types: &[u32]| -> Columns {
             types.iter().map(|&type_oid| Column { name: "c".into(), type_oid }).collect()
         };

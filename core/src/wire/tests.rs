@@ -46,7 +46,7 @@ async fn until_tag(stream: &mut TcpStream, wanted: u8) {
 
 async fn open(database: &Database) -> Connection {
     let limits = Limits {
-        statements: NonZeroUsize::MIN,
+        statements: 1,
         statement_metrics: StatementMetrics::new("test"),
         message_bytes: 1 << 20,
         answers: None,

@@ -1,13 +1,12 @@
 //! `[database]`.
 
 use std::fmt::{self, Debug};
-use std::num::NonZeroUsize;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use basalt_core::settings;
 use basalt_core::settings::Fallback::{By, ByOr, Is};
-use basalt_core::settings::kinds::{Bytes, Positive, Time, Whole, quote};
+use basalt_core::settings::kinds::{Bytes, Time, Whole, quote};
 use basalt_core::settings::{Kind, Misfit, Value};
 use secrecy::{ExposeSecret, SecretString};
 
@@ -35,8 +34,8 @@ settings! {
         pool_max_lifetime: Duration as Time = Is("30m");
         /// A connection unused for so long is closed; 0 keeps it.
         pool_idle_timeout: Duration as Time = Is("10m");
-        /// Prepared statements each connection keeps; each costs memory in its backend. One more closes the least recently used.
-        statement_cache: NonZeroUsize as Positive<10_000> = Is("256");
+        /// Prepared statements each connection keeps; each costs memory in its backend. One more closes the least recently used. With 0, requests run unnamed statements, as a pooler in transaction mode needs it.
+        statement_cache: usize as Whole<0, 10_000> = Is("256");
         /// Largest row taken from PostgreSQL for a request; the body of an answer is one. A larger one is refused: 500 `54000`, unless it tells of a write: that has happened by then.
         max_row_bytes: usize as Bytes<65_536> = Is("256MiB");
         /// How long a request waits for a free connection before it is refused: by REST with 504 `PGRST003`, by auth with 503 `unexpected_failure` and `Retry-After: 1`.

@@ -38,6 +38,8 @@ pub const DATABASE_SETTINGS: [&str; 22] = [
     "client_error_verbosity",
 ];
 
+const ONLY_WHERE_CONFIGURED: &str = "cannot be set in the database, only where the server is configured";
+
 /// Those that PostgREST does not take from a database either.
 const ONLY_CONFIGURED: [&str; 18] = [
     "db_uri",
@@ -154,10 +156,10 @@ impl RestConfig {
             "openapi_server_proxy_uri" => {
                 self.openapi_server_proxy_uri = optional().map(address).transpose().map_err(told)?;
             }
-            // Statements are always prepared and verified tokens always kept: neither changes an answer.
-            "db_prepared_statements" => {
-                let _checked = flag(value)?;
-            }
+            // Connections are there before the database is asked.
+            "db_prepared_statements" if !flag(value)? => return Err(ONLY_WHERE_CONFIGURED.to_owned()),
+            // Verified tokens are always kept, which changes no answer.
+            "db_prepared_statements" => {}
             "jwt_cache_max_lifetime" | "jwt_cache_max_entries" | "raw_media_types" => {}
             other => return self.set_other(other, value),
         }
@@ -172,7 +174,7 @@ impl RestConfig {
             return Ok(());
         }
         if ONLY_CONFIGURED.contains(&name) {
-            return Err("cannot be set in the database, only where the server is configured".to_owned());
+            return Err(ONLY_WHERE_CONFIGURED.to_owned());
         }
         let key = match name {
             "db_schema" => "schemas",
@@ -229,6 +231,12 @@ mod tests {
         assert_eq!(config.max_rows, Some(5));
         assert_eq!(config.tx_end, TxEnd::default());
         assert_eq!(complaints.len(), 3, "{complaints:?}");
+    }
+
+    #[test]
+    fn an_empty_search_path_is_none() {
+        let Stored { config, complaints, .. } = stored(&[("db_extra_search_path", "")]);
+        assert_eq!((config.extra_search_path, complaints.len()), (Vec::new(), 0));
     }
 
     #[test]

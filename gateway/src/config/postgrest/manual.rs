@@ -70,6 +70,9 @@ fn meaning(meaning: Meaning) -> String {
         Meaning::LogQuery => {
             format!("{} with `basalt::query=debug`: texts of statements, never values", setting("server.log"))
         }
+        Meaning::PreparedStatements => {
+            format!("`false` sets `{}` to 0", "database.statement_cache")
+        }
         Meaning::Immaterial => "accepted; changes no answer here".to_owned(),
         Meaning::AlwaysOn(sentence) => format!("{sentence}; `false` is warned of"),
     }

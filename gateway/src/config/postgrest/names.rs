@@ -22,6 +22,8 @@ pub(super) enum Meaning {
     LogLevel,
     /// `log-query`
     LogQuery,
+    /// `db-prepared-statements`
+    PreparedStatements,
     /// A path, from where the program was started.
     Path(&'static str),
     /// Changes no answer here, whatever it says.
@@ -47,7 +49,9 @@ const fn aliased(name: &'static str, aliases: &'static [&'static str], meaning: 
     Name { name, aliases, meaning }
 }
 
-use Meaning::{AlwaysOn, Database, Flag, Immaterial, List, LogLevel, LogQuery, Same, Secret};
+use Meaning::{
+    AlwaysOn, Database, Flag, Immaterial, List, LogLevel, LogQuery, PreparedStatements, Same, Secret,
+};
 
 /// Every setting of PostgREST's that its manual lists, from release 9 to today.
 pub(super) const NAMES: &[Name] = &[
@@ -75,10 +79,7 @@ pub(super) const NAMES: &[Name] = &[
     name("db-pool-max-lifetime", Same("database.pool_max_lifetime")),
     name("db-pre-config", Same("rest.pre_config")),
     aliased("db-pre-request", &["pre-request"], Same("rest.pre_request")),
-    name(
-        "db-prepared-statements",
-        AlwaysOn("statements are always prepared: connect directly, or through a pooler in session mode"),
-    ),
+    name("db-prepared-statements", PreparedStatements),
     aliased("db-root-spec", &["root-spec"], Same("rest.root_spec")),
     aliased("db-schemas", &["db-schema"], Same("rest.schemas")),
     name("db-timezone-enabled", Immaterial),

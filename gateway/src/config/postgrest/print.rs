@@ -50,7 +50,7 @@ pub fn print(config: &Config, rest: &RestConfig) -> String {
     plain("db-pool-max-lifetime", &database.pool_max_lifetime.as_secs());
     plain("db-pre-config", &function(&rest.pre_config));
     plain("db-pre-request", &function(&rest.pre_request));
-    plain("db-prepared-statements", &true);
+    plain("db-prepared-statements", &(database.statement_cache > 0));
     plain("db-root-spec", &function(&rest.root_spec));
     plain("db-schemas", &list(&rest.schemas));
     plain(

@@ -108,6 +108,7 @@ const VALUES: &[(&str, &str, &str, &str)] = &[
     ("db-pool-max-lifetime", "6", "database.pool_max_lifetime", "\"6s\""),
     ("db-pre-config", "conf.before", "rest.pre_config", "\"conf.before\""),
     ("db-pre-request", "api.check", "rest.pre_request", "\"api.check\""),
+    ("db-prepared-statements", "false", "database.statement_cache", "0"),
     ("db-root-spec", "api.root", "rest.root_spec", "\"api.root\""),
     ("db-schemas", "v1, v2", "rest.schemas", "[\"v1\", \"v2\"]"),
     ("db-tx-end", "rollback-allow-override", "rest.tx_end", "\"rollback-allow-override\""),

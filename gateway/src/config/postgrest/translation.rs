@@ -37,6 +37,11 @@ impl Translation<'_> {
                 (Meaning::Secret, Some((text, source))) => self.secret(&text, source),
                 (Meaning::LogLevel, Some(given)) => level = Some(given),
                 (Meaning::LogQuery, Some(given)) => logs_queries = Some(given),
+                (Meaning::PreparedStatements, Some((text, source))) => {
+                    if flag(&text) == "false" {
+                        self.out.write("database.statement_cache", "0".to_owned(), source);
+                    }
+                }
                 (Meaning::AlwaysOn(sentence), Some((text, source))) => {
                     if flag(&text) != "true" {
                         self.out.warnings.push(format!("{source}: {sentence}"));
