@@ -123,7 +123,6 @@ impl Mailbox {
                 Ok((StatusCode::SEE_OTHER, [(LOCATION, format!("{base}/"))]).into_response())
             }
             (Method::GET, ["view", file]) => self.view(file).await,
-            (Method::GET, ["livez" | "readyz"]) => Ok(plain(StatusCode::OK, "ok")),
             (Method::GET, ["api", "v1", "info"]) => self.info().await,
             (Method::GET, ["api", "v1", "messages"]) => self.messages(&asked, "").await,
             (Method::GET, ["api", "v1", "search"]) => self.messages(&asked, asked.parameter("query")).await,
@@ -133,7 +132,6 @@ impl Mailbox {
                 let body = body.map_err(|_| Refusal::Status(StatusCode::PAYLOAD_TOO_LARGE, "Too large\n"))?;
                 self.delete(&body).await
             }
-            (Method::DELETE, ["api", "v1", "search"]) => self.delete_found(asked.parameter("query")).await,
             (Method::GET, [id]) => self.mail_page(&asked, id).await,
             (Method::GET, _) => Err(NOT_FOUND),
             _ => {

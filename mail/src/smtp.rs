@@ -4,7 +4,6 @@
 //! The surprising thing: a refusal of the *login* counts as passing although its code (535) says permanent. It is a
 //! fault of the configuration, which somebody will mend, and no fault of the mail.
 
-use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use basalt_core::jobs::Failure;
@@ -117,8 +116,6 @@ pub struct Smtp {
     transport: AsyncSmtpTransport<Tokio1Executor>,
     /// The same without a login, for a server that takes none.
     without_login: Option<AsyncSmtpTransport<Tokio1Executor>>,
-    /// It took none when a mail was last sent.
-    takes_no_login: AtomicBool,
     sender: Mailbox,
     headers: Vec<(HeaderName, String)>,
 }
@@ -156,7 +153,6 @@ impl Smtp {
                 Some(_) => Some(transport(config, server.security_without_login, None)?),
                 None => None,
             },
-            takes_no_login: AtomicBool::new(false),
             sender: sender(&config.from, &config.sender_name)?,
             headers: headers.collect::<Result<_, String>>()?,
         })
@@ -167,12 +163,9 @@ impl Smtp {
     /// # Errors
     /// Why that does not work.
     pub async fn check(&self) -> Result<(), Failure> {
-        let mut result = Ok(true);
-        for transport in self.ways() {
-            result = transport.test_connection().await;
-            if !is_not_on_offer(&result) {
-                break;
-            }
+        let mut result = self.transport.test_connection().await;
+        if let Some(without_login) = self.without_login.as_ref().filter(|_| is_not_on_offer(&result)) {
+            result = without_login.test_connection().await;
         }
         match result {
             Ok(true) => Ok(()),
@@ -183,27 +176,11 @@ impl Smtp {
 
     pub(super) async fn send(&self, mail: Outgoing<'_>) -> Result<(), Failure> {
         let message = self.message(mail)?;
-        let mut result = Err(Failure::transient("there is no way to send"));
-        for transport in self.ways() {
-            let sent = transport.send(message.clone()).await;
-            let is_last = !is_not_on_offer(&sent);
-            result = sent.map(drop).map_err(|error| refusal(&error));
-            if is_last {
-                break;
-            }
-            self.takes_no_login.store(true, Ordering::Relaxed);
+        let mut result = self.transport.send(message.clone()).await;
+        if let Some(without_login) = self.without_login.as_ref().filter(|_| is_not_on_offer(&result)) {
+            result = without_login.send(message).await;
         }
-        if result.is_err() {
-            self.takes_no_login.store(false, Ordering::Relaxed);
-        }
-        result
-    }
-
-    /// With the login; then without it, should the server offer no way to use one.
-    fn ways(&self) -> impl Iterator<Item = &AsyncSmtpTransport<Tokio1Executor>> {
-        let is_moot = self.takes_no_login.load(Ordering::Relaxed);
-        let with = Some(&self.transport).filter(|_| !is_moot || self.without_login.is_none());
-        with.into_iter().chain(&self.without_login)
+        result.map(drop).map_err(|error| refusal(&error))
     }
 
     /// Closes the connections.

@@ -25,7 +25,7 @@ impl Mailbox {
     pub(super) async fn found(&self, query: &str) -> Result<Vec<Delivered>, Refusal> {
         let search = Search::parse(query);
         let mut mails = self.store.list(search.recipient()).await?;
-        mails.retain(|mail| search.finds(mail, &self.sender.address));
+        mails.retain(|mail| search.finds(mail));
         Ok(mails)
     }
 
@@ -104,12 +104,6 @@ impl Mailbox {
                 .collect();
             self.store.delete(Some(&ids)).await?;
         }
-        Ok(plain(StatusCode::OK, "ok"))
-    }
-
-    pub(super) async fn delete_found(&self, query: &str) -> Result<Response, Refusal> {
-        let ids: Vec<i64> = self.found(query).await?.iter().map(|mail| mail.id).collect();
-        self.store.delete(Some(&ids)).await?;
         Ok(plain(StatusCode::OK, "ok"))
     }
 

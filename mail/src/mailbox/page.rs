@@ -40,20 +40,15 @@ impl Mailbox {
         Ok(page(self.document(asked, &mails, Some(mail.id), &mail.content.subject, &main)))
     }
 
-    /// A mail's own document: `<id>.html` for the frame, `<id>.txt`.
+    /// A mail's own document for the frame, `<id>.html`.
     pub(super) async fn view(&self, file: &str) -> Result<Response, Refusal> {
         // Twice, in the header and in the frame's attribute: opened on its own the document is as harmless.
         const POLICY: &str = "default-src 'none'; style-src 'unsafe-inline'; img-src data: http: https:; \
                               font-src data: https:; form-action 'none'; base-uri 'none'; frame-ancestors 'self'; \
                               sandbox allow-popups allow-popups-to-escape-sandbox";
-        let (id, kind) = file.rsplit_once('.').ok_or(NOT_FOUND)?;
-        let mail = self.one(id).await?;
-        let (content_type, text) = match kind {
-            "html" => ("text/html; charset=utf-8", for_frame(&mail.content.html)),
-            "txt" => ("text/plain; charset=utf-8", mail.content.text),
-            _ => return Err(NOT_FOUND),
-        };
-        Ok(guarded(([(CONTENT_TYPE, content_type)], text).into_response(), POLICY))
+        let mail = self.one(file.strip_suffix(".html").ok_or(NOT_FOUND)?).await?;
+        let document = for_frame(&mail.content.html);
+        Ok(guarded(([(CONTENT_TYPE, "text/html; charset=utf-8")], document).into_response(), POLICY))
     }
 
     fn reading_pane(&self, asked: &Asked, mail: &Delivered) -> String {

@@ -57,7 +57,6 @@ async fn the_api_speaks_mailpit() {
     let deleted = server.delete("/mailbox/api/v1/messages").json(&ids).send().await.expect(200);
     assert_eq!(deleted.text(), "ok");
     assert_eq!(get(&server, &format!("/mailbox/api/v1/message/{id}")).await.status, 404);
-    let _found = server.delete("/mailbox/api/v1/search?query=to:ada").send().await.expect(200);
     assert_eq!(api(&server, "messages").await["messages"][0]["To"][0]["Address"], "bob@example.org");
     let _all = server.delete("/mailbox/api/v1/messages").send().await.expect(200);
     assert_eq!(api(&server, "messages").await["messages"], json!([]));
@@ -86,8 +85,7 @@ async fn pages_show_mails_without_trusting_them() {
     let policy = framed.headers["content-security-policy"].to_str().unwrap();
     assert!(policy.contains("sandbox allow-popups") && !policy.contains("script"), "{policy}");
     assert!(framed.text().contains("<base target=\"_blank\">"));
-    let plain = get(&server, &format!("/mailbox/view/{id}.txt")).await.expect(200);
-    assert!(plain.text().contains("/auth/v1/verify?token="));
+    assert!(text.contains("/auth/v1/verify?token="));
 
     let search =
         get(&server, "/mailbox?query=%22%3E%3Cscript%3Ealert(1)%3C/script%3E").await.expect(200).text();
