@@ -8,6 +8,7 @@
 mod database;
 mod foreign;
 mod gotrue;
+mod libpq;
 pub mod postgrest;
 pub mod print;
 mod raw;

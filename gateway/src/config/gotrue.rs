@@ -2,57 +2,257 @@
 //!
 //! With one of them GoTrue's defaults hold instead of ours (port 8081 on every address, at the root, no key gate, empty
 //! audience and role), and the few names that GoTrue also reads without its prefix count (`DATABASE_URL`, `PORT`,
-//! `API_EXTERNAL_URL`). Empty means not set. A name that there is not is warned of, because GoTrue ignores it; a value
-//! that cannot be read is a fault that names the variable.
-//!
-//! The surprising thing: a name without a line in [`mod@names`] is looked up among our own settings (`GOTRUE_SITE_URL` is
-//! `auth.site_url`, `GOTRUE_JWT_EXP` is `jwt.exp`), so that a new setting of auth needs no line here.
+//! `API_EXTERNAL_URL`). A setting of auth that only has GoTrue's name in upper case (`GOTRUE_SITE_URL` is
+//! `auth.site_url`, `GOTRUE_JWT_EXP` is `jwt.exp`) needs no line here.
 
-mod manual;
-mod names;
 #[cfg(test)]
 mod tests;
-mod translation;
 
+use std::collections::BTreeMap;
 use std::ffi::OsString;
+use std::fmt::Write as _;
 
-use super::foreign::{self, Collected};
-use basalt_core::settings::{Fault, Source};
-pub(super) use manual::markdown;
-use names::{DEFAULTS, PREFIX, REQUIRED, UNPREFIXED};
-use translation::{Given, Translation};
+use basalt_core::settings::{Fault, Source, Value, Written};
+use percent_encoding::{NON_ALPHANUMERIC, utf8_percent_encode};
+
+use super::foreign::{self, Collected, Entry, Form, Meaning, Name, words};
+use super::libpq;
+use super::sections::settings;
+use Meaning::{As, Ignored, Instead, Later, Same, Special};
+
+/// GoTrue's names without the prefix that are not simply ours in upper case.
+const NAMES: &[(&str, Meaning)] = &[
+    ("API_EXTERNAL_URL", Same("server.public_url")),
+    ("API_HOST", Same("server.host")),
+    ("API_PORT", Same("server.port")),
+    ("API_ENDPOINT", Ignored),
+    ("API_REQUEST_ID_HEADER", Ignored),
+    ("AUDIT_LOG_", Ignored),
+    ("COOKIE_", Ignored),
+    ("CORS_ALLOWED_HEADERS", Ignored),
+    ("DB_ADVISOR_", Ignored),
+    ("DB_CONN_MAX_IDLE_TIME", Same("database.pool_idle_timeout")),
+    ("DB_CONN_MAX_LIFETIME", Same("database.pool_max_lifetime")),
+    ("DB_CONN_PERCENTAGE", Ignored),
+    ("DB_DATABASE_URL", Special("`database.url` and `database.verify_certificate`")),
+    ("DB_DB_NAMESPACE", Ignored),
+    ("DB_DRIVER", Ignored),
+    ("DB_HEALTH_CHECK_PERIOD", Ignored),
+    ("DB_MAX_IDLE_POOL_SIZE", Ignored),
+    ("DB_MAX_POOL_SIZE", Same("database.pool_size")),
+    ("DB_MIGRATIONS_PATH", Ignored),
+    ("DB_NAMESPACE", Ignored),
+    ("DISABLE_SIGNUPS", Same("auth.disable_signup")),
+    ("EXPERIMENTAL_", Ignored),
+    ("EXTERNAL_IOS_BUNDLE_ID", Ignored),
+    ("INSTANCE_ID", Ignored),
+    ("JWT_VALIDMETHODS", Ignored),
+    ("JWT_VALID_METHODS", Ignored),
+    ("LOG_LEVEL", As("server.log", log_filter)),
+    ("LOG_", Ignored),
+    ("LOGGING_LOG_LEVEL", As("server.log", log_filter)),
+    ("LOGGING_", Ignored),
+    ("METRICS_", Ignored),
+    ("OPERATOR_TOKEN", Ignored),
+    ("PROFILER_", Ignored),
+    (
+        "RATE_LIMIT_HEADER",
+        Instead(
+            "limits count by client address; BASALT_SERVER_TRUSTED_PROXIES names the proxies whose X-Forwarded-For is believed",
+        ),
+    ),
+    ("SECURITY_REFRESH_TOKEN_ALGORITHM_VERSION", Ignored),
+    ("SECURITY_REFRESH_TOKEN_UPGRADE_PERCENTAGE", Ignored),
+    ("SECURITY_DB_ENCRYPTION_", Ignored),
+    ("SMTP_ADMIN_EMAIL", Same("mail.from")),
+    ("SMTP_HEADERS", Special("`mail.headers`")),
+    ("SMTP_HOST", Special("a part of `mail.smtp_url`")),
+    ("SMTP_LOGGING_ENABLED", Ignored),
+    ("SMTP_MAX_FREQUENCY", Same("mail.max_frequency")),
+    ("SMTP_PASS", Special("a part of `mail.smtp_url`")),
+    ("SMTP_PORT", Special("a part of `mail.smtp_url`")),
+    ("SMTP_SENDER_NAME", Same("mail.sender_name")),
+    ("SMTP_USER", Special("a part of `mail.smtp_url`")),
+    ("TRACING_", Ignored),
+    // Features that a later release brings, by the start of their names.
+    ("CUSTOM_OAUTH_", Later("sign-in through providers of your own")),
+    ("EXTERNAL_", Later("sign-in through other providers")),
+    ("HOOK_", Later("hooks")),
+    ("INDEX_WORKER_", Later("the index worker")),
+    ("MAILER_EMAIL_VALIDATION_", Later("a service that validates addresses")),
+    ("MFA_", Later("second factors")),
+    ("OAUTH_SERVER_", Later("the OAuth server")),
+    ("PASSKEY_", Later("passkeys")),
+    ("PASSWORD_HIBP_", Later("more settings of the check against leaked passwords")),
+    ("RATE_LIMIT_", Later("this rate limit")),
+    ("RELOADING_", Later("reloading of the configuration")),
+    ("SAML_", Later("single sign-on")),
+    ("SECURITY_CAPTCHA_", Later("captchas")),
+    ("SECURITY_", Later("this setting")),
+    ("SESSIONS_", Later("this limit on sessions")),
+    ("SMS_", Later("messages to phones")),
+    ("MAILER_", Later("this setting of mails")),
+    ("WEBAUTHN_", Later("passkeys")),
+];
+
+/// Names that count without the prefix as well, with what they mean.
+const UNPREFIXED: [(&str, &str); 3] =
+    [("API_EXTERNAL_URL", "API_EXTERNAL_URL"), ("DATABASE_URL", "DB_DATABASE_URL"), ("PORT", "API_PORT")];
+
+/// Settings without which a GoTrue does not start: ours, and what to say. The secret may be keys instead.
+const REQUIRED: [(&[&str], &str); 4] = [
+    (&["auth.site_url"], "GOTRUE_SITE_URL is required: where the app lives, such as https://app.example.org"),
+    (
+        &["server.public_url"],
+        "API_EXTERNAL_URL is required: how browsers reach this server, such as https://example.org/auth/v1",
+    ),
+    (&["jwt.secret", "jwt.keys"], "GOTRUE_JWT_SECRET is required, or GOTRUE_JWT_KEYS with a key that signs"),
+    (&["database.url"], "GOTRUE_DB_DATABASE_URL is required: postgresql://login:password@host:5432/database"),
+];
+
+/// Settings that GoTrue does not have, by the start of their keys: they are not documented in its words.
+const OURS_ALONE: [&str; 7] = [
+    "jwt.anon_key",
+    "jwt.service_key",
+    "jwt.publishable_key",
+    "jwt.secret_key",
+    "jwt.secret_is_base64",
+    "auth.password_argon2_",
+    "auth.password_hash_",
+];
+
+pub(super) fn form() -> Form {
+    let same = settings().filter_map(|setting| {
+        let name = match setting.key.strip_prefix("auth.") {
+            Some(name) => name.to_owned(),
+            None if setting.key.starts_with("jwt.") => setting.key.replace('.', "_"),
+            None => return None,
+        };
+        // Spelled as one word there.
+        let name = name.to_ascii_uppercase().replace("_URL_PATHS_", "_URLPATHS_");
+        let is_rate = setting.key.starts_with("auth.rate_limit_");
+        let meaning = if is_rate { As(setting.key, whole_rate) } else { Same(setting.key) };
+        Some(Name { name: name.into(), aliases: &[], meaning })
+    });
+    Form {
+        server: "GoTrue",
+        prefix: "GOTRUE_",
+        names: same.chain(NAMES.iter().map(|(name, meaning)| Name::new(name, *meaning))).collect(),
+        defaults: &[
+            ("server.host", "*"),
+            ("server.port", "8081"),
+            ("server.prefix", ""),
+            ("server.require_apikey", "false"),
+            ("database.verify_certificate", "false"),
+            ("jwt.aud", ""),
+            ("jwt.default_group_name", ""),
+            ("auth.mailer_autoconfirm", "false"),
+        ],
+    }
+}
 
 /// What has to be written and is not; `is_written` looks among all sources.
 pub(super) fn missing(is_written: impl Fn(&str) -> bool) -> Vec<Fault> {
-    let is_missing = |names: &&(&[&str], &str)| !names.0.iter().any(|name| is_written(name));
-    let fault =
-        |(_, message): &(&[&str], &str)| Fault { source: Source::Default, message: (*message).to_owned() };
-    REQUIRED.iter().filter(is_missing).map(fault).collect()
+    let missing = REQUIRED.iter().filter(|(keys, _)| !keys.iter().any(|key| is_written(key)));
+    missing.map(|(_, message)| Fault { source: Source::Default, message: (*message).to_owned() }).collect()
 }
 
 /// Reads the variables; `None` when there is none of GoTrue's own.
 pub(super) fn collect(environment: &[(OsString, OsString)]) -> Option<Collected> {
-    let mut collected = Collected::with_defaults(DEFAULTS, &Source::DefaultOf("GoTrue"));
-    let mut given = Given::new();
-    for (variable, text) in foreign::variables(environment, PREFIX, &mut collected.faults) {
-        let name = variable.strip_prefix(PREFIX).unwrap_or(&variable).to_owned();
-        given.insert(name, (text, variable));
-    }
-    if given.is_empty() && collected.faults.is_empty() {
+    let form = form();
+    let lookup = |name: &str| foreign::variable(environment, name);
+    let mut out = Collected::default();
+    form.variables(environment, str::to_owned, &mut out);
+    if out.entries.is_empty() && out.faults.is_empty() {
         return None;
     }
-    let lookup = |name: &str| foreign::variable(environment, name);
     for (variable, name) in UNPREFIXED {
-        let text = lookup(variable).filter(|text| !text.is_empty());
-        if let (Some(text), false) = (text, given.contains_key(name)) {
-            given.insert(name.to_owned(), (text, variable.to_owned()));
+        let value = lookup(variable).filter(|text| !text.is_empty());
+        if let (Some(value), None) = (value, out.get_spelled(name, false)) {
+            let source = Source::Variable(variable.to_owned());
+            out.entries.push(Entry { name: name.to_owned(), value, source });
         }
     }
-    Translation { given: &given, variable: &lookup, out: &mut collected }.run();
-    Some(collected)
+    form.warn_of_unknown(&mut out);
+    form.translate(&mut out);
+    if let Some((text, source)) = out.get_spelled("DB_DATABASE_URL", false) {
+        match libpq::connection(text.trim(), &lookup) {
+            Ok(connection) => {
+                let url = out.database_url(connection, source);
+                out.written.push(("database.url", url));
+            }
+            Err(problem) => out.fault(source, format!("the connection string {problem}")),
+        }
+    }
+    headers(&mut out);
+    smtp(&mut out);
+    Some(out)
 }
 
-/// The variables among `environment` that mean nothing without `--only auth`.
-pub(super) fn stray(environment: &[(OsString, OsString)]) -> Vec<String> {
-    foreign::stray(environment, PREFIX)
+fn log_filter(text: &str) -> Result<String, String> {
+    let filter = match text.to_ascii_lowercase().as_str() {
+        "trace" | "debug" => "debug,basalt::access=info",
+        "info" => "info,basalt::access=info",
+        "warn" | "warning" => "warn,basalt::access=off",
+        "error" | "fatal" | "panic" => "error,basalt::access=off",
+        _ => return Err("must be one of trace, debug, info, warn, error, fatal, panic".to_owned()),
+    };
+    Ok(filter.to_owned())
+}
+
+/// A rate may have a fraction there; what is below one whole request is none.
+fn whole_rate(text: &str) -> Result<String, String> {
+    let is_number = |digits: &str| !digits.is_empty() && digits.bytes().all(|digit| digit.is_ascii_digit());
+    Ok(match text.split_once('.') {
+        Some((whole, fraction)) if is_number(whole) && is_number(fraction) => whole.to_owned(),
+        _ => text.to_owned(),
+    })
+}
+
+/// `{"X-Name":["value"]}`
+fn headers(out: &mut Collected) {
+    let Some((text, source)) = out.get_spelled("SMTP_HEADERS", false) else { return };
+    let Ok(headers) = serde_json::from_str::<BTreeMap<String, Vec<String>>>(&text) else {
+        return out.fault(source, "must be a JSON object with a list of texts for each name".to_owned());
+    };
+    let pairs = headers
+        .into_iter()
+        .flat_map(|(name, values)| values.into_iter().map(move |value| (name.clone(), Value::Text(value))));
+    out.written.push(("mail.headers", Written { value: Value::Pairs(pairs.collect()), source }));
+}
+
+/// `smtp://user:password@host:587`; port 465 speaks TLS from the first byte.
+fn smtp(out: &mut Collected) {
+    let part = |name: &str| out.get_spelled(name, false);
+    let Some((host, source)) = part("SMTP_HOST") else { return };
+    let (port, port_source) = part("SMTP_PORT").unwrap_or_else(|| ("587".to_owned(), source.clone()));
+    if !port.parse::<u16>().is_ok_and(|port| port > 0) {
+        return out.fault(port_source, "must be a port, a whole number from 1 to 65535".to_owned());
+    }
+    let escaped = |text: &str| utf8_percent_encode(text, NON_ALPHANUMERIC).to_string();
+    let login = match (part("SMTP_USER"), part("SMTP_PASS")) {
+        (Some((user, _)), Some((password, _))) => format!("{}:{}@", escaped(&user), escaped(&password)),
+        (Some((user, _)), None) => format!("{}@", escaped(&user)),
+        (None, _) => String::new(),
+    };
+    let scheme = if port == "465" { "smtps" } else { "smtp" };
+    let host = if host.contains(':') { format!("[{host}]") } else { host };
+    out.write("mail.smtp_url", &format!("{scheme}://{login}{host}:{port}"), source);
+}
+
+/// The part of docs/CONFIG.md about GoTrue's names.
+pub(super) fn markdown() -> String {
+    let form = form();
+    let required: String = REQUIRED.iter().map(|(_, sentence)| format!("- {sentence}\n")).collect();
+    let mut text = form.markdown(include_str!("gotrue.md")).replace("{required}\n", &required);
+    let is_ours_alone = |meaning| {
+        let Same(key) = meaning else { return false };
+        OURS_ALONE.iter().any(|start| key.starts_with(start))
+    };
+    for name in form.names.iter().filter(|name| !is_ours_alone(name.meaning)) {
+        let all = if name.is_beginning() { "*" } else { "" };
+        let others = if matches!(name.meaning, Later(_)) { ", the others" } else { "" };
+        let _ = writeln!(text, "| `GOTRUE_{}{all}`{others} | {} |", name.name, words(name.meaning));
+    }
+    text
 }

@@ -1,63 +1,242 @@
 //! PostgREST's own configuration, for `--only rest`: `PGRST_*` variables and a `postgrest.conf`, put under our names.
 //!
 //! With either of them PostgREST's defaults hold instead of ours (port 3000 on every IPv4 address, at the root, no key
-//! gate, nobody anonymous, no cap). A variable wins over the file, and a name over its older alias, as they do there;
-//! settings in the database win over both and are the REST service's business. Empty means not set. A name that there
-//! is not is only warned of, because PostgREST ignores it; a value that cannot be read is a fault.
-//!
-//! To add one of PostgREST's settings, add its line to `names`.
+//! gate, no anonymous access, no cap). A variable wins over the file, and a name over its older alias, as they do there;
+//! settings in the database win over both and are the REST service's business.
 
 mod file;
-mod given;
-pub(super) mod libpq;
-mod manual;
-mod names;
 mod print;
 #[cfg(test)]
 mod tests;
-mod translation;
 
 use std::ffi::OsString;
+use std::fmt::Write as _;
 use std::path::Path;
 
-use super::foreign::{self, Collected};
-use basalt_core::settings::Source;
-use given::Given;
-pub(super) use manual::markdown;
-use names::{DEFAULTS, PREFIX};
-pub use print::print;
-use translation::Translation;
+use basalt_core::settings::{Source, Value, Written};
 
-/// Where to look.
-pub(super) struct Origin<'a> {
-    /// The file named on the command line.
-    pub(super) file: Option<&'a Path>,
-    /// The environment, whole.
-    pub(super) environment: &'a [(OsString, OsString)],
-    /// Relative paths start here.
-    pub(super) working_dir: &'a Path,
+use super::foreign::{self, Collected, Form, Meaning, Name, flag, words};
+use super::libpq;
+use Meaning::{AlwaysOn, As, Ignored, List, Same, Special};
+pub use print::print;
+
+const APP_SETTINGS: &str = "app.settings.";
+
+/// Every setting of PostgREST's that its manual lists, from release 9 to today.
+pub(super) fn form() -> Form {
+    let is_flag = |key| As(key, flag);
+    Form {
+        server: "PostgREST",
+        prefix: "PGRST_",
+        names: vec![
+            Name::new("admin-server-host", Same("server.admin_host")),
+            Name::new("admin-server-port", Same("server.admin_port")),
+            Name::new("client-error-verbosity", Same("rest.client_error_verbosity")),
+            Name::new("db-aggregates-enabled", is_flag("rest.aggregates")),
+            Name::new("db-anon-role", Same("rest.anon_role")),
+            Name::new("db-channel", Same("rest.channel")),
+            Name::new("db-channel-enabled", is_flag("rest.channel_enabled")),
+            Name::new("db-config", is_flag("rest.database_settings")),
+            Name::new("db-extra-search-path", List("rest.extra_search_path")),
+            Name::new("db-hoisted-tx-settings", List("rest.hoisted_tx_settings")),
+            Name::new("db-max-rows", Same("rest.max_rows")).also(&["max-rows"]),
+            Name::new("db-plan-enabled", is_flag("rest.plan_enabled")),
+            Name::new("db-pool", Same("database.pool_size")),
+            Name::new("db-pool-acquisition-timeout", Same("database.pool_timeout")),
+            Name::new(
+                "db-pool-automatic-recovery",
+                AlwaysOn(
+                    "a lost connection to the database is always opened again, and the server goes on meanwhile",
+                ),
+            ),
+            Name::new("db-pool-max-idletime", Same("database.pool_idle_timeout")).also(&["db-pool-timeout"]),
+            Name::new("db-pool-max-lifetime", Same("database.pool_max_lifetime")),
+            Name::new("db-pre-config", Same("rest.pre_config")),
+            Name::new("db-pre-request", Same("rest.pre_request")).also(&["pre-request"]),
+            Name::new("db-prepared-statements", Special("`false` sets `database.statement_cache` to 0")),
+            Name::new("db-root-spec", Same("rest.root_spec")).also(&["root-spec"]),
+            Name::new("db-schemas", Same("rest.schemas")).also(&["db-schema"]),
+            Name::new("db-timezone-enabled", Ignored),
+            Name::new("db-tx-end", Same("rest.tx_end")),
+            Name::new("db-uri", Special("`database.authenticator_url` and `database.verify_certificate`")),
+            Name::new("jwt-aud", Same("rest.jwt_aud")),
+            Name::new("jwt-cache-max-entries", Ignored),
+            Name::new("jwt-cache-max-lifetime", Ignored),
+            Name::new("jwt-role-claim-key", Same("rest.role_claim")).also(&["role-claim-key"]),
+            Name::new("jwt-secret", Special("`jwt.secret`, or `jwt.keys` for a JWK or a JWK set")),
+            Name::new("jwt-secret-is-base64", is_flag("jwt.secret_is_base64")).also(&["secret-is-base64"]),
+            Name::new(
+                "log-level",
+                Special(
+                    "`server.log`: `crit` and `error` log trouble only, `warn` also what is done, `info` every request, `debug` everything",
+                ),
+            ),
+            Name::new(
+                "log-query",
+                Special("`server.log` with `basalt::query=debug`: texts of statements, never values"),
+            ),
+            Name::new("openapi-mode", Same("rest.openapi_mode")),
+            Name::new("openapi-security-active", is_flag("rest.openapi_security_active")),
+            Name::new("openapi-server-proxy-uri", Same("rest.openapi_server_proxy_uri"))
+                .also(&["server-proxy-uri"]),
+            Name::new("server-cors-allowed-origins", Same("server.cors_origins")),
+            Name::new("server-host", Same("server.host")),
+            Name::new("server-port", Same("server.port")),
+            Name::new("server-reuseport", is_flag("server.reuse_port")),
+            Name::new("server-timing-enabled", is_flag("rest.timing_enabled")),
+            Name::new("server-trace-header", Same("rest.trace_header")),
+            Name::new("server-unix-socket", Special("`server.unix_socket`")),
+            Name::new("server-unix-socket-mode", Same("server.unix_socket_mode")),
+            Name::new("url-use-legacy-target-names", is_flag("rest.url_use_legacy_target_names")),
+            Name::new(APP_SETTINGS, Special("`rest.app_settings`")),
+        ],
+        defaults: &[
+            ("server.host", "!4"),
+            ("server.port", "3000"),
+            ("server.prefix", ""),
+            ("server.require_apikey", "false"),
+            ("database.pool_size", "10"),
+            ("database.pool_idle_timeout", "30"),
+            ("database.verify_certificate", "false"),
+            ("rest.schemas", "public"),
+            ("rest.extra_search_path", "public"),
+            ("rest.anon_role", ""),
+            ("rest.max_rows", "0"),
+        ],
+    }
 }
 
-/// Reads file and variables; `None` when there is neither.
-pub(super) fn collect(origin: &Origin<'_>) -> Option<Collected> {
-    let lookup = |name: &str| foreign::variable(origin.environment, name);
-    let mut collected = Collected::with_defaults(&DEFAULTS, &Source::DefaultOf("PostgREST"));
-    let mut entries = Vec::new();
-    if let Some(file) = origin.file {
-        let shown = |path: &Path| path.strip_prefix(origin.working_dir).unwrap_or(path).to_path_buf();
-        (entries, collected.faults) = file::read(&origin.working_dir.join(file), &shown, &lookup);
+/// Reads the file named on the command line and the variables; `None` when there is neither.
+pub(super) fn collect(
+    file: Option<&Path>,
+    environment: &[(OsString, OsString)],
+    working_dir: &Path,
+) -> Option<Collected> {
+    let form = form();
+    let lookup = |name: &str| foreign::variable(environment, name);
+    let mut out = Collected::default();
+    if let Some(file) = file {
+        let shown = |path: &Path| path.strip_prefix(working_dir).unwrap_or(path).to_path_buf();
+        (out.entries, out.faults) = file::read(&working_dir.join(file), &shown, &lookup);
     }
-    let variables = foreign::variables(origin.environment, PREFIX, &mut collected.faults);
-    if origin.file.is_none() && variables.is_empty() && collected.faults.is_empty() {
+    form.variables(environment, spelled, &mut out);
+    if file.is_none() && out.entries.is_empty() && out.faults.is_empty() {
         return None;
     }
-    let given = Given { entries, variables };
-    given.warn_of_unknown(&mut collected.warnings);
-    Translation { given: &given, origin, variable: &lookup, out: &mut collected }.run();
-    Some(collected)
+    form.warn_of_unknown(&mut out);
+    form.translate(&mut out);
+    database(&mut out, working_dir, &lookup);
+    if let Some((text, source)) = out.get_spelled("jwt-secret", false) {
+        secret(&text, source, working_dir, &mut out);
+    }
+    if let Some((text, source)) = out.get_spelled("db-prepared-statements", false)
+        && flag(&text) == Ok("false".to_owned())
+    {
+        out.write("database.statement_cache", "0", source);
+    }
+    if let Some((text, source)) = out.get_spelled("server-unix-socket", false) {
+        out.write("server.unix_socket", &working_dir.join(text).to_string_lossy(), source);
+    }
+    log(&mut out);
+    app_settings(&mut out);
+    Some(out)
 }
 
-/// The variables among `environment` that mean nothing without `--only rest`.
-pub(super) fn stray(environment: &[(OsString, OsString)]) -> Vec<String> {
-    foreign::stray(environment, PREFIX)
+/// `DB_URI` → `db-uri`, `APP_SETTINGS_A_B` → `app.settings.a_b`
+fn spelled(name: &str) -> String {
+    let name = name.to_ascii_lowercase();
+    name.strip_prefix("app_settings_")
+        .map_or_else(|| name.replace('_', "-"), |own| format!("{APP_SETTINGS}{own}"))
+}
+
+/// `@file` is what the file holds, without the line's end.
+fn contents(text: &str, source: &Source, working_dir: &Path, out: &mut Collected) -> Option<String> {
+    let Some(file) = text.strip_prefix('@') else { return Some(text.to_owned()) };
+    match std::fs::read_to_string(working_dir.join(file)) {
+        Ok(contents) => Some(contents.trim_end_matches(['\r', '\n']).to_owned()),
+        Err(error) => {
+            let problem = format!("cannot read {file} ({error}): check the path and who may read it");
+            out.fault(source.clone(), problem);
+            None
+        }
+    }
+}
+
+fn database(out: &mut Collected, working_dir: &Path, variable: &dyn Fn(&str) -> Option<String>) {
+    let given = out.get_spelled("db-uri", false);
+    let is_given = given.is_some();
+    let (text, source) =
+        given.unwrap_or_else(|| ("postgresql://".to_owned(), Source::DefaultOf("PostgREST")));
+    let Some(text) = contents(&text, &source, working_dir, out) else { return };
+    let connection = match libpq::connection(text.trim(), variable) {
+        Ok(connection) => connection,
+        // Our own names may say where the database is.
+        Err(_) if !is_given => return,
+        Err(problem) => return out.fault(source, format!("the connection string {problem}")),
+    };
+    let url = ("database.authenticator_url", out.database_url(connection, source));
+    if is_given { out.written.push(url) } else { out.defaults.push(url) }
+}
+
+/// A secret, a JWK or a JWK set.
+fn secret(text: &str, source: Source, working_dir: &Path, out: &mut Collected) {
+    let Some(text) = contents(text, &source, working_dir, out) else { return };
+    let json = serde_json::from_str::<serde_json::Value>(&text).unwrap_or_default();
+    if json.get("kty").is_some() {
+        out.write("jwt.keys", &format!("[{text}]"), source);
+    } else if json.get("keys").is_some() {
+        out.write("jwt.keys", &text, source);
+    } else {
+        out.write("jwt.secret", &text, source);
+    }
+}
+
+/// Their levels say which answers are logged; ours, how much.
+fn log(out: &mut Collected) {
+    let (level, queries) = (out.get_spelled("log-level", false), out.get_spelled("log-query", false));
+    let Some(source) = level.as_ref().or(queries.as_ref()).map(|(_, source)| source.clone()) else { return };
+    let filter = match level.as_ref().map_or("", |(level, _)| level.as_str()) {
+        "crit" => "error,basalt::access=off",
+        "error" => "warn,basalt::access=off",
+        "" | "warn" => "info,basalt::access=off",
+        "info" => "info,basalt::access=info",
+        "debug" => "debug,basalt::access=info,basalt::query=off",
+        other => {
+            let problem = format!("log-level must be one of crit, error, warn, info, debug, not {other:?}");
+            return out.fault(source, problem);
+        }
+    };
+    let logs_queries = queries.is_some_and(|(text, _)| {
+        !matches!(text.to_ascii_lowercase().as_str(), "disabled" | "false" | "no" | "off" | "0")
+    });
+    let queries = if logs_queries { ",basalt::query=debug" } else { "" };
+    out.write("server.log", &format!("{filter}{queries}"), source);
+}
+
+fn app_settings(out: &mut Collected) {
+    let mut pairs: Vec<(String, Value)> = Vec::new();
+    let mut last = None;
+    for entry in &out.entries {
+        let Some(name) = entry.name.strip_prefix(APP_SETTINGS) else { continue };
+        // Names of settings have no case in PostgreSQL.
+        pairs.retain(|(known, _)| !known.eq_ignore_ascii_case(name));
+        pairs.push((name.to_owned(), Value::Text(entry.value.clone())));
+        last = Some(entry.source.clone());
+    }
+    if let Some(source) = last {
+        out.written.push(("rest.app_settings", Written { value: Value::Pairs(pairs), source }));
+    }
+}
+
+/// The part of docs/CONFIG.md about PostgREST's names.
+pub(super) fn markdown() -> String {
+    let form = form();
+    let mut text = form.markdown(include_str!("postgrest.md"));
+    for name in &form.names {
+        let aliases = name.aliases.iter().map(|alias| format!(", `{alias}`")).collect::<String>();
+        let all = if name.is_beginning() { "*" } else { "" };
+        let (name, variable, words) = (&name.name, form.variable_of(&name.name), words(name.meaning));
+        let _ = writeln!(text, "| `{name}{all}`{aliases} | `{variable}{all}` | {words} |");
+    }
+    text
 }

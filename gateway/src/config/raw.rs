@@ -73,9 +73,11 @@ impl RawConfig {
         // The last writer wins, but the file's place depends on what the other two say about `project.dir`.
         raw.collect_environment(&origin.environment);
         raw.collect_options(&origin.options);
-        let stronger = std::mem::take(&mut raw.written);
-        if let Some(Written { value: Value::Bare(dir), source }) = stronger.get("project.dir") {
-            raw.project_dir = raw.working_dir.join(dir);
+        let mut stronger = std::mem::take(&mut raw.written);
+        if let Some(Written { value: Value::Bare(dir), source }) = stronger.get_mut("project.dir") {
+            raw.project_dir = raw.working_dir.join(&*dir);
+            // Other relative paths start there; this one does not.
+            *dir = raw.project_dir.to_string_lossy().into_owned();
             if !raw.project_dir.is_dir() {
                 raw.faults.push(Fault {
                     source: source.clone(),
@@ -89,72 +91,46 @@ impl RawConfig {
         raw.collect_file();
         let names_database =
             [&stronger, &raw.written].iter().any(|written| written.contains_key("database.url"));
-        raw.collect_postgrest(origin, names_database);
-        let is_gotrue = raw.collect_gotrue(origin);
+        let is_gotrue = raw.collect_foreign(origin, names_database);
         raw.written.extend(stronger);
         if is_gotrue {
-            let missing = gotrue::missing(|name| raw.written.contains_key(name));
-            raw.faults.extend(missing);
+            raw.faults.extend(gotrue::missing(|key| raw.written.contains_key(key)));
         }
         raw
     }
 
-    /// PostgREST's names: over `basalt.toml`, because they were given to this start, and under our own variables.
-    fn collect_postgrest(&mut self, origin: &Origin, names_database: bool) {
-        if origin.only != Some(Only::Rest) {
-            let stray = postgrest::stray(&origin.environment);
-            if let Some(first) = stray.first() {
-                let others = if stray.len() > 1 { " and the like" } else { "" };
-                self.warnings.push(format!(
-                    "{first}{others}: PostgREST's variables are read with --only rest only; see [rest] in docs/CONFIG.md"
-                ));
+    /// PostgREST's or GoTrue's names: over `basalt.toml`, because they were given to this start, and under our own
+    /// variables. Whether GoTrue's configure it.
+    fn collect_foreign(&mut self, origin: &Origin, names_database: bool) -> bool {
+        let Origin { environment, only, postgrest_file: file, .. } = origin;
+        let collected = match only {
+            Some(Only::Rest) => postgrest::collect(file.as_deref(), environment, &origin.working_dir),
+            Some(Only::Auth) => gotrue::collect(environment),
+            _ => None,
+        };
+        for (service, form, section) in
+            [(Only::Rest, postgrest::form(), "rest"), (Only::Auth, gotrue::form(), "auth")]
+        {
+            if *only != Some(service) {
+                self.warnings.extend(form.stray(environment, section));
             }
-            if origin.postgrest_file.is_some() {
-                let message = "a configuration file of PostgREST goes with --only rest; ours is basalt.toml in the project folder";
-                self.faults.push(Fault {
-                    source: Source::Flag("the configuration file"),
-                    message: message.to_owned(),
-                });
-            }
-            return;
         }
-        let collected = postgrest::collect(&postgrest::Origin {
-            file: origin.postgrest_file.as_deref(),
-            environment: &origin.environment,
-            working_dir: &origin.working_dir,
-        });
-        let Some(collected) = collected else { return };
-        self.is_postgrest = true;
+        if file.is_some() && *only != Some(Only::Rest) {
+            let message = "a configuration file of PostgREST goes with --only rest; ours is basalt.toml in the project folder";
+            self.faults
+                .push(Fault { source: Source::Flag("the configuration file"), message: message.to_owned() });
+        }
+        let Some(collected) = collected else { return false };
+        self.is_postgrest = *only == Some(Only::Rest);
         self.faults.extend(collected.faults);
         self.warnings.extend(collected.warnings);
-        for (name, written) in collected.defaults {
-            if !(names_database && name == "database.authenticator_url") {
-                self.written.entry(name).or_insert(written);
+        for (key, written) in collected.defaults {
+            if !(names_database && key == "database.authenticator_url") {
+                self.written.entry(key).or_insert(written);
             }
         }
         self.written.extend(collected.written);
-    }
-
-    /// GoTrue's names, likewise; whether there are any.
-    fn collect_gotrue(&mut self, origin: &Origin) -> bool {
-        if origin.only != Some(Only::Auth) {
-            let stray = gotrue::stray(&origin.environment);
-            if let Some(first) = stray.first() {
-                let others = if stray.len() > 1 { " and the like" } else { "" };
-                self.warnings.push(format!(
-                    "{first}{others}: GoTrue's variables are read with --only auth only; see [auth] in docs/CONFIG.md"
-                ));
-            }
-            return false;
-        }
-        let Some(collected) = gotrue::collect(&origin.environment) else { return false };
-        self.faults.extend(collected.faults);
-        self.warnings.extend(collected.warnings);
-        for (name, written) in collected.defaults {
-            self.written.entry(name).or_insert(written);
-        }
-        self.written.extend(collected.written);
-        true
+        !self.is_postgrest
     }
 
     fn collect_options(&mut self, options: &[(&'static str, &'static str, String)]) {

@@ -8,16 +8,10 @@ use std::path::{Path, PathBuf};
 
 use basalt_core::settings::{Fault, Source};
 
+use crate::config::foreign::Entry;
+
 /// Files that import each other must end somewhere.
 const MAX_DEPTH: usize = 8;
-
-/// One setting of the file.
-#[derive(Debug)]
-pub(super) struct Entry {
-    pub(super) name: String,
-    pub(super) value: String,
-    pub(super) source: Source,
-}
 
 /// The settings of the file at `path`, in their order. `shown` shortens a path for people; `variable` looks one up.
 pub(super) fn read(
@@ -49,10 +43,7 @@ impl Reader<'_> {
             Err(error) => {
                 return self.fault(
                     asked_by,
-                    format!(
-                        "{} cannot be read ({error}): check the path and who may read it",
-                        name.display()
-                    ),
+                    format!("cannot read {} ({error}): check the path and who may read it", name.display()),
                 );
             }
         };
@@ -341,7 +332,7 @@ mod tests {
             ("jwt-secret = \"a$b\"", "write $$"),
             ("jwt-secret = \"$(NOT_THERE)\"", "no such variable"),
             ("jwt-secret = \"\\x41\"", "has a \\ before"),
-            ("import \"missing.conf\"", "cannot be read"),
+            ("import \"missing.conf\"", "cannot read"),
             ("db-pool = -5", "needs double quotes"),
         ] {
             let (entries, faults) = parsed(&format!("\n# first\n{wrong}\ndb-pool = 3\n"));

@@ -1,6 +1,7 @@
 use std::ffi::OsString;
 
-use super::names::{NAMES, variable_of};
+use super::form;
+use crate::config::foreign::Meaning;
 use crate::config::{CommandLine, Config, ConfigErrors, Only};
 
 fn load_with(
@@ -25,7 +26,9 @@ const URI: (&str, &str) = ("PGRST_DB_URI", "postgres://login:hidden@h:6000/d");
 
 /// With these variables beside the database's.
 fn with(variables: &[(&str, &str)]) -> Result<Config, ConfigErrors> {
-    load_with(None, &[&[URI], variables].concat(), Some(Only::Rest)).1
+    let uri = Some(URI).filter(|(uri, _)| variables.iter().all(|(name, _)| name != uri));
+    let variables: Vec<_> = uri.into_iter().chain(variables.iter().copied()).collect();
+    load_with(None, &variables, Some(Only::Rest)).1
 }
 
 fn in_file(text: &str) -> Result<Config, ConfigErrors> {
@@ -150,11 +153,12 @@ const VALUES: &[(&str, &str, &str, &str)] = &[
 
 #[test]
 fn every_setting_is_read_from_a_variable_and_from_a_file_under_all_its_names() {
+    let form = form();
     for (name, text, key, shown) in VALUES {
-        let known = NAMES.iter().find(|known| known.name == *name).unwrap();
-        for spelling in std::iter::once(&known.name).chain(known.aliases) {
-            let config =
-                with(&[(&variable_of(spelling), text)]).unwrap_or_else(|error| panic!("{spelling}: {error}"));
+        let known = form.names.iter().find(|known| known.name == *name).unwrap();
+        for spelling in known.spellings() {
+            let config = with(&[(&form.variable_of(spelling), text)])
+                .unwrap_or_else(|error| panic!("{spelling}: {error}"));
             assert_eq!(effective(&config, key), *shown, "{spelling}");
             if *name == "db-uri" {
                 continue;
@@ -165,16 +169,26 @@ fn every_setting_is_read_from_a_variable_and_from_a_file_under_all_its_names() {
         }
     }
     // The others are accepted as well.
-    for name in NAMES.iter().filter(|name| !VALUES.iter().any(|(known, ..)| *known == name.name)) {
-        let config =
-            with(&[(&variable_of(name.name), "1")]).unwrap_or_else(|error| panic!("{}: {error}", name.name));
+    for name in form.names.iter().filter(|name| !VALUES.iter().any(|(known, ..)| *known == name.name)) {
+        let config = with(&[(&form.variable_of(&name.name), "1")])
+            .unwrap_or_else(|error| panic!("{}: {error}", name.name));
         assert_eq!(config.warnings, Vec::<String>::new(), "{}", name.name);
     }
-    for name in NAMES {
-        assert_eq!(NAMES.iter().filter(|other| other.name == name.name).count(), 1, "{}", name.name);
-    }
-    for (key, _) in super::DEFAULTS {
-        assert!(crate::config::settings().any(|row| row.key == key), "{key}");
+}
+
+#[test]
+fn tables_name_each_setting_once_and_keys_that_there_are() {
+    for form in [form(), crate::config::gotrue::form()] {
+        let is_key = |key: &str| crate::config::settings().any(|setting| setting.key == key);
+        for name in &form.names {
+            assert_eq!(form.names.iter().filter(|other| other.name == name.name).count(), 1, "{}", name.name);
+            if let Meaning::Same(key) | Meaning::List(key) | Meaning::As(key, _) = name.meaning {
+                assert!(is_key(key), "{}: {key}", name.name);
+            }
+        }
+        for (key, _) in form.defaults {
+            assert!(is_key(key), "{key}");
+        }
     }
 }
 
@@ -286,9 +300,9 @@ fn mistakes_name_their_place_and_unknown_names_are_only_warned_of() {
     assert_eq!(
         config.warnings,
         [
-            "PGRST_DB_SHEMAS: PostgREST has no such setting; it is ignored; did you mean PGRST_DB_SCHEMAS?",
             "postgrest.conf:1: PostgREST has no setting db-shemas; it is ignored; did you mean db-schemas?",
             "postgrest.conf:2: PostgREST has no setting nothing-like-it-at-all; it is ignored",
+            "PGRST_DB_SHEMAS: PostgREST has no such setting; it is ignored; did you mean PGRST_DB_SCHEMAS?",
             "PGRST_DB_POOL_AUTOMATIC_RECOVERY: a lost connection to the database is always opened again, and the server goes on meanwhile",
         ]
     );
@@ -304,7 +318,7 @@ fn mistakes_name_their_place_and_unknown_names_are_only_warned_of() {
     assert_eq!(lines, [1, 2, 3, 4, 5, 6, 7, 8, 9, 10], "{found:#?}");
     let found = faults(with(&[("PGRST_JWT_SECRET", "@nowhere"), ("PGRST_DB_URI", "nonsense")]));
     assert!(
-        found.iter().any(|fault| fault.starts_with("PGRST_JWT_SECRET: nowhere cannot be read")),
+        found.iter().any(|fault| fault.starts_with("PGRST_JWT_SECRET: cannot read nowhere")),
         "{found:?}"
     );
     assert!(
@@ -319,7 +333,7 @@ fn mistakes_name_their_place_and_unknown_names_are_only_warned_of() {
         ..CommandLine::default()
     };
     let missing = Config::from_origin(&command_line, Vec::new(), std::env::temp_dir());
-    assert!(faults(missing)[0].contains("missing.conf cannot be read"));
+    assert!(faults(missing)[0].contains("cannot read missing.conf"));
 }
 
 #[test]
@@ -373,9 +387,10 @@ fn the_listing_in_its_words_reads_back_and_holds_no_secret() {
     ] {
         assert!(listing.lines().any(|found| found == line), "{line} in {listing}");
     }
-    let listed = NAMES.iter().filter(|name| listing.contains(&format!("{} = ", name.name))).count();
-    // All but what is accepted without any effect.
-    assert_eq!(listed, NAMES.len() - 3, "{listing}");
+    let names = form().names;
+    let listed = names.iter().filter(|name| listing.contains(&format!("{} = ", name.name))).count();
+    // All but what is accepted without any effect, and the beginning of the own ones.
+    assert_eq!(listed, names.len() - 4, "{listing}");
     let usable = listing.replace("jwt-secret = \"(set)\"", "").replace(":(set)@", ":x@");
     let (_dir, again) = load_with(Some(&usable), &[], Some(Only::Rest));
     let again = again.unwrap_or_else(|error| panic!("{error}\n{usable}"));

@@ -1,20 +1,22 @@
 //! Connection strings as libpq reads them: a URL or `key=value` pairs, what they leave out taken from `PG*` variables
-//! and the password file, then from libpq's own defaults. The result is a string that our driver understands.
+//! and the password file, then from libpq's own defaults. The result is a string that our driver understands. The
+//! driver's own parser refuses what it does not know (`sslmode=verify-full`, `target_session_attrs=primary`,
+//! `passfile`), and it gives a host without a port 5432 where `PGPORT` says otherwise.
 //!
-//! The surprise: certificates. libpq checks them for `sslmode=verify-ca` and `verify-full` only, so that is what a
-//! connection string of PostgREST's means here, too ([`Connection::verifies`]).
+//! libpq checks certificates for `sslmode=verify-ca` and `verify-full` only, so that is what a connection string of
+//! PostgREST's means here, too ([`Connection::verifies`]).
 
 use std::path::{Path, PathBuf};
 
 /// How to reach the database.
 #[derive(Debug, PartialEq, Eq)]
-pub(in crate::config) struct Connection {
+pub(super) struct Connection {
     /// `key='value'` pairs for the driver; holds the password.
-    pub(in crate::config) text: String,
+    pub(super) text: String,
     /// Whether certificates are checked.
-    pub(in crate::config) verifies: bool,
+    pub(super) verifies: bool,
     /// What was asked for and is not done.
-    pub(in crate::config) warnings: Vec<String>,
+    pub(super) warnings: Vec<String>,
 }
 
 /// Variables that stand in for parameters.
@@ -36,45 +38,18 @@ const VARIABLES: [(&str, &str); 14] = [
 ];
 
 /// Parameters that the driver takes as they are.
-const SAME: [&str; 15] = [
-    "host",
-    "hostaddr",
-    "port",
-    "dbname",
-    "user",
-    "password",
-    "options",
-    "application_name",
-    "channel_binding",
-    "connect_timeout",
-    "tcp_user_timeout",
-    "keepalives",
-    "keepalives_idle",
-    "keepalives_interval",
-    "load_balance_hosts",
-];
+const SAME: &str = "host hostaddr port dbname user password options application_name channel_binding connect_timeout \
+                    tcp_user_timeout keepalives keepalives_idle keepalives_interval load_balance_hosts";
 
-/// Parameters without which the same database is reached.
-const IMMATERIAL: [&str; 12] = [
-    "passfile",
-    "fallback_application_name",
-    "client_encoding",
-    "gssencmode",
-    "krbsrvname",
-    "gsslib",
-    "gssdelegation",
-    "sslcompression",
-    "sslsni",
-    "sslnegotiation",
-    "ssl_min_protocol_version",
-    "ssl_max_protocol_version",
-];
+/// Parameters without which the same database is reached. GoTrue's URLs name a search path; auth sets its own.
+const IGNORED: &str = "passfile fallback_application_name client_encoding gssencmode krbsrvname gsslib gssdelegation \
+                       sslcompression sslsni sslnegotiation ssl_min_protocol_version ssl_max_protocol_version search_path";
 
 /// Where libpq looks for the server's socket; which of them depends on who built it.
 const SOCKET_FOLDERS: [&str; 2] = ["/var/run/postgresql", "/tmp"];
 
 /// Reads `text`; `variable` looks up an environment variable.
-pub(in crate::config) fn connection(
+pub(super) fn connection(
     text: &str,
     variable: &dyn Fn(&str) -> Option<String>,
 ) -> Result<Connection, &'static str> {
@@ -126,7 +101,7 @@ fn translated(pairs: &Pairs) -> Result<Connection, &'static str> {
             continue;
         }
         match key.as_str() {
-            same if SAME.contains(&same) => add(same, value),
+            same if SAME.split(' ').any(|known| known == same) => add(same, value),
             "keepalives_count" => add("keepalives_retries", value),
             "sslmode" => add("sslmode", ssl_mode(value)?),
             "target_session_attrs" => add("target_session_attrs", session_attributes(value)?),
@@ -134,7 +109,7 @@ fn translated(pairs: &Pairs) -> Result<Connection, &'static str> {
             "sslrootcert" | "sslcrl" | "sslcrldir" => warnings.push(format!(
                 "{key} is not read: certificates are checked against those the system trusts; add yours there"
             )),
-            immaterial if IMMATERIAL.contains(&immaterial) => {}
+            other if IGNORED.split(' ').any(|known| known == other) => {}
             other => warnings.push(format!("{other} is not supported and left out")),
         }
     }
@@ -146,10 +121,10 @@ fn translated(pairs: &Pairs) -> Result<Connection, &'static str> {
 fn ssl_mode(mode: &str) -> Result<&'static str, &'static str> {
     match mode {
         "disable" => Ok("disable"),
-        // Those who want TLS only if they must get it where it is there.
+        // A client that asks for TLS only where the server insists gets it where it is offered.
         "allow" | "prefer" => Ok("prefer"),
         "require" | "verify-ca" | "verify-full" => Ok("require"),
-        _ => Err("has an sslmode that there is not: take disable, prefer, require, verify-ca or verify-full"),
+        _ => Err("has an unknown sslmode: take disable, prefer, require, verify-ca or verify-full"),
     }
 }
 
@@ -158,7 +133,7 @@ fn session_attributes(wanted: &str) -> Result<&'static str, &'static str> {
         "any" | "prefer-standby" => Ok("any"),
         "read-write" | "primary" => Ok("read-write"),
         "read-only" | "standby" => Ok("read-only"),
-        _ => Err("has target_session_attrs that there are not: take any, read-write or read-only"),
+        _ => Err("has unknown target_session_attrs: take any, read-write or read-only"),
     }
 }
 
