@@ -1,5 +1,5 @@
-//! How to reach one PostgreSQL as one login: address, credentials, TLS. Everything that opens a connection starts
-//! here; what may be done with it is decided in [`crate::session`] and [`crate::pool`].
+//! How to reach one PostgreSQL as one login: address, credentials, TLS. Every connection is opened from here; its use is up
+//! to [`crate::session`] and [`crate::pool`].
 
 mod unverified;
 
@@ -37,11 +37,11 @@ pub enum DatabaseUrlError {
     NoHost,
 }
 
-/// A peer that has gone without a word is noticed within a minute, both where we wait for it to speak (probes) and where
-/// it owes us acknowledgements. By the system's values it would be a quarter of an hour, or two hours for an idle one. What
-/// the URL says counts.
-fn outlive_dead_peers(config: &mut Config) {
-    // The driver's own value, and so that of a URL that says nothing.
+/// Sets TCP options so that a peer that disappeared is noticed within a minute, both where we wait for data (probes) and
+/// where we wait for acknowledgements. With the system's values it takes a quarter of an hour, or two hours for an idle
+/// connection. Options in the URL take precedence.
+fn notice_dead_peers(config: &mut Config) {
+    // The driver's default: the URL does not set it.
     if config.get_keepalives_idle() == Duration::from_secs(2 * 60 * 60) {
         config.keepalives_idle(Duration::from_secs(30));
     }
@@ -76,21 +76,21 @@ impl Database {
     #[must_use]
     pub fn new(mut config: Config) -> Self {
         if config.get_connect_timeout().is_none() {
-            // Whoever waits for a connection waits ten seconds: in that time each of several hosts should have its turn.
+            // A request waits ten seconds for a connection: in that time each of several hosts should be tried.
             let hosts = config.get_hosts().len().max(config.get_hostaddrs().len()).clamp(1, 5);
             config.connect_timeout(CONNECT_LIMIT / u32::try_from(hosts).unwrap_or(1));
         }
         if config.get_application_name().is_none() {
             config.application_name("basalt");
         }
-        outlive_dead_peers(&mut config);
+        notice_dead_peers(&mut config);
         if config.get_hosts().iter().all(|host| matches!(host, Host::Unix(_))) {
             config.ssl_mode(SslMode::Disable);
         }
         Self { config: Arc::new(config), tls: MakeRustlsConnect::new(tls_config()) }
     }
 
-    /// The same, whatever certificate the server shows.
+    /// The same without checking the server's certificate.
     #[must_use]
     pub fn without_certificate_checks(&self) -> Self {
         Self { config: Arc::clone(&self.config), tls: MakeRustlsConnect::new(unverified::tls_config()) }
@@ -133,7 +133,7 @@ impl Database {
         self.config.get_connect_timeout().copied().unwrap_or(CONNECT_LIMIT)
     }
 
-    /// `host:port/database` for people to read; no credentials.
+    /// `host:port/database` for messages; no credentials.
     #[must_use]
     pub fn describe(&self) -> String {
         let host = match self.config.get_hosts().first() {
@@ -155,7 +155,7 @@ impl Database {
     }
 
     /// Opens a connection. The client owns the task that drives it, which holds nothing but the socket: once the client is
-    /// dropped, the task says goodbye to the server and ends. No tracker waits for it, since it lives as long as its pool.
+    /// dropped, the task tells the server and ends. No tracker waits for it, since it lives as long as its pool.
     ///
     /// # Errors
     /// The server is unreachable or refuses the login.
@@ -163,7 +163,7 @@ impl Database {
         let (client, connection) = self.connect_raw().await?;
         tokio::spawn(async move {
             if let Err(error) = connection.await {
-                // Whoever uses the client sees the failure; this line only helps to date it.
+                // The user of the client sees the failure; this line only tells when it happened.
                 tracing::debug!(error = with_cause(&error), "database connection ended");
             }
         });
@@ -176,12 +176,12 @@ impl Database {
     }
 }
 
-/// `sslmode=require` and `prefer` as libpq reads them would not check certificates; we do, against the system's
-/// roots, because a login travels over this connection.
+/// libpq does not check certificates for `sslmode=require` and `prefer`; we do, against the system's roots, because a login
+/// travels over this connection.
 pub(crate) fn tls_config() -> rustls::ClientConfig {
     let mut roots = rustls::RootCertStore::empty();
     for certificate in rustls_native_certs::load_native_certs().certs {
-        // A system store may hold certificates that rustls refuses to read; the others still serve.
+        // A system store may hold certificates that rustls refuses; the others are still usable.
         if let Err(error) = roots.add(certificate) {
             tracing::debug!(%error, "a system certificate is unusable");
         }

@@ -1,13 +1,13 @@
-//! Whether somebody waits for a short answer just now. Work that takes every core it finds (password hashes) asks, and
-//! leaves one while requests come in: a lower priority alone lets a request find all cores taken, and each hop between
-//! client, server and PostgreSQL then waits for the system's scheduler.
+//! Whether short requests are being served just now. Work that takes every core (password hashes) asks, and leaves one core
+//! while requests come in: with a lower priority alone a request finds all cores taken, and each hop between client, server
+//! and PostgreSQL waits for the system's scheduler.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
-/// How long a request counts: longer than the pause between two requests of one busy client, shorter than anybody who
-/// signs in would notice.
+/// How long a request counts: longer than the pause between two requests of one busy client, shorter than a user who signs
+/// in would notice.
 const WINDOW: Duration = Duration::from_millis(100);
 
 /// The requests of one server that want short answers. Cheap to clone.

@@ -1,5 +1,5 @@
-//! A small HTTP client for what the server itself asks of others. One connection for one request: such questions are
-//! rare, and their answers are cached by whoever asks. Redirects are answers like any other.
+//! A small HTTP client for the server's own requests. Each request has its own connection: they are rare, and the callers
+//! cache the answers. Redirects are not followed.
 
 use std::sync::{Arc, OnceLock};
 
@@ -19,21 +19,21 @@ use url::Url;
 /// Why there is no answer.
 #[derive(Debug, thiserror::Error)]
 pub enum HttpError {
-    /// It did not come before the deadline.
+    /// It did not arrive before the deadline.
     #[error("no answer in time")]
     Deadline,
-    /// It is longer than whoever asked would read, in bytes.
+    /// It is longer than the caller's limit, in bytes.
     #[error("the answer has more than {0} bytes")]
     TooLarge(usize),
-    /// The URL is none that can be asked.
+    /// The URL has no host, or another scheme than http and https.
     #[error("the URL names no http or https host")]
     Url,
-    /// No connection, or it broke: the system's text.
+    /// The connection failed: the system's text.
     #[error("{0}")]
     Connection(String),
 }
 
-/// An answer, whole.
+/// A complete answer.
 #[derive(Debug, Clone)]
 pub struct Answer {
     /// Status.
@@ -54,7 +54,7 @@ impl HttpClient {
     /// Sends GET and reads `limit` bytes at most, all of it before `deadline`.
     ///
     /// # Errors
-    /// There is no whole answer; one with an error status is no error.
+    /// There is no complete answer. An error status is not an error here.
     pub async fn get(
         &self,
         url: &Url,
@@ -114,7 +114,7 @@ where
         }
         Ok(Answer { status: head.status, headers: head.headers, body: bytes.freeze() })
     };
-    // The driver ends with the answer; should it fail first, that is the reason.
+    // The driver ends with the answer; if it fails first, that is the reason.
     tokio::pin!(answer);
     tokio::select! {
         answer = &mut answer => answer,

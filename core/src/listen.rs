@@ -1,11 +1,11 @@
-//! One LISTEN connection per server, its notifications fanned out to whoever subscribes.
+//! One LISTEN connection per server; its notifications go to all subscribers.
 //!
 //! Notifications are hints: they may be lost with the connection, which is why [`Event::Reconnected`] exists. On it
 //! a subscriber does what it would do on any notification (rest reloads its schema cache).
 //!
-//! The connection is also how the server knows that its database is there ([`Events::is_connected`], for `/ready`). It is
-//! idle by nature, and a link that goes silent (a lost route, a host that fell) ends no connection: so the server is asked
-//! something now and then, and one that does not answer is as good as gone.
+//! The connection also tells whether the database is there ([`Events::is_connected`], for `/ready`). It is idle most of the
+//! time, and a link that goes silent (a lost route, a dead host) does not end a connection: so a heartbeat asks the server
+//! every few seconds, and a missing answer counts as a lost connection.
 
 use std::future::poll_fn;
 use std::time::Duration;
@@ -37,7 +37,7 @@ pub enum Event {
 /// Notifications waiting for one slow subscriber; when more arrive it sees `Lagged` and treats it as `Reconnected`.
 const QUEUE: usize = 64;
 const FIRST_PAUSE: Duration = Duration::from_millis(200);
-/// `/ready` says no until the next attempt succeeds, though requests are served by then.
+/// `/ready` says no until the next attempt succeeds, although requests may be served already.
 const LONGEST_PAUSE: Duration = Duration::from_secs(4);
 /// How often the server is asked whether it is still there, and how long it may take to answer.
 const HEARTBEAT: Duration = Duration::from_secs(5);
@@ -45,14 +45,14 @@ const HEARTBEAT_LIMIT: Duration = Duration::from_secs(5);
 /// How long connecting may take.
 const CONNECT_LIMIT: Duration = Duration::from_secs(10);
 
-/// The fan-out. Cheap to clone.
+/// The notifications. Cheap to clone.
 #[derive(Clone, Debug)]
 pub struct Events {
     sender: broadcast::Sender<Event>,
     is_connected: watch::Receiver<bool>,
 }
 
-/// What the task that listens tells the others.
+/// Where the listening task publishes.
 struct Outlets {
     events: broadcast::Sender<Event>,
     is_connected: watch::Sender<bool>,
@@ -60,7 +60,7 @@ struct Outlets {
 
 impl Events {
     /// Starts listening on `channels` as `database`'s login, in a task of `tracker`, until `shutdown`. Reconnects
-    /// for ever, pausing 0.2 s doubling to 4 s, with jitter.
+    /// until then, after pauses of 0.2 s doubling to 4 s, with jitter.
     #[must_use]
     pub fn listen(
         database: Database,
@@ -72,19 +72,19 @@ impl Events {
         let (connected, is_connected) = watch::channel(false);
         let outlets = Outlets { events: sender.clone(), is_connected: connected };
         tracker.spawn(async move {
-            shutdown.run_until_cancelled(listen_for_ever(&database, &channels, &outlets)).await;
+            shutdown.run_until_cancelled(listen_and_reconnect(&database, &channels, &outlets)).await;
         });
         Self { sender, is_connected }
     }
 
-    /// Whether the database was there when it was last asked: at most about ten seconds ago. One that refuses LISTEN (a
-    /// standby) is there.
+    /// Whether the database answered the last heartbeat, at most about ten seconds ago. One that refuses LISTEN (a standby)
+    /// counts as there.
     #[must_use]
     pub fn is_connected(&self) -> bool {
         *self.is_connected.borrow()
     }
 
-    /// Waits until the database was there and is no longer; false when nobody listens any more.
+    /// Waits until a connection to the database is lost; false when the listening task has ended.
     pub async fn lost(&mut self) -> bool {
         self.is_connected.wait_for(|is_connected| *is_connected).await.is_ok()
             && self.is_connected.wait_for(|is_connected| !*is_connected).await.is_ok()
@@ -98,11 +98,11 @@ impl Events {
 }
 
 #[expect(clippy::infinite_loop, reason = "ended from outside, by the shutdown token")]
-async fn listen_for_ever(database: &Database, channels: &[String], outlets: &Outlets) {
+async fn listen_and_reconnect(database: &Database, channels: &[String], outlets: &Outlets) {
     let mut pause = FIRST_PAUSE;
     loop {
         let ended = listen_once(database, channels, outlets, &mut pause).await;
-        // Whoever refuses a statement answers.
+        // A server that refuses a statement is there.
         let is_there = matches!(&ended, Err(DriverError::Postgres(error)) if !error.is_fatal);
         outlets.is_connected.send_replace(is_there && *outlets.is_connected.borrow());
         match ended {
@@ -124,7 +124,7 @@ async fn listen_once(
     outlets: &Outlets,
     pause: &mut Duration,
 ) -> Result<(), DriverError> {
-    // The driver waits for ever for a server that takes the connection and says nothing.
+    // The driver has no limit for a server that accepts the connection and stays silent.
     let silent = |_elapsed| DriverError::Connection("the database does not answer".to_owned());
     let connecting = tokio::time::timeout(CONNECT_LIMIT, database.connect_raw());
     let (client, connection) = connecting.await.map_err(silent)??;
@@ -145,12 +145,12 @@ async fn listen_once(
         listening = listen => listening.map_err(silent)??,
     }
     *pause = FIRST_PAUSE;
-    // Nobody may be subscribed yet; then nobody has missed anything.
+    // It fails when there are no subscribers, who would then have missed nothing.
     let _no_subscribers = outlets.events.send(Event::Reconnected);
     loop {
         let heartbeat = async {
             tokio::time::sleep(HEARTBEAT).await;
-            // What it listens to already: so `pg_stat_activity` goes on showing what the connection is for.
+            // The same statement again, so that `pg_stat_activity` keeps showing what the connection is for.
             tokio::time::timeout(HEARTBEAT_LIMIT, client.batch_execute(&statements)).await
         };
         tokio::select! {

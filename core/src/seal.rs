@@ -1,4 +1,4 @@
-//! Encryption of what is stored secret and read again: AES-256-GCM under a key derived from `server.master_key`, one
+//! Encryption of secrets that the database stores and the server reads again: AES-256-GCM under a key derived from `server.master_key`, one
 //! for each purpose, so that what was sealed for one can never be opened as another.
 //!
 //! Random nonces of 96 bits hold for 2³² texts of one purpose; the outbox, the busiest, would need a mail each second
@@ -42,7 +42,7 @@ impl Sealer {
     }
 
     /// Encrypts `text`. It can be opened with the same `context` only, which is not part of the result: what the
-    /// text belongs to, so that nobody can move it to another row.
+    /// text belongs to, so that it cannot be moved to another row.
     ///
     /// # Panics
     /// The text has 64 GiB or more.

@@ -1,5 +1,5 @@
-//! Mail, put together from the configuration: where it goes, who it is from, the development mailbox, the worker that
-//! hands it to the mail server. How mails are queued and sent is [`basalt_mail`].
+//! Sets mail up from the configuration: its destination, its sender, the development mailbox, the worker. Queueing and
+//! sending are [`basalt_mail`]'s.
 
 use basalt_core::listen::Events;
 use basalt_core::pool::ServicePool;
@@ -15,14 +15,14 @@ use crate::config::{Config, Only};
 use crate::secrets::Secrets;
 use basalt_mail::mailbox::{Mailbox, Sender};
 
-/// The outbox of this server, which fills as transactions commit.
+/// The outbox of this server.
 #[must_use]
 pub fn outbox(config: &Config, secrets: &Secrets) -> Outbox {
     Outbox::new(destination(config), secrets.master_key())
 }
 
-/// Starts what empties the outbox, in tasks of `tracker` until `shutdown`, and gives the development mailbox, where
-/// mail goes there. `pool` is of the login that owns schema `basalt`.
+/// Starts what empties the outbox, in tasks of `tracker` until `shutdown`, and returns the development mailbox if mail goes
+/// there. `pool` is of the login that owns schema `basalt`.
 ///
 /// # Errors
 /// The mail settings cannot be used; a sentence.
@@ -51,13 +51,13 @@ pub fn start(
     Ok(Some(Mailbox::new(store, Sender { address: config.mail.from.clone(), name })))
 }
 
-/// Whether there is a mailbox to look at.
+/// Whether this server has a development mailbox.
 #[must_use]
 pub fn has_mailbox(config: &Config) -> bool {
     destination(config) == Destination::Mailbox && sends(config)
 }
 
-/// How mail is handed over, where a mail server is configured.
+/// The SMTP settings, if a mail server is configured.
 #[must_use]
 pub fn smtp(config: &Config) -> Option<SmtpConfig> {
     let mail = &config.mail;
@@ -80,13 +80,13 @@ fn limits(config: &Config) -> Limits {
     }
 }
 
-/// Whether a service runs here that asks for mails.
+/// Whether a service runs here that sends mails.
 #[must_use]
 pub fn sends(config: &Config) -> bool {
     matches!(config.only, None | Some(Only::Auth | Only::Functions))
 }
 
-/// A developer without a mail server looks at mails in the mailbox; others must configure one.
+/// In development mail goes to the mailbox unless a mail server is configured; in production one must be.
 fn destination(config: &Config) -> Destination {
     match (&config.mail.smtp_url, config.is_development()) {
         (Some(_), _) => Destination::Server,

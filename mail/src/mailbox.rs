@@ -1,9 +1,9 @@
 //! The development mailbox at `/mailbox`: what a mail server would have sent. Pages for people, and a JSON API for
 //! tests in the words of Mailpit, which test suites of Supabase projects read (auth.md §8).
 //!
-//! Mails hold sign-in links, so it exists in development only, and answers only where `Host` is a loopback name: a page of
-//! somebody else's that has its own name resolve to this machine reads nothing (DNS rebinding). Everything a mail
-//! says was written by others: its HTML is shown in a frame without scripts and without an origin.
+//! Mails hold sign-in links, so the mailbox exists in development only, and answers only where `Host` is a loopback name:
+//! a foreign page whose own name resolves to this machine reads nothing (DNS rebinding). Users write parts of a mail: its
+//! HTML is shown in a frame without scripts and without an origin.
 
 mod api;
 mod html;
@@ -24,7 +24,7 @@ use http_body_util::Limited;
 
 use store::Store;
 
-/// Where it lies on the server's own port.
+/// The mailbox's path on the server's own port.
 pub const PATH: &str = "/mailbox";
 
 /// Longest body of a request: a list of ids.
@@ -40,7 +40,7 @@ pub struct Mailbox {
     sender: Sender,
 }
 
-/// Who mails come from.
+/// The sender that mails show.
 #[derive(Debug, Clone)]
 pub struct Sender {
     /// A bare address.
@@ -64,15 +64,15 @@ impl From<SessionError> for Refusal {
 
 const NOT_FOUND: Refusal = Refusal::Status(StatusCode::NOT_FOUND, "Not found\n");
 
-/// A request below the mailbox's base, taken apart.
-struct Asked {
+/// A request below the mailbox's base.
+struct PageRequest {
     /// Where the mailbox lies: [`PATH`], or nothing on a port of its own.
     base: &'static str,
     /// `name=value`, decoded.
     query: Vec<(String, String)>,
 }
 
-impl Asked {
+impl PageRequest {
     fn parameter(&self, name: &str) -> &str {
         self.query.iter().find(|(key, _)| key == name).map_or("", |(_, value)| value)
     }
@@ -107,14 +107,14 @@ impl Mailbox {
         let path = head.uri.path().strip_prefix(base).unwrap_or_default();
         let query = head.uri.query().unwrap_or_default();
         let query = url::form_urlencoded::parse(query.as_bytes()).into_owned().collect();
-        let asked = Asked { base, query };
+        let request = PageRequest { base, query };
         let method = match head.method {
             Method::HEAD => Method::GET,
             method => method,
         };
         let segments: Vec<&str> = path.trim_matches('/').split('/').collect();
         match (method, segments.as_slice()) {
-            (Method::GET, [""]) => self.list_page(&asked).await,
+            (Method::GET, [""]) => self.list_page(&request).await,
             (Method::GET, ["style.css"]) => Ok(asset("text/css; charset=utf-8", STYLE)),
             (Method::GET, ["script.js"]) => Ok(asset("text/javascript; charset=utf-8", SCRIPT)),
             (Method::POST, ["delete"]) => {
@@ -124,15 +124,17 @@ impl Mailbox {
             }
             (Method::GET, ["view", file]) => self.view(file).await,
             (Method::GET, ["api", "v1", "info"]) => self.info().await,
-            (Method::GET, ["api", "v1", "messages"]) => self.messages(&asked, "").await,
-            (Method::GET, ["api", "v1", "search"]) => self.messages(&asked, asked.parameter("query")).await,
+            (Method::GET, ["api", "v1", "messages"]) => self.messages(&request, "").await,
+            (Method::GET, ["api", "v1", "search"]) => {
+                self.messages(&request, request.parameter("query")).await
+            }
             (Method::GET, ["api", "v1", "message", id]) => self.message(id).await,
             (Method::DELETE, ["api", "v1", "messages"]) => {
                 let body = read_body(Body::new(Limited::new(body, BODY_LIMIT)), None).await;
                 let body = body.map_err(|_| Refusal::Status(StatusCode::PAYLOAD_TOO_LARGE, "Too large\n"))?;
                 self.delete(&body).await
             }
-            (Method::GET, [id]) => self.mail_page(&asked, id).await,
+            (Method::GET, [id]) => self.mail_page(&request, id).await,
             (Method::GET, _) => Err(NOT_FOUND),
             _ => {
                 let mut response = plain(StatusCode::METHOD_NOT_ALLOWED, "");

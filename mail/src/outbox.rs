@@ -6,8 +6,7 @@
 //! its content is sealed under `server.master_key` ([`basalt_core::seal`]) and erased once sent. What is readable in a row
 //! is kind and recipient.
 //!
-//! The surprising thing: in development, without a mail server, a committed row *is* the delivered mail. It goes to
-//! the mailbox, which reads this table.
+//! In development, without a mail server, a committed row *is* the delivered mail: the mailbox reads this table.
 
 use std::fmt;
 use std::sync::Arc;
@@ -34,7 +33,7 @@ pub struct Message {
     pub kind: &'static str,
     /// The one recipient: a bare address.
     pub to: String,
-    /// As a person reads it; encoded when it is sent.
+    /// Unicode text; it is encoded when the mail is sent.
     pub subject: String,
     /// The HTML part.
     pub html: String,
@@ -45,11 +44,11 @@ pub struct Message {
 /// Where mail goes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Destination {
-    /// To a mail server, by the worker.
+    /// To a mail server, through the worker.
     Server,
     /// To the development mailbox.
     Mailbox,
-    /// Nowhere: no mail server is configured and this is no development server. Each mail is warned about.
+    /// Nowhere: no mail server is configured and this is no development server. Each mail causes a warning.
     Nowhere,
 }
 
@@ -78,7 +77,7 @@ impl fmt::Debug for Content {
     }
 }
 
-/// Takes mails in. Cheap to clone.
+/// Enqueues mails. Cheap to clone.
 #[derive(Debug, Clone)]
 pub struct Outbox {
     destination: Destination,
@@ -98,8 +97,8 @@ impl Outbox {
         self.destination
     }
 
-    /// Takes `message` in, to be sent once `tx` has committed; a rollback takes it back. The transaction's login
-    /// needs the right to insert, as `supabase_auth_admin` has.
+    /// Enqueues `message`, to be sent once `tx` has committed; a rollback undoes that. The transaction's login needs the
+    /// right to insert, as `supabase_auth_admin` has.
     ///
     /// # Errors
     /// PostgreSQL's error, a broken connection, or the transaction's deadline.
@@ -170,7 +169,7 @@ pub(crate) async fn in_transaction<T>(
     tx.finish(result).await
 }
 
-/// A content is bound to its recipient: whoever can write to the table cannot have it sent to somebody else.
+/// Content is bound to its recipient: write access to the table does not suffice to have it sent to another address.
 fn context(kind: &str, recipient: &str) -> String {
     format!("{kind} {recipient}")
 }

@@ -96,7 +96,7 @@ pub struct Queued {
     pub to: String,
     /// What became of it.
     pub state: String,
-    /// When it was asked for: what a code in it lives from.
+    /// When the service enqueued it: a code in it lives from then.
     pub created_at: Timestamp,
     /// Attempts so far, since it was last sent again.
     pub attempts: i32,
@@ -111,7 +111,7 @@ pub struct Queued {
 /// The mails of an outbox, the newest first.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Listed {
-    /// As many as were wanted.
+    /// At most as many as were asked for.
     pub mails: Vec<Queued>,
     /// How many there are in these states.
     pub total: i64,

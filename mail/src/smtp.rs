@@ -1,8 +1,8 @@
-//! One mail to one SMTP server: connections kept and reused, TLS as the URL asks, and the server's refusals sorted into
-//! those that will pass and those that will not.
+//! Sends one mail to one SMTP server: keeps and reuses connections, uses TLS as the URL asks, and tells transient refusals
+//! from permanent ones.
 //!
-//! The surprising thing: a refusal of the *login* counts as passing although its code (535) says permanent. It is a
-//! fault of the configuration, which somebody will mend, and no fault of the mail.
+//! A refusal of the *login* counts as transient although its code (535) says permanent: it is a fault of the
+//! configuration, which the operator will correct, and not of the mail.
 
 use std::time::Duration;
 
@@ -19,7 +19,7 @@ use url::{Host, Url};
 
 use crate::Content;
 
-/// How mail is handed over.
+/// How mail reaches the SMTP server.
 #[derive(Debug, Clone)]
 pub struct SmtpConfig {
     /// The server and the login.
@@ -36,7 +36,7 @@ pub struct SmtpConfig {
     pub connections: u32,
 }
 
-/// `smtp://user:password@host:587` or `smtps://user:password@host:465`, read. `?tls=required` insists on STARTTLS,
+/// `smtp://user:password@host:587` or `smtps://user:password@host:465`. `?tls=required` insists on STARTTLS,
 /// which is otherwise used when offered; `?tls=none` does without. A login is never sent in clear, except to this
 /// machine or with `tls=none`; a server that asks for none (a mail catcher) gets mail without, as upstream has it.
 #[derive(Clone)]
@@ -45,7 +45,7 @@ pub struct SmtpUrl {
     port: u16,
     login: Option<(String, String)>,
     security: Security,
-    /// What holds where the server takes no login.
+    /// What is used when the server offers no login.
     security_without_login: Security,
 }
 
@@ -98,7 +98,7 @@ impl SmtpUrl {
         Ok(Self { port: url.port().unwrap_or(usual), host, login, security, security_without_login })
     }
 
-    /// `host:port`, for people.
+    /// `host:port`, for messages.
     #[must_use]
     pub fn address(&self) -> String {
         format!("{}:{}", self.host, self.port)
@@ -114,7 +114,7 @@ impl std::fmt::Debug for SmtpUrl {
 /// A connection pool to one SMTP server.
 pub struct Smtp {
     transport: AsyncSmtpTransport<Tokio1Executor>,
-    /// The same without a login, for a server that takes none.
+    /// The same without a login, for a server that offers none.
     without_login: Option<AsyncSmtpTransport<Tokio1Executor>>,
     sender: Mailbox,
     headers: Vec<(HeaderName, String)>,
@@ -144,7 +144,7 @@ impl Smtp {
         let server = &config.server;
         let headers = config.headers.iter().map(|(name, value)| {
             let name = HeaderName::new_from_ascii(name.clone())
-                .map_err(|_invalid| format!("{name:?} is no name of a header"))?;
+                .map_err(|_invalid| format!("{name:?} is not a header name"))?;
             Ok((name, value.clone()))
         });
         Ok(Self {
@@ -194,8 +194,8 @@ impl Smtp {
     fn message(&self, mail: Outgoing<'_>) -> Result<Message, Failure> {
         let Outgoing { id, kind, to, created_at, content } = mail;
         let to: Address =
-            to.parse().map_err(|_invalid| Failure::permanent("the recipient is no address of mail"))?;
-        // The same at each attempt, so that a mail which went out twice can be told.
+            to.parse().map_err(|_invalid| Failure::permanent("the recipient is not an e-mail address"))?;
+        // The same at each attempt, so that a mail server recognises a mail that was sent twice.
         let message_id = format!("<{id}.{}@{}>", created_at.as_microsecond(), self.sender.email.domain());
         let mut message = Message::builder()
             .from(self.sender.clone())
@@ -203,7 +203,7 @@ impl Smtp {
             .subject(content.subject)
             .message_id(Some(message_id))
             .multipart(MultiPart::alternative_plain_html(content.text, content.html))
-            .map_err(|error| Failure::permanent(format!("the mail cannot be put together: {error}")))?;
+            .map_err(|error| Failure::permanent(format!("cannot build the mail: {error}")))?;
         let automatic = HeaderName::new_from_ascii_str("Auto-Submitted");
         message.headers_mut().insert_raw(HeaderValue::new(automatic, "auto-generated".to_owned()));
         for (name, value) in &self.headers {
@@ -240,7 +240,7 @@ fn transport(
     Ok(builder.build())
 }
 
-/// Nothing was refused: what we wanted (a login, TLS) the server does not have.
+/// The server refused nothing; it does not offer what we wanted (a login, TLS).
 fn is_not_on_offer<T>(result: &Result<T, smtp::Error>) -> bool {
     result.as_ref().is_err_and(smtp::Error::is_client)
 }
@@ -252,7 +252,7 @@ fn is_not_on_offer<T>(result: &Result<T, smtp::Error>) -> bool {
 pub fn sender(address: &str, name: &str) -> Result<Mailbox, String> {
     let address: Address = address
         .parse()
-        .map_err(|_invalid| format!("{address:?} is no address of mail, such as noreply@example.org"))?;
+        .map_err(|_invalid| format!("{address:?} is not an e-mail address such as noreply@example.org"))?;
     Ok(Mailbox::new(Some(name.to_owned()).filter(|name| !name.is_empty()), address))
 }
 
@@ -306,7 +306,7 @@ mod tests {
     }
 
     #[test]
-    fn what_cannot_be_meant_is_refused_without_telling_the_login() {
+    fn an_invalid_url_is_refused_without_telling_the_login() {
         for url in [
             "http://mail",
             "smtp://",

@@ -334,7 +334,7 @@ impl Queue {
         self.owner.as_deref()
     }
 
-    /// Each statement here is a transaction of its own. Whoever runs one runs it again should the connection have died.
+    /// Each statement here is a transaction of its own. The callers run it again if the connection has died.
     async fn query(&self, sql: &str, params: &[&(dyn ToSql + Sync)]) -> Result<Vec<Row>, SessionError> {
         let tx = self.pool.autocommit(Instant::now() + STATEMENT_LIMIT).await?;
         let result = tx.query(sql, params).await;

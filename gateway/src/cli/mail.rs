@@ -1,5 +1,5 @@
-//! `basalt mail …`: the mails that wait or were given up, and another attempt for them, with or without a server
-//! running. What they say stays sealed.
+//! `basalt mail …` lists the mails that wait or were given up, and sends them again, with or without a running server.
+//! Their content stays sealed.
 
 use std::io::{self, Write};
 
@@ -53,7 +53,7 @@ fn parse_state(name: &str) -> Result<State, String> {
     })
 }
 
-/// Does what was asked.
+/// Runs the command.
 pub(super) async fn run(config: &Config, command: &MailCommand) -> anyhow::Result<()> {
     let mut reached = Reached::open(config).await?;
     let queue = Queue::new(reached.system_pool(), &mail::outbox(config, &reached.secrets));
@@ -106,7 +106,7 @@ fn as_json(mail: &Queued) -> Value {
 }
 
 fn as_row(mail: &Queued) -> Vec<String> {
-    // One line each: a mail server may say several, and what it says is no control of this terminal.
+    // One line each: a mail server's answer may have several, and may hold control characters.
     let error = mail.last_error.as_deref().unwrap_or("-");
     let error: String = error.chars().map(|char| if char.is_control() { ' ' } else { char }).collect();
     vec![

@@ -7,7 +7,7 @@ use serde::Deserialize;
 use serde_json::{Value, json};
 
 use super::search::Search;
-use super::{Asked, Mailbox, NOT_FOUND, Refusal, json as answer, plain};
+use super::{Mailbox, NOT_FOUND, PageRequest, Refusal, json as answer, plain};
 
 /// Mails in one answer unless `limit` asks for another number.
 const PAGE: usize = 50;
@@ -21,7 +21,7 @@ struct Deletion {
 }
 
 impl Mailbox {
-    /// Newest first: mails that `query` finds.
+    /// The mails that `query` finds, the newest first.
     pub(super) async fn found(&self, query: &str) -> Result<Vec<Delivered>, Refusal> {
         let search = Search::parse(query);
         let mut mails = self.store.list(search.recipient()).await?;
@@ -45,8 +45,8 @@ impl Mailbox {
         })))
     }
 
-    pub(super) async fn messages(&self, asked: &Asked, query: &str) -> Result<Response, Refusal> {
-        let number = |name, default| asked.parameter(name).parse::<usize>().unwrap_or(default);
+    pub(super) async fn messages(&self, request: &PageRequest, query: &str) -> Result<Response, Refusal> {
+        let number = |name, default| request.parameter(name).parse::<usize>().unwrap_or(default);
         let (start, limit) = (number("start", 0), number("limit", PAGE));
         let mails = self.found(query).await?;
         let (total, _) = self.store.state().await?;

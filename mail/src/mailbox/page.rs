@@ -11,33 +11,33 @@ use jiff::Timestamp;
 
 use super::api::snippet;
 use super::html::{for_frame, linked};
-use super::{Asked, Mailbox, NOT_FOUND, Refusal, guarded, page};
+use super::{Mailbox, NOT_FOUND, PageRequest, Refusal, guarded, page};
 
 /// Mails listed; older ones are found by searching.
 const LISTED: usize = 100;
 
 impl Mailbox {
-    pub(super) async fn list_page(&self, asked: &Asked) -> Result<Response, Refusal> {
-        let query = asked.parameter("query");
+    pub(super) async fn list_page(&self, request: &PageRequest) -> Result<Response, Refusal> {
+        let query = request.parameter("query");
         let mails = self.found(query).await?;
         let main = "<p class=\"hint\">Choose a mail to read it here.</p>".to_owned();
-        Ok(page(self.document(asked, &mails, None, "Mailbox", &main)))
+        Ok(page(self.document(request, &mails, None, "Mailbox", &main)))
     }
 
-    pub(super) async fn mail_page(&self, asked: &Asked, id: &str) -> Result<Response, Refusal> {
-        let mails = self.found(asked.parameter("query")).await?;
+    pub(super) async fn mail_page(&self, request: &PageRequest, id: &str) -> Result<Response, Refusal> {
+        let mails = self.found(request.parameter("query")).await?;
         let mail = match self.one(id).await {
             Ok(mail) => mail,
             Err(Refusal::Status(StatusCode::NOT_FOUND, _)) => {
                 let main = "<p class=\"hint\">This mail is no longer here.</p>".to_owned();
-                let mut response = page(self.document(asked, &mails, Some(0), "No such mail", &main));
+                let mut response = page(self.document(request, &mails, Some(0), "No such mail", &main));
                 *response.status_mut() = StatusCode::NOT_FOUND;
                 return Ok(response);
             }
             Err(error) => return Err(error),
         };
-        let main = self.reading_pane(asked, &mail);
-        Ok(page(self.document(asked, &mails, Some(mail.id), &mail.content.subject, &main)))
+        let main = self.reading_pane(request, &mail);
+        Ok(page(self.document(request, &mails, Some(mail.id), &mail.content.subject, &main)))
     }
 
     /// A mail's own document for the frame, `<id>.html`.
@@ -51,10 +51,10 @@ impl Mailbox {
         Ok(guarded(([(CONTENT_TYPE, "text/html; charset=utf-8")], document).into_response(), POLICY))
     }
 
-    fn reading_pane(&self, asked: &Asked, mail: &Delivered) -> String {
-        let Asked { base, .. } = asked;
+    fn reading_pane(&self, request: &PageRequest, mail: &Delivered) -> String {
+        let PageRequest { base, .. } = request;
         let Delivered { id, to, created_at, content, .. } = mail;
-        let is_text = asked.parameter("view") == "text";
+        let is_text = request.parameter("view") == "text";
         let from = if self.sender.name.is_empty() {
             self.sender.address.clone()
         } else {
@@ -88,14 +88,14 @@ impl Mailbox {
 
     fn document(
         &self,
-        asked: &Asked,
+        request: &PageRequest,
         mails: &[Delivered],
         current: Option<i64>,
         title: &str,
         main: &str,
     ) -> String {
-        let Asked { base, .. } = asked;
-        let query = escape(asked.parameter("query"));
+        let PageRequest { base, .. } = request;
+        let query = escape(request.parameter("query"));
         let class = if current.is_some() { "reading" } else { "listing" };
         let heading = if current.is_some() { "p" } else { "h1" };
         let label = if mails.len() == 1 { "mail" } else { "mails" };

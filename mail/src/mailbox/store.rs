@@ -23,9 +23,9 @@ pub struct Delivered {
     pub kind: String,
     /// The recipient.
     pub to: String,
-    /// When it was asked for.
+    /// When the service enqueued it.
     pub created_at: Timestamp,
-    /// What it says.
+    /// Subject and bodies.
     pub content: Content,
 }
 
@@ -44,7 +44,7 @@ impl Store {
     }
 
     /// The newest mails first, at most [`CAPACITY`], of recipients that contain `to` in any case. One that cannot be
-    /// opened (the master key is another since) is left out.
+    /// opened (the master key has changed) is left out.
     ///
     /// # Errors
     /// The database fails.
@@ -99,7 +99,7 @@ delete from basalt.mail_outbox where state = 'mailbox' and sealed_by = $1 and id
         Ok(())
     }
 
-    /// Keeps the mailbox within its bounds, for ever: [`CAPACITY`] mails, none older than `retention`.
+    /// Keeps the mailbox within its bounds until it is dropped: [`CAPACITY`] mails, none older than `retention`.
     #[expect(clippy::infinite_loop, reason = "ended from outside, by the shutdown token")]
     pub async fn keep(self, retention: Duration) {
         const INTERVAL: Duration = Duration::from_secs(60);
@@ -112,7 +112,7 @@ delete from basalt.mail_outbox where state = 'mailbox' and sealed_by = $1 and id
                 rows.clean(&retention).await
             };
             if let Err(error) = kept.await {
-                tracing::debug!(%error, "the mailbox was not tidied");
+                tracing::debug!(%error, "the mailbox cannot be cleaned up");
             }
         }
     }
