@@ -11,21 +11,21 @@ pub enum SessionError {
     /// No pooled connection in time.
     #[error("no database connection became free in time")]
     PoolTimeout,
-    /// No connection could be opened: the driver's or the server's text. Nothing was asked of the database.
+    /// No connection could be opened: the driver's or the server's text. No statement was sent.
     #[error("the database is unavailable: {0}")]
     Unreachable(String),
     /// The connection broke: the driver's text. It is unknown whether a write happened.
     #[error("the database connection broke: {0}")]
     Unavailable(String),
-    /// The deadline passed, and the server was asked to stop. A write may have happened all the same: the answer, not the
-    /// work, may have been late. One that was to be checked did not.
+    /// The deadline passed, and the statement was cancelled. A write may have happened all the same: the answer, not the work,
+    /// may have been late. A checked transaction was not committed.
     #[error("the deadline passed before the database answered")]
     Deadline,
 }
 
 impl SessionError {
-    /// What the server says as it closes a connection is about that, and not about the request: `57P01` says so by its
-    /// code, `57P05`, or the `40001` of a standby that has to catch up, do not.
+    /// An error with which the server closes the connection is about the connection, not about the request: the code `57P01`
+    /// says so, `57P05` or the `40001` of a standby that has to catch up do not.
     pub(crate) fn of_the_connection(self) -> Self {
         match &self {
             Self::Postgres(error) if error.is_outage() && error.code != "57P01" => {

@@ -83,7 +83,7 @@ pub struct ApiKeys {
     pub secret: SecretString,
 }
 
-/// An API key that was let in, and whom it makes the request's caller.
+/// An accepted API key and the caller it stands for.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ApiKey {
     /// What it is.
@@ -147,7 +147,7 @@ impl Keys {
     /// Reads the material.
     ///
     /// # Errors
-    /// A JWK that cannot be used, or several that want to sign.
+    /// A JWK that cannot be used, or several that are marked for signing.
     pub fn new(material: KeyMaterial) -> Result<Self, KeyError> {
         let ring = Ring::build(&material, &StoredKeys::default(), 0)?;
         Ok(Self { material, ring: ArcSwap::from_pointee(ring) })

@@ -62,8 +62,8 @@ impl PgError {
     /// dropped, or made anew, in between. Tables are locked from the look-up on; functions, types, schemas and whatever
     /// else a statement mentions are not. The transaction failed, and the next one sees the catalog as it is now.
     ///
-    /// What marks these errors is the **number**: whoever is told of a name has asked for what does not exist, and that
-    /// is the answer. PostgreSQL words them as internal errors (`XX000`, never translated), or with the code of the
+    /// What marks these errors is the **number**: an error with a name says that the statement names what does not exist, and
+    /// that is the answer. PostgreSQL words them as internal errors (`XX000`, never translated), or with the code of the
     /// missing object and `OID 123` in the text, in every language.
     ///
     /// Left out on purpose:
@@ -109,7 +109,7 @@ impl PgError {
                 "check the password in the URL; the roles whose passwords derive from server.master_key get theirs again \
                  when basalt starts"
             }
-            // What the message says is translated; who says it is not.
+            // The message is translated; the routine's name is not.
             "28000" if self.routine.as_deref() == Some("ClientAuthentication") => {
                 "let a line of the server's pg_hba.conf admit this user from this address to this database, and have the \
                  server read it again: select pg_reload_conf()"
@@ -164,7 +164,7 @@ impl PgError {
         error
     }
 
-    /// A statement for which the protocol has no room: PostgreSQL has not heard of it.
+    /// A statement for which the protocol has no room; it was not sent.
     pub(crate) fn unsendable(detail: &str) -> Self {
         let mut error = Self::of("54000", "the request is too large for the database");
         error.detail = Some(detail.to_owned());
@@ -195,8 +195,8 @@ impl PgError {
     }
 }
 
-/// A field of an error, which repeats whatever a value was that did not fit: a body's worth of it helps nobody, and is not
-/// counted as an answer's memory is.
+/// A field of an error, cut off at a limit: it may repeat a value as long as a request's body, and errors are not counted as
+/// answers' memory is.
 fn bounded(field: &[u8]) -> String {
     const LIMIT: usize = 256 * 1024;
     match field.get(..LIMIT) {
@@ -237,7 +237,7 @@ impl std::fmt::Display for PgError {
 
 impl std::error::Error for PgError {}
 
-/// What the driver's error was: the database's own words, or a failed connection.
+/// A driver's error: one that PostgreSQL sent, or a failed connection.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum DriverError {
     /// The server answered with an error.

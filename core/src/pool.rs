@@ -1,5 +1,5 @@
-//! Connection pools. Each pooled connection carries its own bounded cache of prepared statements; nothing else is
-//! kept in a session, so that any connection can serve any request.
+//! Connection pools. Each pooled connection has its own bounded cache of prepared statements; nothing else is kept in a
+//! session, so that any connection can serve any request.
 //!
 //! [`ServicePool`] is for services with a login of their own (auth as `supabase_auth_admin`) that need several
 //! round trips in one transaction ([`ServicePool::begin`]), or none at all ([`ServicePool::autocommit`]). Work in a
@@ -44,11 +44,11 @@ pub struct PoolConfig {
     pub statement_cache: usize,
     /// Bytes one row of an answer may have; of request work only.
     pub row_bytes: usize,
-    /// Where answers of request work are counted; `None` takes whatever comes.
+    /// Where answers of request work are counted; `None` sets no limit.
     pub answers: Option<AnswerMemory>,
     /// A connection older than this is replaced when it is next taken (memory of its backend's caches).
     pub max_lifetime: Duration,
-    /// A connection that nobody used for this long is closed when the pool is next asked for one; `None` keeps it.
+    /// A connection that was not used for this long is closed at the next request for one; `None` keeps it.
     pub idle_timeout: Option<Duration>,
 }
 
@@ -70,8 +70,8 @@ impl PoolConfig {
     }
 }
 
-/// How long a statement that nobody waits for any more has to end, once it was cancelled. Until then it keeps others waiting:
-/// a server whose tables are locked would be asked by ever more backends otherwise.
+/// How long an abandoned statement may take to end once it was cancelled. Until then it keeps its permit: otherwise requests
+/// would start ever more backends on a server whose tables are locked.
 const CANCEL_LIMIT: Duration = Duration::from_secs(5);
 
 /// One pooled connection of a service's own login.
@@ -123,7 +123,7 @@ impl managed::Manager for Manager {
         connection: &mut PooledConnection,
         metrics: &managed::Metrics,
     ) -> RecycleResult<DriverError> {
-        // State lives in transactions only, so an open link is all that is asked of a connection.
+        // State lives in transactions only, so a connection is usable while its link is open.
         if connection.client.is_closed() {
             return Err(RecycleError::message("closed"));
         }
@@ -157,12 +157,12 @@ impl ServicePool {
     pub async fn begin(&self, deadline: Instant) -> Result<Tx, SessionError> {
         let mut retried = false;
         loop {
-            // First: a connection that may have begun a transaction is for nobody else.
+            // Before BEGIN: dropping `tx` closes a connection that may have begun a transaction.
             let tx = Tx::new(self.pool.acquire(deadline).await?, deadline, true);
             let lease = tx.lease()?;
             match tx.answer(lease, lease.client.batch_execute("BEGIN")).await {
                 Ok(()) => return Ok(tx),
-                // The connection died while idle: nothing was asked of it yet, another one may live.
+                // The connection died while idle: no statement has run, and another connection may be alive.
                 Err(SessionError::Unavailable(_)) if !retried => retried = true,
                 Err(SessionError::Postgres(error)) if error.is_fatal && !retried => retried = true,
                 Err(error) => return Err(error),
@@ -187,13 +187,13 @@ impl ServicePool {
         self.pool.close();
     }
 
-    /// Closes the connections that are not in use: where the route to the database was lost, they lead nowhere.
+    /// Closes the connections that are not in use: they are dead where the route to the database was lost.
     pub fn close_unused(&self) {
         self.pool.close_unused();
     }
 
-    /// Whether the login reaches its database, as of a second ago at most. However often this is asked, it costs the database
-    /// one empty statement a second.
+    /// Whether the login reaches its database, as of a second ago at most. The database gets one empty statement a second at
+    /// most, however often this is called.
     pub async fn is_reachable(&self) -> bool {
         let ask = async |lease, deadline| {
             let tx = Tx::new(lease, deadline, false);
@@ -219,7 +219,7 @@ pub struct Tx {
     is_begun: bool,
     /// A statement failed. COMMIT would then answer ROLLBACK without an error, a tag the driver does not show.
     failed: AtomicBool,
-    /// How much has been asked and not been answered.
+    /// Statements that were sent and are not answered yet.
     unanswered: AtomicUsize,
 }
 
@@ -233,7 +233,7 @@ impl Tx {
         self.lease.as_ref().ok_or_else(|| SessionError::Unavailable("the transaction has ended".to_owned()))
     }
 
-    /// The answer to something that is asked on the connection.
+    /// Waits for `work` on the connection until the deadline.
     async fn answer<T>(
         &self,
         lease: &Lease<Manager>,
@@ -241,7 +241,7 @@ impl Tx {
     ) -> Result<T, SessionError> {
         self.unanswered.fetch_add(1, Ordering::Relaxed);
         let answered = tokio::time::timeout_at(self.deadline, work).await;
-        // Not where this is dropped before: then there is no answer either.
+        // Not reached when this future is dropped: then the statement stays unanswered.
         if answered.is_ok() {
             self.unanswered.fetch_sub(1, Ordering::Relaxed);
         }
@@ -252,7 +252,7 @@ impl Tx {
         if let Err(error) = &result {
             self.failed.store(true, Ordering::Relaxed);
             if matches!(error, SessionError::Postgres(error) if error.is_stale_statement()) {
-                // Prepared before somebody changed the tables: it would fail for as long as the connection lives.
+                // Prepared before the tables changed: it would fail for as long as the connection lives.
                 lease.statements().clear();
             }
         }
@@ -314,7 +314,7 @@ impl Tx {
         self.end("COMMIT").await
     }
 
-    /// Gives the changes up and the connection back. Dropping does the same at the price of the connection.
+    /// Undoes the changes and returns the connection to the pool. Dropping also undoes them but closes the connection.
     pub async fn rollback(self) {
         // A failed ROLLBACK has closed the connection, which rolls back as well.
         let _gone = self.end("ROLLBACK").await;
@@ -354,14 +354,14 @@ impl Tx {
 
 impl Drop for Tx {
     fn drop(&mut self) {
-        // Only a closed connection is certain not to hand its answer to somebody else, or what it began. A new one costs
-        // about a millisecond.
+        // Reused, the connection could hand a late answer or an open transaction to another request. A new one costs about a
+        // millisecond.
         let Some((connection, permit)) = self.lease.take().map(Lease::take) else { return };
         if self.unanswered.load(Ordering::Relaxed) == 0 || connection.client.is_closed() {
             return;
         }
         let tracker = connection.tracker.clone();
-        // The server does not notice that nobody listens before it has something to say.
+        // The server goes on with a statement until it has something to send to the closed connection.
         let Ok(runtime) = Handle::try_current() else { return };
         let cancel = async move {
             let _permit = permit;

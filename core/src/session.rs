@@ -13,7 +13,7 @@
 //! - A stale statement (`0A000`, `26000`) committed nothing: all connections prepare anew, and the request runs once more;
 //!   a few times more, should the schema go on changing. So does one that met the catalog between two states
 //!   ([`PgError::met_changing_catalog`]), after a moment, and a read that PostgreSQL ended for a deadlock (`40P01`). Its
-//!   deadline stays what it was, and nobody has seen anything of the first try: answers leave this module whole.
+//!   deadline stays what it was, and the caller has seen nothing of the first try: answers leave this module whole.
 //!   What a function did outside of its transaction (`nextval`) is done twice, as it is whenever a caller tries again.
 //! - A client that leaves must not drop half an exchange into the pool: dropping the future hands connection and
 //!   exchange to a task of the tracker. Reads are cancelled there; writes run to their end, or to their deadline.
@@ -220,7 +220,7 @@ impl Sessions {
         }
     }
 
-    /// Counts an answer that was made elsewhere among those of the database, until the last of it is dropped.
+    /// Counts an answer that was made elsewhere as one of the database, until its last clone is dropped.
     ///
     /// # Errors
     /// There is no room for it now.
@@ -280,14 +280,14 @@ impl Sessions {
         self.shared.pool.close();
     }
 
-    /// Closes the connections that are not in use: where the route to the database was lost, they lead nowhere, and whoever
-    /// took one would wait for an answer until its deadline.
+    /// Closes the connections that are not in use: where the route to the database was lost, a request that took one would wait
+    /// for an answer until its deadline.
     pub fn close_unused(&self) {
         self.shared.pool.close_unused();
     }
 
-    /// Whether the login reaches its database, as of a second ago at most. However often this is asked, it costs the database
-    /// one Sync a second.
+    /// Whether the login reaches its database, as of a second ago at most. The database gets one Sync a second at most, however
+    /// often this is called.
     pub async fn is_reachable(&self) -> bool {
         let ask = async |lease, deadline| {
             let settings = Vec::new();
@@ -330,7 +330,7 @@ impl Sessions {
                 Ok(answers) => return Ok(answers),
                 Err(failure) => failure,
             };
-            // Gone while the attempt is under way, and after its check.
+            // `None` while the attempt is under way, and after its check.
             let returned = attempt.into_work();
             let retry = if returned.is_some() { failures.note(&failure, access) } else { None };
             let may_repeat = match retry {
@@ -341,8 +341,8 @@ impl Sessions {
                     self.shared.epoch.fetch_add(1, Ordering::Relaxed);
                     true
                 }
-                // This connection has forgotten the statement. Callers can bring this about with numbers of their own: no
-                // reason to have every connection prepare anew.
+                // This connection has dropped the statement. Callers can provoke this with numbers of their own, so other
+                // connections keep theirs.
                 Some(Retry::Catalog(pause)) => pause_until(deadline, pause).await,
             };
             match returned {

@@ -1,15 +1,15 @@
 //! What must be in a database before any service can use it: roles, schemas, and each service's own tables. Each
 //! service crate lists its [`SystemMigration`]s; [`apply`] brings a database up to date with all of them. The
-//! application's own migrations are another matter: `basalt-project`.
+//! application's own migrations are `basalt-project`'s.
 //!
 //! Two servers may start at once, on one database or on two databases of one cluster. On one database an advisory
 //! lock lets the first do the work and the second find it done. Roles belong to the whole cluster, where advisory
 //! locks do not reach: a superuser serialises role changes by a lock on `pg_authid`, which is one table for all
-//! databases; anybody else loses the race with an error and tries again (`is_lost_race`).
+//! databases; another login loses the race with an error and tries again (`is_lost_race`).
 //!
-//! The surprising thing: what lies outside the database (roles, memberships, rights on the database itself) is not
-//! in a dump and not in a copy of a template, although the copy's list of applied migrations says that it was done.
-//! So that part has no version; its script can be run again at any time, and is whenever something is found missing.
+//! What lies outside the database (roles, memberships, rights on the database itself) is not in a dump and not in a copy of
+//! a template, although the copy's list of applied migrations says that it was done. So that part has no version; its
+//! script can be run again at any time, and runs whenever something is missing.
 
 mod error;
 mod logins;
@@ -46,7 +46,7 @@ pub struct Report {
     pub passwords_set: Vec<&'static str>,
     /// Whether the connection's role is a superuser.
     pub is_superuser: bool,
-    /// What is missing for want of rights.
+    /// What is missing because the role lacks rights.
     pub limits: Vec<Limit>,
 }
 

@@ -7,12 +7,12 @@
 //! without BEGIN they are one implicit transaction, which the Sync commits.
 //!
 //! What may be sent in which order is [`crate::session`]'s business. This module answers for framing, the cache of
-//! prepared statements, and for one promise: **every wait can be dropped and taken up again**. All state lives in
+//! prepared statements, and for one promise: **every wait can be dropped and resumed**. All state lives in
 //! [`Connection`], and a future that is dropped half-way leaves a connection that [`Connection::answers`] can go on
-//! with, so a request whose client left can be finished by somebody else.
+//! with, so that another task can finish a request whose client left.
 //!
-//! The surprise: results come in text format, all but `bytea`, whose text would be twice as long. Only a statement
-//! that was parsed in the same batch, whose types nobody knew yet, brings `bytea` as text; [`Row`] hides that.
+//! Results come in text format, all but `bytea`, whose text would be twice as long. Only a statement that was parsed in the
+//! same batch, when its types were not known yet, brings `bytea` as text; [`Row`] hides that.
 
 mod connect;
 mod frontend;
@@ -136,7 +136,7 @@ pub(crate) struct Connection {
     state: State,
     /// Its login may have been dropped.
     is_suspect: bool,
-    /// Why writing failed, until the server's own last words have been read.
+    /// Why writing failed, until the server's last error has been read.
     write_error: Option<io::Error>,
 }
 
@@ -161,7 +161,7 @@ impl Connection {
         &self.canceller
     }
 
-    /// No batch is under way, not even to be sent, and no transaction open: fit for anybody.
+    /// No batch is under way or waits to be sent, and no transaction is open: any request can use the connection.
     pub(crate) fn is_clean(&self) -> bool {
         self.state == State::Idle && !self.batch.outcome.in_transaction && !self.outgoing.has_remaining()
     }
@@ -173,7 +173,7 @@ impl Connection {
         }
         let mut cx = Context::from_waker(Waker::noop());
         loop {
-            // A parting error, or something that nobody asked for; it may have come with the last answer.
+            // The server's last error, or an unsolicited message; it may have come with the last answer.
             if !matches!(self.digest(), Ok(None)) {
                 return false;
             }
@@ -243,7 +243,7 @@ impl Connection {
         self.state = State::Busy;
     }
 
-    /// Runs one; for the time before the connection is anybody's.
+    /// Runs a simple query; for the time before the connection is in the pool.
     async fn simple_query(&mut self, text: &str) -> Result<Vec<Row>, DriverError> {
         self.open_simple(text);
         let outcome = self.answers().await?;
@@ -294,7 +294,7 @@ impl Connection {
             if let Some(in_transaction) = self.digest()? {
                 return Poll::Ready(Ok(in_transaction));
             }
-            // Reading goes on while writing waits: a server that cannot get rid of its answers reads no questions.
+            // Reading goes on while writing waits: a server whose answers are not read stops reading.
             if self.write_error.is_none()
                 && let Poll::Ready(Err(error)) = self.poll_send(cx)
             {
@@ -377,10 +377,7 @@ impl Connection {
         }
     }
 
-    #[expect(
-        clippy::wildcard_enum_match_arm,
-        reason = "whatever else the server may say, it should not say here"
-    )]
+    #[expect(clippy::wildcard_enum_match_arm, reason = "the protocol allows no other message here")]
     fn note(&mut self, message: Message) -> Result<(), DriverError> {
         match message {
             Message::BindComplete => self.batch.part()?.reached = Reached::Bound,
@@ -439,7 +436,7 @@ impl Connection {
         Ok(())
     }
 
-    /// The statement in turn is over; its rows, if anybody wants them.
+    /// The statement in turn is over; its rows, if they are wanted.
     fn finish_part(&mut self) -> Result<Option<Vec<Row>>, DriverError> {
         let part = self.batch.parts.pop_front().ok_or_else(|| garbled("an unexpected CommandComplete"))?;
         match part.parsing {

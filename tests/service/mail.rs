@@ -14,7 +14,7 @@ fn confirming() -> Builder {
     Basalt::builder().config("auth.mailer_autoconfirm", "false").config("mail.max_frequency", "0")
 }
 
-/// Signs somebody up, who is sent a confirmation.
+/// Signs a user up, who gets a confirmation mail.
 async fn sign_up(server: &Basalt, email: &str) -> Response {
     let body = json!({ "email": email, "password": "correct horse 7" });
     server.post("/auth/v1/signup").apikey(server.anon_key()).json(&body).send().await.expect(200)

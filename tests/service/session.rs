@@ -73,7 +73,7 @@ fn statement(text: &'static str) -> Statement {
 /// Goes away, as a client does, from work that PostgreSQL sleeps in.
 async fn leave_asleep<T>(fixture: &Fixture, work: impl Future<Output = T>) {
     tokio::select! {
-        _ended = work => panic!("it ended before anybody left"),
+        _ended = work => panic!("it ended before the caller left"),
         () = fixture.database.until_asleep("%pg_sleep%") => {}
     }
 }
@@ -224,7 +224,7 @@ async fn deferred_constraints_are_looked_at_before_a_checked_rollback() {
     let before = int(&fixture.sessions.run(scope(Access::ReadOnly), pid()).await.unwrap());
     for _prepared in [false, true] {
         let end = |end| fixture.sessions.run_checked(scope(Access::ReadWrite), twice(), move |_| end);
-        assert_eq!(int(&end(End::Rollback).await.unwrap()), 1, "nobody looked");
+        assert_eq!(int(&end(End::Rollback).await.unwrap()), 1, "not checked");
         let error = end(End::RollbackChecked).await.unwrap_err();
         assert!(matches!(&error, SessionError::Postgres(error) if error.code == "23505"), "{error}");
     }

@@ -24,7 +24,7 @@ pub enum KeyError {
         "a key of jwt.keys is of a kind that is not supported ({0}); use HS, RS, ES256, ES384 or Ed25519"
     )]
     Unsupported(String),
-    /// More than one key wants to sign.
+    /// More than one key is marked for signing.
     #[error("several keys of jwt.keys have \"sign\" in key_ops; leave it in exactly one")]
     SeveralSigners,
     /// A shared secret that can be guessed.
@@ -38,7 +38,7 @@ pub enum KeyError {
     Sign(String),
 }
 
-/// A JWK, read.
+/// A parsed JWK.
 pub(super) struct ReadKey {
     pub(super) kid: String,
     pub(super) algorithms: Vec<Algorithm>,

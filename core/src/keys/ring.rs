@@ -45,14 +45,14 @@ struct Signer {
 
 /// An API key that requests may bring.
 struct KnownKey {
-    /// `None` for a key of the material, whose use nobody keeps.
+    /// `None` for a key of the material, whose use is not recorded.
     id: Option<Uuid>,
     kind: ApiKeyKind,
     /// `Bearer ` and the token it stands for.
     authorization: HeaderValue,
     /// Seconds since 1970.
     expires_at: Option<i64>,
-    /// Seconds since 1970 of the last request since somebody asked; 0 = none.
+    /// Seconds since 1970 of the last request since the uses were last taken; 0 = none.
     last_used: AtomicI64,
 }
 
@@ -63,7 +63,7 @@ pub(super) struct Ring {
     signer: Option<Signer>,
     strict_kid: bool,
     jwks: Value,
-    /// By SHA-256: an attacker's timing of the look-up tells something about a digest he cannot choose.
+    /// By SHA-256: the timing of a look-up tells an attacker something about a digest, which the attacker cannot choose.
     known: HashMap<Vec<u8>, Arc<KnownKey>>,
     /// The default keys, which most requests bring: comparing is cheaper than hashing.
     usual: Vec<(SecretString, Arc<KnownKey>)>,
@@ -91,14 +91,14 @@ impl Ring {
         Ok(ring)
     }
 
-    /// A row decides over the key's own word; with one in use, no other key signs.
+    /// A row's status overrides the key's `key_ops`; when a row is in use, no other key signs.
     fn add_signing_keys(
         &mut self,
         material: &KeyMaterial,
         rows: &[StoredSigningKey],
     ) -> Result<(), KeyError> {
         let status = |kid: &str| rows.iter().find(|row| row.kid == kid).map(|row| row.status);
-        // One that cannot be opened replaces nothing: somebody has to sign.
+        // One that cannot be opened replaces nothing: a key must remain that signs.
         let is_replaced = rows.iter().any(|row| row.status == KeyStatus::InUse && row.jwk.is_some());
         let mut public = Vec::new();
         let mut own = Vec::new();
@@ -210,7 +210,7 @@ impl Ring {
 
     /// The legacy key of a role while it holds, else a token of our own: the secret may have been revoked.
     fn bearer_or_new(&self, role: &str, legacy: &str, now: i64) -> Result<String, KeyError> {
-        // Before anything is stored the material speaks for itself, whatever it says.
+        // Before anything is stored the material's own key counts.
         if legacy.is_empty() || now == 0 || self.verify(legacy).is_ok() {
             return Ok(legacy.to_owned());
         }
@@ -246,7 +246,7 @@ impl Ring {
             return Err(TokenError::Empty);
         }
         let parts: Vec<&str> = token.split('.').collect();
-        // Encrypted tokens have five parts; what they are says their header.
+        // Encrypted tokens have five parts; the header tells.
         let header = parts.first().copied().and_then(decode_object);
         if header.as_ref().is_some_and(|header| header.contains_key("enc")) {
             return Err(TokenError::Encrypted);

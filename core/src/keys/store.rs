@@ -1,7 +1,7 @@
 //! The keys in the database: read by every server, changed by `basalt keys`. Each change is one transaction that ends
-//! with a notification, so that servers hear of it the moment it holds. What the rows hold is [`mod@rows`]'s.
+//! with a notification, so that servers learn of it at once. [`mod@rows`] knows the columns.
 //!
-//! The connection is of the system's login: nobody else may read these tables.
+//! The connection is of the system's login: no other may read these tables.
 
 mod error;
 mod rows;
@@ -36,7 +36,7 @@ const LOCK: &str = "lock table basalt.api_keys, basalt.signing_keys in share row
 pub struct NewApiKey {
     /// Publishable or secret.
     pub kind: ApiKeyKind,
-    /// What people call it; one active key of a kind has it.
+    /// Its name, unique among the active keys of a kind.
     pub name: String,
     /// What it is for.
     pub description: String,
@@ -255,7 +255,7 @@ impl KeyStore {
     }
 }
 
-/// A key of a role that no request can take would be a riddle to its user.
+/// Refuses a role that no request can take: every request with such a key would fail.
 async fn check_role(tx: &Tx, role: &str) -> Result<(), KeyStoreError> {
     const USABLE: &str = "
         select exists (

@@ -21,7 +21,7 @@ pub const DEFAULT_NAME: &str = "default";
 /// What an API key is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum ApiKeyKind {
-    /// `sb_publishable_…`: may be seen by anybody.
+    /// `sb_publishable_…`: may be public.
     Publishable,
     /// `sb_secret_…`: for servers.
     Secret,
@@ -107,7 +107,7 @@ pub struct StoredApiKey {
     pub id: Uuid,
     /// Publishable or secret.
     pub kind: ApiKeyKind,
-    /// What people call it.
+    /// Its name.
     pub name: String,
     /// What it is for.
     pub description: String,
@@ -134,7 +134,7 @@ impl StoredApiKey {
         self.revoked_at.is_none() && self.expires_at.is_none_or(|expires_at| now < expires_at)
     }
 
-    /// A key of the material as if it had a row, for those who list or end it.
+    /// A key of the material as if it had a row, for listing and revoking it.
     #[must_use]
     pub fn of_material(kind: ApiKeyKind, key: &SecretString, made_at: Timestamp) -> Self {
         Self {
@@ -221,7 +221,7 @@ impl StoredKeys {
     }
 }
 
-/// A signing key as people are told of it.
+/// A signing key as it is listed.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct SigningKeyInfo {
     /// Its name in tokens.

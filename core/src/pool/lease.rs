@@ -1,9 +1,9 @@
-//! Connections of one login, and who may have one: first come, first served.
+//! Connections of one login; requests get them in the order in which they come.
 //!
-//! deadpool keeps the connections. Whoever wants one takes a permit first, of which there are as many as there may be
-//! connections; where the server has room for fewer (`53300`), permits are taken away until it has more. Without them each
-//! request that the pool lets through and the server does not would try again by itself, a backend started in vain each time,
-//! and never meet a connection that comes back: those go to the next in deadpool's queue.
+//! deadpool keeps the connections. A request takes a permit first, of which there are as many as there may be connections;
+//! when the server accepts fewer (`53300`), the pool withholds permits until it accepts more. Without permits each request
+//! that the server refuses would try again by itself, start a backend in vain each time, and never get a connection that is
+//! returned: deadpool gives those to the next in its own queue.
 
 use std::ops::{Deref, DerefMut};
 use std::pin::pin;
@@ -21,8 +21,7 @@ use super::reach::Reach;
 use crate::error::SessionError;
 use crate::pg_error::{DriverError, PgError};
 
-/// A permit that was taken away comes back after this long, one at a time: one connection tried in vain for each, where the
-/// server still has no room.
+/// The pool restores one withheld permit after this long: each costs one refused connection while the server is still full.
 const RESTORE_PAUSE: Duration = Duration::from_millis(250);
 
 /// A pool of connections of one login.
@@ -46,7 +45,7 @@ pub(crate) struct Pool<M: managed::Manager> {
 
 /// A connection of a [`Pool`], which goes back to it when dropped.
 pub(crate) struct Lease<M: managed::Manager> {
-    // Goes first: whoever gets the permit finds the connection there.
+    // Dropped first, so that the next owner of the permit finds the connection in the pool.
     object: Object<M>,
     permit: Permit,
 }
@@ -137,7 +136,7 @@ impl<M: managed::Manager<Error = DriverError>> Pool<M> {
         }
     }
 
-    /// A connection for the permit; `None` where the server has no room for it beside those that are at work.
+    /// Connects with the permit; `None` when the server accepts no connection beside those in use.
     pub(super) async fn connect(&self, permit: Permit) -> Result<Option<Lease<M>>, PoolError<DriverError>> {
         #[expect(clippy::disallowed_methods, reason = "the one place that takes connections")]
         let taken = self.inner.get().await;
@@ -147,7 +146,7 @@ impl<M: managed::Manager<Error = DriverError>> Pool<M> {
                 Ok(Some(Lease { object, permit }))
             }
             Err(PoolError::Backend(DriverError::Postgres(error))) => {
-                // With nobody else at work there is no connection to wait for.
+                // When no other connection is in use, there is none to wait for.
                 if error.code == "53300" && self.shrink(permit).is_ok() {
                     return Ok(None);
                 }
@@ -168,10 +167,10 @@ impl<M: managed::Manager<Error = DriverError>> Pool<M> {
         }
     }
 
-    /// Says once what an operator can do about a login that is refused: requests only tell of the refusal.
+    /// Logs once what an operator can do about a refused login: requests log only the refusal.
     fn note_login(&self, refused: Option<&PgError>) {
         let remedy = refused.and_then(PgError::login_remedy);
-        // Looked at before it is written: every request comes by.
+        // Read before it is written, because every request gets here.
         if self.is_refused.load(Ordering::Relaxed) == remedy.is_some() {
             return;
         }
@@ -207,7 +206,7 @@ impl<M: managed::Manager<Error = DriverError>> Pool<M> {
         permit.await.ok()
     }
 
-    /// Takes the permit away, unless it is the last one.
+    /// Withholds the permit, unless it is the last one.
     fn shrink(&self, permit: Permit) -> Result<(), Permit> {
         let mut changed = self.size_changed.lock().unwrap_or_else(PoisonError::into_inner);
         let withheld = self.withheld.load(Ordering::Relaxed) + 1;
@@ -220,7 +219,7 @@ impl<M: managed::Manager<Error = DriverError>> Pool<M> {
         Ok(())
     }
 
-    /// Brings back a permit that was taken away a while ago.
+    /// Restores a permit that was withheld a while ago.
     fn restore(&self) {
         if self.withheld.load(Ordering::Relaxed) == 0 {
             return;
@@ -246,7 +245,7 @@ impl<M: managed::Manager<Error = DriverError>> Pool<M> {
         self.inner.retain(|_, metrics| metrics.last_used() < limit);
     }
 
-    /// Closes the connections that nobody has taken, so that the next ones are new.
+    /// Closes the connections that are not in use, so that the next ones are new.
     pub(crate) fn close_unused(&self) {
         self.inner.retain(|_, _| false);
     }
@@ -329,7 +328,7 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn with_less_room_than_seats_everybody_has_their_turn_and_the_server_is_left_in_peace() {
+    async fn with_less_room_than_permits_every_request_has_its_turn_and_few_connections_are_tried() {
         let (pool, server) = pool(10, 3);
         let longest = Arc::new(AtomicUsize::new(0));
         let work = (0..30).map(|_| {
@@ -364,7 +363,7 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn with_no_room_at_all_everybody_is_told_at_once() {
+    async fn with_no_room_at_all_every_request_is_refused_at_once() {
         let (pool, _server) = pool(4, 0);
         let begun = Instant::now();
         let asked = (0..8).map(|_| pool.acquire(soon()));
@@ -375,7 +374,7 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn who_waits_sees_room_that_comes_while_all_seats_are_taken() {
+    async fn a_waiting_request_gets_room_that_comes_while_all_permits_are_taken() {
         let (pool, server) = pool(4, 1);
         let first = pool.acquire(soon()).await.unwrap_or_else(|error| panic!("{error}"));
         let waiting = pool.acquire(soon());

@@ -1,8 +1,8 @@
-//! Whether a pool's login reaches its database, for somebody who asks that all the time (`/ready`).
+//! Whether a pool's login reaches its database, for `/ready`, which load balancers ask all the time.
 //!
-//! The answer is what a request would meet that came now: a connection of the pool, or a new one where none is idle, has to
-//! say something. However many ask, one of them looks, at most once a second; the others wait for what it finds. A pool
-//! whose connections are all at work says nothing about the database, so the last answer stands.
+//! The answer is what a request would get now: a connection of the pool, or a new one when none is idle, has to answer.
+//! However many callers there are, one of them checks, at most once a second; the others wait for its result. A pool whose
+//! connections are all in use says nothing about the database, so the last answer stands.
 
 use std::time::Duration;
 
@@ -17,12 +17,12 @@ use crate::pg_error::DriverError;
 
 /// How long an answer is good.
 const FRESH: Duration = Duration::from_secs(1);
-/// How long to wait for one of the connections, and then for the database. Whoever asks gives up after about a second, which
-/// is a no as well; a machine under load may take longer for a login.
+/// How long to wait for a connection, and then for the database. Load balancers give up after about a second, which counts as
+/// a no as well; a machine under load may take longer for a login.
 const PERMIT_LIMIT: Duration = Duration::from_secs(1);
 const ANSWER_LIMIT: Duration = Duration::from_secs(2);
 
-/// What was found last.
+/// The last result.
 #[derive(Default)]
 pub(super) struct Reach(Mutex<Option<Found>>);
 
@@ -38,7 +38,7 @@ impl<M: managed::Manager<Error = DriverError>> Pool<M> {
         &self,
         ask: impl AsyncFnOnce(Lease<M>, Instant) -> Result<(), SessionError>,
     ) -> bool {
-        // Held while looking: that is how the others wait.
+        // Held during the check: the other callers wait for it here.
         let mut known = self.reach.0.lock().await;
         if let Some(found) = known.filter(|found| found.at.elapsed() < FRESH) {
             return found.is_reachable;
@@ -74,7 +74,7 @@ impl<M: managed::Manager<Error = DriverError>> Pool<M> {
             let silent = || Some(Err(SessionError::Unreachable("it does not answer".to_owned())));
             let lease = match tokio::time::timeout_at(deadline, self.connect(permit)).await {
                 Ok(Ok(Some(lease))) => lease,
-                // As for a request: one of those that are at work, if there are any.
+                // As for a request: wait for one of those in use.
                 Ok(Ok(None)) => continue,
                 Ok(Err(error)) => return Some(Err(Self::failed(error))),
                 Err(_elapsed) => return silent(),

@@ -1,4 +1,4 @@
-//! One try of a transaction on one leased connection, and what becomes of both when nobody waits for it any more.
+//! One try of a transaction on one leased connection, and what becomes of both when the request is gone.
 
 use std::time::Duration;
 
@@ -53,7 +53,7 @@ impl Attempt {
         result
     }
 
-    /// The work, to be tried again; `None` while it is still under way, and after its check.
+    /// The work, for another try; `None` while it is still under way, and after its check.
     pub(super) fn into_work(mut self) -> Option<Work> {
         self.over.take()
     }
@@ -63,7 +63,7 @@ impl Drop for Attempt {
     fn drop(&mut self) {
         let Some((lease, exchange)) = self.under_way.take() else { return };
         match Handle::try_current() {
-            // A panic has left who knows what behind, and nobody can finish anything without a runtime.
+            // After a panic the state is unknown, and without a runtime no task can finish the exchange.
             Err(_) => discard(lease),
             Ok(_) if std::thread::panicking() => discard(lease),
             Ok(_) if exchange.is_under_way() => {
@@ -74,12 +74,11 @@ impl Drop for Attempt {
     }
 }
 
-/// Brings an abandoned exchange to its end: a write to the end it was meant to have, unless its deadline comes first;
-/// everything else by cancelling it.
+/// Ends an abandoned exchange: a write runs to its end, unless its deadline comes first; everything else is cancelled.
 async fn finish(mut lease: Lease, mut exchange: Exchange) {
     if exchange.work.scope.access == Access::ReadWrite {
         let deadline = exchange.work.scope.deadline;
-        // Nobody waits for the answer.
+        // The answer is not read.
         if tokio::time::timeout_at(deadline, exchange.run(&mut lease)).await.is_ok() {
             return give_back(lease);
         }
@@ -94,7 +93,7 @@ async fn finish(mut lease: Lease, mut exchange: Exchange) {
     if cleaned.await.unwrap_or(false) { give_back(lease) } else { discard(lease) }
 }
 
-/// Back to the pool, if it is fit for anybody.
+/// Returns the connection to the pool if any request can use it.
 fn give_back(lease: Lease) {
     if lease.is_clean() {
         drop(lease);

@@ -6,8 +6,8 @@ use crate::pg_error::{DriverError, PgError};
 use crate::session::{Access, Answers, End, Isolation, Scope, SessionError, Statement, Work};
 use crate::wire::{Connection, Outcome, StatementKey, Value};
 
-/// How far it is. Every wait in [`Exchange::run`] can be dropped and taken up again, because nothing but this and the
-/// connection remembers.
+/// How far it is. Every wait in [`Exchange::run`] can be dropped and resumed, because all state is here and in the
+/// connection.
 enum Stage {
     /// Nothing is sent yet.
     Waiting,
@@ -44,8 +44,8 @@ impl Exchange {
         (!self.is_decided).then_some(self.work)
     }
 
-    /// Nobody wants it any more. Where its end is still ours to choose, that is an undoing: a cancelled statement may have
-    /// come to its end all the same, and the caller has been told that it did not.
+    /// The caller has abandoned it. If COMMIT is not sent yet, it is rolled back: a cancelled statement may have completed all
+    /// the same, and the caller has been told that it did not.
     pub(super) fn give_up(&mut self) {
         self.work.check = None;
         self.work.end = End::Rollback;
@@ -55,7 +55,7 @@ impl Exchange {
     pub(super) async fn run(&mut self, connection: &mut Connection) -> Result<Answers, SessionError> {
         loop {
             if matches!(self.stage, Stage::Waiting) {
-                // First: what is half written must not be taken for nothing.
+                // Before sending: a half-written batch must not count as not sent.
                 self.stage = Stage::Running;
                 self.send(connection)?;
             }
@@ -143,8 +143,7 @@ fn settings_text(count: usize) -> Arc<str> {
     TEXTS.get(count).map_or_else(|| make_settings_text(count), Arc::clone)
 }
 
-/// As conditions, none of which is ever true: OR evaluates them in order, and no row brings all the claims and headers
-/// back to us.
+/// Conditions that are never true: OR evaluates them in order, and no row sends the claims and headers back to us.
 fn make_settings_text(count: usize) -> Arc<str> {
     let calls = (0..count)
         .map(|index| format!("pg_catalog.set_config(${}, ${}, true) is null", 2 * index + 1, 2 * index + 2));

@@ -8,9 +8,9 @@ use crate::session::{Access, SessionError};
 const STALE_ATTEMPTS: u32 = 5;
 /// The same for one that meets a change half-way: each may meet another one, where a migration makes one after the other.
 const CATALOG_ATTEMPTS: u32 = 7;
-/// What it waits after the first time: the other side has yet to tell everybody. Doubles each time.
+/// The pause after the first time: the other transaction's change has yet to reach all backends. It doubles each time.
 const CATALOG_PAUSE: Duration = Duration::from_millis(2);
-/// How often a read is the one of a deadlock that PostgreSQL ends, before that is its answer.
+/// How often PostgreSQL may end a read because of a deadlock before that is the answer.
 const DEADLOCK_ATTEMPTS: u32 = 3;
 
 /// What has failed so far.
@@ -52,7 +52,7 @@ impl Retry {
 }
 
 impl Failures {
-    /// Notes one, of a transaction that nobody has seen anything of; why to try again, if so.
+    /// Counts a failure of a transaction whose results the caller has not seen; says why to run it again, if so.
     pub(super) fn note(&mut self, failure: &SessionError, access: Access) -> Option<Retry> {
         match failure {
             SessionError::Postgres(error) if error.is_stale_statement() => {
@@ -75,7 +75,7 @@ impl Failures {
                 self.login += 1;
                 (self.login == 1).then_some(Retry::Login)
             }
-            // It ends who waits for a command: ours had not been looked at.
+            // PostgreSQL ends idle sessions with it: the session had not read our command.
             SessionError::Postgres(error) if error.is_fatal && error.code == "57P05" => self.connection(),
             // A read has no effect to double: a connection that died (a restart, a failover) is worth one more try.
             SessionError::Postgres(error) if error.is_outage() && access == Access::ReadOnly => {
@@ -141,7 +141,7 @@ mod tests {
     }
 
     #[test]
-    fn a_role_that_is_refused_is_asked_for_once_more() {
+    fn a_refused_role_is_tried_once_more() {
         let mut error = PgError::busy();
         error.code = "42501".to_owned();
         for (routine, again) in [("call_string_check_hook", 1), ("aclcheck_error", 0)] {

@@ -1,6 +1,6 @@
 //! Passwords of the login roles. PostgreSQL is sent SCRAM verifiers, made here, so that a password stands neither in
 //! a statement nor in the server's log. A superuser can see the stored verifiers, so at most starts nothing is
-//! written; anybody else sets them at each start, which costs one round trip.
+//! written; any other login sets them at each start, which costs one round trip.
 
 use aws_lc_rs::constant_time::verify_slices_are_equal;
 use aws_lc_rs::{digest, hmac, pbkdf2};

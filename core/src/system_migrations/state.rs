@@ -36,7 +36,7 @@ select to_regclass('basalt.system_migrations') is not null as has_table,
   me.rolsuper as is_superuser,
   (select count(*) from pg_catalog.pg_roles where rolname = any ($1)) as role_count,
   -- An elevation of `postgres` that its transaction did not take back (DESIGN section 12). Where `postgres` made the
-  -- cluster it is somebody's superuser, and stays one.
+  -- cluster it is the owner's superuser, and stays one.
   exists (select from pg_catalog.pg_roles p
     where p.rolname = 'postgres' and p.rolsuper and p.oid <> 10 and me.rolname = 'supabase_admin') as is_elevated,
   -- Rights on a database are not copied with a template. NULL: nothing that we could grant.
@@ -125,7 +125,7 @@ impl State {
         self.is_superuser && !self.has_ddl_watch && self.checksum_of(&DDL_WATCH).is_some()
     }
 
-    /// What is missing, and the statement that would mend it.
+    /// What is missing, and the statement that would add it.
     pub(super) fn limits(&self) -> Vec<Limit> {
         let known = [
             (

@@ -52,7 +52,7 @@ pub const MIGRATIONS: &[SystemMigration] = &[
 pub(super) const DDL_WATCH: SystemMigration =
     SystemMigration::new("core", 3, "ddl_watch", include_str!("../../migrations/0003_ddl_watch.sql"));
 
-/// What the triggers run, whoever makes them: always run again after [`DDL_WATCH`].
+/// What the triggers run: always run again after [`DDL_WATCH`].
 pub(super) const DDL_WATCH_MORE: SystemMigration = SystemMigration::new(
     "core",
     6,

@@ -56,7 +56,7 @@ impl Canceller {
         } else {
             self.token.cancel_query_raw(&mut stream, NoTls).await?;
         }
-        // The server answers by closing once the signal is sent; over TLS it does so without a farewell.
+        // The server answers by closing once the signal is sent; over TLS it does so without close_notify.
         let mut answer = [0_u8; 1];
         Ok(match stream.read(&mut answer).await {
             Ok(read) => read == 0,
@@ -67,7 +67,7 @@ impl Canceller {
 
 impl Connection {
     /// Opens a connection of `database`'s login, of the first host that takes it. Each is given `connect_timeout` for all of
-    /// it, as libpq does: one that takes the connection and then says nothing must not keep us from the next.
+    /// it, as libpq does: a host that accepts the connection and stays silent must not keep us from the next.
     pub(crate) async fn open(database: &Database, limits: &Limits) -> Result<Self, DriverError> {
         let mut failure = DriverError::Connection("no host to connect to".to_owned());
         let limit = database.connect_limit();
@@ -83,7 +83,7 @@ impl Connection {
 }
 
 impl Connection {
-    /// Its login may have been dropped: [`Connection::has_login`] asks before anybody else gets it.
+    /// Its login may have been dropped: [`Connection::has_login`] checks before another request gets it.
     pub(crate) const fn suspect(&mut self) {
         self.is_suspect = true;
     }

@@ -1,4 +1,4 @@
-//! Rows as the server sent them: one slice of the read buffer, cut up when somebody looks.
+//! Rows as the server sent them: one slice of the read buffer, cut into cells when they are read.
 
 use std::fmt;
 use std::io;

@@ -10,7 +10,7 @@ use crate::database::Database;
 
 const READY: &[u8] = b"Z\0\0\0\x05I";
 
-/// A server that lets everybody in and then does what `script` says on the connection.
+/// A server that accepts every login and then does what `script` says on the connection.
 async fn server<F>(script: impl FnOnce(TcpStream) -> F + Send + 'static) -> Database
 where
     F: Future<Output = ()> + Send,
@@ -226,7 +226,7 @@ async fn an_idle_connection_knows_when_its_server_is_gone() {
 }
 
 #[tokio::test]
-async fn a_server_that_writes_before_it_has_read_everything_blocks_nobody() {
+async fn a_server_that_writes_before_it_has_read_everything_does_not_block() {
     const BYTES: usize = 8 << 20;
     let database = server(|mut stream| async move {
         // Answers first, more than any socket buffer holds, and reads then.
@@ -369,7 +369,7 @@ async fn what_the_protocol_has_no_room_for_is_the_requests_fault() {
 }
 
 #[tokio::test]
-async fn a_host_that_says_nothing_keeps_nobody_from_the_next() {
+async fn a_host_that_says_nothing_does_not_keep_us_from_the_next() {
     let silent = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let living = answering(vec![answer(b"seen")]).await;
     let (first, second) = (silent.local_addr().unwrap().port(), living.config().get_ports()[0]);

@@ -204,7 +204,7 @@ async fn a_server_that_dies_while_sending_sends_again() {
     let _user = sign_up(&server, "ada@example.org").await;
     let deadline = Instant::now() + Duration::from_secs(20);
     while row(&server).await.1 == 0 {
-        assert!(Instant::now() < deadline, "nobody took the mail");
+        assert!(Instant::now() < deadline, "no worker took the mail");
         sleep(Duration::from_millis(5)).await;
     }
     server.kill();
@@ -260,7 +260,7 @@ async fn tls_is_used_when_offered_and_insisted_on_when_asked() {
     assert!(plain.mails().is_empty());
     drop(server);
 
-    // A certificate that nobody vouches for.
+    // A certificate of an unknown authority.
     let unknown = SmtpServer::start_with(Security::StartTls).await;
     let server = sending(&unknown).expect_log("a mail was not taken").start().await;
     let _user = sign_up(&server, "ada@example.org").await;

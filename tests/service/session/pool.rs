@@ -1,4 +1,4 @@
-//! Pools of services with a login of their own: what a connection may be in when somebody else takes it.
+//! Pools of services with a login of their own: the state of a connection when the next request takes it.
 
 use std::net::Ipv4Addr;
 use std::time::Duration;
@@ -16,7 +16,7 @@ async fn database() -> TestDatabase {
     database
 }
 
-/// One connection, which everybody gets in turn.
+/// One connection, which all tasks get in turn.
 fn pool(config: tokio_postgres::Config) -> ServicePool {
     let mut settings = PoolConfig::new("test", 1);
     settings.acquire_timeout = Duration::from_secs(10);
@@ -32,7 +32,7 @@ async fn pid(tx: &Tx) -> i32 {
 }
 
 #[tokio::test]
-async fn a_transaction_that_began_too_late_is_nobody_elses() {
+async fn a_transaction_that_began_too_late_is_not_handed_on() {
     let database = database().await;
     let proxy = ChaosProxy::start((Ipv4Addr::LOCALHOST, database.cluster().port()).into()).await;
     let mut config = tokio_postgres::Config::new();
@@ -50,12 +50,12 @@ async fn a_transaction_that_began_too_late_is_nobody_elses() {
     let tx = pool.autocommit(within(10_000)).await.unwrap();
     tx.execute("insert into items values (1)", &[]).await.unwrap();
     tx.commit().await.unwrap();
-    // Inside of somebody's transaction it would be there for that alone.
+    // Inside another task's transaction only that one would see it.
     assert_eq!(database.count("items").await, 1);
 }
 
 #[tokio::test]
-async fn a_statement_that_nobody_waits_for_is_ended_before_others_are_let_in() {
+async fn an_abandoned_statement_is_ended_before_its_permit_is_free() {
     let database = database().await;
     let pool = pool(database.config());
     for is_left in [true, false] {
@@ -66,7 +66,7 @@ async fn a_statement_that_nobody_waits_for_is_ended_before_others_are_let_in() {
             let sleep = tx.query("select pg_sleep(30), 'left behind'", &[]);
             if is_left {
                 tokio::select! {
-                    _ended = sleep => panic!("it ended before anybody left"),
+                    _ended = sleep => panic!("it ended before the caller left"),
                     () = database.until_asleep("%left behind%") => {}
                 }
                 drop(tx);

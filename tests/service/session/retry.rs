@@ -1,4 +1,4 @@
-//! What runs again without anybody asking for it, and what does not (docs/decisions/0017).
+//! What the server runs again by itself, and what it does not (docs/decisions/0017).
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};

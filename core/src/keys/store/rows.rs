@@ -1,5 +1,5 @@
 //! Rows of `basalt.api_keys` and `basalt.signing_keys`. Keys lie in them sealed, each bound to its row: an id or a kid.
-//! One that was sealed under another master key reads as none.
+//! A key that was sealed under another master key is read as `None`.
 
 use jiff::Timestamp;
 use secrecy::{ExposeSecret, SecretString};
