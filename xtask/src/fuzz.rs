@@ -5,6 +5,7 @@
 use std::fs;
 use std::path::Path;
 use std::process::{Command, ExitCode};
+use std::time::Duration;
 
 use anyhow::{Context, Result, bail};
 
@@ -22,6 +23,23 @@ pub(crate) fn fuzz(root: &Path, arguments: &Arguments) -> Result<ExitCode> {
         [target] => target,
         _ => bail!("one target at a time; arguments for the engine follow a `--`"),
     };
+    one(root, target, Duration::from_secs(300), &arguments.passed)?;
+    Ok(ExitCode::SUCCESS)
+}
+
+/// Every target, one after the other, each for its share of `time`. One that finds something does not end the others.
+pub(crate) fn all(root: &Path, time: Duration) -> Result<()> {
+    let listed = run::output(&mut corpus(root, &[])).context("the fuzz targets could not be listed")?;
+    let targets: Vec<&str> = listed.lines().filter_map(|line| line.split_whitespace().next()).collect();
+    let share = time / u32::try_from(targets.len().max(1))?;
+    let failed: Vec<String> = targets
+        .into_iter()
+        .filter_map(|target| one(root, target, share, &[]).err().map(|error| format!("{target}: {error:#}")))
+        .collect();
+    if failed.is_empty() { Ok(()) } else { bail!("{}", failed.join("\n")) }
+}
+
+fn one(root: &Path, target: &str, time: Duration, arguments: &[String]) -> Result<()> {
     let home = dev::target(root).join("fuzz").join(target);
     let (all, small) = (home.join("all"), home.join("small"));
     for folder in [&all, &small] {
@@ -44,12 +62,13 @@ pub(crate) fn fuzz(root: &Path, arguments: &Arguments) -> Result<ExitCode> {
         engine
     };
     // Of two the last counts.
-    run::run(engine().arg("-max_total_time=300").args(&arguments.passed).arg(&all))
+    let time = format!("-max_total_time={}", time.as_secs());
+    run::run(engine().arg(time).args(arguments).arg(&all))
         .with_context(|| format!("the finding is in {}", home.display()))?;
     run::run(engine().args(["-merge=1", &small, &all]))?;
     run::run(&mut corpus(root, &["pack", target, &small]))?;
     ui::note(&format!("kept in tests/fuzz/corpus/{target}.txt"));
-    Ok(ExitCode::SUCCESS)
+    Ok(())
 }
 
 /// The tool that turns `tests/fuzz/corpus` into files and back.

@@ -22,8 +22,12 @@ usage: cargo xtask VERB [ARGUMENTS]
                        ARGS go to `basalt serve`; --watch adds Vite with reload
   db [-- ARGS]         psql on the database that `dev` started
 
+  quick [NAME]         what a change touches, in about a minute: formatting, clippy, unit tests, plans, and the
+                       service tests of the changed part, or those whose name contains NAME
   test [--keep-going]  everything CI runs, in the order that fails soonest; stops at the first failing step
                        unless told to keep going
+  nightly              what is long: the comparison with PostgREST, endurance, memory, several servers, and an
+                       hour of fuzzing
 
   fmt [--check]        cargo fmt, and Biome's formatter
   lint                 clippy -D warnings, tsc, Biome
@@ -62,6 +66,8 @@ fn dispatch(arguments: &[String]) -> Result<ExitCode> {
         "dev" => dev::dev(&root, &rest.with_flags(&["--watch"])?),
         "db" => dev::psql(&root, &rest.with_flags(&[])?.passed),
         "test" => suite::test(&root, rest.with_flags(&["--keep-going"])?.has("--keep-going")),
+        "quick" => suite::quick(&root, &rest.words),
+        "nightly" => rest.with_flags(&[]).and_then(|_| suite::nightly(&root)),
         "fmt" => suite::fmt(&root, rest.with_flags(&["--check"])?.has("--check")),
         "lint" => suite::lint(&root),
         "unit" => suite::unit(&root, &rest.with_flags(&[])?.passed),

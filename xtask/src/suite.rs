@@ -3,31 +3,37 @@
 //! `test` runs them in the order that fails soonest. One debug build of the server serves the Rust tests, the conformance tests and the browser tests:
 //! on two cores a second build would cost more than all tests.
 
+mod quick;
 mod steps;
 
-use std::ffi::OsString;
+use std::ffi::{OsStr, OsString};
 use std::path::{Path, PathBuf};
 use std::process::{Command, ExitCode};
+use std::time::Duration;
 
 use anyhow::{Context, Result, bail};
 
+pub(crate) use self::quick::quick;
 use self::steps::{Kind, Suite, Tallies};
 use crate::count::{self, CargoTest};
 use crate::server::Server;
-use crate::{browser, dev, node, run, ui};
+use crate::{browser, dev, fuzz, node, run, ui};
+
+const NO_ARGUMENTS: &[&str] = &[];
+
+/// For all targets of one night together.
+const FUZZ_TIME: Duration = Duration::from_secs(60 * 60);
 
 /// Everything that CI runs.
 pub(crate) fn test(root: &Path, keep_going: bool) -> Result<ExitCode> {
     let mut suite = Suite::new(root, keep_going)?;
     suite.step("tools", check_tools);
-    suite.step("rustfmt", |root| {
-        cargo(root, &["fmt", "--all", "--check"]).context("`cargo xtask fmt` formats the code")
-    });
+    suite.step("rustfmt", rustfmt);
     suite.step("clippy", clippy);
     suite.step("npm ci", |root| node::install(root, None));
     suite.step("tsc", typecheck);
     suite.step("biome", biome);
-    suite.counted("Rust tests", |root, tallies| rust_tests(root, tallies, &["--workspace"], &[]));
+    suite.counted("Rust tests", |root, tallies| rust_tests(root, tallies, &["--workspace"], NO_ARGUMENTS));
     suite.step("cargo doc", docs);
     suite.step("cargo deny", |root| {
         optional_tool(root, "cargo-deny", &["deny", "check", "bans", "licenses", "sources"])
@@ -40,12 +46,26 @@ pub(crate) fn test(root: &Path, keep_going: bool) -> Result<ExitCode> {
     suite.finish()
 }
 
+/// What takes too long for every change: the oracle, tests that are ignored otherwise, and fuzzing.
+pub(crate) fn nightly(root: &Path) -> Result<ExitCode> {
+    let mut suite = Suite::new(root, true)?;
+    suite.step("npm ci", |root| node::install(root, None));
+    suite.counted("oracle", |root, tallies| {
+        rust_tests(root, tallies, &["--workspace", "--test", "oracle"], &["--nocapture"])
+    });
+    // One at a time: they measure memory, and endurance takes both cores.
+    suite.counted("long tests", |root, tallies| {
+        let arguments = ["--ignored", "--nocapture", "--test-threads=1"];
+        rust_tests(root, tallies, &["--workspace", "--test", "service", "--test", "faults"], &arguments)
+    });
+    suite.step("fuzzing", |root| fuzz::all(root, FUZZ_TIME));
+    suite.finish()
+}
+
 pub(crate) fn fmt(root: &Path, check: bool) -> Result<ExitCode> {
     let mut suite = Suite::new(root, true)?;
     if check {
-        suite.step("rustfmt", |root| {
-            cargo(root, &["fmt", "--all", "--check"]).context("`cargo xtask fmt` formats the code")
-        });
+        suite.step("rustfmt", rustfmt);
         suite.step("biome", |root| node::install(root, None).and_then(|()| biome(root)));
     } else {
         suite.step("rustfmt", |root| cargo(root, &["fmt", "--all"]));
@@ -126,8 +146,14 @@ fn check_tools(root: &Path) -> Result<()> {
     Ok(())
 }
 
+fn rustfmt(root: &Path) -> Result<()> {
+    cargo(root, &["fmt", "--all", "--check"]).context("`cargo xtask fmt` formats the code")
+}
+
+/// The oracle is named apart: `--all-targets` leaves out what `cargo test` does not run.
 fn clippy(root: &Path) -> Result<()> {
-    cargo(root, &["clippy", "--workspace", "--all-targets", "--", "-D", "warnings"])
+    cargo(root, &["clippy", "--workspace", "--all-targets", "--", "-D", "warnings"])?;
+    cargo(root, &["clippy", "--workspace", "--test", "oracle", "--", "-D", "warnings"])
 }
 
 fn typecheck(root: &Path) -> Result<()> {
@@ -156,7 +182,7 @@ fn optional_tool(root: &Path, program: &str, arguments: &[&str]) -> Result<()> {
     cargo(root, arguments)
 }
 
-fn rust_tests(root: &Path, tallies: &Tallies, what: &[&str], arguments: &[String]) -> Result<()> {
+fn rust_tests(root: &Path, tallies: &Tallies, what: &[&str], arguments: &[impl AsRef<OsStr>]) -> Result<()> {
     let mut command = cargo_command(root);
     command.args(["test", "--no-fail-fast"]).args(what).arg("--").args(arguments);
     if ui::colours() {

@@ -178,6 +178,7 @@ async fn extra_megabytes(server: &Basalt, work: impl Future<Output = ()>) -> u64
 }
 
 #[tokio::test]
+#[ignore = "cargo xtask nightly: measures the memory of a server that writes 400 MB"]
 async fn large_inserts_are_held_once_each_and_within_the_bound_together() {
     let server = start(&[("server.body_memory", "104MiB")]).await;
     server

@@ -1,0 +1,117 @@
+//! `quick`: what a change touches, in about a minute.
+//!
+//! Cargo itself knows what a change touches: all targets of the workspace are named, and what did not change is not built
+//! again. Naming the changed crate instead would choose other features and build half the tree a second time. Unit tests
+//! and plans run as a whole, in seconds. Only service tests, which take minutes, are chosen by path.
+
+use std::path::Path;
+use std::process::{Command, ExitCode};
+
+use anyhow::Result;
+
+use super::steps::{Kind, Suite};
+use super::{NO_ARGUMENTS, biome, clippy, rust_tests, rustfmt, typecheck, vitest};
+use crate::{node, run, ui};
+
+/// Service tests for a change below a folder. Those of a whole service take longer than a minute, so these are what its
+/// change breaks first; `quick NAME` runs others.
+const TESTS: [(&str, &[&str]); 8] = [
+    ("core/", &["session::"]),
+    ("http/", &["gateway::"]),
+    ("gateway/", &["gateway::"]),
+    ("mail/", &["mail::letters::", "mail::mailbox::"]),
+    ("rest/", &["rest::reads::", "rest::calls::"]),
+    ("auth/", &["auth::sign_up::", "auth::sign_in::"]),
+    ("project/", &["project::schemas::", "project::project_files::"]),
+    ("policies/", &["project::policies::"]),
+];
+
+/// Checks what changed since `main`, and runs the service tests whose name contains one of `names`, or those of the change.
+pub(crate) fn quick(root: &Path, names: &[String]) -> Result<ExitCode> {
+    let changed = changed(root);
+    let is_changed = |folder: &str| changed.iter().any(|path| path.starts_with(folder));
+    let filters = if names.is_empty() { filters(&changed) } else { names.to_vec() };
+    let mut suite = Suite::new(root, false)?;
+    suite.step("rustfmt", rustfmt);
+    suite.step("clippy", clippy);
+    suite.counted("unit tests", |root, tallies| {
+        let what = ["--workspace", "--lib", "--bins", "--test", "plans", "--test", "corpus"];
+        rust_tests(root, tallies, &what, NO_ARGUMENTS)
+    });
+    if !filters.is_empty() {
+        suite.step("npm ci", |root| node::install(root, None));
+        ui::note(&format!("service tests of this change: {}", filters.join(" ")));
+        suite.counted("service tests", |root, tallies| {
+            rust_tests(root, tallies, &["--workspace", "--test", "service"], &filters)
+        });
+    }
+    if is_changed("app/") || is_changed("tests/conformance/") {
+        suite.step("npm ci", |root| node::install(root, None));
+        suite.step("tsc", typecheck);
+        suite.step("biome", biome);
+        suite.counted("app unit tests", |root, tallies| vitest(root, tallies, Kind::App, "app", None, &[]));
+    }
+    suite.finish()
+}
+
+/// Paths that differ from where this branch left `main`, new files included.
+fn changed(root: &Path) -> Vec<String> {
+    let git = |arguments: &[&str]| run::output(Command::new("git").current_dir(root).args(arguments));
+    let base = git(&["merge-base", "HEAD", "main"]).unwrap_or_else(|| "HEAD".to_owned());
+    let tracked = git(&["diff", "--name-only", &base]).unwrap_or_default();
+    let new = git(&["ls-files", "--others", "--exclude-standard"]).unwrap_or_default();
+    tracked.lines().chain(new.lines()).map(str::to_owned).collect()
+}
+
+/// The service tests that go with changed paths.
+fn filters(changed: &[String]) -> Vec<String> {
+    let mut filters: Vec<String> = changed
+        .iter()
+        .flat_map(|path| match path.strip_prefix("tests/service/") {
+            Some(test) => module(test).into_iter().collect(),
+            None => of_folder(path),
+        })
+        .collect();
+    filters.sort();
+    filters.dedup();
+    filters
+}
+
+fn of_folder(path: &str) -> Vec<String> {
+    let tests = TESTS.iter().find(|(folder, _)| path.starts_with(folder)).map_or(&[][..], |(_, tests)| tests);
+    tests.iter().map(|test| (*test).to_owned()).collect()
+}
+
+/// `rest/reads.rs` and `rest/reads/embeds.txt` are `rest::reads::`. `faults/` is an executable of its own, and slow.
+fn module(path: &str) -> Option<String> {
+    let path = path.split_once('.').map_or(path, |(stem, _)| stem);
+    let parts: Vec<&str> = path.split('/').take(2).collect();
+    (!matches!(parts.as_slice(), ["faults" | "main", ..])).then(|| parts.join("::") + "::")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_change_chooses_its_service_tests() {
+        let chosen =
+            |paths: &[&str]| filters(&paths.iter().map(|path| (*path).to_owned()).collect::<Vec<_>>());
+        assert_eq!(chosen(&["core/src/sql.rs", "core/src/claims.rs"]), ["session::"]);
+        assert_eq!(chosen(&["tests/service/rest/reads/embeds.txt"]), ["rest::reads::"]);
+        assert_eq!(chosen(&["tests/service/keys.rs", "README.md"]), ["keys::"]);
+        assert_eq!(chosen(&["tests/service/faults/link.rs", "xtask/src/main.rs"]), [""; 0]);
+    }
+
+    /// A module that was renamed would silently choose no test at all.
+    #[test]
+    fn every_chosen_module_is_there() {
+        let service = Path::new(env!("CARGO_MANIFEST_DIR")).join("../tests/service");
+        for (folder, tests) in TESTS {
+            for test in tests {
+                let path = test.trim_end_matches("::").replace("::", "/");
+                assert!(service.join(format!("{path}.rs")).is_file(), "{folder} {test}");
+            }
+        }
+    }
+}
