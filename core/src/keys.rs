@@ -27,7 +27,8 @@ use uuid::Uuid;
 
 use crate::claims::Claims;
 pub use generate::{generate, generate_es256, opaque_key};
-pub use jwk::{KeyError, secret_kid, thumbprint};
+pub use jwk::{KeyError, secret_kid, signs, thumbprint};
+pub use jwt_secret::{decode_secret, read_jwks};
 use ring::Ring;
 pub use store::{CHANNEL, KeyStore, KeyStoreError, NewApiKey};
 pub use stored::{

@@ -11,7 +11,7 @@ use secrecy::ExposeSecret;
 use tokio_postgres::Client;
 
 use crate::config::Config;
-use crate::doctor;
+use crate::demo_accounts;
 use crate::secrets::{Secrets, SecretsError};
 use basalt_postgres::{Embedded, EmbeddedConfig, EmbeddedError, SUPERUSER};
 
@@ -271,7 +271,7 @@ async fn check_guest(client: &Client, databases: &Databases) -> Result<(), Setup
 
 /// A production server names accounts whose password everybody can read in the seed (DESIGN §12).
 async fn warn_of_demo_accounts(client: &Client, config: &Config) -> Result<(), SetupError> {
-    let accounts = doctor::demo_accounts(client, &config.project.dir);
+    let accounts = demo_accounts::find(client, &config.project.dir);
     let accounts = accounts.await.map_err(system_migrations::MigrationError::from)?;
     if !accounts.is_empty() {
         let names = accounts.join(", ");

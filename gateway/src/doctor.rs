@@ -15,7 +15,6 @@ use basalt_mail::smtp::Smtp;
 use crate::config::{Config, Mode, Only};
 use crate::database_setup;
 use crate::secrets::Secrets;
-pub use database::demo_accounts;
 
 /// How a check came out.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

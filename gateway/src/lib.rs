@@ -4,6 +4,7 @@ pub mod banner;
 pub mod cli;
 pub mod config;
 pub mod database_setup;
+mod demo_accounts;
 pub mod doctor;
 pub mod key_keeper;
 pub mod logging;

@@ -14,7 +14,7 @@ use std::path::PathBuf;
 
 use aws_lc_rs::{digest, hmac};
 use basalt_core::clock::Clock;
-use basalt_core::keys::{ApiKeys, KeyError, KeyMaterial, Keys, legacy_key};
+use basalt_core::keys::{ApiKeys, KeyError, KeyMaterial, Keys, legacy_key, read_jwks, signs};
 use basalt_core::random;
 use base64::Engine as _;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
@@ -303,39 +303,4 @@ fn missing(config: &Config) -> file::Missing {
         publishable_key: jwt.publishable_key.is_none(),
         secret_key: jwt.secret_key.is_none(),
     }
-}
-
-/// Reads `jwt.keys`: an array of JWKs, or a JWK set. The message never holds a part of a key.
-///
-/// # Errors
-/// What is wrong, to follow `jwt.keys`.
-pub fn read_jwks(json: &str) -> Result<Vec<Value>, String> {
-    let value: Value = serde_json::from_str(json)
-        .map_err(|error| format!("is not JSON (line {}, column {})", error.line(), error.column()))?;
-    let jwks = match value {
-        Value::Array(jwks) => Some(jwks),
-        Value::Object(mut set) => match set.remove("keys") {
-            Some(Value::Array(jwks)) => Some(jwks),
-            _ => None,
-        },
-        Value::Null | Value::Bool(_) | Value::Number(_) | Value::String(_) => None,
-    };
-    let jwks = jwks.ok_or_else(|| "must be a JSON array of JWKs".to_owned())?;
-    let material = KeyMaterial {
-        jwks: jwks.clone(),
-        secret: None,
-        secret_kid: None,
-        strict_kid: false,
-        rotates: false,
-        api_keys: ApiKeys::default(),
-    };
-    Keys::new(material).map_err(|error| format!("cannot be used: {error}"))?;
-    Ok(jwks)
-}
-
-/// Whether a JWK is meant to sign.
-#[must_use]
-pub fn signs(jwk: &Value) -> bool {
-    let operations = jwk.get("key_ops").and_then(Value::as_array);
-    operations.is_some_and(|operations| operations.iter().any(|operation| operation == "sign"))
 }

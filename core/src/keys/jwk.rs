@@ -79,7 +79,8 @@ pub(super) fn kid_of(source: &Value) -> Result<String, KeyError> {
 }
 
 /// Whether a key is meant to sign.
-pub(super) fn signs(source: &Value) -> bool {
+#[must_use]
+pub fn signs(source: &Value) -> bool {
     let operations = source.get("key_ops").and_then(Value::as_array);
     operations.is_some_and(|operations| operations.iter().any(|operation| operation == "sign"))
 }

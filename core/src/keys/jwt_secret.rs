@@ -1,13 +1,13 @@
-//! What PostgREST calls `jwt-secret`: one text that may be a plain secret, a base64 one, a JWK or a JWK set.
+//! Configured keys: what PostgREST calls `jwt-secret` (one text that may be a plain secret, a base64 one, a JWK or a JWK
+//! set), and lists of JWKs.
 
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD_NO_PAD;
+use secrecy::SecretSlice;
 use serde_json::Value;
 
 use super::{ApiKeys, KeyError, KeyMaterial, Keys};
-
-/// Shorter secrets can be guessed (RFC 7518 §3.2).
-const SHORTEST_SECRET: usize = 32;
+use crate::settings::kinds::LongSecret;
 
 impl KeyMaterial {
     /// Keys that only verify, each token by the key that it names (rest.md §3.15).
@@ -15,27 +15,39 @@ impl KeyMaterial {
     /// # Errors
     /// The secret is too short or not base64, or a key is of a kind that we do not have.
     pub fn of_jwt_secret(text: &str, is_base64: bool) -> Result<Self, KeyError> {
-        let mut material = Self {
-            jwks: Vec::new(),
-            secret: None,
-            secret_kid: None,
-            strict_kid: true,
-            rotates: false,
-            api_keys: ApiKeys::default(),
-        };
-        match jwks(text) {
-            Some(jwks) => material.jwks = jwks,
+        let material = match jwks(text) {
+            Some(jwks) => verifying(jwks, None),
             None => {
-                let bytes = if is_base64 { decoded(text)? } else { text.as_bytes().to_vec() };
-                if bytes.len() < SHORTEST_SECRET {
+                let bytes = if is_base64 { decode_secret(text)? } else { text.as_bytes().to_vec() };
+                if bytes.len() < LongSecret::LEAST {
                     return Err(KeyError::ShortSecret);
                 }
-                material.secret = Some(bytes.into());
+                verifying(Vec::new(), Some(bytes.into()))
             }
-        }
+        };
         let _usable = Keys::new(material.clone())?;
         Ok(material)
     }
+}
+
+fn verifying(jwks: Vec<Value>, secret: Option<SecretSlice<u8>>) -> KeyMaterial {
+    let api_keys = ApiKeys::default();
+    KeyMaterial { jwks, secret, secret_kid: None, strict_kid: true, rotates: false, api_keys }
+}
+
+/// Reads `jwt.keys`: an array of JWKs, or a JWK set. The message never holds a part of a key.
+///
+/// # Errors
+/// What is wrong, to follow `jwt.keys`.
+pub fn read_jwks(json: &str) -> Result<Vec<Value>, String> {
+    let mut value: Value = serde_json::from_str(json)
+        .map_err(|error| format!("is not JSON (line {}, column {})", error.line(), error.column()))?;
+    if let Some(keys) = value.get_mut("keys") {
+        value = keys.take();
+    }
+    let Value::Array(jwks) = value else { return Err("must be a JSON array of JWKs".to_owned()) };
+    Keys::new(verifying(jwks.clone(), None)).map_err(|error| format!("cannot be used: {error}"))?;
+    Ok(jwks)
 }
 
 /// The keys of a set, or the one key; `None` is a secret.
@@ -47,8 +59,11 @@ fn jwks(text: &str) -> Option<Vec<Value>> {
     }
 }
 
-/// Both alphabets, with and without padding, as PostgREST takes them.
-fn decoded(text: &str) -> Result<Vec<u8>, KeyError> {
+/// The bytes of a base64 secret; both alphabets, with and without padding, as PostgREST takes them.
+///
+/// # Errors
+/// It is not base64.
+pub fn decode_secret(text: &str) -> Result<Vec<u8>, KeyError> {
     let text = text.trim().replace('-', "+").replace('_', "/").replace('.', "=");
     let decoded = STANDARD_NO_PAD.decode(text.trim_end_matches('='));
     decoded.map_err(|_| KeyError::Invalid("the secret is not base64".to_owned()))
@@ -56,6 +71,8 @@ fn decoded(text: &str) -> Result<Vec<u8>, KeyError> {
 
 #[cfg(test)]
 mod tests {
+    use serde_json::json;
+
     use super::*;
 
     #[test]
@@ -75,5 +92,17 @@ mod tests {
         for (wrong, is_base64) in [("short", false), ("!!!", true), (r#"{"keys":[{"kty":"?"}]}"#, false)] {
             assert!(KeyMaterial::of_jwt_secret(wrong, is_base64).is_err(), "{wrong}");
         }
+    }
+
+    #[test]
+    fn a_jwk_set_is_read_in_both_forms_and_refused_without_quoting_it() {
+        let key = crate::keys::generate_es256().unwrap();
+        assert_eq!(read_jwks(&json!([key]).to_string()).unwrap().len(), 1);
+        assert_eq!(read_jwks(&json!({ "keys": [key] }).to_string()).unwrap().len(), 1);
+        for wrong in ["{", "7", "{}", "[7]", &json!([key, key]).to_string()] {
+            let problem = read_jwks(wrong).unwrap_err();
+            assert!(!problem.contains(key["d"].as_str().unwrap()), "{problem}");
+        }
+        assert!(crate::keys::signs(&key) && !crate::keys::signs(&json!({ "kty": "EC" })));
     }
 }

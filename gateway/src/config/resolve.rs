@@ -4,7 +4,7 @@
 use std::time::Duration;
 
 use basalt_auth::AuthConfig;
-use basalt_core::keys::ApiKeyKind;
+use basalt_core::keys::{ApiKeyKind, decode_secret, read_jwks, signs};
 use basalt_core::settings::Reader;
 use basalt_core::settings::kinds::LongSecret;
 use basalt_functions::{FunctionsConfig, StripeConfig};
@@ -150,8 +150,9 @@ fn mail(r: &mut Reader, server: &Server) -> Mail {
 fn jwt(r: &mut Reader, only: Option<Only>) -> Jwt {
     let mut jwt = Jwt::read(r);
     let secret = jwt.secret.as_ref().map(ExposeSecret::expose_secret);
-    let bytes = secret
-        .map(|text| if jwt.secret_is_base64 { decode_base64(text) } else { Some(text.as_bytes().to_vec()) });
+    let bytes = secret.map(|text| {
+        if jwt.secret_is_base64 { decode_secret(text).ok() } else { Some(text.as_bytes().to_vec()) }
+    });
     match &bytes {
         Some(None) => r.fault("jwt.secret", "is not base64, though jwt.secret_is_base64 says so"),
         Some(Some(bytes)) => {
@@ -162,13 +163,11 @@ fn jwt(r: &mut Reader, only: Option<Only>) -> Jwt {
         None => {}
     }
     jwt.decoded_secret = bytes.flatten().map(Into::into);
-    match jwt.keys.as_ref().map(|json| crate::secrets::read_jwks(json.expose_secret())) {
+    match jwt.keys.as_ref().map(|json| read_jwks(json.expose_secret())) {
         Some(Err(problem)) => r.fault("jwt.keys", &problem),
         // Verifying alone is all that PostgREST does.
         Some(Ok(jwks))
-            if jwt.decoded_secret.is_none()
-                && only != Some(Only::Rest)
-                && !jwks.iter().any(crate::secrets::signs) =>
+            if jwt.decoded_secret.is_none() && only != Some(Only::Rest) && !jwks.iter().any(signs) =>
         {
             r.fault(
                 "jwt.keys",
@@ -188,13 +187,6 @@ fn jwt(r: &mut Reader, only: Option<Only>) -> Jwt {
         }
     }
     jwt
-}
-
-fn decode_base64(text: &str) -> Option<Vec<u8>> {
-    use base64::Engine as _;
-    // PostgREST takes both alphabets, with and without padding.
-    let text = text.trim().replace('-', "+").replace('_', "/").replace('.', "=");
-    base64::engine::general_purpose::STANDARD_NO_PAD.decode(text.trim_end_matches('=')).ok()
 }
 
 /// What cannot hold together, or is useless together.

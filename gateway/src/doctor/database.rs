@@ -2,7 +2,6 @@
 //! accounts. Reads only. Uses the simple protocol where a pooler may be in between, because prepared statements are
 //! what such a pooler breaks.
 
-use std::path::Path;
 use std::time::Duration;
 
 use basalt_core::clock::Clock;
@@ -319,7 +318,7 @@ async fn leftover_demo_accounts(
     config: &Config,
     report: &mut Report,
 ) -> Result<(), tokio_postgres::Error> {
-    let found = demo_accounts(client, &config.project.dir).await?;
+    let found = crate::demo_accounts::find(client, &config.project.dir).await?;
     if !found.is_empty() {
         let names = found.join(", ");
         report.fail(
@@ -328,53 +327,4 @@ async fn leftover_demo_accounts(
         );
     }
     Ok(())
-}
-
-/// Accounts that the project's `seed.sql` made and that are still there: in production, doors that stand open.
-///
-/// # Errors
-/// The database fails.
-pub async fn demo_accounts(
-    client: &Client,
-    project_dir: &Path,
-) -> Result<Vec<String>, tokio_postgres::Error> {
-    // No seed, or none that can be read: nothing it could have made.
-    let seed = std::fs::read_to_string(project_dir.join("seed.sql")).unwrap_or_default();
-    let addresses = mail_addresses(&seed);
-    let exists =
-        row(client, "select to_regclass('auth.users')").await?.into_iter().next().flatten().is_some();
-    if addresses.is_empty() || !exists {
-        return Ok(Vec::new());
-    }
-    let rows = client
-        .query("select email::text from auth.users where email = any($1) order by email", &[&addresses])
-        .await?;
-    rows.iter().map(|row| row.try_get(0)).collect()
-}
-
-/// What stands in quotes and looks like a mail address.
-fn mail_addresses(sql: &str) -> Vec<String> {
-    let mut found: Vec<String> = sql
-        .split('\'')
-        .filter(|text| {
-            let named =
-                text.split_once('@').is_some_and(|(name, host)| !name.is_empty() && host.contains('.'));
-            named && text.len() <= 254 && !text.contains(|c: char| c.is_whitespace() || c == '%' || c == '"')
-        })
-        .map(str::to_ascii_lowercase)
-        .collect();
-    found.sort_unstable();
-    found.dedup();
-    found
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn a_seeds_mail_addresses_are_found() {
-        let seed = "-- demo: x@y.z\nvalues ('demo@basalt.local', 'it''s'), ('Maya@basalt.local', 'a @ b.c') where email like '%@basalt.local'";
-        assert_eq!(mail_addresses(seed), ["demo@basalt.local", "maya@basalt.local"]);
-    }
 }

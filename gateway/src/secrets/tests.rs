@@ -254,15 +254,3 @@ fn the_key_listing_is_an_environment_file() {
     );
     assert!(text.contains("SUPABASE_URL=http://localhost:8000\n"));
 }
-
-#[test]
-fn a_jwk_set_is_read_in_both_forms_and_refused_without_quoting_it() {
-    let key = basalt_core::keys::generate_es256().unwrap();
-    assert_eq!(read_jwks(&json!([key]).to_string()).unwrap().len(), 1);
-    assert_eq!(read_jwks(&json!({ "keys": [key] }).to_string()).unwrap().len(), 1);
-    for wrong in ["{", "7", "{}", "[7]", &json!([key, key]).to_string()] {
-        let problem = read_jwks(wrong).unwrap_err();
-        assert!(!problem.contains(key["d"].as_str().unwrap()), "{problem}");
-    }
-    assert!(signs(&key) && !signs(&json!({ "kty": "EC" })));
-}
