@@ -401,10 +401,9 @@ async fn a_secret_may_be_base64_of_either_alphabet() {
 
 #[tokio::test]
 async fn the_role_may_lie_anywhere_in_the_claims() {
-    for (name, path) in [
-        ("jwt_path_old", r#".app."the roles"[?(@ ^== "auth")]"#),
-        ("jwt_path_new", "$.app['the roles'][?search(@, '^auth')]"),
-    ] {
+    for (name, path) in
+        [("jwt_path", r#".app."the roles"[1]"#), ("jwt_path_dollar", r#"$.app."the roles"[1]"#)]
+    {
         let (_database, builder) = alone(name).await;
         let server = builder.config("rest.role_claim", path).start().await;
         let signer = Signer::Secret(SECRET.as_bytes().to_vec());
@@ -414,7 +413,7 @@ async fn the_role_may_lie_anywhere_in_the_claims() {
             let answer = ask_with(&server, &signer.token(&json!({"alg": "HS256"}), &claims)).await;
             assert_eq!(answer.expect(200).json(), expected);
         }
-        let claims = json!({"role": "service_role", "app": {"the roles": ["authenticated"]}});
+        let claims = json!({"role": "service_role", "app": {"the roles": ["x", "authenticated"]}});
         let token = signer.token(&json!({"alg": "HS256"}), &claims);
         let shown = ask(&server, "/rpc/current?name=request.jwt.claims", &format!("Bearer {token}")).await;
         let shown: Value = serde_json::from_str(shown.json().as_str().unwrap()).unwrap();
