@@ -4,13 +4,13 @@
 //! arrive during a load or shortly after it share the next one ([`follow()`]). A load that fails leaves the old cache in
 //! use.
 //!
-//! The surprise: a request that names something unknown is not refused at once. While a load is due it waits for that;
-//! otherwise it asks the catalog whether anything has changed since the last one ([`load::fingerprint`]), because
-//! notifications come a moment late, and on a database without our event triggers not at all.
+//! Notifications come a moment late, and on a database without our event triggers not at all. So a request that names
+//! something unknown is not refused at once: it waits for a load that is under way, and asks the catalog whether
+//! anything has changed since the last one ([`load::fingerprint`]).
 
 mod follow;
-mod looks;
 mod progress;
+mod staleness;
 
 use std::collections::HashMap;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -31,8 +31,8 @@ use crate::schema_cache::load::builder_thread::BuilderThread;
 use crate::schema_cache::load::{self, LoadError, Loaded};
 use crate::shape::Shapes;
 pub(crate) use follow::follow;
-use looks::Looks;
 use progress::Progress;
+use staleness::Staleness;
 
 /// How long a request waits for a load.
 const PATIENCE: Duration = Duration::from_secs(5);
@@ -102,11 +102,11 @@ struct Shared {
     progress: Progress,
     /// One load at a time; held across it.
     turn: Mutex<()>,
-    /// Somebody asked for a load.
+    /// A request or a signal asked for a load.
     asked: Notify,
     /// When a failed load is repeated. Held to read or write.
     next_attempt: SyncMutex<Option<Instant>>,
-    looks: Looks,
+    staleness: Staleness,
 }
 
 impl Shared {
@@ -147,7 +147,7 @@ impl RestHandle {
             turn: Mutex::new(()),
             asked: Notify::new(),
             next_attempt: SyncMutex::new(None),
-            looks: Looks::new(),
+            staleness: Staleness::new(),
         }))
     }
 
@@ -162,7 +162,6 @@ impl RestHandle {
     /// # Errors
     /// The load failed; the old cache stays in use.
     pub async fn reload(&self) -> Result<(), LoadError> {
-        let _due = self.0.progress.due();
         let _turn = self.0.turn.lock().await;
         self.load().await
     }
@@ -199,10 +198,10 @@ impl RestHandle {
         self.0.current.load().as_ref().and_then(|snapshot| snapshot.config.cors_origins.clone())
     }
 
-    /// What a request works with; waits for the first load if that is under way.
+    /// What a request works with; waits for the first load until that has succeeded or failed.
     pub(crate) async fn view(&self) -> View {
-        if self.0.current.load().is_none() && self.0.progress.is_due() {
-            let _is_loaded = self.0.progress.settled(Instant::now() + PATIENCE).await;
+        if self.0.current.load().is_none() {
+            self.0.progress.over(1, Instant::now() + PATIENCE).await;
         }
         View { base: self.0.base.load_full(), loaded: self.0.current.load_full() }
     }
@@ -211,23 +210,22 @@ impl RestHandle {
     pub(crate) async fn newer(&self, seen: &Arc<Snapshot>, deadline: Instant) -> Option<Arc<Snapshot>> {
         let until = (Instant::now() + PATIENCE).min(deadline);
         let progress = &self.0.progress;
-        let is_loaded = progress.is_due() && progress.settled(until).await;
+        progress.over(progress.begun(), until).await;
         let begun = progress.begun();
-        if !is_loaded && self.has_changed(until).await {
-            let _due = progress.due();
-            // Somebody else may have brought one about meanwhile.
+        if self.has_changed(until).await {
+            // A notification or another request may have started one meanwhile.
             if progress.begun() == begun {
                 self.ask_reload();
             }
-            progress.over_after(begun, until).await;
+            progress.over(begun + 1, until).await;
         }
         self.0.current.load_full().filter(|current| !Arc::ptr_eq(current, seen))
     }
 
-    /// Whether the catalog is another than that of the last load. Whoever cannot look answers by what is known.
+    /// Whether the catalog is another than that of the last load. Without an answer, what is known counts.
     async fn has_changed(&self, until: Instant) -> bool {
-        let look = async || load::fingerprint(&self.0.sessions).await.ok();
-        let seen = tokio::time::timeout_at(until, self.0.looks.ask(look)).await.ok().flatten();
+        let check = async || load::fingerprint(&self.0.sessions).await.ok();
+        let seen = tokio::time::timeout_at(until, self.0.staleness.ask(check)).await.ok().flatten();
         let current = self.0.current.load();
         seen.is_some_and(|seen| current.as_ref().is_some_and(|current| current.fingerprint != seen))
     }
@@ -239,11 +237,11 @@ impl RestHandle {
         left.as_secs() + 1
     }
 
-    /// One load; whoever calls has the turn.
+    /// One load; the caller has the turn.
     async fn load(&self) -> Result<(), LoadError> {
         self.0.progress.begin();
         let loaded = self.load_now().await;
-        self.0.progress.end(loaded.is_ok());
+        self.0.progress.end();
         loaded
     }
 
@@ -284,8 +282,8 @@ impl RestHandle {
     }
 }
 
-/// Drops what is no longer current once no request uses it, where that holds nobody up: to take thousands of tables apart
-/// takes a while, and whoever drops the last reference does it.
+/// Drops a snapshot that is no longer current once no request uses it, and on the blocking pool: to take thousands of
+/// tables apart takes a while, which the request that drops the last reference should not spend.
 async fn retire(old: Arc<Snapshot>, tracker: TaskTracker) {
     const LOOK: Duration = Duration::from_millis(100);
     while Arc::strong_count(&old) > 1 {

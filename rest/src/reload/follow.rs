@@ -29,7 +29,6 @@ pub(crate) async fn follow(
 
 #[expect(clippy::infinite_loop, reason = "the caller ends it by its shutdown token")]
 async fn follow_for_ever(handle: &RestHandle, mut events: broadcast::Receiver<Event>) {
-    let mut due = Some(handle.0.progress.first());
     // The listener's first word is that it listens. A load that starts after that misses nothing; one that starts
     // before would have to be repeated.
     let _unheard = tokio::time::timeout(LISTENER_PATIENCE, events.recv()).await;
@@ -43,7 +42,6 @@ async fn follow_for_ever(handle: &RestHandle, mut events: broadcast::Receiver<Ev
         let started = Instant::now();
         let loaded = handle.load().await;
         drop(turn);
-        due.take();
         let retry_in = match loaded {
             Ok(()) => {
                 pause = FIRST_PAUSE;
@@ -60,7 +58,6 @@ async fn follow_for_ever(handle: &RestHandle, mut events: broadcast::Receiver<Ev
         let next_attempt = retry_in.map(|pause| Instant::now() + pause);
         handle.0.set_next_attempt(next_attempt);
         wait_for_reason(handle, &mut events, next_attempt, &mut open).await;
-        due = Some(handle.0.progress.due());
         tokio::time::sleep_until(started + DEBOUNCE).await;
     }
 }
@@ -86,7 +83,7 @@ async fn wait_for_reason(
                 Ok(event) if wants_reload(&event, &handle.0.base.load().config.channel) => return,
                 Ok(_) => {}
                 Err(broadcast::error::RecvError::Lagged(_)) => return,
-                // Nobody listens any more: only who asks and retries are left.
+                // The listener is gone: signals, requests and retries are left.
                 Err(broadcast::error::RecvError::Closed) => *open = false,
             },
             () = handle.0.asked.notified() => return,
