@@ -75,7 +75,7 @@ pub fn authenticate(
     caller(Some(&claims), config)
 }
 
-/// The token of a `Bearer` header; another scheme is no token. What is no text is a token that nobody signed.
+/// The token of a `Bearer` header; another scheme is no token. A header that is no text is a token without a valid signature.
 fn bearer(headers: &HeaderMap) -> Option<Cow<'_, str>> {
     let header = headers.get(AUTHORIZATION)?.as_bytes();
     let end = header.iter().position(u8::is_ascii_whitespace).unwrap_or(header.len());

@@ -42,7 +42,7 @@ pub use reload::RestHandle;
 
 /// Builds the service and starts loading its schema cache.
 ///
-/// The handler answers as the service's router does. It is for whoever serves many requests: a router with one route costs
+/// The handler answers as the service's router does. The gateway calls it directly, because a router with one route costs
 /// two clones of boxed services and a boxed future for each.
 ///
 /// `events` brings notifications of `rest.channel`; the task that follows them ends with `shutdown`. It and all others

@@ -1,10 +1,10 @@
 //! What to do: an [`ApiRequest`] checked against the schema cache. Pure: no I/O, no clock.
 //!
 //! The types here say what the API can do. [`read`] builds trees of embeds, [`mutate`] writes, [`call`] functions,
-//! [`media`] the form of the body. The statement module turns a plan into SQL and cannot fail; whatever can be wrong
+//! [`media`] the form of the body. The statement module turns a plan into SQL and cannot fail; what can be wrong
 //! with a request is found here, in the order of rest.md §1.2.
 //!
-//! The surprise: writes and calls read too. Their rows arrive in a CTE, and a [`ReadPlan`] over it ([`Source::Returned`])
+//! Writes and calls read too. Their rows arrive in a CTE, and a [`ReadPlan`] over it ([`Source::Returned`])
 //! selects, embeds and orders them like a relation.
 
 pub mod call;
@@ -349,7 +349,7 @@ pub enum Returned {
 /// Makes the plan of a request.
 ///
 /// # Errors
-/// Whatever of it cannot be done: steps 9 to 16 of rest.md §1.2.
+/// What of it cannot be done: steps 9 to 16 of rest.md §1.2.
 pub fn plan(request: &ApiRequest, config: &RestConfig, cache: &SchemaCache) -> Result<Plan, RestError> {
     match &request.action {
         Action::Relation { name, verb: RelationVerb::Read { head } } => {

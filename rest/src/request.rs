@@ -172,7 +172,7 @@ impl ApiRequest {
             }
         };
         let query = match action {
-            // The root takes no parameters: whatever a client appends is not judged.
+            // The root takes no parameters: what a client appends is not judged.
             Action::Root { .. } | Action::Info(Resource::Root) => {
                 QueryParams::parse(&Parameters::default(), arguments)?
             }
@@ -308,7 +308,7 @@ fn root_range(method: &Method, query: &QueryParams, headers: &HeaderMap) -> Resu
         return Ok(wanted);
     }
     let Some(header) = header_text(headers, &RANGE) else { return Ok(wanted) };
-    // An empty page is asked for: it is, whatever the header says.
+    // An empty page is what the client gets, whatever the header says.
     if wanted.limit == Some(0) {
         return Ok(wanted);
     }

@@ -1,10 +1,8 @@
 //! Which grant or policy a `service_role` caller is missing (rest.md §7.1, ours).
 //!
-//! PostgreSQL says what it refused and not what would help. Whoever holds the service key may read that from the
-//! catalog anyway, so they get it as the error's `hint`. Nobody else does: what exists and who may use it is nothing
-//! for visitors.
-//!
-//! The surprise: the answer comes from a second transaction, under the login role, because the first one is aborted.
+//! PostgreSQL says what it refused and not what would help. A caller with the service key may read that from the catalog
+//! anyway and gets it as the error's `hint`; other callers learn nothing of what exists and who may use it. The catalog
+//! is asked in a second transaction, under the login role, because the first one is aborted.
 
 use std::sync::Arc;
 
@@ -54,13 +52,6 @@ async fn hint(context: &ExecuteContext<'_>, refusal: &PgError) -> Option<String>
             let mut columns = found.into_iter();
             let (relation, lacking, policies) = (columns.next()??, columns.next()?, columns.next()?);
             policy_hint(&relation, commands.first()?, lacking, policies)
-        }
-        Refused::Role(role) => {
-            let mut quoted = String::new();
-            basalt_core::sql::push_quoted(&mut quoted, role, '"');
-            Some(format!(
-                "Let the login role of the server take it on with: GRANT {quoted} TO authenticator;"
-            ))
         }
     }
 }
@@ -123,33 +114,17 @@ enum Refused<'a> {
     Privilege { kind: &'a str, name: &'a str },
     /// A row, by the policies of a relation.
     Row { relation: &'a str, is_update: bool },
-    /// Taking on a role.
-    Role(&'a str),
 }
 
 impl<'a> Refused<'a> {
     fn read(message: &'a str) -> Option<Self> {
-        const KINDS: [&str; 11] = [
-            "table",
-            "view",
-            "materialized view",
-            "foreign table",
-            "sequence",
-            "schema",
-            "function",
-            "procedure",
-            "aggregate",
-            "type",
-            "domain",
-        ];
+        const KINDS: [&str; 7] =
+            ["table", "view", "materialized view", "foreign table", "sequence", "schema", "function"];
         if let Some(object) = message.strip_prefix("permission denied for ") {
             return KINDS.into_iter().find_map(|kind| {
                 let name = object.strip_prefix(kind)?.strip_prefix(' ')?;
                 Some(Self::Privilege { kind, name })
             });
-        }
-        if let Some(role) = message.strip_prefix("permission denied to set role \"") {
-            return Some(Self::Role(role.strip_suffix('"')?));
         }
         let policies = message.strip_prefix("new row violates row-level security policy ")?;
         let (which, relation) = policies.split_once("for table \"")?;
@@ -195,7 +170,7 @@ mod tests {
                 "permission denied for materialized view m",
                 Some(Refused::Privilege { kind: "materialized view", name: "m" }),
             ),
-            ("permission denied to set role \"x\"", Some(Refused::Role("x"))),
+            ("permission denied to set role \"x\"", None),
             (
                 "new row violates row-level security policy \"p\" (USING expression) for table \"t\"",
                 Some(Refused::Row { relation: "t", is_update: true }),

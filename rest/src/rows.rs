@@ -4,7 +4,7 @@
 //! less. What the text of a value becomes in JSON depends on its type alone ([`types`]): numbers and JSON stay as they
 //! are, booleans become words, timestamps get their `T`, nearly everything else is a string (`value`).
 //!
-//! The surprise: settings that shape the text of a value (`IntervalStyle`, `TimeZone`, `extra_float_digits`) do not
+//! Settings that shape the text of a value (`IntervalStyle`, `TimeZone`, `extra_float_digits`) do not
 //! matter, because `to_json` takes the same text. Only `DateStyle` does: JSON always has dates as in ISO 8601. A date in
 //! another style gives `None`, as does a type that is not known here, and the caller has PostgreSQL build the body.
 

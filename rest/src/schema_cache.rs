@@ -4,7 +4,7 @@
 //! few queries; [`relationships`] derives what can be embedded; [`routines`] chooses a function by its arguments.
 //! Privileges are not in it: GRANT and REVOKE act at once, because PostgreSQL judges each statement.
 //!
-//! The surprise: the existence of columns is checked here only for writes. Anywhere else an unknown column may be a
+//! The existence of columns is checked here only for writes. Anywhere else an unknown column may be a
 //! computed one, so PostgreSQL decides.
 
 mod describe;

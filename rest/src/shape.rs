@@ -89,7 +89,7 @@ impl Shapes {
 
     /// Whether a shape that is not known was seen before; from now on it was.
     pub(crate) fn admits(&self, key: &[u8]) -> bool {
-        // Nought is nobody's.
+        // 0 is an empty place.
         let hash = self.hasher.hash_one(key) | 1;
         let place = usize::try_from(hash >> 32).unwrap_or(0) % SEEN;
         self.seen.get(place).is_some_and(|seen| seen.swap(hash, Ordering::Relaxed) == hash)

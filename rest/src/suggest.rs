@@ -7,8 +7,8 @@ use std::collections::HashSet;
 
 /// Similarity from which a table or function is suggested.
 pub const NAME_SIMILARITY: f64 = 0.75;
-/// Schemas with fewer relations are searched: from then on the search would cost more than it is worth, and whoever
-/// misspells could keep a core busy.
+/// Schemas with fewer relations are searched: from then on the search would cost more than it is worth, and misspelled
+/// names could keep a core busy.
 pub const SEARCHED_RELATIONS: usize = 500;
 /// Similarity from which parameters and relationships are suggested.
 pub const LOOSE_SIMILARITY: f64 = 0.33;
@@ -25,7 +25,7 @@ pub fn ranked<'a>(
     minimum: f64,
 ) -> Vec<(&'a str, f64)> {
     let wrong = normalise(wrong);
-    // Names of too different a length cannot be alike. Whoever asks for a name of kilobytes keeps no core busy with it.
+    // Names of too different a length cannot be alike. A name of kilobytes keeps no core busy.
     let known: Vec<(&str, Vec<char>)> = candidates
         .into_iter()
         .map(|name| (name, normalise(name)))

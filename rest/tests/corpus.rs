@@ -11,7 +11,7 @@ fn every_input_keeps_its_promises() {
         let inputs = corpus::parse(&text).unwrap();
         assert!(!inputs.is_empty(), "{} has no inputs", target.name);
         for (line, input) in inputs.iter().enumerate() {
-            // Whoever reads a failure finds the input by its line.
+            // The line tells where the input of a failure stands.
             println!("{}:{}: {}", file.display(), line + 1, input.escape_ascii());
             (target.run)(input);
         }

@@ -1,6 +1,6 @@
 //! SQL types and defaults in the words of OpenAPI.
 //!
-//! The surprise: the format of a column is a bare type name. Types of PostgreSQL's own lose their modifiers and stand
+//! The format of a column is a bare type name. Types of PostgreSQL's own lose their modifiers and stand
 //! in for the domains made of them, because generators know `character varying` and know nothing of a domain; what a
 //! modifier says is in `maxLength`.
 

@@ -23,7 +23,7 @@ pub struct Preferences {
     pub timezone: Option<String>,
     /// `max-affected=`; counts only with strict handling.
     pub max_affected: Option<u64>,
-    /// Preferences nobody knows, for strict handling.
+    /// Preferences that are not known, for strict handling.
     pub invalid: Vec<String>,
 }
 
@@ -132,7 +132,7 @@ impl Preferences {
         self.handling == Some(Handling::Strict)
     }
 
-    /// Takes one preference, unless its kind was set before; false if nobody knows it.
+    /// Takes one preference, unless its kind was set before; false if it is not known.
     fn read(&mut self, text: &str) -> bool {
         fn first<T>(slot: &mut Option<T>, value: Option<T>) -> bool {
             let known = value.is_some();

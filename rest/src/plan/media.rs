@@ -36,7 +36,7 @@ pub enum BodyShape {
     Csv,
     /// A GeoJSON FeatureCollection.
     GeoJson,
-    /// Whatever an aggregate of the database makes of them.
+    /// What an aggregate of the database makes of them.
     Handler(QualifiedName),
     /// The value a function returned is the body itself.
     Value,

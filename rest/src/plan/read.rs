@@ -79,7 +79,7 @@ impl<'a> Tree<'a> {
 
     /// The tree of a request that writes: its root filters and window choose what is written, not what is shown.
     /// Where nothing is answered, of `select` only the names count that filters and orders of embeds use; a `Location`
-    /// is made of rows that hold what is selected, but nobody sees them sorted.
+    /// is made of rows that hold what is selected, but the client does not see them sorted.
     pub(super) fn of_write(
         request: &'a ApiRequest,
         answer: &Answer,

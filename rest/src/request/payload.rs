@@ -75,7 +75,7 @@ pub struct JsonPayload {
     pub keys: Vec<String>,
     /// What it is.
     pub shape: JsonShape,
-    /// It is the body itself; otherwise it was made of another type, and is nobody's JSON argument.
+    /// It is the body itself; otherwise it was made of another type, and is no JSON argument.
     pub is_body: bool,
     /// Of a body that may be written and holds scalars only, the values of the keys.
     pub values: Option<Values>,
@@ -89,7 +89,7 @@ pub type Values = Vec<Option<Bytes>>;
 pub enum JsonShape {
     /// One object.
     Object,
-    /// An array of objects with the same keys; or, unread, whatever begins with no brace.
+    /// An array of objects with the same keys; or, unread, anything that does not begin with a brace.
     Array,
     /// An array of anything else: only a function that takes it whole can use it.
     Mixed,

@@ -22,13 +22,8 @@ with candidates as (
   select n.nspname, 'EXECUTE', p.oid::regprocedure::text
   from pg_catalog.pg_proc p
   join pg_catalog.pg_namespace n on n.oid = p.pronamespace
-  where $1 in ('function', 'procedure', 'aggregate') and p.proname = $2
+  where $1 = 'function' and p.proname = $2
     and not has_function_privilege($3, p.oid, 'EXECUTE')
-  union all
-  select n.nspname, 'USAGE', null
-  from pg_catalog.pg_type t
-  join pg_catalog.pg_namespace n on n.oid = t.typnamespace
-  where $1 in ('type', 'domain') and t.typname = $2 and not has_type_privilege($3, t.oid, 'USAGE')
   union all
   select n.nspname, 'USAGE', quote_ident(n.nspname)
   from pg_catalog.pg_namespace n
@@ -37,7 +32,6 @@ with candidates as (
 select format('GRANT %s ON %s%s TO %I;', list,
   case
     when $1 in ('table', 'view', 'materialized view', 'foreign table') then ''
-    when $1 in ('function', 'procedure', 'aggregate') then 'FUNCTION '
     else upper($1) || ' '
   end,
   coalesce(signature, format('%I.%I', schema, $2)), $3)

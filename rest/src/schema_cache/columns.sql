@@ -2,7 +2,7 @@
 -- which is about indexes, sequences and TOAST tables. Nothing is looked up for a column here: 30,000 look-ups of
 -- anything take longer than all the rest.
 select a.attrelid, a.xmin, a.attnum, a.attname, a.atttypid, a.atttypmod, a.attnotnull,
-  -- Always generated: nobody can write it, so it has no default, and its type's does not count either.
+  -- Always generated: it cannot be written, so it has no default, and its type's does not count either.
   a.attidentity = 'a' or a.attgenerated <> ''
 from pg_catalog.pg_attribute a
 where a.attnum > 0 and not a.attisdropped

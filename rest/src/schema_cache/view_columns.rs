@@ -4,7 +4,7 @@
 //! column, the relation and column it came from (`:resorigtbl`, `:resorigcol`), through joins, subqueries and CTEs;
 //! zero for expressions. A view over a view names the inner view, so origins are followed to a table.
 //!
-//! The surprise: there is no catalog view with this. PostgREST rewrites the same text to JSON inside SQL; reading it
+//! There is no catalog view with this. PostgREST rewrites the same text to JSON inside SQL; reading it
 //! here is simpler and costs the database nothing.
 
 use std::collections::HashMap;

@@ -1,7 +1,7 @@
 //! Plan and statements of a shape, with places for the values.
 //!
-//! Made by planning and rendering a request once more with marks in the place of its values: whatever parameter a mark
-//! turns up in is a place. Marks hold a random number, so that no request can contain one. A template counts only if it
+//! A request is planned and rendered once more with marks in the place of its values: a parameter that holds a mark is a
+//! place. Marks hold a random number, so that no request can contain one. A template counts only if it
 //! gives the statements of the request it was made from, to the byte.
 
 use std::sync::LazyLock;
@@ -40,7 +40,7 @@ pub struct Prepared {
 /// Everything of a shape that does not depend on values.
 #[derive(Debug)]
 pub struct Template {
-    /// Without its trees, which nobody asks for once there are statements.
+    /// Without its trees, which are of no use once there are statements.
     plan: Plan,
     prefer: Preferences,
     main: Pattern,

@@ -37,7 +37,7 @@ pub fn of_call_as_value(plan: &CallPlan) -> Statements {
     });
     sql.push_text(" AS total_result_set, ");
     // Where no body is made of the rows, counting them whole is what has PostgreSQL call the function at all: of one that
-    // is not volatile it would drop a result that nobody looks at, and with it the error that it would have raised.
+    // is not volatile it would drop a result that is not used, and with it the error that it would have raised.
     let shows_nothing = plan.head || plan.result == CallResult::Void;
     sql.push_text(match (is_set, shows_nothing) {
         (true, true) => "count(pgrst_t)",

@@ -194,7 +194,7 @@ fn an_aggregate_over_anything_takes_rows_of_any_shape() {
         "406 PGRST107 None of these media types are available: text/html",
         "an aggregate over the rows of a relation needs all their columns"
     );
-    // Nobody asked for it by name.
+    // The client does not ask for it by name.
     assert!(!sql("GET /clients\nAccept: */*").contains("as_anything"));
     assert_eq!(
         refusal("GET /clients\nAccept: text/unknown"),

@@ -34,6 +34,10 @@ fn modernise(theirs: &mut Value, ours: &Value) {
             let _get = methods.remove("get");
         }
     }
+    // rest.md §3.22 (1): `params=single-object` is gone, and no value is left.
+    if let Some(Value::Object(parameter)) = theirs.pointer_mut("/parameters/preferParams") {
+        let _values = parameter.remove("enum");
+    }
     // 12.2.3 (#3504): the values of filters begin with an operator, so they have no format.
     for (name, parameter) in members(theirs, "parameters") {
         if let (true, Value::Object(parameter)) = (name.starts_with("rowFilter."), parameter) {

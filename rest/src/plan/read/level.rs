@@ -1,7 +1,7 @@
 //! Levels of a read: outputs, embeds, conditions and orders of one relation (rest.md §3.3, §3.7, §3.8).
 //!
-//! Whatever can be wrong with them was found before, in the tree. The surprise is the spread: its columns, and those
-//! that were spread into it, are lifted into the parent, which also applies their aggregates.
+//! The tree has found what can be wrong with them. The columns of a spread, and those that were spread into it, are
+//! lifted into the parent, which also applies their aggregates.
 
 use super::super::condition::{Conditions, column_ref, is_json_text};
 use super::super::tree::Node;

@@ -196,7 +196,7 @@ impl<'de> Visitor<'de> for Outside<'_> {
     }
 }
 
-/// An object whose keys nobody has told.
+/// An object whose keys are not known yet.
 #[derive(Default)]
 struct First<'de> {
     /// In order, without doubles.
@@ -265,7 +265,7 @@ impl<'de> Visitor<'de> for FirstElement {
     }
 }
 
-/// An object, or whatever stands in its place, read into `row`.
+/// An object, or what stands in its place, read into `row`.
 struct Object<'a, 'de> {
     columns: &'a mut Columns,
     row: &'a mut Row<'de>,
