@@ -27,7 +27,7 @@ use basalt_core::clock::Clock;
 use basalt_core::foreground::Foreground;
 use basalt_core::keys::Keys;
 use basalt_core::pool::{ServicePool, Tx};
-use basalt_core::service::{Cors, RequestId, Service};
+use basalt_core::service::{BodyMode, Cors, Deadline, RequestId, Service};
 use basalt_mail::Outbox;
 use jiff::Timestamp;
 use tokio::time::Instant;
@@ -196,15 +196,18 @@ pub fn service(
         name: "auth",
         prefix: "/auth/v1",
         router: router(auth),
+        bodies: |_| BodyMode::Buffered,
         // The limits that clients meet are inside, where the error's shape is known; the gateway's are a net below.
         body_limit: 8 * BODY_LIMIT,
         deadline: deadline.saturating_add(Duration::from_secs(2)),
+        compresses: true,
         cors: Cors {
             methods: "GET, POST, PUT, PATCH, DELETE",
             expose: "X-Total-Count, Link, X-Supabase-Api-Version",
             preflight_status: StatusCode::NO_CONTENT,
         },
-        render: error::render_fault,
+        own_preflight: None,
+        renderer: |_| Box::new(error::render_fault),
     }
 }
 
@@ -260,9 +263,9 @@ async fn envelope(State(auth): State<Arc<Auth>>, mut request: Request, next: Nex
         request_id: request.extensions().get::<RequestId>().map(|id| id.0.clone()),
         development: auth.development,
     };
-    let deadline = Instant::now() + Duration::from_secs(auth.config.api_max_request_duration);
-    request.extensions_mut().insert(basalt_core::service::Deadline(deadline));
-    let response = match tokio::time::timeout_at(deadline, next.run(request)).await {
+    let deadline = Deadline::new(Instant::now(), Duration::from_secs(auth.config.api_max_request_duration));
+    request.extensions_mut().insert(deadline);
+    let response = match tokio::time::timeout_at(deadline.at(), next.run(request)).await {
         Ok(response) => response,
         Err(_elapsed) => AuthError::Timeout.into_response(),
     };

@@ -1,10 +1,10 @@
-//! Bytes that are accounted for as long as they live, and not as long as somebody remembers to count them: the owner of
-//! a share travels inside the `Bytes`, so that a body which outlives its request, or an answer that a slow reader leaves
-//! lying, goes on counting until its last slice is dropped.
+//! Bytes that count against a bound for as long as they live: the owner of a share travels inside the `Bytes`. So a body
+//! that outlives its request, or an answer that a slow client has not read, counts until its last slice is dropped.
 //!
-//! [`Hold`] is for the body of a request, whose share the gateway takes. [`AnswerMemory`] is the bound on answers: what
-//! they may take together, from the moment PostgreSQL announces a row until the client has it. Nobody waits for room
-//! there: an answer that finds none is refused, unless it tells of a write, which has happened by then.
+//! [`Hold`] is for the body of a request: the gateway takes the share of a buffered body, a service that of what it buffers
+//! of a streamed one. [`AnswerMemory`] bounds what all answers take together, from the moment PostgreSQL announces a row
+//! until the client has it. An answer that finds no room is refused at once, unless it tells of a write: the write has
+//! happened by then.
 
 use std::fmt;
 use std::sync::Arc;
@@ -20,6 +20,9 @@ const FREE_BYTES: usize = 64 * 1024;
 pub trait BodyMemory: Send + Sync {
     /// Holds `more` bytes from now on, if there is room.
     fn grow(&self, more: usize) -> bool;
+
+    /// An empty share of the same memory.
+    fn fresh(&self) -> Hold;
 }
 
 /// Keeps the share of a request's body alive; a request extension of the gateway's.
@@ -44,6 +47,12 @@ impl Hold {
     #[must_use]
     pub fn grow(&self, more: usize) -> bool {
         self.share.grow(more)
+    }
+
+    /// An empty share of the same memory, for a buffer with a life of its own.
+    #[must_use]
+    pub fn fresh(&self) -> Self {
+        self.share.fresh()
     }
 
     /// The same bytes, not copied, which hold it too.
@@ -207,6 +216,10 @@ mod tests {
     impl BodyMemory for Arc<usize> {
         fn grow(&self, more: usize) -> bool {
             more < **self
+        }
+
+        fn fresh(&self) -> Hold {
+            Hold::new(Arc::clone(self))
         }
     }
 

@@ -12,10 +12,13 @@ use axum::body::Body;
 use axum::response::Response;
 use bytes::{Bytes, BytesMut};
 use futures_util::future::BoxFuture;
+use http::header::HeaderValue;
+use http::uri::{PathAndQuery, Scheme};
 use http::{Request, StatusCode};
 use http_body::Body as _;
 use http_body_util::{BodyExt, LengthLimitError};
 use tokio::time::Instant;
+use tokio_util::sync::CancellationToken;
 
 use crate::memory::Hold;
 
@@ -27,15 +30,39 @@ pub struct Service {
     pub prefix: &'static str,
     /// Handlers; they see paths without the prefix.
     pub router: Router,
-    /// Request body limit in bytes.
+    /// How the body of this request comes. The path has lost the prefix.
+    pub bodies: fn(&Request<Body>) -> BodyMode,
+    /// Limit of a buffered body, in bytes. The service limits what it streams.
     pub body_limit: usize,
-    /// Time from the request's head to the response's head.
+    /// Time from the request's head to the response's head; while a streamed body comes, time without progress.
     pub deadline: Duration,
+    /// Whether JSON and CSV answers are compressed for clients that ask for it.
+    pub compresses: bool,
     /// What CORS answers name for this service.
     pub cors: Cors,
-    /// Words a failure outside the handlers in the service's protocol.
-    pub render: fn(Fault) -> Response,
+    /// Preflights that the service answers itself; `None` for none. Its own CORS headers win on every answer.
+    pub own_preflight: Option<Predicate>,
+    /// Chooses who words a failure of this request outside the handlers, in the service's protocol.
+    pub renderer: fn(&Request<Body>) -> Renderer,
 }
+
+/// How the body of a request comes.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum BodyMode {
+    /// The service reads it whole: the gateway counts it against `server.body_memory` before the service starts, and
+    /// ends the request at `Service::deadline`.
+    Buffered,
+    /// The service passes it on as it comes, however long it is. The gateway reserves nothing and sets no total
+    /// deadline; the client must keep the pace. The service counts what it buffers, with [`Hold::fresh`] of the
+    /// request extension [`Hold`].
+    Streamed,
+}
+
+/// A question about a request whose path has lost the prefix.
+pub type Predicate = Box<dyn Fn(&Request<Body>) -> bool + Send + Sync>;
+
+/// Words a failure. A function that captures nothing costs no allocation.
+pub type Renderer = Box<dyn Fn(Fault) -> Response + Send + Sync>;
 
 /// A service's handlers as one function, without a router before them.
 pub type Handler = Arc<dyn Fn(Request<Body>) -> BoxFuture<'static, Response> + Send + Sync>;
@@ -78,9 +105,52 @@ pub enum Fault {
     Overloaded,
 }
 
-/// Request extension: when the gateway stops waiting for the handler.
+/// Request extension: when the handler must have finished, or its next database step.
 #[derive(Debug, Clone, Copy)]
-pub struct Deadline(pub Instant);
+pub struct Deadline {
+    at: Instant,
+    time: Duration,
+}
+
+impl Deadline {
+    /// `time` from `start`.
+    #[must_use]
+    pub fn new(start: Instant, time: Duration) -> Self {
+        Self { at: start + time, time }
+    }
+
+    /// The moment.
+    #[must_use]
+    pub const fn at(self) -> Instant {
+        self.at
+    }
+
+    /// The same time from now on, for the next database step of a request with a streamed body: the stream took as long
+    /// as the client needed. A request with a buffered body ends at its first deadline all the same.
+    #[must_use]
+    pub fn renewed(self) -> Self {
+        Self::new(Instant::now(), self.time)
+    }
+}
+
+/// Request extension: the request's address as the client sent it, before the prefix and the key are taken out.
+/// Signatures (S3), `Location` (TUS) and the URLs that functions see are made of it.
+#[derive(Debug, Clone)]
+pub struct Original {
+    /// `http`, or what a trusted proxy says in `X-Forwarded-Proto`.
+    pub scheme: Scheme,
+    /// `Host`, or `:authority` on HTTP/2; `None` when the client sent neither.
+    pub authority: Option<HeaderValue>,
+    /// Path and query. `"`, `<`, `>` and backticks are escaped: clients that sign requests escape them too.
+    pub target: PathAndQuery,
+    /// Where the service is mounted; `""` at the root.
+    pub prefix: Arc<str>,
+}
+
+/// Request extension: cancelled when the server begins to shut down. Handlers of upgraded connections and of endless
+/// answers say goodbye then; the server waits for them until its drain ends.
+#[derive(Debug, Clone)]
+pub struct Draining(pub CancellationToken);
 
 /// Request extension: the id that the log and the `x-request-id` response header carry.
 #[derive(Debug, Clone)]

@@ -5,7 +5,7 @@ use std::time::Duration;
 use axum::Router;
 use axum::extract::Request;
 use axum::response::Response;
-use basalt_core::service::{Cors, Fault, Service};
+use basalt_core::service::{BodyMode, Cors, Fault, Service};
 use basalt_core::system_migrations::SystemMigration;
 use http::{Method, StatusCode};
 
@@ -32,15 +32,18 @@ pub fn service() -> Service {
         name: "functions",
         prefix: "/functions/v1",
         router: Router::new().fallback(invoke),
+        bodies: |_| BodyMode::Buffered,
         body_limit: BODY_LIMIT,
         // functions.md 3.4: to the first byte of the answer.
         deadline: Duration::from_secs(150),
+        compresses: false,
         cors: Cors {
             methods: "GET, POST, PUT, PATCH, DELETE, OPTIONS",
             expose: "sb-error-code, sb-request-id, x-sb-edge-region, x-relay-error, content-disposition, retry-after",
             preflight_status: StatusCode::NO_CONTENT,
         },
-        render: error::render,
+        own_preflight: None,
+        renderer: |_| Box::new(error::render),
     }
 }
 

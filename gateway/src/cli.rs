@@ -155,7 +155,12 @@ async fn execute(cli: Cli) -> anyhow::Result<ExitCode> {
             command_line.postgrest_file = file;
             let config = load(&command_line)?;
             let console = Console::new(config.server.log_format == LogFormat::Json);
-            Box::pin(serve::serve(config, &command_line, &console, Shutdown::on_signals()?)).await?;
+            let shutdown = Shutdown::default();
+            let signals = shutdown.follow_signals()?;
+            tokio::select! {
+                served = Box::pin(serve::serve(config, &command_line, &console, shutdown)) => served?,
+                never = signals => match never {},
+            }
             Ok(ExitCode::SUCCESS)
         }
         Command::Migrate { seed } => {

@@ -7,14 +7,13 @@ use std::net::{IpAddr, SocketAddr};
 
 use axum::body::Body;
 use axum::response::{IntoResponse, Response};
-use basalt_core::service::ClientAddress;
 use http::header::CONTENT_TYPE;
 use http::{Request, StatusCode};
 use hyper::body::Incoming;
 
 use crate::system_routes::SystemRoutes;
 use basalt_http::address::IpRange;
-use basalt_http::layers::{self, Mount, Shared, client_address};
+use basalt_http::layers::{self, Client, Mount, Shared, client_address};
 use basalt_http::static_app::StaticApp;
 use basalt_mail::mailbox::{self, Mailbox};
 
@@ -41,11 +40,11 @@ impl Gateway {
     /// Answers one request.
     pub async fn handle(&self, request: Request<Incoming>, peer: SocketAddr) -> Response {
         let request = request.map(Body::new);
-        let address = self.client_address(peer.ip(), &request);
         let path = request.uri().path();
         if let Some(mount) = self.mounts.iter().find(|mount| is_below(&mount.prefix, path)) {
             // Boxed: a service's future is large, and connections waiting for their next request need not hold it.
-            return Box::pin(layers::serve(&self.shared, mount, request, address)).await;
+            let client = self.client(peer.ip(), &request);
+            return Box::pin(layers::serve(&self.shared, mount, request, client)).await;
         }
         if API_PREFIXES.iter().any(|prefix| is_below(prefix, path)) {
             return not_running(path);
@@ -78,8 +77,12 @@ impl Gateway {
         }
     }
 
-    fn client_address(&self, peer: IpAddr, request: &Request<Body>) -> ClientAddress {
-        client_address::resolve(peer, request.headers(), &self.trusted_proxies)
+    fn client(&self, peer: IpAddr, request: &Request<Body>) -> Client {
+        let (headers, trusted) = (request.headers(), &self.trusted_proxies);
+        Client {
+            address: client_address::resolve(peer, headers, trusted),
+            scheme: client_address::scheme(peer, headers, trusted),
+        }
     }
 }
 

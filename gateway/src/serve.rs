@@ -122,14 +122,13 @@ pub async fn serve(
         background.tracker.spawn(background.shutdown.clone().run_until_cancelled_owned(following));
     }
     let max_connections = connections_that_fit(&config);
-    let Server { max_requests, body_memory, body_wait, head_memory, max_streams, .. } = config.server;
+    let Server { max_requests, body_memory, body_wait, max_streams, .. } = config.server;
     let (pace, heads) = (config.server.pace(), config.server.heads());
     let limits = bounds::Limits {
         max_requests,
         body_memory,
         body_wait,
         max_connections,
-        head_memory,
         heads,
         max_streams,
         pace,
@@ -251,7 +250,6 @@ async fn accept_until(
     let limits = |connections| Limits {
         connections,
         heads: config.server.heads(),
-        head_memory: gateway.shared.bounds.head_memory.clone(),
         max_streams: config.server.max_streams,
         idle_timeout: config.server.idle_timeout,
         pace: config.server.pace(),

@@ -10,7 +10,6 @@ pub mod bounds;
 pub mod client_address;
 mod compression;
 pub mod cors;
-pub mod heads;
 
 use std::borrow::Cow;
 use std::panic::AssertUnwindSafe;
@@ -19,15 +18,20 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use axum::Router;
 use axum::body::Body;
+use axum::extract::DefaultBodyLimit;
 use axum::response::Response;
 use basalt_core::foreground::Foreground;
 use basalt_core::memory::Hold;
-use basalt_core::service::{ClientAddress, Deadline, Fault, Handler, RequestId, Service};
+use basalt_core::service::{
+    BodyMode, ClientAddress, Deadline, Fault, Handler, Original, Renderer, RequestId, Service,
+};
 use futures_util::FutureExt;
 use futures_util::future::Either;
 use http::header::{
-    CONNECTION, CONTENT_LENGTH, CONTENT_TYPE, HeaderMap, HeaderName, HeaderValue, X_CONTENT_TYPE_OPTIONS,
+    ACCEPT_ENCODING, CONNECTION, CONTENT_LENGTH, CONTENT_TYPE, HOST, HeaderMap, HeaderName, HeaderValue,
+    ORIGIN, X_CONTENT_TYPE_OPTIONS,
 };
+use http::uri::{PathAndQuery, Scheme};
 use http::{Request, StatusCode, Version};
 use hyper::body::Body as _;
 use metrics::{Counter, Histogram};
@@ -46,7 +50,7 @@ pub const REQUEST_ID: HeaderName = HeaderName::from_static("x-request-id");
 /// A service with what the gateway does around it.
 pub struct Mount {
     /// Where it answers; `""` is the root.
-    pub prefix: String,
+    pub prefix: Arc<str>,
     /// The service.
     pub service: Service,
     /// Which requests need an API key.
@@ -57,7 +61,8 @@ pub struct Mount {
     pub direct: Option<Handler>,
     /// Where its requests are noted, if they want short answers.
     pub foreground: Option<Foreground>,
-    compressed: Router,
+    /// `None` where answers are never compressed.
+    compressed: Option<Router>,
     metrics: RequestMetrics,
 }
 
@@ -67,8 +72,9 @@ pub type Origins = Box<dyn Fn() -> Option<Vec<String>> + Send + Sync>;
 impl Mount {
     /// Puts `service` at `prefix`.
     #[must_use]
-    pub fn new(prefix: String, service: Service, gate: Gate) -> Self {
-        let compressed = compression::compressed(&service.router);
+    pub fn new(prefix: impl Into<Arc<str>>, service: Service, gate: Gate) -> Self {
+        let prefix = prefix.into();
+        let compressed = service.compresses.then(|| compression::compressed(&service.router));
         let metrics = RequestMetrics::new(service.name);
         let (direct, foreground) = (None, None);
         Self { prefix, service, gate, origins: Box::new(|| None), direct, foreground, compressed, metrics }
@@ -109,42 +115,56 @@ pub struct Shared {
     pub bounds: Arc<Bounds>,
 }
 
-/// Serves one request of `mount`. `request`'s path is still whole; `address` is the client's.
-pub async fn serve(
-    shared: &Shared,
-    mount: &Mount,
-    mut request: Request<Body>,
-    address: ClientAddress,
-) -> Response {
+/// The client of a request.
+#[derive(Debug, Clone)]
+pub struct Client {
+    /// Its address.
+    pub address: ClientAddress,
+    /// How it reached us, or the proxy before us.
+    pub scheme: Scheme,
+}
+
+/// Serves one request of `mount`. `request`'s path is still whole.
+pub async fn serve(shared: &Shared, mount: &Mount, mut request: Request<Body>, client: Client) -> Response {
     let service = &mount.service;
     let started = Instant::now();
     if let Some(foreground) = &mount.foreground {
         foreground.note();
     }
-    let origin = request.headers().get(http::header::ORIGIN).cloned();
-    if cors::is_preflight(&request) {
+    let origin = request.headers().get(ORIGIN).cloned();
+    let original = original(mount, &request, client.scheme);
+    let stripped = strip_prefix(&mount.prefix, &mut request);
+    let is_preflight = cors::is_preflight(&request);
+    let is_own_preflight =
+        is_preflight && service.own_preflight.as_ref().is_some_and(|is_own| is_own(&request));
+    if is_preflight && !is_own_preflight {
         return mount.cors(&shared.cors).preflight(&service.cors, &request);
     }
+    let render = (service.renderer)(&request);
     let id = shared.request_ids.make();
     let method = request.method().clone();
     let in_flight = shared.bounds.enter();
-    let head = shared.bounds.head_memory.hold_head_of(&request);
-    let admitted = match (&in_flight, &head) {
-        (Ok(_), Some(_)) => prepare(shared, mount, &mut request),
-        (Err(bounds::Overloaded), _) | (Ok(_), None) => Err(Box::new((service.render)(Fault::Overloaded))),
+    let admitted = match (&in_flight, stripped) {
+        (Err(bounds::Overloaded), _) => Err(Box::new(render(Fault::Overloaded))),
+        (Ok(_), Err(reason)) => Err(Box::new(render(Fault::BadRequest(reason)))),
+        (Ok(_), Ok(())) => admit(shared, mount, &mut request, is_own_preflight, &render),
     };
     let mut response = match admitted {
         Err(refused) => *refused,
-        Ok(announced) => {
-            let deadline = started + service.deadline;
+        Ok(body) => {
+            let deadline = Deadline::new(started, service.deadline);
             let extensions = request.extensions_mut();
-            extensions.insert(Deadline(deadline));
+            extensions.insert(deadline);
             extensions.insert(RequestId(id.clone()));
-            extensions.insert(address);
-            client_address::set_forwarded_for(request.headers_mut(), address);
+            extensions.insert(client.address);
+            extensions.insert(original);
+            client_address::set_forwarded_for(request.headers_mut(), client.address);
+            // The gateway counts the body.
+            DefaultBodyLimit::disable().apply(&mut request);
             // What the service logs belongs to this request.
             let span = tracing::info_span!("request", service = service.name, %method, request_id = %id);
-            call_with_room(shared, mount, request, announced, deadline, &id).instrument(span).await
+            let call = Call { mount, render: &render, deadline: deadline.at(), id: &id };
+            call_with_room(&shared.bounds, call, request, body).instrument(span).await
         }
     };
     let headers = response.headers_mut();
@@ -160,23 +180,44 @@ pub async fn serve(
     response
 }
 
-/// Everything that can refuse a request before its body is looked at. On success the path has lost the prefix, and the
-/// result is the body's announced length.
-fn prepare(
+/// What the client sent, before anything is taken out.
+fn original(mount: &Mount, request: &Request<Body>, scheme: Scheme) -> Original {
+    let uri = request.uri();
+    let authority = uri.authority().and_then(|authority| HeaderValue::from_str(authority.as_str()).ok());
+    Original {
+        scheme,
+        authority: authority.or_else(|| request.headers().get(HOST).cloned()),
+        target: uri.path_and_query().cloned().unwrap_or(PathAndQuery::from_static("/")),
+        prefix: Arc::clone(&mount.prefix),
+    }
+}
+
+/// How a body comes, and its announced length.
+struct Announced {
+    mode: BodyMode,
+    length: Option<u64>,
+}
+
+/// Everything that can refuse a request before its body is looked at. A preflight brings no key.
+fn admit(
     shared: &Shared,
     mount: &Mount,
     request: &mut Request<Body>,
-) -> Result<Option<u64>, Box<Response>> {
-    strip_prefix(&mount.prefix, request)
-        .map_err(|reason| Box::new((mount.service.render)(Fault::BadRequest(reason))))?;
-    shared.key_gate.admit(mount.gate, request)?;
-    let limit = mount.service.body_limit;
-    let announced =
-        request.headers().get(CONTENT_LENGTH).and_then(|length| length.to_str().ok()?.parse::<u64>().ok());
-    if announced.is_some_and(|length| length > u64::try_from(limit).unwrap_or(u64::MAX)) {
-        return Err(Box::new((mount.service.render)(Fault::BodyTooLarge { limit })));
+    is_preflight: bool,
+    render: &Renderer,
+) -> Result<Announced, Box<Response>> {
+    if !is_preflight {
+        shared.key_gate.admit(mount.gate, request)?;
     }
-    Ok(announced)
+    let mode = (mount.service.bodies)(request);
+    let limit = mount.service.body_limit;
+    let length =
+        request.headers().get(CONTENT_LENGTH).and_then(|length| length.to_str().ok()?.parse::<u64>().ok());
+    let is_too_long = length.is_some_and(|length| length > u64::try_from(limit).unwrap_or(u64::MAX));
+    if mode == BodyMode::Buffered && is_too_long {
+        return Err(Box::new(render(Fault::BodyTooLarge { limit })));
+    }
+    Ok(Announced { mode, length })
 }
 
 /// `/rest/v1/plans?x` → `/plans?x`. The prefix itself is the service's root.
@@ -184,47 +225,59 @@ fn strip_prefix(prefix: &str, request: &mut Request<Body>) -> Result<(), String>
     if prefix.is_empty() {
         return Ok(());
     }
-    let whole = request.uri().path_and_query().map_or("/", http::uri::PathAndQuery::as_str);
+    let whole = request.uri().path_and_query().map_or("/", PathAndQuery::as_str);
     let rest = whole.strip_prefix(prefix).unwrap_or(whole);
     let stripped = if rest.starts_with('/') { rest.to_owned() } else { format!("/{rest}") };
     *request.uri_mut() = stripped.parse().map_err(|error: http::uri::InvalidUri| error.to_string())?;
     Ok(())
 }
 
+/// One call of a service.
+struct Call<'a> {
+    mount: &'a Mount,
+    render: &'a Renderer,
+    deadline: Instant,
+    id: &'a str,
+}
+
 /// Calls the service when there is room for the request's body, whose bytes hold it for as long as they live.
 async fn call_with_room(
-    shared: &Shared,
-    mount: &Mount,
+    bounds: &Bounds,
+    call: Call<'_>,
     mut request: Request<Body>,
-    announced: Option<u64>,
-    deadline: Instant,
-    id: &str,
+    body: Announced,
 ) -> Response {
-    let (service, bounds) = (&mount.service, &shared.bounds);
+    let (service, render) = (&call.mount.service, call.render);
     if request.body().is_end_stream() {
-        return call(mount, request, deadline, id).await.unwrap_or_else(|late| late.render(service));
+        return call.run(request, None).await.unwrap_or_else(|late| late.render(render));
     }
-    let free = if is_csv(request.headers()) { 0 } else { SMALL_BODY };
-    let Ok(share) = bounds.make_room(announced, free, request.body_mut(), deadline).await else {
-        return (service.render)(Fault::Overloaded);
+    let (share, limit) = match body.mode {
+        BodyMode::Streamed => (Some(bounds.empty_share()), usize::MAX),
+        BodyMode::Buffered => {
+            let free = if is_csv(request.headers()) { 0 } else { SMALL_BODY };
+            let made = bounds.make_room(body.length, free, request.body_mut(), call.deadline).await;
+            let Ok(share) = made else { return render(Fault::Overloaded) };
+            (share, service.body_limit)
+        }
     };
     if let Some(share) = &share {
         request.extensions_mut().insert(Hold::new(share.clone()));
     }
     let arrival = Arc::new(Arrival::default());
-    let body = std::mem::take(request.body_mut());
-    *request.body_mut() = arrival.watch(body, service.body_limit, bounds.pace());
+    let watched = arrival.watch(std::mem::take(request.body_mut()), limit, bounds.pace());
+    *request.body_mut() = watched;
     let is_http1 = request.version() < Version::HTTP_2;
-    let outcome = call(mount, request, deadline, id).await;
+    let streams = (body.mode == BodyMode::Streamed).then_some(&*arrival);
+    let outcome = call.run(request, streams).await;
     if share.is_some_and(|share| share.is_refused()) {
-        return (service.render)(Fault::Overloaded);
+        return render(Fault::Overloaded);
     }
     match outcome {
         Ok(response) if !arrival.is_too_slow() => response,
-        Err(late) if !arrival.is_awaited() => late.render(service),
+        Err(late) if !arrival.is_awaited() => late.render(render),
         Ok(_) | Err(Late) => {
             bounds.slow_bodies.increment(1);
-            let mut response = (service.render)(Fault::SlowBody);
+            let mut response = render(Fault::SlowBody);
             if is_http1 {
                 // The rest of the body may come yet, and is no request.
                 response.headers_mut().insert(CONNECTION, HeaderValue::from_static("close"));
@@ -245,33 +298,44 @@ fn is_csv(headers: &HeaderMap) -> bool {
 struct Late;
 
 impl Late {
-    fn render(self, service: &Service) -> Response {
+    fn render(self, render: &Renderer) -> Response {
         tracing::warn!("a request passed its deadline");
-        (service.render)(Fault::Timeout)
+        render(Fault::Timeout)
     }
 }
 
-/// Calls the service within its deadline; a panic is worded by the service.
-async fn call(mount: &Mount, request: Request<Body>, deadline: Instant, id: &str) -> Result<Response, Late> {
-    let service = &mount.service;
-    let may_compress = request.headers().contains_key(http::header::ACCEPT_ENCODING);
-    let handled = match &mount.direct {
-        Some(direct) if !may_compress => Either::Left(direct(request)),
-        _ => {
-            let router = if may_compress { &mount.compressed } else { &service.router };
-            Either::Right(router.clone().oneshot(request).map(|answered| match answered {
-                Ok(response) => response,
-                Err(never) => match never {},
-            }))
-        }
-    };
-    match timeout_at(deadline, AssertUnwindSafe(handled).catch_unwind()).await {
-        Ok(Ok(response)) => Ok(response),
-        Ok(Err(_panic)) => {
-            tracing::error!("a handler panicked; the text is above");
-            Ok((service.render)(Fault::Panic { id: id.to_owned() }))
-        }
-        Err(_elapsed) => Err(Late),
+impl Call<'_> {
+    /// Calls the service within its deadline, which while `streams` comes counts from its last progress. The service's
+    /// renderer words a panic.
+    async fn run(&self, request: Request<Body>, streams: Option<&Arrival>) -> Result<Response, Late> {
+        let Self { mount, render, deadline, id } = *self;
+        let service = &mount.service;
+        let may_compress = request.headers().contains_key(ACCEPT_ENCODING);
+        let compressed = mount.compressed.as_ref().filter(|_| may_compress);
+        let handled = match (&mount.direct, compressed) {
+            (Some(direct), None) => Either::Left(direct(request)),
+            (_, compressed) => {
+                let router = compressed.unwrap_or(&service.router);
+                Either::Right(router.clone().oneshot(request).map(|answered| match answered {
+                    Ok(response) => response,
+                    Err(never) => match never {},
+                }))
+            }
+        };
+        let handled = AssertUnwindSafe(handled).catch_unwind();
+        let outcome = match streams {
+            None => timeout_at(deadline, handled).await.map_err(|_elapsed| Late),
+            Some(arrival) => tokio::select! {
+                outcome = handled => Ok(outcome),
+                () = arrival.stalled(service.deadline) => Err(Late),
+            },
+        };
+        outcome.map(|outcome| {
+            outcome.unwrap_or_else(|_panic| {
+                tracing::error!("a handler panicked; the text is above");
+                render(Fault::Panic { id: id.to_owned() })
+            })
+        })
     }
 }
 

@@ -1,5 +1,7 @@
 //! How the server is told to end: gracefully, and then by force.
 
+use std::convert::Infallible;
+
 use tokio_util::sync::CancellationToken;
 
 /// Cheap to clone; all clones are told together.
@@ -13,25 +15,25 @@ pub struct Shutdown {
 }
 
 impl Shutdown {
-    /// Told by SIGTERM and Ctrl-C: the first asks, the second hurries.
+    /// Follows SIGTERM and Ctrl-C for as long as the result is polled: the first asks for a graceful end, the second
+    /// forces it. From this call on the signals no longer end the process.
     ///
     /// # Errors
     /// The system does not let signals be heard.
-    pub fn on_signals() -> std::io::Result<Self> {
+    pub fn follow_signals(&self) -> std::io::Result<impl Future<Output = Infallible> + use<>> {
         use tokio::signal::unix::{SignalKind, signal};
         let mut terminate = signal(SignalKind::terminate())?;
         let mut interrupt = signal(SignalKind::interrupt())?;
-        let stop = Self::default();
-        let told = stop.clone();
-        tokio::spawn(async move {
-            for token in [told.graceful, told.forced] {
+        let tokens = [self.graceful.clone(), self.forced.clone()];
+        Ok(async move {
+            for token in tokens {
                 tokio::select! {
                     _ = terminate.recv() => {}
                     _ = interrupt.recv() => {}
                 }
                 token.cancel();
             }
-        });
-        Ok(stop)
+            std::future::pending().await
+        })
     }
 }

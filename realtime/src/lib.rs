@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use axum::Router;
-use basalt_core::service::{Cors, Fault, Service};
+use basalt_core::service::{BodyMode, Cors, Fault, Service};
 use basalt_core::system_migrations::SystemMigration;
 use http::StatusCode;
 
@@ -27,14 +27,17 @@ pub fn service() -> Service {
         name: "realtime",
         prefix: "/realtime/v1",
         router: Router::new().fallback(|| async { error::render(Fault::NotFound) }),
+        bodies: |_| BodyMode::Buffered,
         body_limit: BODY_LIMIT,
         // Of the HTTP routes; a socket lives as long as it is used.
         deadline: Duration::from_secs(15),
+        compresses: true,
         cors: Cors {
             methods: "POST, OPTIONS",
             expose: "x-rate-rolling, x-rate-limit, x-rate-limit-remaining",
             preflight_status: StatusCode::NO_CONTENT,
         },
-        render: error::render,
+        own_preflight: None,
+        renderer: |_| Box::new(error::render),
     }
 }

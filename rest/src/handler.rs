@@ -156,7 +156,7 @@ async fn receive(request: Request<Body>, config: &RestConfig) -> Result<Received
         BodyError::Disconnected(_) => RestError::BodyIncomplete,
     })?;
     let deadline = head.extensions.get::<Deadline>();
-    let deadline = deadline.map_or_else(|| Instant::now() + config.timeout, |Deadline(deadline)| *deadline);
+    let deadline = deadline.map_or_else(|| Instant::now() + config.timeout, |deadline| deadline.at());
     Ok(Received { head, body, deadline })
 }
 

@@ -29,7 +29,7 @@ use axum::extract::State as Extract;
 use basalt_core::clock::Clock;
 use basalt_core::keys::Keys;
 use basalt_core::listen::Event;
-use basalt_core::service::{Cors, Handler, Service};
+use basalt_core::service::{BodyMode, Cors, Handler, Service};
 use basalt_core::session::Sessions;
 use http::StatusCode;
 use tokio::sync::broadcast;
@@ -75,8 +75,10 @@ pub fn service(
         name: "rest",
         prefix: "/rest/v1",
         router,
+        bodies: |_| BodyMode::Buffered,
         body_limit,
         deadline,
+        compresses: true,
         cors: Cors {
             methods: "GET, POST, PATCH, PUT, DELETE, OPTIONS, HEAD",
             expose: "Content-Encoding, Content-Location, Content-Range, Content-Type, Date, Location, Server, \
@@ -84,7 +86,8 @@ pub fn service(
                      Basalt-Truncated",
             preflight_status: StatusCode::OK,
         },
-        render: error::fault,
+        own_preflight: None,
+        renderer: |_| Box::new(error::fault),
     };
     (service, handle, handler)
 }

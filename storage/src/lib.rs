@@ -5,7 +5,7 @@ use std::time::Duration;
 use axum::Router;
 use axum::extract::Request;
 use axum::response::Response;
-use basalt_core::service::{Cors, Service};
+use basalt_core::service::{BodyMode, Cors, Service};
 use basalt_core::system_migrations::SystemMigration;
 use http::StatusCode;
 
@@ -31,10 +31,12 @@ pub fn service(config: &StorageConfig) -> Service {
         name: "storage",
         prefix: "/storage/v1",
         router: Router::new().fallback(unknown_route),
+        bodies: |_| BodyMode::Buffered,
         body_limit: usize::try_from(config.max_file_size.saturating_add(MULTIPART_ALLOWANCE))
             .unwrap_or(usize::MAX),
         // storage.md 4.7 gives statements 30 s; the rest is the client's upload.
         deadline: Duration::from_secs(120),
+        compresses: false,
         cors: Cors {
             methods: "GET, HEAD, POST, PUT, PATCH, DELETE, OPTIONS",
             expose: "etag, content-range, content-length, content-disposition, accept-ranges, last-modified, \
@@ -42,7 +44,8 @@ pub fn service(config: &StorageConfig) -> Service {
                      tus-extension, tus-max-size",
             preflight_status: StatusCode::NO_CONTENT,
         },
-        render: error::render,
+        own_preflight: None,
+        renderer: |_| Box::new(error::render),
     }
 }
 

@@ -104,65 +104,38 @@ async fn heads_have_limits_that_are_settings_and_are_counted() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn heads_that_never_end_hold_no_more_than_a_setting_says() {
-    const ROOM: &str = "256KiB";
-    const REFUSED: &str = "basalt_http_refused_total{reason=\"head_memory\"}";
-    let server = Basalt::builder()
-        .config("server.head_memory", ROOM)
-        .config("server.max_header_bytes", "100KiB")
-        .start()
-        .await;
-    assert!((metric(&server, "basalt_http_head_bytes_limit").await - 262_144.0).abs() < 0.5);
-    let value = "y".repeat(90 * 1024);
-    let begun = format!("GET /health HTTP/1.1\r\nhost: a\r\nx: {value}");
-    // Of HTTP/2, in two frames and a few bytes that stand for many.
-    let literal = [&[0, 1, b'x', 0x7f, 0x81, 0x7f][..], "y".repeat(16_384).as_bytes()].concat();
-    let mut block = frame(HEADERS, END_STREAM, 1, &[&head(2, "/health")[..], &[0x82; 350]].concat());
-    block.extend(frame(CONTINUATION, 0, 1, &literal[..16_000]));
-    let mut held = Vec::new();
-    for _ in 0..2 {
-        let mut stream = TcpStream::connect(("127.0.0.1", server.port())).await.unwrap();
-        stream.write_all(begun.as_bytes()).await.unwrap();
-        held.push(stream);
-    }
-    let mut stream = http2(&server).await;
-    stream.write_all(&block).await.unwrap();
-    held.push(stream);
-    let taken = async |least: f64| {
-        let reached = async {
-            while metric(&server, "basalt_http_head_bytes").await < least {
-                tokio::time::sleep(Duration::from_millis(20)).await;
-            }
-        };
-        timeout(LIMIT, reached).await.unwrap();
-    };
-    taken(2.0 * 82.0 * 1024.0 + 40.0 * 1024.0).await;
-
-    let answer = raw(&server, &begun).await;
-    assert!(answer.starts_with("HTTP/1.1 431 "), "{answer}");
-    let mut others = Vec::new();
-    for _ in 0..3 {
-        let mut stream = http2(&server).await;
-        let _closed = stream.write_all(&block).await;
-        others.push(stream);
-    }
-    let ends = next(others.last_mut().unwrap(), u8::MAX, 0).await;
-    assert_eq!(ends, None, "it is closed");
-    assert!(metric(&server, REFUSED).await > 1.5);
-    let in_use = metric(&server, "basalt_http_head_bytes").await;
-    assert!(in_use <= 262_144.0, "{in_use}");
-    // Usual ones are served all the while.
-    server.get("/rest/v1/").apikey(server.service_key()).send().await.expect(200);
-
-    drop((held, others));
-    let given_back = async {
-        while metric(&server, "basalt_http_head_bytes").await > 0.5 {
-            tokio::time::sleep(Duration::from_millis(20)).await;
+async fn heads_that_never_end_hold_what_one_head_may_and_not_for_long() {
+    const CONNECTIONS: usize = 60;
+    let server = Basalt::builder().config("server.idle_timeout", "3s").start().await;
+    let resident = async || metric(&server, "process_resident_memory_bytes").await;
+    let http1 = format!("GET /health HTTP/1.1\r\nhost: a\r\nx: {}", "y".repeat(150 * 1024)).into_bytes();
+    // 1,000 headers in as many bytes, which HTTP/2 keeps until the block ends.
+    let http2_head = [&head(2, "/health")[..], &[0x80 | 15].repeat(1000)].concat();
+    let http2_head = frame(HEADERS, END_STREAM, 1, &http2_head);
+    for (begun, is_http2) in [(http1, false), (http2_head, true)] {
+        let before = resident().await;
+        let started = Instant::now();
+        let mut held = Vec::new();
+        for _ in 0..CONNECTIONS {
+            let mut stream = if is_http2 {
+                http2(&server).await
+            } else {
+                TcpStream::connect(("127.0.0.1", server.port())).await.unwrap()
+            };
+            stream.write_all(&begun).await.unwrap();
+            held.push(stream);
         }
-    };
-    timeout(LIMIT, given_back).await.unwrap();
-    let whole = format!("{begun}\r\nconnection: close\r\n\r\n");
-    assert!(raw(&server, &whole).await.starts_with("HTTP/1.1 200 "));
+        // Usual requests are served all the while.
+        server.get("/rest/v1/").apikey(server.service_key()).send().await.expect(200);
+        let grown = resident().await - before;
+        // At most twice `server.max_header_bytes` for each, and some buffers.
+        assert!(grown < 400.0 * 1024.0 * 60.0, "{grown} bytes more");
+        for mut stream in held {
+            let mut rest = Vec::new();
+            let _reset = timeout(LIMIT, stream.read_to_end(&mut rest)).await.unwrap();
+        }
+        assert!(started.elapsed() < Duration::from_secs(15), "{:?}", started.elapsed());
+    }
 }
 
 const HEADERS: u8 = 1;
@@ -259,10 +232,9 @@ async fn more_requests_than_a_connection_may_have_are_refused_one_by_one() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_few_bytes_that_stand_for_many_headers_do_not_fill_the_memory() {
-    const REFUSED: &str = "basalt_http_refused_total{reason=\"max_header_bytes\"}";
     let server = Basalt::start().await;
     let resident = async || metric(&server, "process_resident_memory_bytes").await;
-    // `accept-charset`, without a value, as often as it may be there.
+    // `accept-charset`, without a value, in a byte each.
     let block = [&head(3, "/rest/v1/nothing")[..], &[0x80 | 15].repeat(390)].concat();
     let requests: Vec<u8> = (0..256).flat_map(|id| frame(HEADERS, END_HEADERS, 2 * id + 1, &block)).collect();
     let before = resident().await;
@@ -278,11 +250,12 @@ async fn a_few_bytes_that_stand_for_many_headers_do_not_fill_the_memory() {
     let grown = resident().await - before;
     assert!(grown < 64.0 * 1024.0 * 1024.0, "{grown} bytes more");
 
+    // 2,000 of them are over the limit of a header list, which counts 46 bytes for each.
     let mut stream = http2(&server).await;
-    let block = [&head(3, "/rest/v1/nothing")[..], &[0x80 | 15].repeat(400)].concat();
+    let block = [&head(3, "/rest/v1/nothing")[..], &[0x80 | 15].repeat(2000)].concat();
     stream.write_all(&frame(HEADERS, END_HEADERS, 1, &block)).await.unwrap();
-    assert_eq!(next(&mut stream, HEADERS, 1).await, None, "one more than that, and it is closed");
-    assert!(metric(&server, REFUSED).await > 0.5);
+    let answer = next(&mut stream, HEADERS, 1).await.unwrap();
+    assert!(answer.windows(3).any(|text| text == b"431"), "{answer:?}");
 }
 
 #[tokio::test]

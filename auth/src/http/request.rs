@@ -52,7 +52,7 @@ impl<S: Sync> FromRequestParts<S> for RequestContext {
             deadline: parts
                 .extensions
                 .get::<Deadline>()
-                .map_or_else(|| Instant::now() + Duration::from_secs(10), |deadline| deadline.0),
+                .map_or_else(|| Instant::now() + Duration::from_secs(10), |deadline| deadline.at()),
             query,
             headers: parts.headers.clone(),
         })

@@ -214,11 +214,6 @@ fn check(r: &mut Reader, config: &Config) {
             "is less than rest.max_body_bytes: one body must fit",
         ),
         (
-            server.head_memory < u64::from(server.max_header_bytes) * 2,
-            "server.head_memory",
-            "is less than twice server.max_header_bytes: one head must fit",
-        ),
-        (
             server.answer_memory < bytes(database.max_row_bytes),
             "server.answer_memory",
             "is less than database.max_row_bytes: one answer must fit",

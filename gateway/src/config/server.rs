@@ -10,7 +10,7 @@ use basalt_core::{choice, settings};
 use secrecy::SecretString;
 
 use basalt_http::address::{IpRange, IpRanges, ListenHost};
-use basalt_http::layers::heads::HeadLimits;
+use basalt_http::listener::HeadLimits;
 use basalt_http::pace::Pace;
 
 choice! {
@@ -91,12 +91,10 @@ settings! {
         stall_timeout: Duration as Time<1000> = Is("30s");
         /// Bytes a second at which clients must send bodies and take answers; 0 asks for any progress at all.
         min_rate: u64 as Bytes = Is("1KiB");
-        /// Request line and headers of one request together. Longer ones get 431 without a body, and the connection is closed (HTTP/2: the stream ends). On HTTP/1.1 a head that is whole by then may be up to twice as long. From `8KiB` to `16MiB`; a request target takes 65,534 bytes at most whatever this says (414).
+        /// Request line and headers of one request together. Longer ones get 431 without a body, and the connection is closed (HTTP/2: the stream ends; it counts 32 bytes more for each header, and takes 72 KiB at most). On HTTP/1.1 a head that is whole by then may be up to twice as long. From `8KiB` to `16MiB`; a request target takes 65,534 bytes at most whatever this says (414).
         max_header_bytes: u32 as Bytes<8_192, 16_777_216> = Is("160KiB");
-        /// Headers of one HTTP/1.1 request; more get 431, and the connection is closed. Over 100, each request costs two allocations more. HTTP/2 takes four times as many, since browsers send each cookie as a header there; with more the connection is closed.
+        /// Headers of one HTTP/1.1 request; more get 431, and the connection is closed. Over 100, each request costs two allocations more. HTTP/2 counts bytes alone.
         max_headers: usize as Whole<16, 1000> = Is("100");
-        /// Bytes of request heads that are coming in or in flight, of those over 8 KiB; each header counts 100 bytes more than its text. One that finds no room is refused at once: 431 while it comes in, and the connection is closed (HTTP/2: without an answer), else 503 with `Retry-After: 1`. At least twice `server.max_header_bytes`.
-        head_memory: u64 as Bytes = Is("128MiB");
         /// Requests in flight on one HTTP/2 connection. A client that begins more has those refused (`REFUSED_STREAM`), which it may repeat.
         max_streams: u32 as Whole<1, 10_000> = Is("256");
         /// A connection whose next request has not begun, or not sent its whole head, after this time is closed. Longer than the 60 s that load balancers keep theirs.

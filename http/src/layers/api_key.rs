@@ -7,7 +7,7 @@ use axum::body::Body;
 use axum::response::{IntoResponse, Response};
 use basalt_core::clock::Clock;
 use basalt_core::keys::{ApiKeyKind, Keys};
-use http::header::{AUTHORIZATION, CONTENT_TYPE, HeaderName, USER_AGENT};
+use http::header::{AUTHORIZATION, CONTENT_TYPE, HeaderName, HeaderValue, USER_AGENT};
 use http::{Method, Request, StatusCode};
 
 const APIKEY: HeaderName = HeaderName::from_static("apikey");
@@ -35,7 +35,7 @@ pub struct KeyGate {
     browsers: SecretKeysInBrowsers,
 }
 
-/// What becomes of a secret key that a browser brings: it bypasses every policy, and everybody who opens the page has
+/// What becomes of a secret key that a browser brings: it bypasses every policy, and each visitor of the page can read
 /// it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum SecretKeysInBrowsers {
@@ -46,7 +46,8 @@ pub enum SecretKeysInBrowsers {
 }
 
 impl KeyGate {
-    /// `required` is `server.require_apikey`; without it no request is touched.
+    /// `required` is `server.require_apikey`. Without it no request needs a key, and one with a key that we know is
+    /// rewritten all the same; PostgREST's clients may filter by a column `apikey`.
     #[must_use]
     pub const fn new(keys: Arc<Keys>, clock: Clock, required: bool, browsers: SecretKeysInBrowsers) -> Self {
         Self { keys, clock, required, browsers }
@@ -57,11 +58,14 @@ impl KeyGate {
     /// # Errors
     /// The 401 of a missing or unknown key, or of a secret one in a browser.
     pub fn admit(&self, gate: Gate, request: &mut Request<Body>) -> Result<(), Box<Response>> {
-        if !self.required || matches!(gate, Gate::Untouched) {
+        if matches!(gate, Gate::Untouched) {
             return Ok(());
         }
         let sent = sent_key(request);
         let key = sent.as_deref().and_then(|key| self.keys.api_key(key, self.clock.unix_seconds()));
+        if !self.required && key.is_none() {
+            return Ok(());
+        }
         let needs_key = match gate {
             Gate::Closed => true,
             Gate::OpenFor(is_open) => !is_open(request.method(), request.uri().path()),
@@ -85,14 +89,24 @@ impl KeyGate {
             .headers()
             .get(AUTHORIZATION)
             .is_some_and(|value| !is_project_key_bearer(value.as_bytes()));
-        match key {
-            _ if brings_bearer => {}
-            Some(key) => {
-                request.headers_mut().insert(AUTHORIZATION, key.authorization);
+        if brings_bearer {
+            return Ok(());
+        }
+        let headers = request.headers_mut();
+        match (key, gate, sent) {
+            (Some(key), ..) => {
+                headers.insert(AUTHORIZATION, key.authorization);
             }
+            // functions.md §3.1: the function judges what it is sent.
+            (None, Gate::RewriteAndKeep, Some(sent)) => {
+                if let Ok(bearer) = HeaderValue::try_from(format!("Bearer {sent}")) {
+                    headers.insert(AUTHORIZATION, bearer);
+                }
+            }
+            (None, Gate::RewriteAndKeep, None) => {}
             // A `Bearer sb_…` without a key that we know says nothing about who is calling.
-            None => {
-                request.headers_mut().remove(AUTHORIZATION);
+            (None, Gate::Closed | Gate::OpenFor(_) | Gate::Rewrite | Gate::Untouched, _) => {
+                headers.remove(AUTHORIZATION);
             }
         }
         Ok(())
@@ -115,7 +129,7 @@ fn is_project_key_bearer(value: &[u8]) -> bool {
     scheme.eq_ignore_ascii_case(b"bearer ") && token.trim_ascii_start().starts_with(b"sb_")
 }
 
-/// Every browser calls itself Mozilla, and no server does. Whoever lies harms nobody else.
+/// Every browser calls itself Mozilla, and no server does. A client that lies harms only itself.
 fn is_browser(request: &Request<Body>) -> bool {
     let agent = request.headers().get(USER_AGENT).map(|agent| agent.as_bytes()).unwrap_or_default();
     agent.starts_with(b"Mozilla/")
@@ -255,6 +269,46 @@ mod tests {
         let mut posted = request("/health", &[]);
         *posted.method_mut() = Method::POST;
         assert!(gate.admit(open, &mut posted).is_err(), "only GET is open");
+    }
+
+    #[test]
+    fn functions_keep_what_they_are_sent() {
+        let (gate, keys) = gate();
+        let anon = format!("Bearer {}", keys.anon);
+        for (headers, expected) in [
+            (&[("authorization", "Bearer sb_publishable_a")][..], Some("Bearer sb_publishable_a")),
+            (&[("authorization", "Bearer sb_x"), ("apikey", "sb_publishable_a")], Some(anon.as_str())),
+            (&[("authorization", "Bearer sb_x"), ("apikey", "other")], Some("Bearer other")),
+            (&[("authorization", "Bearer user.token.x"), ("apikey", "other")], Some("Bearer user.token.x")),
+            (&[], None),
+        ] {
+            let mut sent = request("/f?x=y", headers);
+            gate.admit(Gate::RewriteAndKeep, &mut sent).unwrap();
+            assert_eq!(bearer(&sent).as_deref(), expected, "{headers:?}");
+        }
+        let mut in_query = request("/f?apikey=sb_publishable_a", &[]);
+        gate.admit(Gate::RewriteAndKeep, &mut in_query).unwrap();
+        assert_eq!(
+            (bearer(&in_query), in_query.uri().query()),
+            (Some(anon), Some("apikey=sb_publishable_a"))
+        );
+        let mut dropped = request("/o", &[("authorization", "Bearer sb_publishable_a")]);
+        gate.admit(Gate::Rewrite, &mut dropped).unwrap();
+        assert_eq!(bearer(&dropped), None);
+    }
+
+    #[test]
+    fn where_no_key_is_required_a_known_one_still_counts() {
+        let (strict, keys) = gate();
+        let gate = KeyGate::new(strict.keys, Clock::fixed(NOW), false, SecretKeysInBrowsers::Refused);
+        let mut known = request("/t?a=eq.1&apikey=sb_publishable_a", &[]);
+        gate.admit(Gate::Closed, &mut known).unwrap();
+        assert_eq!(bearer(&known), Some(format!("Bearer {}", keys.anon)));
+        assert_eq!(known.uri(), "/t?a=eq.1");
+        let mut filter = request("/t?apikey=eq.1", &[("authorization", "Bearer sb_x")]);
+        gate.admit(Gate::Closed, &mut filter).unwrap();
+        assert_eq!(bearer(&filter).as_deref(), Some("Bearer sb_x"));
+        assert_eq!(filter.uri(), "/t?apikey=eq.1");
     }
 
     #[test]

@@ -1,25 +1,49 @@
 //! The arrival of a request's body: at a pace ([`crate::pace`]), or not at all.
 
 use std::pin::Pin;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
 use std::task::{Context, Poll};
+use std::time::Duration;
 
 use axum::body::Body;
 use bytes::Bytes;
 use http_body_util::Limited;
 use hyper::body::{Body as HttpBody, Frame, SizeHint};
+use tokio::time::{Instant, sleep_until};
 
 use crate::pace::{Pace, Pacer};
 
-/// How a body comes along, for those who wait for what its service makes of it.
-#[derive(Debug, Default)]
+/// How a body comes along, for the layer that waits for the service's answer.
+#[derive(Debug)]
 pub(super) struct Arrival {
     is_awaited: AtomicBool,
     is_too_slow: AtomicBool,
+    /// When the service last took a piece. Held to read or write.
+    last_taken: Mutex<Instant>,
+}
+
+impl Default for Arrival {
+    fn default() -> Self {
+        let (is_awaited, is_too_slow) = (AtomicBool::new(false), AtomicBool::new(false));
+        Self { is_awaited, is_too_slow, last_taken: Mutex::new(Instant::now()) }
+    }
 }
 
 impl Arrival {
+    /// Returns when the service has neither taken a piece of the body nor waited for one for `limit`: the service is
+    /// late, and not the client.
+    pub(super) async fn stalled(&self, limit: Duration) {
+        loop {
+            let since = *self.last_taken.lock().unwrap_or_else(PoisonError::into_inner);
+            let end = if self.is_awaited() { Instant::now() } else { since } + limit;
+            if end <= Instant::now() {
+                return;
+            }
+            sleep_until(end).await;
+        }
+    }
+
     /// The body that is told of, of at most `limit` bytes.
     pub(super) fn watch(self: &Arc<Self>, body: Body, limit: usize, pace: Pace) -> Body {
         let inner = Limited::new(body, limit);
@@ -57,6 +81,7 @@ impl HttpBody for Paced {
         if let Poll::Ready(frame) = frame {
             let data = frame.as_ref().and_then(|frame| frame.as_ref().ok()?.data_ref());
             this.pacer.moved(data.map_or(0, Bytes::len));
+            *this.arrival.last_taken.lock().unwrap_or_else(PoisonError::into_inner) = Instant::now();
             return Poll::Ready(frame);
         }
         this.pacer.poll_too_slow(cx).map(|()| {

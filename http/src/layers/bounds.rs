@@ -16,15 +16,14 @@ use std::task::{Context, Poll, ready};
 use std::time::Duration;
 
 use axum::body::Body;
-use basalt_core::memory::{AnswerMemory, BodyMemory};
+use basalt_core::memory::{AnswerMemory, BodyMemory, Hold};
 use bytes::Bytes;
 use hyper::body::{Body as HttpBody, Frame, SizeHint};
 use metrics::Counter;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use tokio::time::{Instant, timeout_at};
 
-use super::heads::HeadMemory;
-use crate::layers::heads::HeadLimits;
+use crate::listener::HeadLimits;
 use crate::pace::Pace;
 
 /// Bodies up to this many bytes are free.
@@ -36,15 +35,11 @@ const UNIT: u64 = 1024;
 pub struct Bounds {
     limits: Limits,
     requests: AtomicUsize,
-    bodies: Arc<Semaphore>,
-    body_units: u32,
+    bodies: Bodies,
     waiting_bodies: AtomicUsize,
     /// Open connections; the listener takes from it.
     pub connections: Arc<Semaphore>,
-    /// Of heads; the listener takes from it, too.
-    pub head_memory: HeadMemory,
     refused_requests: Counter,
-    refused_bodies: Counter,
     /// Clients that were given up.
     pub(super) slow_bodies: Counter,
 }
@@ -60,8 +55,6 @@ pub struct Limits {
     pub body_wait: Duration,
     /// `max_connections`, or as many as the system allows
     pub max_connections: usize,
-    /// `head_memory`, in bytes
-    pub head_memory: u64,
     /// `max_header_bytes` and `max_headers`; the listener sees to them
     pub heads: HeadLimits,
     /// `max_streams`; the listener sees to it
@@ -104,13 +97,16 @@ impl Bounds {
         let body_units = units(limits.body_memory).max(1);
         Self {
             requests: AtomicUsize::new(0),
-            bodies: Arc::new(Semaphore::new(usize::try_from(body_units).unwrap_or(Semaphore::MAX_PERMITS))),
-            body_units,
+            bodies: Bodies {
+                permits: Arc::new(Semaphore::new(
+                    usize::try_from(body_units).unwrap_or(Semaphore::MAX_PERMITS),
+                )),
+                units: body_units,
+                refused: refused("body_memory"),
+            },
             waiting_bodies: AtomicUsize::new(0),
             connections: Arc::new(Semaphore::new(limits.max_connections)),
-            head_memory: HeadMemory::new(limits.head_memory, refused("head_memory")),
             refused_requests: refused("max_requests"),
-            refused_bodies: refused("body_memory"),
             slow_bodies: metrics::counter!("basalt_http_slow_clients_total", "what" => "body"),
             limits,
         }
@@ -144,19 +140,19 @@ impl Bounds {
         match self.claim(announced, free, body) {
             Claim::Nothing => Ok(None),
             Claim::Units(units) => {
-                let share = Arc::clone(&self.bodies).acquire_many_owned(units);
+                let share = Arc::clone(&self.bodies.permits).acquire_many_owned(units);
                 let limit = deadline.min(Instant::now() + self.limits.body_wait);
                 let _waits = Counted::one(&self.waiting_bodies);
                 match timeout_at(limit, share).await {
-                    Ok(Ok(permit)) => Ok(Some(self.share(Some(permit)))),
+                    Ok(Ok(permit)) => Ok(Some(self.bodies.share(Some(permit)))),
                     Ok(Err(_)) | Err(_) => {
-                        self.refused_bodies.increment(1);
+                        self.bodies.refused.increment(1);
                         Err(Overloaded)
                     }
                 }
             }
             Claim::Unannounced => {
-                let share = self.share(None);
+                let share = self.bodies.share(None);
                 let inner = std::mem::take(body);
                 *body = Body::new(Growing { inner, share: share.clone(), seen: 0 });
                 Ok(Some(share))
@@ -168,20 +164,15 @@ impl Bounds {
         match announced {
             Some(length) if length <= free => Claim::Nothing,
             // One that is larger than all there is takes all there is.
-            Some(length) => Claim::Units(units(length).min(self.body_units)),
+            Some(length) => Claim::Units(units(length).min(self.bodies.units)),
             None if body.is_end_stream() => Claim::Nothing,
             None => Claim::Unannounced,
         }
     }
 
-    fn share(&self, held: Option<OwnedSemaphorePermit>) -> BodyShare {
-        BodyShare(Arc::new(Share {
-            bodies: Arc::clone(&self.bodies),
-            all: self.body_units,
-            held: Mutex::new(held),
-            is_refused: AtomicBool::new(false),
-            refusals: self.refused_bodies.clone(),
-        }))
+    /// The share of a body that is passed on as it comes: its service takes from it what it buffers.
+    pub(super) fn empty_share(&self) -> BodyShare {
+        self.bodies.share(None)
     }
 
     /// Sets the gauges; called before metrics are shown, so that no request pays for it.
@@ -189,7 +180,7 @@ impl Bounds {
         let number = |count: usize| f64::from(u32::try_from(count).unwrap_or(u32::MAX));
         #[expect(clippy::cast_precision_loss, reason = "1 KiB")]
         let unit = UNIT as f64;
-        let all_units = f64::from(self.body_units);
+        let all_units = f64::from(self.bodies.units);
         let limits = &self.limits;
         let requests = number(self.requests.load(Ordering::Relaxed));
         let connections = number(limits.max_connections) - number(self.connections.available_permits());
@@ -199,14 +190,12 @@ impl Bounds {
             .set(number(self.waiting_bodies.load(Ordering::Relaxed)));
         metrics::gauge!("basalt_http_body_wait_seconds_limit").set(limits.body_wait.as_secs_f64());
         metrics::gauge!("basalt_http_body_bytes_in_flight")
-            .set((all_units - number(self.bodies.available_permits())) * unit);
+            .set((all_units - number(self.bodies.permits.available_permits())) * unit);
         metrics::gauge!("basalt_http_body_bytes_in_flight_limit").set(all_units * unit);
         #[expect(clippy::cast_precision_loss, reason = "no machine has 2^52 bytes")]
         let bytes = |count: u64| count as f64;
         metrics::gauge!("basalt_http_answer_bytes_in_flight").set(bytes(limits.answers.in_use()));
         metrics::gauge!("basalt_http_answer_bytes_in_flight_limit").set(bytes(limits.answers.limit()));
-        metrics::gauge!("basalt_http_head_bytes").set(bytes(self.head_memory.in_use()));
-        metrics::gauge!("basalt_http_head_bytes_limit").set(bytes(self.head_memory.limit()));
         metrics::gauge!("basalt_http_header_bytes_limit").set(f64::from(limits.heads.bytes));
         metrics::gauge!("basalt_http_headers_limit").set(number(limits.heads.headers));
         metrics::gauge!("basalt_http_streams_limit").set(f64::from(limits.max_streams));
@@ -236,16 +225,29 @@ impl Drop for Counted<'_> {
     }
 }
 
+/// `server.body_memory`. Cheap to clone.
+#[derive(Clone)]
+struct Bodies {
+    permits: Arc<Semaphore>,
+    units: u32,
+    refused: Counter,
+}
+
+impl Bodies {
+    fn share(&self, held: Option<OwnedSemaphorePermit>) -> BodyShare {
+        let (held, is_refused) = (Mutex::new(held), AtomicBool::new(false));
+        BodyShare(Arc::new(Share { memory: self.clone(), held, is_refused }))
+    }
+}
+
 /// What one body holds; given back with the last clone.
 #[derive(Clone)]
 pub(super) struct BodyShare(Arc<Share>);
 
 struct Share {
-    bodies: Arc<Semaphore>,
-    all: u32,
+    memory: Bodies,
     held: Mutex<Option<OwnedSemaphorePermit>>,
     is_refused: AtomicBool,
-    refusals: Counter,
 }
 
 impl BodyShare {
@@ -262,7 +264,7 @@ impl BodyShare {
         let held = self.hold(|_| units(bytes));
         if held.is_err() {
             self.0.is_refused.store(true, Ordering::Relaxed);
-            self.0.refusals.increment(1);
+            self.0.memory.refused.increment(1);
         }
         held
     }
@@ -273,11 +275,11 @@ impl BodyShare {
         let mut held = share.held.lock().unwrap_or_else(PoisonError::into_inner);
         let has = held.as_ref().map_or(0, OwnedSemaphorePermit::num_permits);
         let has = u32::try_from(has).unwrap_or(u32::MAX);
-        let missing = wanted(has).min(share.all).saturating_sub(has);
+        let missing = wanted(has).min(share.memory.units).saturating_sub(has);
         if missing == 0 {
             return Ok(());
         }
-        let Ok(more) = Arc::clone(&share.bodies).try_acquire_many_owned(missing) else {
+        let Ok(more) = Arc::clone(&share.memory.permits).try_acquire_many_owned(missing) else {
             return Err(Overloaded);
         };
         match &mut *held {
@@ -293,6 +295,10 @@ impl BodyMemory for BodyShare {
     fn grow(&self, more: usize) -> bool {
         let more = units(u64::try_from(more).unwrap_or(u64::MAX));
         self.hold(|has| has.saturating_add(more)).is_ok()
+    }
+
+    fn fresh(&self) -> Hold {
+        Hold::new(self.0.memory.share(None))
     }
 }
 
@@ -353,7 +359,6 @@ mod tests {
             body_memory,
             body_wait,
             max_connections: 1,
-            head_memory: 0,
             heads,
             max_streams: 1,
             pace,
@@ -388,7 +393,7 @@ mod tests {
         let bounds = bounds(100 * KIB);
         let taken = bounds.make_room(Some(100 * KIB), SMALL_BODY, &mut Body::empty(), later()).await.unwrap();
         assert!(taken.is_some());
-        assert_eq!(bounds.bodies.available_permits(), 0);
+        assert_eq!(bounds.bodies.permits.available_permits(), 0);
         for announced in [Some(0), Some(SMALL_BODY), None] {
             let share = bounds.make_room(announced, SMALL_BODY, &mut Body::empty(), later()).await.unwrap();
             assert!(share.is_none());
@@ -415,20 +420,20 @@ mod tests {
         let (waited, ()) =
             tokio::join!(bounds.make_room(Some(100 * KIB), SMALL_BODY, &mut empty, later()), given_back);
         assert!(waited.unwrap().is_some());
-        assert_eq!(bounds.bodies.available_permits(), 200, "the share went with its result");
+        assert_eq!(bounds.bodies.permits.available_permits(), 200, "the share went with its result");
     }
 
     #[tokio::test]
     async fn a_body_larger_than_all_there_is_goes_alone() {
         let bounds = bounds(100 * KIB);
         let share = bounds.make_room(Some(1 << 50), SMALL_BODY, &mut Body::empty(), later()).await.unwrap();
-        assert_eq!(bounds.bodies.available_permits(), 0);
+        assert_eq!(bounds.bodies.permits.available_permits(), 0);
         drop(share);
         let mut large = chunks(40);
         let share = bounds.make_room(None, SMALL_BODY, &mut large, later()).await.unwrap();
         assert_eq!(large.collect().await.unwrap().to_bytes().len(), 640 * 1024);
         drop(share);
-        assert_eq!(bounds.bodies.available_permits(), 100);
+        assert_eq!(bounds.bodies.permits.available_permits(), 100);
     }
 
     #[tokio::test]
@@ -436,16 +441,16 @@ mod tests {
         let bounds = bounds(200 * KIB);
         let mut empty = Body::empty();
         let share = bounds.make_room(Some(10), 0, &mut empty, later()).await.unwrap().unwrap();
-        assert_eq!(bounds.bodies.available_permits(), 199, "nothing was free");
+        assert_eq!(bounds.bodies.permits.available_permits(), 199, "nothing was free");
         assert!(share.grow(99 * 1024));
-        assert_eq!(bounds.bodies.available_permits(), 100);
+        assert_eq!(bounds.bodies.permits.available_permits(), 100);
         let other = bounds.make_room(Some(50 * KIB), 0, &mut empty, later()).await.unwrap();
         assert!(!share.grow(51 * 1024));
         assert!(!share.is_refused(), "the body itself is whole: its service decides");
         drop(other);
         assert!(share.grow(1 << 30), "one alone takes all there is");
         drop(share);
-        assert_eq!(bounds.bodies.available_permits(), 200);
+        assert_eq!(bounds.bodies.permits.available_permits(), 200);
     }
 
     #[tokio::test]
@@ -455,10 +460,10 @@ mod tests {
         let first_share = bounds.make_room(None, SMALL_BODY, &mut first, later()).await.unwrap().unwrap();
         let second_share = bounds.make_room(None, SMALL_BODY, &mut second, later()).await.unwrap().unwrap();
         assert_eq!(first.collect().await.unwrap().to_bytes().len(), 160 * 1024);
-        assert_eq!(bounds.bodies.available_permits(), 96);
+        assert_eq!(bounds.bodies.permits.available_permits(), 96);
         assert!(second.collect().await.is_err(), "the first still holds its share");
         assert_eq!((first_share.is_refused(), second_share.is_refused()), (false, true));
         drop((first_share, second_share));
-        assert_eq!(bounds.bodies.available_permits(), 256);
+        assert_eq!(bounds.bodies.permits.available_permits(), 256);
     }
 }

@@ -5,10 +5,21 @@ use std::net::IpAddr;
 
 use basalt_core::service::ClientAddress;
 use http::header::{HeaderMap, HeaderName, HeaderValue};
+use http::uri::Scheme;
 
 use crate::address::IpRange;
 
 const FORWARDED_FOR: HeaderName = HeaderName::from_static("x-forwarded-for");
+
+const FORWARDED_PROTO: HeaderName = HeaderName::from_static("x-forwarded-proto");
+
+/// How the client reached us, or the proxy before us when that is trusted.
+#[must_use]
+pub fn scheme(peer: IpAddr, headers: &HeaderMap, trusted: &[IpRange]) -> Scheme {
+    let is_https = headers.get(FORWARDED_PROTO).is_some_and(|sent| sent == "https");
+    let peer = peer.to_canonical();
+    if is_https && trusted.iter().any(|range| range.contains(peer)) { Scheme::HTTPS } else { Scheme::HTTP }
+}
 
 /// The client's address.
 #[must_use]
@@ -24,7 +35,7 @@ pub fn resolve(peer: IpAddr, headers: &HeaderMap, trusted: &[IpRange]) -> Client
             .flat_map(|value| value.split(','))
             .collect();
         for hop in forwarded.into_iter().rev() {
-            // An address that cannot be read was written by somebody we need not believe: the hop before it counts.
+            // An address that cannot be read was written by an untrusted party: the hop before it counts.
             let Ok(address) = hop.trim().parse::<IpAddr>() else { break };
             client = address.to_canonical();
             if !is_trusted(client) {
@@ -54,6 +65,15 @@ mod tests {
     fn a_stranger_cannot_choose_its_address() {
         let seen = resolve([192, 0, 2, 1].into(), &forwarded("203.0.113.9"), &[]);
         assert_eq!(seen.0, IpAddr::from([192, 0, 2, 1]));
+    }
+
+    #[test]
+    fn only_a_trusted_proxy_tells_the_scheme() {
+        let headers = HeaderMap::from_iter([(FORWARDED_PROTO, HeaderValue::from_static("https"))]);
+        let trusted = ["10.0.0.0/8".parse().unwrap()];
+        assert_eq!(scheme([10, 0, 0, 1].into(), &headers, &trusted), Scheme::HTTPS);
+        assert_eq!(scheme([192, 0, 2, 1].into(), &headers, &trusted), Scheme::HTTP);
+        assert_eq!(scheme([10, 0, 0, 1].into(), &HeaderMap::new(), &trusted), Scheme::HTTP);
     }
 
     #[test]

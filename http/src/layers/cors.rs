@@ -60,11 +60,13 @@ impl CorsPolicy {
         response
     }
 
-    /// Adds what a browser needs to read this answer.
+    /// Adds what a browser needs to read this answer. Headers that the service has set stay (functions.md §3.2).
     pub fn decorate(&self, service: &Cors, origin: &HeaderValue, headers: &mut HeaderMap) {
-        self.allow(origin, headers);
+        if !headers.contains_key(ACCESS_CONTROL_ALLOW_ORIGIN) {
+            self.allow(origin, headers);
+        }
         if headers.contains_key(ACCESS_CONTROL_ALLOW_ORIGIN) && !service.expose.is_empty() {
-            headers.insert(ACCESS_CONTROL_EXPOSE_HEADERS, HeaderValue::from_static(service.expose));
+            headers.entry(ACCESS_CONTROL_EXPOSE_HEADERS).or_insert(HeaderValue::from_static(service.expose));
         }
     }
 
@@ -141,6 +143,19 @@ mod tests {
         let other = CorsPolicy::new(&["https://b.example".to_owned()]).preflight(&SERVICE, &preflight());
         assert_eq!(other.status(), StatusCode::OK);
         assert!(!other.headers().contains_key("access-control-allow-origin"));
+    }
+
+    #[test]
+    fn the_services_own_headers_win() {
+        let origin = HeaderValue::from_static("https://a.example");
+        let mut headers = HeaderMap::new();
+        headers.insert(ACCESS_CONTROL_ALLOW_ORIGIN, HeaderValue::from_static("https://b.example"));
+        CorsPolicy::Any.decorate(&SERVICE, &origin, &mut headers);
+        assert_eq!(headers["access-control-allow-origin"], "https://b.example");
+        assert_eq!(headers["access-control-expose-headers"], "Content-Range");
+        headers.insert(ACCESS_CONTROL_EXPOSE_HEADERS, HeaderValue::from_static("x-mine"));
+        CorsPolicy::Any.decorate(&SERVICE, &origin, &mut headers);
+        assert_eq!(headers["access-control-expose-headers"], "x-mine");
     }
 
     #[test]

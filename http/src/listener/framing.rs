@@ -1,8 +1,8 @@
-//! Where requests begin and end on a connection, and targets with characters that RFC 3986 wants escaped and people do
-//! not escape: `?select=data->>name`.
+//! Where requests begin and end on a connection, and targets with characters that RFC 3986 wants escaped and people often
+//! do not escape: `?select=data->>name`.
 //!
 //! PostgREST takes such targets, and its manual writes them so; the HTTP library refuses a request line with `"`, `<`,
-//! `>` or a backtick before anybody sees it. So they are escaped while the bytes come in, in request lines and nowhere
+//! `>` or a backtick. So they are escaped while the bytes come in, in request lines and nowhere
 //! else (docs/decisions/0004). To know where a request line starts, this follows the framing of HTTP/1.1 (RFC 9112 §6):
 //! heads, bodies with a length, chunked bodies. What it does not understand, or what could be read in two ways, is
 //! passed on untouched from there to the end of the connection, and so are HTTP/2 and upgraded connections: a body is
@@ -14,7 +14,7 @@
 
 use bytes::BytesMut;
 
-/// No header: what makes a head one that nobody accepts.
+/// No header: what makes the library refuse a head.
 const SPOILT: &[u8] = b"\0\r\n";
 /// Header lines are kept up to this length; those that matter here are shorter.
 const KEPT_LINE_BYTES: usize = 256;
@@ -26,8 +26,6 @@ pub(super) struct Framing {
     /// The current line, up to [`KEPT_LINE_BYTES`]; without its end.
     line: Vec<u8>,
     head: Head,
-    /// Bytes of a head that is not whole yet.
-    head_bytes: usize,
 }
 
 #[derive(Debug, Default, Clone, Copy, PartialEq, Eq)]
@@ -47,6 +45,8 @@ enum Place {
     Trailer,
     /// Not ours to understand.
     Transparent,
+    /// The same, from its preface on.
+    Http2,
 }
 
 /// What the headers said about the body.
@@ -69,7 +69,7 @@ impl Framing {
     pub(super) fn follow(&mut self, input: &[u8]) -> Option<BytesMut> {
         let mut escaped: Option<BytesMut> = None;
         let mut rest = input;
-        while !rest.is_empty() && self.place != Place::Transparent {
+        while !rest.is_empty() && !matches!(self.place, Place::Transparent | Place::Http2) {
             let position = input.len() - rest.len();
             let (part, after) = rest.split_at(self.next_part(rest));
             rest = after;
@@ -89,10 +89,7 @@ impl Framing {
             } else if let Some(out) = &mut escaped {
                 out.extend_from_slice(part);
             }
-            let was_in_head = self.is_in_head();
             self.advance(part);
-            let is_whole = was_in_head && self.place != Place::Header && part.ends_with(b"\n");
-            self.head_bytes = if was_in_head && !is_whole { self.head_bytes + part.len() } else { 0 };
         }
         if let Some(out) = &mut escaped {
             out.extend_from_slice(rest);
@@ -105,25 +102,13 @@ impl Framing {
         self.place == Place::RequestLine && self.line.is_empty()
     }
 
-    /// Bytes of a head that is not whole yet; `None` where that cannot be told.
-    pub(super) fn unfinished_head(&self) -> Option<usize> {
-        (self.place != Place::Transparent).then_some(self.head_bytes)
-    }
-
-    /// What makes the library refuse the head that is not whole yet, as one with too many headers (431).
-    pub(super) fn end_of_refused_head(&mut self, max_headers: usize) -> Vec<u8> {
-        let end_of_line: &[u8] = if self.place == Place::RequestLine { b" HTTP/1.1\r\n" } else { b"\r\n" };
-        self.place = Place::Transparent;
-        [end_of_line, &b"x:\r\n".repeat(max_headers + 1), b"\r\n"].concat()
+    pub(super) fn is_http2(&self) -> bool {
+        self.place == Place::Http2
     }
 
     /// Whether `part`, in a head, is its last line or the end of that.
     fn ends_head(&self, part: &[u8]) -> bool {
         part.ends_with(b"\n") && self.line.trim_ascii_end().is_empty() && part.trim_ascii_end().is_empty()
-    }
-
-    fn is_in_head(&self) -> bool {
-        matches!(self.place, Place::RequestLine | Place::Header)
     }
 
     /// How much of `rest` belongs to the place we are in: a line with its end, or a stretch of body.
@@ -135,7 +120,7 @@ impl Framing {
             Place::RequestLine | Place::Header | Place::ChunkSize | Place::Trailer => {
                 memchr::memchr(b'\n', rest).map_or(rest.len(), |end| end + 1)
             }
-            Place::Transparent => rest.len(),
+            Place::Transparent | Place::Http2 => rest.len(),
         }
     }
 
@@ -165,7 +150,7 @@ impl Framing {
                     self.line = line;
                 }
             }
-            Place::Transparent => {}
+            Place::Transparent | Place::Http2 => {}
         }
     }
 
@@ -173,7 +158,7 @@ impl Framing {
         match self.place {
             // Empty lines before a request line are allowed.
             Place::RequestLine if line.is_empty() => Place::RequestLine,
-            Place::RequestLine if line.starts_with(b"PRI ") => Place::Transparent,
+            Place::RequestLine if line.starts_with(b"PRI ") => Place::Http2,
             Place::RequestLine => {
                 self.head = Head::default();
                 Place::Header
@@ -190,7 +175,7 @@ impl Framing {
             },
             Place::Trailer if line.is_empty() => Place::RequestLine,
             Place::Trailer => Place::Trailer,
-            Place::Body(_) | Place::Chunk(_) | Place::Transparent => self.place,
+            Place::Body(_) | Place::Chunk(_) | Place::Transparent | Place::Http2 => self.place,
         }
     }
 }

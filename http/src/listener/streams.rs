@@ -1,11 +1,14 @@
-//! HTTP/2 clients that do not take their answers. On HTTP/1.1 a reader that stops is seen at the socket
-//! ([`super::client_stream`]); here flow control keeps a stream waiting while the connection lives on, answering pings.
+//! HTTP/2 clients that do not take their answers, and connections without requests. On HTTP/1.1 a client that stops
+//! reading shows at the socket ([`super::client_stream`]); on HTTP/2 flow control keeps a stream waiting while the
+//! connection lives on and answers pings.
 //!
 //! - A stream whose answer is not taken at the pace ([`crate::pace`]) is reset: the HTTP library hands its task to
 //!   [`StreamExecutor`], which drops it. So that this frees the answer's memory, answers are handed over in pieces
 //!   ([`Pieces`]): whatever the library has been given stays with it until the client takes it.
-//! - A connection without any such task for `server.idle_timeout` is told to go, and dropped soon after. With it go last
-//!   pieces that were never taken.
+//! - A connection that has no stream for `server.idle_timeout` is told to go, and dropped soon after. With it go last
+//!   pieces that were never taken. The same ends a connection on which no first request comes, where the library waits
+//!   without end for the bytes that tell HTTP/1.1 from HTTP/2. From the first request of HTTP/1.1 on the library's own
+//!   limit holds (`header_read_timeout`).
 
 use std::future::poll_fn;
 use std::pin::{Pin, pin};
@@ -17,9 +20,11 @@ use std::time::Duration;
 use axum::body::Body;
 use axum::response::Response;
 use bytes::Bytes;
+use http::Version;
 use hyper::body::{Body as HttpBody, Frame, SizeHint};
 use hyper::rt::Executor;
 use tokio::time::Instant;
+use tokio_util::task::TaskTracker;
 
 use crate::pace::{Pace, Pacer};
 
@@ -38,19 +43,15 @@ struct Progress {
     is_answered: AtomicBool,
     /// Its next bytes do not exist yet.
     is_produced: AtomicBool,
-    /// Bytes handed over since somebody looked.
+    /// Bytes handed over since the last look.
     taken: AtomicUsize,
 }
 
 /// What one connection is doing.
 #[derive(Debug)]
 pub(super) struct Activity {
-    /// It has turned out to be HTTP/2.
-    pub(super) is_http2: AtomicBool,
-    /// A head was refused for want of room.
-    pub(super) had_no_room: AtomicBool,
-    /// A head was refused for its number of headers, before the library saw it.
-    pub(super) had_too_many_headers: AtomicBool,
+    /// A request of HTTP/1.1 has come.
+    is_http1: AtomicBool,
     /// How often the connection's task has run.
     turn: AtomicUsize,
     streams: AtomicUsize,
@@ -61,13 +62,18 @@ pub(super) struct Activity {
 impl Activity {
     pub(super) fn new() -> Arc<Self> {
         Arc::new(Self {
-            is_http2: AtomicBool::new(false),
-            had_no_room: AtomicBool::new(false),
-            had_too_many_headers: AtomicBool::new(false),
+            is_http1: AtomicBool::new(false),
             turn: AtomicUsize::new(0),
             streams: AtomicUsize::new(0),
             idle_since: Mutex::new(Instant::now()),
         })
+    }
+
+    /// A request has come.
+    pub(super) fn note(&self, version: Version) {
+        if version < Version::HTTP_2 {
+            self.is_http1.store(true, Ordering::Relaxed);
+        }
     }
 
     /// Runs `connection`, so that what it reads from can tell one turn of the task from the next.
@@ -83,17 +89,18 @@ impl Activity {
         self.turn.load(Ordering::Relaxed)
     }
 
-    /// Returns when no stream has been open for `timeout`. For HTTP/1.1 the library itself knows.
+    /// Returns when no stream has been open for `timeout`; never on HTTP/1.1.
     pub(super) async fn idle(&self, timeout: Duration) {
-        loop {
+        while !self.is_http1.load(Ordering::Relaxed) {
             let since = *self.idle_since.lock().unwrap_or_else(PoisonError::into_inner);
-            let is_idle = self.is_http2.load(Ordering::Relaxed) && self.streams.load(Ordering::Relaxed) == 0;
+            let is_idle = self.streams.load(Ordering::Relaxed) == 0;
             let end = if is_idle { since + timeout } else { Instant::now() + timeout };
             if end <= Instant::now() {
                 return;
             }
             tokio::time::sleep_until(end).await;
         }
+        std::future::pending().await
     }
 }
 
@@ -119,6 +126,8 @@ impl Drop for Open {
 pub(super) struct StreamExecutor {
     pub(super) pace: Pace,
     pub(super) activity: Arc<Activity>,
+    /// Of the listener.
+    pub(super) tracker: TaskTracker,
 }
 
 impl<F> Executor<F> for StreamExecutor
@@ -128,7 +137,7 @@ where
     fn execute(&self, stream: F) {
         let (progress, open) = (Arc::new(Progress::default()), Open::new(&self.activity));
         let mut pacer = Pacer::new(self.pace);
-        tokio::spawn(STREAM.scope(Arc::clone(&progress), async move {
+        self.tracker.spawn(STREAM.scope(Arc::clone(&progress), async move {
             let mut stream = pin!(stream);
             poll_fn(|cx| {
                 if stream.as_mut().poll(cx).is_ready() {
