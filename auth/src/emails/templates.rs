@@ -131,7 +131,7 @@ impl Templates {
 
     /// Writes an e-mail; ours when the project's own does not render.
     pub(super) async fn write(&self, name: &str, values: &Value) -> Result<RenderedEmail, TemplateError> {
-        let Some(entry) = self.by_name.get(name) else { return Err(TemplateError::Call("email")) };
+        let Some(entry) = self.by_name.get(name) else { return Err(TemplateError::Steps) };
         let subject = entry.subject.render(values).or_else(|error| {
             tracing::warn!(template = name, %error, "a subject does not render; using the default");
             entry.ours.subject.render(values)

@@ -98,7 +98,7 @@ fn a_broken_template_stops_the_start_with_its_line() {
         "auth.mailer_templates_invite is no template: line 2: {{ if }} without {{ end }}",
         "auth.mailer_templates_recovery names",
         "auth.mailer_subjects_recovery is no template: line 1: {{ without }}",
-        "auth.mailer_templates_magic_link is no template: values inside scripts are not supported",
+        "auth.mailer_templates_magic_link is no template: line 1: values inside <script> are not supported",
     ] {
         assert!(said.contains(fault), "{fault} in {said}");
     }

@@ -12,6 +12,7 @@ fn user() -> User {
     user.email = "ada@example.org".to_owned();
     user.phone = "15550100".to_owned();
     user.user_metadata.insert("name".to_owned(), "Ada <b>".into());
+    user.user_metadata.insert("many".to_owned(), vec![0; 400].into());
     user
 }
 
@@ -118,7 +119,7 @@ async fn a_project_s_own_template_is_used_and_gets_a_plain_part() {
 #[tokio::test]
 async fn a_template_that_does_not_render_costs_its_looks_only() {
     let mut config = config();
-    let endless = "{{ range 1000000 }}x{{ end }}";
+    let endless = "{{ range .Data.many }}{{ range $.Data.many }}x{{ end }}{{ end }}";
     let own = EmailSettings {
         subject: Some(endless.to_owned()),
         body: Some(TemplateSource::Text(endless.to_owned())),
@@ -138,5 +139,11 @@ fn faults_of_settings_are_named() {
         url_path: String::new(),
     };
     assert_eq!(settings.subject_fault().as_deref(), Some("line 1: {{ without }}"));
-    assert_eq!(settings.body_fault().as_deref(), Some("line 2: there is no function nope"));
+    assert_eq!(
+        settings.body_fault().as_deref(),
+        Some(
+            "line 2: {{ nope }} is not supported: templates may use .variables, if, else, range, end, and the functions \
+             eq, ne, and, or, not, index"
+        )
+    );
 }

@@ -1,28 +1,31 @@
-//! Templates of e-mails in the part of Go's `html/template` that templates of mails use (auth.md §3.21): variables,
-//! pipelines, `if`, `range`, `with`, variables of one's own, `eq` and its kin, `index`. What projects wrote for
-//! upstream renders here.
+//! Templates of e-mails: the part of Go's `html/template` that projects use for them (auth.md §3.21). Variables, `if`,
+//! `range` and six functions; see [`SUPPORTED`]. Anything else is an error when the template is read.
 //!
-//! A value is escaped for the place it lands in: text, attribute, address, style. That place is known when the template is
-//! read, so that a template whose branches disagree about it is refused then. Rendering is bounded in steps, depth
-//! and output: `range` runs over what users say of themselves.
-//!
-//! Not a crate, because the ones there are port `text/template`: they know no HTML, and no bounds.
+//! A value is always escaped for the place it lands in ([`mod@place`]). Rendering is bounded in steps and output, because
+//! `range` runs over what users say of themselves.
 
 mod escape;
 mod parse;
 mod place;
-mod run;
 
 use serde_json::Value;
 
+use escape::Escape;
+use parse::{Expr, Function, Node};
+
 /// Longest source, and longest result, in bytes (auth.md §3.21).
 pub(crate) const LONGEST: usize = 1_048_576;
+/// Nodes and values that one rendering may touch.
+const STEPS: usize = 50_000;
+/// Variables with addresses that were checked before, which may have an app's own scheme.
+const CHECKED_ADDRESSES: [&str; 3] = ["ConfirmationURL", "SiteURL", "RedirectTo"];
+/// Part of the error about anything else.
+const SUPPORTED: &str =
+    "templates may use .variables, if, else, range, end, and the functions eq, ne, and, or, not, index";
 
 /// A template, read and checked.
 #[derive(Debug, Clone)]
-pub(crate) struct Template {
-    nodes: Vec<parse::Node>,
-}
+pub(crate) struct Template(Vec<Node>);
 
 /// Why a text is no template, or why it did not render.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
@@ -31,12 +34,6 @@ pub(crate) enum TemplateError {
     Syntax { line: usize, problem: String },
     #[error("it is longer than 1 MB")]
     TooLong,
-    #[error("the values end in different places of HTML in the branches of {{{{ {0} }}}}")]
-    Branches(&'static str),
-    #[error("values inside scripts are not supported")]
-    Script,
-    #[error("{0} does not take these values")]
-    Call(&'static str),
     #[error("it takes too many steps")]
     Steps,
 }
@@ -44,22 +41,135 @@ pub(crate) enum TemplateError {
 impl Template {
     /// A template of HTML.
     pub(crate) fn html(source: &str) -> Result<Self, TemplateError> {
-        let mut template = Self::text(source)?;
-        place::assign(&mut template.nodes)?;
-        Ok(template)
+        parse::parse(source, Some(place::Place::default())).map(Self)
     }
 
     /// A template of plain text, where nothing is escaped.
     pub(crate) fn text(source: &str) -> Result<Self, TemplateError> {
-        if source.len() > LONGEST {
-            return Err(TemplateError::TooLong);
-        }
-        Ok(Self { nodes: parse::parse(source)? })
+        parse::parse(source, None).map(Self)
     }
 
     /// Fills it in. `values` is an object; what it lacks reads as empty.
     pub(crate) fn render(&self, values: &Value) -> Result<String, TemplateError> {
-        run::render(&self.nodes, values)
+        let checked = CHECKED_ADDRESSES.iter().filter_map(|name| values.get(name)?.as_str()).collect();
+        let mut run = Run { root: values, checked, out: String::new(), steps: 0 };
+        run.block(&self.0, values)?;
+        Ok(run.out)
+    }
+}
+
+static NULL: Value = Value::Null;
+static TRUE: Value = Value::Bool(true);
+static FALSE: Value = Value::Bool(false);
+
+struct Run<'a> {
+    root: &'a Value,
+    checked: Vec<&'a str>,
+    out: String,
+    steps: usize,
+}
+
+impl<'a> Run<'a> {
+    fn step(&mut self) -> Result<(), TemplateError> {
+        self.steps += 1;
+        if self.steps > STEPS { Err(TemplateError::Steps) } else { Ok(()) }
+    }
+
+    fn block(&mut self, nodes: &'a [Node], dot: &'a Value) -> Result<(), TemplateError> {
+        for node in nodes {
+            self.step()?;
+            match node {
+                Node::Text(text) => self.out.push_str(text),
+                Node::Print(value, escape) => {
+                    let value = printed(self.value(value, dot)?);
+                    self.out.push_str(&escape.apply(&value, &self.checked));
+                }
+                Node::If { condition, then, otherwise } => {
+                    let is_met = is_true(self.value(condition, dot)?);
+                    self.block(if is_met { then } else { otherwise }, dot)?;
+                }
+                Node::Range { over, body, otherwise } => {
+                    let over = self.value(over, dot)?;
+                    if let Some(items) = over.as_array().filter(|items| !items.is_empty()) {
+                        items.iter().try_for_each(|item| self.block(body, item))?;
+                    } else if let Some(items) = over.as_object().filter(|items| !items.is_empty()) {
+                        items.values().try_for_each(|item| self.block(body, item))?;
+                    } else {
+                        self.block(otherwise, dot)?;
+                    }
+                }
+            }
+            if self.out.len() > LONGEST {
+                return Err(TemplateError::TooLong);
+            }
+        }
+        Ok(())
+    }
+
+    fn value(&mut self, expr: &'a Expr, dot: &'a Value) -> Result<&'a Value, TemplateError> {
+        self.step()?;
+        Ok(match expr {
+            Expr::Literal(value) => value,
+            Expr::Path { from_root, names } => {
+                let start = if *from_root { self.root } else { dot };
+                names.iter().fold(start, |value, name| value.get(name).unwrap_or(&NULL))
+            }
+            Expr::Call(function, arguments) => {
+                let mut values = Vec::with_capacity(arguments.len());
+                for argument in arguments {
+                    values.push(self.value(argument, dot)?);
+                }
+                call(*function, &values)
+            }
+        })
+    }
+}
+
+fn call<'a>(function: Function, values: &[&'a Value]) -> &'a Value {
+    let first = values.first().copied().unwrap_or(&NULL);
+    let last = values.last().copied().unwrap_or(&NULL);
+    let rest = values.get(1..).unwrap_or_default();
+    let truth = |is_true: bool| if is_true { &TRUE } else { &FALSE };
+    match function {
+        Function::Eq => truth(rest.iter().any(|other| is_equal(first, other))),
+        Function::Ne => truth(!rest.iter().any(|other| is_equal(first, other))),
+        Function::Not => truth(!is_true(first)),
+        // As in Go: the value that decided, not its truth.
+        Function::And => values.iter().copied().find(|value| !is_true(value)).unwrap_or(last),
+        Function::Or => values.iter().copied().find(|value| is_true(value)).unwrap_or(last),
+        Function::Index => rest.iter().fold(first, |value, key| {
+            let part = match key.as_str() {
+                Some(name) => value.get(name),
+                None => key.as_u64().and_then(|at| value.get(usize::try_from(at).ok()?)),
+            };
+            part.unwrap_or(&NULL)
+        }),
+    }
+}
+
+fn is_equal(one: &Value, other: &Value) -> bool {
+    match (one.as_f64(), other.as_f64()) {
+        (Some(one), Some(other)) => one.total_cmp(&other).is_eq(),
+        _ => one == other,
+    }
+}
+
+fn is_true(value: &Value) -> bool {
+    match value {
+        Value::Null => false,
+        Value::Bool(is_true) => *is_true,
+        Value::Number(number) => number.as_f64() != Some(0.0),
+        Value::String(text) => !text.is_empty(),
+        Value::Array(items) => !items.is_empty(),
+        Value::Object(items) => !items.is_empty(),
+    }
+}
+
+fn printed(value: &Value) -> String {
+    match value {
+        Value::Null => String::new(),
+        Value::String(text) => text.clone(),
+        Value::Bool(_) | Value::Number(_) | Value::Array(_) | Value::Object(_) => value.to_string(),
     }
 }
 

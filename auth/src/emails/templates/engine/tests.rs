@@ -39,23 +39,19 @@ fn fault(source: &str) -> String {
 }
 
 #[test]
-fn values_pipelines_and_functions() {
+fn values_and_functions() {
     for (source, expected) in [
         ("Hi {{ .Token }}!", "Hi 123456!"),
         ("{{.Data.nested.first.second}}", "deep"),
         ("{{ index .Data \"locale\" }}/{{ index .Data.tags 1 }}", "fr/b"),
         ("{{ index .Data \"nested\" \"first\" \"second\" }}", "deep"),
-        ("{{ (index .Data \"nested\").first.second }}", "deep"),
         ("{{ .Missing }}{{ .Data.missing.too }}{{ nil }}", ""),
-        ("{{ .Data.age }} {{ .Data.rate }} {{ true }} {{ .Data.tags }}", "36 1.5 true [a b]"),
-        ("{{ \"a\\\"}}\" | print }}", "a\"}}"),
+        ("{{ .Data.age }} {{ .Data.rate }} {{ true }}", "36 1.5 true"),
+        ("{{ \"a\\\"}}\" }}", "a\"}}"),
         ("{{ `raw \\n` }}", "raw \\n"),
-        ("{{ .Data.name | len }} {{ len .Data.tags }}", "16 2"),
         ("{{ or .Data.missing .Data.empty \"there\" }} {{ and 1 2 }}", "there 2"),
-        ("{{ print .Token \"-\" 1 }} {{ urlquery \"a b&\" }}", "123456-1 a%20b%26"),
         ("a {{- 1 -}} b {{- /* nothing */ -}} c", "a1bc"),
         ("{{/* a }} in a comment */}}x", "x"),
-        ("{{ $n := .Data.age }}{{ $n }}{{ $n = 5 }}{{ $n }}{{ $.Token }}", "365123456"),
     ] {
         assert_eq!(text(source), expected, "{source}");
     }
@@ -66,17 +62,11 @@ fn branches_and_loops() {
     for (source, expected) in [
         ("{{ if eq .Data.locale \"fr\" }}Bonjour{{ else }}Hello{{ end }}", "Bonjour"),
         ("{{ if eq .Data.locale \"de\" \"fr\" }}y{{ end }}{{ if ne 1 1.0 }}n{{ end }}", "y"),
-        ("{{ if .Data.missing }}a{{ else if not .Data.empty }}b{{ else }}c{{ end }}", "b"),
-        ("{{ if gt .Data.age 18 }}adult{{ end }}{{ if lt \"b\" \"a\" }}n{{ end }}", "adult"),
+        ("{{ if .Data.missing }}a{{ else if not .Data.empty }}b{{ else }}c{{ end }}d", "bd"),
+        ("{{ if (and .Token (ne .Data.locale \"de\")) }}y{{ end }}", "y"),
         ("{{ range .Data.tags }}[{{ . }}{{ $.Token }}]{{ end }}", "[a123456][b123456]"),
-        ("{{ range $i, $tag := .Data.tags }}{{ $i }}={{ $tag }} {{ end }}", "0=a 1=b "),
-        ("{{ range $tag := .Data.tags }}{{ $tag }}{{ end }}", "ab"),
-        ("{{ range $k, $v := .Data.nested.first }}{{ $k }}:{{ $v }}{{ end }}", "second:deep"),
+        ("{{ range .Data.nested }}{{ .second }}{{ end }}", "deep"),
         ("{{ range .Data.missing }}x{{ else }}none{{ end }}", "none"),
-        (
-            "{{ with .Data.nested.first }}{{ .second }}{{ end }}{{ with .Missing }}x{{ else }}y{{ end }}",
-            "deepy",
-        ),
     ] {
         assert_eq!(text(source), expected, "{source}");
     }
@@ -87,7 +77,6 @@ fn a_value_is_escaped_for_its_place() {
     for (source, expected) in [
         ("<p>{{ .Data.name }}</p>", "<p>&lt;Ada&gt; &amp; &#39;co&#39; &#34;x&#34;</p>"),
         ("<p title=\"{{ .Data.name }}\">", "<p title=\"&lt;Ada&gt; &amp; &#39;co&#39; &#34;x&#34;\">"),
-        ("<p title={{ .Data.name }}>", "<p title=&#60;Ada&#62;&#32;&#38;&#32;&#39;co&#39;&#32;&#34;x&#34;>"),
         (
             "<a href=\"{{ .ConfirmationURL }}\">",
             "<a href=\"https://api.example.org/auth/v1/verify?token=a&amp;type=signup&amp;redirect_to=myapp://home\">",
@@ -95,25 +84,25 @@ fn a_value_is_escaped_for_its_place() {
         ("<a href='{{ .SiteURL }}/x'>", "<a href='myapp://home/x'>"),
         ("<a href=\"{{ .Data.link }}\">", "<a href=\"#refused\">"),
         ("<a href=\" {{ .Data.link }}\">", "<a href=\" #refused\">"),
-        ("<a HREF = {{ .Data.link }}>", "<a HREF = #refused>"),
+        ("<a HREF = '{{ .Data.link }}'>", "<a HREF = '#refused'>"),
         ("<a xlink:href=\"{{ .Data.link }}\">", "<a xlink:href=\"#refused\">"),
+        ("<a href=\"{{ .Data.empty }}{{ .Data.link }}\">", "<a href=\"#refused\">"),
+        ("<a href=\"{{ if .Token }}{{ else }}/x/{{ end }}{{ .Data.link }}\">", "<a href=\"#refused\">"),
         ("<a href=\"/x/{{ .Data.link }}\">", "<a href=\"/x/javascript:alert%281%29\">"),
         (
             "<a href=\"{{ .SiteURL }}?token_hash={{ .TokenHash }}&next={{ .RedirectTo }}\">",
             "<a href=\"myapp://home?token_hash=pkce_abc&next=https%3A%2F%2Fapp.example.org%2F%3Fa%3Db%26c\">",
         ),
-        ("<p style=\"color: {{ .Data.colour }}\">", "<p style=\"color: red\">"),
-        ("<p style=\"color: {{ .Data.bad_style }}\">", "<p style=\"color: unset\">"),
         (
-            "<style>p { color: {{ .Data.bad_style }} }</style>{{ .Token }}",
-            "<style>p { color: unset }</style>123456",
+            "<a href=\"{{ if .Data.empty }}/a{{ else }}{{ .SiteURL }}{{ end }}?x={{ .RedirectTo }}\">",
+            "<a href=\"myapp://home?x=https%3A%2F%2Fapp.example.org%2F%3Fa%3Db%26c\">",
         ),
+        ("<style>p {}</style>{{ .Token }}", "<style>p {}</style>123456"),
         ("<title>{{ .Data.name }}</title>", "<title>&lt;Ada&gt; &amp; &#39;co&#39; &#34;x&#34;</title>"),
         ("<!-- {{ .Data.name }} -->", "<!-- &lt;Ada&gt; &amp; &#39;co&#39; &#34;x&#34; -->"),
-        ("<p {{ .Data.name }}>{{ 1 }}", "<p Adacox>1"),
-        ("<p {{ if .Token }}hidden{{ end }} title=\"{{ .Token }}\">", "<p hidden title=\"123456\">"),
+        ("<!DOCTYPE html PUBLIC \"x\"><br/>{{ .Token }}", "<!DOCTYPE html PUBLIC \"x\"><br/>123456"),
+        ("<p {{ if .Token }}title=\"{{ .Token }}\"{{ end }}>", "<p title=\"123456\">"),
         ("1 < {{ .Token }} <3 {{ .Data.name }}", "1 < 123456 <3 &lt;Ada&gt; &amp; &#39;co&#39; &#34;x&#34;"),
-        ("{{ .Data.name | html }}", "&amp;lt;Ada&amp;gt; &amp;amp; &amp;#39;co&amp;#39; &amp;#34;x&amp;#34;"),
     ] {
         assert_eq!(html(source), expected, "{source}");
     }
@@ -124,23 +113,44 @@ fn a_value_is_escaped_for_its_place() {
 fn faults_are_named_when_the_template_is_read() {
     for (source, expected) in [
         ("a\n{{ .Token ", "line 2: {{ without }}"),
-        ("{{ if .Token }}", "line 1: {{ if }} without {{ end }}"),
+        ("{{ if .Token }}\n", "line 1: {{ if }} without {{ end }}"),
         ("{{ end }}", "line 1: {{ end }} or {{ else }} without a beginning"),
-        ("\n\n{{ nope .Token }}", "line 3: there is no function nope"),
-        ("{{ .A .B }}", "line 1: only functions take values"),
         ("{{ (.A }}", "line 1: ( without )"),
+        ("{{ .A ) }}", "line 1: ) without ("),
         ("{{ }}", "line 1: {{ }} says nothing"),
-        ("{{ template \"x\" }}", "line 1: {{ template }} is not supported"),
+        ("{{ eq .A }}", "line 1: eq needs 2 values or more"),
         ("{{ \"a }}", "line 1: {{ without }}"),
-        ("{{ & }}", "line 1: '&' means nothing here"),
-        ("<script>{{ .Token }}</script>", "values inside scripts are not supported"),
-        ("<p onclick=\"{{ .Token }}\">", "values inside scripts are not supported"),
+        ("<script>{{ .Token }}</script>", "line 1: values inside <script> are not supported"),
+        ("<style>{{ .Token }}</style>", "line 1: values inside <style> are not supported"),
+        (
+            "{{ range .A }}<p title=\"{{ end }}",
+            "line 1: the branches of {{ range }} end in different places of HTML",
+        ),
         (
             "{{ if .Token }}<a href=\"{{ end }}x",
-            "the values end in different places of HTML in the branches of {{ if }}",
+            "line 1: the branches of {{ if }} end in different places of HTML",
         ),
     ] {
         assert_eq!(fault(source), expected, "{source}");
+    }
+    for source in ["<p onclick=\"{{ .A }}\">", "<p style=\"color: {{ .A }}\">", "<img srcset='{{ .A }}'>"] {
+        assert!(fault(source).contains("scripts, styles or lists of addresses"), "{source}");
+    }
+    for source in
+        ["<p title={{ .A }}>", "<p title=x{{ .A }}>", "<p {{ .A }}>", "<{{ .A }}>", "<p a{{ .A }}=''>"]
+    {
+        assert!(fault(source).contains("has to stand in an attribute's quotes"), "{source}");
+    }
+    for (source, what) in [
+        ("\n\n{{ nope .Token }}", "line 3: {{ nope }}"),
+        ("{{ .A .B }}", "line 1: {{ .A .B }}"),
+        ("{{ with .A }}{{ end }}", "line 1: {{ with }}"),
+        ("{{ template \"x\" }}", "line 1: {{ template }}"),
+        ("{{ .A | html }}", "line 1: {{ .A | html }}"),
+        ("{{ $x := .A }}", "line 1: {{ $x }}"),
+        ("{{ range .A }}{{ else if .B }}{{ end }}", "line 1: {{ else if .B }}"),
+    ] {
+        assert_eq!(fault(source), format!("{what} is not supported: {SUPPORTED}"), "{source}");
     }
     assert_eq!(Template::text(&"x".repeat(LONGEST + 1)).unwrap_err(), TemplateError::TooLong);
     assert!(fault(&"{{ if . }}".repeat(100)).contains("nested too deep"));
@@ -149,9 +159,8 @@ fn faults_are_named_when_the_template_is_read() {
 
 #[test]
 fn loops_are_bounded() {
-    let many = json!({ "n": 1_000_000_000_u64, "Data": vec![0; 400] });
+    let many = json!({ "Data": vec![0; 400] });
     let render = |source: &str| Template::text(source).unwrap().render(&many);
-    assert_eq!(render("{{ range .n }}x{{ end }}"), Err(TemplateError::Steps));
     let squared = "{{ range .Data }}{{ range $.Data }}x{{ end }}{{ end }}";
     assert_eq!(render(squared), Err(TemplateError::Steps));
     let long = format!("{{{{ range .Data }}}}{}{{{{ end }}}}", "x".repeat(10_000));
@@ -169,7 +178,7 @@ proptest! {
     #[test]
     fn a_value_never_leaves_its_place(value in "\\PC{0,30}") {
         let values = json!({ "v": value });
-        let source = "<a href=\"{{ .v }}\" title='{{ .v }}' style=\"x: {{ .v }}\" {{ .v }}>{{ .v }}</a><!--{{ .v }}-->";
+        let source = "<a href=\"{{ .v }}\" title='{{ .v }}' rel=\"{{ .v }}\">{{ .v }}</a><!--{{ .v }}-->";
         let out = Template::html(source).unwrap().render(&values).unwrap();
         prop_assert_eq!(out.matches('<').count(), 3);
         prop_assert_eq!(out.matches('"').count(), 4);
