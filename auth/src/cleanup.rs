@@ -54,7 +54,7 @@ macro_rules! delete {
 /// Cleans up at intervals, for ever; the owner of the task ends it. Failures are logged and counted, and tried again
 /// the next time.
 #[expect(clippy::infinite_loop, reason = "ended from outside, by the shutdown token")]
-pub async fn keep_clean(config: AuthConfig, pool: ServicePool, clock: Clock) {
+pub(crate) async fn keep_clean(config: AuthConfig, pool: ServicePool, clock: Clock) {
     let interval = Duration::from_secs(config.db_cleanup_interval);
     sleep(interval.min(FIRST)).await;
     loop {

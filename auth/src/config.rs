@@ -85,7 +85,7 @@ settings! {
         password_argon2_iterations: u32 as Whole<1, 1000> = Is("2");
         /// argon2id lanes.
         password_argon2_parallelism: u32 as Whole<1, 255> = Is("1");
-        /// Password hashes computed at once; 0 for one on each core.
+        /// Password hashes computed at once; 0 for one less than there are cores, and at least one.
         password_hash_concurrency: usize as Whole<0, 1024> = Is("0");
         /// Requests that may wait for a hash; one more is refused: 503 `unexpected_failure` with `Retry-After: 1`.
         password_hash_queue: usize as Whole<0, 100_000> = Is("128");

@@ -24,15 +24,16 @@ use axum::middleware::{self, Next};
 use axum::response::{IntoResponse, Response};
 use axum::routing::{delete, get, post};
 use basalt_core::clock::Clock;
-use basalt_core::foreground::Foreground;
 use basalt_core::keys::Keys;
 use basalt_core::pool::{ServicePool, Tx};
 use basalt_core::service::{BodyMode, Cors, Deadline, RequestId, Service};
 use basalt_mail::Outbox;
 use jiff::Timestamp;
 use tokio::time::Instant;
+use tokio_util::sync::CancellationToken;
+use tokio_util::task::TaskTracker;
 
-pub use cleanup::{clean_up, keep_clean};
+pub use cleanup::clean_up;
 pub use config::{AuthConfig, JwtConfig, settings};
 pub use emails::templates::{EmailSettings, TemplateSource};
 pub use error::AuthError;
@@ -119,6 +120,26 @@ pub(crate) struct Auth {
 }
 
 impl Auth {
+    /// What handlers and the command line share.
+    fn new(config: AuthConfig, dependencies: Dependencies) -> Result<Self, AuthError> {
+        let Dependencies { pool, keys, clock, outbox, tracker, shutdown: _, development } = dependencies;
+        Ok(Self {
+            policy: PasswordPolicy::new(config.password_min_length, &config.password_required_characters),
+            breaches: Breaches::new(&config),
+            limits: RateLimits::new(&config),
+            refresh_locks: RefreshLocks::new(),
+            mailer: Mailer::new(&config, outbox),
+            redirects: Redirects::new(&config.site_url, &config.uri_allow_list),
+            email_limiter: EmailRateLimiter::new(&config),
+            hasher: Hasher::new(&config, &tracker)?,
+            config,
+            pool,
+            keys,
+            clock,
+            development,
+        })
+    }
+
     /// Now, as PostgreSQL will keep it: a time that was answered must read the same from the table.
     pub(crate) fn now(&self) -> Timestamp {
         in_microseconds(self.clock.now())
@@ -177,22 +198,45 @@ pub(crate) fn finish<T>(tx: Tx, result: Result<T, AuthError>) -> impl Future<Out
     tx.finish(result)
 }
 
-/// The service. `config` was checked with [`AuthConfig::faults`]; `pool` is of the login `supabase_auth_admin`;
-/// `outbox` takes the mails; password hashes leave a core to `foreground`; `development` lets error bodies name SQLSTATEs
-/// (DESIGN §12).
-#[must_use]
-pub fn service(
-    config: AuthConfig,
-    pool: ServicePool,
-    keys: Arc<Keys>,
-    clock: Clock,
-    outbox: Outbox,
-    foreground: Foreground,
-    development: bool,
-) -> Service {
+/// What the gateway hands the service beside its configuration.
+pub struct Dependencies {
+    /// Of the login `supabase_auth_admin`.
+    pub pool: ServicePool,
+    /// Keys that sign and verify tokens.
+    pub keys: Arc<Keys>,
+    /// Time.
+    pub clock: Clock,
+    /// Takes the e-mails.
+    pub outbox: Outbox,
+    /// Every task and thread of the service is in it.
+    pub tracker: TaskTracker,
+    /// Ends them.
+    pub shutdown: CancellationToken,
+    /// Whether error bodies may name SQLSTATEs (DESIGN §12).
+    pub development: bool,
+}
+
+/// Builds the service and starts its tasks.
+///
+/// # Errors
+/// [`AuthConfig::faults`] finds the argon2 parameters unusable, or the system has no thread to give.
+pub fn service(config: AuthConfig, dependencies: Dependencies) -> Result<Service, AuthError> {
+    let (tracker, shutdown) = (dependencies.tracker.clone(), dependencies.shutdown.clone());
     let deadline = Duration::from_secs(config.api_max_request_duration);
-    let auth = Arc::new(assemble(config, pool, keys, clock, outbox, foreground, development));
-    Service {
+    let auth = Arc::new(Auth::new(config, dependencies)?);
+    if auth.config.db_cleanup_enabled {
+        let keep = cleanup::keep_clean(auth.config.clone(), auth.pool.clone(), auth.clock.clone());
+        tracker.spawn(shutdown.clone().run_until_cancelled_owned(keep));
+    }
+    for template in auth.mailer.remote_templates() {
+        tracker.spawn(shutdown.clone().run_until_cancelled_owned(template.keep_fresh()));
+    }
+    let hasher = auth.hasher.clone();
+    tracker.spawn(async move {
+        shutdown.cancelled().await;
+        hasher.close();
+    });
+    Ok(Service {
         name: "auth",
         prefix: "/auth/v1",
         router: router(auth),
@@ -208,39 +252,7 @@ pub fn service(
         },
         own_preflight: None,
         renderer: |_| Box::new(error::render_fault),
-    }
-}
-
-/// What handlers and the command line share.
-fn assemble(
-    config: AuthConfig,
-    pool: ServicePool,
-    keys: Arc<Keys>,
-    clock: Clock,
-    outbox: Outbox,
-    foreground: Foreground,
-    development: bool,
-) -> Auth {
-    let hasher = Hasher::new(&config, foreground).unwrap_or_else(|error| {
-        // Unreachable after `faults`; weaker hashing would be the wrong way to carry on, the default is not.
-        tracing::error!(%error, "the argon2 parameters are unusable; using the defaults");
-        Hasher::with_defaults()
-    });
-    Auth {
-        policy: PasswordPolicy::new(config.password_min_length, &config.password_required_characters),
-        breaches: Breaches::new(&config),
-        limits: RateLimits::new(&config),
-        refresh_locks: RefreshLocks::new(),
-        mailer: Mailer::new(&config, outbox),
-        redirects: Redirects::new(&config.site_url, &config.uri_allow_list),
-        email_limiter: EmailRateLimiter::new(&config),
-        hasher,
-        config,
-        pool,
-        keys,
-        clock,
-        development,
-    }
+    })
 }
 
 /// Requests, by method and path without the prefix, that browsers and probes send without an API key (auth.md §1.1).

@@ -4,7 +4,6 @@ pub mod claims;
 pub mod clock;
 pub mod database;
 mod error;
-pub mod foreground;
 pub mod html;
 pub mod http_client;
 pub mod jobs;

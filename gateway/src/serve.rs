@@ -56,6 +56,9 @@ pub enum ServeError {
     /// The signals that reload.
     #[error("signals cannot be listened for: {0}")]
     Signals(#[from] std::io::Error),
+    /// The auth service.
+    #[error("cannot start auth: {0}")]
+    Auth(#[from] basalt_auth::AuthError),
     /// The mail settings.
     #[error("mail cannot be sent: {0}")]
     Mail(String),

@@ -20,7 +20,6 @@ use axum::Router;
 use axum::body::Body;
 use axum::extract::DefaultBodyLimit;
 use axum::response::Response;
-use basalt_core::foreground::Foreground;
 use basalt_core::memory::Hold;
 use basalt_core::service::{
     BodyMode, ClientAddress, Deadline, Fault, Handler, Original, Renderer, RequestId, Service,
@@ -59,8 +58,6 @@ pub struct Mount {
     pub origins: Origins,
     /// Answers in the place of the service's router, where the service has such a handler.
     pub direct: Option<Handler>,
-    /// Where its requests are noted, if they want short answers.
-    pub foreground: Option<Foreground>,
     /// `None` where answers are never compressed.
     compressed: Option<Router>,
     metrics: RequestMetrics,
@@ -76,8 +73,7 @@ impl Mount {
         let prefix = prefix.into();
         let compressed = service.compresses.then(|| compression::compressed(&service.router));
         let metrics = RequestMetrics::new(service.name);
-        let (direct, foreground) = (None, None);
-        Self { prefix, service, gate, origins: Box::new(|| None), direct, foreground, compressed, metrics }
+        Self { prefix, service, gate, origins: Box::new(|| None), direct: None, compressed, metrics }
     }
 
     fn cors<'a>(&self, shared: &'a CorsPolicy) -> Cow<'a, CorsPolicy> {
@@ -128,9 +124,6 @@ pub struct Client {
 pub async fn serve(shared: &Shared, mount: &Mount, mut request: Request<Body>, client: Client) -> Response {
     let service = &mount.service;
     let started = Instant::now();
-    if let Some(foreground) = &mount.foreground {
-        foreground.note();
-    }
     let origin = request.headers().get(ORIGIN).cloned();
     let original = original(mount, &request, client.scheme);
     let stripped = strip_prefix(&mount.prefix, &mut request);

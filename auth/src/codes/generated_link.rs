@@ -150,7 +150,7 @@ impl GeneratedLink<'_> {
     /// The password of a new account.
     async fn hash(&self, auth: &Auth) -> Result<String, AuthError> {
         if self.kind == LinkType::MagicLink {
-            return Ok(auth.hasher.unknowable());
+            return Ok(auth.hasher.unguessable());
         }
         if self.password.is_empty() {
             return Err(AuthError::validation("Signup requires a valid password"));

@@ -87,7 +87,7 @@ impl MagicLink {
             None => {
                 let new = NewUser {
                     email: Some(&self.email),
-                    password_hash: Some(auth.hasher.unknowable()),
+                    password_hash: Some(auth.hasher.unguessable()),
                     user_metadata: self.data.clone(),
                     is_sign_up: true,
                     ..NewUser::new(auth.audience(request), auth.config.default_role())

@@ -7,7 +7,7 @@ use basalt_mail::{Destination, Message, Outbox};
 use serde_json::{Value, json};
 
 use super::link;
-use super::templates::{RenderedEmail, Templates};
+use super::templates::{Remote, RenderedEmail, Templates};
 use crate::config::AuthConfig;
 use crate::emails::kind::EmailKind;
 use crate::error::AuthError;
@@ -69,6 +69,11 @@ impl Mailer {
         Self { templates: Templates::new(&config.mailer_letters), config: config.clone(), outbox }
     }
 
+    /// The templates behind URLs. Each has to be kept fresh by a task.
+    pub(crate) fn remote_templates(&self) -> impl Iterator<Item = Remote> {
+        self.templates.remotes()
+    }
+
     /// The link of an e-mail (auth.md §3.21), also for `generate_link`; `None` where its kind has none.
     pub(crate) fn link(&self, email: &Email<'_>) -> Option<String> {
         let config = &self.config;
@@ -89,9 +94,9 @@ impl Mailer {
         }
         let link = self.link(email);
         let values = values(config, email, link.as_deref());
-        let written = self.templates.write(kind.name(), &values).await;
+        let rendered = self.templates.render(kind, &values);
         let RenderedEmail { subject, html, text } =
-            written.map_err(|error| AuthError::Internal(format!("the {} email: {error}", kind.name())))?;
+            rendered.map_err(|error| AuthError::Internal(format!("the {} email: {error}", kind.name())))?;
         // The mailbox is a developer's own; anywhere else a link in the log would be a way in.
         if self.outbox.destination() == Destination::Mailbox
             && let Some(link) = link

@@ -1,29 +1,30 @@
-//! Which template an e-mail is written with: the project's own, given as text or by URL, or ours.
+//! Which template an e-mail is written with: the project's own, given as text or by URL, or the built-in one.
 //!
-//! A template by URL is fetched when an e-mail first needs it, and again after ten minutes (auth.md §3.21), by the one
-//! e-mail that finds it old; it waits for that no longer than [`FETCH_LIMIT`]. When it cannot be had or is broken, the last
-//! good one holds, else ours: an e-mail is never lost to its looks.
+//! A template behind a URL is fetched by a task of the service ([`Remote::keep_fresh`]), never by a request: a request holds a
+//! row lock and a connection while it writes an e-mail (decision 0030). Until there is a good one, and when the project's
+//! own template does not render, the built-in one is used.
 
 mod builtin;
 mod engine;
 mod plain_text;
 
 use std::collections::BTreeMap;
-use std::sync::Arc;
+use std::sync::{Arc, PoisonError, RwLock};
 use std::time::Duration;
 
 use basalt_core::http_client::HttpClient;
 use http::{HeaderMap, StatusCode};
 use serde_json::Value;
-use tokio::sync::Mutex;
-use tokio::time::Instant;
+use tokio::time::{Instant, sleep};
 use url::Url;
 
 use crate::emails::kind::EmailKind;
 use engine::{LONGEST, Template, TemplateError};
 
-const FETCH_LIMIT: Duration = Duration::from_secs(3);
-const FRESH: Duration = Duration::from_secs(600);
+const FETCH_LIMIT: Duration = Duration::from_secs(10);
+/// From one good fetch to the next (auth.md §3.21).
+const REFRESH_AFTER: Duration = Duration::from_secs(600);
+const RETRY_AFTER: Duration = Duration::from_secs(30);
 
 /// The body of a kind of e-mail, as configured.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -34,18 +35,18 @@ pub enum TemplateSource {
     Url(Url),
 }
 
-/// How e-mails of a kind differ from ours.
+/// How e-mails of a kind differ from the built-in ones.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct EmailSettings {
-    /// The subject, a template of text; `None` = ours.
+    /// The subject, a template of text; `None` = the built-in one.
     pub subject: Option<String>,
-    /// The body; `None` = ours.
+    /// The body; `None` = the built-in one.
     pub body: Option<TemplateSource>,
     /// Where links lead; empty = this service's `/verify`. A path is one of the service's host, a URL is taken whole.
     pub url_path: String,
 }
 
-/// An e-mail, written.
+/// An e-mail, rendered.
 pub(super) struct RenderedEmail {
     pub(super) subject: String,
     pub(super) html: String,
@@ -55,37 +56,33 @@ pub(super) struct RenderedEmail {
 /// All templates.
 pub(super) struct Templates {
     by_name: BTreeMap<&'static str, Entry>,
-    client: HttpClient,
 }
 
 struct Entry {
     subject: Template,
     body: Body,
-    ours: Ours,
+    builtin: Builtin,
 }
 
-struct Ours {
+struct Builtin {
     subject: Template,
     html: Template,
     text: Template,
 }
 
 enum Body {
-    Ours,
-    Own(Template),
+    Builtin,
+    Own(Arc<Template>),
     Remote(Remote),
 }
 
-struct Remote {
+/// A template behind a URL.
+#[derive(Clone)]
+pub(crate) struct Remote {
+    name: &'static str,
     url: Url,
-    /// Held while it is fetched, so that e-mails of one moment fetch it once.
-    state: Mutex<Fetched>,
-}
-
-#[derive(Default)]
-struct Fetched {
-    template: Option<Arc<Template>>,
-    at: Option<Instant>,
+    /// The last good one.
+    fetched: Arc<RwLock<Option<Arc<Template>>>>,
 }
 
 /// The names of kinds, each once.
@@ -114,89 +111,106 @@ impl EmailSettings {
 impl Templates {
     pub(super) fn new(settings: &BTreeMap<String, EmailSettings>) -> Self {
         let entry = |name: &'static str| {
-            let ours = Ours::new(name);
+            let builtin = Builtin::new(name);
             let own = settings.get(name).cloned().unwrap_or_default();
             let subject = own.subject.as_deref().map(Template::text);
             let body = match own.body {
-                None => Body::Ours,
-                Some(TemplateSource::Url(url)) => Body::Remote(Remote { url, state: Mutex::default() }),
-                // Refused when the configuration was read.
-                Some(TemplateSource::Text(source)) => Template::html(&source).map_or(Body::Ours, Body::Own),
+                None => Body::Builtin,
+                Some(TemplateSource::Url(url)) => Body::Remote(Remote { name, url, fetched: Arc::default() }),
+                // A broken one was refused when the configuration was read.
+                Some(TemplateSource::Text(source)) => {
+                    Template::html(&source).map_or(Body::Builtin, |own| Body::Own(Arc::new(own)))
+                }
             };
-            let subject = subject.and_then(Result::ok).unwrap_or_else(|| ours.subject.clone());
-            (name, Entry { subject, body, ours })
+            let subject = subject.and_then(Result::ok).unwrap_or_else(|| builtin.subject.clone());
+            (name, Entry { subject, body, builtin })
         };
-        Self { by_name: names().map(entry).collect(), client: HttpClient::default() }
+        Self { by_name: names().map(entry).collect() }
     }
 
-    /// Writes an e-mail; ours when the project's own does not render.
-    pub(super) async fn write(&self, name: &str, values: &Value) -> Result<RenderedEmail, TemplateError> {
-        let Some(entry) = self.by_name.get(name) else { return Err(TemplateError::Steps) };
+    /// Those that have to be fetched.
+    pub(super) fn remotes(&self) -> impl Iterator<Item = Remote> {
+        self.by_name.values().filter_map(|entry| match &entry.body {
+            Body::Remote(remote) => Some(remote.clone()),
+            Body::Builtin | Body::Own(_) => None,
+        })
+    }
+
+    /// Writes an e-mail of `kind`.
+    pub(super) fn render(&self, kind: EmailKind, values: &Value) -> Result<RenderedEmail, TemplateError> {
+        let name = kind.name();
+        let entry = self.by_name.get(name).unwrap_or_else(|| unreachable!("every kind has an entry"));
         let subject = entry.subject.render(values).or_else(|error| {
-            tracing::warn!(template = name, %error, "a subject does not render; using the default");
-            entry.ours.subject.render(values)
+            tracing::warn!(template = name, %error, "a subject does not render; using the built-in one");
+            entry.builtin.subject.render(values)
         })?;
         let own = match &entry.body {
-            Body::Ours => None,
-            Body::Own(template) => Some(template.render(values)),
-            Body::Remote(remote) => {
-                remote.get(name, &self.client).await.map(|template| template.render(values))
-            }
+            Body::Builtin => None,
+            Body::Own(template) => Some(Arc::clone(template)),
+            Body::Remote(remote) => remote.fetched(),
         };
-        let (html, text) = match own {
+        let (html, text) = match own.map(|template| template.render(values)) {
             Some(Ok(html)) => {
                 let text = plain_text::text(&html);
                 (html, text)
             }
-            other => {
-                if let Some(Err(error)) = other {
-                    tracing::warn!(template = name, %error, "a template does not render; using the default");
+            failed => {
+                if let Some(Err(error)) = failed {
+                    tracing::warn!(template = name, %error, "a template does not render; using the built-in one");
                 }
-                (entry.ours.html.render(values)?, entry.ours.text.render(values)?)
+                (entry.builtin.html.render(values)?, entry.builtin.text.render(values)?)
             }
         };
         Ok(RenderedEmail { subject: one_line(&subject), html, text })
     }
 }
 
-/// A subject is one line, whatever somebody's name holds.
+/// A subject is one line, even when a user's name holds line breaks.
 fn one_line(subject: &str) -> String {
     subject.split_whitespace().collect::<Vec<_>>().join(" ")
 }
 
-impl Ours {
+impl Builtin {
     fn new(name: &str) -> Self {
         let email = builtin::email(name);
-        let ours = |result: Result<Template, TemplateError>| {
+        let read = |result: Result<Template, TemplateError>| {
             result.unwrap_or_else(|error| unreachable!("auth/templates/{name}.txt: {error}"))
         };
         Self {
-            subject: ours(Template::text(&email.subject)),
-            html: ours(Template::html(&email.html)),
-            text: ours(Template::text(&email.text)),
+            subject: read(Template::text(&email.subject)),
+            html: read(Template::html(&email.html)),
+            text: read(Template::text(&email.text)),
         }
     }
 }
 
 impl Remote {
-    async fn get(&self, name: &str, client: &HttpClient) -> Option<Arc<Template>> {
-        let mut state = self.state.lock().await;
-        if state.at.is_none_or(|at| at.elapsed() > FRESH) {
-            state.at = Some(Instant::now());
-            match self.fetch(client).await {
-                Ok(template) => state.template = Some(Arc::new(template)),
-                Err(error) => {
-                    let url = self.url.as_str();
-                    tracing::warn!(
-                        template = name,
-                        url,
-                        error,
-                        "a template cannot be had; using the one before, or the default"
-                    );
+    fn fetched(&self) -> Option<Arc<Template>> {
+        self.fetched.read().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+
+    /// Fetches the template now and again and again.
+    #[expect(clippy::infinite_loop, reason = "ended from outside, by the shutdown token")]
+    pub(crate) async fn keep_fresh(self) {
+        let client = HttpClient::default();
+        loop {
+            let pause = match self.fetch(&client).await {
+                Ok(template) => {
+                    *self.fetched.write().unwrap_or_else(PoisonError::into_inner) = Some(Arc::new(template));
+                    REFRESH_AFTER
                 }
-            }
+                Err(error) => {
+                    tracing::warn!(
+                        template = self.name,
+                        url = self.url.as_str(),
+                        error,
+                        "cannot fetch a template; using the last good one, or the built-in one"
+                    );
+                    RETRY_AFTER
+                }
+            };
+            sleep(pause).await;
         }
-        state.template.clone()
     }
 
     async fn fetch(&self, client: &HttpClient) -> Result<Template, String> {

@@ -1,10 +1,10 @@
 //! Password hashes: argon2id for new ones; bcrypt, argon2i/id and Firebase's scrypt accepted for imported ones, which
 //! sign-in then replaces (auth.md §3.17, [`mod@stored`]). Every computation runs on threads of its own ([`mod@threads`]), so that a
-//! login burst can neither starve the runtime nor take more memory than configured; who finds the queue full is
+//! login burst can neither starve the runtime nor take more memory than configured; a request that finds the queue full is
 //! answered 503.
 //!
-//! The surprising thing: a permit travels with the job. A client that leaves does not stop a hash that has begun, and
-//! the hash must go on counting.
+//! A permit travels with the job: a client that leaves does not stop a hash that has begun, and that hash has to keep
+//! counting.
 
 mod firebase;
 mod stored;
@@ -14,10 +14,10 @@ use std::num::NonZeroUsize;
 use std::sync::Arc;
 
 use argon2::Params;
-use basalt_core::foreground::Foreground;
 use metrics::Gauge;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore, TryAcquireError, oneshot};
 use tokio::time::Instant;
+use tokio_util::task::TaskTracker;
 
 use crate::config::AuthConfig;
 pub(crate) use stored::check_imported;
@@ -78,21 +78,22 @@ pub(crate) struct Hasher {
 }
 
 impl Hasher {
-    /// A hasher with the configuration's parameters and bounds; it leaves a core to `foreground` while that is active.
+    /// A hasher with the configuration's parameters and bounds. `tracker` waits for its threads.
     ///
     /// # Errors
     /// argon2 refuses the parameters, or the system has no thread to give.
-    pub(crate) fn new(config: &AuthConfig, foreground: Foreground) -> Result<Self, HashError> {
+    pub(crate) fn new(config: &AuthConfig, tracker: &TaskTracker) -> Result<Self, HashError> {
         let params = params(config)?;
         let cores = std::thread::available_parallelism().map_or(2, NonZeroUsize::get);
         let concurrency = match config.password_hash_concurrency {
-            0 => cores,
+            // A free core is worth more to requests than any priority (decision 0032).
+            0 => cores.saturating_sub(1).max(1),
             wanted => wanted,
         };
         let limit = concurrency.saturating_add(config.password_hash_queue);
-        let dummy = stored::unknowable(&params);
+        let dummy = stored::unguessable(&params);
         Ok(Self {
-            threads: Threads::start(concurrency, params.block_count(), foreground)?,
+            threads: Threads::start(concurrency, params.block_count(), tracker)?,
             params: Arc::new(params),
             admitted: Arc::new(Semaphore::new(limit)),
             in_use: crate::metrics::password_hashes(limit),
@@ -100,10 +101,9 @@ impl Hasher {
         })
     }
 
-    /// A hasher with default parameters and bounds.
-    pub(crate) fn with_defaults() -> Self {
-        Self::new(&AuthConfig::default(), Foreground::default())
-            .unwrap_or_else(|error| unreachable!("argon2 takes its recommended parameters: {error}"))
+    /// Ends the threads; hashes that are asked for afterwards fail.
+    pub(crate) fn close(&self) {
+        self.threads.close();
     }
 
     /// Hashes a new password; the result is a PHC string for `auth.users.encrypted_password`.
@@ -116,9 +116,9 @@ impl Hasher {
         self.run(move |memory| stored::hash(&params, &password, memory)).await
     }
 
-    /// A hash of a password that nobody knows, as [`Hasher::hash`] would make it; without its work.
-    pub(crate) fn unknowable(&self) -> String {
-        stored::unknowable(&self.params)
+    /// A hash of no password, as [`Hasher::hash`] would make it; without its work.
+    pub(crate) fn unguessable(&self) -> String {
+        stored::unguessable(&self.params)
     }
 
     /// Compares a password with a stored hash.
@@ -137,7 +137,7 @@ impl Hasher {
     ///
     /// # Errors
     /// The queue is full.
-    pub(crate) async fn verify_nobody(&self, password: &str) -> Result<(), HashError> {
+    pub(crate) async fn verify_dummy(&self, password: &str) -> Result<(), HashError> {
         let dummy = Arc::clone(&self.dummy);
         self.verify(password, &dummy).await.map(|_verdict| ())
     }
@@ -160,7 +160,7 @@ impl Hasher {
             let start = Instant::now();
             let result = work(memory);
             crate::metrics::password_hashed(start.elapsed());
-            // Given back first: whoever has the answer finds the place free. A panic gives it back as well.
+            // Before the answer: its reader may ask for the next hash at once. A panic gives the place back as well.
             drop(admitted);
             drop(answer.send(result));
         }));
@@ -203,7 +203,7 @@ mod tests {
 
     #[tokio::test]
     async fn a_hash_is_a_phc_string_that_verifies_and_fits_the_column() {
-        let hasher = Hasher::with_defaults();
+        let hasher = Hasher::new(&AuthConfig::default(), &TaskTracker::new()).unwrap();
         let hash = hasher.hash("pw-öäü").await.unwrap();
         assert!(hash.starts_with("$argon2id$v=19$m=19456,t=2,p=1$"), "{hash}");
         assert!(hash.len() <= 255);
@@ -213,7 +213,7 @@ mod tests {
 
     #[tokio::test]
     async fn a_full_queue_refuses_at_once() {
-        let hasher = Hasher::new(&cheap(), Foreground::default()).unwrap();
+        let hasher = Hasher::new(&cheap(), &TaskTracker::new()).unwrap();
         let permit = Arc::clone(&hasher.admitted).try_acquire_owned().unwrap();
         assert_eq!(hasher.hash("password").await, Err(HashError::Overloaded));
         drop(permit);

@@ -50,7 +50,7 @@ impl AdminUser {
             Some(Secret::Hash(hash)) => hash.to_owned(),
             Some(Secret::Password(password)) if !password.is_empty() => auth.hasher.hash(password).await?,
             // Nobody knows it: the account waits for a recovery.
-            Some(Secret::Password(_)) | None => auth.hasher.unknowable(),
+            Some(Secret::Password(_)) | None => auth.hasher.unguessable(),
         };
         let tx = auth.begin(request).await?;
         let created = async {

@@ -4,11 +4,11 @@ use std::net::{IpAddr, Ipv4Addr};
 use std::time::Duration;
 
 use basalt_core::clock::Clock;
-use basalt_core::foreground::Foreground;
 use basalt_core::pool::{ServicePool, Tx};
 use http::HeaderMap;
 use jiff::Timestamp;
 use tokio::time::Instant;
+use tokio_util::task::TaskTracker;
 use uuid::Uuid;
 
 use crate::audit::{self, Action};
@@ -53,7 +53,7 @@ pub async fn create_user(
     if let Some(weakness) = policy.weakness(account.password) {
         return Err(AuthError::WeakPassword(weakness));
     }
-    let hash = Hasher::new(config, Foreground::default())?.hash(account.password).await?;
+    let hash = Hasher::new(config, &TaskTracker::new())?.hash(account.password).await?;
     let now = crate::in_microseconds(clock.now());
     let tx = pool.begin(Instant::now() + LIMIT).await?;
     let created = insert(config, &tx, email, hash, account.is_admin, now).await;

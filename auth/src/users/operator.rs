@@ -4,16 +4,16 @@
 use std::sync::Arc;
 
 use basalt_core::clock::Clock;
-use basalt_core::foreground::Foreground;
 use basalt_core::keys::Keys;
 use basalt_core::pool::{ServicePool, Tx};
 use basalt_mail::Outbox;
 use jiff::Timestamp;
 use tokio::time::Instant;
 use tokio_postgres::Row;
+use tokio_util::sync::CancellationToken;
+use tokio_util::task::TaskTracker;
 use uuid::Uuid;
 
-use crate::Auth;
 use crate::audit::{self, Action};
 use crate::codes::one_time::{self, FlowType, TokenType};
 use crate::config::AuthConfig;
@@ -25,6 +25,7 @@ use crate::sessions::{self, Scope};
 use crate::users::command_line::LIMIT;
 use crate::users::{self, User, column};
 use crate::users::{address, admin};
+use crate::{Auth, Dependencies};
 
 /// An account as the operator sees it.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -88,9 +89,9 @@ impl Operator {
         clock: Clock,
         outbox: Outbox,
     ) -> Result<Self, AuthError> {
-        let foreground = Foreground::default();
-        crate::passwords::hasher::Hasher::new(&config, foreground.clone())?;
-        Ok(Self(Box::new(crate::assemble(config, pool, keys, clock, outbox, foreground, false))))
+        let (tracker, shutdown) = (TaskTracker::new(), CancellationToken::new());
+        let dependencies = Dependencies { pool, keys, clock, outbox, tracker, shutdown, development: false };
+        Ok(Self(Box::new(Auth::new(config, dependencies)?)))
     }
 
     /// Accounts, the newest first, and how many there are in all.

@@ -234,7 +234,7 @@ impl SignUp {
             (is_confirmed, _) => {
                 auth.email_limiter.check()?;
                 // A new account would be hashed for now.
-                auth.hasher.verify_nobody(&self.password).await?;
+                auth.hasher.verify_dummy(&self.password).await?;
                 let padding = ResponsePadding::start();
                 let account = if is_confirmed {
                     self.obfuscate(auth, request, &user).await
@@ -250,7 +250,7 @@ impl SignUp {
     /// An account that was never confirmed and now may be: its own password opens it, another one does not.
     async fn enter(&self, auth: &Auth, request: &RequestContext, user: User) -> Result<SignedUp, AuthError> {
         let Some(stored) = user.encrypted_password.as_deref() else {
-            auth.hasher.verify_nobody(&self.password).await?;
+            auth.hasher.verify_dummy(&self.password).await?;
             return Err(AuthError::UserAlreadyExists);
         };
         if auth.hasher.verify(&self.password, stored).await? == Verdict::Wrong {

@@ -5,7 +5,6 @@ use std::sync::Arc;
 
 use basalt_core::clock::Clock;
 use basalt_core::database::Database;
-use basalt_core::foreground::Foreground;
 use basalt_core::keys::{CHANNEL, KeyStore, Keys};
 use basalt_core::listen::Events;
 use basalt_core::memory::AnswerMemory;
@@ -182,7 +181,6 @@ pub(super) async fn whole(
     let outbox = mail::outbox(config, secrets);
     let (mut readiness, mut reach) = (Vec::new(), Vec::new());
     let mut mounts: Vec<Mount> = Vec::new();
-    let foreground = Foreground::default();
     let mut rest = None;
     let runs = |service: Only| config.only.is_none_or(|only| only == service);
     let mut channels = vec![CHANNEL.to_owned(), mail::CHANNEL.to_owned()];
@@ -220,19 +218,18 @@ pub(super) async fn whole(
     if runs(Only::Auth) {
         let service = basalt_auth::service(
             config.auth.clone(),
-            auth_pool.clone(),
-            Arc::clone(keys),
-            Clock::system(),
-            outbox.clone(),
-            foreground.clone(),
-            config.is_development(),
-        );
+            basalt_auth::Dependencies {
+                pool: auth_pool.clone(),
+                keys: Arc::clone(keys),
+                clock: Clock::system(),
+                outbox: outbox.clone(),
+                tracker: background.tracker.clone(),
+                shutdown: background.shutdown.clone(),
+                development: config.is_development(),
+            },
+        )?;
         mounts.push(mount(config, service, Gate::OpenFor(basalt_auth::is_open)));
         reach.push(auth_reaches(&auth_pool));
-        if config.auth.db_cleanup_enabled {
-            let keep = basalt_auth::keep_clean(config.auth.clone(), auth_pool.clone(), Clock::system());
-            background.tracker.spawn(background.shutdown.clone().run_until_cancelled_owned(keep));
-        }
     }
     if runs(Only::Storage) {
         mounts.push(mount(config, basalt_storage::service(&config.storage), Gate::Rewrite));
@@ -244,9 +241,6 @@ pub(super) async fn whole(
     }
     if runs(Only::Functions) {
         mounts.push(mount(config, basalt_functions::service(), Gate::RewriteAndKeep));
-    }
-    for mount in mounts.iter_mut().filter(|mount| mount.service.name != "auth") {
-        mount.foreground = Some(foreground.clone());
     }
     if let Some(embedded) = &databases.embedded {
         let state = embedded.state();

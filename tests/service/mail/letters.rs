@@ -1,9 +1,12 @@
-//! Letters with templates of the project's own, and what a configuration with a broken one is told.
+//! E-mails with templates of the project's own, and what a configuration with a broken one is told.
 
 use std::fs;
+use std::io::ErrorKind;
 
 use basalt_testkit::Basalt;
 use tempfile::TempDir;
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio::net::{TcpListener, TcpStream};
 
 use crate::mail::{confirming, recover, sign_up};
 
@@ -32,7 +35,8 @@ async fn templates_are_text_a_file_or_fetched_from_a_url() {
         .config("auth.mailer_url_paths_confirmation", "https://app.example.org/confirm")
         .config("auth.mailer_templates_recovery", &files.url("/recovery.html"))
         .config("auth.mailer_templates_magic_link", &files.url("/assets/missing.html"))
-        .expect_log("a template cannot be had")
+        .config("auth.rate_limit_email_sent", "0")
+        .expect_log("cannot fetch a template")
         .start()
         .await;
     let _user = sign_up(&server, "ada@example.org").await;
@@ -44,13 +48,18 @@ async fn templates_are_text_a_file_or_fetched_from_a_url() {
         mail.html
     );
 
-    let _recovery = recover(&server, "ada@example.org").await;
-    let mail = server.mailbox().wait_for("ada@example.org").await;
-    assert_eq!(mail.subject, "Reset your password");
-    assert!(mail.html.starts_with("<h1>From afar</h1>"), "{}", mail.html);
+    // Fetched in the background: the first e-mails may be the built-in ones.
+    let mail = loop {
+        let _recovery = recover(&server, "ada@example.org").await;
+        let mail = server.mailbox().wait_for("ada@example.org").await;
+        assert_eq!(mail.subject, "Reset your password");
+        if mail.html.starts_with("<h1>From afar</h1>") {
+            break mail;
+        }
+    };
     assert!(mail.text.starts_with("From afar\n\nGo\nhttp://"), "{}", mail.text);
 
-    // What cannot be fetched costs the letter its looks only.
+    // A template that cannot be fetched costs the e-mail its looks only.
     let admin = serde_json::json!({ "email": "eve@example.org", "email_confirm": true });
     let admin = server
         .post("/auth/v1/admin/users")
@@ -62,6 +71,61 @@ async fn templates_are_text_a_file_or_fetched_from_a_url() {
     let _sent = server.post("/auth/v1/otp").apikey(server.anon_key()).json(&otp).send().await.expect(200);
     let mail = server.mailbox().wait_for("eve@example.org").await;
     assert!(mail.html.contains("Sign in") && mail.subject == "Your sign-in link");
+}
+
+/// A template server that takes its time must hold up neither requests nor their connections and row locks.
+#[tokio::test]
+async fn a_slow_template_server_holds_up_no_request() {
+    let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let url = format!("http://{}/confirmation.html", listener.local_addr().unwrap());
+    let server = confirming()
+        .config("auth.mailer_templates_confirmation", &url)
+        .config("auth.rate_limit_email_sent", "0")
+        .expect_log("cannot fetch a template")
+        .start()
+        .await;
+
+    // The request that waits for its answer while users sign up.
+    let accepted = async {
+        let (mut fetch, _peer) = listener.accept().await.unwrap();
+        let mut head = [0; 1024];
+        let _read = fetch.read(&mut head).await.unwrap();
+        fetch
+    };
+    let (fetch, _user) = tokio::join!(accepted, sign_up(&server, "ada@example.org"));
+    let _user = sign_up(&server, "eve@example.org").await;
+    let mut byte = [0];
+    let is_pending = fetch.try_read(&mut byte).is_err_and(|error| error.kind() == ErrorKind::WouldBlock);
+    assert!(is_pending, "the sign-ups waited until the fetch of the template had ended");
+    let mail = server.mailbox().wait_for("ada@example.org").await;
+    assert!(mail.html.contains("Confirm"), "{}", mail.html);
+
+    // Once it answers, its template is used.
+    answer(fetch).await;
+    let serving = async {
+        loop {
+            let (fetch, _peer) = listener.accept().await.unwrap();
+            answer(fetch).await;
+        }
+    };
+    let used = async {
+        for user in 0.. {
+            let email = format!("user{user}@example.org");
+            let _user = sign_up(&server, &email).await;
+            if server.mailbox().wait_for(&email).await.html == "<p>Slow</p>" {
+                break;
+            }
+        }
+    };
+    tokio::select! { () = serving => {}, () = used => {} }
+}
+
+/// Answers a fetch with a template.
+async fn answer(mut fetch: TcpStream) {
+    let body = "<p>Slow</p>";
+    let answer = format!("HTTP/1.1 200 OK\r\ncontent-length: {}\r\n\r\n{body}", body.len());
+    // The client may have given up; it fetches again.
+    let _written = fetch.write_all(answer.as_bytes()).await;
 }
 
 #[tokio::test]

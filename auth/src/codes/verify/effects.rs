@@ -30,7 +30,7 @@ impl Effects<'_> {
 update auth.users set encrypted_password = $2, updated_at = $3
 where id = $1 and coalesce(encrypted_password, '') = ''";
         if self.user.invited_at.is_some() && self.user.encrypted_password.is_none() {
-            self.execute(PASSWORD, &[&self.user.id, &self.auth.hasher.unknowable(), &self.now]).await?;
+            self.execute(PASSWORD, &[&self.user.id, &self.auth.hasher.unguessable(), &self.now]).await?;
         }
         self.audit(Action::UserSignedUp, "email").await?;
         if self.user.email_confirmed_at.is_none() {

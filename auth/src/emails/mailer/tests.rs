@@ -20,7 +20,7 @@ fn config() -> AuthConfig {
     AuthConfig { mailer_sender_name: "Bread & Butter".to_owned(), ..AuthConfig::default() }
 }
 
-async fn written(config: &AuthConfig, kind: EmailKind) -> RenderedEmail {
+fn written(config: &AuthConfig, kind: EmailKind) -> RenderedEmail {
     let user = user();
     let is_new = kind == EmailKind::EmailChangeNew;
     let email = Email {
@@ -44,11 +44,11 @@ async fn written(config: &AuthConfig, kind: EmailKind) -> RenderedEmail {
     };
     let link = kind.verification_type().map(|_| LINK);
     let templates = Templates::new(&config.mailer_letters);
-    templates.write(kind.name(), &values(config, &email, link)).await.unwrap()
+    templates.render(kind, &values(config, &email, link)).unwrap()
 }
 
-#[tokio::test]
-async fn each_kind_has_its_subject_and_both_parts() {
+#[test]
+fn each_kind_has_its_subject_and_both_parts() {
     for (kind, subject) in [
         (EmailKind::Confirmation, "Confirm your email address"),
         (EmailKind::Invite, "You've been invited"),
@@ -65,7 +65,7 @@ async fn each_kind_has_its_subject_and_both_parts() {
         (EmailKind::MfaFactorEnrolled, "A new verification method was added to your account"),
         (EmailKind::MfaFactorUnenrolled, "A verification method was removed from your account"),
     ] {
-        let RenderedEmail { subject: own, html, text } = written(&config(), kind).await;
+        let RenderedEmail { subject: own, html, text } = written(&config(), kind);
         assert_eq!(own, subject);
         // What mail programs cut off, block or show as it stands.
         assert!(html.len() < 20_000, "{subject}: {} bytes", html.len());
@@ -86,18 +86,18 @@ async fn each_kind_has_its_subject_and_both_parts() {
     }
 }
 
-#[tokio::test]
-async fn the_plain_parts_read_well() {
+#[test]
+fn the_plain_parts_read_well() {
     let mut all = String::new();
     for kind in EmailKind::ALL {
-        let RenderedEmail { subject, text, .. } = written(&config(), kind).await;
+        let RenderedEmail { subject, text, .. } = written(&config(), kind);
         all += &format!("== {subject}\n{text}\n");
     }
     insta::assert_snapshot!(all);
 }
 
-#[tokio::test]
-async fn a_project_s_own_template_is_used_and_gets_a_plain_part() {
+#[test]
+fn a_project_s_own_template_is_used_and_gets_a_plain_part() {
     let mut config = config();
     let own = EmailSettings {
         subject: Some("{{ .Data.name }}:\n{{ .Token }}".to_owned()),
@@ -109,15 +109,15 @@ async fn a_project_s_own_template_is_used_and_gets_a_plain_part() {
     };
     assert_eq!((own.subject_fault(), own.body_fault()), (None, None));
     config.mailer_letters.insert("recovery".to_owned(), own);
-    let RenderedEmail { subject, html, text } = written(&config, EmailKind::Recovery).await;
+    let RenderedEmail { subject, html, text } = written(&config, EmailKind::Recovery);
     assert_eq!(subject, "Ada <b>: 123456");
     assert!(html.starts_with("<h2>Hi Ada &lt;b&gt;</h2>"), "{html}");
     assert_eq!(text, format!("Hi Ada <b>\n\nGo\n{LINK}\n\nhttp://localhost:8000\n"));
-    assert_eq!(written(&config, EmailKind::Invite).await.subject, "You've been invited");
+    assert_eq!(written(&config, EmailKind::Invite).subject, "You've been invited");
 }
 
-#[tokio::test]
-async fn a_template_that_does_not_render_costs_its_looks_only() {
+#[test]
+fn a_template_that_does_not_render_costs_its_looks_only() {
     let mut config = config();
     let endless = "{{ range .Data.many }}{{ range $.Data.many }}x{{ end }}{{ end }}";
     let own = EmailSettings {
@@ -126,7 +126,7 @@ async fn a_template_that_does_not_render_costs_its_looks_only() {
         url_path: String::new(),
     };
     config.mailer_letters.insert("recovery".to_owned(), own);
-    let RenderedEmail { subject, html, .. } = written(&config, EmailKind::Recovery).await;
+    let RenderedEmail { subject, html, .. } = written(&config, EmailKind::Recovery);
     assert_eq!(subject, "Reset your password");
     assert!(html.contains("Choose a new password"));
 }

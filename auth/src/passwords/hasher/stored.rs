@@ -33,7 +33,7 @@ pub(super) fn hash(params: &Params, password: &[u8], memory: &mut Memory) -> Res
 }
 
 /// A hash of a password that nobody knows, which looks like any other; without its work.
-pub(super) fn unknowable(params: &Params) -> String {
+pub(super) fn unguessable(params: &Params) -> String {
     text(params, &random::bytes::<SALT_BYTES>(), &random::bytes::<HASH_BYTES>())
 }
 

@@ -137,7 +137,7 @@ async fn verify(
     let Some((user, stored)) =
         found.and_then(|mut user| user.encrypted_password.take().map(|stored| (user, stored)))
     else {
-        auth.hasher.verify_nobody(password).await?;
+        auth.hasher.verify_dummy(password).await?;
         return Err(AuthError::InvalidCredentials);
     };
     match auth.hasher.verify(password, &stored).await {
@@ -145,7 +145,7 @@ async fn verify(
         Ok(verdict @ (Verdict::Right | Verdict::RightButOutdated)) => Ok((user, stored, verdict)),
         Err(HashError::Unsupported) => {
             tracing::warn!(user_id = %user.id, "a stored password hash is of no supported form; nobody can sign in with it");
-            auth.hasher.verify_nobody(password).await?;
+            auth.hasher.verify_dummy(password).await?;
             Err(AuthError::InvalidCredentials)
         }
         Err(error @ (HashError::Overloaded | HashError::Failed)) => Err(error.into()),
