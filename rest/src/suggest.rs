@@ -15,85 +15,41 @@ pub const LOOSE_SIMILARITY: f64 = 0.33;
 
 /// The candidate most like `wrong`, if it is at least `minimum` alike (1.0 is equal but for case).
 pub fn best<'a>(candidates: impl IntoIterator<Item = &'a str>, wrong: &str, minimum: f64) -> Option<&'a str> {
-    ranked(candidates, wrong, minimum).into_iter().next().map(|(name, _)| name)
-}
-
-/// The candidates at least `minimum` alike, best first.
-pub fn ranked<'a>(
-    candidates: impl IntoIterator<Item = &'a str>,
-    wrong: &str,
-    minimum: f64,
-) -> Vec<(&'a str, f64)> {
-    let wrong = normalise(wrong);
-    // Names of too different a length cannot be alike. A name of kilobytes keeps no core busy.
-    let known: Vec<(&str, Vec<char>)> = candidates
+    let wrong = wrong.to_lowercase();
+    let known: Vec<(&str, String)> = candidates
         .into_iter()
-        .map(|name| (name, normalise(name)))
-        .filter(|(_, candidate)| most_similar(candidate, &wrong) >= minimum)
+        .map(|name| (name, name.to_lowercase()))
+        .filter(|(_, candidate)| length_allows(candidate, &wrong, minimum))
         .collect();
-    if known.is_empty() {
-        return Vec::new();
-    }
-    for size in [3, 2] {
+    [3, 2].into_iter().find_map(|size| {
         let wanted = grams(&wrong, size);
-        let mut found: Vec<(&str, f64)> = known
+        known
             .iter()
             .filter(|(_, candidate)| grams(candidate, size).iter().any(|gram| wanted.contains(gram)))
-            .map(|(name, candidate)| (*name, similarity(candidate, &wrong)))
+            .map(|(name, candidate)| (*name, strsim::normalized_levenshtein(candidate, &wrong)))
             .filter(|(_, score)| *score >= minimum)
-            .collect();
-        if !found.is_empty() {
-            found.sort_by(|(a_name, a), (b_name, b)| b.total_cmp(a).then_with(|| a_name.cmp(b_name)));
-            return found;
-        }
-    }
-    Vec::new()
+            // Of those that are equally alike, the first by name.
+            .max_by(|(a_name, a), (b_name, b)| a.total_cmp(b).then_with(|| b_name.cmp(a_name)))
+            .map(|(name, _)| name)
+    })
 }
 
-fn normalise(text: &str) -> Vec<char> {
-    text.chars().flat_map(char::to_lowercase).collect()
+/// Names of too different a length cannot be alike: as many edits as one is longer are needed in any case. So a name of
+/// kilobytes keeps no core busy.
+#[expect(
+    clippy::cast_precision_loss,
+    reason = "a request target is at most some hundred thousand bytes long"
+)]
+fn length_allows(a: &str, b: &str, minimum: f64) -> bool {
+    let (a, b) = (a.chars().count(), b.chars().count());
+    a.min(b) as f64 >= minimum * a.max(b) as f64
 }
 
 /// Runs of `size` characters of the word between dashes.
-fn grams(word: &[char], size: usize) -> HashSet<Vec<char>> {
-    let mut framed = vec!['-'];
-    framed.extend(word.iter().filter(|c| c.is_alphanumeric() || matches!(c, ',' | ' ')));
-    framed.push('-');
+fn grams(word: &str, size: usize) -> HashSet<Vec<char>> {
+    let letters = word.chars().filter(|c| c.is_alphanumeric() || matches!(c, ',' | ' '));
+    let framed: Vec<char> = std::iter::once('-').chain(letters).chain(['-']).collect();
     framed.windows(size).map(<[char]>::to_vec).collect()
-}
-
-/// One minus the edit distance over the longer length.
-fn similarity(a: &[char], b: &[char]) -> f64 {
-    score(levenshtein(a, b), a.len().max(b.len()))
-}
-
-/// What [`similarity`] is at most: as many edits as one word is longer are needed in any case.
-fn most_similar(a: &[char], b: &[char]) -> f64 {
-    score(a.len().abs_diff(b.len()), a.len().max(b.len()))
-}
-
-#[expect(
-    clippy::cast_precision_loss,
-    reason = "a request target is at most some hundred thousand characters long"
-)]
-fn score(edits: usize, longest: usize) -> f64 {
-    if longest == 0 { 1.0 } else { 1.0 - edits as f64 / longest as f64 }
-}
-
-fn levenshtein(a: &[char], b: &[char]) -> usize {
-    let mut row: Vec<usize> = (0..=b.len()).collect();
-    for (i, from) in a.iter().enumerate() {
-        let mut diagonal = i;
-        let mut left = i + 1;
-        let mut next = vec![left];
-        for (to, above) in b.iter().zip(row.iter().skip(1)) {
-            left = (diagonal + usize::from(from != to)).min(above + 1).min(left + 1);
-            diagonal = *above;
-            next.push(left);
-        }
-        row = next;
-    }
-    row.last().copied().unwrap_or(0)
 }
 
 #[cfg(test)]
@@ -101,18 +57,9 @@ mod tests {
     use super::*;
 
     #[test]
-    fn distance_counts_edits() {
-        let distance = |a: &str, b: &str| levenshtein(&normalise(a), &normalise(b));
-        assert_eq!(distance("kitten", "sitting"), 3);
-        assert_eq!(distance("", "abc"), 3);
-        assert_eq!(distance("same", "same"), 0);
-    }
-
-    #[test]
-    fn no_word_is_more_alike_than_its_length_allows() {
-        let words = ["", "a", "project", "projects", "subprojects", "xyz", "Ünïcödé"];
-        for (a, b) in words.iter().flat_map(|a| words.iter().map(move |b| (normalise(a), normalise(b)))) {
-            assert!(similarity(&a, &b) <= most_similar(&a, &b), "{a:?} {b:?}");
+    fn a_name_of_another_length_is_not_compared() {
+        for (name, is_compared) in [("projects", true), ("subprojects", true), ("xyz", false), ("", false)] {
+            assert_eq!(length_allows("projects", name, 0.5), is_compared, "{name}");
         }
         let endless = "project".repeat(20_000);
         assert_eq!(best(["projects", "clients"], &endless, LOOSE_SIMILARITY), None);
