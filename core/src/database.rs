@@ -114,14 +114,6 @@ impl Database {
         Self { config: Arc::new(config), tls: self.tls.clone() }
     }
 
-    /// The same server and login, another database.
-    #[must_use]
-    pub fn with_database(&self, name: &str) -> Self {
-        let mut config = (*self.config).clone();
-        config.dbname(name);
-        Self { config: Arc::new(config), tls: self.tls.clone() }
-    }
-
     /// The driver's configuration.
     #[must_use]
     pub fn config(&self) -> &Config {

@@ -41,12 +41,6 @@ impl PgError {
         self.code.starts_with(class)
     }
 
-    /// The statement was refused only because an earlier one of its transaction failed.
-    #[must_use]
-    pub fn is_echo(&self) -> bool {
-        self.code == "25P02"
-    }
-
     /// The prepared statement no longer fits the schema, or the server has forgotten it. Preparing anew helps.
     #[must_use]
     pub fn is_stale_statement(&self) -> bool {

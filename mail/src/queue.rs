@@ -1,12 +1,10 @@
-//! The outbox as a table of jobs, and as an operator sees it: what waits, what was given up and why, and how it is sent
-//! again. Contents stay sealed: an operator needs no code to see that a mail server refuses it.
+//! The outbox as a table of jobs: for the worker, and for an operator, who sees what waits, what was given up and why, and
+//! has it sent again. Contents stay sealed: an operator needs no code to see that a mail server refuses it.
 
 use std::time::Duration;
 
-use basalt_core::jobs::{self, Completion, ListedJob, Metrics, Retention, Table, Which};
+use basalt_core::jobs::{Completion, Metrics, Queue, Retention, Table};
 use basalt_core::pool::ServicePool;
-use basalt_core::session::SessionError;
-use jiff::Timestamp;
 
 use crate::{CHANNEL, Outbox};
 
@@ -43,9 +41,11 @@ static TABLE: Table = Table {
     },
 };
 
-/// The rows of `outbox` as jobs of `pool`'s login, which owns schema `basalt`.
-pub(crate) fn jobs(pool: ServicePool, outbox: &Outbox) -> jobs::Queue {
-    jobs::Queue::new(pool, &TABLE, Some(outbox.sealed_by()))
+/// The rows of `outbox` as jobs of `pool`'s login, which owns schema `basalt`. Listed ones have the column `recipient`; the
+/// last error is the mail server's own words, which may repeat it.
+#[must_use]
+pub fn queue(pool: ServicePool, outbox: &Outbox) -> Queue {
+    Queue::new(pool, &TABLE, Some(outbox.sealed_by()))
 }
 
 /// Mails that were sent, were given up or lie in the mailbox go after `keep`.
@@ -56,112 +56,6 @@ pub(crate) fn retention(keep: Duration) -> Vec<Retention> {
     ]
 }
 
-/// What became of a mail.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum State {
-    /// It waits for its next attempt, or is on its way.
-    Queued,
-    /// It was given up, and is kept for `mail.retention`.
-    Dead,
-    /// The mail server took it; its content is erased.
-    Sent,
-    /// It lies in the development mailbox.
-    Mailbox,
-}
-
-impl State {
-    /// Every state.
-    pub const ALL: [Self; 4] = [Self::Queued, Self::Dead, Self::Sent, Self::Mailbox];
-
-    /// As the table has it.
-    #[must_use]
-    pub const fn as_str(self) -> &'static str {
-        match self {
-            Self::Queued => "queued",
-            Self::Dead => "dead",
-            Self::Sent => "sent",
-            Self::Mailbox => "mailbox",
-        }
-    }
-}
-
-/// A mail, without what it says.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Queued {
-    /// Counts up.
-    pub id: i64,
-    /// What it is about.
-    pub kind: String,
-    /// The recipient.
-    pub to: String,
-    /// What became of it.
-    pub state: String,
-    /// When the service enqueued it: a code in it lives from then.
-    pub created_at: Timestamp,
-    /// Attempts so far, since it was last sent again.
-    pub attempts: i32,
-    /// When it is tried next; of one that waits.
-    pub next_attempt_at: Option<Timestamp>,
-    /// When it was sent or given up.
-    pub finished_at: Option<Timestamp>,
-    /// The mail server's own words at the last attempt; they may repeat the address.
-    pub last_error: Option<String>,
-}
-
-/// The mails of an outbox, the newest first.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Listed {
-    /// At most as many as were asked for.
-    pub mails: Vec<Queued>,
-    /// How many there are in these states.
-    pub total: i64,
-    /// How many more are sealed under another master key: another project's, or this one's before the key changed.
-    pub of_others: i64,
-}
-
-/// Lists an outbox and sends again. Cheap to clone.
-#[derive(Clone, Debug)]
-pub struct Queue(jobs::Queue);
-
-impl Queue {
-    /// The rows of `outbox`, as `pool`'s login, which owns schema `basalt`.
-    #[must_use]
-    pub fn new(pool: ServicePool, outbox: &Outbox) -> Self {
-        Self(jobs(pool, outbox))
-    }
-
-    /// At most `limit` mails in these states.
-    ///
-    /// # Errors
-    /// The database fails.
-    pub async fn list(&self, states: &[State], limit: i64) -> Result<Listed, SessionError> {
-        let states: Vec<&str> = states.iter().map(|state| state.as_str()).collect();
-        let jobs::Listed { jobs, total, of_others } = self.0.list(&states, limit).await?;
-        Ok(Listed { mails: jobs.into_iter().filter_map(queued).collect(), total, of_others })
-    }
-
-    /// Has all mails that were given up sent again, at once and with all their attempts; says how many.
-    ///
-    /// # Errors
-    /// The database fails.
-    pub async fn retry_dead(&self) -> Result<usize, SessionError> {
-        Ok(self.0.retry(Which::Dead).await?.map_or(0, |ids| ids.len()))
-    }
-
-    /// The same for these mails, given up or still waiting. Where one of the ids is of no such mail, nothing is changed, and
-    /// `Err` inside names those. A mail that is on its way at this moment may arrive twice.
-    ///
-    /// # Errors
-    /// The database fails.
-    pub async fn retry(&self, ids: &[i64]) -> Result<Result<usize, Vec<String>>, SessionError> {
-        let ids: Vec<String> = ids.iter().map(i64::to_string).collect();
-        Ok(self.0.retry(Which::Keys(&ids)).await?.map(|ids| ids.len()))
-    }
-}
-
-fn queued(job: ListedJob) -> Option<Queued> {
-    let ListedJob { key, kind, state, created_at, attempts, next_attempt_at, finished_at, last_error, row } =
-        job;
-    let (id, to) = (key.parse().ok()?, row.try_get("recipient").ok()?);
-    Some(Queued { id, kind, to, state, created_at, attempts, next_attempt_at, finished_at, last_error })
-}
+/// What a mail can be: it waits or is on its way; it was given up, and is kept for `mail.retention`; the mail server took it,
+/// and its content is erased; it lies in the development mailbox.
+pub const STATES: [&str; 4] = ["queued", "dead", "sent", "mailbox"];

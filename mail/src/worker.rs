@@ -54,7 +54,7 @@ pub fn worker(
         time_limit: smtp.timeout * STEPS,
         retention: queue::retention(limits.retention),
     };
-    let queue = queue::jobs(pool, &outbox);
+    let queue = queue::queue(pool, &outbox);
     let sender = Sender { outbox, smtp: Smtp::new(smtp)? };
     Ok(jobs::Worker::new(queue, sender, policy, tracker))
 }

@@ -3,7 +3,8 @@
 
 use std::io::{self, Write};
 
-use basalt_mail::queue::{Queue, Queued, State};
+use basalt_core::jobs::{ListedJob, Queue, Which};
+use basalt_mail::queue::{self, STATES};
 use clap::{Args, Subcommand};
 use serde_json::{Value, json};
 
@@ -26,7 +27,7 @@ pub(super) struct List {
     /// Only mails in this state; repeat it for several. queued: waiting; dead: given up; sent: taken by the mail
     /// server; mailbox: in the development mailbox [default: queued and dead].
     #[arg(long, value_name = "STATE", value_parser = parse_state)]
-    state: Vec<State>,
+    state: Vec<&'static str>,
     /// Most mails to show.
     #[arg(long, default_value_t = 50, value_name = "N", value_parser = clap::value_parser!(i64).range(1..=10_000))]
     limit: i64,
@@ -46,17 +47,17 @@ pub(super) struct Retry {
     all: bool,
 }
 
-fn parse_state(name: &str) -> Result<State, String> {
-    State::ALL.into_iter().find(|state| state.as_str() == name).ok_or_else(|| {
-        let names = State::ALL.map(State::as_str);
-        format!("there is no state of this name; the states are {}", names.join(", "))
-    })
+fn parse_state(name: &str) -> Result<&'static str, String> {
+    STATES
+        .into_iter()
+        .find(|state| *state == name)
+        .ok_or_else(|| format!("there is no state of this name; the states are {}", STATES.join(", ")))
 }
 
 /// Runs the command.
 pub(super) async fn run(config: &Config, command: &MailCommand) -> anyhow::Result<()> {
     let mut reached = Reached::open(config).await?;
-    let queue = Queue::new(reached.system_pool(), &mail::outbox(config, &reached.secrets));
+    let queue = queue::queue(reached.system_pool(), &mail::outbox(config, &reached.secrets));
     let done = match command {
         MailCommand::List(list) => Box::pin(self::list(&queue, list)).await,
         MailCommand::Retry(retry) => Box::pin(self::retry(config, &queue, retry)).await,
@@ -66,17 +67,17 @@ pub(super) async fn run(config: &Config, command: &MailCommand) -> anyhow::Resul
 }
 
 async fn list(queue: &Queue, list: &List) -> anyhow::Result<()> {
-    let states: &[State] = if list.state.is_empty() { &[State::Queued, State::Dead] } else { &list.state };
+    let states: &[&str] = if list.state.is_empty() { &["queued", "dead"] } else { &list.state };
     let listed = queue.list(states, list.limit).await?;
     let mut out = io::stdout();
     if list.json {
-        let mails: Vec<Value> = listed.mails.iter().map(as_json).collect();
+        let mails: Vec<Value> = listed.jobs.iter().map(as_json).collect();
         writeln!(out, "{:#}", json!({ "mails": mails, "total": listed.total }))?;
     } else {
-        let rows: Vec<Vec<String>> = listed.mails.iter().map(as_row).collect();
+        let rows: Vec<Vec<String>> = listed.jobs.iter().map(as_row).collect();
         let header = ["ID", "KIND", "TO", "STATE", "ATTEMPTS", "ASKED FOR", "NEXT", "ENDED", "ERROR"];
         out.write_all(table(&header, &rows).as_bytes())?;
-        let shown = i64::try_from(listed.mails.len()).unwrap_or(i64::MAX);
+        let shown = i64::try_from(listed.jobs.len()).unwrap_or(i64::MAX);
         if shown < listed.total {
             writeln!(io::stderr(), "{shown} of {} mails; more with --limit", listed.total)?;
         }
@@ -91,11 +92,11 @@ async fn list(queue: &Queue, list: &List) -> anyhow::Result<()> {
     Ok(())
 }
 
-fn as_json(mail: &Queued) -> Value {
+fn as_json(mail: &ListedJob) -> Value {
     json!({
-        "id": mail.id,
+        "id": mail.key.parse::<i64>().ok(),
         "kind": mail.kind,
-        "to": mail.to,
+        "to": recipient(mail),
         "state": mail.state,
         "attempts": mail.attempts,
         "created_at": mail.created_at,
@@ -105,14 +106,14 @@ fn as_json(mail: &Queued) -> Value {
     })
 }
 
-fn as_row(mail: &Queued) -> Vec<String> {
+fn as_row(mail: &ListedJob) -> Vec<String> {
     // One line each: a mail server's answer may have several, and may hold control characters.
     let error = mail.last_error.as_deref().unwrap_or("-");
     let error: String = error.chars().map(|char| if char.is_control() { ' ' } else { char }).collect();
     vec![
-        mail.id.to_string(),
+        mail.key.clone(),
         mail.kind.clone(),
-        mail.to.clone(),
+        recipient(mail),
         mail.state.clone(),
         mail.attempts.to_string(),
         time(Some(mail.created_at)),
@@ -122,16 +123,19 @@ fn as_row(mail: &Queued) -> Vec<String> {
     ]
 }
 
+fn recipient(mail: &ListedJob) -> String {
+    mail.row.try_get("recipient").unwrap_or_default()
+}
+
 async fn retry(config: &Config, queue: &Queue, retry: &Retry) -> anyhow::Result<()> {
-    let count = if retry.all {
-        queue.retry_dead().await?
-    } else {
-        queue.retry(&retry.ids).await?.map_err(|missing| {
-            anyhow::anyhow!(
-                "there is no mail {} that waits or was given up, and nothing was changed: `basalt mail list` shows those there are",
-                missing.join(", ")
-            )
-        })?
+    let ids: Vec<String> = retry.ids.iter().map(i64::to_string).collect();
+    let which = if retry.all { Which::Dead } else { Which::Keys(&ids) };
+    let count = match queue.retry(which).await? {
+        Ok(ids) => ids.len(),
+        Err(missing) => anyhow::bail!(
+            "there is no mail {} that waits or was given up, and nothing was changed: `basalt mail list` shows those there are",
+            missing.join(", ")
+        ),
     };
     let mails = if count == 1 { "mail goes" } else { "mails go" };
     writeln!(io::stdout(), "{count} {mails} out again")?;

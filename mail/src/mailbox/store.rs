@@ -103,7 +103,7 @@ delete from basalt.mail_outbox where state = 'mailbox' and sealed_by = $1 and id
     #[expect(clippy::infinite_loop, reason = "ended from outside, by the shutdown token")]
     pub async fn keep(self, retention: Duration) {
         const INTERVAL: Duration = Duration::from_secs(60);
-        let rows = queue::jobs(self.pool.clone(), &self.outbox);
+        let rows = queue::queue(self.pool.clone(), &self.outbox);
         let retention = queue::retention(retention);
         loop {
             tokio::time::sleep(INTERVAL).await;
