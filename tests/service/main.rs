@@ -8,6 +8,7 @@ mod doctor;
 mod gateway;
 mod gotrue_drop_in;
 mod hostile;
+mod http;
 mod jobs;
 mod keys;
 mod mail;

@@ -64,7 +64,7 @@ impl Basalt {
 }
 
 impl WebSocket {
-    async fn open(url: String) -> Result<Self, Response> {
+    pub(crate) async fn open(url: String) -> Result<Self, Response> {
         on_runtime(async move {
             let url: Uri = url.replacen("http:", "ws:", 1).parse().expect("a URL");
             let authority = url.authority().expect("a URL with a host").to_string();
