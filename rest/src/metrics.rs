@@ -4,8 +4,8 @@
 pub const SCHEMA_LOADS: &str = "basalt_rest_schema_cache_loads_total";
 /// Histogram: how long a load took, in seconds.
 pub const SCHEMA_LOAD_SECONDS: &str = "basalt_rest_schema_cache_load_duration_seconds";
-/// Counter: looks whether the catalog has changed, by `result` (`ok`, `failed`, `refused`).
-pub const SCHEMA_LOOKS: &str = "basalt_rest_schema_looks_total";
+/// Counter: checks whether the catalog has changed, by `result` (`ok`, `failed`, `refused`).
+pub const SCHEMA_CHECKS: &str = "basalt_rest_schema_looks_total";
 /// Gauge: relations in the schema cache.
 pub const SCHEMA_RELATIONS: &str = "basalt_rest_schema_cache_relations";
 /// Gauge: request shapes whose plan and statements are kept.

@@ -38,7 +38,7 @@ pub static BOUNDS: &[Bound] = &[
     bound("kinds of requests that are kept", "1024", "basalt_rest_shapes_limit", "basalt_rest_shapes", "the least recently used are made anew", "basalt_rest_shape_evictions_total"),
     bound("memory of theirs", "rest.shape_cache", "basalt_rest_shape_bytes_limit", "basalt_rest_shape_bytes", "as above", "basalt_rest_shape_evictions_total"),
     bound("bodies and answers of REST over 256 KiB that are read or written as JSON at a time", "1 for each core", "-", "-", "wait", "basalt_http_requests_total"),
-    bound("looks at the catalog for unknown names", "10 % of the time", "-", "-", "what is known counts (REST: 404 `PGRST205` and the like)", "basalt_rest_schema_looks_total"),
+    bound("catalog checks for unknown names", "10 % of the time", "-", "-", "what is known counts (REST: 404 `PGRST205` and the like)", "basalt_rest_schema_looks_total"),
     bound("verified tokens", "1000, of 4 KiB at most", "basalt_verified_tokens_limit", "basalt_verified_tokens", "the least recently used are verified anew", "-"),
     bound("password hashes", "auth.password_hash_queue", "basalt_auth_password_hashes_limit", "basalt_auth_password_hashes", "503 `unexpected_failure`, `Retry-After: 1`", "basalt_auth_grants_total"),
     bound("addresses of each rate limit", "16,384", "basalt_auth_rate_limit_addresses_limit", "basalt_auth_rate_limit_addresses", "the one seen longest ago is forgotten", "-"),

@@ -69,7 +69,7 @@ pub static METRICS: &[Metric] = &[
 
     metric("basalt_rest_schema_cache_loads_total", Counter, &[("result", "ok, failed")], "loads", Happened, "Loads of the schema cache.", "failed: the log says why, and the old cache stays in force. Many ok: something changes the schema all the time."),
     metric("basalt_rest_schema_cache_load_duration_seconds", Histogram, NONE, "seconds", Happened, "How long a load took.", "Grows with the number of tables; requests are served meanwhile."),
-    metric("basalt_rest_schema_looks_total", Counter, &[("result", "ok, failed, refused")], "looks", Happened, "Looks whether the schema has changed, for requests that name what is unknown.", "Clients with misspelled names. refused: there have been too many; such requests are answered by what is known."),
+    metric("basalt_rest_schema_looks_total", Counter, &[("result", "ok, failed, refused")], "checks", Happened, "Checks for catalog changes, which unknown names trigger.", "Clients with misspelled names. refused: there have been too many; such requests are answered by what is known."),
     metric("basalt_rest_schema_cache_relations", Gauge, NONE, "relations", Happened, "Tables and views that are known.", "Fewer than you have: see `rest.schemas`."),
     metric("basalt_rest_shapes", Gauge, NONE, "shapes", Always, "Kinds of requests whose plan and statements are kept.", ""),
     metric("basalt_rest_shapes_limit", Gauge, NONE, "shapes", Always, "The most there may be.", ""),

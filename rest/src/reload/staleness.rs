@@ -53,7 +53,7 @@ impl Staleness {
 }
 
 fn count(result: &'static str) {
-    ::metrics::counter!(metrics::SCHEMA_LOOKS, "result" => result).increment(1);
+    ::metrics::counter!(metrics::SCHEMA_CHECKS, "result" => result).increment(1);
 }
 
 /// Counts what a check takes, also one that is given up.

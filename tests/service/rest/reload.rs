@@ -206,7 +206,7 @@ async fn what_was_just_made_is_there_without_a_message() {
 }
 
 #[tokio::test]
-async fn a_crowd_that_asks_for_what_was_just_made_shares_looks_and_loads() {
+async fn a_crowd_that_asks_for_what_was_just_made_shares_checks_and_loads() {
     let server = server().start().await;
     let _done = server
         .database()
@@ -221,8 +221,8 @@ async fn a_crowd_that_asks_for_what_was_just_made_shares_looks_and_loads() {
     let loads = metric(&server, "basalt_rest_schema_cache_loads_total{result=\"ok\"}").await - before;
     // One more where the listener was late at the start.
     assert!((0.9..2.1).contains(&loads), "{loads} loads");
-    let looks = metric(&server, "basalt_rest_schema_looks_total{result=\"ok\"}").await;
-    assert!((0.9..10.1).contains(&looks), "{looks} looks");
+    let checks = metric(&server, "basalt_rest_schema_looks_total{result=\"ok\"}").await;
+    assert!((0.9..10.1).contains(&checks), "{checks} checks");
 }
 
 #[tokio::test]
