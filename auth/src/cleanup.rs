@@ -1,8 +1,8 @@
 //! Removes what has expired (auth.md §3.23, §6), in the background: upstream does it inside of requests, where it is on
 //! at all, and its tables grow.
 //!
-//! Several servers may do it at one time: a batch takes rows that nobody else has locked, so that each row is removed
-//! once and nobody waits. What is removed was of no use any more for a day ([`GRACE`]): until then an answer can still
+//! Several servers may do it at one time: a batch skips rows that another server has locked, so that each row is removed
+//! once and no server waits. What is removed was of no use any more for a day ([`GRACE`]): until then an answer can still
 //! say why, and a lost one be given again.
 
 use std::time::Duration;

@@ -1,4 +1,4 @@
-//! What can go wrong, and how it looks on the wire (auth.md §3.1): outside of this folder nobody knows statuses, codes
+//! What can go wrong, and how it looks on the wire (auth.md §3.1): code outside of this folder knows no statuses, codes
 //! and shapes. Status and code are [`mod@wire`]'s, bodies [`mod@render`]'s; what other crates' failures become is
 //! [`mod@cause`].
 //!
@@ -124,7 +124,7 @@ pub enum AuthError {
     /// Messages are off, or there is no provider for them.
     #[error("Unsupported phone provider")]
     UnsupportedPhoneProvider,
-    /// A code for nobody, and no account was to be made.
+    /// A code for an unknown address, and no account was to be made.
     #[error("Signups not allowed for otp")]
     OtpDisabled,
     /// A nonce for an address that was never confirmed.
@@ -179,7 +179,7 @@ pub enum AuthError {
     OAuthClientSession,
 
     // Codes, links and flows.
-    /// A typed code that is wrong or old, or of nobody.
+    /// A typed code that is wrong or old, or of no user.
     #[error("Token has expired or is invalid")]
     OtpExpired,
     /// A link whose code is gone, old or was never made.
@@ -243,7 +243,7 @@ pub enum AuthError {
     /// The path names no user.
     #[error("User not found")]
     UserNotFound,
-    /// A link for nobody.
+    /// A link for an unknown address.
     #[error("User with this email not found")]
     NoUserWithEmail,
     /// The path's id is no UUID.
@@ -294,7 +294,7 @@ pub enum AuthError {
     /// The provider behind this issuer is off.
     #[error("Provider (issuer \"{0}\") is not enabled")]
     IssuerDisabled(String),
-    /// A wallet of a chain that nobody checks.
+    /// A wallet of an unsupported chain.
     #[error("Unsupported chain")]
     UnsupportedChain,
     /// The address that would be left belongs to another user.

@@ -240,7 +240,7 @@ order by c.updated_at desc, c.id";
         .collect()
 }
 
-/// Moves a session of v2 tokens on by one, and tells the audit log, in one statement. `false` when somebody else was
+/// Moves a session of v2 tokens on by one, and tells the audit log, in one statement. `false` when another request was
 /// quicker, or the session has ended: nothing happened then.
 pub(crate) async fn step(
     tx: &Tx,

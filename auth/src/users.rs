@@ -261,7 +261,7 @@ pub(crate) async fn lock(tx: &Tx, id: Uuid) -> Result<Option<User>, AuthError> {
 /// As [`find_by_email`], with the row locked until the transaction ends.
 pub(crate) async fn lock_by_email(tx: &Tx, email: &str, audience: &str) -> Result<Option<User>, AuthError> {
     match find_by_email(tx, email, audience).await? {
-        // Read again: whoever held the lock until now may have changed the row.
+        // Read again: the last holder of the lock may have changed the row.
         Some(user) => lock(tx, user.id).await,
         None => Ok(None),
     }

@@ -115,7 +115,7 @@ pub(crate) struct Exchanged {
 }
 
 /// Ends the flow of an authorization code: of any number of exchanges at one moment one finds the row. Locks its user
-/// first, as whoever changes codes does.
+/// first, as every change of codes does.
 ///
 /// # Errors
 /// No such code, too late, or not the verifier of the challenge.

@@ -1,5 +1,5 @@
 //! Links that an admin has made (auth.md §3.12): each type's effect on the account, and the code that the link carries.
-//! The code is a mail's in every respect but that nobody mails it.
+//! The code is a mail's in every respect but is not mailed.
 
 use basalt_core::pool::Tx;
 use jiff::Timestamp;

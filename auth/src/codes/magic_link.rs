@@ -1,5 +1,5 @@
-//! Signing in by mail (auth.md §3.9): a magic link for whoever has a confirmed account. Anybody else gets an account
-//! with a password that nobody knows, and a confirmation, whose link signs in just the same.
+//! Signing in by mail (auth.md §3.9): a magic link for a user with a confirmed account. Any other address gets an account
+//! without a usable password, and a confirmation, whose link signs in just the same.
 //!
 //! No password is hashed on any of these ways, so that none takes longer than another.
 
@@ -30,7 +30,7 @@ impl MagicLink {
         auth.email_limiter.check()?;
         let padding = ResponsePadding::start();
         let asked = match self.ask(auth, request).await {
-            // Somebody else took the address a moment ago.
+            // Another request took the address a moment ago.
             Err(error) if error.is_taken_address() => self.ask(auth, request).await,
             asked => asked,
         };

@@ -3,7 +3,7 @@
 //!
 //! A pending code is a row of `auth.one_time_tokens`, one per user and type; the newer replaces the older. The column
 //! of `auth.users` repeats the hash for readers of that table and names the time from which its life is counted.
-//! Whoever changes both locks the user's row first, so that asking and redeeming at one moment cannot deadlock.
+//! Every change of both locks the user's row first, so that asking and redeeming at one moment cannot deadlock.
 
 mod redeem;
 

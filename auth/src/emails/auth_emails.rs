@@ -3,7 +3,7 @@
 //! so many of the whole server, and only to addresses that may get mail (auth.md §3.19, §3.21). Who may ask for what
 //! is the routes' business.
 //!
-//! The surprising thing: a user who is handed in must have been read under lock in the same transaction. The times in
+//! The caller must have read the user under lock in the same transaction. The times in
 //! it are what holds two requests at one moment to one mail.
 
 use basalt_core::pool::Tx;
@@ -155,7 +155,7 @@ pub(crate) fn email_with_code<'a>(
 }
 
 /// Where links lead when the request came by another of this service's names (auth.md §3.11): `X-Forwarded-Host`, if
-/// it is among `auth.mailer_external_hosts`. Anybody can send the header, which is why there is a list.
+/// it is among `auth.mailer_external_hosts`. Any client can send the header, which is why there is a list.
 pub(crate) fn external_url(auth: &Auth, request: &RequestContext) -> Option<String> {
     let host = request.headers.get("x-forwarded-host").and_then(|value| value.to_str().ok())?;
     other_url(host, &auth.config.mailer_external_hosts, &auth.config.external_url)
@@ -185,7 +185,7 @@ pub(crate) fn check_frequency(
     if left_ms > 0 { Err(AuthError::MailTooSoon { seconds: (left_ms / 1000).max(1) }) } else { Ok(()) }
 }
 
-/// Whether an address may get mail (`auth.external_email_authorized_addresses`). Asked before anybody looks who has
+/// Whether an address may get mail (`auth.external_email_authorized_addresses`). Checked before the look-up of who has
 /// the address, so that a refusal does not tell.
 pub(crate) fn check_authorized(auth: &Auth, address: &str) -> Result<(), AuthError> {
     let authorized = &auth.config.external_email_authorized_addresses;

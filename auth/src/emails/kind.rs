@@ -5,11 +5,11 @@
 pub(crate) enum EmailKind {
     /// Finishes a sign-up.
     Confirmation,
-    /// Invites somebody without an account.
+    /// Invites a person without an account.
     Invite,
     /// Signs in without a password.
     MagicLink,
-    /// Lets somebody choose a new password.
+    /// Lets the user choose a new password.
     Recovery,
     /// Asks the present address about its replacement.
     EmailChangeCurrent,

@@ -1,5 +1,5 @@
 //! E-mails that tell a user what has been done to their account (auth.md §3.21), each off unless asked for: the mailer
-//! knows. They go out whatever the limits on mails say, because they are for whoever did not do it; and only to people
+//! knows. They go out whatever the limits on mails say, because they warn an owner who did not do it; and only to people
 //! who have an address.
 
 use basalt_core::pool::Tx;

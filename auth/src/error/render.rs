@@ -120,7 +120,7 @@ fn log(error: &AuthError, context: &RenderContext) {
             AuthError::Internal(cause) => cause.clone(),
             _ => std::error::Error::source(error).map(ToString::to_string).unwrap_or_default(),
         };
-        // Faults that pass by themselves are not worth waking somebody for.
+        // Faults that pass by themselves are no reason to wake the operator.
         if status == StatusCode::INTERNAL_SERVER_ERROR {
             tracing::error!(code, request_id = id, cause, "{error}");
         } else {

@@ -1,5 +1,5 @@
 //! Features that are not built yet, and what they answer meanwhile: as upstream does where an operator has switched
-//! them off (auth.md §2, §3.15, §3.22). Whoever builds one takes its line out here.
+//! them off (auth.md §2, §3.15, §3.22). A change that builds one takes its line out here.
 
 use http::StatusCode;
 

@@ -1,5 +1,5 @@
 //! Where a link may lead (auth.md §3.11): the one place that decides it, because a target that an attacker chooses
-//! receives the tokens of whoever clicks.
+//! receives the tokens of the user who clicks.
 //!
 //! The rules are upstream's. Before them stands one of ours: a target is considered only if a browser reads it as we
 //! do. So whatever two parsers could see differently (backslashes, white space, user names, encoded or numeric
@@ -18,7 +18,7 @@ use crate::http::request::RequestContext;
 use glob::Glob;
 pub(crate) use location::Location;
 
-/// A longer target is no page of anybody's, and would not fit into a header.
+/// A longer target is no real page, and would not fit into a header.
 const MAX_BYTES: usize = 4096;
 
 /// What auth-js adds to tell its flows apart; no entry of a list could name it (auth.md §5.4, 18).

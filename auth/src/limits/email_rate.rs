@@ -2,7 +2,7 @@
 //! `auth.rate_limit_email_sent`. A mail costs when its transaction has committed, so that what was never sent counts
 //! for nothing; until then its price is put aside.
 //!
-//! The surprising thing: [`EmailRateLimiter::check`] is asked for unknown addresses too, which get no mail. An empty bucket
+//! [`EmailRateLimiter::check`] runs for unknown addresses too, which get no e-mail. An empty bucket
 //! would otherwise say who has an account.
 
 use std::fmt;
@@ -88,7 +88,7 @@ struct Level {
 }
 
 impl EmailRateLimiter {
-    /// Without a limit under autoconfirm: nobody waits for those mails.
+    /// Without a limit under autoconfirm: no sign-up waits for those e-mails.
     pub(crate) fn new(config: &AuthConfig) -> Self {
         let EmailRate { mails, period } = config.rate_limit_email_sent;
         let bucket = (mails > 0 && !config.mailer_autoconfirm).then(|| {

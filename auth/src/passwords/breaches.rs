@@ -1,6 +1,6 @@
 //! Passwords known from breaches (auth.md §3.17), asked for by k-anonymity: the first five of the forty digits of a
 //! password's SHA-1 leave this machine, and hundreds of passwords share them. Off unless configured; where the list
-//! cannot be had the password is taken, with a warning: sign-up must not depend on somebody else's server.
+//! cannot be had the password is taken, with a warning: sign-up must not depend on a third party's server.
 
 use std::num::NonZeroUsize;
 use std::sync::{Mutex, PoisonError};

@@ -44,7 +44,7 @@ impl Weakness {
     }
 }
 
-/// Refuses a password that is too long to be set by anybody.
+/// Refuses a password that is too long.
 ///
 /// # Errors
 /// It is.

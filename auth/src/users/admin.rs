@@ -49,7 +49,7 @@ impl AdminUser {
         let hash = match secret {
             Some(Secret::Hash(hash)) => hash.to_owned(),
             Some(Secret::Password(password)) if !password.is_empty() => auth.hasher.hash(password).await?,
-            // Nobody knows it: the account waits for a recovery.
+            // No password fits it: the account waits for a recovery.
             Some(Secret::Password(_)) | None => auth.hasher.unguessable(),
         };
         let tx = auth.begin(request).await?;

@@ -1,4 +1,4 @@
-//! Accounts made by whoever runs the server, without a request: `basalt user create`.
+//! Accounts that the operator creates without a request: `basalt user create`.
 
 use std::net::{IpAddr, Ipv4Addr};
 use std::time::Duration;

@@ -1,4 +1,4 @@
-//! Inviting somebody (auth.md §3.12): the account that waits for them. Whether an e-mail goes out or a link is handed to
+//! Invitations (auth.md §3.12): the account that waits for them. Whether an e-mail goes out or a link is handed to
 //! the admin is the routes' business.
 
 use basalt_core::pool::Tx;
@@ -11,7 +11,7 @@ use crate::http::request::RequestContext;
 use crate::users::create::{NewUser, create};
 use crate::users::{self, Object, User, read_back};
 
-/// Somebody to be invited.
+/// A person to invite.
 pub(crate) struct Invitee<'a> {
     /// In stored form.
     pub(crate) email: String,
@@ -22,10 +22,10 @@ pub(crate) struct Invitee<'a> {
 }
 
 impl Invitee<'_> {
-    /// The account, made if nobody has the address, marked as invited.
+    /// The account, created if no account has the address, marked as invited.
     ///
     /// # Errors
-    /// Somebody has the address and confirmed it, or the database's.
+    /// A confirmed account has the address, or the database fails.
     pub(crate) async fn invite(
         &self,
         auth: &Auth,

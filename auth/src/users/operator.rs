@@ -1,4 +1,4 @@
-//! What whoever runs the server does with accounts, without a request: `basalt user list|delete|reset-password|…`. The
+//! What the operator does with accounts, without a request: `basalt user list|delete|reset-password|…`. The
 //! rules are those of the routes; the audit log names the command line as who acted.
 
 use std::sync::Arc;
@@ -61,7 +61,7 @@ pub struct ListAccounts<'a> {
     pub offset: i64,
 }
 
-/// The operator's hands.
+/// The operator's commands.
 pub struct Operator(Box<Auth>);
 
 macro_rules! summary {
@@ -148,7 +148,7 @@ impl Operator {
         Ok(account)
     }
 
-    /// Sets the password, and ends every session and every code that waits: whoever had the account is out.
+    /// Sets the password, and ends every session and every code that waits: an intruder is out.
     ///
     /// # Errors
     /// There is no such account, the password breaks the policy, or the database failed.

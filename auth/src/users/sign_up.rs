@@ -2,7 +2,7 @@
 //! insert of the user, insert of the identity, the update that confirms, then a second look at the row, because a
 //! trigger may have changed it.
 //!
-//! What an address that is taken answers depends on the settings. Without autoconfirm nobody may learn from it: the
+//! What an address that is taken answers depends on the settings. Without autoconfirm a client may not learn from it: the
 //! answer is a made-up user, and takes as long. With autoconfirm a sign-up answers with a session, so the address
 //! cannot be hidden; an account that was never confirmed is entered only with its own password.
 
@@ -98,7 +98,7 @@ impl SignUp {
         match self.find(auth, request).await? {
             Some(user) => Box::pin(self.again(auth, request, user)).await,
             None => match Box::pin(self.create(auth, request)).await {
-                // Somebody else took the address a moment ago: his is the account.
+                // Another request took the address a moment ago.
                 Err(error) if error.is_taken_address() => {
                     let user = self.find(auth, request).await?.ok_or(error)?;
                     Box::pin(self.again(auth, request, user)).await
@@ -278,7 +278,7 @@ impl SignUp {
         let mut account = crate::finish(tx, account).await?;
         emails.sent();
         if account.user.invited_at.is_some() {
-            // Whoever signs up with an invited address may not see what the inviter stored.
+            // A client that signs up with an invited address may not see what the inviter stored.
             account.user.user_metadata = Object::new();
             account.identities.clear();
         }

@@ -1,5 +1,5 @@
 //! Changes to `auth.users` and `auth.identities`. Each is one statement, so that the project's triggers see what
-//! upstream's would show them; which of them make up a request is decided by whoever holds the transaction.
+//! upstream's would show them; the caller decides which of them make up a request.
 
 use basalt_core::pool::Tx;
 use basalt_core::random;
@@ -64,7 +64,7 @@ pub(crate) async fn set_invited(tx: &Tx, id: Uuid, now: Timestamp) -> Result<(),
     Ok(())
 }
 
-/// Sets or clears the password, and with it every pending code, authorization codes too: whoever holds one could undo
+/// Sets or clears the password, and with it every pending code, authorization codes too: the holder of one could undo
 /// the change.
 pub(crate) async fn set_password(
     tx: &Tx,

@@ -61,8 +61,8 @@ impl Pending {
     }
 }
 
-/// Locks whoever has a code of these types pending at `address` (lower case, or digits), and gives those codes. For an
-/// address of nobody the statements are the same and find nothing.
+/// Locks the user who has a code of these types pending at `address` (lower case, or digits), and gives those codes. For an
+/// unknown address the statements are the same and find nothing.
 ///
 /// # Errors
 /// The database's.
@@ -131,7 +131,7 @@ fn pending(row: &tokio_postgres::Row) -> Result<Pending, AuthError> {
     })
 }
 
-/// Uses a code up. `false` when somebody else has done so.
+/// Uses a code up. `false` when another request has done so.
 ///
 /// # Errors
 /// The database's.

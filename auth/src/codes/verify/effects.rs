@@ -23,7 +23,7 @@ pub(super) struct Effects<'a> {
 }
 
 impl Effects<'_> {
-    /// Sign-up and invitation. An invited user without a password gets one that nobody knows: they sign in by mail
+    /// Sign-up and invitation. An invited user without a password gets an unguessable one: they sign in by mail
     /// until they choose their own.
     pub(super) async fn confirm_email(&self) -> Result<(), AuthError> {
         const PASSWORD: &str = "\

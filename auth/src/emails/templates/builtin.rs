@@ -1,4 +1,4 @@
-//! The e-mails as they are while nobody writes others: from the files in `auth/templates` to templates.
+//! The built-in e-mails: turns the files in `auth/templates` into templates.
 //!
 //! An e-mail's file is its plain text part. Its first line is the subject, its second what a mail program shows beside
 //! that in its list. Then come blocks between empty lines: `# ` a heading, `[code]` the code, `[Words]` the link on a

@@ -1,4 +1,4 @@
-//! The plain text part of an e-mail whose HTML somebody else wrote: the words, with breaks where blocks end and each
+//! The plain text part of an e-mail whose HTML comes from a project: the words, with breaks where blocks end and each
 //! link's address beside its words. For people whose programs show no HTML, and for programs that read codes.
 
 /// HTML as plain text. Never fails: what is no HTML is text.

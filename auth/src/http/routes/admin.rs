@@ -56,7 +56,7 @@ impl FromRequestParts<Arc<Auth>> for OfUser {
 }
 
 impl Bearer {
-    /// Who acts as admin. A token need not belong to anybody: a project key acts in the name of its role. Its
+    /// Who acts as admin. A token need not belong to a user: a project key acts in the name of its role. Its
     /// session, if it names one, must live, within the limits on sessions, and its user not be banned.
     pub(crate) async fn admin(&self, auth: &Auth, request: &RequestContext) -> Result<User, AuthError> {
         if !self.is_admin(auth) {

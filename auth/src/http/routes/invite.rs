@@ -1,4 +1,4 @@
-//! `POST /invite`: an account for somebody, and a mail that lets them in (auth.md §3.12). Open to admins even where
+//! `POST /invite`: creates an account and sends an e-mail that signs its owner in (auth.md §3.12). Open to admins even where
 //! sign-ups are closed. Whom it lets in is [`crate::users::invitation`]'s.
 
 use std::sync::Arc;

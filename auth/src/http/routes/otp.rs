@@ -83,7 +83,7 @@ async fn run(auth: &Auth, request: &RequestContext, body: OtpBody) -> Result<Res
     Ok(Json(json!({})).into_response())
 }
 
-/// There is no provider of messages yet: whoever would get one is told so.
+/// There is no provider of messages yet: the answer says so.
 async fn by_message(
     auth: &Auth,
     request: &RequestContext,

@@ -1,4 +1,4 @@
-//! `POST /recover`: a mail that leads to a new password (auth.md §3.9). Whether anybody has the address, the answer does
+//! `POST /recover`: a mail that leads to a new password (auth.md §3.9). Whether an account has the address, the answer does
 //! not say: not by its body, not by its status, not by its time.
 
 use std::sync::Arc;

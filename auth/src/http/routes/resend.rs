@@ -1,4 +1,4 @@
-//! `POST /resend`: once more what somebody is waiting for (auth.md §3.9). Who waits for nothing, or is nobody, is
+//! `POST /resend`: sends again what a user is waiting for (auth.md §3.9). Who waits for nothing, or is nobody, is
 //! answered alike.
 
 use std::sync::Arc;

@@ -132,7 +132,7 @@ pub(crate) fn unsupported_provider(provider: &str) -> AuthError {
     AuthError::Validation(format!("Unsupported provider: {reason}").into())
 }
 
-/// The way back from a provider. Nobody was sent to one, so no state is known; the browser goes to the app with that.
+/// The way back from a provider. No browser was sent to one, so no state is known; the browser goes to the app with that.
 /// Some providers post a form.
 async fn callback(
     State(auth): State<Arc<Auth>>,
@@ -191,7 +191,7 @@ async fn use_factor(
     refused.await.unwrap_or_else(|error| error)
 }
 
-/// A factor that was imported can be given up while it is unverified; a verified one needs aal2, which nobody reaches.
+/// A factor that was imported can be given up while it is unverified; a verified one needs aal2, which no session reaches.
 async fn unenroll(
     State(auth): State<Arc<Auth>>,
     Path(id): Path<String>,

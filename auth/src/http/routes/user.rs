@@ -244,7 +244,7 @@ async fn new_password(
     Ok(Some(NewPassword { hash, uses_nonce }))
 }
 
-/// A hash of no supported form is no password of anybody's.
+/// No password fits a hash of no supported form.
 async fn is_password(auth: &Auth, password: &str, stored: &str) -> Result<bool, AuthError> {
     match auth.hasher.verify(password, stored).await {
         Ok(verdict) => Ok(verdict != Verdict::Wrong),
@@ -288,7 +288,7 @@ async fn apply(
 ) -> Result<Account, AuthError> {
     let now = emails.now;
     let user = &caller.account.user;
-    // Whoever changes codes locks their user first.
+    // Every change of codes locks the user first.
     let locked = users::lock(tx, user.id).await?.ok_or(AuthError::NoSuchSub)?;
     if let Some(password) = password {
         if password.uses_nonce && !one_time::use_nonce(tx, user.id).await? {

@@ -94,7 +94,7 @@ pub(crate) async fn post(
             Err(AuthError::Internal("a code where a session was asked for".to_owned()))
         }
         Err(error) => {
-            // Whether somebody has a code pending is nobody else's business.
+            // A stranger may not learn whether a user has a code pending.
             padding.wait().await;
             Err(error)
         }

@@ -1,7 +1,7 @@
 //! Wrong passwords by account: after some free ones, each closes the account's sign-in for twice as long as the one
 //! before, a quarter of an hour at most.
 //!
-//! Nobody can lock an owner out this way. What is closed is the account as seen from addresses where none of its
+//! An attacker cannot lock an owner out this way. What is closed is the account as seen from addresses where none of its
 //! sessions lives; an address that has one is counted for itself ([`Counter::Known`]). Accounts that do not exist are
 //! counted like others, so that a refusal tells nothing. Recovery by mail stays open, and makes the address a known one.
 
@@ -29,8 +29,8 @@ const MEMORY: Duration = Duration::from_secs(24 * 3600);
 /// Who shares a count of wrong passwords for one account.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub(crate) enum Counter {
-    /// Everybody.
-    Anybody,
+    /// All networks that the account has no session from.
+    Strangers,
     /// One network that the account has a session from.
     Known(IpAddr),
 }
@@ -132,57 +132,57 @@ mod tests {
     async fn waits_double_up_to_a_quarter_of_an_hour() {
         let limit = AccountLimit::new(3);
         for _ in 0..3 {
-            limit.failed("ada@example.org", Counter::Anybody);
-            assert_eq!(wait(&limit, Counter::Anybody), None);
+            limit.failed("ada@example.org", Counter::Strangers);
+            assert_eq!(wait(&limit, Counter::Strangers), None);
         }
         let mut waits = Vec::new();
         for _ in 0..12 {
-            limit.failed("ada@example.org", Counter::Anybody);
-            waits.extend(wait(&limit, Counter::Anybody));
+            limit.failed("ada@example.org", Counter::Strangers);
+            waits.extend(wait(&limit, Counter::Strangers));
         }
         assert_eq!(waits, [1, 2, 4, 8, 16, 32, 64, 128, 256, 512, 900, 900]);
         tokio::time::advance(Duration::from_secs(900)).await;
-        assert_eq!(wait(&limit, Counter::Anybody), None, "nothing is closed for ever");
+        assert_eq!(wait(&limit, Counter::Strangers), None, "nothing is closed for ever");
     }
 
     #[tokio::test(start_paused = true)]
     async fn a_known_network_and_other_accounts_stay_open() {
         let limit = AccountLimit::new(1);
         for _ in 0..9 {
-            limit.failed("ada@example.org", Counter::Anybody);
+            limit.failed("ada@example.org", Counter::Strangers);
         }
-        assert!(wait(&limit, Counter::Anybody).is_some());
+        assert!(wait(&limit, Counter::Strangers).is_some());
         assert_eq!(wait(&limit, Counter::Known(IpAddr::V4(Ipv4Addr::LOCALHOST))), None);
-        assert!(limit.check("eve@example.org", Counter::Anybody).is_ok());
+        assert!(limit.check("eve@example.org", Counter::Strangers).is_ok());
     }
 
     #[tokio::test(start_paused = true)]
     async fn the_right_password_and_a_day_forgive() {
         let limit = AccountLimit::new(1);
         for _ in 0..9 {
-            limit.failed("ada@example.org", Counter::Anybody);
+            limit.failed("ada@example.org", Counter::Strangers);
         }
-        limit.succeeded("ada@example.org", Counter::Anybody);
-        assert_eq!(wait(&limit, Counter::Anybody), None);
+        limit.succeeded("ada@example.org", Counter::Strangers);
+        assert_eq!(wait(&limit, Counter::Strangers), None);
         for _ in 0..9 {
-            limit.failed("ada@example.org", Counter::Anybody);
+            limit.failed("ada@example.org", Counter::Strangers);
         }
         tokio::time::advance(MEMORY + Duration::from_secs(1)).await;
-        limit.failed("ada@example.org", Counter::Anybody);
-        assert_eq!(wait(&limit, Counter::Anybody), None, "the first of a new count is free");
+        limit.failed("ada@example.org", Counter::Strangers);
+        assert_eq!(wait(&limit, Counter::Strangers), None, "the first of a new count is free");
     }
 
     #[tokio::test(start_paused = true)]
     async fn memory_is_bounded_and_zero_is_no_limit() {
         let limit = AccountLimit::new(1);
         for index in 0..70_000 {
-            limit.failed(&index.to_string(), Counter::Anybody);
+            limit.failed(&index.to_string(), Counter::Strangers);
         }
         assert_eq!(limit.accounts.lock().unwrap().len(), ACCOUNTS.get());
         let off = AccountLimit::new(0);
         for _ in 0..99 {
-            off.failed("ada@example.org", Counter::Anybody);
+            off.failed("ada@example.org", Counter::Strangers);
         }
-        assert_eq!(wait(&off, Counter::Anybody), None);
+        assert_eq!(wait(&off, Counter::Strangers), None);
     }
 }

@@ -32,7 +32,7 @@ pub(super) fn hash(params: &Params, password: &[u8], memory: &mut Memory) -> Res
     Ok(text(params, &salt, &hash))
 }
 
-/// A hash of a password that nobody knows, which looks like any other; without its work.
+/// A hash that no password fits and that looks like any other; made without its work.
 pub(super) fn unguessable(params: &Params) -> String {
     text(params, &random::bytes::<SALT_BYTES>(), &random::bytes::<HASH_BYTES>())
 }
@@ -88,7 +88,7 @@ pub(super) fn verify(
         Stored::Firebase(hash) => {
             Ok(if hash.is_of(password)? { Verdict::RightButOutdated } else { Verdict::Wrong })
         }
-        // Truncates at 72 bytes as whoever made the hash did.
+        // Truncates at 72 bytes as the maker of the hash did.
         Stored::Bcrypt(hash) => match bcrypt::verify(password, &hash) {
             Ok(true) => Ok(Verdict::RightButOutdated),
             Ok(false) => Ok(Verdict::Wrong),

@@ -113,8 +113,8 @@ async fn counter(
     login: &str,
     user: Option<&User>,
 ) -> Result<Counter, AuthError> {
-    let Err(closed) = auth.limits.accounts.check(login, Counter::Anybody) else {
-        return Ok(Counter::Anybody);
+    let Err(closed) = auth.limits.accounts.check(login, Counter::Strangers) else {
+        return Ok(Counter::Strangers);
     };
     // Also of a user who does not exist: the refusal's time must not tell.
     let user_id = user.map_or(Uuid::nil(), |user| user.id);
@@ -144,7 +144,7 @@ async fn verify(
         Ok(Verdict::Wrong) => Err(AuthError::InvalidCredentials),
         Ok(verdict @ (Verdict::Right | Verdict::RightButOutdated)) => Ok((user, stored, verdict)),
         Err(HashError::Unsupported) => {
-            tracing::warn!(user_id = %user.id, "a stored password hash is of no supported form; nobody can sign in with it");
+            tracing::warn!(user_id = %user.id, "cannot sign this user in: the stored password hash has no supported form; reset the password");
             auth.hasher.verify_dummy(password).await?;
             Err(AuthError::InvalidCredentials)
         }

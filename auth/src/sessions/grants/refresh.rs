@@ -1,10 +1,10 @@
 //! Grant `refresh_token` (auth.md §3.5): rotation, the reuse interval, reuse detection.
 //!
 //! A refresh is safe to repeat: the token before the current one always answers the current one, so a lost answer or
-//! two tabs at once sign nobody out. A still older one, outside the interval, means that somebody else has the
+//! two tabs at once keep their session. A still older one, outside the interval, means that another client has the
 //! token: the session ends, and that is committed although the request fails.
 //!
-//! The surprising thing: nothing is locked. One statement reads all that is judged, another moves the session on if it
+//! Nothing is locked. One statement reads all that is judged, another moves the session on if it
 //! still stands where it was read; who comes second reads again, and finds that its token is now the one before.
 //!
 //! v1 tokens are accepted from imported rows and turned into v2 on the spot: [`mod@stored`].
@@ -24,7 +24,7 @@ use crate::sessions::access_token::Granted;
 use crate::sessions::refresh_token::{RefreshToken, SessionKey, SignedCounter};
 use crate::sessions::{self, Held, Scope, Session};
 
-/// How often a refresh reads anew after somebody else was quicker. A second reading finds its token used already and
+/// How often a refresh reads anew after another request was quicker. A second reading finds its token used already and
 /// answers; more happens only while a session is being changed from all sides.
 const ATTEMPTS: u32 = 4;
 
@@ -40,7 +40,7 @@ enum Worth {
     Advance(i64),
     /// An older one that may be answered: the session stays where it is.
     Current,
-    /// Too old: somebody else may hold it.
+    /// Too old: a thief may hold it.
     Reused,
 }
 
@@ -78,7 +78,7 @@ async fn refresh(auth: &Auth, request: &RequestContext, token: &SignedCounter) -
     Err(AuthError::Overloaded)
 }
 
-/// `None` when somebody else was quicker.
+/// `None` when another request was quicker.
 async fn attempt_on(
     auth: &Auth,
     request: &RequestContext,
