@@ -119,7 +119,7 @@ settings! {
         rate_limit_otp: u32 as Whole<0, 4_000_000_000> = Is("30");
         /// Anonymous sign-ins in an hour from one address; 0 for no limit.
         rate_limit_anonymous_users: u32 as Whole<0, 4_000_000_000> = Is("30");
-        /// Wrong passwords for one account before its sign-in closes for a second, then two, then four, up to 15 minutes. Addresses from which the account has a session are counted for themselves, so nobody can lock an owner out; 0 for no limit.
+        /// Wrong passwords for one account before its sign-in closes for a second, then two, then four, up to 15 minutes. Addresses from which the account has a session are counted for themselves, so that a stranger cannot lock the owner out; 0 for no limit.
         rate_limit_sign_in_failures: u32 as Whole<0, 4_000_000_000> = Is("20");
         /// Mails of the whole server in an hour, or in a time of your own: `30/10m`; 0 for no limit.
         rate_limit_email_sent: EmailRate = Is("30");
@@ -279,7 +279,7 @@ fn template(project_dir: &Path, text: &str) -> Result<TemplateSource, String> {
     }
     std::fs::read_to_string(&path)
         .map(TemplateSource::Text)
-        .map_err(|error| format!("names {}, which cannot be read: {error}", path.display()))
+        .map_err(|error| format!("names {}, which Basalt cannot read: {error}", path.display()))
 }
 
 impl Kind<Self> for EmailRate {

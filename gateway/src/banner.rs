@@ -51,7 +51,7 @@ pub struct Banner<'a> {
     pub config: &'a Config,
     /// The publishable key.
     pub keys: &'a Keys,
-    /// Where the data lies; `None` when the database is none of our business.
+    /// Where the data lies; `None` under `--only rest`, which prepares no database.
     pub databases: Option<&'a Databases>,
     /// From the start of the process to now.
     pub took: Duration,

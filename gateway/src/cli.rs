@@ -1,8 +1,8 @@
 //! The command line: what can be typed, and which part of the server does it.
 
+mod command_database;
 mod keys;
 mod mail;
-mod reach;
 mod terminal;
 mod user;
 
@@ -124,7 +124,7 @@ pub fn run() -> ExitCode {
     }
 }
 
-/// The error with its causes, but for those that it names itself.
+/// The error with its causes, except those that its own text names.
 fn told(error: &anyhow::Error) -> String {
     error.chain().skip(1).fold(error.to_string(), |told, cause| {
         let cause = cause.to_string();
@@ -239,11 +239,8 @@ mod tests {
     #[test]
     fn a_cause_is_told_once() {
         let cause = || std::io::Error::other("no room");
-        assert_eq!(
-            told(&anyhow::Error::new(cause()).context("it cannot be written")),
-            "it cannot be written: no room"
-        );
-        let names_it = anyhow::Error::new(cause()).context("it cannot be written (no room): make some");
-        assert_eq!(told(&names_it), "it cannot be written (no room): make some");
+        assert_eq!(told(&anyhow::Error::new(cause()).context("cannot write it")), "cannot write it: no room");
+        let names_it = anyhow::Error::new(cause()).context("cannot write it (no room): make some");
+        assert_eq!(told(&names_it), "cannot write it (no room): make some");
     }
 }

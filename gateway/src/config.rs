@@ -1,6 +1,6 @@
 //! Configuration: what was written (`basalt.toml`, `BASALT_*`, options) becomes one checked [`Config`], once, at the
 //! start. Every mistake is reported, all together, each with its place and its remedy; nothing else in the tree reads
-//! the environment. Secrets that nobody configured are [`crate::secrets`]'s.
+//! the environment. [`crate::secrets`] makes the secrets that are not configured.
 //!
 //! A setting is one line of the table of its section: the services' are in their crates, the others in `server`,
 //! `database` and `sections`.
@@ -113,7 +113,7 @@ pub struct Config {
     pub project: Project,
     /// Whether it is configured as a PostgREST, with PostgREST's defaults.
     pub is_postgrest: bool,
-    /// What works but is probably not meant; one sentence each, for the log and `doctor`.
+    /// What works but is probably a mistake; one sentence each, for the log and `doctor`.
     pub warnings: Vec<String>,
     /// Every setting as it is in force, for `basalt config`.
     pub effective: Vec<Effective>,
@@ -126,7 +126,7 @@ pub struct Effective {
     pub setting: &'static Setting,
     /// As TOML; `None` = not set. Secrets read `(set)`.
     pub value: Option<String>,
-    /// Who set it.
+    /// Where it comes from.
     pub source: Source,
 }
 
@@ -160,7 +160,7 @@ impl Config {
         let working_dir = std::env::current_dir().map_err(|error| {
             ConfigErrors(vec![Fault {
                 source: Source::Default,
-                message: format!("the working folder cannot be read ({error}): change to one that exists"),
+                message: format!("cannot read the working folder ({error}): change to one that exists"),
             }])
         })?;
         Self::from_origin(command_line, std::env::vars_os().collect(), working_dir)
@@ -200,8 +200,8 @@ impl Config {
         self.database.url.is_none() && !matches!(self.only, Some(Only::Rest))
     }
 
-    /// Whether this is one service alone on somebody's database, with keys of its own: it neither sets passwords nor
-    /// holds other servers to its secrets (docs/decisions/0012).
+    /// Whether this is auth alone, with configured keys, on a database that other servers own: it sets no passwords and
+    /// does not hold other servers to its secrets (docs/decisions/0012).
     #[must_use]
     pub const fn is_guest(&self) -> bool {
         matches!(self.only, Some(Only::Auth))

@@ -73,8 +73,8 @@ pub enum SetupError {
     Secrets(#[from] SecretsError),
     /// The login of `database.url` lacks rights.
     #[error(
-        "{problem}. That is what the login of database.url may not do at {address}: `basalt doctor` with the same settings \
-         lists what it lacks and how to give it that"
+        "the login of database.url lacks rights at {address} ({problem}): `basalt doctor` with the same settings lists what \
+         it lacks and how to grant it"
     )]
     Rights {
         /// Where.
@@ -142,7 +142,7 @@ pub enum Seed {
     No,
     /// On a database that the project meets for the first time, in development.
     NewDatabase,
-    /// On any database that has not had it: somebody asked for it.
+    /// On any database that has not had it: the operator asked for it.
     Asked,
 }
 
@@ -184,7 +184,7 @@ pub fn embedded_config(config: &Config, secrets: &Secrets) -> EmbeddedConfig {
     embedded
 }
 
-/// A database of somebody else's, by URL.
+/// An external database, by URL.
 ///
 /// # Errors
 /// The URL cannot be used.
@@ -246,7 +246,7 @@ async fn bring_up_to_date(
     Ok(())
 }
 
-/// Says so where it is rights that are missing, which our own superuser does not.
+/// A lack of rights has its own error; our own superuser lacks none.
 fn lacking_rights(error: system_migrations::MigrationError, databases: &Databases) -> SetupError {
     const INSUFFICIENT_PRIVILEGE: &str = "42501";
     if databases.embedded.is_none() && error.code() == Some(INSUFFICIENT_PRIVILEGE) {
@@ -269,7 +269,7 @@ async fn check_guest(client: &Client, databases: &Databases) -> Result<(), Setup
     if may { Ok(()) } else { Err(SetupError::Guest { address: databases.admin.describe(), login }) }
 }
 
-/// A production server names accounts whose password everybody can read in the seed (DESIGN §12).
+/// A production server warns of accounts whose passwords are public in the seed (DESIGN §12).
 async fn warn_of_demo_accounts(client: &Client, config: &Config) -> Result<(), SetupError> {
     let accounts = demo_accounts::find(client, &config.project.dir);
     let accounts = accounts.await.map_err(system_migrations::MigrationError::from)?;
@@ -303,8 +303,8 @@ pub async fn connect(database: &Database) -> Result<Client, SetupError> {
     }
 }
 
-/// A database that is starting up (57P03) is worth waiting for, and so is one without room (53300): it may be our own
-/// predecessor that has it.
+/// Waits for a database that is starting up (57P03), and for one without a free connection (53300): our own predecessor
+/// may still hold them.
 async fn connect_patiently(database: &Database) -> Result<Client, DriverError> {
     const PAUSE: Duration = Duration::from_millis(200);
     let mut tries = 50;
@@ -321,7 +321,7 @@ async fn connect_patiently(database: &Database) -> Result<Client, DriverError> {
     }
 }
 
-/// The driver's error as the end of a sentence that starts with the server's address, with the remedy.
+/// The driver's error and its remedy, to follow the server's address.
 pub(crate) fn explain(error: &DriverError) -> String {
     match error {
         DriverError::Postgres(error) => match error.code.as_str() {

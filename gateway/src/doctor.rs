@@ -20,14 +20,14 @@ use crate::secrets::Secrets;
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Outcome {
     Ok,
-    /// It works, but somebody will be surprised.
+    /// It works, but not as people expect.
     Warn,
     /// It does not work.
     Fail,
 }
 
 impl Outcome {
-    /// The word at the start of a line: colour alone would not reach everybody.
+    /// The word at the start of a line: colour alone would not reach every reader.
     const fn word(self) -> &'static str {
         match self {
             Self::Ok => "ok",
@@ -94,7 +94,7 @@ impl Report {
 /// Runs all checks and writes the report. True when nothing failed; warnings do not count.
 ///
 /// # Errors
-/// `out` cannot be written to.
+/// Writing to `out` fails.
 pub async fn run(config: &Config, out: &mut impl Write) -> std::io::Result<bool> {
     let report = examine(config, &Clock::system()).await;
     out.write_all(report.render().as_bytes())?;

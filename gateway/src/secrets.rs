@@ -1,4 +1,4 @@
-//! The secrets a server lives by: what configuration gives wins; the rest is generated once and kept in
+//! The secrets of a server: configured ones win; the rest is generated once and kept in
 //! `<state folder>/secrets.json` (0600, in a folder of 0700). Everything derived from them is made here, too: legacy
 //! API keys, the passwords of our login roles, the fingerprint that tells servers of one database apart.
 //!
@@ -29,10 +29,10 @@ pub use print::print_keys;
 /// Why there are no secrets to work with. Each sentence says what to do; none holds a secret.
 #[derive(Debug, thiserror::Error)]
 pub enum SecretsError {
-    /// The file cannot be read or written.
-    #[error("the secrets cannot be {verb} at {path} ({source}): {remedy}")]
+    /// Reading or writing the file fails.
+    #[error("cannot {verb} the secrets at {path} ({source}): {remedy}")]
     Io {
-        /// `read` or `kept`.
+        /// `read` or `keep`.
         verb: &'static str,
         /// The file or folder.
         path: PathBuf,
@@ -81,18 +81,18 @@ pub enum SecretsError {
         Vec<String>,
     ),
     /// The database did not answer while its fingerprint was read.
-    #[error("the database's fingerprint cannot be read: {0}")]
+    #[error("cannot read the database's fingerprint: {0}")]
     Database(#[from] tokio_postgres::Error),
 }
 
-/// Everything secret, and what derives from it.
+/// All secrets, and what derives from them.
 pub struct Secrets {
     master_key: SecretString,
     jwks: Vec<Value>,
     jwt_secret: Option<SecretSlice<u8>>,
     key_id: Option<String>,
     strict_kid: bool,
-    /// Signing keys that nobody configured may be replaced in the database.
+    /// Whether the database may replace the signing keys: these are not configured.
     rotates: bool,
     api_keys: ApiKeys,
 }
@@ -104,14 +104,14 @@ impl std::fmt::Debug for Secrets {
 }
 
 impl Secrets {
-    /// Takes what is configured, and the rest from the state folder, where it is generated if nobody did yet.
+    /// Takes what is configured, and the rest from the state folder, where the first start generates it.
     /// Two processes starting at once end up with the same secrets. Blocks on the disk.
     ///
     /// Under `--only rest` with the key gate open nothing is generated: a PostgREST without a secret verifies no
     /// token (rest.md 3.15).
     ///
     /// # Errors
-    /// The file is unreadable or damaged, the folder cannot be written, or configured keys do not fit each other.
+    /// The file is unreadable or damaged, writing to the folder fails, or configured keys do not fit each other.
     pub fn load(config: &Config) -> Result<Self, SecretsError> {
         Self::load_at(config, &Clock::system())
     }
@@ -158,7 +158,7 @@ impl Secrets {
                 .master_key
                 .clone()
                 .or_else(|| stored.master_key.map(Into::into))
-                // Only where nothing is stored or derived; whatever asks all the same gets what nobody can guess.
+                // Only where nothing is stored or derived; a caller that asks all the same gets a random key.
                 .unwrap_or_else(|| random::token(48).into()),
             jwks,
             jwt_secret,
@@ -249,7 +249,7 @@ impl Secrets {
     /// # Errors
     /// [`SecretsError::OtherInstance`], or the database fails. `basalt.instance` must exist.
     pub async fn check_instance(&self, client: &tokio_postgres::Client) -> Result<(), SecretsError> {
-        // The first writer wins; whoever comes second reads what that one left.
+        // The first server writes; the second reads what the first wrote.
         client
             .execute(
                 "update basalt.instance set fingerprint = $1 where fingerprint is null",
@@ -262,7 +262,7 @@ impl Secrets {
         if differences.is_empty() { Ok(()) } else { Err(SecretsError::OtherInstance(differences)) }
     }
 
-    /// Marks the database as ours whatever was there: for the embedded one, which nobody else can use.
+    /// Marks the database as ours whatever was there: for the embedded one, which no other server uses.
     ///
     /// # Errors
     /// The database fails. `basalt.instance` must exist.
@@ -272,8 +272,8 @@ impl Secrets {
         Ok(())
     }
 
-    /// Configured legacy keys must verify with our keys and stand for their role; else every request is refused, and
-    /// it takes long to see why.
+    /// Configured legacy keys must verify with our keys and stand for their role; else the server refuses every request,
+    /// and the reason is hard to find.
     fn check_legacy_keys(&self, jwt: &Jwt) -> Result<(), SecretsError> {
         let keys = Keys::new(self.key_material())?;
         for (setting, key, role) in
@@ -292,7 +292,7 @@ impl Secrets {
     }
 }
 
-/// Which secrets nobody configured.
+/// Which secrets are not configured.
 fn missing(config: &Config) -> file::Missing {
     let jwt = &config.jwt;
     file::Missing {

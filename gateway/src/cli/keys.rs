@@ -1,5 +1,5 @@
-//! `basalt keys …`: API keys and signing keys, with or without a server running; running servers hear of a change at
-//! once. What a script wants is on standard output, what a person is told besides on standard error.
+//! `basalt keys …`: API keys and signing keys, with or without a server running; running servers learn of a change
+//! at once. Output for scripts goes to standard output, remarks for people to standard error.
 
 mod api;
 mod signing;
@@ -12,7 +12,7 @@ use clap::{Args, Subcommand, ValueEnum};
 use jiff::Timestamp;
 use serde_json::{Value, json};
 
-use super::reach::Reached;
+use super::command_database::CommandDatabase;
 use crate::config::Config;
 use crate::secrets;
 use api::Listed;
@@ -105,11 +105,11 @@ pub(super) struct Rotate {
     json: bool,
 }
 
-/// Does what was asked.
+/// Runs the command.
 pub(super) async fn run(config: &Config, command: &KeysCommand) -> anyhow::Result<()> {
-    let mut reached = Reached::open(config).await?;
+    let mut database = CommandDatabase::open(config).await?;
     let keys =
-        Keys { store: reached.key_store(), material: reached.material(), config, now: Timestamp::now() };
+        Keys { store: database.key_store(), material: database.material(), config, now: Timestamp::now() };
     let done = match command {
         KeysCommand::List(list) => keys.list(list).await,
         KeysCommand::Create(create) => keys.create(create).await,
@@ -117,17 +117,17 @@ pub(super) async fn run(config: &Config, command: &KeysCommand) -> anyhow::Resul
         KeysCommand::Rotate(rotate) => keys.rotate(rotate).await,
     };
     drop(keys);
-    reached.close().await;
+    database.close().await;
     done
 }
 
 /// The project's keys as a server hands them out: those of this machine, unless the database knows better.
 pub(super) async fn in_force(config: &Config, secrets: &secrets::Secrets) -> Arc<ApiKeys> {
     let own = || Arc::new(secrets.api_keys().clone());
-    let Some(mut reached) = Reached::if_running(config).await else { return own() };
-    let stored = reached.key_store().read().await;
-    let material = reached.material();
-    reached.close().await;
+    let Some(mut database) = CommandDatabase::if_running(config).await else { return own() };
+    let stored = database.key_store().read().await;
+    let material = database.material();
+    database.close().await;
     let now = Timestamp::now().as_second();
     let keys = basalt_core::keys::Keys::new(material).ok();
     match (keys, stored) {

@@ -8,7 +8,7 @@ use basalt_mail::queue::{self, STATES};
 use clap::{Args, Subcommand};
 use serde_json::{Value, json};
 
-use super::reach::Reached;
+use super::command_database::CommandDatabase;
 use super::terminal::{table, time};
 use crate::config::Config;
 use crate::mail;
@@ -56,13 +56,13 @@ fn parse_state(name: &str) -> Result<&'static str, String> {
 
 /// Runs the command.
 pub(super) async fn run(config: &Config, command: &MailCommand) -> anyhow::Result<()> {
-    let mut reached = Reached::open(config).await?;
-    let queue = queue::queue(reached.system_pool(), &mail::outbox(config, &reached.secrets));
+    let mut database = CommandDatabase::open(config).await?;
+    let queue = queue::queue(database.system_pool(), &mail::outbox(config, &database.secrets));
     let done = match command {
         MailCommand::List(list) => Box::pin(self::list(&queue, list)).await,
         MailCommand::Retry(retry) => Box::pin(self::retry(config, &queue, retry)).await,
     };
-    reached.close().await;
+    database.close().await;
     done
 }
 

@@ -1,4 +1,4 @@
-//! What commands share at the terminal: tables, questions, passwords that nobody sees.
+//! What commands share at the terminal: tables, questions, passwords typed unseen.
 
 use std::io::{self, BufRead, IsTerminal, Write};
 
@@ -30,7 +30,7 @@ pub(super) fn time(at: Option<jiff::Timestamp>) -> String {
     at.map_or_else(|| "-".to_owned(), |at| at.strftime("%Y-%m-%d %H:%M").to_string())
 }
 
-/// Whether to go on: `--yes`, or a person at a terminal who says so.
+/// Goes on with `--yes`, or after a yes at the terminal.
 pub(super) fn confirm(question: &str, is_confirmed: bool) -> anyhow::Result<()> {
     if is_confirmed {
         return Ok(());

@@ -1,5 +1,5 @@
-//! `basalt user …`: accounts, with or without a server running. What a script wants is on standard output, what a
-//! person is told besides on standard error.
+//! `basalt user …`: accounts, with or without a server running. Output for scripts goes to standard output,
+//! remarks for people to standard error.
 
 use std::io::{self, Write};
 use std::sync::Arc;
@@ -11,7 +11,7 @@ use basalt_core::random;
 use clap::{Args, Subcommand};
 use serde_json::{Value, json};
 
-use super::reach::Reached;
+use super::command_database::CommandDatabase;
 use super::terminal::{confirm, read_password, table, time};
 use crate::config::Config;
 use crate::mail;
@@ -25,7 +25,7 @@ pub(super) enum UserCommand {
     Create(Create),
     /// Deletes an account with its sessions and identities.
     Delete(Delete),
-    /// Prints a link that lets somebody choose a password; with --password, sets one.
+    /// Prints a link with which the user chooses a password; with --password, sets one.
     ResetPassword(ResetPassword),
     /// Signs an account out everywhere. Access tokens hold until they expire.
     RevokeSessions(RevokeSessions),
@@ -87,7 +87,7 @@ pub(super) struct RevokeSessions {
     user: String,
 }
 
-/// Does what was asked.
+/// Runs the command.
 pub(super) async fn run(config: &Config, command: &UserCommand) -> anyhow::Result<()> {
     // Before PostgreSQL is started for it.
     let asks = match command {
@@ -96,30 +96,30 @@ pub(super) async fn run(config: &Config, command: &UserCommand) -> anyhow::Resul
         UserCommand::List(_) | UserCommand::Delete(_) | UserCommand::RevokeSessions(_) => false,
     };
     let password = asks.then(read_password).transpose()?;
-    let mut reached = Reached::open(config).await?;
+    let mut database = CommandDatabase::open(config).await?;
     let done = match command {
-        UserCommand::List(list) => Box::pin(self::list(config, &mut reached, list)).await,
-        UserCommand::Create(create) => Box::pin(self::create(config, &mut reached, create, password)).await,
-        UserCommand::Delete(delete) => Box::pin(self::delete(config, &mut reached, delete)).await,
+        UserCommand::List(list) => Box::pin(self::list(config, &mut database, list)).await,
+        UserCommand::Create(create) => Box::pin(self::create(config, &mut database, create, password)).await,
+        UserCommand::Delete(delete) => Box::pin(self::delete(config, &mut database, delete)).await,
         UserCommand::ResetPassword(reset) => {
-            Box::pin(reset_password(config, &mut reached, reset, password)).await
+            Box::pin(reset_password(config, &mut database, reset, password)).await
         }
-        UserCommand::RevokeSessions(revoke) => Box::pin(revoke_sessions(config, &mut reached, revoke)).await,
+        UserCommand::RevokeSessions(revoke) => Box::pin(revoke_sessions(config, &mut database, revoke)).await,
     };
-    reached.close().await;
+    database.close().await;
     done
 }
 
-fn operator(config: &Config, reached: &mut Reached) -> anyhow::Result<Operator> {
-    let keys = Arc::new(Keys::new(reached.material())?);
-    let outbox = mail::outbox(config, &reached.secrets);
-    let pool = reached.auth_pool();
+fn operator(config: &Config, database: &mut CommandDatabase) -> anyhow::Result<Operator> {
+    let keys = Arc::new(Keys::new(database.material())?);
+    let outbox = mail::outbox(config, &database.secrets);
+    let pool = database.auth_pool();
     Ok(Operator::new(config.auth.clone(), pool, keys, Clock::system(), outbox)?)
 }
 
-async fn list(config: &Config, reached: &mut Reached, list: &List) -> anyhow::Result<()> {
+async fn list(config: &Config, database: &mut CommandDatabase, list: &List) -> anyhow::Result<()> {
     let wanted = ListAccounts { search: list.search.as_deref(), limit: list.limit, offset: list.offset };
-    let (accounts, total) = operator(config, reached)?.list(&wanted).await?;
+    let (accounts, total) = operator(config, database)?.list(&wanted).await?;
     let mut out = io::stdout();
     if list.json {
         let users: Vec<Value> = accounts.iter().map(as_json).collect();
@@ -184,7 +184,7 @@ fn state_of(account: &AccountSummary) -> &'static str {
 
 async fn create(
     config: &Config,
-    reached: &mut Reached,
+    database: &mut CommandDatabase,
     create: &Create,
     given: Option<String>,
 ) -> anyhow::Result<()> {
@@ -192,7 +192,7 @@ async fn create(
     let is_generated = given.is_none();
     let password = given.unwrap_or_else(|| random::token(20));
     let account = NewAccount { email: &create.email, password: &password, is_admin: create.admin };
-    let pool = reached.system_pool();
+    let pool = database.system_pool();
     basalt_auth::create_user(&config.auth, &pool, &Clock::system(), &account).await?;
     let mut out = io::stdout();
     writeln!(out, "created {}{}", create.email, if create.admin { ", an administrator" } else { "" })?;
@@ -202,8 +202,8 @@ async fn create(
     Ok(())
 }
 
-async fn delete(config: &Config, reached: &mut Reached, delete: &Delete) -> anyhow::Result<()> {
-    let operator = operator(config, reached)?;
+async fn delete(config: &Config, database: &mut CommandDatabase, delete: &Delete) -> anyhow::Result<()> {
+    let operator = operator(config, database)?;
     let account = operator.find(&delete.user).await.map_err(|error| explained(&delete.user, &error))?;
     confirm(&format!("Delete {} and everything that hangs on the account?", name_of(&account)), delete.yes)?;
     operator.delete(&account.id.to_string()).await.map_err(|error| explained(&delete.user, &error))?;
@@ -213,11 +213,11 @@ async fn delete(config: &Config, reached: &mut Reached, delete: &Delete) -> anyh
 
 async fn reset_password(
     config: &Config,
-    reached: &mut Reached,
+    database: &mut CommandDatabase,
     reset: &ResetPassword,
     password: Option<String>,
 ) -> anyhow::Result<()> {
-    let operator = operator(config, reached)?;
+    let operator = operator(config, database)?;
     let wrong = |error: basalt_auth::AuthError| explained(&reset.user, &error);
     match password {
         Some(password) => {
@@ -243,10 +243,10 @@ async fn reset_password(
 
 async fn revoke_sessions(
     config: &Config,
-    reached: &mut Reached,
+    database: &mut CommandDatabase,
     revoke: &RevokeSessions,
 ) -> anyhow::Result<()> {
-    let operator = operator(config, reached)?;
+    let operator = operator(config, database)?;
     let ended = operator.end_sessions(&revoke.user).await;
     let (account, ended) = ended.map_err(|error| explained(&revoke.user, &error))?;
     let sessions = if ended == 1 { "session" } else { "sessions" };
@@ -258,7 +258,7 @@ async fn revoke_sessions(
     Ok(())
 }
 
-/// What the contract's text means at a command line.
+/// The error in the words of the command line.
 fn explained(who: &str, error: &basalt_auth::AuthError) -> anyhow::Error {
     match error.code() {
         "user_not_found" => {

@@ -1,4 +1,4 @@
-//! The settings for people: `basalt config` (what is in force, and who says so) and docs/CONFIG.md (what there is).
+//! The settings for people: `basalt config` (what is in force, and where it comes from) and docs/CONFIG.md (what there is).
 
 use std::fmt::Write as _;
 use std::io::{self, Write};
@@ -15,7 +15,7 @@ const COMMENT_COLUMN: usize = 44;
 /// Writes the effective configuration as TOML; each line names its source. Secrets read `(set)`.
 ///
 /// # Errors
-/// `out` cannot be written to.
+/// Writing to `out` fails.
 pub fn print_config(config: &Config, out: &mut impl Write) -> io::Result<()> {
     writeln!(out, "# The configuration in force. Later ones win: default, file, variable, option.")?;
     match &config.project.file {
@@ -50,7 +50,7 @@ pub fn print_config(config: &Config, out: &mut impl Write) -> io::Result<()> {
     Ok(())
 }
 
-/// What holds instead of a value that nobody wrote.
+/// What holds while a setting is not written.
 fn not_set(setting: &Setting) -> String {
     match setting.fallback {
         Fallback::By(words) | Fallback::ByOr(words, _) if words != "none" => {

@@ -1,8 +1,8 @@
-//! `RawConfig`: what was written, where, before anybody asks what it means. Reads `basalt.toml`, `BASALT_*` variables
-//! and command-line options, and knows every name that is no setting.
+//! `RawConfig`: what is written, and where, before it is checked. Reads `basalt.toml`, `BASALT_*` variables and
+//! command-line options, and reports unknown names.
 //!
 //! PostgREST's own variables and file are a further source ([`super::postgrest`]), GoTrue's variables another
-//! ([`super::gotrue`]): each fills the same map, and the rest does not notice.
+//! ([`super::gotrue`]); each fills the same map.
 
 use std::collections::BTreeMap;
 use std::ffi::OsString;
@@ -22,7 +22,7 @@ const FILE: &str = "basalt.toml";
 const PREFIX: &str = "BASALT_";
 /// Variables of our own tests, which are no settings.
 const TEST_PREFIX: &str = "BASALT_TEST_";
-/// How our tools tell clients where a server is; a shell that has them may start one, too.
+/// Our tools set these for clients; a shell that has them may start a server, too.
 const FOR_CLIENTS: [&str; 5] =
     ["BASALT_URL", "BASALT_ANON_KEY", "BASALT_SERVICE_KEY", "BASALT_PUBLISHABLE_KEY", "BASALT_SECRET_KEY"];
 
@@ -179,7 +179,7 @@ impl RawConfig {
                 } else {
                     "let the user that runs Basalt read it"
                 };
-                return self.file_fault(&path, 1, format!("cannot be read ({error}): {remedy}"));
+                return self.file_fault(&path, 1, format!("cannot read this file ({error}): {remedy}"));
             }
             Ok(bytes) => match String::from_utf8(bytes) {
                 Ok(text) => text,
@@ -204,7 +204,7 @@ impl RawConfig {
         }
         let told = self.faults.len();
         self.collect_table(table.get_ref(), "", &text, &path);
-        // What the parser made of these lines is nobody's meaning.
+        // The parser guesses at broken lines; faults that follow from a guess would confuse.
         let is_sure = |source: &Source| match source {
             Source::File { line, .. } => !unsure.iter().any(|lines| lines.contains(line)),
             Source::Default | Source::DefaultOf(_) | Source::Variable(_) | Source::Flag(_) => true,
@@ -218,7 +218,7 @@ impl RawConfig {
         self.faults.push(Fault { source: Source::File { path: self.shown(path), line }, message });
     }
 
-    /// The path as a person at the working directory would type it.
+    /// The path as one would type it in the working folder.
     fn shown(&self, path: &Path) -> PathBuf {
         path.strip_prefix(&self.working_dir).unwrap_or(path).to_path_buf()
     }

@@ -173,7 +173,7 @@ async fn rights(client: &Client, config: &Config, report: &mut Report) -> Result
         ),
     );
     for (granted, attribute, loss) in [
-        (create_role, "CREATEROLE", "the roles anon, authenticated and service_role cannot be made"),
+        (create_role, "CREATEROLE", "Basalt cannot create the roles anon, authenticated and service_role"),
         (create_db, "CREATEDB", "tests cannot have databases of their own"),
         (bypass, "BYPASSRLS", "service_role cannot be given the right to bypass policies"),
     ] {
@@ -237,7 +237,7 @@ async fn clock_skew(
     let before = clock.now().as_millisecond();
     let theirs = number(client, "select (extract(epoch from clock_timestamp()) * 1000)::bigint").await?;
     let after = clock.now().as_millisecond();
-    // Somewhere between the two readings; no blame for the way there and back.
+    // The database read its clock between our two readings; the way there and back is no skew.
     let skew = if theirs < before { before - theirs } else { (theirs - after).max(0) };
     let text = format!("{skew} ms from the database's");
     if skew > LEEWAY_MS {
@@ -323,7 +323,7 @@ async fn leftover_demo_accounts(
         let names = found.join(", ");
         report.fail(
             "demo accounts",
-            format!("{names} can still sign in, with a password everybody can read in seed.sql: delete them"),
+            format!("{names} can still sign in, with a password that is public in seed.sql: delete them"),
         );
     }
     Ok(())

@@ -35,7 +35,7 @@ pub(super) fn secrets(config: &Config, report: &mut Report) -> Option<Secrets> {
             Err(error) => report.fail(
                 subject,
                 format!(
-                    "{} cannot be made ({error}): give {} to the user that runs Basalt, or use --data",
+                    "cannot create {} ({error}): give {} to the user that runs Basalt, or use --data",
                     dir.display(),
                     parent.display()
                 ),
@@ -51,7 +51,7 @@ pub(super) fn secrets(config: &Config, report: &mut Report) -> Option<Secrets> {
         report.fail(
             subject,
             format!(
-                "{} cannot be written ({error}): give it to the user that runs Basalt, or use --data",
+                "cannot write to {} ({error}): give it to the user that runs Basalt, or use --data",
                 dir.display()
             ),
         );
@@ -92,7 +92,7 @@ pub(super) fn disk_space(config: &Config, report: &mut Report) {
     let dir = if config.is_embedded() { &config.database.data_dir } else { &config.server.state_dir };
     let existing = if dir.exists() { dir } else { existing_parent(dir) };
     let Ok(space) = rustix::fs::statvfs(existing) else {
-        report.warn(subject, format!("the free space at {} cannot be read", existing.display()));
+        report.warn(subject, format!("cannot read the free space at {}", existing.display()));
         return;
     };
     let free = space.f_bavail.saturating_mul(space.f_frsize);
@@ -166,14 +166,14 @@ async fn port(subject: &'static str, setting: &str, host: IpAddr, port: u16, rep
         Err(error) if error.kind() == ErrorKind::PermissionDenied => report.fail(
             subject,
             format!(
-                "{address} may not be opened by this user: take a port above 1023 ({setting}), with a proxy in front, or run \
+                "this user may not listen on {address}: take a port above 1023 ({setting}), with a proxy in front, or run \
                  `setcap cap_net_bind_service=+ep` on the program"
             ),
         ),
         Err(error) if error.kind() == ErrorKind::AddrNotAvailable => {
             report.fail(subject, format!("{host} is no address of this machine: set server.host to 127.0.0.1 or 0.0.0.0"));
         }
-        Err(error) => report.fail(subject, format!("{address} cannot be opened: {error}")),
+        Err(error) => report.fail(subject, format!("cannot listen on {address}: {error}")),
     }
 }
 
@@ -233,7 +233,7 @@ pub(super) async fn programs(config: &Config, secrets: Option<&Secrets>, report:
         if let Err(error) = TcpListener::bind(address).await {
             report.fail(
                 "database port",
-                format!("{address} cannot be opened ({error}): choose another database.port, or leave it unset to take a free one"),
+                format!("cannot listen on {address} ({error}): choose another database.port, or leave it unset to take a free one"),
             );
         }
     }

@@ -1,5 +1,5 @@
-//! `secrets.json`: read, completed and written whole or not at all. A lock beside it keeps two first starts apart; a
-//! reader needs none, because the file is only ever replaced by renaming.
+//! `secrets.json`: read, completed, and written whole or not at all. A lock beside it separates two first starts; a
+//! reader needs none, because a new file only ever replaces the old one by renaming.
 
 use std::fs::{self, DirBuilder, File, OpenOptions, Permissions, TryLockError};
 use std::io::{self, ErrorKind, Write as _};
@@ -65,7 +65,7 @@ pub(super) fn load(state_dir: &Path, missing: &Missing, clock: &Clock) -> Result
     }
     make_private_dir(state_dir)?;
     let _lock = lock(&state_dir.join(LOCK))?;
-    // Whoever held the lock before us may have written what we lack.
+    // The process that held the lock before us may have written what we lack.
     let mut stored = read(&path)?.unwrap_or_default();
     if !missing.is_in(&stored) {
         missing.complete(&mut stored, clock)?;
@@ -104,10 +104,10 @@ impl Missing {
     }
 }
 
-/// Puts `new` in the place of `old`, where the file holds that; a configured key is nobody's to change.
+/// Puts `new` in the place of `old`, where the file holds that; a configured key stays as it is.
 ///
 /// # Errors
-/// The file cannot be read or written.
+/// Reading or writing the file fails.
 pub fn replace_api_key(state_dir: &Path, old: &SecretString, new: &SecretString) -> Result<(), SecretsError> {
     let path = state_dir.join(NAME);
     if !path.exists() {
@@ -172,7 +172,7 @@ fn make_private_dir(dir: &Path) -> Result<(), SecretsError> {
 }
 
 fn not_kept(path: &Path, source: io::Error) -> SecretsError {
-    SecretsError::Io { verb: "kept", path: path.to_path_buf(), remedy: remedy(&source), source }
+    SecretsError::Io { verb: "keep", path: path.to_path_buf(), remedy: remedy(&source), source }
 }
 
 fn remedy(error: &io::Error) -> &'static str {

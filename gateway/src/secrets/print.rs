@@ -7,10 +7,10 @@ use secrecy::ExposeSecret;
 
 use crate::config::Config;
 
-/// Writes URL and API keys as an environment file: `basalt keys > .env`. Secrets are shown, since asked for.
+/// Writes URL and API keys as an environment file: `basalt keys > .env`. Secrets are shown.
 ///
 /// # Errors
-/// `out` cannot be written to.
+/// Writing to `out` fails.
 pub fn print_keys(config: &Config, keys: &ApiKeys, out: &mut impl Write) -> io::Result<()> {
     writeln!(
         out,

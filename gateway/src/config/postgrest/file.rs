@@ -2,7 +2,7 @@
 //! number or a boolean. Texts may name variables, `$(HOME)`, and earlier settings; `$$` is a dollar sign. `import "file"`
 //! and groups, `app.settings { name = "value" }`, belong to the format as well.
 //!
-//! Every mistake is reported with its line, and reading goes on behind it. What a name means is [`super`]'s business.
+//! Every mistake is reported with its line, and reading goes on after it. [`super`] says what a name means.
 
 use std::path::{Path, PathBuf};
 

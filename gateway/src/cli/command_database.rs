@@ -1,5 +1,5 @@
-//! The database of a command that is no server: that of the running server, the one configured, or the embedded one,
-//! started for the moment.
+//! The database of a command: that of the running server, the configured one, or the embedded one, started for the time
+//! of the command.
 
 use std::time::Duration;
 
@@ -15,18 +15,17 @@ use basalt_postgres::Embedded;
 use tokio_util::task::TaskTracker;
 
 /// A database, and what has to be stopped after it was used.
-pub(super) struct Reached {
+pub(super) struct CommandDatabase {
     /// This machine's secrets.
     pub(super) secrets: Secrets,
     admin: Database,
-    /// Ours to stop: nobody else runs it.
+    /// Started by this command, which must stop it.
     embedded: Option<Embedded>,
     pools: Vec<ServicePool>,
 }
 
-impl Reached {
-    /// Reaches it. A database of somebody else's must have been prepared: looking at accounts is no reason to create
-    /// roles.
+impl CommandDatabase {
+    /// Opens it. An external database must be prepared already: looking at accounts must not create roles.
     pub(super) async fn open(config: &Config) -> anyhow::Result<Self> {
         let secrets = Secrets::load(config)?;
         if let Some(admin) = database_setup::running(config, &secrets) {
