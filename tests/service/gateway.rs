@@ -6,7 +6,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::io::{Read, Write};
 use std::net::TcpStream;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use basalt_testkit::{Basalt, Response};
 use http::Method;
@@ -205,7 +205,7 @@ async fn a_request_in_flight_is_answered_before_the_server_stops() {
     let call = |seconds| {
         server.post("/rest/v1/rpc/slow").apikey(server.anon_key()).json(&json!({ "seconds": seconds }))
     };
-    server.until(Duration::from_secs(20), &call(0), |answer| answer.status == 200).await;
+    server.until(Duration::from_secs(60), &call(0), |answer| answer.status == 200).await;
     let in_flight = tokio::spawn(call(2).send());
     server.database().until_asleep("%slow%").await;
     server.stop().await;
@@ -224,17 +224,15 @@ async fn a_second_signal_ends_the_wait_for_requests_in_flight() {
     let call = |seconds| {
         server.post("/rest/v1/rpc/slow").apikey(server.service_key()).json(&json!({ "seconds": seconds }))
     };
-    server.until(Duration::from_secs(20), &call(0), |answer| answer.status == 200).await;
-    let in_flight = tokio::spawn(call(5).try_send());
+    server.until(Duration::from_secs(60), &call(0), |answer| answer.status == 200).await;
+    let in_flight = tokio::spawn(call(30).try_send());
     server.database().until_asleep("%slow%").await;
     let signal = || rustix::process::kill_process(server.pid(), rustix::process::Signal::TERM).unwrap();
     signal();
     tokio::time::sleep(Duration::from_millis(300)).await;
     assert!(!in_flight.is_finished(), "the first signal lets it finish");
-    let begun = Instant::now();
     signal();
     assert!(in_flight.await.unwrap().is_err());
-    assert!(begun.elapsed() < Duration::from_secs(2), "{:?}", begun.elapsed());
     server.stop().await;
 }
 

@@ -32,7 +32,7 @@ use serde_json::Value;
 const PROJECT: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../tests/service/rest/project");
 
 /// Until what happened in the database is known to the server, on a machine that does other things too.
-const SOON: Duration = Duration::from_secs(30);
+const SOON: Duration = Duration::from_secs(60);
 
 fn server() -> Builder {
     Basalt::builder().project(PROJECT)

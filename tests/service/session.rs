@@ -252,10 +252,10 @@ async fn a_full_pool_says_so_in_time() {
     let busy = {
         let sessions = fixture.sessions.clone();
         tokio::spawn(async move {
-            sessions.run(scope(Access::ReadOnly), vec![statement("select pg_sleep(2)")]).await
+            sessions.run(scope(Access::ReadOnly), vec![statement("select pg_sleep(4)")]).await
         })
     };
-    fixture.database.until_asleep("%pg_sleep(2)%").await;
+    fixture.database.until_asleep("%pg_sleep(4)%").await;
     let mut short = scope(Access::ReadOnly);
     short.deadline = Instant::now() + Duration::from_millis(200);
     let result = fixture.sessions.run(short, vec![statement("select 1")]).await;

@@ -111,6 +111,22 @@ impl TestDatabase {
         self.value(&statement).await.parse().expect("a count is a number")
     }
 
+    /// Runs `statements` as the superuser on a connection that stays open: what they lock is locked until the value is
+    /// dropped. `/rpc` functions that wait for such a lock take as long as the test wants.
+    ///
+    /// # Panics
+    /// A statement fails.
+    pub async fn hold(&self, statements: &str) -> Held {
+        let config = self.config();
+        let statements = statements.to_owned();
+        on_runtime(async move {
+            let connection = Connection::open(config).await;
+            connection.run(&statements).await;
+            Held { _connection: connection }
+        })
+        .await
+    }
+
     /// Waits until a statement like `pattern` sleeps (`pg_sleep`): what comes before that in it has been done.
     ///
     /// # Panics
@@ -161,7 +177,15 @@ pub(crate) fn eprintln_line(line: &str) {
     eprintln!("{line}");
 }
 
+/// Locks that last until this is dropped; see [`TestDatabase::hold`].
+#[derive(Debug)]
+#[must_use = "dropped, it holds nothing"]
+pub struct Held {
+    _connection: Connection,
+}
+
 /// An open connection.
+#[derive(Debug)]
 pub(crate) struct Connection(Client);
 
 impl Connection {

@@ -23,7 +23,7 @@ mod websocket;
 pub use builder::Builder;
 pub use chaos_proxy::{ChaosProxy, Link};
 pub use cluster::Cluster;
-pub use database::TestDatabase;
+pub use database::{Held, TestDatabase};
 pub use http::{Part, Request, Response, StreamedResponse};
 pub use log::LogLine;
 pub use mailbox::{Mail, Mailbox};

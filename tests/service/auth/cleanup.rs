@@ -18,10 +18,9 @@ fn pool(server: &Basalt) -> ServicePool {
 }
 
 /// The kit looks for connections that are left open.
-async fn close(pool: ServicePool) {
+fn close(pool: ServicePool) {
     pool.close();
     drop(pool);
-    tokio::time::sleep(std::time::Duration::from_millis(100)).await;
 }
 
 async fn count(server: &Basalt, table: &str) -> i64 {
@@ -69,7 +68,7 @@ async fn each_kind_goes_a_day_after_it_expired() {
     // With the defaults neither sessions nor the log nor users go.
     let defaults = AuthConfig::default();
     assert_eq!(clean_up(&defaults, &pool, &in_the_future(1000 * DAY)).await.unwrap(), []);
-    close(pool).await;
+    close(pool);
 }
 
 #[tokio::test]
@@ -93,7 +92,7 @@ async fn anonymous_users_go_unless_something_holds_them() {
     assert_eq!(clean_up(&config, &pool, &in_the_future(29 * DAY)).await.unwrap(), []);
     assert_eq!(clean_up(&config, &pool, &in_the_future(31 * DAY)).await.unwrap(), [("users", 2)]);
     assert_eq!(count(&server, "users").await, 2, "the one with a note, and the one with an address");
-    close(pool).await;
+    close(pool);
 }
 
 #[tokio::test]
@@ -114,8 +113,8 @@ async fn servers_share_the_work_in_batches_and_wait_for_nobody() {
     assert_eq!((removed, count(&server, "flow_state").await), (5499, 1));
     holder.batch_execute("commit").await.unwrap();
     assert_eq!(clean_up(&config, &one, &clock).await.unwrap(), [("flow_state", 1)]);
-    close(one).await;
-    close(two).await;
+    close(one);
+    close(two);
 }
 
 #[tokio::test]

@@ -10,7 +10,7 @@ fn read(server: &Basalt, key: &str) -> Request {
 }
 
 /// That a command's change is in force without a restart; how soon it is, `keys.rs` tells.
-const SOON: Duration = Duration::from_secs(30);
+const SOON: Duration = Duration::from_secs(60);
 
 /// Asks until the answer is `wanted`.
 async fn until(server: &Basalt, key: &str, wanted: u16) {

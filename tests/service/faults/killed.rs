@@ -100,6 +100,6 @@ async fn a_request_while_postgres_is_away_is_told_when_to_come_back() {
     let answer = insert(&server).json(&serde_json::json!({ "id": 1 })).send().await;
     assert!(answer.status == 201 || is_refusal(&answer), "{} {}", answer.status, answer.text());
     let ready = server.get("/ready");
-    server.until(Duration::from_secs(30), &ready, |answer| answer.status == 200).await;
+    server.until(Duration::from_secs(60), &ready, |answer| answer.status == 200).await;
     insert(&server).json(&serde_json::json!({ "id": 2 })).send().await.expect(201);
 }

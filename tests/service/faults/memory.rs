@@ -19,7 +19,7 @@ const RUNNING: &str = "%INSERT INTO%slow_entries%";
 async fn until(what: &str, mut is_so: impl AsyncFnMut() -> bool) {
     let begun = Instant::now();
     while !is_so().await {
-        assert!(begun.elapsed() < Duration::from_secs(20), "{what}");
+        assert!(begun.elapsed() < Duration::from_secs(60), "{what}");
         tokio::time::sleep(Duration::from_millis(10)).await;
     }
 }
@@ -125,7 +125,7 @@ async fn answers_that_nobody_takes_count_and_those_beyond_the_memory_are_refused
     let begun = Instant::now();
     assert_rest_is_busy(&large(22 * MIB).send().await);
     assert_eq!(large(22 * MIB).header("accept-encoding", "gzip").send().await.status, 503);
-    assert!(begun.elapsed() < Duration::from_secs(10), "{:?}", begun.elapsed());
+    assert!(begun.elapsed() < Duration::from_secs(60), "{:?}", begun.elapsed());
     assert!((metric(&server, "basalt_http_refused_total{reason=\"answer_memory\"}").await - 2.0).abs() < 0.1);
     // What is small, or fits, or tells of a write is answered.
     large(1000).send().await.expect(200);
@@ -209,7 +209,7 @@ async fn large_inserts_are_held_once_each_and_within_the_bound_together() {
             let server = &server;
             // Two find room; the others come back.
             let is_done = |answer: &basalt_testkit::Response| answer.status == 201;
-            async move { server.until(Duration::from_secs(50), &write, is_done).await }
+            async move { server.until(Duration::from_secs(60), &write, is_done).await }
         });
         futures_util::future::join_all(writes).await;
     });

@@ -10,7 +10,7 @@ use crate::load::{DATABASE_AWAY, Load, insert, is_refusal, project, stored};
 use crate::overload::{metric, start};
 use crate::own::Own;
 
-const SOON: Duration = Duration::from_secs(20);
+const SOON: Duration = Duration::from_secs(60);
 
 /// Alters the database, or what the login of requests brings to it, and ends every session from before.
 async fn alter(server: &Basalt, change: &str) {
@@ -81,8 +81,8 @@ async fn no_setting_of_the_database_changes_an_answer() {
         "datestyle = 'German, DMY'",
         "timezone = 'UTC'",
         "search_path = nowhere",
-        "idle_in_transaction_session_timeout = '100ms'",
-        "idle_session_timeout = '300ms'",
+        "idle_in_transaction_session_timeout = '1s'",
+        "idle_session_timeout = '1s'",
         "statement_timeout = '5s'",
         "plan_cache_mode = force_generic_plan",
         "quote_all_identifiers = on",

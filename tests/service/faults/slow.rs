@@ -17,7 +17,7 @@ use crate::raw::{Raw, get, head};
 
 const MIB: usize = 1024 * 1024;
 /// Given up is given up within this time, on a machine with much else to do.
-const SOON: Duration = Duration::from_secs(20);
+const SOON: Duration = Duration::from_secs(60);
 
 /// One connection for requests, and a second's patience.
 async fn hasty() -> Basalt {

@@ -7,7 +7,7 @@ use basalt_testkit::{Basalt, TestDatabase};
 use serde_json::{Value, json};
 
 use crate::load::{DATABASE_AWAY, Load, insert, is_refusal, stored};
-use crate::overload::{metric, start};
+use crate::overload::{hold, linger, metric, start, until_lingering};
 
 fn nap(server: &Basalt, seconds: f64) -> basalt_testkit::Request {
     let nap = server.post("/rest/v1/rpc/nap").apikey(server.service_key());
@@ -18,11 +18,9 @@ fn nap(server: &Basalt, seconds: f64) -> basalt_testkit::Request {
 async fn those_who_wait_for_a_connection_are_told_in_time() {
     let server = start(&[("database.pool_size", "2"), ("database.pool_timeout", "1s")]).await;
     server.expect_log("no database connection became free in time");
+    let held = hold(&server).await;
     let waiters = async {
-        while server.database().running("%nap%").await < 2 {
-            tokio::time::sleep(Duration::from_millis(5)).await;
-        }
-        let begun = Instant::now();
+        until_lingering(&server, 2).await;
         let writes = (0..20).map(|id| insert(&server).json(&json!({ "id": id })).send());
         for answer in futures_util::future::join_all(writes).await {
             assert_eq!(answer.status, 504, "{}", answer.text());
@@ -30,9 +28,10 @@ async fn those_who_wait_for_a_connection_are_told_in_time() {
             let body = json!({ "code": "PGRST003", "details": null, "hint": null, "message": message });
             assert_eq!(answer.json(), body);
         }
-        assert!(begun.elapsed() < Duration::from_millis(2500), "{:?}", begun.elapsed());
+        // They were told while the others had the connections.
+        drop(held);
     };
-    let (first, second, ()) = tokio::join!(nap(&server, 4.0).send(), nap(&server, 4.0).send(), waiters);
+    let (first, second, ()) = tokio::join!(linger(&server).send(), linger(&server).send(), waiters);
     assert_eq!((first.status.as_u16(), second.status.as_u16()), (204, 204));
     assert!(stored(&server).await.is_empty(), "refused is not done");
     insert(&server).json(&json!({ "id": 1 })).send().await.expect(201);
@@ -65,16 +64,11 @@ async fn the_roles_timeouts_hold_and_are_its_callers_to_see() {
 
     let slow = nap(&server, 20.0).bearer(&token).send().await;
     check(slow, "57014", "canceling statement due to statement timeout");
-    let holder = server.sql("begin; lock table public.entries; select pg_sleep(2.5); commit");
-    let kept_out = async {
-        while server.database().running("%lock table public.entries%").await == 0 {
-            tokio::time::sleep(Duration::from_millis(5)).await;
-        }
-        let write = server.patch("/rest/v1/entries?id=eq.1").apikey(server.service_key()).bearer(&token);
-        let answer = write.json(&json!({ "changes": 1 })).send().await;
-        check(answer, "55P03", "canceling statement due to lock timeout");
-    };
-    tokio::join!(holder, kept_out);
+    let held = server.database().hold("begin; lock table public.entries").await;
+    let write = server.patch("/rest/v1/entries?id=eq.1").apikey(server.service_key()).bearer(&token);
+    let kept_out = write.json(&json!({ "changes": 1 })).send().await;
+    check(kept_out, "55P03", "canceling statement due to lock timeout");
+    drop(held);
     // The one connection is as good as new, for the next role too.
     nap(&server, 1.2).send().await.expect(204);
     let read = server.get("/rest/v1/entries?select=id,changes").apikey(server.service_key()).bearer(&token);
@@ -120,8 +114,8 @@ async fn what_is_made_anew_all_the_time_is_always_there() {
     server.sql(made).await;
     let call = server.post("/rest/v1/rpc/steady").apikey(server.service_key()).json(&json!({ "n": 21 }));
     let rows = server.get("/rest/v1/steady_rows").apikey(server.service_key());
-    server.until(Duration::from_secs(10), &call, |answer| answer.status == 200).await;
-    server.until(Duration::from_secs(10), &rows, |answer| answer.status == 200).await;
+    server.until(Duration::from_secs(60), &call, |answer| answer.status == 200).await;
+    server.until(Duration::from_secs(60), &rows, |answer| answer.status == 200).await;
     let over = AtomicBool::new(false);
     let clients = futures_util::future::join_all((0..16).map(async |number| {
         let (request, expected) =
@@ -170,16 +164,27 @@ async fn sessions_that_postgres_ends_for_being_idle_cost_nobody_anything() {
     for text in DATABASE_AWAY {
         server.expect_log(text);
     }
-    alter_database(&server, "set idle_session_timeout = '40ms'").await;
+    alter_database(&server, "set idle_session_timeout = '500ms'").await;
     let read = server.get("/rest/v1/entries?limit=1").apikey(server.service_key());
-    server.until(Duration::from_secs(10), &read, |answer| answer.status == 200).await;
-    // Around the moment when it happens.
-    for id in 0..60 {
-        tokio::time::sleep(Duration::from_millis(25 + id % 30)).await;
+    server.until(Duration::from_secs(60), &read, |answer| answer.status == 200).await;
+    let requests = async |id: i64| {
         insert(&server).json(&json!({ "id": id })).send().await.expect(201);
         read.clone().send().await.expect(200);
+    };
+    let sessions = "select count(*) from pg_stat_activity
+        where datname = current_database() and usename = 'authenticator'";
+    for id in 0..3 {
+        requests(id).await;
+        while server.database().value(sessions).await != "0" {
+            tokio::time::sleep(Duration::from_millis(20)).await;
+        }
     }
-    assert_eq!(server.database().count("public.entries").await, 60);
+    // Around the moment when it happens.
+    for id in 3..13 {
+        requests(id).await;
+        tokio::time::sleep(Duration::from_millis(494 + (id.unsigned_abs() - 3) * 2)).await;
+    }
+    assert_eq!(server.database().count("public.entries").await, 13);
 }
 
 #[tokio::test]
@@ -191,7 +196,7 @@ async fn a_pool_that_is_larger_than_postgres_allows_works_as_a_smaller_one() {
     // Those of superusers, who have the server's own, count but are not refused.
     alter_database(&server, "connection limit 5").await;
     let read = server.get("/rest/v1/entries?limit=1").apikey(server.service_key());
-    server.until(Duration::from_secs(10), &read, |answer| answer.status == 200).await;
+    server.until(Duration::from_secs(60), &read, |answer| answer.status == 200).await;
     let naps = (0..30).map(|_| nap(&server, 0.1).send());
     for answer in futures_util::future::join_all(naps).await {
         assert_eq!(answer.status, 204, "{}", answer.text());
@@ -202,9 +207,10 @@ async fn a_pool_that_is_larger_than_postgres_allows_works_as_a_smaller_one() {
     let answer = read.clone().send().await;
     assert_eq!((answer.status.as_u16(), answer.json()["code"].as_str()), (503, Some("PGRST000")));
     assert!(answer.text().contains("too many connections") && is_refusal(&answer), "{}", answer.text());
-    assert!(begun.elapsed() < Duration::from_secs(2), "{:?}", begun.elapsed());
+    // And not after the ten seconds that a connection is waited for.
+    assert!(begun.elapsed() < Duration::from_secs(8), "{:?}", begun.elapsed());
     alter_database(&server, "connection limit -1").await;
-    server.until(Duration::from_secs(10), &read, |answer| answer.status == 200).await;
+    server.until(Duration::from_secs(60), &read, |answer| answer.status == 200).await;
 }
 
 #[tokio::test]
@@ -253,7 +259,7 @@ async fn a_read_that_ends_a_deadlock_is_run_again_and_a_write_is_not() {
     server.sql(CROSS).await;
     let read = server.get("/rest/v1/rpc/cross").apikey(server.service_key());
     let write = server.post("/rest/v1/rpc/cross").apikey(server.service_key());
-    server.until(Duration::from_secs(10), &read, |answer| answer.status == 200).await;
+    server.until(Duration::from_secs(60), &read, |answer| answer.status == 200).await;
     for (request, status, expected) in [(read, 200, json!(42)), (write.json(&json!({})), 500, json!("40P01"))]
     {
         let before = metric(&server, "basalt_transactions_repeated_total{reason=\"deadlock\"}").await;

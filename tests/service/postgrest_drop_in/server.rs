@@ -18,7 +18,7 @@ use tokio::time::{Instant, sleep};
 pub(crate) const SECRET: &str = "a secret of at least thirty-two characters";
 /// Of the login role.
 pub(crate) const PASSWORD: &str = "drop-in";
-pub(crate) const SOON: Duration = Duration::from_secs(20);
+pub(crate) const SOON: Duration = Duration::from_secs(60);
 
 /// A database that has never seen Basalt, as somebody with a PostgREST has it.
 pub(crate) async fn database() -> TestDatabase {

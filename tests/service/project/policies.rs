@@ -77,7 +77,11 @@ async fn two_owners_cannot_leave_at_the_same_moment() {
         let leave_second = leave(SECOND);
         // The second waits for the first, which then commits.
         let (refused, committed) = tokio::join!(two.batch_execute(&leave_second), async {
-            tokio::time::sleep(std::time::Duration::from_millis(200)).await;
+            let waiting = "select count(*) from pg_stat_activity
+                where datname = current_database() and wait_event_type = 'Lock'";
+            while values(&client, waiting).await == ["0"] {
+                tokio::time::sleep(std::time::Duration::from_millis(5)).await;
+            }
             one.batch_execute("commit").await
         });
         committed.unwrap();

@@ -482,12 +482,12 @@ async fn what_is_made_of_a_body_counts_beside_it() {
             "create table slow_rows (v text);
              grant insert on slow_rows to anon;
              create function wait() returns trigger language plpgsql as $$ begin
-               perform pg_sleep(2);
+               perform pg_advisory_xact_lock_shared(1);
                return new;
              end $$;
              create trigger wait before insert on slow_rows for each row execute function wait();
-             create function slow_bytes(bytea) returns int language sql as $$ select length($1) from pg_sleep(2) $$;
-             create function slow_text(v text) returns int language sql as $$ select length(v) from pg_sleep(2) $$;
+             create function slow_bytes(bytea) returns int language sql as $$ select length($1) from pg_advisory_xact_lock_shared(1) $$;
+             create function slow_text(v text) returns int language sql as $$ select length(v) from pg_advisory_xact_lock_shared(1) $$;
              grant execute on function slow_bytes(bytea), slow_text(text) to anon;",
         )
         .await;
@@ -508,8 +508,12 @@ async fn what_is_made_of_a_body_counts_beside_it() {
             line.map_or(0.0, |bytes| bytes.parse::<f64>().unwrap())
         };
         let (slow, metrics) = (send(path, media, body), server.get("/metrics").bearer(server.secret_key()));
-        let (slow, _counted) =
-            tokio::join!(slow.send(), server.until(SOON, &metrics, |answer| in_flight(answer) >= bytes));
+        let held = server.database().hold("select pg_advisory_lock(1)").await;
+        let counted = async {
+            server.until(SOON, &metrics, |answer| in_flight(answer) >= bytes).await;
+            drop(held);
+        };
+        let (slow, ()) = tokio::join!(slow.send(), counted);
         assert!(slow.status.is_success(), "{path}: {}", slow.text());
         let _free = server.until(SOON, &metrics, |answer| in_flight(answer) < 1.0).await;
     }

@@ -60,8 +60,8 @@ async fn an_abandoned_statement_is_ended_before_its_permit_is_free() {
     let pool = pool(database.config());
     for is_left in [true, false] {
         for is_begun in [true, false] {
-            let begin =
-                if is_begun { pool.begin(within(800)).await } else { pool.autocommit(within(800)).await };
+            let deadline = within(if is_left { 20_000 } else { 800 });
+            let begin = if is_begun { pool.begin(deadline).await } else { pool.autocommit(deadline).await };
             let tx = begin.unwrap();
             let sleep = tx.query("select pg_sleep(30), 'left behind'", &[]);
             if is_left {
@@ -75,7 +75,7 @@ async fn an_abandoned_statement_is_ended_before_its_permit_is_free() {
                 tx.rollback().await;
             }
             let tx = pool.begin(within(5_000)).await.unwrap();
-            let deadline = within(2_000);
+            let deadline = within(20_000);
             while database.running("%left behind%").await > 0 {
                 assert!(Instant::now() < deadline, "it still runs");
                 tokio::time::sleep(Duration::from_millis(10)).await;

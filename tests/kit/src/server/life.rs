@@ -197,7 +197,7 @@ async fn end(mut running: Running, expected: &[String]) -> Vec<String> {
 
 /// Connections a moment after the end: a backend needs one to notice.
 async fn open_connections(database: &TestDatabase) -> Vec<String> {
-    let deadline = Instant::now() + Duration::from_secs(5);
+    let deadline = Instant::now() + Duration::from_secs(30);
     loop {
         let open = database.connections().await;
         if open.is_empty() || Instant::now() > deadline {

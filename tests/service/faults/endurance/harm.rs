@@ -9,7 +9,7 @@ use serde_json::json;
 use super::tally::Tally;
 use crate::load::is_refusal;
 
-const SOON: Duration = Duration::from_secs(30);
+const SOON: Duration = Duration::from_secs(60);
 /// Between two faults.
 const PAUSE: Duration = Duration::from_millis(250);
 
