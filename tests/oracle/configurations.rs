@@ -88,7 +88,7 @@ pub(crate) static BAZAAR: Configuration = Configuration {
     commits: false,
 };
 
-/// One schema, rows capped, nothing switched on, nobody anonymous.
+/// One schema, rows capped, nothing switched on, no anonymous role.
 pub(crate) static STRICT: Configuration = harbour(
     "strict",
     &[

@@ -5,7 +5,7 @@
 //! purpose, is written down one by one in [`explained`]; everything else fails the test. The list [`known`] holds what
 //! is still wrong, so that neither a new difference nor a mended one goes unseen.
 //!
-//! The surprise: an explanation is no permission to differ. It turns PostgREST 12's answer into the one the contract
+//! An explanation is no permission to differ. It turns PostgREST 12's answer into the one the contract
 //! asks for, and that has to be ours to the letter.
 //!
 //! The requests lie in `requests/*.http` (see [`case`] for the notation) and come out of [`generator`]. A report of

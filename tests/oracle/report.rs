@@ -20,7 +20,7 @@ struct Figures {
     known: usize,
 }
 
-/// A difference nobody has explained.
+/// A difference without an explanation.
 struct Difference<'a> {
     exchange: &'a Exchange,
     expected: View,

@@ -9,7 +9,6 @@
 
 mod admin;
 mod admin_lists;
-mod asking;
 mod breaches;
 mod cleanup;
 mod codes;
@@ -21,6 +20,7 @@ mod identities;
 mod invite;
 mod limits;
 mod mail_limits;
+mod mail_support;
 mod otp;
 mod outage;
 mod pkce;

@@ -1,5 +1,5 @@
-//! `basalt user …`, `basalt keys …` and `basalt mail …` as somebody types them: the real program, beside a running server, on a database
-//! of somebody else's, and with nothing running at all.
+//! `basalt user …`, `basalt keys …` and `basalt mail …` as an operator types them: the real program, beside a running server, on a database
+//! that another program owns, and with nothing running at all.
 
 #![expect(
     clippy::indexing_slicing,
@@ -18,14 +18,14 @@ use std::process::{Output, Stdio};
 use basalt_testkit::{Basalt, Cluster};
 use serde_json::Value;
 
-/// What a command said.
-struct Said {
+/// Exit code and output of a command.
+struct CliOutput {
     code: i32,
     out: String,
     err: String,
 }
 
-impl Said {
+impl CliOutput {
     fn of(output: &Output) -> Self {
         let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
         Self {
@@ -56,7 +56,7 @@ impl Said {
 }
 
 /// Runs the program with the settings and state of `server`; `input` goes to its standard input.
-fn basalt_with(server: &Basalt, arguments: &[&str], input: &str) -> Said {
+fn basalt_with(server: &Basalt, arguments: &[&str], input: &str) -> CliOutput {
     let mut command = server.same_settings();
     let mut child = command
         .args(arguments)
@@ -67,15 +67,15 @@ fn basalt_with(server: &Basalt, arguments: &[&str], input: &str) -> Said {
         .unwrap();
     // A command that fails before it reads has closed its end.
     let _closed = child.stdin.take().unwrap().write_all(input.as_bytes());
-    Said::of(&child.wait_with_output().unwrap())
+    CliOutput::of(&child.wait_with_output().unwrap())
 }
 
-fn basalt(server: &Basalt, arguments: &[&str]) -> Said {
+fn basalt(server: &Basalt, arguments: &[&str]) -> CliOutput {
     basalt_with(server, arguments, "")
 }
 
 /// The program on an embedded PostgreSQL in `dir`, which nothing runs.
-async fn alone(dir: &std::path::Path, arguments: &[&str]) -> Said {
+async fn alone(dir: &std::path::Path, arguments: &[&str]) -> CliOutput {
     let bin_dir = Cluster::get().await.bin_dir().display().to_string();
     let output = Basalt::command(dir)
         .env("BASALT_DATABASE_BIN_DIR", bin_dir)
@@ -84,5 +84,5 @@ async fn alone(dir: &std::path::Path, arguments: &[&str]) -> Said {
         .stdin(Stdio::null())
         .output()
         .unwrap();
-    Said::of(&output)
+    CliOutput::of(&output)
 }

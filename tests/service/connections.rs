@@ -186,7 +186,7 @@ async fn tls_with_postgresql_is_what_sslmode_says() {
     set_tls(&database, true).await;
 
     assert_eq!(is_encrypted(at("localhost", "disable")).await.unwrap(), "false");
-    // Below verify-ca nobody looks at the certificate; the login is bound to it (SCRAM-SHA-256-PLUS) all the same.
+    // Below verify-ca the certificate is not checked; the login is bound to it (SCRAM-SHA-256-PLUS) all the same.
     for mode in ["prefer", "require"] {
         let unverified = at("127.0.0.1", mode).without_certificate_checks();
         assert_eq!(is_encrypted(unverified).await.unwrap(), "true", "{mode}");

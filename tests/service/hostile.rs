@@ -337,7 +337,7 @@ async fn questions_without_an_ear_for_the_answers_do_not_fill_the_memory() {
     let mut streams = Vec::new();
     for _ in 0..20 {
         let mut stream = http2(&server).await;
-        // Written until nobody takes more: nothing is read.
+        // Written until the server takes no more: no answer is read.
         let write = async {
             for _ in 0..500 {
                 stream.write_all(&pings).await?;

@@ -90,7 +90,7 @@ async fn the_keys_that_are_known_hold_while_the_database_is_away_and_changes_are
     server.proxy().set(Link::Cut);
     with_key(&server, text(&kept)).send().await.expect(200);
     with_key(&server, server.publishable_key()).send().await.expect(200);
-    // Told to nobody: the notification finds no listener.
+    // The notification finds no listener.
     store.revoke_api_key(&kept, Clock::system().now()).await.unwrap();
     let missed = store.create_api_key(&secret_key("missed"), Clock::system().now()).await.unwrap();
     with_key(&server, text(&kept)).send().await.expect(200);

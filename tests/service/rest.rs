@@ -39,7 +39,7 @@ fn server() -> Builder {
 }
 
 /// A server for the schema `dock`, where nothing lasts.
-async fn dock() -> Basalt {
+async fn rolled_back_server() -> Basalt {
     server()
         .config("rest.schemas", "dock,public")
         .config("rest.extra_search_path", "tools,public")

@@ -104,7 +104,7 @@ pub(crate) async fn run(options: &Options) -> Result<()> {
         report::print(&format!("round {round} of {} done", options.under_test.rounds));
     }
     let busy = process::resident_bytes(server);
-    // Memory of hashes is given back when nobody signs in.
+    // Memory of hashes is given back when no user signs in.
     tokio::time::sleep(Duration::from_secs(12)).await;
     let rested = process::resident_bytes(server);
 

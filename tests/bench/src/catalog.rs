@@ -91,7 +91,7 @@ pub(crate) async fn run(options: &Options) -> Result<()> {
         reloads.push(reloaded?);
         report::print(&format!("round {round} of {} done", options.under_test.rounds));
     }
-    // The last cache but one goes when nobody uses it any more.
+    // The last cache but one goes when no request uses it any more.
     tokio::time::sleep(Duration::from_secs(1)).await;
     let reloaded = process::resident_bytes(server);
 

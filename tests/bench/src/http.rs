@@ -116,7 +116,7 @@ pub(crate) async fn once(port: u16, request: &[u8]) -> Result<(u16, String)> {
     Ok((status, String::from_utf8_lossy(&connection.buffer).into_owned()))
 }
 
-/// The status of a plain GET; nothing while nobody answers.
+/// The status of a plain GET; nothing while no server answers.
 pub(crate) async fn status(port: u16, path: &str) -> Option<u16> {
     let request = format!("GET {path} HTTP/1.1\r\nHost: 127.0.0.1:{port}\r\n\r\n");
     once(port, request.as_bytes()).await.ok().map(|(status, _)| status)

@@ -21,7 +21,7 @@ const WARM_UP: Duration = Duration::from_secs(1);
 /// The part of the transactions whose times are written down. All of them would cost pgbench up to a tenth of its rate.
 const SAMPLING_RATE: &str = "0.1";
 
-/// The login of whoever sends requests.
+/// The login that requests come from.
 pub(crate) const REQUESTS: &str = "authenticator";
 
 /// The login that no policy holds for.

@@ -69,7 +69,7 @@ impl Drop for Running {
     }
 }
 
-/// A port nobody listens on now.
+/// A port that no process listens on now.
 pub(crate) fn free_port() -> Result<u16> {
     Ok(TcpListener::bind((Ipv4Addr::LOCALHOST, 0))?.local_addr()?.port())
 }

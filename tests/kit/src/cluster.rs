@@ -131,7 +131,7 @@ impl Cluster {
         TestDatabase::new(self, name, None)
     }
 
-    /// Another database with all that is in this one, to which nobody may be connected.
+    /// Another database with all that is in this one, to which no session may be connected.
     pub async fn twin(&'static self, database: &TestDatabase) -> TestDatabase {
         let name = self.fresh_name("twin");
         let statement = format!("create database {name} template {}", database.name());

@@ -16,7 +16,7 @@ pub(crate) type Rows = Vec<Vec<Option<String>>>;
 pub struct TestDatabase {
     cluster: &'static Cluster,
     name: String,
-    /// Who statements of [`sql`](Self::sql) run as; `None` is the superuser.
+    /// The role that statements of [`sql`](Self::sql) run as; `None` is the superuser.
     owner: Option<&'static str>,
 }
 
@@ -140,7 +140,7 @@ impl TestDatabase {
         );
         let deadline = Instant::now() + Duration::from_secs(60);
         while self.value(&statement).await == "0" {
-            assert!(Instant::now() < deadline, "nobody sleeps in {pattern}");
+            assert!(Instant::now() < deadline, "no statement sleeps in {pattern}");
             sleep(Duration::from_millis(5)).await;
         }
     }

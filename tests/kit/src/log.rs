@@ -26,7 +26,7 @@ impl LogLine {
         Self { level: text("level"), message: text("message"), fields, raw }
     }
 
-    /// Whether somebody should act, or nobody meant to write it.
+    /// Whether an operator should act, or the line is no log line at all.
     fn is_trouble(&self) -> bool {
         matches!(self.level.as_str(), "WARN" | "ERROR" | "")
     }

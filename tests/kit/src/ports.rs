@@ -1,6 +1,6 @@
 //! Ports for servers that must know theirs before they listen.
 //!
-//! From below the range that the kernel hands out for connections and for `bind` to port 0: nobody comes by one of
+//! From below the range that the kernel hands out for connections and for `bind` to port 0: no process gets one of
 //! these by chance, neither before the server binds it nor while a server that comes back to it is down.
 
 use std::net::{Ipv4Addr, TcpListener};
@@ -10,7 +10,7 @@ use std::sync::atomic::{AtomicU32, Ordering};
 /// Linux hands out 32768 to 60999 unless told otherwise.
 const OURS: Range<u16> = 10_240..32_768;
 
-/// A loopback port that nobody listens on, and that this process gives out once.
+/// A loopback port that no process listens on, and that this process gives out once.
 ///
 /// # Panics
 /// All are taken.
@@ -35,7 +35,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_port_is_given_out_once_and_not_while_somebody_listens() {
+    fn a_port_is_given_out_once_and_not_while_another_listens() {
         let first = free_port();
         let next = OURS.start + (first + 1 - OURS.start) % (OURS.end - OURS.start);
         // It may be taken already; then it is passed over all the same.

@@ -199,7 +199,7 @@ impl Basalt {
     pub async fn wait_for_log(&self, text: &str) {
         let deadline = Instant::now() + Duration::from_secs(60);
         while !self.log().iter().any(|line| line.raw.contains(text)) {
-            assert!(Instant::now() < deadline, "nobody logged {text:?}");
+            assert!(Instant::now() < deadline, "the server did not log {text:?}");
             sleep(POLL).await;
         }
     }

@@ -86,7 +86,7 @@ struct State {
     refusals: VecDeque<(String, String, usize)>,
     /// A command that is never answered.
     silent_at: Option<String>,
-    /// `user:password`; then nobody else gets in.
+    /// `user:password`; then every other login is refused.
     login: Option<String>,
     connections: usize,
 }
@@ -186,7 +186,7 @@ impl SmtpServer {
         self.state().login = Some(format!("{user}:{password}"));
     }
 
-    /// How often somebody connected.
+    /// How many connections there were.
     #[must_use]
     pub fn connections(&self) -> usize {
         self.state().connections

@@ -1,4 +1,4 @@
-//! People and their tokens.
+//! Users and their tokens.
 
 use jsonwebtoken::{Algorithm, EncodingKey, Header, encode};
 use serde_json::{Value, json};
@@ -22,7 +22,7 @@ pub struct User {
 }
 
 impl Basalt {
-    /// Signs somebody up over the wire; the server confirms by itself in development.
+    /// Signs a user up over the wire; the server confirms by itself in development.
     ///
     /// # Panics
     /// The server refuses.

@@ -408,7 +408,7 @@ fn head_error(case: &Case, expected: &mut View, answered: &mut View) -> bool {
     let may_succeed = case.path().starts_with("/rpc/")
         || ["...", "(any)", "(all)"].into_iter().any(|mark| query.contains(mark));
     let is_known = match (expected.status, answered.status) {
-        // Values that nobody sees are not cast.
+        // Values that no answer shows are not cast.
         (400, 200 | 206) if query.contains("::") => true,
         // `unselected-columns`, `to-many-spread`, `representation-quantifier`.
         (400, 200 | 206) => may_succeed,

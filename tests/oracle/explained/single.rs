@@ -1,4 +1,4 @@
-//! Differences of one request each: mostly faults of 12.0.2 that nobody would want back.
+//! Differences of one request each: mostly faults of 12.0.2.
 
 use super::super::answer::View;
 use super::super::case::Case;

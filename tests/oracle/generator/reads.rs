@@ -93,7 +93,7 @@ impl Generator<'_> {
                 continue;
             }
             taken.push((embed.name.clone(), has_alias));
-            // By the name of the target, although it has another; of two that have an alias nobody says which is meant.
+            // By the name of the target, although it has another; of two that have an alias the contract does not say which is meant.
             let called = if is_only && self.dice.once_in(15) { &embed.name } else { &own };
             let item = self.embed(draft, embed, alias, called, path, depth);
             self.mention(draft, relation, embed, &item, &own, path);

@@ -11,7 +11,7 @@ use super::*;
 const HOUR: i64 = 3600;
 const DAY: i64 = 24 * HOUR;
 
-/// Another server's hands on the same database.
+/// A pool of another server on the same database.
 fn pool(server: &Basalt) -> ServicePool {
     let database = Database::from_url(&server.database().url()).unwrap();
     ServicePool::new(database, PoolConfig::new("cleanup test", 4), TaskTracker::new())
@@ -106,7 +106,7 @@ async fn servers_share_the_work_in_batches_and_wait_for_nobody() {
         .await;
     let (one, two) = (pool(&server), pool(&server));
     let (config, clock) = (AuthConfig::default(), Clock::system());
-    // Somebody holds a row: it is left for the next time, and nobody waits for it.
+    // Another session holds a row: the clean-up leaves it for the next time and does not wait.
     let holder = holding(&server, "select id from auth.flow_state limit 1 for update").await;
     let (by_one, by_two) = tokio::join!(clean_up(&config, &one, &clock), clean_up(&config, &two, &clock));
     let removed: u64 = by_one.unwrap().into_iter().chain(by_two.unwrap()).map(|(_, rows)| rows).sum();
@@ -128,7 +128,7 @@ async fn the_server_cleans_up_by_itself() {
         .await;
     let deadline = std::time::Instant::now() + std::time::Duration::from_secs(30);
     while count(&server, "flow_state").await > 0 {
-        assert!(std::time::Instant::now() < deadline, "nobody cleaned up");
+        assert!(std::time::Instant::now() < deadline, "no clean-up ran");
         tokio::time::sleep(std::time::Duration::from_millis(50)).await;
     }
     let metrics = server.get("/metrics").bearer(server.secret_key()).send().await.expect(200).text();

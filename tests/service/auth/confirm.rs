@@ -1,7 +1,7 @@
 //! POST /signup where addresses are confirmed by mail (auth.md §3.3): which mail leaves, and what is answered when the
 //! address is taken.
 
-use super::asking::*;
+use super::mail_support::*;
 use super::*;
 
 fn ada(email: &str) -> Value {

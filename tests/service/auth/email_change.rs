@@ -1,7 +1,7 @@
 //! PUT /user with another address (auth.md §3.7), and what a change of password does to it. How the change ends is
 //! verify_email_change.rs.
 
-use super::asking::*;
+use super::mail_support::*;
 use super::*;
 
 /// `email_change`, the two tokens and the status.

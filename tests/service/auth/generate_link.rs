@@ -1,6 +1,6 @@
 //! POST /admin/generate_link (auth.md §3.12).
 
-use super::asking::*;
+use super::mail_support::*;
 use super::*;
 
 async fn generate(server: &Basalt, body: &Value) -> Response {

@@ -1,6 +1,6 @@
 //! POST /invite (auth.md §3.12).
 
-use super::asking::*;
+use super::mail_support::*;
 use super::*;
 
 async fn invite(server: &Basalt, body: &Value) -> Response {

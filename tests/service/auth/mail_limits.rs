@@ -1,6 +1,6 @@
 //! How many mails leave, and to whom (auth.md §3.19, §3.21).
 
-use super::asking::*;
+use super::mail_support::*;
 use super::*;
 
 #[tokio::test]
@@ -10,7 +10,7 @@ async fn the_servers_limit_counts_mails_and_is_the_same_for_everybody() {
         let _id = member(&server, &format!("{name}@example.org")).await;
     }
     let token = token_of(&server, "ada@example.org").await;
-    // Nobody is sent nothing, which costs nothing.
+    // An address without an account is sent nothing, which costs nothing.
     for _ in 0..5 {
         let body = json!({ "email": "nobody@example.org" });
         let _answer = post(&server, "/recover", &body).await.expect(200);

@@ -1,6 +1,6 @@
 //! POST /otp and POST /magiclink (auth.md §3.9).
 
-use super::asking::*;
+use super::mail_support::*;
 use super::*;
 
 async fn otp(server: &Basalt, email: &str) -> Response {
@@ -62,7 +62,7 @@ async fn an_unknown_address_is_signed_up_and_confirmed_by_the_mail() {
         Some("user_confirmation_requested"),
     ];
     assert_eq!(row, [expected.map(|text| text.map(str::to_owned))]);
-    // Nobody knows the password.
+    // The user has no password.
     let _refused = sign_in(&server, &email, "").await.expect(400);
 
     let soon = otp(&server, &email).await.expect(429);

@@ -43,7 +43,7 @@ async fn a_stuck_statement_ends_with_the_request() {
     let server = quick().config("auth.api_max_request_duration", "1").start().await;
     server.expect_log("timed out");
     let user = server.sign_up("ada@example.org").await;
-    // Somebody holds the user's row: a sign-in waits for it.
+    // Another session holds the user's row: a sign-in waits for it.
     let holder = holding(&server, "select 1 from auth.users for update").await;
     let answer = sign_in(&server, &user.email, &user.password).await;
     holder.batch_execute("commit").await.unwrap();

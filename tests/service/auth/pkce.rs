@@ -176,7 +176,7 @@ async fn the_newest_mail_counts_and_its_code_can_be_typed() {
     let body = exchange(&server, &code, &other).await.expect(200).json();
     assert_eq!(claims(text(&body, "/access_token"))["amr"][0]["method"], "magiclink");
 
-    // Whoever types the code, or posts the hash, is in without an exchange.
+    // A caller that types the code, or posts the hash, is in without an exchange.
     let hash = asked(&server, "/otp", &email, &json!({})).await;
     let _session = verify_hash(&server, "magiclink", &hash).await.expect(200);
     let _asked = post(
@@ -198,7 +198,7 @@ async fn the_newest_mail_counts_and_its_code_can_be_typed() {
     assert!(!told.contains_key("error"), "{there}");
 }
 
-/// Whoever opened a link keeps no way in once the owner has locked the door.
+/// The browser that opened a link keeps no way in once the owner has locked the door.
 #[tokio::test]
 async fn an_opened_link_dies_with_the_password_the_address_and_the_account() {
     let server = server().await;

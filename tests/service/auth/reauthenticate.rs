@@ -1,6 +1,6 @@
 //! GET /reauthenticate, and the nonce in PUT /user (auth.md §3.7, §3.8).
 
-use super::asking::*;
+use super::mail_support::*;
 use super::*;
 
 async fn reauthenticate(server: &Basalt, token: &str) -> Response {

@@ -1,8 +1,8 @@
-//! POST /recover: the mail that leads to a new password, and that nobody learns who has an account (auth.md §3.9).
+//! POST /recover: the mail that leads to a new password, and that no caller learns who has an account (auth.md §3.9).
 
 use std::time::{Duration, Instant};
 
-use super::asking::*;
+use super::mail_support::*;
 use super::*;
 
 async fn recover(server: &Basalt, email: &str) -> Response {

@@ -1,6 +1,6 @@
 //! POST /resend (auth.md §3.9).
 
-use super::asking::*;
+use super::mail_support::*;
 use super::*;
 
 async fn resend(server: &Basalt, kind: &str, email: &str) -> Response {

@@ -2,7 +2,7 @@
 
 use super::*;
 
-/// Somebody with the password `secret1` on the server that tests share.
+/// A user with the password `secret1` on the server that tests share.
 async fn ada() -> (Arc<Basalt>, String) {
     let (server, email) = (shared().await, fresh("ada"));
     let _session =

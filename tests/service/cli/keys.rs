@@ -3,7 +3,7 @@ use std::time::Duration;
 use basalt_testkit::{Basalt, Request, TestDatabase};
 use serde_json::{Value, json};
 
-use super::{Said, basalt};
+use super::{CliOutput, basalt};
 
 fn read(server: &Basalt, key: &str) -> Request {
     server.get("/auth/v1/settings").apikey(key)
@@ -17,7 +17,7 @@ async fn until(server: &Basalt, key: &str, wanted: u16) {
     server.until(SOON, &read(server, key), |answer| answer.status.as_u16() == wanted).await;
 }
 
-fn api_keys(said: &Said) -> Vec<Value> {
+fn api_keys(said: &CliOutput) -> Vec<Value> {
     said.json()["api_keys"].as_array().unwrap().clone()
 }
 

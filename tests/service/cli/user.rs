@@ -122,5 +122,5 @@ async fn a_database_that_nobody_prepared_is_told_apart() {
         .args(["user", "list"])
         .output()
         .unwrap();
-    super::Said::of(&output).failed("run `basalt migrate`");
+    super::CliOutput::of(&output).failed("run `basalt migrate`");
 }

@@ -1,4 +1,4 @@
-//! Clients that are slow, silent or gone: they get what their patience is worth, and nobody else notices.
+//! Clients that are slow, silent or gone: they get what their patience is worth, and no other client notices.
 
 use std::time::{Duration, Instant};
 

@@ -371,7 +371,7 @@ async fn root_in_a_closed_folder_moves_data_and_programs() {
     again.stop().await;
 }
 
-/// A state folder that only its owner may enter is opened to PostgreSQL's group, and to nobody else.
+/// A state folder that only its owner may enter is opened to PostgreSQL's group alone.
 #[tokio::test]
 async fn root_opens_its_own_state_folder_just_enough() {
     if !rustix::process::geteuid().is_root() {

@@ -31,7 +31,7 @@ const COUNTERS: i64 = 2;
 const LEAVERS: i64 = 8;
 /// Memory grows to its level at first; from here on it may not grow any more.
 const WARM_UP: f64 = 0.3;
-/// Nobody waits longer for an answer, whatever happens.
+/// No client waits longer for an answer, whatever happens.
 const LONGEST_ANSWER: Duration = Duration::from_secs(30);
 /// Kinds of requests of which each has to be answered again and again.
 const KINDS: [&str; 11] = [
@@ -188,7 +188,7 @@ async fn pairs(server: &Basalt, relation: &str, key: &str, value: &str) -> BTree
     }
 }
 
-/// When nobody asks any more, no connection of the pool is at work or in a transaction, and nothing is counted: neither
+/// When no client asks any more, no connection of the pool is at work or in a transaction, and nothing is counted: neither
 /// requests nor bytes of bodies and answers.
 async fn judge_stuck(server: &Basalt, tally: &Tally) {
     let deadline = Instant::now() + Duration::from_secs(15);

@@ -141,7 +141,7 @@ async fn connections_that_lead_nowhere_are_not_waited_for_once_that_is_known() {
             (0..8).map(|_| server.get("/rest/v1/entries?limit=1").apikey(server.service_key()).send()),
         )
     };
-    // Whoever had just asked something goes on waiting for a while.
+    // A request that had just been sent goes on waiting for a while.
     server.expect_log("some tasks did not end within");
     // The pool has several connections when the database moves to another machine.
     for _ in 0..3 {

@@ -9,8 +9,8 @@ use serde_json::json;
 use tokio_postgres::{Client, NoTls};
 
 use crate::load::{insert, is_refusal, project, stored};
-use crate::own::Own;
-use crate::refused::told;
+use crate::own::OwnPostgres;
+use crate::refused::status_code_details;
 
 const SOON: Duration = Duration::from_secs(60);
 /// An answer of `/ready` is a second old at most, and a look takes a moment on a machine with other work.
@@ -22,7 +22,7 @@ const END_REQUESTS: &str = "select pg_terminate_backend(pid, 1000) from pg_stat_
     where usename in ('authenticator', 'somebody', 'supabase_auth_admin') and datname = current_database()";
 
 /// Makes the change, which is SQL or a line for `pg_hba.conf`.
-async fn apply(own: &Own, change: &str) {
+async fn apply(own: &OwnPostgres, change: &str) {
     if change.is_empty() {
         own.admit_no_longer().await;
     } else if change.starts_with("host") {
@@ -42,7 +42,7 @@ async fn until_ready_without(server: &Basalt, logins: &[&str]) {
 }
 
 fn assert_refused(answer: &Response, reason: &str) {
-    let (status, code, details) = told(answer);
+    let (status, code, details) = status_code_details(answer);
     assert_eq!((status, code.as_str()), (503, "PGRST000"), "{reason}: {}", answer.text());
     assert!(details.contains(reason) && is_refusal(answer), "{}", answer.text());
 }
@@ -50,7 +50,7 @@ fn assert_refused(answer: &Response, reason: &str) {
 #[tokio::test]
 async fn a_login_that_is_refused_is_an_outage_until_it_is_taken_again() {
     let project = project();
-    let own = Own::start().await;
+    let own = OwnPostgres::start().await;
     let server = own.server(project.path(), &[]).await;
     let read = server.get("/rest/v1/entries?limit=1").apikey(server.service_key());
     let password =
@@ -119,7 +119,7 @@ async fn a_login_that_is_refused_is_an_outage_until_it_is_taken_again() {
 }
 
 /// Takes all the connections that PostgreSQL has left for a superuser.
-async fn fill(own: &Own) -> Vec<Client> {
+async fn fill(own: &OwnPostgres) -> Vec<Client> {
     let mut taken = Vec::new();
     loop {
         match tokio_postgres::connect(&own.url, NoTls).await {
@@ -138,7 +138,7 @@ async fn fill(own: &Own) -> Vec<Client> {
 #[tokio::test]
 async fn a_server_without_room_is_an_outage_until_there_is_some() {
     let project = project();
-    let own = Own::start_with(&[("max_connections", "20")]).await;
+    let own = OwnPostgres::start_with(&[("max_connections", "20")]).await;
     let settings = [("database.pool_size", "6"), ("database.pool_timeout", "2s")];
     let mut server = own.server(project.path(), &settings).await;
     let read = server.get("/rest/v1/entries?limit=1").apikey(server.service_key());
@@ -185,7 +185,7 @@ async fn start_in_vain(server: &Basalt) -> String {
 #[tokio::test]
 async fn a_start_that_is_refused_by_pg_hba_says_so() {
     let project = project();
-    let own = Own::start().await;
+    let own = OwnPostgres::start().await;
     let mut server = own.server(project.path(), &[]).await;
     server.stop().await;
     own.admit("host all supabase_admin all reject").await;

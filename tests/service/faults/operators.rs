@@ -8,7 +8,7 @@ use serde_json::json;
 
 use crate::load::{DATABASE_AWAY, Load, insert, is_refusal, project, stored};
 use crate::overload::{metric, start};
-use crate::own::Own;
+use crate::own::OwnPostgres;
 
 const SOON: Duration = Duration::from_secs(60);
 
@@ -196,7 +196,7 @@ async fn floods_of_notifications_and_notices_drown_nobody() {
 #[tokio::test]
 async fn a_login_that_is_dropped_and_made_anew_is_an_outage_in_between_only() {
     let project = project();
-    let own = Own::start().await;
+    let own = OwnPostgres::start().await;
     let server = own.server(project.path(), &[("database.pool_size", "4")]).await;
     let read = server.get("/rest/v1/entries?limit=1").apikey(server.service_key());
     read.clone().send().await.expect(200);

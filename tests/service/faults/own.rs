@@ -1,4 +1,4 @@
-//! A PostgreSQL of a test's own: what it changes for a whole cluster (roles, `pg_hba.conf`, limits) is nobody else's.
+//! A PostgreSQL of a test's own: what it changes for a whole cluster (roles, `pg_hba.conf`, limits) no other test sees.
 
 use std::fs;
 use std::os::unix::fs::PermissionsExt;
@@ -10,15 +10,15 @@ use tokio_postgres::{NoTls, SimpleQueryMessage};
 
 use crate::load::DATABASE_AWAY;
 
-/// A PostgreSQL in which roles and settings are nobody else's.
-pub(crate) struct Own {
+/// A PostgreSQL in which no other test sees roles and settings.
+pub(crate) struct OwnPostgres {
     embedded: Embedded,
     client: tokio_postgres::Client,
     pub(crate) url: String,
     _folder: tempfile::TempDir,
 }
 
-impl Own {
+impl OwnPostgres {
     pub(crate) async fn start() -> Self {
         Self::start_with(&[]).await
     }

@@ -13,7 +13,7 @@ use tokio_postgres::NoTls;
 
 use crate::load::{DATABASE_AWAY, Load, changeable_project, insert, is_refusal, project, stored};
 use crate::overload;
-use crate::own::Own;
+use crate::own::OwnPostgres;
 use crate::raw::Raw;
 use crate::standby;
 
@@ -21,7 +21,7 @@ use crate::standby;
 const SOON: Duration = Duration::from_secs(120);
 
 /// Status, code and details.
-pub(crate) fn told(answer: &Response) -> (u16, String, String) {
+pub(crate) fn status_code_details(answer: &Response) -> (u16, String, String) {
     let body = answer.json();
     let text = |name: &str| body[name].as_str().unwrap_or_default().to_owned();
     (answer.status.as_u16(), text("code"), text("details"))
@@ -36,18 +36,18 @@ async fn a_database_that_is_renamed_is_an_outage_until_it_has_its_name() {
     let name = server.database().name();
     let read = server.get("/rest/v1/entries?limit=1").apikey(server.service_key());
     read.clone().send().await.expect(200);
-    // Nobody can rename what they are in.
+    // A session cannot rename the database it is in.
     let mut config = server.database().config();
     let (beside, connection) = config.dbname("postgres").connect(NoTls).await.unwrap();
     let _driver = tokio::spawn(connection);
     let run = async |statement: &str| beside.batch_execute(&statement.replace("NAME", name)).await.unwrap();
     run("alter database NAME allow_connections false").await;
     run("select pg_terminate_backend(pid, 1000) from pg_stat_activity where datname = 'NAME'").await;
-    let (status, code, details) = told(&read.clone().send().await);
+    let (status, code, details) = status_code_details(&read.clone().send().await);
     assert_eq!((status, code.as_str()), (503, "PGRST000"));
     assert!(details.contains("not currently accepting connections"), "{details}");
     run("alter database NAME rename to NAME_away").await;
-    let (status, code, details) = told(&read.clone().send().await);
+    let (status, code, details) = status_code_details(&read.clone().send().await);
     assert_eq!((status, code.as_str()), (503, "PGRST000"));
     assert!(details.contains("does not exist"), "{details}");
     let ready = server.get("/ready");
@@ -61,7 +61,7 @@ async fn a_database_that_is_renamed_is_an_outage_until_it_has_its_name() {
 #[tokio::test]
 async fn a_commit_that_waits_for_a_standby_ends_at_the_deadline_and_holds_no_connection() {
     let project = project();
-    let own = Own::start().await;
+    let own = OwnPostgres::start().await;
     let server = own.server(project.path(), &[("rest.timeout", "3"), ("database.pool_size", "1")]).await;
     server.expect_log("the deadline passed before the database answered");
     insert(&server).json(&json!({ "id": 1 })).send().await.expect(201);

@@ -1,5 +1,5 @@
-//! Clients that send bodies or take answers too slowly: given up after a stated time, whatever they speak, while nobody
-//! else waits for them.
+//! Clients that send bodies or take answers too slowly: given up after a stated time, whatever they speak, while no
+//! other client waits for them.
 
 use std::time::{Duration, Instant};
 
@@ -20,7 +20,7 @@ const MIB: usize = 1024 * 1024;
 const SOON: Duration = Duration::from_secs(60);
 
 /// One connection for requests, and a second's patience.
-async fn hasty() -> Basalt {
+async fn impatient() -> Basalt {
     let settings = [
         ("server.stall_timeout", "1s"),
         ("server.min_rate", "1KiB"),
@@ -64,7 +64,7 @@ async fn until_metric(server: &Basalt, name: &str, wanted: impl Fn(f64) -> bool)
 
 #[tokio::test]
 async fn a_body_that_trickles_ends_with_408_in_its_services_words_and_holds_no_connection() {
-    let server = hasty().await;
+    let server = impatient().await;
     let sign_up = format!("POST /auth/v1/signup HTTP/1.1\r\nHost: a\r\napikey: {}\r\n", server.anon_key());
     let sign_up = format!("{sign_up}Content-Type: application/json\r\nContent-Length: 500\r\n\r\n{{");
     let rest = head(&server, "POST /rest/v1/entries");
@@ -85,7 +85,7 @@ async fn a_body_that_trickles_ends_with_408_in_its_services_words_and_holds_no_c
     while metric(&server, "basalt_http_slow_clients_total{what=\"body\"}").await < 4.0 {
         assert!(begun.elapsed() < SOON, "they are still listened to");
         for (number, client) in slow.iter_mut().enumerate() {
-            // Whoever has been answered may be closed to us.
+            // The server may have closed the connection after its answer.
             let _gone = client.try_send(if number == 2 { "1\r\n \r\n" } else { " " }).await;
         }
         id += 1;
@@ -109,7 +109,7 @@ async fn a_body_that_trickles_ends_with_408_in_its_services_words_and_holds_no_c
 
 #[tokio::test]
 async fn a_slow_and_steady_body_is_waited_for() {
-    let server = hasty().await;
+    let server = impatient().await;
     let body = json!([{ "id": 1 }, { "id": 2 }]).to_string();
     let padding = " ".repeat(1000);
     let mut client = Raw::connect(&server).await;
@@ -125,7 +125,7 @@ async fn a_slow_and_steady_body_is_waited_for() {
 
 #[tokio::test]
 async fn a_trickled_stream_ends_with_408_and_its_connection_goes_on() {
-    let server = hasty().await;
+    let server = impatient().await;
     let (requests, connection) = http2(&server, 65_535).await;
     let mut requests = requests.ready().await.unwrap();
     let (answer, mut body) =
@@ -151,7 +151,7 @@ async fn a_trickled_stream_ends_with_408_and_its_connection_goes_on() {
 
 #[tokio::test]
 async fn a_stream_whose_window_never_opens_is_reset_and_gives_its_memory_back() {
-    let server = hasty().await;
+    let server = impatient().await;
     let held = "basalt_http_answer_bytes_in_flight";
     for window in [0, 100, 40_000] {
         let (requests, connection) = http2(&server, window).await;
@@ -182,7 +182,7 @@ async fn a_stream_whose_window_never_opens_is_reset_and_gives_its_memory_back() 
 
 #[tokio::test]
 async fn a_stream_that_is_read_in_sips_is_not_reset() {
-    let server = hasty().await;
+    let server = impatient().await;
     let (requests, connection) = http2(&server, 16_384).await;
     let mut requests = requests.ready().await.unwrap();
     let length = 200_000;
@@ -203,7 +203,7 @@ async fn a_stream_that_is_read_in_sips_is_not_reset() {
 
 #[tokio::test]
 async fn an_http2_connection_without_streams_ends_even_with_an_untaken_rest() {
-    let server = hasty().await;
+    let server = impatient().await;
     let (_idle, idle) = http2(&server, 65_535).await;
     // The library holds what is left of this answer, and the stream is over for us.
     let (requests, untaken) = http2(&server, 1).await;
@@ -221,7 +221,7 @@ async fn an_http2_connection_without_streams_ends_even_with_an_untaken_rest() {
 
 #[tokio::test]
 async fn an_answer_that_is_not_taken_ends_its_connection() {
-    let server = hasty().await;
+    let server = impatient().await;
     let mut slow = Raw::connect_narrow(&server).await;
     slow.send(get(&server, &format!("/rest/v1/rpc/large?length={}", 30 * MIB))).await;
     assert_eq!(slow.head().await.status, 200);

@@ -83,7 +83,7 @@ async fn the_server_is_not_ready_while_its_database_is_away() {
         let first = answer.json()["waiting_for"][0].clone();
         assert!(first.as_str().unwrap().starts_with(waiting_for), "{first}");
         assert_eq!(answer.header("retry-after"), "1");
-        // It lives all the same: nobody should restart it for that.
+        // It lives all the same: there is no reason to restart it.
         health.clone().send().await.expect(200);
         server.proxy().set(Link::Up);
         server.until(SOON, &ready, |answer| answer.status == 200).await;

@@ -12,17 +12,17 @@ use crate::overload::start;
 
 const SOON: Duration = Duration::from_secs(60);
 
-/// A process that stands still until this is dropped.
-struct Still(Pid);
+/// A process that SIGSTOP holds until this is dropped.
+struct Paused(Pid);
 
-impl Still {
+impl Paused {
     fn new(pid: Pid) -> Self {
         kill_process(pid, Signal::STOP).unwrap();
         Self(pid)
     }
 }
 
-impl Drop for Still {
+impl Drop for Paused {
     fn drop(&mut self) {
         // It may have been killed meanwhile.
         let _gone = kill_process(self.0, Signal::CONT);
@@ -45,7 +45,7 @@ async fn a_backend_that_stands_still_costs_its_request_and_no_other() {
     let read = server.get("/rest/v1/entries?select=id&order=id").apikey(server.service_key());
     for (id, is_read) in [(1, true), (2, false)] {
         read.clone().send().await.expect(200);
-        let still = Still::new(backend_of(&server, "authenticator").await);
+        let still = Paused::new(backend_of(&server, "authenticator").await);
         let request = if is_read { read.clone() } else { insert(&server).json(&json!({ "id": id })) };
         let begun = Instant::now();
         let answer = request.send().await;
@@ -57,7 +57,7 @@ async fn a_backend_that_stands_still_costs_its_request_and_no_other() {
         drop(still);
     }
     // Not ready for as long as nothing else is tried, and that is not long.
-    let still = Still::new(backend_of(&server, "authenticator").await);
+    let still = Paused::new(backend_of(&server, "authenticator").await);
     let ready = server.get("/ready");
     server.until(SOON, &ready, |answer| answer.status == 503).await;
     server.until(SOON, &ready, |answer| answer.status == 200).await;
@@ -75,7 +75,7 @@ async fn a_postmaster_that_stands_still_keeps_newcomers_out_and_no_one_else() {
     let server = DATABASE_AWAY.iter().fold(builder, |builder, text| builder.expect_log(text)).start().await;
     let read = server.get("/rest/v1/entries?limit=1").apikey(server.service_key());
     read.clone().send().await.expect(200);
-    let still = Still::new(server.postgres_pid().unwrap());
+    let still = Paused::new(server.postgres_pid().unwrap());
     for id in 0..20 {
         read.clone().send().await.expect(200);
         insert(&server).json(&json!({ "id": id })).send().await.expect(201);

@@ -103,7 +103,7 @@ async fn a_changing_table_fails_no_request() {
 }
 
 /// A function and a view are looked up by name and used by number, with nothing in between that would keep them: what
-/// PostgreSQL then says ("cache lookup failed for function 16714") is no answer to anybody.
+/// PostgreSQL then says ("cache lookup failed for function 16714") is no answer for a client.
 #[tokio::test]
 async fn what_is_made_anew_all_the_time_is_always_there() {
     let server = start(&[("database.pool_size", "8")]).await;
@@ -149,7 +149,7 @@ async fn what_is_made_anew_all_the_time_is_always_there() {
     println!("{} answers, all right; {repeated} requests met a change", counts.iter().sum::<u32>());
 }
 
-/// What the operator of somebody else's PostgreSQL may have set.
+/// What the operator of an external PostgreSQL may have set.
 async fn alter_database(server: &Basalt, change: &str) {
     let name = server.database().name();
     server.database().admin_sql(&format!("alter database \"{name}\" {change}")).await;
@@ -238,7 +238,7 @@ async fn a_terminated_backend_costs_reads_nothing_and_writes_a_refusal_at_most()
     assert!(lost.is_empty(), "acknowledged and not stored: {lost:?}");
 }
 
-/// Takes one lock, and the other once somebody waits for the first, or at once when nobody has the other.
+/// Takes one lock, and the other once another session waits for the first, or at once when the other is free.
 const CROSS: &str = "create function public.cross() returns int language plpgsql volatile as $$
       begin
         perform pg_advisory_xact_lock(1);
@@ -252,7 +252,7 @@ const CROSS: &str = "create function public.cross() returns int language plpgsql
       end $$;
     grant execute on function public.cross() to service_role;";
 
-/// PostgreSQL ends whoever looks for a deadlock first and is part of one: here never the other side, which does not look.
+/// PostgreSQL ends the session that looks for a deadlock first and is part of one: here never the other side, which does not look.
 #[tokio::test]
 async fn a_read_that_ends_a_deadlock_is_run_again_and_a_write_is_not() {
     let server = start(&[]).await;

@@ -147,7 +147,7 @@ async fn each_of_four_servers_on_one_database_does_as_its_variables_say() {
     assert_eq!(kinds, ["RSA"]);
     assert_eq!(jwks["keys"][0]["kid"], part(&by_rsa, 0)["kid"]);
 
-    // 9997: nobody gets in, but admins may do their work; the accounts are those of all four.
+    // 9997: no user gets in, but admins may do their work; the accounts are those of all four.
     assert_error(&closed.post("/signup", &account("joe")).await, 422, "signup_disabled");
     assert_error(
         &closed.post("/token?grant_type=password", &account("bob")).await,

@@ -65,7 +65,7 @@ fn a_database_that_is_away_stops_the_start_with_its_address() {
 #[tokio::test]
 async fn a_login_that_may_not_act_as_auths_owner_is_told_what_to_ask_for() {
     let database = TestDatabase::create().await;
-    // Somebody has prepared the database; this login is no more than a guest.
+    // Another login has prepared the database; this login is no more than a guest.
     let first = crate::gotrue_drop_in::server::Server::launch(&[
         ("GOTRUE_SITE_URL", "http://localhost:3000"),
         ("GOTRUE_JWT_SECRET", "37c304f8-51aa-419a-a1af-06154e63707a"),

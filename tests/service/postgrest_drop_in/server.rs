@@ -20,7 +20,7 @@ pub(crate) const SECRET: &str = "a secret of at least thirty-two characters";
 pub(crate) const PASSWORD: &str = "drop-in";
 pub(crate) const SOON: Duration = Duration::from_secs(60);
 
-/// A database that has never seen Basalt, as somebody with a PostgREST has it.
+/// A database that has never seen Basalt, as a user of PostgREST has it.
 pub(crate) async fn database() -> TestDatabase {
     let database = Cluster::get().await.empty_database().await;
     let _rows = database.admin_sql(include_str!("schema.sql")).await;
@@ -36,7 +36,7 @@ pub(crate) fn uri_at(database: &TestDatabase, port: u16) -> String {
     format!("postgresql://plain_login:{PASSWORD}@127.0.0.1:{port}/{}", database.name())
 }
 
-/// A token as somebody else's service signs it: without the name of a key.
+/// A token as another service signs it: without the name of a key.
 pub(crate) fn token(claims: &Value) -> String {
     signed(claims, SECRET)
 }

@@ -1,5 +1,5 @@
 //! A server whose login is no superuser: CREATEROLE and CREATEDB, and its own database. The cluster is this test's
-//! own, because roles belong to a cluster and here somebody else makes them first.
+//! own, because roles belong to a cluster and here another login makes them first.
 
 use super::support::{self, SERVICES, admin, connect, repository, values};
 use basalt_core::system_migrations::{Layout, MigrationSettings, apply};

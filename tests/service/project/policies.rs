@@ -1,4 +1,4 @@
-//! The app's policies: who may do what, and what holds whoever does it.
+//! The app's policies: which role may do what, and what holds for every role.
 
 use super::support::{self, app_database, become_user, failure, repository, values};
 use basalt_project::Project;

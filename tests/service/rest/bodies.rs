@@ -11,7 +11,7 @@ use super::{anon, get, server};
 
 const MEGABYTE: usize = 1024 * 1024;
 
-/// Rows of about `bytes`, and an end that nobody can make sense of: PostgreSQL is not asked.
+/// Rows of about `bytes`, and an end that is no JSON: no statement is sent.
 fn broken_json(bytes: usize) -> Bytes {
     let row = br#"{"id":1,"name":"x"},"#;
     let mut body = Vec::with_capacity(bytes + 1);

@@ -5,7 +5,7 @@ use insta::assert_snapshot;
 use serde_json::json;
 
 use super::transcript::{replay, request};
-use super::{anon, dock, get, server, shown, write};
+use super::{anon, get, rolled_back_server, server, shown, write};
 
 #[tokio::test]
 async fn results_by_their_shape() {
@@ -158,27 +158,27 @@ async fn the_transaction_knows_the_request() {
 
 #[tokio::test]
 async fn a_name_and_arguments_choose_a_function() {
-    replay(&dock().await, include_str!("calls/lookup.txt")).await;
+    replay(&rolled_back_server().await, include_str!("calls/lookup.txt")).await;
 }
 
 #[tokio::test]
 async fn arguments_arrive_as_they_were_meant() {
-    replay(&dock().await, include_str!("calls/arguments.txt")).await;
+    replay(&rolled_back_server().await, include_str!("calls/arguments.txt")).await;
 }
 
 #[tokio::test]
 async fn results_are_read_by_their_type() {
-    replay(&dock().await, include_str!("calls/results.txt")).await;
+    replay(&rolled_back_server().await, include_str!("calls/results.txt")).await;
 }
 
 #[tokio::test]
 async fn functions_run_in_a_transaction_of_their_kind() {
-    replay(&dock().await, include_str!("calls/transaction.txt")).await;
+    replay(&rolled_back_server().await, include_str!("calls/transaction.txt")).await;
 }
 
 #[tokio::test]
 async fn a_raw_body_keeps_its_bytes() {
-    let server = dock().await;
+    let server = rolled_back_server().await;
     let send = |function: &str, media: &'static str, body: &'static [u8]| {
         anon(&server, Method::POST, &format!("/rpc/{function}"))
             .header("content-type", media)

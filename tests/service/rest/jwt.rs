@@ -20,7 +20,7 @@ fn part(bytes: impl AsRef<[u8]>) -> String {
     URL_SAFE_NO_PAD.encode(bytes)
 }
 
-/// Signs a token as somebody else would.
+/// Signs a token as another service would.
 enum Signer {
     Secret(Vec<u8>),
     Rsa(rsa::KeyPair),

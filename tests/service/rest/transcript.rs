@@ -57,7 +57,7 @@ pub(crate) async fn replay(server: &Basalt, transcript: &str) {
     assert!(!entries.is_empty(), "no requests");
     let mut differences = String::new();
     for entry in &entries {
-        let answer = told(&entry.to(server).send().await, &entry.answer);
+        let answer = summary(&entry.to(server).send().await, &entry.answer);
         let fits = |(answered, expected): (&String, &&str)| match expected.strip_suffix('…') {
             Some(beginning) => answered.starts_with(beginning),
             None => answered == expected,
@@ -122,7 +122,7 @@ impl Entry<'_> {
 }
 
 /// The first line of an answer, and the headers that `expected` names.
-fn told(response: &Response, expected: &[&str]) -> Vec<String> {
+fn summary(response: &Response, expected: &[&str]) -> Vec<String> {
     let named = expected.iter().skip(1).filter_map(|line| Some(line.split_once(": ")?.0));
     let headers = named.map(|name| format!("{name}: {}", header(response, name)));
     std::iter::once(first_line(response)).chain(headers).collect()

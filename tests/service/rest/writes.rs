@@ -5,27 +5,27 @@ use insta::assert_snapshot;
 use serde_json::json;
 
 use super::transcript::{replay, request};
-use super::{SOON, anon, dock, server, shown, write};
+use super::{SOON, anon, rolled_back_server, server, shown, write};
 use basalt_testkit::Response;
 
 #[tokio::test]
 async fn bodies_become_rows() {
-    replay(&dock().await, include_str!("writes/bodies.txt")).await;
+    replay(&rolled_back_server().await, include_str!("writes/bodies.txt")).await;
 }
 
 #[tokio::test]
 async fn inserts_answer_what_was_asked_for() {
-    replay(&dock().await, include_str!("writes/inserts.txt")).await;
+    replay(&rolled_back_server().await, include_str!("writes/inserts.txt")).await;
 }
 
 #[tokio::test]
 async fn rows_that_exist_are_updated_or_left() {
-    replay(&dock().await, include_str!("writes/conflicts.txt")).await;
+    replay(&rolled_back_server().await, include_str!("writes/conflicts.txt")).await;
 }
 
 #[tokio::test]
 async fn changes_reach_the_rows_they_may() {
-    replay(&dock().await, include_str!("writes/changes.txt")).await;
+    replay(&rolled_back_server().await, include_str!("writes/changes.txt")).await;
 }
 
 #[tokio::test]
@@ -307,7 +307,7 @@ async fn forms_and_csv_are_bodies_too() {
 
 #[tokio::test]
 async fn headers_say_what_the_body_is() {
-    let server = dock().await;
+    let server = rolled_back_server().await;
     let headers = |text: &'static str| {
         let server = &server;
         async move {
@@ -376,7 +376,7 @@ async fn what_fails_at_commit_leaves_nothing() {
 
 #[tokio::test]
 async fn bytes_that_are_no_text_are_refused() {
-    let server = dock().await;
+    let server = rolled_back_server().await;
     let send = |path: &str, body: &'static [u8]| {
         anon(&server, Method::POST, path).header("content-type", "application/json").body(body).send()
     };
@@ -388,7 +388,7 @@ async fn bytes_that_are_no_text_are_refused() {
 
 #[tokio::test]
 async fn depth_and_size_have_bounds() {
-    let server = dock().await;
+    let server = rolled_back_server().await;
     let deep = |open: &str, close: &str| format!("{}1{}", open.repeat(300_000), close.repeat(300_000));
     for (path, body) in [
         ("/kinds", format!("{{\"id\": 9, \"js\": {}}}", deep("[", "]"))),
@@ -412,7 +412,7 @@ async fn depth_and_size_have_bounds() {
 
 #[tokio::test]
 async fn foreign_tables_are_read_and_not_written() {
-    let server = dock().await;
+    let server = rolled_back_server().await;
     let _made = server
         .database()
         .admin_sql(
@@ -442,7 +442,7 @@ DELETE /lines?id=eq.1
 
 #[tokio::test]
 async fn a_condition_made_later_is_known_after_a_reload() {
-    let server = dock().await;
+    let server = rolled_back_server().await;
     let upsert = r#"POST /folded?on_conflict=address&select=id
 > Prefer: resolution=merge-duplicates, return=representation
 = {"id": 9, "address": "a"}"#;

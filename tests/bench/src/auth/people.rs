@@ -12,7 +12,7 @@ use crate::token;
 
 const PASSWORD: &str = "correct horse 7";
 
-/// Somebody with a session.
+/// A user with a session.
 pub(super) struct Person {
     email: String,
     refresh_token: String,

@@ -23,7 +23,7 @@ use crate::token;
 const INSERTS: u32 = 100_000;
 /// Of them at a time.
 const IN_FLIGHT: u32 = 64;
-/// pgbench with nothing but the INSERT, as one whom no policy holds for: what the rows cost PostgreSQL on this machine, whoever sends them.
+/// pgbench with nothing but the INSERT, as one whom no policy holds for: what the rows cost PostgreSQL on this machine, whatever sends them.
 const BARE: &str = "pgbench_bare";
 /// Rows of a bulk insert.
 const BULK_ROWS: u32 = 1_000;

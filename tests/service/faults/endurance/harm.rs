@@ -120,7 +120,7 @@ async fn administer(server: &Basalt, tally: &Tally, what: &'static str, statemen
     loop {
         match call.clone().try_send().await {
             Ok(answer) if answer.status == 204 => return tally.harm(what),
-            // Whoever changes tables that others use waits for them in an order of his own.
+            // A session that changes tables which others use waits for them in its own order.
             Ok(answer) if answer.status == 500 && answer.json()["code"] == "40P01" => {}
             Ok(answer) if is_refusal(&answer) => {}
             other => return tally.complain(format!("{what}: {other:?}")),

@@ -166,7 +166,7 @@ impl Tally {
         neglected.map(|name| format!("{name}: hardly ever answered")).collect()
     }
 
-    /// The longest time anybody waited for an answer.
+    /// The longest time a client waited for an answer.
     pub(crate) fn slowest(&self) -> Duration {
         self.counts().kinds.values().map(|kind| kind.slowest).max().unwrap_or_default()
     }

@@ -11,7 +11,7 @@ const EXPOSED: &str = "Content-Encoding, Content-Location, Content-Range, Conten
 #[tokio::test]
 async fn a_preflight_is_answered_before_anything_else() {
     let server = answers().start().await;
-    // No key, a token nobody made, a table nobody has.
+    // No key, a token with a wrong signature, a table that does not exist.
     for path in ["/rest/v1/owners", "/rest/v1/", "/rest/v1/rpc/nope", "/rest/v1/no/such/path"] {
         let answer = server
             .request(Method::OPTIONS, path)

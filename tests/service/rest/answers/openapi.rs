@@ -79,7 +79,7 @@ async fn relations_are_paths_by_what_can_be_done_with_them() {
         ("/triggered", vec!["get", "post"]),
         ("/stored", vec!["get"]),
         ("/parts_1", vec![]),
-        // Nobody granted it.
+        // No grant covers it.
         ("/hidden", vec![]),
     ] {
         let mut found = methods(path);

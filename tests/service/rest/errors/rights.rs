@@ -106,7 +106,7 @@ async fn nobody_else_is_told() {
         let both = service(&server, Method::GET, path).bearer(&user).send().await;
         assert_eq!(both.json()["hint"], Value::Null, "{path}");
     }
-    // What somebody else wrote stays as it is.
+    // A hint that a function raised stays as it is.
     let raised = json!({"code": "42501", "message": "permission denied for table hidden", "detail": "d", "hint": "own"});
     assert_eq!(hint(service(&server, Method::POST, "/rpc/fail").json(&raised)).await, "own");
     let unknown = json!({"code": "42501", "message": "permission denied for table nope"});
