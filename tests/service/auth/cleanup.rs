@@ -11,16 +11,11 @@ use super::*;
 const HOUR: i64 = 3600;
 const DAY: i64 = 24 * HOUR;
 
-/// A pool of another server on the same database.
+/// A pool of another server on the same database. A test that closes one runs on several threads: its connections end while the kit
+/// waits for them.
 fn pool(server: &Basalt) -> ServicePool {
     let database = Database::from_url(&server.database().url()).unwrap();
     ServicePool::new(database, PoolConfig::new("cleanup test", 4), TaskTracker::new())
-}
-
-/// The kit looks for connections that are left open.
-fn close(pool: ServicePool) {
-    pool.close();
-    drop(pool);
 }
 
 async fn count(server: &Basalt, table: &str) -> i64 {
@@ -31,7 +26,7 @@ fn in_the_future(seconds: i64) -> Clock {
     Clock::fixed(Clock::system().unix_seconds() + seconds)
 }
 
-#[tokio::test]
+#[tokio::test(flavor = "multi_thread")]
 async fn each_kind_goes_a_day_after_it_expired() {
     let server = quick().config("auth.db_cleanup_enabled", "false").start().await;
     let ada = server.sign_up("ada@example.org").await;
@@ -68,10 +63,10 @@ async fn each_kind_goes_a_day_after_it_expired() {
     // With the defaults neither sessions nor the log nor users go.
     let defaults = AuthConfig::default();
     assert_eq!(clean_up(&defaults, &pool, &in_the_future(1000 * DAY)).await.unwrap(), []);
-    close(pool);
+    pool.close();
 }
 
-#[tokio::test]
+#[tokio::test(flavor = "multi_thread")]
 async fn anonymous_users_go_unless_something_holds_them() {
     let server = quick().config("auth.external_anonymous_users_enabled", "true").start().await;
     let _user = server.sign_up("ada@example.org").await;
@@ -92,10 +87,10 @@ async fn anonymous_users_go_unless_something_holds_them() {
     assert_eq!(clean_up(&config, &pool, &in_the_future(29 * DAY)).await.unwrap(), []);
     assert_eq!(clean_up(&config, &pool, &in_the_future(31 * DAY)).await.unwrap(), [("users", 2)]);
     assert_eq!(count(&server, "users").await, 2, "the one with a note, and the one with an address");
-    close(pool);
+    pool.close();
 }
 
-#[tokio::test]
+#[tokio::test(flavor = "multi_thread")]
 async fn servers_share_the_work_in_batches_and_wait_for_nobody() {
     let server = quick().start().await;
     let _rows = server
@@ -113,8 +108,8 @@ async fn servers_share_the_work_in_batches_and_wait_for_nobody() {
     assert_eq!((removed, count(&server, "flow_state").await), (5499, 1));
     holder.batch_execute("commit").await.unwrap();
     assert_eq!(clean_up(&config, &one, &clock).await.unwrap(), [("flow_state", 1)]);
-    close(one);
-    close(two);
+    one.close();
+    two.close();
 }
 
 #[tokio::test]
