@@ -9,7 +9,7 @@ use std::sync::Arc;
 use axum::body::Body;
 use axum::extract::{Path, State};
 use axum::response::{IntoResponse, Response};
-use axum::routing::{MethodRouter, delete, get, on, post};
+use axum::routing::{MethodFilter, MethodRouter, delete, get, on, post};
 use axum::{Json, Router};
 use basalt_core::service::read_body;
 use http::{Method, StatusCode, header};
@@ -28,93 +28,81 @@ use crate::http::routes::settings::is_provider;
 use crate::users::Factor;
 use crate::{Auth, BODY_LIMIT};
 
-/// Everything that is off.
-pub(crate) fn router() -> Router<Arc<Auth>> {
-    Router::new()
-        .route("/authorize", get(authorize)) // signInWithOAuth
-        .route("/callback", get(callback).post(callback)) // the provider's way back
-        .merge(factors())
-        .merge(single_sign_on())
-        .merge(oauth_server())
-        .merge(passkeys())
-        .route("/admin/custom-providers", admin(Feature::CustomProviders, &[Method::GET, Method::POST]))
-        .route(
-            "/admin/custom-providers/{identifier}",
-            admin(Feature::CustomProviders, &[Method::GET, Method::PUT, Method::DELETE]),
-        )
+/// Who is told that a feature is off.
+#[derive(Clone, Copy)]
+enum Told {
+    Everyone,
+    Admins,
 }
 
-fn factors() -> Router<Arc<Auth>> {
-    const ENROLL: Feature = Feature::Enroll(FactorType::RecoveryCodes);
-    const VERIFY: Feature = Feature::Verify(FactorType::RecoveryCodes);
-    let codes = off(ENROLL, &[Method::GET, Method::POST, Method::DELETE]);
-    Router::new()
+/// Routes whose only answer is that their feature is off.
+const OFF: &[(Feature, Told, &str, &[Method])] = {
+    use Feature::{CustomProviders, Enroll, OAuthServer, Passkeys, Saml, Verify};
+    use Told::{Admins, Everyone};
+    const GET: Method = Method::GET;
+    const POST: Method = Method::POST;
+    const PUT: Method = Method::PUT;
+    const PATCH: Method = Method::PATCH;
+    const DELETE: Method = Method::DELETE;
+    const CODES: FactorType = FactorType::RecoveryCodes;
+    &[
+        (Enroll(CODES), Everyone, "/factors/recovery-codes", &[GET, POST, DELETE]), // mfa.recoveryCodes
+        (Verify(CODES), Everyone, "/factors/recovery-codes/verify", &[POST]),
+        (Enroll(CODES), Everyone, "/factors/recovery-codes/regenerate", &[POST]),
+        (Saml, Everyone, "/sso", &[POST]), // signInWithSSO
+        (Saml, Everyone, "/sso/saml/metadata", &[GET]),
+        (Saml, Everyone, "/sso/saml/acs", &[POST]),
+        (Saml, Admins, "/admin/sso/providers", &[GET, POST]),
+        (Saml, Admins, "/admin/sso/providers/{id}", &[GET, PUT, DELETE]),
+        (OAuthServer, Everyone, "/.well-known/openid-configuration", &[GET]),
+        (OAuthServer, Everyone, "/.well-known/oauth-authorization-server", &[GET]),
+        (OAuthServer, Everyone, "/oauth/authorize", &[GET]),
+        (OAuthServer, Everyone, "/oauth/authorizations/{id}", &[GET]),
+        (OAuthServer, Everyone, "/oauth/authorizations/{id}/consent", &[POST]),
+        (OAuthServer, Everyone, "/oauth/token", &[POST]),
+        (OAuthServer, Everyone, "/oauth/userinfo", &[GET]),
+        (OAuthServer, Everyone, "/oauth/clients/register", &[POST]),
+        (OAuthServer, Everyone, "/user/oauth/grants", &[GET, DELETE]),
+        (OAuthServer, Admins, "/admin/oauth/clients", &[GET, POST]),
+        (OAuthServer, Admins, "/admin/oauth/clients/{id}", &[GET, PUT, DELETE]),
+        (OAuthServer, Admins, "/admin/oauth/clients/{id}/regenerate_secret", &[POST]),
+        (Passkeys, Everyone, "/passkeys", &[GET]),
+        (Passkeys, Everyone, "/passkeys/{id}", &[PATCH, DELETE]),
+        (Passkeys, Everyone, "/passkeys/registration/options", &[POST]),
+        (Passkeys, Everyone, "/passkeys/registration/verify", &[POST]),
+        (Passkeys, Everyone, "/passkeys/authentication/options", &[POST]),
+        (Passkeys, Everyone, "/passkeys/authentication/verify", &[POST]),
+        (Passkeys, Admins, "/admin/users/{id}/passkeys", &[GET]),
+        (Passkeys, Admins, "/admin/users/{id}/passkeys/{passkey_id}", &[DELETE]),
+        (CustomProviders, Admins, "/admin/custom-providers", &[GET, POST]),
+        (CustomProviders, Admins, "/admin/custom-providers/{identifier}", &[GET, PUT, DELETE]),
+    ]
+};
+
+/// Every route of a feature that is off.
+pub(crate) fn router() -> Router<Arc<Auth>> {
+    let router = Router::new()
+        .route("/authorize", get(authorize)) // signInWithOAuth
+        .route("/callback", get(callback).post(callback)) // the provider's way back
         .route("/factors", post(enroll)) // mfa.enroll
         .route("/factors/{id}", delete(unenroll)) // mfa.unenroll
         .route("/factors/{id}/challenge", post(use_factor)) // mfa.challenge
         .route("/factors/{id}/verify", post(use_factor)) // mfa.verify
-        .route("/factors/recovery-codes", codes) // mfa.recoveryCodes
-        .route("/factors/recovery-codes/verify", off(VERIFY, &[Method::POST]))
-        .route("/factors/recovery-codes/regenerate", off(ENROLL, &[Method::POST]))
-        .route("/admin/users/{id}/factors/{factor_id}", delete(admin_factor).put(admin_factor)) // admin.mfa
+        .route("/admin/users/{id}/factors/{factor_id}", delete(admin_factor).put(admin_factor)); // admin.mfa
+    OFF.iter().fold(router, |router, (feature, told, path, methods)| {
+        router.route(
+            path,
+            methods.iter().fold(MethodRouter::new(), |all, method| all.merge(off(*feature, *told, method))),
+        )
+    })
 }
 
-fn single_sign_on() -> Router<Arc<Auth>> {
-    Router::new()
-        .route("/sso", off(Feature::Saml, &[Method::POST])) // signInWithSSO
-        .route("/sso/saml/metadata", off(Feature::Saml, &[Method::GET]))
-        .route("/sso/saml/acs", off(Feature::Saml, &[Method::POST]))
-        .route("/admin/sso/providers", admin(Feature::Saml, &[Method::GET, Method::POST]))
-        .route("/admin/sso/providers/{id}", admin(Feature::Saml, &[Method::GET, Method::PUT, Method::DELETE]))
-}
-
-fn oauth_server() -> Router<Arc<Auth>> {
-    let off = |methods: &[Method]| off(Feature::OAuthServer, methods);
-    let admin = |methods: &[Method]| admin(Feature::OAuthServer, methods);
-    Router::new()
-        .route("/.well-known/openid-configuration", off(&[Method::GET]))
-        .route("/.well-known/oauth-authorization-server", off(&[Method::GET]))
-        .route("/oauth/authorize", off(&[Method::GET]))
-        .route("/oauth/authorizations/{id}", off(&[Method::GET]))
-        .route("/oauth/authorizations/{id}/consent", off(&[Method::POST]))
-        .route("/oauth/token", off(&[Method::POST]))
-        .route("/oauth/userinfo", off(&[Method::GET]))
-        .route("/oauth/clients/register", off(&[Method::POST]))
-        .route("/user/oauth/grants", off(&[Method::GET, Method::DELETE]))
-        .route("/admin/oauth/clients", admin(&[Method::GET, Method::POST]))
-        .route("/admin/oauth/clients/{id}", admin(&[Method::GET, Method::PUT, Method::DELETE]))
-        .route("/admin/oauth/clients/{id}/regenerate_secret", admin(&[Method::POST]))
-}
-
-fn passkeys() -> Router<Arc<Auth>> {
-    let off = |methods: &[Method]| off(Feature::Passkeys, methods);
-    let admin = |methods: &[Method]| admin(Feature::Passkeys, methods);
-    Router::new()
-        .route("/passkeys", off(&[Method::GET]))
-        .route("/passkeys/{id}", off(&[Method::PATCH, Method::DELETE]))
-        .route("/passkeys/registration/options", off(&[Method::POST]))
-        .route("/passkeys/registration/verify", off(&[Method::POST]))
-        .route("/passkeys/authentication/options", off(&[Method::POST]))
-        .route("/passkeys/authentication/verify", off(&[Method::POST]))
-        .route("/admin/users/{id}/passkeys", admin(&[Method::GET]))
-        .route("/admin/users/{id}/passkeys/{passkey_id}", admin(&[Method::DELETE]))
-}
-
-/// A route that says so to everybody.
-fn off(feature: Feature, methods: &[Method]) -> MethodRouter<Arc<Auth>> {
-    let answer = move || async move { AuthError::SwitchedOff(feature) };
-    methods.iter().fold(MethodRouter::new(), |router, method| router.merge(on(filter(method), answer)))
-}
-
-/// A route that says so to admins.
-fn admin(feature: Feature, methods: &[Method]) -> MethodRouter<Arc<Auth>> {
-    let answer = move |_admin: Admin| async move { AuthError::SwitchedOff(feature) };
-    methods.iter().fold(MethodRouter::new(), |router, method| router.merge(on(filter(method), answer)))
-}
-
-fn filter(method: &Method) -> axum::routing::MethodFilter {
-    use axum::routing::MethodFilter;
-    MethodFilter::try_from(method.clone()).unwrap_or(MethodFilter::GET)
+fn off(feature: Feature, told: Told, method: &Method) -> MethodRouter<Arc<Auth>> {
+    let method = MethodFilter::try_from(method.clone()).unwrap_or(MethodFilter::GET);
+    match told {
+        Told::Everyone => on(method, move || async move { AuthError::SwitchedOff(feature) }),
+        Told::Admins => on(method, move |_admin: Admin| async move { AuthError::SwitchedOff(feature) }),
+    }
 }
 
 /// `GET /authorize?provider=`: no provider is enabled (auth.md §3.16).
