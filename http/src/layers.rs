@@ -244,20 +244,20 @@ async fn call_with_room(
     if request.body().is_end_stream() {
         return call.run(request, None).await.unwrap_or_else(|late| late.render(render));
     }
-    let (share, limit) = match body.mode {
-        BodyMode::Streamed => (Some(bounds.empty_share()), usize::MAX),
+    let (share, counted, limit) = match body.mode {
+        BodyMode::Streamed => (Some(bounds.empty_share()), None, usize::MAX),
         BodyMode::Buffered => {
             let free = if is_csv(request.headers()) { 0 } else { SMALL_BODY };
-            let made = bounds.make_room(body.length, free, request.body_mut(), call.deadline).await;
+            let made = bounds.make_room(body.length, free, call.deadline).await;
             let Ok(share) = made else { return render(Fault::Overloaded) };
-            (share, service.body_limit)
+            (share.clone(), share, service.body_limit)
         }
     };
     if let Some(share) = &share {
         request.extensions_mut().insert(Hold::new(share.clone()));
     }
     let arrival = Arc::new(Arrival::default());
-    let watched = arrival.watch(std::mem::take(request.body_mut()), limit, bounds.pace());
+    let watched = arrival.watch(std::mem::take(request.body_mut()), limit, bounds.pace(), counted);
     *request.body_mut() = watched;
     let is_http1 = request.version() < Version::HTTP_2;
     let streams = (body.mode == BodyMode::Streamed).then_some(&*arrival);

@@ -1,4 +1,4 @@
-//! The arrival of a request's body: at a pace ([`crate::pace`]), or not at all.
+//! The arrival of a request's body: counted, within its limit and at a pace ([`crate::pace`]), or not at all.
 
 use std::pin::Pin;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -12,6 +12,7 @@ use http_body_util::Limited;
 use hyper::body::{Body as HttpBody, Frame, SizeHint};
 use tokio::time::{Instant, sleep_until};
 
+use super::bounds::BodyShare;
 use crate::pace::{Pace, Pacer};
 
 /// How a body comes along, for the layer that waits for the service's answer.
@@ -44,10 +45,17 @@ impl Arrival {
         }
     }
 
-    /// The body that is told of, of at most `limit` bytes.
-    pub(super) fn watch(self: &Arc<Self>, body: Body, limit: usize, pace: Pace) -> Body {
+    /// The same body, of at most `limit` bytes, for which `share` makes room as they come: one of unknown length holds
+    /// nothing yet.
+    pub(super) fn watch(
+        self: &Arc<Self>,
+        body: Body,
+        limit: usize,
+        pace: Pace,
+        share: Option<BodyShare>,
+    ) -> Body {
         let inner = Limited::new(body, limit);
-        Body::new(Paced { inner, pacer: Pacer::new(pace), arrival: Arc::clone(self) })
+        Body::new(Watched { inner, pacer: Pacer::new(pace), arrival: Arc::clone(self), share, seen: 0 })
     }
 
     /// Whether the client was given up. The service has seen a broken body, and answered accordingly.
@@ -61,13 +69,15 @@ impl Arrival {
     }
 }
 
-struct Paced {
+struct Watched {
     inner: Limited<Body>,
     pacer: Pacer,
     arrival: Arc<Arrival>,
+    share: Option<BodyShare>,
+    seen: u64,
 }
 
-impl HttpBody for Paced {
+impl HttpBody for Watched {
     type Data = Bytes;
     type Error = Box<dyn std::error::Error + Send + Sync>;
 
@@ -80,8 +90,14 @@ impl HttpBody for Paced {
         this.arrival.is_awaited.store(frame.is_pending(), Ordering::Relaxed);
         if let Poll::Ready(frame) = frame {
             let data = frame.as_ref().and_then(|frame| frame.as_ref().ok()?.data_ref());
-            this.pacer.moved(data.map_or(0, Bytes::len));
+            let length = data.map_or(0, Bytes::len);
+            this.pacer.moved(length);
             *this.arrival.last_taken.lock().unwrap_or_else(PoisonError::into_inner) = Instant::now();
+            this.seen = this.seen.saturating_add(u64::try_from(length).unwrap_or(u64::MAX));
+            if this.share.as_ref().is_some_and(|share| share.grow_to(this.seen).is_err()) {
+                let error = std::io::Error::other("there is no memory for more of this body");
+                return Poll::Ready(Some(Err(error.into())));
+            }
             return Poll::Ready(frame);
         }
         this.pacer.poll_too_slow(cx).map(|()| {

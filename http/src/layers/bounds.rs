@@ -9,16 +9,11 @@
 //! it counts too where it may be much longer ([`BodyMemory`]); CSV is that, with the names of its columns in every row of
 //! the JSON, so that no CSV is free.
 
-use std::pin::Pin;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
-use std::task::{Context, Poll, ready};
 use std::time::Duration;
 
-use axum::body::Body;
 use basalt_core::memory::{AnswerMemory, BodyMemory, Hold};
-use bytes::Bytes;
-use hyper::body::{Body as HttpBody, Frame, SizeHint};
 use metrics::Counter;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use tokio::time::{Instant, timeout_at};
@@ -80,16 +75,6 @@ pub fn refused(reason: &'static str) -> Counter {
 #[derive(Debug)]
 pub(super) struct Overloaded;
 
-/// What a request's body will take.
-#[derive(Debug, PartialEq, Eq)]
-enum Claim {
-    Nothing,
-    /// Known before it comes.
-    Units(u32),
-    /// Known when it has come.
-    Unannounced,
-}
-
 impl Bounds {
     /// With nothing taken yet.
     #[must_use]
@@ -128,46 +113,28 @@ impl Bounds {
         Ok(entered)
     }
 
-    /// Makes room for `body`, whose `Content-Length` is `announced`; `None` when it needs none, because it is not over
+    /// Makes room for a body whose `Content-Length` is `announced`; `None` when it needs none, because it is not over
     /// `free` bytes. Waits no longer than `server.body_wait`, or until `deadline`.
     pub(super) async fn make_room(
         &self,
         announced: Option<u64>,
         free: u64,
-        body: &mut Body,
         deadline: Instant,
     ) -> Result<Option<BodyShare>, Overloaded> {
-        match self.claim(announced, free, body) {
-            Claim::Nothing => Ok(None),
-            Claim::Units(units) => {
-                let share = Arc::clone(&self.bodies.permits).acquire_many_owned(units);
-                let limit = deadline.min(Instant::now() + self.limits.body_wait);
-                let _waits = Counted::one(&self.waiting_bodies);
-                match timeout_at(limit, share).await {
-                    Ok(Ok(permit)) => Ok(Some(self.bodies.share(Some(permit)))),
-                    Ok(Err(_)) | Err(_) => {
-                        self.bodies.refused.increment(1);
-                        Err(Overloaded)
-                    }
-                }
-            }
-            Claim::Unannounced => {
-                let share = self.bodies.share(None);
-                let inner = std::mem::take(body);
-                *body = Body::new(Growing { inner, share: share.clone(), seen: 0 });
-                Ok(Some(share))
-            }
+        let Some(length) = announced else { return Ok(Some(self.bodies.share(None))) };
+        if length <= free {
+            return Ok(None);
         }
-    }
-
-    fn claim(&self, announced: Option<u64>, free: u64, body: &Body) -> Claim {
-        match announced {
-            Some(length) if length <= free => Claim::Nothing,
-            // One that is larger than all there is takes all there is.
-            Some(length) => Claim::Units(units(length).min(self.bodies.units)),
-            None if body.is_end_stream() => Claim::Nothing,
-            None => Claim::Unannounced,
+        // One that is larger than all there is takes all there is.
+        let units = units(length).min(self.bodies.units);
+        let permit = Arc::clone(&self.bodies.permits).acquire_many_owned(units);
+        let limit = deadline.min(Instant::now() + self.limits.body_wait);
+        let _waits = Counted::one(&self.waiting_bodies);
+        if let Ok(Ok(permit)) = timeout_at(limit, permit).await {
+            return Ok(Some(self.bodies.share(Some(permit))));
         }
+        self.bodies.refused.increment(1);
+        Err(Overloaded)
     }
 
     /// The share of a body that is passed on as it comes: its service takes from it what it buffers.
@@ -257,7 +224,7 @@ impl BodyShare {
     }
 
     /// Holds enough for `bytes` from now on.
-    fn grow_to(&self, bytes: u64) -> Result<(), Overloaded> {
+    pub(super) fn grow_to(&self, bytes: u64) -> Result<(), Overloaded> {
         if bytes <= SMALL_BODY {
             return Ok(());
         }
@@ -302,49 +269,15 @@ impl BodyMemory for BodyShare {
     }
 }
 
-/// A body of unknown length, which takes its share as it comes.
-struct Growing {
-    inner: Body,
-    share: BodyShare,
-    seen: u64,
-}
-
-impl HttpBody for Growing {
-    type Data = Bytes;
-    type Error = axum::Error;
-
-    fn poll_frame(
-        mut self: Pin<&mut Self>,
-        cx: &mut Context<'_>,
-    ) -> Poll<Option<Result<Frame<Bytes>, axum::Error>>> {
-        let this = &mut *self;
-        let frame = ready!(Pin::new(&mut this.inner).poll_frame(cx));
-        if let Some(data) = frame.as_ref().and_then(|frame| frame.as_ref().ok()?.data_ref()) {
-            this.seen = this.seen.saturating_add(u64::try_from(data.len()).unwrap_or(u64::MAX));
-            if this.share.grow_to(this.seen).is_err() {
-                return Poll::Ready(Some(Err(axum::Error::new(std::io::Error::other(
-                    "there is no memory for more of this body",
-                )))));
-            }
-        }
-        Poll::Ready(frame)
-    }
-
-    fn is_end_stream(&self) -> bool {
-        self.inner.is_end_stream()
-    }
-
-    fn size_hint(&self) -> SizeHint {
-        self.inner.size_hint()
-    }
-}
-
 #[cfg(test)]
 mod tests {
+    use axum::body::Body;
+    use bytes::Bytes;
     use futures_util::stream;
     use http_body_util::BodyExt as _;
 
     use super::*;
+    use crate::layers::arrival::Arrival;
 
     const KIB: u64 = 1024;
     const BODY_WAIT: Duration = Duration::from_millis(300);
@@ -370,11 +303,12 @@ mod tests {
         Instant::now() + Duration::from_secs(60)
     }
 
-    fn chunks(count: usize) -> Body {
+    /// A body of so many chunks of 16 KiB, which takes its share as it comes.
+    fn counted(bounds: &Bounds, count: usize, share: Option<BodyShare>) -> Body {
         let chunk = Bytes::from(vec![b'x'; 16 * 1024]);
-        Body::from_stream(stream::iter(
-            std::iter::repeat_n(chunk, count).map(Ok::<_, std::convert::Infallible>),
-        ))
+        let chunks = std::iter::repeat_n(chunk, count).map(Ok::<_, std::convert::Infallible>);
+        let body = Body::from_stream(stream::iter(chunks));
+        Arc::new(Arrival::default()).watch(body, usize::MAX, bounds.pace(), share)
     }
 
     #[tokio::test]
@@ -391,25 +325,23 @@ mod tests {
     #[tokio::test]
     async fn small_bodies_are_free_when_nothing_is_left() {
         let bounds = bounds(100 * KIB);
-        let taken = bounds.make_room(Some(100 * KIB), SMALL_BODY, &mut Body::empty(), later()).await.unwrap();
+        let taken = bounds.make_room(Some(100 * KIB), SMALL_BODY, later()).await.unwrap();
         assert!(taken.is_some());
         assert_eq!(bounds.bodies.permits.available_permits(), 0);
-        for announced in [Some(0), Some(SMALL_BODY), None] {
-            let share = bounds.make_room(announced, SMALL_BODY, &mut Body::empty(), later()).await.unwrap();
+        for announced in [Some(0), Some(SMALL_BODY)] {
+            let share = bounds.make_room(announced, SMALL_BODY, later()).await.unwrap();
             assert!(share.is_none());
         }
-        let mut small = chunks(4);
-        let _share = bounds.make_room(None, SMALL_BODY, &mut small, later()).await.unwrap();
-        assert_eq!(small.collect().await.unwrap().to_bytes().len(), 64 * 1024);
+        let share = bounds.make_room(None, SMALL_BODY, later()).await.unwrap();
+        assert_eq!(counted(&bounds, 4, share).collect().await.unwrap().to_bytes().len(), 64 * 1024);
     }
 
     #[tokio::test]
     async fn a_large_body_waits_a_little_and_no_longer() {
         let bounds = bounds(200 * KIB);
-        let mut empty = Body::empty();
-        let first = bounds.make_room(Some(150 * KIB), SMALL_BODY, &mut Body::empty(), later()).await.unwrap();
+        let first = bounds.make_room(Some(150 * KIB), SMALL_BODY, later()).await.unwrap();
         let begun = Instant::now();
-        assert!(bounds.make_room(Some(100 * KIB), SMALL_BODY, &mut Body::empty(), later()).await.is_err());
+        assert!(bounds.make_room(Some(100 * KIB), SMALL_BODY, later()).await.is_err());
         assert!(begun.elapsed() >= BODY_WAIT);
         assert_eq!(bounds.waiting_bodies.load(Ordering::Relaxed), 0);
         let given_back = async {
@@ -417,8 +349,7 @@ mod tests {
             assert_eq!(bounds.waiting_bodies.load(Ordering::Relaxed), 1);
             drop(first);
         };
-        let (waited, ()) =
-            tokio::join!(bounds.make_room(Some(100 * KIB), SMALL_BODY, &mut empty, later()), given_back);
+        let (waited, ()) = tokio::join!(bounds.make_room(Some(100 * KIB), SMALL_BODY, later()), given_back);
         assert!(waited.unwrap().is_some());
         assert_eq!(bounds.bodies.permits.available_permits(), 200, "the share went with its result");
     }
@@ -426,12 +357,11 @@ mod tests {
     #[tokio::test]
     async fn a_body_larger_than_all_there_is_goes_alone() {
         let bounds = bounds(100 * KIB);
-        let share = bounds.make_room(Some(1 << 50), SMALL_BODY, &mut Body::empty(), later()).await.unwrap();
+        let share = bounds.make_room(Some(1 << 50), SMALL_BODY, later()).await.unwrap();
         assert_eq!(bounds.bodies.permits.available_permits(), 0);
         drop(share);
-        let mut large = chunks(40);
-        let share = bounds.make_room(None, SMALL_BODY, &mut large, later()).await.unwrap();
-        assert_eq!(large.collect().await.unwrap().to_bytes().len(), 640 * 1024);
+        let share = bounds.make_room(None, SMALL_BODY, later()).await.unwrap();
+        assert_eq!(counted(&bounds, 40, share.clone()).collect().await.unwrap().to_bytes().len(), 640 * 1024);
         drop(share);
         assert_eq!(bounds.bodies.permits.available_permits(), 100);
     }
@@ -439,12 +369,11 @@ mod tests {
     #[tokio::test]
     async fn what_is_made_of_a_body_counts_like_it() {
         let bounds = bounds(200 * KIB);
-        let mut empty = Body::empty();
-        let share = bounds.make_room(Some(10), 0, &mut empty, later()).await.unwrap().unwrap();
+        let share = bounds.make_room(Some(10), 0, later()).await.unwrap().unwrap();
         assert_eq!(bounds.bodies.permits.available_permits(), 199, "nothing was free");
         assert!(share.grow(99 * 1024));
         assert_eq!(bounds.bodies.permits.available_permits(), 100);
-        let other = bounds.make_room(Some(50 * KIB), 0, &mut empty, later()).await.unwrap();
+        let other = bounds.make_room(Some(50 * KIB), 0, later()).await.unwrap();
         assert!(!share.grow(51 * 1024));
         assert!(!share.is_refused(), "the body itself is whole: its service decides");
         drop(other);
@@ -456,9 +385,10 @@ mod tests {
     #[tokio::test]
     async fn a_chunked_body_takes_its_share_as_it_comes_and_never_waits() {
         let bounds = bounds(256 * KIB);
-        let (mut first, mut second) = (chunks(10), chunks(10));
-        let first_share = bounds.make_room(None, SMALL_BODY, &mut first, later()).await.unwrap().unwrap();
-        let second_share = bounds.make_room(None, SMALL_BODY, &mut second, later()).await.unwrap().unwrap();
+        let first_share = bounds.make_room(None, SMALL_BODY, later()).await.unwrap().unwrap();
+        let second_share = bounds.make_room(None, SMALL_BODY, later()).await.unwrap().unwrap();
+        let first = counted(&bounds, 10, Some(first_share.clone()));
+        let second = counted(&bounds, 10, Some(second_share.clone()));
         assert_eq!(first.collect().await.unwrap().to_bytes().len(), 160 * 1024);
         assert_eq!(bounds.bodies.permits.available_permits(), 96);
         assert!(second.collect().await.is_err(), "the first still holds its share");
