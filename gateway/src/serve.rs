@@ -1,5 +1,5 @@
 //! `basalt serve`: from configuration to a running server, and its end in order. Stop accepting, drain, stop the
-//! background tasks, close the pools, stop PostgreSQL last. Which services there are is `serve/services.rs`'s business.
+//! background tasks, close the pools, stop PostgreSQL last. `serve/services.rs` decides which services run.
 
 mod recorder;
 mod services;
@@ -67,7 +67,7 @@ pub enum ServeError {
     Metrics(String),
 }
 
-/// Starts everything, serves until `stop`, and ends everything. `command_line` is read again on SIGUSR2.
+/// Starts everything, serves until `shutdown`, and ends everything. `command_line` is read again on SIGUSR2.
 ///
 /// # Errors
 /// What kept it from starting.
@@ -78,12 +78,12 @@ pub async fn serve(
     shutdown: Shutdown,
 ) -> Result<(), ServeError> {
     let started = Instant::now();
-    // From the first moment: unheard, they would end the process.
+    // Before anything else: a signal that comes before this ends the process.
     let signals = Signals::new()?;
     for warning in &config.warnings {
         tracing::warn!("{warning}");
     }
-    // The port first: that it is taken should be known before PostgreSQL is started for it.
+    // The port first: an operator should hear that it is taken before PostgreSQL starts.
     let listener = match &config.server.unix_socket {
         Some(path) => Listening::unix(path, config.server.unix_socket_mode).await?,
         None => Listening::tcp(&config.server.host, config.server.port, config.server.reuse_port).await?,
@@ -114,7 +114,7 @@ pub async fn serve(
     };
     // Boxed: it is large.
     let Some(running) = Box::pin(shutdown.graceful.run_until_cancelled(starting)).await else {
-        // What was under way is undone or finished by the next start.
+        // The next start undoes or finishes what was under way.
         background.end(&shutdown).await;
         return Ok(());
     };
@@ -229,8 +229,8 @@ impl Background {
     }
 }
 
-/// The first answer should be an answer: the banner waits for the schema cache, but not for ever.
-async fn wait_until_ready(gateway: &Gateway, stop: &CancellationToken) {
+/// The first answer should be an answer: the banner waits for the schema cache, up to a limit.
+async fn wait_until_ready(gateway: &Gateway, graceful: &CancellationToken) {
     const LIMIT: Duration = Duration::from_secs(10);
     const PAUSE: Duration = Duration::from_millis(2);
     let ready = async {
@@ -238,7 +238,7 @@ async fn wait_until_ready(gateway: &Gateway, stop: &CancellationToken) {
             tokio::time::sleep(PAUSE).await;
         }
     };
-    let _in_time = stop.run_until_cancelled(tokio::time::timeout(LIMIT, ready)).await;
+    let _in_time = graceful.run_until_cancelled(tokio::time::timeout(LIMIT, ready)).await;
 }
 
 async fn accept_until(
@@ -248,7 +248,7 @@ async fn accept_until(
     config: &Config,
     shutdown: &Shutdown,
 ) {
-    // Those who look after the server get in when it is full.
+    // Operators get in when the public port is full.
     const ADMIN_CONNECTIONS: usize = 64;
     let limits = |connections| Limits {
         connections,

@@ -100,7 +100,7 @@ impl Drop for Place {
     }
 }
 
-/// Serves connections of `listener` through `handle` until it is told to `stop`; then refuses new ones, tells upgraded
+/// Serves connections of `listener` through `handle` until the graceful shutdown; then refuses new ones, tells upgraded
 /// ones ([`Draining`]), lets requests in flight finish and returns.
 pub async fn run<H, F>(listener: Listening, handle: H, limits: Limits, shutdown: &Shutdown)
 where

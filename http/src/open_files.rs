@@ -1,7 +1,7 @@
 //! How many files, and so connections, the system lets this process open. Systems come with a soft limit of 1024 for
-//! the sake of programs that use `select`, and a hard one far above: we take all we may. Where that is too little for
-//! `server.max_connections`, fewer connections are taken on, because a server that runs out of files cannot even reach
-//! its database; newcomers wait then, as they do at a limit that was chosen.
+//! the sake of programs that use `select`, and a hard one far above: we raise the first to the second. Where that is too
+//! little for `server.max_connections`, the server accepts fewer connections, because without files it cannot reach its
+//! database; newcomers wait, as they do at the configured limit.
 
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 
@@ -53,7 +53,7 @@ mod tests {
     }
 
     #[test]
-    fn all_that_may_be_had_is_taken() {
+    fn the_soft_limit_becomes_the_hard_one() {
         assert_eq!(raise(), most());
         assert_eq!(getrlimit(Resource::Nofile).current, most());
     }

@@ -1,9 +1,8 @@
-//! How slow a client may be: with sending a body, and with taking an answer. Both hold memory of ours meanwhile, and a
-//! client that moves a byte now and then would hold it for ever.
+//! How slow a client may be when it sends a body or takes an answer. Both hold memory of ours meanwhile, and a client that
+//! moves a byte now and then would hold it without end.
 //!
-//! Only time in which we wait for the client counts. Whenever that adds up to a window, enough bytes must have moved in
-//! it; and none of it may be one wait without a single byte. Nothing is saved up: a fast beginning does not pay for a
-//! stop.
+//! Only time in which we wait for the client counts. Whenever it adds up to a window, enough bytes must have moved in that
+//! window, and no single wait may be longer than one. A fast beginning does not make up for a stop.
 
 use std::pin::Pin;
 use std::task::{Context, Poll, ready};

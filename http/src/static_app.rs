@@ -3,7 +3,7 @@
 //! The gateway's router keeps API paths away from here.
 //!
 //! Nothing is held in memory: each request looks at the disk, so that a rebuilt app is served at once. Symbolic links
-//! in the folder are followed; whoever builds the app puts them there.
+//! in the folder are followed; the builder of the app puts them there.
 
 mod content_type;
 mod headers;

@@ -1,13 +1,14 @@
 //! How much of the server all requests together may take: requests in flight, the bytes of their bodies, and those of
-//! answers (counted in [`basalt_core::memory`]). What is beyond gets 503 and `Retry-After` at once or soon, instead of a
-//! place in a queue that only grows.
+//! answers (counted in [`basalt_core::memory`]). A request beyond a bound gets 503 with `Retry-After` at once or soon; it
+//! does not wait in a queue that only grows.
 //!
-//! A body with an announced length takes all of it before the first byte is read, and may wait for that; one without
-//! (chunked) takes its share as it comes, and never waits: those that hold a share and wait for more could wait for
-//! each other. Bodies up to `SMALL_BODY` are not counted: `Bounds::enter` bounds their number, and so their sum.
-//! A body is counted until its bytes are gone: a write whose client has left goes on with them. What a service makes of
-//! it counts too where it may be much longer ([`BodyMemory`]); CSV is that, with the names of its columns in every row of
-//! the JSON, so that no CSV is free.
+//! A buffered body with an announced length takes its whole share before the first byte is read, and may wait for it. One
+//! without (chunked) takes its share as it comes and never waits: two bodies that hold a share and wait for more could
+//! wait for each other. Bodies up to `SMALL_BODY` are free: `Bounds::enter` bounds their number, and so their sum.
+//! A body counts until its bytes are dropped: a write goes on after its client has left. What a service makes of a body
+//! counts too where it may be much longer ([`BodyMemory`]). CSV is such a body: its JSON repeats the names of the columns in
+//! every row. So no CSV is free.
+//! A streamed body takes nothing here; its service takes what it buffers.
 
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
@@ -35,7 +36,7 @@ pub struct Bounds {
     /// Open connections; the listener takes from it.
     pub connections: Arc<Semaphore>,
     refused_requests: Counter,
-    /// Clients that were given up.
+    /// Clients whose requests ended because their bodies came too slowly.
     pub(super) slow_bodies: Counter,
 }
 
@@ -66,7 +67,7 @@ pub fn answer_memory(limit: u64) -> AnswerMemory {
     AnswerMemory::new(limit, refused("answer_memory"))
 }
 
-/// Counts what found no room; `reason` is the name of the setting.
+/// Counts requests that found no room; `reason` is the name of the setting.
 pub fn refused(reason: &'static str) -> Counter {
     metrics::counter!("basalt_http_refused_total", "reason" => reason)
 }

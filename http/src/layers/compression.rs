@@ -1,11 +1,11 @@
 //! gzip and br for JSON and CSV bodies from about a hundred bytes (rest.md §3.20).
 //!
-//! The surprise: an answer with a `Content-Range` is usually left alone, because the range counts its bytes. REST's
-//! counts rows, so it is put aside while the body is compressed.
+//! The compression layer skips answers with a `Content-Range`, because a range usually counts bytes. REST's counts rows, so
+//! we take the header off and put it back after compression.
 //!
-//! Compressing waits for nothing: an answer of 10 MB, all of it there at once, would keep a thread of the runtime from
-//! every other request for as long as it takes. So it pauses on the way ([`InTurns`]). The pauses are in what comes out of
-//! the compressor: one that waits for what goes in ends its block for want of more, and goes on.
+//! Compressing never waits: an answer of 10 MB that is there at once would block a thread of the runtime for as long as it
+//! takes. So the compressed body pauses on the way ([`InTurns`]). It does not pause the body that goes in: a compressor that
+//! waits for input ends its block, which compresses worse.
 
 use std::pin::Pin;
 use std::task::{Context, Poll, ready};
