@@ -152,8 +152,6 @@ pub async fn serve(shared: &Shared, mount: &Mount, mut request: Request<Body>, c
             extensions.insert(client.address);
             extensions.insert(original);
             client_address::set_forwarded_for(request.headers_mut(), client.address);
-            // The gateway counts the body.
-            DefaultBodyLimit::disable().apply(&mut request);
             // What the service logs belongs to this request.
             let span = tracing::info_span!("request", service = service.name, %method, request_id = %id);
             let call = Call { mount, render: &render, deadline: deadline.at(), id: &id };
@@ -300,7 +298,7 @@ impl Late {
 impl Call<'_> {
     /// Calls the service within its deadline, which while `streams` comes counts from its last progress. The service's
     /// renderer words a panic.
-    async fn run(&self, request: Request<Body>, streams: Option<&Arrival>) -> Result<Response, Late> {
+    async fn run(&self, mut request: Request<Body>, streams: Option<&Arrival>) -> Result<Response, Late> {
         let Self { mount, render, deadline, id } = *self;
         let service = &mount.service;
         let may_compress = request.headers().contains_key(ACCEPT_ENCODING);
@@ -309,6 +307,8 @@ impl Call<'_> {
             (Some(direct), None) => Either::Left(direct(request)),
             (_, compressed) => {
                 let router = compressed.unwrap_or(&service.router);
+                // axum's limit of 2 MB: the gateway counts the body, or the service does.
+                DefaultBodyLimit::disable().apply(&mut request);
                 Either::Right(router.clone().oneshot(request).map(|answered| match answered {
                     Ok(response) => response,
                     Err(never) => match never {},

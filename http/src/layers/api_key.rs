@@ -63,7 +63,7 @@ impl KeyGate {
         }
         let sent = sent_key(request);
         let key = sent.as_deref().and_then(|key| self.keys.api_key(key, self.clock.unix_seconds()));
-        if !self.required && key.is_none() {
+        if !self.required && key.is_none() && !matches!(gate, Gate::RewriteAndKeep) {
             return Ok(());
         }
         let needs_key = match gate {
@@ -309,6 +309,9 @@ mod tests {
         gate.admit(Gate::Closed, &mut filter).unwrap();
         assert_eq!(bearer(&filter).as_deref(), Some("Bearer sb_x"));
         assert_eq!(filter.uri(), "/t?apikey=eq.1");
+        let mut function = request("/f", &[("apikey", "other")]);
+        gate.admit(Gate::RewriteAndKeep, &mut function).unwrap();
+        assert_eq!(bearer(&function).as_deref(), Some("Bearer other"));
     }
 
     #[test]
