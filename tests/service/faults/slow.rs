@@ -66,10 +66,10 @@ async fn until_metric(server: &Basalt, name: &str, wanted: impl Fn(f64) -> bool)
 async fn a_body_that_trickles_ends_with_408_in_its_services_words_and_holds_no_connection() {
     let server = impatient().await;
     let sign_up = format!("POST /auth/v1/signup HTTP/1.1\r\nHost: a\r\napikey: {}\r\n", server.anon_key());
-    let sign_up = format!("{sign_up}Content-Type: application/json\r\nContent-Length: 500\r\n\r\n{{");
+    let sign_up = format!("{sign_up}Content-Type: application/json\r\nContent-Length: 50000\r\n\r\n{{");
     let rest = head(&server, "POST /rest/v1/entries");
     let openings = [
-        format!("{rest}Content-Length: 500\r\n\r\n["),
+        format!("{rest}Content-Length: 50000\r\n\r\n["),
         format!("{rest}Content-Length: 5000000\r\n\r\n["),
         format!("{rest}Transfer-Encoding: chunked\r\n\r\n"),
         sign_up,
@@ -90,6 +90,8 @@ async fn a_body_that_trickles_ends_with_408_in_its_services_words_and_holds_no_c
         }
         id += 1;
         insert(&server).json(&json!({ "id": id })).send().await.expect(201);
+        // A fast machine must not send the whole body, or as much as `server.min_rate` asks for.
+        tokio::time::sleep(Duration::from_millis(10)).await;
     }
     for (number, client) in slow.iter_mut().enumerate() {
         let answer = client.answer().await;
