@@ -27,8 +27,8 @@ use basalt_core::service::{
 use futures_util::FutureExt;
 use futures_util::future::Either;
 use http::header::{
-    ACCEPT_ENCODING, CONNECTION, CONTENT_LENGTH, CONTENT_TYPE, HOST, HeaderMap, HeaderName, HeaderValue,
-    ORIGIN, X_CONTENT_TYPE_OPTIONS,
+    ACCEPT_ENCODING, CONNECTION, CONTENT_LENGTH, CONTENT_SECURITY_POLICY, CONTENT_TYPE, HOST, HeaderMap,
+    HeaderName, HeaderValue, ORIGIN, X_CONTENT_TYPE_OPTIONS,
 };
 use http::uri::{PathAndQuery, Scheme};
 use http::{Request, StatusCode, Version};
@@ -163,12 +163,32 @@ pub async fn serve(shared: &Shared, mount: &Mount, mut request: Request<Body>, c
         // A service may answer with an id of the client's (rest.md §3.19, trace header).
         headers.entry(REQUEST_ID).or_insert(value);
     }
-    headers.entry(X_CONTENT_TYPE_OPTIONS).or_insert(HeaderValue::from_static("nosniff"));
+    sandbox(headers);
     if let Some(origin) = &origin {
         mount.cors(&shared.cors).decorate(&service.cors, origin, headers);
     }
     observe(mount, &method, response.status(), started, &id);
     response
+}
+
+/// Keeps what users and the database make out of the app's origin: a browser that renders such an answer gives it an
+/// origin of its own, without scripts. A page of a service's own has a policy already, and keeps it.
+fn sandbox(headers: &mut HeaderMap) {
+    headers.entry(X_CONTENT_TYPE_OPTIONS).or_insert(HeaderValue::from_static("nosniff"));
+    if headers.get_all(CONTENT_TYPE).iter().any(|media| !is_inert(media.as_bytes())) {
+        headers.entry(CONTENT_SECURITY_POLICY).or_insert(HeaderValue::from_static("sandbox"));
+    }
+}
+
+/// Whether a browser shows this media type as text or saves it. All others count as pages: HTML, every kind of XML, PDF,
+/// and whatever browsers learn to render.
+fn is_inert(media: &[u8]) -> bool {
+    let end = media.iter().position(|byte| matches!(byte, b';' | b' ' | b'\t')).unwrap_or(media.len());
+    let essence = media.get(..end).unwrap_or_default();
+    let ends_with_json = essence.last_chunk::<5>().is_some_and(|end| end.eq_ignore_ascii_case(b"+json"));
+    let inert: [&[u8]; 5] =
+        [b"application/json", b"text/plain", b"text/csv", b"text/event-stream", b"application/octet-stream"];
+    ends_with_json || inert.iter().any(|inert| essence.eq_ignore_ascii_case(inert))
 }
 
 /// What the client sent, before anything is taken out.
@@ -365,4 +385,47 @@ fn observe(mount: &Mount, method: &http::Method, status: StatusCode, started: In
         request_id = id,
         "{method} {service} {}", status.as_u16()
     );
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_a_browser_renders_is_sandboxed() {
+        for (media, policy) in [
+            ("text/html", Some("sandbox")),
+            ("Text/HTML; charset=utf-8", Some("sandbox")),
+            ("application/xhtml+xml", Some("sandbox")),
+            ("image/svg+xml", Some("sandbox")),
+            ("text/xml; charset=utf-8", Some("sandbox")),
+            ("application/pdf", Some("sandbox")),
+            ("multipart/x-mixed-replace", Some("sandbox")),
+            ("text/html, application/json", Some("sandbox")),
+            ("*/*", Some("sandbox")),
+            ("", Some("sandbox")),
+            ("application/json; charset=utf-8", None),
+            ("application/vnd.pgrst.object+json; charset=utf-8", None),
+            ("application/octet-stream", None),
+            ("text/plain;charset=utf-8", None),
+            ("TEXT/CSV ; charset=utf-8", None),
+            ("text/event-stream", None),
+        ] {
+            let mut headers = HeaderMap::from_iter([(CONTENT_TYPE, HeaderValue::from_static(media))]);
+            sandbox(&mut headers);
+            let given = headers.get(CONTENT_SECURITY_POLICY).map(HeaderValue::as_bytes);
+            assert_eq!(given, policy.map(str::as_bytes), "{media}");
+            assert_eq!(headers.get(X_CONTENT_TYPE_OPTIONS).unwrap(), "nosniff", "{media}");
+        }
+    }
+
+    #[test]
+    fn a_page_with_a_policy_keeps_it() {
+        let mut headers = HeaderMap::from_iter([
+            (CONTENT_TYPE, HeaderValue::from_static("text/html")),
+            (CONTENT_SECURITY_POLICY, HeaderValue::from_static("default-src 'none'")),
+        ]);
+        sandbox(&mut headers);
+        assert_eq!(headers.get(CONTENT_SECURITY_POLICY).unwrap(), "default-src 'none'");
+    }
 }

@@ -22,7 +22,8 @@ pub(super) const STANDING: &[Rule] = &[
     },
     Rule {
         name: "gateway",
-        reason: "DESIGN §3, §12: the gateway gives each answer a request id and forbids guessing its type",
+        reason: "DESIGN §3, §12: the gateway gives each answer a request id, forbids guessing its type, and keeps what a browser renders \
+                 out of the app's origin",
         apply: gateway,
     },
     Rule {
@@ -327,6 +328,12 @@ fn gateway(case: &Case, expected: &mut View, answered: &mut View) -> bool {
     let is_preflight = case.method == "OPTIONS" && case.header("Access-Control-Request-Method").is_some();
     if !is_preflight {
         expected.set_header("x-content-type-options", "nosniff");
+    }
+    let media = expected.header("content-type");
+    let is_inert =
+        ["json", "text/plain", "text/csv", "octet-stream"].into_iter().any(|part| media.contains(part));
+    if !media.is_empty() && !is_inert {
+        expected.set_header("content-security-policy", "sandbox");
     }
     // A fresh one each time.
     let id = answered.header("x-request-id").to_owned();

@@ -206,6 +206,25 @@ async fn csv_in_every_detail() {
 }
 
 #[tokio::test]
+async fn what_a_browser_renders_has_no_part_in_the_apps_origin() {
+    let server = answers().start().await;
+    for (path, accept, policy) in [
+        ("/rpc/page", "text/html", "sandbox"),
+        ("/owners?id=lt.3", "text/html", "sandbox"),
+        ("/rpc/chosen", "text/x-chosen", "sandbox"),
+        ("/rpc/page", "application/json", ""),
+        ("/owners?id=eq.1", "text/plain", ""),
+        ("/owners", "text/csv", ""),
+        ("/rpc/anything", "*/*", ""),
+    ] {
+        let answer = accepting(&server, path, accept).send().await;
+        assert_eq!(answer.status, 200, "{path}: {}", answer.text());
+        assert_eq!(answer.header("content-security-policy"), policy, "{path} as {accept}");
+        assert_eq!(answer.header("x-content-type-options"), "nosniff", "{path} as {accept}");
+    }
+}
+
+#[tokio::test]
 async fn the_database_makes_media_types() {
     let server = answers().start().await;
     let page = || "<p>hi</p>".to_owned();
