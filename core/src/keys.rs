@@ -89,6 +89,8 @@ pub struct ApiKeys {
 pub struct ApiKey {
     /// What it is.
     pub kind: ApiKeyKind,
+    /// Whether it is for servers only: a secret key or the legacy key of `service_role`.
+    pub is_secret: bool,
     /// `Authorization` for a request that brings no bearer of its own.
     pub authorization: HeaderValue,
 }

@@ -144,6 +144,11 @@ pub async fn serve(
         key_ring.report();
         recorder::report_process();
     }));
+    let secret_keys_in_browsers = if config.server.secret_keys_in_browsers {
+        SecretKeysInBrowsers::Accepted
+    } else {
+        SecretKeysInBrowsers::Refused
+    };
     let gateway = Arc::new(Gateway {
         shared: Shared {
             request_ids: RequestIds::default(),
@@ -152,17 +157,14 @@ pub async fn serve(
                 Arc::clone(&keys),
                 Clock::system(),
                 config.server.require_apikey,
-                if config.server.secret_keys_in_browsers {
-                    SecretKeysInBrowsers::Accepted
-                } else {
-                    SecretKeysInBrowsers::Refused
-                },
+                secret_keys_in_browsers,
             ),
             bounds,
         },
         mounts,
         system: SystemRoutes {
             keys: Arc::clone(&keys),
+            secret_keys_in_browsers,
             public_url: config.server.public_url.to_string(),
             readiness,
             reach,

@@ -7,6 +7,7 @@ use axum::body::Body;
 use axum::response::{IntoResponse, Response};
 use basalt_core::keys::Keys;
 use basalt_core::random::constant_time_eq;
+use basalt_http::layers::api_key::SecretKeysInBrowsers;
 use basalt_rest::RestHandle;
 use futures_util::FutureExt;
 use futures_util::future::{BoxFuture, join_all, ready};
@@ -37,6 +38,8 @@ pub struct ReachCheck {
 pub struct SystemRoutes {
     /// For `/metrics` and `/app-config.json`.
     pub keys: Arc<Keys>,
+    /// What becomes of a request for `/metrics` that a browser sends.
+    pub secret_keys_in_browsers: SecretKeysInBrowsers,
     /// `server.public_url`.
     pub public_url: String,
     /// All must hold.
@@ -105,9 +108,14 @@ impl SystemRoutes {
     }
 
     fn render_metrics(&self, request: &Request<Body>, is_private: bool) -> Response {
-        if !is_private && !self.brings_secret_key(request) {
-            let message = "Metrics need the secret key as bearer, or server.admin_port.";
-            return json(StatusCode::UNAUTHORIZED, &serde_json::json!({ "message": message }));
+        if !is_private {
+            if !self.brings_secret_key(request) {
+                let message = "Metrics need the secret key as bearer, or server.admin_port.";
+                return json(StatusCode::UNAUTHORIZED, &serde_json::json!({ "message": message }));
+            }
+            if let Some(refusal) = self.secret_keys_in_browsers.refusal(request) {
+                return refusal;
+            }
         }
         let Some(metrics) = &self.metrics else { return StatusCode::NOT_FOUND.into_response() };
         for set in &self.gauges {

@@ -161,6 +161,27 @@ async fn a_secret_key_in_a_browser_is_refused_everywhere_unless_that_is_allowed(
             assert!(!answer.text().contains(message), "{path} {agent}");
         }
     }
+    // Chrome's page says another User-Agent; Node says `Sec-Fetch-Mode` by itself, and SvelteKit on Node `Origin`.
+    let page =
+        |request: Request| request.header("user-agent", "app/1.0").header("sec-fetch-site", "cross-site");
+    let node = |request: Request| {
+        let request = request.header("user-agent", "node").header("sec-fetch-mode", "cors");
+        request.header("origin", "https://app.example.org")
+    };
+    for path in paths {
+        for key in [server.secret_key(), server.service_key()] {
+            page(server.get(path).apikey(key)).send().await.expect(401);
+            let answer = node(server.get(path).apikey(key)).send().await;
+            assert!(!answer.text().contains("Forbidden use"), "{path}");
+        }
+        let beside = server.get(path).apikey(server.publishable_key()).bearer(server.service_key());
+        page(beside).send().await.expect(401);
+    }
+    for key in [server.secret_key(), server.service_key()] {
+        page(server.get("/metrics").bearer(key)).send().await.expect(401);
+        node(server.get("/metrics").bearer(key)).send().await.expect(200);
+    }
+
     let lenient = Basalt::builder().config("server.secret_keys_in_browsers", "true").start().await;
     let request = lenient.get("/rest/v1/").apikey(lenient.secret_key()).header("user-agent", CHROME);
     request.send().await.expect(200);

@@ -322,14 +322,16 @@ impl Ring {
         if key.starts_with("sb_") {
             let known = self.opaque_key(key).filter(|known| known.is_good(now))?;
             known.last_used.store(now, Ordering::Relaxed);
-            return Some(ApiKey { kind: known.kind, authorization: known.authorization.clone() });
+            let is_secret = known.kind == ApiKeyKind::Secret;
+            return Some(ApiKey { kind: known.kind, is_secret, authorization: known.authorization.clone() });
         }
         let claims = self.verify(key).ok()?;
-        claims.role()?;
+        // A user whose account has that role is a person, who may sit at a browser.
+        let is_secret = claims.role()? == ApiKeyKind::Secret.role() && claims.sub().is_none();
         #[expect(clippy::cast_precision_loss, reason = "seconds since 1970 are exact in an f64")]
         let expired = claims.seconds("exp").ok()?.is_some_and(|exp| exp <= now as f64);
         let authorization = authorization(key).ok()?;
-        (!expired).then_some(ApiKey { kind: ApiKeyKind::Legacy, authorization })
+        (!expired).then_some(ApiKey { kind: ApiKeyKind::Legacy, is_secret, authorization })
     }
 
     fn opaque_key(&self, key: &str) -> Option<&KnownKey> {

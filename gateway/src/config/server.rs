@@ -47,7 +47,7 @@ settings! {
         mode: Option<Mode> = By("`development` while `server.host` and `server.public_url` are this machine's own, else `production`");
         /// Whether requests need an API key.
         require_apikey: bool = Is("true");
-        /// Whether `sb_secret_` keys count when a browser brings them (by `User-Agent`); they are refused with 401 otherwise.
+        /// Whether `sb_secret_` keys and the legacy service_role key count when a browser brings them (told by `Sec-Fetch-Site` or `User-Agent`); they are refused with 401 otherwise.
         secret_keys_in_browsers: bool = Is("false");
         /// With `--only`: the path the service answers under; `""` for the root.
         prefix: Option<String> as Option<Prefix> = By("the service's own, such as `/rest/v1`");

@@ -6,11 +6,12 @@ use std::sync::Arc;
 use axum::body::Body;
 use axum::response::{IntoResponse, Response};
 use basalt_core::clock::Clock;
-use basalt_core::keys::{ApiKeyKind, Keys};
+use basalt_core::keys::Keys;
 use http::header::{AUTHORIZATION, CONTENT_TYPE, HeaderName, HeaderValue, USER_AGENT};
 use http::{Method, Request, StatusCode};
 
 const APIKEY: HeaderName = HeaderName::from_static("apikey");
+const SEC_FETCH_SITE: HeaderName = HeaderName::from_static("sec-fetch-site");
 
 /// Which requests of a service need a key.
 #[derive(Debug, Clone, Copy)]
@@ -43,6 +44,14 @@ pub enum SecretKeysInBrowsers {
     Refused,
     /// It counts.
     Accepted,
+}
+
+impl SecretKeysInBrowsers {
+    /// The 401 for a request with a secret key, when a browser sends it and that is refused.
+    #[must_use]
+    pub fn refusal(self, request: &Request<Body>) -> Option<Response> {
+        (self == Self::Refused && is_browser(request)).then(|| refusal(&SECRET_IN_BROWSER))
+    }
 }
 
 impl KeyGate {
@@ -78,9 +87,11 @@ impl KeyGate {
                 (Some(_), Some(_)) => {}
             }
         }
-        let is_secret = key.as_ref().is_some_and(|key| key.kind == ApiKeyKind::Secret);
-        if is_secret && self.browsers == SecretKeysInBrowsers::Refused && is_browser(request) {
-            return Err(Box::new(refusal(&SECRET_IN_BROWSER)));
+        // Asked first: only a browser's bearer is looked at here.
+        if let Some(refusal) = self.browsers.refusal(request)
+            && (key.as_ref().is_some_and(|key| key.is_secret) || self.is_secret_bearer(request))
+        {
+            return Err(Box::new(refusal));
         }
         if !matches!(gate, Gate::RewriteAndKeep) {
             take_key_out(request);
@@ -111,6 +122,14 @@ impl KeyGate {
         }
         Ok(())
     }
+
+    /// The legacy service_role key works as bearer beside any API key.
+    fn is_secret_bearer(&self, request: &Request<Body>) -> bool {
+        let sent = request.headers().get(AUTHORIZATION).and_then(|value| value.to_str().ok());
+        let token = sent.and_then(|sent| sent.split_once(' ')).map(|(_scheme, token)| token.trim());
+        let key = token.and_then(|token| self.keys.api_key(token, self.clock.unix_seconds()));
+        key.is_some_and(|key| key.is_secret)
+    }
 }
 
 fn sent_key(request: &Request<Body>) -> Option<String> {
@@ -129,10 +148,13 @@ fn is_project_key_bearer(value: &[u8]) -> bool {
     scheme.eq_ignore_ascii_case(b"bearer ") && token.trim_ascii_start().starts_with(b"sb_")
 }
 
-/// Every browser calls itself Mozilla, and no server does. A client that lies harms only itself.
+/// Every browser calls itself Mozilla unless its page or an extension says otherwise, and no page can keep
+/// `Sec-Fetch-Site` from being sent. Node sends `Sec-Fetch-Mode` and some servers send `Origin`, so those are no evidence
+/// (decision 0053).
 fn is_browser(request: &Request<Body>) -> bool {
-    let agent = request.headers().get(USER_AGENT).map(|agent| agent.as_bytes()).unwrap_or_default();
-    agent.starts_with(b"Mozilla/")
+    let headers = request.headers();
+    headers.contains_key(SEC_FETCH_SITE)
+        || headers.get(USER_AGENT).is_some_and(|agent| agent.as_bytes().starts_with(b"Mozilla/"))
 }
 
 /// Removes the key, and parameters without a name (`&=x`), from headers and query.
@@ -316,18 +338,63 @@ mod tests {
 
     #[test]
     fn a_browser_may_not_bring_a_secret_key() {
-        const FIREFOX: &str = "Mozilla/5.0 (X11; Linux x86_64; rv:140.0) Gecko/20100101 Firefox/140.0";
-        let (gate, _) = gate();
-        for gated in [Gate::Closed, Gate::Rewrite, Gate::RewriteAndKeep] {
-            let with = |key, agent| request("/t", &[("apikey", key), ("user-agent", agent)]);
-            let refused = gate.admit(gated, &mut with("sb_secret_b", FIREFOX)).unwrap_err();
-            assert_eq!(refused.status(), StatusCode::UNAUTHORIZED);
-            assert!(gate.admit(gated, &mut with("sb_publishable_a", FIREFOX)).is_ok());
-            assert!(gate.admit(gated, &mut with("sb_secret_b", "node")).is_ok());
+        const FIREFOX: (&str, &str) =
+            ("user-agent", "Mozilla/5.0 (X11; Linux x86_64; rv:140.0) Gecko/20100101 Firefox/140.0");
+        let browsers: [&[(&str, &str)]; 4] = [
+            &[FIREFOX],
+            &[("sec-fetch-site", "cross-site"), ("user-agent", "my-app/1.0")],
+            &[
+                ("sec-fetch-site", "same-origin"),
+                ("sec-fetch-mode", "cors"),
+                ("origin", "https://app.example"),
+            ],
+            &[("sec-fetch-site", "none")],
+        ];
+        // What Node's fetch sends, alone and behind SvelteKit; Deno's; a library's; nothing.
+        let servers: [&[(&str, &str)]; 5] = [
+            &[("sec-fetch-mode", "cors"), ("user-agent", "node"), ("accept-language", "*")],
+            &[("sec-fetch-mode", "cors"), ("user-agent", "node"), ("origin", "https://app.example")],
+            &[("user-agent", "Deno/2.1.4"), ("accept-language", "*")],
+            &[("user-agent", "supabase-py/2.0")],
+            &[],
+        ];
+        let (gate, keys) = gate();
+        let service = keys.service.expose_secret();
+        let service_bearer = format!("Bearer {service}");
+        let secret: [&[(&str, &str)]; 4] = [
+            &[("apikey", "sb_secret_b")],
+            &[("apikey", service)],
+            &[("apikey", "sb_publishable_a"), ("authorization", &service_bearer)],
+            &[("apikey", &keys.anon), ("authorization", &service_bearer)],
+        ];
+        let anon_bearer = format!("Bearer {}", keys.anon);
+        let public: [&[(&str, &str)]; 3] = [
+            &[("apikey", "sb_publishable_a")],
+            &[("apikey", &keys.anon), ("authorization", &anon_bearer)],
+            &[("apikey", "sb_publishable_a"), ("authorization", "Bearer user.token.x")],
+        ];
+        let lenient =
+            KeyGate::new(Arc::clone(&gate.keys), Clock::fixed(NOW), true, SecretKeysInBrowsers::Accepted);
+        let admits = |by: &KeyGate, gated, key: &[_], from: &[_]| {
+            by.admit(gated, &mut request("/t", &[key, from].concat())).is_ok()
+        };
+        for gated in [Gate::Closed, Gate::OpenFor(|_, _| true), Gate::Rewrite, Gate::RewriteAndKeep] {
+            for key in secret {
+                for from in browsers {
+                    assert!(!admits(&gate, gated, key, from), "{gated:?} {key:?} {from:?}");
+                    assert!(admits(&lenient, gated, key, from), "{gated:?} {key:?} {from:?}");
+                }
+                for from in servers {
+                    assert!(admits(&gate, gated, key, from), "{gated:?} {key:?} {from:?}");
+                }
+            }
+            for (key, from) in public.iter().flat_map(|key| browsers.map(|from| (key, from))) {
+                assert!(admits(&gate, gated, key, from), "{gated:?} {key:?} {from:?}");
+            }
         }
-        let keys = Arc::clone(&gate.keys);
-        let lenient = KeyGate::new(keys, Clock::fixed(NOW), true, SecretKeysInBrowsers::Accepted);
-        let mut sent = request("/t", &[("apikey", "sb_secret_b"), ("user-agent", FIREFOX)]);
-        assert!(lenient.admit(Gate::Closed, &mut sent).is_ok());
+        for gated in [Gate::Rewrite, Gate::RewriteAndKeep] {
+            let key = [("authorization", service_bearer.as_str())];
+            assert!(!admits(&gate, gated, &key, &[FIREFOX]), "{gated:?}: a bearer alone");
+        }
     }
 }
