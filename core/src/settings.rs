@@ -306,7 +306,7 @@ impl Reader {
     }
 }
 
-/// Declares a section: the struct, its table `SETTINGS`, `read` and `Default`. See the [module](crate::settings).
+/// Declares a section: the struct, its table `SETTINGS`, `read` and `Default`. See the [module](mod@crate::settings).
 ///
 /// The doc comment of a field is its help. `as` names the [`Kind`] where the value is written otherwise than its type
 /// says. `also` holds what is no setting.

@@ -1,5 +1,5 @@
 //! From what was written to what holds: defaults that follow from other settings, and settings that contradict each
-//! other. Every section reads its own ([`basalt_core::settings`]); nothing stops at the first fault.
+//! other. Every section reads its own ([`mod@basalt_core::settings`]); nothing stops at the first fault.
 
 use std::time::Duration;
 
