@@ -27,20 +27,28 @@ pub(crate) struct MagicLink {
 
 impl MagicLink {
     pub(crate) async fn run(&self, auth: &Auth, request: &RequestContext) -> Result<(), AuthError> {
-        auth.email_limiter.check()?;
+        let emails = || AuthEmails::about_address(auth, request, self.challenge.clone());
+        let first = emails()?;
         let padding = ResponsePadding::start();
-        let asked = match self.ask(auth, request).await {
+        let asked = match self.ask(auth, request, first).await {
             // Another request took the address a moment ago.
-            Err(error) if error.is_taken_address() => self.ask(auth, request).await,
+            Err(error) if error.is_taken_address() => match emails() {
+                Ok(again) => self.ask(auth, request, again).await,
+                Err(error) => Err(error),
+            },
             asked => asked,
         };
         padding.wait().await;
         asked
     }
 
-    async fn ask(&self, auth: &Auth, request: &RequestContext) -> Result<(), AuthError> {
+    async fn ask(
+        &self,
+        auth: &Auth,
+        request: &RequestContext,
+        mut emails: AuthEmails<'_>,
+    ) -> Result<(), AuthError> {
         let audience = auth.audience(request);
-        let mut emails = AuthEmails::new(auth, request, self.challenge.clone());
         let tx = auth.begin(request).await?;
         let asked = async {
             let found = users::lock_by_email(&tx, &self.email, audience).await?;

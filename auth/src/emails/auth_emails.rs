@@ -32,13 +32,35 @@ pub(crate) struct AuthEmails<'a> {
 }
 
 impl<'a> AuthEmails<'a> {
+    /// For a request whose account is known.
     pub(crate) fn new(auth: &'a Auth, request: &RequestContext, challenge: Option<Challenge>) -> Self {
+        Self::with(auth.email_limiter.reserve(), auth, request, challenge)
+    }
+
+    /// For a request about an address that may have no account: the price of one mail is put aside.
+    ///
+    /// # Errors
+    /// The whole server has sent too many.
+    pub(crate) fn about_address(
+        auth: &'a Auth,
+        request: &RequestContext,
+        challenge: Option<Challenge>,
+    ) -> Result<Self, AuthError> {
+        Ok(Self::with(auth.email_limiter.reserve_one()?, auth, request, challenge))
+    }
+
+    fn with(
+        reservation: Reservation<'a>,
+        auth: &'a Auth,
+        request: &RequestContext,
+        challenge: Option<Challenge>,
+    ) -> Self {
         Self {
             auth,
             challenge,
             redirect_to: redirect::target(auth, request),
             external_url: external_url(auth, request),
-            reservation: auth.email_limiter.reserve(),
+            reservation,
             now: auth.now(),
         }
     }

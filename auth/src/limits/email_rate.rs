@@ -2,8 +2,8 @@
 //! `auth.rate_limit_email_sent`. A mail costs when its transaction has committed, so that what was never sent counts
 //! for nothing; until then its price is put aside.
 //!
-//! [`EmailRateLimiter::check`] runs for unknown addresses too, which get no e-mail. An empty bucket
-//! would otherwise say who has an account.
+//! A request that a stranger makes about an address puts the price of one aside before it looks for the account, and gets
+//! it back when no mail leaves. An empty bucket would otherwise say who has an account, also to requests that come at once.
 
 use std::fmt;
 use std::str::FromStr;
@@ -99,27 +99,28 @@ impl EmailRateLimiter {
         Self { bucket }
     }
 
-    /// Whether a mail could leave now.
+    /// Nothing taken yet.
+    pub(crate) fn reserve(&self) -> Reservation<'_> {
+        Reservation { email_limiter: self, taken: 0, used: 0 }
+    }
+
+    /// The price of one mail, put aside.
     ///
     /// # Errors
     /// The bucket is empty.
-    pub(crate) fn check(&self) -> Result<(), AuthError> {
-        self.take(0.0)
+    pub(crate) fn reserve_one(&self) -> Result<Reservation<'_>, AuthError> {
+        self.take()?;
+        Ok(Reservation { email_limiter: self, taken: 1, used: 0 })
     }
 
-    /// Nothing taken yet.
-    pub(crate) fn reserve(&self) -> Reservation<'_> {
-        Reservation { email_limiter: self, taken: 0.0 }
-    }
-
-    fn take(&self, price: f64) -> Result<(), AuthError> {
+    fn take(&self) -> Result<(), AuthError> {
         let Some(bucket) = &self.bucket else { return Ok(()) };
         let now = Instant::now();
         let mut level = bucket.level.lock().unwrap_or_else(PoisonError::into_inner);
         let earned = now.saturating_duration_since(level.filled_at).as_secs_f64() * bucket.per_second;
         *level = Level { mails: (level.mails + earned).min(bucket.capacity), filled_at: now };
         if level.mails >= 1.0 {
-            level.mails -= price;
+            level.mails -= 1.0;
             return Ok(());
         }
         crate::metrics::rate_limited("email_sent");
@@ -134,33 +135,38 @@ impl EmailRateLimiter {
     }
 }
 
-/// What one request has taken. Dropped before [`Reservation::spend`], it goes back: the mails were rolled back.
+/// What one request has put aside. What it did not use goes back when it ends, all of it unless
+/// [`Reservation::spend`] came: the mails were rolled back.
 pub(crate) struct Reservation<'a> {
     email_limiter: &'a EmailRateLimiter,
-    taken: f64,
+    taken: u32,
+    used: u32,
 }
 
 impl Reservation<'_> {
-    /// Takes the price of one mail.
+    /// Uses the price of one mail.
     ///
     /// # Errors
     /// The bucket is empty.
     pub(crate) fn take(&mut self) -> Result<(), AuthError> {
-        self.email_limiter.take(1.0)?;
-        self.taken += 1.0;
+        if self.used == self.taken {
+            self.email_limiter.take()?;
+            self.taken += 1;
+        }
+        self.used += 1;
         Ok(())
     }
 
     /// The mails are on their way.
     pub(crate) fn spend(mut self) {
-        self.taken = 0.0;
+        self.taken -= self.used;
     }
 }
 
 impl Drop for Reservation<'_> {
     fn drop(&mut self) {
-        if self.taken > 0.0 {
-            self.email_limiter.give_back(self.taken);
+        if self.taken > 0 {
+            self.email_limiter.give_back(f64::from(self.taken));
         }
     }
 }
@@ -204,7 +210,7 @@ mod tests {
     async fn the_bucket_empties_and_fills_again() {
         let email_limiter = email_limiter("2/10m", false);
         assert!(send(&email_limiter).is_ok() && send(&email_limiter).is_ok());
-        assert!(matches!(email_limiter.check(), Err(AuthError::MailLimit { .. })));
+        assert!(matches!(email_limiter.reserve_one(), Err(AuthError::MailLimit { .. })));
         let Err(error) = send(&email_limiter) else { panic!("sent") };
         assert_eq!(error.to_string(), "email rate limit exceeded");
         tokio::time::advance(Duration::from_secs(301)).await;
@@ -217,8 +223,22 @@ mod tests {
         let email_limiter = email_limiter("1", false);
         for _ in 0..3 {
             email_limiter.reserve().take().unwrap();
-            email_limiter.check().unwrap();
+            drop(email_limiter.reserve_one().unwrap());
         }
+        assert!(send(&email_limiter).is_ok());
+        assert!(send(&email_limiter).is_err());
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn what_is_put_aside_is_missing_until_it_comes_back() {
+        let email_limiter = email_limiter("2", false);
+        let mut known = email_limiter.reserve_one().unwrap();
+        let unknown = email_limiter.reserve_one().unwrap();
+        assert!(email_limiter.reserve_one().is_err(), "both are on their way, as far as anybody can tell");
+        known.take().unwrap();
+        assert!(known.take().is_err());
+        known.spend();
+        drop(unknown);
         assert!(send(&email_limiter).is_ok());
         assert!(send(&email_limiter).is_err());
     }

@@ -15,7 +15,7 @@ use tokio::time::Instant;
 
 use crate::config::AuthConfig;
 use crate::error::AuthError;
-pub(crate) use account::{AccountLimit, Counter};
+pub(crate) use account::{AccountLimit, Attempt, Counter};
 
 /// Addresses remembered per bucket: about a megabyte.
 const ADDRESSES: NonZeroUsize = match NonZeroUsize::new(16_384) {

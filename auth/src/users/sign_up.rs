@@ -18,6 +18,7 @@ use crate::emails::auth_emails::{self, AuthEmails};
 use crate::error::AuthError;
 use crate::http::request::RequestContext;
 use crate::http::response_padding::ResponsePadding;
+use crate::limits::rate_limit::Counter;
 use crate::passwords::hasher::Verdict;
 use crate::sessions::access_token::Granted;
 use crate::sessions::{self, PasswordState};
@@ -125,10 +126,9 @@ impl SignUp {
             let granted = self.create_confirmed(auth, request, &tx, hash).await;
             return Ok(SignedUp::SignedIn(Box::new(crate::finish(tx, granted).await?)));
         }
-        auth.email_limiter.check()?;
+        let mut emails = self.emails(auth, request)?;
         let hash = auth.hasher.hash(&self.password).await?;
         let padding = ResponsePadding::start();
-        let mut emails = self.emails(auth, request);
         let tx = auth.begin(request).await?;
         let account = self.create_unconfirmed(auth, request, &tx, hash, &mut emails).await;
         let account = crate::finish(tx, account).await;
@@ -138,8 +138,8 @@ impl SignUp {
         Ok(SignedUp::Unconfirmed(Box::new(account)))
     }
 
-    fn emails<'a>(&self, auth: &'a Auth, request: &RequestContext) -> AuthEmails<'a> {
-        AuthEmails::new(auth, request, self.challenge.clone())
+    fn emails<'a>(&self, auth: &'a Auth, request: &RequestContext) -> Result<AuthEmails<'a>, AuthError> {
+        AuthEmails::about_address(auth, request, self.challenge.clone())
     }
 
     async fn create_confirmed(
@@ -232,14 +232,16 @@ impl SignUp {
             (true, _) if is_autoconfirmed => Err(AuthError::UserAlreadyExists),
             (false, true) => self.enter(auth, request, user).await,
             (is_confirmed, _) => {
-                auth.email_limiter.check()?;
+                let emails = self.emails(auth, request)?;
                 // A new account would be hashed for now.
-                auth.hasher.verify_dummy(&self.password).await?;
+                auth.hasher.hash(&self.password).await?;
                 let padding = ResponsePadding::start();
                 let account = if is_confirmed {
-                    self.obfuscate(auth, request, &user).await
+                    let account = self.obfuscate(auth, request, &user).await;
+                    drop(emails);
+                    account
                 } else {
-                    self.repeat(auth, request, user.id).await
+                    self.repeat(auth, request, user.id, emails).await
                 };
                 padding.wait().await;
                 Ok(SignedUp::Unconfirmed(Box::new(account?)))
@@ -249,13 +251,18 @@ impl SignUp {
 
     /// An account that was never confirmed and now may be: its own password opens it, another one does not.
     async fn enter(&self, auth: &Auth, request: &RequestContext, user: User) -> Result<SignedUp, AuthError> {
+        let name = user.email.to_lowercase();
+        let attempt = auth.limits.accounts.attempt(&name, Counter::Strangers).await?;
         let Some(stored) = user.encrypted_password.as_deref() else {
             auth.hasher.verify_dummy(&self.password).await?;
+            attempt.failed();
             return Err(AuthError::UserAlreadyExists);
         };
         if auth.hasher.verify(&self.password, stored).await? == Verdict::Wrong {
+            attempt.failed();
             return Err(AuthError::UserAlreadyExists);
         }
+        attempt.succeeded();
         let now = auth.now();
         let state = PasswordState { verified: Some(stored), rehashed: None };
         let tx = auth.begin(request).await?;
@@ -265,8 +272,13 @@ impl SignUp {
     }
 
     /// The user exists and waits for confirmation: another mail, nothing of what was sent is stored.
-    async fn repeat(&self, auth: &Auth, request: &RequestContext, id: Uuid) -> Result<Account, AuthError> {
-        let mut emails = self.emails(auth, request);
+    async fn repeat(
+        &self,
+        auth: &Auth,
+        request: &RequestContext,
+        id: Uuid,
+        mut emails: AuthEmails<'_>,
+    ) -> Result<Account, AuthError> {
         let tx = auth.begin(request).await?;
         let account = async {
             let user = users::lock(&tx, id).await?.ok_or_else(row_missing)?;

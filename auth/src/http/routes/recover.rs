@@ -51,9 +51,9 @@ pub(crate) async fn post(
     let body: RecoverBody = read_json(body).await?;
     let (email, challenge) = body.checked(&auth)?;
     auth_emails::check_authorized(&auth, &email)?;
-    auth.email_limiter.check()?;
+    let emails = AuthEmails::about_address(&auth, &request, challenge)?;
     let padding = ResponsePadding::start();
-    let asked = ask(&auth, &request, &email, challenge).await;
+    let asked = ask(&auth, &request, &email, emails).await;
     padding.wait().await;
     match asked {
         Err(AuthError::MailTooSoon { .. }) if !auth.config.mailer_recovery_tells_frequency => {}
@@ -66,10 +66,9 @@ async fn ask(
     auth: &Auth,
     request: &RequestContext,
     email: &str,
-    challenge: Option<Challenge>,
+    mut emails: AuthEmails<'_>,
 ) -> Result<(), AuthError> {
     let audience = auth.audience(request);
-    let mut emails = AuthEmails::new(auth, request, challenge);
     let tx = auth.begin(request).await?;
     let asked = async {
         let Some(user) = users::lock_by_email(&tx, email, audience).await? else { return Ok(()) };

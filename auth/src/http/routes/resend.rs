@@ -92,9 +92,9 @@ pub(crate) async fn post(
     if let Contact::Email(email) = &contact {
         auth_emails::check_authorized(&auth, email)?;
     }
-    auth.email_limiter.check()?;
+    let emails = AuthEmails::about_address(&auth, &request, challenge)?;
     let padding = ResponsePadding::start();
-    let resent = resend(&auth, &request, kind, &contact, challenge).await;
+    let resent = resend(&auth, &request, kind, &contact, emails).await;
     padding.wait().await;
     resent?;
     Ok(Json(json!({})).into_response())
@@ -105,10 +105,9 @@ async fn resend(
     request: &RequestContext,
     kind: Kind,
     contact: &Contact,
-    challenge: Option<Challenge>,
+    mut emails: AuthEmails<'_>,
 ) -> Result<(), AuthError> {
     let audience = auth.audience(request);
-    let mut emails = AuthEmails::new(auth, request, challenge);
     let tx = auth.begin(request).await?;
     let resent = async {
         let found = match contact {

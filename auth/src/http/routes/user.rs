@@ -24,6 +24,7 @@ use crate::http::bearer::{Bearer, Caller};
 use crate::http::request::{RequestContext, filled, read_json, text};
 use crate::http::routes::signup::check_channel;
 use crate::http::wire::UserBody;
+use crate::limits::rate_limit::Counter;
 use crate::passwords::hasher::{HashError, Verdict};
 use crate::sessions::{self, Amr, Scope};
 use crate::users::address;
@@ -71,13 +72,36 @@ pub(crate) async fn put(
     let change: UserChange = read_json(body).await?;
     let mut change = change.checked(&auth, &bearer, &caller.account).await?;
     check_account(&auth, &request, &change, &caller.account, &amr).await?;
-    let password = new_password(&auth, &request, &change, &caller, &amr).await?;
-    let mut emails = AuthEmails::new(&auth, &request, change.challenge.take());
-    let tx = auth.begin(&request).await?;
-    let account = apply(&auth, &request, &tx, &caller, &change, password, &mut emails).await;
+    // Guesses of the stored password count against the account: a stolen session must not find it out.
+    let attempt = match change.password {
+        Some(_) => {
+            let id = caller.account.user.id.to_string();
+            Some(auth.limits.accounts.attempt(&id, Counter::Strangers).await?)
+        }
+        None => None,
+    };
+    let written = write(&auth, &request, &caller, &mut change, &amr).await;
+    if let Some(attempt) = attempt {
+        // Whatever refused it: a change that would fail anyway could otherwise ask for nothing.
+        if written.is_ok() { attempt.succeeded() } else { attempt.failed() }
+    }
+    Ok(Json(UserBody::from(&written?)).into_response())
+}
+
+async fn write(
+    auth: &Auth,
+    request: &RequestContext,
+    caller: &Caller,
+    change: &mut Change,
+    amr: &[Amr],
+) -> Result<Account, AuthError> {
+    let password = new_password(auth, request, change, caller, amr).await?;
+    let mut emails = AuthEmails::new(auth, request, change.challenge.take());
+    let tx = auth.begin(request).await?;
+    let account = apply(auth, request, &tx, caller, change, password, &mut emails).await;
     let account = crate::finish(tx, account).await?;
     emails.sent();
-    Ok(Json(UserBody::from(&account)).into_response())
+    Ok(account)
 }
 
 async fn load(

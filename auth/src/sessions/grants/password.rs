@@ -13,7 +13,7 @@ use uuid::Uuid;
 use crate::Auth;
 use crate::error::AuthError;
 use crate::http::request::{RequestContext, filled, text};
-use crate::limits::rate_limit::{Counter, network};
+use crate::limits::rate_limit::{Attempt, Counter, network};
 use crate::passwords::hasher::{HashError, Verdict};
 use crate::sessions::access_token::Granted;
 use crate::sessions::{self, PasswordState, SignIn};
@@ -62,13 +62,12 @@ impl PasswordGrant {
         let login = self.login(auth)?;
         let password = text(&self.password);
         let found = find(auth, request, login).await?;
-        let name = login.name();
-        let counter = counter(auth, request, &name, found.as_ref()).await?;
+        let attempt = attempt(auth, request, &login.name(), found.as_ref()).await?;
         let verified = verify(auth, found, password).await;
         match &verified {
-            Ok(_) => auth.limits.accounts.succeeded(&name, counter),
-            Err(AuthError::InvalidCredentials) => auth.limits.accounts.failed(&name, counter),
-            Err(_) => {}
+            Ok(_) => attempt.succeeded(),
+            Err(AuthError::InvalidCredentials) => attempt.failed(),
+            Err(_) => drop(attempt),
         }
         let (user, verified, verdict) = verified?;
         check_state(auth, &user, login)?;
@@ -103,18 +102,19 @@ async fn find(auth: &Auth, request: &RequestContext, login: Login<'_>) -> Result
     }
 }
 
-/// What a wrong password will count against.
+/// A place for one password, and what it will count against if it is wrong.
 ///
 /// # Errors
 /// Too many were wrong.
-async fn counter(
-    auth: &Auth,
+async fn attempt<'a>(
+    auth: &'a Auth,
     request: &RequestContext,
     login: &str,
     user: Option<&User>,
-) -> Result<Counter, AuthError> {
-    let Err(closed) = auth.limits.accounts.check(login, Counter::Strangers) else {
-        return Ok(Counter::Strangers);
+) -> Result<Attempt<'a>, AuthError> {
+    let closed = match auth.limits.accounts.attempt(login, Counter::Strangers).await {
+        Ok(attempt) => return Ok(attempt),
+        Err(closed) => closed,
     };
     // Also of a user who does not exist: the refusal's time must not tell.
     let user_id = user.map_or(Uuid::nil(), |user| user.id);
@@ -124,8 +124,7 @@ async fn counter(
     if !crate::finish(tx, is_known).await? {
         return Err(closed);
     }
-    auth.limits.accounts.check(login, Counter::Known(network))?;
-    Ok(Counter::Known(network))
+    auth.limits.accounts.attempt(login, Counter::Known(network)).await
 }
 
 /// Compares the password; costs the same when there is nothing to compare with.
