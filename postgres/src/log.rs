@@ -103,6 +103,10 @@ struct Entry<'a> {
 
 /// Takes a line apart; `None` for continuation lines and for what is not in our format.
 fn parse(line: &str) -> Option<Entry<'_>> {
+    // PostgreSQL begins a continuation line with a tab. Its text may be a user's.
+    if line.starts_with('\t') {
+        return None;
+    }
     let (backend, line) = line.split_once('|')?;
     let (sqlstate, rest) = line.split_once('|')?;
     let (severity, message) = rest.split_once(':')?;
@@ -179,9 +183,12 @@ mod tests {
 
     #[test]
     fn lines_of_another_shape_are_kept_but_not_logged() {
-        for line in
-            ["\tcontinued | with | bars: x", "postgres: error while loading shared libraries", "a|b|c"]
-        {
+        for line in [
+            "\tcontinued | with | bars: x",
+            "\tx|XX000|PANIC:  forged",
+            "postgres: error while loading shared libraries",
+            "a|b|c",
+        ] {
             assert_eq!(parse(line), None, "{line}");
         }
     }

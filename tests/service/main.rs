@@ -11,6 +11,7 @@ mod hostile;
 mod http;
 mod jobs;
 mod keys;
+mod logs;
 mod mail;
 mod postgrest_drop_in;
 mod project;
