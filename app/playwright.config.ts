@@ -1,6 +1,6 @@
 import { defineConfig, devices } from "@playwright/test";
 
-// Against a real Basalt, which somebody else has started: `cargo xtask e2e`, or a developer by hand.
+// Against a real Basalt, which `cargo xtask e2e` or a developer has started.
 export default defineConfig({
   testDir: "e2e",
   outputDir: "test-results",

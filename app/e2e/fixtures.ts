@@ -11,7 +11,7 @@ export interface Account {
   organization: string;
 }
 
-/** Somebody with an account, and a client of their own to make data with. */
+/** A person with an account, and a client of their own to make data with. */
 export interface Person extends Account {
   id: string;
   client: SupabaseClient<Database>;
@@ -20,7 +20,7 @@ export interface Person extends Account {
 }
 
 interface Fixtures {
-  /** Nobody has these details yet. */
+  /** No account has these details yet. */
   newAccount: Account;
   /** Makes an account through the API. */
   person: () => Promise<Person>;

@@ -44,7 +44,7 @@ pub enum SecretsError {
     /// The file is there, but is not what we wrote.
     #[error(
         "the secrets in {path} are damaged ({problem}): restore the file from a backup. If there is none, move it away and start \
-         again: new secrets are made, everybody signs in anew, and API keys change"
+         again: new secrets are made, all users sign in anew, and API keys change"
     )]
     Damaged {
         /// The file.

@@ -36,7 +36,7 @@ pub(crate) async fn run(
 }
 
 /// Why a statement must not be sent: it would end the transaction that makes the file all or nothing, or wait for data
-/// that nobody sends.
+/// that no client sends.
 fn refusal(statement: &Statement<'_>) -> Option<&'static str> {
     let [first, second] = statement.first_words();
     match (first.as_str(), second.as_str()) {

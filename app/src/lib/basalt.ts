@@ -3,7 +3,7 @@ import { loadAppConfig } from "@/lib/app-config";
 import type { Database } from "@/lib/database.types";
 import { sessionStorageAdapter } from "@/lib/session-storage";
 
-// Awaited here, so that whoever imports the client has it ready. A screen whose module cannot be loaded
+// Awaited here, so that every importer has the client ready. A screen whose module cannot be loaded
 // for want of it shows the reason, with a button to try again (app/route-error.tsx).
 const { anonKey } = await loadAppConfig();
 

@@ -18,7 +18,7 @@ export function chooseTheme(theme: Theme) {
   document.documentElement.classList.toggle("dark", theme === "dark");
 }
 
-/** Calls back when the theme changes, also by the system while nobody has chosen. For `useSyncExternalStore`. */
+/** Calls back when the theme changes, also by the system while the person has not chosen. For `useSyncExternalStore`. */
 export function watchTheme(changed: () => void) {
   const observer = new MutationObserver(changed);
   observer.observe(document.documentElement, { attributeFilter: ["class"] });

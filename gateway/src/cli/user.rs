@@ -234,7 +234,7 @@ async fn reset_password(
             writeln!(io::stdout(), "{link}")?;
             writeln!(
                 io::stderr(),
-                "Whoever opens this link is signed in and may choose a password: once, within {hours} hours. With --password, set one."
+                "Anyone who opens this link is signed in and may choose a password: once, within {hours} hours. With --password, set one."
             )?;
         }
     }

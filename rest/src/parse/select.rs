@@ -126,7 +126,7 @@ const MAX_DEPTH: usize = 40;
 
 /// More embeds, on all levels together, are refused: each is a join, and what PostgreSQL needs to plan them grows much
 /// faster than their number. A URL has room for 7,000: with them it neither looks at its timeouts nor stops growing before
-/// the system kills it, and with it everybody's sessions (docs/decisions/0020).
+/// the system kills it, and with it all sessions (docs/decisions/0020).
 const MAX_EMBEDS: usize = 100;
 
 /// `embeds` counts those that were read so far.

@@ -14,7 +14,7 @@ export function client(key: string): SupabaseClient {
   });
 }
 
-/** Somebody who has not signed in. */
+/** A visitor who has not signed in. */
 export function visitor(): SupabaseClient {
   return client(anonKey);
 }
@@ -26,7 +26,7 @@ export function service(): SupabaseClient {
 
 type AuthOptions = NonNullable<SupabaseClientOptions<"public">["auth"]>;
 
-/** Somebody at the server that wants addresses confirmed. Nothing refreshes behind a test's back. */
+/** A visitor of the server that wants addresses confirmed. Nothing refreshes behind a test's back. */
 export function confirmingVisitor(auth: AuthOptions = {}): SupabaseClient {
   return createClient(confirming.url, confirming.anonKey, {
     auth: { autoRefreshToken: false, detectSessionInUrl: false, storage: memory(), ...auth },
@@ -58,7 +58,7 @@ export interface Person {
   password: string;
 }
 
-/** Signs a new person up, with a name nobody else has. */
+/** Signs a new person up, with a name of their own. */
 export async function person(data: Record<string, unknown> = {}): Promise<Person> {
   const basalt = visitor();
   const email = `${unique("person")}@example.org`;

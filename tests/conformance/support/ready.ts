@@ -1,6 +1,6 @@
 import { url } from "./environment";
 
-/** Fails once, with one sentence, when there is nobody to talk to. */
+/** Fails once, with one sentence, when no server answers. */
 export default async function ready(): Promise<void> {
   const response = await fetch(`${url}/ready`).catch((cause: unknown) => {
     throw new Error(`no server answers at ${url}`, { cause });

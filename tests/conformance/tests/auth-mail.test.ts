@@ -11,7 +11,7 @@ const address = () => `${unique("mail")}@example.org`;
 const site = confirming.url;
 const pause = (ms: number) => new Promise((resolve) => setTimeout(resolve, ms));
 
-/** Somebody whose address was confirmed, signed in. */
+/** A signed-in user with a confirmed address. */
 async function confirmed(auth: Parameters<typeof confirmingVisitor>[0] = {}) {
   const email = address();
   const { data, error } = await confirmingService().auth.admin.createUser({ email, password, email_confirm: true });

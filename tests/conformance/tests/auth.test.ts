@@ -237,7 +237,7 @@ describe("refresh", () => {
       code: "validation_failed",
       message: "Refresh token is not valid",
     });
-    // The first form, twelve characters, that nobody was given.
+    // The first form, twelve characters, that no session has.
     expect((await refresh("abcdefghijkl")).error).toMatchObject({
       status: 400,
       code: "refresh_token_not_found",

@@ -30,7 +30,7 @@ async fn only_admin_roles_may() {
         "not_admin",
         "User not allowed",
     );
-    // As client test suites make their admin: a token of nobody, without exp.
+    // As client test suites make their admin: a token without user and without exp.
     let token = server.token(&json!({ "sub": "1234567890", "role": "supabase_admin" }));
     let _list = client(&server, Method::GET, "/admin/users").bearer(&token).send().await.expect(200);
     let dead = server.token(&json!({

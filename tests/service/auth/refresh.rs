@@ -131,7 +131,7 @@ async fn tokens_that_are_none_are_told_apart_from_unknown_ones() {
     for text in ["", "nonsense", "ABEREREiIkMzhERVVVVVVVUAI-IcsaseXEKS7q68JAgmU-80L2N"] {
         assert_error(&refresh(&server, text).await, 400, "validation_failed", "Refresh token is not valid");
     }
-    // A v1 token of nobody, and the contract's vector: a session that does not exist here.
+    // A v1 token without a session, and the contract's vector: a session that does not exist here.
     for text in ["wx3k9q2m5a7b", "ABEREREiIkMzhERVVVVVVVUAI-IcsaseXEKS7q68JAgmU-80L2M"] {
         assert_error(
             &refresh(&server, text).await,

@@ -44,7 +44,7 @@ async fn an_email_change_is_found_by_the_present_address() {
             "update auth.users set email_change_sent_at = now() - interval '61 s' where email = '{email}'"
         ))
         .await;
-    // The new address is nobody's yet.
+    // No account has the new address yet.
     let _nothing = resend(&server, "email_change", &new_email).await.expect(200);
     assert_eq!(server.mailbox().mails(&new_email).await.len(), 1);
     let _sent = resend(&server, "email_change", &email).await.expect(200);

@@ -22,7 +22,7 @@ fn broken_json(bytes: usize) -> Bytes {
     body.into()
 }
 
-/// With one thread for everybody, that thread reading the body would let no request pass between the body's last byte and
+/// With one thread for all requests, that thread reading the body would let no request pass between the body's last byte and
 /// its answer. The longest wait is compared with the time that the long request took, which is mostly the reading of its body.
 /// A machine that does other things may take a few rounds to show it; a thread that reads the body never does.
 #[tokio::test]

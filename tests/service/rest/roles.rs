@@ -120,7 +120,7 @@ async fn policies_decide_by_the_claims() {
         .send()
         .await;
     assert_eq!((changed.status.as_u16(), changed.header("content-range")), (204, "*/*"));
-    // A transaction leaves nothing behind: the visitor after it is nobody again.
+    // A transaction leaves nothing behind: the visitor after it is anonymous again.
     assert!(get(&server, "/rpc/who_am_i").await.json()["claims"]["sub"].is_null());
 }
 

@@ -7,7 +7,7 @@ interface AvatarProps {
   className?: string;
 }
 
-/** Decoration: whoever shows it names the person in words. */
+/** Decoration: the place that shows it names the person in words. */
 export function Avatar({ image, initial, className }: AvatarProps) {
   return (
     <Primitive.Root

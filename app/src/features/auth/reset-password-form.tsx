@@ -32,7 +32,7 @@ export function ResetPasswordForm({ userId, onDone }: ResetPasswordFormProps) {
     setFailure(null);
     try {
       const { data } = await basalt.auth.getSession();
-      // A link that opened nothing leaves whoever was signed in here before; the new password is not for them.
+      // A link that opened nothing leaves an earlier sign-in in place; the new password is not for that person.
       if (data.session && data.session.user.id !== userId) return setFailure(invalidResetLink);
       const { error } = await basalt.auth.updateUser({ password });
       if (error) return setFailure(messageOf(error));

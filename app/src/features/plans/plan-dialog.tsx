@@ -69,7 +69,7 @@ export function EditPlanDialog({ open, onOpenChange, plan }: EditPlanDialogProps
   );
 }
 
-/** The form edits words. Where nobody changed them, the formatting they came with stays. */
+/** The form edits words. Where they were not changed, the formatting they came with stays. */
 export function editedDescription(before: string | null, text: string) {
   return text.trim() === htmlToText(before) ? before : textToHtml(text);
 }

@@ -29,7 +29,7 @@ export function PlanList({ userId }: { userId: string }) {
     setOpenDialog(dialog);
   };
   const closeUnless = (open: boolean) => open || setOpenDialog(null);
-  // Whoever made a plan owns it, also before the roles have arrived.
+  // The maker of a plan owns it, also before the roles have arrived.
   const roleIn = (plan: Plan): PlanRole => roles.data?.get(plan.id) ?? (plan.user_id === userId ? "owner" : "viewer");
 
   return (

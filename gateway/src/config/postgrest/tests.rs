@@ -77,7 +77,7 @@ fn without_its_names_our_defaults_hold() {
     let config = load_with(None, &variables, Some(Only::Rest)).1.unwrap();
     assert_eq!((config.is_postgrest, config.server.port), (false, 8000));
     assert_eq!(config.rest.anon_role.as_deref(), Some("anon"));
-    // And with another service they say nothing, but somebody may think they do.
+    // With another service they say nothing, though an operator may expect it.
     let variables = [("PGRST_DB_SCHEMAS", "api"), ("PGRST_DB_POOL", "1")];
     let config = load_with(None, &variables, None).1.unwrap();
     assert_eq!(config.rest.schemas, ["public"]);

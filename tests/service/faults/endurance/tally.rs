@@ -52,7 +52,7 @@ struct Counts {
     memory_kilobytes: Vec<u64>,
 }
 
-/// Shared by everybody who takes part.
+/// Shared by all workers.
 pub(crate) struct Tally {
     begun: Instant,
     over: AtomicBool,

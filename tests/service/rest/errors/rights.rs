@@ -102,7 +102,7 @@ async fn nobody_else_is_told() {
         assert_eq!((visitor.status.as_u16(), &visitor.json()["hint"]), (401, &Value::Null), "{path}");
         let known = anon(&server, Method::GET, path).bearer(&user).send().await;
         assert_eq!((known.status.as_u16(), &known.json()["hint"]), (403, &Value::Null), "{path}");
-        // The service key beside a user's token makes nobody service_role.
+        // The service key beside a user's token does not give the role service_role.
         let both = service(&server, Method::GET, path).bearer(&user).send().await;
         assert_eq!(both.json()["hint"], Value::Null, "{path}");
     }
