@@ -116,7 +116,7 @@ impl Relation {
     /// A column by name.
     #[must_use]
     pub fn column(&self, name: &str) -> Option<&Column> {
-        self.columns.iter().find(|column| column.name == *name)
+        self.columns.iter().find(|column| *column.name == *name)
     }
 
     /// The condition of the partial unique index over just these columns; `None` too if several differ in it, because
@@ -165,13 +165,13 @@ impl Column {
     /// Whether JSON operators apply to it as it is.
     #[must_use]
     pub fn is_json(&self) -> bool {
-        matches!(self.base_type.as_str(), "json" | "jsonb")
+        matches!(&*self.base_type, "json" | "jsonb")
     }
 
     /// Whether full-text operators apply to it as it is.
     #[must_use]
     pub fn is_tsvector(&self) -> bool {
-        self.base_type == "tsvector"
+        &*self.base_type == "tsvector"
     }
 }
 
@@ -289,7 +289,7 @@ impl SchemaCache {
 
     /// Relations of a schema that have relationships, for hints.
     pub fn origins_in(&self, schema: &str) -> impl Iterator<Item = &str> {
-        self.relationships.get(schema).into_iter().flat_map(HashMap::keys).map(Name::as_str)
+        self.relationships.get(schema).into_iter().flat_map(HashMap::keys).map(AsRef::as_ref)
     }
 
     /// The overloads of a function.
@@ -305,7 +305,7 @@ impl SchemaCache {
 
     /// Names of the functions of a schema, in no order.
     pub fn routine_names(&self, schema: &str) -> impl Iterator<Item = &str> {
-        self.routines.get(schema).into_iter().flat_map(HashMap::keys).map(Name::as_str)
+        self.routines.get(schema).into_iter().flat_map(HashMap::keys).map(AsRef::as_ref)
     }
 
     /// Settings of a role.

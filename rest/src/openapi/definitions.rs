@@ -8,12 +8,8 @@ use crate::schema_cache::{Column, Relation, SchemaCache};
 
 /// The definition of a relation.
 pub(super) fn of(relation: &Relation, cache: &SchemaCache) -> Value {
-    let required: Vec<&str> = relation
-        .columns
-        .iter()
-        .filter(|column| !column.nullable)
-        .map(|column| column.name.as_str())
-        .collect();
+    let required: Vec<&str> =
+        relation.columns.iter().filter(|column| !column.nullable).map(|column| &*column.name).collect();
     let properties: Map<String, Value> = relation
         .columns
         .iter()
@@ -35,7 +31,7 @@ fn property(column: &Column, relation: &Relation, cache: &SchemaCache) -> Map<St
     let format = column_format(column);
     let mut property = typed(format);
     let mut notes = Vec::new();
-    if relation.primary_key.iter().any(|key| *key == column.name) {
+    if relation.primary_key.iter().any(|key| **key == *column.name) {
         notes.push("This is a Primary Key.<pk/>".to_owned());
     }
     if let Some((table, target)) = foreign_key(column, relation, cache) {

@@ -33,7 +33,7 @@ impl Conditions<'_> {
         // which that is a relation of no known columns.
         let target = self.level.and_then(Node::target);
         let by_its_name =
-            self.relation.is_some_and(|relation| target.is_none_or(|target| relation.name == *target));
+            self.relation.is_some_and(|relation| target.is_none_or(|target| *relation.name == **target));
         column.to_jsonb |= !by_its_name && is_json_text(&filter.field, self.relation);
         Condition::Test {
             column,
@@ -73,5 +73,5 @@ pub(super) fn column_ref(field: &Field, relation: Option<&Relation>) -> ColumnRe
 pub(super) fn is_json_text(field: &Field, relation: Option<&Relation>) -> bool {
     let column = relation.and_then(|relation| relation.column(&field.name));
     let ends_in_json = field.path.last().is_some_and(|step| step.arrow == Arrow::Json);
-    ends_in_json && column.is_some_and(|column| column.base_type.as_str() == "json")
+    ends_in_json && column.is_some_and(|column| &*column.base_type == "json")
 }

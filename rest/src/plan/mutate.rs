@@ -264,7 +264,7 @@ fn mutation(
             let key = put_key(request, relation)?;
             let body = body()?;
             // A body without the key cannot have the key of the URL.
-            if key.iter().any(|(name, _)| !body.columns.iter().any(|column| column.name == *name)) {
+            if key.iter().any(|(name, _)| !body.columns.iter().any(|column| *column.name == **name)) {
                 return Err(RestError::PutPayload);
             }
             Ok(Mutation::Put { body, key })

@@ -51,7 +51,7 @@ pub fn plan(
 /// PGRST205, with a relation of a similar name.
 pub fn relation<'a>(schema: &str, name: &str, cache: &'a SchemaCache) -> Result<&'a Relation, RestError> {
     cache.relation(schema, name).ok_or_else(|| {
-        let names = cache.relations_in(schema).map(|relation| relation.name.as_str());
+        let names = cache.relations_in(schema).map(|relation| &*relation.name);
         let similar = cache
             .is_searched(schema)
             .then(|| suggest::best(names, name, suggest::NAME_SIMILARITY).map(str::to_owned))

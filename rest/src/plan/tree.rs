@@ -230,8 +230,8 @@ fn unknown(origin: &QualifiedName, embed: &SelectEmbed, schema: &str, cache: &Sc
         suggest::best(origins, &origin.name, suggest::LOOSE_SIMILARITY)
             .map(|better| (better.to_owned(), origin.name.to_string()))
     } else {
-        let reachable = related.iter().filter(|relationship| relationship.target.schema == schema);
-        let names = reachable.map(|relationship| relationship.target.name.as_str());
+        let reachable = related.iter().filter(|relationship| *relationship.target.schema == *schema);
+        let names = reachable.map(|relationship| &*relationship.target.name);
         suggest::best(names, target, suggest::LOOSE_SIMILARITY)
             // The very name is there, but the hint did not fit: there is nothing to suggest.
             .filter(|better| !better.eq_ignore_ascii_case(target))
@@ -260,7 +260,7 @@ fn ambiguous(origin: &QualifiedName, embed: &SelectEmbed, found: &[&Relationship
 fn describe(relationship: &Relationship) -> RelationshipText {
     let (origin, target) = (&relationship.origin.name, &relationship.target.name);
     let list =
-        |columns: &mut dyn Iterator<Item = &Name>| columns.map(Name::as_str).collect::<Vec<_>>().join(", ");
+        |columns: &mut dyn Iterator<Item = &Name>| columns.map(AsRef::as_ref).collect::<Vec<_>>().join(", ");
     let keys = |keys: &relationships::KeyPairs| {
         format!(
             "{} using {origin}({}) and {target}({})",

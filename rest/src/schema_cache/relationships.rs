@@ -99,10 +99,10 @@ impl Link {
     pub fn origin_columns(&self) -> Vec<&str> {
         match self {
             Self::ManyToOne(keys) | Self::OneToMany(keys) | Self::OneToOne { keys, .. } => {
-                keys.columns.iter().map(|(origin, _)| origin.as_str()).collect()
+                keys.columns.iter().map(|(origin, _)| &**origin).collect()
             }
             Self::ManyToMany(junction) => {
-                junction.origin_columns.iter().map(|(origin, _)| origin.as_str()).collect()
+                junction.origin_columns.iter().map(|(origin, _)| &**origin).collect()
             }
             Self::Computed { .. } => Vec::new(),
         }
@@ -126,23 +126,23 @@ impl Relationship {
     /// Whether `target` and `hint` of an embed may mean this relationship.
     fn answers_to(&self, target: &str, hint: Option<&str>) -> bool {
         if let Link::Computed { function, .. } = &self.link {
-            return function.name == *target;
+            return *function.name == *target;
         }
         if self.is_self() {
             return self.self_answers_to(target, hint);
         }
         let keys = self.link.keys();
-        let names_target = self.target.name == *target;
+        let names_target = *self.target.name == *target;
         match hint {
             None => {
                 let names_key = keys.is_some_and(|keys| {
-                    keys.constraint == *target || keys.single().is_some_and(|(origin, _)| origin == target)
+                    *keys.constraint == *target || keys.single().is_some_and(|(origin, _)| origin == target)
                 });
                 names_target || (names_key && !self.target_is_view)
             }
             Some(hint) => {
                 let names_key = keys.is_some_and(|keys| {
-                    keys.constraint == *hint
+                    *keys.constraint == *hint
                         || keys.single().is_some_and(|(origin, target)| origin == hint || target == hint)
                 });
                 names_target && (names_key || self.junction_is(hint))
@@ -164,15 +164,15 @@ impl Relationship {
         };
         match hint {
             None => {
-                (to_children && self.target.name == *target)
+                (to_children && *self.target.name == *target)
                     || (to_parent && key_column(true) == Some(target))
             }
-            Some(hint) => self.target.name == *target && to_children && key_column(false) == Some(hint),
+            Some(hint) => *self.target.name == *target && to_children && key_column(false) == Some(hint),
         }
     }
 
     fn junction_is(&self, name: &str) -> bool {
-        matches!(&self.link, Link::ManyToMany(junction) if junction.relation.name == *name)
+        matches!(&self.link, Link::ManyToMany(junction) if *junction.relation.name == *name)
     }
 
     /// Where it stands in the details of PGRST201: by cardinality, constraint, and relation.
@@ -200,6 +200,6 @@ pub fn resolve<'a>(
     hint: Option<&str>,
 ) -> Vec<&'a Relationship> {
     let mut found: Vec<&Relationship> = candidates.iter().filter(|r| r.answers_to(target, hint)).collect();
-    found.retain(|r| r.target.schema == schema);
+    found.retain(|r| *r.target.schema == *schema);
     found
 }

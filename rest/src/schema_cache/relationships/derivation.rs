@@ -83,7 +83,7 @@ fn shown_as<'a>(
 ) -> impl Iterator<Item = &'a Name> {
     columns
         .iter()
-        .filter(move |shown| shown.table_column == *column && shown.table == *table)
+        .filter(move |shown| *shown.table_column == *column && shown.table == *table)
         .map(|shown| &shown.view_column)
 }
 
@@ -99,7 +99,7 @@ pub fn derive(
     let views: HashSet<QualifiedName> =
         relations.iter().filter(|r| r.is_view).map(Relation::qualified_name).collect();
     let keys = with_views(foreign_keys, shown);
-    let is_exposed = |name: &QualifiedName| exposed.iter().any(|schema| *schema == name.schema);
+    let is_exposed = |name: &QualifiedName| exposed.iter().any(|schema| **schema == *name.schema);
     // A computed relationship named like a detected target replaces the detected ones from that origin.
     let replaced: HashSet<(&QualifiedName, &QualifiedName)> =
         computed.iter().map(|c| (&c.origin, &c.function)).collect();
@@ -219,11 +219,11 @@ fn junctions<'a>(
     relations: &'a [Relation],
 ) -> impl Iterator<Item = (QualifiedName, QualifiedName, Junction)> + 'a {
     let primary_keys: HashMap<(&str, &str), &[String]> =
-        relations.iter().map(|r| ((r.schema.as_str(), r.name.as_str()), r.primary_key.as_slice())).collect();
+        relations.iter().map(|r| ((&*r.schema, &*r.name), r.primary_key.as_slice())).collect();
     let mut by_table: HashMap<&QualifiedName, Vec<&ForeignKey>> = HashMap::new();
     for key in keys.iter().filter(|key| {
-        let primary = primary_keys.get(&(key.table.schema.as_str(), key.table.name.as_str()));
-        let is_in = |column: &Name, primary: &[String]| primary.iter().any(|name| name == column);
+        let primary = primary_keys.get(&(&*key.table.schema, &*key.table.name));
+        let is_in = |column: &Name, primary: &[String]| primary.iter().any(|name| **name == **column);
         primary.is_some_and(|primary| key.columns.iter().all(|(column, _)| is_in(column, primary)))
     }) {
         by_table.entry(&key.table).or_default().push(key);
