@@ -1,57 +1,54 @@
 //! The plain text part of an e-mail whose HTML comes from a project: the words, with breaks where blocks end and each
 //! link's address beside its words. For people whose programs show no HTML, and for programs that read codes.
 
+use std::sync::LazyLock;
+
+use regex_lite::{Captures, Regex};
+
+/// A comment, or a tag with its name and its attributes. A `>` in quotes does not end a tag, the end of the text does.
+static TAG: LazyLock<Regex> = LazyLock::new(|| {
+    compiled(r#"(?s)<!--.*?(?:-->|$)|<([a-zA-Z/!][^\s>]*)((?:"[^"]*(?:"|$)|'[^']*(?:'|$)|[^"'>])*)(?:>|$)"#)
+});
+static ATTRIBUTE: LazyLock<Regex> = LazyLock::new(|| compiled(r#"\s([a-zA-Z]+)=(?:"([^"]*)"|'([^']*)')"#));
+static ENTITY: LazyLock<Regex> = LazyLock::new(|| compiled("&(?:([a-z]+)|#([0-9]+)|#[xX]([0-9a-fA-F]+));"));
+
 /// HTML as plain text. Never fails: what is no HTML is text.
 pub(super) fn text(html: &str) -> String {
     let mut out = Writer::default();
     let mut rest = html;
-    let mut link: Option<Link> = None;
-    while let Some((before, after)) = rest.split_once('<') {
-        out.words(before);
-        if let Some(comment) = after.strip_prefix("!--") {
-            rest = comment.split_once("-->").map_or("", |(_, rest)| rest);
-            continue;
-        }
-        if !after.starts_with(|c: char| c.is_ascii_alphabetic() || matches!(c, '/' | '!')) {
-            out.words("<");
-            rest = after;
-            continue;
-        }
-        let end = end_of_tag(after);
-        let tag = after.get(..end).unwrap_or(after);
-        rest = after.get(end..).and_then(|rest| rest.strip_prefix('>')).unwrap_or_default();
-        let name_length = tag.find(|c: char| c.is_whitespace()).unwrap_or(tag.len());
-        let name = tag.get(..name_length).unwrap_or(tag).trim_end_matches('/').to_ascii_lowercase();
+    // A link's address, and where its words begin in the text.
+    let mut link: Option<(String, usize)> = None;
+    while let Some(tag) = TAG.captures(rest) {
+        let place = tag.get(0).map_or(0..0, |whole| whole.range());
+        out.words(rest.get(..place.start).unwrap_or_default());
+        rest = rest.get(place.end..).unwrap_or_default();
+        let name = group(&tag, 1).trim_end_matches('/').to_ascii_lowercase();
+        let attributes = group(&tag, 2);
         match name.as_str() {
             "script" | "style" | "head" | "title" => rest = after_end(rest, &name),
-            "a" => link = attribute(tag, "href").map(|address| Link { address, begins: out.text.len() }),
+            "a" => link = attribute(attributes, "href").map(|address| (address, out.text.len())),
             "/a" => {
-                if let Some(Link { address, begins }) = link.take() {
+                if let Some((address, begins)) = link.take() {
                     out.address(&address, begins);
                 }
             }
-            "br" => out.breaks(1),
-            "tr" | "/tr" | "li" | "div" | "/div" | "dt" | "dd" => out.breaks(1),
-            "p" | "/p" | "h1" | "/h1" | "h2" | "/h2" | "h3" | "/h3" | "h4" | "/h4" | "ul" | "/ul" | "ol"
-            | "/ol" | "table" | "/table" | "hr" | "blockquote" | "/blockquote" => out.breaks(2),
-            "td" | "th" => out.words(" "),
-            _ => {}
+            _ => match name.strip_prefix('/').unwrap_or(&name) {
+                "br" | "tr" | "li" | "div" | "dt" | "dd" => out.breaks(1),
+                "p" | "h1" | "h2" | "h3" | "h4" | "ul" | "ol" | "table" | "hr" | "blockquote" => {
+                    out.breaks(2)
+                }
+                "td" | "th" => out.words(" "),
+                _ => {}
+            },
         }
         // What is hidden is for lists of mails, not for readers.
-        if attribute(tag, "style").is_some_and(|style| style.replace(' ', "").contains("display:none")) {
+        if attribute(attributes, "style").is_some_and(|style| style.replace(' ', "").contains("display:none"))
+        {
             rest = after_end(rest, &name);
         }
     }
     out.words(rest);
-    let mut text = out.text.trim_end().to_owned();
-    text.push('\n');
-    text
-}
-
-struct Link {
-    address: String,
-    /// Where its words begin in the text.
-    begins: usize,
+    out.text + "\n"
 }
 
 #[derive(Default)]
@@ -88,9 +85,7 @@ impl Writer {
     /// A link's address after its words, unless they are the address.
     fn address(&mut self, address: &str, begins: usize) {
         let is_shown = self.text.get(begins..).is_some_and(|words| words.trim() == address);
-        let is_web = ["http://", "https://"].iter().any(|scheme| address.starts_with(scheme))
-            || address.contains("://");
-        if !is_shown && is_web {
+        if !is_shown && address.contains("://") {
             self.breaks(1);
             self.words(address);
             self.breaks(1);
@@ -98,20 +93,7 @@ impl Writer {
     }
 }
 
-/// Where a tag's `>` is: not within quotes.
-fn end_of_tag(text: &str) -> usize {
-    let mut quote = None;
-    for (at, character) in text.char_indices() {
-        match (quote, character) {
-            (Some(open), close) if open == close => quote = None,
-            (None, '"' | '\'') => quote = Some(character),
-            (None, '>') => return at,
-            _ => {}
-        }
-    }
-    text.len()
-}
-
+/// What follows the end tag of this name; nothing without one.
 fn after_end<'a>(rest: &'a str, name: &str) -> &'a str {
     let end = rest.to_ascii_lowercase().find(&format!("</{name}"));
     let after = end.and_then(|at| rest.get(at..)).unwrap_or_default();
@@ -119,66 +101,46 @@ fn after_end<'a>(rest: &'a str, name: &str) -> &'a str {
 }
 
 /// An attribute's value in quotes, unescaped.
-fn attribute(tag: &str, name: &str) -> Option<String> {
-    let lower = tag.to_ascii_lowercase();
-    let (at, _) = lower
-        .match_indices(&format!("{name}="))
-        .find(|(at, _)| lower.get(..*at).is_some_and(|before| before.ends_with(char::is_whitespace)))?;
-    let value = tag.get(at + name.len() + 1..)?;
-    let quote = value.chars().next().filter(|quote| matches!(quote, '"' | '\''))?;
-    let (value, _) = value.get(1..)?.split_once(quote)?;
-    Some(unescape(value))
+fn attribute(attributes: &str, name: &str) -> Option<String> {
+    let found = ATTRIBUTE.captures_iter(attributes).find(|one| group(one, 1).eq_ignore_ascii_case(name))?;
+    Some(unescape(found.get(2).or(found.get(3))?.as_str()))
 }
 
-/// Resolves the entities that templates write and our own escaping makes.
+/// Resolves the entities that templates write and our own escaping makes; others stay as they are.
 fn unescape(text: &str) -> String {
-    const NAMED: [(&str, &str); 14] = [
-        ("amp", "&"),
-        ("lt", "<"),
-        ("gt", ">"),
-        ("quot", "\""),
-        ("apos", "'"),
-        ("nbsp", " "),
-        ("zwnj", ""),
-        ("shy", ""),
-        ("copy", "©"),
-        ("ndash", "–"),
-        ("mdash", "—"),
-        ("hellip", "…"),
-        ("rarr", "→"),
-        ("laquo", "«"),
-    ];
-    let mut out = String::with_capacity(text.len());
-    let mut rest = text;
-    while let Some((before, after)) = rest.split_once('&') {
-        out.push_str(before);
-        let entity = after.split_once(';').filter(|(name, _)| name.len() < 12);
-        let resolved = entity.and_then(|(name, rest)| {
-            let named = NAMED.iter().find(|(own, _)| *own == name).map(|(_, text)| (*text).to_owned());
-            Some((named.or_else(|| numbered(name))?, rest))
-        });
-        match resolved {
-            Some((text, after)) => {
-                out.push_str(&text);
-                rest = after;
+    let resolved = |entity: &Captures<'_>| {
+        let (decimal, hexadecimal) = (group(entity, 2), group(entity, 3));
+        let named = match group(entity, 1) {
+            "amp" => "&",
+            "lt" => "<",
+            "gt" => ">",
+            "quot" => "\"",
+            "apos" => "'",
+            "nbsp" => " ",
+            "zwnj" | "shy" => "",
+            "copy" => "©",
+            "ndash" => "–",
+            "mdash" => "—",
+            "hellip" => "…",
+            "rarr" => "→",
+            "laquo" => "«",
+            _ => {
+                let code = decimal.parse().or_else(|_| u32::from_str_radix(hexadecimal, 16)).ok();
+                let character = code.and_then(char::from_u32).map(String::from);
+                return character.unwrap_or_else(|| group(entity, 0).to_owned());
             }
-            None => {
-                out.push('&');
-                rest = after;
-            }
-        }
-    }
-    out.push_str(rest);
-    out
+        };
+        named.to_owned()
+    };
+    ENTITY.replace_all(text, resolved).into_owned()
 }
 
-fn numbered(name: &str) -> Option<String> {
-    let number = name.strip_prefix('#')?;
-    let code = match number.strip_prefix(['x', 'X']) {
-        Some(digits) => u32::from_str_radix(digits, 16),
-        None => number.parse(),
-    };
-    char::from_u32(code.ok()?).map(String::from)
+fn group<'a>(found: &Captures<'a>, number: usize) -> &'a str {
+    found.get(number).map_or("", |part| part.as_str())
+}
+
+fn compiled(pattern: &str) -> Regex {
+    Regex::new(pattern).unwrap_or_else(|error| unreachable!("a pattern of this file: {error}"))
 }
 
 #[cfg(test)]
