@@ -28,6 +28,8 @@ pub struct PgError {
     pub position: Option<u32>,
     /// The function of PostgreSQL's that reported it: the one word about an error that no locale translates.
     pub routine: Option<String>,
+    /// It came up inside of something that the statement called: a function, a trigger, or the reading of a parameter.
+    pub is_nested: bool,
     /// True for `FATAL` and `PANIC`: the connection is gone.
     pub is_fatal: bool,
     /// False when the statement's text or parameters were refused: nothing of it was done then. True where that is not known.
@@ -89,6 +91,13 @@ impl PgError {
         self.is_class("08") || matches!(self.code.as_str(), "57P01" | "57P02" | "57P03" | "57P05" | "53300")
     }
 
+    /// The statement itself is too long, too deep or too wide for PostgreSQL, or a value in it is: class 54 where no function
+    /// or trigger that it called ran into the limit, nor an answer into ours, which has no routine.
+    #[must_use]
+    pub fn exceeds_limit(&self) -> bool {
+        self.is_class("54") && (!self.has_run || !self.is_nested && self.routine.is_some())
+    }
+
     /// The login may not take on the role that was asked for. So says PostgreSQL, too, of every role where the login itself was
     /// dropped under its connection. The function is the one that words all refusals of a setting's check.
     pub(crate) fn refuses_role(&self) -> bool {
@@ -143,6 +152,7 @@ impl PgError {
                 b's' => error.schema = Some(text()),
                 b'P' => error.position = text().parse().ok(),
                 b'R' => error.routine = Some(text()),
+                b'W' => error.is_nested = true,
                 _ => {}
             }
         }
@@ -161,6 +171,7 @@ impl PgError {
     /// A statement for which the protocol has no room; it was not sent.
     pub(crate) fn unsendable(detail: &str) -> Self {
         let mut error = Self::of("54000", "the request is too large for the database");
+        error.has_run = false;
         error.detail = Some(detail.to_owned());
         error
     }
@@ -183,6 +194,7 @@ impl PgError {
             schema: None,
             position: None,
             routine: None,
+            is_nested: false,
             is_fatal: false,
             has_run: true,
         }
@@ -215,6 +227,7 @@ impl From<&DbError> for PgError {
                 Some(ErrorPosition::Internal { .. }) | None => None,
             },
             routine: owned(error.routine()),
+            is_nested: error.where_().is_some(),
             is_fatal: error
                 .parsed_severity()
                 .is_some_and(|severity| matches!(severity, Severity::Fatal | Severity::Panic)),

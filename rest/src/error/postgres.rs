@@ -18,7 +18,12 @@ pub(super) fn wire(error: &PgError, context: ErrorContext) -> ErrorResponse {
     let status = status(error, context.is_anonymous);
     let mut response = ErrorResponse::new(status, &*error.code, &*error.message);
     response.details = error.detail.clone().map_or(Value::Null, Value::String);
-    response.hint.clone_from(&error.hint);
+    response.hint = match &error.hint {
+        // PostgreSQL's own hint is for its operator.
+        _ if error.code == "54001" && error.exceeds_limit() => Some(TOO_DEEP.to_owned()),
+        None if error.exceeds_limit() => Some(TOO_MUCH.to_owned()),
+        hint => hint.clone(),
+    };
     // Digits that are no status give 500, which keeps its own phrase.
     if error.code.get(2..) == Some(status.as_str()) && error.code.starts_with("PT") {
         response.reason = Some(error.message.clone());
@@ -29,7 +34,11 @@ pub(super) fn wire(error: &PgError, context: ErrorContext) -> ErrorResponse {
     response
 }
 
-/// The first row of the contract's table that matches.
+const TOO_DEEP: &str = "The request nests too deeply for PostgreSQL: use fewer levels in its values, JSON paths, conditions or embeds.";
+const TOO_MUCH: &str = "The request, or a value in it, is larger than PostgreSQL allows here.";
+
+/// The first row of the contract's table that matches. Of class 54, what a function or a trigger ran into is 500, as the
+/// table says; what the request itself is too much for is its client's to mend (docs/decisions/0052).
 fn status(error: &PgError, is_anonymous: bool) -> StatusCode {
     let code = error.code.as_str();
     let class = code.get(..2).unwrap_or_default();
@@ -45,6 +54,7 @@ fn status(error: &PgError, is_anonymous: bool) -> StatusCode {
         ("53", _) => StatusCode::SERVICE_UNAVAILABLE,
         ("0L" | "0P" | "28", _) => StatusCode::FORBIDDEN,
         (_, "P0001") => StatusCode::BAD_REQUEST,
+        ("54", _) if error.exceeds_limit() => StatusCode::BAD_REQUEST,
         (_, "42501") if is_anonymous => StatusCode::UNAUTHORIZED,
         (_, "42501") => StatusCode::FORBIDDEN,
         (_, "42883") if error.message.starts_with("function xmlagg(") => StatusCode::NOT_ACCEPTABLE,
@@ -141,6 +151,7 @@ mod tests {
             schema: None,
             position: None,
             routine: None,
+            is_nested: false,
             is_fatal: false,
             has_run: true,
         }
@@ -168,6 +179,8 @@ mod tests {
             ("40001", "", 500, 500),
             ("53400", "", 500, 500),
             ("53300", "", 503, 503),
+            ("54000", "", 500, 500),
+            ("54001", "", 500, 500),
             ("55P03", "", 500, 500),
             ("57P01", "", 503, 503),
             ("57014", "", 500, 500),
@@ -184,10 +197,82 @@ mod tests {
             ("PT402", "", 402, 402),
             ("PT40A", "", 500, 500),
         ] {
-            let error = error(code, message, None);
+            // As a function raises it.
+            let error = PgError { is_nested: true, ..error(code, message, None) };
             assert_eq!(status(&error, true).as_u16(), anonymous, "{code} as anon");
             assert_eq!(status(&error, false).as_u16(), authenticated, "{code} as authenticated");
         }
+    }
+
+    #[test]
+    fn what_a_client_sends_is_no_fault_of_the_server() {
+        // What PostgreSQL says of values, names, paths, casts and sizes that a request holds: no function raised it.
+        for code in [
+            "0A000",
+            "21000 UPDATE requires a WHERE clause",
+            "22001",
+            "22003",
+            "22007",
+            "22008",
+            "2200G",
+            "2201B",
+            "22021",
+            "22023",
+            "22025",
+            "22026",
+            "2202E",
+            "22032",
+            "22P02",
+            "22P03",
+            "22P05",
+            "23502",
+            "23514",
+            "23P01",
+            "42601",
+            "42602",
+            "42622",
+            "42702",
+            "42703",
+            "42704",
+            "42725",
+            "42803",
+            "42804",
+            "42809",
+            "42846",
+            "42P02",
+            "42P10",
+            "42P18",
+            "42P22",
+            "44000",
+            "54000",
+            "54001",
+            "54011",
+            "54023",
+        ] {
+            let (code, message) = code.split_once(' ').unwrap_or((code, ""));
+            let error = PgError { routine: Some("parse".to_owned()), ..error(code, message, None) };
+            let response = wire(&error, ErrorContext::default());
+            assert_eq!(response.status.as_u16(), 400, "{code}");
+            assert_eq!(response.hint.is_some(), code.starts_with("54"), "{code}");
+        }
+    }
+
+    #[test]
+    fn a_limit_met_while_a_parameter_is_read_is_the_requests() {
+        let met = |is_nested, has_run| {
+            let error = PgError {
+                is_nested,
+                has_run,
+                hint: Some("Raise it".to_owned()),
+                routine: Some("check_stack_depth".to_owned()),
+                ..error("54001", "", None)
+            };
+            let response = wire(&error, ErrorContext::default());
+            (response.status.as_u16(), response.hint)
+        };
+        assert_eq!(met(false, true), (400, Some(TOO_DEEP.to_owned())));
+        assert_eq!(met(true, false), (400, Some(TOO_DEEP.to_owned())));
+        assert_eq!(met(true, true), (500, Some("Raise it".to_owned())));
     }
 
     #[test]

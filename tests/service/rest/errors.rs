@@ -2,6 +2,7 @@
 //! purpose, and the hints of ours for service_role.
 
 mod codes;
+mod limits;
 mod outages;
 mod raised;
 mod rights;

@@ -30,6 +30,7 @@ fn trigger_error(code: &str) -> Box<PgError> {
         schema: None,
         position: None,
         routine: None,
+        is_nested: false,
         is_fatal: false,
         has_run: true,
     })

@@ -1,0 +1,52 @@
+//! Requests that are too deep, too wide or too long for PostgreSQL.
+
+use basalt_testkit::Response;
+use http::Method;
+use serde_json::json;
+
+use super::super::{anon, get, server};
+
+fn check(refused: &Response, code: &str, what: &str) {
+    let text = refused.text();
+    assert_eq!(refused.status, 400, "{what}: {}", text.chars().take(500).collect::<String>());
+    assert_eq!(refused.json()["code"], code, "{what}");
+    let hint = refused.json()["hint"].to_string();
+    assert!(hint.starts_with("\"The request"), "{what}: {hint}");
+    assert!(!text.contains("max_stack_depth"), "{what}: what to configure is for the operator");
+}
+
+#[tokio::test]
+async fn what_is_too_deep_is_the_clients_to_mend() {
+    let server = server().start().await;
+    let steps = "-%3Ea".repeat(5_000);
+    for path in [format!("/projects?select=meta{steps}"), format!("/projects?meta{steps}=not.is.null")] {
+        check(&get(&server, &path).await, "54001", &path[..20]);
+    }
+    let deep = format!("{}{}", "[".repeat(50_000), "]".repeat(50_000));
+    let json = |path: &str, body: String| {
+        anon(&server, Method::POST, path).header("content-type", "application/json").body(body).send()
+    };
+    let row = format!(r#"{{"id":90,"name":"deep","meta":{deep}}}"#);
+    for (path, body) in [
+        ("/projects", row.clone()),
+        ("/projects?columns=id,name,meta", row.clone()),
+        ("/projects?columns=id,name,meta", format!("[{row}]")),
+        ("/rpc/echo", deep.clone()),
+        ("/rpc/add", format!(r#"{{"a":1,"b":{deep}}}"#)),
+    ] {
+        check(&json(path, body).await, "54001", path);
+    }
+    let small = anon(&server, Method::POST, "/rpc/add").json(&json!({"a": 1, "b": 2})).send().await;
+    assert_eq!((small.status.as_u16(), small.text().as_str()), (200, "3"));
+}
+
+#[tokio::test]
+async fn what_is_too_wide_or_too_long_is_the_clients_to_mend() {
+    let server = server().start().await;
+    let names: Vec<String> = (0..1_700).map(|n| format!("c{n}:id")).collect();
+    check(&get(&server, &format!("/projects?select={}", names.join(","))).await, "54011", "columns");
+    // An index takes a third of a page, of what cannot be compressed.
+    let key: String = (0..2_000_u32).map(|n| format!("{:08x}", n.wrapping_mul(2_654_435_761))).collect();
+    let row = json!({"key": key, "value": 1});
+    check(&anon(&server, Method::POST, "/kv").json(&row).send().await, "54000", "a key");
+}
