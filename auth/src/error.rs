@@ -274,7 +274,7 @@ pub enum AuthError {
     #[error("Identity doesn't exist")]
     IdentityNotFound,
     /// A feature that is off.
-    #[error("{}", .0.message())]
+    #[error("{}", .0.message)]
     SwitchedOff(Feature),
     /// Anonymous users have no account to protect.
     #[error("Anonymous user not allowed to perform these actions")]

@@ -37,7 +37,7 @@ pub use cleanup::clean_up;
 pub use config::{AuthConfig, JwtConfig, settings};
 pub use emails::templates::{EmailSettings, TemplateSource};
 pub use error::AuthError;
-pub use http::feature::{FactorType, Feature};
+pub use http::feature::Feature;
 pub use limits::email_rate::{EmailRate, ParseEmailRateError};
 pub use migrations::MIGRATIONS;
 pub use passwords::policy::{WeakReason, Weakness};

@@ -69,7 +69,7 @@ impl AuthError {
                 (StatusCode::NOT_FOUND, "validation_failed")
             }
             Self::SessionNotFound => (StatusCode::NOT_FOUND, "session_not_found"),
-            Self::SwitchedOff(feature) => feature.wire(),
+            Self::SwitchedOff(feature) => (feature.status, feature.code),
             Self::AnonymousRefused => (DENIED, "no_authorization"),
             Self::FactorIdNotUuid => (StatusCode::NOT_FOUND, "validation_failed"),
             Self::FactorNotFound => (StatusCode::NOT_FOUND, "mfa_factor_not_found"),

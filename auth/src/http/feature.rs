@@ -3,88 +3,60 @@
 
 use http::StatusCode;
 
-/// A feature that is off.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Feature {
-    /// SAML 2.0 single sign-on.
-    Saml,
-    /// The OAuth 2.1 server.
-    OAuthServer,
-    /// Passkeys.
-    Passkeys,
-    /// Generic OAuth2 and OIDC providers.
-    CustomProviders,
-    /// Sign-in with a wallet.
-    Web3,
-    /// Enrolling a second factor.
-    Enroll(FactorType),
-    /// Using a second factor.
-    Verify(FactorType),
+/// A feature that is off, and its answer.
+#[derive(Debug, Clone, Copy)]
+pub struct Feature {
+    pub(crate) status: StatusCode,
+    pub(crate) code: &'static str,
+    pub(crate) message: &'static str,
 }
 
-/// A kind of second factor.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum FactorType {
-    /// An authenticator app.
-    Totp,
-    /// A phone.
-    Phone,
-    /// A security key.
-    WebAuthn,
-    /// Codes on paper.
-    RecoveryCodes,
-}
-
-impl FactorType {
-    /// The type of this name.
-    pub(crate) fn from_name(name: &str) -> Option<Self> {
-        match name {
-            "totp" => Some(Self::Totp),
-            "phone" => Some(Self::Phone),
-            "webauthn" => Some(Self::WebAuthn),
-            _ => None,
-        }
-    }
-}
+/// Types of second factors: enrolling one and using one.
+const FACTORS: [(&str, Feature, Feature); 3] = [
+    (
+        "totp",
+        refused("mfa_totp_enroll_not_enabled", "MFA enroll is disabled for TOTP"),
+        refused("mfa_totp_verify_not_enabled", "MFA verification is disabled for TOTP"),
+    ),
+    (
+        "phone",
+        refused("mfa_phone_enroll_not_enabled", "MFA enroll is disabled for Phone"),
+        refused("mfa_phone_verify_not_enabled", "MFA verification is disabled for Phone"),
+    ),
+    (
+        "webauthn",
+        refused("mfa_webauthn_enroll_not_enabled", "MFA enroll is disabled for WebAuthn"),
+        refused("mfa_webauthn_verify_not_enabled", "MFA verification is disabled for WebAuthn"),
+    ),
+];
 
 impl Feature {
-    /// The sentence for people.
-    #[must_use]
-    pub const fn message(self) -> &'static str {
-        match self {
-            Self::Saml => "SAML 2.0 is disabled",
-            Self::OAuthServer => "OAuth server is disabled",
-            Self::Passkeys => "Passkeys are disabled",
-            Self::CustomProviders => "Custom OAuth providers are disabled",
-            Self::Web3 => "Web3 provider is disabled",
-            Self::Enroll(FactorType::Totp) => "MFA enroll is disabled for TOTP",
-            Self::Enroll(FactorType::Phone) => "MFA enroll is disabled for Phone",
-            Self::Enroll(FactorType::WebAuthn) => "MFA enroll is disabled for WebAuthn",
-            Self::Enroll(FactorType::RecoveryCodes) => "MFA enroll is disabled for Recovery Codes",
-            Self::Verify(FactorType::Totp) => "MFA verification is disabled for TOTP",
-            Self::Verify(FactorType::Phone) => "MFA verification is disabled for Phone",
-            Self::Verify(FactorType::WebAuthn) => "MFA verification is disabled for WebAuthn",
-            Self::Verify(FactorType::RecoveryCodes) => "MFA verification is disabled for Recovery Codes",
-        }
+    pub(crate) const SAML: Self = gone("saml_provider_disabled", "SAML 2.0 is disabled");
+    pub(crate) const OAUTH_SERVER: Self = gone("feature_disabled", "OAuth server is disabled");
+    pub(crate) const PASSKEYS: Self = gone("passkey_disabled", "Passkeys are disabled");
+    pub(crate) const CUSTOM_PROVIDERS: Self = gone("feature_disabled", "Custom OAuth providers are disabled");
+    pub(crate) const WEB3: Self = refused("web3_provider_disabled", "Web3 provider is disabled");
+    pub(crate) const ENROLL_CODES: Self =
+        refused("mfa_recovery_codes_enroll_not_enabled", "MFA enroll is disabled for Recovery Codes");
+    pub(crate) const VERIFY_CODES: Self =
+        refused("mfa_recovery_codes_verify_not_enabled", "MFA verification is disabled for Recovery Codes");
+
+    /// Enrolling a second factor; `None` for an unknown type.
+    pub(crate) fn enroll(factor_type: &str) -> Option<Self> {
+        FACTORS.iter().find(|(name, _, _)| *name == factor_type).map(|(_, enroll, _)| *enroll)
     }
 
-    /// Status and code.
-    pub(crate) const fn wire(self) -> (StatusCode, &'static str) {
-        const GONE: StatusCode = StatusCode::NOT_FOUND;
-        const REFUSED: StatusCode = StatusCode::UNPROCESSABLE_ENTITY;
-        match self {
-            Self::Saml => (GONE, "saml_provider_disabled"),
-            Self::OAuthServer | Self::CustomProviders => (GONE, "feature_disabled"),
-            Self::Passkeys => (GONE, "passkey_disabled"),
-            Self::Web3 => (REFUSED, "web3_provider_disabled"),
-            Self::Enroll(FactorType::Totp) => (REFUSED, "mfa_totp_enroll_not_enabled"),
-            Self::Enroll(FactorType::Phone) => (REFUSED, "mfa_phone_enroll_not_enabled"),
-            Self::Enroll(FactorType::WebAuthn) => (REFUSED, "mfa_webauthn_enroll_not_enabled"),
-            Self::Enroll(FactorType::RecoveryCodes) => (REFUSED, "mfa_recovery_codes_enroll_not_enabled"),
-            Self::Verify(FactorType::Totp) => (REFUSED, "mfa_totp_verify_not_enabled"),
-            Self::Verify(FactorType::Phone) => (REFUSED, "mfa_phone_verify_not_enabled"),
-            Self::Verify(FactorType::WebAuthn) => (REFUSED, "mfa_webauthn_verify_not_enabled"),
-            Self::Verify(FactorType::RecoveryCodes) => (REFUSED, "mfa_recovery_codes_verify_not_enabled"),
-        }
+    /// Using a second factor. Only an import could have left one of an unknown type: it answers as the first type does.
+    pub(crate) fn verify(factor_type: &str) -> Self {
+        let [(_, _, totp), ..] = FACTORS;
+        FACTORS.iter().find(|(name, _, _)| *name == factor_type).map_or(totp, |(_, _, verify)| *verify)
     }
+}
+
+const fn gone(code: &'static str, message: &'static str) -> Feature {
+    Feature { status: StatusCode::NOT_FOUND, code, message }
+}
+
+const fn refused(code: &'static str, message: &'static str) -> Feature {
+    Feature { status: StatusCode::UNPROCESSABLE_ENTITY, code, message }
 }

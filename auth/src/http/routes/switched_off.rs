@@ -9,10 +9,10 @@ use std::sync::Arc;
 use axum::body::Body;
 use axum::extract::{Path, State};
 use axum::response::{IntoResponse, Response};
-use axum::routing::{MethodFilter, MethodRouter, delete, get, on, post};
+use axum::routing::{MethodFilter, delete, get, on, post};
 use axum::{Json, Router};
 use basalt_core::service::read_body;
-use http::{Method, StatusCode, header};
+use http::{StatusCode, header};
 use http_body_util::Limited;
 use serde::Deserialize;
 use serde_json::json;
@@ -21,61 +21,51 @@ use uuid::Uuid;
 
 use crate::error::AuthError;
 use crate::http::bearer::{Bearer, Caller};
-use crate::http::feature::{FactorType, Feature};
+use crate::http::feature::Feature;
 use crate::http::request::{RequestContext, read_json};
 use crate::http::routes::admin::{Admin, OfUser};
 use crate::http::routes::settings::is_provider;
 use crate::users::Factor;
 use crate::{Auth, BODY_LIMIT};
 
-/// Who is told that a feature is off.
-#[derive(Clone, Copy)]
-enum Told {
-    Everyone,
-    Admins,
-}
-
-/// Routes whose only answer is that their feature is off.
-const OFF: &[(Feature, Told, &str, &[Method])] = {
-    use Feature::{CustomProviders, Enroll, OAuthServer, Passkeys, Saml, Verify};
-    use Told::{Admins, Everyone};
-    const GET: Method = Method::GET;
-    const POST: Method = Method::POST;
-    const PUT: Method = Method::PUT;
-    const PATCH: Method = Method::PATCH;
-    const DELETE: Method = Method::DELETE;
-    const CODES: FactorType = FactorType::RecoveryCodes;
+/// Routes whose only answer is that their feature is off. Those below `/admin/` tell it to admins.
+const OFF: &[(Feature, &str, MethodFilter)] = {
+    const GET: MethodFilter = MethodFilter::GET;
+    const POST: MethodFilter = MethodFilter::POST;
+    const PUT: MethodFilter = MethodFilter::PUT;
+    const PATCH: MethodFilter = MethodFilter::PATCH;
+    const DELETE: MethodFilter = MethodFilter::DELETE;
     &[
-        (Enroll(CODES), Everyone, "/factors/recovery-codes", &[GET, POST, DELETE]), // mfa.recoveryCodes
-        (Verify(CODES), Everyone, "/factors/recovery-codes/verify", &[POST]),
-        (Enroll(CODES), Everyone, "/factors/recovery-codes/regenerate", &[POST]),
-        (Saml, Everyone, "/sso", &[POST]), // signInWithSSO
-        (Saml, Everyone, "/sso/saml/metadata", &[GET]),
-        (Saml, Everyone, "/sso/saml/acs", &[POST]),
-        (Saml, Admins, "/admin/sso/providers", &[GET, POST]),
-        (Saml, Admins, "/admin/sso/providers/{id}", &[GET, PUT, DELETE]),
-        (OAuthServer, Everyone, "/.well-known/openid-configuration", &[GET]),
-        (OAuthServer, Everyone, "/.well-known/oauth-authorization-server", &[GET]),
-        (OAuthServer, Everyone, "/oauth/authorize", &[GET]),
-        (OAuthServer, Everyone, "/oauth/authorizations/{id}", &[GET]),
-        (OAuthServer, Everyone, "/oauth/authorizations/{id}/consent", &[POST]),
-        (OAuthServer, Everyone, "/oauth/token", &[POST]),
-        (OAuthServer, Everyone, "/oauth/userinfo", &[GET]),
-        (OAuthServer, Everyone, "/oauth/clients/register", &[POST]),
-        (OAuthServer, Everyone, "/user/oauth/grants", &[GET, DELETE]),
-        (OAuthServer, Admins, "/admin/oauth/clients", &[GET, POST]),
-        (OAuthServer, Admins, "/admin/oauth/clients/{id}", &[GET, PUT, DELETE]),
-        (OAuthServer, Admins, "/admin/oauth/clients/{id}/regenerate_secret", &[POST]),
-        (Passkeys, Everyone, "/passkeys", &[GET]),
-        (Passkeys, Everyone, "/passkeys/{id}", &[PATCH, DELETE]),
-        (Passkeys, Everyone, "/passkeys/registration/options", &[POST]),
-        (Passkeys, Everyone, "/passkeys/registration/verify", &[POST]),
-        (Passkeys, Everyone, "/passkeys/authentication/options", &[POST]),
-        (Passkeys, Everyone, "/passkeys/authentication/verify", &[POST]),
-        (Passkeys, Admins, "/admin/users/{id}/passkeys", &[GET]),
-        (Passkeys, Admins, "/admin/users/{id}/passkeys/{passkey_id}", &[DELETE]),
-        (CustomProviders, Admins, "/admin/custom-providers", &[GET, POST]),
-        (CustomProviders, Admins, "/admin/custom-providers/{identifier}", &[GET, PUT, DELETE]),
+        (Feature::ENROLL_CODES, "/factors/recovery-codes", GET.or(POST).or(DELETE)), // mfa.recoveryCodes
+        (Feature::VERIFY_CODES, "/factors/recovery-codes/verify", POST),
+        (Feature::ENROLL_CODES, "/factors/recovery-codes/regenerate", POST),
+        (Feature::SAML, "/sso", POST), // signInWithSSO
+        (Feature::SAML, "/sso/saml/metadata", GET),
+        (Feature::SAML, "/sso/saml/acs", POST),
+        (Feature::SAML, "/admin/sso/providers", GET.or(POST)),
+        (Feature::SAML, "/admin/sso/providers/{id}", GET.or(PUT).or(DELETE)),
+        (Feature::OAUTH_SERVER, "/.well-known/openid-configuration", GET),
+        (Feature::OAUTH_SERVER, "/.well-known/oauth-authorization-server", GET),
+        (Feature::OAUTH_SERVER, "/oauth/authorize", GET),
+        (Feature::OAUTH_SERVER, "/oauth/authorizations/{id}", GET),
+        (Feature::OAUTH_SERVER, "/oauth/authorizations/{id}/consent", POST),
+        (Feature::OAUTH_SERVER, "/oauth/token", POST),
+        (Feature::OAUTH_SERVER, "/oauth/userinfo", GET),
+        (Feature::OAUTH_SERVER, "/oauth/clients/register", POST),
+        (Feature::OAUTH_SERVER, "/user/oauth/grants", GET.or(DELETE)),
+        (Feature::OAUTH_SERVER, "/admin/oauth/clients", GET.or(POST)),
+        (Feature::OAUTH_SERVER, "/admin/oauth/clients/{id}", GET.or(PUT).or(DELETE)),
+        (Feature::OAUTH_SERVER, "/admin/oauth/clients/{id}/regenerate_secret", POST),
+        (Feature::PASSKEYS, "/passkeys", GET),
+        (Feature::PASSKEYS, "/passkeys/{id}", PATCH.or(DELETE)),
+        (Feature::PASSKEYS, "/passkeys/registration/options", POST),
+        (Feature::PASSKEYS, "/passkeys/registration/verify", POST),
+        (Feature::PASSKEYS, "/passkeys/authentication/options", POST),
+        (Feature::PASSKEYS, "/passkeys/authentication/verify", POST),
+        (Feature::PASSKEYS, "/admin/users/{id}/passkeys", GET),
+        (Feature::PASSKEYS, "/admin/users/{id}/passkeys/{passkey_id}", DELETE),
+        (Feature::CUSTOM_PROVIDERS, "/admin/custom-providers", GET.or(POST)),
+        (Feature::CUSTOM_PROVIDERS, "/admin/custom-providers/{identifier}", GET.or(PUT).or(DELETE)),
     ]
 };
 
@@ -89,20 +79,17 @@ pub(crate) fn router() -> Router<Arc<Auth>> {
         .route("/factors/{id}/challenge", post(use_factor)) // mfa.challenge
         .route("/factors/{id}/verify", post(use_factor)) // mfa.verify
         .route("/admin/users/{id}/factors/{factor_id}", delete(admin_factor).put(admin_factor)); // admin.mfa
-    OFF.iter().fold(router, |router, (feature, told, path, methods)| {
+    OFF.iter().fold(router, |router, &(feature, path, methods)| {
+        let off = AuthError::SwitchedOff;
         router.route(
             path,
-            methods.iter().fold(MethodRouter::new(), |all, method| all.merge(off(*feature, *told, method))),
+            if path.starts_with("/admin/") {
+                on(methods, move |_admin: Admin| async move { off(feature) })
+            } else {
+                on(methods, move || async move { off(feature) })
+            },
         )
     })
-}
-
-fn off(feature: Feature, told: Told, method: &Method) -> MethodRouter<Arc<Auth>> {
-    let method = MethodFilter::try_from(method.clone()).unwrap_or(MethodFilter::GET);
-    match told {
-        Told::Everyone => on(method, move || async move { AuthError::SwitchedOff(feature) }),
-        Told::Admins => on(method, move |_admin: Admin| async move { AuthError::SwitchedOff(feature) }),
-    }
 }
 
 /// `GET /authorize?provider=`: no provider is enabled (auth.md §3.16).
@@ -153,16 +140,14 @@ struct Enrolment {
     factor_type: Option<String>,
 }
 
-async fn enroll(State(auth): State<Arc<Auth>>, request: RequestContext, body: Body) -> AuthError {
-    let refused = async {
-        person(&auth, &request).await?;
-        let body: Enrolment = read_json(body).await?;
-        let factor = body.factor_type.as_deref().and_then(FactorType::from_name);
-        let factor =
-            factor.ok_or(AuthError::validation("factor_type needs to be totp, phone, or webauthn"))?;
-        Err::<AuthError, _>(AuthError::SwitchedOff(Feature::Enroll(factor)))
-    };
-    refused.await.unwrap_or_else(|error| error)
+async fn enroll(State(auth): State<Arc<Auth>>, request: RequestContext, body: Body) -> Result<(), AuthError> {
+    person(&auth, &request).await?;
+    let body: Enrolment = read_json(body).await?;
+    let feature = body.factor_type.as_deref().and_then(Feature::enroll);
+    Err(match feature {
+        Some(feature) => AuthError::SwitchedOff(feature),
+        None => AuthError::validation("factor_type needs to be totp, phone, or webauthn"),
+    })
 }
 
 /// Challenge and verify.
@@ -170,13 +155,10 @@ async fn use_factor(
     State(auth): State<Arc<Auth>>,
     Path(id): Path<String>,
     request: RequestContext,
-) -> AuthError {
-    let refused = async {
-        let caller = person(&auth, &request).await?;
-        let factor = factor(&caller.account.factors, &id)?;
-        Err::<AuthError, _>(AuthError::SwitchedOff(Feature::Verify(type_of(factor))))
-    };
-    refused.await.unwrap_or_else(|error| error)
+) -> Result<(), AuthError> {
+    let caller = person(&auth, &request).await?;
+    let factor = factor(&caller.account.factors, &id)?;
+    Err(AuthError::SwitchedOff(Feature::verify(&factor.factor_type)))
 }
 
 /// A factor that was imported can be given up while it is unverified; a verified one needs aal2, which no session reaches.
@@ -202,7 +184,7 @@ async fn admin_factor(
     Path((_user_id, factor_id)): Path<(String, String)>,
 ) -> AuthError {
     match factor(&account.factors, &factor_id) {
-        Ok(factor) => AuthError::SwitchedOff(Feature::Verify(type_of(factor))),
+        Ok(factor) => AuthError::SwitchedOff(Feature::verify(&factor.factor_type)),
         Err(unknown) => unknown,
     }
 }
@@ -222,8 +204,4 @@ async fn person(auth: &Auth, request: &RequestContext) -> Result<Caller, AuthErr
 fn factor<'a>(factors: &'a [Factor], id: &str) -> Result<&'a Factor, AuthError> {
     let id = Uuid::try_parse(id).map_err(|_error| AuthError::FactorIdNotUuid)?;
     factors.iter().find(|factor| factor.id == id).ok_or(AuthError::FactorNotFound)
-}
-
-fn type_of(factor: &Factor) -> FactorType {
-    FactorType::from_name(&factor.factor_type).unwrap_or(FactorType::Totp)
 }

@@ -58,7 +58,7 @@ impl Web3Grant {
     /// Why it is refused.
     pub(crate) fn refusal(&self) -> AuthError {
         match self.chain.as_deref() {
-            Some("solana" | "ethereum") => AuthError::SwitchedOff(Feature::Web3),
+            Some("solana" | "ethereum") => AuthError::SwitchedOff(Feature::WEB3),
             _ => AuthError::UnsupportedChain,
         }
     }
