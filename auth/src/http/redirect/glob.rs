@@ -4,6 +4,9 @@
 //!
 //! Each becomes a regular expression for an engine that is linear in the text: the text is an attacker's.
 
+use std::iter::Peekable;
+use std::str::Chars;
+
 use regex_lite::Regex;
 
 /// A compiled entry.
@@ -30,9 +33,9 @@ impl Glob {
                     regex.push(')');
                 }
                 ',' if depth > 0 => regex.push('|'),
-                '\\' => literal(rest.next()?, &mut regex),
+                '\\' => regex.push_str(&literal(rest.next()?)),
                 ']' | '}' => return None,
-                other => literal(other, &mut regex),
+                other => regex.push_str(&literal(other)),
             }
         }
         regex.push_str(")$");
@@ -48,46 +51,28 @@ impl Glob {
     }
 }
 
-fn literal(character: char, regex: &mut String) {
-    regex.push_str(&regex_lite::escape(character.encode_utf8(&mut [0; 4])));
+fn literal(character: char) -> String {
+    regex_lite::escape(character.encode_utf8(&mut [0; 4]))
 }
 
 /// The rest of `[…]`.
-fn class(rest: &mut impl Iterator<Item = char>, regex: &mut String) -> Option<()> {
+fn class(rest: &mut Peekable<Chars<'_>>, regex: &mut String) -> Option<()> {
+    regex.push_str(if rest.next_if_eq(&'!').is_some() { "[^" } else { "[" });
     let mut items = Vec::new();
-    let mut first = rest.next()?;
-    let is_negated = first == '!';
-    if is_negated {
-        first = rest.next()?;
-    }
-    let mut next = Some(first);
     loop {
-        match next? {
+        items.push(match rest.next()? {
             ']' => break,
-            '\\' => items.push(Item::One(rest.next()?)),
-            '-' => items.push(Item::Dash),
-            other => items.push(Item::One(other)),
-        }
-        next = rest.next();
+            '\\' => literal(rest.next()?),
+            '-' => "-".to_owned(),
+            other => literal(other),
+        });
     }
-    if items.is_empty() {
-        return None;
-    }
-    regex.push_str(if is_negated { "[^" } else { "[" });
-    let last = items.len() - 1;
-    for (index, item) in items.into_iter().enumerate() {
-        match item {
-            Item::One(character) => literal(character, regex),
-            // Between two characters a dash makes a range, at an edge it is itself.
-            Item::Dash if index > 0 && index < last => regex.push('-'),
-            Item::Dash => regex.push_str("\\-"),
-        }
+    let last = items.len().checked_sub(1)?;
+    for (index, item) in items.iter().enumerate() {
+        // Between two characters a dash makes a range, at an edge it is itself.
+        let is_at_edge = index == 0 || index == last;
+        regex.push_str(if item == "-" && is_at_edge { "\\-" } else { item });
     }
     regex.push(']');
     Some(())
-}
-
-enum Item {
-    One(char),
-    Dash,
 }
