@@ -156,6 +156,11 @@ impl PgError {
                 _ => {}
             }
         }
+        if error.code == "53200" && error.hint.is_none() {
+            let hint =
+                "The request needs too much memory; ask for fewer rows (limit) or less nesting (select).";
+            error.hint = Some(hint.to_owned());
+        }
         Ok(error)
     }
 

@@ -8,12 +8,14 @@
 mod lease;
 mod reach;
 
+use std::fmt;
 use std::num::NonZeroUsize;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use deadpool::managed::{self, RecycleError, RecycleResult};
+use futures_util::future::BoxFuture;
 use lru::LruCache;
 use tokio::runtime::Handle;
 use tokio::time::Instant;
@@ -46,6 +48,8 @@ pub struct PoolConfig {
     pub row_bytes: usize,
     /// Where answers of request work are counted; `None` sets no limit.
     pub answers: Option<AnswerMemory>,
+    /// Runs for each new connection of request work.
+    pub on_connect: Option<OnConnect>,
     /// A connection older than this is replaced when it is next taken (memory of its backend's caches).
     pub max_lifetime: Duration,
     /// A connection that was not used for this long is closed at the next request for one; `None` keeps it.
@@ -64,9 +68,20 @@ impl PoolConfig {
             // PostgreSQL builds no larger value.
             row_bytes: 1 << 30,
             answers: None,
+            on_connect: None,
             max_lifetime: Duration::from_secs(1800),
             idle_timeout: None,
         }
+    }
+}
+
+/// Gets the process id of each new backend, before the first request does.
+#[derive(Clone)]
+pub struct OnConnect(pub Arc<dyn Fn(i32) -> BoxFuture<'static, ()> + Send + Sync>);
+
+impl fmt::Debug for OnConnect {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("OnConnect")
     }
 }
 

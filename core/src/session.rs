@@ -19,6 +19,8 @@
 //!   exchange to a task of the tracker. Reads are cancelled there; writes run to their end, or to their deadline.
 //! - After a cancel the connection goes back only when the cancel request's connection has closed and the server was
 //!   ready again, within a second; else it is discarded: a late cancel would strike the next request.
+//! - Nothing of a request is there for the next: behind each transaction the session is reset, in the same write and after the
+//!   answer. A connection whose reset fails is closed.
 
 mod attempt;
 mod exchange;
@@ -40,7 +42,7 @@ use crate::database::Database;
 pub use crate::error::SessionError;
 use crate::memory::AnswerMemory;
 use crate::pg_error::{DriverError, PgError};
-use crate::pool::{Pool, PoolConfig};
+use crate::pool::{OnConnect, Pool, PoolConfig};
 use crate::sql::{Param, Sql};
 pub use crate::wire::{Column, Row};
 use crate::wire::{Connection, Limits, StatementMetrics};
@@ -94,6 +96,8 @@ pub struct Scope {
     /// Settings, local to the transaction, set in this order by one statement. `role` is one of them; so is
     /// `search_path`.
     pub settings: Vec<(Cow<'static, str>, String)>,
+    /// Runs a function that the caller has named.
+    pub calls: bool,
     /// When the work is cancelled.
     pub deadline: Instant,
 }
@@ -101,11 +105,11 @@ pub struct Scope {
 impl fmt::Debug for Scope {
     /// Claims and headers, the bearer among them, are values of settings: those never reach a log (STYLE 7.6).
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Self { access, isolation, settings, deadline } = self;
+        let Self { access, isolation, settings, calls, deadline } = self;
         let names: Vec<&str> = settings.iter().map(|(name, _)| name.as_ref()).collect();
         let mut scope = f.debug_struct("Scope");
         scope.field("access", access).field("isolation", isolation);
-        scope.field("settings", &names).field("deadline", deadline).finish()
+        scope.field("settings", &names).field("calls", calls).field("deadline", deadline).finish()
     }
 }
 
@@ -136,6 +140,7 @@ struct Work {
 struct Manager {
     database: Database,
     limits: Limits,
+    on_connect: Option<OnConnect>,
     max_lifetime: Duration,
 }
 
@@ -145,7 +150,11 @@ impl managed::Manager for Manager {
     type Error = DriverError;
 
     async fn create(&self) -> Result<Box<Connection>, DriverError> {
-        Connection::open(&self.database, &self.limits).await.map(Box::new)
+        let mut connection = Box::new(Connection::open(&self.database, &self.limits).await?);
+        if let Some(OnConnect(run)) = &self.on_connect {
+            run(connection.backend().await?).await;
+        }
+        Ok(connection)
     }
 
     async fn recycle(
@@ -158,6 +167,10 @@ impl managed::Manager for Manager {
         }
         if metrics.age() > self.max_lifetime {
             return Err(RecycleError::message("old"));
+        }
+        // Usually over by now. Sending before would run a request in a session whose reset fails.
+        if !connection.has_been_reset().await {
+            return Err(RecycleError::message("not reset"));
         }
         if !connection.has_login().await {
             return Err(RecycleError::message("its login was dropped"));
@@ -206,7 +219,8 @@ impl Sessions {
             answers: config.answers.clone(),
         };
         let answers = config.answers.clone();
-        let manager = Manager { database, limits, max_lifetime: config.max_lifetime };
+        let on_connect = config.on_connect.clone();
+        let manager = Manager { database, limits, on_connect, max_lifetime: config.max_lifetime };
         let pool = Pool::new(manager, config);
         Self {
             shared: Arc::new(Shared {
@@ -290,9 +304,13 @@ impl Sessions {
     /// often this is called.
     pub async fn is_reachable(&self) -> bool {
         let ask = async |lease, deadline| {
-            let settings = Vec::new();
-            let scope =
-                Scope { access: Access::ReadWrite, isolation: Isolation::default(), settings, deadline };
+            let scope = Scope {
+                access: Access::ReadWrite,
+                isolation: Isolation::default(),
+                settings: Vec::new(),
+                calls: false,
+                deadline,
+            };
             let work = Work { scope, scope_key: 0, steps: Vec::new(), end: End::Commit, check: None };
             Attempt::new(lease, work, &self.shared.tracker).run().await.map(drop)
         };
@@ -374,6 +392,7 @@ impl Sessions {
             access: Access::ReadOnly,
             isolation: Isolation::default(),
             settings: Vec::new(),
+            calls: false,
             deadline,
         };
         let text = Arc::from("select pg_catalog.pg_is_in_recovery()");

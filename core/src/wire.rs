@@ -138,6 +138,20 @@ pub(crate) struct Connection {
     is_suspect: bool,
     /// Why writing failed, until the server's last error has been read.
     write_error: Option<io::Error>,
+    reset: Reset,
+}
+
+/// How far the reset of the session is (docs/decisions/0050).
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Reset {
+    /// Nothing ran since the last one.
+    Done,
+    /// Something did.
+    Due,
+    /// It stands behind the batch that is under way.
+    Follows,
+    /// It is sent, and its end is not read yet.
+    Sent,
 }
 
 impl Connection {
@@ -154,6 +168,7 @@ impl Connection {
             state: State::Idle,
             is_suspect: false,
             write_error: None,
+            reset: Reset::Done,
         }
     }
 
@@ -234,6 +249,46 @@ impl Connection {
     pub(crate) fn sync(&mut self) {
         self.outgoing.sync();
         self.state = State::Busy;
+        self.reset = Reset::Due;
+    }
+
+    /// Ends a batch without BEGIN. The reset of the session stands behind it, in the same write; nobody waits for its end
+    /// until the connection is wanted again.
+    pub(crate) fn sync_and_reset(&mut self, may_have_prepared: bool) {
+        self.sync();
+        self.outgoing.query(reset_text(may_have_prepared));
+        self.reset = Reset::Follows;
+    }
+
+    /// Sends the reset of an idle connection that still needs it. What could not be sent at once leaves the connection
+    /// unclean.
+    pub(crate) fn reset_if_due(&mut self) {
+        if self.reset == Reset::Due {
+            self.outgoing.query(reset_text(true));
+            self.reset = Reset::Sent;
+            let _unsent = self.poll_send(&mut Context::from_waker(Waker::noop()));
+        }
+    }
+
+    /// Waits for the end of the reset. False when the session is not as new: the connection is of no more use.
+    pub(crate) async fn has_been_reset(&mut self) -> bool {
+        let is_reset = poll_fn(|cx| {
+            loop {
+                match self.digest() {
+                    Ok(None) if self.reset != Reset::Sent => return Poll::Ready(true),
+                    Ok(None) => {}
+                    Ok(Some(_)) | Err(_) => return Poll::Ready(false),
+                }
+                if matches!(ready!(self.poll_fill(cx)), Err(_) | Ok(0)) {
+                    return Poll::Ready(false);
+                }
+            }
+        });
+        let is_reset = is_reset.await;
+        if !is_reset {
+            self.state = State::Broken;
+        }
+        is_reset
     }
 
     /// Begins a batch of one text of any number of statements without parameters.
@@ -241,6 +296,7 @@ impl Connection {
         self.batch = Batch { simple: Some(Simple::default()), ..Batch::default() };
         self.outgoing.query(text);
         self.state = State::Busy;
+        self.reset = Reset::Due;
     }
 
     /// Runs a simple query; for the time before the connection is in the pool.
@@ -362,13 +418,28 @@ impl Connection {
             if length > KEPT_BUFFER_BYTES {
                 self.incoming = BytesMut::from(&*self.incoming);
             }
+            if self.reset == Reset::Sent {
+                match header.tag() {
+                    b'Z' => self.reset = Reset::Done,
+                    b'E' => return Err(garbled("the session could not be reset")),
+                    // The look for prepared statements has found one.
+                    b'D' => return Err(garbled("the session has statements that others prepared")),
+                    _ => {}
+                }
+                continue;
+            }
             match header.tag() {
                 b'D' => {
                     self.batch.take_row(frame.freeze())?;
                 }
                 // Taken for an answer, it would tell of a write that the server knows nothing of.
                 b'Z' if !self.batch.is_answered() => return Err(garbled("an end before the answer")),
-                b'Z' => return Ok(Some(frame.get(5) != Some(&b'I'))),
+                b'Z' => {
+                    if self.reset == Reset::Follows {
+                        self.reset = Reset::Sent;
+                    }
+                    return Ok(Some(frame.get(5) != Some(&b'I')));
+                }
                 _ => {
                     let message = Message::parse(&mut frame).map_err(|error| garbled(&error.to_string()))?;
                     self.note(message.ok_or_else(|| garbled("a short message"))?)?;
@@ -475,6 +546,27 @@ impl Batch {
             part.rows.push(Row::read(frame, part.columns.clone(), is_text, share).ok_or_else(wrong)?);
         }
         Ok(())
+    }
+}
+
+/// Ends what code of a request may have left in the session, and only that: what we prepared stays. `lock_timeout` and the
+/// like could end it early; then it fails as a whole, and the connection goes.
+const fn reset_text(may_have_prepared: bool) -> &'static str {
+    macro_rules! reset {
+        ($last:literal) => {
+            concat!(
+                "reset session authorization; reset role; reset all; close all; unlisten *; discard temp; \
+                 discard sequences; select where pg_catalog.pg_advisory_unlock_all() is null; ",
+                connect::defaults!(),
+                $last
+            )
+        };
+    }
+    // Two microseconds for each prepared statement there is.
+    if may_have_prepared {
+        reset!("; select from pg_catalog.pg_prepared_statements where from_sql limit 1")
+    } else {
+        reset!("")
     }
 }
 

@@ -177,6 +177,11 @@ async fn external(config: &Config, secrets: Option<&Secrets>, clock: &Clock, rep
     let admin = config.database.url.as_ref();
     let login =
         if config.only == Some(Only::Rest) { config.database.authenticator_url.as_ref() } else { admin };
+    report.warn(
+        "memory",
+        "Basalt cannot limit what one request takes in a PostgreSQL that is not its own: limit the private memory of its \
+         processes (LimitDATA=192M in its systemd unit), or rely on the machine's",
+    );
     let Some(url) = login else { return };
     match basalt_core::database::Database::from_url(url.expose_secret()) {
         Ok(database) => database::examine(&database, config, secrets, clock, report).await,

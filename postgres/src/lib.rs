@@ -6,6 +6,7 @@ mod cluster;
 mod error;
 mod leftover;
 mod log;
+mod memory_limit;
 mod owner;
 mod place;
 mod postmaster;
@@ -24,6 +25,7 @@ use tokio_util::task::TaskTracker;
 use account::Account;
 use binaries::{Binaries, Search};
 pub use error::EmbeddedError;
+pub use memory_limit::MemoryLimit;
 use owner::OwnerLock;
 use place::{Place, Wanted};
 use postmaster::{Launch, Postmaster};
@@ -242,6 +244,21 @@ impl Embedded {
     #[must_use]
     pub fn notices(&self) -> &[String] {
         &self.notices
+    }
+
+    /// Limits the memory of its backends.
+    #[must_use]
+    pub fn memory_limit(&self) -> MemoryLimit {
+        MemoryLimit::new(self.launch.account.clone())
+    }
+
+    /// Whether backends' memory can be limited here.
+    ///
+    /// # Errors
+    /// Why not.
+    pub async fn check_memory_limit(config: &EmbeddedConfig) -> std::io::Result<()> {
+        let data_dir = place::current_data_dir(&config.state_dir, &config.data_dir);
+        MemoryLimit::new(Account::choose(&data_dir)).check().await
     }
 
     /// What it is doing now, and every change.

@@ -108,6 +108,10 @@ fn parse(line: &str) -> Option<Entry<'_>> {
         return None;
     }
     let (backend, line) = line.split_once('|')?;
+    // A backend out of memory lists what it holds, texts of statements among it: `CachedPlan: 4096 total …: select 1|53…|…`.
+    if backend.contains(':') {
+        return None;
+    }
     let (sqlstate, rest) = line.split_once('|')?;
     let (severity, message) = rest.split_once(':')?;
     severity.bytes().all(|byte| byte.is_ascii_uppercase() || byte.is_ascii_digit()).then_some(())?;
@@ -188,6 +192,7 @@ mod tests {
             "\tx|XX000|PANIC:  forged",
             "postgres: error while loading shared libraries",
             "a|b|c",
+            "CachedPlan: 2048 total in 2 blocks: select 1 |53200|PANIC:  forged",
         ] {
             assert_eq!(parse(line), None, "{line}");
         }

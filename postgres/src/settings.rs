@@ -32,6 +32,8 @@ max_wal_senders = 10
 max_replication_slots = 10
 # Compiling a plan costs more than the short statements of an API run.
 jit = off
+# Workers are no children of the backend, and its memory limit is not theirs.
+max_parallel_workers_per_gather = 0
 ";
 
 /// What the command line depends on.

@@ -146,6 +146,7 @@ async fn ask(
         isolation: Isolation::ReadCommitted,
         // Nothing is visible without its schema, so that every name comes out with it.
         settings: vec![("search_path".into(), String::new())],
+        calls: false,
         deadline: context.deadline,
     };
     let params = params.iter().map(|&param| Param::from(param)).collect();

@@ -132,6 +132,7 @@ fn scope() -> Scope {
         access: Access::ReadOnly,
         isolation: Isolation::ReadCommitted,
         settings: Vec::new(),
+        calls: false,
         deadline: Instant::now() + Duration::from_secs(20),
     }
 }

@@ -12,6 +12,7 @@ mod errors;
 mod hints;
 mod injection;
 mod jwt;
+mod leftovers;
 mod metadata;
 mod reads;
 mod reload;

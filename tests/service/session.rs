@@ -56,6 +56,7 @@ fn scope(access: Access) -> Scope {
         access,
         isolation: Isolation::ReadCommitted,
         settings: vec![("search_path".into(), "public".to_owned())],
+        calls: false,
         deadline: Instant::now() + Duration::from_secs(20),
     }
 }

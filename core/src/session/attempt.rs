@@ -88,13 +88,17 @@ async fn finish(mut lease: Lease, mut exchange: Exchange) {
     let canceller = lease.canceller().clone();
     let cleaned = tokio::time::timeout(CANCEL_GRACE, async {
         let (cancelled, _answers) = tokio::join!(canceller.cancel(), exchange.run(&mut lease));
-        matches!(cancelled, Ok(true))
+        // The cancel may have struck the reset.
+        matches!(cancelled, Ok(true)) && lease.has_been_reset().await
     });
     if cleaned.await.unwrap_or(false) { give_back(lease) } else { discard(lease) }
 }
 
 /// Returns the connection to the pool if any request can use it.
-fn give_back(lease: Lease) {
+fn give_back(mut lease: Lease) {
+    if lease.is_clean() {
+        lease.reset_if_due();
+    }
     if lease.is_clean() {
         drop(lease);
     } else {

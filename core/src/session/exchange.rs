@@ -112,7 +112,11 @@ impl Exchange {
         if !is_implicit && check.is_none() {
             plain(connection, end_text(*end))?;
         }
-        connection.sync();
+        if is_implicit {
+            connection.sync_and_reset(scope.access == Access::ReadWrite || scope.calls);
+        } else {
+            connection.sync();
+        }
         Ok(())
     }
 }

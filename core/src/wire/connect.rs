@@ -24,10 +24,15 @@ use crate::pg_error::{DriverError, with_cause};
 const SSL_REQUEST: [u8; 8] = [0, 0, 0, 8, 0x04, 0xd2, 0x16, 0x2f];
 
 /// Whatever the database or the login role says, a transaction without BEGIN is what a plain BEGIN of ours would be.
-/// Notices would travel here for nothing, a million of them for a loop that raises one.
-const DEFAULTS: &str = "set default_transaction_isolation = 'read committed'; \
-     set default_transaction_read_only = off; set default_transaction_deferrable = off; \
-     set client_min_messages = error";
+/// Notices would travel here for nothing, a million of them for a loop that raises one. Not in the startup packet: poolers
+/// refuse one with settings they do not know.
+macro_rules! defaults {
+    () => {
+        "set default_transaction_isolation = 'read committed'; set default_transaction_read_only = off; \
+         set default_transaction_deferrable = off; set client_min_messages = error"
+    };
+}
+pub(super) use defaults;
 
 /// Where a connection leads.
 #[derive(Clone, Debug)]
@@ -83,6 +88,13 @@ impl Connection {
 }
 
 impl Connection {
+    /// The process id of its backend.
+    pub(crate) async fn backend(&mut self) -> Result<i32, DriverError> {
+        let rows = self.simple_query("select pg_catalog.pg_backend_pid()").await?;
+        let pid = rows.first().and_then(|row| row.text(0)?.parse().ok());
+        pid.ok_or_else(|| DriverError::Connection("the backend has no process id".to_owned()))
+    }
+
     /// Its login may have been dropped: [`Connection::has_login`] checks before another request gets it.
     pub(crate) const fn suspect(&mut self) {
         self.is_suspect = true;
@@ -163,7 +175,7 @@ async fn open_at(database: &Database, address: Address, limits: &Limits) -> Resu
             return Err(DriverError::Connection(fault.to_owned()));
         }
     }
-    connection.simple_query(DEFAULTS).await?;
+    connection.simple_query(defaults!()).await?;
     Ok(connection)
 }
 

@@ -226,6 +226,16 @@ pub(super) async fn programs(config: &Config, secrets: Option<&Secrets>, report:
         Ok((version, dir)) => report.ok(subject, format!("{version} in {}", dir.display())),
         Err(error) => report.fail(subject, error.to_string()),
     }
+    match Embedded::check_memory_limit(&wanted).await {
+        Ok(()) => report.ok("memory", "what one request may take in PostgreSQL is limited"),
+        Err(error) => report.warn(
+            "memory",
+            format!(
+                "one request may take all of this machine's memory, because PostgreSQL's backends cannot be limited ({error}): \
+                 install util-linux (its program prlimit), or give this program CAP_SYS_RESOURCE"
+            ),
+        ),
+    }
     if let Some(port) = config.database.port
         && Embedded::running(&wanted).is_none()
     {

@@ -8,7 +8,7 @@ use basalt_core::database::Database;
 use basalt_core::keys::{CHANNEL, KeyStore, Keys};
 use basalt_core::listen::Events;
 use basalt_core::memory::AnswerMemory;
-use basalt_core::pool::{PoolConfig, ServicePool};
+use basalt_core::pool::{OnConnect, PoolConfig, ServicePool};
 use basalt_core::service::Service;
 use basalt_core::session::Sessions;
 use basalt_rest::RestHandle;
@@ -163,9 +163,22 @@ pub(super) async fn whole(
 ) -> Result<Running, ServeError> {
     let options = database_setup::Options { seed: Seed::NewDatabase };
     let databases = database_setup::prepare(config, secrets, &options, |line| console.progress(line)).await?;
+    // Requests may be sent elsewhere.
+    let own = databases.embedded.as_ref().filter(|_| config.database.authenticator_url.is_none());
+    let on_connect = own.map(|embedded| {
+        let limit = embedded.memory_limit();
+        OnConnect(Arc::new(move |backend| {
+            let limit = limit.clone();
+            async move { limit.apply(backend).await }.boxed()
+        }))
+    });
     let sessions = Sessions::new(
         databases.authenticator.clone(),
-        PoolConfig { answers: Some(answers.clone()), ..pool(config, "rest", config.database.pool_size) },
+        PoolConfig {
+            answers: Some(answers.clone()),
+            on_connect,
+            ..pool(config, "rest", config.database.pool_size)
+        },
         background.requests.clone(),
     );
     let auth_pool = ServicePool::new(

@@ -28,9 +28,8 @@ pub(super) fn scope(context: &ExecuteContext<'_>, common: &Common) -> Scope {
     }
     settings.push(("role".into(), caller.role.clone()));
     settings.push(("request.jwt.claims".into(), caller.claims.clone()));
-    if let Some(subject) = subject(context) {
-        settings.push(("request.jwt.claim.sub".into(), subject.to_owned()));
-    }
+    // Empty it says nothing, and nobody else's is there either.
+    settings.push(("request.jwt.claim.sub".into(), subject(context).unwrap_or_default().to_owned()));
     for what in &context.snapshot.config.request_settings {
         settings.push(match what {
             RequestSetting::Method => ("request.method".into(), context.api.method.as_str().to_owned()),
@@ -48,7 +47,8 @@ pub(super) fn scope(context: &ExecuteContext<'_>, common: &Common) -> Scope {
     for (name, value) in &context.snapshot.config.app_settings {
         settings.push((format!("app.settings.{name}").into(), value.clone()));
     }
-    Scope { access: common.access, isolation, settings, deadline: context.deadline }
+    let calls = matches!(context.api.action, Action::Call { .. });
+    Scope { access: common.access, isolation, settings, calls, deadline: context.deadline }
 }
 
 /// What `auth.uid()` looks at before it parses the claims, which as a column's default it does for every row.

@@ -23,7 +23,7 @@ impl TestDatabase {
     }
 
     /// The texts executed since [`log_statements`](Self::log_statements), and those that PostgreSQL's parser refused; not the
-    /// kit's own.
+    /// kit's own, and not the reset of sessions.
     ///
     /// # Panics
     /// The log does not come, or is none.
@@ -57,7 +57,9 @@ impl TestDatabase {
             "LOG" => field("message").split_once(": ")?.1,
             _ => field("statement"),
         };
-        (!text.is_empty()).then(|| text.to_owned())
+        // Behind every transaction.
+        let is_reset = text.starts_with("reset session authorization");
+        (!text.is_empty() && !is_reset).then(|| text.to_owned())
     }
 }
 

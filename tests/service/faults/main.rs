@@ -9,6 +9,7 @@
     reason = "helpers fail a test as the tests do; only a test's environment says how long it may run"
 )]
 
+mod backends;
 mod clients;
 mod embedded;
 mod endurance;

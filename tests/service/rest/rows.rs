@@ -79,6 +79,7 @@ impl Fixture {
             access: Access::ReadWrite,
             isolation: Isolation::ReadCommitted,
             settings,
+            calls: false,
             deadline: Instant::now() + Duration::from_secs(60),
         };
         let steps =

@@ -1,0 +1,153 @@
+//! What code of one request leaves in the session is not there for the next, on a pool of one connection.
+
+use basalt_testkit::{Basalt, Request, Response, User};
+use serde_json::json;
+
+use super::server;
+
+const FUNCTIONS: &str = "
+create table public.diary (id int generated always as identity, owner uuid default auth.uid());
+alter table public.diary enable row level security;
+create policy own on public.diary using (owner = auth.uid()) with check (owner = auth.uid());
+grant select, insert on public.diary to authenticated;
+create function public.run(code text) returns text language plpgsql as
+  $$ begin execute code; return 'done'; end $$;
+create function public.ask(code text) returns text language plpgsql as
+  $$ declare answer text; begin execute code into answer; return answer; end $$;
+create function public.me() returns uuid language sql stable as 'select auth.uid()';
+create function public.remember(name text, value text) returns text language sql as
+  'select set_config(name, value, false)';
+grant execute on function public.run, public.ask, public.me, public.remember to anon, authenticated;
+notify pgrst, 'reload schema'";
+
+/// Code that one user has run, then what the next is to see where a session is new.
+const KINDS: [(&str, &str, &str); 17] = [
+    (
+        "select set_config('app.tenant', 'a', false)",
+        "select coalesce(current_setting('app.tenant', true), '')",
+        "",
+    ),
+    ("set request.jwt.claims = '{}'", "select current_setting('request.jwt.claims') <> '{}'", "true"),
+    (
+        "set request.jwt.claim.role = 'service_role'",
+        "select coalesce(current_setting('request.jwt.claim.role', true), '')",
+        "",
+    ),
+    ("set statement_timeout = '7s'", "select current_setting('statement_timeout') <> '7s'", "true"),
+    (
+        "set default_transaction_read_only = on",
+        "select current_setting('default_transaction_read_only')",
+        "off",
+    ),
+    (
+        "set default_transaction_isolation = serializable",
+        "select current_setting('transaction_isolation')",
+        "read committed",
+    ),
+    ("set search_path = pg_temp", "select current_setting('search_path') like '%public%'", "true"),
+    ("set time zone 'Asia/Tokyo'", "select current_setting('timezone') <> 'Asia/Tokyo'", "true"),
+    ("set client_min_messages = debug1", "select current_setting('client_min_messages')", "error"),
+    ("set role anon", "select current_user::text", "authenticated"),
+    (
+        "select pg_advisory_lock(77)",
+        "select count(*)::text from pg_locks where locktype = 'advisory' and pid = pg_backend_pid()",
+        "0",
+    ),
+    ("listen gossip", "select count(*)::text from pg_listening_channels()", "0"),
+    (
+        "create temp table diary as select 1 as id",
+        "select coalesce(to_regclass('pg_temp.diary')::text, 'none')",
+        "none",
+    ),
+    (
+        "declare c cursor with hold for select 1",
+        "select count(*)::text from pg_cursors where name = 'c'",
+        "0",
+    ),
+    (
+        "prepare left_behind as select 1",
+        "select count(*)::text from pg_prepared_statements where name = 'left_behind'",
+        "0",
+    ),
+    ("deallocate all", "select 'fine'", "fine"),
+    (
+        "create temp sequence s; select nextval('s')",
+        "select coalesce((select 'seen' from pg_class where relname = 's' and relnamespace = pg_my_temp_schema()), 'none')",
+        "none",
+    ),
+];
+
+fn call(server: &Basalt, user: &User, name: &str, body: &serde_json::Value) -> Request {
+    server.post(&format!("/rest/v1/rpc/{name}")).by(server, user).json(body)
+}
+
+async fn started() -> (Basalt, User, User) {
+    let server = server().config("database.pool_size", "1").start().await;
+    server.sql(FUNCTIONS).await;
+    let (a, b) = (server.sign_up("a@example.com").await, server.sign_up("b@example.com").await);
+    let is_there = |answer: &Response| answer.status == 200;
+    server.until(super::SOON, &call(&server, &a, "me", &json!({})), is_there).await;
+    (server, a, b)
+}
+
+#[tokio::test]
+async fn nobody_acts_as_the_user_whose_name_another_left_behind() {
+    let (server, a, b) = started().await;
+    for name in ["request.jwt.claim.sub", "request.jwt.claims"] {
+        let value = if name.ends_with("sub") { a.id.clone() } else { json!({ "sub": a.id }).to_string() };
+        for _ in 0..20 {
+            let left = json!({ "name": name, "value": value });
+            call(&server, &a, "remember", &left).send().await.expect(200);
+            let me = call(&server, &b, "me", &json!({})).send().await.expect(200);
+            assert_eq!(me.json(), json!(b.id), "{name}");
+            call(&server, &a, "remember", &left).send().await.expect(200);
+            let me = server.get("/rest/v1/rpc/me").by(&server, &b).send().await.expect(200);
+            assert_eq!(me.json(), json!(b.id), "{name}");
+            call(&server, &a, "remember", &left).send().await.expect(200);
+            server.post("/rest/v1/diary").by(&server, &b).json(&json!({})).send().await.expect(201);
+        }
+    }
+    assert!(
+        server
+            .get("/rest/v1/diary")
+            .by(&server, &a)
+            .send()
+            .await
+            .expect(200)
+            .json()
+            .as_array()
+            .unwrap()
+            .is_empty()
+    );
+    let visitor = server.post("/rest/v1/rpc/me").apikey(server.anon_key()).json(&json!({}));
+    call(&server, &a, "remember", &json!({ "name": "request.jwt.claim.sub", "value": a.id }))
+        .send()
+        .await
+        .expect(200);
+    assert_eq!(visitor.send().await.expect(200).json(), json!(null));
+}
+
+#[tokio::test]
+async fn no_kind_of_state_outlives_its_request() {
+    let (server, a, b) = started().await;
+    for (left, looked, expected) in KINDS {
+        // As it is committed, as it is refused after it ran, and as it is read.
+        let codes = [left.to_owned(), format!("{left}; select 1 / 0")];
+        for code in codes {
+            let status = if code.ends_with("/ 0") { 400 } else { 200 };
+            call(&server, &a, "run", &json!({ "code": code })).send().await.expect(status);
+            let seen = call(&server, &b, "ask", &json!({ "code": looked })).send().await.expect(200);
+            assert_eq!(seen.json(), json!(expected), "{code}");
+        }
+        let rolled_back = call(&server, &a, "run", &json!({ "code": left }));
+        rolled_back.header("prefer", "tx=rollback").send().await.expect(200);
+        let seen = call(&server, &b, "ask", &json!({ "code": looked })).send().await.expect(200);
+        assert_eq!(seen.json(), json!(expected), "{left}, rolled back");
+    }
+    // And other connections need not wait for locks until this one is used again.
+    call(&server, &a, "run", &json!({ "code": "select pg_advisory_lock(78)" })).send().await.expect(200);
+    let begun = std::time::Instant::now();
+    while server.sql("select pg_try_advisory_lock(78)::text").await[0][0].as_deref() != Some("true") {
+        assert!(begun.elapsed() < super::SOON, "the lock is held");
+    }
+}
