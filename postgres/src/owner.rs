@@ -5,6 +5,7 @@
 
 use std::fs::{File, OpenOptions, TryLockError};
 use std::io::{Read, Seek, Write};
+use std::os::unix::fs::OpenOptionsExt as _;
 use std::path::{Path, PathBuf};
 
 use crate::error::EmbeddedError;
@@ -26,6 +27,7 @@ impl OwnerLock {
             .read(true)
             .write(true)
             .truncate(false) // it may hold the owner's pid
+            .mode(0o600)
             .open(&path)
             .map_err(failed)?;
         match file.try_lock() {
@@ -67,6 +69,8 @@ pub(super) fn beside(path: &Path, suffix: &str) -> PathBuf {
 
 #[cfg(test)]
 mod tests {
+    use std::os::unix::fs::PermissionsExt as _;
+
     use super::*;
 
     #[test]
@@ -77,6 +81,8 @@ mod tests {
         let refusal = OwnerLock::acquire(&data).unwrap_err().to_string();
         assert!(refusal.contains(&format!("pid {}", std::process::id())), "{refusal}");
         assert!(is_owned(&data));
+        let mode = lock_path(&data).metadata().unwrap().permissions().mode();
+        assert_eq!(mode & 0o777, 0o600, "the state folder's group may pass through it");
         drop(first);
         assert!(!is_owned(&data));
         OwnerLock::acquire(&data).unwrap();

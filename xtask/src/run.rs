@@ -4,8 +4,11 @@
 //! process group, the groups alive are listed here, signals we get are handed to all of them, and dropping a [`Running`] stops it.
 
 use std::ffi::OsStr;
-use std::io::{BufRead, BufReader, Write};
+use std::fs::{self, File, OpenOptions};
+use std::io::{self, BufRead, BufReader, Write};
+use std::os::unix::fs::OpenOptionsExt;
 use std::os::unix::process::CommandExt;
+use std::path::Path;
 use std::process::{Child, Command, ExitStatus, Stdio};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError};
@@ -183,10 +186,19 @@ pub(crate) fn output(command: &mut Command) -> Option<String> {
     output.status.success().then(|| String::from_utf8_lossy(&output.stdout).trim().to_owned())
 }
 
+/// A new file that only its owner reads, in the place of an old one: a server's log names people.
+pub(crate) fn private_file(path: &Path) -> io::Result<File> {
+    match fs::remove_file(path) {
+        Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error),
+        _ => {}
+    }
+    OpenOptions::new().write(true).create_new(true).mode(0o600).open(path)
+}
+
 /// The program and its arguments as one would type them.
 pub(crate) fn line(command: &Command) -> String {
     let name = command.get_program();
-    let name = std::path::Path::new(name).file_name().unwrap_or(name);
+    let name = Path::new(name).file_name().unwrap_or(name);
     std::iter::once(name).chain(command.get_args()).map(OsStr::to_string_lossy).collect::<Vec<_>>().join(" ")
 }
 
@@ -245,6 +257,17 @@ mod tests {
             pause(Duration::from_millis(10));
         }
         assert!(!alive());
+    }
+
+    #[test]
+    fn a_private_file_is_new_and_its_owners() {
+        use std::os::unix::fs::PermissionsExt;
+        let path = std::env::temp_dir().join(format!("xtask-private-{}", std::process::id()));
+        fs::write(&path, "old").unwrap();
+        drop(private_file(&path).unwrap());
+        let data = fs::metadata(&path).unwrap();
+        fs::remove_file(&path).unwrap();
+        assert_eq!((data.permissions().mode() & 0o777, data.len()), (0o600, 0));
     }
 
     #[test]

@@ -1,6 +1,5 @@
 //! A Basalt for tests that talk to one: own data folder, free ports, stopped and removed when dropped.
 
-use std::fs::File;
 use std::io::{Read, Write};
 use std::net::{Ipv4Addr, TcpListener, TcpStream};
 use std::path::{Path, PathBuf};
@@ -37,7 +36,7 @@ impl Server {
         let folder = root.join(format!("target/xtask/{name}-{}", std::process::id()));
         std::fs::create_dir_all(&folder).with_context(|| format!("could not make {}", folder.display()))?;
         let log = root.join(format!("target/xtask/{name}.log"));
-        let file = File::create(&log).with_context(|| format!("could not write {}", log.display()))?;
+        let file = run::private_file(&log).with_context(|| format!("could not write {}", log.display()))?;
         let port = free_port()?;
         let mut command = Command::new(basalt);
         command.current_dir(root).arg("serve").arg("--project").arg(project).arg("--data").arg(&folder);

@@ -3,7 +3,7 @@
 //! e-mail carries, whether it may be sent again so soon, and where its link may lead were decided before.
 
 use basalt_core::pool::Tx;
-use basalt_mail::{Destination, Message, Outbox};
+use basalt_mail::{Destination, Message, Outbox, mailbox};
 use serde_json::{Value, json};
 
 use super::link;
@@ -97,11 +97,15 @@ impl Mailer {
         let rendered = self.templates.render(kind, &values);
         let RenderedEmail { subject, html, text } =
             rendered.map_err(|error| AuthError::Internal(format!("the {} email: {error}", kind.name())))?;
-        // The mailbox is a developer's own; anywhere else a link in the log would be a way in.
-        if self.outbox.destination() == Destination::Mailbox
-            && let Some(link) = link
-        {
-            tracing::info!(kind = kind.name(), link, "a mail is in the mailbox");
+        // Not the link: a reader of the log could sign in with it.
+        if self.outbox.destination() == Destination::Mailbox {
+            let url = config.external_url.trim_end_matches("/auth/v1");
+            tracing::info!(
+                kind = kind.name(),
+                to = email.to,
+                "a mail is in the mailbox at {url}{}",
+                mailbox::PATH
+            );
         }
         let message = Message { kind: kind.name(), to: email.to.to_owned(), subject, html, text };
         Ok(self.outbox.enqueue(tx, &message).await?)

@@ -106,14 +106,9 @@ fn log(error: &AuthError, context: &RenderContext) {
     let (status, code) = error.wire();
     let id = context.request_id.as_deref().unwrap_or_default();
     if let Some(postgres) = error.postgres() {
-        tracing::error!(
-            code,
-            request_id = id,
-            sqlstate = postgres.code,
-            detail = postgres.detail,
-            "{error}: {}",
-            postgres.message
-        );
+        // Without the detail, which may be the whole row: hashes of passwords, and tokens that sign in.
+        let (sqlstate, message) = (&postgres.code, &postgres.message);
+        tracing::error!(code, request_id = id, sqlstate, "{error}: {message}");
     } else if status.is_server_error() {
         #[expect(clippy::wildcard_enum_match_arm, reason = "the others say it all in their message")]
         let cause = match error {
