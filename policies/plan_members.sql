@@ -6,13 +6,15 @@ grant insert (id, plan_id, user_id, email, role, invite_accepted, invite_token) 
 grant update (role, updated_at) on public.plan_members to authenticated;
 grant all on public.plan_members to service_role;
 
--- An open invitation holds its token, which is as good as the membership: only those who may invite see it.
+-- An open invitation holds its token: only those who may send one for the same role see it. A manager who reads the
+-- token of an owner's invitation could accept it.
 drop policy if exists "members see members, inviters also invitations" on public.plan_members;
 create policy "members see members, inviters also invitations" on public.plan_members
   for select to authenticated
   using (
     (invite_accepted and plan_id = any (array(select app_private.my_plans())))
-    or plan_id = any (array(select app_private.my_plans('{owner,manager}')))
+    or plan_id = any (array(select app_private.my_plans('{owner}')))
+    or (role <> 'owner' and plan_id = any (array(select app_private.my_plans('{manager}'))))
   );
 
 drop policy if exists "managers invite, owners also owners" on public.plan_members;

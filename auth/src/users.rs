@@ -25,8 +25,8 @@ use uuid::Uuid;
 
 use crate::error::AuthError;
 pub(crate) use write::{
-    Metadata, confirm_email, confirm_phone, insert_identity, merge_metadata, request_email_change, set_email,
-    set_invited, set_password, set_phone, unlink,
+    Metadata, confirm_email, confirm_phone, insert_identity, merge_metadata, prove_email,
+    request_email_change, set_email, set_invited, set_password, set_phone, unlink,
 };
 
 /// A JSON object.

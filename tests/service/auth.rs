@@ -24,6 +24,7 @@ mod mail_support;
 mod otp;
 mod outage;
 mod pkce;
+mod plan_invitation;
 mod reauthenticate;
 mod recover;
 mod redirect;

@@ -100,6 +100,7 @@ impl AdminUser {
     async fn confirm(&self, tx: &Tx, id: Uuid, now: Timestamp) -> Result<(), AuthError> {
         if self.email_confirm == Some(true) {
             users::confirm_email(tx, id, now).await?;
+            users::prove_email(tx, id, now).await?;
         }
         if self.phone_confirm == Some(true) {
             users::confirm_phone(tx, id, now).await?;

@@ -78,6 +78,7 @@ async fn insert(
     let created = create(tx, new, now).await;
     let id = created.map_err(|error| error.or_taken(AuthError::UserAlreadyExists))?;
     users::confirm_email(tx, id, now).await?;
+    users::prove_email(tx, id, now).await?;
     let user = read_back(tx, id).await?;
     let traits = audit::provider("email");
     audit::record(tx, config, &RequestContext::local(), &user, Action::UserSignedUp, traits, now).await?;

@@ -248,7 +248,7 @@ async fn an_anonymous_user_becomes_a_lasting_one() {
     assert_eq!(user["is_anonymous"], false);
     assert_eq!(user["app_metadata"], json!({ "provider": "email", "providers": ["email"] }));
     assert_eq!(user["user_metadata"]["theme"], "dark");
-    assert_eq!(user["identities"][0]["identity_data"]["email_verified"], true);
+    assert_eq!(user["identities"][0]["identity_data"]["email_verified"], false);
     let again = sign_in(&server, "ada@example.org", "secret1").await.expect(200).json();
     assert_eq!(again["user"]["id"], session["user"]["id"]);
     assert_eq!(claims(text(&again, "/access_token"))["is_anonymous"], false);

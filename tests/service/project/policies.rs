@@ -88,7 +88,9 @@ async fn two_owners_cannot_leave_at_the_same_moment() {
         let code = refused.expect_err("one owner must stay").code().unwrap().code().to_owned();
         let expected = if isolation == "read committed" { "23514" } else { "40001" };
         assert_eq!(code, expected, "{isolation}");
-        let owners = format!("select user_id from plan_members where plan_id = '{PLAN}' and role = 'owner'");
+        let owners = format!(
+            "select user_id from plan_members where plan_id = '{PLAN}' and role = 'owner' and invite_accepted"
+        );
         assert_eq!(values(&client, &owners).await, [SECOND]);
         let first_owner = format!("select user_id from plans where id = '{PLAN}'");
         assert_eq!(values(&client, &first_owner).await, [SECOND], "the plan was handed over");
@@ -145,10 +147,30 @@ async fn an_invitation_is_for_its_address_and_for_once() {
         .batch_execute("reset role; update auth.users set email_confirmed_at = null; set role authenticated")
         .await
         .unwrap();
-    assert_eq!(failure(&client, &accept).await.0, "42501", "an unconfirmed address proves nothing");
+    let unproven = ("42501".to_owned(), "Confirm your e-mail address first".to_owned());
+    assert_eq!(failure(&client, &accept).await, unproven, "an unconfirmed address proves nothing");
+    // As a sign-up under autoconfirm leaves it; what the client says of itself does not matter.
     client
         .batch_execute(
-            "reset role; update auth.users set email_confirmed_at = now();
+            r#"reset role;
+             update auth.users set email_confirmed_at = now(), raw_user_meta_data = '{"email_verified": true}';
+             update auth.identities set identity_data = identity_data || '{"email_verified": false}';
+             set role authenticated"#,
+        )
+        .await
+        .unwrap();
+    assert_eq!(failure(&client, &accept).await, unproven, "nor does one that nothing was mailed to");
+    client
+        .batch_execute(
+            r#"reset role;
+             update auth.identities set identity_data = identity_data || '{"email_verified": true}';
+             set role authenticated"#,
+        )
+        .await
+        .unwrap();
+    client
+        .batch_execute(
+            "reset role;
              update plan_members set created_at = now() - interval '15 days' where not invite_accepted;
              set role authenticated",
         )
@@ -165,6 +187,22 @@ async fn an_invitation_is_for_its_address_and_for_once() {
     assert_eq!(values(&client, "select title from plans").await, ["The plan"]);
     assert_eq!(failure(&client, &accept).await, unknown(), "it was used");
     assert!(values(&client, &get).await.is_empty());
+}
+
+#[tokio::test]
+async fn an_invitation_that_becomes_an_owners_gets_a_new_token() {
+    let (_database, client) = app_database().await;
+    client.batch_execute(&fixture()).await.unwrap();
+    let token =
+        "select invite_token from plan_members where id = '7e572000-0000-4000-8000-000000000003'".to_owned();
+    let set_role = async |role: &str| {
+        let set = format!("update plan_members set role = '{role}' where invite_token = '{TOKEN}'");
+        client.batch_execute(&set).await.unwrap();
+    };
+    set_role("viewer").await;
+    assert_eq!(values(&client, &token).await, [TOKEN]);
+    set_role("owner").await;
+    assert_ne!(values(&client, &token).await, [TOKEN], "managers may have read the old one");
 }
 
 #[tokio::test]

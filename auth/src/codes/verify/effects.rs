@@ -36,7 +36,15 @@ where id = $1 and coalesce(encrypted_password, '') = ''";
         if self.user.email_confirmed_at.is_none() {
             users::confirm_email(self.tx, self.user.id, self.now).await?;
         }
-        self.mark_identity("email", &self.user.email, "email_verified").await
+        self.prove_email().await
+    }
+
+    /// The code came by mail. Accounts that were written by SQL may have no identity yet.
+    async fn prove_email(&self) -> Result<(), AuthError> {
+        if users::prove_email(self.tx, self.user.id, self.now).await? {
+            return Ok(());
+        }
+        self.set_identity("email", &self.user.email, "email_verified").await
     }
 
     /// Password reset and magic link: proof of the address, whatever it was asked for.
@@ -44,7 +52,8 @@ where id = $1 and coalesce(encrypted_password, '') = ''";
         if self.user.email_confirmed_at.is_none() {
             return self.confirm_email().await;
         }
-        self.audit(Action::Login, "email").await
+        self.audit(Action::Login, "email").await?;
+        self.prove_email().await
     }
 
     /// A phone sign-up.
@@ -52,7 +61,7 @@ where id = $1 and coalesce(encrypted_password, '') = ''";
         self.audit(Action::UserSignedUp, "phone").await?;
         users::confirm_phone(self.tx, self.user.id, self.now).await?;
         self.become_permanent().await?;
-        self.mark_identity("phone", &self.user.phone, "phone_verified").await
+        self.mark_phone().await
     }
 
     /// One of the codes of an e-mail change. `false` when the other is still waited for: with two addresses both have
@@ -118,13 +127,13 @@ where id = $1";
         Ok(())
     }
 
-    /// The identity of this address, of whatever provider, knows that the address was proven.
-    async fn mark_identity(&self, key: &str, address: &str, verified: &str) -> Result<(), AuthError> {
+    /// The identity of the number, of whatever provider, knows that it was proven.
+    async fn mark_phone(&self) -> Result<(), AuthError> {
         const MARK: &str = "\
 update auth.identities i
-set identity_data = i.identity_data || jsonb_build_object($4::text, true), updated_at = $5
-where i.user_id = $1 and lower(i.identity_data ->> $2::text) = lower($3)";
-        self.execute(MARK, &[&self.user.id, &key, &address, &verified, &self.now]).await?;
+set identity_data = i.identity_data || '{\"phone_verified\": true}', updated_at = $3
+where i.user_id = $1 and i.identity_data ->> 'phone' = $2";
+        self.execute(MARK, &[&self.user.id, &self.user.phone, &self.now]).await?;
         Ok(())
     }
 

@@ -362,6 +362,8 @@ async fn change_email(
         users::set_email(tx, user.id, email, &data, now)
             .await
             .map_err(|error| error.or_taken(AuthError::EmailExists))?;
+        // Confirmed, as autoconfirm has it, and not proven.
+        data.insert("email_verified".to_owned(), Value::Bool(false));
         return users::insert_identity(tx, user.id, "email", &user.id.to_string(), &data, now).await;
     }
     emails.email_change(tx, user, email).await
