@@ -61,14 +61,15 @@ async fn read(
 ) -> Result<Option<Answer>, RestError> {
     let is_explained = plan.format.explain.is_some();
     let form = statements.form;
-    let estimates = usize::from(statements.estimate.is_some());
+    let estimates = statements.estimates.len();
     let mut answers = transact(context, &plan.common, statements, None).await?;
     let rest = answers.split_off(answers.len().saturating_sub(estimates));
     let Some(mut answer) = answer::of(answers, form, is_explained, context).await? else {
         context.snapshot.deliver_no_more_rows();
         return Ok(None);
     };
-    let estimate = || answer::estimated_rows(rest.first()?.first()?);
+    let own_rows = || rest.get(1)?.first()?.number(0);
+    let estimate = || own_rows().or_else(|| answer::estimated_rows(rest.first()?.first()?));
     answer.total = match plan.common.count {
         Some(Count::Planned) => estimate(),
         Some(Count::Estimated) => match (answer.total, plan.max_rows.and_then(|cap| i64::try_from(cap).ok()))
@@ -219,7 +220,7 @@ async fn transact(
     if matches!(statements.form, Form::Rows { .. }) {
         steps.push(statement::response_settings());
     }
-    steps.extend(statements.estimate);
+    steps.extend(statements.estimates);
     let wanted = steps.len() - before;
     if rollback && check.is_none() {
         // Deferred constraints would otherwise never be looked at.

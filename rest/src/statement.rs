@@ -32,8 +32,8 @@ pub struct Statements {
     pub main: Statement,
     /// How it answers.
     pub form: Form,
-    /// `EXPLAIN` of the count, for planned and estimated counts.
-    pub estimate: Option<Statement>,
+    /// For planned and estimated counts: `EXPLAIN` of the count, and [`own_rows`].
+    pub estimates: Vec<Statement>,
 }
 
 /// How the main statement answers.
@@ -87,7 +87,7 @@ pub fn of_read(plan: &TablePlan) -> Statements {
     Statements {
         main: select::rows(&plan.read, range, as_json).into(),
         form: Form::Rows { frame: *frame, cut_at: plan.cut_at, counts },
-        estimate: estimate(plan),
+        estimates: estimates(plan),
     }
 }
 
@@ -109,16 +109,45 @@ pub fn of_read_as_value(plan: &TablePlan) -> Statements {
     main.push(select::level(&plan.read, None));
     main.push_text(") AS pgrst_t");
     let main = explained(main, plan.format.explain.as_ref());
-    Statements { main: main.into(), form: Form::Value, estimate: estimate(plan) }
+    Statements { main: main.into(), form: Form::Value, estimates: estimates(plan) }
 }
 
-fn estimate(plan: &TablePlan) -> Option<Statement> {
+fn estimates(plan: &TablePlan) -> Vec<Statement> {
     match plan.common.count {
         Some(Count::Planned | Count::Estimated) => {
-            Some(Sql::text("EXPLAIN (FORMAT JSON) ").then(select::countable(&plan.read)).into())
+            let planned = Sql::text("EXPLAIN (FORMAT JSON) ").then(select::countable(&plan.read));
+            vec![planned.into(), own_rows(plan).into()]
         }
-        Some(Count::Exact) | None => None,
+        Some(Count::Exact) | None => Vec::new(),
     }
+}
+
+/// Where policies choose among the rows of some relation for this role, what stands in the place of PostgreSQL's estimate,
+/// which is made of everybody's rows: the role's own rows, counted up to one cap behind the page. Otherwise null.
+/// A view counts as what is below it.
+fn own_rows(plan: &TablePlan) -> Sql {
+    let mut relations = Vec::new();
+    select::relations(&plan.read, &mut relations);
+    relations.sort_unstable();
+    relations.dedup();
+    let names = relations.into_iter().map(|name| {
+        let pair = [Sql::literal(&name.schema), Sql::literal(&name.name)];
+        Sql::text("(").then(Sql::join(pair, ", ")).then(Sql::text(")"))
+    });
+    let cap = plan.max_rows.map(|cap| plan.read.range.offset.saturating_add(u128::from(cap) + 1));
+    Sql::text(
+        "WITH RECURSIVE pgrst_below(oid) AS (SELECT c.oid FROM pg_catalog.pg_class c \
+         JOIN pg_catalog.pg_namespace n ON n.oid = c.relnamespace WHERE (n.nspname, c.relname) IN (",
+    )
+    .then(Sql::join(names, ", "))
+    .then(Sql::text(
+        ") UNION SELECT d.refobjid FROM pgrst_below b JOIN pg_catalog.pg_rewrite r ON r.ev_class = b.oid \
+         JOIN pg_catalog.pg_depend d ON d.classid = 'pg_catalog.pg_rewrite'::pg_catalog.regclass AND d.objid = r.oid \
+         AND d.refclassid = 'pg_catalog.pg_class'::pg_catalog.regclass) SELECT CASE WHEN \
+         (SELECT bool_or(pg_catalog.row_security_active(oid)) FROM pgrst_below) THEN ",
+    ))
+    .then(counted(&plan.read, cap))
+    .then(Sql::text(" END"))
 }
 
 /// Whether the total tells if max-rows kept rows back; of groups it does not tell how many there are.
@@ -173,7 +202,7 @@ fn total(read: &ReadPlan, count: Option<Count>, cap: Option<u64>) -> Sql {
         None | Some(Count::Planned) => return Sql::text("null::int8"),
         Some(Count::Exact) => None,
         // One more than the cap tells "more than that".
-        Some(Count::Estimated) => cap.map(|cap| cap.saturating_add(1)),
+        Some(Count::Estimated) => cap.map(|cap| u128::from(cap) + 1),
     };
     if read.range.is_all() {
         return Sql::text("count(*)");
@@ -202,12 +231,12 @@ fn total(read: &ReadPlan, count: Option<Count>, cap: Option<u64>) -> Sql {
 }
 
 /// The matching rows, counted up to `cap`.
-fn counted(read: &ReadPlan, cap: Option<u64>) -> Sql {
+fn counted(read: &ReadPlan, cap: Option<u128>) -> Sql {
     let mut sql = Sql::text("(SELECT count(*) FROM (");
     sql.push(select::countable(read));
     if let Some(cap) = cap {
         sql.push_text(" LIMIT ");
-        sql.push(number(cap.into()));
+        sql.push(number(cap));
     }
     sql.push_text(") AS pgrst_counted)");
     sql

@@ -54,5 +54,5 @@ fn single_value(answers: &Answers) -> Option<Bytes> {
 }
 
 const fn alone(main: Statement) -> Statements {
-    Statements { main, form: Form::Value, estimate: None }
+    Statements { main, form: Form::Value, estimates: Vec::new() }
 }

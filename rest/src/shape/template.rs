@@ -45,7 +45,7 @@ pub struct Template {
     prefer: Preferences,
     main: Pattern,
     form: Form,
-    estimate: Option<Pattern>,
+    estimates: Vec<Pattern>,
     max_rows: Option<u64>,
 }
 
@@ -253,17 +253,18 @@ impl Template {
             prefer: api.prefer.clone(),
             main: Pattern::of(rendered.main, &operations, body.as_ref()),
             form: rendered.form,
-            estimate: rendered.estimate.map(|estimate| Pattern::of(estimate, &operations, body.as_ref())),
+            estimates: rendered
+                .estimates
+                .into_iter()
+                .map(|estimate| Pattern::of(estimate, &operations, body.as_ref()))
+                .collect(),
             max_rows: config.max_rows,
         };
         let again = template.statements(&template.values(shaped));
         let is_same = same(&again.main, &statements.main)
             && again.form == statements.form
-            && match (&again.estimate, &statements.estimate) {
-                (None, None) => true,
-                (Some(again), Some(first)) => same(again, first),
-                (Some(_), None) | (None, Some(_)) => false,
-            };
+            && again.estimates.len() == statements.estimates.len()
+            && again.estimates.iter().zip(&statements.estimates).all(|(again, first)| same(again, first));
         is_same.then_some(template)
     }
 
@@ -310,14 +311,14 @@ impl Template {
         Statements {
             main: self.main.fill(values),
             form: self.form,
-            estimate: self.estimate.as_ref().map(|estimate| estimate.fill(values)),
+            estimates: self.estimates.iter().map(|estimate| estimate.fill(values)).collect(),
         }
     }
 
     /// About how much memory it takes.
     pub(super) fn bytes(&self) -> usize {
-        let patterns = [Some(&self.main), self.estimate.as_ref()];
-        1024 + patterns.into_iter().flatten().map(Pattern::bytes).sum::<usize>()
+        let patterns = std::iter::once(&self.main).chain(&self.estimates);
+        1024 + patterns.map(Pattern::bytes).sum::<usize>()
     }
 }
 

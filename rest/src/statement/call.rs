@@ -20,7 +20,7 @@ pub fn of_call(plan: &CallPlan) -> Statements {
     sql.push_text(") ");
     sql.push(select::rows(&plan.read, plan.read.range, as_json));
     let form = Form::Rows { frame: *frame, cut_at: None, counts: false };
-    Statements { main: sql.into(), form, estimate: None }
+    Statements { main: sql.into(), form, estimates: Vec::new() }
 }
 
 /// The statement of a call that answers with one row, whatever the plan says.
@@ -53,7 +53,7 @@ pub fn of_call_as_value(plan: &CallPlan) -> Statements {
     sql.push(select::level(&plan.read, None));
     sql.push_text(") AS pgrst_t");
     let main = explained(sql, plan.format.explain.as_ref());
-    Statements { main: main.into(), form: Form::Value, estimate: None }
+    Statements { main: main.into(), form: Form::Value, estimates: Vec::new() }
 }
 
 /// The function's rows: columns of a row type, or the value as `pgrst_scalar`.

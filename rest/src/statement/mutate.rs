@@ -16,7 +16,7 @@ use crate::schema_cache::QualifiedName;
 pub fn of_write(plan: &WritePlan) -> Statements {
     if is_one_row(plan) {
         let main = mutation(plan, Sql::text(WRITTEN));
-        return Statements { main: main.into(), form: Form::Written, estimate: None };
+        return Statements { main: main.into(), form: Form::Written, estimates: Vec::new() };
     }
     let mut sql = Sql::text("WITH pgrst_source AS (");
     sql.push(mutation(plan, returning_list(&plan.relation, &plan.returned)));
@@ -45,7 +45,7 @@ pub fn of_write(plan: &WritePlan) -> Statements {
     }
     sql.push_text(") AS pgrst_t");
     let main = explained(sql, plan.format.explain.as_ref());
-    Statements { main: main.into(), form: Form::Value, estimate: None }
+    Statements { main: main.into(), form: Form::Value, estimates: Vec::new() }
 }
 
 /// Read for the one row that is written, before AFTER triggers run: as in a statement around the INSERT, which costs a

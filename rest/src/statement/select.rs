@@ -8,6 +8,7 @@ use super::{condition, number};
 use crate::parse::range::RowRange;
 use crate::parse::select::Aggregate;
 use crate::plan::{ColumnRef, EmbedForm, EmbedPlan, OrderBy, Output, ReadPlan, Source, Value};
+use crate::schema_cache::QualifiedName;
 use crate::schema_cache::relationships::Link;
 
 /// How columns of a row are addressed.
@@ -85,6 +86,20 @@ fn judged(embed: &EmbedPlan, parent: Row<'_>) -> Sql {
         .then(Sql::text(") AS "))
         .then(name())
         .then(Sql::text(" ON TRUE"))
+}
+
+/// The relations of a level and of the embeds below it. What a function gives is planned by what it says of itself.
+pub(super) fn relations<'a>(read: &'a ReadPlan, found: &mut Vec<&'a QualifiedName>) {
+    match &read.source {
+        Source::Relation(name) | Source::Aliased { relation: name, .. } => found.push(name),
+        Source::Computed { .. } | Source::Returned => {}
+    }
+    for embed in &read.embeds {
+        if let Link::ManyToMany(junction) = &embed.link {
+            found.push(&junction.relation);
+        }
+        relations(&embed.read, found);
+    }
 }
 
 /// The rows of a level without window, order and groups, for counting.

@@ -276,6 +276,15 @@ fn counts() {
     ---
     EXPLAIN (FORMAT JSON) SELECT 1
     FROM "public"."tasks"
+    ---
+    WITH RECURSIVE pgrst_below(oid) AS (SELECT c.oid
+    FROM pg_catalog.pg_class c JOIN pg_catalog.pg_namespace n ON n.oid = c.relnamespace
+    WHERE (n.nspname, c.relname) IN (('public', 'tasks')) UNION SELECT d.refobjid
+    FROM pgrst_below b JOIN pg_catalog.pg_rewrite r ON r.ev_class = b.oid JOIN pg_catalog.pg_depend d ON d.classid = 'pg_catalog.pg_rewrite'::pg_catalog.regclass AND d.objid = r.oid AND d.refclassid = 'pg_catalog.pg_class'::pg_catalog.regclass) SELECT CASE WHEN (SELECT bool_or(pg_catalog.row_security_active(oid))
+    FROM pgrst_below) THEN (SELECT count(*)
+    FROM (SELECT 1
+    FROM "public"."tasks" LIMIT $1::int8) AS pgrst_counted) END
+    $1 = 1002
     "#);
     assert_snapshot!(sql("HEAD /tasks?select=id\nPrefer: count=exact"), @r#"
     SELECT CASE WHEN count(*) < $1::int8 THEN $2::int8 + count(*) ELSE (SELECT count(*)

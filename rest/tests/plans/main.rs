@@ -79,9 +79,9 @@ fn statements(plan: &Plan) -> Statements {
 
 /// The statements of a request with their parameters, wrapped for reading.
 fn sql(request: &str) -> String {
-    let Statements { main, estimate, form: _ } = statements(&plan(request).unwrap());
+    let Statements { main, estimates, form: _ } = statements(&plan(request).unwrap());
     let mut text = show(&main);
-    if let Some(estimate) = estimate {
+    for estimate in estimates {
         write!(text, "\n---\n{}", show(&estimate)).unwrap();
     }
     text

@@ -236,6 +236,17 @@ fn an_estimated_count_asks_the_planner_too() {
     FROM "public"."projects"
     WHERE "public"."projects"."name" = $1
     $1 = x
+    ---
+    WITH RECURSIVE pgrst_below(oid) AS (SELECT c.oid
+    FROM pg_catalog.pg_class c JOIN pg_catalog.pg_namespace n ON n.oid = c.relnamespace
+    WHERE (n.nspname, c.relname) IN (('public', 'projects')) UNION SELECT d.refobjid
+    FROM pgrst_below b JOIN pg_catalog.pg_rewrite r ON r.ev_class = b.oid JOIN pg_catalog.pg_depend d ON d.classid = 'pg_catalog.pg_rewrite'::pg_catalog.regclass AND d.objid = r.oid AND d.refclassid = 'pg_catalog.pg_class'::pg_catalog.regclass) SELECT CASE WHEN (SELECT bool_or(pg_catalog.row_security_active(oid))
+    FROM pgrst_below) THEN (SELECT count(*)
+    FROM (SELECT 1
+    FROM "public"."projects"
+    WHERE "public"."projects"."name" = $1 LIMIT $2::int8) AS pgrst_counted) END
+    $1 = x
+    $2 = 1001
     "#);
 }
 

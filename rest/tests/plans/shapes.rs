@@ -44,7 +44,9 @@ fn assert_same(ready: &Prepared, api: &ApiRequest, plan: &Plan, statements: &Sta
     assert_eq!(format!("{:?}", ready.statements), format!("{:?}", Some(statements)));
     let filled = ready.statements.as_ref().unwrap();
     assert_eq!(filled.main.params, statements.main.params);
-    let estimates = |statements: &Statements| statements.estimate.as_ref().map(|one| one.params.clone());
+    let estimates = |statements: &Statements| {
+        statements.estimates.iter().map(|one| one.params.clone()).collect::<Vec<_>>()
+    };
     assert_eq!(estimates(filled), estimates(statements));
     let kept = |api: &ApiRequest| {
         let ApiRequest { action, schema, has_profile, canonical_query, range, prefer, path, method, .. } =

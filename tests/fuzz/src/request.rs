@@ -39,7 +39,7 @@ pub(crate) fn request(data: &[u8]) {
         }
     };
     statement_text::check(&statements.main.text);
-    if let Some(estimate) = statements.estimate {
+    for estimate in statements.estimates {
         statement_text::check(&estimate.text);
     }
 }
