@@ -81,6 +81,8 @@ pub(super) struct Create {
 #[derive(Debug, Args)]
 pub(super) struct Revoke {
     /// Name or id of an API key, or kid of a signing key; `publishable` and `secret` for the default ones.
+    // A kid is base64url and may begin with a hyphen.
+    #[arg(allow_hyphen_values = true)]
     key: String,
     /// Without asking.
     #[arg(long)]

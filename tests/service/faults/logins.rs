@@ -84,11 +84,12 @@ async fn a_login_that_is_refused_is_an_outage_until_it_is_taken_again() {
             "raise the limit",
         ),
     ] {
+        // Counted from before the change: a pool may open a connection, and be refused, at any moment after it.
+        let said = server.log().len();
         // Who is in stays in, and that is what `/ready` goes by.
         apply(&own, change).await;
         read.clone().send().await.expect(200);
         server.get("/ready").send().await.expect(200);
-        let said = server.log().len();
         own.sql(END_REQUESTS).await;
         let refused: &[&str] = if change.contains("public") { &[REST, AUTH] } else { &[REST] };
         until_ready_without(&server, refused).await;

@@ -400,7 +400,7 @@ async fn depth_and_size_have_bounds() {
             .body(body)
             .send()
             .await;
-        assert_eq!((answer.status.as_u16(), answer.json()["code"].as_str()), (500, Some("54001")), "{path}");
+        assert_eq!((answer.status.as_u16(), answer.json()["code"].as_str()), (400, Some("54001")), "{path}");
     }
     let rows = format!("[{}{{\"id\": 9}}]", "{\"id\": 9},".repeat(20_000));
     let many = anon(&server, Method::POST, "/kinds?columns=id")
