@@ -14,7 +14,7 @@ create trigger renew_owner_token before update of role on public.plan_members
   for each row when (new.role = 'owner' and old.role <> 'owner' and not new.invite_accepted)
   execute function app_private.renew_owner_token();
 
--- As in 0005, and for proven addresses only.
+-- As in 0006, and for proven addresses only.
 create or replace function public.accept_invitation(token uuid, plan uuid) returns text
 language plpgsql security definer set search_path = '' as $$
 declare
@@ -34,7 +34,7 @@ begin
     and not m.invite_accepted and m.created_at > now() - interval '14 days'
   for update;
   if not found then
-    raise exception 'This invitation is no longer valid' using errcode = 'P0002',
+    raise exception 'This invitation is no longer valid' using errcode = 'PT404',
       hint = 'Ask an owner of the plan for a new one.';
   end if;
 
