@@ -329,9 +329,9 @@ fn gateway(case: &Case, expected: &mut View, answered: &mut View) -> bool {
     if !is_preflight {
         expected.set_header("x-content-type-options", "nosniff");
     }
-    let media = expected.header("content-type");
+    let media = expected.header("content-type").split(';').next().unwrap_or_default();
     let is_inert =
-        ["json", "text/plain", "text/csv", "octet-stream"].into_iter().any(|part| media.contains(part));
+        ["json", "text/plain", "text/csv", "octet-stream"].into_iter().any(|end| media.ends_with(end));
     if !media.is_empty() && !is_inert {
         expected.set_header("content-security-policy", "sandbox");
     }
