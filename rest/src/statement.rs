@@ -32,7 +32,7 @@ pub struct Statements {
     pub main: Statement,
     /// How it answers.
     pub form: Form,
-    /// For planned and estimated counts: `EXPLAIN` of the count, and [`own_rows`].
+    /// For planned and estimated counts: `EXPLAIN` of the count, and the count of the role's own rows.
     pub estimates: Vec<Statement>,
 }
 
