@@ -69,6 +69,16 @@ const screens: Screen[] = [
   },
 ];
 
+/** Waits until no colour is between two themes: a contrast in between is neither's. */
+const settled = (page: Page) =>
+  page.waitForFunction(() =>
+    document
+      .getAnimations()
+      .every(
+        (animation) => animation.playState !== "running" || animation.effect?.getComputedTiming().endTime === Infinity,
+      ),
+  );
+
 for (const screen of screens) {
   test.describe(screen.name, () => {
     // Nothing is judged while it fades.
@@ -91,6 +101,7 @@ for (const screen of screens) {
         await expect(page.locator("html")).toHaveClass(colorScheme === "dark" ? "dark" : "");
         for (const width of [375, 1280]) {
           await page.setViewportSize({ width, height: 800 });
+          await settled(page);
           const { violations } = await new AxeBuilder({ page }).analyze();
           const faults = violations.map(({ id, nodes }) => ({ id, at: nodes.map((node) => node.html) }));
           expect.soft(faults, `${colorScheme}, ${width} px`).toEqual([]);
