@@ -86,8 +86,8 @@ pub enum RestError {
         schema: String,
         /// Name.
         name: String,
-        /// A relation with a name like it.
-        similar: Option<String>,
+        /// Relations with names like it.
+        similar: Vec<Named>,
     },
     /// No such function, or none with these arguments.
     #[error(transparent)]
@@ -175,6 +175,36 @@ pub enum RestError {
     Internal(&'static str),
 }
 
+/// The kind of relations.
+pub const RELATION: &str = "relation";
+
+/// A name for a hint.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Named {
+    /// As the hint has it.
+    pub text: String,
+    /// What it is the name of.
+    pub object: Object,
+}
+
+/// Something that only a role is told about that may use it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Object {
+    /// Its schema.
+    pub schema: String,
+    /// Its name.
+    pub name: String,
+    /// Its kind, as `visible.sql` has it.
+    pub kind: String,
+}
+
+impl Object {
+    /// Something of a schema.
+    pub fn new(schema: &str, name: &str, kind: impl Into<String>) -> Self {
+        Self { schema: schema.to_owned(), name: name.to_owned(), kind: kind.into() }
+    }
+}
+
 /// PGRST202.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("function {schema}.{name} is unknown")]
@@ -189,8 +219,8 @@ pub struct RoutineUnknown {
     pub raw: Option<&'static str>,
     /// The body is no set of named arguments.
     pub opaque: bool,
-    /// A function with a name or parameters like these, as `f(a, b)` or `f`.
-    pub similar: Option<String>,
+    /// Functions with a name or parameters like these, as `f(a, b)` or `f`.
+    pub similar: Vec<Named>,
 }
 
 /// PGRST200.
@@ -205,8 +235,8 @@ pub struct RelationshipUnknown {
     pub hint: Option<String>,
     /// The schema searched.
     pub schema: String,
-    /// (better name, wrong name)
-    pub similar: Option<(String, String)>,
+    /// Better names, and the wrong one.
+    pub similar: (Vec<Named>, String),
 }
 
 /// PGRST201.
@@ -233,6 +263,9 @@ pub struct RelationshipText {
     /// `addresses!billing_fk`
     #[serde(skip)]
     pub choice: String,
+    /// What it names.
+    #[serde(skip)]
+    pub objects: Vec<Object>,
 }
 
 impl RestError {
@@ -246,6 +279,40 @@ impl RestError {
                 | Self::RelationshipUnknown(_)
                 | Self::ColumnUnknown { .. }
         )
+    }
+}
+
+impl RestError {
+    /// What the error would tell of besides what the request named.
+    pub(crate) fn told(&self) -> Vec<&Object> {
+        fn list(similar: &[Named]) -> Vec<&Object> {
+            similar.iter().map(|named| &named.object).collect()
+        }
+        #[expect(clippy::wildcard_enum_match_arm, reason = "only these tell of anything")]
+        match self {
+            Self::RelationUnknown { similar, .. } => list(similar),
+            Self::RoutineUnknown(unknown) => list(&unknown.similar),
+            Self::RelationshipUnknown(unknown) => list(&unknown.similar.0),
+            Self::RelationshipAmbiguous(ambiguous) => {
+                ambiguous.candidates.iter().flat_map(|candidate| &candidate.objects).collect()
+            }
+            _ => Vec::new(),
+        }
+    }
+
+    /// Keeps of that what is shown.
+    pub(crate) fn tell_only(&mut self, is_shown: impl Fn(&Object) -> bool) {
+        let keep = |similar: &mut Vec<Named>| similar.retain(|named| is_shown(&named.object));
+        #[expect(clippy::wildcard_enum_match_arm, reason = "as above")]
+        match self {
+            Self::RelationUnknown { similar, .. } => keep(similar),
+            Self::RoutineUnknown(unknown) => keep(&mut unknown.similar),
+            Self::RelationshipUnknown(unknown) => keep(&mut unknown.similar.0),
+            Self::RelationshipAmbiguous(ambiguous) => {
+                ambiguous.candidates.retain(|candidate| candidate.objects.iter().all(&is_shown));
+            }
+            _ => {}
+        }
     }
 }
 

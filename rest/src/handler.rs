@@ -103,6 +103,7 @@ async fn answer(
     let mut snapshot = view.loaded.clone().ok_or(RestError::CacheNotLoaded)?;
     let request = receive(request, config).await?;
     let mut may_be_stale = true;
+    let conceal = |error| rights::conceal(&state.sessions, &caller.role, request.deadline, error);
     let mut json = JsonBy::Server;
     // Each round prepares the request anew, and there are three at most: one under the schema cache that is there, one
     // under a newer one, one that leaves JSON to PostgreSQL.
@@ -110,10 +111,14 @@ async fn answer(
         let mut prepared = match prepare(&request, &snapshot, json, &state.cpu, timing).await {
             Err(error) if may_be_stale && error.may_be_stale() => {
                 may_be_stale = false;
-                snapshot = state.handle.newer(&snapshot, request.deadline).await.ok_or(error)?;
+                match state.handle.newer(&snapshot, request.deadline).await {
+                    Some(newer) => snapshot = newer,
+                    None => return Err(conceal(error).await),
+                }
                 continue;
             }
-            prepared => prepared?,
+            Err(error) => return Err(conceal(error).await),
+            Ok(prepared) => prepared,
         };
         if !prepared.hold_values(&request) {
             // There is no memory for the values of a body beside it. Those of a write PostgreSQL can read itself.

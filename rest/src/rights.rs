@@ -7,10 +7,11 @@
 use std::sync::Arc;
 
 use basalt_core::pg_error::PgError;
-use basalt_core::session::{Access, Isolation, Scope, SessionError, Statement};
+use basalt_core::session::{Access, Isolation, Scope, SessionError, Sessions, Statement};
 use basalt_core::sql::Param;
+use tokio::time::Instant;
 
-use crate::error::RestError;
+use crate::error::{Object, RestError};
 use crate::execute::ExecuteContext;
 use crate::parse::prefer::{Representation, Resolution};
 use crate::request::{Action, ApiRequest, RelationVerb};
@@ -18,6 +19,74 @@ use crate::statement::array_literal;
 
 /// The role of the service keys.
 const SERVICE_ROLE: &str = "service_role";
+
+/// The error, without names of what the caller may not use. The catalog is asked only where there is something to tell;
+/// where it cannot be asked, nothing is told.
+pub(crate) async fn conceal(
+    sessions: &Sessions,
+    role: &str,
+    deadline: Instant,
+    mut error: RestError,
+) -> RestError {
+    let told = error.told();
+    if !told.is_empty() {
+        let shown: Vec<Object> =
+            visible(sessions, role, deadline, &told).await.into_iter().cloned().collect();
+        error.tell_only(|object| shown.contains(object));
+    }
+    error
+}
+
+/// Those of the objects that the role may use.
+async fn visible<'a>(
+    sessions: &Sessions,
+    role: &str,
+    deadline: Instant,
+    objects: &[&'a Object],
+) -> Vec<&'a Object> {
+    let list =
+        |part: fn(&Object) -> &str| array_literal(&objects.iter().map(|o| part(o)).collect::<Vec<_>>());
+    let params = [role, &list(|o| &o.schema), &list(|o| &o.name), &list(|o| &o.kind)];
+    let found = ask(sessions, deadline, include_str!("rights/visible.sql"), &params).await;
+    let numbers = found.and_then(|row| row.into_iter().next()?).unwrap_or_default();
+    let numbers = numbers.split(',').filter_map(|number| number.parse::<usize>().ok());
+    numbers.filter_map(|number| objects.get(number.checked_sub(1)?).copied()).collect()
+}
+
+/// The columns that PostgreSQL's hint names, `Perhaps you meant to reference the column "a.b"`, as the objects they may be:
+/// it looks at columns, not at who may read them. Empty where that cannot be told.
+fn hinted(hint: &str, schema: &str) -> Vec<Object> {
+    let parts: Vec<&str> = hint.split('"').collect();
+    let names: Vec<&str> = parts.iter().skip(1).step_by(2).copied().collect();
+    if !matches!(parts.len(), 3 | 5) || !names.iter().all(|name| name.contains('.')) {
+        return Vec::new();
+    }
+    let dots =
+        names.into_iter().flat_map(|name| name.match_indices('.').map(move |(at, _)| name.split_at(at)));
+    dots.flat_map(|(relation, column)| {
+        let column = column.get(1..).unwrap_or_default();
+        kinds(relation).into_iter().map(move |kind| Object::new(schema, column, kind))
+    })
+    .collect()
+}
+
+/// The kinds of a column of what the statement calls so: a relation, or the alias of an embed or of a junction.
+fn kinds(relation: &str) -> Vec<String> {
+    let of = |relation: &str| format!("column of {relation}");
+    match relation.rsplit_once('_') {
+        Some((base, number)) if number.parse::<u64>().is_ok() => {
+            if base.len() > SURELY_WHOLE {
+                return vec!["column".to_owned()];
+            }
+            let junction = base.strip_suffix("_junction").unwrap_or(base);
+            vec![of(relation), of(base), of(junction)]
+        }
+        _ => vec![of(relation)],
+    }
+}
+
+/// Aliases are cut at 50 bytes, behind a whole character.
+const SURELY_WHOLE: usize = 46;
 
 /// The error, with what the caller lacks as its hint where that can be told.
 pub(crate) async fn explain(context: &ExecuteContext<'_>, mut error: RestError) -> RestError {
@@ -27,6 +96,18 @@ pub(crate) async fn explain(context: &ExecuteContext<'_>, mut error: RestError) 
         && refusal.hint.is_none()
     {
         refusal.hint = hint(context, refusal).await;
+    }
+    if let RestError::Session(SessionError::Postgres(failure)) = &mut error
+        && failure.code == "42703"
+        && !failure.is_nested
+        && let Some(hint) = &failure.hint
+    {
+        let columns = hinted(hint, &context.api.schema);
+        let asked: Vec<&Object> = columns.iter().collect();
+        let shown = visible(context.sessions, &context.caller.role, context.deadline, &asked).await;
+        if asked.is_empty() || shown.len() < asked.len() {
+            failure.hint = None;
+        }
     }
     error
 }
@@ -41,14 +122,16 @@ async fn hint(context: &ExecuteContext<'_>, refusal: &PgError) -> Option<String>
         Refused::Privilege { kind, name } => {
             let wanted = array_literal(&privileges(context.api, name));
             let params = [kind, name, SERVICE_ROLE, &wanted, ALL_PRIVILEGES, &array_literal(&schemas)];
-            let grant = ask(context, include_str!("rights/grants.sql"), &params).await?;
+            let grant =
+                ask(context.sessions, context.deadline, include_str!("rights/grants.sql"), &params).await?;
             let grant = grant.first()?.as_deref()?.to_owned();
             Some(format!("Grant the required privileges to the current role with: {grant}"))
         }
         Refused::Row { relation, is_update } => {
             let commands = if is_update { vec!["UPDATE"] } else { privileges(context.api, relation) };
             let params = [relation, SERVICE_ROLE, &array_literal(&commands), &array_literal(&schemas)];
-            let found = ask(context, include_str!("rights/policies.sql"), &params).await?;
+            let found =
+                ask(context.sessions, context.deadline, include_str!("rights/policies.sql"), &params).await?;
             let mut columns = found.into_iter();
             let (relation, lacking, policies) = (columns.next()??, columns.next()?, columns.next()?);
             policy_hint(&relation, commands.first()?, lacking, policies)
@@ -137,7 +220,8 @@ impl<'a> Refused<'a> {
 
 /// The first row of a statement over the catalog.
 async fn ask(
-    context: &ExecuteContext<'_>,
+    sessions: &Sessions,
+    deadline: Instant,
     text: &'static str,
     params: &[&str],
 ) -> Option<Vec<Option<String>>> {
@@ -146,12 +230,11 @@ async fn ask(
         isolation: Isolation::ReadCommitted,
         // Nothing is visible without its schema, so that every name comes out with it.
         settings: vec![("search_path".into(), String::new())],
+        deadline,
         calls: false,
-        deadline: context.deadline,
     };
     let params = params.iter().map(|&param| Param::from(param)).collect();
-    let answers =
-        context.sessions.run(scope, vec![Statement { text: Arc::from(text), params }]).await.ok()?;
+    let answers = sessions.run(scope, vec![Statement { text: Arc::from(text), params }]).await.ok()?;
     let row = answers.first()?.first()?;
     Some((0..3).map(|column| row.text(column).map(str::to_owned)).collect())
 }

@@ -13,25 +13,30 @@ pub const SEARCHED_RELATIONS: usize = 500;
 /// Similarity from which parameters and relationships are suggested.
 pub const LOOSE_SIMILARITY: f64 = 0.33;
 
-/// The candidate most like `wrong`, if it is at least `minimum` alike (1.0 is equal but for case).
-pub fn best<'a>(candidates: impl IntoIterator<Item = &'a str>, wrong: &str, minimum: f64) -> Option<&'a str> {
+/// The candidates that are at least `minimum` like `wrong` (1.0 is equal but for case), the one to suggest first. Each is
+/// what would be suggested if those before it did not exist.
+pub fn ranked<'a>(candidates: impl IntoIterator<Item = &'a str>, wrong: &str, minimum: f64) -> Vec<&'a str> {
     let wrong = wrong.to_lowercase();
     let known: Vec<(&str, String)> = candidates
         .into_iter()
         .map(|name| (name, name.to_lowercase()))
         .filter(|(_, candidate)| length_allows(candidate, &wrong, minimum))
         .collect();
-    [3, 2].into_iter().find_map(|size| {
+    let mut ranked: Vec<&str> = Vec::new();
+    for size in [3, 2] {
         let wanted = grams(&wrong, size);
-        known
+        let mut alike: Vec<(&str, f64)> = known
             .iter()
+            .filter(|(name, _)| !ranked.contains(name))
             .filter(|(_, candidate)| grams(candidate, size).iter().any(|gram| wanted.contains(gram)))
             .map(|(name, candidate)| (*name, strsim::normalized_levenshtein(candidate, &wrong)))
             .filter(|(_, score)| *score >= minimum)
-            // Of those that are equally alike, the first by name.
-            .max_by(|(a_name, a), (b_name, b)| a.total_cmp(b).then_with(|| b_name.cmp(a_name)))
-            .map(|(name, _)| name)
-    })
+            .collect();
+        // Of those that are equally alike, the first by name.
+        alike.sort_by(|(a_name, a), (b_name, b)| b.total_cmp(a).then_with(|| a_name.cmp(b_name)));
+        ranked.extend(alike.into_iter().map(|(name, _)| name));
+    }
+    ranked
 }
 
 /// Names of too different a length cannot be alike: as many edits as one is longer are needed in any case. So a name of
@@ -55,6 +60,10 @@ fn grams(word: &str, size: usize) -> HashSet<Vec<char>> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    fn best<'a>(candidates: impl IntoIterator<Item = &'a str>, wrong: &str, minimum: f64) -> Option<&'a str> {
+        ranked(candidates, wrong, minimum).first().copied()
+    }
 
     #[test]
     fn a_name_of_another_length_is_not_compared() {

@@ -188,7 +188,7 @@ impl RestError {
                 "PGRST205",
                 &format!("Could not find the table '{schema}.{name}' in the schema cache"),
             )
-            .hint(similar.as_ref().map(|similar| format!("Perhaps you meant the table '{schema}.{similar}'"))),
+            .hint(similar.first().map(|similar| format!("Perhaps you meant the table '{schema}.{}'", similar.text))),
             Self::RoutineUnknown(unknown) => routine_unknown(unknown),
             Self::RoutineAmbiguous { signatures } => error(
                 StatusCode::MULTIPLE_CHOICES,
@@ -223,8 +223,9 @@ impl RestError {
                 .hint(
                     unknown
                         .similar
-                        .as_ref()
-                        .map(|(better, wrong)| format!("Perhaps you meant '{better}' instead of '{wrong}'.")),
+                        .0
+                        .first()
+                        .map(|better| format!("Perhaps you meant '{}' instead of '{}'.", better.text, unknown.similar.1)),
                 )
             }
             Self::RelationshipAmbiguous(ambiguous) => {
@@ -239,11 +240,13 @@ impl RestError {
                     ),
                 )
                 .details(serde_json::to_value(&ambiguous.candidates).unwrap_or_default())
-                .hint(format!(
-                    "Try changing '{target}' to one of the following: {}. Find the desired relationship in the \
-                     'details' key.",
-                    choices.join(", ")
-                ))
+                .hint((!choices.is_empty()).then(|| {
+                    format!(
+                        "Try changing '{target}' to one of the following: {}. Find the desired relationship in the \
+                         'details' key.",
+                        choices.join(", ")
+                    )
+                }))
             }
             Self::RelatedOrder { relation, embed } => {
                 bad("PGRST118", format!("A related order on '{embed}' is not possible")).details(format!(
@@ -383,10 +386,9 @@ fn routine_unknown(unknown: &RoutineUnknown) -> ErrorResponse {
         "Searched for the function {function}{searched}, but no matches were found in the schema cache."
     ))
     .hint(
-        unknown
-            .similar
-            .as_ref()
-            .map(|similar| format!("Perhaps you meant to call the function {}.{similar}", unknown.schema)),
+        unknown.similar.first().map(|similar| {
+            format!("Perhaps you meant to call the function {}.{}", unknown.schema, similar.text)
+        }),
     )
 }
 

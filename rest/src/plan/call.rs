@@ -10,7 +10,7 @@ use super::{
     preferences,
 };
 use crate::config::RestConfig;
-use crate::error::{RestError, RoutineUnknown};
+use crate::error::{Named, Object, RestError, RoutineUnknown};
 use crate::parse::media::MediaType;
 use crate::parse::prefer::Count;
 use crate::request::payload::{JsonShape, Payload};
@@ -311,11 +311,14 @@ fn unknown(request: &ApiRequest, name: &str, names: &[&str], raw: RawBody, cache
     let overloads = cache.routines_named(schema, name);
     let similar = if raw.is_opaque() || !cache.is_searched(schema) {
         // A text, XML or binary body fits one kind of function only, whatever its name is like.
-        None
+        Vec::new()
     } else if overloads.is_empty() {
-        suggest::best(cache.routine_names(schema), name, suggest::NAME_SIMILARITY).map(str::to_owned)
+        let named =
+            |name: &str| Named { text: name.to_owned(), object: Object::new(schema, name, "function") };
+        let similar = suggest::ranked(cache.routine_names(schema), name, suggest::NAME_SIMILARITY);
+        similar.into_iter().map(named).collect()
     } else if names.is_empty() {
-        None
+        Vec::new()
     } else {
         let lists: Vec<String> = overloads
             .iter()
@@ -326,8 +329,12 @@ fn unknown(request: &ApiRequest, name: &str, names: &[&str], raw: RawBody, cache
             })
             .collect();
         let wanted = format!("({})", names.join(", "));
-        suggest::best(lists.iter().map(String::as_str), &wanted, suggest::LOOSE_SIMILARITY)
-            .map(|list| format!("{name}{list}"))
+        let named = |list: &str| {
+            let text = format!("{name}{list}");
+            Named { object: Object::new(schema, name, text.clone()), text }
+        };
+        let similar = suggest::ranked(lists.iter().map(String::as_str), &wanted, suggest::LOOSE_SIMILARITY);
+        similar.into_iter().map(named).collect()
     };
     RestError::RoutineUnknown(Box::new(RoutineUnknown {
         schema: schema.clone(),

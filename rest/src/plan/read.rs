@@ -6,7 +6,7 @@ use super::mutate::Answer;
 use super::tree::Node;
 use super::{Common, Delivery, ReadPlan, Source, TablePlan, delivery, media, preferences};
 use crate::config::RestConfig;
-use crate::error::RestError;
+use crate::error::{Named, Object, RELATION, RestError};
 use crate::parse::range::RowRange;
 use crate::request::ApiRequest;
 use crate::schema_cache::{QualifiedName, Relation, SchemaCache};
@@ -52,10 +52,13 @@ pub fn plan(
 pub fn relation<'a>(schema: &str, name: &str, cache: &'a SchemaCache) -> Result<&'a Relation, RestError> {
     cache.relation(schema, name).ok_or_else(|| {
         let names = cache.relations_in(schema).map(|relation| &*relation.name);
-        let similar = cache
-            .is_searched(schema)
-            .then(|| suggest::best(names, name, suggest::NAME_SIMILARITY).map(str::to_owned))
-            .flatten();
+        let similar = if cache.is_searched(schema) {
+            suggest::ranked(names, name, suggest::NAME_SIMILARITY)
+        } else {
+            Vec::new()
+        };
+        let named = |name: &str| Named { text: name.to_owned(), object: Object::new(schema, name, RELATION) };
+        let similar = similar.into_iter().map(named).collect();
         RestError::RelationUnknown { schema: schema.to_owned(), name: name.to_owned(), similar }
     })
 }

@@ -4,7 +4,9 @@
 //! (PGRST108), then relationships (PGRST200, PGRST201), related orders (PGRST118), aggregates (PGRST123, PGRST127).
 
 use crate::config::RestConfig;
-use crate::error::{RelationshipAmbiguous, RelationshipText, RelationshipUnknown, RestError};
+use crate::error::{
+    Named, Object, RELATION, RelationshipAmbiguous, RelationshipText, RelationshipUnknown, RestError,
+};
 use crate::parse::filter::Filter;
 use crate::parse::logic::LogicTree;
 use crate::parse::order::OrderTerm;
@@ -223,19 +225,25 @@ impl<'a> Node<'a> {
 fn unknown(origin: &QualifiedName, embed: &SelectEmbed, schema: &str, cache: &SchemaCache) -> RestError {
     let target = &embed.target;
     let related = cache.relationships_of(&origin.schema, &origin.name);
+    let named = |schema: &str, similar: Vec<&str>| {
+        let named = |name: &str| Named { text: name.to_owned(), object: Object::new(schema, name, RELATION) };
+        similar.into_iter().map(named).collect::<Vec<_>>()
+    };
     let similar = if !cache.is_searched(schema) {
-        None
+        (Vec::new(), String::new())
     } else if cache.relation(&origin.schema, &origin.name).is_none() {
         let origins = cache.origins_in(schema);
-        suggest::best(origins, &origin.name, suggest::LOOSE_SIMILARITY)
-            .map(|better| (better.to_owned(), origin.name.to_string()))
+        let similar = suggest::ranked(origins, &origin.name, suggest::LOOSE_SIMILARITY);
+        (named(schema, similar), origin.name.to_string())
     } else {
         let reachable = related.iter().filter(|relationship| *relationship.target.schema == *schema);
         let names = reachable.map(|relationship| &*relationship.target.name);
-        suggest::best(names, target, suggest::LOOSE_SIMILARITY)
-            // The very name is there, but the hint did not fit: there is nothing to suggest.
-            .filter(|better| !better.eq_ignore_ascii_case(target))
-            .map(|better| (better.to_owned(), target.clone()))
+        let mut similar = suggest::ranked(names, target, suggest::LOOSE_SIMILARITY);
+        // The very name is there, but the hint did not fit: there is nothing to suggest.
+        if similar.first().is_some_and(|better| better.eq_ignore_ascii_case(target)) {
+            similar.clear();
+        }
+        (named(schema, similar), target.clone())
     };
     RestError::RelationshipUnknown(Box::new(RelationshipUnknown {
         origin: origin.name.to_string(),
@@ -286,7 +294,14 @@ fn describe(relationship: &Relationship) -> RelationshipText {
         }
         Link::Computed { function, .. } => ("computed", function.name.to_string(), function.name.clone()),
     };
+    let junction = match &relationship.link {
+        Link::ManyToMany(junction) => Some(&junction.relation),
+        Link::OneToMany(_) | Link::ManyToOne(_) | Link::OneToOne { .. } | Link::Computed { .. } => None,
+    };
+    let relations = [&relationship.origin, &relationship.target].into_iter().chain(junction);
+    let objects = relations.map(|name| Object::new(&name.schema, &name.name, RELATION)).collect();
     RelationshipText {
+        objects,
         cardinality,
         embedding: format!("{origin} with {target}"),
         relationship: text,

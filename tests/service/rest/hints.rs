@@ -65,3 +65,79 @@ async fn a_large_schema_is_not_searched() {
         assert_eq!(hint(&server, path).await, json!(null), "{path}");
     }
 }
+
+#[tokio::test]
+async fn a_hint_names_what_the_caller_may_use() {
+    let server = server().start().await;
+    let _made = server
+        .sql(
+            "create table dossiers (id int primary key, secret_key text, client_id int references clients);
+             create table dossier (id int primary key);
+             create table ledgers (id int primary key, owner_id int references clients, payer_id int references clients);
+             create table chest (id int primary key, hidden_word text, shown text);
+             create table shelves (id int primary key, hidden_mark text, shown_mark text, client_id int references clients);
+             create table shelves_1 (id int primary key, hidden_mark text);
+             revoke all on dossiers, dossier, ledgers, chest, shelves, shelves_1 from anon, authenticated;
+             grant select on dossier to authenticated;
+             grant select (id, shown) on chest to anon;
+             grant select (id, shown_mark, client_id) on shelves to anon;
+             grant select on shelves_1 to anon;
+             create function open_the_safe(code int) returns int language sql as 'select 1';
+             revoke execute on function open_the_safe from public, anon, authenticated;
+             grant execute on function open_the_safe to authenticated",
+        )
+        .await;
+    assert_ne!(get(&server, "/dossiers").await.status, 404);
+    let (visitor, member) = (server.token_of("anon"), server.token_of("authenticated"));
+    let ask = async |token: &str, path: &str| {
+        let request = server.get(&format!("/rest/v1{path}")).apikey(server.anon_key()).bearer(token);
+        request.send().await.json()
+    };
+    for (path, of_visitor, of_member) in [
+        ("/inbo", json!(null), json!(null)),
+        // The nearest that may be seen, as if the others were not there.
+        ("/dossierss", json!(null), json!("Perhaps you meant the table 'public.dossier'")),
+        (
+            "/rpc/open_the_saf",
+            json!(null),
+            json!("Perhaps you meant to call the function public.open_the_safe"),
+        ),
+        (
+            "/rpc/open_the_safe?cod=1",
+            json!(null),
+            json!("Perhaps you meant to call the function public.open_the_safe(code)"),
+        ),
+        ("/clients?select=id,dossierz(id)", json!(null), json!(null)),
+        (
+            "/clients?select=id,project(id)",
+            json!("Perhaps you meant 'projects' instead of 'project'."),
+            json!("Perhaps you meant 'projects' instead of 'project'."),
+        ),
+        ("/chest?select=hidden_wor", json!(null), json!(null)),
+        (
+            "/chest?select=show",
+            json!("Perhaps you meant to reference the column \"chest.shown\"."),
+            json!(null),
+        ),
+        ("/clients?select=id,shelves(hidden_mar)", json!(null), json!(null)),
+        (
+            "/clients?select=id,shelves(shown_mar)",
+            json!("Perhaps you meant to reference the column \"shelves_1.shown_mark\"."),
+            json!(null),
+        ),
+        ("/dossiers?select=secret_ke", json!(null), json!(null)),
+    ] {
+        assert_eq!(ask(&visitor, path).await["hint"], of_visitor, "{path} as a visitor");
+        assert_eq!(ask(&member, path).await["hint"], of_member, "{path} as a member");
+    }
+    let ambiguous = ask(&visitor, "/clients?select=id,ledgers(id)").await;
+    assert_eq!(
+        (&ambiguous["code"], &ambiguous["details"], &ambiguous["hint"]),
+        (&json!("PGRST201"), &json!([]), &json!(null))
+    );
+    let told = ask(&server.token_of("service_role"), "/dossiers?select=secret_ke").await;
+    assert_eq!(told["hint"], json!(null), "it has no grant either");
+    let _granted = server.sql("grant select on dossiers, ledgers to service_role").await;
+    let told = ask(&server.token_of("service_role"), "/dossiers?select=secret_ke").await;
+    assert_eq!(told["hint"], "Perhaps you meant to reference the column \"dossiers.secret_key\".");
+}
