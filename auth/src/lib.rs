@@ -48,11 +48,13 @@ use emails::mailer::Mailer;
 use error::{ApiVersion, RenderContext};
 use http::redirect::Redirects;
 use http::request::RequestContext;
+use http::response_padding::ResponseTimes;
 use http::routes;
 use limits::email_rate::EmailRateLimiter;
 use limits::rate_limit::RateLimits;
 use passwords::breaches::Breaches;
 use passwords::hasher::Hasher;
+use passwords::kinds;
 use passwords::policy::{self, PasswordPolicy};
 use sessions::RefreshLocks;
 
@@ -115,6 +117,7 @@ pub(crate) struct Auth {
     pub(crate) mailer: Mailer,
     pub(crate) redirects: Redirects,
     pub(crate) email_limiter: EmailRateLimiter,
+    pub(crate) response_times: ResponseTimes,
     /// Whether error bodies may name SQLSTATEs.
     pub(crate) development: bool,
 }
@@ -131,6 +134,7 @@ impl Auth {
             mailer: Mailer::new(&config, outbox),
             redirects: Redirects::new(&config.site_url, &config.uri_allow_list),
             email_limiter: EmailRateLimiter::new(&config),
+            response_times: ResponseTimes::default(),
             hasher: Hasher::new(&config, &tracker)?,
             config,
             pool,
@@ -231,6 +235,8 @@ pub fn service(config: AuthConfig, dependencies: Dependencies) -> Result<Service
     for template in auth.mailer.remote_templates() {
         tracker.spawn(shutdown.clone().run_until_cancelled_owned(template.keep_fresh()));
     }
+    let learn = kinds::learn(auth.hasher.clone(), auth.pool.clone());
+    tracker.spawn(shutdown.clone().run_until_cancelled_owned(learn));
     let hasher = auth.hasher.clone();
     tracker.spawn(async move {
         shutdown.cancelled().await;

@@ -2,4 +2,5 @@
 
 pub(crate) mod breaches;
 pub(crate) mod hasher;
+pub(crate) mod kinds;
 pub(crate) mod policy;

@@ -34,6 +34,7 @@ mod safety;
 mod schema;
 mod sessions;
 mod sign_in;
+mod sign_in_times;
 mod sign_out;
 mod sign_up;
 mod switched_off;

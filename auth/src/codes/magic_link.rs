@@ -11,7 +11,6 @@ use crate::codes::challenge::Challenge;
 use crate::emails::auth_emails::AuthEmails;
 use crate::error::AuthError;
 use crate::http::request::RequestContext;
-use crate::http::response_padding::ResponsePadding;
 use crate::users::create::{NewUser, create};
 use crate::users::{self, Object, User, read_back};
 
@@ -29,7 +28,7 @@ impl MagicLink {
     pub(crate) async fn run(&self, auth: &Auth, request: &RequestContext) -> Result<(), AuthError> {
         let emails = || AuthEmails::about_address(auth, request, self.challenge.clone());
         let first = emails()?;
-        let padding = ResponsePadding::start();
+        let padding = auth.response_times.start();
         let asked = match self.ask(auth, request, first).await {
             // Another request took the address a moment ago.
             Err(error) if error.is_taken_address() => match emails() {

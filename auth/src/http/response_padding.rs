@@ -1,26 +1,72 @@
 //! Answers whose time must not tell whether an account exists. What an account adds to the work (a code, a mail, a
-//! commit) takes a few milliseconds; such an answer leaves at the next full [`STEP`] since its start, so that all
-//! answers of a server that is not overloaded take one step, and those of a busy one a whole number of them.
+//! commit) takes a few milliseconds; such an answer leaves at the next full step since its start. A step is several
+//! times what the work takes and, on a busy server, more than such answers took of late: so all of them take one.
 
+use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
 
 use tokio::time::Instant;
 
-/// Several times what the work takes, and less than a person notices.
+/// Less than a person notices. Steps are a whole number of these.
 const STEP: Duration = Duration::from_millis(50);
+/// Nobody who makes the server slow makes these answers slower than this.
+const MOST: Duration = Duration::from_millis(400);
 
-/// A started clock.
-pub(crate) struct ResponsePadding(Instant);
+/// How long such answers take of late.
+#[derive(Default)]
+pub(crate) struct ResponseTimes(Mutex<Recent>);
 
-impl ResponsePadding {
-    pub(crate) fn start() -> Self {
-        Self(Instant::now())
+#[derive(Default)]
+struct Recent {
+    slowest: Duration,
+    step: Duration,
+}
+
+impl ResponseTimes {
+    pub(crate) fn start(&self) -> ResponsePadding<'_> {
+        ResponsePadding { times: self, started: Instant::now() }
     }
 
+    /// Notes an answer and gives the step of now; a slow answer is forgotten by and by.
+    fn note(&self, took: Duration) -> Duration {
+        let mut recent = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        recent.slowest = took.min(MOST).max(recent.slowest - recent.slowest / 64);
+        // A step is left only well below its bound: near it, forgetting would change the step from answer to answer.
+        let (wanted, kept) = (step_beyond(recent.slowest), step_beyond(recent.slowest + recent.slowest / 4));
+        recent.step = recent.step.clamp(wanted, kept);
+        recent.step
+    }
+}
+
+/// A step that takes a quarter more than `work`, so that no work ends just about when the step does.
+fn step_beyond(work: Duration) -> Duration {
+    STEP * full_steps(work + work / 4, STEP)
+}
+
+/// How many steps end after `time`.
+fn full_steps(time: Duration, step: Duration) -> u32 {
+    u32::try_from(time.as_micros() / step.as_micros() + 1).unwrap_or(1)
+}
+
+/// A started clock.
+pub(crate) struct ResponsePadding<'a> {
+    times: &'a ResponseTimes,
+    started: Instant,
+}
+
+impl ResponsePadding<'_> {
     /// Waits for the full step.
     pub(crate) async fn wait(&self) {
-        let steps = self.0.elapsed().as_millis() / STEP.as_millis() + 1;
-        tokio::time::sleep_until(self.0 + STEP * u32::try_from(steps).unwrap_or(1)).await;
+        self.wait_for(self.times.note(self.started.elapsed())).await;
+    }
+
+    /// Waits for a full step that is longer than `work`, which every such answer has done.
+    pub(crate) async fn wait_beyond(&self, work: Duration) {
+        self.wait_for(step_beyond(work)).await;
+    }
+
+    async fn wait_for(&self, step: Duration) {
+        tokio::time::sleep_until(self.started + step * full_steps(self.started.elapsed(), step)).await;
     }
 }
 
@@ -28,14 +74,30 @@ impl ResponsePadding {
 mod tests {
     use super::*;
 
+    async fn answer_ms(times: &ResponseTimes, work_ms: u64) -> u128 {
+        let padding = times.start();
+        tokio::time::advance(Duration::from_millis(work_ms)).await;
+        padding.wait().await;
+        padding.started.elapsed().as_millis()
+    }
+
     #[tokio::test(start_paused = true)]
     async fn answers_leave_at_full_steps() {
-        for (work_ms, answer_ms) in [(0, 50), (3, 50), (49, 50), (50, 100), (120, 150)] {
-            let started = Instant::now();
-            let padding = ResponsePadding::start();
-            tokio::time::advance(Duration::from_millis(work_ms)).await;
-            padding.wait().await;
-            assert_eq!(started.elapsed().as_millis(), answer_ms, "{work_ms}");
+        for (work_ms, expected) in [(0, 50), (3, 50), (39, 50), (50, 100), (120, 200), (900, 1100)] {
+            assert_eq!(answer_ms(&ResponseTimes::default(), work_ms).await, expected, "{work_ms}");
         }
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn on_a_busy_server_quick_answers_take_as_long_as_slow_ones() {
+        let times = ResponseTimes::default();
+        assert_eq!(answer_ms(&times, 90).await, 150);
+        for _ in 0..20 {
+            assert_eq!(answer_ms(&times, 5).await, answer_ms(&times, 80).await);
+        }
+        for _ in 0..200 {
+            let _quick = answer_ms(&times, 5).await;
+        }
+        assert_eq!(answer_ms(&times, 5).await, 50, "and no longer when it is idle again");
     }
 }

@@ -5,13 +5,18 @@
 //!
 //! A permit travels with the job: a client that leaves does not stop a hash that has begun, and that hash has to keep
 //! counting.
+//!
+//! A refused sign-in takes the same place in the queue and the same processor's time for every account
+//! ([`Hasher::judge`], [`mod@costs`]).
 
+mod costs;
 mod firebase;
 mod stored;
 mod threads;
 
 use std::num::NonZeroUsize;
 use std::sync::Arc;
+use std::time::Duration;
 
 use argon2::Params;
 use metrics::Gauge;
@@ -20,6 +25,7 @@ use tokio::time::Instant;
 use tokio_util::task::TaskTracker;
 
 use crate::config::AuthConfig;
+use costs::{Costs, ProcessorTime};
 pub(crate) use stored::check_imported;
 use stored::{HASH_BYTES, MAX_MEMORY_KIB};
 use threads::{Memory, Threads};
@@ -75,6 +81,7 @@ pub(crate) struct Hasher {
     /// A hash of no password with today's parameters, so that an unknown user costs what a known one does. Made up
     /// rather than computed: a start is not the time to hash.
     dummy: Arc<str>,
+    costs: Arc<Costs>,
 }
 
 impl Hasher {
@@ -98,6 +105,7 @@ impl Hasher {
             admitted: Arc::new(Semaphore::new(limit)),
             in_use: crate::metrics::password_hashes(limit),
             dummy: dummy.into(),
+            costs: Arc::default(),
         })
     }
 
@@ -132,14 +140,63 @@ impl Hasher {
         self.run(move |memory| stored::verify(&params, &password, &stored, memory)).await
     }
 
-    /// Does the work of a comparison for a user who does not exist or has no password: the answer's time must not
-    /// tell.
+    /// Judges the password of a sign-in; `None` is the hash of a user who does not exist or has no password. A refusal
+    /// costs the same whatever is stored, also of a right password when the user `is_refused` anyway.
     ///
     /// # Errors
-    /// The queue is full.
-    pub(crate) async fn verify_dummy(&self, password: &str) -> Result<(), HashError> {
-        let dummy = Arc::clone(&self.dummy);
-        self.verify(password, &dummy).await.map(|_verdict| ())
+    /// The queue is full, or the stored hash is unusable.
+    pub(crate) async fn judge(
+        &self,
+        password: &str,
+        stored: Option<&str>,
+        is_refused: bool,
+    ) -> Result<Verdict, HashError> {
+        let (params, dummy, costs) =
+            (Arc::clone(&self.params), Arc::clone(&self.dummy), Arc::clone(&self.costs));
+        let password = password.as_bytes().to_vec();
+        let stored = stored.map(str::to_owned);
+        self.run(move |memory| {
+            let time = ProcessorTime::start();
+            let mut kind = stored.as_deref().unwrap_or(&dummy);
+            let mut verdict = stored::verify(&params, &password, kind, memory);
+            if verdict == Err(HashError::Unsupported) {
+                kind = &dummy;
+                let _wrong = stored::verify(&params, &password, kind, memory);
+            }
+            costs.note(kind, time.spent());
+            if stored.is_none() {
+                verdict = Ok(Verdict::Wrong);
+            }
+            let is_right = matches!(verdict, Ok(Verdict::Right | Verdict::RightButOutdated));
+            if is_refused || !is_right {
+                time.spend(costs.of_refusal());
+            }
+            verdict
+        })
+        .await
+    }
+
+    /// Measures a kind of hash that accounts have, before the first sign-in to one of them.
+    pub(crate) async fn learn(&self, stored: &str) {
+        if self.costs.knows(stored) {
+            return;
+        }
+        let (params, costs) = (Arc::clone(&self.params), Arc::clone(&self.costs));
+        let stored = stored.to_owned();
+        // A kind that is not measured now is measured when somebody signs in.
+        let _measured = self
+            .run(move |memory| {
+                let time = ProcessorTime::start();
+                stored::verify(&params, b"", &stored, memory)?;
+                costs.note(&stored, time.spent());
+                Ok(())
+            })
+            .await;
+    }
+
+    /// What a refusal takes of the processor.
+    pub(crate) fn cost_of_refusal(&self) -> Duration {
+        self.costs.of_refusal()
     }
 
     async fn run<T: Send + 'static>(
@@ -218,5 +275,36 @@ mod tests {
         assert_eq!(hasher.hash("password").await, Err(HashError::Overloaded));
         drop(permit);
         assert!(hasher.hash("password").await.is_ok());
+    }
+
+    #[tokio::test]
+    async fn a_refusal_costs_the_same_for_every_kind_of_hash() {
+        let hasher =
+            Hasher::new(&AuthConfig { password_hash_queue: 9, ..cheap() }, &TaskTracker::new()).unwrap();
+        let slow = bcrypt::hash("password", 8).unwrap();
+        hasher.learn(&slow).await;
+        let cost = hasher.cost_of_refusal();
+        let ours = hasher.hash("password").await.unwrap();
+        let quick = bcrypt::hash("password", 4).unwrap();
+        for (stored, password, is_refused) in [
+            (None, "wrong", false),
+            (Some("$1$odd"), "wrong", false),
+            (Some(ours.as_str()), "wrong", false),
+            (Some(quick.as_str()), "wrong", false),
+            (Some(slow.as_str()), "wrong", false),
+            (Some(ours.as_str()), "password", true),
+            (Some(quick.as_str()), "password", true),
+        ] {
+            let time = hasher.run(|_memory| Ok(ProcessorTime::start())).await.unwrap();
+            let _verdict = hasher.judge(password, stored, is_refused).await;
+            let spent = hasher.run(move |_memory| Ok(time.spent())).await.unwrap();
+            // One thread does all of it, and its time is the processor's: a busy machine does not matter.
+            assert!(spent >= cost - cost / 20, "{stored:?}: {spent:?} of {cost:?}");
+            assert!(spent < 3 * cost, "{stored:?}: {spent:?} of {cost:?}");
+        }
+        let time = hasher.run(|_memory| Ok(ProcessorTime::start())).await.unwrap();
+        assert_eq!(hasher.judge("password", Some(&ours), false).await, Ok(Verdict::Right));
+        let spent = hasher.run(move |_memory| Ok(time.spent())).await.unwrap();
+        assert!(spent < cost, "who knows the password does not wait: {spent:?} of {cost:?}");
     }
 }

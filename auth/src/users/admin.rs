@@ -47,7 +47,10 @@ impl AdminUser {
         let id = self.id()?;
         let wanted = Wanted { email, phone, ban: self.ban(now)?, now };
         let hash = match secret {
-            Some(Secret::Hash(hash)) => hash.to_owned(),
+            Some(Secret::Hash(hash)) => {
+                auth.hasher.learn(hash).await;
+                hash.to_owned()
+            }
             Some(Secret::Password(password)) if !password.is_empty() => auth.hasher.hash(password).await?,
             // No password fits it: the account waits for a recovery.
             Some(Secret::Password(_)) | None => auth.hasher.unguessable(),
@@ -119,7 +122,10 @@ impl AdminUser {
         let now = auth.now();
         let wanted = Wanted { email: self.email()?, phone: self.phone()?, ban: self.ban(now)?, now };
         let hash = match self.secret()? {
-            Some(Secret::Hash(hash)) => Some(hash.to_owned()),
+            Some(Secret::Hash(hash)) => {
+                auth.hasher.learn(hash).await;
+                Some(hash.to_owned())
+            }
             Some(Secret::Password(password)) => {
                 auth.check_new_password(password).await?;
                 Some(auth.hasher.hash(password).await?)

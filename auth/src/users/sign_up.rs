@@ -17,9 +17,8 @@ use crate::codes::challenge::Challenge;
 use crate::emails::auth_emails::{self, AuthEmails};
 use crate::error::AuthError;
 use crate::http::request::RequestContext;
-use crate::http::response_padding::ResponsePadding;
 use crate::limits::rate_limit::Counter;
-use crate::passwords::hasher::Verdict;
+use crate::passwords::hasher::{HashError, Verdict};
 use crate::sessions::access_token::Granted;
 use crate::sessions::{self, PasswordState};
 use crate::users::create::{NewUser, create, provider_metadata};
@@ -128,7 +127,7 @@ impl SignUp {
         }
         let mut emails = self.emails(auth, request)?;
         let hash = auth.hasher.hash(&self.password).await?;
-        let padding = ResponsePadding::start();
+        let padding = auth.response_times.start();
         let tx = auth.begin(request).await?;
         let account = self.create_unconfirmed(auth, request, &tx, hash, &mut emails).await;
         let account = crate::finish(tx, account).await;
@@ -235,7 +234,7 @@ impl SignUp {
                 let emails = self.emails(auth, request)?;
                 // A new account would be hashed for now.
                 auth.hasher.hash(&self.password).await?;
-                let padding = ResponsePadding::start();
+                let padding = auth.response_times.start();
                 let account = if is_confirmed {
                     let account = self.obfuscate(auth, request, &user).await;
                     drop(emails);
@@ -253,18 +252,18 @@ impl SignUp {
     async fn enter(&self, auth: &Auth, request: &RequestContext, user: User) -> Result<SignedUp, AuthError> {
         let name = user.email.to_lowercase();
         let attempt = auth.limits.accounts.attempt(&name, Counter::Strangers).await?;
-        let Some(stored) = user.encrypted_password.as_deref() else {
-            auth.hasher.verify_dummy(&self.password).await?;
-            attempt.failed();
-            return Err(AuthError::UserAlreadyExists);
-        };
-        if auth.hasher.verify(&self.password, stored).await? == Verdict::Wrong {
-            attempt.failed();
-            return Err(AuthError::UserAlreadyExists);
+        let stored = user.encrypted_password.as_deref();
+        match auth.hasher.judge(&self.password, stored, false).await {
+            Ok(Verdict::Right | Verdict::RightButOutdated) => {}
+            Ok(Verdict::Wrong) | Err(HashError::Unsupported) => {
+                attempt.failed();
+                return Err(AuthError::UserAlreadyExists);
+            }
+            Err(error @ (HashError::Overloaded | HashError::Failed)) => return Err(error.into()),
         }
         attempt.succeeded();
         let now = auth.now();
-        let state = PasswordState { verified: Some(stored), rehashed: None };
+        let state = PasswordState { verified: stored, rehashed: None };
         let tx = auth.begin(request).await?;
         let granted = self.confirm_and_begin(auth, request, &tx, &user, state, now).await;
         let granted = crate::finish(tx, granted).await?;

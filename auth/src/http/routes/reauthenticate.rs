@@ -21,10 +21,13 @@ pub(crate) async fn get(
     request: RequestContext,
 ) -> Result<Response, AuthError> {
     let bearer = Bearer::read(&auth, &request)?;
+    let padding = auth.response_times.start();
     let mut emails = AuthEmails::new(&auth, &request, None);
     let tx = auth.begin(&request).await?;
     let asked = ask(&auth, &request, &bearer, &tx, &mut emails).await;
-    crate::finish(tx, asked).await?;
+    let asked = crate::finish(tx, asked).await;
+    padding.wait().await;
+    asked?;
     emails.sent();
     Ok(Json(json!({})).into_response())
 }

@@ -16,7 +16,6 @@ use crate::codes::challenge::{Challenge, ChallengeFields};
 use crate::emails::auth_emails::{self, AuthEmails};
 use crate::error::AuthError;
 use crate::http::request::{RequestContext, read_json, text};
-use crate::http::response_padding::ResponsePadding;
 use crate::users;
 use crate::users::address;
 
@@ -52,7 +51,7 @@ pub(crate) async fn post(
     let (email, challenge) = body.checked(&auth)?;
     auth_emails::check_authorized(&auth, &email)?;
     let emails = AuthEmails::about_address(&auth, &request, challenge)?;
-    let padding = ResponsePadding::start();
+    let padding = auth.response_times.start();
     let asked = ask(&auth, &request, &email, emails).await;
     padding.wait().await;
     match asked {

@@ -17,7 +17,6 @@ use crate::codes::challenge::{Challenge, ChallengeFields};
 use crate::emails::auth_emails::{self, AuthEmails};
 use crate::error::AuthError;
 use crate::http::request::{RequestContext, filled, read_json};
-use crate::http::response_padding::ResponsePadding;
 use crate::users::address;
 use crate::users::sign_up::Contact;
 use crate::users::{self, User};
@@ -93,7 +92,7 @@ pub(crate) async fn post(
         auth_emails::check_authorized(&auth, email)?;
     }
     let emails = AuthEmails::about_address(&auth, &request, challenge)?;
-    let padding = ResponsePadding::start();
+    let padding = auth.response_times.start();
     let resent = resend(&auth, &request, kind, &contact, emails).await;
     padding.wait().await;
     resent?;

@@ -22,7 +22,6 @@ use crate::codes::verify::{self, Proof, VerificationType, Verified};
 use crate::error::AuthError;
 use crate::http::redirect::{self, Location};
 use crate::http::request::{RequestContext, read_json};
-use crate::http::response_padding::ResponsePadding;
 use crate::http::routes::token;
 use crate::metrics;
 use crate::users::address;
@@ -81,7 +80,7 @@ pub(crate) async fn post(
     request: RequestContext,
     body: Body,
 ) -> Result<Response, AuthError> {
-    let padding = ResponsePadding::start();
+    let padding = auth.response_times.start();
     auth.limits.verify.check(request.address)?;
     let body: VerifyBody = read_json(body).await?;
     let (kind, proof) = body.checked()?;

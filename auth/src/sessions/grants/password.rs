@@ -61,16 +61,25 @@ impl PasswordGrant {
     pub(crate) async fn run(&self, auth: &Auth, request: &RequestContext) -> Result<Granted, AuthError> {
         let login = self.login(auth)?;
         let password = text(&self.password);
+        let padding = auth.response_times.start();
         let found = find(auth, request, login).await?;
         let attempt = attempt(auth, request, &login.name(), found.as_ref()).await?;
-        let verified = verify(auth, found, password).await;
+        // Known before the password is judged, said only to who knows it.
+        let refusal = found.as_ref().and_then(|user| check_state(auth, user, login).err());
+        let verified = verify(auth, found, password, refusal.is_some()).await;
         match &verified {
             Ok(_) => attempt.succeeded(),
             Err(AuthError::InvalidCredentials) => attempt.failed(),
             Err(_) => drop(attempt),
         }
-        let (user, verified, verdict) = verified?;
-        check_state(auth, &user, login)?;
+        let allowed = match (verified, refusal) {
+            (Ok(_), Some(refusal)) => Err(refusal),
+            (verified, _) => verified,
+        };
+        if allowed.is_err() {
+            padding.wait_beyond(auth.hasher.cost_of_refusal()).await;
+        }
+        let (user, verified, verdict) = allowed?;
         let rehashed = match verdict {
             // A full queue is no reason to refuse a right password: the next sign-in tries again.
             Verdict::RightButOutdated => auth.hasher.hash(password).await.ok(),
@@ -127,27 +136,26 @@ async fn attempt<'a>(
     auth.limits.accounts.attempt(login, Counter::Known(network)).await
 }
 
-/// Compares the password; costs the same when there is nothing to compare with.
+/// Compares the password; a refusal costs the same whatever there is to compare with.
 async fn verify(
     auth: &Auth,
     found: Option<User>,
     password: &str,
+    is_refused: bool,
 ) -> Result<(User, String, Verdict), AuthError> {
-    let Some((user, stored)) =
-        found.and_then(|mut user| user.encrypted_password.take().map(|stored| (user, stored)))
-    else {
-        auth.hasher.verify_dummy(password).await?;
-        return Err(AuthError::InvalidCredentials);
-    };
-    match auth.hasher.verify(password, &stored).await {
-        Ok(Verdict::Wrong) => Err(AuthError::InvalidCredentials),
-        Ok(verdict @ (Verdict::Right | Verdict::RightButOutdated)) => Ok((user, stored, verdict)),
-        Err(HashError::Unsupported) => {
+    let found = found.and_then(|mut user| user.encrypted_password.take().map(|stored| (user, stored)));
+    let stored = found.as_ref().map(|(_, stored)| stored.as_str());
+    let verdict = auth.hasher.judge(password, stored, is_refused).await;
+    match (verdict, found) {
+        (Ok(verdict @ (Verdict::Right | Verdict::RightButOutdated)), Some((user, stored))) => {
+            Ok((user, stored, verdict))
+        }
+        (Err(HashError::Unsupported), Some((user, _))) => {
             tracing::warn!(user_id = %user.id, "cannot sign this user in: the stored password hash has no supported form; reset the password");
-            auth.hasher.verify_dummy(password).await?;
             Err(AuthError::InvalidCredentials)
         }
-        Err(error @ (HashError::Overloaded | HashError::Failed)) => Err(error.into()),
+        (Err(error @ (HashError::Overloaded | HashError::Failed)), _) => Err(error.into()),
+        (Ok(_) | Err(HashError::Unsupported), _) => Err(AuthError::InvalidCredentials),
     }
 }
 

@@ -1,0 +1,115 @@
+//! What comparing a password costs by kind of hash, so that a refusal costs the same for every account (decision 0054):
+//! as much as the slowest kind that accounts have here. Counted is the processor's time of the thread. By the clock a
+//! comparison takes longer on a busy machine and a pause does not, which would tell them apart again.
+
+use std::collections::HashMap;
+use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use rustix::time::{ClockId, clock_gettime};
+
+/// Slower kinds are told by their time: hiding one bcrypt hash of cost 16 would make every refusal take four seconds.
+const MOST: Duration = Duration::from_millis(500);
+/// Kinds remembered. A project has one or two.
+const KINDS: usize = 64;
+
+/// Kinds of hashes, each with its slowest comparison of late.
+#[derive(Default)]
+pub(super) struct Costs(Mutex<HashMap<String, Duration>>);
+
+impl Costs {
+    fn kinds(&self) -> MutexGuard<'_, HashMap<String, Duration>> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    pub(super) fn knows(&self, stored: &str) -> bool {
+        self.kinds().contains_key(kind(stored))
+    }
+
+    /// Notes what a comparison with `stored` took. A slow one is forgotten by and by.
+    pub(super) fn note(&self, stored: &str, took: Duration) {
+        let kind = kind(stored);
+        let mut kinds = self.kinds();
+        if let Some(slowest) = kinds.get_mut(kind) {
+            *slowest = took.max(*slowest - *slowest / 256);
+        } else if kinds.len() < KINDS {
+            kinds.insert(kind.to_owned(), took);
+            drop(kinds);
+            if took > MOST {
+                tracing::warn!(
+                    ?took,
+                    "accounts have password hashes so slow that refusals of their sign-ins tell them by their time; have these passwords reset"
+                );
+            }
+        }
+    }
+
+    /// What a refusal costs.
+    pub(super) fn of_refusal(&self) -> Duration {
+        self.kinds().values().copied().max().unwrap_or_default().min(MOST)
+    }
+}
+
+/// A hash without salt and result, and without a Firebase project's key.
+fn kind(stored: &str) -> &str {
+    let dollars = if stored.starts_with("$argon2") { 4 } else { 3 };
+    let end = stored.match_indices('$').nth(dollars - 1).map_or(stored.len(), |(at, _)| at);
+    let kind = stored.get(..end).unwrap_or(stored);
+    kind.split(",ss=").next().unwrap_or(kind)
+}
+
+/// The processor's time that this thread has had, from now on.
+pub(super) struct ProcessorTime(Duration);
+
+impl ProcessorTime {
+    pub(super) fn start() -> Self {
+        Self(Self::now())
+    }
+
+    fn now() -> Duration {
+        Duration::try_from(clock_gettime(ClockId::ThreadCPUTime)).unwrap_or_default()
+    }
+
+    pub(super) fn spent(&self) -> Duration {
+        Self::now().saturating_sub(self.0)
+    }
+
+    /// Works on nothing until so much is spent.
+    pub(super) fn spend(&self, cost: Duration) {
+        while self.spent() < cost {
+            for _ in 0..100 {
+                std::hint::spin_loop();
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_kind_has_neither_salt_nor_secret() {
+        for (stored, expected) in [
+            ("$2b$10$L6Bc/AlTQHyd9liGgGEZyOFLPHNgyxeEPfgYfBCVxJ7JIlwxyVU3u", "$2b$10"),
+            ("$argon2id$v=19$m=256,t=2,p=1$c29tZXNhbHQ$nf65EOg", "$argon2id$v=19$m=256,t=2,p=1"),
+            ("$fbscrypt$v=1,n=14,r=8,p=1,ss=Bw==,sk=secret$salt$hash", "$fbscrypt$v=1,n=14,r=8,p=1"),
+            ("odd", "odd"),
+        ] {
+            assert_eq!(kind(stored), expected);
+        }
+    }
+
+    #[test]
+    fn a_refusal_costs_as_much_as_the_slowest_kind() {
+        let (costs, ms) = (Costs::default(), Duration::from_millis);
+        assert_eq!(costs.of_refusal(), ms(0));
+        costs.note("$2b$06$a", ms(5));
+        costs.note("$2b$10$a", ms(70));
+        costs.note("$2b$06$b", ms(6));
+        assert_eq!(costs.of_refusal(), ms(70));
+        assert!(costs.knows("$2b$10$other") && !costs.knows("$2b$12$a"));
+        costs.note("$2b$12$a", ms(900));
+        assert_eq!(costs.of_refusal(), MOST);
+    }
+}

@@ -1,0 +1,44 @@
+//! The kinds of password hashes that accounts have, read once at the start: a refused sign-in costs as much as the slowest
+//! of them (decision 0054).
+
+use std::time::Duration;
+
+use basalt_core::pool::ServicePool;
+use tokio::time::{Instant, sleep};
+
+use super::hasher::Hasher;
+use crate::error::AuthError;
+use crate::users::column;
+
+const LIMIT: Duration = Duration::from_secs(60);
+const PAUSE: Duration = Duration::from_secs(10);
+
+/// Measures one hash of each kind, as soon as the database gives them.
+pub(crate) async fn learn(hasher: Hasher, pool: ServicePool) {
+    let samples = loop {
+        match samples(&pool).await {
+            Ok(samples) => break samples,
+            Err(error) => tracing::debug!(%error, "the kinds of password hashes could not be read yet"),
+        }
+        sleep(PAUSE).await;
+    };
+    for stored in samples {
+        hasher.learn(&stored).await;
+    }
+}
+
+async fn samples(pool: &ServicePool) -> Result<Vec<String>, AuthError> {
+    const SAMPLES: &str = "\
+select min(u.encrypted_password) as sample
+from auth.users u
+where u.encrypted_password like '$%'
+group by substring(u.encrypted_password from '^\\$(?:2[aby]\\$[0-9]+|argon2id?\\$[^$]*\\$[^$]*|fbscrypt\\$[^$]*,p=[0-9]+)')
+limit 64";
+    let tx = pool.autocommit(Instant::now() + LIMIT).await?;
+    let rows = async {
+        let rows = tx.query(SAMPLES, &[]).await.map_err(AuthError::querying)?;
+        rows.iter().map(|row| column(row, "sample")).collect()
+    }
+    .await;
+    crate::finish(tx, rows).await
+}

@@ -1,0 +1,179 @@
+//! What the time of an answer tells about an account: nothing (decision 0054).
+
+use std::time::{Duration, Instant};
+
+use super::*;
+
+const KINDS: [(&str, &str); 8] = [
+    ("argon2", "stays as sign-up made it"),
+    ("bcrypt4", "extensions.crypt('secret1', extensions.gen_salt('bf', 4))"),
+    ("bcrypt6", "extensions.crypt('secret1', extensions.gen_salt('bf', 6))"),
+    ("bcrypt10", "extensions.crypt('secret1', extensions.gen_salt('bf', 10))"),
+    (
+        "scrypt",
+        "'$fbscrypt$v=1,n=14,r=8,p=1,ss=Bw==,sk=jxspr8Ki0RYycVU8zykbdLGjFQ3McFUH0uiiTvC8pVMXAn210wjLNmdZJzxUECKbm0QsEmYUSDzZvpjeJ9WmXA==$42xEC+ixf3L2lw==$lSrfV15cpx95/sZS2W9c9Kp6i/LVgQNDNC/qzrCnh1SAyZvqmZqAjTdn3aoItz+VHjoZilo78198JAdRuid5lQ=='",
+    ),
+    ("nopassword", "null"),
+    ("banned", "extensions.crypt('secret1', extensions.gen_salt('bf', 6))"),
+    ("unconfirmed", "extensions.crypt('secret1', extensions.gen_salt('bf', 6))"),
+];
+
+async fn accounts() -> Basalt {
+    let server = Basalt::builder()
+        .config("auth.rate_limit_otp", "0")
+        .config("auth.rate_limit_token_refresh", "0")
+        .config("auth.rate_limit_sign_in_failures", "0")
+        .config("auth.rate_limit_email_sent", "0")
+        .config("auth.mailer_autoconfirm", "false")
+        .config("mail.max_frequency", "0")
+        .start()
+        .await;
+    server.expect_log("");
+    for (name, hash) in KINDS {
+        let email = format!("{name}@example.org");
+        let _id = super::codes::confirmed(&server, &email).await;
+        if name != "argon2" {
+            let set = format!("update auth.users set encrypted_password = {hash} where email = '{email}'");
+            let _rows = server.sql(&set).await;
+        }
+    }
+    let _rows =
+        server.sql("update auth.users set banned_until = 'infinity' where email like 'banned@%';").await;
+    let _rows =
+        server.sql("update auth.users set email_confirmed_at = null where email like 'unconfirmed@%'").await;
+    // Each kind is known from its first refusal, and from the start on a server that finds it in the table.
+    for (name, _) in KINDS {
+        let _refused = sign_in(&server, &format!("{name}@example.org"), "wrong").await.expect(400);
+    }
+    server
+}
+
+async fn took(request: Request) -> Duration {
+    let start = Instant::now();
+    let _answer = request.send().await;
+    start.elapsed()
+}
+
+/// The chance that an answer of `a` is slower than one of `b`.
+fn auc(a: &[Duration], b: &[Duration]) -> f64 {
+    let mut wins = 0.0;
+    for left in a {
+        for right in b {
+            wins += match left.cmp(right) {
+                std::cmp::Ordering::Greater => 1.0,
+                std::cmp::Ordering::Equal => 0.5,
+                std::cmp::Ordering::Less => 0.0,
+            };
+        }
+    }
+    wins / (a.len() * b.len()) as f64
+}
+
+#[expect(clippy::print_stderr, reason = "the test's output is where the figures belong")]
+fn report(line: &str) {
+    eprintln!("{line}");
+}
+
+/// Samples of every request in turn, so that a slow moment is everybody's; each in every place of the turn.
+async fn assert_alike(name: &str, requests: &[(String, Request)], samples: usize) {
+    let mut times: Vec<Vec<Duration>> = vec![Vec::new(); requests.len()];
+    for sample in 0..samples {
+        for place in 0..requests.len() {
+            let turn = (sample / 2 + place) % requests.len();
+            let index = if sample % 2 == 0 { turn } else { requests.len() - 1 - turn };
+            times[index].push(took(requests[index].1.clone()).await);
+        }
+    }
+    let mut told = Vec::new();
+    for (index, (kind, _)) in requests.iter().enumerate() {
+        let mut sorted = times[index].clone();
+        sorted.sort_unstable();
+        let median = sorted[sorted.len() / 2];
+        let auc = auc(&times[index], &times[0]);
+        let line = format!("{name}: {kind}: median {median:?}, AUC against {} {auc:.3}", requests[0].0);
+        report(&line);
+        if !(0.45..=0.55).contains(&auc) {
+            told.push(line);
+        }
+    }
+    assert!(told.is_empty(), "{told:?}");
+}
+
+fn sign_ins(server: &Basalt) -> Vec<(String, Request)> {
+    let request = |email: &str, password: &str| {
+        let body = json!({ "email": email, "password": password });
+        client(server, Method::POST, "/token?grant_type=password").json(&body)
+    };
+    let mut requests = vec![("unknown".to_owned(), request("nobody@example.org", "wrong"))];
+    for (name, _) in KINDS {
+        requests.push((name.to_owned(), request(&format!("{name}@example.org"), "wrong")));
+    }
+    for name in ["banned", "unconfirmed"] {
+        requests.push((format!("{name}, right"), request(&format!("{name}@example.org"), "secret1")));
+    }
+    requests
+}
+
+#[tokio::test]
+async fn a_refusal_waits_for_the_slowest_kind() {
+    let server = accounts().await;
+    for _ in 0..2 {
+        let mut fastest = Duration::MAX;
+        let mut slowest = Duration::ZERO;
+        for (_, request) in sign_ins(&server) {
+            let took = took(request).await;
+            (fastest, slowest) = (fastest.min(took), slowest.max(took));
+        }
+        // Before, the fastest took a tenth of the slowest. A busy machine may add a step.
+        assert!(slowest < fastest * 4, "{fastest:?} to {slowest:?}");
+    }
+}
+
+#[tokio::test]
+#[ignore = "cargo xtask nightly: 200 samples of each kind take minutes"]
+async fn times_of_200_refusals_are_alike() {
+    let server = accounts().await;
+    assert_alike("sign-in, idle", &sign_ins(&server), 200).await;
+}
+
+#[tokio::test]
+#[ignore = "cargo xtask nightly: 200 samples of each kind take minutes"]
+async fn times_of_200_refusals_are_alike_under_load() {
+    let server = accounts().await;
+    let load = async {
+        let request = client(&server, Method::POST, "/token?grant_type=password")
+            .json(&json!({ "email": "load@example.org", "password": "wrong" }));
+        let workers = (0..3).map(async |_| {
+            loop {
+                let _refused = request.clone().send().await;
+            }
+        });
+        futures_util::future::join_all(workers).await;
+    };
+    let sign_ins = sign_ins(&server);
+    let measured = assert_alike("sign-in, under load", &sign_ins, 200);
+    tokio::select! {
+        () = measured => {}
+        () = load => {}
+    }
+}
+
+#[tokio::test]
+#[ignore = "cargo xtask nightly: 200 samples of each kind take minutes"]
+async fn times_of_200_answers_about_addresses_are_alike() {
+    let server = accounts().await;
+    for path in ["/recover", "/otp", "/signup"] {
+        let request = |email: &str| {
+            let body = json!({ "email": email, "password": "secret1", "create_user": false });
+            client(&server, Method::POST, path).json(&body)
+        };
+        let mut requests = vec![("known".to_owned(), request("bcrypt10@example.org"))];
+        if path == "/recover" {
+            requests.push(("unknown".to_owned(), request("nobody@example.org")));
+        }
+        for name in ["argon2", "bcrypt4", "nopassword"] {
+            requests.push((name.to_owned(), request(&format!("{name}@example.org"))));
+        }
+        assert_alike(path, &requests, 200).await;
+    }
+}
