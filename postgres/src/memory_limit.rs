@@ -12,8 +12,9 @@ use tokio::process::Command;
 
 use crate::account::Account;
 
-/// Private memory of one backend. What it has touched of the shared buffers comes on top in its RSS.
-const BYTES: u64 = 192 << 20;
+/// Private memory of one backend. What it has touched of the shared buffers comes on top in its RSS. PostgreSQL takes up to
+/// 480 MB for the largest body that REST accepts, 50 MiB, with defaults filled in.
+const BYTES: u64 = 512 << 20;
 
 /// Limits backends of the embedded PostgreSQL. Cheap to clone.
 #[derive(Clone, Debug)]
