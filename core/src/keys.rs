@@ -181,6 +181,15 @@ impl Keys {
         self.ring.load().sign(claims)
     }
 
+    /// Signs claims with the project's HS256 secret, as other tools that know it do for the tokens of URLs
+    /// (storage.md §3.12). Where there is none, or it was revoked, the signing key signs.
+    ///
+    /// # Errors
+    /// As [`Keys::sign`].
+    pub fn sign_with_secret(&self, claims: &impl Serialize) -> Result<String, KeyError> {
+        self.ring.load().sign_with_secret(claims)
+    }
+
     /// Whether a token that names a key is verified by that key only.
     #[must_use]
     pub const fn is_strict(&self) -> bool {

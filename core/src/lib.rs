@@ -13,6 +13,7 @@ pub mod memory;
 pub mod pg_error;
 pub mod pool;
 pub mod random;
+pub mod request_settings;
 pub mod seal;
 pub mod service;
 pub mod session;

@@ -98,6 +98,8 @@ pub struct Scope {
     pub settings: Vec<(Cow<'static, str>, String)>,
     /// Runs a function that the caller has named.
     pub calls: bool,
+    /// The statements use savepoints, which PostgreSQL has only between BEGIN and COMMIT.
+    pub savepoints: bool,
     /// When the work is cancelled.
     pub deadline: Instant,
 }
@@ -105,11 +107,16 @@ pub struct Scope {
 impl fmt::Debug for Scope {
     /// Claims and headers, the bearer among them, are values of settings: those never reach a log (STYLE 7.6).
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Self { access, isolation, settings, calls, deadline } = self;
+        let Self { access, isolation, settings, calls, savepoints, deadline } = self;
         let names: Vec<&str> = settings.iter().map(|(name, _)| name.as_ref()).collect();
         let mut scope = f.debug_struct("Scope");
         scope.field("access", access).field("isolation", isolation);
-        scope.field("settings", &names).field("calls", calls).field("deadline", deadline).finish()
+        scope
+            .field("settings", &names)
+            .field("calls", calls)
+            .field("savepoints", savepoints)
+            .field("deadline", deadline)
+            .finish()
     }
 }
 
@@ -309,6 +316,7 @@ impl Sessions {
                 isolation: Isolation::default(),
                 settings: Vec::new(),
                 calls: false,
+                savepoints: false,
                 deadline,
             };
             let work = Work { scope, scope_key: 0, steps: Vec::new(), end: End::Commit, check: None };
@@ -393,6 +401,7 @@ impl Sessions {
             isolation: Isolation::default(),
             settings: Vec::new(),
             calls: false,
+            savepoints: false,
             deadline,
         };
         let text = Arc::from("select pg_catalog.pg_is_in_recovery()");

@@ -232,6 +232,7 @@ async fn ask(
         settings: vec![("search_path".into(), String::new())],
         deadline,
         calls: false,
+        savepoints: false,
     };
     let params = params.iter().map(|&param| Param::from(param)).collect();
     let answers = sessions.run(scope, vec![Statement { text: Arc::from(text), params }]).await.ok()?;

@@ -1,80 +1,362 @@
-//! The error bodies of storage.md 3.2. HTTP status and `statusCode` differ on purpose: upstream answers 400 to nearly
-//! everything it handles and puts the meaning into the body.
+//! The errors of the API (storage.md §3.2). HTTP status and `statusCode` differ on purpose: upstream answers 400 to nearly
+//! everything it handles and puts the meaning into the body. S3 and TUS answer with the true status and words of their own
+//! from the same error.
+
+use std::borrow::Cow;
 
 use axum::response::{IntoResponse, Response};
+use basalt_core::pg_error::PgError;
 use basalt_core::service::Fault;
-use http::{Method, StatusCode, Uri, header};
-use serde_json::json;
+use basalt_core::session::SessionError;
+use http::{HeaderValue, Method, StatusCode, Uri, header};
+use serde_json::{Value, json};
 
 /// Areas whose routes share upstream's error handler; elsewhere its framework answers.
 const HANDLED_AREAS: [&str; 5] = ["bucket", "object", "render", "cdn", "vector"];
+/// Seconds after which a busy server is asked again.
+const RETRY_AFTER: HeaderValue = HeaderValue::from_static("1");
 
-/// 404 for a route that does not exist. The path is as the router sees it: without the prefix, with the query.
-pub(crate) fn unknown_route(method: &Method, uri: &Uri) -> Response {
-    let target = uri.path_and_query().map_or("/", |target| target.as_str());
-    let message = format!("Route {method}:{target} not found");
-    let area = uri.path().split('/').nth(1).unwrap_or_default();
-    if HANDLED_AREAS.contains(&area) {
-        return handled(StatusCode::NOT_FOUND, "404", "Not Found", &message, "InvalidRequest");
+/// Why a request failed, with its words on the wire.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct StorageError {
+    code: &'static str,
+    /// `statusCode`: the true status.
+    status: u16,
+    /// Its old name, in the member `error`.
+    name: Cow<'static, str>,
+    message: Cow<'static, str>,
+    /// HTTP status outside of S3 and TUS.
+    http: StatusCode,
+    /// In the shape of upstream's framework: the status as a number, and no `code` unless it is its own.
+    is_framework: bool,
+}
+
+impl StorageError {
+    /// An error that is handled: HTTP 400, unless the server is at fault.
+    fn new(
+        status: u16,
+        code: &'static str,
+        name: impl Into<Cow<'static, str>>,
+        message: impl Into<Cow<'static, str>>,
+    ) -> Self {
+        let http = if status == 500 { StatusCode::INTERNAL_SERVER_ERROR } else { StatusCode::BAD_REQUEST };
+        Self { code, status, name: name.into(), message: message.into(), http, is_framework: false }
     }
-    (StatusCode::NOT_FOUND, axum::Json(json!({"message": message, "error": "Not Found", "statusCode": 404})))
-        .into_response()
+
+    fn with_http(self, http: u16) -> Self {
+        Self { http: StatusCode::from_u16(http).unwrap_or(StatusCode::INTERNAL_SERVER_ERROR), ..self }
+    }
+
+    /// `code`: the stable name.
+    pub(crate) const fn code(&self) -> &'static str {
+        self.code
+    }
+
+    /// The text for people.
+    pub(crate) fn message(&self) -> &str {
+        &self.message
+    }
+
+    /// The true status, which S3 and TUS answer with.
+    pub(crate) fn status(&self) -> StatusCode {
+        StatusCode::from_u16(self.status).unwrap_or(StatusCode::INTERNAL_SERVER_ERROR)
+    }
+
+    /// Bucket missing or hidden.
+    pub(crate) fn no_such_bucket() -> Self {
+        Self::new(404, "NoSuchBucket", "Bucket not found", "Bucket not found")
+    }
+
+    /// Object missing or hidden.
+    pub(crate) fn no_such_key() -> Self {
+        Self::new(404, "NoSuchKey", "not_found", "Object not found")
+    }
+
+    /// No such multipart upload of S3.
+    pub(crate) fn no_such_upload() -> Self {
+        Self::new(404, "NoSuchUpload", "NoSuchUpload", "Upload not found")
+    }
+
+    fn duplicate(code: &'static str) -> Self {
+        Self::new(409, code, "Duplicate", "The resource already exists")
+    }
+
+    /// Bucket id or name taken.
+    pub(crate) fn bucket_already_exists() -> Self {
+        Self::duplicate("BucketAlreadyExists")
+    }
+
+    /// Target of an upload or a copy is there.
+    pub(crate) fn key_already_exists() -> Self {
+        Self::duplicate("KeyAlreadyExists")
+    }
+
+    /// Target of a move is there, or another unique index was violated.
+    pub(crate) fn resource_already_exists() -> Self {
+        Self::duplicate("ResourceAlreadyExists")
+    }
+
+    /// The bucket holds objects.
+    pub(crate) fn bucket_not_empty() -> Self {
+        Self::new(409, "ResourceNotEmpty", "ResourceNotEmpty", "The bucket you tried to delete is not empty")
+    }
+
+    /// The bucket's name breaks its rule.
+    pub(crate) fn invalid_bucket_name() -> Self {
+        Self::new(400, "InvalidBucketName", "Invalid Input", "Bucket name invalid")
+    }
+
+    /// The object's name breaks its rule.
+    pub(crate) fn invalid_key(key: &str) -> Self {
+        Self::new(400, "InvalidKey", "InvalidKey", format!("Invalid key: {key}"))
+    }
+
+    /// Not a type that the bucket takes, or no type at all.
+    pub(crate) fn invalid_mime_type(mime: &str) -> Self {
+        Self::new(415, "InvalidMimeType", "invalid_mime_type", format!("mime type {mime} is not supported"))
+    }
+
+    /// A `Content-Type` that cannot be read.
+    pub(crate) fn invalid_content_type() -> Self {
+        Self::new(415, "InvalidMimeType", "invalid_mime_type", "Invalid Content-Type header")
+    }
+
+    /// Larger than the server or the bucket takes.
+    pub(crate) fn entity_too_large() -> Self {
+        Self::new(413, "EntityTooLarge", "Payload too large", "The object exceeded the maximum allowed size")
+    }
+
+    /// Row-level security refused a write.
+    pub(crate) fn row_level_security() -> Self {
+        Self::access_denied("new row violates row-level security policy")
+    }
+
+    /// Refused by rights, with PostgreSQL's or the token's reason.
+    pub(crate) fn access_denied(message: impl Into<Cow<'static, str>>) -> Self {
+        Self::new(403, "AccessDenied", "Unauthorized", message)
+    }
+
+    /// A user's token that is refused.
+    pub(crate) fn bad_token(reason: &'static str) -> Self {
+        Self::access_denied(reason)
+    }
+
+    /// Only `service_role` may, and this one says so by its HTTP status too.
+    pub(crate) fn role_refused() -> Self {
+        Self::access_denied("Access denied: Invalid role").with_http(403)
+    }
+
+    /// The header that most routes need.
+    pub(crate) fn no_authorization() -> Self {
+        Self::invalid_request("headers must have required property 'authorization'")
+    }
+
+    /// The token of a signed URL that is refused.
+    pub(crate) fn invalid_jwt(reason: &'static str) -> Self {
+        Self::new(400, "InvalidJWT", "InvalidJWT", reason)
+    }
+
+    /// A signed URL that is of something else.
+    pub(crate) fn invalid_signature(message: &'static str) -> Self {
+        Self::new(400, "InvalidSignature", "InvalidSignature", message)
+    }
+
+    /// A parameter whose value means nothing.
+    pub(crate) fn invalid_parameter(name: &str) -> Self {
+        Self::new(400, "InvalidParameter", "InvalidParameter", format!("Invalid Parameter {name}"))
+    }
+
+    /// A parameter that is missing.
+    pub(crate) fn missing_parameter(name: &str) -> Self {
+        Self::new(400, "MissingParameter", "MissingParameter", format!("Missing Required Parameter {name}"))
+    }
+
+    /// The request breaks its schema: AJV's text.
+    pub(crate) fn invalid_request(message: impl Into<Cow<'static, str>>) -> Self {
+        Self::new(400, "InvalidRequest", "Error", message)
+    }
+
+    /// The request makes no sense in itself.
+    pub(crate) fn bad_request(message: impl Into<Cow<'static, str>>) -> Self {
+        Self::new(400, "InvalidRequest", "InvalidRequest", message)
+    }
+
+    /// A JSON body that cannot be read: upstream's framework's words in the handled shape.
+    pub(crate) fn bad_json_body(message: &'static str) -> Self {
+        Self::new(400, "InvalidRequest", "FastifyError", message)
+    }
+
+    /// A JSON body over its limit.
+    pub(crate) fn json_body_too_large() -> Self {
+        Self::new(413, "EntityTooLarge", "FastifyError", "Request body is too large").with_http(413)
+    }
+
+    /// An `X-Robots-Tag` that cannot be stored.
+    pub(crate) fn invalid_robots_tag(reason: &str) -> Self {
+        let message = format!("Invalid X-Robots-Tag header: {reason}");
+        Self::new(400, "InvalidRequest", "invalid_x_robots_tag", message)
+    }
+
+    /// What a row refers to is not there (SQLSTATE 23503).
+    pub(crate) fn related_missing() -> Self {
+        Self::new(404, "InvalidRequest", "InvalidRequest", "The related resource does not exist")
+    }
+
+    /// More objects than are deleted at once.
+    pub(crate) fn bucket_too_full() -> Self {
+        let message = "Unable to empty the bucket because it contains too many objects";
+        Self::new(409, "InvalidRequest", "InvalidRequest", message)
+    }
+
+    /// A range that the object does not have; 416.
+    pub(crate) fn invalid_range() -> Self {
+        Self::new(416, "InvalidRange", "invalid_range", "invalid range provided").with_http(416)
+    }
+
+    /// Another request holds the object's lock.
+    pub(crate) fn resource_locked() -> Self {
+        Self::new(423, "ResourceLocked", "ResourceLocked", "The resource is locked")
+    }
+
+    /// The object's lock did not become free in time.
+    pub(crate) fn lock_timeout() -> Self {
+        Self::new(503, "LockTimeout", "acquiring_lock_timeout", "acquiring lock timeout")
+    }
+
+    /// The database took too long.
+    pub(crate) fn database_timeout() -> Self {
+        let message = "The connection to the database timed out";
+        Self::new(544, "DatabaseTimeout", "DatabaseTimeout", message).with_http(544)
+    }
+
+    /// More work than the server or the database takes on.
+    pub(crate) fn slow_down() -> Self {
+        let message = "Too many connections issued to the database";
+        Self::new(429, "SlowDown", "too_many_connections", message).with_http(429)
+    }
+
+    /// The body broke off.
+    pub(crate) fn aborted() -> Self {
+        Self::new(500, "Aborted", "Aborted", "Upload was aborted")
+    }
+
+    /// Not built, or switched off.
+    pub(crate) fn feature_not_enabled(feature: &str) -> Self {
+        let message = format!("The feature {feature} is not enabled for this resource");
+        Self::new(409, "FeatureNotEnabled", "FeatureNotEnabled", message)
+    }
+
+    /// Our fault; the reason is logged where it is known.
+    pub(crate) fn internal() -> Self {
+        Self::new(500, "InternalError", "Internal", "Internal Server Error")
+    }
+
+    /// A path with a broken escape.
+    pub(crate) fn bad_url(raw: &str) -> Self {
+        let message = format!("'{raw}' is not a valid url component");
+        let error = Self::new(400, "FST_ERR_BAD_URL", "Bad Request", message);
+        Self { is_framework: true, ..error }
+    }
+
+    /// A route that does not exist. The path is as the router sees it: without the prefix, with the query.
+    pub(crate) fn unknown_route(method: &Method, uri: &Uri) -> Self {
+        let target = uri.path_and_query().map_or("/", |target| target.as_str());
+        let message = format!("Route {method}:{target} not found");
+        let area = uri.path().split('/').nth(1).unwrap_or_default();
+        let error = Self::new(404, "InvalidRequest", "Not Found", message).with_http(404);
+        Self { is_framework: !HANDLED_AREAS.contains(&area), ..error }
+    }
+
+    /// What PostgreSQL or the way to it refused. Server faults are logged here.
+    pub(crate) fn of_session(error: &SessionError) -> Self {
+        match error {
+            SessionError::Postgres(error) => Self::of_postgres(error),
+            SessionError::PoolTimeout => Self::slow_down(),
+            SessionError::Deadline => Self::database_timeout(),
+            SessionError::Unreachable(_) | SessionError::Unavailable(_) => {
+                tracing::error!(%error, "the database cannot be used");
+                Self::internal()
+            }
+        }
+    }
+
+    fn of_postgres(error: &PgError) -> Self {
+        let named = |status, code: &'static str| Self::new(status, code, code, error.message.clone());
+        match error.code.as_str() {
+            "42501" if error.message.contains("row-level security policy") => Self::row_level_security(),
+            "42501" => Self::access_denied(error.message.clone()),
+            "23505" => Self::resource_already_exists(),
+            "23503" if error.message.starts_with("update or delete on table") => {
+                let message = "The resource could not be updated or removed due to a foreign key constraint";
+                Self::new(409, "ResourceReferenced", "ResourceReferenced", message)
+            }
+            "23503" => Self::related_missing(),
+            "57014" => Self::database_timeout(),
+            "55P03" => Self::lock_timeout(),
+            "53300" => Self::slow_down(),
+            "25006" => named(503, "DatabaseReadOnly"),
+            "42703" | "42P01" | "42P17" => {
+                tracing::warn!(code = error.code, message = error.message, "the schema does not fit");
+                named(503, "DatabaseSchemaMismatch")
+            }
+            "22P02" => Self::new(400, "InvalidParameter", "InvalidParameter", error.message.clone()),
+            code => {
+                // A trigger's own text is for its author: the body names the code only, as upstream's does.
+                tracing::error!(
+                    code,
+                    message = error.message,
+                    hint = error.hint,
+                    "PostgreSQL refused a statement"
+                );
+                Self::new(500, "DatabaseError", "DatabaseError", format!("database error, code: {code}"))
+            }
+        }
+    }
+
+    fn body(&self) -> Value {
+        let Self { code, status, name, message, http: _, is_framework } = self;
+        match (is_framework, *code) {
+            (false, code) => {
+                json!({"statusCode": status.to_string(), "error": name, "message": message, "code": code})
+            }
+            (true, "InvalidRequest") => json!({"message": message, "error": name, "statusCode": status}),
+            (true, code) => json!({"error": name, "code": code, "message": message, "statusCode": status}),
+        }
+    }
+}
+
+impl IntoResponse for StorageError {
+    fn into_response(self) -> Response {
+        let mut response = (self.http, axum::Json(self.body())).into_response();
+        if matches!(self.code, "SlowDown" | "LockTimeout") {
+            response.headers_mut().insert(header::RETRY_AFTER, RETRY_AFTER);
+        }
+        if self.code == "Aborted" {
+            response.headers_mut().insert(header::CONNECTION, HeaderValue::from_static("close"));
+        }
+        response
+    }
 }
 
 /// Failures outside the handlers.
-pub(crate) fn render(fault: Fault) -> Response {
+pub(crate) fn of_fault(fault: Fault) -> StorageError {
     match fault {
-        Fault::NotFound => {
-            handled(StatusCode::NOT_FOUND, "404", "Not Found", "Route not found", "InvalidRequest")
+        Fault::NotFound | Fault::MethodNotAllowed => {
+            StorageError::new(404, "InvalidRequest", "Not Found", "Route not found").with_http(404)
         }
-        Fault::MethodNotAllowed => {
-            handled(StatusCode::NOT_FOUND, "404", "Not Found", "Route not found", "InvalidRequest")
+        Fault::BodyTooLarge { limit: _ } => StorageError::json_body_too_large(),
+        Fault::SlowBody => {
+            let message = "The request body came too slowly";
+            StorageError::new(408, "RequestTimeout", "Request Timeout", message).with_http(408)
         }
-        Fault::BodyTooLarge { limit: _ } => handled(
-            StatusCode::PAYLOAD_TOO_LARGE,
-            "413",
-            "Payload too large",
-            "The object exceeded the maximum allowed size",
-            "EntityTooLarge",
-        ),
-        Fault::SlowBody => handled(
-            StatusCode::REQUEST_TIMEOUT,
-            "408",
-            "Request Timeout",
-            "The request body came too slowly",
-            "RequestTimeout",
-        ),
-        Fault::Timeout => handled(
-            // 544 is upstream's own.
-            StatusCode::from_u16(544).unwrap_or(StatusCode::GATEWAY_TIMEOUT),
-            "544",
-            "DatabaseTimeout",
-            "The connection to the database timed out",
-            "DatabaseTimeout",
-        ),
-        Fault::Panic { id: _ } => handled(
-            StatusCode::INTERNAL_SERVER_ERROR,
-            "500",
-            "Internal",
-            "Internal Server Error",
-            "InternalError",
-        ),
-        Fault::BadRequest(message) => {
-            handled(StatusCode::BAD_REQUEST, "400", "Error", &message, "InvalidRequest")
-        }
+        Fault::Timeout => StorageError::database_timeout(),
+        Fault::Panic { id: _ } => StorageError::internal(),
+        Fault::BadRequest(message) => StorageError::invalid_request(message),
         Fault::Overloaded => {
             let message = "Please reduce your request rate.";
-            let mut response =
-                handled(StatusCode::SERVICE_UNAVAILABLE, "503", "SlowDown", message, "SlowDown");
-            response.headers_mut().insert(header::RETRY_AFTER, header::HeaderValue::from_static("1"));
-            response
+            StorageError::new(503, "SlowDown", "SlowDown", message).with_http(503)
         }
     }
-}
-
-fn handled(status: StatusCode, status_code: &str, error: &str, message: &str, code: &str) -> Response {
-    let body = json!({"statusCode": status_code, "error": error, "message": message, "code": code});
-    (status, axum::Json(body)).into_response()
 }
 
 #[cfg(test)]
@@ -89,7 +371,8 @@ mod tests {
 
     #[tokio::test]
     async fn an_unknown_route_inside_an_area_has_a_code_and_a_string_status() {
-        let response = unknown_route(&Method::PATCH, &Uri::from_static("/bucket/x"));
+        let response =
+            StorageError::unknown_route(&Method::PATCH, &Uri::from_static("/bucket/x")).into_response();
         let expected = r#"{"statusCode":"404","error":"Not Found","message":"Route PATCH:/bucket/x not found","code":"InvalidRequest"}"#;
         assert_eq!(answer(response).await, (404, expected.to_owned()));
     }
@@ -97,7 +380,8 @@ mod tests {
     #[tokio::test]
     async fn an_unknown_route_elsewhere_has_a_numeric_status() {
         for (target, shown) in [("/nope", "/nope"), ("/bucketful?a=1", "/bucketful?a=1"), ("/", "/")] {
-            let response = unknown_route(&Method::GET, &Uri::from_static(target));
+            let response =
+                StorageError::unknown_route(&Method::GET, &Uri::from_static(target)).into_response();
             let expected = format!(
                 r#"{{"message":"Route GET:{shown} not found","error":"Not Found","statusCode":404}}"#
             );
@@ -107,14 +391,27 @@ mod tests {
 
     #[tokio::test]
     async fn a_database_timeout_is_544() {
-        assert_eq!(answer(render(Fault::Timeout)).await.0, 544);
+        assert_eq!(answer(of_fault(Fault::Timeout).into_response()).await.0, 544);
     }
 
     #[tokio::test]
     async fn a_busy_server_says_when_to_come_back() {
-        let response = render(Fault::Overloaded);
+        let response = of_fault(Fault::Overloaded).into_response();
         assert_eq!(response.headers()["retry-after"], "1");
         let expected = r#"{"statusCode":"503","error":"SlowDown","message":"Please reduce your request rate.","code":"SlowDown"}"#;
         assert_eq!(answer(response).await, (503, expected.to_owned()));
+    }
+
+    #[tokio::test]
+    async fn a_broken_escape_is_answered_by_the_framework() {
+        let expected = r#"{"error":"Bad Request","code":"FST_ERR_BAD_URL","message":"'a%zz' is not a valid url component","statusCode":400}"#;
+        assert_eq!(answer(StorageError::bad_url("a%zz").into_response()).await, (400, expected.to_owned()));
+    }
+
+    #[tokio::test]
+    async fn the_meaning_is_in_the_body() {
+        let expected =
+            r#"{"statusCode":"404","error":"not_found","message":"Object not found","code":"NoSuchKey"}"#;
+        assert_eq!(answer(StorageError::no_such_key().into_response()).await, (400, expected.to_owned()));
     }
 }

@@ -133,6 +133,7 @@ fn scope() -> Scope {
         isolation: Isolation::ReadCommitted,
         settings: Vec::new(),
         calls: false,
+        savepoints: false,
         deadline: Instant::now() + Duration::from_secs(20),
     }
 }

@@ -57,6 +57,7 @@ fn scope(access: Access) -> Scope {
         isolation: Isolation::ReadCommitted,
         settings: vec![("search_path".into(), "public".to_owned())],
         calls: false,
+        savepoints: false,
         deadline: Instant::now() + Duration::from_secs(20),
     }
 }

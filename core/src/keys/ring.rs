@@ -43,6 +43,13 @@ struct Signer {
     key: jsonwebtoken::EncodingKey,
 }
 
+impl Signer {
+    fn sign(&self, claims: &impl Serialize) -> Result<String, KeyError> {
+        jsonwebtoken::encode(&self.header, claims, &self.key)
+            .map_err(|error| KeyError::Sign(error.to_string()))
+    }
+}
+
 /// An API key that requests may bring.
 struct KnownKey {
     /// `None` for a key of the material, whose use is not recorded.
@@ -61,6 +68,8 @@ pub(super) struct Ring {
     /// Position of the shared secret in `verifying`.
     secret: Option<usize>,
     signer: Option<Signer>,
+    /// The shared secret, while it is not revoked.
+    secret_signer: Option<Signer>,
     strict_kid: bool,
     jwks: Value,
     /// By SHA-256: the timing of a look-up tells an attacker something about a digest, which the attacker cannot choose.
@@ -79,6 +88,7 @@ impl Ring {
             verifying: Vec::new(),
             secret: None,
             signer: None,
+            secret_signer: None,
             strict_kid: material.strict_kid,
             jwks: Value::Null,
             known: HashMap::new(),
@@ -119,6 +129,14 @@ impl Ring {
             if status != Some(KeyStatus::Revoked) {
                 let signs = status == Some(KeyStatus::InUse) || self.signer.is_none() && !is_replaced;
                 self.secret = Some(self.verifying.len());
+                self.secret_signer = material.secret.as_ref().map(|secret| Signer {
+                    header: jsonwebtoken::Header {
+                        typ: None,
+                        kid: Some(kid),
+                        ..jsonwebtoken::Header::new(Algorithm::HS256)
+                    },
+                    key: jsonwebtoken::EncodingKey::from_secret(secret.expose_secret()),
+                });
                 // Under `--only rest` a plain secret has no name, so that a token with a `kid` does not fit it.
                 self.add(&secret, !material.strict_kid, signs)?;
             }
@@ -299,9 +317,11 @@ impl Ring {
     }
 
     pub(super) fn sign(&self, claims: &impl Serialize) -> Result<String, KeyError> {
-        let signer = self.signer.as_ref().ok_or(KeyError::NoSigner)?;
-        jsonwebtoken::encode(&signer.header, claims, &signer.key)
-            .map_err(|error| KeyError::Sign(error.to_string()))
+        self.signer.as_ref().ok_or(KeyError::NoSigner)?.sign(claims)
+    }
+
+    pub(super) fn sign_with_secret(&self, claims: &impl Serialize) -> Result<String, KeyError> {
+        self.secret_signer.as_ref().or(self.signer.as_ref()).ok_or(KeyError::NoSigner)?.sign(claims)
     }
 
     pub(super) const fn can_verify(&self) -> bool {

@@ -94,8 +94,10 @@ impl Exchange {
         let commits = scope.access == Access::ReadWrite && *end == End::Commit && check.is_none();
         connection.open_batch(commits);
         // Without BEGIN the Sync is the COMMIT. A connection's own defaults are those of a plain BEGIN.
-        let is_implicit =
-            scope.isolation == Isolation::ReadCommitted && *end == End::Commit && check.is_none();
+        let is_implicit = scope.isolation == Isolation::ReadCommitted
+            && !scope.savepoints
+            && *end == End::Commit
+            && check.is_none();
         let plain = |connection: &mut Connection, text: &'static str| {
             connection.execute(StatementKey { scope: 0, text: text.into() }, [].into_iter(), false)
         };

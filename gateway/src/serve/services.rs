@@ -245,7 +245,19 @@ pub(super) async fn whole(
         reach.push(auth_reaches(&auth_pool));
     }
     if runs(Only::Storage) {
-        mounts.push(mount(config, basalt_storage::service(&config.storage), Gate::Rewrite));
+        let service = basalt_storage::service(
+            config.storage.clone(),
+            basalt_storage::Dependencies {
+                sessions: sessions.clone(),
+                system: system_pool.clone(),
+                keys: Arc::clone(keys),
+                clock: Clock::system(),
+                public_url: config.server.public_url.to_string(),
+                tracker: background.tracker.clone(),
+                shutdown: background.shutdown.clone(),
+            },
+        );
+        mounts.push(mount(config, service, Gate::Rewrite));
     }
     if runs(Only::Realtime) {
         mounts.push(mount(config, basalt_realtime::service(), Gate::Untouched));

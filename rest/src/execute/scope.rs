@@ -34,7 +34,9 @@ pub(super) fn scope(context: &ExecuteContext<'_>, common: &Common) -> Scope {
         settings.push(match what {
             RequestSetting::Method => ("request.method".into(), context.api.method.as_str().to_owned()),
             RequestSetting::Path => ("request.path".into(), context.api.path.clone()),
-            RequestSetting::Headers => ("request.headers".into(), headers_json(context.headers)),
+            RequestSetting::Headers => {
+                ("request.headers".into(), basalt_core::request_settings::headers_json(context.headers))
+            }
             RequestSetting::Cookies => ("request.cookies".into(), cookies_json(context.headers)),
         });
     }
@@ -48,7 +50,7 @@ pub(super) fn scope(context: &ExecuteContext<'_>, common: &Common) -> Scope {
         settings.push((format!("app.settings.{name}").into(), value.clone()));
     }
     let calls = matches!(context.api.action, Action::Call { .. });
-    Scope { access: common.access, isolation, settings, calls, deadline: context.deadline }
+    Scope { access: common.access, isolation, settings, calls, savepoints: false, deadline: context.deadline }
 }
 
 /// What `auth.uid()` looks at before it parses the claims, which as a column's default it does for every row.
@@ -73,46 +75,6 @@ fn search_path(schema: &str, config: &RestConfig) -> String {
     path
 }
 
-/// All headers but cookies; of repeated ones the values joined.
-fn headers_json(headers: &HeaderMap) -> String {
-    let mut json = String::with_capacity(1024);
-    json.push('{');
-    let mut before = None;
-    // Values of one name come one after the other.
-    for (name, value) in headers {
-        if *name == COOKIE {
-            continue;
-        }
-        if before == Some(name) {
-            json.pop();
-            json.push_str(", ");
-        } else {
-            json.push_str(if before.is_some() { ",\"" } else { "\"" });
-            // A header's name has no character that JSON would escape.
-            json.push_str(name.as_str());
-            json.push_str("\":\"");
-        }
-        push_json_text(&mut json, value.as_bytes());
-        json.push('"');
-        before = Some(name);
-    }
-    json.push('}');
-    json
-}
-
-/// The inside of a JSON string. Most headers are plain, and then they are looked at in one go.
-fn push_json_text(json: &mut String, bytes: &[u8]) {
-    let is_special = |found, byte: &u8| found | (*byte < 0x20) | (*byte == b'"') | (*byte == b'\\');
-    match std::str::from_utf8(bytes) {
-        Ok(text) if !bytes.iter().fold(false, is_special) => json.push_str(text),
-        _ => {
-            let quoted = Value::from(String::from_utf8_lossy(bytes)).to_string();
-            let inside = quoted.strip_prefix('"').and_then(|rest| rest.strip_suffix('"'));
-            json.push_str(inside.unwrap_or_default());
-        }
-    }
-}
-
 fn cookies_json(headers: &HeaderMap) -> String {
     if !headers.contains_key(COOKIE) {
         return "{}".to_owned();
@@ -126,35 +88,4 @@ fn cookies_json(headers: &HeaderMap) -> String {
         }
     }
     Value::Object(shown).to_string()
-}
-
-#[cfg(test)]
-mod tests {
-    use http::{HeaderName, HeaderValue};
-
-    use super::*;
-
-    #[test]
-    fn headers_are_one_object_whatever_is_in_them() {
-        let pairs: [(&str, &[u8]); 8] = [
-            ("accept", b"*/*"),
-            ("x-a", b""),
-            ("x-a", b"say \"hi\"\\"),
-            ("cookie", b"a=b"),
-            ("x-b", "\u{fc}\t".as_bytes()),
-            ("x-c", b"\xff"),
-            ("x-c", b"b"),
-            ("x-c", b"\""),
-        ];
-        let headers: HeaderMap = pairs
-            .into_iter()
-            .map(|(name, value)| (HeaderName::from_static(name), HeaderValue::from_bytes(value).unwrap()))
-            .collect();
-        let read: Value = serde_json::from_str(&headers_json(&headers)).unwrap();
-        let expected = serde_json::json!({
-            "accept": "*/*", "x-a": ", say \"hi\"\\", "x-b": "\u{fc}\t", "x-c": "\u{fffd}, b, \"",
-        });
-        assert_eq!(read, expected);
-        assert_eq!(headers_json(&HeaderMap::new()), "{}");
-    }
 }

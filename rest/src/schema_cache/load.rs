@@ -222,6 +222,7 @@ fn scope(limit: Duration) -> Scope {
             ("max_parallel_workers_per_gather".into(), "0".to_owned()),
         ],
         calls: false,
+        savepoints: false,
         deadline: Instant::now() + limit,
     }
 }

@@ -80,6 +80,7 @@ impl Fixture {
             isolation: Isolation::ReadCommitted,
             settings,
             calls: false,
+            savepoints: false,
             deadline: Instant::now() + Duration::from_secs(60),
         };
         let steps =

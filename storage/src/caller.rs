@@ -1,0 +1,221 @@
+//! From the `Authorization` header to a role and claims (storage.md §3.1).
+
+use std::sync::Arc;
+
+use basalt_core::claims::Claims;
+use basalt_core::clock::Clock;
+use basalt_core::keys::{Keys, TokenError};
+use http::HeaderMap;
+use http::header::AUTHORIZATION;
+use uuid::Uuid;
+
+use crate::error::StorageError;
+
+/// Who a step of a request runs as.
+#[derive(Clone)]
+pub(crate) struct Caller {
+    /// Database role.
+    pub(crate) role: String,
+    /// `request.jwt.claims`.
+    pub(crate) claims: String,
+    /// `sub`, which becomes `owner_id`.
+    pub(crate) subject: Option<String>,
+    /// The token as it came; empty for steps of the server's own.
+    pub(crate) token: String,
+}
+
+impl std::fmt::Debug for Caller {
+    /// Claims and token never reach a log (STYLE 7.6).
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Caller").field("role", &self.role).finish_non_exhaustive()
+    }
+}
+
+impl Caller {
+    /// `service_role`, for steps that no policy judges (storage.md §4.7).
+    pub(crate) fn service() -> Self {
+        Self {
+            role: "service_role".to_owned(),
+            claims: r#"{"role":"service_role"}"#.to_owned(),
+            subject: None,
+            token: String::new(),
+        }
+    }
+
+    /// The subject for the column `owner`, which is a UUID.
+    pub(crate) fn owner(&self) -> Option<Uuid> {
+        self.subject.as_deref().and_then(|subject| Uuid::parse_str(subject).ok())
+    }
+
+    /// Refuses everybody but `service_role`.
+    ///
+    /// # Errors
+    /// The 403 of role-gated routes.
+    pub(crate) fn must_be_service(&self) -> Result<(), StorageError> {
+        if self.role == "service_role" { Ok(()) } else { Err(StorageError::role_refused()) }
+    }
+
+    pub(crate) fn of_claims(claims: &Claims, token: &str) -> Self {
+        Self {
+            role: claims.role().filter(|role| !role.is_empty()).unwrap_or("anon").to_owned(),
+            claims: claims.as_text().to_owned(),
+            // PostgreSQL takes no NUL in a setting.
+            subject: claims.sub().filter(|subject| !subject.contains('\0')).map(str::to_owned),
+            token: token.to_owned(),
+        }
+    }
+}
+
+/// Judges tokens.
+#[derive(Debug, Clone)]
+pub(crate) struct Callers {
+    pub(crate) keys: Arc<Keys>,
+    pub(crate) clock: Clock,
+}
+
+impl Callers {
+    /// The caller of a route that needs a token.
+    ///
+    /// # Errors
+    /// There is no `Authorization`, or its token is refused.
+    pub(crate) fn required(&self, headers: &HeaderMap) -> Result<Caller, StorageError> {
+        let token = bearer(headers).ok_or_else(StorageError::no_authorization)?;
+        self.of_token(&token)
+    }
+
+    /// The same for routes that take a missing header for an empty token: list v2, health, authenticated renders and TUS.
+    ///
+    /// # Errors
+    /// The token is missing or refused.
+    pub(crate) fn required_token(&self, headers: &HeaderMap) -> Result<Caller, StorageError> {
+        self.of_token(&bearer(headers).unwrap_or_default())
+    }
+
+    /// The caller of a route that public buckets answer without one: a token that is refused counts as none.
+    pub(crate) fn optional(&self, headers: &HeaderMap) -> Option<Caller> {
+        self.of_token(&bearer(headers)?).ok()
+    }
+
+    /// The caller that a user's token speaks for.
+    ///
+    /// # Errors
+    /// `AccessDenied` with the reason.
+    pub(crate) fn of_token(&self, token: &str) -> Result<Caller, StorageError> {
+        let claims = self.verify(token).map_err(StorageError::bad_token)?;
+        // Tokens of signed URLs are signed with the same secret, and speak for nobody.
+        if claims.get("url").is_some() && claims.get("scope").is_some() {
+            return Err(StorageError::bad_token("signature verification failed"));
+        }
+        Ok(Caller::of_claims(&claims, token))
+    }
+
+    /// Signature and time claims, without leeway; in upstream's words.
+    ///
+    /// # Errors
+    /// What is wrong with it.
+    pub(crate) fn verify(&self, token: &str) -> Result<Arc<Claims>, &'static str> {
+        let claims = self.keys.verify(token).map_err(|error| match error {
+            TokenError::Empty | TokenError::Parts(_) | TokenError::BadHeader | TokenError::Encrypted => {
+                "Invalid Compact JWS"
+            }
+            TokenError::ClaimsNotObject => "JWT Claims Set must be a top-level JSON object",
+            TokenError::Unsupported { .. } => "\"alg\" (Algorithm) Header Parameter value not allowed",
+            TokenError::NoKey { .. } | TokenError::BadSignature => "signature verification failed",
+        })?;
+        #[expect(clippy::cast_precision_loss, reason = "seconds since 1970 are exact in an f64")]
+        let now = self.clock.now().as_second() as f64;
+        match claims.seconds("nbf") {
+            Err(_) => return Err("\"nbf\" claim must be a number"),
+            Ok(Some(nbf)) if nbf > now => return Err("\"nbf\" claim timestamp check failed"),
+            Ok(_) => {}
+        }
+        match claims.seconds("exp") {
+            Err(_) => Err("\"exp\" claim must be a number"),
+            Ok(Some(exp)) if exp <= now => Err("\"exp\" claim timestamp check failed"),
+            Ok(_) => Ok(claims),
+        }
+    }
+}
+
+/// The token of the header, with or without `Bearer ` before it.
+fn bearer(headers: &HeaderMap) -> Option<String> {
+    let header = String::from_utf8_lossy(headers.get(AUTHORIZATION)?.as_bytes());
+    let header = header.trim();
+    let token = match header.split_once(' ') {
+        Some((scheme, token)) if scheme.eq_ignore_ascii_case("bearer") => token.trim(),
+        _ => header,
+    };
+    Some(token.to_owned())
+}
+
+#[cfg(test)]
+mod tests {
+    use basalt_core::keys::KeyMaterial;
+    use http::HeaderValue;
+    use serde_json::{Value, json};
+
+    use super::*;
+
+    const NOW: i64 = 1_700_000_000;
+
+    fn callers() -> Callers {
+        let material = KeyMaterial {
+            jwks: Vec::new(),
+            secret: Some(b"a secret of at least thirty-two bytes".to_vec().into()),
+            secret_kid: None,
+            strict_kid: false,
+            rotates: false,
+            api_keys: basalt_core::keys::ApiKeys::default(),
+        };
+        Callers { keys: Arc::new(Keys::new(material).unwrap()), clock: Clock::fixed(NOW) }
+    }
+
+    fn with(claims: &Value, prefix: &str) -> (Callers, HeaderMap) {
+        let callers = callers();
+        let token = callers.keys.sign_with_secret(claims).unwrap();
+        let header = HeaderValue::from_str(&format!("{prefix}{token}")).unwrap();
+        (callers, HeaderMap::from_iter([(AUTHORIZATION, header)]))
+    }
+
+    #[test]
+    fn the_prefix_may_be_missing_and_has_any_case() {
+        for prefix in ["Bearer ", "bearer ", "BEARER  ", ""] {
+            let (callers, headers) = with(&json!({"sub": "u1", "role": "authenticated"}), prefix);
+            let caller = callers.required(&headers).unwrap();
+            assert_eq!((caller.role.as_str(), caller.subject.as_deref()), ("authenticated", Some("u1")));
+            assert_eq!(caller.owner(), None);
+        }
+    }
+
+    #[test]
+    fn without_a_role_the_caller_is_anon() {
+        let (callers, headers) = with(&json!({"sub": "6d9a7b5e-2f0f-4f7e-8f3b-0a3c1b0d4e5f"}), "Bearer ");
+        let caller = callers.required(&headers).unwrap();
+        assert_eq!((caller.role.as_str(), caller.owner().is_some()), ("anon", true));
+    }
+
+    #[test]
+    fn each_refusal_has_its_words() {
+        let refused = |claims: Value| {
+            let (callers, headers) = with(&claims, "Bearer ");
+            callers.required(&headers).unwrap_err().message().to_owned()
+        };
+        assert_eq!(refused(json!({"exp": NOW})), "\"exp\" claim timestamp check failed");
+        assert_eq!(refused(json!({"nbf": NOW + 1})), "\"nbf\" claim timestamp check failed");
+        assert_eq!(refused(json!({"url": "b/a", "scope": "download"})), "signature verification failed");
+        let of = |header: &'static str| {
+            let headers = HeaderMap::from_iter([(AUTHORIZATION, HeaderValue::from_static(header))]);
+            callers().required(&headers).unwrap_err().message().to_owned()
+        };
+        assert_eq!(of("Bearer sb_publishable_x"), "Invalid Compact JWS");
+        assert_eq!(of(""), "Invalid Compact JWS");
+        assert_eq!(of("Bearer eyJhbGciOiJIUzI1NiJ9.e30.AAAA"), "signature verification failed");
+        let nothing = HeaderMap::new();
+        assert_eq!(
+            callers().required(&nothing).unwrap_err().message(),
+            "headers must have required property 'authorization'"
+        );
+        assert_eq!(callers().required_token(&nothing).unwrap_err().message(), "Invalid Compact JWS");
+        assert!(callers().optional(&nothing).is_none());
+    }
+}

@@ -1,0 +1,205 @@
+//! Transactions of a request: statements as the caller, whom policies judge, and as `service_role`, in one batch and one
+//! round trip (storage.md §4.7, §4.8).
+
+use std::borrow::Cow;
+use std::sync::Arc;
+
+use basalt_core::request_settings::headers_json;
+use basalt_core::service::Deadline;
+use basalt_core::session::{Access, Answers, End, Isolation, Row, Scope, Sessions, Statement};
+use basalt_core::sql::Param;
+use http::request::Parts;
+
+use crate::caller::Caller;
+use crate::error::StorageError;
+use crate::operation::Operation;
+
+/// Longest time of one statement.
+const STATEMENT_TIMEOUT: &str = "30s";
+const SEARCH_PATH: &str = "storage, public, extensions";
+
+/// What SQL may know of the request.
+#[derive(Debug, Clone)]
+pub(crate) struct RequestSettings {
+    method: String,
+    path: String,
+    headers: String,
+}
+
+impl RequestSettings {
+    /// Of a request whose path has lost the prefix, which is what policies of Supabase's projects expect.
+    pub(crate) fn of(parts: &Parts) -> Self {
+        Self {
+            method: parts.method.as_str().to_owned(),
+            path: parts.uri.path().to_owned(),
+            headers: headers_json(&parts.headers),
+        }
+    }
+}
+
+/// The database, for requests. Cheap to clone.
+#[derive(Debug, Clone)]
+pub(crate) struct Database {
+    sessions: Sessions,
+}
+
+impl Database {
+    pub(crate) const fn new(sessions: Sessions) -> Self {
+        Self { sessions }
+    }
+
+    /// An empty transaction that begins as `caller`.
+    pub(crate) fn batch(&self, request: &RequestSettings, operation: Operation, caller: &Caller) -> Batch {
+        let mut settings: Vec<(Cow<'static, str>, String)> = Vec::with_capacity(12);
+        let mut set = |name: &'static str, value: &str| settings.push((name.into(), value.to_owned()));
+        set("search_path", SEARCH_PATH);
+        set("statement_timeout", STATEMENT_TIMEOUT);
+        set("request.method", &request.method);
+        set("request.path", &request.path);
+        set("request.headers", &request.headers);
+        set("storage.operation", operation.0);
+        // Rows are deleted here only together with the note that their bytes may go.
+        set("storage.allow_delete_query", "true");
+        for (name, value) in identity(caller) {
+            set(name, value);
+        }
+        Batch { sessions: self.sessions.clone(), settings, steps: Vec::new(), savepoints: false }
+    }
+}
+
+fn identity(caller: &Caller) -> [(&'static str, &str); 5] {
+    [
+        ("role", &caller.role),
+        ("request.jwt.claims", &caller.claims),
+        ("request.jwt.claim.sub", caller.subject.as_deref().unwrap_or_default()),
+        ("request.jwt.claim.role", &caller.role),
+        ("request.jwt", &caller.token),
+    ]
+}
+
+/// A transaction that is being written.
+#[derive(Debug)]
+#[must_use = "nothing happens until it is run"]
+pub(crate) struct Batch {
+    sessions: Sessions,
+    settings: Vec<(Cow<'static, str>, String)>,
+    steps: Vec<Statement>,
+    savepoints: bool,
+}
+
+/// Where a statement's rows are found in [`Rows`].
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Step(usize);
+
+impl Batch {
+    /// Adds a statement.
+    pub(crate) fn query(&mut self, text: impl Into<Arc<str>>, params: impl Into<Vec<Param>>) -> Step {
+        self.push(Statement { text: text.into(), params: params.into() })
+    }
+
+    /// Adds a statement.
+    pub(crate) fn push(&mut self, statement: Statement) -> Step {
+        self.steps.push(statement);
+        Step(self.steps.len() - 1)
+    }
+
+    /// What follows runs as `caller`.
+    pub(crate) fn act_as(&mut self, caller: &Caller) {
+        let params: Vec<Param> = identity(caller)
+            .into_iter()
+            .flat_map(|(name, value)| [Param::from(name), Param::from(value)])
+            .collect();
+        let text = "select pg_catalog.set_config($1, $2, true), pg_catalog.set_config($3, $4, true), \
+                    pg_catalog.set_config($5, $6, true), pg_catalog.set_config($7, $8, true), \
+                    pg_catalog.set_config($9, $10, true)";
+        let _step = self.query(text, params);
+    }
+
+    /// What follows can be undone by [`Batch::undo`]. A statement that fails undoes the whole transaction all the same.
+    pub(crate) fn savepoint(&mut self) {
+        self.savepoints = true;
+        let _step = self.query("savepoint probe", []);
+    }
+
+    /// Undoes what was done since [`Batch::savepoint`], identity included.
+    pub(crate) fn undo(&mut self) {
+        let _step = self.query("rollback to savepoint probe", []);
+    }
+
+    /// Runs it as a read-only transaction.
+    ///
+    /// # Errors
+    /// The first failure.
+    pub(crate) async fn read(self, deadline: Deadline) -> Result<Rows, StorageError> {
+        let (sessions, scope, steps) = self.into_parts(Access::ReadOnly, deadline);
+        rows(sessions.run(scope, steps).await)
+    }
+
+    /// Runs it and commits.
+    ///
+    /// # Errors
+    /// The first failure; nothing was committed then.
+    pub(crate) async fn commit(self, deadline: Deadline) -> Result<Rows, StorageError> {
+        let (sessions, scope, steps) = self.into_parts(Access::ReadWrite, deadline);
+        rows(sessions.run(scope, steps).await)
+    }
+
+    /// Runs it and undoes it: a question about rights.
+    ///
+    /// # Errors
+    /// The first failure.
+    pub(crate) async fn roll_back(self, deadline: Deadline) -> Result<Rows, StorageError> {
+        let (sessions, scope, steps) = self.into_parts(Access::ReadWrite, deadline);
+        rows(sessions.run_rolled_back(scope, steps).await)
+    }
+
+    /// Runs it, and commits if `commits` says so of its rows. Costs a second round trip.
+    ///
+    /// # Errors
+    /// The first failure; nothing was committed then.
+    pub(crate) async fn commit_if(
+        self,
+        deadline: Deadline,
+        commits: impl FnOnce(&Rows) -> bool + Send + 'static,
+    ) -> Result<Rows, StorageError> {
+        let (sessions, scope, steps) = self.into_parts(Access::ReadWrite, deadline);
+        let check = move |answers: &[Vec<Row>]| {
+            // Rows are cheap to clone: their bytes are shared.
+            if commits(&Rows(answers.to_vec())) { End::Commit } else { End::Rollback }
+        };
+        rows(sessions.run_checked(scope, steps, check).await)
+    }
+
+    fn into_parts(self, access: Access, deadline: Deadline) -> (Sessions, Scope, Vec<Statement>) {
+        let scope = Scope {
+            access,
+            isolation: Isolation::ReadCommitted,
+            settings: self.settings,
+            // Its own statements only; what policies and triggers call is reset behind every write.
+            calls: false,
+            savepoints: self.savepoints,
+            deadline: deadline.at(),
+        };
+        (self.sessions, scope, self.steps)
+    }
+}
+
+fn rows(result: Result<Answers, basalt_core::session::SessionError>) -> Result<Rows, StorageError> {
+    result.map(Rows).map_err(|error| StorageError::of_session(&error))
+}
+
+/// The rows of each statement of a batch.
+#[derive(Debug, Clone)]
+pub(crate) struct Rows(Answers);
+
+impl Rows {
+    /// All rows of a step.
+    pub(crate) fn all(&self, step: Step) -> &[Row] {
+        self.0.get(step.0).map_or(&[], Vec::as_slice)
+    }
+
+    /// The first row of a step.
+    pub(crate) fn first(&self, step: Step) -> Option<&Row> {
+        self.all(step).first()
+    }
+}
