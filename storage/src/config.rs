@@ -23,11 +23,13 @@ settings! {
     #[derive(Clone, Debug)]
     pub struct StorageConfig in "storage" with r {
         /// Where objects lie: `file` or `s3`.
-        backend: Backend = Is("file"), reserved;
+        backend: Backend = Is("file");
         /// Folder of the objects.
-        dir: PathBuf = ByOr("`storage` in the state folder", ".basalt/storage"), reserved;
+        dir: PathBuf = ByOr("`storage` in the state folder", ".basalt/storage");
         /// Largest upload; a bucket may allow less.
         max_file_size: u64 as Bytes = Is("50MiB");
+        /// What uploads may buffer all together on their way to the disk or to S3.
+        upload_memory: u64 as Bytes = Is("128MiB");
     } also {
         /// `[storage.s3]`.
         s3: S3Config = S3Config::read(r);
@@ -39,17 +41,17 @@ settings! {
     #[derive(Clone, Debug)]
     pub struct S3Config in "storage.s3" with r {
         /// Address of the S3-compatible store.
-        endpoint: Option<BaseUrl> = By("AWS's for the region"), reserved;
+        endpoint: Option<BaseUrl> = By("AWS's for the region");
         /// Its region.
-        region: String = Is("us-east-1"), reserved;
+        region: String = Is("us-east-1");
         /// The one bucket that holds everything.
-        bucket: Option<String> = By("none"), reserved;
+        bucket: Option<String> = By("none");
         /// Access key.
-        access_key_id: Option<String> = By("none"), reserved;
+        access_key_id: Option<String> = By("none");
         /// Its secret.
-        secret_access_key: Option<SecretString> = By("none"), secret, reserved;
+        secret_access_key: Option<SecretString> = By("none"), secret;
         /// Bucket in the path instead of the host name.
-        force_path_style: bool = Is("true"), reserved;
+        force_path_style: bool = Is("true");
     }
 }
 

@@ -18,6 +18,7 @@ use http::{Method, StatusCode};
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
+pub mod blobs;
 mod caller;
 mod config;
 mod database;

@@ -43,6 +43,7 @@ pub static BOUNDS: &[Bound] = &[
     bound("password hashes", "auth.password_hash_queue", "basalt_auth_password_hashes_limit", "basalt_auth_password_hashes", "503 `unexpected_failure`, `Retry-After: 1`", "basalt_auth_grants_total"),
     bound("addresses of each rate limit", "16,384", "basalt_auth_rate_limit_addresses_limit", "basalt_auth_rate_limit_addresses", "the one seen longest ago is forgotten", "-"),
     bound("accounts with wrong passwords", "65,536", "basalt_auth_rate_limit_accounts_limit", "basalt_auth_rate_limit_accounts", "the one seen longest ago is forgotten", "-"),
+    bound("buffers of uploads", "storage.upload_memory", "basalt_storage_buffer_bytes_limit", "basalt_storage_buffer_bytes", "a folder: smaller writes; S3: wait, after 30 s 503 `SlowDown`", "-"),
     bound("mails on their way", "mail.connections", "-", "basalt_mail_waiting", "the next wait in the database", "-"),
     bound("connections to the admin and mailbox ports", "64 each", "-", "-", "as for those of clients", "basalt_http_connections_delayed_total"),
     bound("end of the server", "server.shutdown_timeout", "-", "-", "connections that are left are closed", "-"),

@@ -91,12 +91,13 @@ fn the_documentation_is_fresh() {
 
 /// Names of metrics in a source: literals like `"basalt_…"`.
 fn names_in(source: &str, names: &mut BTreeSet<String>) {
-    const BEGINNINGS: [&str; 11] = [
+    const BEGINNINGS: [&str; 12] = [
         "basalt_http_",
         "basalt_pool_",
         "basalt_rest_s",
         "basalt_auth_",
         "basalt_mail_",
+        "basalt_storage_",
         "basalt_statements_",
         "basalt_transactions_",
         "basalt_verified_",

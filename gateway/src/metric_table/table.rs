@@ -97,6 +97,9 @@ pub static METRICS: &[Metric] = &[
     metric("basalt_auth_cleaned_up_total", Counter, &[("table", "of the schema auth")], "rows", Happened, "Expired rows removed.", ""),
     metric("basalt_auth_cleanup_failures_total", Counter, NONE, "clean-ups", Happened, "Clean-ups that did not come to their end.", "The log says why; the tables of the schema auth grow meanwhile."),
 
+    metric("basalt_storage_buffer_bytes", Gauge, NONE, "bytes", Happened, "What uploads buffer on their way to the disk or to S3. Buffers up to 64 KiB are not counted.", "Near its limit: with S3, uploads wait; with a folder, they are written in smaller pieces. Raise `storage.upload_memory`."),
+    metric("basalt_storage_buffer_bytes_limit", Gauge, NONE, "bytes", Happened, "`storage.upload_memory`.", ""),
+
     metric("basalt_mail_queued_total", Counter, KIND, "mails", Happened, "Mails to be sent, or put into the development mailbox.", ""),
     metric("basalt_mail_sent_total", Counter, KIND, "mails", Happened, "Mails that the mail server took.", ""),
     metric("basalt_mail_failed_total", Counter, KIND, "mails", Happened, "Attempts that failed.", "The log has the mail server's words."),

@@ -1,0 +1,110 @@
+//! Blobs as files: `storage.dir`, with one folder for each first byte of their names. The 256 folders are made and synced when
+//! the server starts, so that a write has two things to sync: the file, and the folder it is renamed in.
+
+use std::fs::{self, DirBuilder, File};
+use std::io;
+use std::os::unix::fs::DirBuilderExt as _;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use object_store::ObjectStore;
+use object_store::local::LocalFileSystem;
+use tokio::task::spawn_blocking;
+
+use super::{BlobError, BlobId, parent_of};
+
+/// Bytes that are written at once.
+pub(super) const CHUNK_BYTES: usize = 1024 * 1024;
+
+/// The folder.
+#[derive(Debug)]
+pub(super) struct Folder {
+    dir: PathBuf,
+    objects: Arc<LocalFileSystem>,
+}
+
+impl Folder {
+    /// Makes what is missing of it, durably.
+    pub(super) async fn open(dir: &Path) -> Result<Self, BlobError> {
+        let dir = dir.to_owned();
+        blocking(move || {
+            make(&dir).map_err(|error| failed("cannot make", &dir, &error))?;
+            let objects =
+                LocalFileSystem::new_with_prefix(&dir).map_err(|error| BlobError::general(&error))?;
+            Ok(Self { dir, objects: Arc::new(objects.with_fsync(true)) })
+        })
+        .await
+    }
+
+    pub(super) fn objects(&self) -> Arc<dyn ObjectStore> {
+        Arc::<LocalFileSystem>::clone(&self.objects)
+    }
+
+    pub(super) fn describe(&self) -> String {
+        self.dir.display().to_string()
+    }
+
+    /// The blob's file.
+    pub(super) fn path(&self, id: BlobId) -> PathBuf {
+        self.dir.join(id.folder()).join(id.to_string())
+    }
+
+    /// Deletes the blob's file, durably: after the row that told of it there is nothing that would find it again.
+    pub(super) async fn delete(&self, id: BlobId) -> Result<(), BlobError> {
+        let path = self.path(id);
+        blocking(move || match fs::remove_file(&path) {
+            Ok(()) => {
+                sync(parent_of(&path)).map_err(|error| failed("cannot sync the folder of", &path, &error))
+            }
+            Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(()),
+            Err(error) => Err(failed("cannot delete", &path, &error)),
+        })
+        .await
+    }
+
+    /// Writes a file and removes it.
+    pub(super) async fn check(&self) -> Result<(), BlobError> {
+        let path = self.dir.join(format!(".check-{}", BlobId::random()));
+        blocking(move || {
+            let written = fs::write(&path, b"Basalt");
+            let removed = fs::remove_file(&path);
+            written.and(removed).map_err(|error| failed("cannot write and remove", &path, &error))
+        })
+        .await
+    }
+}
+
+async fn blocking<T: Send + 'static>(
+    work: impl FnOnce() -> Result<T, BlobError> + Send + 'static,
+) -> Result<T, BlobError> {
+    spawn_blocking(work).await.map_err(|error| BlobError::lost(&error))?
+}
+
+fn failed(what: &str, path: &Path, error: &io::Error) -> BlobError {
+    BlobError::of_io(error, format!("{what} {}: {error}", path.display()))
+}
+
+/// Makes `dir` and its 256 folders, readable to this user alone, and syncs what has a new entry.
+fn make(dir: &Path) -> io::Result<()> {
+    let mut existing = dir;
+    while !existing.exists() {
+        existing = parent_of(existing);
+    }
+    DirBuilder::new().recursive(true).mode(0o700).create(dir)?;
+    let mut new = dir;
+    while new != existing {
+        new = parent_of(new);
+        sync(new)?;
+    }
+    for first in u8::MIN..=u8::MAX {
+        match DirBuilder::new().mode(0o700).create(dir.join(format!("{first:02x}"))) {
+            Err(error) if error.kind() != io::ErrorKind::AlreadyExists => return Err(error),
+            _ => {}
+        }
+    }
+    sync(dir)
+}
+
+fn sync(dir: &Path) -> io::Result<()> {
+    File::open(dir)?.sync_all()
+}

@@ -1,0 +1,67 @@
+//! The name of a blob: a random UUID. It says nothing about bucket or key, so no name of a client's reaches the store.
+
+use std::fmt;
+use std::str::FromStr as _;
+
+use uuid::Uuid;
+
+/// The name of a blob, and the `version` of the row that it belongs to.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct BlobId(Uuid);
+
+impl BlobId {
+    /// A name that no blob has.
+    #[must_use]
+    pub fn random() -> Self {
+        Self(basalt_core::random::uuid())
+    }
+
+    /// The id with this text: lower case with hyphens, as [`fmt::Display`] writes it. Any other text is none of ours, so that
+    /// one blob has one text.
+    #[must_use]
+    pub fn parse(text: &str) -> Option<Self> {
+        let id = Self(Uuid::from_str(text).ok()?);
+        (id.to_string() == text).then_some(id)
+    }
+
+    /// The first two digits: the folder it lies in.
+    pub(super) fn folder(self) -> String {
+        let [first, ..] = self.0.into_bytes();
+        format!("{first:02x}")
+    }
+}
+
+impl fmt::Display for BlobId {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.0.as_hyphenated().fmt(f)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn one_blob_has_one_text() {
+        let id = BlobId::random();
+        assert_eq!(BlobId::parse(&id.to_string()), Some(id));
+        for text in [
+            "0193C3F6-7C1C-4D6E-9B7A-2F1B0C3D4E5F",
+            "{0193c3f6-7c1c-4d6e-9b7a-2f1b0c3d4e5f}",
+            "0193c3f67c1c4d6e9b7a2f1b0c3d4e5f",
+            "urn:uuid:0193c3f6-7c1c-4d6e-9b7a-2f1b0c3d4e5f",
+            " 0193c3f6-7c1c-4d6e-9b7a-2f1b0c3d4e5f",
+            "1",
+            "",
+            "../../etc/passwd",
+        ] {
+            assert_eq!(BlobId::parse(text), None, "{text}");
+        }
+    }
+
+    #[test]
+    fn a_blob_lies_in_the_folder_of_its_first_digits() {
+        let id = BlobId::parse("0193c3f6-7c1c-4d6e-9b7a-2f1b0c3d4e5f").unwrap();
+        assert_eq!(id.path().as_ref(), "01/0193c3f6-7c1c-4d6e-9b7a-2f1b0c3d4e5f");
+    }
+}

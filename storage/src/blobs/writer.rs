@@ -1,0 +1,288 @@
+//! Writing a blob: small ones in one go, others in chunks, of which the next is filled while the one before it is
+//! written. The hash is computed on a blocking thread beside the write.
+
+use bytes::{Bytes, BytesMut};
+use md5::{Digest as _, Md5};
+use object_store::{MultipartUpload, ObjectStoreExt as _};
+use std::sync::Arc;
+use std::time::Duration;
+use tokio::runtime::Handle;
+use tokio::task::{JoinHandle, JoinSet, spawn_blocking};
+use tokio::time::timeout;
+
+use super::room::{FREE_BYTES, Share};
+use super::{BlobError, BlobId, BlobStore};
+
+/// How long a writer that gave up takes to tell the store.
+const ABORT_LIMIT: Duration = Duration::from_secs(30);
+
+/// A blob that is being written. Dropped before [`BlobWriter::finish`] has returned, it leaves nothing, as far as the store
+/// can still be told; what it cannot be told, the sweeper finds by the blob's intent.
+#[must_use = "nothing is stored before `finish`"]
+pub struct BlobWriter {
+    store: BlobStore,
+    id: BlobId,
+    buffer: BytesMut,
+    /// What the buffer takes before it goes out.
+    target: usize,
+    /// Room that the buffer holds.
+    shares: Vec<Share>,
+    /// Bytes that came in.
+    size: u64,
+    /// Bytes that the client has announced.
+    announced: Option<u64>,
+    hash: Hash,
+    /// Begun once there is more than one chunk.
+    upload: Option<Box<dyn MultipartUpload>>,
+    in_flight: JoinSet<Result<(), object_store::Error>>,
+    /// An earlier call failed or was dropped: bytes are missing.
+    is_broken: bool,
+}
+
+/// A blob that is stored.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Written {
+    /// Bytes.
+    pub size: u64,
+    /// Their MD5.
+    pub md5: [u8; 16],
+}
+
+/// The hash of what went out.
+enum Hash {
+    Unwanted,
+    Idle(Md5),
+    Running(JoinHandle<Md5>),
+}
+
+impl Hash {
+    /// Waits for the bytes that were given before.
+    async fn settled(&mut self) -> Result<Option<Md5>, BlobError> {
+        match std::mem::replace(self, Self::Unwanted) {
+            Self::Unwanted => Ok(None),
+            Self::Idle(hash) => Ok(Some(hash)),
+            Self::Running(task) => Ok(Some(task.await.map_err(|error| BlobError::lost(&error))?)),
+        }
+    }
+
+    /// Takes more bytes in, on a blocking thread where there are many.
+    async fn add(&mut self, bytes: Bytes) -> Result<(), BlobError> {
+        let Some(mut hash) = self.settled().await? else { return Ok(()) };
+        *self = if bytes.len() <= FREE_BYTES {
+            hash.update(&bytes);
+            Self::Idle(hash)
+        } else {
+            Self::Running(spawn_blocking(move || {
+                hash.update(&bytes);
+                hash
+            }))
+        };
+        Ok(())
+    }
+}
+
+impl std::fmt::Debug for BlobWriter {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("BlobWriter").field("id", &self.id).field("size", &self.size).finish_non_exhaustive()
+    }
+}
+
+impl BlobWriter {
+    pub(super) fn new(store: BlobStore, id: BlobId) -> Self {
+        Self {
+            store,
+            id,
+            buffer: BytesMut::new(),
+            target: FREE_BYTES,
+            shares: Vec::new(),
+            size: 0,
+            announced: None,
+            hash: Hash::Idle(Md5::new()),
+            upload: None,
+            in_flight: JoinSet::new(),
+            is_broken: false,
+        }
+    }
+
+    /// For a body with an announced length: no more room is taken than that needs. It is no limit.
+    pub fn expecting(mut self, bytes: u64) -> Self {
+        self.announced = Some(bytes);
+        self
+    }
+
+    /// For bytes whose hash nobody asks for; [`Written::md5`] is that of no bytes then.
+    pub(super) fn without_md5(mut self) -> Self {
+        self.hash = Hash::Unwanted;
+        self
+    }
+
+    /// The blob's name.
+    #[must_use]
+    pub const fn id(&self) -> BlobId {
+        self.id
+    }
+
+    /// Bytes so far.
+    #[must_use]
+    pub const fn size(&self) -> u64 {
+        self.size
+    }
+
+    /// Takes more bytes; waits while there is no room for them.
+    ///
+    /// # Errors
+    /// The store fails, or no room became free in time. The blob cannot be finished then.
+    pub async fn write(&mut self, mut bytes: Bytes) -> Result<(), BlobError> {
+        self.enter()?;
+        while !bytes.is_empty() {
+            if self.buffer.len() >= self.target {
+                self.grow_or_send().await?;
+            }
+            let taken = bytes.split_to(bytes.len().min(self.target - self.buffer.len()));
+            self.size += taken.len() as u64;
+            self.buffer.extend_from_slice(&taken);
+        }
+        self.is_broken = false;
+        Ok(())
+    }
+
+    /// Makes the blob durable.
+    ///
+    /// # Errors
+    /// The store fails, as an earlier write may have.
+    pub async fn finish(mut self) -> Result<Written, BlobError> {
+        self.enter()?;
+        if self.upload.is_some() {
+            if !self.buffer.is_empty() {
+                self.send().await?;
+            }
+            while !self.in_flight.is_empty() {
+                self.settle_one().await?;
+            }
+            let Some(upload) = self.upload.as_mut() else { return Err(self.broken()) };
+            let completed = upload.complete().await;
+            let _result = completed.map_err(|error| BlobError::general(&error))?;
+            self.upload = None;
+        } else {
+            let whole = std::mem::take(&mut self.buffer).freeze();
+            self.hash.add(whole.clone()).await?;
+            let path = self.id.path();
+            let stored = self.store.shared.objects.put(&path, whole.into()).await;
+            let _result = stored.map_err(|error| BlobError::general(&error))?;
+        }
+        let hash = self.hash.settled().await?.unwrap_or_default();
+        Ok(Written { size: self.size, md5: hash.finalize().into() })
+    }
+
+    /// Leaves nothing. Dropping does the same, in the background.
+    pub async fn abort(mut self) {
+        let Some(mut upload) = self.upload.take() else { return };
+        self.in_flight.shutdown().await;
+        give_up(self.id, &mut upload).await;
+    }
+
+    fn enter(&mut self) -> Result<(), BlobError> {
+        if std::mem::replace(&mut self.is_broken, true) { Err(self.broken()) } else { Ok(()) }
+    }
+
+    fn broken(&self) -> BlobError {
+        BlobError::Failed(format!("an earlier write of blob {} failed", self.id))
+    }
+
+    /// The buffer is full: makes it larger, where there is room, or sends it off.
+    async fn grow_or_send(&mut self) -> Result<(), BlobError> {
+        let chunk = self.store.chunk_bytes();
+        if self.target >= chunk {
+            return self.send().await;
+        }
+        // Where the client sent more than it has announced, its word counts no more.
+        let sent = self.size - self.buffer.len() as u64;
+        let rest = self.announced.map(|all| all.saturating_sub(sent));
+        let rest = rest.and_then(|rest| usize::try_from(rest).ok()).unwrap_or(chunk);
+        let target = if rest > self.target { rest.min(chunk) } else { chunk };
+        let held = if self.shares.is_empty() { 0 } else { self.target };
+        let room = &self.store.shared.room;
+        let share = if self.store.is_folder() {
+            match room.try_take(target - held) {
+                Some(share) => share,
+                None => return self.send().await,
+            }
+        } else {
+            room.take(target - held).await.ok_or(BlobError::Busy)?
+        };
+        self.shares.push(share);
+        self.target = target;
+        self.buffer.reserve(target - self.buffer.len());
+        Ok(())
+    }
+
+    /// Sends the buffer off, once there is a place among the chunks that are on their way.
+    async fn send(&mut self) -> Result<(), BlobError> {
+        let chunk = std::mem::take(&mut self.buffer).freeze();
+        let shares = std::mem::take(&mut self.shares);
+        self.target = FREE_BYTES;
+        self.hash.add(chunk.clone()).await?;
+        while self.in_flight.len() >= self.store.chunks_in_flight() {
+            self.settle_one().await?;
+        }
+        let upload = match &mut self.upload {
+            Some(upload) => upload,
+            None => self.upload.insert(self.store.begin(self.id).await?),
+        };
+        let part = upload.put_part(chunk.into());
+        let _task = self.in_flight.spawn(async move {
+            let written = part.await;
+            drop(shares);
+            written
+        });
+        Ok(())
+    }
+
+    async fn settle_one(&mut self) -> Result<(), BlobError> {
+        match self.in_flight.join_next().await {
+            None | Some(Ok(Ok(()))) => Ok(()),
+            Some(Ok(Err(error))) => Err(BlobError::general(&error)),
+            Some(Err(error)) => Err(BlobError::lost(&error)),
+        }
+    }
+}
+
+impl BlobStore {
+    /// Begins a blob of several chunks.
+    async fn begin(&self, id: BlobId) -> Result<Box<dyn MultipartUpload>, BlobError> {
+        let objects = Arc::clone(&self.shared.objects);
+        let path = id.path();
+        let begun = if self.is_folder() {
+            // The file is opened where the future is polled.
+            let runtime = Handle::current();
+            let begun =
+                spawn_blocking(move || runtime.block_on(async { objects.put_multipart(&path).await }));
+            begun.await.map_err(|error| BlobError::lost(&error))?
+        } else {
+            objects.put_multipart(&path).await
+        };
+        begun.map_err(|error| BlobError::general(&error))
+    }
+}
+
+impl Drop for BlobWriter {
+    fn drop(&mut self) {
+        let Some(mut upload) = self.upload.take() else { return };
+        self.in_flight.abort_all();
+        let Ok(runtime) = Handle::try_current() else { return };
+        let id = self.id;
+        let tell = async move { give_up(id, &mut upload).await };
+        let _task = self.store.shared.tracker.spawn_on(tell, &runtime);
+    }
+}
+
+/// Tells the store that nothing more comes.
+async fn give_up(id: BlobId, upload: &mut Box<dyn MultipartUpload>) {
+    match timeout(ABORT_LIMIT, upload.abort()).await {
+        Ok(Ok(())) => {}
+        Ok(Err(error)) => {
+            tracing::info!(blob = %id, %error, "what was written of a blob is left to the sweeper")
+        }
+        Err(_elapsed) => tracing::info!(blob = %id, "what was written of a blob is left to the sweeper"),
+    }
+}
