@@ -23,6 +23,7 @@ mod caller;
 mod config;
 mod database;
 mod error;
+mod json_body;
 mod names;
 mod operation;
 
@@ -38,9 +39,6 @@ pub const MIGRATIONS: &[SystemMigration] = &[
     SystemMigration::new("storage", 2, "functions", include_str!("../migrations/0002_functions.sql")),
     SystemMigration::new("storage", 3, "triggers", include_str!("../migrations/0003_triggers.sql")),
 ];
-
-/// Largest body that is read whole (storage.md §3.1).
-const JSON_BODY_LIMIT: usize = 1024 * 1024;
 
 /// What the gateway gives to the service.
 pub struct Dependencies {
@@ -91,7 +89,7 @@ pub fn service(config: StorageConfig, dependencies: Dependencies) -> Service {
         // each area reads its paths itself.
         router: Router::new().fallback(handle).with_state(storage),
         bodies: body_mode,
-        body_limit: JSON_BODY_LIMIT,
+        body_limit: json_body::MAX_BYTES,
         // A statement has 30 s (storage.md §4.7); several steps may follow each other.
         deadline: Duration::from_secs(120),
         compresses: false,
