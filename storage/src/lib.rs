@@ -26,6 +26,7 @@ mod error;
 mod json_body;
 mod names;
 mod operation;
+pub mod s3;
 
 pub use config::{Backend, S3Config, StorageConfig};
 

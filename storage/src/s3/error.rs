@@ -1,0 +1,162 @@
+//! Errors of the S3 protocol: the true HTTP status, and XML (storage.md §3.16).
+
+use std::borrow::Cow;
+
+use axum::response::{IntoResponse, Response};
+use basalt_core::service::Fault;
+use http::{HeaderValue, StatusCode, header};
+
+use super::chunked::ChunkError;
+use super::payload::PayloadError;
+use super::sigv4::SignatureError;
+use super::xml::{MalformedXml, Writer};
+use crate::error::{self, StorageError};
+
+/// Why a request was refused. Which bucket and key it was about is added where it becomes an answer.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct S3Error {
+    status: StatusCode,
+    code: &'static str,
+    message: Cow<'static, str>,
+}
+
+impl S3Error {
+    /// An error of S3's own.
+    pub(crate) fn new(status: StatusCode, code: &'static str, message: impl Into<Cow<'static, str>>) -> Self {
+        Self { status, code, message: message.into() }
+    }
+
+    /// The client's request makes no sense; 400.
+    pub(crate) fn bad_request(code: &'static str, message: impl Into<Cow<'static, str>>) -> Self {
+        Self::new(StatusCode::BAD_REQUEST, code, message)
+    }
+
+    /// A parameter or a header has a value that means nothing.
+    pub(crate) fn invalid_argument(message: impl Into<Cow<'static, str>>) -> Self {
+        Self::bad_request("InvalidArgument", message)
+    }
+
+    /// Refused; 403.
+    pub(crate) fn access_denied(message: impl Into<Cow<'static, str>>) -> Self {
+        Self::new(StatusCode::FORBIDDEN, "AccessDenied", message)
+    }
+
+    /// A part of S3 that is not offered. To pass it over would do something else than what was asked.
+    pub(crate) fn not_implemented() -> Self {
+        let message = "A header or query you provided implies functionality that is not implemented.";
+        Self::new(StatusCode::NOT_IMPLEMENTED, "NotImplemented", message)
+    }
+
+    /// A method that S3 has no use for here.
+    pub(crate) fn method_not_allowed() -> Self {
+        let message = "The specified method is not allowed against this resource.";
+        Self::new(StatusCode::METHOD_NOT_ALLOWED, "MethodNotAllowed", message)
+    }
+
+    /// A condition of the request does not hold; 412.
+    pub(crate) fn precondition_failed() -> Self {
+        let message = "At least one of the pre-conditions you specified did not hold";
+        Self::new(StatusCode::PRECONDITION_FAILED, "PreconditionFailed", message)
+    }
+
+    /// A path with a broken escape.
+    pub(crate) fn invalid_uri() -> Self {
+        Self::bad_request("InvalidURI", "Couldn't parse the specified URI.")
+    }
+
+    /// The stable name.
+    pub(crate) const fn code(&self) -> &'static str {
+        self.code
+    }
+
+    /// The text for people.
+    pub(crate) fn message(&self) -> &str {
+        &self.message
+    }
+
+    /// The document that says so; `resource` is `bucket/key`.
+    pub(crate) fn document(&self, resource: &str) -> String {
+        let mut out = Writer::new("Error");
+        out.text("Resource", resource).text("Code", self.code).text("Message", &self.message);
+        out.finish("Error")
+    }
+
+    /// The answer. Without a body for HEAD, which the HTTP layer sees to.
+    pub(crate) fn respond(&self, resource: &str) -> Response {
+        let mut response = xml(self.status, self.document(resource));
+        if matches!(self.status, StatusCode::SERVICE_UNAVAILABLE | StatusCode::TOO_MANY_REQUESTS) {
+            response.headers_mut().insert(header::RETRY_AFTER, HeaderValue::from_static("1"));
+        }
+        response
+    }
+}
+
+/// An XML answer.
+pub(crate) fn xml(status: StatusCode, document: String) -> Response {
+    (status, [(header::CONTENT_TYPE, "application/xml")], document).into_response()
+}
+
+/// Failures outside the handlers, for a request below `/s3`.
+pub(crate) fn render(fault: Fault) -> Response {
+    S3Error::from(error::of_fault(fault)).respond("")
+}
+
+impl From<StorageError> for S3Error {
+    fn from(error: StorageError) -> Self {
+        Self::new(error.status(), error.code(), error.message().to_owned())
+    }
+}
+
+impl From<MalformedXml> for S3Error {
+    fn from(error: MalformedXml) -> Self {
+        Self::bad_request("MalformedXML", error.to_string())
+    }
+}
+
+impl From<SignatureError> for S3Error {
+    fn from(error: SignatureError) -> Self {
+        let message = error.to_string();
+        match error {
+            SignatureError::Missing
+            | SignatureError::UnsignedHeader(_)
+            | SignatureError::Expired
+            | SignatureError::NotYetValid => Self::access_denied(message),
+            SignatureError::MalformedHeader(_) => Self::bad_request("AuthorizationHeaderMalformed", message),
+            SignatureError::MalformedQuery(_) => {
+                Self::bad_request("AuthorizationQueryParametersError", message)
+            }
+            SignatureError::MissingPayloadHash => Self::bad_request("InvalidRequest", message),
+            SignatureError::Skewed => Self::new(StatusCode::FORBIDDEN, "RequestTimeTooSkewed", message),
+            SignatureError::DoesNotMatch => {
+                Self::new(StatusCode::FORBIDDEN, "SignatureDoesNotMatch", message)
+            }
+        }
+    }
+}
+
+impl From<PayloadError> for S3Error {
+    fn from(error: PayloadError) -> Self {
+        let message = error.to_string();
+        match error {
+            PayloadError::UnknownForm => Self::invalid_argument(message),
+            PayloadError::InvalidHeader(_) | PayloadError::MissingTrailer(_) => {
+                Self::bad_request("InvalidRequest", message)
+            }
+            PayloadError::InvalidMd5 => Self::bad_request("InvalidDigest", message),
+            PayloadError::OtherMd5 | PayloadError::OtherChecksum(_) => {
+                Self::bad_request("BadDigest", message)
+            }
+            PayloadError::OtherHash => Self::bad_request("XAmzContentSHA256Mismatch", message),
+            PayloadError::OtherLength => Self::bad_request("IncompleteBody", message),
+            PayloadError::TooLarge => Self::bad_request("EntityTooLarge", message),
+            PayloadError::Chunk(error) => match error {
+                ChunkError::Malformed => Self::bad_request("InvalidRequest", message),
+                ChunkError::BadSignature => {
+                    Self::new(StatusCode::FORBIDDEN, "SignatureDoesNotMatch", message)
+                }
+                ChunkError::Incomplete => Self::bad_request("IncompleteBody", message),
+            },
+            PayloadError::Disconnected(_) => StorageError::aborted().into(),
+        }
+    }
+}

@@ -1,0 +1,318 @@
+//! The body of a request as S3 clients send it: framed or plain, with what it promises about itself checked as it comes.
+//!
+//! The promises are kept or broken at the very end, so whoever takes the bytes throws them away when the last step fails.
+
+use aws_lc_rs::digest;
+use axum::body::Body;
+use basalt_core::random::constant_time_eq;
+use base64::Engine;
+use base64::engine::general_purpose::STANDARD;
+use bytes::{Bytes, BytesMut};
+use http::HeaderMap;
+use http_body_util::BodyExt;
+use md5::{Digest as _, Md5};
+
+use super::checksum::{Algorithm, Checksum};
+use super::chunked::{ChunkError, ChunkSigner, Decoder};
+use super::hex;
+use super::sigv4::UNSIGNED_PAYLOAD;
+
+/// What `x-amz-content-sha256` says of the body.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum PayloadForm {
+    /// It has this hash.
+    Hashed([u8; 32]),
+    /// Nothing.
+    Unsigned,
+    /// It comes in chunks.
+    Chunked {
+        /// Each with a signature.
+        is_signed: bool,
+        /// Checksums follow.
+        has_trailers: bool,
+    },
+}
+
+impl PayloadForm {
+    /// Reads the header.
+    ///
+    /// # Errors
+    /// [`PayloadError::UnknownForm`].
+    pub(crate) fn parse(text: &str) -> Result<Self, PayloadError> {
+        match text {
+            UNSIGNED_PAYLOAD => Ok(Self::Unsigned),
+            "STREAMING-AWS4-HMAC-SHA256-PAYLOAD" => {
+                Ok(Self::Chunked { is_signed: true, has_trailers: false })
+            }
+            "STREAMING-AWS4-HMAC-SHA256-PAYLOAD-TRAILER" => {
+                Ok(Self::Chunked { is_signed: true, has_trailers: true })
+            }
+            "STREAMING-UNSIGNED-PAYLOAD-TRAILER" => {
+                Ok(Self::Chunked { is_signed: false, has_trailers: true })
+            }
+            _ => hex::decode_array(text).map(Self::Hashed).ok_or(PayloadError::UnknownForm),
+        }
+    }
+}
+
+/// Why a body was refused.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub(crate) enum PayloadError {
+    /// `x-amz-content-sha256` is none of the known words and no hash.
+    #[error(
+        "x-amz-content-sha256 must be UNSIGNED-PAYLOAD, STREAMING-UNSIGNED-PAYLOAD-TRAILER, STREAMING-AWS4-HMAC-SHA256-PAYLOAD, STREAMING-AWS4-HMAC-SHA256-PAYLOAD-TRAILER or a valid sha256 value."
+    )]
+    UnknownForm,
+    /// A header that describes the body has a value that cannot be.
+    #[error("The value of the {0} header is invalid")]
+    InvalidHeader(&'static str),
+    /// `Content-MD5` is no MD5.
+    #[error("The Content-MD5 you specified was invalid.")]
+    InvalidMd5,
+    /// The framing.
+    #[error(transparent)]
+    Chunk(#[from] ChunkError),
+    /// The hash that was signed is another one's.
+    #[error("The provided 'x-amz-content-sha256' header does not match what was computed.")]
+    OtherHash,
+    /// The announced MD5 is another body's.
+    #[error("The Content-MD5 you specified did not match what we received.")]
+    OtherMd5,
+    /// The announced checksum is another body's.
+    #[error("The {0} you specified did not match the calculated checksum.")]
+    OtherChecksum(&'static str),
+    /// The announced checksum did not come.
+    #[error("The body has no trailer {0}, which x-amz-trailer announces")]
+    MissingTrailer(&'static str),
+    /// More or fewer bytes than `x-amz-decoded-content-length`.
+    #[error("You did not provide the number of bytes specified by the Content-Length HTTP header")]
+    OtherLength,
+    /// More bytes than this kind of body may have.
+    #[error("Your proposed upload exceeds the maximum allowed size")]
+    TooLarge,
+    /// The client stopped sending.
+    #[error("the request body ended early: {0}")]
+    Disconnected(String),
+}
+
+/// What the headers promise of the body.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub(crate) struct Promises {
+    sha256: Option<[u8; 32]>,
+    md5: Option<[u8; 16]>,
+    checksum: Option<(Algorithm, String)>,
+    trailer: Option<Algorithm>,
+    /// Length of the data, without framing, where it is announced.
+    pub(crate) length: Option<u64>,
+}
+
+impl Promises {
+    /// Reads the headers of a request whose body has this form.
+    ///
+    /// # Errors
+    /// One of them has no meaning.
+    pub(crate) fn read(headers: &HeaderMap, form: PayloadForm) -> Result<Self, PayloadError> {
+        let text = |name: &str| headers.get(name).map(|value| value.to_str().unwrap_or_default().trim());
+        let number = |name: &'static str| {
+            text(name)
+                .map(|value| value.parse::<u64>().map_err(|_| PayloadError::InvalidHeader(name)))
+                .transpose()
+        };
+        let length = match form {
+            PayloadForm::Chunked { .. } => number("x-amz-decoded-content-length")?,
+            PayloadForm::Hashed(_) | PayloadForm::Unsigned => number("content-length")?,
+        };
+        let md5 = text("content-md5")
+            .map(|value| {
+                let bytes = STANDARD.decode(value).map_err(|_| PayloadError::InvalidMd5)?;
+                <[u8; 16]>::try_from(bytes).map_err(|_| PayloadError::InvalidMd5)
+            })
+            .transpose()?;
+        let checksum = Algorithm::ALL
+            .into_iter()
+            .find_map(|algorithm| text(algorithm.header()).map(|value| (algorithm, value.to_owned())));
+        let trailer = match (form, text("x-amz-trailer")) {
+            (PayloadForm::Chunked { has_trailers: true, .. }, Some(name)) => {
+                let algorithm = Algorithm::of_header(&name.to_ascii_lowercase());
+                Some(algorithm.ok_or(PayloadError::InvalidHeader("x-amz-trailer"))?)
+            }
+            _ => None,
+        };
+        let sha256 = match form {
+            PayloadForm::Hashed(hash) => Some(hash),
+            PayloadForm::Unsigned | PayloadForm::Chunked { .. } => None,
+        };
+        Ok(Self { sha256, md5, checksum, trailer, length })
+    }
+}
+
+/// Computes what the promises need and compares at the end.
+struct Checks {
+    promises: Promises,
+    sha256: Option<digest::Context>,
+    md5: Option<Md5>,
+    checksum: Option<Checksum>,
+    length: u64,
+}
+
+impl Checks {
+    fn new(promises: Promises) -> Self {
+        let algorithm = promises.trailer.or(promises.checksum.as_ref().map(|(algorithm, _)| *algorithm));
+        Self {
+            sha256: promises.sha256.map(|_| digest::Context::new(&digest::SHA256)),
+            md5: promises.md5.map(|_| Md5::new()),
+            checksum: algorithm.map(Checksum::new),
+            length: 0,
+            promises,
+        }
+    }
+
+    fn update(&mut self, bytes: &[u8]) -> Result<(), PayloadError> {
+        self.length = self.length.saturating_add(u64::try_from(bytes.len()).unwrap_or(u64::MAX));
+        if self.promises.length.is_some_and(|length| self.length > length) {
+            return Err(PayloadError::OtherLength);
+        }
+        if let Some(sha256) = &mut self.sha256 {
+            sha256.update(bytes);
+        }
+        if let Some(md5) = &mut self.md5 {
+            md5.update(bytes);
+        }
+        if let Some(checksum) = &mut self.checksum {
+            checksum.update(bytes);
+        }
+        Ok(())
+    }
+
+    /// The checksum that was promised and kept.
+    fn finish(self, trailers: &[(String, String)]) -> Result<Option<(Algorithm, String)>, PayloadError> {
+        let Self { promises, sha256, md5, checksum, length } = self;
+        if promises.length.is_some_and(|promised| promised != length) {
+            return Err(PayloadError::OtherLength);
+        }
+        if let (Some(expected), Some(sha256)) = (promises.sha256, sha256)
+            && !constant_time_eq(&expected, sha256.finish().as_ref())
+        {
+            return Err(PayloadError::OtherHash);
+        }
+        if let (Some(expected), Some(md5)) = (promises.md5, md5)
+            && expected[..] != md5.finalize()[..]
+        {
+            return Err(PayloadError::OtherMd5);
+        }
+        let Some(checksum) = checksum else { return Ok(None) };
+        let algorithm = checksum.algorithm();
+        let expected = match promises.trailer {
+            Some(_) => {
+                let sent = trailers.iter().find(|(name, _)| name == algorithm.header());
+                sent.map(|(_, value)| value.clone())
+                    .ok_or(PayloadError::MissingTrailer(algorithm.header()))?
+            }
+            None => promises.checksum.map(|(_, value)| value).unwrap_or_default(),
+        };
+        if checksum.finish() != expected {
+            return Err(PayloadError::OtherChecksum(algorithm.header()));
+        }
+        Ok(Some((algorithm, expected)))
+    }
+}
+
+/// A body on its way in.
+pub(crate) struct Payload {
+    body: Body,
+    input: Bytes,
+    decoder: Option<Decoder>,
+    /// `None` once the body has ended.
+    checks: Option<Checks>,
+    checksum: Option<(Algorithm, String)>,
+}
+
+impl std::fmt::Debug for Payload {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str("Payload")
+    }
+}
+
+impl Payload {
+    /// The body of a request with these headers. `signer` goes on where the request's signature ended.
+    ///
+    /// # Errors
+    /// A header has no meaning, or the body has to be signed and `signer` is missing.
+    pub(crate) fn new(
+        body: Body,
+        headers: &HeaderMap,
+        form: PayloadForm,
+        signer: Option<ChunkSigner>,
+    ) -> Result<Self, PayloadError> {
+        let promises = Promises::read(headers, form)?;
+        let decoder = match form {
+            PayloadForm::Hashed(_) | PayloadForm::Unsigned => None,
+            PayloadForm::Chunked { is_signed: true, has_trailers } => {
+                // Only the header form of a signature begins a chain of chunks.
+                let signer = signer.ok_or(PayloadError::UnknownForm)?;
+                Some(Decoder::new(Some(signer), has_trailers))
+            }
+            PayloadForm::Chunked { is_signed: false, has_trailers } => Some(Decoder::new(None, has_trailers)),
+        };
+        Ok(Self { body, input: Bytes::new(), decoder, checks: Some(Checks::new(promises)), checksum: None })
+    }
+
+    /// Length of the data, where the client announced it.
+    #[must_use]
+    pub(crate) fn announced_length(&self) -> Option<u64> {
+        self.checks.as_ref().and_then(|checks| checks.promises.length)
+    }
+
+    /// The next piece of data. `None`: the body has ended and kept what it promised.
+    ///
+    /// # Errors
+    /// The body is refused; nothing of it counts.
+    pub(crate) async fn next(&mut self) -> Result<Option<Bytes>, PayloadError> {
+        loop {
+            let piece = match &mut self.decoder {
+                Some(decoder) => decoder.next(&mut self.input)?,
+                None => Some(std::mem::take(&mut self.input)).filter(|input| !input.is_empty()),
+            };
+            if let Some(piece) = piece {
+                if let Some(checks) = &mut self.checks {
+                    checks.update(&piece)?;
+                }
+                return Ok(Some(piece));
+            }
+            match self.body.frame().await {
+                Some(Ok(frame)) => self.input = frame.into_data().unwrap_or_default(),
+                Some(Err(error)) => return Err(PayloadError::Disconnected(error.to_string())),
+                None => break,
+            }
+        }
+        let trailers = match self.decoder.take() {
+            Some(decoder) => decoder.finish()?,
+            None => Vec::new(),
+        };
+        if let Some(checks) = self.checks.take() {
+            self.checksum = checks.finish(&trailers)?;
+        }
+        Ok(None)
+    }
+
+    /// The checksum that the body came with and kept; once it has ended.
+    #[must_use]
+    pub(crate) fn checksum(&self) -> Option<(Algorithm, &str)> {
+        self.checksum.as_ref().map(|(algorithm, value)| (*algorithm, value.as_str()))
+    }
+
+    /// The whole body, of at most `limit` bytes.
+    ///
+    /// # Errors
+    /// It is longer, or refused.
+    pub(crate) async fn collect(mut self, limit: usize) -> Result<Bytes, PayloadError> {
+        let mut whole = BytesMut::new();
+        while let Some(piece) = self.next().await? {
+            if whole.len() + piece.len() > limit {
+                return Err(PayloadError::TooLarge);
+            }
+            whole.extend_from_slice(&piece);
+        }
+        Ok(whole.freeze())
+    }
+}
