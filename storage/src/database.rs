@@ -9,6 +9,7 @@ use basalt_core::service::Deadline;
 use basalt_core::session::{Access, Answers, End, Isolation, Row, Scope, Sessions, Statement};
 use basalt_core::sql::Param;
 use http::request::Parts;
+use tokio::time::Instant;
 
 use crate::caller::Caller;
 use crate::error::StorageError;
@@ -35,6 +36,12 @@ impl RequestSettings {
             headers: headers_json(&parts.headers),
         }
     }
+}
+
+/// When the request's first step with the database must have ended; later ones have [`Deadline::renewed`].
+pub(crate) fn deadline(parts: &Parts) -> Deadline {
+    let given = parts.extensions.get::<Deadline>();
+    given.copied().unwrap_or_else(|| Deadline::new(Instant::now(), crate::DEADLINE))
 }
 
 /// The database, for requests. Cheap to clone.

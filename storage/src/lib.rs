@@ -25,6 +25,7 @@ mod database;
 mod error;
 mod json_body;
 mod names;
+mod objects;
 mod operation;
 pub mod s3;
 
@@ -40,6 +41,9 @@ pub const MIGRATIONS: &[SystemMigration] = &[
     SystemMigration::new("storage", 2, "functions", include_str!("../migrations/0002_functions.sql")),
     SystemMigration::new("storage", 3, "triggers", include_str!("../migrations/0003_triggers.sql")),
 ];
+
+/// A statement has 30 s (storage.md §4.7); several steps may follow each other.
+const DEADLINE: Duration = Duration::from_secs(120);
 
 /// What the gateway gives to the service.
 pub struct Dependencies {
@@ -91,8 +95,7 @@ pub fn service(config: StorageConfig, dependencies: Dependencies) -> Service {
         router: Router::new().fallback(handle).with_state(storage),
         bodies: body_mode,
         body_limit: json_body::MAX_BYTES,
-        // A statement has 30 s (storage.md §4.7); several steps may follow each other.
-        deadline: Duration::from_secs(120),
+        deadline: DEADLINE,
         compresses: false,
         cors: Cors {
             methods: "GET, HEAD, POST, PUT, PATCH, DELETE, OPTIONS",
@@ -113,8 +116,10 @@ fn area(request: &Request) -> &str {
 
 /// Bodies that become objects are passed on as they come.
 fn body_mode(request: &Request) -> BodyMode {
-    let _area = area(request);
-    BodyMode::Buffered
+    match area(request) {
+        "object" => objects::body_mode(request),
+        _ => BodyMode::Buffered,
+    }
 }
 
 fn renderer(_request: &Request) -> Renderer {
@@ -125,6 +130,7 @@ async fn handle(State(storage): State<Arc<Storage>>, request: Request) -> Respon
     let (method, uri) = (request.method().clone(), request.uri().clone());
     let answer = match area(&request) {
         // Each area: `"bucket" => buckets::handle(&storage, request).await,`
+        "object" => objects::handle(&storage, request).await,
         "status" if matches!(method, Method::GET | Method::HEAD) => Ok(StatusCode::OK.into_response()),
         _ => Err(StorageError::unknown_route(&method, &uri)),
     };

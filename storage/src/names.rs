@@ -27,19 +27,41 @@ pub(crate) fn decode(raw: &str) -> Result<String, StorageError> {
     Ok(percent_decode_str(raw).decode_utf8().map_err(|_| bad_url())?.into_owned())
 }
 
-/// Splits what follows a route's words into bucket and key, both decoded. `None`: there is no key, or a part is longer than
-/// the router takes.
+/// Splits what follows a route's words into bucket and key, both decoded and not checked. `None`: there is no key, or a part
+/// is longer than the router takes.
 ///
 /// # Errors
-/// As [`decode`]; the bucket's name breaks its rule.
-pub(crate) fn bucket_and_key(rest: &str) -> Result<Option<(String, String)>, StorageError> {
+/// As [`decode`].
+pub(crate) fn decode_object_path(rest: &str) -> Result<Option<(String, String)>, StorageError> {
     let Some((bucket, key)) = rest.split_once('/') else { return Ok(None) };
     if bucket.is_empty() || key.is_empty() || bucket.len().max(key.len()) > MAX_PARAMETER_BYTES {
         return Ok(None);
     }
-    let bucket = decode(bucket)?;
-    check_bucket_name(&bucket)?;
-    Ok(Some((bucket, decode(key)?)))
+    Ok(Some((decode(bucket)?, decode(key)?)))
+}
+
+/// The one part that follows a route's words, decoded and not checked. `None`: there is none or more than one, or it is
+/// longer than the router takes.
+///
+/// # Errors
+/// As [`decode`].
+pub(crate) fn decode_segment(rest: &str) -> Result<Option<String>, StorageError> {
+    if rest.is_empty() || rest.contains('/') || rest.len() > MAX_PARAMETER_BYTES {
+        return Ok(None);
+    }
+    decode(rest).map(Some)
+}
+
+/// As [`decode_object_path`], with a bucket whose name follows its rule.
+///
+/// # Errors
+/// As [`decode`]; the bucket's name breaks its rule.
+pub(crate) fn bucket_and_key(rest: &str) -> Result<Option<(String, String)>, StorageError> {
+    let found = decode_object_path(rest)?;
+    if let Some((bucket, _)) = &found {
+        check_bucket_name(bucket)?;
+    }
+    Ok(found)
 }
 
 /// Characters that bucket names and keys have in common.

@@ -1,0 +1,74 @@
+//! Objects: `/object/…` (storage.md §3.4 to §3.13).
+
+mod routes;
+
+use std::sync::Arc;
+
+use axum::body::Body;
+use axum::extract::Request;
+use axum::response::Response;
+use http::Method;
+use http::request::Parts;
+use serde_json::json;
+
+use crate::Storage;
+use crate::caller::Caller;
+use crate::database::{RequestSettings, deadline};
+use crate::error::StorageError;
+use crate::operation::Operation;
+pub(crate) use routes::body_mode;
+use routes::{Readings, Route};
+
+/// Answers a request to `/object/…`.
+///
+/// # Errors
+/// The answer.
+pub(crate) async fn handle(storage: &Arc<Storage>, request: Request) -> Result<Response, StorageError> {
+    let Readings { first, others } = routes::readings(request.method(), request.uri(), request.headers())?;
+    if others.is_empty() {
+        return serve(storage, first, request).await;
+    }
+    let (parts, body) = request.into_parts();
+    if !matches!(parts.method, Method::GET | Method::HEAD) {
+        // The body can be read once only.
+        let route = choose(storage, &parts, first, others).await?;
+        return serve(storage, route, Request::from_parts(parts, body)).await;
+    }
+    let answer = serve(storage, first.clone(), Request::from_parts(parts.clone(), Body::empty())).await;
+    // Nearly all of them mean what they say: only a refusal is worth another question.
+    let Err(refusal) = answer else { return answer };
+    let route = choose(storage, &parts, first.clone(), others).await?;
+    if route == first {
+        return Err(refusal);
+    }
+    serve(storage, route, Request::from_parts(parts, Body::empty())).await
+}
+
+/// The reading whose bucket exists; the first, if none does (storage.md §5.1).
+async fn choose(
+    storage: &Storage,
+    parts: &Parts,
+    first: Route,
+    others: Vec<Route>,
+) -> Result<Route, StorageError> {
+    const EXISTING: &str =
+        "select id from storage.buckets where id in (select jsonb_array_elements_text($1::jsonb))";
+    let readings: Vec<&str> = std::iter::once(&first).chain(&others).filter_map(Route::bucket).collect();
+    // PostgreSQL's JSON holds no NUL, and neither does a bucket's name.
+    let names = json!(readings.iter().filter(|name| !name.contains('\0')).collect::<Vec<_>>()).to_string();
+    let request = RequestSettings::of(parts);
+    let mut batch = storage.database.batch(&request, Operation::OBJECT_INFO_PUBLIC, &Caller::service());
+    let found = batch.query(EXISTING, [names.into()]);
+    let rows = batch.read(deadline(parts).renewed()).await?;
+    let exists = |route: &Route| rows.all(found).iter().any(|row| row.text(0) == route.bucket());
+    if exists(&first) {
+        return Ok(first);
+    }
+    Ok(others.into_iter().find(exists).unwrap_or(first))
+}
+
+async fn serve(_storage: &Arc<Storage>, route: Route, request: Request) -> Result<Response, StorageError> {
+    // Each: `Route::Sign(at) => sign::one(storage, &at, request).await,`
+    let _route = route;
+    Err(StorageError::unknown_route(request.method(), request.uri()))
+}
