@@ -27,6 +27,7 @@ mod json_body;
 mod names;
 mod objects;
 mod operation;
+mod url_token;
 pub mod s3;
 
 pub use config::{Backend, S3Config, StorageConfig};

@@ -1,0 +1,379 @@
+//! The tokens of signed URLs: what they grant is in them, so that nothing about them is stored (storage.md §3.12, §3.13).
+//!
+//! They are signed with the project's secret, as upstream and other tools that know it sign them. A token is good for one
+//! path and one purpose, and speaks for nobody: a user's token is no such token, and [`Callers::of_token`] refuses these.
+
+use std::sync::Arc;
+
+use basalt_core::claims::Claims;
+use serde_json::{Map, Value, json};
+
+use crate::caller::Callers;
+use crate::error::StorageError;
+
+/// The last second of the year 9999: HTTP dates go no further.
+const LAST_SECOND: i64 = 253_402_300_799;
+/// Claim that older upload tokens have in place of a scope.
+const UPSERT: &str = "upsert";
+/// What a token of an image is for, besides its path.
+const TRANSFORMATIONS: &str = "transformations";
+
+/// A token that allows to read an object.
+#[derive(Debug, Clone, PartialEq)]
+pub(crate) struct DownloadToken {
+    /// When it ends, in seconds since 1970; tokens of other tools may have no end.
+    pub(crate) expires: Option<i64>,
+}
+
+/// A token that allows to read an image, transformed in one way.
+#[derive(Debug, Clone, PartialEq)]
+pub(crate) struct RenderToken {
+    /// `width:100,resize:contain`; empty for none.
+    pub(crate) transformations: String,
+    /// The format of the transformed image, where one was wished for.
+    pub(crate) format: Option<String>,
+    /// As in [`DownloadToken`].
+    pub(crate) expires: Option<i64>,
+}
+
+/// A token that allows to upload an object.
+#[derive(Debug, Clone, PartialEq)]
+pub(crate) struct UploadToken {
+    /// `sub` of the user who signed, who will own the object.
+    pub(crate) owner: Option<String>,
+    /// Whether an object of that name may be overwritten.
+    pub(crate) upsert: bool,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Scope {
+    Download,
+    Upload,
+}
+
+impl Callers {
+    /// A token that allows to read `path` (bucket, slash, decoded key) for `seconds`.
+    ///
+    /// # Errors
+    /// It would end after the last date there is.
+    pub(crate) fn sign_download(&self, path: &str, seconds: u64) -> Result<String, StorageError> {
+        self.sign_url(path, Scope::Download, seconds, [])
+    }
+
+    /// A token that allows to read the image at `path`, transformed, for `seconds`.
+    ///
+    /// # Errors
+    /// As [`Callers::sign_download`].
+    pub(crate) fn sign_render(
+        &self,
+        path: &str,
+        seconds: u64,
+        transformations: &str,
+        format: Option<&str>,
+    ) -> Result<String, StorageError> {
+        let mut more = vec![(TRANSFORMATIONS, json!(transformations))];
+        more.extend(format.map(|format| ("format", json!(format))));
+        self.sign_url(path, Scope::Download, seconds, more)
+    }
+
+    /// A token that allows to upload `path` for `seconds`.
+    ///
+    /// # Errors
+    /// As [`Callers::sign_download`].
+    pub(crate) fn sign_upload(
+        &self,
+        path: &str,
+        seconds: u64,
+        owner: Option<&str>,
+        upsert: bool,
+    ) -> Result<String, StorageError> {
+        let owner = owner.map(|owner| ("owner", json!(owner)));
+        self.sign_url(path, Scope::Upload, seconds, owner.into_iter().chain([(UPSERT, json!(upsert))]))
+    }
+
+    fn sign_url(
+        &self,
+        path: &str,
+        scope: Scope,
+        seconds: u64,
+        more: impl IntoIterator<Item = (&'static str, Value)>,
+    ) -> Result<String, StorageError> {
+        let issued = self.clock.unix_seconds();
+        let ends = i64::try_from(seconds).ok().and_then(|seconds| issued.checked_add(seconds));
+        let ends = ends
+            .filter(|ends| *ends <= LAST_SECOND)
+            .ok_or_else(|| StorageError::invalid_parameter("expiresIn"))?;
+        let mut claims = Map::new();
+        let mut set = |name: &str, value: Value| drop(claims.insert(name.to_owned(), value));
+        set("url", json!(path));
+        set("scope", json!(if scope == Scope::Upload { "upload" } else { "download" }));
+        for (name, value) in more {
+            set(name, value);
+        }
+        set("iat", json!(issued));
+        set("exp", json!(ends));
+        self.keys.sign_with_secret(&claims).map_err(|error| {
+            tracing::error!(%error, "cannot sign the token of a URL");
+            StorageError::internal()
+        })
+    }
+
+    /// Whether `token` allows to read the object at `path` (bucket, slash, decoded key) as it is.
+    ///
+    /// # Errors
+    /// `InvalidJWT`: no token, forged or over. `InvalidSignature`: of another path or purpose, or of a transformed image.
+    pub(crate) fn verify_download(&self, token: &str, path: &str) -> Result<DownloadToken, StorageError> {
+        let claims = self.verify_url(token, path, Scope::Download)?;
+        // Who may see a small image may not see the large one, nor what its metadata tells.
+        if claims.get(TRANSFORMATIONS).is_some_and(|value| value != "") {
+            return Err(invalid_signature());
+        }
+        Ok(DownloadToken { expires: end_of(&claims) })
+    }
+
+    /// Whether `token` allows to read the image at `path`, and how. A token of the original is one of the image too.
+    ///
+    /// # Errors
+    /// As [`Callers::verify_download`].
+    pub(crate) fn verify_render(&self, token: &str, path: &str) -> Result<RenderToken, StorageError> {
+        let claims = self.verify_url(token, path, Scope::Download)?;
+        let transformations = match claims.get(TRANSFORMATIONS) {
+            None => String::new(),
+            Some(Value::String(text)) => text.clone(),
+            Some(_) => return Err(invalid_signature()),
+        };
+        let format = claims.get_str("format").map(str::to_owned);
+        Ok(RenderToken { transformations, format, expires: end_of(&claims) })
+    }
+
+    /// Whether `token` allows to upload `path`, and how.
+    ///
+    /// # Errors
+    /// As [`Callers::verify_download`].
+    pub(crate) fn verify_upload(&self, token: &str, path: &str) -> Result<UploadToken, StorageError> {
+        let claims = self.verify_url(token, path, Scope::Upload)?;
+        Ok(UploadToken {
+            owner: claims.get_str("owner").map(str::to_owned),
+            upsert: claims.get(UPSERT) == Some(&Value::Bool(true)),
+        })
+    }
+
+    fn verify_url(&self, token: &str, path: &str, wanted: Scope) -> Result<Arc<Claims>, StorageError> {
+        let claims = self.verify(token).map_err(StorageError::invalid_jwt)?;
+        // A user's token may carry what a hook put into it; it is signed with the same keys.
+        if claims.get("role").is_some() || claims.get_str("url") != Some(path) {
+            return Err(invalid_signature());
+        }
+        let is_scoped = match (claims.get("scope"), wanted) {
+            (Some(scope), Scope::Download) => scope == "download",
+            (Some(scope), Scope::Upload) => scope == "upload",
+            // Tokens from before there were scopes.
+            (None, Scope::Download) => claims.get(UPSERT).is_none(),
+            (None, Scope::Upload) => claims.get(UPSERT).is_some(),
+        };
+        match (is_scoped, wanted) {
+            (true, _) => Ok(claims),
+            (false, Scope::Download) => {
+                Err(StorageError::invalid_signature("Token is not scoped for download"))
+            }
+            (false, Scope::Upload) => Err(StorageError::invalid_signature("Token is not scoped for upload")),
+        }
+    }
+}
+
+fn invalid_signature() -> StorageError {
+    StorageError::invalid_signature("Invalid signature")
+}
+
+/// `exp`, where there is a date for it.
+fn end_of(claims: &Claims) -> Option<i64> {
+    #[expect(clippy::cast_precision_loss, reason = "below 2^53")]
+    let last = LAST_SECOND as f64;
+    let end = claims.seconds("exp").ok().flatten().filter(|end| (0.0..=last).contains(end))?;
+    #[expect(clippy::cast_possible_truncation, reason = "within a date's range; part of a second is cut")]
+    Some(end as i64)
+}
+
+#[cfg(test)]
+mod tests {
+    use basalt_core::clock::Clock;
+    use basalt_core::keys::{ApiKeys, KeyMaterial, Keys};
+
+    use super::*;
+
+    const NOW: i64 = 1_700_000_000;
+    const PATH: &str = "b/a folder/ü?.txt";
+
+    fn callers(secret: &str) -> Callers {
+        let material = KeyMaterial {
+            jwks: Vec::new(),
+            secret: Some(secret.as_bytes().to_vec().into()),
+            secret_kid: None,
+            strict_kid: false,
+            rotates: false,
+            api_keys: ApiKeys::default(),
+        };
+        Callers { keys: Arc::new(Keys::new(material).unwrap()), clock: Clock::fixed(NOW) }
+    }
+
+    fn ours() -> Callers {
+        callers("a secret of at least thirty-two bytes")
+    }
+
+    fn signed(claims: &Value) -> (Callers, String) {
+        let callers = ours();
+        let token = callers.keys.sign_with_secret(claims).unwrap();
+        (callers, token)
+    }
+
+    fn words(error: &StorageError) -> String {
+        format!("{} {}", error.code(), error.message())
+    }
+
+    #[test]
+    fn a_download_token_has_upstreams_claims() {
+        let callers = ours();
+        let token = callers.sign_download(PATH, 60).unwrap();
+        let claims = callers.verify(&token).unwrap();
+        assert_eq!(
+            claims.as_text(),
+            r#"{"url":"b/a folder/ü?.txt","scope":"download","iat":1700000000,"exp":1700000060}"#
+        );
+        let expected = DownloadToken { expires: Some(NOW + 60) };
+        assert_eq!(callers.verify_download(&token, PATH), Ok(expected));
+    }
+
+    #[test]
+    fn a_render_token_brings_its_transformations_and_does_not_open_the_original() {
+        let callers = ours();
+        let token = callers.sign_render(PATH, 60, "width:100,resize:undefined", Some("webp")).unwrap();
+        let expected = RenderToken {
+            transformations: "width:100,resize:undefined".to_owned(),
+            format: Some("webp".to_owned()),
+            expires: Some(NOW + 60),
+        };
+        assert_eq!(callers.verify_render(&token, PATH), Ok(expected));
+        let refused = callers.verify_download(&token, PATH).unwrap_err();
+        assert_eq!(words(&refused), "InvalidSignature Invalid signature");
+        let original = callers.sign_download(PATH, 60).unwrap();
+        assert_eq!(callers.verify_render(&original, PATH).unwrap().transformations, "");
+        let (callers, odd) = signed(&json!({"url": PATH, "scope": "download", "transformations": 7}));
+        assert!(callers.verify_render(&odd, PATH).is_err());
+        assert!(callers.verify_download(&odd, PATH).is_err());
+    }
+
+    #[test]
+    fn an_upload_token_names_its_owner_and_whether_it_overwrites() {
+        for (owner, upsert) in [(Some("u1"), false), (None, true)] {
+            let callers = ours();
+            let token = callers.sign_upload(PATH, 60, owner, upsert).unwrap();
+            let expected = UploadToken { owner: owner.map(str::to_owned), upsert };
+            assert_eq!(callers.verify_upload(&token, PATH), Ok(expected));
+        }
+    }
+
+    #[test]
+    fn a_token_is_good_for_one_path_and_one_purpose() {
+        let callers = ours();
+        let download = callers.sign_download(PATH, 60).unwrap();
+        let upload = callers.sign_upload(PATH, 60, None, true).unwrap();
+        for path in
+            ["b/a folder/ü?.txt/", "b/a%20folder/ü?.txt", "b/A folder/ü?.txt", "c/a folder/ü?.txt", ""]
+        {
+            let refused = callers.verify_download(&download, path).unwrap_err();
+            assert_eq!(words(&refused), "InvalidSignature Invalid signature", "{path}");
+            let refused = callers.verify_upload(&upload, path).unwrap_err();
+            assert_eq!(words(&refused), "InvalidSignature Invalid signature", "{path}");
+        }
+        let refused = callers.verify_download(&upload, PATH).unwrap_err();
+        assert_eq!(words(&refused), "InvalidSignature Token is not scoped for download");
+        let refused = callers.verify_render(&upload, PATH).unwrap_err();
+        assert_eq!(words(&refused), "InvalidSignature Token is not scoped for download");
+        let refused = callers.verify_upload(&download, PATH).unwrap_err();
+        assert_eq!(words(&refused), "InvalidSignature Token is not scoped for upload");
+    }
+
+    #[test]
+    fn forged_and_ended_tokens_are_refused_in_the_words_of_their_fault() {
+        let callers = ours();
+        let of = |token: &str| words(&callers.verify_download(token, PATH).unwrap_err());
+        let token = callers.sign_download(PATH, 60).unwrap();
+        for malformed in ["", "a", "a.b", "a.b.c.d", "sb_secret_x", &token.replace('.', "")] {
+            assert_eq!(of(malformed), "InvalidJWT Invalid Compact JWS", "{malformed}");
+        }
+        let foreign = self::callers("another secret of thirty-two bytes!!").sign_download(PATH, 60).unwrap();
+        assert_eq!(of(&foreign), "InvalidJWT signature verification failed");
+        // Another payload under the same signature.
+        let (header, rest) = token.split_once('.').unwrap();
+        let (_, signature) = rest.split_once('.').unwrap();
+        let other = callers.sign_download("b/other", 60).unwrap();
+        let payload = other.split('.').nth(1).unwrap();
+        assert_eq!(
+            of(&format!("{header}.{payload}.{signature}")),
+            "InvalidJWT signature verification failed"
+        );
+        let none = "eyJhbGciOiJub25lIn0";
+        assert_eq!(
+            of(&format!("{none}.{payload}.")),
+            "InvalidJWT \"alg\" (Algorithm) Header Parameter value not allowed"
+        );
+        callers.clock.advance(59);
+        assert!(callers.verify_download(&token, PATH).is_ok());
+        callers.clock.advance(1);
+        assert_eq!(of(&token), "InvalidJWT \"exp\" claim timestamp check failed");
+    }
+
+    #[test]
+    fn a_users_token_is_no_token_of_a_url() {
+        for claims in [
+            json!({"sub": "u1", "role": "authenticated"}),
+            json!({"sub": "u1", "role": "authenticated", "url": PATH}),
+            json!({"sub": "u1", "role": "service_role", "url": PATH, "scope": "download"}),
+            json!({"role": null, "url": PATH, "scope": "download"}),
+            json!({"sub": "u1"}),
+            json!({"url": [PATH], "scope": "download"}),
+        ] {
+            let (callers, token) = signed(&claims);
+            let refused = callers.verify_download(&token, PATH).unwrap_err();
+            assert_eq!(words(&refused), "InvalidSignature Invalid signature", "{claims}");
+        }
+    }
+
+    #[test]
+    fn tokens_from_before_there_were_scopes_are_told_apart_by_upsert() {
+        let (callers, download) = signed(&json!({"url": PATH}));
+        assert_eq!(callers.verify_download(&download, PATH), Ok(DownloadToken { expires: None }));
+        let refused = callers.verify_upload(&download, PATH).unwrap_err();
+        assert_eq!(words(&refused), "InvalidSignature Token is not scoped for upload");
+        let (callers, upload) = signed(&json!({"url": PATH, "upsert": false, "owner": "u1"}));
+        let expected = UploadToken { owner: Some("u1".to_owned()), upsert: false };
+        assert_eq!(callers.verify_upload(&upload, PATH), Ok(expected));
+        let refused = callers.verify_download(&upload, PATH).unwrap_err();
+        assert_eq!(words(&refused), "InvalidSignature Token is not scoped for download");
+        for scope in [json!("read"), json!(null), json!(["download"]), json!("")] {
+            let (callers, token) = signed(&json!({"url": PATH, "scope": scope}));
+            let refused = callers.verify_download(&token, PATH).unwrap_err();
+            assert_eq!(words(&refused), "InvalidSignature Token is not scoped for download", "{scope}");
+        }
+    }
+
+    #[test]
+    fn a_token_ends_within_the_dates_there_are() {
+        let callers = ours();
+        let left = u64::try_from(LAST_SECOND - NOW).unwrap();
+        let token = callers.sign_download(PATH, left).unwrap();
+        let expected = DownloadToken { expires: Some(LAST_SECOND) };
+        assert_eq!(callers.verify_download(&token, PATH), Ok(expected));
+        for seconds in [left + 1, u64::try_from(i64::MAX).unwrap(), u64::MAX] {
+            let refused = callers.sign_download(PATH, seconds).unwrap_err();
+            assert_eq!(words(&refused), "InvalidParameter Invalid Parameter expiresIn");
+        }
+        for exp in [json!(1e300), json!(LAST_SECOND + 1)] {
+            let (callers, token) = signed(&json!({"url": PATH, "exp": exp}));
+            assert_eq!(callers.verify_download(&token, PATH), Ok(DownloadToken { expires: None }));
+        }
+        let (callers, token) = signed(&json!({"url": PATH, "exp": "tomorrow"}));
+        let refused = callers.verify_download(&token, PATH).unwrap_err();
+        assert_eq!(words(&refused), "InvalidJWT \"exp\" claim must be a number");
+    }
+}
