@@ -3,6 +3,7 @@
 mod command_database;
 mod keys;
 mod mail;
+mod storage;
 mod terminal;
 mod user;
 
@@ -72,6 +73,11 @@ enum Command {
     Mail {
         #[command(subcommand)]
         command: mail::MailCommand,
+    },
+    /// The bytes of objects, compared with their rows.
+    Storage {
+        #[command(subcommand)]
+        command: storage::StorageCommand,
     },
     /// Checks what usually goes wrong, and says how to mend it.
     Doctor,
@@ -217,6 +223,10 @@ async fn execute(cli: Cli) -> anyhow::Result<ExitCode> {
             let config = load(&command_line)?;
             Box::pin(mail::run(&config, &command)).await?;
             Ok(ExitCode::SUCCESS)
+        }
+        Command::Storage { command } => {
+            let config = load(&command_line)?;
+            Box::pin(storage::run(&config, &command)).await
         }
         Command::Doctor => {
             let config = load(&command_line)?;

@@ -92,6 +92,8 @@ pub enum SetupError {
 
 /// The login of the auth service.
 const AUTH_ADMIN: &str = "supabase_auth_admin";
+/// Owns schema `storage`.
+pub const STORAGE_ADMIN: &str = "supabase_storage_admin";
 
 /// Roles whose passwords derive from the master key.
 const LOGINS: [&str; 3] = ["authenticator", AUTH_ADMIN, "postgres"];

@@ -8,9 +8,13 @@ mod machine;
 
 use std::fmt::Write as _;
 use std::io::Write;
+use std::time::Duration;
 
 use basalt_core::clock::Clock;
 use basalt_mail::smtp::Smtp;
+use basalt_storage::Backend;
+use basalt_storage::blobs::{BlobError, BlobStore};
+use tokio_util::task::TaskTracker;
 
 use crate::config::{Config, Mode, Only};
 use crate::database_setup;
@@ -110,6 +114,7 @@ async fn examine(config: &Config, clock: &Clock) -> Report {
     machine::ports(config, &mut report).await;
     machine::app(config, &mut report);
     mail(config, &mut report).await;
+    objects(config, &mut report).await;
     if config.is_embedded() {
         embedded(config, secrets.as_ref(), clock, &mut report).await;
     } else {
@@ -160,6 +165,33 @@ async fn mail(config: &Config, report: &mut Report) {
     match checked {
         Ok(()) => report.ok(SUBJECT, format!("{address} takes mail from {}", config.mail.from)),
         Err(fault) => report.fail(SUBJECT, format!("{address} takes no mail ({fault}): check mail.smtp_url")),
+    }
+}
+
+/// Stores a small file, or asks the bucket for its list.
+async fn objects(config: &Config, report: &mut Report) {
+    const SUBJECT: &str = "objects";
+    const PATIENCE: Duration = Duration::from_secs(30);
+    if !matches!(config.only, None | Some(Only::Storage)) {
+        return;
+    }
+    let storage = &config.storage;
+    if storage.backend == Backend::File && !storage.dir.exists() {
+        return report.ok(SUBJECT, format!("{} is made when the server starts", storage.dir.display()));
+    }
+    let checked = async {
+        let blobs = BlobStore::open(storage, TaskTracker::new()).await?;
+        blobs.check().await?;
+        Ok::<_, BlobError>(blobs.describe())
+    };
+    let remedy = match storage.backend {
+        Backend::File => "let this user write there, or set storage.dir",
+        Backend::S3 => "check storage.s3, and that the key may list, read, write and delete there",
+    };
+    match tokio::time::timeout(PATIENCE, checked).await {
+        Ok(Ok(place)) => report.ok(SUBJECT, format!("stored in {place}")),
+        Ok(Err(error)) => report.fail(SUBJECT, format!("{error}: {remedy}")),
+        Err(_elapsed) => report.fail(SUBJECT, format!("the store does not answer: {remedy}")),
     }
 }
 

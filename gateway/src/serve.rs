@@ -59,6 +59,9 @@ pub enum ServeError {
     /// The auth service.
     #[error("cannot start auth: {0}")]
     Auth(#[from] basalt_auth::AuthError),
+    /// The folder or the bucket of objects.
+    #[error("objects cannot be stored: {0}. Look at storage.dir, or at storage.s3")]
+    Storage(#[source] basalt_storage::blobs::BlobError),
     /// The mail settings.
     #[error("mail cannot be sent: {0}")]
     Mail(String),

@@ -8,18 +8,27 @@
 
 mod error;
 mod folder;
+pub(crate) mod garbage;
 mod id;
+pub(crate) mod intents;
 mod reader;
+pub mod reconcile;
 mod room;
 mod s3;
+pub mod sweeper;
 mod writer;
 
 use std::ops::Range;
 use std::path::Path as FolderPath;
 use std::sync::Arc;
+use std::time::Duration;
 
+use futures_util::TryStreamExt as _;
+use jiff::Timestamp;
 use object_store::path::Path;
 use object_store::{CopyOptions, ObjectStore, ObjectStoreExt as _};
+use tokio::sync::Mutex;
+use tokio::time::{Instant, timeout};
 use tokio_util::task::TaskTracker;
 
 use crate::config::{Backend, StorageConfig};
@@ -29,6 +38,7 @@ pub use id::BlobId;
 pub use reader::BlobStream;
 use room::Room;
 use s3::Bucket;
+use sweeper::Beginning;
 pub use writer::{BlobWriter, Written};
 
 /// Where blobs lie. Cheap to clone.
@@ -42,8 +52,19 @@ struct Shared {
     place: Place,
     objects: Arc<dyn ObjectStore>,
     room: Room,
+    /// When it was last asked whether blobs can be written, and the answer.
+    checked: Mutex<Option<(Instant, bool)>>,
     /// What ends after a writer was dropped is a task of it.
     tracker: TaskTracker,
+}
+
+/// A blob that is there.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct Listed {
+    blob: BlobId,
+    size: u64,
+    /// When it was written; of a copy in a folder, when the first of them was.
+    modified_at: Timestamp,
 }
 
 #[derive(Debug)]
@@ -71,7 +92,7 @@ impl BlobStore {
             }
         };
         let room = Room::new(config.upload_memory);
-        Ok(Self { shared: Arc::new(Shared { place, objects, room, tracker }) })
+        Ok(Self { shared: Arc::new(Shared { place, objects, room, checked: Mutex::default(), tracker }) })
     }
 
     /// Writes a blob. Nothing is stored before the first large write, and nothing can be read before
@@ -115,8 +136,6 @@ impl BlobStore {
     /// # Errors
     /// One of them is missing, or the store fails.
     pub async fn concat(&self, parts: &[BlobId], to: BlobId) -> Result<(), BlobError> {
-        use futures_util::TryStreamExt as _;
-
         let mut writer = self.writer(to).without_md5();
         for part in parts {
             let mut bytes = match &self.shared.place {
@@ -129,6 +148,15 @@ impl BlobStore {
         }
         let _written = writer.finish().await?;
         Ok(())
+    }
+
+    /// Whether there is such a blob.
+    async fn exists(&self, id: BlobId) -> Result<bool, BlobError> {
+        match self.shared.objects.head(&id.path()).await {
+            Ok(_) => Ok(true),
+            Err(object_store::Error::NotFound { .. }) => Ok(false),
+            Err(error) => Err(BlobError::of(id, &error)),
+        }
     }
 
     /// Deletes a blob; one that is not there is fine.
@@ -145,6 +173,51 @@ impl BlobStore {
         }
     }
 
+    /// Deletes a blob that was perhaps never finished, with what there is of it; nothing is fine.
+    ///
+    /// # Errors
+    /// The store fails.
+    pub(crate) async fn discard(&self, id: BlobId) -> Result<(), BlobError> {
+        let beginnings = match &self.shared.place {
+            Place::Folder(folder) => folder.beginnings_of(id).await?,
+            Place::Bucket(bucket) => bucket.beginnings(&id.path()).await?,
+        };
+        for beginning in beginnings {
+            self.remove_beginning(&beginning).await?;
+        }
+        self.delete(id).await
+    }
+
+    /// What was begun and neither finished nor given up; of very many, not all.
+    async fn beginnings(&self) -> Result<Vec<Beginning>, BlobError> {
+        match &self.shared.place {
+            Place::Folder(folder) => folder.beginnings().await,
+            Place::Bucket(bucket) => bucket.beginnings(&Path::default()).await,
+        }
+    }
+
+    async fn remove_beginning(&self, beginning: &Beginning) -> Result<(), BlobError> {
+        match &self.shared.place {
+            Place::Folder(folder) => folder.remove_beginning(beginning).await,
+            Place::Bucket(bucket) => bucket.remove_beginning(beginning).await,
+        }
+    }
+
+    /// The blobs whose names begin with these two digits, in their order.
+    async fn list(&self, first: u8) -> Result<Vec<Listed>, BlobError> {
+        let objects = self.shared.objects.list(Some(&Path::from(format!("{first:02x}"))));
+        let listed = objects.try_filter_map(async |object| {
+            let blob = object.location.filename().and_then(BlobId::parse);
+            let modified_at = Timestamp::from_second(object.last_modified.timestamp());
+            let modified_at = modified_at.unwrap_or(Timestamp::MAX);
+            Ok(blob.map(|blob| Listed { blob, size: object.size, modified_at }))
+        });
+        let mut listed: Vec<Listed> =
+            listed.try_collect().await.map_err(|error| BlobError::general(&error))?;
+        listed.sort_unstable_by_key(|listed| listed.blob);
+        Ok(listed)
+    }
+
     /// Whether blobs can be written: the folder takes a file, or the bucket answers.
     ///
     /// # Errors
@@ -154,6 +227,31 @@ impl BlobStore {
             Place::Folder(folder) => folder.check().await,
             Place::Bucket(bucket) => bucket.check().await,
         }
+    }
+
+    /// The same as of a second ago at most, for `/ready`. The store is asked once a second at most, however often this is
+    /// called.
+    pub async fn is_reachable(&self) -> bool {
+        const FRESH: Duration = Duration::from_secs(1);
+        const PATIENCE: Duration = Duration::from_secs(5);
+        // Whoever comes while it is being asked waits for the same answer.
+        let mut checked = self.shared.checked.lock().await;
+        if let Some((_, answer)) = checked.filter(|(asked_at, _)| asked_at.elapsed() < FRESH) {
+            return answer;
+        }
+        let answer = match timeout(PATIENCE, self.check()).await {
+            Ok(Ok(())) => true,
+            Ok(Err(error)) => {
+                tracing::warn!(%error, "objects cannot be stored");
+                false
+            }
+            Err(_elapsed) => {
+                tracing::warn!("objects cannot be stored: the store of blobs does not answer");
+                false
+            }
+        };
+        *checked = Some((Instant::now(), answer));
+        answer
     }
 
     /// The folder, or the bucket's address, for messages.

@@ -235,6 +235,17 @@ impl StorageError {
         Self::new(429, "SlowDown", "too_many_connections", message).with_http(429)
     }
 
+    /// The disk or the bucket is full.
+    pub(crate) fn storage_full() -> Self {
+        let message = "The server has no room for the object";
+        Self::new(507, "InsufficientStorage", "InsufficientStorage", message).with_http(507)
+    }
+
+    /// The store of blobs does not answer, or uploads hold all the memory they may.
+    pub(crate) fn store_busy() -> Self {
+        Self::new(503, "SlowDown", "SlowDown", "Please reduce your request rate.").with_http(503)
+    }
+
     /// The body broke off.
     pub(crate) fn aborted() -> Self {
         Self::new(500, "Aborted", "Aborted", "Upload was aborted")

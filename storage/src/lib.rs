@@ -10,11 +10,13 @@ use axum::extract::{Request, State};
 use axum::response::{IntoResponse, Response};
 use basalt_core::clock::Clock;
 use basalt_core::keys::Keys;
+use basalt_core::listen::Event;
 use basalt_core::pool::ServicePool;
 use basalt_core::service::{BodyMode, Cors, Renderer, Service};
 use basalt_core::session::Sessions;
 use basalt_core::system_migrations::SystemMigration;
 use http::{Method, StatusCode};
+use tokio::sync::broadcast::Receiver;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
@@ -32,6 +34,8 @@ pub mod s3;
 
 pub use config::{Backend, S3Config, StorageConfig};
 
+use blobs::intents::Intents;
+use blobs::{BlobStore, garbage, sweeper};
 use caller::Callers;
 use database::Database;
 use error::StorageError;
@@ -41,6 +45,7 @@ pub const MIGRATIONS: &[SystemMigration] = &[
     SystemMigration::new("storage", 1, "tables", include_str!("../migrations/0001_tables.sql")),
     SystemMigration::new("storage", 2, "functions", include_str!("../migrations/0002_functions.sql")),
     SystemMigration::new("storage", 3, "triggers", include_str!("../migrations/0003_triggers.sql")),
+    SystemMigration::new("storage", 4, "blobs", include_str!("../migrations/0004_blobs.sql")),
 ];
 
 /// A statement has 30 s (storage.md §4.7); several steps may follow each other.
@@ -50,8 +55,12 @@ const DEADLINE: Duration = Duration::from_secs(120);
 pub struct Dependencies {
     /// Sessions of the login that takes on callers' roles.
     pub sessions: Sessions,
-    /// The system's login, for what happens after a commit.
+    /// Connections that act as the owner of schema `storage`, for what happens before and after requests.
     pub system: ServicePool,
+    /// Where the bytes of objects lie.
+    pub blobs: BlobStore,
+    /// Wakes workers.
+    pub events: Receiver<Event>,
     /// Verifies and signs tokens.
     pub keys: Arc<Keys>,
     /// The time.
@@ -70,6 +79,8 @@ pub(crate) struct Storage {
     pub(crate) database: Database,
     pub(crate) callers: Callers,
     pub(crate) system: ServicePool,
+    pub(crate) blobs: BlobStore,
+    pub(crate) intents: Intents,
     pub(crate) public_url: String,
     pub(crate) tracker: TaskTracker,
     pub(crate) shutdown: CancellationToken,
@@ -78,12 +89,20 @@ pub(crate) struct Storage {
 /// The service at `/storage/v1`.
 #[must_use]
 pub fn service(config: StorageConfig, dependencies: Dependencies) -> Service {
-    let Dependencies { sessions, system, keys, clock, public_url, tracker, shutdown } = dependencies;
+    let Dependencies { sessions, system, blobs, events, keys, clock, public_url, tracker, shutdown } =
+        dependencies;
+    let intents = Intents::new(system.clone());
+    tracker.spawn(intents.clone().run(shutdown.clone()));
+    let collector = garbage::worker(system.clone(), blobs.clone(), tracker.clone());
+    tracker.spawn(collector.run(events, shutdown.clone()));
+    tracker.spawn(sweeper::run(system.clone(), blobs.clone(), clock.clone(), shutdown.clone()));
     let storage = Arc::new(Storage {
         config,
         database: Database::new(sessions),
         callers: Callers { keys, clock },
         system,
+        blobs,
+        intents,
         public_url,
         tracker,
         shutdown,

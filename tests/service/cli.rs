@@ -1,5 +1,5 @@
-//! `basalt user …`, `basalt keys …` and `basalt mail …` as an operator types them: the real program, beside a running server, on a database
-//! that another program owns, and with nothing running at all.
+//! `basalt user …`, `keys …`, `mail …` and `storage …` as an operator types them: the real program, beside a running server, on a
+//! database that another program owns, and with nothing running at all.
 
 #![expect(
     clippy::indexing_slicing,
@@ -10,6 +10,7 @@
 
 mod keys;
 mod mail;
+mod storage;
 mod user;
 
 use std::io::Write;

@@ -17,3 +17,4 @@ mod postgrest_drop_in;
 mod project;
 mod rest;
 mod session;
+mod storage;

@@ -65,6 +65,11 @@ impl CommandDatabase {
         self.pool(self.admin.acting_as("supabase_auth_admin", "auth"))
     }
 
+    /// Connections that act as the owner of schema `storage`.
+    pub(super) fn storage_pool(&mut self) -> ServicePool {
+        self.pool(self.admin.acting_as(database_setup::STORAGE_ADMIN, "storage"))
+    }
+
     /// Keys as the database has them.
     pub(super) fn key_store(&mut self) -> KeyStore {
         let pool = self.system_pool();

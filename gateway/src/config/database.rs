@@ -43,6 +43,8 @@ settings! {
     } also {
         /// Connections of the auth service: as many as `pool_size` up to 8, and a quarter of it where that is more.
         auth_pool_size: usize = 0;
+        /// Connections that act as the owner of schema `storage`.
+        storage_pool_size: usize = 2;
         /// Connections for system work.
         system_pool_size: usize = 2;
     }
@@ -51,7 +53,7 @@ settings! {
 impl Database {
     /// Connections of all pools together.
     pub(crate) const fn connections(&self) -> usize {
-        self.pool_size + self.auth_pool_size + self.system_pool_size
+        self.pool_size + self.auth_pool_size + self.storage_pool_size + self.system_pool_size
     }
 }
 

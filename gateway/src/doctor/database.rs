@@ -210,7 +210,7 @@ async fn connections(
     let database = &config.database;
     let pools = match config.only {
         Some(Only::Rest) => database.pool_size,
-        _ => database.pool_size + database.auth_pool_size + database.system_pool_size,
+        _ => database.connections(),
     };
     let ours = i64::try_from(pools + OTHER_CONNECTIONS).unwrap_or(i64::MAX);
     let free = most - reserved - theirs;

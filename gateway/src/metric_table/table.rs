@@ -20,11 +20,13 @@ const fn metric(
 
 const NONE: Labels = &[];
 const SERVICE: Labels = &[("service", "rest, auth, storage, realtime, functions")];
-const POOL: Labels = &[("pool", "rest, auth, system")];
+const POOL: Labels = &[("pool", "rest, auth, storage, system")];
 const REQUEST_POOL: Labels = &[("pool", "rest")];
 const BUCKET: Labels =
     &[("bucket", "token, verify, signup, anonymous, recover, resend, magiclink, otp, user")];
 const KIND: Labels = &[("kind", "confirmation, invite, magic_link, recovery, …")];
+
+const LEFT_BY: Labels = &[("kind", "row, intent")];
 
 /// All of them.
 #[rustfmt::skip]
@@ -99,6 +101,12 @@ pub static METRICS: &[Metric] = &[
 
     metric("basalt_storage_buffer_bytes", Gauge, NONE, "bytes", Happened, "What uploads buffer on their way to the disk or to S3. Buffers up to 64 KiB are not counted.", "Near its limit: with S3, uploads wait; with a folder, they are written in smaller pieces. Raise `storage.upload_memory`."),
     metric("basalt_storage_buffer_bytes_limit", Gauge, NONE, "bytes", Happened, "`storage.upload_memory`.", ""),
+
+    metric("basalt_storage_blobs_deleted_total", Counter, LEFT_BY, "blobs", Happened, "Bytes of objects deleted after their rows were gone, or which were never finished.", ""),
+    metric("basalt_storage_blob_deletions_failed_total", Counter, LEFT_BY, "attempts", Happened, "Attempts to delete that failed.", "The log says why."),
+    metric("basalt_storage_blob_deletions_given_up_total", Counter, LEFT_BY, "blobs", Happened, "Deletions given up after more than a day.", "As above. `basalt storage gc` deletes what is left."),
+    metric("basalt_storage_blob_deletions_waiting", Gauge, NONE, "blobs", Happened, "Blobs that wait to be deleted; each waits for five minutes at least.", "Grows for hours: the disk or S3 is slow or away."),
+    metric("basalt_storage_blob_deletions_given_up", Gauge, NONE, "blobs", Happened, "Blobs whose deletion was given up.", "As for `basalt_storage_blob_deletions_given_up_total`."),
 
     metric("basalt_mail_queued_total", Counter, KIND, "mails", Happened, "Mails to be sent, or put into the development mailbox.", ""),
     metric("basalt_mail_sent_total", Counter, KIND, "mails", Happened, "Mails that the mail server took.", ""),

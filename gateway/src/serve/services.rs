@@ -12,12 +12,13 @@ use basalt_core::pool::{OnConnect, PoolConfig, ServicePool};
 use basalt_core::service::Service;
 use basalt_core::session::Sessions;
 use basalt_rest::RestHandle;
+use basalt_storage::blobs::BlobStore;
 use futures_util::FutureExt;
 
 use super::{Background, ServeError};
 use crate::banner::Console;
 use crate::config::{Config, Only};
-use crate::database_setup::{self, Databases, Seed};
+use crate::database_setup::{self, Databases, STORAGE_ADMIN, Seed};
 use crate::key_keeper::KeyKeeper;
 use crate::mail;
 use crate::secrets::Secrets;
@@ -138,12 +139,31 @@ fn rest_reaches(sessions: &Sessions) -> ReachCheck {
 
 /// The same of auth's login.
 fn auth_reaches(pool: &ServicePool) -> ReachCheck {
+    pool_reaches("database connection of auth", pool)
+}
+
+/// And of the login that acts as the owner of schema `storage`.
+fn storage_reaches(pool: &ServicePool) -> ReachCheck {
+    pool_reaches("database connection of storage", pool)
+}
+
+fn pool_reaches(name: &'static str, pool: &ServicePool) -> ReachCheck {
     let pool = pool.clone();
     let is_reachable = move || {
         let pool = pool.clone();
         async move { pool.is_reachable().await }.boxed()
     };
-    ReachCheck { name: "database connection of auth", is_reachable: Box::new(is_reachable) }
+    ReachCheck { name, is_reachable: Box::new(is_reachable) }
+}
+
+/// Whether objects can be stored.
+fn blobs_reached(blobs: &BlobStore) -> ReachCheck {
+    let blobs = blobs.clone();
+    let is_reachable = move || {
+        let blobs = blobs.clone();
+        async move { blobs.is_reachable().await }.boxed()
+    };
+    ReachCheck { name: "store of objects", is_reachable: Box::new(is_reachable) }
 }
 
 /// Whether the server's own link to the database lives.
@@ -186,6 +206,11 @@ pub(super) async fn whole(
         pool(config, "auth", config.database.auth_pool_size),
         background.requests.clone(),
     );
+    let storage_pool = ServicePool::new(
+        databases.admin.acting_as(STORAGE_ADMIN, "storage"),
+        pool(config, "storage", config.database.storage_pool_size),
+        background.requests.clone(),
+    );
     let system_pool = ServicePool::new(
         databases.admin.clone(),
         pool(config, "system", config.database.system_pool_size),
@@ -199,17 +224,19 @@ pub(super) async fn whole(
     let mut channels = vec![CHANNEL.to_owned(), mail::CHANNEL.to_owned()];
     channels.extend(rest_channel(config).filter(|_| runs(Only::Rest)));
     let events = listen(databases.admin.clone(), channels, background);
-    let pools = (sessions.clone(), auth_pool.clone(), system_pool.clone());
+    let pools = (sessions.clone(), auth_pool.clone(), storage_pool.clone(), system_pool.clone());
     let shown = pools.clone();
     let gauges = move || {
         shown.0.report();
         shown.1.report();
         shown.2.report();
+        shown.3.report();
     };
     let close_unused = move || {
         pools.0.close_unused();
         pools.1.close_unused();
         pools.2.close_unused();
+        pools.3.close_unused();
     };
     renew_when_lost(&events, close_unused, background);
     let mailbox =
@@ -245,11 +272,15 @@ pub(super) async fn whole(
         reach.push(auth_reaches(&auth_pool));
     }
     if runs(Only::Storage) {
+        let blobs = BlobStore::open(&config.storage, background.tracker.clone()).await;
+        let blobs = blobs.map_err(ServeError::Storage)?;
         let service = basalt_storage::service(
             config.storage.clone(),
             basalt_storage::Dependencies {
                 sessions: sessions.clone(),
-                system: system_pool.clone(),
+                system: storage_pool.clone(),
+                blobs: blobs.clone(),
+                events: events.subscribe(),
                 keys: Arc::clone(keys),
                 clock: Clock::system(),
                 public_url: config.server.public_url.to_string(),
@@ -258,6 +289,8 @@ pub(super) async fn whole(
             },
         );
         mounts.push(mount(config, service, Gate::Rewrite));
+        reach.push(storage_reaches(&storage_pool));
+        reach.push(blobs_reached(&blobs));
     }
     if runs(Only::Realtime) {
         mounts.push(mount(config, basalt_realtime::service(), Gate::Untouched));
@@ -275,6 +308,7 @@ pub(super) async fn whole(
     let closers: Vec<Box<dyn FnOnce() + Send>> = vec![
         Box::new(move || sessions.close()),
         Box::new(move || auth_pool.close()),
+        Box::new(move || storage_pool.close()),
         Box::new(move || system_pool.close()),
     ];
     let gauges: Vec<Box<dyn Fn() + Send + Sync>> = vec![Box::new(gauges)];

@@ -4,6 +4,7 @@ use std::error::Error;
 use std::io;
 
 use super::BlobId;
+use crate::error::StorageError;
 
 /// Why a blob cannot be had or written. The texts are for the log: clients get the words of the contract.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
@@ -79,6 +80,35 @@ impl BlobError {
     /// A task that was to do it is gone: it panicked, or the server stops.
     pub(super) fn lost(error: &tokio::task::JoinError) -> Self {
         Self::Failed(format!("the work on a blob did not end: {error}"))
+    }
+}
+
+impl From<BlobError> for StorageError {
+    /// Logged here: clients get no reason.
+    fn from(error: BlobError) -> Self {
+        match &error {
+            // Not a client's business, but its object is gone.
+            BlobError::NotFound(_) => {
+                tracing::error!(%error, "a row has no blob: `basalt storage check` tells how many there are");
+                Self::no_such_key()
+            }
+            BlobError::Full(_) => {
+                tracing::error!(%error, "an object was not stored");
+                Self::storage_full()
+            }
+            BlobError::Busy => {
+                tracing::warn!(%error, "an upload was refused");
+                Self::store_busy()
+            }
+            BlobError::Unavailable(_) => {
+                tracing::error!(%error, "objects cannot be read or written");
+                Self::store_busy()
+            }
+            BlobError::TooShort(_) | BlobError::Failed(_) => {
+                tracing::error!(%error, "an object cannot be read or written");
+                Self::internal()
+            }
+        }
     }
 }
 

@@ -3,14 +3,16 @@
 
 use std::fs::{self, DirBuilder, File};
 use std::io;
-use std::os::unix::fs::DirBuilderExt as _;
+use std::os::unix::fs::{DirBuilderExt as _, MetadataExt as _};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
+use jiff::Timestamp;
 use object_store::ObjectStore;
 use object_store::local::LocalFileSystem;
 use tokio::task::spawn_blocking;
 
+use super::sweeper::Beginning;
 use super::{BlobError, BlobId, parent_of};
 
 /// Bytes that are written at once.
@@ -60,6 +62,56 @@ impl Folder {
             Err(error) => Err(failed("cannot delete", &path, &error)),
         })
         .await
+    }
+
+    /// Files that were begun and not renamed.
+    pub(super) async fn beginnings(&self) -> Result<Vec<Beginning>, BlobError> {
+        let dir = self.dir.clone();
+        blocking(move || {
+            let mut found = Vec::new();
+            for first in u8::MIN..=u8::MAX {
+                let folder = dir.join(format!("{first:02x}"));
+                let failed = |error: io::Error| failed("cannot list", &folder, &error);
+                for entry in fs::read_dir(&folder).map_err(failed)? {
+                    let entry = entry.map_err(failed)?;
+                    let name = entry.file_name();
+                    let Some((blob, mark)) = name.to_str().and_then(|name| name.split_once('#')) else {
+                        continue;
+                    };
+                    let Some(blob) = BlobId::parse(blob) else { continue };
+                    // It may be renamed just now.
+                    let Ok(metadata) = entry.metadata() else { continue };
+                    let began_at = Timestamp::from_second(metadata.mtime()).unwrap_or(Timestamp::MAX);
+                    found.push(Beginning { blob, mark: mark.to_owned(), began_at });
+                }
+            }
+            Ok(found)
+        })
+        .await
+    }
+
+    /// The files that were begun of this blob.
+    pub(super) async fn beginnings_of(&self, blob: BlobId) -> Result<Vec<Beginning>, BlobError> {
+        // A writer takes the first mark that is free, and a blob has one writer.
+        let beginning = Beginning { blob, mark: "1".to_owned(), began_at: Timestamp::UNIX_EPOCH };
+        let path = self.staged(&beginning);
+        blocking(move || Ok(if path.exists() { vec![beginning] } else { Vec::new() })).await
+    }
+
+    pub(super) async fn remove_beginning(&self, beginning: &Beginning) -> Result<(), BlobError> {
+        let path = self.staged(beginning);
+        blocking(move || match fs::remove_file(&path) {
+            Err(error) if error.kind() != io::ErrorKind::NotFound => {
+                Err(failed("cannot delete", &path, &error))
+            }
+            _ => Ok(()),
+        })
+        .await
+    }
+
+    fn staged(&self, beginning: &Beginning) -> PathBuf {
+        let Beginning { blob, mark, .. } = beginning;
+        self.dir.join(blob.folder()).join(format!("{blob}#{mark}"))
     }
 
     /// Writes a file and removes it.

@@ -24,6 +24,11 @@ impl BlobId {
         (id.to_string() == text).then_some(id)
     }
 
+    /// As PostgreSQL takes it.
+    pub(super) const fn uuid(self) -> Uuid {
+        self.0
+    }
+
     /// The first two digits: the folder it lies in.
     pub(super) fn folder(self) -> String {
         let [first, ..] = self.0.into_bytes();

@@ -4,12 +4,19 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use futures_util::TryStreamExt as _;
-use object_store::aws::{AmazonS3, AmazonS3Builder};
+use jiff::Timestamp;
+use object_store::aws::{AmazonS3, AmazonS3Builder, AwsAuthorizer};
+use object_store::client::{HttpClient, HttpConnector as _, HttpRequest, HttpRequestBody, ReqwestConnector};
+use object_store::multipart::MultipartStore as _;
 use object_store::path::Path;
 use object_store::{BackoffConfig, ClientOptions, ObjectStore, RetryConfig};
 use secrecy::ExposeSecret as _;
+use serde::Deserialize;
+use tokio::time::timeout;
+use url::Url;
 
-use super::BlobError;
+use super::sweeper::Beginning;
+use super::{BlobError, BlobId};
 use crate::config::S3Config;
 
 /// Parts of one blob on their way at once.
@@ -33,18 +40,39 @@ const RETRIES: usize = 4;
 #[derive(Debug)]
 pub(super) struct Bucket {
     objects: Arc<AmazonS3>,
-    name: String,
+    /// For the one request that [`AmazonS3`] has no call for.
+    client: HttpClient,
+    /// The bucket's address.
+    url: String,
+    region: String,
     part_bytes: usize,
+}
+
+/// The answer to a request for uploads that were not completed.
+#[derive(Deserialize)]
+#[serde(rename_all = "PascalCase")]
+struct Uploads {
+    #[serde(default)]
+    upload: Vec<Upload>,
+}
+
+#[derive(Deserialize)]
+#[serde(rename_all = "PascalCase")]
+struct Upload {
+    key: String,
+    upload_id: String,
+    initiated: Timestamp,
 }
 
 impl Bucket {
     /// A client for it; nothing is sent.
     pub(super) fn open(config: &S3Config, max_file_size: u64) -> Result<Self, BlobError> {
-        let S3Config { endpoint, region, bucket, access_key_id, secret_access_key, force_path_style } =
-            config;
+        let S3Config { region, bucket, access_key_id, secret_access_key, force_path_style, .. } = config;
         let name = bucket.clone().unwrap_or_default();
-        let is_plain = endpoint.as_ref().is_some_and(|endpoint| endpoint.as_str().starts_with("http://"));
-        let client = ClientOptions::new()
+        let endpoint = endpoint(config, &name)?;
+        let url = if *force_path_style { format!("{endpoint}/{name}") } else { endpoint.clone() };
+        let is_plain = endpoint.starts_with("http://");
+        let options = ClientOptions::new()
             .with_allow_http(is_plain)
             .with_timeout_disabled()
             .with_connect_timeout(CONNECT_LIMIT)
@@ -54,23 +82,24 @@ impl Bucket {
             max_retries: RETRIES,
             retry_timeout: RETRY_LIMIT,
         };
+        let client =
+            ReqwestConnector::default().connect(&options).map_err(|error| BlobError::general(&error))?;
         let mut builder = AmazonS3Builder::new()
             .with_bucket_name(&name)
             .with_region(region)
+            .with_endpoint(endpoint)
             .with_virtual_hosted_style_request(!force_path_style)
             // Under TLS nothing changes a body on its way, and its SHA-256 would cost more than the rest of the request.
             .with_unsigned_payload(!is_plain)
-            .with_client_options(client)
+            .with_client_options(options)
             .with_retry(retry);
-        if let Some(endpoint) = endpoint {
-            builder = builder.with_endpoint(endpoint.as_str().trim_end_matches('/'));
-        }
         if let (Some(id), Some(secret)) = (access_key_id, secret_access_key) {
             builder = builder.with_access_key_id(id).with_secret_access_key(secret.expose_secret());
         }
         let objects = Arc::new(builder.build().map_err(|error| BlobError::general(&error))?);
         let part_bytes = PART_BYTES.max(max_file_size.div_ceil(MOST_PARTS));
-        Ok(Self { objects, name, part_bytes: usize::try_from(part_bytes).unwrap_or(usize::MAX) })
+        let part_bytes = usize::try_from(part_bytes).unwrap_or(usize::MAX);
+        Ok(Self { objects, client, url, region: region.clone(), part_bytes })
     }
 
     pub(super) fn objects(&self) -> Arc<dyn ObjectStore> {
@@ -82,7 +111,47 @@ impl Bucket {
     }
 
     pub(super) fn describe(&self) -> String {
-        format!("bucket {}", self.name)
+        self.url.clone()
+    }
+
+    /// Uploads of keys under `prefix` that were neither completed nor aborted: the first thousand.
+    pub(super) async fn beginnings(&self, prefix: &Path) -> Result<Vec<Beginning>, BlobError> {
+        let away = |error: &dyn std::error::Error| BlobError::Unavailable(error.to_string());
+        let target = format!("{}?prefix={}&uploads=", self.url, prefix.as_ref().replace('/', "%2F"));
+        let mut request = HttpRequest::new(HttpRequestBody::empty());
+        *request.uri_mut() = target.parse().map_err(|error: http::uri::InvalidUri| away(&error))?;
+        let credentials = self.objects.credentials().get_credential().await;
+        let credentials = credentials.map_err(|error| BlobError::general(&error))?;
+        AwsAuthorizer::new(&credentials, "s3", &self.region)
+            .try_authorize(&mut request, None)
+            .map_err(|error| BlobError::general(&error))?;
+        let answer = async {
+            let answer = self.client.execute(request).await.map_err(|error| away(&error))?;
+            let status = answer.status();
+            let body = answer.into_body().bytes().await.map_err(|error| away(&error))?;
+            Ok((status, body))
+        };
+        let (status, body) = timeout(SILENCE_LIMIT, answer).await.map_err(|elapsed| away(&elapsed))??;
+        if !status.is_success() {
+            return Err(BlobError::Failed(format!("the uploads of {} cannot be listed: {status}", self.url)));
+        }
+        let uploads: Uploads = quick_xml::de::from_reader(body.as_ref())
+            .map_err(|error| BlobError::Failed(format!("the list of uploads cannot be read: {error}")))?;
+        // Keys of others are left alone.
+        let ours = uploads.upload.into_iter().filter_map(|upload| {
+            let (_, name) = upload.key.split_once('/')?;
+            let blob = BlobId::parse(name).filter(|blob| blob.path().as_ref() == upload.key)?;
+            Some(Beginning { blob, mark: upload.upload_id, began_at: upload.initiated })
+        });
+        Ok(ours.collect())
+    }
+
+    pub(super) async fn remove_beginning(&self, beginning: &Beginning) -> Result<(), BlobError> {
+        let Beginning { blob, mark, .. } = beginning;
+        match self.objects.abort_multipart(&blob.path(), mark).await {
+            Ok(()) | Err(object_store::Error::NotFound { .. }) => Ok(()),
+            Err(error) => Err(BlobError::general(&error)),
+        }
     }
 
     /// Lists a folder that is empty: that asks for the bucket, the credentials and the right to list.
@@ -90,5 +159,37 @@ impl Bucket {
         let listed = self.objects.list(Some(&Path::from("check"))).try_next().await;
         let _none = listed.map_err(|error| BlobError::general(&error))?;
         Ok(())
+    }
+}
+
+/// Where requests go: with the bucket in the host name, unless it is to be in the path.
+fn endpoint(config: &S3Config, bucket: &str) -> Result<String, BlobError> {
+    let own = config.endpoint.as_ref().map(|endpoint| endpoint.as_str().to_owned());
+    let address = own.unwrap_or_else(|| format!("https://s3.{}.amazonaws.com", config.region));
+    let wrong = || BlobError::Failed(format!("{address} is no address of an S3-compatible store"));
+    let mut url = Url::parse(&address).map_err(|_invalid| wrong())?;
+    if !config.force_path_style {
+        let host = format!("{bucket}.{}", url.host_str().ok_or_else(wrong)?);
+        url.set_host(Some(&host)).map_err(|_invalid| wrong())?;
+    }
+    Ok(url.as_str().trim_end_matches('/').to_owned())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_bucket_is_in_the_path_or_in_the_host_name() {
+        let at = |endpoint: Option<&str>, force_path_style| {
+            let endpoint = endpoint.map(|endpoint| endpoint.parse().unwrap());
+            let config =
+                S3Config { endpoint, force_path_style, region: "eu-x".to_owned(), ..S3Config::default() };
+            super::endpoint(&config, "files").unwrap()
+        };
+        assert_eq!(at(None, true), "https://s3.eu-x.amazonaws.com");
+        assert_eq!(at(None, false), "https://files.s3.eu-x.amazonaws.com");
+        assert_eq!(at(Some("http://127.0.0.1:9000"), true), "http://127.0.0.1:9000");
+        assert_eq!(at(Some("https://example.org/s3/"), false), "https://files.example.org/s3");
     }
 }

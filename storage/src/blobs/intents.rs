@@ -1,0 +1,186 @@
+//! Intents: rows of `storage.blob_intents`, each for a blob that is being written. The intent is committed before the first
+//! byte is stored, and the row that gets the blob takes its place in one transaction: a blob is always some row's or an
+//! intent's, whenever the server dies.
+//!
+//! An [`Intent`] keeps its row alive; dropped before [`Intent::done`], it makes the blob garbage. That is right wherever the
+//! writer stopped, also where nobody knows whether the last COMMIT came through: a COMMIT that did took the row along, and one
+//! that comes late finds no row and must not happen ([`commit_step`]).
+
+use std::collections::HashSet;
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
+
+use basalt_core::pool::ServicePool;
+use basalt_core::session::{SessionError, Statement};
+use basalt_core::sql::Param;
+use tokio::sync::Notify;
+use tokio::time::{Instant, MissedTickBehavior, interval};
+use tokio_util::sync::CancellationToken;
+use uuid::Uuid;
+
+use super::BlobId;
+
+/// Intents of living writers are touched this often.
+const HEARTBEAT: Duration = Duration::from_secs(60);
+/// An intent that was not touched for this long is nobody's.
+pub(super) const ABANDONED_AFTER: Duration = Duration::from_secs(3600);
+const STATEMENT_LIMIT: Duration = Duration::from_secs(10);
+/// While the database is away, this many given-up intents are remembered; the sweeper finds others.
+const MOST_REMEMBERED: usize = 10_000;
+
+const TOUCH: &str = "update storage.blob_intents set heartbeat_at = now() where blob = any($1)";
+const DISCARD: &str = "\
+with gone as (delete from storage.blob_intents where blob = any($1) returning blob)
+insert into storage.blob_garbage (blob, kind) select blob, 'intent' from gone on conflict (blob) do nothing";
+
+/// Writes the intent; as `service_role`.
+#[must_use]
+pub(crate) fn begin_step(blob: BlobId) -> Statement {
+    step("insert into storage.blob_intents (blob) values ($1::uuid)", blob)
+}
+
+/// Takes the intent, as `service_role`, in the transaction that gives the blob to a row. It answers one row; where it answers
+/// none, the intent was swept, the blob may be gone, and the transaction must be undone.
+#[must_use]
+pub(crate) fn commit_step(blob: BlobId) -> Statement {
+    step("delete from storage.blob_intents where blob = $1::uuid returning blob", blob)
+}
+
+fn step(text: &'static str, blob: BlobId) -> Statement {
+    Statement { text: Arc::from(text), params: vec![Param::from_display(blob)] }
+}
+
+/// The intents of this server's writers. Cheap to clone.
+#[derive(Clone)]
+pub(crate) struct Intents {
+    pool: ServicePool,
+    known: Arc<Known>,
+}
+
+#[derive(Default)]
+struct Known {
+    /// Held for an insert or a removal only, never across an await.
+    sets: Mutex<Sets>,
+    given_up: Notify,
+}
+
+#[derive(Default)]
+struct Sets {
+    alive: HashSet<Uuid>,
+    given_up: HashSet<Uuid>,
+}
+
+impl std::fmt::Debug for Intents {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str("Intents")
+    }
+}
+
+impl Intents {
+    /// None yet. `pool` acts as the owner of schema `storage`.
+    #[must_use]
+    pub(crate) fn new(pool: ServicePool) -> Self {
+        Self { pool, known: Arc::default() }
+    }
+
+    /// Keeps `blob`'s intent alive from now on; to be called before [`begin_step`] is run.
+    pub(crate) fn keep(&self, blob: BlobId) -> Intent {
+        let _new = self.known.sets().alive.insert(blob.uuid());
+        Intent { blob, known: Arc::clone(&self.known), is_done: false }
+    }
+
+    /// Touches living intents and discards those given up, until `shutdown`.
+    pub(crate) async fn run(self, shutdown: CancellationToken) {
+        let mut heartbeat = interval(HEARTBEAT);
+        heartbeat.set_missed_tick_behavior(MissedTickBehavior::Delay);
+        loop {
+            let ended = tokio::select! {
+                () = shutdown.cancelled() => true,
+                () = self.known.given_up.notified() => false,
+                _ = heartbeat.tick() => {
+                    self.touch().await;
+                    false
+                }
+            };
+            self.discard().await;
+            if ended {
+                return;
+            }
+        }
+    }
+
+    async fn touch(&self) {
+        let alive: Vec<Uuid> = self.known.sets().alive.iter().copied().collect();
+        if alive.is_empty() {
+            return;
+        }
+        if let Err(error) = self.execute(TOUCH, &alive).await {
+            tracing::warn!(%error, "the intents of uploads were not touched; trying again in a minute");
+        }
+    }
+
+    /// Where that fails, the heartbeat brings the next attempt.
+    async fn discard(&self) {
+        let given_up: Vec<Uuid> = self.known.sets().given_up.drain().collect();
+        if given_up.is_empty() {
+            return;
+        }
+        if let Err(error) = self.execute(DISCARD, &given_up).await {
+            tracing::info!(%error, "what broken uploads left was not marked for deletion; trying again in a minute");
+            let mut sets = self.known.sets();
+            let room = MOST_REMEMBERED.saturating_sub(sets.given_up.len());
+            sets.given_up.extend(given_up.into_iter().take(room));
+        }
+    }
+
+    async fn execute(&self, sql: &str, blobs: &[Uuid]) -> Result<u64, SessionError> {
+        let tx = self.pool.autocommit(Instant::now() + STATEMENT_LIMIT).await?;
+        let result = tx.execute(sql, &[&blobs]).await;
+        tx.finish(result).await
+    }
+}
+
+impl Known {
+    fn sets(&self) -> std::sync::MutexGuard<'_, Sets> {
+        self.sets.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// Keeps a blob's intent alive while the blob is being written.
+#[must_use = "dropped, it makes the blob garbage"]
+pub(crate) struct Intent {
+    blob: BlobId,
+    known: Arc<Known>,
+    is_done: bool,
+}
+
+impl std::fmt::Debug for Intent {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "Intent({})", self.blob)
+    }
+}
+
+impl Intent {
+    /// The blob.
+    #[must_use]
+    pub(crate) const fn blob(&self) -> BlobId {
+        self.blob
+    }
+
+    /// A transaction with [`commit_step`] was committed: the blob is a row's.
+    pub(crate) fn done(mut self) {
+        self.is_done = true;
+    }
+}
+
+impl Drop for Intent {
+    fn drop(&mut self) {
+        let mut sets = self.known.sets();
+        let _was_alive = sets.alive.remove(&self.blob.uuid());
+        if !self.is_done && sets.given_up.len() < MOST_REMEMBERED {
+            let _new = sets.given_up.insert(self.blob.uuid());
+            drop(sets);
+            self.known.given_up.notify_one();
+        }
+    }
+}

@@ -1,0 +1,112 @@
+//! The sweeper: what writers left that died. Their intents become garbage, and with them what may be stored of their blobs.
+//! Beginnings of blobs without any intent (a power cut took the intent's commit back, or a backup was restored) are removed here.
+
+use std::time::Duration;
+
+use basalt_core::clock::Clock;
+use basalt_core::pool::ServicePool;
+use basalt_core::session::SessionError;
+use jiff::{SignedDuration, Timestamp};
+use tokio::time::{Instant, sleep};
+use tokio_util::sync::CancellationToken;
+use uuid::Uuid;
+
+use super::intents::ABANDONED_AFTER;
+use super::{BlobError, BlobId, BlobStore};
+
+const INTERVAL: Duration = Duration::from_secs(3600);
+/// After a failure.
+const RETRY: Duration = Duration::from_secs(60);
+const STATEMENT_LIMIT: Duration = Duration::from_secs(30);
+
+/// Why a sweep ended early.
+#[derive(Debug, thiserror::Error)]
+pub enum SweepError {
+    /// The database.
+    #[error(transparent)]
+    Database(#[from] SessionError),
+    /// The store.
+    #[error(transparent)]
+    Blobs(#[from] BlobError),
+}
+
+/// What a sweep did.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Swept {
+    /// Intents that became garbage.
+    pub intents: u64,
+    /// Beginnings of blobs that were removed.
+    pub beginnings: u64,
+}
+
+/// Begins of blobs: files that were not renamed yet, and uploads to S3 that were not completed.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct Beginning {
+    pub(super) blob: BlobId,
+    /// The file's suffix, or the upload's id.
+    pub(super) mark: String,
+    pub(super) began_at: Timestamp,
+}
+
+/// Sweeps at once and every hour until `shutdown`.
+pub(crate) async fn run(pool: ServicePool, store: BlobStore, clock: Clock, shutdown: CancellationToken) {
+    loop {
+        let pause = match sweep(&pool, &store, &clock, ABANDONED_AFTER).await {
+            Ok(swept) => {
+                if swept != Swept::default() {
+                    let Swept { intents, beginnings } = swept;
+                    tracing::info!(intents, beginnings, "what broken uploads left was swept up");
+                }
+                INTERVAL
+            }
+            Err(error) => {
+                tracing::info!(%error, "what broken uploads left was not swept up; trying again in a minute");
+                RETRY
+            }
+        };
+        tokio::select! {
+            () = shutdown.cancelled() => return,
+            () = sleep(pause) => {}
+        }
+    }
+}
+
+/// Sweeps up what was left alone for `age`.
+///
+/// # Errors
+/// The database or the store fails; what was swept stays swept.
+pub async fn sweep(
+    pool: &ServicePool,
+    store: &BlobStore,
+    clock: &Clock,
+    age: Duration,
+) -> Result<Swept, SweepError> {
+    const DISCARD: &str = "\
+with gone as (
+  delete from storage.blob_intents where heartbeat_at <= now() - make_interval(secs => $1) returning blob)
+insert into storage.blob_garbage (blob, kind) select blob, 'intent' from gone on conflict (blob) do nothing";
+    const KEPT: &str = "select blob from storage.blob_intents where blob = any($1)";
+    let tx = pool.autocommit(Instant::now() + STATEMENT_LIMIT).await?;
+    let intents = tx.execute(DISCARD, &[&age.as_secs_f64()]).await;
+    let intents = tx.finish(intents).await?;
+    let mut swept = Swept { intents, beginnings: 0 };
+
+    let since = SignedDuration::try_from(age).ok().and_then(|age| clock.now().checked_sub(age).ok());
+    let since = since.unwrap_or(Timestamp::MIN);
+    let mut beginnings = store.beginnings().await?;
+    beginnings.retain(|beginning| beginning.began_at <= since);
+    if beginnings.is_empty() {
+        return Ok(swept);
+    }
+    let blobs: Vec<Uuid> = beginnings.iter().map(|beginning| beginning.blob.uuid()).collect();
+    let tx = pool.autocommit(Instant::now() + STATEMENT_LIMIT).await?;
+    let kept = tx.query(KEPT, &[&blobs]).await;
+    let kept: Vec<Uuid> = tx.finish(kept).await?.iter().filter_map(|row| row.try_get(0).ok()).collect();
+    for beginning in beginnings {
+        if !kept.contains(&beginning.blob.uuid()) {
+            store.remove_beginning(&beginning).await?;
+            swept.beginnings += 1;
+        }
+    }
+    Ok(swept)
+}

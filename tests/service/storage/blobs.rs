@@ -1,0 +1,200 @@
+//! Blobs and rows: what becomes garbage, what is deleted and when, what dead writers leave.
+
+use std::path::PathBuf;
+use std::time::Duration;
+
+use basalt_core::clock::Clock;
+use basalt_core::database::Database;
+use basalt_core::pool::{PoolConfig, ServicePool};
+use basalt_storage::StorageConfig;
+use basalt_storage::blobs::sweeper::{Swept, sweep};
+use basalt_storage::blobs::{BlobId, BlobStore};
+use basalt_testkit::{Basalt, TestDatabase};
+use tokio::time::{Instant, sleep};
+use tokio_util::task::TaskTracker;
+
+const ROWS: &str = "
+insert into storage.buckets (id, name) values ('b', 'b');
+insert into storage.objects (bucket_id, name, version) values
+  ('b', 'deleted', '00000000-0000-4000-8000-000000000001'),
+  ('b', 'replaced', '00000000-0000-4000-8000-000000000002'),
+  ('b', 'moved', '00000000-0000-4000-8000-000000000003'),
+  ('b', 'one of two', '00000000-0000-4000-8000-000000000004'),
+  ('b', 'two of two', '00000000-0000-4000-8000-000000000004'),
+  ('b', 'foreign', 'v1'),
+  ('b', 'upper case', '00000000-0000-4000-8000-00000000000A'),
+  ('b', 'nothing', null);
+insert into storage.s3_multipart_uploads (id, upload_signature, bucket_id, key, version) values ('u', '', 'b', 'k', '1');
+insert into storage.s3_multipart_uploads_parts (upload_id, part_number, bucket_id, key, etag, version) values
+  ('u', 1, 'b', 'k', '', '00000000-0000-4000-8000-000000000005')";
+
+/// The numbers at the end of the garbage's blobs.
+async fn garbage(database: &TestDatabase) -> Vec<i64> {
+    let rows =
+        database.admin_sql("select right(blob::text, 12) from storage.blob_garbage order by blob").await;
+    rows.into_iter().map(|row| i64::from_str_radix(row[0].as_deref().unwrap(), 16).unwrap()).collect()
+}
+
+async fn server() -> Basalt {
+    let server = Basalt::builder().only("storage").start().await;
+    server.database().admin_sql(ROWS).await;
+    server
+}
+
+fn owner_pool(database: &TestDatabase) -> ServicePool {
+    let login = Database::new(database.config()).acting_as("supabase_storage_admin", "storage");
+    ServicePool::new(login, PoolConfig::new("test", 2), TaskTracker::new())
+}
+
+fn dir(server: &Basalt) -> PathBuf {
+    server.state_dir().join("storage")
+}
+
+async fn store(server: &Basalt) -> BlobStore {
+    let config = StorageConfig { dir: dir(server), ..StorageConfig::default() };
+    BlobStore::open(&config, TaskTracker::new()).await.unwrap()
+}
+
+async fn put(store: &BlobStore, id: BlobId) {
+    let mut writer = store.writer(id);
+    writer.write("some bytes".into()).await.unwrap();
+    let _written = writer.finish().await.unwrap();
+}
+
+fn path(server: &Basalt, id: BlobId) -> PathBuf {
+    let name = id.to_string();
+    dir(server).join(name.split_at(2).0).join(name)
+}
+
+#[tokio::test]
+async fn rows_that_go_leave_their_blobs_to_the_garbage() {
+    let server = server().await;
+    let database = server.database();
+    let refused = "do $$ begin delete from storage.objects; raise 'it may'; exception when insufficient_privilege then end $$";
+    database.sql(refused).await;
+    assert_eq!(garbage(database).await, [] as [i64; 0], "a refused deletion leaves none");
+    database
+        .admin_sql(
+            "begin; set local storage.allow_delete_query = 'true';
+             delete from storage.objects where name in ('deleted', 'one of two', 'foreign', 'upper case', 'nothing'); commit;
+             update storage.objects set version = '00000000-0000-4000-8000-000000000009' where name = 'replaced';
+             update storage.objects set name = 'elsewhere', metadata = '{}', version = version where name = 'moved'",
+        )
+        .await;
+    assert_eq!(garbage(database).await, [1, 2, 4]);
+    database
+        .admin_sql("begin; update storage.objects set version = '1' where name = 'elsewhere'; rollback")
+        .await;
+    assert_eq!(garbage(database).await, [1, 2, 4], "nor does a probe");
+    database.admin_sql("delete from storage.s3_multipart_uploads").await;
+    assert_eq!(garbage(database).await, [1, 2, 4, 5], "cascades leave some");
+    database.admin_sql("truncate storage.buckets cascade").await;
+    assert_eq!(garbage(database).await, [1, 2, 3, 4, 5, 9], "and so does TRUNCATE");
+    let early =
+        "select count(*) from storage.blob_garbage where next_attempt_at < now() + interval '4 minutes'";
+    assert_eq!(database.value(early).await, "0", "readers have their time");
+}
+
+#[tokio::test]
+async fn callers_delete_through_policies_and_see_none_of_it() {
+    let server = server().await;
+    let database = server.database();
+    database.sql("create policy p on storage.objects for all to authenticated using (true)").await;
+    let delete = "begin; set local role authenticated; set local storage.allow_delete_query = 'true';
+        delete from storage.objects where name = 'deleted'; commit";
+    database.sql(delete).await;
+    assert_eq!(garbage(database).await, [1]);
+    for role in ["anon", "authenticated"] {
+        for privilege in ["select", "insert", "update", "delete", "truncate"] {
+            for table in ["blob_intents", "blob_garbage", "blob_references"] {
+                let may = format!("select has_table_privilege('{role}', 'storage.{table}', '{privilege}')");
+                assert_eq!(database.value(&may).await, "f", "{role} {privilege} {table}");
+            }
+        }
+    }
+    let theirs = "select count(*) from pg_proc p, unnest(array['public', 'anon', 'authenticated', 'service_role']) role
+        where pronamespace = 'storage'::regnamespace and (proname like '%blob%' or proname like 'discard%')
+          and has_function_privilege(role, p.oid, 'execute')";
+    assert_eq!(database.value(theirs).await, "0");
+    let secured = "select count(*) from pg_class where relnamespace = 'storage'::regnamespace
+        and relname in ('blob_intents', 'blob_garbage') and relrowsecurity";
+    assert_eq!(database.value(secured).await, "2");
+    for (table, privileges) in [("blob_intents", "select, insert, delete"), ("blob_garbage", "")] {
+        let held = format!(
+            "select coalesce(string_agg(lower(p), ', ' order by n), '') from
+             unnest(array['SELECT', 'INSERT', 'UPDATE', 'DELETE', 'TRUNCATE']) with ordinality as t (p, n)
+             where has_table_privilege('service_role', 'storage.{table}', p)"
+        );
+        assert_eq!(database.value(&held).await, privileges, "{table}");
+    }
+}
+
+#[tokio::test]
+async fn garbage_is_deleted_when_it_is_due_unless_a_row_still_has_the_blob() {
+    let server = server().await;
+    let (database, store) = (server.database(), store(&server).await);
+    let (gone, shared, unfinished) = (BlobId::random(), BlobId::random(), BlobId::random());
+    for id in [gone, shared, unfinished] {
+        put(&store, id).await;
+    }
+    let staged = path(&server, unfinished).with_file_name(format!("{unfinished}#1"));
+    std::fs::write(&staged, "half").unwrap();
+    database
+        .admin_sql(&format!(
+            "insert into storage.objects (bucket_id, name, version) values ('b', 'shared', '{shared}');
+             insert into storage.blob_garbage (blob, kind, next_attempt_at)
+             values ('{gone}', 'row', now()), ('{shared}', 'row', now()), ('{unfinished}', 'intent', now());
+             insert into storage.blob_garbage (blob, kind) values ('00000000-0000-4000-8000-000000000042', 'row')"
+        ))
+        .await;
+    let deadline = Instant::now() + Duration::from_secs(60);
+    while garbage(database).await != [0x42] {
+        assert!(Instant::now() < deadline, "{:?}", garbage(database).await);
+        sleep(Duration::from_millis(50)).await;
+    }
+    assert!(!path(&server, gone).exists() && !path(&server, unfinished).exists() && !staged.exists());
+    assert!(path(&server, shared).exists());
+}
+
+#[tokio::test]
+async fn what_dead_writers_left_is_swept_up_and_living_ones_are_left_alone() {
+    let server = server().await;
+    let (database, store) = (server.database(), store(&server).await);
+    let (dead, alive, unknown) = (BlobId::random(), BlobId::random(), BlobId::random());
+    database
+        .admin_sql(&format!(
+            "insert into storage.blob_intents (blob, heartbeat_at)
+             values ('{dead}', now() - interval '2 hours'), ('{alive}', now())"
+        ))
+        .await;
+    let staged = |id: BlobId| path(&server, id).with_file_name(format!("{id}#1"));
+    for id in [dead, alive, unknown] {
+        std::fs::write(staged(id), "half").unwrap();
+    }
+    let pool = owner_pool(database);
+    let clock = Clock::fixed(Clock::system().unix_seconds());
+    let hour = Duration::from_secs(3600);
+    assert_eq!(sweep(&pool, &store, &clock, hour).await.unwrap(), Swept { intents: 1, beginnings: 0 });
+    assert_eq!(
+        database.value("select blob from storage.blob_garbage where kind = 'intent'").await,
+        dead.to_string()
+    );
+    clock.advance(3600);
+    assert_eq!(sweep(&pool, &store, &clock, hour).await.unwrap(), Swept { intents: 0, beginnings: 2 });
+    assert!(!staged(dead).exists() && staged(alive).exists() && !staged(unknown).exists());
+    assert_eq!(database.value("select blob from storage.blob_intents").await, alive.to_string());
+}
+
+#[tokio::test]
+async fn a_folder_that_takes_no_file_makes_the_server_unready() {
+    let server = Basalt::builder().only("storage").expect_log("objects cannot be stored").start().await;
+    server.get("/ready").send().await.expect(200);
+    let (dir, aside) = (dir(&server), server.state_dir().join("aside"));
+    std::fs::rename(&dir, &aside).unwrap();
+    sleep(Duration::from_millis(1100)).await;
+    let answer = server.get("/ready").send().await.expect(503);
+    assert_eq!(answer.json()["waiting_for"], serde_json::json!(["store of objects"]));
+    std::fs::rename(&aside, &dir).unwrap();
+    sleep(Duration::from_millis(1100)).await;
+    server.get("/ready").send().await.expect(200);
+}
