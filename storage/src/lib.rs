@@ -15,22 +15,25 @@ use basalt_core::pool::ServicePool;
 use basalt_core::service::{BodyMode, Cors, Renderer, Service};
 use basalt_core::session::Sessions;
 use basalt_core::system_migrations::SystemMigration;
-use http::{Method, StatusCode};
+use http::StatusCode;
 use tokio::sync::broadcast::Receiver;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
 pub mod blobs;
+mod buckets;
 mod caller;
+mod cdn;
 mod config;
 mod database;
 mod error;
+mod health;
 mod json_body;
 mod names;
 mod objects;
 mod operation;
-mod url_token;
 pub mod s3;
+mod url_token;
 
 pub use config::{Backend, S3Config, StorageConfig};
 
@@ -46,6 +49,7 @@ pub const MIGRATIONS: &[SystemMigration] = &[
     SystemMigration::new("storage", 2, "functions", include_str!("../migrations/0002_functions.sql")),
     SystemMigration::new("storage", 3, "triggers", include_str!("../migrations/0003_triggers.sql")),
     SystemMigration::new("storage", 4, "blobs", include_str!("../migrations/0004_blobs.sql")),
+    SystemMigration::new("storage", 5, "listing", include_str!("../migrations/0005_listing.sql")),
 ];
 
 /// A statement has 30 s (storage.md §4.7); several steps may follow each other.
@@ -149,9 +153,10 @@ fn renderer(_request: &Request) -> Renderer {
 async fn handle(State(storage): State<Arc<Storage>>, request: Request) -> Response {
     let (method, uri) = (request.method().clone(), request.uri().clone());
     let answer = match area(&request) {
-        // Each area: `"bucket" => buckets::handle(&storage, request).await,`
         "object" => objects::handle(&storage, request).await,
-        "status" if matches!(method, Method::GET | Method::HEAD) => Ok(StatusCode::OK.into_response()),
+        "bucket" => buckets::handle(&storage, request).await,
+        "cdn" => cdn::handle(&storage, &request),
+        "health" | "status" | "version" => health::handle(&storage, request).await,
         _ => Err(StorageError::unknown_route(&method, &uri)),
     };
     drop(storage);

@@ -1,5 +1,6 @@
 //! Objects: `/object/…` (storage.md §3.4 to §3.13).
 
+mod list;
 mod routes;
 
 use std::sync::Arc;
@@ -67,8 +68,12 @@ async fn choose(
     Ok(others.into_iter().find(exists).unwrap_or(first))
 }
 
-async fn serve(_storage: &Arc<Storage>, route: Route, request: Request) -> Result<Response, StorageError> {
-    // Each: `Route::Sign(at) => sign::one(storage, &at, request).await,`
-    let _route = route;
-    Err(StorageError::unknown_route(request.method(), request.uri()))
+#[expect(clippy::wildcard_enum_match_arm, reason = "TODO(lead): goes when the last route has landed")]
+async fn serve(storage: &Arc<Storage>, route: Route, request: Request) -> Result<Response, StorageError> {
+    match route {
+        Route::List(bucket) => list::v1(storage, &bucket, request).await,
+        Route::ListV2(bucket) => list::v2(storage, &bucket, request).await,
+        // Each: `Route::Sign(at) => sign::one(storage, &at, request).await,`
+        _ => Err(StorageError::unknown_route(request.method(), request.uri())),
+    }
 }

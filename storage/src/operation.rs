@@ -70,6 +70,7 @@ operations! {
     S3_BUCKET_HEAD = "storage.s3.bucket.head",
     S3_BUCKET_LIST = "storage.s3.bucket.list",
     S3_BUCKET_GET_LOCATION = "storage.s3.bucket.get_location",
+    HEALTH = "storage.health",
     CDN_PURGE_OBJECT = "storage.cdn.purge_object_cache",
     CDN_PURGE_BUCKET = "storage.cdn.purge_bucket_cache",
     CDN_PURGE_TENANT = "storage.cdn.purge_tenant_cache",

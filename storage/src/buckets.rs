@@ -1,0 +1,214 @@
+//! Buckets: `/bucket…` (storage.md §3.3), and what their settings say about objects.
+
+mod empty;
+mod list;
+pub(crate) mod mime;
+pub(crate) mod row;
+pub(crate) mod size_limit;
+
+use std::sync::Arc;
+
+use axum::body::Body;
+use axum::extract::Request;
+use axum::response::{IntoResponse, Response};
+use basalt_core::memory::Hold;
+use basalt_core::sql::Param;
+use http::Method;
+use http::request::Parts;
+use serde_json::json;
+
+use crate::Storage;
+use crate::caller::Caller;
+use crate::database::{RequestSettings, deadline};
+use crate::error::StorageError;
+use crate::json_body::{EmptyBody, Fields, JsonBody};
+use crate::names;
+use crate::operation::Operation;
+use row::{SHOWN, Shown};
+
+/// The columns of a list of types, of which the parameter is JSON; null stays null.
+const TYPES: &str =
+    "case when $LIST::jsonb is not null then array(select jsonb_array_elements_text($LIST::jsonb)) end";
+
+/// Answers a request to `/bucket…`.
+///
+/// # Errors
+/// The answer.
+pub(crate) async fn handle(storage: &Arc<Storage>, request: Request) -> Result<Response, StorageError> {
+    let (parts, body) = request.into_parts();
+    let rest = parts.uri.path().strip_prefix("/bucket").unwrap_or_default();
+    let segments: Vec<&str> = rest.strip_prefix('/').unwrap_or(rest).split('/').collect();
+    match (&parts.method, segments.as_slice()) {
+        (&(Method::GET | Method::HEAD), [""]) => list::list(storage, &parts).await,
+        (&Method::POST, [""]) => create(storage, &parts, body).await,
+        (&(Method::GET | Method::HEAD), [bucket]) => get(storage, &parts, &id(bucket)?).await,
+        (&Method::PUT, [bucket]) => update(storage, &parts, body, &id(bucket)?).await,
+        (&Method::DELETE, [bucket]) => {
+            let bucket = id(bucket)?;
+            let caller = storage.callers.required(&parts.headers)?;
+            no_fields(&parts, body).await?;
+            delete(storage, &parts, &bucket, &caller).await
+        }
+        (&Method::POST, [bucket, "empty"]) if !bucket.is_empty() => {
+            let bucket = id(bucket)?;
+            let caller = storage.callers.required(&parts.headers)?;
+            caller.must_be_service()?;
+            no_fields(&parts, body).await?;
+            empty::empty(storage, &parts, &bucket, caller).await
+        }
+        _ => Err(StorageError::unknown_route(&parts.method, &parts.uri)),
+    }
+}
+
+/// The bucket that a segment names. A name with a NUL is nobody's, and PostgreSQL takes none.
+fn id(segment: &str) -> Result<String, StorageError> {
+    let id = names::decode(segment)?;
+    if id.contains('\0') { Err(StorageError::no_such_bucket()) } else { Ok(id) }
+}
+
+async fn body_of(parts: &Parts, body: Body, empty: EmptyBody) -> Result<JsonBody, StorageError> {
+    JsonBody::receive(&parts.headers, body, parts.extensions.get::<Hold>(), empty).await
+}
+
+/// The body of a route that needs none.
+async fn no_fields(parts: &Parts, body: Body) -> Result<(), StorageError> {
+    body_of(parts, body, EmptyBody::Allowed).await.map(drop)
+}
+
+/// What a bucket's settings become; `None` for what is not said.
+struct Settings {
+    is_public: Option<bool>,
+    file_size_limit: Option<Option<u64>>,
+    allowed_mime_types: Option<Option<Vec<String>>>,
+}
+
+impl Settings {
+    fn read(storage: &Storage, fields: &Fields<'_>) -> Result<Self, StorageError> {
+        let is_public = fields.boolean("public")?;
+        let file_size_limit = size_limit::read(fields, storage.config.max_file_size)?;
+        let list = "allowed_mime_types";
+        let allowed_mime_types = match fields.value(list) {
+            Some(value) if value.is_null() => Some(None),
+            _ => fields.strings(list, ..)?.map(mime::check_list).transpose()?.map(Some),
+        };
+        Ok(Self { is_public, file_size_limit, allowed_mime_types })
+    }
+
+    /// The limit as a parameter, and the list as one of JSON.
+    fn params(&self) -> [Param; 2] {
+        let limit = self.file_size_limit.flatten();
+        let types = self.allowed_mime_types.as_ref().and_then(Option::as_ref);
+        [
+            limit.map_or_else(Param::null, Param::from_display),
+            types.map_or_else(Param::null, |types| json!(types).to_string().into()),
+        ]
+    }
+}
+
+async fn create(storage: &Storage, parts: &Parts, body: Body) -> Result<Response, StorageError> {
+    let caller = storage.callers.required(&parts.headers)?;
+    let body = body_of(parts, body, EmptyBody::Refused).await?;
+    let fields = body.fields()?;
+    fields.require(&["name"])?;
+    let name = fields.string("name")?.unwrap_or_default();
+    let id = fields.string("id")?.filter(|id| !id.is_empty()).unwrap_or_else(|| name.clone());
+    let kind = fields.one_of("type", &["STANDARD", "ANALYTICS"])?;
+    let settings = Settings::read(storage, &fields)?;
+    names::check_bucket_name(&name)?;
+    names::check_bucket_name(&id)?;
+    if kind == Some("ANALYTICS") {
+        return Err(StorageError::feature_not_enabled("iceberg"));
+    }
+    let text = format!(
+        "insert into storage.buckets (id, name, owner, owner_id, public, file_size_limit, allowed_mime_types) \
+         values ($1, $2, $3, $4, $5, $6, {})",
+        TYPES.replace("$LIST", "$7")
+    );
+    let [limit, types] = settings.params();
+    let owner = caller.owner().map_or_else(Param::null, Param::from_display);
+    let public = Param::from_display(settings.is_public.unwrap_or(false));
+    let params =
+        [id.into(), name.as_str().into(), owner, caller.subject.clone().into(), public, limit, types];
+    let request = RequestSettings::of(parts);
+    let mut batch = storage.database.batch(&request, Operation::BUCKET_CREATE, &caller);
+    let _inserted = batch.query(text, params);
+    batch.commit(deadline(parts)).await.map_err(|error| match error.code() {
+        "ResourceAlreadyExists" => StorageError::bucket_already_exists(),
+        _ => error,
+    })?;
+    Ok(axum::Json(json!({"name": name})).into_response())
+}
+
+async fn get(storage: &Storage, parts: &Parts, bucket: &str) -> Result<Response, StorageError> {
+    let caller = storage.callers.required(&parts.headers)?;
+    let request = RequestSettings::of(parts);
+    let mut batch = storage.database.batch(&request, Operation::BUCKET_GET, &caller);
+    let found = batch.query(format!("select {SHOWN} from storage.buckets where id = $1"), [bucket.into()]);
+    let rows = batch.read(deadline(parts)).await?;
+    let row = rows.first(found).ok_or_else(StorageError::no_such_bucket)?;
+    Ok(axum::Json(Shown::of_row(row, false)).into_response())
+}
+
+async fn update(
+    storage: &Storage,
+    parts: &Parts,
+    body: Body,
+    bucket: &str,
+) -> Result<Response, StorageError> {
+    let caller = storage.callers.required(&parts.headers)?;
+    let body = body_of(parts, body, EmptyBody::Refused).await?;
+    let fields = body.fields()?;
+    fields.require_any(&["public", "file_size_limit", "allowed_mime_types"])?;
+    let settings = Settings::read(storage, &fields)?;
+    // Upstream leaves `updated_at` as it is.
+    let text = format!(
+        "update storage.buckets set public = coalesce($2::boolean, public), \
+         file_size_limit = case when $3::boolean then $4::bigint else file_size_limit end, \
+         allowed_mime_types = case when $5::boolean then {} else allowed_mime_types end, updated_at = now() \
+         where id = $1 returning id",
+        TYPES.replace("$LIST", "$6")
+    );
+    let [limit, types] = settings.params();
+    let params = [
+        bucket.into(),
+        settings.is_public.map_or_else(Param::null, Param::from_display),
+        Param::from_display(settings.file_size_limit.is_some()),
+        limit,
+        Param::from_display(settings.allowed_mime_types.is_some()),
+        types,
+    ];
+    let request = RequestSettings::of(parts);
+    let mut batch = storage.database.batch(&request, Operation::BUCKET_UPDATE, &caller);
+    let updated = batch.query(text, params);
+    let rows = batch.commit(deadline(parts)).await?;
+    rows.first(updated).ok_or_else(StorageError::no_such_bucket)?;
+    Ok(axum::Json(json!({"message": "Successfully updated"})).into_response())
+}
+
+/// Deletes a bucket without objects. What is in it is the server's to know, whether the caller sees it or not.
+async fn delete(
+    storage: &Storage,
+    parts: &Parts,
+    bucket: &str,
+    caller: &Caller,
+) -> Result<Response, StorageError> {
+    // The lock keeps objects from coming in between; the setting tells the caller's statement what it may not see.
+    const LOCK: &str = "select id from storage.buckets where id = $1 for update";
+    const EXAMINE: &str = "select set_config('storage.bucket_is_empty', \
+         (not exists (select from storage.objects where bucket_id = $1))::text, true)";
+    const DELETE: &str = "delete from storage.buckets \
+         where id = $1 and current_setting('storage.bucket_is_empty', true) = 'true' returning id";
+    let request = RequestSettings::of(parts);
+    let mut batch = storage.database.batch(&request, Operation::BUCKET_DELETE, &Caller::service());
+    let locked = batch.query(LOCK, [bucket.into()]);
+    let examined = batch.query(EXAMINE, [bucket.into()]);
+    batch.act_as(caller);
+    let deleted = batch.query(DELETE, [bucket.into()]);
+    let rows = batch.commit(deadline(parts)).await?;
+    rows.first(locked).ok_or_else(StorageError::no_such_bucket)?;
+    if rows.first(examined).and_then(|row| row.text(0)) != Some("true") {
+        return Err(StorageError::bucket_not_empty());
+    }
+    rows.first(deleted).ok_or_else(StorageError::no_such_bucket)?;
+    Ok(axum::Json(json!({"message": "Successfully deleted"})).into_response())
+}

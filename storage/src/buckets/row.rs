@@ -1,0 +1,98 @@
+//! A bucket's row, and how the API shows it.
+
+use basalt_core::service::Deadline;
+use basalt_core::session::Row;
+use serde::Serialize;
+use serde_json::value::RawValue;
+
+use crate::Storage;
+use crate::caller::Caller;
+use crate::database::{Batch, RequestSettings, Step};
+use crate::error::StorageError;
+use crate::operation::Operation;
+
+/// What decides about objects. Looked up as `service_role`: object routes need no right on buckets.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Bucket {
+    /// Id, which paths name.
+    pub(crate) id: String,
+    /// Whether everybody may read its objects.
+    pub(crate) is_public: bool,
+    /// Largest object, in bytes.
+    pub(crate) file_size_limit: Option<u64>,
+    /// Types of objects.
+    pub(crate) allowed_mime_types: Option<Vec<String>>,
+}
+
+impl Bucket {
+    /// Adds the look-up to a batch, which must run as `service_role` there.
+    pub(crate) fn look_up_in(batch: &mut Batch, id: &str) -> Step {
+        const LOOK_UP: &str = "select id, public, file_size_limit, to_json(allowed_mime_types) \
+                               from storage.buckets where id = $1";
+        batch.query(LOOK_UP, [id.into()])
+    }
+
+    /// The bucket of a row that the look-up found.
+    pub(crate) fn of_row(row: &Row) -> Self {
+        Self {
+            id: row.text(0).unwrap_or_default().to_owned(),
+            is_public: row.text(1) == Some("t"),
+            file_size_limit: row.number(2).map(|bytes| u64::try_from(bytes).unwrap_or_default()),
+            allowed_mime_types: row.text(3).and_then(|list| serde_json::from_str(list).ok()),
+        }
+    }
+
+    /// Looks a bucket up in a transaction of its own.
+    ///
+    /// # Errors
+    /// There is none of that id.
+    pub(crate) async fn look_up(
+        storage: &Storage,
+        request: &RequestSettings,
+        operation: Operation,
+        id: &str,
+        deadline: Deadline,
+    ) -> Result<Self, StorageError> {
+        let mut batch = storage.database.batch(request, operation, &Caller::service());
+        let found = Self::look_up_in(&mut batch, id);
+        let rows = batch.read(deadline).await?;
+        rows.first(found).map(Self::of_row).ok_or_else(StorageError::no_such_bucket)
+    }
+}
+
+/// The columns of [`Shown`].
+pub(super) const SHOWN: &str = "id, name, owner, public, file_size_limit, to_json(allowed_mime_types), \
+     to_char(created_at at time zone 'utc', 'YYYY-MM-DD\"T\"HH24:MI:SS.MS\"Z\"'), \
+     to_char(updated_at at time zone 'utc', 'YYYY-MM-DD\"T\"HH24:MI:SS.MS\"Z\"'), type";
+
+/// A bucket as the API shows it. An owner that is null is `""` there.
+#[derive(Debug, Serialize)]
+pub(super) struct Shown<'a> {
+    id: &'a str,
+    name: &'a str,
+    owner: &'a str,
+    public: bool,
+    file_size_limit: Option<i64>,
+    allowed_mime_types: Option<Box<RawValue>>,
+    created_at: Option<&'a str>,
+    updated_at: Option<&'a str>,
+    #[serde(rename = "type", skip_serializing_if = "Option::is_none")]
+    kind: Option<&'a str>,
+}
+
+impl<'a> Shown<'a> {
+    /// Of a row of [`SHOWN`]; only lists have the type.
+    pub(super) fn of_row(row: &'a Row, has_type: bool) -> Self {
+        Self {
+            id: row.text(0).unwrap_or_default(),
+            name: row.text(1).unwrap_or_default(),
+            owner: row.text(2).unwrap_or_default(),
+            public: row.text(3) == Some("t"),
+            file_size_limit: row.number(4),
+            allowed_mime_types: row.text(5).and_then(|list| RawValue::from_string(list.to_owned()).ok()),
+            created_at: row.text(6),
+            updated_at: row.text(7),
+            kind: row.text(8).filter(|_| has_type),
+        }
+    }
+}
