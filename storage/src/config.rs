@@ -29,7 +29,7 @@ settings! {
         /// Largest upload; a bucket may allow less.
         max_file_size: u64 as Bytes = Is("50MiB");
         /// What uploads may buffer all together on their way to the disk or to S3.
-        upload_memory: u64 as Bytes = Is("128MiB");
+        upload_memory: u64 as Bytes = Is("96MiB");
     } also {
         /// `[storage.s3]`.
         s3: S3Config = S3Config::read(r);
