@@ -10,7 +10,7 @@ mod error;
 mod folder;
 pub(crate) mod garbage;
 mod id;
-pub mod intents;
+pub(crate) mod intents;
 mod reader;
 pub mod reconcile;
 mod room;

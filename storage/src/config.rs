@@ -28,8 +28,10 @@ settings! {
         dir: PathBuf = ByOr("`storage` in the state folder", ".basalt/storage");
         /// Largest upload; a bucket may allow less.
         max_file_size: u64 as Bytes = Is("50MiB");
+        /// Largest upload in one request to `/object`; TUS and S3 take up to `max_file_size`.
+        max_standard_upload_size: Option<u64> as Option<Bytes> = By("max_file_size");
         /// What uploads may buffer all together on their way to the disk or to S3.
-        upload_memory: u64 as Bytes = Is("96MiB");
+        upload_memory: u64 as Bytes = Is("128MiB");
     } also {
         /// `[storage.s3]`.
         s3: S3Config = S3Config::read(r);

@@ -166,6 +166,11 @@ impl StorageError {
         Self::new(400, "InvalidParameter", "InvalidParameter", format!("Invalid Parameter {name}"))
     }
 
+    /// User metadata that are JSON and no object: PostgreSQL's words.
+    pub(crate) fn invalid_json() -> Self {
+        Self::new(400, "InvalidParameter", "InvalidParameter", "invalid input syntax for type json")
+    }
+
     /// A parameter that is missing.
     pub(crate) fn missing_parameter(name: &str) -> Self {
         Self::new(400, "MissingParameter", "MissingParameter", format!("Missing Required Parameter {name}"))
@@ -296,6 +301,7 @@ impl StorageError {
         match error.code.as_str() {
             "42501" if error.message.contains("row-level security policy") => Self::row_level_security(),
             "42501" => Self::access_denied(error.message.clone()),
+            "23505" if error.constraint.as_deref() == Some("bucketid_objname") => Self::key_already_exists(),
             "23505" => Self::resource_already_exists(),
             "23503" if error.message.starts_with("update or delete on table") => {
                 let message = "The resource could not be updated or removed due to a foreign key constraint";

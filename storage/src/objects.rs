@@ -1,7 +1,16 @@
 //! Objects: `/object/…` (storage.md §3.4 to §3.13).
 
+pub(crate) mod copy;
+pub(crate) mod delete;
+mod form;
 mod list;
-mod routes;
+pub(crate) mod metadata;
+mod receive;
+mod rename;
+mod robots;
+pub(crate) mod routes;
+mod row;
+pub(crate) mod upload;
 
 use std::sync::Arc;
 
@@ -70,10 +79,22 @@ async fn choose(
 
 #[expect(clippy::wildcard_enum_match_arm, reason = "TODO(lead): goes when the last route has landed")]
 async fn serve(storage: &Arc<Storage>, route: Route, request: Request) -> Result<Response, StorageError> {
+    let route = match route {
+        Route::Upload(at) => return receive::create(storage, at, request).await,
+        Route::Update(at) => return receive::update(storage, at, request).await,
+        Route::UploadSigned(at) => return receive::by_token(storage, at, request).await,
+        route => route,
+    };
+    let (parts, body) = request.into_parts();
     match route {
-        Route::List(bucket) => list::v1(storage, &bucket, request).await,
-        Route::ListV2(bucket) => list::v2(storage, &bucket, request).await,
+        Route::SignUpload(at) => receive::sign(storage, at, &parts).await,
+        Route::Copy => copy::copy(storage, &parts, body).await,
+        Route::Move => rename::rename(storage, &parts, body).await,
+        Route::Delete(at) => delete::one(storage, &at, &parts, body).await,
+        Route::DeleteMany(bucket) => delete::many(storage, &bucket, &parts, body).await,
+        Route::List(bucket) => list::v1(storage, &bucket, Request::from_parts(parts, body)).await,
+        Route::ListV2(bucket) => list::v2(storage, &bucket, Request::from_parts(parts, body)).await,
         // Each: `Route::Sign(at) => sign::one(storage, &at, request).await,`
-        _ => Err(StorageError::unknown_route(request.method(), request.uri())),
+        _ => Err(StorageError::unknown_route(&parts.method, &parts.uri)),
     }
 }

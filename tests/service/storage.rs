@@ -3,9 +3,13 @@
 #![expect(clippy::unwrap_used, clippy::indexing_slicing, reason = "helpers fail a test by panicking")]
 
 mod blobs;
-mod bucket;
 mod buckets;
 mod lists;
+mod rights;
+mod traces;
+mod transfers;
+mod upload_faults;
+mod uploads;
 
 use basalt_testkit::{Basalt, Builder, Request, Response};
 use http::Method;

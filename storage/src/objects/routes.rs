@@ -18,6 +18,13 @@ pub(crate) struct ObjectPath {
     pub(crate) key: String,
 }
 
+impl std::fmt::Display for ObjectPath {
+    /// `bucket/key`.
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "{}/{}", self.bucket, self.key)
+    }
+}
+
 /// Which door of a bucket a reader comes through.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Door {

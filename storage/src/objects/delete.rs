@@ -1,0 +1,118 @@
+//! Deleting objects (storage.md §3.11): rows only. A trigger leaves their blobs to the garbage.
+
+use std::collections::BTreeSet;
+use std::sync::Arc;
+
+use axum::body::Body;
+use axum::response::{IntoResponse, Response};
+use basalt_core::memory::Hold;
+use basalt_core::session::Row;
+use http::request::Parts;
+use serde_json::json;
+
+use super::routes::ObjectPath;
+use super::row;
+use super::upload::Context;
+use crate::Storage;
+use crate::error::StorageError;
+use crate::json_body::{EmptyBody, JsonBody};
+use crate::names;
+use crate::operation::Operation;
+
+/// Rows of one transaction: a failure leaves what earlier ones have deleted.
+const MOST_AT_ONCE: usize = 500;
+
+/// DELETE `/object/{b}/{key}`.
+///
+/// # Errors
+/// The answer.
+pub(super) async fn one(
+    storage: &Arc<Storage>,
+    at: &ObjectPath,
+    parts: &Parts,
+    body: Body,
+) -> Result<Response, StorageError> {
+    let caller = storage.callers.required(&parts.headers)?;
+    let hold = parts.extensions.get::<Hold>();
+    let _ignored = JsonBody::receive(&parts.headers, body, hold, EmptyBody::Refused).await?;
+    names::check_bucket_name(&at.bucket)?;
+    let cx = Context::new(storage, parts, Operation::OBJECT_DELETE, caller);
+    delete_one(&cx, at).await?;
+    Ok(axum::Json(json!({"message": "Successfully deleted"})).into_response())
+}
+
+/// Deletes an object, if policies let the caller see and delete it.
+///
+/// # Errors
+/// `NoSuchKey`; `AccessDenied`: policies hide or keep it.
+pub(crate) async fn delete_one(cx: &Context, at: &ObjectPath) -> Result<(), StorageError> {
+    const HOLD: &str = "select id from storage.objects where bucket_id = $1 and name = $2 for update";
+    const DELETE: &str = "delete from storage.objects where bucket_id = $1 and name = $2 returning id";
+
+    // PostgreSQL takes no NUL, and neither does a name.
+    if at.to_string().contains('\0') {
+        return Err(StorageError::no_such_key());
+    }
+    let params = || [at.bucket.as_str().into(), at.key.as_str().into()];
+    let mut batch = cx.as_service();
+    let found = batch.query(HOLD, params());
+    batch.act_as(&cx.caller);
+    let deleted = batch.query(DELETE, params());
+    let rows = batch.commit(cx.deadline.renewed()).await?;
+    if rows.first(found).is_none() {
+        return Err(StorageError::no_such_key());
+    }
+    rows.first(deleted).map(drop).ok_or_else(|| StorageError::access_denied("Access denied"))
+}
+
+/// DELETE `/object/{b}`.
+///
+/// # Errors
+/// The answer.
+pub(super) async fn many(
+    storage: &Arc<Storage>,
+    bucket: &str,
+    parts: &Parts,
+    body: Body,
+) -> Result<Response, StorageError> {
+    let caller = storage.callers.required(&parts.headers)?;
+    let body =
+        JsonBody::receive(&parts.headers, body, parts.extensions.get::<Hold>(), EmptyBody::Refused).await?;
+    let fields = body.fields()?;
+    fields.require(&["prefixes"])?;
+    let keys = fields.strings("prefixes", 1..)?.unwrap_or_default();
+    names::check_bucket_name(bucket)?;
+    let cx = Context::new(storage, parts, Operation::OBJECT_DELETE_MANY, caller);
+    let deleted = delete_many(&cx, bucket, keys).await?;
+    let shown: Vec<row::Shown<'_>> = deleted.iter().map(row::Shown::of_row).collect();
+    Ok(axum::Json(shown).into_response())
+}
+
+/// Deletes those of the objects that there are and that policies let the caller see and delete; they are the answer, as rows of
+/// [`row::shown_columns`].
+///
+/// # Errors
+/// The database fails; earlier transactions stay.
+pub(crate) async fn delete_many(
+    cx: &Context,
+    bucket: &str,
+    keys: Vec<String>,
+) -> Result<Vec<Row>, StorageError> {
+    const DELETE: &str = concat!(
+        "delete from storage.objects where bucket_id = $1 \
+         and name in (select jsonb_array_elements_text($2::jsonb)) returning ",
+        row::shown_columns!()
+    );
+
+    // PostgreSQL takes no NUL, and neither does a name. Sorted: two requests for the same rows meet in the same order.
+    let keys: BTreeSet<String> = keys.into_iter().filter(|key| !key.contains('\0')).collect();
+    let keys: Vec<String> = keys.into_iter().collect();
+    let mut deleted = Vec::new();
+    for keys in keys.chunks(MOST_AT_ONCE) {
+        let mut batch = cx.as_caller();
+        let step = batch.query(DELETE, [bucket.into(), json!(keys).to_string().into()]);
+        let rows = batch.commit(cx.deadline.renewed()).await?;
+        deleted.extend(rows.all(step).iter().cloned());
+    }
+    Ok(deleted)
+}

@@ -1,0 +1,154 @@
+//! What is known of an object besides its bytes: what the server writes down, and what the user sends along
+//! (storage.md §3.5).
+
+use base64::Engine as _;
+use base64::alphabet::STANDARD;
+use base64::engine::{DecodePaddingMode, GeneralPurpose, GeneralPurposeConfig};
+use http::{HeaderMap, HeaderValue};
+use jiff::Timestamp;
+use serde_json::{Map, Value};
+
+use crate::error::StorageError;
+
+/// User metadata of uploads that bring none.
+pub(crate) const NO_USER_METADATA: &str = "{}";
+
+/// Header with user metadata, in base64.
+const X_METADATA: &str = "x-metadata";
+
+/// As Node decodes: padding may be missing, bits that stand for nothing are dropped.
+const BASE64: GeneralPurpose = GeneralPurpose::new(
+    &STANDARD,
+    GeneralPurposeConfig::new()
+        .with_decode_padding_mode(DecodePaddingMode::Indifferent)
+        .with_decode_allow_trailing_bits(true),
+);
+
+/// `storage.objects.metadata` of new bytes.
+#[derive(Debug)]
+pub(super) struct ObjectMetadata<'a> {
+    /// With quotes.
+    pub(super) e_tag: &'a str,
+    pub(super) size: u64,
+    pub(super) mime_type: &'a str,
+    pub(super) cache_control: &'a str,
+    pub(super) robots: Option<&'a str>,
+    pub(super) written_at: Timestamp,
+}
+
+impl ObjectMetadata<'_> {
+    pub(super) fn to_json(&self) -> String {
+        let mut metadata = Map::new();
+        let mut set = |name: &str, value: Value| drop(metadata.insert(name.to_owned(), value));
+        set("eTag", self.e_tag.into());
+        set("size", self.size.into());
+        set("mimetype", self.mime_type.into());
+        set("cacheControl", self.cache_control.into());
+        set("lastModified", iso(self.written_at).into());
+        set("contentLength", self.size.into());
+        set("httpStatusCode", 200.into());
+        if let Some(robots) = self.robots {
+            set("xRobotsTag", robots.into());
+        }
+        Value::Object(metadata).to_string()
+    }
+}
+
+/// ISO 8601 with milliseconds.
+pub(super) fn iso(time: Timestamp) -> String {
+    time.strftime("%Y-%m-%dT%H:%M:%S.%3fZ").to_string()
+}
+
+/// Lower-case hexadecimal digits.
+pub(super) fn hex(bytes: &[u8]) -> String {
+    use std::fmt::Write as _;
+
+    bytes.iter().fold(String::with_capacity(bytes.len() * 2), |mut text, byte| {
+        let _infallible = write!(text, "{byte:02x}");
+        text
+    })
+}
+
+/// User metadata as they came. `None`: there are none, or they are no JSON, which nobody is told.
+///
+/// # Errors
+/// They are JSON, but no object, or one that PostgreSQL cannot store.
+pub(crate) fn user_metadata(json: &str) -> Result<Option<String>, StorageError> {
+    let Ok(value) = serde_json::from_str::<Value>(json) else { return Ok(None) };
+    if !value.is_object() || has_nul(&value) {
+        return Err(StorageError::invalid_json());
+    }
+    Ok(Some(json.to_owned()))
+}
+
+/// The user metadata of the header `x-metadata`.
+///
+/// # Errors
+/// As [`user_metadata`].
+pub(crate) fn user_metadata_header(headers: &HeaderMap) -> Result<Option<String>, StorageError> {
+    let Some(header) = headers.get(X_METADATA) else { return Ok(None) };
+    let Ok(bytes) = BASE64.decode(header.as_bytes()) else { return Ok(None) };
+    user_metadata(&String::from_utf8_lossy(&bytes))
+}
+
+fn has_nul(value: &Value) -> bool {
+    match value {
+        Value::Null | Value::Bool(_) | Value::Number(_) => false,
+        Value::String(text) => text.contains('\0'),
+        Value::Array(items) => items.iter().any(has_nul),
+        Value::Object(members) => members.iter().any(|(name, value)| name.contains('\0') || has_nul(value)),
+    }
+}
+
+/// Whether answers can carry the text as a header.
+pub(super) fn is_header_value(text: &str) -> bool {
+    HeaderValue::from_bytes(text.as_bytes()).is_ok()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_row_tells_what_upstreams_rows_tell() {
+        let metadata = ObjectMetadata {
+            e_tag: "\"781e5e245d69b566979b86e28d23f2c7\"",
+            size: 10,
+            mime_type: "text/plain",
+            cache_control: "max-age=3600",
+            robots: None,
+            written_at: "2026-11-20T09:30:55.0426Z".parse().unwrap(),
+        };
+        let expected = r#"{"eTag":"\"781e5e245d69b566979b86e28d23f2c7\"","size":10,"mimetype":"text/plain","cacheControl":"max-age=3600","lastModified":"2026-11-20T09:30:55.042Z","contentLength":10,"httpStatusCode":200}"#;
+        assert_eq!(metadata.to_json(), expected);
+        let robots = ObjectMetadata { robots: Some("none"), ..metadata }.to_json();
+        assert!(robots.ends_with(r#","httpStatusCode":200,"xRobotsTag":"none"}"#), "{robots}");
+    }
+
+    #[test]
+    fn user_metadata_are_an_object_or_ignored_or_refused() {
+        for json in [r#"{"a": 1e2}"#, "{}", r#" {"a":{"b":["\\u0000"]}}"#] {
+            assert_eq!(user_metadata(json), Ok(Some(json.to_owned())), "{json}");
+        }
+        for json in ["", "{", "no", "\"", r#"{"a":"\ud800"}"#] {
+            assert_eq!(user_metadata(json), Ok(None), "{json}");
+        }
+        for json in ["1", "\"a\"", "[{}]", "null", r#"{"a":["\u0000"]}"#, r#"{"\u0000":1}"#] {
+            assert_eq!(user_metadata(json), Err(StorageError::invalid_json()), "{json}");
+        }
+    }
+
+    #[test]
+    fn the_header_is_in_base64() {
+        let read = |header: &'static str| {
+            let header = HeaderValue::from_static(header);
+            user_metadata_header(&HeaderMap::from_iter([(http::HeaderName::from_static(X_METADATA), header)]))
+        };
+        assert_eq!(read("eyJhIjoxfQ=="), Ok(Some(r#"{"a":1}"#.to_owned())));
+        assert_eq!(read("eyJhIjoxfQ"), Ok(Some(r#"{"a":1}"#.to_owned())));
+        assert_eq!(read("MQ=="), Err(StorageError::invalid_json()));
+        assert_eq!(read("!"), Ok(None));
+        assert_eq!(read("////"), Ok(None));
+        assert_eq!(user_metadata_header(&HeaderMap::new()), Ok(None));
+    }
+}

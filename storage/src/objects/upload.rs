@@ -1,0 +1,405 @@
+//! How bytes become an object, whichever protocol brings them (storage.md §3.5, §4.6, §4.8): plain functions over plain types.
+//!
+//! 1. [`Context::bucket`] and [`NewObject::judge`]: the bucket's rules.
+//! 2. [`begin`]: policies are asked by a write that is undone, and the intent to write a blob is committed.
+//! 3. [`write_body`]: the bytes, while no connection to the database is held.
+//! 4. [`finish`]: the row takes the intent's place, in one transaction. Of racing uploads that must not overwrite, one wins.
+
+use std::sync::Arc;
+
+use basalt_core::service::Deadline;
+use basalt_core::session::{Row, Statement};
+use basalt_core::sql::Param;
+use bytes::Bytes;
+use futures_util::{Stream, StreamExt as _};
+use http::request::Parts;
+use uuid::Uuid;
+
+use super::metadata::{ObjectMetadata, hex};
+use super::routes::ObjectPath;
+use super::row;
+use crate::Storage;
+use crate::blobs::intents::{self, Intent};
+use crate::blobs::{BlobId, Written};
+use crate::buckets::row::Bucket;
+use crate::buckets::{mime, size_limit};
+use crate::caller::Caller;
+use crate::database::{Batch, RequestSettings, Step, deadline};
+use crate::error::StorageError;
+use crate::names;
+use crate::operation::Operation;
+
+/// What the rows of probes have as their version: there is no blob yet.
+const PROBE_VERSION: &str = "1";
+/// Name of the objects that keep empty folders alive for dashboards.
+const FOLDER_PLACEHOLDER: &str = ".emptyFolderPlaceholder";
+/// How long an upload or a move waits for another that writes the same object.
+pub(crate) const LOCK_LIMIT: LockLimit = LockLimit("5s");
+/// The same for copies.
+pub(crate) const COPY_LOCK_LIMIT: LockLimit = LockLimit("3s");
+
+const INSERT: &str = "\
+insert into storage.objects as o (bucket_id, name, owner, owner_id, version, metadata, user_metadata)
+values ($1, $2, $3::uuid, $4, $5, $6::jsonb, $7::jsonb)";
+/// Id and creation stay. Whoever has no name leaves the object its owner.
+macro_rules! on_conflict_update {
+    () => {
+        "
+on conflict (bucket_id, name) do update set version = excluded.version, metadata = excluded.metadata,
+  user_metadata = excluded.user_metadata, owner_id = coalesce(excluded.owner_id, o.owner_id),
+  owner = case when excluded.owner_id is null then o.owner else excluded.owner end"
+    };
+}
+pub(super) use on_conflict_update;
+
+/// A time as PostgreSQL reads it.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct LockLimit(&'static str);
+
+/// Who writes, for which request.
+#[derive(Clone)]
+pub(crate) struct Context {
+    pub(crate) storage: Arc<Storage>,
+    pub(crate) request: RequestSettings,
+    pub(crate) operation: Operation,
+    /// Whom policies judge.
+    pub(crate) caller: Caller,
+    /// Renewed for each step.
+    pub(crate) deadline: Deadline,
+}
+
+impl Context {
+    /// Of a request of `caller`.
+    pub(crate) fn new(storage: &Arc<Storage>, parts: &Parts, operation: Operation, caller: Caller) -> Self {
+        Self {
+            storage: Arc::clone(storage),
+            request: RequestSettings::of(parts),
+            operation,
+            caller,
+            deadline: deadline(parts),
+        }
+    }
+
+    /// A transaction that begins as the caller.
+    pub(crate) fn as_caller(&self) -> Batch {
+        self.storage.database.batch(&self.request, self.operation, &self.caller)
+    }
+
+    /// A transaction that begins as `service_role`.
+    pub(crate) fn as_service(&self) -> Batch {
+        self.storage.database.batch(&self.request, self.operation, &Caller::service())
+    }
+
+    /// Looks a bucket up, which needs no right on it.
+    ///
+    /// # Errors
+    /// Its name breaks the rule; there is none.
+    pub(crate) async fn bucket(&self, id: &str) -> Result<Bucket, StorageError> {
+        names::check_bucket_name(id)?;
+        Bucket::look_up(&self.storage, &self.request, self.operation, id, self.deadline.renewed()).await
+    }
+}
+
+/// An object that is to be written, without its bytes.
+#[derive(Debug, Clone)]
+pub(crate) struct NewObject {
+    /// Where.
+    pub(crate) at: ObjectPath,
+    /// Whether it may replace another.
+    pub(crate) upsert: bool,
+    /// `sub` of its owner.
+    pub(crate) owner: Option<String>,
+    /// `Content-Type`.
+    pub(crate) mime_type: String,
+    /// `Cache-Control`.
+    pub(crate) cache_control: String,
+    /// `X-Robots-Tag`.
+    pub(crate) robots: Option<String>,
+    /// The user's metadata: the text of a JSON object, or null.
+    pub(crate) user_metadata: Option<String>,
+    /// Length that the client has announced for its request; policies see it.
+    pub(crate) announced: Option<u64>,
+}
+
+impl NewObject {
+    /// Applies the rules of the server and of the bucket, and says how many bytes the object may have. `size` is its size, as
+    /// far as it is known; `way` the limit of the protocol.
+    ///
+    /// # Errors
+    /// `InvalidMimeType`, `EntityTooLarge`, `InvalidKey`, in this order.
+    pub(crate) fn judge(
+        &self,
+        storage: &Storage,
+        bucket: &Bucket,
+        size: Option<u64>,
+        way: Option<u64>,
+    ) -> Result<u64, StorageError> {
+        let is_placeholder = self.at.key.rsplit('/').next() == Some(FOLDER_PLACEHOLDER);
+        let most_bytes = if is_placeholder {
+            0
+        } else {
+            mime::check(bucket.allowed_mime_types.as_deref(), &self.mime_type)?;
+            size_limit::effective(storage.config.max_file_size, bucket.file_size_limit, way)
+        };
+        if size.is_some_and(|size| size > most_bytes) {
+            return Err(StorageError::entity_too_large());
+        }
+        names::check_key(&self.at.key)?;
+        Ok(most_bytes)
+    }
+}
+
+/// Asks the policies whether the caller may write the object, without writing it.
+///
+/// # Errors
+/// `AccessDenied`, `KeyAlreadyExists`.
+pub(crate) async fn probe(cx: &Context, object: &NewObject) -> Result<(), StorageError> {
+    let mut batch = cx.as_caller();
+    batch.set_lock_limit(LOCK_LIMIT);
+    let _row = insert(&mut batch, object, PROBE_VERSION, probe_metadata(object), Returning::Nothing);
+    batch.roll_back(cx.deadline.renewed()).await.map(drop)
+}
+
+/// Asks the policies, and if they allow it commits the intent to write a blob, which the caller of this function has to write
+/// next.
+///
+/// # Errors
+/// As [`probe`].
+pub(crate) async fn begin(cx: &Context, object: &NewObject) -> Result<Intent, StorageError> {
+    let mut batch = cx.as_service();
+    batch.set_lock_limit(LOCK_LIMIT);
+    batch.savepoint();
+    batch.act_as(&cx.caller);
+    let _row = insert(&mut batch, object, PROBE_VERSION, probe_metadata(object), Returning::Nothing);
+    batch.undo();
+    commit_intent(cx, batch).await
+}
+
+/// Commits a batch together with the intent to write a new blob.
+///
+/// # Errors
+/// The batch fails.
+pub(super) async fn commit_intent(cx: &Context, mut batch: Batch) -> Result<Intent, StorageError> {
+    let intent = cx.storage.intents.keep(BlobId::random());
+    batch.push(intents::begin_step(intent.blob()));
+    match batch.commit(cx.deadline.renewed()).await {
+        Ok(_) => Ok(intent),
+        Err(error) => {
+            if error.status().is_client_error() {
+                // Nothing was committed: there is no intent to take back.
+                intent.done();
+            }
+            Err(error)
+        }
+    }
+}
+
+/// Writes the blob of an intent.
+///
+/// # Errors
+/// More than `most_bytes` come; fewer or more than `announced` do; the body breaks off; the store fails.
+pub(crate) async fn write_body(
+    cx: &Context,
+    intent: &Intent,
+    most_bytes: u64,
+    announced: Option<u64>,
+    body: impl Stream<Item = Result<Bytes, StorageError>>,
+) -> Result<Written, StorageError> {
+    let mut writer = cx.storage.blobs.writer(intent.blob());
+    if let Some(bytes) = announced {
+        writer = writer.expecting(bytes);
+    }
+    let mut body = std::pin::pin!(body);
+    let failure = loop {
+        let bytes = match body.next().await {
+            None if announced.is_some_and(|announced| announced != writer.size()) => {
+                break StorageError::aborted();
+            }
+            None => return Ok(writer.finish().await?),
+            Some(Err(error)) => break error,
+            Some(Ok(bytes)) => bytes,
+        };
+        if writer.size() + bytes.len() as u64 > most_bytes {
+            break StorageError::entity_too_large();
+        }
+        if let Err(error) = writer.write(bytes).await {
+            break error.into();
+        }
+    };
+    writer.abort().await;
+    Err(failure)
+}
+
+/// Bytes that are stored.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Content {
+    /// Their blob.
+    pub(crate) blob: BlobId,
+    /// How many there are.
+    pub(crate) size: u64,
+    /// Their entity tag, without quotes.
+    pub(crate) e_tag: String,
+}
+
+impl Content {
+    /// What was written as one blob, whose tag is the hash of its bytes.
+    pub(crate) fn of(intent: &Intent, written: &Written) -> Self {
+        Self { blob: intent.blob(), size: written.size, e_tag: hex(&written.md5) }
+    }
+}
+
+/// A statement that must answer a row in the transaction that makes an object, and the error when it does not.
+#[derive(Debug)]
+pub(crate) struct Also {
+    pub(crate) statement: Statement,
+    pub(crate) otherwise: StorageError,
+}
+
+/// An object that was written.
+#[derive(Debug, Clone)]
+pub(crate) struct StoredObject {
+    row: Row,
+}
+
+impl StoredObject {
+    /// Its id, which it keeps whatever becomes of it.
+    pub(crate) fn id(&self) -> &str {
+        self.row.text(row::ID).unwrap_or_default()
+    }
+
+    /// All that the API shows of it.
+    pub(super) fn shown(&self) -> row::Shown<'_> {
+        row::Shown::of_row(&self.row)
+    }
+}
+
+/// Makes the object. Its blob is that of `intent`, which ends here; without an intent `also` takes the blob from the row that
+/// had it.
+///
+/// # Errors
+/// `KeyAlreadyExists`, `NoSuchBucket`, `LockTimeout`; what a statement of `also` is there for. Nothing was written then.
+pub(crate) async fn finish(
+    cx: &Context,
+    object: &NewObject,
+    content: &Content,
+    intent: Option<Intent>,
+    also: Vec<Also>,
+) -> Result<StoredObject, StorageError> {
+    let metadata = ObjectMetadata {
+        e_tag: &format!("\"{}\"", content.e_tag),
+        size: content.size,
+        mime_type: &object.mime_type,
+        cache_control: &object.cache_control,
+        robots: object.robots.as_deref(),
+        written_at: cx.storage.callers.clock.now(),
+    };
+    store(cx, object, &metadata.to_json(), content.blob, intent, also, LOCK_LIMIT).await
+}
+
+/// As [`finish`], with the row's metadata as they are.
+pub(super) async fn store(
+    cx: &Context,
+    object: &NewObject,
+    metadata: &str,
+    blob: BlobId,
+    intent: Option<Intent>,
+    also: Vec<Also>,
+    lock_limit: LockLimit,
+) -> Result<StoredObject, StorageError> {
+    let mut batch = cx.as_service();
+    batch.set_lock_limit(lock_limit);
+    lock(&mut batch, &object.at);
+    let mut wanted: Vec<(Step, StorageError)> =
+        also.into_iter().map(|also| (batch.push(also.statement), also.otherwise)).collect();
+    let stored = insert(&mut batch, object, &blob.to_string(), metadata.to_owned(), Returning::Shown);
+    wanted.push((stored, StorageError::key_already_exists()));
+    if let Some(intent) = &intent {
+        // The sweeper took it for dead: the bytes may be gone.
+        wanted.push((batch.push(intents::commit_step(intent.blob())), StorageError::aborted()));
+    }
+    let steps: Vec<Step> = wanted.iter().map(|(step, _)| *step).collect();
+    let is_whole = move |rows: &crate::database::Rows| steps.iter().all(|step| rows.first(*step).is_some());
+    let rows = batch.commit_if(cx.deadline.renewed(), is_whole).await.map_err(|error| {
+        // The bucket was there when the upload began.
+        if error == StorageError::related_missing() { StorageError::no_such_bucket() } else { error }
+    })?;
+    if let Some((_, error)) = wanted.into_iter().find(|(step, _)| rows.first(*step).is_none()) {
+        return Err(error);
+    }
+    if let Some(intent) = intent {
+        intent.done();
+    }
+    let row = rows.first(stored).cloned().ok_or_else(StorageError::internal)?;
+    Ok(StoredObject { row })
+}
+
+/// One after the other writes the same object; as `service_role`.
+pub(super) fn lock(batch: &mut Batch, at: &ObjectPath) {
+    const LOCK: &str =
+        "select from pg_catalog.pg_advisory_xact_lock(pg_catalog.hashtextextended('storage:' || $1, 0))";
+    let _row = batch.query(LOCK, [at.to_string().into()]);
+}
+
+/// What a write answers.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Returning {
+    /// Nothing, for callers whom policies may not let see what they write.
+    Nothing,
+    /// The columns of [`row::Shown`].
+    Shown,
+}
+
+fn insert(
+    batch: &mut Batch,
+    object: &NewObject,
+    version: &str,
+    metadata: String,
+    returning: Returning,
+) -> Step {
+    let NewObject { at, owner, user_metadata, .. } = object;
+    let conflict = match (object.upsert, returning) {
+        (true, _) => on_conflict_update!(),
+        // Policies would be asked about SELECT as well: there the violated index is the answer.
+        (false, Returning::Nothing) => "",
+        (false, Returning::Shown) => " on conflict (bucket_id, name) do nothing",
+    };
+    let returning = match returning {
+        Returning::Nothing => "",
+        Returning::Shown => concat!(" returning ", row::shown_columns!()),
+    };
+    let params: [Param; 7] = [
+        at.bucket.as_str().into(),
+        at.key.as_str().into(),
+        owner_uuid(owner.as_deref()),
+        owner.clone().into(),
+        version.into(),
+        metadata.into(),
+        user_metadata.clone().into(),
+    ];
+    batch.query(format!("{INSERT}{conflict}{returning}"), params)
+}
+
+/// The column `owner`, which is a UUID.
+pub(super) fn owner_uuid(owner: Option<&str>) -> Param {
+    let owner = owner.and_then(|owner| Uuid::parse_str(owner).ok());
+    owner.map(|owner| owner.to_string()).into()
+}
+
+/// What policies know of an object before its bytes are there.
+fn probe_metadata(object: &NewObject) -> String {
+    let mut metadata = serde_json::Map::new();
+    let mut set = |name: &str, value: serde_json::Value| drop(metadata.insert(name.to_owned(), value));
+    set("mimetype", object.mime_type.as_str().into());
+    if let Some(bytes) = object.announced {
+        set("contentLength", bytes.into());
+    }
+    serde_json::Value::Object(metadata).to_string()
+}
+
+impl Batch {
+    /// Statements wait so long for locks.
+    pub(super) fn set_lock_limit(&mut self, limit: LockLimit) {
+        let _row =
+            self.query("select from pg_catalog.set_config('lock_timeout', $1, true)", [limit.0.into()]);
+    }
+}
