@@ -4,7 +4,7 @@ use std::path::PathBuf;
 
 use basalt_core::settings::BaseUrl;
 use basalt_core::settings::Fallback::{By, ByOr, Is};
-use basalt_core::settings::kinds::Bytes;
+use basalt_core::settings::kinds::{Bytes, Whole};
 use basalt_core::{choice, settings};
 use secrecy::SecretString;
 
@@ -35,6 +35,27 @@ settings! {
     } also {
         /// `[storage.s3]`.
         s3: S3Config = S3Config::read(r);
+        /// `[storage.images]`.
+        images: ImagesConfig = ImagesConfig::read(r);
+    }
+}
+
+settings! {
+    /// `[storage.images]`.
+    #[derive(Clone, Debug)]
+    pub struct ImagesConfig in "storage.images" with r {
+        /// Whether images are transformed. Off: `/render/image` answers 404, and asking for a signed URL with a transformation
+        /// is refused.
+        enabled: bool = Is("true");
+        /// Largest width and height that a request gets; larger ones are cut to it.
+        max_size: u32 as Whole<1, 16_383> = Is("2000");
+        /// Most pixels of an image that is transformed. Making it takes about 8 bytes of memory for each.
+        max_source_pixels: u64 as Whole<1, 1_000_000_000> = Is("50000000");
+        /// Largest file that is transformed.
+        max_source_size: u64 as Bytes = Is("25MB");
+        /// Requests that may wait for one of the threads that transform images (half as many as there are cores); one more is
+        /// refused: 429 `SlowDown` with `Retry-After: 1`.
+        queue: usize as Whole<0, 100_000> = Is("64");
     }
 }
 

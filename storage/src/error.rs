@@ -251,6 +251,12 @@ impl StorageError {
         Self::new(503, "SlowDown", "SlowDown", "Please reduce your request rate.").with_http(503)
     }
 
+    /// More images than are transformed at a time.
+    pub(crate) fn too_many_images() -> Self {
+        let message = "Too many images are being transformed: try again in a moment";
+        Self::new(429, "SlowDown", "SlowDown", message).with_http(429)
+    }
+
     /// The body broke off.
     pub(crate) fn aborted() -> Self {
         Self::new(500, "Aborted", "Aborted", "Upload was aborted")

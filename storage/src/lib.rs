@@ -28,6 +28,7 @@ mod config;
 mod database;
 mod error;
 mod health;
+mod images;
 mod json_body;
 mod names;
 mod objects;
@@ -35,7 +36,7 @@ mod operation;
 pub mod s3;
 mod url_token;
 
-pub use config::{Backend, S3Config, StorageConfig};
+pub use config::{Backend, ImagesConfig, S3Config, StorageConfig};
 
 use blobs::intents::Intents;
 use blobs::{BlobStore, garbage, sweeper};

@@ -10,7 +10,7 @@ use basalt_core::settings::{Kind, Misfit, Setting, Value};
 use basalt_functions::{FunctionsConfig, StripeConfig};
 use basalt_mail::smtp::SmtpUrl;
 use basalt_rest::config::RestConfig;
-use basalt_storage::{S3Config, StorageConfig};
+use basalt_storage::{ImagesConfig, S3Config, StorageConfig};
 use secrecy::{ExposeSecret, SecretSlice, SecretString};
 
 use super::{Database, Server};
@@ -42,6 +42,7 @@ pub fn settings() -> impl Iterator<Item = &'static Setting> {
         .chain(basalt_auth::settings())
         .chain(&StorageConfig::SETTINGS)
         .chain(&S3Config::SETTINGS)
+        .chain(&ImagesConfig::SETTINGS)
         .chain(&FunctionsConfig::SETTINGS)
         .chain(&Mail::SETTINGS)
         .chain(&StripeConfig::SETTINGS)

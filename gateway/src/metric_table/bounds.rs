@@ -44,6 +44,8 @@ pub static BOUNDS: &[Bound] = &[
     bound("addresses of each rate limit", "16,384", "basalt_auth_rate_limit_addresses_limit", "basalt_auth_rate_limit_addresses", "the one seen longest ago is forgotten", "-"),
     bound("accounts with wrong passwords", "65,536", "basalt_auth_rate_limit_accounts_limit", "basalt_auth_rate_limit_accounts", "the one seen longest ago is forgotten", "-"),
     bound("buffers of uploads", "storage.upload_memory", "basalt_storage_buffer_bytes_limit", "basalt_storage_buffer_bytes", "a folder: smaller writes; S3: wait, after 30 s 503 `SlowDown`", "-"),
+    bound("images that are transformed", "storage.images.queue", "basalt_storage_images_limit", "basalt_storage_images", "429 `SlowDown`, `Retry-After: 1`", "basalt_http_requests_total"),
+    bound("transformed images that are kept", "1 GiB", "basalt_storage_image_cache_bytes_limit", "basalt_storage_image_cache_bytes", "the least recently used are removed", "-"),
     bound("mails on their way", "mail.connections", "-", "basalt_mail_waiting", "the next wait in the database", "-"),
     bound("connections to the admin and mailbox ports", "64 each", "-", "-", "as for those of clients", "basalt_http_connections_delayed_total"),
     bound("end of the server", "server.shutdown_timeout", "-", "-", "connections that are left are closed", "-"),

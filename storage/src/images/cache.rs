@@ -1,0 +1,411 @@
+//! Variants that were made, as files of a folder of this server's own: `render/` in `storage.dir`, whichever store has the
+//! blobs. A variant's name holds the version of its object, so that nothing here ever becomes wrong, only unused; what was
+//! unused longest goes when the folder is full. Files outlive the server, and any of them may vanish at any time.
+
+use std::fmt::Write as _;
+use std::fs;
+use std::io::{self, Write as _};
+use std::os::unix::fs::MetadataExt as _;
+use std::path::{Path, PathBuf};
+use std::sync::{Mutex, MutexGuard, PoisonError};
+
+use aws_lc_rs::digest::{SHA256, digest};
+use bytes::Bytes;
+use lru::LruCache;
+use tokio::fs::File;
+use tokio::sync::OnceCell;
+use uuid::Uuid;
+
+use super::metrics::{self, Gauge};
+use super::transform::{Output, Variant};
+use crate::blobs::BlobId;
+
+/// What all variants may take.
+const LIMIT_BYTES: u64 = 1024 * 1024 * 1024;
+/// Files up to this size are read at once; larger ones as the client takes them.
+const WHOLE_BYTES: u64 = 256 * 1024;
+/// Goes into every name: another number makes all kept variants unused. Raise it when the same request gives other bytes.
+const REVISION: &str = "1";
+
+/// The name of a variant: what it is made of and how.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub(crate) struct Key {
+    /// Of the source's version: the variants of one source share a folder.
+    source: [u8; 16],
+    variant: [u8; 16],
+}
+
+impl Key {
+    /// Of the source of this version, transformed in a way that `how` tells.
+    pub(super) fn new(version: BlobId, how: &str) -> Self {
+        let version = version.to_string();
+        let version = version.as_str();
+        Self { source: hash(&[version]), variant: hash(&[REVISION, version, how]) }
+    }
+
+    /// The ETag of the variant, with its quotes.
+    pub(crate) fn etag(&self) -> String {
+        format!("\"{}\"", hex(&self.variant))
+    }
+}
+
+/// The first half of SHA-256. No part holds a NUL: one is a UUID, the others are ours.
+fn hash(parts: &[&str]) -> [u8; 16] {
+    let found = digest(&SHA256, parts.join("\0").as_bytes());
+    let mut half = [0; 16];
+    half.iter_mut().zip(found.as_ref()).for_each(|(to, from)| *to = *from);
+    half
+}
+
+fn hex(bytes: &[u8; 16]) -> String {
+    bytes.iter().fold(String::with_capacity(32), |mut text, byte| {
+        // Writing to a String does not fail.
+        let _written = write!(text, "{byte:02x}");
+        text
+    })
+}
+
+fn from_hex(text: &str) -> Option<[u8; 16]> {
+    // Of 32 lower-case digits only: every other name is not ours.
+    if text.len() != 32 || !text.bytes().all(|byte| matches!(byte, b'0'..=b'9' | b'a'..=b'f')) {
+        return None;
+    }
+    u128::from_str_radix(text, 16).ok().map(u128::to_be_bytes)
+}
+
+/// A kept variant.
+#[derive(Debug)]
+pub(crate) struct Kept {
+    pub(crate) format: Output,
+    pub(crate) size: u64,
+    pub(crate) content: Content,
+}
+
+/// The bytes of a variant.
+#[derive(Debug)]
+pub(crate) enum Content {
+    Bytes(Bytes),
+    /// Too many to hold for a slow client.
+    File(File),
+}
+
+/// The folder, and what is in it.
+#[derive(Debug)]
+pub(super) struct Cache {
+    dir: PathBuf,
+    limit: u64,
+    bytes: Gauge,
+    /// Read from the folder when it is first needed.
+    index: OnceCell<Mutex<Index>>,
+}
+
+#[derive(Debug)]
+struct Index {
+    entries: LruCache<Key, Entry>,
+    bytes: u64,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+struct Entry {
+    format: Output,
+    size: u64,
+}
+
+impl Cache {
+    /// In this folder, which is made when it is needed.
+    pub(super) fn new(dir: PathBuf) -> Self {
+        Self::with_limit(dir, LIMIT_BYTES)
+    }
+
+    fn with_limit(dir: PathBuf, limit: u64) -> Self {
+        Self { dir, limit, bytes: metrics::cache_bytes(limit), index: OnceCell::new() }
+    }
+
+    /// The variant, if it is kept.
+    pub(super) async fn get(&self, key: &Key) -> Option<Kept> {
+        let entry = self.index().await.entries.get(key).copied();
+        let kept = match entry {
+            Some(entry) => self.open(key, entry).await,
+            None => None,
+        };
+        if kept.is_none() && entry.is_some() {
+            self.forget(&mut *self.index().await, key);
+        }
+        metrics::looked_up(kept.is_some());
+        kept
+    }
+
+    async fn open(&self, key: &Key, Entry { format, size }: Entry) -> Option<Kept> {
+        let path = self.path(key, format);
+        let content = if size <= WHOLE_BYTES {
+            let bytes = tokio::fs::read(path).await.ok()?;
+            if metrics::length(bytes.len()) != size {
+                return None;
+            }
+            Content::Bytes(bytes.into())
+        } else {
+            let file = File::open(path).await.ok()?;
+            if file.metadata().await.ok()?.len() != size {
+                return None;
+            }
+            Content::File(file)
+        };
+        Some(Kept { format, size, content })
+    }
+
+    /// Keeps a variant. Blocks; only after [`Cache::get`] of the same key.
+    pub(super) fn put(&self, key: &Key, variant: &Variant) {
+        let size = metrics::length(variant.bytes.len());
+        // One that would push out most others is made anew.
+        let (true, Some(index)) = (size <= self.limit / 8, self.index.get()) else { return };
+        if let Err(error) = self.write(key, variant) {
+            tracing::warn!(%error, dir = %self.dir.display(), "cannot keep the variant of an image");
+            return;
+        }
+        let entry = Entry { format: variant.format, size };
+        let mut unused = Vec::new();
+        {
+            let mut index = lock(index);
+            index.bytes += size;
+            // The same file, if two requests made it.
+            if let Some(before) = index.entries.put(*key, entry) {
+                index.bytes -= before.size;
+            }
+            while index.bytes > self.limit
+                && let Some((old_key, old)) = index.entries.pop_lru()
+            {
+                index.bytes -= old.size;
+                unused.push((old_key, old));
+            }
+            self.bytes.set(metrics::count(index.bytes));
+        }
+        for (key, Entry { format, .. }) in unused {
+            remove(&self.path(&key, format));
+        }
+    }
+
+    /// Written under another name first: a reader sees whole files only, even after a power failure.
+    fn write(&self, key: &Key, variant: &Variant) -> io::Result<()> {
+        let path = self.path(key, variant.format);
+        let unfinished = path.with_extension(Uuid::new_v4().to_string());
+        if let Some(parent) = path.parent() {
+            fs::create_dir_all(parent)?;
+        }
+        let written = fs::File::create_new(&unfinished).and_then(|mut file| {
+            file.write_all(&variant.bytes)?;
+            file.sync_data()
+        });
+        let renamed = written.and_then(|()| fs::rename(&unfinished, &path));
+        if renamed.is_err() {
+            remove(&unfinished);
+        }
+        renamed
+    }
+
+    /// Drops all variants of an object's version. Blocks.
+    pub(super) fn purge(&self, version: BlobId) {
+        let source = hash(&[&version.to_string()]);
+        let Ok(files) = fs::read_dir(self.folder(&source)) else { return };
+        for file in files.flatten() {
+            remove(&file.path());
+            if let Some(index) = self.index.get()
+                && let Some((variant, _)) = file.file_name().to_str().and_then(parse)
+            {
+                self.forget(&mut lock(index), &Key { source, variant });
+            }
+        }
+    }
+
+    /// Drops all variants. Blocks.
+    pub(super) fn purge_all(&self) {
+        if let Some(index) = self.index.get() {
+            let mut index = lock(index);
+            index.entries.clear();
+            index.bytes = 0;
+            self.bytes.set(0.0);
+        }
+        if let Err(error) = fs::remove_dir_all(&self.dir)
+            && error.kind() != io::ErrorKind::NotFound
+        {
+            tracing::warn!(%error, dir = %self.dir.display(), "cannot empty the cache of images");
+        }
+    }
+
+    fn forget(&self, index: &mut Index, key: &Key) {
+        if let Some(entry) = index.entries.pop(key) {
+            index.bytes -= entry.size;
+            self.bytes.set(metrics::count(index.bytes));
+        }
+    }
+
+    fn folder(&self, source: &[u8; 16]) -> PathBuf {
+        let name = hex(source);
+        self.dir.join(name.get(..2).unwrap_or_default()).join(name)
+    }
+
+    fn path(&self, key: &Key, format: Output) -> PathBuf {
+        self.folder(&key.source).join(format!("{}.{}", hex(&key.variant), format.extension()))
+    }
+
+    async fn index(&self) -> MutexGuard<'_, Index> {
+        let index = self.index.get_or_init(|| async {
+            let dir = self.dir.clone();
+            let found = tokio::task::spawn_blocking(move || scan(&dir)).await.unwrap_or_default();
+            let mut index = Index { entries: LruCache::unbounded(), bytes: 0 };
+            for (_, key, entry) in found {
+                index.bytes += entry.size;
+                index.entries.put(key, entry);
+            }
+            self.bytes.set(metrics::count(index.bytes));
+            Mutex::new(index)
+        });
+        lock(index.await)
+    }
+}
+
+/// Held for a look-up, never while a file is read or written.
+fn lock(index: &Mutex<Index>) -> MutexGuard<'_, Index> {
+    index.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// A variant's part of its key, and its format, from the name of its file.
+fn parse(name: &str) -> Option<([u8; 16], Output)> {
+    let (variant, extension) = name.split_once('.')?;
+    let format = Output::ALL.into_iter().find(|format| format.extension() == extension)?;
+    Some((from_hex(variant)?, format))
+}
+
+/// What is in the folder, oldest first. What a server that died left unfinished is removed.
+fn scan(dir: &Path) -> Vec<(i64, Key, Entry)> {
+    let mut found = Vec::new();
+    let list = |dir: &Path| fs::read_dir(dir).into_iter().flatten().flatten();
+    for folder in list(dir).flat_map(|shard| list(&shard.path())) {
+        let Some(source) = folder.file_name().to_str().and_then(from_hex) else { continue };
+        for file in list(&folder.path()) {
+            match (file.file_name().to_str().and_then(parse), file.metadata()) {
+                (Some((variant, format)), Ok(metadata)) => {
+                    let entry = Entry { format, size: metadata.len() };
+                    found.push((metadata.mtime(), Key { source, variant }, entry));
+                }
+                (None, _) => remove(&file.path()),
+                (Some(_), Err(_)) => {}
+            }
+        }
+    }
+    found.sort_by_key(|(written, ..)| *written);
+    found
+}
+
+/// A file that stays takes room until the next start finds it; nothing else depends on it.
+fn remove(path: &Path) {
+    if let Err(error) = fs::remove_file(path)
+        && error.kind() != io::ErrorKind::NotFound
+    {
+        tracing::warn!(%error, path = %path.display(), "cannot remove the variant of an image");
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn variant(size: usize) -> Variant {
+        Variant { format: Output::WebP, bytes: vec![7; size] }
+    }
+
+    async fn kept(cache: &Cache, key: &Key) -> Option<u64> {
+        let kept = cache.get(key).await?;
+        match kept.content {
+            Content::Bytes(bytes) => assert_eq!(metrics::length(bytes.len()), kept.size),
+            Content::File(file) => assert_eq!(file.metadata().await.unwrap().len(), kept.size),
+        }
+        assert_eq!(kept.format, Output::WebP);
+        Some(kept.size)
+    }
+
+    fn files(dir: &Path) -> usize {
+        let list = |dir: &Path| fs::read_dir(dir).into_iter().flatten().flatten();
+        list(dir).flat_map(|one| list(&one.path())).flat_map(|two| list(&two.path())).count()
+    }
+
+    #[tokio::test]
+    async fn variants_survive_a_restart() {
+        let dir = tempfile::tempdir().unwrap();
+        let version = BlobId::random();
+        let (small, large) = (Key::new(version, "small"), Key::new(version, "large"));
+        let cache = Cache::new(dir.path().join("render"));
+        assert_eq!(kept(&cache, &small).await, None);
+        cache.put(&small, &variant(10));
+        cache.put(&large, &variant(1_000_000));
+        let left_over =
+            cache.folder(&small.source).join(format!("{}.{}", hex(&small.variant), Uuid::new_v4()));
+        fs::write(&left_over, "x").unwrap();
+        let cache = Cache::new(dir.path().join("render"));
+        assert_eq!((kept(&cache, &small).await, kept(&cache, &large).await), (Some(10), Some(1_000_000)));
+        assert_eq!(cache.index().await.bytes, 1_000_010);
+        assert!(!left_over.exists());
+    }
+
+    #[tokio::test]
+    async fn what_was_unused_longest_goes_first() {
+        let dir = tempfile::tempdir().unwrap();
+        let cache = Cache::with_limit(dir.path().into(), 1000);
+        let keys: Vec<Key> = (0..5).map(|_| Key::new(BlobId::random(), "")).collect();
+        assert_eq!(kept(&cache, &keys[0]).await, None);
+        // Too large for this cache.
+        cache.put(&keys[0], &variant(126));
+        assert_eq!(kept(&cache, &keys[0]).await, None);
+        for round in 0..4 {
+            for key in &keys {
+                cache.put(key, &variant(120 + round));
+            }
+        }
+        assert_eq!((cache.index().await.bytes, files(dir.path())), (5 * 123, 5));
+        assert!(kept(&cache, &keys[0]).await.is_some());
+        for _ in 5..9 {
+            cache.put(&Key::new(BlobId::random(), ""), &variant(125));
+        }
+        assert_eq!((kept(&cache, &keys[1]).await, kept(&cache, &keys[0]).await), (None, Some(123)));
+        let bytes = cache.index().await.bytes;
+        assert!(bytes <= 1000);
+        assert_eq!(files(dir.path()), cache.index().await.entries.len());
+    }
+
+    #[tokio::test]
+    async fn a_file_that_vanished_or_was_cut_is_a_miss() {
+        let dir = tempfile::tempdir().unwrap();
+        let cache = Cache::new(dir.path().into());
+        for size in [10, 1_000_000] {
+            let key = Key::new(BlobId::random(), "");
+            assert_eq!(kept(&cache, &key).await, None);
+            for breaks in [true, false] {
+                cache.put(&key, &variant(size));
+                let path = cache.path(&key, Output::WebP);
+                if breaks {
+                    fs::write(&path, "x").unwrap()
+                } else {
+                    fs::remove_file(&path).unwrap()
+                }
+                assert_eq!(kept(&cache, &key).await, None);
+            }
+        }
+        assert_eq!(cache.index().await.bytes, 0);
+    }
+
+    #[tokio::test]
+    async fn a_purge_drops_one_version_or_all() {
+        let dir = tempfile::tempdir().unwrap();
+        let cache = Cache::new(dir.path().join("render"));
+        let (a, b) = (BlobId::random(), BlobId::random());
+        let keys = [(a, "1"), (a, "2"), (b, "1")].map(|(version, how)| Key::new(version, how));
+        assert_eq!(kept(&cache, &keys[0]).await, None);
+        keys.iter().for_each(|key| cache.put(key, &variant(10)));
+        cache.purge(a);
+        assert_eq!((kept(&cache, &keys[1]).await, kept(&cache, &keys[2]).await), (None, Some(10)));
+        assert_eq!(files(&cache.dir), 1);
+        cache.purge_all();
+        assert_eq!((kept(&cache, &keys[2]).await, cache.index().await.bytes), (None, 0));
+        cache.put(&keys[0], &variant(10));
+        assert_eq!(kept(&cache, &keys[0]).await, Some(10));
+    }
+}

@@ -1,0 +1,41 @@
+//! Names and labels of the metrics about images.
+
+use std::time::Duration;
+
+pub(super) use ::metrics::Gauge;
+
+/// Images that are being made or wait for it, of `limit` that may.
+pub(super) fn images(limit: usize) -> Gauge {
+    metrics::gauge!("basalt_storage_images_limit").set(count(u64::try_from(limit).unwrap_or(u64::MAX)));
+    let in_use = metrics::gauge!("basalt_storage_images");
+    in_use.set(0.0);
+    in_use
+}
+
+/// An image was made, or could not be.
+pub(super) fn made(took: Duration) {
+    metrics::histogram!("basalt_storage_image_seconds").record(took);
+}
+
+/// What the kept variants take, of `limit` that they may.
+pub(super) fn cache_bytes(limit: u64) -> Gauge {
+    metrics::gauge!("basalt_storage_image_cache_bytes_limit").set(count(limit));
+    metrics::gauge!("basalt_storage_image_cache_bytes")
+}
+
+/// A variant was looked for.
+pub(super) fn looked_up(is_found: bool) {
+    let outcome = if is_found { "hit" } else { "miss" };
+    metrics::counter!("basalt_storage_image_cache_lookups_total", "outcome" => outcome).increment(1);
+}
+
+/// A gauge's number.
+#[expect(clippy::cast_precision_loss, reason = "bytes of a disk are exact in an f64")]
+pub(super) fn count(number: u64) -> f64 {
+    number as f64
+}
+
+/// Of bytes in memory.
+pub(super) fn length(bytes: usize) -> u64 {
+    u64::try_from(bytes).unwrap_or(u64::MAX)
+}
