@@ -27,6 +27,8 @@ pub(crate) struct StorageError {
     message: Cow<'static, str>,
     /// HTTP status outside of S3 and TUS.
     http: StatusCode,
+    /// Size of the object that has no such range.
+    size: Option<u64>,
     /// In the shape of upstream's framework: the status as a number, and no `code` unless it is its own.
     is_framework: bool,
 }
@@ -40,7 +42,15 @@ impl StorageError {
         message: impl Into<Cow<'static, str>>,
     ) -> Self {
         let http = if status == 500 { StatusCode::INTERNAL_SERVER_ERROR } else { StatusCode::BAD_REQUEST };
-        Self { code, status, name: name.into(), message: message.into(), http, is_framework: false }
+        Self {
+            code,
+            status,
+            name: name.into(),
+            message: message.into(),
+            http,
+            size: None,
+            is_framework: false,
+        }
     }
 
     fn with_http(self, http: u16) -> Self {
@@ -218,6 +228,11 @@ impl StorageError {
         Self::new(416, "InvalidRange", "invalid_range", "invalid range provided").with_http(416)
     }
 
+    /// Tells the client how many bytes there are.
+    pub(crate) fn with_size(self, size: u64) -> Self {
+        Self { size: Some(size), ..self }
+    }
+
     /// Another request holds the object's lock.
     pub(crate) fn resource_locked() -> Self {
         Self::new(423, "ResourceLocked", "ResourceLocked", "The resource is locked")
@@ -337,7 +352,7 @@ impl StorageError {
     }
 
     fn body(&self) -> Value {
-        let Self { code, status, name, message, http: _, is_framework } = self;
+        let Self { code, status, name, message, http: _, size: _, is_framework } = self;
         match (is_framework, *code) {
             (false, code) => {
                 json!({"statusCode": status.to_string(), "error": name, "message": message, "code": code})
@@ -353,6 +368,11 @@ impl IntoResponse for StorageError {
         let mut response = (self.http, axum::Json(self.body())).into_response();
         if matches!(self.code, "SlowDown" | "LockTimeout") {
             response.headers_mut().insert(header::RETRY_AFTER, RETRY_AFTER);
+        }
+        if let Some(size) = self.size
+            && let Ok(range) = HeaderValue::try_from(format!("bytes */{size}"))
+        {
+            response.headers_mut().insert(header::CONTENT_RANGE, range);
         }
         if self.code == "Aborted" {
             response.headers_mut().insert(header::CONNECTION, HeaderValue::from_static("close"));

@@ -1,8 +1,12 @@
 //! Objects: `/object/…` (storage.md §3.4 to §3.13).
 
+pub(crate) mod conditions;
 pub(crate) mod copy;
 pub(crate) mod delete;
+pub(crate) mod download;
+pub(crate) mod find;
 mod form;
+mod info;
 mod list;
 pub(crate) mod metadata;
 mod receive;
@@ -10,6 +14,7 @@ mod rename;
 mod robots;
 pub(crate) mod routes;
 mod row;
+mod sign;
 pub(crate) mod upload;
 
 use std::sync::Arc;
@@ -77,7 +82,6 @@ async fn choose(
     Ok(others.into_iter().find(exists).unwrap_or(first))
 }
 
-#[expect(clippy::wildcard_enum_match_arm, reason = "TODO(lead): goes when the last route has landed")]
 async fn serve(storage: &Arc<Storage>, route: Route, request: Request) -> Result<Response, StorageError> {
     let route = match route {
         Route::Upload(at) => return receive::create(storage, at, request).await,
@@ -88,13 +92,19 @@ async fn serve(storage: &Arc<Storage>, route: Route, request: Request) -> Result
     let (parts, body) = request.into_parts();
     match route {
         Route::SignUpload(at) => receive::sign(storage, at, &parts).await,
+        Route::Download(door, at) => download::download(storage, door, &at, &parts).await,
+        Route::DownloadSigned(at) => download::download_signed(storage, &at, &parts).await,
+        Route::Info(door, at) => info::info(storage, door, &at, &parts).await,
+        Route::Sign(at) => sign::sign(storage, &at, &parts, body).await,
+        Route::SignMany(bucket) => sign::sign_many(storage, &bucket, &parts, body).await,
         Route::Copy => copy::copy(storage, &parts, body).await,
         Route::Move => rename::rename(storage, &parts, body).await,
         Route::Delete(at) => delete::one(storage, &at, &parts, body).await,
         Route::DeleteMany(bucket) => delete::many(storage, &bucket, &parts, body).await,
         Route::List(bucket) => list::v1(storage, &bucket, Request::from_parts(parts, body)).await,
         Route::ListV2(bucket) => list::v2(storage, &bucket, Request::from_parts(parts, body)).await,
-        // Each: `Route::Sign(at) => sign::one(storage, &at, request).await,`
-        _ => Err(StorageError::unknown_route(&parts.method, &parts.uri)),
+        Route::Upload(_) | Route::Update(_) | Route::UploadSigned(_) => {
+            Err(StorageError::unknown_route(&parts.method, &parts.uri))
+        }
     }
 }

@@ -5,7 +5,9 @@
 mod blobs;
 mod buckets;
 mod lists;
+mod reads;
 mod rights;
+mod signed;
 mod traces;
 mod transfers;
 mod upload_faults;

@@ -1,11 +1,16 @@
 //! The routes of `/object/…` (storage.md §2). A word of a route may be the name of a bucket as well (§5.1): such a path has
 //! several readings, the route's first.
 
+use std::fmt;
+
 use axum::extract::Request;
 use basalt_core::service::BodyMode;
 use http::header::CONTENT_TYPE;
+use http::request::Parts;
 use http::{HeaderMap, Method, Uri};
 
+use crate::Storage;
+use crate::caller::Caller;
 use crate::error::StorageError;
 use crate::names;
 
@@ -18,9 +23,9 @@ pub(crate) struct ObjectPath {
     pub(crate) key: String,
 }
 
-impl std::fmt::Display for ObjectPath {
-    /// `bucket/key`.
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+impl fmt::Display for ObjectPath {
+    /// As the tokens of signed URLs have it.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{}/{}", self.bucket, self.key)
     }
 }
@@ -34,6 +39,20 @@ pub(crate) enum Door {
     Authenticated,
     /// `/object/…`: a token counts where there is one.
     Either,
+}
+
+impl Door {
+    /// Who comes through it; `None` for somebody who may see public buckets only.
+    ///
+    /// # Errors
+    /// There is no token where one is needed, or it is refused.
+    pub(crate) fn caller(self, storage: &Storage, parts: &Parts) -> Result<Option<Caller>, StorageError> {
+        match self {
+            Self::Public => Ok(None),
+            Self::Authenticated => storage.callers.required(&parts.headers).map(Some),
+            Self::Either => Ok(storage.callers.optional(&parts.headers)),
+        }
+    }
 }
 
 /// A route of `/object/…`.

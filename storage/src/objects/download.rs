@@ -1,0 +1,268 @@
+//! GET and HEAD of objects (storage.md §3.6). Everything but the bytes comes from the row, so what is not modified, has no
+//! such part or is a HEAD never touches the store; and the database's connection is free before the first byte flows.
+
+use std::ops::Range;
+
+use axum::body::Body;
+use axum::response::{IntoResponse, Response};
+use futures_util::{StreamExt as _, TryStreamExt as _, stream};
+use http::header::{
+    ACCEPT_RANGES, CACHE_CONTROL, CONTENT_DISPOSITION, CONTENT_LENGTH, CONTENT_RANGE, CONTENT_TYPE, ETAG,
+    EXPIRES, LAST_MODIFIED,
+};
+use http::request::Parts;
+use http::{HeaderMap, HeaderName, HeaderValue, Method, StatusCode};
+use jiff::Timestamp;
+use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, utf8_percent_encode};
+
+use super::conditions;
+use super::find::{Lookup, Opened, Reader, StoredObject};
+use super::routes::{Door, ObjectPath};
+use crate::Storage;
+use crate::blobs::{BlobError, BlobStream};
+use crate::database::{RequestSettings, deadline};
+use crate::error::StorageError;
+use crate::json_body::Query;
+use crate::names;
+use crate::operation::Operation;
+use crate::url_token::DownloadToken;
+
+const ROBOTS: HeaderName = HeaderName::from_static("x-robots-tag");
+/// Type of an object whose row names none.
+const OCTETS: HeaderValue = HeaderValue::from_static("application/octet-stream");
+/// What `encodeURIComponent` leaves as it is.
+const COMPONENT: &AsciiSet = &NON_ALPHANUMERIC
+    .remove(b'-')
+    .remove(b'_')
+    .remove(b'.')
+    .remove(b'!')
+    .remove(b'~')
+    .remove(b'*')
+    .remove(b'\'')
+    .remove(b'(')
+    .remove(b')');
+
+/// GET, HEAD `/object[/public|/authenticated]/{b}/{key}`.
+///
+/// # Errors
+/// The answer.
+pub(crate) async fn download(
+    storage: &Storage,
+    door: Door,
+    at: &ObjectPath,
+    parts: &Parts,
+) -> Result<Response, StorageError> {
+    let operation = match (door, &parts.method) {
+        (Door::Public, _) => Operation::OBJECT_GET_PUBLIC,
+        (Door::Authenticated | Door::Either, &Method::HEAD) => Operation::OBJECT_HEAD_AUTHENTICATED_INFO,
+        (Door::Authenticated | Door::Either, _) => Operation::OBJECT_GET_AUTHENTICATED,
+    };
+    let caller = door.caller(storage, parts)?;
+    names::check_bucket_name(&at.bucket)?;
+    let reader = caller.as_ref().map_or(Reader::Public, Reader::Caller);
+    let request = RequestSettings::of(parts);
+    let lookup = Lookup::new(storage, &request, operation, reader, at, deadline(parts));
+    answer(&lookup, parts, None).await
+}
+
+/// GET, HEAD `/object/sign/{b}/{key}?token=`: the token is all that is asked for.
+///
+/// # Errors
+/// The answer.
+pub(crate) async fn download_signed(
+    storage: &Storage,
+    at: &ObjectPath,
+    parts: &Parts,
+) -> Result<Response, StorageError> {
+    let query = Query::parse(parts.uri.query());
+    let fields = query.fields();
+    fields.require(&["token"])?;
+    let token = fields.string("token")?.unwrap_or_default();
+    names::check_bucket_name(&at.bucket)?;
+    let (at, token) = signed_path(at, |path| storage.callers.verify_download(&token, path))?;
+    let request = RequestSettings::of(parts);
+    let operation = Operation::OBJECT_GET_SIGNED;
+    let lookup = Lookup::new(storage, &request, operation, Reader::Service, &at, deadline(parts));
+    answer(&lookup, parts, Some(&token)).await
+}
+
+/// What a token says of the path of a signed URL. Clients encode such an address once more (`encodeURI`), so that what had to
+/// be encoded in it (`?`) arrives encoded twice; the token knows what was meant.
+///
+/// # Errors
+/// The token's refusal.
+pub(crate) fn signed_path<T>(
+    at: &ObjectPath,
+    verify: impl Fn(&str) -> Result<T, StorageError>,
+) -> Result<(ObjectPath, T), StorageError> {
+    let ObjectPath { bucket, key } = at;
+    let refusal = match verify(&format!("{bucket}/{key}")) {
+        Ok(token) => return Ok((at.clone(), token)),
+        Err(refusal) => refusal,
+    };
+    let Some(key) = names::decode(key).ok().filter(|decoded| decoded != key) else { return Err(refusal) };
+    let token = verify(&format!("{bucket}/{key}")).map_err(|_| refusal)?;
+    Ok((ObjectPath { bucket: bucket.clone(), key }, token))
+}
+
+async fn answer(
+    lookup: &Lookup<'_>,
+    parts: &Parts,
+    signed: Option<&DownloadToken>,
+) -> Result<Response, StorageError> {
+    let headers = &parts.headers;
+    let found = lookup.find().await?;
+    let (object, mut response) = if parts.method == Method::HEAD {
+        let mut response = Response::new(Body::empty());
+        if let Some(size) = found.metadata.size {
+            response.headers_mut().insert(CONTENT_LENGTH, size.into());
+        }
+        (found, response)
+    } else if conditions::is_unmodified(headers, found.validators()) {
+        (found, StatusCode::NOT_MODIFIED.into_response())
+    } else {
+        let choose = |object: &StoredObject, size| {
+            conditions::range(headers, size, object.validators())
+                .map_err(|_| StorageError::invalid_range().with_size(size))
+        };
+        let Opened { object, size, part, bytes } = lookup.open(found, choose).await?;
+        (object, whole_or_part(size, part, bytes).await?)
+    };
+    describe(response.headers_mut(), &object, signed, parts.uri.query());
+    Ok(response)
+}
+
+/// 200 or 206.
+async fn whole_or_part(
+    size: u64,
+    part: Option<Range<u64>>,
+    bytes: BlobStream,
+) -> Result<Response, StorageError> {
+    let length = part.as_ref().map_or(size, |part| part.end - part.start);
+    let mut response = Response::new(body(bytes, length).await?);
+    response.headers_mut().insert(CONTENT_LENGTH, length.into());
+    if let Some(part) = part {
+        *response.status_mut() = StatusCode::PARTIAL_CONTENT;
+        let range = format!("bytes {}-{}/{size}", part.start, part.end.saturating_sub(1));
+        insert(response.headers_mut(), CONTENT_RANGE, range);
+    }
+    Ok(response)
+}
+
+/// The bytes as a body. A store that fails at once is an error rather than an answer that breaks off; and what is one chunk
+/// goes out with the head, in one write.
+pub(crate) async fn body(mut bytes: BlobStream, length: u64) -> Result<Body, BlobError> {
+    let Some(first) = bytes.try_next().await? else { return Ok(Body::empty()) };
+    if first.len() as u64 == length {
+        return Ok(Body::from(first));
+    }
+    let rest = bytes.inspect_err(|error| tracing::error!(%error, "a download broke off"));
+    Ok(Body::from_stream(stream::once(async { Ok(first) }).chain(rest)))
+}
+
+/// What the row tells.
+fn describe(
+    headers: &mut HeaderMap,
+    object: &StoredObject,
+    signed: Option<&DownloadToken>,
+    query: Option<&str>,
+) {
+    let metadata = &object.metadata;
+    headers.insert(CONTENT_TYPE, content_type(metadata.mime_type.as_deref()));
+    headers.insert(ACCEPT_RANGES, HeaderValue::from_static("bytes"));
+    if let Some(e_tag) = &metadata.e_tag {
+        insert(headers, ETAG, e_tag);
+    }
+    if let Some(date) = object.last_modified().and_then(conditions::http_date) {
+        headers.insert(LAST_MODIFIED, date);
+    }
+    match signed {
+        None => insert(headers, CACHE_CONTROL, metadata.cache_control.as_deref().unwrap_or("no-cache")),
+        Some(DownloadToken { expires }) => {
+            let end = expires.and_then(|end| Timestamp::from_second(end).ok());
+            if let Some(end) = end.and_then(conditions::http_date) {
+                headers.insert(EXPIRES, end);
+            }
+        }
+    }
+    insert(headers, ROBOTS, metadata.robots.as_deref().unwrap_or("none"));
+    if let Some(disposition) = disposition(query) {
+        insert(headers, CONTENT_DISPOSITION, disposition);
+    }
+}
+
+/// The stored type, but never a page: it would speak for the origin that the API is at.
+pub(crate) fn content_type(stored: Option<&str>) -> HeaderValue {
+    match stored {
+        Some(stored) if stored.to_ascii_lowercase().contains("text/html") => {
+            HeaderValue::from_static("text/plain")
+        }
+        Some(stored) => HeaderValue::from_bytes(stored.as_bytes()).unwrap_or(OCTETS),
+        None => OCTETS,
+    }
+}
+
+/// `Content-Disposition` for `?download` and `?download=name`.
+pub(crate) fn disposition(query: Option<&str>) -> Option<String> {
+    let query = Query::parse(query);
+    let name = query.fields().string("download").ok()??;
+    if name.is_empty() {
+        return Some("attachment;".to_owned());
+    }
+    let name = utf8_percent_encode(&name, COMPONENT);
+    Some(format!("attachment; filename={name}; filename*=UTF-8''{name}"))
+}
+
+/// Rows may hold what no header can; then there is none.
+pub(crate) fn insert(headers: &mut HeaderMap, name: HeaderName, value: impl AsRef<[u8]>) {
+    if let Ok(value) = HeaderValue::from_bytes(value.as_ref()) {
+        headers.insert(name, value);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_page_is_served_as_text() {
+        for (stored, served) in [
+            (Some("text/html"), "text/plain"),
+            (Some("Text/HTML; charset=utf-8"), "text/plain"),
+            (Some("image/png, text/html"), "text/plain"),
+            (Some("image/svg+xml"), "image/svg+xml"),
+            (Some("text/plain;charset=UTF-8"), "text/plain;charset=UTF-8"),
+            (Some("a\r\nset-cookie: b"), "application/octet-stream"),
+            (None, "application/octet-stream"),
+        ] {
+            assert_eq!(content_type(stored), served, "{stored:?}");
+        }
+    }
+
+    #[test]
+    fn a_download_has_the_name_that_was_asked_for() {
+        for (query, expected) in [
+            (None, None),
+            (Some("downloads=x"), None),
+            (Some("download"), Some("attachment;")),
+            (Some("download="), Some("attachment;")),
+            (Some("a=b&download=x"), Some("attachment; filename=x; filename*=UTF-8''x")),
+            (
+                Some("download=a%20b\"%0D%0A%C3%BC%3B'.png"),
+                Some(
+                    "attachment; filename=a%20b%22%0D%0A%C3%BC%3B'.png; filename*=UTF-8''a%20b%22%0D%0A%C3%BC%3B'.png",
+                ),
+            ),
+        ] {
+            assert_eq!(disposition(query).as_deref(), expected, "{query:?}");
+        }
+    }
+
+    #[test]
+    fn what_no_header_can_hold_is_left_out() {
+        let mut headers = HeaderMap::new();
+        insert(&mut headers, CACHE_CONTROL, "max-age=1\r\nx: y");
+        insert(&mut headers, ETAG, "\"ü\"");
+        assert!(!headers.contains_key(CACHE_CONTROL) && headers.contains_key(ETAG));
+    }
+}

@@ -1,0 +1,300 @@
+//! Looking an object up: its bucket as `service_role`, the object as the reader may see it, in one round trip
+//! (storage.md §3.6, §4.6).
+
+use std::ops::Range;
+
+use basalt_core::service::Deadline;
+use basalt_core::session::Row;
+use basalt_core::sql::Param;
+use jiff::Timestamp;
+use serde_json::Value;
+
+use super::conditions::Validators;
+use super::routes::ObjectPath;
+use crate::Storage;
+use crate::blobs::{BlobError, BlobId, BlobStream};
+use crate::caller::Caller;
+use crate::database::{RequestSettings, Rows, Step};
+use crate::error::StorageError;
+use crate::operation::Operation;
+
+/// The columns of [`StoredObject`]; `$3` asks for the user's metadata, which may be large.
+macro_rules! object_columns {
+    () => {
+        "o.id, o.version, o.metadata::text, case when $3::boolean then o.user_metadata::text end, \
+         to_char(o.created_at at time zone 'utc', 'YYYY-MM-DD\"T\"HH24:MI:SS.MS\"Z\"'), \
+         to_char(o.updated_at at time zone 'utc', 'YYYY-MM-DD\"T\"HH24:MI:SS.MS\"Z\"')"
+    };
+}
+
+/// The bucket, and its object where no policy is asked about it: in a public bucket, or for everybody (`$4`).
+const BUCKET: &str = concat!(
+    "select coalesce(b.public, false), ",
+    object_columns!(),
+    " from storage.buckets b \
+     left join storage.objects o on o.bucket_id = b.id and o.name = $2 and (b.public or $4::boolean) \
+     where b.id = $1"
+);
+/// The object, where policies show it.
+const OBJECT: &str = concat!(
+    "select null, ",
+    object_columns!(),
+    " from storage.objects o where o.bucket_id = $1 and o.name = $2"
+);
+
+/// Who reads, and what policies have to say about it.
+#[derive(Debug, Clone, Copy)]
+pub(crate) enum Reader<'a> {
+    /// Nobody: public buckets only.
+    Public,
+    /// A caller, whom policies judge unless the bucket is public.
+    Caller(&'a Caller),
+    /// A caller, whom policies judge in public buckets too.
+    JudgedCaller(&'a Caller),
+    /// The server, for a signed URL.
+    Service,
+}
+
+/// A look-up of one object.
+#[derive(Clone)]
+pub(crate) struct Lookup<'a> {
+    storage: &'a Storage,
+    request: &'a RequestSettings,
+    operation: Operation,
+    reader: Reader<'a>,
+    at: &'a ObjectPath,
+    user_metadata: bool,
+    deadline: Deadline,
+}
+
+/// An object whose bytes are about to flow.
+pub(crate) struct Opened {
+    /// As it is now.
+    pub(crate) object: StoredObject,
+    /// Number of its bytes.
+    pub(crate) size: u64,
+    /// Those that were asked for; `None` for all of them.
+    pub(crate) part: Option<Range<u64>>,
+    /// These bytes.
+    pub(crate) bytes: BlobStream,
+}
+
+/// An object as its row has it.
+#[derive(Debug, Clone, PartialEq)]
+pub(crate) struct StoredObject {
+    /// Its id, which stays what it is when the object is overwritten.
+    pub(crate) id: String,
+    /// Its version, which is its blob's id.
+    pub(crate) version: Option<String>,
+    /// What the server knows of the bytes.
+    pub(crate) metadata: ObjectMetadata,
+    /// What the user said of them: JSON.
+    pub(crate) user_metadata: Option<String>,
+    /// ISO 8601 with milliseconds.
+    pub(crate) created_at: String,
+    /// As `created_at`.
+    pub(crate) updated_at: String,
+}
+
+/// `storage.objects.metadata`. Rows may come from elsewhere and lack any of it.
+#[derive(Debug, Clone, PartialEq, Default)]
+pub(crate) struct ObjectMetadata {
+    /// With its quotes.
+    pub(crate) e_tag: Option<String>,
+    /// In bytes.
+    pub(crate) size: Option<u64>,
+    /// `application/octet-stream` where the row has none.
+    pub(crate) mime_type: Option<String>,
+    /// `Cache-Control`, as stored.
+    pub(crate) cache_control: Option<String>,
+    /// When the bytes were written.
+    pub(crate) last_modified: Option<Timestamp>,
+    /// `X-Robots-Tag`, as stored.
+    pub(crate) robots: Option<String>,
+}
+
+impl ObjectMetadata {
+    fn parse(text: &str) -> Self {
+        let members: Value = serde_json::from_str(text).unwrap_or_default();
+        let text = |name: &str| members.get(name).and_then(Value::as_str).map(str::to_owned);
+        Self {
+            e_tag: text("eTag"),
+            // Uploads of other tools may have stored a text.
+            size: members
+                .get("size")
+                .and_then(|size| size.as_u64().or_else(|| size.as_str().and_then(|size| size.parse().ok()))),
+            mime_type: text("mimetype"),
+            cache_control: text("cacheControl"),
+            last_modified: text("lastModified").and_then(|time| time.parse().ok()),
+            robots: text("xRobotsTag"),
+        }
+    }
+}
+
+impl StoredObject {
+    /// Its bytes: where they are, and how many. `None` for a row that was made without.
+    pub(crate) fn blob(&self) -> Option<(BlobId, u64)> {
+        Some((BlobId::parse(self.version.as_deref()?)?, self.metadata.size?))
+    }
+
+    /// When its bytes were written, as far as the row knows.
+    pub(crate) fn last_modified(&self) -> Option<Timestamp> {
+        self.metadata.last_modified.or_else(|| self.updated_at.parse().ok())
+    }
+
+    /// What a client's copy is compared with.
+    pub(crate) fn validators(&self) -> Validators<'_> {
+        Validators { e_tag: self.metadata.e_tag.as_deref(), last_modified: self.last_modified() }
+    }
+
+    fn of(row: &Row) -> Option<Self> {
+        let text = |column| row.text(column).map(str::to_owned);
+        Some(Self {
+            id: text(1)?,
+            version: text(2),
+            metadata: row.text(3).map(ObjectMetadata::parse).unwrap_or_default(),
+            user_metadata: text(4),
+            created_at: text(5).unwrap_or_default(),
+            updated_at: text(6).unwrap_or_default(),
+        })
+    }
+}
+
+impl<'a> Lookup<'a> {
+    /// Of the object at `at`, whose bucket's name was checked.
+    pub(crate) const fn new(
+        storage: &'a Storage,
+        request: &'a RequestSettings,
+        operation: Operation,
+        reader: Reader<'a>,
+        at: &'a ObjectPath,
+        deadline: Deadline,
+    ) -> Self {
+        Self { storage, request, operation, reader, at, user_metadata: false, deadline }
+    }
+
+    /// Reads [`StoredObject::user_metadata`] too.
+    pub(crate) const fn with_user_metadata(self) -> Self {
+        Self { user_metadata: true, ..self }
+    }
+
+    /// The object, if the reader may read it.
+    ///
+    /// # Errors
+    /// `NoSuchBucket`: the bucket is not public, for [`Reader::Public`]. `NoSuchKey`: the object does not exist, or policies
+    /// hide it. Or the database fails.
+    pub(crate) async fn find(&self) -> Result<StoredObject, StorageError> {
+        let ObjectPath { bucket, key } = self.at;
+        // PostgreSQL's text holds no NUL, and neither does a name.
+        if bucket.contains('\0') || key.contains('\0') {
+            return Err(StorageError::no_such_key());
+        }
+        match self.reader {
+            Reader::Public | Reader::Service => self.find_as(None, self.reader).await,
+            Reader::JudgedCaller(caller) => self.find_judged(caller).await,
+            Reader::Caller(caller) => match self.find_as(Some(caller), self.reader).await {
+                // A policy that fails, or a role that there is not, is nobody's business in a public bucket.
+                Err(refusal) if is_of_rights(&refusal) => {
+                    self.find_as(None, Reader::Public).await.map_err(|_| refusal)
+                }
+                found => found,
+            },
+        }
+    }
+
+    async fn find_as(
+        &self,
+        caller: Option<&Caller>,
+        reader: Reader<'_>,
+    ) -> Result<StoredObject, StorageError> {
+        let Self { storage, request, operation, .. } = self;
+        let mut batch = storage.database.batch(request, *operation, &Caller::service());
+        let [bucket, key, user_metadata] = self.parameters();
+        let is_service = flag(matches!(reader, Reader::Service));
+        let bucket = batch.query(BUCKET, [bucket, key, user_metadata, is_service]);
+        let object = caller.map(|caller| {
+            batch.act_as(caller);
+            batch.query(OBJECT, self.parameters())
+        });
+        let rows = batch.read(self.deadline.renewed()).await?;
+        chosen(&rows, bucket, object, reader)
+    }
+
+    async fn find_judged(&self, caller: &Caller) -> Result<StoredObject, StorageError> {
+        let Self { storage, request, operation, .. } = self;
+        let mut batch = storage.database.batch(request, *operation, caller);
+        let object = batch.query(OBJECT, self.parameters());
+        let rows = batch.read(self.deadline.renewed()).await?;
+        rows.first(object).and_then(StoredObject::of).ok_or_else(StorageError::no_such_key)
+    }
+
+    fn parameters(&self) -> [Param; 3] {
+        let ObjectPath { bucket, key } = self.at;
+        [bucket.as_str().into(), key.as_str().into(), flag(self.user_metadata)]
+    }
+
+    /// Opens the bytes of what [`Lookup::find`] found. `choose` is given the object and its size, and says which part is
+    /// wanted.
+    ///
+    /// Old bytes outlive their row by some minutes only: an object that was overwritten before that is looked up once more.
+    ///
+    /// # Errors
+    /// `NoSuchKey`: the row has no bytes, or is gone. Or `choose` refuses, or the store fails.
+    pub(crate) async fn open(
+        &self,
+        found: StoredObject,
+        choose: impl Fn(&StoredObject, u64) -> Result<Option<Range<u64>>, StorageError>,
+    ) -> Result<Opened, StorageError> {
+        let gone = match self.open_version(&found, &choose).await? {
+            Ok((size, part, bytes)) => return Ok(Opened { object: found, size, part, bytes }),
+            Err(gone) => gone,
+        };
+        let object = self.find().await?;
+        if object.version == found.version {
+            return Err(gone.into());
+        }
+        let (size, part, bytes) = self.open_version(&object, &choose).await??;
+        Ok(Opened { object, size, part, bytes })
+    }
+
+    /// The inner error: there are no such bytes.
+    async fn open_version(
+        &self,
+        object: &StoredObject,
+        choose: impl Fn(&StoredObject, u64) -> Result<Option<Range<u64>>, StorageError>,
+    ) -> Result<Result<(u64, Option<Range<u64>>, BlobStream), BlobError>, StorageError> {
+        // Rows may be made by SQL, without any bytes.
+        let (blob, size) = object.blob().ok_or_else(StorageError::no_such_key)?;
+        let part = choose(object, size)?;
+        match self.storage.blobs.read(blob, part.clone().unwrap_or(0..size)).await {
+            Ok(bytes) => Ok(Ok((size, part, bytes))),
+            Err(gone @ BlobError::NotFound(_)) => Ok(Err(gone)),
+            Err(error) => Err(error.into()),
+        }
+    }
+}
+
+fn chosen(
+    rows: &Rows,
+    bucket: Step,
+    object: Option<Step>,
+    reader: Reader<'_>,
+) -> Result<StoredObject, StorageError> {
+    let found = rows.first(bucket);
+    let is_public = found.is_some_and(|row| row.text(0) == Some("t"));
+    if !is_public && matches!(reader, Reader::Public) {
+        return Err(StorageError::no_such_bucket());
+    }
+    // What the caller sees of a public bucket says nothing: policies may hide what its address shows.
+    let row = if is_public { found } else { object.map_or(found, |object| rows.first(object)) };
+    row.and_then(StoredObject::of).ok_or_else(StorageError::no_such_key)
+}
+
+fn flag(value: bool) -> Param {
+    if value { "t" } else { "f" }.into()
+}
+
+/// Whether policies or the role's rights failed, rather than the database.
+fn is_of_rights(error: &StorageError) -> bool {
+    matches!(error.code(), "DatabaseError" | "AccessDenied" | "DatabaseSchemaMismatch" | "InvalidParameter")
+}

@@ -1,0 +1,103 @@
+//! Signed URLs (storage.md §3.12): who may see an object now lets others see it for a while.
+
+use std::collections::HashSet;
+
+use axum::body::Body;
+use axum::response::{IntoResponse, Response};
+use basalt_core::memory::Hold;
+use http::request::Parts;
+use percent_encoding::{AsciiSet, CONTROLS, utf8_percent_encode};
+use serde_json::{Value, json};
+
+use super::find::{Lookup, Reader};
+use super::routes::ObjectPath;
+use crate::Storage;
+use crate::database::{RequestSettings, deadline};
+use crate::error::StorageError;
+use crate::json_body::{EmptyBody, Fields, JsonBody};
+use crate::names;
+use crate::operation::Operation;
+
+/// What a path cannot hold. All else stays as it is: clients encode the address themselves (storage.md §5.3).
+const RESERVED: &AsciiSet = &CONTROLS.add(b'?').add(b'#').add(b'%');
+const MOST_PATHS: usize = 1000;
+/// Of these names, those whose objects the caller may see.
+const VISIBLE: &str = "select o.name from storage.objects o \
+     where o.bucket_id = $1 and o.name in (select jsonb_array_elements_text($2::jsonb))";
+
+/// POST `/object/sign/{b}/{key}`.
+///
+/// # Errors
+/// The answer.
+pub(crate) async fn sign(
+    storage: &Storage,
+    at: &ObjectPath,
+    parts: &Parts,
+    body: Body,
+) -> Result<Response, StorageError> {
+    let caller = storage.callers.required(&parts.headers)?;
+    names::check_bucket_name(&at.bucket)?;
+    let body = receive(parts, body).await?;
+    let fields = body.fields()?;
+    let seconds = expires_in(&fields)?;
+    let request = RequestSettings::of(parts);
+    let reader = Reader::JudgedCaller(&caller);
+    let lookup = Lookup::new(storage, &request, Operation::OBJECT_SIGN, reader, at, deadline(parts));
+    let _object = lookup.find().await?;
+    let token = storage.callers.sign_download(&at.to_string(), seconds)?;
+    Ok(axum::Json(json!({"signedURL": address("object", at, &token)})).into_response())
+}
+
+/// POST `/object/sign/{b}`.
+///
+/// # Errors
+/// The answer.
+pub(crate) async fn sign_many(
+    storage: &Storage,
+    bucket: &str,
+    parts: &Parts,
+    body: Body,
+) -> Result<Response, StorageError> {
+    let caller = storage.callers.required(&parts.headers)?;
+    names::check_bucket_name(bucket)?;
+    let body = receive(parts, body).await?;
+    let fields = body.fields()?;
+    fields.require(&["expiresIn", "paths"])?;
+    let seconds = expires_in(&fields)?;
+    let keys = fields.strings("paths", 1..=MOST_PATHS)?.unwrap_or_default();
+    // PostgreSQL's JSON holds no NUL, and neither does a name.
+    let names = json!(keys.iter().filter(|key| !key.contains('\0')).collect::<Vec<_>>()).to_string();
+    let request = RequestSettings::of(parts);
+    let mut batch = storage.database.batch(&request, Operation::OBJECT_SIGN_MANY, &caller);
+    let visible = batch.query(VISIBLE, [bucket.into(), names.into()]);
+    let rows = batch.read(deadline(parts).renewed()).await?;
+    let visible: HashSet<&str> = rows.all(visible).iter().filter_map(|row| row.text(0)).collect();
+    let items = keys.into_iter().map(|key| {
+        if !visible.contains(key.as_str()) {
+            let error = "Either the object does not exist or you do not have access to it";
+            return Ok(json!({"error": error, "path": key, "signedURL": null}));
+        }
+        let at = ObjectPath { bucket: bucket.to_owned(), key };
+        let token = storage.callers.sign_download(&at.to_string(), seconds)?;
+        Ok(json!({"error": null, "path": at.key, "signedURL": address("object", &at, &token)}))
+    });
+    let items: Vec<Value> = items.collect::<Result<_, StorageError>>()?;
+    Ok(axum::Json(items).into_response())
+}
+
+async fn receive(parts: &Parts, body: Body) -> Result<JsonBody, StorageError> {
+    JsonBody::receive(&parts.headers, body, parts.extensions.get::<Hold>(), EmptyBody::Refused).await
+}
+
+/// Seconds from now.
+fn expires_in(fields: &Fields<'_>) -> Result<u64, StorageError> {
+    fields.require(&["expiresIn"])?;
+    let seconds = fields.integer("expiresIn", 1..)?.unwrap_or(1);
+    Ok(seconds.unsigned_abs())
+}
+
+/// The address, from the service's root. `area` is `object`, or that of transformed images.
+pub(super) fn address(area: &str, at: &ObjectPath, token: &str) -> String {
+    let path = at.to_string();
+    format!("/{area}/sign/{}?token={token}", utf8_percent_encode(&path, RESERVED))
+}
