@@ -48,8 +48,8 @@ pub struct PoolConfig {
     pub row_bytes: usize,
     /// Where answers of request work are counted; `None` sets no limit.
     pub answers: Option<AnswerMemory>,
-    /// Runs for each new connection of request work.
-    pub on_connect: Option<OnConnect>,
+    /// Limits the memory of the backends of request work.
+    pub backend_limit: Option<BackendLimit>,
     /// A connection older than this is replaced when it is next taken (memory of its backend's caches).
     pub max_lifetime: Duration,
     /// A connection that was not used for this long is closed at the next request for one; `None` keeps it.
@@ -68,20 +68,25 @@ impl PoolConfig {
             // PostgreSQL builds no larger value.
             row_bytes: 1 << 30,
             answers: None,
-            on_connect: None,
+            backend_limit: None,
             max_lifetime: Duration::from_secs(1800),
             idle_timeout: None,
         }
     }
 }
 
-/// Gets the process id of each new backend, before the first request does.
+/// Limits what a backend may take by what it is sent (docs/decisions/0051).
 #[derive(Clone)]
-pub struct OnConnect(pub Arc<dyn Fn(i32) -> BoxFuture<'static, ()> + Send + Sync>);
+pub struct BackendLimit {
+    /// With the limit that each new backend gets, it takes this many bytes of values.
+    pub usual_bytes: usize,
+    /// Gets a backend's process id and how many bytes of values it is to take; the first time with `usual_bytes`.
+    pub set: Arc<dyn Fn(i32, usize) -> BoxFuture<'static, ()> + Send + Sync>,
+}
 
-impl fmt::Debug for OnConnect {
+impl fmt::Debug for BackendLimit {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("OnConnect")
+        f.debug_struct("BackendLimit").field("usual_bytes", &self.usual_bytes).finish_non_exhaustive()
     }
 }
 

@@ -42,7 +42,7 @@ use crate::database::Database;
 pub use crate::error::SessionError;
 use crate::memory::AnswerMemory;
 use crate::pg_error::{DriverError, PgError};
-use crate::pool::{OnConnect, Pool, PoolConfig};
+use crate::pool::{BackendLimit, Lease, Pool, PoolConfig};
 use crate::sql::{Param, Sql};
 pub use crate::wire::{Column, Row};
 use crate::wire::{Connection, Limits, StatementMetrics};
@@ -147,7 +147,7 @@ struct Work {
 struct Manager {
     database: Database,
     limits: Limits,
-    on_connect: Option<OnConnect>,
+    backend_limit: Option<BackendLimit>,
     max_lifetime: Duration,
 }
 
@@ -158,8 +158,8 @@ impl managed::Manager for Manager {
 
     async fn create(&self) -> Result<Box<Connection>, DriverError> {
         let mut connection = Box::new(Connection::open(&self.database, &self.limits).await?);
-        if let Some(OnConnect(run)) = &self.on_connect {
-            run(connection.backend().await?).await;
+        if let Some(limit) = &self.backend_limit {
+            (limit.set)(connection.backend().await?, limit.usual_bytes).await;
         }
         Ok(connection)
     }
@@ -195,6 +195,7 @@ pub struct Sessions {
 struct Shared {
     pool: Pool<Manager>,
     answers: Option<AnswerMemory>,
+    backend_limit: Option<BackendLimit>,
     description: String,
     tracker: TaskTracker,
     hasher: std::hash::RandomState,
@@ -226,13 +227,15 @@ impl Sessions {
             answers: config.answers.clone(),
         };
         let answers = config.answers.clone();
-        let on_connect = config.on_connect.clone();
-        let manager = Manager { database, limits, on_connect, max_lifetime: config.max_lifetime };
+        let backend_limit = config.backend_limit.clone();
+        let max_lifetime = config.max_lifetime;
+        let manager = Manager { database, limits, backend_limit: backend_limit.clone(), max_lifetime };
         let pool = Pool::new(manager, config);
         Self {
             shared: Arc::new(Shared {
                 pool,
                 answers,
+                backend_limit,
                 description,
                 tracker,
                 hasher: std::hash::RandomState::new(),
@@ -346,11 +349,14 @@ impl Sessions {
     ) -> Result<Answers, SessionError> {
         let (deadline, access) = (scope.deadline, scope.access);
         let scope_key = self.scope_key(&scope);
+        let values = steps.iter().flat_map(|step| &step.params).filter_map(|param| param.0.as_ref());
+        let bytes = values.map(Bytes::len).sum();
         let mut work = Work { scope, scope_key, steps, end, check };
         let mut failures = Failures::default();
         loop {
             let mut lease = self.shared.pool.acquire(deadline).await?;
             lease.enter_epoch(self.shared.epoch.load(Ordering::Relaxed));
+            self.make_room(&mut lease, bytes, deadline).await;
             let mut attempt = Attempt::new(lease, work, &self.shared.tracker);
             let failure = match attempt.run().await {
                 Ok(answers) => return Ok(answers),
@@ -386,6 +392,19 @@ impl Sessions {
                 }
                 _ => return Err(failure.of_the_connection()),
             }
+        }
+    }
+
+    /// Lets a backend take more memory where it is to take this many bytes of values. No other request gets that backend: what
+    /// it keeps of the memory goes with it.
+    async fn make_room(&self, lease: &mut Lease<Manager>, bytes: usize, deadline: Instant) {
+        let Some(limit) = &self.shared.backend_limit else { return };
+        if bytes <= limit.usual_bytes {
+            return;
+        }
+        // The connection is retired first: the client may leave meanwhile.
+        if let Some(backend) = lease.retire() {
+            let _elapsed = tokio::time::timeout_at(deadline, (limit.set)(backend, bytes)).await;
         }
     }
 

@@ -139,6 +139,10 @@ pub(crate) struct Connection {
     /// Why writing failed, until the server's last error has been read.
     write_error: Option<io::Error>,
     reset: Reset,
+    /// The process id of its backend, once it was asked for.
+    backend: Option<i32>,
+    /// No other request may use it.
+    is_retired: bool,
 }
 
 /// How far the reset of the session is (docs/decisions/0050).
@@ -169,6 +173,8 @@ impl Connection {
             is_suspect: false,
             write_error: None,
             reset: Reset::Done,
+            backend: None,
+            is_retired: false,
         }
     }
 
@@ -178,7 +184,10 @@ impl Connection {
 
     /// No batch is under way or waits to be sent, and no transaction is open: any request can use the connection.
     pub(crate) fn is_clean(&self) -> bool {
-        self.state == State::Idle && !self.batch.outcome.in_transaction && !self.outgoing.has_remaining()
+        !self.is_retired
+            && self.state == State::Idle
+            && !self.batch.outcome.in_transaction
+            && !self.outgoing.has_remaining()
     }
 
     /// Whether an idle connection still has a server; costs no system call while nothing has arrived.

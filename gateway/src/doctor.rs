@@ -212,7 +212,7 @@ async fn external(config: &Config, secrets: Option<&Secrets>, clock: &Clock, rep
     report.warn(
         "memory",
         "Basalt cannot limit what one request takes in a PostgreSQL that is not its own: limit the private memory of its \
-         processes (LimitDATA=512M in its systemd unit), or rely on the machine's",
+         processes (LimitDATA=640M in its systemd unit), or rely on the machine's",
     );
     let Some(url) = login else { return };
     match basalt_core::database::Database::from_url(url.expose_secret()) {

@@ -88,11 +88,18 @@ impl Connection {
 }
 
 impl Connection {
-    /// The process id of its backend.
+    /// The process id of its backend, asked for once.
     pub(crate) async fn backend(&mut self) -> Result<i32, DriverError> {
         let rows = self.simple_query("select pg_catalog.pg_backend_pid()").await?;
-        let pid = rows.first().and_then(|row| row.text(0)?.parse().ok());
-        pid.ok_or_else(|| DriverError::Connection("the backend has no process id".to_owned()))
+        self.backend = rows.first().and_then(|row| row.text(0)?.parse().ok());
+        self.backend.ok_or_else(|| DriverError::Connection("the backend has no process id".to_owned()))
+    }
+
+    /// Closes the connection instead of returning it to the pool, whatever comes of the next batch. The process id of its
+    /// backend, where it is known.
+    pub(crate) const fn retire(&mut self) -> Option<i32> {
+        self.is_retired = true;
+        self.backend
     }
 
     /// Its login may have been dropped: [`Connection::has_login`] checks before another request gets it.

@@ -8,7 +8,7 @@ use basalt_core::database::Database;
 use basalt_core::keys::{CHANNEL, KeyStore, Keys};
 use basalt_core::listen::Events;
 use basalt_core::memory::AnswerMemory;
-use basalt_core::pool::{OnConnect, PoolConfig, ServicePool};
+use basalt_core::pool::{BackendLimit, PoolConfig, ServicePool};
 use basalt_core::service::Service;
 use basalt_core::session::Sessions;
 use basalt_rest::RestHandle;
@@ -26,7 +26,7 @@ use crate::system_routes::{ReachCheck, ReadinessCheck};
 use basalt_http::layers::Mount;
 use basalt_http::layers::api_key::Gate;
 use basalt_mail::mailbox::Mailbox;
-use basalt_postgres::State;
+use basalt_postgres::{MemoryLimit, State};
 
 /// The services of a start, and what else of it the server has to know.
 pub(super) struct Running {
@@ -185,18 +185,19 @@ pub(super) async fn whole(
     let databases = database_setup::prepare(config, secrets, &options, |line| console.progress(line)).await?;
     // Requests may be sent elsewhere.
     let own = databases.embedded.as_ref().filter(|_| config.database.authenticator_url.is_none());
-    let on_connect = own.map(|embedded| {
+    let backend_limit = own.map(|embedded| {
         let limit = embedded.memory_limit();
-        OnConnect(Arc::new(move |backend| {
+        let set = move |backend, values| {
             let limit = limit.clone();
-            async move { limit.apply(backend).await }.boxed()
-        }))
+            async move { limit.apply(backend, values).await }.boxed()
+        };
+        BackendLimit { usual_bytes: MemoryLimit::USUAL_VALUES, set: Arc::new(set) }
     });
     let sessions = Sessions::new(
         databases.authenticator.clone(),
         PoolConfig {
             answers: Some(answers.clone()),
-            on_connect,
+            backend_limit,
             ..pool(config, "rest", config.database.pool_size)
         },
         background.requests.clone(),
