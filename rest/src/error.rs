@@ -96,7 +96,7 @@ pub enum RestError {
     #[error("several functions fit")]
     RoutineAmbiguous {
         /// Their signatures.
-        signatures: Vec<String>,
+        signatures: Vec<Named>,
     },
     /// A filter, order, limit or related order names an embed that is not selected.
     #[error("{0} is not embedded")]
@@ -291,6 +291,7 @@ impl RestError {
         #[expect(clippy::wildcard_enum_match_arm, reason = "only these tell of anything")]
         match self {
             Self::RelationUnknown { similar, .. } => list(similar),
+            Self::RoutineAmbiguous { signatures } => list(signatures),
             Self::RoutineUnknown(unknown) => list(&unknown.similar),
             Self::RelationshipUnknown(unknown) => list(&unknown.similar.0),
             Self::RelationshipAmbiguous(ambiguous) => {
@@ -306,6 +307,7 @@ impl RestError {
         #[expect(clippy::wildcard_enum_match_arm, reason = "as above")]
         match self {
             Self::RelationUnknown { similar, .. } => keep(similar),
+            Self::RoutineAmbiguous { signatures } => keep(signatures),
             Self::RoutineUnknown(unknown) => keep(&mut unknown.similar),
             Self::RelationshipUnknown(unknown) => keep(&mut unknown.similar.0),
             Self::RelationshipAmbiguous(ambiguous) => {

@@ -8,7 +8,7 @@ use http::header::{CONTENT_LENGTH, CONTENT_TYPE, RETRY_AFTER, WWW_AUTHENTICATE};
 use http::{HeaderName, HeaderValue, StatusCode};
 use serde_json::{Value, json};
 
-use super::{RestError, RoutineUnknown};
+use super::{Named, RestError, RoutineUnknown};
 use crate::auth::AuthError;
 use crate::config::ErrorVerbosity;
 use crate::parse::range::RangeError;
@@ -193,10 +193,7 @@ impl RestError {
             Self::RoutineAmbiguous { signatures } => error(
                 StatusCode::MULTIPLE_CHOICES,
                 "PGRST203",
-                &format!(
-                    "Could not choose the best candidate function between: {}",
-                    signatures.join(", ")
-                ),
+                &ambiguous(signatures),
             )
             .hint(
                 "Try renaming the parameters or the function itself in the database so function overloading can be resolved"
@@ -359,6 +356,16 @@ fn auth_error(auth: &AuthError) -> ErrorResponse {
 }
 
 /// The texts of rest.md §3.10.
+/// The message of PGRST203: the functions that the caller may call.
+fn ambiguous(signatures: &[Named]) -> String {
+    let message = "Could not choose the best candidate function";
+    if signatures.is_empty() {
+        return message.to_owned();
+    }
+    let signatures: Vec<&str> = signatures.iter().map(|named| named.text.as_str()).collect();
+    format!("{message} between: {}", signatures.join(", "))
+}
+
 fn routine_unknown(unknown: &RoutineUnknown) -> ErrorResponse {
     let function = format!("{}.{}", unknown.schema, unknown.name);
     let list = unknown.arguments.join(", ");

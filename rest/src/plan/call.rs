@@ -239,7 +239,11 @@ fn find<'c>(
             routines.sort_by_key(|routine| {
                 routine.params.iter().map(|p| (&p.name, &p.type_name)).collect::<Vec<_>>()
             });
-            let signatures = routines.iter().map(|routine| routine.signature()).collect();
+            let named = |routine: &Routine| Named {
+                text: routine.signature(),
+                object: Object::new(&request.schema, name, format!("overload {}", routine.parameters())),
+            };
+            let signatures = routines.into_iter().map(named).collect();
             return Err(RestError::RoutineAmbiguous { signatures });
         }
     };

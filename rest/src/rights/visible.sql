@@ -1,6 +1,7 @@
 -- Which of the objects (schemas $2, names $3, kinds $4) the role $1 may use, by their numbers from 1. A kind is `relation`,
--- `function` for any of that name, a function with the names of its parameters in order as `f(a, b)`, or for a column
--- `column of ` and a relation, or `column`, of any schema: a junction may be in another one.
+-- `function` for any of that name, a function with the names of its parameters in order as `f(a, b)`, `overload ` and its
+-- parameters as `a => integer, b => text`, or for a column `column of ` and a relation, or `column`, of any schema: a junction
+-- may be in another one.
 select string_agg(w.number::text, ',')
 from unnest($2::text[], $3::text[], $4::text[]) with ordinality as w(schema, name, kind, number)
 join pg_catalog.pg_namespace n on n.nspname = w.schema and has_schema_privilege($1::name, n.oid, 'usage')
@@ -19,9 +20,14 @@ where case
   else exists (
     select from pg_catalog.pg_proc p
     where p.pronamespace = n.oid and p.proname = w.name and has_function_privilege($1::name, p.oid, 'execute')
-      and w.kind in ('function', (
-        select p.proname || '(' || coalesce(string_agg(coalesce(p.proargnames[a.position], ''), ', '
-            order by coalesce(p.proargnames[a.position], '') collate "C"), '') || ')'
-        from unnest(coalesce(p.proallargtypes, p.proargtypes::oid[])) with ordinality as a(type, position)
-        where coalesce(p.proargmodes[a.position], 'i') in ('i', 'b', 'v'))))
+      and (w.kind = 'function' or exists (
+        select
+        from (
+          select coalesce(p.proargnames[a.position], '') as name, format_type(a.type, null) as type, a.position
+          from unnest(coalesce(p.proallargtypes, p.proargtypes::oid[])) with ordinality as a(type, position)
+          where coalesce(p.proargmodes[a.position], 'i') in ('i', 'b', 'v')
+        ) a
+        having w.kind in (
+          p.proname || '(' || coalesce(string_agg(a.name, ', ' order by a.name collate "C"), '') || ')',
+          'overload ' || coalesce(string_agg(a.name || ' => ' || a.type, ', ' order by a.position), '')))))
 end

@@ -160,9 +160,15 @@ impl Routine {
     /// `public.f(a => integer, b => text)`, for PGRST203.
     #[must_use]
     pub fn signature(&self) -> String {
+        format!("{}({})", self.name, self.parameters())
+    }
+
+    /// `a => integer, b => text`
+    #[must_use]
+    pub fn parameters(&self) -> String {
         let params: Vec<String> =
             self.params.iter().map(|p| format!("{} => {}", p.name, p.type_name)).collect();
-        format!("{}({})", self.name, params.join(", "))
+        params.join(", ")
     }
 
     /// Whether its one parameter has no name: then that is the whole body.

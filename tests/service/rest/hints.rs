@@ -84,7 +84,12 @@ async fn a_hint_names_what_the_caller_may_use() {
              grant select on shelves_1 to anon;
              create function open_the_safe(code int) returns int language sql as 'select 1';
              revoke execute on function open_the_safe from public, anon, authenticated;
-             grant execute on function open_the_safe to authenticated",
+             grant execute on function open_the_safe to authenticated;
+             create function weigh(item int) returns int language sql as 'select 1';
+             create function weigh(item text) returns int language sql as 'select 1';
+             create function weigh(item box, unit text default 'kg') returns int language sql as 'select 1';
+             revoke execute on function weigh(int), weigh(text), weigh(box, text) from public, anon, authenticated;
+             grant execute on function weigh(text), weigh(box, text) to authenticated",
         )
         .await;
     assert_ne!(get(&server, "/dossiers").await.status, 404);
@@ -135,6 +140,16 @@ async fn a_hint_names_what_the_caller_may_use() {
         (&ambiguous["code"], &ambiguous["details"], &ambiguous["hint"]),
         (&json!("PGRST201"), &json!([]), &json!(null))
     );
+    for (token, expected) in [
+        (&visitor, "Could not choose the best candidate function"),
+        (
+            &member,
+            "Could not choose the best candidate function between: public.weigh(item => box, unit => text), public.weigh(item => text)",
+        ),
+    ] {
+        let ambiguous = ask(token, "/rpc/weigh?item=1").await;
+        assert_eq!((&ambiguous["code"], &ambiguous["message"]), (&json!("PGRST203"), &json!(expected)));
+    }
     let told = ask(&server.token_of("service_role"), "/dossiers?select=secret_ke").await;
     assert_eq!(told["hint"], json!(null), "it has no grant either");
     let _granted = server.sql("grant select on dossiers, ledgers to service_role").await;
