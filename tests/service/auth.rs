@@ -16,6 +16,7 @@ mod confirm;
 mod email_change;
 mod errors;
 mod generate_link;
+mod hostile_values;
 mod identities;
 mod invite;
 mod limits;

@@ -53,6 +53,9 @@ impl AuthError {
         match error {
             SessionError::Deadline => Self::Timeout,
             SessionError::Postgres(error) if error.code == "57014" => Self::Timeout,
+            SessionError::Postgres(error) if is_too_long(&error) => {
+                Self::validation("A value is longer than the database takes")
+            }
             SessionError::Postgres(error) if !error.is_unavailable() => refused(error),
             SessionError::Postgres(_)
             | SessionError::PoolTimeout
@@ -133,6 +136,12 @@ impl From<BodyError> for AuthError {
             BodyError::Disconnected(reason) => Self::BadJson(reason),
         }
     }
+}
+
+/// A value of the request is too long for its column. What a trigger of the project's refuses stays an error of the server
+/// (auth.md §3.1).
+fn is_too_long(error: &PgError) -> bool {
+    error.code == "22001" && !error.is_nested
 }
 
 /// A refused token, in the words of upstream's JWT library.

@@ -21,6 +21,9 @@ use crate::error::AuthError;
 /// Longest `User-Agent` kept with a session.
 const USER_AGENT_BYTES: usize = 1024;
 
+/// Levels of a body, its values counted as the last.
+const MAX_DEPTH: usize = 100;
+
 /// A request without its body.
 pub(crate) struct RequestContext {
     /// The client, as far as the gateway could tell.
@@ -137,19 +140,30 @@ fn parse_json<T: DeserializeOwned>(bytes: &[u8]) -> Result<T, AuthError> {
     if !value.is_object() {
         return Err(bad("the body must be a JSON object".to_owned()));
     }
-    // PostgreSQL stores no NUL in text and would answer for us with a 500.
-    if has_nul(&value) {
-        return Err(bad("strings must not contain \\u0000".to_owned()));
+    if let Some(reason) = unstorable(&value, MAX_DEPTH) {
+        return Err(bad(reason.to_owned()));
     }
     serde_json::from_value(value).map_err(|error| bad(error.to_string()))
 }
 
-fn has_nul(value: &Value) -> bool {
+/// Why it cannot be kept, if so. PostgreSQL stores no NUL in text; metadata is read again as a part of rows and tokens, which
+/// are not read where they nest 128 levels deep.
+fn unstorable(value: &Value, levels: usize) -> Option<&'static str> {
+    const NUL: &str = "strings must not contain \\u0000";
+    let Some(levels) = levels.checked_sub(1) else {
+        return Some("values must not nest deeper than 100 levels");
+    };
     match value {
-        Value::String(text) => text.contains('\0'),
-        Value::Array(items) => items.iter().any(has_nul),
-        Value::Object(fields) => fields.iter().any(|(name, value)| name.contains('\0') || has_nul(value)),
-        Value::Null | Value::Bool(_) | Value::Number(_) => false,
+        Value::String(text) => text.contains('\0').then_some(NUL),
+        Value::Array(items) => items.iter().find_map(|item| unstorable(item, levels)),
+        Value::Object(fields) => {
+            fields.iter().find_map(
+                |(name, value)| {
+                    if name.contains('\0') { Some(NUL) } else { unstorable(value, levels) }
+                },
+            )
+        }
+        Value::Null | Value::Bool(_) | Value::Number(_) => None,
     }
 }
 
