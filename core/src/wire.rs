@@ -261,8 +261,8 @@ impl Connection {
         self.reset = Reset::Due;
     }
 
-    /// Ends a batch without BEGIN. The reset of the session stands behind it, in the same write; nobody waits for its end
-    /// until the connection is wanted again.
+    /// Ends a batch without BEGIN. The reset of the session stands behind it, in the same write; its end is awaited
+    /// when the connection is wanted again.
     pub(crate) fn sync_and_reset(&mut self, may_have_prepared: bool) {
         self.sync();
         self.outgoing.query(reset_text(may_have_prepared));

@@ -9,7 +9,7 @@ use tokio::time::Instant;
 
 /// Less than a person notices. Steps are a whole number of these.
 const STEP: Duration = Duration::from_millis(50);
-/// Nobody who makes the server slow makes these answers slower than this.
+/// Load makes the step no longer than this.
 const MOST: Duration = Duration::from_millis(400);
 
 /// How long such answers take of late.

@@ -1,5 +1,5 @@
-//! `POST /resend`: sends again what a user is waiting for (auth.md §3.9). Who waits for nothing, or is nobody, is
-//! answered alike.
+//! `POST /resend`: sends again what a user is waiting for (auth.md §3.9). Users who wait for nothing and unknown
+//! addresses get the same answer.
 
 use std::sync::Arc;
 
