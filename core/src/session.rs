@@ -19,8 +19,8 @@
 //!   exchange to a task of the tracker. Reads are cancelled there; writes run to their end, or to their deadline.
 //! - After a cancel the connection goes back only when the cancel request's connection has closed and the server was
 //!   ready again, within a second; else it is discarded: a late cancel would strike the next request.
-//! - Nothing of a request is there for the next: behind each transaction the session is reset, in the same write and after the
-//!   answer. A connection whose reset fails is closed.
+//! - Nothing of a request is there for the next: the session is reset, in the same write; at the end of a read's own transaction,
+//!   behind every other one. A connection whose reset fails is closed.
 
 mod attempt;
 mod exchange;

@@ -16,6 +16,7 @@
 
 mod connect;
 mod frontend;
+mod reset;
 mod row;
 mod statements;
 mod stream;
@@ -34,6 +35,7 @@ use tokio_util::io::poll_read_buf;
 pub(crate) use connect::Canceller;
 use frontend::Outgoing;
 pub(crate) use frontend::Value;
+use reset::{Commands, Extent};
 use row::Columns;
 pub use row::{Column, Row};
 use statements::{Prepared, Statements};
@@ -47,6 +49,7 @@ use crate::pg_error::{DriverError, PgError};
 const READ_BYTES: usize = 16 * 1024;
 /// The buffer of a message longer than this goes with the message instead of staying with the connection.
 const KEPT_BUFFER_BYTES: usize = 64 * 1024;
+const CLOSED: &str = "the server closed the connection";
 
 /// What one connection may hold.
 #[derive(Debug, Clone)]
@@ -143,6 +146,7 @@ pub(crate) struct Connection {
     backend: Option<i32>,
     /// No other request may use it.
     is_retired: bool,
+    commands: Commands,
 }
 
 /// How far the reset of the session is (docs/decisions/0050).
@@ -152,6 +156,8 @@ enum Reset {
     Done,
     /// Something did.
     Due,
+    /// It is the end of the batch that is under way.
+    Within,
     /// It stands behind the batch that is under way.
     Follows,
     /// It is sent, and its end is not read yet.
@@ -160,6 +166,7 @@ enum Reset {
 
 impl Connection {
     fn new(stream: Stream, canceller: Canceller, limits: Limits) -> Self {
+        let commands = Commands::new(limits.statements > 0);
         Self {
             stream,
             canceller,
@@ -175,6 +182,7 @@ impl Connection {
             reset: Reset::Done,
             backend: None,
             is_retired: false,
+            commands,
         }
     }
 
@@ -261,11 +269,20 @@ impl Connection {
         self.reset = Reset::Due;
     }
 
-    /// Ends a batch without BEGIN. The reset of the session stands behind it, in the same write; its end is awaited
-    /// when the connection is wanted again.
-    pub(crate) fn sync_and_reset(&mut self, may_have_prepared: bool) {
+    /// Ends a batch without BEGIN that is READ ONLY and calls no function by name, after a reset of the session: no code of the
+    /// request can run between that and the commit, because a read has no deferred triggers, and no cursor is open any more.
+    pub(crate) fn reset_and_sync(&mut self) {
+        self.commands.write(&mut self.outgoing, Extent::Read);
         self.sync();
-        self.outgoing.query(reset_text(may_have_prepared));
+        self.reset = Reset::Within;
+    }
+
+    /// Ends a batch without BEGIN. The reset of the session stands behind it, in the same write; nobody waits for its end
+    /// until the connection is wanted again.
+    pub(crate) fn sync_and_reset(&mut self) {
+        self.sync();
+        self.commands.write(&mut self.outgoing, Extent::Whole);
+        self.outgoing.sync();
         self.reset = Reset::Follows;
     }
 
@@ -273,37 +290,55 @@ impl Connection {
     /// unclean.
     pub(crate) fn reset_if_due(&mut self) {
         if self.reset == Reset::Due {
-            self.outgoing.query(reset_text(true));
+            self.commands.write(&mut self.outgoing, Extent::Whole);
+            self.outgoing.sync();
             self.reset = Reset::Sent;
             let _unsent = self.poll_send(&mut Context::from_waker(Waker::noop()));
         }
     }
 
+    /// Makes a session that is new what it is after each reset, which is prepared with it.
+    async fn prepare_session(&mut self) -> Result<(), DriverError> {
+        self.commands.prepare(&mut self.outgoing);
+        self.reset = Reset::Due;
+        self.reset_if_due();
+        let sent = poll_fn(|cx| self.poll_send(cx)).await;
+        sent.map_err(|error| DriverError::Connection(error.to_string()))?;
+        self.end_of_reset().await
+    }
+
     /// Waits for the end of the reset. False when the session is not as new: the connection is of no more use.
     pub(crate) async fn has_been_reset(&mut self) -> bool {
-        let is_reset = poll_fn(|cx| {
+        self.end_of_reset().await.is_ok()
+    }
+
+    async fn end_of_reset(&mut self) -> Result<(), DriverError> {
+        let end = poll_fn(|cx| {
             loop {
-                match self.digest() {
-                    Ok(None) if self.reset != Reset::Sent => return Poll::Ready(true),
-                    Ok(None) => {}
-                    Ok(Some(_)) | Err(_) => return Poll::Ready(false),
+                match self.digest()? {
+                    None if self.reset != Reset::Sent => return Poll::Ready(Ok(())),
+                    None => {}
+                    Some(_) => return Poll::Ready(Err(garbled("an answer to no question"))),
                 }
-                if matches!(ready!(self.poll_fill(cx)), Err(_) | Ok(0)) {
-                    return Poll::Ready(false);
+                match ready!(self.poll_fill(cx)) {
+                    Ok(0) => return Poll::Ready(Err(DriverError::Connection(CLOSED.to_owned()))),
+                    Ok(_) => {}
+                    Err(error) => return Poll::Ready(Err(DriverError::Connection(error.to_string()))),
                 }
             }
         });
-        let is_reset = is_reset.await;
-        if !is_reset {
+        let end = end.await;
+        if end.is_err() {
             self.state = State::Broken;
         }
-        is_reset
+        end
     }
 
     /// Begins a batch of one text of any number of statements without parameters.
     pub(crate) fn open_simple(&mut self, text: &str) {
         self.batch = Batch { simple: Some(Simple::default()), ..Batch::default() };
         self.outgoing.query(text);
+        self.commands.lose_unnamed();
         self.state = State::Busy;
         self.reset = Reset::Due;
     }
@@ -367,7 +402,7 @@ impl Connection {
                 self.write_error = Some(error);
             }
             let failure = match ready!(self.poll_fill(cx)) {
-                Ok(0) => io::Error::new(io::ErrorKind::UnexpectedEof, "the server closed the connection"),
+                Ok(0) => io::Error::new(io::ErrorKind::UnexpectedEof, CLOSED),
                 Ok(_) => continue,
                 Err(error) => error,
             };
@@ -427,14 +462,7 @@ impl Connection {
             if length > KEPT_BUFFER_BYTES {
                 self.incoming = BytesMut::from(&*self.incoming);
             }
-            if self.reset == Reset::Sent {
-                match header.tag() {
-                    b'Z' => self.reset = Reset::Done,
-                    b'E' => return Err(garbled("the session could not be reset")),
-                    // The look for prepared statements has found one.
-                    b'D' => return Err(garbled("the session has statements that others prepared")),
-                    _ => {}
-                }
+            if self.is_answering_reset() && self.note_reset(header.tag(), &mut frame)? {
                 continue;
             }
             match header.tag() {
@@ -444,9 +472,14 @@ impl Connection {
                 // Taken for an answer, it would tell of a write that the server knows nothing of.
                 b'Z' if !self.batch.is_answered() => return Err(garbled("an end before the answer")),
                 b'Z' => {
-                    if self.reset == Reset::Follows {
-                        self.reset = Reset::Sent;
-                    }
+                    let has_failed = self.batch.outcome.failure.is_some();
+                    self.reset = match self.reset {
+                        Reset::Follows => Reset::Sent,
+                        // After an error the server skips what is left of the batch.
+                        Reset::Within if has_failed => Reset::Due,
+                        Reset::Within => Reset::Done,
+                        reset @ (Reset::Done | Reset::Due | Reset::Sent) => reset,
+                    };
                     return Ok(Some(frame.get(5) != Some(&b'I')));
                 }
                 _ => {
@@ -455,6 +488,44 @@ impl Connection {
                 }
             }
         }
+    }
+
+    /// What the server says now is about the reset.
+    fn is_answering_reset(&self) -> bool {
+        match self.reset {
+            Reset::Done | Reset::Due | Reset::Follows => false,
+            // Answered in the order in which it was sent. After an error the server skips it.
+            Reset::Within => self.batch.is_answered() && self.batch.outcome.failure.is_none(),
+            Reset::Sent => true,
+        }
+    }
+
+    /// Takes in what the server says about the reset; false where it says something else.
+    fn note_reset(&mut self, tag: u8, frame: &mut BytesMut) -> Result<bool, DriverError> {
+        let is_last = self.reset == Reset::Sent;
+        match tag {
+            b'1' | b'2' => {}
+            b'C' => {
+                let told = frame.get(5..).and_then(|text| text.strip_suffix(&[0])).unwrap_or_default();
+                if !self.commands.answer(told) {
+                    return Err(garbled("the session has statements that others prepared"));
+                }
+            }
+            // Of the commit.
+            b'E' if !is_last && self.commands.is_answered() => return Ok(false),
+            b'E' => {
+                let error = error_of(frame)?;
+                if is_last || error.is_fatal {
+                    return Err(DriverError::Postgres(error));
+                }
+                // The request has its answer. The session is reset once more, and closed if that fails as well.
+                self.reset = Reset::Due;
+            }
+            b'Z' if !self.commands.is_answered() => return Err(garbled("an end before the reset")),
+            b'Z' if is_last => self.reset = Reset::Done,
+            _ => return Ok(is_last),
+        }
+        Ok(true)
     }
 
     #[expect(clippy::wildcard_enum_match_arm, reason = "the protocol allows no other message here")]
@@ -558,25 +629,12 @@ impl Batch {
     }
 }
 
-/// Ends what code of a request may have left in the session, and only that: what we prepared stays. `lock_timeout` and the
-/// like could end it early; then it fails as a whole, and the connection goes.
-const fn reset_text(may_have_prepared: bool) -> &'static str {
-    macro_rules! reset {
-        ($last:literal) => {
-            concat!(
-                "reset session authorization; reset role; reset all; close all; unlisten *; discard temp; \
-                 discard sequences; select where pg_catalog.pg_advisory_unlock_all() is null; ",
-                connect::defaults!(),
-                $last
-            )
-        };
-    }
-    // Two microseconds for each prepared statement there is.
-    if may_have_prepared {
-        reset!("; select from pg_catalog.pg_prepared_statements where from_sql limit 1")
-    } else {
-        reset!("")
-    }
+/// The error that a message tells of.
+fn error_of(frame: &mut BytesMut) -> Result<Box<PgError>, DriverError> {
+    let message = Message::parse(frame).map_err(|error| garbled(&error.to_string()))?;
+    let Some(Message::ErrorResponse(body)) = message else { return Err(garbled("a short message")) };
+    let error = PgError::from_fields(&body).map_err(|error| garbled(&error.to_string()))?;
+    Ok(Box::new(error))
 }
 
 /// Length of a message with its tag.

@@ -114,10 +114,10 @@ impl Exchange {
         if !is_implicit && check.is_none() {
             plain(connection, end_text(*end))?;
         }
-        if is_implicit {
-            connection.sync_and_reset(scope.access == Access::ReadWrite || scope.calls);
-        } else {
-            connection.sync();
+        match (is_implicit, scope.access) {
+            (true, Access::ReadOnly) if !scope.calls => connection.reset_and_sync(),
+            (true, Access::ReadOnly | Access::ReadWrite) => connection.sync_and_reset(),
+            (false, _) => connection.sync(),
         }
         Ok(())
     }

@@ -23,17 +23,6 @@ use crate::pg_error::{DriverError, with_cause};
 /// `SSLRequest` of the protocol: length and code.
 const SSL_REQUEST: [u8; 8] = [0, 0, 0, 8, 0x04, 0xd2, 0x16, 0x2f];
 
-/// Whatever the database or the login role says, a transaction without BEGIN is what a plain BEGIN of ours would be.
-/// Notices would travel here for nothing, a million of them for a loop that raises one. Not in the startup packet: poolers
-/// refuse one with settings they do not know.
-macro_rules! defaults {
-    () => {
-        "set default_transaction_isolation = 'read committed'; set default_transaction_read_only = off; \
-         set default_transaction_deferrable = off; set client_min_messages = error"
-    };
-}
-pub(super) use defaults;
-
 /// Where a connection leads.
 #[derive(Clone, Debug)]
 enum Address {
@@ -182,7 +171,7 @@ async fn open_at(database: &Database, address: Address, limits: &Limits) -> Resu
             return Err(DriverError::Connection(fault.to_owned()));
         }
     }
-    connection.simple_query(defaults!()).await?;
+    connection.prepare_session().await?;
     Ok(connection)
 }
 

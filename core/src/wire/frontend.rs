@@ -162,6 +162,25 @@ impl Outgoing {
         self.tail.extend_from_slice(b"S\0\0\0\x04");
     }
 
+    /// Prepares a command of ours; nothing is to be known of it.
+    pub(super) fn prepare_command(&mut self, name: &str, text: &str) {
+        if self.header(b'P', 4 + name.len() + 1 + text.len() + 1 + 2).is_ok() {
+            self.string(name.as_bytes());
+            self.string(text.as_bytes());
+            self.tail.extend_from_slice(&[0, 0]);
+        }
+    }
+
+    /// Runs what [`Outgoing::prepare_command`] has prepared.
+    pub(super) fn run_command(&mut self, name: &str) {
+        if self.header(b'B', 4 + 1 + name.len() + 1 + 6).is_ok() {
+            self.tail.push(0);
+            self.string(name.as_bytes());
+            self.tail.extend_from_slice(&[0; 6]);
+            self.execute();
+        }
+    }
+
     /// A simple query; its text is one of ours.
     pub(super) fn query(&mut self, text: &str) {
         if self.header(b'Q', 4 + text.len() + 1).is_ok() {

@@ -23,9 +23,8 @@ where
         assert!(stream.read(&mut startup).await.unwrap() > 8);
         stream.write_all(b"R\0\0\0\x08\0\0\0\0K\0\0\0\x0c\0\0\0\x01\0\0\0\x02").await.unwrap();
         stream.write_all(READY).await.unwrap();
-        until_tag(&mut stream, b'Q').await;
-        stream.write_all(b"C\0\0\0\x08SET\0").await.unwrap();
-        stream.write_all(READY).await.unwrap();
+        until_tag(&mut stream, b'S').await;
+        stream.write_all(&[&reset_answer(Extent::Whole)[..], READY].concat()).await.unwrap();
         script(stream).await;
     });
     Database::from_url(&format!("postgresql://a:b@127.0.0.1:{port}/c?sslmode=disable")).unwrap()
@@ -59,6 +58,16 @@ fn ask(connection: &mut Connection) {
     let key = StatementKey { scope: 0, text: "select 1".into() };
     connection.execute(key, [].into_iter(), true).unwrap();
     connection.sync();
+}
+
+/// What a server says that has nothing to complain of.
+fn reset_answer(extent: Extent) -> Vec<u8> {
+    let mut bytes = Vec::new();
+    for tag in extent.tags() {
+        bytes.extend(message(b'2', &[]));
+        bytes.extend(message(b'C', &[tag.as_bytes(), b"\0"].concat()));
+    }
+    bytes
 }
 
 fn message(tag: u8, body: &[u8]) -> Vec<u8> {
@@ -196,6 +205,7 @@ async fn an_answer_over_the_limit_is_refused_before_it_is_read() {
 #[tokio::test]
 async fn a_servers_last_words_are_heard() {
     let database = server(|mut stream| async move {
+        tokio::time::sleep(Duration::from_millis(20)).await;
         let words = message(b'E', b"SFATAL\0VFATAL\0C57P01\0Mterminating connection\0\0");
         stream.write_all(&words).await.unwrap();
     })
@@ -291,7 +301,7 @@ async fn a_commit_without_an_answer_is_none() {
     assert!(connection.answers().await.is_err());
 }
 
-fn error_of(fields: &[(u8, &[u8])]) -> Vec<u8> {
+fn error_with(fields: &[(u8, &[u8])]) -> Vec<u8> {
     let mut body = Vec::new();
     for (field, text) in fields {
         body.push(*field);
@@ -304,7 +314,7 @@ fn error_of(fields: &[(u8, &[u8])]) -> Vec<u8> {
 
 #[tokio::test]
 async fn a_statement_whose_columns_never_came_is_closed_and_parsed_anew() {
-    let failure = error_of(&[(b'S', b"ERROR"), (b'V', b"ERROR"), (b'C', b"57014"), (b'M', b"canceled")]);
+    let failure = error_with(&[(b'S', b"ERROR"), (b'V', b"ERROR"), (b'C', b"57014"), (b'M', b"canceled")]);
     let database = server(|mut stream| async move {
         until_tag(&mut stream, b'S').await;
         stream.write_all(&[message(b'1', &[]), failure, READY.to_vec()].concat()).await.unwrap();
@@ -348,7 +358,7 @@ async fn a_long_notice_counts_as_an_answer_does() {
 async fn an_error_as_long_as_a_body_is_cut() {
     let value = vec![b'v'; 900_000];
     // As poolers send it: without the severity that is never translated.
-    let failure = error_of(&[(b'S', b"FATAL"), (b'C', b"22P02"), (b'M', &value)]);
+    let failure = error_with(&[(b'S', b"FATAL"), (b'C', b"22P02"), (b'M', &value)]);
     let mut connection = open(&answering(vec![failure]).await).await;
     ask(&mut connection);
     let Err(DriverError::Postgres(error)) = connection.answers().await else { panic!("fatal") };
@@ -427,4 +437,113 @@ async fn a_statement_that_names_what_is_no_more_is_parsed_anew() {
         "an error like any other leaves it prepared"
     );
     assert_eq!(seen[3], format!("C{}", seen[0]));
+}
+
+/// The last batch of a read, with the reset at its end.
+fn ask_and_reset(connection: &mut Connection) {
+    connection.open_batch(false);
+    let key = StatementKey { scope: 0, text: "select 1".into() };
+    connection.execute(key, [].into_iter(), true).unwrap();
+    connection.reset_and_sync();
+}
+
+/// [`answer`] without its end.
+fn row() -> Vec<u8> {
+    let whole = answer(b"seen");
+    whole[..whole.len() - READY.len()].to_vec()
+}
+
+#[tokio::test]
+async fn a_read_is_reset_before_it_ends() {
+    let whole = [row(), reset_answer(Extent::Read), READY.to_vec()].concat();
+    let database = server(|mut stream| async move {
+        assert_eq!(tags(&mut stream).await, format!("PDBE{}S", "BE".repeat(8)));
+        for byte in whole {
+            stream.write_all(&[byte]).await.unwrap();
+            tokio::task::yield_now().await;
+        }
+        stream.read_u8().await.ok();
+    })
+    .await;
+    let mut connection = open(&database).await;
+    ask_and_reset(&mut connection);
+    assert_eq!(connection.answers().await.unwrap().answers[0][0].text(0), Some("seen"));
+    // Nothing is left to send or to read.
+    connection.reset_if_due();
+    assert!(connection.reset == Reset::Done && connection.is_clean() && connection.has_been_reset().await);
+}
+
+#[tokio::test]
+async fn a_reset_is_no_reset_where_a_command_was_replaced_or_left_out() {
+    let all: Vec<&str> = Extent::Read.tags().collect();
+    for index in 0..all.len() {
+        let mut tags = all.clone();
+        tags[index] = "SELECT 1";
+        let replaced = tags.clone();
+        tags.remove(index);
+        for tags in [replaced, tags] {
+            let told = tags.iter().map(|tag| message(b'C', &[tag.as_bytes(), b"\0"].concat()));
+            let bytes = [row(), told.collect::<Vec<_>>().concat(), READY.to_vec()].concat();
+            let mut connection = open(&answering(vec![bytes]).await).await;
+            ask_and_reset(&mut connection);
+            assert!(matches!(connection.answers().await, Err(DriverError::Connection(_))), "{tags:?}");
+            assert!(!connection.is_clean());
+        }
+    }
+}
+
+#[tokio::test]
+async fn an_error_before_in_or_behind_the_reset_is_whose_it_is() {
+    let error = error_with(&[(b'S', b"ERROR"), (b'V', b"ERROR"), (b'C', b"57014"), (b'M', b"canceled")]);
+    let failed = |before: Vec<u8>| [before, error.clone(), READY.to_vec()].concat();
+    let whole = [row(), reset_answer(Extent::Read)].concat();
+    // The first command is over, and the second bound.
+    let partly = [row(), message(b'2', &[]), message(b'C', b"RESET\0"), message(b'2', &[])].concat();
+    for (bytes, is_answered) in
+        [(failed(message(b'2', &[])), false), (failed(partly), true), (failed(whole), false)]
+    {
+        let again = [reset_answer(Extent::Whole), READY.to_vec()].concat();
+        let mut connection = open(&answering(vec![bytes, again]).await).await;
+        ask_and_reset(&mut connection);
+        let outcome = connection.answers().await.unwrap();
+        assert_eq!(outcome.failure.is_none(), is_answered);
+        // The session is reset once more in either case.
+        assert!(connection.is_clean() && connection.reset == Reset::Due);
+        connection.reset_if_due();
+        assert!(connection.has_been_reset().await && connection.reset == Reset::Done);
+    }
+}
+
+#[tokio::test]
+async fn the_look_is_prepared_anew_after_a_simple_query() {
+    let (told, asked) = tokio::sync::oneshot::channel();
+    let database = server(|mut stream| async move {
+        let reset = [reset_answer(Extent::Whole), READY.to_vec()].concat();
+        let mut seen = Vec::new();
+        for _ in 0..2 {
+            tags(&mut stream).await;
+            stream.write_all(READY).await.unwrap();
+            seen.push(tags(&mut stream).await);
+            stream.write_all(&reset).await.unwrap();
+        }
+        until_tag(&mut stream, b'Q').await;
+        stream.write_all(&[&message(b'C', b"COMMIT\0")[..], READY].concat()).await.unwrap();
+        seen.push(tags(&mut stream).await);
+        stream.write_all(&reset).await.unwrap();
+        told.send(seen).unwrap();
+    })
+    .await;
+    let mut connection = open(&database).await;
+    for _ in 0..2 {
+        connection.open_batch(false);
+        connection.sync_and_reset();
+        connection.answers().await.unwrap();
+        assert!(connection.has_been_reset().await);
+    }
+    connection.open_simple("COMMIT");
+    connection.answers().await.unwrap();
+    connection.reset_if_due();
+    assert!(connection.has_been_reset().await);
+    let prepared = format!("{}S", "BE".repeat(10));
+    assert_eq!(asked.await.unwrap(), [prepared.clone(), prepared.clone(), format!("P{prepared}")]);
 }

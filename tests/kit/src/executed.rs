@@ -57,8 +57,9 @@ impl TestDatabase {
             "LOG" => field("message").split_once(": ")?.1,
             _ => field("statement"),
         };
-        // Behind every transaction.
-        let is_reset = text.starts_with("reset session authorization");
+        // At the end of every transaction; the last is `execute <unnamed>: select where pg_advisory_unlock_all() …`.
+        let is_reset =
+            field("message").starts_with("execute reset_") || text.contains("pg_advisory_unlock_all");
         (!text.is_empty() && !is_reset).then(|| text.to_owned())
     }
 }
