@@ -208,6 +208,7 @@ async fn execute(cli: Cli) -> anyhow::Result<ExitCode> {
             let in_force = keys::in_force(&config, &secrets).await;
             let mut out = io::stdout();
             crate::secrets::print_keys(&config, &in_force, &mut out)?;
+            crate::secrets::print_s3_keys(&config, &secrets.s3_protocol(&config), &mut out)?;
             if let Some(url) = database_setup::running_url(&config, &secrets) {
                 writeln!(out, "# The embedded PostgreSQL, while the server runs.")?;
                 writeln!(out, "SUPABASE_DB_URL={url}")?;

@@ -16,6 +16,7 @@ use aws_lc_rs::{digest, hmac};
 use basalt_core::clock::Clock;
 use basalt_core::keys::{ApiKeys, KeyError, KeyMaterial, Keys, legacy_key, read_jwks, signs};
 use basalt_core::random;
+use basalt_storage::S3ProtocolConfig;
 use base64::Engine as _;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
 use secrecy::{ExposeSecret, SecretSlice, SecretString};
@@ -24,7 +25,7 @@ use serde_json::Value;
 use crate::config::{Config, Jwt, Only};
 use file::Stored;
 pub use file::replace_api_key;
-pub use print::print_keys;
+pub use print::{print_keys, print_s3_keys};
 
 /// Why there are no secrets to work with. Each sentence says what to do; none holds a secret.
 #[derive(Debug, thiserror::Error)]
@@ -200,9 +201,25 @@ impl Secrets {
     /// role.
     #[must_use]
     pub fn role_password(&self, role: &str) -> SecretString {
+        self.derived(&format!("basalt login role: {role}")).into()
+    }
+
+    /// The S3 protocol with its key pair: the configured one or, on a developer's server, one that stays the same as long
+    /// as the master key does. In production a pair that nobody asked for would be one more way in.
+    #[must_use]
+    pub fn s3_protocol(&self, config: &Config) -> S3ProtocolConfig {
+        let mut protocol = config.storage.s3_protocol.clone();
+        if protocol.access_key_id.is_none() && config.is_development() {
+            protocol.access_key_id = Some(self.derived("basalt S3 access key id"));
+            protocol.secret_access_key = Some(self.derived("basalt S3 secret access key").into());
+        }
+        protocol
+    }
+
+    /// A text that only servers with this master key can tell.
+    fn derived(&self, purpose: &str) -> String {
         let key = hmac::Key::new(hmac::HMAC_SHA256, self.master_key.expose_secret().as_bytes());
-        let tag = hmac::sign(&key, format!("basalt login role: {role}").as_bytes());
-        URL_SAFE_NO_PAD.encode(tag.as_ref()).into()
+        URL_SAFE_NO_PAD.encode(hmac::sign(&key, purpose.as_bytes()).as_ref())
     }
 
     /// Names this server's secrets without telling them, for `basalt.instance`: `name:digest` for each, with blanks

@@ -12,6 +12,7 @@ use axum::body::Body;
 use axum::extract::Request;
 use axum::response::{IntoResponse, Response};
 use basalt_core::memory::Hold;
+use basalt_core::service::Deadline;
 use basalt_core::sql::Param;
 use http::Method;
 use http::request::Parts;
@@ -19,7 +20,7 @@ use serde_json::json;
 
 use crate::Storage;
 use crate::caller::Caller;
-use crate::database::{RequestSettings, deadline};
+use crate::database::{Batch, RequestSettings, deadline};
 use crate::error::StorageError;
 use crate::json_body::{EmptyBody, Fields, JsonBody};
 use crate::names;
@@ -76,13 +77,19 @@ async fn no_fields(parts: &Parts, body: Body) -> Result<(), StorageError> {
 }
 
 /// What a bucket's settings become; `None` for what is not said.
-struct Settings {
+#[derive(Default)]
+pub(crate) struct Settings {
     is_public: Option<bool>,
     file_size_limit: Option<Option<u64>>,
     allowed_mime_types: Option<Option<Vec<String>>>,
 }
 
 impl Settings {
+    /// Nothing but who may read.
+    pub(crate) fn public(is_public: bool) -> Self {
+        Self { is_public: Some(is_public), ..Self::default() }
+    }
+
     fn read(storage: &Storage, fields: &Fields<'_>) -> Result<Self, StorageError> {
         let is_public = fields.boolean("public")?;
         let file_size_limit = size_limit::read(fields, storage.config.max_file_size)?;
@@ -119,6 +126,23 @@ async fn create(storage: &Storage, parts: &Parts, body: Body) -> Result<Response
     if kind == Some("ANALYTICS") {
         return Err(StorageError::feature_not_enabled("iceberg"));
     }
+    let request = RequestSettings::of(parts);
+    let batch = storage.database.batch(&request, Operation::BUCKET_CREATE, &caller);
+    insert(batch, &caller, [&id, &name], &settings, deadline(parts)).await?;
+    Ok(axum::Json(json!({"name": name})).into_response())
+}
+
+/// Makes a bucket of this id and name in a batch that begins as `caller`. Its names were checked.
+///
+/// # Errors
+/// `BucketAlreadyExists`, or policies refuse.
+pub(crate) async fn insert(
+    mut batch: Batch,
+    caller: &Caller,
+    [id, name]: [&str; 2],
+    settings: &Settings,
+    deadline: Deadline,
+) -> Result<(), StorageError> {
     let text = format!(
         "insert into storage.buckets (id, name, owner, owner_id, public, file_size_limit, allowed_mime_types) \
          values ($1, $2, $3, $4, $5, $6, {})",
@@ -127,16 +151,12 @@ async fn create(storage: &Storage, parts: &Parts, body: Body) -> Result<Response
     let [limit, types] = settings.params();
     let owner = caller.owner().map_or_else(Param::null, Param::from_display);
     let public = Param::from_display(settings.is_public.unwrap_or(false));
-    let params =
-        [id.into(), name.as_str().into(), owner, caller.subject.clone().into(), public, limit, types];
-    let request = RequestSettings::of(parts);
-    let mut batch = storage.database.batch(&request, Operation::BUCKET_CREATE, &caller);
+    let params = [id.into(), name.into(), owner, caller.subject.clone().into(), public, limit, types];
     let _inserted = batch.query(text, params);
-    batch.commit(deadline(parts)).await.map_err(|error| match error.code() {
+    batch.commit(deadline).await.map(drop).map_err(|error| match error.code() {
         "ResourceAlreadyExists" => StorageError::bucket_already_exists(),
         _ => error,
-    })?;
-    Ok(axum::Json(json!({"name": name})).into_response())
+    })
 }
 
 async fn get(storage: &Storage, parts: &Parts, bucket: &str) -> Result<Response, StorageError> {
@@ -185,30 +205,43 @@ async fn update(
     Ok(axum::Json(json!({"message": "Successfully updated"})).into_response())
 }
 
-/// Deletes a bucket without objects. What is in it is the server's to know, whether the caller sees it or not.
 async fn delete(
     storage: &Storage,
     parts: &Parts,
     bucket: &str,
     caller: &Caller,
 ) -> Result<Response, StorageError> {
+    let request = RequestSettings::of(parts);
+    let batch = storage.database.batch(&request, Operation::BUCKET_DELETE, &Caller::service());
+    remove(batch, caller, bucket, deadline(parts)).await?;
+    Ok(axum::Json(json!({"message": "Successfully deleted"})).into_response())
+}
+
+/// Deletes a bucket without objects, in a batch that begins as `service_role`. What is in it is the server's to know, whether
+/// `caller` sees it or not.
+///
+/// # Errors
+/// `NoSuchBucket`, which may mean that policies refuse; `ResourceNotEmpty`.
+pub(crate) async fn remove(
+    mut batch: Batch,
+    caller: &Caller,
+    bucket: &str,
+    deadline: Deadline,
+) -> Result<(), StorageError> {
     // The lock keeps objects from coming in between; the setting tells the caller's statement what it may not see.
     const LOCK: &str = "select id from storage.buckets where id = $1 for update";
     const EXAMINE: &str = "select set_config('storage.bucket_is_empty', \
          (not exists (select from storage.objects where bucket_id = $1))::text, true)";
     const DELETE: &str = "delete from storage.buckets \
          where id = $1 and current_setting('storage.bucket_is_empty', true) = 'true' returning id";
-    let request = RequestSettings::of(parts);
-    let mut batch = storage.database.batch(&request, Operation::BUCKET_DELETE, &Caller::service());
     let locked = batch.query(LOCK, [bucket.into()]);
     let examined = batch.query(EXAMINE, [bucket.into()]);
     batch.act_as(caller);
     let deleted = batch.query(DELETE, [bucket.into()]);
-    let rows = batch.commit(deadline(parts)).await?;
+    let rows = batch.commit(deadline).await?;
     rows.first(locked).ok_or_else(StorageError::no_such_bucket)?;
     if rows.first(examined).and_then(|row| row.text(0)) != Some("true") {
         return Err(StorageError::bucket_not_empty());
     }
-    rows.first(deleted).ok_or_else(StorageError::no_such_bucket)?;
-    Ok(axum::Json(json!({"message": "Successfully deleted"})).into_response())
+    rows.first(deleted).ok_or_else(StorageError::no_such_bucket).map(drop)
 }

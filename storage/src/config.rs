@@ -35,6 +35,8 @@ settings! {
     } also {
         /// `[storage.s3]`.
         s3: S3Config = S3Config::read(r);
+        /// `[storage.s3_protocol]`.
+        s3_protocol: S3ProtocolConfig = S3ProtocolConfig::read(r);
         /// `[storage.images]`.
         images: ImagesConfig = ImagesConfig::read(r);
     }
@@ -78,6 +80,19 @@ settings! {
     }
 }
 
+settings! {
+    /// `[storage.s3_protocol]`: the S3 protocol at `/storage/v1/s3`.
+    #[derive(Clone, Debug)]
+    pub struct S3ProtocolConfig in "storage.s3_protocol" with r {
+        /// Access key of a pair that may do everything, as the role service_role. Users sign with a token of theirs instead.
+        access_key_id: Option<String> = By("one that `basalt keys` shows, in development; none in production");
+        /// Its secret.
+        secret_access_key: Option<SecretString> = By("one that `basalt keys` shows, in development; none in production"), secret;
+        /// Region that clients are told and sign for. They may sign for `us-east-1` and `auto` as well.
+        region: String = Is("us-east-1");
+    }
+}
+
 impl StorageConfig {
     /// What does not fit together, as `(key, sentence)`.
     #[must_use]
@@ -94,6 +109,13 @@ impl StorageConfig {
             faults.push((
                 "storage.s3.access_key_id",
                 "and storage.s3.secret_access_key belong together: set both, or neither",
+            ));
+        }
+        let S3ProtocolConfig { access_key_id, secret_access_key, .. } = &self.s3_protocol;
+        if access_key_id.is_some() != secret_access_key.is_some() {
+            faults.push((
+                "storage.s3_protocol.access_key_id",
+                "and storage.s3_protocol.secret_access_key belong together: set both, or neither",
             ));
         }
         faults

@@ -36,7 +36,7 @@ mod operation;
 pub mod s3;
 mod url_token;
 
-pub use config::{Backend, ImagesConfig, S3Config, StorageConfig};
+pub use config::{Backend, ImagesConfig, S3Config, S3ProtocolConfig, StorageConfig};
 
 use blobs::intents::Intents;
 use blobs::{BlobStore, garbage, sweeper};
@@ -143,12 +143,16 @@ fn area(request: &Request) -> &str {
 fn body_mode(request: &Request) -> BodyMode {
     match area(request) {
         "object" => objects::body_mode(request),
+        "s3" => s3::body_mode(request),
         _ => BodyMode::Buffered,
     }
 }
 
-fn renderer(_request: &Request) -> Renderer {
-    Box::new(|fault| error::of_fault(fault).into_response())
+fn renderer(request: &Request) -> Renderer {
+    match area(request) {
+        "s3" => Box::new(s3::render),
+        _ => Box::new(|fault| error::of_fault(fault).into_response()),
+    }
 }
 
 async fn handle(State(storage): State<Arc<Storage>>, request: Request) -> Response {
@@ -156,6 +160,7 @@ async fn handle(State(storage): State<Arc<Storage>>, request: Request) -> Respon
     let answer = match area(&request) {
         "object" => objects::handle(&storage, request).await,
         "bucket" => buckets::handle(&storage, request).await,
+        "s3" => Ok(s3::handle(&storage, request).await),
         "cdn" => cdn::handle(&storage, &request),
         "health" | "status" | "version" => health::handle(&storage, request).await,
         _ => Err(StorageError::unknown_route(&method, &uri)),

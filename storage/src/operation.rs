@@ -71,6 +71,7 @@ operations! {
     S3_BUCKET_LIST = "storage.s3.bucket.list",
     S3_BUCKET_GET_LOCATION = "storage.s3.bucket.get_location",
     HEALTH = "storage.health",
+    S3_BUCKET_GET_VERSIONING = "storage.s3.bucket.get_versioning",
     CDN_PURGE_OBJECT = "storage.cdn.purge_object_cache",
     CDN_PURGE_BUCKET = "storage.cdn.purge_bucket_cache",
     CDN_PURGE_TENANT = "storage.cdn.purge_tenant_cache",

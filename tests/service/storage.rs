@@ -7,6 +7,7 @@ mod buckets;
 mod lists;
 mod reads;
 mod rights;
+mod s3;
 mod signed;
 mod traces;
 mod transfers;

@@ -58,6 +58,14 @@ pub(crate) fn nightly(root: &Path) -> Result<ExitCode> {
         let arguments = ["--ignored", "--nocapture", "--test-threads=1"];
         rust_tests(root, tallies, &["--workspace", "--test", "service", "--test", "faults"], &arguments)
     });
+    suite.counted("large uploads by S3", |root, tallies| {
+        conformance_tests(
+            root,
+            tallies,
+            Build::Alone,
+            &["--mode".to_owned(), "nightly".to_owned(), "tests/s3.test.ts".to_owned()],
+        )
+    });
     suite.step("fuzzing", |root| fuzz::all(root, FUZZ_TIME));
     suite.finish()
 }

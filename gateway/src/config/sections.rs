@@ -10,7 +10,7 @@ use basalt_core::settings::{Kind, Misfit, Setting, Value};
 use basalt_functions::{FunctionsConfig, StripeConfig};
 use basalt_mail::smtp::SmtpUrl;
 use basalt_rest::config::RestConfig;
-use basalt_storage::{ImagesConfig, S3Config, StorageConfig};
+use basalt_storage::{ImagesConfig, S3Config, S3ProtocolConfig, StorageConfig};
 use secrecy::{ExposeSecret, SecretSlice, SecretString};
 
 use super::{Database, Server};
@@ -43,6 +43,7 @@ pub fn settings() -> impl Iterator<Item = &'static Setting> {
         .chain(&StorageConfig::SETTINGS)
         .chain(&S3Config::SETTINGS)
         .chain(&ImagesConfig::SETTINGS)
+        .chain(&S3ProtocolConfig::SETTINGS)
         .chain(&FunctionsConfig::SETTINGS)
         .chain(&Mail::SETTINGS)
         .chain(&StripeConfig::SETTINGS)

@@ -3,6 +3,7 @@
 use std::io::{self, Write};
 
 use basalt_core::keys::ApiKeys;
+use basalt_storage::S3ProtocolConfig;
 use secrecy::ExposeSecret;
 
 use crate::config::Config;
@@ -22,4 +23,19 @@ pub fn print_keys(config: &Config, keys: &ApiKeys, out: &mut impl Write) -> io::
     writeln!(out, "# For servers only: these bypass every policy.")?;
     writeln!(out, "SUPABASE_SERVICE_ROLE_KEY={}", keys.service.expose_secret())?;
     writeln!(out, "SUPABASE_SECRET_KEY={}", keys.secret.expose_secret())
+}
+
+/// Writes the key pair of the S3 protocol, where there is one, by the names that Supabase's command line has for it.
+///
+/// # Errors
+/// Writing to `out` fails.
+pub fn print_s3_keys(config: &Config, protocol: &S3ProtocolConfig, out: &mut impl Write) -> io::Result<()> {
+    let (Some(id), Some(secret)) = (&protocol.access_key_id, &protocol.secret_access_key) else {
+        return Ok(());
+    };
+    writeln!(out, "# For S3 clients on servers only: this pair bypasses every policy.")?;
+    writeln!(out, "STORAGE_S3_URL={}/storage/v1/s3", config.server.public_url)?;
+    writeln!(out, "S3_PROTOCOL_REGION={}", protocol.region)?;
+    writeln!(out, "S3_PROTOCOL_ACCESS_KEY_ID={id}")?;
+    writeln!(out, "S3_PROTOCOL_ACCESS_KEY_SECRET={}", secret.expose_secret())
 }

@@ -12,6 +12,7 @@ use basalt_core::pool::{BackendLimit, PoolConfig, ServicePool};
 use basalt_core::service::Service;
 use basalt_core::session::Sessions;
 use basalt_rest::RestHandle;
+use basalt_storage::StorageConfig;
 use basalt_storage::blobs::BlobStore;
 use futures_util::FutureExt;
 
@@ -276,7 +277,7 @@ pub(super) async fn whole(
         let blobs = BlobStore::open(&config.storage, background.tracker.clone()).await;
         let blobs = blobs.map_err(ServeError::Storage)?;
         let service = basalt_storage::service(
-            config.storage.clone(),
+            StorageConfig { s3_protocol: secrets.s3_protocol(config), ..config.storage.clone() },
             basalt_storage::Dependencies {
                 sessions: sessions.clone(),
                 system: storage_pool.clone(),

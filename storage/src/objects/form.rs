@@ -26,17 +26,18 @@ const PORTION: usize = 64 * 1024;
 const OCTET_STREAM: &str = "application/octet-stream";
 
 /// A form that is being read.
-pub(super) struct Form {
+pub(crate) struct Form {
     parts: Multipart<'static>,
     /// Bytes that the parser took and did not hand out.
     unread: Arc<AtomicUsize>,
     hold: Option<Hold>,
     fields: Vec<(String, String)>,
+    most_fields: usize,
     parts_seen: usize,
 }
 
 /// The first file of a form.
-pub(super) struct File {
+pub(crate) struct File {
     part: Field<'static>,
     unread: Arc<AtomicUsize>,
 }
@@ -46,7 +47,7 @@ impl Form {
     ///
     /// # Errors
     /// The type names no boundary.
-    pub(super) fn new(content_type: &str, body: Body, hold: Option<&Hold>) -> Result<Self, StorageError> {
+    pub(crate) fn new(content_type: &str, body: Body, hold: Option<&Hold>) -> Result<Self, StorageError> {
         let boundary = multer::parse_boundary(content_type)
             .map_err(|_| StorageError::bad_request("Multipart: Boundary not found"))?;
         let unread = Arc::new(AtomicUsize::new(0));
@@ -56,15 +57,21 @@ impl Form {
             unread,
             hold: hold.map(Hold::fresh),
             fields: Vec::new(),
+            most_fields: MOST_FIELDS,
             parts_seen: 0,
         })
+    }
+
+    /// Takes so many fields.
+    pub(crate) fn with_most_fields(self, most_fields: usize) -> Self {
+        Self { most_fields, ..self }
     }
 
     /// Reads up to the first file.
     ///
     /// # Errors
     /// There is none; the form is malformed, has too many or too long fields, or breaks off.
-    pub(super) async fn file(&mut self) -> Result<File, StorageError> {
+    pub(crate) async fn file(&mut self) -> Result<File, StorageError> {
         let part = self.next_file().await?.ok_or_else(|| StorageError::bad_request("No content provided"))?;
         Ok(File { part, unread: Arc::clone(&self.unread) })
     }
@@ -73,7 +80,7 @@ impl Form {
     ///
     /// # Errors
     /// As [`Form::file`].
-    pub(super) async fn rest(&mut self) -> Result<(), StorageError> {
+    pub(crate) async fn rest(&mut self) -> Result<(), StorageError> {
         while let Some(mut ignored) = self.next_file().await? {
             while ignored.chunk().await.map_err(|error| refusal(&error))?.is_some() {
                 self.unread.store(0, Ordering::Relaxed);
@@ -85,6 +92,11 @@ impl Form {
     /// The text of a field that came so far; of several of one name the first.
     pub(super) fn field(&self, name: &str) -> Option<&str> {
         self.fields.iter().find(|(found, _)| found == name).map(|(_, text)| text.as_str())
+    }
+
+    /// The fields that came so far.
+    pub(crate) fn fields(&self) -> &[(String, String)] {
+        &self.fields
     }
 
     /// The next part that is a file; fields are read on the way.
@@ -107,7 +119,7 @@ impl Form {
     }
 
     async fn read_field(&mut self, mut part: Field<'static>) -> Result<(), StorageError> {
-        if self.fields.len() >= MOST_FIELDS {
+        if self.fields.len() >= self.most_fields {
             return Err(StorageError::entity_too_large());
         }
         let mut bytes = Vec::new();
@@ -134,8 +146,13 @@ impl File {
         Some(String::from_utf8_lossy(header.as_bytes()).into_owned())
     }
 
+    /// The name that the client gave it.
+    pub(crate) fn name(&self) -> Option<&str> {
+        self.part.file_name()
+    }
+
     /// Its bytes.
-    pub(super) fn bytes(self) -> impl Stream<Item = Result<Bytes, StorageError>> + Send {
+    pub(crate) fn bytes(self) -> impl Stream<Item = Result<Bytes, StorageError>> + Send {
         stream::unfold(self, |mut file| async move {
             let chunk = file.part.chunk().await;
             file.unread.store(0, Ordering::Relaxed);

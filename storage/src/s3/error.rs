@@ -156,6 +156,7 @@ impl From<PayloadError> for S3Error {
                 }
                 ChunkError::Incomplete => Self::bad_request("IncompleteBody", message),
             },
+            PayloadError::Busy => Self::new(StatusCode::SERVICE_UNAVAILABLE, "SlowDown", message),
             PayloadError::Disconnected(_) => StorageError::aborted().into(),
         }
     }

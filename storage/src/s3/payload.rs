@@ -4,6 +4,7 @@
 
 use aws_lc_rs::digest;
 use axum::body::Body;
+use basalt_core::memory::Hold;
 use basalt_core::random::constant_time_eq;
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
@@ -90,6 +91,9 @@ pub(crate) enum PayloadError {
     /// More bytes than this kind of body may have.
     #[error("Your proposed upload exceeds the maximum allowed size")]
     TooLarge,
+    /// There is no room for the body now.
+    #[error("Please reduce your request rate.")]
+    Busy,
     /// The client stopped sending.
     #[error("the request body ended early: {0}")]
     Disconnected(String),
@@ -301,18 +305,25 @@ impl Payload {
         self.checksum.as_ref().map(|(algorithm, value)| (*algorithm, value.as_str()))
     }
 
-    /// The whole body, of at most `limit` bytes.
+    /// The whole body, of at most `limit` bytes, which count in `hold`.
     ///
     /// # Errors
-    /// It is longer, or refused.
-    pub(crate) async fn collect(mut self, limit: usize) -> Result<Bytes, PayloadError> {
+    /// It is longer, or refused, or there is no room for it.
+    pub(crate) async fn collect(mut self, limit: usize, hold: Option<Hold>) -> Result<Bytes, PayloadError> {
         let mut whole = BytesMut::new();
         while let Some(piece) = self.next().await? {
             if whole.len() + piece.len() > limit {
                 return Err(PayloadError::TooLarge);
             }
+            if hold.as_ref().is_some_and(|hold| !hold.grow(piece.len())) {
+                return Err(PayloadError::Busy);
+            }
             whole.extend_from_slice(&piece);
         }
-        Ok(whole.freeze())
+        let whole = whole.freeze();
+        Ok(match hold {
+            Some(hold) => hold.keep(whole),
+            None => whole,
+        })
     }
 }

@@ -437,6 +437,12 @@ impl FormSignature {
     }
 }
 
+/// A key as it stands in a path: percent-encoded but for slashes.
+#[must_use]
+pub fn encode_path(key: &str) -> String {
+    percent_encode(key.as_bytes(), ENCODED_IN_PATH).to_string()
+}
+
 /// Name and value of each query parameter, decoded; `+` is a space, as in forms.
 #[must_use]
 pub fn query_pairs(query: &str) -> Vec<(String, String)> {

@@ -8,6 +8,8 @@ use quick_xml::events::Event;
 
 /// Namespace of everything S3 answers.
 const NAMESPACE: &str = "http://s3.amazonaws.com/doc/2006-03-01/";
+/// What each document begins with.
+pub(crate) const DECLARATION: &str = "<?xml version=\"1.0\" encoding=\"UTF-8\"?>";
 /// Elements within elements.
 const MAX_DEPTH: usize = 8;
 /// Characters of one value.
@@ -91,7 +93,7 @@ impl Writer {
     /// Begins a document with this root element, in S3's namespace.
     #[must_use]
     pub(crate) fn new(root: &'static str) -> Self {
-        Self { out: format!("<?xml version=\"1.0\" encoding=\"UTF-8\"?><{root} xmlns=\"{NAMESPACE}\">") }
+        Self { out: format!("{DECLARATION}<{root} xmlns=\"{NAMESPACE}\">") }
     }
 
     /// An element with a text.

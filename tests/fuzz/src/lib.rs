@@ -5,6 +5,7 @@ pub mod corpus;
 mod grammar;
 mod payload;
 mod request;
+mod s3;
 mod statement_text;
 
 /// Something to fuzz.
@@ -34,6 +35,8 @@ pub const TARGETS: &[Target] = &[
     Target { name: "json", run: payload::json },
     Target { name: "form", run: payload::form },
     Target { name: "request", run: request::request },
+    Target { name: "chunked", run: s3::chunked },
+    Target { name: "signature", run: s3::signature },
 ];
 
 /// The target of that name.

@@ -1,0 +1,249 @@
+//! GetObject, HeadObject and GetObjectTagging.
+
+use std::collections::BTreeMap;
+
+use axum::body::Body;
+use axum::response::{IntoResponse, Response};
+use http::header::{
+    ACCEPT_RANGES, CACHE_CONTROL, CONTENT_LENGTH, CONTENT_RANGE, CONTENT_TYPE, ETAG, IF_MODIFIED_SINCE,
+    IF_NONE_MATCH, LAST_MODIFIED,
+};
+use http::{HeaderMap, HeaderName, HeaderValue, StatusCode};
+
+use super::Call;
+use super::error::{S3Error, xml};
+use super::operation::OVERRIDES;
+use super::xml::Writer;
+use crate::error::StorageError;
+use crate::objects::conditions::{self, Validators, http_date};
+use crate::objects::find::{Lookup, Opened, Reader, StoredObject};
+use crate::operation::Operation;
+
+/// What a client may ask of a copy that it has, or of the source of one: names of headers.
+pub(super) struct ConditionHeaders {
+    matches: &'static str,
+    none_match: &'static str,
+    modified_since: &'static str,
+    unmodified_since: &'static str,
+}
+
+/// Of GetObject and HeadObject.
+const OF_OBJECT: ConditionHeaders = ConditionHeaders {
+    matches: "if-match",
+    none_match: "if-none-match",
+    modified_since: "if-modified-since",
+    unmodified_since: "if-unmodified-since",
+};
+
+/// Of the source of a copy.
+pub(super) const OF_SOURCE: ConditionHeaders = ConditionHeaders {
+    matches: "x-amz-copy-source-if-match",
+    none_match: "x-amz-copy-source-if-none-match",
+    modified_since: "x-amz-copy-source-if-modified-since",
+    unmodified_since: "x-amz-copy-source-if-unmodified-since",
+};
+
+/// What becomes of a request with conditions.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Verdict {
+    /// They hold.
+    Proceed,
+    /// The object is what the client has: 304, or 412 for the source of a copy.
+    Unmodified,
+    /// The object is not what the client believes it to be: 412.
+    Failed,
+}
+
+impl ConditionHeaders {
+    /// Judges the headers of a request. A tag decides where a date comes with it.
+    pub(super) fn judge(&self, headers: &HeaderMap, validators: Validators<'_>) -> Verdict {
+        let pick = |tag: &str, date: &str| {
+            let mut picked = HeaderMap::new();
+            for value in headers.get_all(tag) {
+                picked.append(IF_NONE_MATCH, value.clone());
+            }
+            if let Some(value) = headers.get(date) {
+                picked.insert(IF_MODIFIED_SINCE, value.clone());
+            }
+            picked
+        };
+        let wanted = pick(self.matches, self.unmodified_since);
+        // "Has this tag", "is not newer than this": what makes a copy fresh is what is demanded here.
+        if !wanted.is_empty() && !conditions::is_unmodified(&wanted, validators) {
+            return Verdict::Failed;
+        }
+        let known = pick(self.none_match, self.modified_since);
+        if conditions::is_unmodified(&known, validators) { Verdict::Unmodified } else { Verdict::Proceed }
+    }
+}
+
+/// GetObject.
+pub(super) async fn get(call: &Call) -> Result<Response, S3Error> {
+    let at = call.object();
+    let lookup = Lookup::new(
+        &call.storage,
+        &call.settings,
+        Operation::S3_OBJECT_GET,
+        Reader::Caller(&call.caller),
+        &at,
+        call.deadline(),
+    )
+    .with_user_metadata();
+    let found = lookup.find().await?;
+    if let Some(answer) = judge(call, &found)? {
+        return Ok(answer);
+    }
+    let choose = |object: &StoredObject, size: u64| {
+        conditions::range(call.headers(), size, object.validators())
+            .map_err(|_| StorageError::invalid_range())
+    };
+    let Opened { object, size, part, bytes } = lookup.open(found, choose).await?;
+    let mut headers = described(call, &object);
+    let length = part.as_ref().map_or(size, |part| part.end - part.start);
+    headers.insert(CONTENT_LENGTH, HeaderValue::from(length));
+    let status = match part {
+        Some(part) => {
+            let range = format!("bytes {}-{}/{size}", part.start, part.end.saturating_sub(1));
+            insert(&mut headers, CONTENT_RANGE, &range);
+            StatusCode::PARTIAL_CONTENT
+        }
+        None => StatusCode::OK,
+    };
+    Ok((status, headers, Body::from_stream(bytes)).into_response())
+}
+
+/// HeadObject.
+pub(super) async fn head(call: &Call) -> Result<Response, S3Error> {
+    let at = call.object();
+    let operation = Operation::S3_OBJECT_INFO;
+    let reader = Reader::Caller(&call.caller);
+    let lookup = Lookup::new(&call.storage, &call.settings, operation, reader, &at, call.deadline());
+    let object = lookup.with_user_metadata().find().await?;
+    if let Some(answer) = judge(call, &object)? {
+        return Ok(answer);
+    }
+    let mut headers = described(call, &object);
+    headers.insert(CONTENT_LENGTH, HeaderValue::from(object.metadata.size.unwrap_or(0)));
+    Ok((headers, Body::empty()).into_response())
+}
+
+/// GetObjectTagging: there are no tags.
+pub(super) async fn tagging(call: &Call) -> Result<Response, S3Error> {
+    let at = call.object();
+    let operation = Operation::S3_OBJECT_GET_TAGGING;
+    let reader = Reader::Caller(&call.caller);
+    let _object =
+        Lookup::new(&call.storage, &call.settings, operation, reader, &at, call.deadline()).find().await?;
+    let mut out = Writer::new("Tagging");
+    out.element("TagSet", |_| {});
+    Ok(xml(StatusCode::OK, out.finish("Tagging")))
+}
+
+/// The answer to a request whose conditions do not hold.
+fn judge(call: &Call, object: &StoredObject) -> Result<Option<Response>, S3Error> {
+    match OF_OBJECT.judge(call.headers(), object.validators()) {
+        Verdict::Proceed => Ok(None),
+        Verdict::Unmodified => {
+            let mut headers = described(call, object);
+            headers.remove(CONTENT_TYPE);
+            Ok(Some((StatusCode::NOT_MODIFIED, headers).into_response()))
+        }
+        Verdict::Failed => Err(S3Error::precondition_failed()),
+    }
+}
+
+/// What an answer says of the object, in the client's own words where it asked for that.
+fn described(call: &Call, object: &StoredObject) -> HeaderMap {
+    let mut headers = HeaderMap::new();
+    let metadata = &object.metadata;
+    let mime = metadata.mime_type.as_deref().unwrap_or("application/octet-stream");
+    insert(&mut headers, CONTENT_TYPE, mime);
+    headers.insert(ACCEPT_RANGES, HeaderValue::from_static("bytes"));
+    if let Some(e_tag) = &metadata.e_tag {
+        insert(&mut headers, ETAG, e_tag);
+    }
+    if let Some(date) = object.last_modified().and_then(http_date) {
+        headers.insert(LAST_MODIFIED, date);
+    }
+    if let Some(cache_control) = &metadata.cache_control {
+        insert(&mut headers, CACHE_CONTROL, cache_control);
+    }
+    write_metadata(&mut headers, object.user_metadata.as_deref());
+    for name in OVERRIDES {
+        if let (Some(value), Some(header)) = (call.parameter(name), name.strip_prefix("response-")) {
+            insert(&mut headers, HeaderName::from_static(header), value);
+        }
+    }
+    headers
+}
+
+/// `x-amz-meta-*`. What no header can hold is counted.
+fn write_metadata(headers: &mut HeaderMap, json: Option<&str>) {
+    let parsed = json.and_then(|json| serde_json::from_str::<BTreeMap<String, serde_json::Value>>(json).ok());
+    let mut missing = 0_u32;
+    for (name, value) in parsed.unwrap_or_default() {
+        let value = value.as_str().map_or_else(|| value.to_string(), str::to_owned);
+        let name = HeaderName::try_from(format!("x-amz-meta-{}", name.to_ascii_lowercase()));
+        match (name, HeaderValue::from_str(&value)) {
+            (Ok(name), Ok(value)) if value.to_str().is_ok() => {
+                headers.insert(name, value);
+            }
+            _ => missing += 1,
+        }
+    }
+    if missing > 0 {
+        headers.insert("x-amz-missing-meta", HeaderValue::from(missing));
+    }
+}
+
+/// Rows may come from elsewhere, and hold what no header can.
+fn insert(headers: &mut HeaderMap, name: HeaderName, value: &str) {
+    if let Ok(value) = HeaderValue::from_str(value) {
+        headers.insert(name, value);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_tag_decides_before_a_date() {
+        let modified = Some("2026-11-20T09:30:55.5Z".parse().unwrap());
+        let validators = Validators { e_tag: Some("\"a\""), last_modified: modified };
+        let (before, same) = ("Fri, 20 Nov 2026 09:30:54 GMT", "Fri, 20 Nov 2026 09:30:55 GMT");
+        let cases: [(&[(&'static str, &'static str)], Verdict); 10] = [
+            (&[], Verdict::Proceed),
+            (&[("if-match", "\"a\"")], Verdict::Proceed),
+            (&[("if-match", "\"b\"")], Verdict::Failed),
+            (&[("if-match", "\"a\""), ("if-unmodified-since", before)], Verdict::Proceed),
+            (&[("if-unmodified-since", before)], Verdict::Failed),
+            (&[("if-unmodified-since", same)], Verdict::Proceed),
+            (&[("if-none-match", "\"a\"")], Verdict::Unmodified),
+            (&[("if-none-match", "\"b\""), ("if-modified-since", same)], Verdict::Proceed),
+            (&[("if-modified-since", same)], Verdict::Unmodified),
+            (&[("if-modified-since", before)], Verdict::Proceed),
+        ];
+        for (pairs, expected) in cases {
+            let headers: HeaderMap = pairs
+                .iter()
+                .map(|(name, value)| (HeaderName::from_static(name), HeaderValue::from_static(value)))
+                .collect();
+            assert_eq!(OF_OBJECT.judge(&headers, validators), expected, "{pairs:?}");
+        }
+    }
+
+    #[test]
+    fn metadata_that_no_header_holds_is_counted() {
+        let mut headers = HeaderMap::new();
+        write_metadata(&mut headers, Some(r#"{"A":"b","n":1,"ü":"x","line":"a\nb","text":"ü"}"#));
+        let shown: Vec<(&str, &str)> =
+            headers.iter().map(|(name, value)| (name.as_str(), value.to_str().unwrap())).collect();
+        assert_eq!(shown, [("x-amz-meta-a", "b"), ("x-amz-meta-n", "1"), ("x-amz-missing-meta", "3")]);
+        for none in [None, Some("null"), Some("[1]"), Some("{")] {
+            let mut headers = HeaderMap::new();
+            write_metadata(&mut headers, none);
+            assert!(headers.is_empty(), "{none:?}");
+        }
+    }
+}

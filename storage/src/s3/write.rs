@@ -1,0 +1,226 @@
+//! PutObject, CopyObject and the deletions. All of them overwrite: S3 knows no other way.
+
+use axum::response::{IntoResponse, Response};
+use bytes::Bytes;
+use futures_util::{Stream, stream};
+use http::StatusCode;
+use http::header::{CACHE_CONTROL, CONTENT_TYPE, ETAG, HeaderMap, HeaderName, HeaderValue};
+use serde_json::{Map, Value};
+
+use super::Call;
+use super::checksum::Algorithm;
+use super::documents;
+use super::error::{S3Error, xml};
+use super::payload::{Payload, PayloadError};
+use super::read::{OF_SOURCE, Verdict};
+use super::xml::Writer;
+use crate::blobs::Written;
+use crate::blobs::intents::Intent;
+use crate::caller::Caller;
+use crate::error::StorageError;
+use crate::names;
+use crate::objects;
+use crate::objects::copy::{Changes, Copy, copy_object};
+use crate::objects::find::{Lookup, Reader, StoredObject};
+use crate::objects::routes::ObjectPath;
+use crate::objects::upload::{self, Content, Context, NewObject};
+use crate::operation::Operation;
+
+/// The largest object of one PutObject, or part of one: 5 GiB.
+pub(super) const MAX_SINGLE_BYTES: u64 = 5 * 1024 * 1024 * 1024;
+const META: &str = "x-amz-meta-";
+
+/// PutObject.
+pub(super) async fn put(call: &Call, mut payload: Payload) -> Result<Response, S3Error> {
+    let mut at = call.object();
+    let length = payload.announced_length();
+    if at.key.ends_with('/') && length == Some(0) {
+        // Clients make folders this way.
+        at.key.push_str(".emptyFolderPlaceholder");
+    }
+    let cx = call.context(Operation::S3_UPLOAD);
+    let object = described(call.headers(), at, &cx.caller, length);
+    let bucket = cx.bucket(&object.at.bucket).await?;
+    let most_bytes = object.judge(&cx.storage, &bucket, length, Some(MAX_SINGLE_BYTES))?;
+    let intent = upload::begin(&cx, &object).await?;
+    let written = receive(&cx, &intent, most_bytes, &mut payload).await?;
+    let content = Content::of(&intent, &written);
+    let _stored = upload::finish(&cx, &object, &content, Some(intent), Vec::new()).await?;
+    let mut headers = HeaderMap::new();
+    describe_bytes(&mut headers, &content.e_tag, payload.checksum());
+    Ok(headers.into_response())
+}
+
+/// ETag and checksum of bytes that were taken.
+pub(super) fn describe_bytes(headers: &mut HeaderMap, e_tag: &str, checksum: Option<(Algorithm, &str)>) {
+    if let Ok(e_tag) = HeaderValue::try_from(format!("\"{e_tag}\"")) {
+        headers.insert(ETAG, e_tag);
+    }
+    if let Some((algorithm, value)) = checksum
+        && let Ok(value) = HeaderValue::try_from(value)
+    {
+        headers.insert(HeaderName::from_static(algorithm.header()), value);
+    }
+}
+
+/// Writes a body into the blob of `intent`.
+pub(super) async fn receive(
+    cx: &Context,
+    intent: &Intent,
+    most_bytes: u64,
+    payload: &mut Payload,
+) -> Result<Written, S3Error> {
+    let length = payload.announced_length();
+    let mut refused = None;
+    let written = {
+        let body = pieces(payload, &mut refused);
+        upload::write_body(cx, intent, most_bytes, length, body).await
+    };
+    match (refused, written) {
+        (Some(refused), _) => Err(refused.into()),
+        (None, written) => Ok(written?),
+    }
+}
+
+/// The pieces of a body. Why it was refused is left in `refused`: whoever takes the pieces knows no such reasons.
+fn pieces<'a>(
+    payload: &'a mut Payload,
+    refused: &'a mut Option<PayloadError>,
+) -> impl Stream<Item = Result<Bytes, StorageError>> + 'a {
+    stream::unfold((payload, refused), |(payload, refused)| async move {
+        let piece = match payload.next().await {
+            Ok(piece) => Ok(piece?),
+            Err(error) => {
+                *refused = Some(error);
+                Err(StorageError::aborted())
+            }
+        };
+        Some((piece, (payload, refused)))
+    })
+}
+
+/// The object that a request with these headers makes.
+pub(super) fn described(
+    headers: &HeaderMap,
+    at: ObjectPath,
+    caller: &Caller,
+    length: Option<u64>,
+) -> NewObject {
+    let text = |name: HeaderName, otherwise: &str| {
+        headers.get(name).and_then(|value| value.to_str().ok()).unwrap_or(otherwise).to_owned()
+    };
+    NewObject {
+        at,
+        upsert: true,
+        owner: caller.subject.clone(),
+        mime_type: text(CONTENT_TYPE, "application/octet-stream"),
+        cache_control: text(CACHE_CONTROL, "no-cache"),
+        robots: None,
+        user_metadata: Some(user_metadata(headers)),
+        announced: length,
+    }
+}
+
+/// `x-amz-meta-*` as JSON.
+fn user_metadata(headers: &HeaderMap) -> String {
+    let members: Map<String, Value> = headers
+        .iter()
+        .filter_map(|(name, value)| {
+            let name = name.as_str().strip_prefix(META)?;
+            Some((name.to_owned(), Value::from(String::from_utf8_lossy(value.as_bytes()))))
+        })
+        .collect();
+    Value::Object(members).to_string()
+}
+
+/// CopyObject.
+pub(super) async fn copy(call: &Call) -> Result<String, S3Error> {
+    let operation = Operation::S3_OBJECT_COPY;
+    let changes = match call.header("x-amz-metadata-directive").unwrap_or("COPY") {
+        "COPY" => None,
+        "REPLACE" => {
+            let NewObject { mime_type, cache_control, user_metadata, .. } =
+                described(call.headers(), call.object(), &call.caller, None);
+            let (mime_type, cache_control) = (Some(mime_type), Some(cache_control));
+            Some(Changes { mime_type, cache_control, user_metadata })
+        }
+        _ => return Err(S3Error::invalid_argument("x-amz-metadata-directive must be COPY or REPLACE")),
+    };
+    let (from, source) = source(call, operation).await?;
+    let cx = call.context(operation);
+    let _bucket = cx.bucket(call.bucket()).await?;
+    let _stored = copy_object(&cx, Copy { from, to: call.object(), upsert: true, changes }).await?;
+    let e_tag = source.metadata.e_tag.as_deref().map(documents::unquoted).unwrap_or_default();
+    Ok(copied("CopyObjectResult", e_tag, cx.storage.callers.clock.now()))
+}
+
+/// What a copy answers.
+pub(super) fn copied(root: &'static str, e_tag: &str, at: jiff::Timestamp) -> String {
+    let mut out = Writer::new(root);
+    out.text("ETag", format!("\"{e_tag}\"")).text("LastModified", at.strftime("%Y-%m-%dT%H:%M:%S.%3fZ"));
+    out.finish(root)
+}
+
+/// The object that `x-amz-copy-source` names, as the caller may see it.
+pub(super) async fn source(call: &Call, operation: Operation) -> Result<(ObjectPath, StoredObject), S3Error> {
+    let header = call.header("x-amz-copy-source").unwrap_or_default();
+    let at = source_path(header)?;
+    // A copy is a read that leaves something behind: it needs the right to read, in public buckets too.
+    let reader = Reader::JudgedCaller(&call.caller);
+    let lookup = Lookup::new(&call.storage, &call.settings, operation, reader, &at, call.deadline());
+    let found = lookup.find().await?;
+    match OF_SOURCE.judge(call.headers(), found.validators()) {
+        Verdict::Proceed => Ok((at, found)),
+        Verdict::Unmodified | Verdict::Failed => Err(S3Error::precondition_failed()),
+    }
+}
+
+/// `/bucket/key`, encoded; the first slash may be missing.
+fn source_path(header: &str) -> Result<ObjectPath, S3Error> {
+    let invalid = || {
+        let message = "Copy Source must mention the source bucket and key: sourcebucket/sourcekey";
+        S3Error::invalid_argument(message)
+    };
+    let (path, query) = header.split_once('?').unwrap_or((header, ""));
+    if query.starts_with("versionId=") {
+        return Err(S3Error::not_implemented());
+    }
+    let path = if query.is_empty() { path } else { header };
+    let (bucket, key) = path.strip_prefix('/').unwrap_or(path).split_once('/').ok_or_else(invalid)?;
+    let decode = |text: &str| names::decode(text).map_err(|_| invalid());
+    let (bucket, key) = (decode(bucket)?, decode(key)?);
+    if bucket.is_empty() || key.is_empty() || key.contains('\0') {
+        return Err(invalid());
+    }
+    names::check_bucket_name(&bucket)?;
+    Ok(ObjectPath { bucket, key })
+}
+
+/// DeleteObject. What is not there, or hidden from the caller, is deleted already.
+pub(super) async fn delete(call: &Call) -> Result<Response, S3Error> {
+    remove(call, Operation::S3_OBJECT_DELETE, vec![call.key().to_owned()]).await?;
+    Ok(StatusCode::NO_CONTENT.into_response())
+}
+
+/// DeleteObjects.
+pub(super) async fn delete_many(call: &Call, payload: Payload) -> Result<Response, S3Error> {
+    let document = call.document(payload).await?;
+    let deletion = documents::deletion(&document)?;
+    remove(call, Operation::S3_OBJECT_DELETE_MANY, deletion.keys.clone()).await?;
+    let mut out = Writer::new("DeleteResult");
+    if !deletion.is_quiet {
+        for key in &deletion.keys {
+            out.element("Deleted", |out| {
+                out.text("Key", key);
+            });
+        }
+    }
+    Ok(xml(StatusCode::OK, out.finish("DeleteResult")))
+}
+
+async fn remove(call: &Call, operation: Operation, keys: Vec<String>) -> Result<(), S3Error> {
+    let cx = call.context(operation);
+    let _bucket = cx.bucket(call.bucket()).await?;
+    let _deleted = objects::delete::delete_many(&cx, call.bucket(), keys).await?;
+    Ok(())
+}

@@ -1,0 +1,283 @@
+//! Signatures of the S3 protocol, true and forged (storage.md §3.16). AWS's own signer signs; what its client does with it is in
+//! `conformance/tests/s3.test.ts`.
+
+use std::time::Duration;
+
+use aws_credential_types::Credentials;
+use aws_sigv4::http_request::{
+    PayloadChecksumKind, PercentEncodingMode, SignableBody, SignableRequest, SignatureLocation,
+    SigningSettings, UriPathNormalizationMode, sign,
+};
+use aws_sigv4::sign::v4;
+use basalt_core::clock::Clock;
+use basalt_testkit::{Basalt, Response};
+use http::{Method, Request};
+use serde_json::json;
+use tokio::net::TcpStream;
+
+use super::{make_bucket, server};
+
+const ID: &str = "test";
+const SECRET: &str = "a secret of these tests alone";
+const MINUTE: i64 = 60;
+
+async fn started() -> Basalt {
+    let server = server()
+        .config("storage.s3_protocol.access_key_id", ID)
+        .config("storage.s3_protocol.secret_access_key", SECRET)
+        .start()
+        .await;
+    make_bucket(&server, &json!({"name": "b"})).await;
+    server
+}
+
+/// How a request is signed.
+#[derive(Clone)]
+struct Signing {
+    secret: &'static str,
+    /// Seconds from now on.
+    at: i64,
+    /// Seconds that a presigned URL lives; `None` signs in a header.
+    expires: Option<u64>,
+    body: SignableBody<'static>,
+    headers: Vec<(&'static str, String)>,
+}
+
+impl Signing {
+    fn of(body: &'static str) -> Self {
+        let body = SignableBody::Bytes(body.as_bytes());
+        Self { secret: SECRET, at: 0, expires: None, body, headers: Vec::new() }
+    }
+
+    fn time(&self) -> jiff::Timestamp {
+        jiff::Timestamp::from_second(Clock::system().unix_seconds() + self.at).unwrap()
+    }
+
+    /// The request, and its signature.
+    fn sign(&self, server: &Basalt, method: &Method, path: &str) -> (Request<()>, String) {
+        let uri = server.url(&format!("/storage/v1/s3{path}"));
+        let mut request = Request::builder().method(method).uri(uri);
+        for (name, value) in &self.headers {
+            request = request.header(*name, value);
+        }
+        let mut request = request.body(()).unwrap();
+        let mut settings = SigningSettings::default();
+        settings.percent_encoding_mode = PercentEncodingMode::Single;
+        settings.uri_path_normalization_mode = UriPathNormalizationMode::Disabled;
+        match self.expires {
+            None => settings.payload_checksum_kind = PayloadChecksumKind::XAmzSha256,
+            Some(expires) => {
+                settings.signature_location = SignatureLocation::QueryParams;
+                settings.expires_in = Some(Duration::from_secs(expires));
+            }
+        }
+        let identity = Credentials::new(ID, self.secret, None, None, "test").into();
+        let parameters = v4::SigningParams::builder()
+            .identity(&identity)
+            .region("us-east-1")
+            .name("s3")
+            .time(self.time().into())
+            .settings(settings)
+            .build()
+            .unwrap()
+            .into();
+        let headers = request.headers().iter().map(|(name, value)| (name.as_str(), value.to_str().unwrap()));
+        let signable =
+            SignableRequest::new(method.as_str(), request.uri().to_string(), headers, self.body.clone())
+                .unwrap();
+        let (instructions, signature) = sign(signable, &parameters).unwrap().into_parts();
+        instructions.apply_to_request_http1x(&mut request);
+        (request, signature)
+    }
+}
+
+/// Sends a signed request, or what was made of it.
+async fn send(server: &Basalt, request: &Request<()>, body: impl Into<bytes::Bytes>) -> Response {
+    let target = request.uri().path_and_query().unwrap().as_str();
+    let mut sent = server.request(request.method().clone(), target).body(body);
+    for (name, value) in request.headers() {
+        sent = sent.header(name.as_str(), value.to_str().unwrap());
+    }
+    sent.send().await
+}
+
+/// Status and code of an answer.
+fn code(response: &Response) -> String {
+    let text = response.text().to_owned();
+    let code = text.split_once("<Code>").and_then(|(_, rest)| rest.split_once("</Code>"));
+    format!("{} {}", response.status.as_u16(), code.map_or("-", |(code, _)| code))
+}
+
+async fn objects(server: &Basalt) -> String {
+    count(server, "storage.objects").await
+}
+
+async fn count(server: &Basalt, table: &str) -> String {
+    server.sql(&format!("select count(*) from {table}")).await[0][0].clone().unwrap()
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn what_was_not_signed_is_not_done() {
+    let server = started().await;
+    let (good, _) = Signing::of("hello").sign(&server, &Method::PUT, "/b/a.txt");
+    let forged = |change: &dyn Fn(&mut Request<()>)| {
+        let mut request = Request::builder().method(good.method()).uri(good.uri()).body(()).unwrap();
+        request.headers_mut().clone_from(good.headers());
+        change(&mut request);
+        request
+    };
+    let uri = |path: &str| server.url(&format!("/storage/v1/s3{path}")).parse::<http::Uri>().unwrap();
+    let does_not_match = "403 SignatureDoesNotMatch";
+    for (what, change, expected) in [
+        ("path", forged(&|request| *request.uri_mut() = uri("/b/b.txt")), does_not_match),
+        ("query", forged(&|request| *request.uri_mut() = uri("/b/a.txt?x-id=PutObject")), does_not_match),
+        ("method", forged(&|request| *request.method_mut() = Method::DELETE), does_not_match),
+        (
+            "date",
+            forged(&|request| {
+                let date = request.headers()["x-amz-date"].to_str().unwrap().replace('Z', "");
+                let changed = format!("{}{}Z", &date[..14], if date.ends_with('0') { 1 } else { 0 });
+                request.headers_mut().insert("x-amz-date", changed.parse().unwrap());
+            }),
+            does_not_match,
+        ),
+        (
+            "source",
+            forged(&|request| {
+                drop(request.headers_mut().insert("x-amz-copy-source", "/b/c".parse().unwrap()))
+            }),
+            "403 AccessDenied",
+        ),
+        (
+            "no signature",
+            forged(&|request| drop(request.headers_mut().remove("authorization"))),
+            "403 AccessDenied",
+        ),
+    ] {
+        assert_eq!(code(&send(&server, &change, "hello").await), expected, "{what}");
+    }
+    assert_eq!(code(&send(&server, &good, "hellO").await), "400 XAmzContentSHA256Mismatch");
+    let other_secret = Signing { secret: "another", ..Signing::of("hello") };
+    let (request, _) = other_secret.sign(&server, &Method::PUT, "/b/a.txt");
+    assert_eq!(code(&send(&server, &request, "hello").await), does_not_match);
+    assert_eq!(objects(&server).await, "0");
+    send(&server, &good, "hello").await.expect(200);
+    assert_eq!(objects(&server).await, "1");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_signature_has_its_time() {
+    let server = started().await;
+    for (at, expires, expected) in [
+        (-16 * MINUTE, None, "403 RequestTimeTooSkewed"),
+        (16 * MINUTE, None, "403 RequestTimeTooSkewed"),
+        (-14 * MINUTE, None, "200 -"),
+        (14 * MINUTE, None, "200 -"),
+        (-2 * MINUTE, Some(60), "403 AccessDenied"),
+        (16 * MINUTE, Some(60), "403 AccessDenied"),
+        (-2 * MINUTE, Some(180), "200 -"),
+        (-6 * 24 * 60 * MINUTE, Some(7 * 24 * 60 * 60), "200 -"),
+        (0, Some(7 * 24 * 60 * 60 + 1), "400 AuthorizationQueryParametersError"),
+    ] {
+        let body = if expires.is_some() { SignableBody::UnsignedPayload } else { SignableBody::Bytes(b"") };
+        let (request, _) =
+            Signing { at, expires, body, ..Signing::of("") }.sign(&server, &Method::GET, "/b?list-type=2");
+        assert_eq!(code(&send(&server, &request, "").await), expected, "{at} {expires:?}");
+    }
+}
+
+/// A body of two signed chunks with a checksum behind them.
+fn chunks(signing: &Signing, seed: &str, checksum: &str) -> String {
+    let time = signing.time();
+    let key = v4::generate_signing_key(SECRET, time.into(), "us-east-1", "s3");
+    let scope = format!("{}/us-east-1/s3/aws4_request", time.strftime("%Y%m%d"));
+    let date = time.strftime("%Y%m%dT%H%M%SZ");
+    let sha256 = |text: &str| {
+        let hash = aws_lc_rs::digest::digest(&aws_lc_rs::digest::SHA256, text.as_bytes());
+        hash.as_ref().iter().map(|byte| format!("{byte:02x}")).collect::<String>()
+    };
+    let mut previous = seed.to_owned();
+    let mut body = String::new();
+    for data in ["hello ", "world", ""] {
+        let text = format!(
+            "AWS4-HMAC-SHA256-PAYLOAD\n{date}\n{scope}\n{previous}\n{}\n{}",
+            sha256(""),
+            sha256(data)
+        );
+        previous = v4::calculate_signature(&key, text.as_bytes());
+        body += &format!("{:x};chunk-signature={previous}\r\n{data}", data.len());
+        body += if data.is_empty() { "" } else { "\r\n" };
+    }
+    let trailer = format!("x-amz-checksum-crc32:{checksum}");
+    let text =
+        format!("AWS4-HMAC-SHA256-TRAILER\n{date}\n{scope}\n{previous}\n{}", sha256(&format!("{trailer}\n")));
+    let signature = v4::calculate_signature(&key, text.as_bytes());
+    body + &format!("{trailer}\r\nx-amz-trailer-signature:{signature}\r\n\r\n")
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn each_chunk_and_what_is_behind_it_is_signed() {
+    const CRC32: &str = "DUoRhQ==";
+    let server = started().await;
+    let signing = Signing {
+        body: SignableBody::Precomputed("STREAMING-AWS4-HMAC-SHA256-PAYLOAD-TRAILER".to_owned()),
+        headers: vec![
+            ("content-encoding", "aws-chunked".to_owned()),
+            ("x-amz-decoded-content-length", "11".to_owned()),
+            ("x-amz-trailer", "x-amz-checksum-crc32".to_owned()),
+        ],
+        ..Signing::of("")
+    };
+    let (request, seed) = signing.sign(&server, &Method::PUT, "/b/chunks");
+    let good = chunks(&signing, &seed, CRC32);
+    let does_not_match = "403 SignatureDoesNotMatch";
+    for (what, body, expected) in [
+        ("data", good.replacen("world", "World", 1), does_not_match),
+        ("length", good.replacen("6;", "5;", 1), does_not_match),
+        ("checksum", good.replace(CRC32, "AAAAAA=="), does_not_match),
+        (
+            "end",
+            good.split_once("\r\n0;").map(|(most, _)| format!("{most}\r\n")).unwrap(),
+            "400 IncompleteBody",
+        ),
+        (
+            "trailers",
+            good.split_once("x-amz-trailer").map(|(most, _)| most.to_owned()).unwrap(),
+            "400 IncompleteBody",
+        ),
+        ("seed", chunks(&signing, &"0".repeat(64), CRC32), does_not_match),
+        ("signed, but of something else", chunks(&signing, &seed, "AAAAAA=="), "400 BadDigest"),
+        ("unsigned", "b\r\nhello world\r\n0\r\n\r\n".to_owned(), "400 InvalidRequest"),
+    ] {
+        assert_eq!(code(&send(&server, &request, body).await), expected, "{what}");
+    }
+    assert_eq!(objects(&server).await, "0");
+    let stored = send(&server, &request, good).await;
+    assert_eq!((code(&stored).as_str(), stored.header("x-amz-checksum-crc32")), ("200 -", CRC32));
+    let (request, _) = Signing::of("").sign(&server, &Method::GET, "/b/chunks");
+    assert_eq!(send(&server, &request, "").await.text(), "hello world");
+    // What was written of the others waits for its worker, and is nobody's.
+    while count(&server, "storage.blob_intents").await != "0" {
+        tokio::time::sleep(Duration::from_millis(20)).await;
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn http2_has_an_authority_in_place_of_a_host() {
+    let server = started().await;
+    let (request, _) = Signing::of("").sign(&server, &Method::GET, "/b?list-type=2");
+    let stream = TcpStream::connect(("127.0.0.1", server.port())).await.unwrap();
+    let (requests, connection) = h2::client::handshake(stream).await.unwrap();
+    let driver = tokio::spawn(connection);
+    let (answer, _) = requests.ready().await.unwrap().send_request(request, true).unwrap();
+    assert_eq!(answer.await.unwrap().status(), 200);
+    driver.abort();
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn failures_outside_the_handlers_are_documents_too() {
+    let server = started().await;
+    let refused = server.request(Method::GET, "/storage/v1/s3/b/%zz").send().await;
+    assert_eq!(code(&refused), "400 InvalidURI");
+    assert_eq!(refused.header("content-type"), "application/xml");
+}
