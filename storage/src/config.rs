@@ -1,10 +1,11 @@
 //! What can be set about storage: `[storage]`.
 
 use std::path::PathBuf;
+use std::time::Duration;
 
 use basalt_core::settings::BaseUrl;
 use basalt_core::settings::Fallback::{By, ByOr, Is};
-use basalt_core::settings::kinds::{Bytes, Whole};
+use basalt_core::settings::kinds::{Bytes, Time, Whole};
 use basalt_core::{choice, settings};
 use secrecy::SecretString;
 
@@ -32,6 +33,8 @@ settings! {
         max_standard_upload_size: Option<u64> as Option<Bytes> = By("max_file_size");
         /// What uploads may buffer all together on their way to the disk or to S3.
         upload_memory: u64 as Bytes = Is("128MiB");
+        /// How long a resumable upload can be gone on with.
+        tus_expiry: Duration as Time = Is("24h");
     } also {
         /// `[storage.s3]`.
         s3: S3Config = S3Config::read(r);

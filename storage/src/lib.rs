@@ -34,6 +34,7 @@ mod names;
 mod objects;
 mod operation;
 pub mod s3;
+mod tus;
 mod url_token;
 
 pub use config::{Backend, ImagesConfig, S3Config, S3ProtocolConfig, StorageConfig};
@@ -51,6 +52,7 @@ pub const MIGRATIONS: &[SystemMigration] = &[
     SystemMigration::new("storage", 3, "triggers", include_str!("../migrations/0003_triggers.sql")),
     SystemMigration::new("storage", 4, "blobs", include_str!("../migrations/0004_blobs.sql")),
     SystemMigration::new("storage", 5, "listing", include_str!("../migrations/0005_listing.sql")),
+    SystemMigration::new("storage", 6, "tus", include_str!("../migrations/0006_tus.sql")),
 ];
 
 /// A statement has 30 s (storage.md §4.7); several steps may follow each other.
@@ -72,6 +74,8 @@ pub struct Dependencies {
     pub clock: Clock,
     /// `server.public_url`, without a slash at its end.
     pub public_url: String,
+    /// Whether it is one of this machine alone.
+    pub is_public_url_local: bool,
     /// Knows of every task.
     pub tracker: TaskTracker,
     /// Cancelled when the server begins to shut down.
@@ -86,7 +90,11 @@ pub(crate) struct Storage {
     pub(crate) system: ServicePool,
     pub(crate) blobs: BlobStore,
     pub(crate) intents: Intents,
+    /// Resumable uploads that are being worked on.
+    pub(crate) uploads: tus::Locks,
     pub(crate) public_url: String,
+    /// The public URL is one of this machine alone.
+    pub(crate) is_public_url_local: bool,
     pub(crate) tracker: TaskTracker,
     pub(crate) shutdown: CancellationToken,
 }
@@ -94,7 +102,7 @@ pub(crate) struct Storage {
 /// The service at `/storage/v1`.
 #[must_use]
 pub fn service(config: StorageConfig, dependencies: Dependencies) -> Service {
-    let Dependencies { sessions, system, blobs, events, keys, clock, public_url, tracker, shutdown } =
+    let Dependencies { sessions, system, blobs, events, keys, clock, public_url, is_public_url_local, tracker, shutdown } =
         dependencies;
     let intents = Intents::new(system.clone());
     tracker.spawn(intents.clone().run(shutdown.clone()));
@@ -108,7 +116,9 @@ pub fn service(config: StorageConfig, dependencies: Dependencies) -> Service {
         system,
         blobs,
         intents,
+        uploads: tus::Locks::default(),
         public_url,
+        is_public_url_local,
         tracker,
         shutdown,
     });
@@ -144,6 +154,7 @@ fn body_mode(request: &Request) -> BodyMode {
     match area(request) {
         "object" => objects::body_mode(request),
         "s3" => s3::body_mode(request),
+        "upload" => BodyMode::Streamed,
         _ => BodyMode::Buffered,
     }
 }
@@ -161,6 +172,7 @@ async fn handle(State(storage): State<Arc<Storage>>, request: Request) -> Respon
         "object" => objects::handle(&storage, request).await,
         "bucket" => buckets::handle(&storage, request).await,
         "s3" => Ok(s3::handle(&storage, request).await),
+        "upload" => tus::handle(&storage, request).await,
         "cdn" => cdn::handle(&storage, &request),
         "health" | "status" | "version" => health::handle(&storage, request).await,
         _ => Err(StorageError::unknown_route(&method, &uri)),

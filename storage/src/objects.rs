@@ -5,7 +5,7 @@ pub(crate) mod copy;
 pub(crate) mod delete;
 pub(crate) mod download;
 pub(crate) mod find;
-mod form;
+pub(crate) mod form;
 mod info;
 mod list;
 pub(crate) mod metadata;

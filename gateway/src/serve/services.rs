@@ -286,6 +286,7 @@ pub(super) async fn whole(
                 keys: Arc::clone(keys),
                 clock: Clock::system(),
                 public_url: config.server.public_url.to_string(),
+                is_public_url_local: config.server.public_url.is_loopback(),
                 tracker: background.tracker.clone(),
                 shutdown: background.shutdown.clone(),
             },

@@ -60,7 +60,7 @@ pub(super) fn iso(time: Timestamp) -> String {
 }
 
 /// Lower-case hexadecimal digits.
-pub(super) fn hex(bytes: &[u8]) -> String {
+pub(crate) fn hex(bytes: &[u8]) -> String {
     use std::fmt::Write as _;
 
     bytes.iter().fold(String::with_capacity(bytes.len() * 2), |mut text, byte| {

@@ -13,6 +13,7 @@ use basalt_core::sql::Param;
 use bytes::Bytes;
 use futures_util::{Stream, StreamExt as _};
 use http::request::Parts;
+use md5::{Digest as _, Md5};
 use uuid::Uuid;
 
 use super::metadata::{ObjectMetadata, hex};
@@ -179,7 +180,7 @@ pub(crate) async fn begin(cx: &Context, object: &NewObject) -> Result<Intent, St
 ///
 /// # Errors
 /// The batch fails.
-pub(super) async fn commit_intent(cx: &Context, mut batch: Batch) -> Result<Intent, StorageError> {
+pub(crate) async fn commit_intent(cx: &Context, mut batch: Batch) -> Result<Intent, StorageError> {
     let intent = cx.storage.intents.keep(BlobId::random());
     batch.push(intents::begin_step(intent.blob()));
     match batch.commit(cx.deadline.renewed()).await {
@@ -246,6 +247,16 @@ impl Content {
     pub(crate) fn of(intent: &Intent, written: &Written) -> Self {
         Self { blob: intent.blob(), size: written.size, e_tag: hex(&written.md5) }
     }
+}
+
+/// The entity tag of bytes that came in parts, as S3 makes it.
+pub(crate) fn e_tag_of_parts(md5s: impl IntoIterator<Item = [u8; 16]>) -> String {
+    let (mut hash, mut count) = (Md5::new(), 0);
+    for md5 in md5s {
+        hash.update(md5);
+        count += 1;
+    }
+    format!("{}-{count}", hex(&hash.finalize()))
 }
 
 /// A statement that must answer a row in the transaction that makes an object, and the error when it does not.

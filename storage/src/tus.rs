@@ -1,0 +1,291 @@
+//! Resumable uploads: tus 1.0.0 with creation, creation-with-upload, creation-defer-length, termination and expiration
+//! (storage.md §3.15).
+//!
+//! The bytes of a PATCH become a blob, and a row says where in the upload they begin. Whatever of them came before the
+//! client left is kept, so that it goes on from there. The last PATCH joins the blobs and makes the object.
+
+mod answer;
+mod headers;
+mod lock;
+mod receive;
+mod upload;
+
+use std::sync::Arc;
+
+use axum::body::Body;
+use axum::extract::Request;
+use axum::response::Response;
+use http::request::Parts;
+use http::{Method, StatusCode};
+use uuid::Uuid;
+
+use crate::Storage;
+use crate::caller::Caller;
+use crate::error::StorageError;
+use crate::objects::routes::ObjectPath;
+use crate::objects::upload::{self as objects, Context};
+use crate::operation::Operation;
+use answer::{Refusal, Shown};
+use headers::Metadata;
+pub(crate) use lock::Locks;
+use upload::Upload;
+
+const ROOT: &str = "/upload/resumable";
+
+/// A request's upload, if any, and how it proves its right.
+#[derive(Debug, Clone, PartialEq, Eq)]
+struct Route<'a> {
+    /// By the token of a signed upload URL instead of a user's.
+    is_signed: bool,
+    /// None: the collection.
+    id: Option<&'a str>,
+}
+
+fn route(path: &str) -> Option<Route<'_>> {
+    let rest = path.strip_prefix(ROOT)?;
+    let rest = if rest.is_empty() { rest } else { rest.strip_prefix('/')? };
+    let (is_signed, rest) = match rest.strip_prefix("sign") {
+        Some("") => (true, ""),
+        Some(rest) if rest.starts_with('/') => (true, rest.trim_start_matches('/')),
+        _ => (false, rest),
+    };
+    match rest {
+        "" => Some(Route { is_signed, id: None }),
+        id if !id.contains('/') => Some(Route { is_signed, id: Some(id) }),
+        _ => None,
+    }
+}
+
+/// Answers a request below `/upload`.
+pub(crate) async fn handle(storage: &Arc<Storage>, request: Request) -> Result<Response, StorageError> {
+    let (parts, body) = request.into_parts();
+    let unknown_route = StorageError::unknown_route(&parts.method, &parts.uri);
+    let path = parts.uri.path().to_owned();
+    let Some(Route { is_signed, id }) = route(&path) else { return Err(unknown_route) };
+    if parts.method == Method::OPTIONS {
+        return Ok(answer::capabilities(storage.config.max_file_size));
+    }
+    let verb = match (&parts.method, id) {
+        (&Method::POST, None) => Verb::Create,
+        (&Method::HEAD, Some(id)) => Verb::Head(id),
+        (&Method::PATCH, Some(id)) => Verb::Append(id),
+        (&Method::DELETE, Some(id)) => Verb::Terminate(id),
+        _ => return Err(unknown_route),
+    };
+    // The caller's token is judged before the protocol's headers, and in the words of the other routes.
+    let right = if is_signed {
+        Right::Signature(headers::signature(&parts.headers))
+    } else {
+        Right::Caller(storage.callers.required_token(&parts.headers)?)
+    };
+    let exchange = Exchange { storage: Arc::clone(storage), parts, right };
+    let answered = match verb {
+        Verb::Create => exchange.create(body).await,
+        Verb::Head(id) => exchange.head(id).await,
+        Verb::Append(id) => exchange.append(id, body).await,
+        Verb::Terminate(id) => exchange.terminate(id).await,
+    };
+    Ok(answered.unwrap_or_else(Refusal::into_response))
+}
+
+#[derive(Debug, Clone, Copy)]
+enum Verb<'a> {
+    Create,
+    Head(&'a str),
+    Append(&'a str),
+    Terminate(&'a str),
+}
+
+/// What allows a request to write.
+enum Right {
+    /// Policies judge the caller.
+    Caller(Caller),
+    /// `x-signature`: the token of a signed upload URL, which runs as `service_role`.
+    Signature(Option<String>),
+}
+
+/// Who writes, and whether over another object.
+struct Allowed {
+    caller: Caller,
+    owner: Option<String>,
+    upsert: bool,
+}
+
+struct Exchange {
+    storage: Arc<Storage>,
+    parts: Parts,
+    right: Right,
+}
+
+impl Exchange {
+    /// What the request may do to the object at `at`.
+    fn allowed(&self, at: &ObjectPath) -> Result<Allowed, Refusal> {
+        match &self.right {
+            Right::Caller(caller) => {
+                let upsert = self.parts.headers.get("x-upsert").is_some_and(|value| value == "true");
+                Ok(Allowed { caller: caller.clone(), owner: caller.subject.clone(), upsert })
+            }
+            Right::Signature(None) => {
+                Err(StorageError::invalid_signature("Missing x-signature header").into())
+            }
+            Right::Signature(Some(token)) => {
+                let token = self.storage.callers.verify_upload(token, &at.to_string())?;
+                Ok(Allowed { caller: Caller::service(), owner: token.owner, upsert: token.upsert })
+            }
+        }
+    }
+
+    fn context(&self, operations: [Operation; 2], caller: Caller) -> Context {
+        let [by_caller, by_signature] = operations;
+        let operation = if matches!(self.right, Right::Caller(_)) { by_caller } else { by_signature };
+        Context::new(&self.storage, &self.parts, operation, caller)
+    }
+
+    /// POST: a new upload, perhaps with its first bytes.
+    async fn create(&self, body: Body) -> Result<Response, Refusal> {
+        let given = headers::creation(&self.parts.headers)?;
+        let metadata = Metadata::read(&given.metadata)?;
+        let at = metadata.path()?;
+        let Allowed { caller, owner, upsert } = self.allowed(&at)?;
+        if given.length.is_some_and(|length| length > self.storage.config.max_file_size) {
+            return Err(Refusal::maximum_exceeded());
+        }
+        let cx = self.context([Operation::TUS_UPLOAD_CREATE, Operation::TUS_UPLOAD_CREATE_SIGNED], caller);
+        let bucket = cx.bucket(&at.bucket).await?;
+        let upload = Upload::new(at, &given, metadata, owner, &self.storage);
+        let object = upload.object(upsert, given.length);
+        let most_bytes = upload.judge(&self.storage, &bucket, &object)?;
+        objects::probe(&cx, &object).await?;
+        upload.insert(&cx).await?;
+
+        let location = answer::location(&self.storage, &self.parts, self.is_signed(), upload.id);
+        let is_whole = upload.length == Some(0);
+        if !given.has_body && !is_whole {
+            let shown = Shown { is_complete: false, offset: None, expires: Some(upload.expires) };
+            return Ok(answer::created(&location, &shown));
+        }
+        let held = self.storage.uploads.lock(upload.id).await?;
+        let received = receive::append(cx, upload, object, most_bytes, body, held).await?;
+        Ok(answer::created(&location, &received))
+    }
+
+    /// HEAD: how far the upload is.
+    async fn head(&self, id: &str) -> Result<Response, Refusal> {
+        headers::resumable(&self.parts.headers)?;
+        let id = upload_id(id)?;
+        // A PATCH whose client has left may still be storing what came.
+        let held = self.storage.uploads.lock(id).await?;
+        let cx =
+            self.context([Operation::TUS_UPLOAD_GET, Operation::TUS_UPLOAD_GET_SIGNED], Caller::service());
+        let upload = Upload::look_up(&cx, id).await?;
+        let allowed = self.allowed(&upload.at)?;
+        let expires = (!upload.is_completed).then_some(upload.expires);
+        if !upload.is_completed && upload.length == Some(upload.offset) {
+            // The server died between the last bytes and the object. Where it cannot be made, the next PATCH says why.
+            let object = upload.object(allowed.upsert, None);
+            if let Err(error) =
+                objects::probe(&Context { caller: allowed.caller, ..cx.clone() }, &object).await
+            {
+                return Err(error.into());
+            }
+            let upload = receive::complete(&cx, upload, &object).await?;
+            return Ok(answer::progress(&upload, None));
+        }
+        drop(held);
+        Ok(answer::progress(&upload, expires))
+    }
+
+    /// PATCH: more bytes.
+    async fn append(&self, id: &str, body: Body) -> Result<Response, Refusal> {
+        let given = headers::append(&self.parts.headers)?;
+        let id = upload_id(id)?;
+        let held = self.storage.uploads.lock(id).await?;
+        let service =
+            self.context([Operation::TUS_UPLOAD_PART, Operation::TUS_UPLOAD_PART_SIGNED], Caller::service());
+        let mut upload = Upload::look_up(&service, id).await?;
+        let Allowed { caller, upsert, .. } = self.allowed(&upload.at)?;
+        if given.offset != upload.offset {
+            return Err(Refusal::new(StatusCode::CONFLICT, "Upload-Offset conflict"));
+        }
+        let cx = Context { caller, ..service };
+        let bucket = cx.bucket(&upload.at.bucket).await?;
+        if let (None, Some(length)) = (upload.length, given.length) {
+            if length < upload.offset {
+                return Err(Refusal::new(StatusCode::BAD_REQUEST, "Invalid upload-length"));
+            }
+            if length > self.storage.config.max_file_size {
+                return Err(Refusal::maximum_exceeded());
+            }
+            upload.length = Some(length);
+        }
+        let object = upload.object(upsert, headers::content_length(&self.parts.headers));
+        let most_bytes = upload.judge(&self.storage, &bucket, &object)?;
+        if upload.is_completed {
+            objects::probe(&cx, &object).await?;
+            return Ok(answer::appended(&Shown {
+                is_complete: true,
+                offset: Some(upload.offset),
+                expires: None,
+            }));
+        }
+        if given.length.is_some() {
+            upload.set_length(&cx).await?;
+        }
+        let received = receive::append(cx, upload, object, most_bytes, body, held).await?;
+        Ok(answer::appended(&received))
+    }
+
+    /// DELETE: the upload is given up.
+    async fn terminate(&self, id: &str) -> Result<Response, Refusal> {
+        headers::resumable(&self.parts.headers)?;
+        let id = upload_id(id)?;
+        let _held = self.storage.uploads.lock(id).await?;
+        let service = self
+            .context([Operation::TUS_UPLOAD_DELETE, Operation::TUS_UPLOAD_DELETE_SIGNED], Caller::service());
+        let upload = Upload::look_up(&service, id).await?;
+        let Allowed { caller, upsert, .. } = self.allowed(&upload.at)?;
+        let cx = Context { caller, ..service };
+        objects::probe(&cx, &upload.object(upsert, None)).await?;
+        if upload.is_completed {
+            return Err(Refusal::new(
+                StatusCode::BAD_REQUEST,
+                "Cannot terminate an already completed upload",
+            ));
+        }
+        upload.delete(&cx).await?;
+        Ok(answer::terminated())
+    }
+
+    const fn is_signed(&self) -> bool {
+        matches!(self.right, Right::Signature(_))
+    }
+}
+
+/// Ids are ours alone.
+fn upload_id(id: &str) -> Result<Uuid, Refusal> {
+    Uuid::parse_str(id).map_err(|_| Refusal::unknown_upload())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_word_sign_is_no_id() {
+        let of = |is_signed, id| Some(Route { is_signed, id });
+        for (path, expected) in [
+            ("/upload/resumable", of(false, None)),
+            ("/upload/resumable/", of(false, None)),
+            ("/upload/resumable/abc", of(false, Some("abc"))),
+            ("/upload/resumable/signed", of(false, Some("signed"))),
+            ("/upload/resumable/sign", of(true, None)),
+            ("/upload/resumable/sign/", of(true, None)),
+            ("/upload/resumable/sign/abc", of(true, Some("abc"))),
+            ("/upload/resumablex", None),
+            ("/upload/resumable/a/b", None),
+            ("/upload", None),
+        ] {
+            assert_eq!(route(path), expected, "{path}");
+        }
+    }
+}

@@ -1,0 +1,154 @@
+//! Answers of the protocol: no JSON, true status codes, and a text for people (storage.md §3.15).
+
+use std::fmt::Write as _;
+
+use axum::response::{IntoResponse, Response};
+use basalt_core::service::Original;
+use http::request::Parts;
+use http::{HeaderName, HeaderValue, StatusCode, header};
+use jiff::Timestamp;
+use uuid::Uuid;
+
+use super::upload::Upload;
+use crate::Storage;
+use crate::error::StorageError;
+
+const VERSION: HeaderValue = HeaderValue::from_static("1.0.0");
+const EXTENSIONS: HeaderValue =
+    HeaderValue::from_static("creation,creation-with-upload,creation-defer-length,termination,expiration");
+const TUS_RESUMABLE: HeaderName = HeaderName::from_static("tus-resumable");
+
+/// Why a request was refused.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) struct Refusal {
+    status: StatusCode,
+    text: String,
+}
+
+impl Refusal {
+    pub(super) fn new(status: StatusCode, text: impl Into<String>) -> Self {
+        Self { status, text: text.into() }
+    }
+
+    /// No upload has this id, or it is gone.
+    pub(super) fn unknown_upload() -> Self {
+        Self::new(StatusCode::NOT_FOUND, "The file for this url was not found")
+    }
+
+    /// The upload would be larger than the server takes.
+    pub(super) fn maximum_exceeded() -> Self {
+        Self::new(StatusCode::PAYLOAD_TOO_LARGE, "Maximum size exceeded")
+    }
+
+    #[cfg(test)]
+    pub(super) const fn status(&self) -> StatusCode {
+        self.status
+    }
+
+    pub(super) fn into_response(self) -> Response {
+        let mut response = (self.status, format!("{}\n", self.text)).into_response();
+        response.headers_mut().insert(TUS_RESUMABLE, VERSION);
+        response
+    }
+}
+
+impl From<StorageError> for Refusal {
+    fn from(error: StorageError) -> Self {
+        if error.code() == "EntityTooLarge" {
+            return Self::maximum_exceeded();
+        }
+        Self::new(error.status(), error.message())
+    }
+}
+
+/// What an answer tells of an upload.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct Shown {
+    pub(super) is_complete: bool,
+    pub(super) offset: Option<u64>,
+    /// Seconds since 1970.
+    pub(super) expires: Option<i64>,
+}
+
+fn answer(status: StatusCode) -> Response {
+    let mut response = status.into_response();
+    response.headers_mut().insert(TUS_RESUMABLE, VERSION);
+    response
+}
+
+fn set(response: &mut Response, name: &'static str, value: &dyn std::fmt::Display) {
+    if let Ok(value) = HeaderValue::try_from(value.to_string()) {
+        response.headers_mut().insert(HeaderName::from_static(name), value);
+    }
+}
+
+fn show(response: &mut Response, shown: &Shown) {
+    if let Some(offset) = shown.offset {
+        set(response, "upload-offset", &offset);
+    }
+    let expires = shown.expires.filter(|_| !shown.is_complete);
+    if let Some(Ok(expires)) = expires.map(Timestamp::from_second) {
+        set(response, "upload-expires", &expires.strftime("%a, %d %b %Y %H:%M:%S GMT"));
+    }
+    if shown.is_complete {
+        set(response, "tus-complete", &1);
+    }
+}
+
+/// OPTIONS.
+pub(super) fn capabilities(most_bytes: u64) -> Response {
+    let mut response = answer(StatusCode::NO_CONTENT);
+    let headers = response.headers_mut();
+    headers.insert("tus-version", VERSION);
+    headers.insert("tus-extension", EXTENSIONS);
+    headers.insert("tus-max-size", HeaderValue::from(most_bytes));
+    response
+}
+
+/// POST.
+pub(super) fn created(location: &str, shown: &Shown) -> Response {
+    let mut response = answer(StatusCode::CREATED);
+    set(&mut response, "location", &location);
+    show(&mut response, shown);
+    response
+}
+
+/// PATCH.
+pub(super) fn appended(shown: &Shown) -> Response {
+    let mut response = answer(StatusCode::NO_CONTENT);
+    show(&mut response, shown);
+    response
+}
+
+/// DELETE.
+pub(super) fn terminated() -> Response {
+    answer(StatusCode::NO_CONTENT)
+}
+
+/// HEAD.
+pub(super) fn progress(upload: &Upload, expires: Option<i64>) -> Response {
+    let mut response = answer(StatusCode::OK);
+    response.headers_mut().insert(header::CACHE_CONTROL, HeaderValue::from_static("no-store"));
+    match upload.length {
+        Some(length) => set(&mut response, "upload-length", &length),
+        None => set(&mut response, "upload-defer-length", &1),
+    }
+    set(&mut response, "upload-metadata", &upload.echo);
+    show(&mut response, &Shown { is_complete: false, offset: Some(upload.offset), expires });
+    response
+}
+
+/// Where the upload goes on: below `server.public_url` if that is an address for others, else below the address that the
+/// client has used.
+pub(super) fn location(storage: &Storage, parts: &Parts, is_signed: bool, id: Uuid) -> String {
+    let original = parts.extensions.get::<Original>();
+    let prefix = original.map_or("", |original| &original.prefix);
+    let used = original.filter(|_| storage.is_public_url_local).and_then(|original| {
+        Some(format!("{}://{}", original.scheme, original.authority.as_ref()?.to_str().ok()?))
+    });
+    let mut location = used.unwrap_or_else(|| storage.public_url.clone());
+    let sign = if is_signed { "/sign" } else { "" };
+    // Writing to a text does not fail.
+    let _written = write!(location, "{prefix}{root}{sign}/{id}", root = super::ROOT);
+    location
+}

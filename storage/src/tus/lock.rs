@@ -1,0 +1,133 @@
+//! One request at a time works on an upload. A second one asks the first to stop, which keeps what it has received, and waits
+//! for it: a client that comes back while its old connection still hangs must not wait until that one is given up.
+//!
+//! The lock is of this server alone. Two servers that take bytes of one upload are kept apart by its rows: the bytes of one of
+//! them find their place taken.
+
+use std::collections::HashMap;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
+
+use http::StatusCode;
+use tokio::sync::{Notify, OwnedMutexGuard};
+use tokio::time::timeout;
+use uuid::Uuid;
+
+use super::answer::Refusal;
+
+/// How long a request waits for another.
+const PATIENCE: Duration = Duration::from_secs(5);
+
+/// Which uploads are being worked on.
+#[derive(Debug, Default, Clone)]
+pub(crate) struct Locks {
+    slots: Arc<Mutex<HashMap<Uuid, Arc<Slot>>>>,
+}
+
+#[derive(Debug, Default)]
+struct Slot {
+    busy: Arc<tokio::sync::Mutex<()>>,
+    /// Requests that wait.
+    waiting: AtomicUsize,
+    asked: Notify,
+}
+
+/// The right to work on an upload, until it is dropped.
+#[derive(Debug)]
+pub(crate) struct Held {
+    upload: Uuid,
+    slot: Arc<Slot>,
+    locks: Locks,
+    _guard: OwnedMutexGuard<()>,
+}
+
+impl Locks {
+    /// Waits until no other request works on `upload`.
+    ///
+    /// # Errors
+    /// 503: it took too long.
+    pub(super) async fn lock(&self, upload: Uuid) -> Result<Held, Refusal> {
+        let slot = {
+            let mut slots = self.slots.lock().unwrap_or_else(PoisonError::into_inner);
+            Arc::clone(slots.entry(upload).or_default())
+        };
+        slot.waiting.fetch_add(1, Ordering::AcqRel);
+        slot.asked.notify_one();
+        let waiting = Waiting { upload, slot: Arc::clone(&slot), locks: self.clone() };
+        let guard = timeout(PATIENCE, Arc::clone(&slot.busy).lock_owned()).await;
+        drop(waiting);
+        let guard =
+            guard.map_err(|_| Refusal::new(StatusCode::SERVICE_UNAVAILABLE, "acquiring lock timeout"))?;
+        Ok(Held { upload, slot, locks: self.clone(), _guard: guard })
+    }
+
+    /// Forgets the slot of `upload` when nothing but the table and `own` refer to it.
+    fn tidy(&self, upload: Uuid, own: &Arc<Slot>) {
+        let mut slots = self.slots.lock().unwrap_or_else(PoisonError::into_inner);
+        if Arc::strong_count(own) <= 2 {
+            slots.remove(&upload);
+        }
+    }
+}
+
+/// Counts as waiting until it is dropped, also by a client that leaves.
+struct Waiting {
+    upload: Uuid,
+    slot: Arc<Slot>,
+    locks: Locks,
+}
+
+impl Drop for Waiting {
+    fn drop(&mut self) {
+        self.slot.waiting.fetch_sub(1, Ordering::AcqRel);
+        self.locks.tidy(self.upload, &self.slot);
+    }
+}
+
+impl Held {
+    /// Ends when another request waits for this upload.
+    pub(super) async fn asked_to_stop(&self) {
+        while self.slot.waiting.load(Ordering::Acquire) == 0 {
+            self.slot.asked.notified().await;
+        }
+    }
+}
+
+impl Drop for Held {
+    fn drop(&mut self) {
+        self.locks.tidy(self.upload, &self.slot);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[tokio::test]
+    async fn who_comes_second_asks_the_first_to_stop() {
+        let locks = Locks::default();
+        let upload = Uuid::from_u128(1);
+        let first = locks.lock(upload).await.unwrap();
+        let second = tokio::spawn({
+            let locks = locks.clone();
+            async move { locks.lock(upload).await }
+        });
+        first.asked_to_stop().await;
+        drop(first);
+        let second = second.await.unwrap().unwrap();
+        let other = locks.lock(Uuid::from_u128(2)).await.unwrap();
+        drop((second, other));
+        assert!(locks.slots.lock().unwrap().is_empty());
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn who_waits_too_long_is_told() {
+        let locks = Locks::default();
+        let held = locks.lock(Uuid::from_u128(1)).await.unwrap();
+        let refused = locks.lock(Uuid::from_u128(1)).await.unwrap_err();
+        assert_eq!(refused.status(), StatusCode::SERVICE_UNAVAILABLE);
+        // Who has gone waits no longer.
+        assert_eq!(held.slot.waiting.load(Ordering::Acquire), 0);
+    }
+}

@@ -1,0 +1,161 @@
+//! The bytes of a PATCH, and what the last one makes of them.
+
+use axum::body::Body;
+use futures_util::StreamExt as _;
+use http::StatusCode;
+use tracing::Instrument as _;
+
+use super::answer::{Refusal, Shown};
+use super::lock::Held;
+use super::upload::{Part, Upload};
+use crate::blobs::intents::{self, Intent};
+use crate::blobs::{BlobWriter, Written};
+use crate::error::StorageError;
+use crate::objects::metadata::hex;
+use crate::objects::upload::{self as objects, Also, Content, Context, NewObject};
+
+/// How the bytes of a PATCH ended.
+enum End {
+    /// All that the client sent.
+    Whole,
+    /// The client left, or was too slow.
+    Broken,
+    /// Another request takes over.
+    Stopped,
+    /// More than the upload may have.
+    TooMany,
+}
+
+/// Stores what comes and, with the upload's last bytes, makes the object. It goes on when the client leaves, so that what came
+/// is kept.
+pub(super) async fn append(
+    cx: Context,
+    upload: Upload,
+    object: NewObject,
+    most_bytes: u64,
+    body: Body,
+    held: Held,
+) -> Result<Shown, Refusal> {
+    let tracker = cx.storage.tracker.clone();
+    let work = async move { store(&cx, upload, &object, most_bytes, body, &held).await };
+    tracker.spawn(work.in_current_span()).await.unwrap_or_else(|error| {
+        tracing::error!(%error, "an upload ended early");
+        Err(StorageError::internal().into())
+    })
+}
+
+async fn store(
+    cx: &Context,
+    mut upload: Upload,
+    object: &NewObject,
+    most_bytes: u64,
+    body: Body,
+    held: &Held,
+) -> Result<Shown, Refusal> {
+    // Policies are asked for each PATCH.
+    let intent = objects::begin(cx, object).await?;
+    let writer = cx.storage.blobs.writer(intent.blob());
+    let (writer, end) = receive(writer, body, most_bytes, held).await?;
+    if matches!(end, End::TooMany) {
+        writer.abort().await;
+        return Err(Refusal::new(StatusCode::PAYLOAD_TOO_LARGE, "upload's size exceeded"));
+    }
+    if writer.size() > 0 {
+        let written = writer.finish().await.map_err(StorageError::from)?;
+        add_part(cx, &mut upload, intent, &written).await?;
+    } else {
+        writer.abort().await;
+        drop(intent);
+    }
+    let is_complete = upload.length == Some(upload.offset);
+    let upload = if is_complete { complete(cx, upload, object).await? } else { upload };
+    match end {
+        End::Stopped if !is_complete => {
+            Err(Refusal::new(StatusCode::BAD_REQUEST, "Request aborted due to lock acquired"))
+        }
+        End::Broken if !is_complete => Err(Refusal::new(StatusCode::BAD_REQUEST, "Upload was aborted")),
+        End::Whole | End::Broken | End::Stopped | End::TooMany => {
+            Ok(Shown { is_complete, offset: Some(upload.offset), expires: Some(upload.expires) })
+        }
+    }
+}
+
+async fn receive(
+    mut writer: BlobWriter,
+    body: Body,
+    most_bytes: u64,
+    held: &Held,
+) -> Result<(BlobWriter, End), Refusal> {
+    let mut body = body.into_data_stream();
+    loop {
+        let next = tokio::select! {
+            biased;
+            () = held.asked_to_stop() => return Ok((writer, End::Stopped)),
+            next = body.next() => next,
+        };
+        let bytes = match next {
+            None => return Ok((writer, End::Whole)),
+            Some(Err(_)) => return Ok((writer, End::Broken)),
+            Some(Ok(bytes)) => bytes,
+        };
+        if writer.size() + bytes.len() as u64 > most_bytes {
+            return Ok((writer, End::TooMany));
+        }
+        if let Err(error) = writer.write(bytes).await {
+            writer.abort().await;
+            return Err(StorageError::from(error).into());
+        }
+    }
+}
+
+async fn add_part(
+    cx: &Context,
+    upload: &mut Upload,
+    intent: Intent,
+    written: &Written,
+) -> Result<(), Refusal> {
+    let mut batch = cx.as_service();
+    let added = batch.push(upload.add_part(intent.blob(), written));
+    let kept = batch.push(intents::commit_step(intent.blob()));
+    let is_whole =
+        move |rows: &crate::database::Rows| rows.first(added).is_some() && rows.first(kept).is_some();
+    let rows = batch.commit_if(cx.deadline.renewed(), is_whole).await?;
+    if !is_whole(&rows) {
+        // Another server was quicker, or the upload is gone.
+        return Err(Refusal::new(StatusCode::CONFLICT, "Upload-Offset conflict"));
+    }
+    intent.done();
+    upload.offset += written.size;
+    Ok(())
+}
+
+/// Makes the object of an upload that has all its bytes.
+///
+/// # Errors
+/// As any upload's end; the bytes stay, and the next request tries again.
+pub(super) async fn complete(cx: &Context, upload: Upload, object: &NewObject) -> Result<Upload, Refusal> {
+    let parts = upload.parts(cx).await?;
+    let also =
+        vec![Also { statement: upload.mark_completed(), otherwise: StorageError::key_already_exists() }];
+    match parts.as_slice() {
+        // Its blob is the object's.
+        [Part { blob, md5 }] => {
+            let content = Content { blob: *blob, size: upload.offset, e_tag: hex(md5) };
+            let _stored = objects::finish(cx, object, &content, None, also).await?;
+        }
+        parts => {
+            let intent = objects::commit_intent(cx, cx.as_service()).await?;
+            let blobs: Vec<_> = parts.iter().map(|part| part.blob).collect();
+            let e_tag = if blobs.is_empty() {
+                let written = cx.storage.blobs.writer(intent.blob()).finish().await;
+                hex(&written.map_err(StorageError::from)?.md5)
+            } else {
+                cx.storage.blobs.concat(&blobs, intent.blob()).await.map_err(StorageError::from)?;
+                objects::e_tag_of_parts(parts.iter().map(|part| part.md5))
+            };
+            let content = Content { blob: intent.blob(), size: upload.offset, e_tag };
+            let _stored = objects::finish(cx, object, &content, Some(intent), also).await?;
+        }
+    }
+    Ok(upload.completed())
+}
