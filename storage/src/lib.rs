@@ -102,8 +102,18 @@ pub(crate) struct Storage {
 /// The service at `/storage/v1`.
 #[must_use]
 pub fn service(config: StorageConfig, dependencies: Dependencies) -> Service {
-    let Dependencies { sessions, system, blobs, events, keys, clock, public_url, is_public_url_local, tracker, shutdown } =
-        dependencies;
+    let Dependencies {
+        sessions,
+        system,
+        blobs,
+        events,
+        keys,
+        clock,
+        public_url,
+        is_public_url_local,
+        tracker,
+        shutdown,
+    } = dependencies;
     let intents = Intents::new(system.clone());
     tracker.spawn(intents.clone().run(shutdown.clone()));
     let collector = garbage::worker(system.clone(), blobs.clone(), tracker.clone());
