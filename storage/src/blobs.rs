@@ -10,7 +10,7 @@ mod error;
 mod folder;
 pub(crate) mod garbage;
 mod id;
-pub(crate) mod intents;
+pub mod intents;
 mod reader;
 pub mod reconcile;
 mod room;

@@ -32,7 +32,7 @@ settings! {
         /// Largest upload in one request to `/object`; TUS and S3 take up to `max_file_size`.
         max_standard_upload_size: Option<u64> as Option<Bytes> = By("max_file_size");
         /// What uploads may buffer all together on their way to the disk or to S3.
-        upload_memory: u64 as Bytes = Is("128MiB");
+        upload_memory: u64 as Bytes = Is("96MiB");
         /// How long a resumable upload can be gone on with.
         tus_expiry: Duration as Time = Is("24h");
     } also {

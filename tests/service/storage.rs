@@ -3,6 +3,7 @@
 #![expect(clippy::unwrap_used, clippy::indexing_slicing, reason = "helpers fail a test by panicking")]
 
 mod blobs;
+mod bucket;
 mod buckets;
 mod lists;
 mod reads;

@@ -4,6 +4,7 @@ mod browser;
 mod count;
 mod dev;
 mod fuzz;
+mod moto;
 mod node;
 mod run;
 mod server;
@@ -41,7 +42,7 @@ usage: cargo xtask VERB [ARGUMENTS]
                        without TARGET lists them
   gen-docs             rewrite the generated files in docs/
 
-Only Rust and Node 20 or newer have to be there before.";
+Only Rust and Node 20 or newer have to be there before; for the tests, Python 3.10 or newer with venv.";
 
 fn main() -> ExitCode {
     run::forward_signals();

@@ -17,7 +17,7 @@ pub(crate) use self::quick::quick;
 use self::steps::{Kind, Suite, Tallies};
 use crate::count::{self, CargoTest};
 use crate::server::Server;
-use crate::{browser, dev, fuzz, node, run, ui};
+use crate::{browser, dev, fuzz, moto, node, run, ui};
 
 const NO_ARGUMENTS: &[&str] = &[];
 
@@ -33,6 +33,7 @@ pub(crate) fn test(root: &Path, keep_going: bool) -> Result<ExitCode> {
     suite.step("npm ci", |root| node::install(root, None));
     suite.step("tsc", typecheck);
     suite.step("biome", biome);
+    suite.step("S3 server", moto::install);
     suite.counted("Rust tests", |root, tallies| rust_tests(root, tallies, &["--workspace"], NO_ARGUMENTS));
     suite.step("cargo doc", docs);
     suite.step("cargo deny", |root| {
@@ -54,6 +55,7 @@ pub(crate) fn nightly(root: &Path) -> Result<ExitCode> {
         rust_tests(root, tallies, &["--workspace", "--test", "oracle"], &["--nocapture"])
     });
     // One at a time: they measure memory, and endurance takes both cores.
+    suite.step("S3 server", moto::install);
     suite.counted("long tests", |root, tallies| {
         let arguments = ["--ignored", "--nocapture", "--test-threads=1"];
         rust_tests(root, tallies, &["--workspace", "--test", "service", "--test", "faults"], &arguments)
@@ -108,6 +110,7 @@ pub(crate) fn service(root: &Path, arguments: &[String]) -> Result<ExitCode> {
     let mut suite = Suite::new(root, false)?;
     // PostgreSQL comes with the packages.
     suite.step("npm ci", |root| node::install(root, None));
+    suite.step("S3 server", moto::install);
     suite.counted("service tests", |root, tallies| {
         rust_tests(root, tallies, &["--workspace", "--test", "*"], arguments)
     });

@@ -35,14 +35,14 @@ insert into storage.blob_garbage (blob, kind) select blob, 'intent' from gone on
 
 /// Writes the intent; as `service_role`.
 #[must_use]
-pub(crate) fn begin_step(blob: BlobId) -> Statement {
+pub fn begin_step(blob: BlobId) -> Statement {
     step("insert into storage.blob_intents (blob) values ($1::uuid)", blob)
 }
 
 /// Takes the intent, as `service_role`, in the transaction that gives the blob to a row. It answers one row; where it answers
 /// none, the intent was swept, the blob may be gone, and the transaction must be undone.
 #[must_use]
-pub(crate) fn commit_step(blob: BlobId) -> Statement {
+pub fn commit_step(blob: BlobId) -> Statement {
     step("delete from storage.blob_intents where blob = $1::uuid returning blob", blob)
 }
 
@@ -52,7 +52,7 @@ fn step(text: &'static str, blob: BlobId) -> Statement {
 
 /// The intents of this server's writers. Cheap to clone.
 #[derive(Clone)]
-pub(crate) struct Intents {
+pub struct Intents {
     pool: ServicePool,
     known: Arc<Known>,
 }
@@ -79,18 +79,18 @@ impl std::fmt::Debug for Intents {
 impl Intents {
     /// None yet. `pool` acts as the owner of schema `storage`.
     #[must_use]
-    pub(crate) fn new(pool: ServicePool) -> Self {
+    pub fn new(pool: ServicePool) -> Self {
         Self { pool, known: Arc::default() }
     }
 
     /// Keeps `blob`'s intent alive from now on; to be called before [`begin_step`] is run.
-    pub(crate) fn keep(&self, blob: BlobId) -> Intent {
+    pub fn keep(&self, blob: BlobId) -> Intent {
         let _new = self.known.sets().alive.insert(blob.uuid());
         Intent { blob, known: Arc::clone(&self.known), is_done: false }
     }
 
     /// Touches living intents and discards those given up, until `shutdown`.
-    pub(crate) async fn run(self, shutdown: CancellationToken) {
+    pub async fn run(self, shutdown: CancellationToken) {
         let mut heartbeat = interval(HEARTBEAT);
         heartbeat.set_missed_tick_behavior(MissedTickBehavior::Delay);
         loop {
@@ -148,7 +148,7 @@ impl Known {
 
 /// Keeps a blob's intent alive while the blob is being written.
 #[must_use = "dropped, it makes the blob garbage"]
-pub(crate) struct Intent {
+pub struct Intent {
     blob: BlobId,
     known: Arc<Known>,
     is_done: bool,
@@ -163,12 +163,12 @@ impl std::fmt::Debug for Intent {
 impl Intent {
     /// The blob.
     #[must_use]
-    pub(crate) const fn blob(&self) -> BlobId {
+    pub const fn blob(&self) -> BlobId {
         self.blob
     }
 
     /// A transaction with [`commit_step`] was committed: the blob is a row's.
-    pub(crate) fn done(mut self) {
+    pub fn done(mut self) {
         self.is_done = true;
     }
 }

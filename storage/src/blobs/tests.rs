@@ -1,7 +1,10 @@
 //! Blobs in a folder.
 
+use std::fs::OpenOptions;
+use std::io::Write as _;
 use std::os::unix::fs::MetadataExt as _;
 use std::path::{Path, PathBuf};
+use std::process::Command;
 
 use bytes::Bytes;
 use futures_util::TryStreamExt as _;
@@ -170,4 +173,64 @@ async fn files_are_this_users_alone_and_a_check_leaves_none() {
     assert_eq!(files(&nested), [] as [PathBuf; 0]);
     std::fs::remove_dir_all(&nested).unwrap();
     assert!(matches!(store.check().await, Err(BlobError::Failed(_))));
+}
+
+/// Unmounts when a test ends, however it ends.
+struct Mounted(PathBuf);
+
+impl Drop for Mounted {
+    fn drop(&mut self) {
+        let _done = Command::new("umount").arg(&self.0).status();
+    }
+}
+
+/// Needs root and the right to mount, which containers may lack.
+#[tokio::test]
+async fn a_full_disk_is_told_and_nothing_is_left_on_it() {
+    let disk = TempDir::new().unwrap();
+    let mut mount = Command::new("mount");
+    mount.args(["-t", "tmpfs", "-o", "size=4M", "tmpfs"]).arg(disk.path());
+    if !mount.output().is_ok_and(|output| output.status.success()) {
+        println!("cannot mount a small file system here");
+        return;
+    }
+    let _mounted = Mounted(disk.path().to_owned());
+    let dir = disk.path().join("storage");
+    let store = store_in(&dir, 64 << 20).await;
+    let mut writer = store.writer(BlobId::random());
+    let failed = loop {
+        if let Err(error) = writer.write(body(MEBIBYTE)).await {
+            break error;
+        }
+        assert!(writer.size() < 20 << 20);
+    };
+    assert!(matches!(failed, BlobError::Full(_)), "{failed}");
+    assert!(matches!(writer.write(body(1)).await, Err(BlobError::Failed(_))), "bytes are missing");
+    assert!(matches!(writer.finish().await, Err(BlobError::Failed(_))));
+    while !files(&dir).is_empty() {
+        tokio::task::yield_now().await;
+    }
+    let filler = disk.path().join("filler");
+    let fill = || {
+        let mut file = OpenOptions::new().create(true).append(true).open(&filler).unwrap();
+        while file.write_all(&[0; 4096]).is_ok() {}
+    };
+    let failed = loop {
+        // The room of a removed file is free when its last write has ended.
+        fill();
+        let id = BlobId::random();
+        let mut writer = store.writer(id);
+        writer.write(body(30_000)).await.unwrap();
+        match writer.finish().await {
+            Ok(_) => store.delete(id).await.unwrap(),
+            Err(error) => break error,
+        }
+    };
+    assert!(matches!(failed, BlobError::Full(_)), "{failed}");
+    fill();
+    assert!(matches!(store.check().await, Err(BlobError::Full(_))));
+    assert_eq!(files(&dir), [] as [PathBuf; 0]);
+    std::fs::remove_file(&filler).unwrap();
+    let (id, _) = put(&store, &body(30_000), 30_000).await;
+    assert_eq!(get(&store, id, 0..30_000).await.unwrap().len(), 30_000);
 }

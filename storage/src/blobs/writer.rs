@@ -1,18 +1,23 @@
 //! Writing a blob: small ones in one go, others in chunks, of which the next is filled while the one before it is
 //! written. The hash is computed on a blocking thread beside the write.
 
+use std::sync::Arc;
+use std::time::Duration;
+
 use bytes::{Bytes, BytesMut};
 use md5::{Digest as _, Md5};
 use object_store::{MultipartUpload, ObjectStoreExt as _};
-use std::sync::Arc;
-use std::time::Duration;
 use tokio::runtime::Handle;
+use tokio::sync::Semaphore;
 use tokio::task::{JoinHandle, JoinSet, spawn_blocking};
 use tokio::time::timeout;
+use tokio_util::task::TaskTracker;
 
 use super::room::{FREE_BYTES, Share};
 use super::{BlobError, BlobId, BlobStore};
 
+/// How many bytes the hash may lag behind.
+const HASH_LAG: usize = 4 * 1024 * 1024;
 /// How long a writer that gave up takes to tell the store.
 const ABORT_LIMIT: Duration = Duration::from_secs(30);
 
@@ -32,6 +37,8 @@ pub struct BlobWriter {
     /// Bytes that the client has announced.
     announced: Option<u64>,
     hash: Hash,
+    /// One for each chunk that may wait to be hashed.
+    to_hash: Arc<Semaphore>,
     /// Begun once there is more than one chunk.
     upload: Option<Box<dyn MultipartUpload>>,
     in_flight: JoinSet<Result<(), object_store::Error>>,
@@ -48,36 +55,43 @@ pub struct Written {
     pub md5: [u8; 16],
 }
 
-/// The hash of what went out.
+/// The hash of what went out. It may lag behind, so that the disk works meanwhile: hashing is slower than writing, and at the
+/// end the disk has to be waited for anyway.
 enum Hash {
     Unwanted,
     Idle(Md5),
-    Running(JoinHandle<Md5>),
+    Running(JoinHandle<Result<Option<Md5>, BlobError>>),
 }
 
 impl Hash {
     /// Waits for the bytes that were given before.
-    async fn settled(&mut self) -> Result<Option<Md5>, BlobError> {
-        match std::mem::replace(self, Self::Unwanted) {
+    async fn settled(self) -> Result<Option<Md5>, BlobError> {
+        match self {
             Self::Unwanted => Ok(None),
             Self::Idle(hash) => Ok(Some(hash)),
-            Self::Running(task) => Ok(Some(task.await.map_err(|error| BlobError::lost(&error))?)),
+            Self::Running(task) => task.await.map_err(|error| BlobError::lost(&error))?,
         }
     }
 
-    /// Takes more bytes in, on a blocking thread where there are many.
-    async fn add(&mut self, bytes: Bytes) -> Result<(), BlobError> {
-        let Some(mut hash) = self.settled().await? else { return Ok(()) };
-        *self = if bytes.len() <= FREE_BYTES {
-            hash.update(&bytes);
-            Self::Idle(hash)
-        } else {
-            Self::Running(spawn_blocking(move || {
+    /// Takes `bytes` in after those that were given before, on a blocking thread where there are many; `held` goes with them.
+    fn add<T: Send + Sync + 'static>(self, bytes: Bytes, held: T, tracker: &TaskTracker) -> Self {
+        match self {
+            Self::Unwanted => Self::Unwanted,
+            Self::Idle(mut hash) if bytes.len() <= FREE_BYTES => {
                 hash.update(&bytes);
-                hash
-            }))
-        };
-        Ok(())
+                Self::Idle(hash)
+            }
+            before @ (Self::Idle(_) | Self::Running(_)) => Self::Running(tracker.spawn(async move {
+                let Some(mut hash) = before.settled().await? else { return Ok(None) };
+                let hashed = spawn_blocking(move || {
+                    hash.update(&bytes);
+                    hash
+                });
+                let hash = hashed.await.map_err(|error| BlobError::lost(&error))?;
+                drop(held);
+                Ok(Some(hash))
+            })),
+        }
     }
 }
 
@@ -89,6 +103,7 @@ impl std::fmt::Debug for BlobWriter {
 
 impl BlobWriter {
     pub(super) fn new(store: BlobStore, id: BlobId) -> Self {
+        let to_hash = Arc::new(Semaphore::new((HASH_LAG / store.chunk_bytes()).max(1)));
         Self {
             store,
             id,
@@ -98,6 +113,7 @@ impl BlobWriter {
             size: 0,
             announced: None,
             hash: Hash::Idle(Md5::new()),
+            to_hash,
             upload: None,
             in_flight: JoinSet::new(),
             is_broken: false,
@@ -165,12 +181,15 @@ impl BlobWriter {
             self.upload = None;
         } else {
             let whole = std::mem::take(&mut self.buffer).freeze();
-            self.hash.add(whole.clone()).await?;
+            let hash = std::mem::replace(&mut self.hash, Hash::Unwanted);
+            let tracker = &self.store.shared.tracker;
+            self.hash = hash.add(whole.clone(), std::mem::take(&mut self.shares), tracker);
             let path = self.id.path();
             let stored = self.store.shared.objects.put(&path, whole.into()).await;
             let _result = stored.map_err(|error| BlobError::general(&error))?;
         }
-        let hash = self.hash.settled().await?.unwrap_or_default();
+        let hash = std::mem::replace(&mut self.hash, Hash::Unwanted);
+        let hash = hash.settled().await?.unwrap_or_default();
         Ok(Written { size: self.size, md5: hash.finalize().into() })
     }
 
@@ -219,9 +238,12 @@ impl BlobWriter {
     /// Sends the buffer off, once there is a place among the chunks that are on their way.
     async fn send(&mut self) -> Result<(), BlobError> {
         let chunk = std::mem::take(&mut self.buffer).freeze();
-        let shares = std::mem::take(&mut self.shares);
+        let shares = Arc::new(std::mem::take(&mut self.shares));
         self.target = FREE_BYTES;
-        self.hash.add(chunk.clone()).await?;
+        let place = Arc::clone(&self.to_hash).acquire_owned().await.map_err(|_closed| self.broken())?;
+        let hash = std::mem::replace(&mut self.hash, Hash::Unwanted);
+        let held = (place, Arc::clone(&shares));
+        self.hash = hash.add(chunk.clone(), held, &self.store.shared.tracker);
         while self.in_flight.len() >= self.store.chunks_in_flight() {
             self.settle_one().await?;
         }

@@ -7,10 +7,12 @@ use basalt_core::clock::Clock;
 use basalt_core::database::Database;
 use basalt_core::pool::{PoolConfig, ServicePool};
 use basalt_storage::StorageConfig;
+use basalt_storage::blobs::intents::{Intents, begin_step, commit_step};
 use basalt_storage::blobs::sweeper::{Swept, sweep};
 use basalt_storage::blobs::{BlobId, BlobStore};
 use basalt_testkit::{Basalt, TestDatabase};
 use tokio::time::{Instant, sleep};
+use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
 const ROWS: &str = "
@@ -41,7 +43,7 @@ async fn server() -> Basalt {
     server
 }
 
-fn owner_pool(database: &TestDatabase) -> ServicePool {
+pub(super) fn owner_pool(database: &TestDatabase) -> ServicePool {
     let login = Database::new(database.config()).acting_as("supabase_storage_admin", "storage");
     ServicePool::new(login, PoolConfig::new("test", 2), TaskTracker::new())
 }
@@ -197,4 +199,42 @@ async fn a_folder_that_takes_no_file_makes_the_server_unready() {
     std::fs::rename(&aside, &dir).unwrap();
     sleep(Duration::from_millis(1100)).await;
     server.get("/ready").send().await.expect(200);
+}
+
+#[tokio::test]
+async fn a_living_writer_s_intent_is_touched_and_one_given_up_is_garbage_at_once() {
+    let server = server().await;
+    let database = server.database();
+    let intents = Intents::new(owner_pool(database));
+    let (alive, done, given_up) = (BlobId::random(), BlobId::random(), BlobId::random());
+    let held = [alive, done, given_up].map(|blob| intents.keep(blob));
+    for blob in [alive, done, given_up] {
+        let step = begin_step(blob);
+        database.admin_sql(&step.text.replace("$1", &format!("'{blob}'"))).await;
+    }
+    database.admin_sql("update storage.blob_intents set heartbeat_at = now() - interval '2 hours'").await;
+    let shutdown = CancellationToken::new();
+    let running = tokio::spawn(intents.run(shutdown.clone()));
+    let old = "select count(*) from storage.blob_intents where heartbeat_at < now() - interval '1 minute'";
+    let deadline = Instant::now() + Duration::from_secs(30);
+    while database.value(old).await != "0" {
+        assert!(Instant::now() < deadline, "touched at the start");
+        sleep(Duration::from_millis(20)).await;
+    }
+    let commit = |blob: BlobId| commit_step(blob).text.replace("$1", &format!("'{blob}'"));
+    let [held_alive, held_done, held_given_up] = held;
+    assert_eq!(database.admin_sql(&commit(done)).await.len(), 1, "a row takes its place");
+    held_done.done();
+    drop(held_given_up);
+    while database.count("storage.blob_intents").await != 1 {
+        assert!(Instant::now() < deadline, "given up");
+        sleep(Duration::from_millis(20)).await;
+    }
+    assert_eq!(database.admin_sql(&commit(given_up)).await.len(), 0, "a late commit finds that it must not");
+    assert_eq!(database.value("select blob from storage.blob_garbage").await, given_up.to_string());
+    assert_eq!(database.value("select blob from storage.blob_intents").await, alive.to_string());
+    drop(held_alive);
+    shutdown.cancel();
+    running.await.unwrap();
+    assert_eq!(database.count("storage.blob_intents").await, 0, "the last are discarded at the end");
 }

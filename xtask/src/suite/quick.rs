@@ -11,7 +11,7 @@ use anyhow::Result;
 
 use super::steps::{Kind, Suite};
 use super::{NO_ARGUMENTS, biome, clippy, rust_tests, rustfmt, typecheck, vitest};
-use crate::{node, run, ui};
+use crate::{moto, node, run, ui};
 
 /// Service tests for a change below a folder. Those of a whole service take longer than a minute, so these are what its
 /// change breaks first; `quick NAME` runs others.
@@ -41,6 +41,7 @@ pub(crate) fn quick(root: &Path, names: &[String]) -> Result<ExitCode> {
     if !filters.is_empty() {
         suite.step("npm ci", |root| node::install(root, None));
         ui::note(&format!("service tests of this change: {}", filters.join(" ")));
+        suite.step("S3 server", moto::install);
         suite.counted("service tests", |root, tallies| {
             rust_tests(root, tallies, &["--workspace", "--test", "service"], &filters)
         });
