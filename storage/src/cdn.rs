@@ -1,24 +1,53 @@
-//! DELETE `/cdn…`: drops what caches hold of an object, a bucket, or all (storage.md §3.17). There is no CDN before the
-//! server; what it caches itself are rendered images.
+//! DELETE `/cdn[/{b}[/{key}]]`: drops what caches hold of an object, a bucket, or all (storage.md §3.17). There is no CDN before
+//! the server; what it keeps itself are transformed images. None of them is shown after its object has changed or gone, so that this
+//! is about room.
 
 use axum::extract::Request;
 use axum::response::{IntoResponse, Response};
 use http::Method;
+use http::request::Parts;
 use serde_json::json;
 
 use crate::Storage;
+use crate::database::{RequestSettings, deadline};
 use crate::error::StorageError;
+use crate::names;
+use crate::objects::find::{Lookup, Reader};
+use crate::objects::routes::ObjectPath;
+use crate::operation::Operation;
 
 /// Answers a request to `/cdn…`.
 ///
 /// # Errors
 /// The answer.
-pub(crate) fn handle(storage: &Storage, request: &Request) -> Result<Response, StorageError> {
-    if request.method() != Method::DELETE {
-        return Err(StorageError::unknown_route(request.method(), request.uri()));
+pub(crate) async fn handle(storage: &Storage, request: Request) -> Result<Response, StorageError> {
+    let (parts, _body) = request.into_parts();
+    if parts.method != Method::DELETE {
+        return Err(StorageError::unknown_route(&parts.method, &parts.uri));
     }
-    storage.callers.required(request.headers())?.must_be_service()?;
-    // Renders are found by their object's version: none is shown after its object has changed or gone, so that there is
-    // nothing stale to drop here.
+    storage.callers.required(&parts.headers)?.must_be_service()?;
+    let rest = parts.uri.path().strip_prefix("/cdn/").unwrap_or_default();
+    match names::bucket_and_key(rest)? {
+        Some((bucket, key)) => purge(storage, &parts, ObjectPath { bucket, key }).await?,
+        // Which images are of a bucket is not known here; those of others are made again when somebody asks for them.
+        None => storage.images.purge_all().await,
+    }
     Ok(axum::Json(json!({"message": "success"})).into_response())
+}
+
+async fn purge(storage: &Storage, parts: &Parts, at: ObjectPath) -> Result<(), StorageError> {
+    let request = RequestSettings::of(parts);
+    let operation = Operation::CDN_PURGE_OBJECT;
+    let lookup = Lookup::new(storage, &request, operation, Reader::Service, &at, deadline(parts));
+    match lookup.find().await {
+        Ok(object) => {
+            if let Some((blob, _)) = object.blob() {
+                storage.images.purge(blob).await;
+            }
+            Ok(())
+        }
+        // What is gone has nothing to drop.
+        Err(error) if error == StorageError::no_such_key() => Ok(()),
+        Err(error) => Err(error),
+    }
 }

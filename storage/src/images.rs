@@ -4,6 +4,7 @@
 
 mod cache;
 mod geometry;
+mod http;
 mod metrics;
 mod parameters;
 mod pool;
@@ -18,6 +19,7 @@ use tokio_util::task::TaskTracker;
 use crate::blobs::{BlobError, BlobId, BlobStore};
 use crate::config::StorageConfig;
 use cache::{Cache, Content, Kept, Key};
+pub(crate) use http::render;
 pub(crate) use parameters::Parameters;
 use pool::{Pool, PoolError};
 use transform::{TransformError, transform};

@@ -44,6 +44,7 @@ use blobs::{BlobStore, garbage, sweeper};
 use caller::Callers;
 use database::Database;
 use error::StorageError;
+use images::Images;
 
 /// Schema `storage`: tables, functions, triggers, grants.
 pub const MIGRATIONS: &[SystemMigration] = &[
@@ -92,6 +93,7 @@ pub(crate) struct Storage {
     pub(crate) intents: Intents,
     /// Resumable uploads that are being worked on.
     pub(crate) uploads: tus::Locks,
+    pub(crate) images: Arc<Images>,
     pub(crate) public_url: String,
     /// The public URL is one of this machine alone.
     pub(crate) is_public_url_local: bool,
@@ -116,7 +118,8 @@ pub fn service(config: StorageConfig, dependencies: Dependencies) -> Service {
     } = dependencies;
     let intents = Intents::new(system.clone());
     tracker.spawn(intents.clone().run(shutdown.clone()));
-    let collector = garbage::worker(system.clone(), blobs.clone(), tracker.clone());
+    let images = Arc::new(Images::new(&config, tracker.clone()));
+    let collector = garbage::worker(system.clone(), blobs.clone(), Arc::clone(&images), tracker.clone());
     tracker.spawn(collector.run(events, shutdown.clone()));
     tracker.spawn(sweeper::run(system.clone(), blobs.clone(), clock.clone(), shutdown.clone()));
     let storage = Arc::new(Storage {
@@ -127,6 +130,7 @@ pub fn service(config: StorageConfig, dependencies: Dependencies) -> Service {
         blobs,
         intents,
         uploads: tus::Locks::default(),
+        images,
         public_url,
         is_public_url_local,
         tracker,
@@ -183,7 +187,8 @@ async fn handle(State(storage): State<Arc<Storage>>, request: Request) -> Respon
         "bucket" => buckets::handle(&storage, request).await,
         "s3" => Ok(s3::handle(&storage, request).await),
         "upload" => tus::handle(&storage, request).await,
-        "cdn" => cdn::handle(&storage, &request),
+        "cdn" => cdn::handle(&storage, request).await,
+        "render" => images::render(&storage, request).await,
         "health" | "status" | "version" => health::handle(&storage, request).await,
         _ => Err(StorageError::unknown_route(&method, &uri)),
     };

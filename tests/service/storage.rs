@@ -5,6 +5,7 @@
 mod blobs;
 mod bucket;
 mod buckets;
+mod images;
 mod lists;
 mod reads;
 mod rights;

@@ -13,6 +13,7 @@ use tokio::time::Instant;
 use tokio_util::task::TaskTracker;
 
 use super::{BlobId, BlobStore};
+use crate::images::Images;
 
 const STATEMENT_LIMIT: Duration = Duration::from_secs(10);
 
@@ -62,6 +63,7 @@ const TIME_LIMIT: Duration = Duration::from_secs(120);
 pub(crate) struct Collector {
     pool: ServicePool,
     store: BlobStore,
+    images: Arc<Images>,
 }
 
 /// The garbage as jobs of `pool`'s login, which acts as the owner of schema `storage`.
@@ -70,14 +72,19 @@ fn queue(pool: ServicePool) -> Queue {
 }
 
 /// A worker that deletes what is due; its attempts are tasks of `tracker`.
-pub(crate) fn worker(pool: ServicePool, store: BlobStore, tracker: TaskTracker) -> Arc<Worker<Collector>> {
+pub(crate) fn worker(
+    pool: ServicePool,
+    store: BlobStore,
+    images: Arc<Images>,
+    tracker: TaskTracker,
+) -> Arc<Worker<Collector>> {
     let policy = Policy {
         concurrency: CONCURRENCY,
         pauses: jobs::doubling(FIRST_PAUSE, LONGEST_PAUSE, ATTEMPTS),
         time_limit: TIME_LIMIT,
         retention: Vec::new(),
     };
-    let collector = Collector { pool: pool.clone(), store };
+    let collector = Collector { pool: pool.clone(), store, images };
     Worker::new(queue(pool), collector, policy, tracker)
 }
 
@@ -94,6 +101,8 @@ impl Handler for Collector {
             _ => self.store.delete(blob).await,
         };
         deleted.map_err(|error| Failure::transient(error.to_string()))?;
+        // What was made of an image goes with it, as far as this server made it.
+        self.images.purge(blob).await;
         Ok(Done::default())
     }
 }

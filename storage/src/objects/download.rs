@@ -161,7 +161,7 @@ pub(crate) async fn body(mut bytes: BlobStream, length: u64) -> Result<Body, Blo
 }
 
 /// What the row tells.
-fn describe(
+pub(crate) fn describe(
     headers: &mut HeaderMap,
     object: &StoredObject,
     signed: Option<&DownloadToken>,

@@ -14,6 +14,7 @@ use super::routes::ObjectPath;
 use crate::Storage;
 use crate::database::{RequestSettings, deadline};
 use crate::error::StorageError;
+use crate::images::Parameters;
 use crate::json_body::{EmptyBody, Fields, JsonBody};
 use crate::names;
 use crate::operation::Operation;
@@ -40,12 +41,20 @@ pub(crate) async fn sign(
     let body = receive(parts, body).await?;
     let fields = body.fields()?;
     let seconds = expires_in(&fields)?;
+    let transformation = transformation(storage, &fields)?;
     let request = RequestSettings::of(parts);
     let reader = Reader::JudgedCaller(&caller);
     let lookup = Lookup::new(storage, &request, Operation::OBJECT_SIGN, reader, at, deadline(parts));
     let _object = lookup.find().await?;
-    let token = storage.callers.sign_download(&at.to_string(), seconds)?;
-    Ok(axum::Json(json!({"signedURL": address("object", at, &token)})).into_response())
+    let path = at.to_string();
+    let address = match transformation {
+        None => address("object", at, &storage.callers.sign_download(&path, seconds)?),
+        Some(wanted) => {
+            let (how, format) = (wanted.to_token(), wanted.format_name());
+            address("render/image", at, &storage.callers.sign_render(&path, seconds, &how, format)?)
+        }
+    };
+    Ok(axum::Json(json!({"signedURL": address})).into_response())
 }
 
 /// POST `/object/sign/{b}`.
@@ -87,6 +96,16 @@ pub(crate) async fn sign_many(
 
 async fn receive(parts: &Parts, body: Body) -> Result<JsonBody, StorageError> {
     JsonBody::receive(&parts.headers, body, parts.extensions.get::<Hold>(), EmptyBody::Refused).await
+}
+
+/// How the image is to be shown, for a URL of a transformed one.
+fn transformation(storage: &Storage, fields: &Fields<'_>) -> Result<Option<Parameters>, StorageError> {
+    let Some(transformation) = fields.object("transform")? else { return Ok(None) };
+    let wanted = Parameters::read(&transformation, storage.config.images.max_size)?;
+    if !storage.config.images.enabled {
+        return Err(StorageError::feature_not_enabled("imageTransformation"));
+    }
+    Ok(Some(wanted))
 }
 
 /// Seconds from now.

@@ -1,0 +1,288 @@
+//! Transformed images (storage.md §3.14): what comes, for whom, and what is kept.
+
+use std::io::Cursor;
+use std::path::PathBuf;
+use std::thread::available_parallelism;
+
+use basalt_testkit::{Basalt, Request, Response};
+use http::Method;
+use image::{DynamicImage, ImageFormat, Rgb, RgbImage};
+use serde_json::json;
+
+use super::traces::until;
+use super::{OWNER, STRANGER, error, make_bucket, request, server, service, token};
+
+const RED: [u8; 3] = [230, 20, 20];
+const BLUE: [u8; 3] = [20, 20, 230];
+const CHROME: &str = "image/avif,image/webp,image/apng,image/svg+xml,image/*,*/*;q=0.8";
+
+fn picture(width: u32, height: u32, colour: [u8; 3]) -> Vec<u8> {
+    let mut bytes = Cursor::new(Vec::new());
+    DynamicImage::from(RgbImage::from_pixel(width, height, Rgb(colour)))
+        .write_to(&mut bytes, ImageFormat::Png)
+        .unwrap();
+    bytes.into_inner()
+}
+
+/// A server with a picture of 400 x 200 in a public and a private bucket; both are their owner's.
+async fn gallery(settings: &[(&str, &str)]) -> Basalt {
+    let server =
+        settings.iter().fold(server(), |server, (key, value)| server.config(key, value)).start().await;
+    make_bucket(&server, &json!({"name": "open", "public": true})).await;
+    make_bucket(&server, &json!({"name": "secret"})).await;
+    for bucket in ["open", "secret"] {
+        put(&server, &format!("{bucket}/a.png"), "image/png", picture(400, 200, RED)).await;
+    }
+    server
+}
+
+async fn put(server: &Basalt, path: &str, mime: &str, bytes: Vec<u8>) {
+    let upload = request(server, Method::PUT, &format!("/object/{path}")).bearer(&token(server, OWNER));
+    let upload = upload.header("content-type", mime).header("cache-control", "max-age=60");
+    upload.body(bytes).send().await.expect(200);
+}
+
+fn get(server: &Basalt, path: &str) -> Request {
+    request(server, Method::GET, path)
+}
+
+async fn public(server: &Basalt, path: &str) -> Response {
+    get(server, &format!("/render/image/public/{path}")).send().await
+}
+
+/// Type and size of the image in an answer.
+fn seen(answer: &Response) -> (String, u32, u32) {
+    assert_eq!(answer.status, 200, "{}", answer.text());
+    let image = image::load_from_memory(&answer.body).unwrap();
+    assert_eq!(answer.header("content-length"), answer.body.len().to_string());
+    (answer.header("content-type").to_owned(), image.width(), image.height())
+}
+
+fn kept(server: &Basalt) -> Vec<PathBuf> {
+    let list = |dir: &PathBuf| -> Vec<PathBuf> {
+        std::fs::read_dir(dir).into_iter().flatten().map(|entry| entry.unwrap().path()).collect()
+    };
+    let shards = list(&server.state_dir().join("storage/render"));
+    shards.iter().flat_map(list).collect::<Vec<_>>().iter().flat_map(list).collect()
+}
+
+#[tokio::test]
+async fn an_image_comes_as_it_is_asked_for_and_is_made_once() {
+    let server = gallery(&[]).await;
+    let path = "/render/image/public/open/a.png?width=100&height=100&resize=contain&quality=50&cacheNonce=1";
+    let plain = get(&server, path).send().await;
+    assert_eq!(seen(&plain), ("image/png".to_owned(), 100, 50));
+    let header = |name: &str| plain.header(name).to_owned();
+    assert_eq!(header("x-transformations"), "height:100,width:100,resizing_type:fit,quality:50");
+    assert_eq!(
+        (header("vary"), header("cache-control"), header("x-robots-tag")),
+        ("Accept".into(), "max-age=60".into(), "none".into())
+    );
+    assert_eq!((header("accept-ranges"), header("last-modified").is_empty()), (String::new(), false));
+    assert_eq!(kept(&server).len(), 1);
+
+    let webp = get(&server, path).header("accept", CHROME).send().await;
+    assert_eq!(seen(&webp), ("image/webp".to_owned(), 100, 50));
+    assert_ne!(webp.header("etag"), plain.header("etag"));
+    let again = get(&server, path).header("accept", CHROME).send().await;
+    assert_eq!((again.body.clone(), again.header("etag")), (webp.body.clone(), webp.header("etag")));
+    assert_eq!(kept(&server).len(), 2);
+
+    let unchanged = get(&server, path).header("accept", CHROME).header("if-none-match", webp.header("etag"));
+    let unchanged = unchanged.send().await.expect(304);
+    assert_eq!(
+        (unchanged.body.len(), unchanged.header("etag"), unchanged.header("vary")),
+        (0, webp.header("etag"), "Accept")
+    );
+    let other = get(&server, path).header("if-none-match", webp.header("etag")).send().await;
+    assert_eq!(other.body, plain.body);
+    let head = request(&server, Method::HEAD, path).send().await.expect(200);
+    assert_eq!((head.body.len(), head.header("content-length")), (0, plain.header("content-length")));
+    let named = public(&server, "open/a.png?width=10&download=b.png").await;
+    assert_eq!(named.header("content-disposition"), "attachment; filename=b.png; filename*=UTF-8''b.png");
+    for (format, mime) in [("origin", "image/png"), ("webp", "image/webp"), ("avif", "image/webp")] {
+        let answer = get(&server, &format!("/render/image/public/open/a.png?width=20&format={format}"));
+        assert_eq!(
+            seen(&answer.header("accept", CHROME).send().await),
+            (mime.to_owned(), 20, 10),
+            "{format}"
+        );
+    }
+}
+
+#[tokio::test]
+async fn each_door_has_its_rights() {
+    let server = gallery(&[]).await;
+    let (owner, stranger) = (token(&server, OWNER), token(&server, STRANGER));
+    let no_key = "400 404 | not_found | Object not found | NoSuchKey";
+    let no_bucket = "400 404 | Bucket not found | Bucket not found | NoSuchBucket";
+    assert_eq!(error(&public(&server, "secret/a.png?width=9").await), no_bucket);
+    assert_eq!(error(&public(&server, "no/a.png?width=9").await), no_bucket);
+    assert_eq!(error(&public(&server, "open/b.png?width=9").await), no_key);
+    for bucket in ["open", "secret"] {
+        let path = format!("/render/image/authenticated/{bucket}/a.png?width=40");
+        assert_eq!(seen(&get(&server, &path).bearer(&owner).send().await).1, 40);
+        assert_eq!(error(&get(&server, &path).bearer(&stranger).send().await), no_key, "{bucket}");
+        let nobody = get(&server, &path).without("apikey").without("authorization").send().await;
+        assert_eq!(error(&nobody), "400 403 | Unauthorized | Invalid Compact JWS | AccessDenied", "{bucket}");
+    }
+    let words = "400 400 | Error | querystring/width must be integer | InvalidRequest";
+    assert_eq!(error(&public(&server, "open/a.png?width=wide").await), words);
+    for path in
+        ["/render/image/public/open", "/render/image/other/open/a.png", "/render/open/a.png", "/render/image"]
+    {
+        let answer = get(&server, path).send().await;
+        let words = format!("404 404 | Not Found | Route GET:{path} not found | InvalidRequest");
+        assert_eq!(error(&answer), words);
+    }
+    let posted = request(&server, Method::POST, "/render/image/public/open/a.png").send().await;
+    assert_eq!(posted.status, 404);
+}
+
+#[tokio::test]
+async fn a_signed_url_shows_what_was_signed_and_nothing_else() {
+    let server = gallery(&[]).await;
+    let sign = async |transform| {
+        let body = json!({"expiresIn": 60, "transform": transform});
+        request(&server, Method::POST, "/object/sign/secret/a.png")
+            .bearer(&token(&server, OWNER))
+            .json(&body)
+            .send()
+            .await
+    };
+    let answer = sign(json!({"width": 60, "height": "9000", "resize": "contain", "format": "origin"}))
+        .await
+        .expect(200);
+    let url = answer.json()["signedURL"].as_str().unwrap().to_owned();
+    assert!(url.starts_with("/render/image/sign/secret/a.png?token="), "{url}");
+    let shown = get(&server, &format!("{url}&width=400")).header("accept", CHROME).send().await;
+    assert_eq!(seen(&shown), ("image/png".to_owned(), 60, 30));
+    assert_eq!(shown.header("x-transformations"), "height:2000,width:60,resizing_type:fit");
+    assert_eq!((shown.header("cache-control"), shown.header("expires").is_empty()), ("", false));
+    let original = url.replace("/render/image/", "/object/");
+    let words = "400 400 | InvalidSignature | Invalid signature | InvalidSignature";
+    assert_eq!(error(&get(&server, &original).send().await), words);
+    assert_eq!(error(&get(&server, &url.replace("/secret/", "/open/")).send().await), words);
+    let words = "400 400 | Error | querystring must have required property 'token' | InvalidRequest";
+    assert_eq!(error(&get(&server, "/render/image/sign/secret/a.png?width=1").send().await), words);
+    let words = "400 400 | Error | body/transform/quality must be >= 20 | InvalidRequest";
+    assert_eq!(error(&sign(json!({"quality": 1})).await), words);
+}
+
+#[tokio::test]
+async fn what_cannot_be_transformed_is_said() {
+    let server = gallery(&[
+        ("storage.images.max_source_pixels", "100000"),
+        ("storage.images.max_source_size", "100kB"),
+    ])
+    .await;
+    let refused = async |name: &str, mime, bytes| {
+        put(&server, &format!("open/{name}"), mime, bytes).await;
+        error(&public(&server, &format!("open/{name}?width=10")).await)
+    };
+    let text = |message: &str| format!("400 400 | InvalidRequest | {message} | InvalidRequest");
+    let unsupported = text("The source image is invalid or unsupported for rendering");
+    assert_eq!(refused("a.txt", "image/png", b"hello".to_vec()).await, unsupported);
+    assert_eq!(refused("none", "image/png", Vec::new()).await, unsupported);
+    let whole = picture(100, 100, RED);
+    assert_eq!(refused("cut", "image/png", whole[..whole.len() / 2].to_vec()).await, unsupported);
+    let pixels = text("The source image has too many pixels for rendering");
+    assert_eq!(refused("wide", "image/png", picture(1001, 100, RED)).await, pixels);
+    // Thirty thousand pixels each way, in some hundred bytes.
+    let mut bomb = picture(1, 1, RED);
+    bomb[16..24].copy_from_slice(&[0, 0, 0x75, 0x30, 0, 0, 0x75, 0x30]);
+    let sum = !bomb[12..29].iter().fold(!0_u32, |sum, byte| {
+        (0..8).fold(
+            sum ^ u32::from(*byte),
+            |sum, _| if sum & 1 == 1 { (sum >> 1) ^ 0xedb8_8320 } else { sum >> 1 },
+        )
+    });
+    bomb[29..33].copy_from_slice(&sum.to_be_bytes());
+    assert_eq!(refused("bomb", "image/png", bomb).await, pixels);
+    let long = text("The source image is too large for rendering");
+    assert_eq!(refused("long", "image/png", [whole, vec![0; 100_000]].concat()).await, long);
+    assert_eq!(kept(&server), [] as [PathBuf; 0]);
+
+    let drawing = b"<svg xmlns=\"http://www.w3.org/2000/svg\"><script>alert(1)</script></svg>".to_vec();
+    put(&server, "open/a.svg", "image/svg+xml", drawing.clone()).await;
+    let shown = public(&server, "open/a.svg?width=10").await.expect(200);
+    assert_eq!((shown.body.to_vec(), shown.header("content-type")), (drawing, "image/svg+xml"));
+    assert_eq!(shown.header("content-security-policy"), "sandbox");
+    let unchanged =
+        get(&server, "/render/image/public/open/a.svg").header("if-none-match", shown.header("etag"));
+    unchanged.send().await.expect(304);
+}
+
+#[tokio::test]
+async fn a_changed_object_has_other_images_and_a_purge_drops_them() {
+    let server = gallery(&[]).await;
+    let shown = async || {
+        let answer = public(&server, "open/a.png?width=20").await;
+        let pixel = image::load_from_memory(&answer.body).unwrap().to_rgb8().get_pixel(5, 5).0;
+        (pixel, answer.header("etag").to_owned())
+    };
+    let (before, first_tag) = shown().await;
+    put(&server, "open/a.png", "image/png", picture(400, 200, BLUE)).await;
+    let (after, second_tag) = shown().await;
+    assert_eq!((before, after, first_tag == second_tag), (RED, BLUE, false));
+    assert_eq!(public(&server, "open/a.png?width=30").await.status, 200);
+    assert_eq!(kept(&server).len(), 3);
+
+    let purge = async |path: &str, token: &str| {
+        request(&server, Method::DELETE, path).bearer(token).json(&json!({})).send().await
+    };
+    let refused = purge("/cdn/open/a.png", &token(&server, OWNER)).await;
+    assert_eq!(error(&refused), "403 403 | Unauthorized | Access denied: Invalid role | AccessDenied");
+    for (path, left) in
+        [("/cdn/open/no.png", 3), ("/cdn/open/a.png?transformations=true", 1), ("/cdn/open", 0), ("/cdn", 0)]
+    {
+        let answer = purge(path, server.service_key()).await.expect(200);
+        assert_eq!((answer.json(), kept(&server).len()), (json!({"message": "success"}), left), "{path}");
+    }
+    assert_eq!(shown().await, (BLUE, second_tag));
+    service(&server, Method::DELETE, "/object/open/a.png").send().await.expect(200);
+    assert_eq!(
+        error(&public(&server, "open/a.png?width=20").await),
+        "400 404 | not_found | Object not found | NoSuchKey"
+    );
+    // When the bytes go, so does what was made of them.
+    server.database().admin_sql("update storage.blob_garbage set next_attempt_at = now()").await;
+    until("the image is gone with its source", async || kept(&server).is_empty()).await;
+}
+
+#[tokio::test]
+async fn more_images_than_may_wait_are_refused() {
+    let server = gallery(&[("storage.images.queue", "0")]).await;
+    put(&server, "open/large.png", "image/png", picture(2000, 2000, RED)).await;
+    let threads = (available_parallelism().unwrap().get() / 2).max(1);
+    let asked = (0..threads + 3).map(|number| {
+        let request = get(&server, &format!("/render/image/public/open/large.png?width={}", 900 + number));
+        tokio::spawn(request.send())
+    });
+    let mut answers = Vec::new();
+    for answer in asked.collect::<Vec<_>>() {
+        answers.push(answer.await.unwrap());
+    }
+    let refused: Vec<&Response> = answers.iter().filter(|answer| answer.status != 200).collect();
+    assert!((1..=3).contains(&refused.len()), "{}", refused.len());
+    for answer in refused {
+        let words =
+            "429 429 | SlowDown | Too many images are being transformed: try again in a moment | SlowDown";
+        assert_eq!((error(answer).as_str(), answer.header("retry-after")), (words, "1"));
+    }
+    assert_eq!(public(&server, "open/large.png?width=900").await.status, 200);
+}
+
+#[tokio::test]
+async fn what_is_switched_off_is_not_there() {
+    let server = gallery(&[("storage.images.enabled", "false")]).await;
+    let path = "/render/image/public/open/a.png?width=10";
+    let words = format!("404 404 | Not Found | Route GET:{path} not found | InvalidRequest");
+    assert_eq!(error(&get(&server, path).send().await), words);
+    let body = json!({"expiresIn": 60, "transform": {"width": 10}});
+    let signed = request(&server, Method::POST, "/object/sign/secret/a.png")
+        .bearer(&token(&server, OWNER))
+        .json(&body);
+    let words = "400 409 | FeatureNotEnabled | The feature imageTransformation is not enabled for this resource | FeatureNotEnabled";
+    assert_eq!(error(&signed.send().await), words);
+}
