@@ -42,6 +42,8 @@ settings! {
         s3_protocol: S3ProtocolConfig = S3ProtocolConfig::read(r);
         /// `[storage.images]`.
         images: ImagesConfig = ImagesConfig::read(r);
+        /// `[storage.s3_protocol]`.
+        s3_protocol: S3ProtocolConfig = S3ProtocolConfig::read(r);
     }
 }
 

@@ -254,3 +254,20 @@ fn the_key_listing_is_an_environment_file() {
     );
     assert!(text.contains("SUPABASE_URL=http://localhost:8000\n"));
 }
+
+#[test]
+fn a_developers_server_has_a_key_pair_for_s3() {
+    let dir = tempfile::tempdir().unwrap();
+    let pair = |variables: &[(&str, &str)]| {
+        let protocol = load(dir.path(), variables).unwrap().s3_protocol(&config(dir.path(), variables, None));
+        (protocol.access_key_id, protocol.secret_access_key.map(|secret| secret.expose_secret().to_owned()))
+    };
+    let (id, secret) = pair(&[]);
+    assert!(id.is_some() && secret.is_some() && id != secret);
+    assert_eq!(pair(&[]), (id, secret), "later starts have the same");
+    assert_eq!(pair(&[("BASALT_SERVER_MODE", "production")]), (None, None));
+    let (id, secret) =
+        ("BASALT_STORAGE_S3_PROTOCOL_ACCESS_KEY_ID", "BASALT_STORAGE_S3_PROTOCOL_SECRET_ACCESS_KEY");
+    let written = [(id, "mine"), (secret, "mine too"), ("BASALT_SERVER_MODE", "production")];
+    assert_eq!(pair(&written), (Some("mine".to_owned()), Some("mine too".to_owned())));
+}

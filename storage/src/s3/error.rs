@@ -65,13 +65,9 @@ impl S3Error {
     }
 
     /// The stable name.
+    #[cfg(test)]
     pub(crate) const fn code(&self) -> &'static str {
         self.code
-    }
-
-    /// The text for people.
-    pub(crate) fn message(&self) -> &str {
-        &self.message
     }
 
     /// The document that says so; `resource` is `bucket/key`.

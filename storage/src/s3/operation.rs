@@ -209,11 +209,6 @@ impl Action {
         }
         Ok(route.action)
     }
-
-    /// Whether its body becomes an object or a part of one, however long it is.
-    pub(crate) const fn streams(self) -> bool {
-        matches!(self, Self::PutObject | Self::UploadPart | Self::PostObject)
-    }
 }
 
 #[cfg(test)]
