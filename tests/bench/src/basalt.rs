@@ -117,6 +117,11 @@ impl Basalt {
         Ok(())
     }
 
+    /// Where its data lies.
+    pub(crate) fn folder(&self) -> &Path {
+        &self.folder
+    }
+
     /// A connection as the cluster's superuser, for what no contender may do.
     pub(crate) async fn database(&self) -> Result<tokio_postgres::Client> {
         let (client, connection) = self
@@ -155,6 +160,8 @@ fn spawn(server: &Path, work: &Path, folder: &Path, ports: &Ports) -> Result<Run
     command.env("BASALT_JWT_SECRET", token::JWT_SECRET).env("BASALT_SERVER_MASTER_KEY", token::MASTER_KEY);
     // One machine sends everything here.
     command.env("BASALT_AUTH_RATE_LIMIT_TOKEN_REFRESH", "0").env("BASALT_AUTH_RATE_LIMIT_OTP", "0");
+    // One upload of 1 GB is measured too.
+    command.env("BASALT_STORAGE_MAX_FILE_SIZE", "2GiB");
     // PostgREST logs no requests by default either.
     command.env("BASALT_SERVER_LOG", "warn");
     Running::start("basalt", &mut command, &log_file(work))

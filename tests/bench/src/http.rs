@@ -143,7 +143,17 @@ impl Connection {
 
     /// Sends one request and reads its answer into the buffer.
     pub(crate) async fn exchange(&mut self, request: &[u8]) -> Result<u16> {
-        self.stream.write_all(request).await?;
+        self.send(request).await?;
+        self.receive().await
+    }
+
+    /// Sends a request, or a part of one.
+    pub(crate) async fn send(&mut self, bytes: &[u8]) -> Result<()> {
+        Ok(self.stream.write_all(bytes).await?)
+    }
+
+    /// Reads the answer into the buffer.
+    pub(crate) async fn receive(&mut self) -> Result<u16> {
         self.buffer.clear();
         loop {
             if self.stream.read_buf(&mut self.buffer).await? == 0 {

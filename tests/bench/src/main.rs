@@ -10,6 +10,7 @@ mod pgbench;
 mod process;
 mod report;
 mod rest;
+mod storage;
 mod token;
 
 use std::process::ExitCode;
@@ -30,6 +31,8 @@ enum Workload {
     Auth(auth::Options),
     /// Reads and writes under row-level security, beside pgbench and PostgREST.
     Rest(rest::Options),
+    /// Downloads beside nginx, uploads beside a copy with fsync, and what others notice of uploads.
+    Storage(storage::Options),
     /// Loading and reloading a schema of thousands of tables, and what requests notice of it.
     Catalog(catalog::Options),
 }
@@ -40,6 +43,7 @@ async fn main() -> ExitCode {
     let measured = match Cli::parse().workload {
         Workload::Auth(options) => auth::run(&options).await,
         Workload::Rest(options) => rest::run(&options).await,
+        Workload::Storage(options) => storage::run(&options).await,
         Workload::Catalog(options) => catalog::run(&options).await,
     };
     match measured {
