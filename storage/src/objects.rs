@@ -83,14 +83,11 @@ async fn choose(
 }
 
 async fn serve(storage: &Arc<Storage>, route: Route, request: Request) -> Result<Response, StorageError> {
-    let route = match route {
-        Route::Upload(at) => return receive::create(storage, at, request).await,
-        Route::Update(at) => return receive::update(storage, at, request).await,
-        Route::UploadSigned(at) => return receive::by_token(storage, at, request).await,
-        route => route,
-    };
     let (parts, body) = request.into_parts();
     match route {
+        Route::Upload(at) => receive::create(storage, at, &parts, body).await,
+        Route::Update(at) => receive::update(storage, at, &parts, body).await,
+        Route::UploadSigned(at) => receive::by_token(storage, at, &parts, body).await,
         Route::SignUpload(at) => receive::sign(storage, at, &parts).await,
         Route::Download(door, at) => download::download(storage, door, &at, &parts).await,
         Route::DownloadSigned(at) => download::download_signed(storage, &at, &parts).await,
@@ -103,8 +100,5 @@ async fn serve(storage: &Arc<Storage>, route: Route, request: Request) -> Result
         Route::DeleteMany(bucket) => delete::many(storage, &bucket, &parts, body).await,
         Route::List(bucket) => list::v1(storage, &bucket, Request::from_parts(parts, body)).await,
         Route::ListV2(bucket) => list::v2(storage, &bucket, Request::from_parts(parts, body)).await,
-        Route::Upload(_) | Route::Update(_) | Route::UploadSigned(_) => {
-            Err(StorageError::unknown_route(&parts.method, &parts.uri))
-        }
     }
 }

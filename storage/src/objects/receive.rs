@@ -3,14 +3,12 @@
 use std::sync::Arc;
 
 use axum::body::Body;
-use axum::extract::Request;
 use axum::response::{IntoResponse, Response};
 use basalt_core::memory::Hold;
 use futures_util::StreamExt as _;
 use http::header::{CACHE_CONTROL, CONNECTION, CONTENT_LENGTH, CONTENT_TYPE};
 use http::request::Parts;
 use http::{HeaderMap, HeaderName, HeaderValue, Version};
-use percent_encoding::{AsciiSet, CONTROLS, utf8_percent_encode};
 use serde_json::json;
 use tracing::Instrument as _;
 
@@ -18,6 +16,7 @@ use super::form::Form;
 use super::metadata::{NO_USER_METADATA, is_header_value, user_metadata, user_metadata_header};
 use super::robots;
 use super::routes::ObjectPath;
+use super::sign::address;
 use super::upload::{Content, Context, NewObject, StoredObject, begin, finish, probe, write_body};
 use crate::Storage;
 use crate::buckets::row::Bucket;
@@ -28,8 +27,6 @@ use crate::operation::Operation;
 
 /// Whether an upload may replace an object.
 const X_UPSERT: HeaderName = HeaderName::from_static("x-upsert");
-/// What a path cannot hold. All else stays as it is: clients encode the address themselves (storage.md §5.3).
-const RESERVED: &AsciiSet = &CONTROLS.add(b'?').add(b'#').add(b'%');
 const OCTET_STREAM: &str = "application/octet-stream";
 const NO_CACHE: &str = "no-cache";
 /// How long a signed upload URL is good for: two hours.
@@ -42,10 +39,11 @@ const SIGNED_UPLOAD_SECONDS: u64 = 7200;
 pub(super) async fn create(
     storage: &Arc<Storage>,
     at: ObjectPath,
-    request: Request,
+    parts: &Parts,
+    body: Body,
 ) -> Result<Response, StorageError> {
-    let upsert = wants_upsert(request.headers());
-    by_caller(storage, at, request, Operation::OBJECT_UPLOAD, upsert).await
+    let upsert = wants_upsert(&parts.headers);
+    by_caller(storage, at, parts, body, (Operation::OBJECT_UPLOAD, upsert)).await
 }
 
 /// PUT `/object/{b}/{key}`.
@@ -55,26 +53,26 @@ pub(super) async fn create(
 pub(super) async fn update(
     storage: &Arc<Storage>,
     at: ObjectPath,
-    request: Request,
+    parts: &Parts,
+    body: Body,
 ) -> Result<Response, StorageError> {
-    by_caller(storage, at, request, Operation::OBJECT_UPLOAD_UPDATE, true).await
+    by_caller(storage, at, parts, body, (Operation::OBJECT_UPLOAD_UPDATE, true)).await
 }
 
 async fn by_caller(
     storage: &Arc<Storage>,
     at: ObjectPath,
-    request: Request,
-    operation: Operation,
-    upsert: bool,
+    parts: &Parts,
+    body: Body,
+    (operation, upsert): (Operation, bool),
 ) -> Result<Response, StorageError> {
-    let (parts, body) = request.into_parts();
     let caller = storage.callers.required(&parts.headers)?;
     let owner = caller.subject.clone();
-    let cx = Context::new(storage, &parts, operation, caller);
+    let cx = Context::new(storage, parts, operation, caller);
     let name = at.to_string();
-    let stored = match receive(&cx, &parts, body, Place { at, upsert, owner }).await {
+    let stored = match receive(&cx, parts, body, Place { at, upsert, owner }).await {
         Ok(stored) => stored,
-        Err(refusal) => return Ok(refused(refusal, &parts)),
+        Err(refusal) => return Ok(refused(refusal, parts)),
     };
     Ok(axum::Json(json!({"Key": name, "Id": stored.id()})).into_response())
 }
@@ -86,20 +84,20 @@ async fn by_caller(
 pub(super) async fn by_token(
     storage: &Arc<Storage>,
     at: ObjectPath,
-    request: Request,
+    parts: &Parts,
+    body: Body,
 ) -> Result<Response, StorageError> {
-    let (parts, body) = request.into_parts();
     let query = Query::parse(parts.uri.query());
     let fields = query.fields();
     fields.require(&["token"])?;
     let name = at.to_string();
     let token = fields.string("token")?.unwrap_or_default();
     let token = storage.callers.verify_upload(&token, &name)?;
-    let cx = Context::new(storage, &parts, Operation::OBJECT_UPLOAD_SIGNED, Caller::service());
+    let cx = Context::new(storage, parts, Operation::OBJECT_UPLOAD_SIGNED, Caller::service());
     let place = Place { at, upsert: token.upsert, owner: token.owner };
-    match receive(&cx, &parts, body, place).await {
+    match receive(&cx, parts, body, place).await {
         Ok(_) => Ok(axum::Json(json!({"Key": name})).into_response()),
-        Err(refusal) => Ok(refused(refusal, &parts)),
+        Err(refusal) => Ok(refused(refusal, parts)),
     }
 }
 
@@ -134,8 +132,7 @@ pub(super) async fn sign(
     let NewObject { at, upsert, owner, .. } = object;
     let token =
         storage.callers.sign_upload(&at.to_string(), SIGNED_UPLOAD_SECONDS, owner.as_deref(), upsert)?;
-    let path = at.to_string();
-    let url = format!("/object/upload/sign/{}?token={token}", utf8_percent_encode(&path, RESERVED));
+    let url = address("object/upload", &at, &token);
     Ok(axum::Json(json!({"url": url, "token": token})).into_response())
 }
 
@@ -168,9 +165,8 @@ async fn receive(
         announced,
         mime_type,
     };
-    let is_form =
-        object.mime_type.get(..20).is_some_and(|media| media.eq_ignore_ascii_case("multipart/form-data;"))
-            || object.mime_type.eq_ignore_ascii_case("multipart/form-data");
+    let essence = object.mime_type.split(';').next().unwrap_or_default().trim();
+    let is_form = essence.eq_ignore_ascii_case("multipart/form-data");
     if is_form {
         let form = Form::new(&object.mime_type, body, parts.extensions.get::<Hold>())?;
         receive_form(cx, form, bucket, object).await

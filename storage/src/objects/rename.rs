@@ -1,5 +1,5 @@
 //! Moving an object (storage.md §3.10): another name for the same bytes. The blob stays, and with it the row's version: a new
-//! one would want a copy of the bytes, and say nothing.
+//! one would want a copy of the bytes, and say nothing (decision 0059).
 
 use std::sync::Arc;
 

@@ -198,7 +198,8 @@ pub(crate) async fn commit_intent(cx: &Context, mut batch: Batch) -> Result<Inte
 /// Writes the blob of an intent.
 ///
 /// # Errors
-/// More than `most_bytes` come; fewer or more than `announced` do; the body breaks off; the store fails.
+/// More than `most_bytes` come; fewer or more than `announced` do; the body breaks off, or the server stops waiting for it;
+/// the store fails.
 pub(crate) async fn write_body(
     cx: &Context,
     intent: &Intent,
@@ -212,7 +213,11 @@ pub(crate) async fn write_body(
     }
     let mut body = std::pin::pin!(body);
     let failure = loop {
-        let bytes = match body.next().await {
+        // Cancelled when the time for requests to end is over.
+        let Some(next) = cx.storage.shutdown.run_until_cancelled(body.next()).await else {
+            break StorageError::aborted();
+        };
+        let bytes = match next {
             None if announced.is_some_and(|announced| announced != writer.size()) => {
                 break StorageError::aborted();
             }

@@ -155,3 +155,20 @@ async fn an_object_that_another_holds_is_waited_for_five_seconds() {
     service(&server, Method::POST, "/object/b/k").body("x").send().await.expect(200);
     until_nothing_is_left(&server).await;
 }
+
+#[tokio::test]
+async fn a_server_that_stops_does_not_wait_for_slow_clients() {
+    let server = Basalt::builder().only("storage").config("server.shutdown_timeout", "1s");
+    let mut server = server.expect_log("some connections did not finish within 1 s").start().await;
+    make_bucket(&server, &json!({"name": "b"})).await;
+    let endless = stream::once(async { Ok(Bytes::from("begun")) }).chain(stream::pending());
+    let upload = tokio::spawn(service(&server, Method::POST, "/object/b/k").stream(endless));
+    until("the upload has begun", async || intents(&server).await == 1).await;
+    server.stop().await;
+    // The answer may not come through any more.
+    if let Ok(answer) = upload.await.unwrap() {
+        assert_eq!(answer.status, 500);
+    }
+    server.start_again().await;
+    assert_eq!(server.database().count("storage.objects").await, 0);
+}

@@ -274,6 +274,20 @@ async fn a_bucket_may_be_called_like_a_word_of_a_route() {
             post(&server, &format!("/object/{path}"), "x").header("content-type", "image/png").send().await;
         assert_eq!(ok(response)["Key"], path);
     }
+    // The contract's readers of such a bucket: `getPublicUrl`, `download`, `info` and `exists`.
+    for (method, path) in [
+        (Method::GET, "authenticated/public/logos/l.png"),
+        (Method::GET, "public/logos/l.png"),
+        (Method::HEAD, "public/logos/l.png"),
+        (Method::GET, "info/public/logos/l.png"),
+        (Method::GET, "list/l.png"),
+        (Method::GET, "sign/a/l.png"),
+    ] {
+        service(&server, method, &format!("/object/{path}")).send().await.expect(200);
+    }
+    make_bucket(&server, &json!({"name": "logos"})).await;
+    let missing = "400 404 | Bucket not found | Bucket not found | NoSuchBucket";
+    assert_eq!(error(&service(&server, Method::GET, "/object/public/logos/l.png").send().await), missing);
     // The route's own meaning wins while its bucket exists.
     let response =
         service(&server, Method::POST, "/object/list/b").header("content-type", "image/png").body("x");
