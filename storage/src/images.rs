@@ -1,6 +1,6 @@
 //! Images in the size and format that a request asks for (storage.md §3.14). A variant is made once and then kept in a folder
 //! of this server's ([`cache`]); making one waits for its turn ([`pool`]). What decoders and encoders we use, and why there is
-//! no AVIF, is in decision 0059.
+//! no AVIF, is in decision 0060.
 
 mod cache;
 mod geometry;

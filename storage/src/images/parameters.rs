@@ -37,7 +37,7 @@ pub(crate) enum Format {
     Origin,
     /// WebP.
     WebP,
-    /// AVIF. We write WebP instead, which every client of AVIF reads (decision 0059).
+    /// AVIF. We write WebP instead, which every client of AVIF reads (decision 0060).
     Avif,
 }
 
