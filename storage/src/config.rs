@@ -42,8 +42,6 @@ settings! {
         s3_protocol: S3ProtocolConfig = S3ProtocolConfig::read(r);
         /// `[storage.images]`.
         images: ImagesConfig = ImagesConfig::read(r);
-        /// `[storage.s3_protocol]`.
-        s3_protocol: S3ProtocolConfig = S3ProtocolConfig::read(r);
     }
 }
 

@@ -85,6 +85,7 @@ fn same(name: &str, request: Request) -> Kind {
 }
 
 /// 200 of each kind, or `BASALT_TEST_TIMING_SAMPLES`.
+#[expect(clippy::disallowed_methods, reason = "how long a test runs is no setting of the server")]
 fn samples() -> usize {
     std::env::var("BASALT_TEST_TIMING_SAMPLES").map_or(200, |text| text.parse().unwrap())
 }
