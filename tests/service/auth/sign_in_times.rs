@@ -141,16 +141,22 @@ fn sign_ins(server: &Basalt) -> Vec<Kind> {
 #[tokio::test]
 async fn a_refusal_waits_for_the_slowest_kind() {
     let server = accounts().await;
-    for _ in 0..2 {
+    let mut seen = Vec::new();
+    // A busy machine may slow one request down in a round, hardly in each; before, the fastest took a tenth of the slowest
+    // in every round.
+    for _ in 0..5 {
         let mut fastest = Duration::MAX;
         let mut slowest = Duration::ZERO;
         for (_, request) in sign_ins(&server) {
             let took = took(request(0)).await;
             (fastest, slowest) = (fastest.min(took), slowest.max(took));
         }
-        // Before, the fastest took a tenth of the slowest. A busy machine may add a step.
-        assert!(slowest < fastest * 4, "{fastest:?} to {slowest:?}");
+        if slowest < fastest * 4 {
+            return;
+        }
+        seen.push((fastest, slowest));
     }
+    panic!("fastest and slowest of each round: {seen:?}");
 }
 
 #[tokio::test]
