@@ -17,7 +17,9 @@ beforeAll(async () => {
     expect(made.error).toBeNull();
     const options = { contentType: "text/plain", cacheControl: "60", metadata: { colour: "blue" } };
     for (const path of ["a.txt", "dir/a b.txt"]) {
-      const stored = await ada.client.storage.from(name).upload(path, new Blob([text], { type: "text/plain" }), options);
+      const stored = await ada.client.storage
+        .from(name)
+        .upload(path, new Blob([text], { type: "text/plain" }), options);
       expect(stored.error).toBeNull();
     }
   }
