@@ -108,9 +108,15 @@ impl Database {
     /// refuses the connection of a login that may not.
     #[must_use]
     pub fn acting_as(&self, role: &str, search_path: &str) -> Self {
+        self.with_options(&format!("-c role={role} -c search_path={search_path}"))
+    }
+
+    /// The same login with more settings of the server for each session, as `-c name=value`, separated by blanks.
+    #[must_use]
+    pub fn with_options(&self, options: &str) -> Self {
         let mut config = (*self.config).clone();
-        let options = config.get_options().map(|given| format!("{given} ")).unwrap_or_default();
-        config.options(format!("{options}-c role={role} -c search_path={search_path}"));
+        let given = config.get_options().map(|given| format!("{given} ")).unwrap_or_default();
+        config.options(format!("{given}{options}"));
         Self { config: Arc::new(config), tls: self.tls.clone() }
     }
 

@@ -20,4 +20,7 @@ pub mod session;
 pub mod settings;
 pub mod sql;
 pub mod system_migrations;
+pub mod view_origins;
 mod wire;
+
+pub use wire::replication;

@@ -152,6 +152,10 @@ pub struct Original {
 #[derive(Debug, Clone)]
 pub struct Draining(pub CancellationToken);
 
+/// Request extension: a browser sends the request, where secret keys do not count. For services that judge keys themselves.
+#[derive(Debug, Clone, Copy)]
+pub struct WithoutSecretKeys;
+
 /// Request extension: the id that the log and the `x-request-id` response header carry.
 #[derive(Debug, Clone)]
 pub struct RequestId(pub String);

@@ -16,6 +16,7 @@
 
 mod connect;
 mod frontend;
+pub mod replication;
 mod reset;
 mod row;
 mod statements;
@@ -277,7 +278,7 @@ impl Connection {
         self.reset = Reset::Within;
     }
 
-    /// Ends a batch without BEGIN. The reset of the session stands behind it, in the same write; nobody waits for its end
+    /// Ends a batch without BEGIN. The reset of the session stands behind it, in the same write; no caller waits for its end
     /// until the connection is wanted again.
     pub(crate) fn sync_and_reset(&mut self) {
         self.sync();

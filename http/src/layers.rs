@@ -180,14 +180,20 @@ fn sandbox(headers: &mut HeaderMap) {
     }
 }
 
-/// Whether a browser shows this media type as text or saves it. All others count as pages: HTML, every kind of XML, PDF,
-/// and whatever browsers learn to render.
+/// Whether a browser shows this media type as text, saves it, or hands it to a viewer that has no part in the origin: Chrome's for
+/// PDF does not open what is sandboxed. All others count as pages: HTML, every kind of XML, and whatever browsers learn to render.
 fn is_inert(media: &[u8]) -> bool {
     let end = media.iter().position(|byte| matches!(byte, b';' | b' ' | b'\t')).unwrap_or(media.len());
     let essence = media.get(..end).unwrap_or_default();
     let ends_with_json = essence.last_chunk::<5>().is_some_and(|end| end.eq_ignore_ascii_case(b"+json"));
-    let inert: [&[u8]; 5] =
-        [b"application/json", b"text/plain", b"text/csv", b"text/event-stream", b"application/octet-stream"];
+    let inert: [&[u8]; 6] = [
+        b"application/json",
+        b"text/plain",
+        b"text/csv",
+        b"text/event-stream",
+        b"application/octet-stream",
+        b"application/pdf",
+    ];
     ends_with_json || inert.iter().any(|inert| essence.eq_ignore_ascii_case(inert))
 }
 
@@ -399,7 +405,7 @@ mod tests {
             ("application/xhtml+xml", Some("sandbox")),
             ("image/svg+xml", Some("sandbox")),
             ("text/xml; charset=utf-8", Some("sandbox")),
-            ("application/pdf", Some("sandbox")),
+            ("application/pdf", None),
             ("multipart/x-mixed-replace", Some("sandbox")),
             ("text/html, application/json", Some("sandbox")),
             ("*/*", Some("sandbox")),

@@ -1,8 +1,10 @@
 #![doc = include_str!("../README.md")]
 
+pub mod kinds;
 pub mod mailbox;
 mod outbox;
 pub mod queue;
+pub mod resend;
 pub mod smtp;
 pub mod worker;
 

@@ -39,6 +39,8 @@ pub struct Message {
     pub html: String,
     /// The plain part.
     pub text: String,
+    /// Names the mail to a provider that sends one of each name, within a day.
+    pub idempotency_key: Option<String>,
 }
 
 /// Where mail goes.
@@ -68,6 +70,9 @@ pub struct Content {
     pub html: String,
     /// See [`Message::text`].
     pub text: String,
+    /// See [`Message::idempotency_key`].
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub idempotency_key: Option<String>,
 }
 
 impl fmt::Debug for Content {
@@ -91,10 +96,45 @@ impl Outbox {
         Self { destination, sealer: Arc::new(Sealer::new(master_key, PURPOSE)) }
     }
 
+    /// The same outbox for mail that goes elsewhere.
+    #[must_use]
+    pub fn to(&self, destination: Destination) -> Self {
+        Self { destination, sealer: Arc::clone(&self.sealer) }
+    }
+
     /// Where its mail goes.
     #[must_use]
     pub const fn destination(&self) -> Destination {
         self.destination
+    }
+
+    /// Enqueues `message` in a transaction of its own, and says which row it became; `None` where mail goes nowhere. `pool` is
+    /// of the login that owns schema `basalt`.
+    ///
+    /// # Errors
+    /// The database fails.
+    pub async fn enqueue_alone(
+        &self,
+        pool: &ServicePool,
+        message: &Message,
+        deadline: Instant,
+    ) -> Result<Option<i64>, SessionError> {
+        const INSERT: &str = "\
+insert into basalt.mail_outbox (kind, recipient, sealed, sealed_by, state) values ($1, $2, $3, $4, $5) returning id";
+        let state = match self.destination {
+            Destination::Server => "queued",
+            Destination::Mailbox => "mailbox",
+            Destination::Nowhere => return Ok(None),
+        };
+        let (sealed, sealed_by) = (self.seal(message), self.sealed_by());
+        let id = in_transaction(pool, deadline, async |tx| {
+            let row =
+                tx.query_one(INSERT, &[&message.kind, &message.to, &sealed, &sealed_by, &state]).await?;
+            row.try_get(0).map_err(|error| SessionError::Unavailable(error.to_string()))
+        });
+        let id = id.await?;
+        metrics::counter!("basalt_mail_queued_total", "kind" => message.kind).increment(1);
+        Ok(Some(id))
     }
 
     /// Enqueues `message`, to be sent once `tx` has committed; a rollback undoes that. The transaction's login needs the
@@ -152,6 +192,7 @@ values ($1, $2, $3, $4, 'mailbox')";
             subject: message.subject.clone(),
             html: message.html.clone(),
             text: message.text.clone(),
+            idempotency_key: message.idempotency_key.clone(),
         };
         let json = serde_json::to_vec(&content).unwrap_or_default();
         self.sealer.seal(&context(message.kind, &message.to), &json)
@@ -188,6 +229,7 @@ mod tests {
             subject: "Reset your password".to_owned(),
             html: "<p>123456</p>".to_owned(),
             text: "123456".to_owned(),
+            idempotency_key: None,
         };
         let sealed = outbox.seal(&message);
         let content = outbox.open("recovery", "ada@example.org", &sealed).unwrap();

@@ -8,7 +8,7 @@ use basalt_core::pool::ServicePool;
 
 use crate::{CHANNEL, Outbox};
 
-static TABLE: Table = Table {
+const TABLE: Table = Table {
     name: "mail",
     table: "basalt.mail_outbox",
     channel: Some(CHANNEL),
@@ -41,11 +41,23 @@ static TABLE: Table = Table {
     },
 };
 
+static ALL: Table = TABLE;
+
+/// The same where there is no mail server: the mails of others than the functions wait for one.
+static FUNCTIONS_TABLE: Table =
+    Table { waiting: "state = 'queued' and kind in ('plan_invitation', 'test')", ..TABLE };
+
+/// The functions' rows of `outbox` as jobs.
+#[must_use]
+pub(crate) fn functions_queue(pool: ServicePool, outbox: &Outbox) -> Queue {
+    Queue::new(pool, &FUNCTIONS_TABLE, Some(outbox.sealed_by()))
+}
+
 /// The rows of `outbox` as jobs of `pool`'s login, which owns schema `basalt`. Listed ones have the column `recipient`; the
 /// last error is the mail server's own words, which may repeat it.
 #[must_use]
 pub fn queue(pool: ServicePool, outbox: &Outbox) -> Queue {
-    Queue::new(pool, &TABLE, Some(outbox.sealed_by()))
+    Queue::new(pool, &ALL, Some(outbox.sealed_by()))
 }
 
 /// Mails that were sent, were given up or lie in the mailbox go after `keep`.

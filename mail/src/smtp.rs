@@ -174,13 +174,20 @@ impl Smtp {
         }
     }
 
-    pub(super) async fn send(&self, mail: Outgoing<'_>) -> Result<(), Failure> {
-        let message = self.message(mail)?;
+    /// Sends one mail; its `Message-ID`.
+    pub(super) async fn send(&self, mail: Outgoing<'_>) -> Result<String, Failure> {
+        let id = self.message_id(&mail);
+        let message = self.message(mail, &id)?;
         let mut result = self.transport.send(message.clone()).await;
         if let Some(without_login) = self.without_login.as_ref().filter(|_| is_not_on_offer(&result)) {
             result = without_login.send(message).await;
         }
-        result.map(drop).map_err(|error| refusal(&error))
+        result.map(|_taken| id).map_err(|error| refusal(&error))
+    }
+
+    /// The same at each attempt, so that a mail server recognises a mail that was sent twice.
+    fn message_id(&self, mail: &Outgoing<'_>) -> String {
+        format!("<{}.{}@{}>", mail.id, mail.created_at.as_microsecond(), self.sender.email.domain())
     }
 
     /// Closes the connections.
@@ -191,17 +198,15 @@ impl Smtp {
         }
     }
 
-    fn message(&self, mail: Outgoing<'_>) -> Result<Message, Failure> {
-        let Outgoing { id, kind, to, created_at, content } = mail;
+    fn message(&self, mail: Outgoing<'_>, message_id: &str) -> Result<Message, Failure> {
+        let Outgoing { kind, to, content, .. } = mail;
         let to: Address =
             to.parse().map_err(|_invalid| Failure::permanent("the recipient is not an e-mail address"))?;
-        // The same at each attempt, so that a mail server recognises a mail that was sent twice.
-        let message_id = format!("<{id}.{}@{}>", created_at.as_microsecond(), self.sender.email.domain());
         let mut message = Message::builder()
             .from(self.sender.clone())
             .to(Mailbox::new(None, to))
             .subject(content.subject)
-            .message_id(Some(message_id))
+            .message_id(Some(message_id.to_owned()))
             .multipart(MultiPart::alternative_plain_html(content.text, content.html))
             .map_err(|error| Failure::permanent(format!("cannot build the mail: {error}")))?;
         let automatic = HeaderName::new_from_ascii_str("Auto-Submitted");

@@ -107,7 +107,14 @@ impl Mailer {
                 mailbox::PATH
             );
         }
-        let message = Message { kind: kind.name(), to: email.to.to_owned(), subject, html, text };
+        let message = Message {
+            kind: kind.name(),
+            to: email.to.to_owned(),
+            subject,
+            html,
+            text,
+            idempotency_key: None,
+        };
         Ok(self.outbox.enqueue(tx, &message).await?)
     }
 }

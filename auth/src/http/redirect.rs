@@ -45,6 +45,14 @@ impl Redirects {
         }
     }
 
+    /// Whether it is a page of the site, or of a site of the allow-list. Programs on the reader's own machine are not.
+    pub(crate) fn names_page(&self, url: &str) -> bool {
+        let Some(target) = Target::parse(url).filter(Target::is_web) else { return false };
+        let matched = without_flow_id(url.split('#').next().unwrap_or_default());
+        self.site.as_ref().is_some_and(|site| target.is_at(site))
+            || self.globs.iter().any(|glob| glob.matches(&matched))
+    }
+
     /// Whether a link may lead there.
     pub(crate) fn allow(&self, url: &str) -> bool {
         let Some(target) = Target::parse(url) else { return false };

@@ -183,7 +183,7 @@ impl Hasher {
         }
         let (params, costs) = (Arc::clone(&self.params), Arc::clone(&self.costs));
         let stored = stored.to_owned();
-        // A kind that is not measured now is measured when somebody signs in.
+        // A kind that is not measured now is measured at the next sign-in.
         let _measured = self
             .run(move |memory| {
                 let time = ProcessorTime::start();

@@ -78,6 +78,11 @@ impl<H: Handler> Worker<H> {
         })
     }
 
+    /// Who runs the jobs.
+    pub const fn handler(&self) -> &H {
+        &self.handler
+    }
+
     /// Works until `shutdown`. Attempts under way then have a moment to end; of others the lease runs out. `events` wake it.
     pub async fn run(self: Arc<Self>, mut events: Receiver<Event>, shutdown: CancellationToken) {
         let too_late = async {
@@ -101,8 +106,31 @@ impl<H: Handler> Worker<H> {
     /// # Errors
     /// The database fails before the attempt begins.
     pub async fn run_now(self: &Arc<Self>, key: &str) -> Result<Option<Outcome>, SessionError> {
+        self.run_one(key, None).await
+    }
+
+    /// The same, as one of the [`Policy::concurrency`] attempts that may be under way: `None` also where no place gets free
+    /// within `patience`.
+    ///
+    /// # Errors
+    /// As [`Worker::run_now`].
+    pub async fn run_in_turn(
+        self: &Arc<Self>,
+        key: &str,
+        patience: Duration,
+    ) -> Result<Option<Outcome>, SessionError> {
+        let place = timeout(patience, Arc::clone(&self.permits).acquire_owned()).await;
+        let Ok(Ok(place)) = place else { return Ok(None) };
+        self.run_one(key, Some(place)).await
+    }
+
+    async fn run_one(
+        self: &Arc<Self>,
+        key: &str,
+        permit: Option<OwnedSemaphorePermit>,
+    ) -> Result<Option<Outcome>, SessionError> {
         let Some(job) = self.queue.claim_one(key, self.lease).await? else { return Ok(None) };
-        let attempt = self.tracker.spawn(Arc::clone(self).attempt(job, None));
+        let attempt = self.tracker.spawn(Arc::clone(self).attempt(job, permit));
         Ok(attempt.await.ok().flatten())
     }
 
@@ -143,16 +171,18 @@ impl<H: Handler> Worker<H> {
 
     /// Claims as many due jobs as may be under way besides those that are, and starts them. Says when to look again.
     async fn start_due(self: &Arc<Self>) -> Result<Duration, SessionError> {
-        let free = self.permits.available_permits();
-        if free == 0 {
+        // Taken before the claim: a job that was claimed must not wait for a place while its lease runs.
+        let take = || Arc::clone(&self.permits).try_acquire_owned().ok();
+        let mut free: Vec<_> = std::iter::from_fn(take).collect();
+        if free.is_empty() {
             return Ok(POLL);
         }
-        let jobs = self.queue.claim(free, self.lease).await?;
-        let is_full = jobs.len() == free;
+        let jobs = self.queue.claim(free.len(), self.lease).await?;
+        let is_full = jobs.len() == free.len();
         for job in jobs {
-            let permit = Arc::clone(&self.permits).try_acquire_owned().ok();
-            self.tracker.spawn(Arc::clone(self).attempt(job, permit));
+            self.tracker.spawn(Arc::clone(self).attempt(job, free.pop()));
         }
+        drop(free);
         if is_full {
             // There may be more, for which the end of one of these is the time.
             return Ok(POLL);

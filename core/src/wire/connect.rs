@@ -15,13 +15,22 @@ use tokio_postgres::config::{Host, LoadBalanceHosts, SslMode, SslNegotiation, Ta
 use tokio_postgres::tls::{MakeTlsConnect, TlsConnect};
 use tokio_postgres::{CancelToken, Config, NoTls};
 
-use super::stream::{AlreadyEncrypted, Encrypted, Stream};
+use super::stream::{AlreadyEncrypted, Encrypted, Lent, Stream};
 use super::{Connection, Limits};
 use crate::database::Database;
 use crate::pg_error::{DriverError, with_cause};
 
 /// `SSLRequest` of the protocol: length and code.
 const SSL_REQUEST: [u8; 8] = [0, 0, 0, 8, 0x04, 0xd2, 0x16, 0x2f];
+
+/// What a connection is for.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(super) enum Purpose {
+    /// Statements, in sessions that are as new after each reset.
+    Statements,
+    /// A replication stream: commands of that protocol, and simple queries.
+    Replication,
+}
 
 /// Where a connection leads.
 #[derive(Clone, Debug)]
@@ -46,7 +55,7 @@ impl Canceller {
     pub(crate) async fn cancel(&self) -> Result<bool, DriverError> {
         let mut stream = dial(&self.database, &self.address, self.is_encrypted).await?;
         if self.is_encrypted {
-            self.token.cancel_query_raw(&mut stream, AlreadyEncrypted).await?;
+            self.token.cancel_query_raw(Lent::new(&mut stream), AlreadyEncrypted).await?;
         } else {
             self.token.cancel_query_raw(&mut stream, NoTls).await?;
         }
@@ -63,10 +72,19 @@ impl Connection {
     /// Opens a connection of `database`'s login, of the first host that takes it. Each is given `connect_timeout` for all of
     /// it, as libpq does: a host that accepts the connection and stays silent must not keep us from the next.
     pub(crate) async fn open(database: &Database, limits: &Limits) -> Result<Self, DriverError> {
+        Self::open_as(database, limits, Purpose::Statements).await
+    }
+
+    /// The same for one purpose or the other.
+    pub(super) async fn open_as(
+        database: &Database,
+        limits: &Limits,
+        purpose: Purpose,
+    ) -> Result<Self, DriverError> {
         let mut failure = DriverError::Connection("no host to connect to".to_owned());
         let limit = database.connect_limit();
         for address in addresses(database.config()).await? {
-            match tokio::time::timeout(limit, open_at(database, address, limits)).await {
+            match tokio::time::timeout(limit, open_at(database, address, limits, purpose)).await {
                 Ok(Ok(connection)) => return Ok(connection),
                 Ok(Err(error)) => failure = error,
                 Err(_elapsed) => failure = unreachable(&io::ErrorKind::TimedOut.into()),
@@ -144,17 +162,26 @@ async fn addresses(config: &Config) -> Result<Vec<Address>, DriverError> {
     }
 }
 
-async fn open_at(database: &Database, address: Address, limits: &Limits) -> Result<Connection, DriverError> {
+async fn open_at(
+    database: &Database,
+    address: Address,
+    limits: &Limits,
+    purpose: Purpose,
+) -> Result<Connection, DriverError> {
     let mut config = database.config().clone();
     let mut stream = dial(database, &address, true).await?;
     let is_encrypted = stream.is_encrypted();
+    let lent = match purpose {
+        Purpose::Statements => Lent::new(&mut stream),
+        Purpose::Replication => Lent::with_parameter(&mut stream, b"replication\0database\0"),
+    };
     let token = if is_encrypted {
         // "Direct": the driver must not ask for TLS once more.
         config.ssl_mode(SslMode::Require).ssl_negotiation(SslNegotiation::Direct);
-        config.connect_raw(&mut stream, AlreadyEncrypted).await?.0.cancel_token()
+        config.connect_raw(lent, AlreadyEncrypted).await?.0.cancel_token()
     } else {
         config.ssl_mode(SslMode::Disable);
-        config.connect_raw(&mut stream, NoTls).await?.0.cancel_token()
+        config.connect_raw(lent, NoTls).await?.0.cancel_token()
     };
     let canceller = Canceller { database: database.clone(), address, is_encrypted, token };
     let mut connection = Connection::new(stream, canceller, limits.clone());
@@ -171,7 +198,10 @@ async fn open_at(database: &Database, address: Address, limits: &Limits) -> Resu
             return Err(DriverError::Connection(fault.to_owned()));
         }
     }
-    connection.prepare_session().await?;
+    // A replication connection knows no prepared statements.
+    if purpose == Purpose::Statements {
+        connection.prepare_session().await?;
+    }
     Ok(connection)
 }
 

@@ -188,6 +188,15 @@ impl Outgoing {
         }
     }
 
+    /// Tells a replication stream's server how far its log was written, flushed and applied, all the same here.
+    pub(super) fn standby_status(&mut self, position: u64, now: u64) {
+        self.tail.extend_from_slice(b"d\0\0\0\x26r");
+        for number in [position, position, position, now] {
+            self.tail.extend_from_slice(&number.to_be_bytes());
+        }
+        self.tail.push(0);
+    }
+
     fn header(&mut self, tag: u8, length: usize) -> Result<(), DriverError> {
         self.tail.push(tag);
         self.length(length)
@@ -262,8 +271,9 @@ mod tests {
             outgoing.bind(&statement, params.iter().map(Value::from)).unwrap();
             outgoing.execute();
             outgoing.sync();
+            outgoing.standby_status(1, 2);
             let bytes = sent(outgoing, step);
-            prop_assert_eq!(tags(&bytes), "CPDBES");
+            prop_assert_eq!(tags(&bytes), "CPDBESd");
             let values: Vec<u8> = params.iter().filter_map(|param| param.0.as_deref()).collect::<Vec<_>>().concat();
             prop_assert!(memchr::memmem::find(&bytes, &values).is_some() || params.len() > 1);
             prop_assert!(bytes.len() > values.len());

@@ -62,32 +62,84 @@ impl AsyncWrite for Stream {
     }
 }
 
-/// A stream lent to the driver.
-pub(super) struct Lent<'a>(&'a mut Stream);
+/// A stream lent to the driver for the login.
+pub(super) struct Lent<'a> {
+    stream: &'a mut Stream,
+    startup: Startup,
+}
+
+/// How far the startup message is that gets one more parameter.
+enum Startup {
+    /// Nothing is to be added, or all of it is sent.
+    Sent,
+    /// It is the next thing that the driver writes.
+    Awaited(&'static [u8]),
+    /// Rewritten, and partly sent.
+    Sending { message: Vec<u8>, sent: usize },
+}
+
+impl<'a> Lent<'a> {
+    /// As it is.
+    pub(super) const fn new(stream: &'a mut Stream) -> Self {
+        Self { stream, startup: Startup::Sent }
+    }
+
+    /// With one more parameter in the startup message, as `name\0value\0`: the driver has no word for `replication`.
+    pub(super) const fn with_parameter(stream: &'a mut Stream, parameter: &'static [u8]) -> Self {
+        Self { stream, startup: Startup::Awaited(parameter) }
+    }
+}
+
+/// The startup message with `parameter` before the byte that ends its parameters; `None` if it is no startup message.
+fn with_parameter(message: &[u8], parameter: &[u8]) -> Option<Vec<u8>> {
+    let length = u32::from_be_bytes(message.first_chunk::<4>().copied()?);
+    if usize::try_from(length) != Ok(message.len()) {
+        return None;
+    }
+    let (ending, rest) = message.get(4..)?.split_last()?;
+    let longer = u32::try_from(message.len() + parameter.len()).ok()?;
+    (*ending == 0).then(|| [&longer.to_be_bytes(), rest, parameter, &[0]].concat())
+}
 
 impl AsyncRead for Lent<'_> {
     fn poll_read(self: Pin<&mut Self>, cx: &mut Context<'_>, into: &mut ReadBuf<'_>) -> Poll<io::Result<()>> {
-        Pin::new(&mut *self.get_mut().0).poll_read(cx, into)
+        Pin::new(&mut *self.get_mut().stream).poll_read(cx, into)
     }
 }
 
 impl AsyncWrite for Lent<'_> {
     fn poll_write(self: Pin<&mut Self>, cx: &mut Context<'_>, from: &[u8]) -> Poll<io::Result<usize>> {
-        Pin::new(&mut *self.get_mut().0).poll_write(cx, from)
+        let Self { stream, startup } = self.get_mut();
+        if let Startup::Awaited(parameter) = startup {
+            // The driver hands over the whole message at once.
+            let message = with_parameter(from, parameter).ok_or(io::ErrorKind::InvalidData)?;
+            *startup = Startup::Sending { message, sent: 0 };
+        }
+        if let Startup::Sending { message, sent } = startup {
+            while let Some(rest @ [_, ..]) = message.get(*sent..) {
+                match std::task::ready!(Pin::new(&mut **stream).poll_write(cx, rest))? {
+                    0 => return Poll::Ready(Err(io::ErrorKind::WriteZero.into())),
+                    written => *sent += written,
+                }
+            }
+            *startup = Startup::Sent;
+            return Poll::Ready(Ok(from.len()));
+        }
+        Pin::new(&mut **stream).poll_write(cx, from)
     }
 
     fn poll_flush(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
-        Pin::new(&mut *self.get_mut().0).poll_flush(cx)
+        Pin::new(&mut *self.get_mut().stream).poll_flush(cx)
     }
 
     fn poll_shutdown(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
-        Pin::new(&mut *self.get_mut().0).poll_shutdown(cx)
+        Pin::new(&mut *self.get_mut().stream).poll_shutdown(cx)
     }
 }
 
 impl TlsStream for Lent<'_> {
     fn channel_binding(&self) -> ChannelBinding {
-        match &self.0 {
+        match &self.stream {
             Stream::Tls(stream) => stream.channel_binding(),
             Stream::Tcp(_) | Stream::Unix(_) => ChannelBinding::none(),
         }
@@ -97,12 +149,25 @@ impl TlsStream for Lent<'_> {
 /// "TLS" for the driver's login over a stream that is encrypted already: it still binds the login to the certificate.
 pub(super) struct AlreadyEncrypted;
 
-impl<'a> TlsConnect<&'a mut Stream> for AlreadyEncrypted {
+impl<'a> TlsConnect<Lent<'a>> for AlreadyEncrypted {
     type Stream = Lent<'a>;
     type Error = io::Error;
     type Future = Ready<Result<Lent<'a>, io::Error>>;
 
-    fn connect(self, stream: &'a mut Stream) -> Self::Future {
-        ready(Ok(Lent(stream)))
+    fn connect(self, stream: Lent<'a>) -> Self::Future {
+        ready(Ok(stream))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_parameter_goes_before_the_end_of_the_startup_message() {
+        let message = b"\0\0\0\x10\0\x03\0\0user\0a\0\0";
+        assert_eq!(with_parameter(message, b"b\0c\0").unwrap(), b"\0\0\0\x14\0\x03\0\0user\0a\0b\0c\0\0");
+        assert_eq!(with_parameter(&message[..15], b"b\0c\0"), None);
+        assert_eq!(with_parameter(b"\0\0\0\x04", b"b\0c\0"), None);
     }
 }

@@ -7,6 +7,7 @@ use axum::body::Body;
 use axum::response::{IntoResponse, Response};
 use basalt_core::clock::Clock;
 use basalt_core::keys::Keys;
+use basalt_core::service::WithoutSecretKeys;
 use http::header::{AUTHORIZATION, CONTENT_TYPE, HeaderName, HeaderValue, USER_AGENT};
 use http::{Method, Request, StatusCode};
 
@@ -24,7 +25,7 @@ pub enum Gate {
     Rewrite,
     /// None; as `Rewrite`, but the service keeps seeing the key (functions).
     RewriteAndKeep,
-    /// The service checks by itself and sees everything as sent (realtime).
+    /// The service checks by itself and sees everything as sent, and [`WithoutSecretKeys`] from a browser (realtime).
     Untouched,
 }
 
@@ -68,6 +69,9 @@ impl KeyGate {
     /// The 401 of a missing or unknown key, or of a secret one in a browser.
     pub fn admit(&self, gate: Gate, request: &mut Request<Body>) -> Result<(), Box<Response>> {
         if matches!(gate, Gate::Untouched) {
+            if self.browsers == SecretKeysInBrowsers::Refused && is_browser(request) {
+                request.extensions_mut().insert(WithoutSecretKeys);
+            }
             return Ok(());
         }
         let sent = sent_key(request);

@@ -113,9 +113,9 @@ impl Mailbox {
              <input id=\"query\" name=\"query\" type=\"search\" value=\"{query}\" placeholder=\"to:ada@example.org\"></form>\
              <form action=\"{base}/delete\" method=\"post\"><button{disabled}>Delete all</button></form></header>\
              <p id=\"news\" class=\"hidden\" role=\"status\"></p>\
-             <div class=\"columns\"><nav id=\"list\" aria-label=\"Mails\">\
+             <main class=\"columns\"><nav id=\"list\" aria-label=\"Mails\">\
              <p class=\"count\">{count} {label}</p>{list}</nav>\
-             <main id=\"main\" tabindex=\"-1\">{main}</main></div></body></html>\n",
+             <section id=\"main\" tabindex=\"-1\">{main}</section></main></body></html>\n",
             title = escape(title),
             count = mails.len(),
             disabled = if mails.is_empty() { " disabled" } else { "" },

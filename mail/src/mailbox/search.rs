@@ -85,6 +85,7 @@ mod tests {
                 subject: "Reset your password".to_owned(),
                 html: String::new(),
                 text: "The code is 123456".to_owned(),
+                idempotency_key: None,
             },
         }
     }

@@ -1,0 +1,264 @@
+//! A replication connection: commands that make a slot, then the stream of its changes over CopyBoth
+//! (docs/decisions/0063).
+//!
+//! It opens as every other connection does, with the same TLS and the same login, and speaks simple queries until the stream
+//! starts. What the stream carries is the reader's business: here it is bytes with a position in the write-ahead log.
+
+use std::fmt;
+use std::future::poll_fn;
+use std::io;
+use std::str::FromStr;
+use std::task::{Context, Poll, ready};
+
+use bytes::{Buf, Bytes, BytesMut};
+use postgres_protocol::message::backend::Header;
+
+use super::connect::Purpose;
+use super::row::Row;
+use super::{
+    CLOSED, Connection, KEPT_BUFFER_BYTES, Limits, StatementMetrics, error_of, frame_bytes, garbled,
+};
+use crate::clock::Clock;
+use crate::database::Database;
+use crate::pg_error::{DriverError, PgError};
+
+/// Microseconds from 1970 to 2000, where PostgreSQL's clock begins.
+const POSTGRES_EPOCH_MICROS: i64 = 946_684_800_000_000;
+
+/// A position in the write-ahead log.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Lsn(pub u64);
+
+impl fmt::Display for Lsn {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{:X}/{:X}", self.0 >> 32, self.0 & 0xffff_ffff)
+    }
+}
+
+impl FromStr for Lsn {
+    type Err = ();
+
+    fn from_str(text: &str) -> Result<Self, ()> {
+        let (high, low) = text.split_once('/').ok_or(())?;
+        let half = |digits| u32::from_str_radix(digits, 16).map_err(|_| ());
+        Ok(Self(u64::from(half(high)?) << 32 | u64::from(half(low)?)))
+    }
+}
+
+/// A connection that takes replication commands.
+pub struct Replication {
+    connection: Connection,
+}
+
+impl fmt::Debug for Replication {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("Replication")
+    }
+}
+
+impl Replication {
+    /// Opens one. A message longer than `message_bytes` ends the stream.
+    ///
+    /// # Errors
+    /// The server is unreachable, refuses the login, or does not let it replicate.
+    pub async fn connect(database: &Database, message_bytes: usize) -> Result<Self, DriverError> {
+        let statement_metrics = StatementMetrics::new("replication");
+        let limits = Limits { statements: 0, statement_metrics, message_bytes, answers: None };
+        Ok(Self { connection: Connection::open_as(database, &limits, Purpose::Replication).await? })
+    }
+
+    /// Runs a replication command or a simple query; its text is the caller's own.
+    ///
+    /// # Errors
+    /// The server refuses it, or the connection broke.
+    pub async fn query(&mut self, command: &str) -> Result<Vec<Row>, DriverError> {
+        self.connection.simple_query(command).await
+    }
+
+    /// Runs `START_REPLICATION`; from then on the connection is a stream.
+    ///
+    /// # Errors
+    /// The server refuses it, or the connection broke.
+    pub async fn start(mut self, command: &str) -> Result<ReplicationStream, DriverError> {
+        self.connection.outgoing.query(command);
+        let mut stream = ReplicationStream { connection: self.connection, acknowledged: Lsn::default() };
+        loop {
+            let (tag, mut frame) = poll_fn(|cx| stream.poll_message(cx)).await?;
+            match tag {
+                // CopyBothResponse.
+                b'W' => return Ok(stream),
+                b'E' => return Err(DriverError::Postgres(error_of(&mut frame)?)),
+                b'N' | b'S' | b'A' => {}
+                _ => return Err(garbled("a message that does not belong before a stream")),
+            }
+        }
+    }
+}
+
+/// What the server sends on a stream.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Frame {
+    /// A message of the output plugin.
+    Data {
+        /// The message.
+        payload: Bytes,
+        /// Where the server's log ends.
+        wal_end: Lsn,
+    },
+    /// The server is there.
+    KeepAlive {
+        /// How far the server has read for us: nothing before it is to come any more.
+        wal_end: Lsn,
+        /// It closes the connection unless it hears from us soon.
+        wants_reply: bool,
+    },
+}
+
+/// The changes of a slot, as they are committed.
+pub struct ReplicationStream {
+    connection: Connection,
+    acknowledged: Lsn,
+}
+
+impl fmt::Debug for ReplicationStream {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "ReplicationStream(acknowledged {})", self.acknowledged)
+    }
+}
+
+impl ReplicationStream {
+    /// The next frame. May be dropped and called again; what was acknowledged is sent meanwhile.
+    ///
+    /// # Errors
+    /// The connection is of no more use: it broke, or the server ended the stream and said why.
+    pub async fn next(&mut self) -> Result<Frame, DriverError> {
+        loop {
+            let (tag, mut frame) = poll_fn(|cx| self.poll_message(cx)).await?;
+            match tag {
+                b'd' => return read_frame(frame.freeze()).ok_or_else(|| garbled("a frame of a stream")),
+                b'E' => return Err(DriverError::Postgres(error_of(&mut frame)?)),
+                b'N' | b'S' | b'A' => {}
+                b'c' | b'C' | b'Z' => {
+                    return Err(DriverError::Connection("the server ended the stream".to_owned()));
+                }
+                _ => return Err(garbled("a message that does not belong to a stream")),
+            }
+        }
+    }
+
+    /// A frame that is here already.
+    ///
+    /// # Errors
+    /// As [`ReplicationStream::next`].
+    pub fn try_next(&mut self) -> Result<Option<Frame>, DriverError> {
+        let mut cx = Context::from_waker(std::task::Waker::noop());
+        match std::pin::pin!(self.next()).poll(&mut cx) {
+            Poll::Ready(frame) => frame.map(Some),
+            Poll::Pending => Ok(None),
+        }
+    }
+
+    /// Tells the server that nothing before `lsn` is needed any more; it may remove that from its log. Sent with the next
+    /// call of [`ReplicationStream::next`]. Also what answers a [`Frame::KeepAlive`].
+    pub fn acknowledge(&mut self, lsn: Lsn) {
+        self.acknowledged = self.acknowledged.max(lsn);
+        let Lsn(position) = self.acknowledged;
+        let now = Clock::system().now().as_microsecond() - POSTGRES_EPOCH_MICROS;
+        self.connection.outgoing.standby_status(position, now.cast_unsigned());
+    }
+
+    /// What was acknowledged so far.
+    #[must_use]
+    pub const fn acknowledged(&self) -> Lsn {
+        self.acknowledged
+    }
+
+    /// The next message, whole, with its tag.
+    fn poll_message(&mut self, cx: &mut Context<'_>) -> Poll<Result<(u8, BytesMut), DriverError>> {
+        let connection = &mut self.connection;
+        let broken = |error: io::Error| DriverError::Connection(error.to_string());
+        loop {
+            // Bounded: a few bytes for each acknowledgement, sent as soon as the socket takes them.
+            if let Poll::Ready(Err(error)) = connection.poll_send(cx) {
+                return Poll::Ready(Err(broken(error)));
+            }
+            if let Some(header) =
+                Header::parse(&connection.incoming).map_err(|error| garbled(&error.to_string()))?
+            {
+                let length = frame_bytes(header);
+                if length > connection.limits.message_bytes {
+                    let error = PgError::answer_too_large(connection.limits.message_bytes);
+                    return Poll::Ready(Err(DriverError::Postgres(Box::new(error))));
+                }
+                if connection.incoming.len() >= length {
+                    let frame = connection.incoming.split_to(length);
+                    if length > KEPT_BUFFER_BYTES {
+                        connection.incoming = BytesMut::from(&*connection.incoming);
+                    }
+                    return Poll::Ready(Ok((header.tag(), frame)));
+                }
+            }
+            if ready!(connection.poll_fill(cx)).map_err(broken)? == 0 {
+                return Poll::Ready(Err(DriverError::Connection(CLOSED.to_owned())));
+            }
+        }
+    }
+}
+
+/// Reads a `CopyData` message of the server; `None` when it is too short, or of a kind that does not exist.
+fn read_frame(mut message: Bytes) -> Option<Frame> {
+    /// Tag and length.
+    const HEADER: usize = 5;
+    if message.len() <= HEADER {
+        return None;
+    }
+    message.advance(HEADER);
+    match message.try_get_u8().ok()? {
+        b'w' => {
+            let (_start, wal_end, _clock) =
+                (message.try_get_u64().ok()?, message.try_get_u64().ok()?, message.try_get_u64().ok()?);
+            Some(Frame::Data { payload: message, wal_end: Lsn(wal_end) })
+        }
+        b'k' => {
+            let (wal_end, _clock) = (message.try_get_u64().ok()?, message.try_get_u64().ok()?);
+            let wants_reply = message.try_get_u8().ok()? != 0;
+            Some(Frame::KeepAlive { wal_end: Lsn(wal_end), wants_reply })
+        }
+        _ => None,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn positions_are_read_as_they_are_written() {
+        for text in ["0/0", "16/B374D848", "FFFFFFFF/FFFFFFFF"] {
+            assert_eq!(text.parse::<Lsn>().unwrap().to_string(), text);
+        }
+        assert!(
+            "16".parse::<Lsn>().is_err()
+                && "16/x".parse::<Lsn>().is_err()
+                && "1/100000000".parse::<Lsn>().is_err()
+        );
+    }
+
+    #[test]
+    fn frames_are_read_and_short_ones_refused() {
+        let mut data = b"d\0\0\0\0w".to_vec();
+        data.extend([1_u64, 2, 3].iter().flat_map(|number| number.to_be_bytes()));
+        data.extend(b"payload");
+        let frame = Frame::Data { payload: Bytes::from_static(b"payload"), wal_end: Lsn(2) };
+        assert_eq!(read_frame(data.clone().into()), Some(frame));
+        for length in 0..30 {
+            assert_eq!(read_frame(data[..length].to_vec().into()), None, "{length}");
+        }
+        let mut alive = b"d\0\0\0\0k".to_vec();
+        alive.extend([7_u64, 3].iter().flat_map(|number| number.to_be_bytes()));
+        assert_eq!(read_frame(alive.clone().into()), None);
+        alive.push(1);
+        let frame = Frame::KeepAlive { wal_end: Lsn(7), wants_reply: true };
+        assert_eq!(read_frame(alive.into()), Some(frame));
+    }
+}
