@@ -3,7 +3,7 @@
 //! bytes only.
 //!
 //! Each blob belongs to one row or, while it is being written, to one [intent](intents). The row's end makes the blob garbage,
-//! which a worker deletes after a while; an intent that nobody keeps alive ends the same way. So a server that dies at any
+//! which a worker deletes after a while; an intent that no writer keeps alive ends the same way. So a server that dies at any
 //! moment leaves nothing for good.
 
 mod error;
@@ -234,7 +234,7 @@ impl BlobStore {
     pub async fn is_reachable(&self) -> bool {
         const FRESH: Duration = Duration::from_secs(1);
         const PATIENCE: Duration = Duration::from_secs(5);
-        // Whoever comes while it is being asked waits for the same answer.
+        // A caller that comes while it is being asked waits for the same answer.
         let mut checked = self.shared.checked.lock().await;
         if let Some((_, answer)) = checked.filter(|(asked_at, _)| asked_at.elapsed() < FRESH) {
             return answer;

@@ -61,7 +61,7 @@ pub(crate) async fn handle(storage: &Arc<Storage>, request: Request) -> Result<R
     }
 }
 
-/// The bucket that a segment names. A name with a NUL is nobody's, and PostgreSQL takes none.
+/// The bucket that a segment names. No bucket has a name with a NUL: PostgreSQL takes none.
 fn id(segment: &str) -> Result<String, StorageError> {
     let id = names::decode(segment)?;
     if id.contains('\0') { Err(StorageError::no_such_bucket()) } else { Ok(id) }

@@ -102,7 +102,7 @@ impl Callers {
     /// `AccessDenied` with the reason.
     pub(crate) fn of_token(&self, token: &str) -> Result<Caller, StorageError> {
         let claims = self.verify(token).map_err(StorageError::bad_token)?;
-        // Tokens of signed URLs are signed with the same secret, and speak for nobody.
+        // Tokens of signed URLs are signed with the same secret, and name no caller.
         if claims.get("url").is_some() && claims.get("scope").is_some() {
             return Err(StorageError::bad_token("signature verification failed"));
         }

@@ -29,7 +29,7 @@ pub(crate) async fn handle(storage: &Storage, request: Request) -> Result<Respon
     let rest = parts.uri.path().strip_prefix("/cdn/").unwrap_or_default();
     match names::bucket_and_key(rest)? {
         Some((bucket, key)) => purge(storage, &parts, ObjectPath { bucket, key }).await?,
-        // Which images are of a bucket is not known here; those of others are made again when somebody asks for them.
+        // Which images are of a bucket is not known here; those of others are made again when they are asked for.
         None => storage.images.purge_all().await,
     }
     Ok(axum::Json(json!({"message": "success"})).into_response())

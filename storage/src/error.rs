@@ -181,11 +181,6 @@ impl StorageError {
         Self::new(400, "InvalidParameter", "InvalidParameter", "invalid input syntax for type json")
     }
 
-    /// A parameter that is missing.
-    pub(crate) fn missing_parameter(name: &str) -> Self {
-        Self::new(400, "MissingParameter", "MissingParameter", format!("Missing Required Parameter {name}"))
-    }
-
     /// The request breaks its schema: AJV's text.
     pub(crate) fn invalid_request(message: impl Into<Cow<'static, str>>) -> Self {
         Self::new(400, "InvalidRequest", "Error", message)
@@ -231,11 +226,6 @@ impl StorageError {
     /// Tells the client how many bytes there are.
     pub(crate) fn with_size(self, size: u64) -> Self {
         Self { size: Some(size), ..self }
-    }
-
-    /// Another request holds the object's lock.
-    pub(crate) fn resource_locked() -> Self {
-        Self::new(423, "ResourceLocked", "ResourceLocked", "The resource is locked")
     }
 
     /// The object's lock did not become free in time.

@@ -2,7 +2,7 @@
 //! (storage.md §3.1, §3.2).
 //!
 //! A route reads its members in the order of upstream's schema, what is required first: the first fault is the answer.
-//! Members that nobody reads are ignored.
+//! Unknown members are ignored.
 //!
 //! ```text
 //! let body = JsonBody::receive(&parts.headers, body, hold, EmptyBody::Refused).await?;

@@ -1,6 +1,4 @@
 #![doc = include_str!("../README.md")]
-// TODO(lead): goes when the last area has landed.
-#![allow(dead_code, reason = "the areas land one by one on this foundation")]
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -88,7 +86,6 @@ pub(crate) struct Storage {
     pub(crate) config: StorageConfig,
     pub(crate) database: Database,
     pub(crate) callers: Callers,
-    pub(crate) system: ServicePool,
     pub(crate) blobs: BlobStore,
     pub(crate) intents: Intents,
     /// Resumable uploads that are being worked on.
@@ -126,7 +123,6 @@ pub fn service(config: StorageConfig, dependencies: Dependencies) -> Service {
         config,
         database: Database::new(sessions),
         callers: Callers { keys, clock },
-        system,
         blobs,
         intents,
         uploads: tus::Locks::default(),

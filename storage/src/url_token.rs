@@ -1,7 +1,7 @@
 //! The tokens of signed URLs: what they grant is in them, so that nothing about them is stored (storage.md §3.12, §3.13).
 //!
 //! They are signed with the project's secret, as upstream and other tools that know it sign them. A token is good for one
-//! path and one purpose, and speaks for nobody: a user's token is no such token, and [`Callers::of_token`] refuses these.
+//! path and one purpose, and names no caller: a user's token is no such token, and [`Callers::of_token`] refuses these.
 
 use std::sync::Arc;
 

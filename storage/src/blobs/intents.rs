@@ -3,7 +3,7 @@
 //! intent's, whenever the server dies.
 //!
 //! An [`Intent`] keeps its row alive; dropped before [`Intent::done`], it makes the blob garbage. That is right wherever the
-//! writer stopped, also where nobody knows whether the last COMMIT came through: a COMMIT that did took the row along, and one
+//! writer stopped, also where it is unknown whether the last COMMIT came through: a COMMIT that did took the row along, and one
 //! that comes late finds no row and must not happen ([`commit_step`]).
 
 use std::collections::HashSet;
@@ -22,7 +22,7 @@ use super::BlobId;
 
 /// Intents of living writers are touched this often.
 const HEARTBEAT: Duration = Duration::from_secs(60);
-/// An intent that was not touched for this long is nobody's.
+/// An intent that was not touched for this long is abandoned.
 pub(super) const ABANDONED_AFTER: Duration = Duration::from_secs(3600);
 const STATEMENT_LIMIT: Duration = Duration::from_secs(10);
 /// While the database is away, this many given-up intents are remembered; the sweeper finds others.

@@ -1,7 +1,7 @@
 //! What uploads buffer all together. A writer that has no room for a larger buffer takes small ones (a folder takes chunks of
 //! any size) or waits (the parts of an S3 upload have a least size).
 //!
-//! Nobody waits for room while it holds room that only its own progress gives back: room is taken for a whole chunk,
+//! No task waits for room while it holds room that only its own progress gives back: room is taken for a whole chunk,
 //! and a chunk that is full goes out without asking for more. So writers cannot wait for each other.
 
 use std::sync::Arc;

@@ -1,4 +1,5 @@
 //! The sweeper: what writers left that died. Their intents become garbage, and with them what may be stored of their blobs.
+//! Resumable uploads that have expired go, their parts become garbage.
 //! Beginnings of blobs without any intent (a power cut took the intent's commit back, or a backup was restored) are removed here.
 
 use std::time::Duration;
@@ -35,6 +36,8 @@ pub enum SweepError {
 pub struct Swept {
     /// Intents that became garbage.
     pub intents: u64,
+    /// Resumable uploads that had expired.
+    pub uploads: u64,
     /// Beginnings of blobs that were removed.
     pub beginnings: u64,
 }
@@ -54,8 +57,8 @@ pub(crate) async fn run(pool: ServicePool, store: BlobStore, clock: Clock, shutd
         let pause = match sweep(&pool, &store, &clock, ABANDONED_AFTER).await {
             Ok(swept) => {
                 if swept != Swept::default() {
-                    let Swept { intents, beginnings } = swept;
-                    tracing::info!(intents, beginnings, "what broken uploads left was swept up");
+                    let Swept { intents, uploads, beginnings } = swept;
+                    tracing::info!(intents, uploads, beginnings, "what broken uploads left was swept up");
                 }
                 INTERVAL
             }
@@ -85,11 +88,15 @@ pub async fn sweep(
 with gone as (
   delete from storage.blob_intents where heartbeat_at <= now() - make_interval(secs => $1) returning blob)
 insert into storage.blob_garbage (blob, kind) select blob, 'intent' from gone on conflict (blob) do nothing";
+    const EXPIRE: &str = "delete from storage.tus_uploads where expires_at <= now()";
     const KEPT: &str = "select blob from storage.blob_intents where blob = any($1)";
     let tx = pool.autocommit(Instant::now() + STATEMENT_LIMIT).await?;
     let intents = tx.execute(DISCARD, &[&age.as_secs_f64()]).await;
     let intents = tx.finish(intents).await?;
-    let mut swept = Swept { intents, beginnings: 0 };
+    let tx = pool.autocommit(Instant::now() + STATEMENT_LIMIT).await?;
+    let uploads = tx.execute(EXPIRE, &[]).await;
+    let uploads = tx.finish(uploads).await?;
+    let mut swept = Swept { intents, uploads, beginnings: 0 };
 
     let since = SignedDuration::try_from(age).ok().and_then(|age| clock.now().checked_sub(age).ok());
     let since = since.unwrap_or(Timestamp::MIN);

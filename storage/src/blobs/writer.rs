@@ -126,7 +126,7 @@ impl BlobWriter {
         self
     }
 
-    /// For bytes whose hash nobody asks for; [`Written::md5`] is that of no bytes then.
+    /// For bytes whose hash is not needed; [`Written::md5`] is that of no bytes then.
     pub(super) fn without_md5(mut self) -> Self {
         self.hash = Hash::Unwanted;
         self

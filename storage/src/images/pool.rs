@@ -93,7 +93,7 @@ pub(super) struct Turn<'a> {
 }
 
 impl Turn<'_> {
-    /// Does the work, to its end even if nobody waits for it any more.
+    /// Does the work, to its end even if its caller has left.
     ///
     /// # Errors
     /// It panicked.

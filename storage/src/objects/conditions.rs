@@ -37,7 +37,7 @@ pub(crate) fn is_unmodified(headers: &HeaderMap, validators: Validators<'_>) -> 
     }
 }
 
-/// Whether a list of tags is `*` or has this one. Weak ones count: nobody but us says what they stand for.
+/// Whether a list of tags is `*` or has this one. Weak ones count: they were made weak on the way, and the bytes are ours.
 fn names_tag(list: &[u8], e_tag: Option<&str>) -> bool {
     if list.trim_ascii() == b"*" {
         return true;
@@ -50,7 +50,7 @@ fn names_tag(list: &[u8], e_tag: Option<&str>) -> bool {
     })
 }
 
-/// A range that the object does not have, or that nobody understands: 416.
+/// A range that the object does not have, or that is malformed: 416.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct NoSuchRange;
 

@@ -45,7 +45,7 @@ const OBJECT: &str = concat!(
 /// Who reads, and what policies have to say about it.
 #[derive(Debug, Clone, Copy)]
 pub(crate) enum Reader<'a> {
-    /// Nobody: public buckets only.
+    /// No caller: public buckets only.
     Public,
     /// A caller, whom policies judge unless the bucket is public.
     Caller(&'a Caller),
@@ -193,7 +193,7 @@ impl<'a> Lookup<'a> {
             Reader::Public | Reader::Service => self.find_as(None, self.reader).await,
             Reader::JudgedCaller(caller) => self.find_judged(caller).await,
             Reader::Caller(caller) => match self.find_as(Some(caller), self.reader).await {
-                // A policy that fails, or a role that there is not, is nobody's business in a public bucket.
+                // In a public bucket neither a failing policy nor a missing role matters.
                 Err(refusal) if is_of_rights(&refusal) => {
                     self.find_as(None, Reader::Public).await.map_err(|_| refusal)
                 }

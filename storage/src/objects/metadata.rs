@@ -69,7 +69,7 @@ pub(crate) fn hex(bytes: &[u8]) -> String {
     })
 }
 
-/// User metadata as they came. `None`: there are none, or they are no JSON, which nobody is told.
+/// User metadata as they came. `None`: there are none, or they are no JSON, which is no error.
 ///
 /// # Errors
 /// They are JSON, but no object, or one that PostgreSQL cannot store.

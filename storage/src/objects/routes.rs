@@ -33,7 +33,7 @@ impl fmt::Display for ObjectPath {
 /// Which door of a bucket a reader comes through.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Door {
-    /// `/object/public/…`: public buckets, and nobody is asked who they are.
+    /// `/object/public/…`: public buckets, without any token.
     Public,
     /// `/object/authenticated/…`: a token is needed.
     Authenticated,
@@ -42,7 +42,7 @@ pub(crate) enum Door {
 }
 
 impl Door {
-    /// Who comes through it; `None` for somebody who may see public buckets only.
+    /// Who comes through it; `None` for a caller who may see public buckets only.
     ///
     /// # Errors
     /// There is no token where one is needed, or it is refused.
@@ -171,7 +171,7 @@ pub(crate) fn readings(method: &Method, uri: &Uri, headers: &HeaderMap) -> Resul
     Ok(Readings { first, others })
 }
 
-/// Whether nobody would send this and mean something else: JSON to a route that reads JSON, or a token to one that needs it.
+/// Whether this can only have been meant this way: JSON to a route that reads JSON, or a token to one that needs it.
 /// That spares such a request the question which buckets there are.
 fn is_certain(route: &Route, uri: &Uri, headers: &HeaderMap) -> bool {
     match route {

@@ -42,7 +42,7 @@ pub(crate) const COPY_LOCK_LIMIT: LockLimit = LockLimit("3s");
 const INSERT: &str = "\
 insert into storage.objects as o (bucket_id, name, owner, owner_id, version, metadata, user_metadata)
 values ($1, $2, $3::uuid, $4, $5, $6::jsonb, $7::jsonb)";
-/// Id and creation stay. Whoever has no name leaves the object its owner.
+/// Id and creation stay. A caller without a subject leaves the object its owner.
 macro_rules! on_conflict_update {
     () => {
         "

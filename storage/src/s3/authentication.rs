@@ -53,7 +53,7 @@ impl Authenticated {
 /// Checks the signature of a request. Headers that a presigned URL carries in its query are headers afterwards.
 ///
 /// # Errors
-/// Nobody signed, or not this.
+/// There is no signature, or it is of another request.
 pub(crate) fn authenticate(storage: &Storage, parts: &mut Parts) -> Result<Authenticated, S3Error> {
     let original = parts.extensions.get::<Original>().cloned();
     let original = original.ok_or_else(|| S3Error::from(crate::error::StorageError::internal()))?;
@@ -86,7 +86,7 @@ pub(crate) fn authenticate(storage: &Storage, parts: &mut Parts) -> Result<Authe
 /// Who signed the policy of a POST form.
 ///
 /// # Errors
-/// Nobody, or another policy.
+/// There is no signature, or it is of another policy.
 pub(crate) fn authenticate_form(storage: &Storage, form: &FormSignature) -> Result<Caller, S3Error> {
     let secrets = secrets(storage, &form.credential, form.session_token.is_some())?;
     if !secrets.iter().any(|secret| form.verify(secret.expose_secret()).is_ok()) {

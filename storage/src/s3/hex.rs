@@ -7,7 +7,7 @@ pub(crate) fn encode(bytes: &[u8]) -> String {
     bytes.iter().flat_map(|byte| [digit(byte >> 4), digit(byte & 15)]).collect()
 }
 
-/// `N` bytes of exactly `2 * N` digits. Upper-case digits are refused: nobody signs with them, and one text for one
+/// `N` bytes of exactly `2 * N` digits. Upper-case digits are refused: no client signs with them, and one text for one
 /// value leaves nothing to play with.
 pub(crate) fn decode_array<const N: usize>(text: &str) -> Option<[u8; N]> {
     let digits = text.as_bytes();

@@ -10,7 +10,6 @@ use basalt_core::session::{Row, Statement};
 use basalt_core::sql::Param;
 use futures_util::TryStreamExt as _;
 use http::{HeaderMap, StatusCode};
-use md5::{Digest as _, Md5};
 use serde_json::json;
 
 use super::Call;
@@ -346,13 +345,9 @@ fn changed_parts() -> StorageError {
     StorageError::no_such_upload()
 }
 
-/// The MD5 of the parts' MD5s, and how many there are.
+/// The object's tag, from those of its parts.
 fn e_tag_of(parts: &[StoredPart]) -> String {
-    let mut hash = Md5::new();
-    for part in parts {
-        hash.update(hex::decode_array::<16>(&part.e_tag).unwrap_or_default());
-    }
-    format!("{}-{}", hex::encode(&hash.finalize()), parts.len())
+    upload::e_tag_of_parts(parts.iter().map(|part| hex::decode_array(&part.e_tag).unwrap_or_default()))
 }
 
 /// Ends the upload; its parts go with it, and their blobs become garbage.

@@ -1,6 +1,6 @@
 //! The body of a request as S3 clients send it: framed or plain, with what it promises about itself checked as it comes.
 //!
-//! The promises are kept or broken at the very end, so whoever takes the bytes throws them away when the last step fails.
+//! The promises are kept or broken at the very end, so the reader of the bytes throws them away when the last step fails.
 
 use aws_lc_rs::digest;
 use axum::body::Body;

@@ -319,7 +319,7 @@ impl Signature {
         self.signature
     }
 
-    /// An `x-amz-` header decides what a request does, so whoever carries the request may not add one.
+    /// An `x-amz-` header decides what a request does, so a proxy on the way may not add one.
     fn check_signed_headers(&self, headers: &HeaderMap) -> Result<(), SignatureError> {
         for name in headers.keys().map(http::HeaderName::as_str) {
             // A content delivery network adds its own request id on the way, and that means nothing to us.
@@ -507,7 +507,7 @@ fn push_header_value(out: &mut Vec<u8>, value: &[u8]) {
     }
 }
 
-/// A parameter that stands twice could mean one thing to us and another to whoever signed.
+/// A parameter that stands twice could mean one thing to us and another to the signer.
 fn unique<'a>(pairs: &'a [(String, String)], name: &str) -> Result<Option<&'a str>, SignatureError> {
     let mut values = pairs.iter().filter(|(found, _)| found == name).map(|(_, value)| value.as_str());
     let first = values.next();

@@ -82,7 +82,7 @@ pub(super) async fn receive(
     }
 }
 
-/// The pieces of a body. Why it was refused is left in `refused`: whoever takes the pieces knows no such reasons.
+/// The pieces of a body. Why it was refused is left in `refused`: the reader of the pieces knows no such reasons.
 fn pieces<'a>(
     payload: &'a mut Payload,
     refused: &'a mut Option<PayloadError>,

@@ -1,4 +1,4 @@
-//! The server under test, with a fresh data folder and the project in `tests/bench/project`.
+//! The server under test, with a fresh data folder and the project in `tests/bench/project` or the planning app.
 
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -37,21 +37,44 @@ pub(crate) struct Basalt {
     /// `18.4` and the like.
     pub(crate) database_version: String,
     folder: PathBuf,
+    project: &'static str,
+    /// Further settings, as variables.
+    settings: Vec<(&'static str, String)>,
 }
 
 impl Basalt {
     pub(crate) async fn start(server: &Path, work: &Path) -> Result<Self> {
+        Self::start_project(server, work, "tests/bench/project", &[]).await
+    }
+
+    /// The planning app, with these settings.
+    pub(crate) async fn start_app(
+        server: &Path,
+        work: &Path,
+        settings: &[(&'static str, String)],
+    ) -> Result<Self> {
+        Self::start_project(server, work, ".", settings).await
+    }
+
+    async fn start_project(
+        server: &Path,
+        work: &Path,
+        project: &'static str,
+        settings: &[(&'static str, String)],
+    ) -> Result<Self> {
         let folder = work.join(format!("data-{}", std::process::id()));
         std::fs::create_dir_all(&folder).with_context(|| format!("could not make {}", folder.display()))?;
         let ports = Ports { api: free_port()?, admin: free_port()?, database: free_port()? };
         let mut basalt = Self {
-            running: spawn(server, work, &folder, &ports)?,
+            running: spawn(server, work, &folder, &ports, project, settings)?,
             port: ports.api,
             admin_port: ports.admin,
             database_host: "127.0.0.1".to_owned(),
             database_port: ports.database,
             database_version: String::new(),
             folder,
+            project,
+            settings: settings.to_vec(),
         };
         basalt.wait_until_ready(work).await?;
         basalt.ask_database().await?;
@@ -62,7 +85,7 @@ impl Basalt {
     pub(crate) async fn restart(&mut self, server: &Path, work: &Path) -> Result<()> {
         self.running.stop();
         let ports = Ports { api: self.port, admin: self.admin_port, database: self.database_port };
-        self.running = spawn(server, work, &self.folder, &ports)?;
+        self.running = spawn(server, work, &self.folder, &ports, self.project, &self.settings)?;
         self.wait_until_ready(work).await
     }
 
@@ -152,9 +175,17 @@ fn log_file(work: &Path) -> PathBuf {
     work.join("basalt.log")
 }
 
-fn spawn(server: &Path, work: &Path, folder: &Path, ports: &Ports) -> Result<Running> {
+fn spawn(
+    server: &Path,
+    work: &Path,
+    folder: &Path,
+    ports: &Ports,
+    project: &str,
+    settings: &[(&'static str, String)],
+) -> Result<Running> {
     let mut command = Command::new(server);
-    command.args(["serve", "--project", "tests/bench/project", "--data"]).arg(folder);
+    command.args(["serve", "--project", project, "--data"]).arg(folder);
+    command.envs(settings.iter().map(|(name, value)| (name, value)));
     command.args(["--port", &ports.api.to_string(), "--db-port", &ports.database.to_string()]);
     command.env("BASALT_SERVER_ADMIN_PORT", ports.admin.to_string());
     command.env("BASALT_JWT_SECRET", token::JWT_SECRET).env("BASALT_SERVER_MASTER_KEY", token::MASTER_KEY);

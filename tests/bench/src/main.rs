@@ -3,11 +3,13 @@
 mod auth;
 mod basalt;
 mod catalog;
+mod functions;
 mod http;
 mod options;
 mod peer;
 mod pgbench;
 mod process;
+mod realtime;
 mod report;
 mod rest;
 mod storage;
@@ -29,10 +31,14 @@ struct Cli {
 enum Workload {
     /// Sign-ins beside argon2 alone, refreshes, and REST beside a burst of sign-ins.
     Auth(auth::Options),
+    /// The app's built-in functions, and a burst of Stripe's webhooks.
+    Functions(functions::Options),
     /// Reads and writes under row-level security, beside pgbench and PostgREST.
     Rest(rest::Options),
     /// Downloads beside nginx, uploads beside a copy with fsync, and what others notice of uploads.
     Storage(storage::Options),
+    /// Broadcasts from one socket to many, and the memory of idle ones.
+    Realtime(realtime::Options),
     /// Loading and reloading a schema of thousands of tables, and what requests notice of it.
     Catalog(catalog::Options),
 }
@@ -42,8 +48,10 @@ enum Workload {
 async fn main() -> ExitCode {
     let measured = match Cli::parse().workload {
         Workload::Auth(options) => auth::run(&options).await,
+        Workload::Functions(options) => functions::run(&options).await,
         Workload::Rest(options) => rest::run(&options).await,
         Workload::Storage(options) => storage::run(&options).await,
+        Workload::Realtime(options) => realtime::run(&options).await,
         Workload::Catalog(options) => catalog::run(&options).await,
     };
     match measured {

@@ -1,6 +1,7 @@
-//! `storage`: downloads beside nginx, uploads beside a copy with fsync, small objects, and what others notice of uploads.
+//! `storage`: downloads beside nginx, uploads beside a copy with fsync, small objects, images, and what others notice of uploads.
 
 mod beside;
+mod images;
 mod nginx;
 mod requests;
 
@@ -30,8 +31,8 @@ const SMALL_UPLOADS: usize = 3_000;
 /// Copies of one measurement.
 const COPIES: usize = 20;
 
-/// Downloads beside nginx, uploads beside a copy with fsync on the same disk, small objects; REST beside a long upload, and the memory of
-/// many.
+/// Downloads beside nginx, uploads beside a copy with fsync on the same disk, small objects, images; REST beside a long upload, and the
+/// memory of many.
 #[derive(Debug, Args)]
 pub(crate) struct Options {
     /// Seconds of each measurement.
@@ -108,6 +109,8 @@ pub(crate) async fn run(options: &Options) -> Result<()> {
     let time = Duration::from_secs(options.seconds);
     let rest = beside::rest(&basalt, time).await?;
     let memory = if options.without_memory { Value::Null } else { beside::memory(&basalt).await? };
+    // Last: what is kept of images would count as memory of uploads.
+    let images = images::run(&basalt).await.context("images")?;
     let resident = megabytes(process::resident_bytes(basalt.running.pid()));
     report::print(&format!("server: {resident:.0} MB resident at the end"));
     let figures = json!({
@@ -116,6 +119,7 @@ pub(crate) async fn run(options: &Options) -> Result<()> {
         "rounds": options.under_test.rounds,
         "postgresql": basalt.database_version,
         "transfers": table,
+        "images": images,
         "rest_beside_upload": rest,
         "memory_of_uploads": memory,
     });

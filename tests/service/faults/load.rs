@@ -29,6 +29,11 @@ pub(crate) fn changeable_project() -> tempfile::TempDir {
     project_of(&format!("{TABLE}{ADMINISTER}"))
 }
 
+/// The same with a table that people may watch.
+pub(crate) fn watched_project() -> tempfile::TempDir {
+    project_of(&format!("{TABLE}{WATCHED}"))
+}
+
 fn project_of(migration: &str) -> tempfile::TempDir {
     let dir = tempfile::tempdir().unwrap();
     let migrations = dir.path().join("migrations");
@@ -42,6 +47,11 @@ const TABLE: &str = "create table public.entries (
 );
 alter table public.entries enable row level security;
 grant select, insert, update on public.entries to service_role;
+";
+
+const WATCHED: &str = "grant select on public.entries to authenticated;
+create policy everybody on public.entries for select to authenticated using ((select auth.jwt() ->> 'sub') is not null);
+alter publication supabase_realtime add table public.entries;
 ";
 
 const ADMINISTER: &str = "create function public.administer(statements text) returns void

@@ -17,6 +17,8 @@ const SOON: Duration = Duration::from_secs(60);
 const READY_LIMIT: Duration = Duration::from_secs(20);
 const REST: &str = "database connection of rest";
 const AUTH: &str = "database connection of auth";
+/// Which has connections of its own, by the login of REST.
+const REALTIME: &str = "database connection of realtime";
 
 const END_REQUESTS: &str = "select pg_terminate_backend(pid, 1000) from pg_stat_activity
     where usename in ('authenticator', 'somebody', 'supabase_auth_admin') and datname = current_database()";
@@ -91,7 +93,8 @@ async fn a_login_that_is_refused_is_an_outage_until_it_is_taken_again() {
         read.clone().send().await.expect(200);
         server.get("/ready").send().await.expect(200);
         own.sql(END_REQUESTS).await;
-        let refused: &[&str] = if change.contains("public") { &[REST, AUTH] } else { &[REST] };
+        let refused: &[&str] =
+            if change.contains("public") { &[REST, AUTH, REALTIME] } else { &[REST, REALTIME] };
         until_ready_without(&server, refused).await;
         server.get("/health").send().await.expect(200);
         for request in [read.clone(), insert(&server).json(&json!({ "id": 1 }))] {
@@ -150,7 +153,7 @@ async fn a_server_without_room_is_an_outage_until_there_is_some() {
         assert_refused(&request.send().await, "(SQLSTATE 53300)");
         assert!(begun.elapsed() < Duration::from_secs(60), "{:?}", begun.elapsed());
     }
-    until_ready_without(&server, &[REST, AUTH]).await;
+    until_ready_without(&server, &[REST, AUTH, REALTIME]).await;
     drop(taken);
     until_ready_without(&server, &[]).await;
     insert(&server).json(&json!({ "id": 1 })).send().await.expect(201);

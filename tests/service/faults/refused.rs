@@ -262,7 +262,7 @@ async fn own(folder: &Path, server: &Basalt) {
     );
 }
 
-struct Unmount<'a>(&'a Path);
+pub(crate) struct Unmount<'a>(pub(crate) &'a Path);
 
 impl Drop for Unmount<'_> {
     fn drop(&mut self) {

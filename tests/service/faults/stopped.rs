@@ -31,7 +31,8 @@ impl Drop for Paused {
 
 async fn backend_of(server: &Basalt, login: &str) -> Pid {
     let statement = format!(
-        "select pid from pg_stat_activity where usename = '{login}' and datname = current_database() limit 1"
+        "select pid from pg_stat_activity where usename = '{login}' and datname = current_database()
+         order by state_change desc limit 1"
     );
     Pid::from_raw(server.database().value(&statement).await.parse().unwrap()).unwrap()
 }

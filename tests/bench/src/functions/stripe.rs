@@ -1,0 +1,118 @@
+//! Stripe, as far as a measurement needs it: any subscription, and pages of the portal.
+
+use std::fmt::Write as _;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use anyhow::Result;
+use aws_lc_rs::hmac;
+use jiff::Timestamp;
+use serde_json::{Value, json};
+use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
+use tokio::net::{TcpListener, TcpStream};
+
+use crate::token;
+
+const SECRET: &str = "whsec_bWVhc3VyZW1lbnRz";
+
+/// It answers on this program's thread.
+pub(super) struct Stripe {
+    port: u16,
+    fetches: Arc<AtomicU64>,
+}
+
+impl Stripe {
+    pub(super) async fn start() -> Result<Self> {
+        let listener = TcpListener::bind(("127.0.0.1", 0)).await?;
+        let port = listener.local_addr()?.port();
+        let fetches = Arc::<AtomicU64>::default();
+        let counted = Arc::clone(&fetches);
+        tokio::spawn(async move {
+            while let Ok((stream, _)) = listener.accept().await {
+                tokio::spawn(serve(stream, Arc::clone(&counted)));
+            }
+        });
+        Ok(Self { port, fetches })
+    }
+
+    /// What a server is told of it.
+    pub(super) fn settings(&self) -> [(&'static str, String); 3] {
+        [
+            ("BASALT_STRIPE_SECRET_KEY", "sk_test_of_the_measurements".to_owned()),
+            ("BASALT_STRIPE_WEBHOOK_SECRET", SECRET.to_owned()),
+            ("BASALT_STRIPE_API_BASE", format!("http://127.0.0.1:{}", self.port)),
+        ]
+    }
+
+    /// How often a subscription was asked for.
+    pub(super) fn fetches(&self) -> u64 {
+        self.fetches.load(Ordering::Relaxed)
+    }
+}
+
+/// The subscription of person `number`.
+pub(super) fn subscription(number: &str) -> Value {
+    let person = token::person_id(number.parse().unwrap_or_default());
+    json!({
+        "id": format!("sub_{number}"), "object": "subscription", "customer": format!("cus_{number}"), "status": "active",
+        "livemode": false, "cancel_at_period_end": false, "cancel_at": null, "metadata": {"user_id": person},
+        "items": {"object": "list", "data": [
+            {"id": format!("si_{number}"), "price": {"id": "price_basic"}, "current_period_end": 2_000_000_000}
+        ]},
+    })
+}
+
+/// A delivery, signed now.
+pub(super) fn delivery(event: &Value) -> Result<Vec<u8>> {
+    let body = serde_json::to_string_pretty(event)?;
+    let time = Timestamp::now().as_second();
+    let key = hmac::Key::new(hmac::HMAC_SHA256, SECRET.as_bytes());
+    let tag = hmac::sign(&key, format!("{time}.{body}").as_bytes());
+    let mut signature = format!("t={time},v1=");
+    for byte in tag.as_ref() {
+        write!(signature, "{byte:02x}")?;
+    }
+    let head = format!(
+        "POST /functions/v1/stripe-webhook HTTP/1.1\r\nHost: 127.0.0.1\r\nContent-Type: application/json; charset=utf-8\r\n\
+         User-Agent: Stripe/1.0 (+https://stripe.com/docs/webhooks)\r\nStripe-Signature: {signature}\r\nContent-Length: {}\r\n\r\n",
+        body.len()
+    );
+    Ok([head.as_bytes(), body.as_bytes()].concat())
+}
+
+/// Answers until the server closes the connection.
+async fn serve(mut stream: TcpStream, fetches: Arc<AtomicU64>) {
+    let mut bytes = Vec::with_capacity(4096);
+    while stream.read_buf(&mut bytes).await.is_ok_and(|read| read > 0) {
+        while let Some((request, length)) = whole(&bytes) {
+            let object = match request.split_once("GET /v1/subscriptions/sub_") {
+                Some((_, rest)) => {
+                    fetches.fetch_add(1, Ordering::Relaxed);
+                    subscription(rest.split(' ').next().unwrap_or_default())
+                }
+                None => json!({"id": "bps_1", "url": "https://billing.stripe.test/p/session/bps_1"}),
+            };
+            bytes.drain(..length);
+            let body = object.to_string();
+            let answer = format!(
+                "HTTP/1.1 200 OK\r\nContent-Type: application/json\r\nContent-Length: {}\r\n\r\n{body}",
+                body.len()
+            );
+            if stream.write_all(answer.as_bytes()).await.is_err() {
+                return;
+            }
+        }
+    }
+}
+
+/// The first line of a request that is whole, and the request's length.
+fn whole(bytes: &[u8]) -> Option<(String, usize)> {
+    let text = String::from_utf8_lossy(bytes);
+    let (head, body) = text.split_once("\r\n\r\n")?;
+    let mut lines = head.lines();
+    let first = lines.next()?.to_owned();
+    let length = lines.filter_map(|line| line.split_once(':'));
+    let length = length.into_iter().find(|(name, _)| name.eq_ignore_ascii_case("content-length"));
+    let length = length.map_or(Some(0), |(_, value)| value.trim().parse::<usize>().ok())?;
+    (body.len() >= length).then_some((first, head.len() + 4 + length))
+}

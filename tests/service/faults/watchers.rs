@@ -1,0 +1,390 @@
+//! Clients that watch row changes while a part goes away. They do what the app does: read everything once they have joined, and
+//! follow what they are told; they join again when they are told to. In the end they know what is stored, and within one
+//! subscription nothing came twice.
+
+use std::collections::BTreeSet;
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+
+use basalt_testkit::{Basalt, Message, Request, WebSocket};
+use serde_json::{Value, json};
+use tokio::task::JoinHandle;
+use tokio::time::{Instant, sleep, timeout};
+
+use crate::load::{DATABASE_AWAY, Load, insert, project, stored, watched_project};
+use crate::overload::metric;
+use crate::own::OwnPostgres;
+
+const TOPIC: &str = "realtime:entries";
+const FAR: u32 = 4_102_444_800;
+const SOON: Duration = Duration::from_secs(60);
+/// What realtime may log besides while its database is away.
+const STREAM_AWAY: [&str; 2] = ["PostgreSQL ended; starting it again", "row changes cannot be streamed"];
+
+#[derive(Debug, Default)]
+struct Known {
+    rows: BTreeSet<i64>,
+    /// Told of since the last join.
+    told: BTreeSet<i64>,
+    /// Of changes, in all.
+    told_in_all: usize,
+    /// Joins that were answered ok.
+    joins: usize,
+    wrong: Vec<String>,
+}
+
+/// A client that watches until it is dropped.
+struct Watcher {
+    known: Arc<Mutex<Known>>,
+    task: JoinHandle<()>,
+}
+
+impl Watcher {
+    /// It has joined, and has read what there was.
+    async fn start(server: &Arc<Basalt>, name: &str) -> Self {
+        let known = Arc::new(Mutex::new(Known::default()));
+        let token = server.token(&json!({ "role": "authenticated", "sub": name, "exp": FAR }));
+        let read = server.get("/rest/v1/entries?select=id&limit=100000");
+        let read = read.apikey(server.publishable_key()).bearer(&token);
+        let following = follow(Arc::clone(server), token, read, Arc::clone(&known));
+        let watcher = Self { known, task: tokio::spawn(following) };
+        watcher.until("it has joined", |known| known.joins > 0).await;
+        watcher
+    }
+
+    fn ask<T>(&self, ask: impl FnOnce(&Known) -> T) -> T {
+        ask(&self.known.lock().unwrap())
+    }
+
+    async fn until(&self, what: &str, is_true: impl Fn(&Known) -> bool) {
+        let end = Instant::now() + SOON;
+        while !self.ask(&is_true) {
+            assert!(!self.task.is_finished(), "the watcher has ended");
+            assert!(Instant::now() < end, "not in time: {what}; {:?}", self.ask(|known| known.joins));
+            sleep(Duration::from_millis(10)).await;
+        }
+    }
+
+    /// Waits until it knows what is stored, and checks what it was told.
+    async fn until_it_knows(&self, stored: &BTreeSet<i64>) {
+        self.until("it knows what is stored", |known| known.rows == *stored).await;
+        let wrong = self.ask(|known| known.wrong.clone());
+        assert!(wrong.is_empty(), "{wrong:?}");
+    }
+}
+
+impl Drop for Watcher {
+    fn drop(&mut self) {
+        self.task.abort();
+    }
+}
+
+#[expect(clippy::infinite_loop, reason = "its watcher aborts it")]
+async fn follow(server: Arc<Basalt>, token: String, read: Request, known: Arc<Mutex<Known>>) {
+    let path = format!("/realtime/v1/websocket?apikey={}&vsn=2.0.0", server.publishable_key());
+    loop {
+        if let Ok(mut socket) = server.try_websocket(&path).await {
+            while join(&mut socket, &token).await {
+                known.lock().unwrap().told.clear();
+                let Some(rows) = read_all(&read).await else { break };
+                {
+                    let mut known = known.lock().unwrap();
+                    // What is told from now on is newer than what was read.
+                    known.rows = rows;
+                    known.joins += 1;
+                }
+                if !take_changes(&mut socket, &known).await {
+                    break;
+                }
+            }
+        }
+        sleep(Duration::from_millis(200)).await;
+    }
+}
+
+/// Joins until that is answered ok; `false` when the socket has ended.
+async fn join(socket: &mut WebSocket, token: &str) -> bool {
+    let changes = json!([{ "event": "*", "schema": "public", "table": "entries" }]);
+    let payload = json!({ "config": { "postgres_changes": changes }, "access_token": token });
+    loop {
+        socket.send(json!(["1", "1", TOPIC, "phx_join", payload]).to_string()).await;
+        loop {
+            let Some(message) = text(socket).await else { return false };
+            if message[3] == "phx_reply" && message[4]["status"] == "ok" {
+                return true;
+            }
+            if message[3] == "phx_reply" {
+                break;
+            }
+        }
+        sleep(Duration::from_millis(200)).await;
+    }
+}
+
+async fn read_all(read: &Request) -> Option<BTreeSet<i64>> {
+    let end = Instant::now() + SOON;
+    while Instant::now() < end {
+        let answer = read.clone().send().await;
+        if answer.status == 200 {
+            let rows = answer.json();
+            return Some(rows.as_array()?.iter().filter_map(|row| row["id"].as_i64()).collect());
+        }
+        sleep(Duration::from_millis(50)).await;
+    }
+    None
+}
+
+/// Follows changes; `true` when the client is to join again, `false` when the socket has ended.
+async fn take_changes(socket: &mut WebSocket, known: &Mutex<Known>) -> bool {
+    loop {
+        let message = match timeout(Duration::from_secs(20), text(socket)).await {
+            Ok(Some(message)) => message,
+            Ok(None) => return false,
+            Err(_elapsed) => {
+                socket.send(json!([null, "beat", "phoenix", "heartbeat", {}]).to_string()).await;
+                continue;
+            }
+        };
+        let mut known = known.lock().unwrap();
+        match message[3].as_str() {
+            Some("postgres_changes") => {
+                let id = message[4]["data"]["record"]["id"].as_i64().unwrap();
+                known.told_in_all += 1;
+                if !known.told.insert(id) {
+                    known.wrong.push(format!("{id} came twice"));
+                }
+                known.rows.insert(id);
+            }
+            Some("phx_error") => return true,
+            Some("system") if message[4]["status"] == "ok" => {}
+            Some("phx_reply") => {}
+            _ => known.wrong.push(message.to_string()),
+        }
+    }
+}
+
+/// The next text message; nothing when the socket has ended.
+async fn text(socket: &mut WebSocket) -> Option<Value> {
+    match socket.next().await {
+        Message::Text(text) => Some(serde_json::from_str(&text).unwrap()),
+        Message::Binary(_) | Message::Close { .. } | Message::Broken => None,
+    }
+}
+
+#[tokio::test]
+async fn watchers_know_what_is_stored_after_postgres_was_killed() {
+    let project = watched_project();
+    let builder = Basalt::builder().embedded().project(project.path()).config("rest.max_rows", "100000");
+    let away = DATABASE_AWAY.iter().chain(&STREAM_AWAY);
+    let server = Arc::new(away.fold(builder, |builder, text| builder.expect_log(text)).start().await);
+    let watchers = [Watcher::start(&server, "ann").await, Watcher::start(&server, "bob").await];
+    let load = Load::start(&server, 4, 0);
+    for _ in 0..2 {
+        load.until_acknowledged(50).await;
+        server.kill_postgres();
+        server.wait_for_log("PostgreSQL ended; starting it again").await;
+        load.until_acknowledged(50).await;
+    }
+    let outcome = load.finish().await;
+    let stored = stored(&server).await;
+    assert!(outcome.acknowledged.is_subset(&stored));
+    for watcher in &watchers {
+        watcher.until_it_knows(&stored).await;
+        watcher.until("it was told to join again", |known| known.joins > 1).await;
+    }
+    // Changes flow again.
+    insert(&server).json(&json!({ "id": -1 })).send().await.expect(201);
+    for watcher in &watchers {
+        watcher.until("the change after it all", |known| known.told.contains(&-1)).await;
+    }
+}
+
+#[tokio::test]
+async fn watchers_know_what_is_stored_after_the_slot_was_lost() {
+    let project = watched_project();
+    // Segments of 16 MB: a slot that holds back more than one is invalidated by the next checkpoint.
+    let own = OwnPostgres::start_with(&[
+        ("max_slot_wal_keep_size", "1MB"),
+        ("min_wal_size", "32MB"),
+        ("max_wal_size", "48MB"),
+    ])
+    .await;
+    let server = Arc::new(own.server(project.path(), &[("rest.max_rows", "100000")]).await);
+    for text in STREAM_AWAY {
+        server.expect_log(text);
+    }
+    server.expect_log("the stream of row changes is far behind");
+    let watcher = Watcher::start(&server, "ann").await;
+    let load = Load::start(&server, 2, 0);
+    load.until_acknowledged(50).await;
+    // Ended by an operator.
+    own.sql(
+        "select pg_terminate_backend(active_pid, 10000) from pg_replication_slots where active_pid is not null",
+    )
+    .await;
+    watcher.until("it was told to join again", |known| known.joins > 1).await;
+    load.until_acknowledged(50).await;
+    // Invalidated: more is written between two checkpoints than a slot may hold back.
+    own.sql("create table public.bulk (text text)").await;
+    let joins = watcher.ask(|known| known.joins);
+    let end = Instant::now() + SOON;
+    while watcher.ask(|known| known.joins) == joins {
+        assert!(Instant::now() < end, "the slot was never invalidated");
+        own.sql("insert into public.bulk select repeat(md5(n::text), 30) from generate_series(1, 60000) n")
+            .await;
+        own.sql("checkpoint").await;
+        own.sql("truncate public.bulk").await;
+    }
+    load.until_acknowledged(50).await;
+    let outcome = load.stop().await;
+    assert!(outcome.wrong.is_empty(), "{:?}", outcome.wrong);
+    watcher.until_it_knows(&stored(&server).await).await;
+    insert(&server).json(&json!({ "id": -1 })).send().await.expect(201);
+    watcher.until("the change after it all", |known| known.told.contains(&-1)).await;
+    assert_eq!(
+        own.sql("select count(*) from pg_replication_slots").await.unwrap(),
+        "1",
+        "old slots are gone"
+    );
+    drop(watcher);
+    drop(server);
+    own.stop().await;
+}
+
+#[tokio::test]
+async fn without_logical_replication_the_start_and_joins_say_so_and_all_else_works() {
+    let project = project();
+    let own = OwnPostgres::start_with(&[("wal_level", "replica")]).await;
+    let server = Arc::new(own.server(project.path(), &[]).await);
+    server.expect_log("row changes cannot be streamed");
+    server.wait_for_log("row changes cannot be streamed").await;
+    let told = server.log().iter().any(|line| line.raw.contains("set wal_level = logical"));
+    assert!(told, "the log says what to do");
+    let path = format!("/realtime/v1/websocket?apikey={}&vsn=2.0.0", server.publishable_key());
+    let (mut one, mut two) = (server.websocket(&path).await, server.websocket(&path).await);
+    let ask = async |socket: &mut WebSocket, topic: &str, event: &str, payload: Value| {
+        socket.send(json!(["1", "1", topic, event, payload]).to_string()).await;
+        text(socket).await.unwrap()
+    };
+    let changes = json!([{ "event": "*", "schema": "public", "table": "entries" }]);
+    let config = json!({ "config": { "postgres_changes": changes } });
+    let refused = ask(&mut one, TOPIC, "phx_join", config).await;
+    let reason = refused[4]["response"]["reason"].as_str().unwrap().to_owned();
+    assert!(reason.starts_with("UnableToSubscribeToPostgres: Row changes cannot be streamed"), "{reason}");
+    assert!(reason.contains("wal_level = logical"), "{reason}");
+    // One that wants to hear when messages of the database come is not told that they do.
+    let config = json!({ "config": { "broadcast": { "replication_ready": true } } });
+    assert_eq!(ask(&mut one, "realtime:room", "phx_join", config.clone()).await[4]["status"], "ok");
+    assert_eq!(ask(&mut two, "realtime:room", "phx_join", config).await[4]["status"], "ok");
+    let message = json!({ "type": "broadcast", "event": "e", "payload": { "n": 1 } });
+    one.send(json!(["1", "2", "realtime:room", "broadcast", message]).to_string()).await;
+    assert_eq!(text(&mut two).await.unwrap(), json!([null, null, "realtime:room", "broadcast", message]));
+    let track = json!({ "type": "presence", "event": "track", "payload": { "n": 1 } });
+    assert_eq!(ask(&mut one, "realtime:room", "presence", track).await[3], "presence_state");
+    server.get("/ready").send().await.expect(200);
+    insert(&server).json(&json!({ "id": 1 })).send().await.expect(201);
+    drop(server);
+    own.stop().await;
+}
+
+#[tokio::test]
+async fn a_watcher_that_takes_nothing_is_closed_and_the_others_are_told_everything() {
+    let project = watched_project();
+    let builder = Basalt::builder().project(project.path()).config("rest.max_rows", "100000");
+    let server = Arc::new(builder.start().await);
+    let watcher = Watcher::start(&server, "ann").await;
+    let path = format!("/realtime/v1/websocket?apikey={}&vsn=2.0.0", server.publishable_key());
+    let mut deaf = server.websocket(&path).await;
+    let token = server.token(&json!({ "role": "authenticated", "sub": "deaf", "exp": FAR }));
+    assert!(join(&mut deaf, &token).await);
+    // Several times what waits for a socket, and what its connection holds besides.
+    let mut written = 0;
+    let end = Instant::now() + SOON;
+    loop {
+        server
+            .sql(&format!(
+                "insert into public.entries (id) select n from generate_series({}, {}) n",
+                written + 1,
+                written + 5000
+            ))
+            .await;
+        written += 5000;
+        watcher.until("all changes", |known| known.told_in_all == written).await;
+        let line = r#"basalt_realtime_sockets_closed_total{reason="overflow"}"#;
+        if metric(&server, line).await >= 1.0 {
+            break;
+        }
+        assert!(Instant::now() < end, "the deaf one is still there after {written} changes");
+    }
+    watcher.until_it_knows(&stored(&server).await).await;
+    assert_eq!(watcher.ask(|known| known.joins), 1);
+    drop(deaf);
+    // Who comes back reads what it has missed.
+    Watcher::start(&server, "deaf").await.until_it_knows(&stored(&server).await).await;
+}
+
+#[tokio::test]
+async fn ten_thousand_joins_at_once_are_answered_and_each_is_told_of_the_next_change_once() {
+    const SOCKETS: usize = 100;
+    const CHANNELS: usize = 100;
+    let project = watched_project();
+    let server = Arc::new(Basalt::builder().project(project.path()).start().await);
+    let path = format!("/realtime/v1/websocket?apikey={}&vsn=2.0.0", server.publishable_key());
+    let mut sockets = Vec::new();
+    for _ in 0..SOCKETS {
+        sockets.push(server.websocket(&path).await);
+    }
+    let begun = Instant::now();
+    let joining = sockets.into_iter().enumerate().map(|(number, mut socket)| {
+        let token =
+            server.token(&json!({ "role": "authenticated", "sub": format!("u{number}"), "exp": FAR }));
+        async move {
+            let changes = json!([{ "event": "INSERT", "schema": "public", "table": "entries" }]);
+            let payload = json!({ "config": { "postgres_changes": changes }, "access_token": token });
+            for channel in 0..CHANNELS {
+                let topic = format!("realtime:{channel}");
+                socket.send(json!(["1", "1", topic, "phx_join", payload]).to_string()).await;
+            }
+            let mut subscribed = 0;
+            while subscribed < CHANNELS {
+                let message = text(&mut socket).await.unwrap();
+                assert!(message[4]["status"] == "ok", "{message}");
+                subscribed += usize::from(message[3] == "system");
+            }
+            socket
+        }
+    });
+    let sockets = futures_util::future::join_all(joining).await;
+    println!("{} joins in {:?}", SOCKETS * CHANNELS, begun.elapsed());
+    insert(&server).json(&json!({ "id": 1 })).send().await.expect(201);
+    insert(&server).json(&json!({ "id": 2 })).send().await.expect(201);
+    let told = sockets.into_iter().map(|mut socket| async move {
+        let mut told = BTreeSet::new();
+        for _ in 0..2 * CHANNELS {
+            let message = text(&mut socket).await.unwrap();
+            assert_eq!(message[3], "postgres_changes", "{message}");
+            let id = message[4]["data"]["record"]["id"].as_i64().unwrap();
+            assert!(told.insert((message[2].as_str().unwrap().to_owned(), id)), "twice: {message}");
+        }
+        told.len()
+    });
+    let told: usize = futures_util::future::join_all(told).await.into_iter().sum();
+    assert_eq!(told, 2 * SOCKETS * CHANNELS);
+    println!("told after {:?}", begun.elapsed());
+}
+
+#[tokio::test]
+async fn a_server_of_realtime_alone_tells_of_changes_that_others_write() {
+    let project = watched_project();
+    let all = Arc::new(Basalt::builder().project(project.path()).start().await);
+    let builder = Basalt::builder().only("realtime").project(project.path());
+    let alone = builder.database_url(&all.database().url()).start().await;
+    let path = format!("/realtime/v1/websocket?apikey={}&vsn=2.0.0", alone.publishable_key());
+    let token = alone.token(&json!({ "role": "authenticated", "sub": "ann", "exp": FAR }));
+    let mut socket = alone.websocket(&path).await;
+    assert!(join(&mut socket, &token).await);
+    assert_eq!(text(&mut socket).await.unwrap()[3], "system");
+    insert(&all).json(&json!({ "id": 1 })).send().await.expect(201);
+    assert_eq!(text(&mut socket).await.unwrap()[4]["data"]["record"]["id"], 1);
+    assert_eq!(alone.get("/rest/v1/entries").apikey(alone.service_key()).send().await.status, 404);
+}
