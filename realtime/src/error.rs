@@ -3,7 +3,7 @@
 use axum::response::{IntoResponse, Response};
 use basalt_core::service::Fault;
 use http::{StatusCode, header};
-use serde_json::json;
+use serde_json::{Value, json};
 
 /// Failures outside the handlers, unknown routes among them.
 pub(crate) fn render(fault: Fault) -> Response {
@@ -19,13 +19,32 @@ pub(crate) fn render(fault: Fault) -> Response {
         Fault::BadRequest(message) => (StatusCode::BAD_REQUEST, message),
         Fault::Overloaded => (StatusCode::SERVICE_UNAVAILABLE, "Service Unavailable".to_owned()),
     };
-    let body = json!({ "error": text }).to_string();
-    let mut response =
-        (status, [(header::CONTENT_TYPE, "application/json; charset=utf-8")], body).into_response();
+    let mut response = json_answer(status, &json!({ "error": text }));
     if status == StatusCode::SERVICE_UNAVAILABLE {
         response.headers_mut().insert(header::RETRY_AFTER, header::HeaderValue::from_static("1"));
     }
     response
+}
+
+/// A handshake without a token that is good.
+pub(crate) fn unauthorized(text: &str) -> Response {
+    json_answer(StatusCode::UNAUTHORIZED, &json!({ "error": text }))
+}
+
+/// A handshake beyond a limit.
+pub(crate) fn too_many(text: &str) -> Response {
+    json_answer(StatusCode::TOO_MANY_REQUESTS, &json!({ "error": text }))
+}
+
+/// The answers of the HTTP routes say `message`.
+pub(crate) fn message(status: StatusCode, text: &str) -> Response {
+    json_answer(status, &json!({ "message": text }))
+}
+
+/// Any answer.
+pub(crate) fn json_answer(status: StatusCode, body: &Value) -> Response {
+    let headers = [(header::CONTENT_TYPE, "application/json; charset=utf-8")];
+    (status, headers, body.to_string()).into_response()
 }
 
 #[cfg(test)]

@@ -1,37 +1,154 @@
 #![doc = include_str!("../README.md")]
 
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::Duration;
 
 use axum::Router;
+use axum::response::Response;
+use axum::routing::{any, get, post};
+use basalt_core::clock::Clock;
+use basalt_core::database::Database;
+use basalt_core::keys::Keys;
+use basalt_core::listen::Events;
+use basalt_core::pool::ServicePool;
 use basalt_core::service::{BodyMode, Cors, Fault, Service};
+use basalt_core::session::Sessions;
 use basalt_core::system_migrations::SystemMigration;
 use http::StatusCode;
+use serde_json::json;
+use tokio_util::sync::CancellationToken;
+use tokio_util::task::TaskTracker;
 
+mod authorization;
+mod broadcast_http;
+mod bus;
+pub mod changes;
+mod channels;
+mod config;
 mod error;
+mod frames;
+mod handshake;
+mod hub;
+mod limits;
+mod metered;
+mod metrics;
 pub mod partitions;
+mod presence;
+mod queue;
+mod socket;
+mod token;
+
+pub use config::RealtimeConfig;
+
+use authorization::Authorization;
+use bus::nats::{self, Nats};
+use changes::Changes;
+use hub::Hub;
+use limits::Limits;
+use metered::Receiving;
+use token::Tokens;
 
 /// Schema `realtime` and its publications.
 pub const MIGRATIONS: &[SystemMigration] = &[
     SystemMigration::new("realtime", 1, "messages", include_str!("../migrations/0001_messages.sql")),
     SystemMigration::new("realtime", 2, "functions", include_str!("../migrations/0002_functions.sql")),
     SystemMigration::new("realtime", 3, "subscription", include_str!("../migrations/0003_subscription.sql")),
+    SystemMigration::new(
+        "realtime",
+        4,
+        "definition_watch",
+        include_str!("../migrations/0004_definition_watch.sql"),
+    ),
 ];
 
 /// realtime.md 3.14: HTTP bodies.
 const BODY_LIMIT: usize = 8_000_000;
 
+/// Transactions that ask who may see row changes, at a time: joins and broadcasts keep connections of the pool.
+const CHECKS: usize = 4;
+
+/// What the gateway gives to the service.
+pub struct Dependencies {
+    /// Sessions of the login that takes on callers' roles, for what policies are asked.
+    pub sessions: Sessions,
+    /// The system's login, which may replicate.
+    pub admin: Database,
+    /// Its pool.
+    pub system: ServicePool,
+    /// Notifications, [`changes::CHANNEL`] among them.
+    pub events: Events,
+    /// Verifies tokens.
+    pub keys: Arc<Keys>,
+    /// The time.
+    pub clock: Clock,
+    /// What servers of the same project share and others do not: it keeps projects apart on one NATS.
+    pub project: String,
+    /// Knows of every task.
+    pub tracker: TaskTracker,
+    /// Cancelled when the server's tasks are to end.
+    pub shutdown: CancellationToken,
+}
+
+/// What every socket needs.
+pub(crate) struct Realtime {
+    pub(crate) config: RealtimeConfig,
+    pub(crate) tokens: Tokens,
+    pub(crate) authorization: Authorization,
+    pub(crate) hub: Hub,
+    pub(crate) changes: Changes,
+    pub(crate) limits: Limits,
+    pub(crate) receiving: Receiving,
+    pub(crate) sockets: Sockets,
+    pub(crate) tracker: TaskTracker,
+}
+
 /// The service at `/realtime/v1`.
 #[must_use]
-pub fn service() -> Service {
+pub fn service(config: RealtimeConfig, dependencies: Dependencies) -> Service {
+    let Dependencies { sessions, admin, system, events, keys, clock, project, tracker, shutdown } =
+        dependencies;
+    metrics::begin(config.max_concurrent_users);
+    tracker.spawn(partitions::keep(admin.clone(), shutdown.clone()));
+    let hub = hub(&config, project, &tracker, shutdown.clone());
+    let changes = Changes::start(changes::Dependencies {
+        admin,
+        system,
+        sessions: sessions.clone(),
+        events,
+        messages: Arc::new(hub.clone()),
+        queue_bytes: config.change_memory,
+        checks: CHECKS,
+        tracker: tracker.clone(),
+        shutdown,
+    });
+    let realtime = Arc::new(Realtime {
+        limits: Limits::new(&config),
+        config,
+        tokens: Tokens { keys, clock },
+        authorization: Authorization::new(sessions),
+        hub,
+        changes,
+        receiving: Receiving::default(),
+        sockets: Sockets::default(),
+        tracker,
+    });
+    let router = Router::new()
+        .route("/websocket", any(handshake::handle))
+        .route("/api/broadcast", post(broadcast_http::batch).fallback(not_found))
+        .route("/api/broadcast/{topic}/events/{event}", post(broadcast_http::one).fallback(not_found))
+        .route("/api/ping", get(ping).fallback(not_found))
+        .fallback(not_found)
+        .with_state(realtime);
     Service {
         name: "realtime",
         prefix: "/realtime/v1",
-        router: Router::new().fallback(|| async { error::render(Fault::NotFound) }),
+        router,
         bodies: |_| BodyMode::Buffered,
         body_limit: BODY_LIMIT,
         // Of the HTTP routes; a socket lives as long as it is used.
         deadline: Duration::from_secs(15),
-        compresses: true,
+        compresses: false,
         cors: Cors {
             methods: "POST, OPTIONS",
             expose: "x-rate-rolling, x-rate-limit, x-rate-limit-remaining",
@@ -39,5 +156,51 @@ pub fn service() -> Service {
         },
         own_preflight: None,
         renderer: |_| Box::new(error::render),
+    }
+}
+
+/// The hub, and the bus that `realtime.nats_url` names.
+fn hub(config: &RealtimeConfig, project: String, tracker: &TaskTracker, shutdown: CancellationToken) -> Hub {
+    let Some(urls) = config.nats_url.clone() else { return Hub::new(Arc::new(bus::Alone), tracker.clone()) };
+    let (nats, sent) = Nats::new();
+    let hub = Hub::new(Arc::<Nats>::clone(&nats), tracker.clone());
+    tracker.spawn(nats::run(nats, hub.clone(), sent, urls, project, shutdown));
+    hub
+}
+
+async fn not_found() -> Response {
+    error::render(Fault::NotFound)
+}
+
+async fn ping() -> Response {
+    error::json_answer(StatusCode::OK, &json!({ "message": "Success" }))
+}
+
+/// How many sockets there are.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Sockets(Arc<AtomicU32>);
+
+impl Sockets {
+    /// One more, until the result is dropped.
+    pub(crate) fn enter(&self) -> SocketCount {
+        self.0.fetch_add(1, Ordering::Relaxed);
+        SocketCount(Arc::clone(&self.0))
+    }
+}
+
+/// A socket's place in the count.
+#[derive(Debug)]
+pub(crate) struct SocketCount(Arc<AtomicU32>);
+
+impl SocketCount {
+    /// How many others there are.
+    pub(crate) fn others(&self) -> u32 {
+        self.0.load(Ordering::Relaxed).saturating_sub(1)
+    }
+}
+
+impl Drop for SocketCount {
+    fn drop(&mut self) {
+        self.0.fetch_sub(1, Ordering::Relaxed);
     }
 }

@@ -4,6 +4,7 @@
 pub mod corpus;
 mod grammar;
 mod payload;
+mod realtime;
 mod request;
 mod s3;
 mod statement_text;
@@ -37,6 +38,8 @@ pub const TARGETS: &[Target] = &[
     Target { name: "request", run: request::request },
     Target { name: "chunked", run: s3::chunked },
     Target { name: "signature", run: s3::signature },
+    Target { name: "replication", run: realtime::replication },
+    Target { name: "condition", run: realtime::condition },
 ];
 
 /// The target of that name.

@@ -1,0 +1,230 @@
+//! Private channels: what a caller may do is what the policies of `realtime.messages` say (realtime.md 3.9). They are asked
+//! in transactions that are rolled back, on a pool of their own.
+
+use std::borrow::Cow;
+use std::sync::Arc;
+use std::time::Duration;
+
+use basalt_core::pg_error::PgError;
+use basalt_core::session::{Access, Answers, Isolation, Row, Scope, SessionError, Sessions, Statement};
+use basalt_core::sql::Param;
+use tokio::time::Instant;
+
+use crate::token::Token;
+
+/// Longest time of one question.
+const LIMIT: Duration = Duration::from_secs(5);
+const STATEMENT_TIMEOUT: &str = "4s";
+const SEARCH_PATH: &str = "public, extensions";
+
+/// What policies are written on.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Extension {
+    Broadcast,
+    Presence,
+}
+
+impl Extension {
+    const fn as_str(self) -> &'static str {
+        match self {
+            Self::Broadcast => "broadcast",
+            Self::Presence => "presence",
+        }
+    }
+}
+
+/// What a channel may read.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Readable {
+    pub(crate) broadcast: bool,
+    pub(crate) presence: bool,
+}
+
+impl Readable {
+    /// Of public channels.
+    pub(crate) const ALL: Self = Self { broadcast: true, presence: true };
+
+    pub(crate) const fn is_nothing(self) -> bool {
+        !self.broadcast && !self.presence
+    }
+}
+
+/// Why a question has no answer.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum AskError {
+    /// A policy raised an error, or the role may not be taken on.
+    Refused,
+    /// It took too long.
+    Cancelled,
+    /// No connection became free.
+    PoolExhausted,
+    /// The day has no partition.
+    MissingPartition,
+    /// The database is out of reach.
+    Unreachable,
+}
+
+impl AskError {
+    fn of(error: &SessionError) -> Self {
+        match error {
+            SessionError::Postgres(error) => Self::of_postgres(error),
+            SessionError::PoolTimeout => Self::PoolExhausted,
+            SessionError::Deadline => Self::Cancelled,
+            SessionError::Unreachable(_) | SessionError::Unavailable(_) => Self::Unreachable,
+        }
+    }
+
+    fn of_postgres(error: &PgError) -> Self {
+        match error.code.as_str() {
+            "57014" => Self::Cancelled,
+            "23514" if error.message.starts_with("no partition of relation") => Self::MissingPartition,
+            "57P01" | "57P02" | "57P03" => Self::Unreachable,
+            _ => Self::Refused,
+        }
+    }
+}
+
+/// Who asks, and about what.
+#[derive(Clone, Debug)]
+pub(crate) struct Caller {
+    pub(crate) token: Token,
+    /// Without `realtime:`.
+    pub(crate) topic: Arc<str>,
+    /// `request.headers`, a JSON object.
+    pub(crate) headers: Arc<str>,
+}
+
+impl Caller {
+    fn settings(&self) -> [(&'static str, &str); 7] {
+        let claims = &self.token.claims;
+        // PostgreSQL takes no NUL in a setting.
+        let plain = |text: Option<&'_ str>| !text.unwrap_or_default().contains('\0');
+        let subject = claims.sub().filter(|_| plain(claims.sub())).unwrap_or_default();
+        [
+            ("role", self.token.role()),
+            ("realtime.topic", &self.topic),
+            ("request.jwt.claims", claims.as_text()),
+            ("request.jwt.claim.sub", subject),
+            ("request.jwt.claim.role", self.token.role()),
+            ("request.headers", &self.headers),
+            ("search_path", SEARCH_PATH),
+        ]
+    }
+}
+
+/// Asks policies. Cheap to clone.
+#[derive(Clone, Debug)]
+pub(crate) struct Authorization {
+    sessions: Sessions,
+}
+
+impl Authorization {
+    pub(crate) const fn new(sessions: Sessions) -> Self {
+        Self { sessions }
+    }
+
+    /// What the caller may read: rows of each extension that the caller sees.
+    ///
+    /// # Errors
+    /// A policy raised an error, or the database did not answer.
+    pub(crate) async fn readable(&self, caller: &Caller, asks_presence: bool) -> Result<Readable, AskError> {
+        let broadcast = basalt_core::random::uuid().to_string();
+        let presence = basalt_core::random::uuid().to_string();
+        let mut steps = vec![insert(&broadcast, &caller.topic, Extension::Broadcast)];
+        if asks_presence {
+            steps.push(insert(&presence, &caller.topic, Extension::Presence));
+        }
+        let values = caller.settings();
+        let params = values.into_iter().flat_map(|(name, value)| [Param::from(name), Param::from(value)]);
+        steps.push(Statement { text: SET_SEVEN.into(), params: params.collect() });
+        let ids = vec![Param::from(broadcast.as_str()), Param::from(presence.as_str())];
+        steps.push(Statement { text: SELECT_PROBES.into(), params: ids });
+        let rows = self.rolled_back(vec![("role".into(), "service_role".to_owned())], steps).await;
+        let rows = rows.map_err(|error| report("read", caller, &error))?;
+        let seen: Vec<&str> = rows.last().into_iter().flatten().filter_map(|row| row.text(0)).collect();
+        Ok(Readable {
+            broadcast: seen.contains(&broadcast.as_str()),
+            presence: seen.contains(&presence.as_str()),
+        })
+    }
+
+    /// Whether the caller may write rows of this extension.
+    ///
+    /// # Errors
+    /// The database did not answer. A policy that raises an error refuses.
+    pub(crate) async fn may_write(&self, caller: &Caller, extension: Extension) -> Result<bool, AskError> {
+        let settings = caller.settings().map(|(name, value)| (name.into(), value.to_owned()));
+        let id = basalt_core::random::uuid().to_string();
+        let steps = vec![insert(&id, &caller.topic, extension)];
+        match self.rolled_back(settings.into(), steps).await {
+            Ok(_) => Ok(true),
+            Err(SessionError::Postgres(error)) if error.code == "42501" => Ok(false),
+            Err(error) => match report("write", caller, &error) {
+                AskError::Refused => Ok(false),
+                other @ (AskError::Cancelled
+                | AskError::PoolExhausted
+                | AskError::MissingPartition
+                | AskError::Unreachable) => Err(other),
+            },
+        }
+    }
+
+    /// Stored messages of a topic, the newest `limit`, oldest first: id, event, payload as JSON, payload as bytes.
+    ///
+    /// # Errors
+    /// The database did not answer.
+    pub(crate) async fn stored(&self, topic: &str, since_ms: i64, limit: i64) -> Result<Vec<Row>, AskError> {
+        let settings = vec![("role".into(), "service_role".to_owned())];
+        let params = vec![Param::from(topic), Param::from_display(since_ms), Param::from_display(limit)];
+        let steps = vec![Statement { text: SELECT_STORED.into(), params }];
+        let answers = self.rolled_back(settings, steps).await.map_err(|error| {
+            tracing::warn!(%error, topic, "stored messages could not be read");
+            AskError::of(&error)
+        })?;
+        Ok(answers.into_iter().next().unwrap_or_default())
+    }
+
+    async fn rolled_back(
+        &self,
+        mut settings: Vec<(Cow<'static, str>, String)>,
+        steps: Vec<Statement>,
+    ) -> Result<Answers, SessionError> {
+        settings.push(("statement_timeout".into(), STATEMENT_TIMEOUT.to_owned()));
+        let scope = Scope {
+            access: Access::ReadWrite,
+            isolation: Isolation::ReadCommitted,
+            settings,
+            calls: false,
+            savepoints: false,
+            deadline: Instant::now() + LIMIT,
+        };
+        self.sessions.run_rolled_back(scope, steps).await
+    }
+}
+
+fn report(what: &'static str, caller: &Caller, error: &SessionError) -> AskError {
+    let (role, topic) = (caller.token.role(), &*caller.topic);
+    tracing::warn!(%error, role, topic, what, "RlsPolicyError: the policies of realtime.messages gave no answer");
+    AskError::of(error)
+}
+
+const SET_SEVEN: &str = "select pg_catalog.set_config($1, $2, true), pg_catalog.set_config($3, $4, true), \
+    pg_catalog.set_config($5, $6, true), pg_catalog.set_config($7, $8, true), \
+    pg_catalog.set_config($9, $10, true), pg_catalog.set_config($11, $12, true), \
+    pg_catalog.set_config($13, $14, true)";
+
+const SELECT_PROBES: &str = "select id::text from realtime.messages where id in ($1::uuid, $2::uuid)";
+
+const SELECT_STORED: &str = "select id::text, event, payload::text, binary_payload from realtime.messages \
+    where topic = $1 and private and extension = 'broadcast' and event is not null \
+    and (payload is not null or binary_payload is not null) \
+    and inserted_at >= (pg_catalog.to_timestamp($2::bigint / 1000.0) at time zone 'utc') \
+    and inserted_at < (pg_catalog.now() at time zone 'utc') + interval '1 minute' \
+    order by inserted_at desc limit $3::bigint";
+
+fn insert(id: &str, topic: &str, extension: Extension) -> Statement {
+    Statement {
+        text: "insert into realtime.messages (id, topic, extension) values ($1::uuid, $2, $3)".into(),
+        params: vec![Param::from(id), Param::from(topic), Param::from(extension.as_str())],
+    }
+}

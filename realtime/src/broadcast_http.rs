@@ -1,0 +1,301 @@
+//! Broadcasts over HTTP (realtime.md 3.10.1): a batch of messages, or one whose payload is the body.
+
+use std::collections::HashMap;
+use std::sync::Arc;
+
+use axum::extract::{Path, Request, State};
+use axum::response::{IntoResponse, Response};
+use basalt_core::memory::Hold;
+use basalt_core::request_settings::headers_json;
+use basalt_core::service::read_body;
+use bytes::Bytes;
+use http::header::{AUTHORIZATION, CONTENT_TYPE};
+use http::request::Parts;
+use http::{HeaderName, HeaderValue, StatusCode};
+use serde::Deserialize;
+use serde_json::value::RawValue;
+use serde_json::{Map, Value, json};
+use uuid::Uuid;
+
+use crate::Realtime;
+use crate::authorization::{AskError, Caller, Extension};
+use crate::error::{json_answer, message};
+use crate::frames::{Content, Encoding, Fanout, broadcast_object};
+use crate::hub::TopicKey;
+use crate::metrics;
+use crate::token::{Client, Token, TokenFault};
+
+const X_RATE_ROLLING: HeaderName = HeaderName::from_static("x-rate-rolling");
+const X_RATE_LIMIT: HeaderName = HeaderName::from_static("x-rate-limit");
+const X_RATE_LIMIT_REMAINING: HeaderName = HeaderName::from_static("x-rate-limit-remaining");
+const APIKEY: HeaderName = HeaderName::from_static("apikey");
+/// What a payload may be longer than its limit, for what is around it.
+const PAYLOAD_ALLOWANCE: usize = 500;
+/// Messages of one batch.
+const MOST_MESSAGES: usize = 10_000;
+
+/// A refusal, boxed: it is large beside what is not refused.
+type Answer<T> = Result<T, Box<Response>>;
+
+#[derive(Deserialize)]
+struct Batch<'a> {
+    #[serde(borrow, default)]
+    messages: Option<Vec<HashMap<String, &'a RawValue>>>,
+}
+
+/// One message of a batch that can be sent.
+struct Ready {
+    topic: String,
+    is_private: bool,
+    content: Content,
+}
+
+/// `POST /api/broadcast`.
+pub(crate) async fn batch(State(realtime): State<Arc<Realtime>>, request: Request) -> Response {
+    let (parts, body) = request.into_parts();
+    let sent = async {
+        let token = authenticate(&realtime, &parts)?;
+        let body = read_body(body, parts.extensions.get::<Hold>()).await;
+        let body = body.map_err(|error| bad_request(&error.to_string()))?;
+        send_batch(&realtime, &parts, token, &body).await
+    };
+    let answer = sent.await.unwrap_or_else(|refusal| *refusal);
+    with_rates(&realtime, answer)
+}
+
+async fn send_batch(realtime: &Realtime, parts: &Parts, token: Token, body: &[u8]) -> Answer<Response> {
+    let batch: Batch<'_> =
+        serde_json::from_slice(body).map_err(|_| bad_request("the body is no JSON of a batch"))?;
+    let messages = batch.messages.filter(|messages| !messages.is_empty());
+    let messages = messages.ok_or_else(|| unprocessable(&json!({ "messages": ["can't be blank"] })))?;
+    let too_many = "Too many messages to broadcast, please reduce the batch size";
+    let room = realtime.limits.events.left().map_or(MOST_MESSAGES, |(left, _)| {
+        usize::try_from(left.saturating_mul(10)).unwrap_or(MOST_MESSAGES).min(MOST_MESSAGES)
+    });
+    if messages.len() > room {
+        return Err(Box::new(message(StatusCode::TOO_MANY_REQUESTS, too_many)));
+    }
+    let most = realtime.config.max_payload_size + PAYLOAD_ALLOWANCE;
+    let (mut ready, mut errors, mut is_refused) = (Vec::new(), Vec::new(), false);
+    for given in &messages {
+        match read_message(given, most) {
+            Ok(message) => {
+                ready.push(message);
+                errors.push(Value::Object(Map::new()));
+            }
+            Err(fault) => {
+                is_refused = true;
+                errors.push(Value::Object(fault));
+            }
+        }
+    }
+    if is_refused {
+        return Err(unprocessable(&json!({ "messages": errors })));
+    }
+    // Public ones first.
+    ready.sort_by_key(|message| message.is_private);
+    let headers: Arc<str> = headers_json(&parts.headers).into();
+    let mut allowed: HashMap<String, bool> = HashMap::new();
+    for Ready { topic, is_private, content } in ready {
+        if is_private {
+            let is_allowed = match allowed.get(&topic) {
+                Some(is_allowed) => *is_allowed,
+                None => {
+                    let caller = Caller {
+                        token: token.clone(),
+                        topic: topic.as_str().into(),
+                        headers: Arc::clone(&headers),
+                    };
+                    // One that may not is passed over without a word.
+                    let is_allowed = realtime
+                        .authorization
+                        .may_write(&caller, Extension::Broadcast)
+                        .await
+                        .unwrap_or(false);
+                    allowed.insert(topic.clone(), is_allowed);
+                    is_allowed
+                }
+            };
+            if !is_allowed {
+                continue;
+            }
+        }
+        send(realtime, &TopicKey::new(&topic, is_private), &content);
+    }
+    Ok(StatusCode::ACCEPTED.into_response())
+}
+
+/// What is wrong with a message, by field.
+type Faults = Map<String, Value>;
+
+fn read_message(given: &HashMap<String, &RawValue>, most: usize) -> Result<Ready, Faults> {
+    let mut faults = Faults::new();
+    let mut text = |name: &str, is_required: bool| {
+        let read = given.get(name).map(|raw| serde_json::from_str::<Value>(raw.get()).unwrap_or_default());
+        match read {
+            Some(Value::String(text)) if !text.is_empty() => return Some(text),
+            None | Some(Value::Null) | Some(Value::String(_)) => {
+                if is_required {
+                    faults.insert(name.to_owned(), json!(["can't be blank"]));
+                }
+            }
+            Some(_) => {
+                faults.insert(name.to_owned(), json!(["is invalid"]));
+            }
+        }
+        None
+    };
+    let (topic, event) = (text("topic", true), text("event", true));
+    let id = text("id", false);
+    let mut meta = None;
+    if let Some(id) = id {
+        match Uuid::try_parse(&id) {
+            Ok(id) => meta = Some(format!("{{\"id\":\"{id}\"}}")),
+            Err(_) => {
+                faults.insert("id".to_owned(), json!(["is invalid"]));
+            }
+        }
+    }
+    let payload = given.get("payload").map(|raw| raw.get()).filter(|text| *text != "null");
+    match payload {
+        None => {
+            faults.insert("payload".to_owned(), json!(["can't be blank"]));
+        }
+        Some(payload) if !payload.starts_with('{') => {
+            faults.insert("payload".to_owned(), json!(["is invalid"]));
+        }
+        Some(payload) if payload.len() > most => {
+            faults.insert("payload".to_owned(), json!(["Payload size exceeds tenant limit"]));
+        }
+        Some(_) => {}
+    }
+    let is_private = match given.get("private").map_or("false", |raw| raw.get()) {
+        "true" | "\"true\"" => true,
+        "false" | "\"false\"" | "null" => false,
+        _ => {
+            faults.insert("private".to_owned(), json!(["is invalid"]));
+            false
+        }
+    };
+    match (topic, event, payload) {
+        (Some(topic), Some(event), Some(payload)) if faults.is_empty() => {
+            let object = broadcast_object(&event, payload, meta.as_deref());
+            let content = Content::Text { event: "broadcast", payload: Bytes::from(object) };
+            Ok(Ready { topic, is_private, content })
+        }
+        _ => Err(faults),
+    }
+}
+
+/// `POST /api/broadcast/{topic}/events/{event}`.
+pub(crate) async fn one(
+    State(realtime): State<Arc<Realtime>>,
+    Path((topic, event)): Path<(String, String)>,
+    request: Request,
+) -> Response {
+    let (parts, body) = request.into_parts();
+    let sent = async {
+        let token = authenticate(&realtime, &parts)?;
+        let encoding = encoding(&parts)?;
+        let query = parts.uri.query().unwrap_or_default();
+        let is_private = query.split('&').any(|pair| pair == "private=true");
+        let body = read_body(body, parts.extensions.get::<Hold>()).await;
+        let body = body.map_err(|error| bad_request(&error.to_string()))?;
+        let payload = payload(encoding, body)?;
+        if payload.len() > realtime.config.max_payload_size + PAYLOAD_ALLOWANCE {
+            return Err(unprocessable(&json!({ "payload": ["Payload size exceeds tenant limit"] })));
+        }
+        if is_private {
+            let headers = headers_json(&parts.headers).into();
+            let caller = Caller { token, topic: topic.as_str().into(), headers };
+            let may_write = realtime.authorization.may_write(&caller, Extension::Broadcast).await;
+            if !may_write.map_err(|error| not_asked(&error))? {
+                return Err(Box::new(message(StatusCode::FORBIDDEN, "Unauthorized")));
+            }
+        }
+        let content = Content::User { event: event.into(), encoding, meta: None, payload };
+        send(&realtime, &TopicKey::new(&topic, is_private), &content);
+        Ok(StatusCode::ACCEPTED.into_response())
+    };
+    let answer = sent.await.unwrap_or_else(|refusal| *refusal);
+    with_rates(&realtime, answer)
+}
+
+fn encoding(parts: &Parts) -> Answer<Encoding> {
+    let Some(given) = parts.headers.get(CONTENT_TYPE) else { return Ok(Encoding::Json) };
+    let media = given.to_str().unwrap_or_default().split(';').next().unwrap_or_default().trim();
+    if media.eq_ignore_ascii_case("application/json") {
+        Ok(Encoding::Json)
+    } else if media.eq_ignore_ascii_case("application/octet-stream") {
+        Ok(Encoding::Binary)
+    } else {
+        let text = "Unsupported Media Type. Use application/json or application/octet-stream";
+        Err(Box::new(json_answer(StatusCode::UNSUPPORTED_MEDIA_TYPE, &json!({ "error": text }))))
+    }
+}
+
+fn payload(encoding: Encoding, body: Bytes) -> Answer<Bytes> {
+    if encoding == Encoding::Binary {
+        return Ok(body);
+    }
+    if body.is_empty() {
+        return Ok(Bytes::from_static(b"{}"));
+    }
+    let raw: &RawValue = serde_json::from_slice(&body).map_err(|_| bad_request("the body is no JSON"))?;
+    // Upstream's framework wraps what is no object.
+    if raw.get().starts_with('{') { Ok(body) } else { Ok(format!("{{\"_json\":{}}}", raw.get()).into()) }
+}
+
+fn send(realtime: &Realtime, key: &TopicKey, content: &Content) {
+    let fanout = Fanout::new(key.full_name(), content.clone());
+    let count = realtime.hub.broadcast(key, &fanout, content, None);
+    realtime.limits.events.take(count + 1);
+    metrics::count_broadcasts("http", 1);
+}
+
+/// The rate is looked at first, then the token: `Authorization`, or the header `apikey`.
+fn authenticate(realtime: &Realtime, parts: &Parts) -> Answer<Token> {
+    if !realtime.limits.events.has_room() {
+        return Err(Box::new(message(StatusCode::TOO_MANY_REQUESTS, "Too many requests")));
+    }
+    let header = |name: HeaderName| parts.headers.get(name).and_then(|value| value.to_str().ok());
+    let bearer = header(AUTHORIZATION).and_then(|value| {
+        let (scheme, token) = value.split_once(' ')?;
+        scheme.eq_ignore_ascii_case("bearer").then(|| token.trim())
+    });
+    let token = bearer.or_else(|| header(APIKEY)).unwrap_or_default();
+    realtime.tokens.judge(token, Client::of(&parts.extensions)).map_err(|fault| {
+        let text =
+            if fault == TokenFault::Secret { fault.handshake_text() } else { "Unauthorized".to_owned() };
+        Box::new(message(StatusCode::UNAUTHORIZED, &text))
+    })
+}
+
+fn not_asked(error: &AskError) -> Box<Response> {
+    let (status, text) = match error {
+        AskError::Refused => (StatusCode::UNPROCESSABLE_ENTITY, "RLS policy error"),
+        AskError::Cancelled => (StatusCode::UNPROCESSABLE_ENTITY, "Query canceled"),
+        AskError::MissingPartition => (StatusCode::UNPROCESSABLE_ENTITY, "Missing messages partition"),
+        AskError::Unreachable => (StatusCode::UNPROCESSABLE_ENTITY, "Tenant database unavailable"),
+        AskError::PoolExhausted => (StatusCode::TOO_MANY_REQUESTS, "Connection pool exhausted"),
+    };
+    Box::new(message(status, text))
+}
+
+fn bad_request(text: &str) -> Box<Response> {
+    Box::new(message(StatusCode::BAD_REQUEST, text))
+}
+
+fn unprocessable(errors: &Value) -> Box<Response> {
+    Box::new(json_answer(StatusCode::UNPROCESSABLE_ENTITY, &json!({ "errors": errors })))
+}
+
+/// Events per second: the average, the limit and what is left of it. No limit is 0.
+fn with_rates(realtime: &Realtime, mut answer: Response) -> Response {
+    let (left, limit) = realtime.limits.events.left().unwrap_or((0, 0));
+    let headers = answer.headers_mut();
+    headers.insert(X_RATE_ROLLING, HeaderValue::from(limit.saturating_sub(left)));
+    headers.insert(X_RATE_LIMIT, HeaderValue::from(limit));
+    headers.insert(X_RATE_LIMIT_REMAINING, HeaderValue::from(left));
+    answer
+}

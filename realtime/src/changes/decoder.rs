@@ -1,0 +1,435 @@
+//! Messages of PostgreSQL's output plugin `pgoutput`, protocol version 1, values in text format.
+//!
+//! What comes in was written by PostgreSQL, but the lengths in it are read as if they were not: a message that contradicts
+//! itself is an error, and never more memory than its own bytes.
+
+use std::str;
+
+use bytes::{Buf, Bytes};
+
+/// Microseconds from 1970 to 2000, where PostgreSQL's clock begins.
+const POSTGRES_EPOCH_MICROS: i64 = 946_684_800_000_000;
+
+/// A message.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Message {
+    /// A committed transaction begins.
+    Begin(Begin),
+    /// It ends.
+    Commit {
+        /// Where the log goes on after it.
+        end: u64,
+    },
+    /// A table, before its first change and again after its definition has changed.
+    Relation(Relation),
+    /// A row of a table has changed.
+    Change {
+        /// Object id of the table.
+        relation: u32,
+        /// What happened.
+        change: RowChange,
+    },
+    /// Tables were emptied.
+    Truncate,
+    /// Origins, types, and messages of `pg_logical_emit_message`: of no use here.
+    Other,
+}
+
+/// The head of a transaction.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Begin {
+    /// The lower half of its transaction id.
+    pub xid: u32,
+    /// When it was committed, in microseconds since 1970.
+    pub committed_micros: i64,
+}
+
+/// A table as it was when its next change was made.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Relation {
+    /// Object id.
+    pub oid: u32,
+    /// Schema.
+    pub schema: String,
+    /// Name.
+    pub name: String,
+    /// `REPLICA IDENTITY`: `d`efault, `f`ull, by `i`ndex, or `n`othing.
+    pub identity: u8,
+    /// Columns that are published, in table order.
+    pub columns: Vec<RelationColumn>,
+}
+
+/// A column of a [`Relation`].
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct RelationColumn {
+    /// Name.
+    pub name: String,
+    /// Object id of its type.
+    pub type_oid: u32,
+    /// Whether it is part of the replica identity.
+    pub is_key: bool,
+}
+
+/// What happened to a row.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum RowChange {
+    /// INSERT.
+    Insert {
+        /// The row.
+        new: Tuple,
+    },
+    /// UPDATE.
+    Update {
+        /// What is told of the row before: nothing, its identity, or all.
+        old: Option<Old>,
+        /// The row.
+        new: Tuple,
+    },
+    /// DELETE.
+    Delete {
+        /// What is told of the row.
+        old: Old,
+    },
+}
+
+/// A row before a change.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Old {
+    /// Only the columns of the replica identity have values; the others are NULL here.
+    Key(Tuple),
+    /// All columns.
+    Full(Tuple),
+}
+
+impl Old {
+    /// The values.
+    #[must_use]
+    pub const fn tuple(&self) -> &Tuple {
+        match self {
+            Self::Key(tuple) | Self::Full(tuple) => tuple,
+        }
+    }
+}
+
+/// The values of a row, one for each column of its [`Relation`].
+pub type Tuple = Vec<Value>;
+
+/// One value.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Value {
+    /// NULL.
+    Null,
+    /// Stored out of line and not changed, which is why PostgreSQL does not send it.
+    Unchanged,
+    /// Its text, which is UTF-8.
+    Text(Bytes),
+}
+
+impl Value {
+    /// The text, if it is known and not NULL.
+    #[must_use]
+    pub fn text(&self) -> Option<&str> {
+        match self {
+            Self::Text(bytes) => str::from_utf8(bytes).ok(),
+            Self::Null | Self::Unchanged => None,
+        }
+    }
+}
+
+/// A message that contradicts itself, or is of a protocol version that was not asked for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("a replication message cannot be read: {0}")]
+pub struct DecodeError(&'static str);
+
+/// The table that a message is a row change of; `None` for all other messages. Looks at five bytes.
+#[must_use]
+pub fn relation_of(message: &[u8]) -> Option<u32> {
+    match message {
+        [b'I' | b'U' | b'D', oid @ ..] => Some(u32::from_be_bytes(*oid.first_chunk::<4>()?)),
+        _ => None,
+    }
+}
+
+/// Reads a message.
+///
+/// # Errors
+/// It contradicts itself.
+pub fn decode(message: Bytes) -> Result<Message, DecodeError> {
+    let mut reader = Reader(message);
+    let decoded = match reader.byte()? {
+        b'B' => {
+            let (_final_lsn, micros, xid) = (reader.u64()?, reader.u64()?, reader.u32()?);
+            let committed_micros = micros.cast_signed().saturating_add(POSTGRES_EPOCH_MICROS);
+            Message::Begin(Begin { xid, committed_micros })
+        }
+        b'C' => {
+            let (_flags, _lsn, end, _micros) = (reader.byte()?, reader.u64()?, reader.u64()?, reader.u64()?);
+            Message::Commit { end }
+        }
+        b'R' => Message::Relation(reader.relation()?),
+        b'I' => {
+            let relation = reader.u32()?;
+            reader.expect(b'N')?;
+            Message::Change { relation, change: RowChange::Insert { new: reader.tuple()? } }
+        }
+        b'U' => {
+            let relation = reader.u32()?;
+            let old = match reader.byte()? {
+                b'N' => None,
+                kind => {
+                    let old = reader.old(kind)?;
+                    reader.expect(b'N')?;
+                    Some(old)
+                }
+            };
+            Message::Change { relation, change: RowChange::Update { old, new: reader.tuple()? } }
+        }
+        b'D' => {
+            let relation = reader.u32()?;
+            let kind = reader.byte()?;
+            Message::Change { relation, change: RowChange::Delete { old: reader.old(kind)? } }
+        }
+        b'T' => return Ok(Message::Truncate),
+        b'O' | b'Y' | b'M' => return Ok(Message::Other),
+        _ => return Err(DecodeError("its kind is unknown")),
+    };
+    if reader.0.has_remaining() {
+        return Err(DecodeError("it is longer than its parts"));
+    }
+    Ok(decoded)
+}
+
+struct Reader(Bytes);
+
+const SHORT: DecodeError = DecodeError("it is too short");
+
+impl Reader {
+    fn byte(&mut self) -> Result<u8, DecodeError> {
+        self.0.try_get_u8().map_err(|_| SHORT)
+    }
+
+    fn u16(&mut self) -> Result<u16, DecodeError> {
+        self.0.try_get_u16().map_err(|_| SHORT)
+    }
+
+    fn u32(&mut self) -> Result<u32, DecodeError> {
+        self.0.try_get_u32().map_err(|_| SHORT)
+    }
+
+    fn u64(&mut self) -> Result<u64, DecodeError> {
+        self.0.try_get_u64().map_err(|_| SHORT)
+    }
+
+    fn expect(&mut self, tag: u8) -> Result<(), DecodeError> {
+        if self.byte()? == tag { Ok(()) } else { Err(DecodeError("a tuple does not begin as one")) }
+    }
+
+    /// Text up to a NUL byte.
+    fn string(&mut self) -> Result<String, DecodeError> {
+        let end = self.0.iter().position(|byte| *byte == 0).ok_or(SHORT)?;
+        let text = self.0.split_to(end);
+        self.0.advance(1);
+        String::from_utf8(text.into()).map_err(|_| DecodeError("a name is not UTF-8"))
+    }
+
+    fn relation(&mut self) -> Result<Relation, DecodeError> {
+        let (oid, schema, name, identity) = (self.u32()?, self.string()?, self.string()?, self.byte()?);
+        let count = self.u16()?;
+        let mut columns = Vec::new();
+        for _ in 0..count {
+            let flags = self.byte()?;
+            let (name, type_oid, _modifier) = (self.string()?, self.u32()?, self.u32()?);
+            columns.push(RelationColumn { name, type_oid, is_key: flags & 1 != 0 });
+        }
+        // An empty name is how the plugin writes `pg_catalog`.
+        let schema = if schema.is_empty() { "pg_catalog".to_owned() } else { schema };
+        Ok(Relation { oid, schema, name, identity, columns })
+    }
+
+    fn old(&mut self, kind: u8) -> Result<Old, DecodeError> {
+        match kind {
+            b'K' => Ok(Old::Key(self.tuple()?)),
+            b'O' => Ok(Old::Full(self.tuple()?)),
+            _ => Err(DecodeError("an old row is of an unknown kind")),
+        }
+    }
+
+    fn tuple(&mut self) -> Result<Tuple, DecodeError> {
+        let count = self.u16()?;
+        let mut tuple = Vec::new();
+        for _ in 0..count {
+            tuple.push(match self.byte()? {
+                b'n' => Value::Null,
+                b'u' => Value::Unchanged,
+                b't' => {
+                    let length = usize::try_from(self.u32()?).map_err(|_| SHORT)?;
+                    if length > self.0.len() {
+                        return Err(SHORT);
+                    }
+                    let text = self.0.split_to(length);
+                    if str::from_utf8(&text).is_err() {
+                        return Err(DecodeError("a value is not UTF-8"));
+                    }
+                    Value::Text(text)
+                }
+                _ => return Err(DecodeError("a value is of an unknown kind")),
+            });
+        }
+        Ok(tuple)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::collection::vec;
+    use proptest::prelude::*;
+
+    use super::*;
+
+    fn write_tuple(out: &mut Vec<u8>, tuple: &Tuple) {
+        out.extend(u16::try_from(tuple.len()).unwrap().to_be_bytes());
+        for value in tuple {
+            match value {
+                Value::Null => out.push(b'n'),
+                Value::Unchanged => out.push(b'u'),
+                Value::Text(text) => {
+                    out.push(b't');
+                    out.extend(u32::try_from(text.len()).unwrap().to_be_bytes());
+                    out.extend_from_slice(text);
+                }
+            }
+        }
+    }
+
+    fn write_old(out: &mut Vec<u8>, old: &Old) {
+        out.push(if matches!(old, Old::Key(_)) { b'K' } else { b'O' });
+        write_tuple(out, old.tuple());
+    }
+
+    /// As PostgreSQL writes it.
+    fn write(message: &Message) -> Vec<u8> {
+        let mut out = Vec::new();
+        match message {
+            Message::Begin(begin) => {
+                out.push(b'B');
+                out.extend(0_u64.to_be_bytes());
+                out.extend((begin.committed_micros - POSTGRES_EPOCH_MICROS).to_be_bytes());
+                out.extend(begin.xid.to_be_bytes());
+            }
+            Message::Commit { end } => {
+                out.extend(b"C\0");
+                out.extend(0_u64.to_be_bytes());
+                out.extend(end.to_be_bytes());
+                out.extend(0_u64.to_be_bytes());
+            }
+            Message::Relation(relation) => {
+                out.push(b'R');
+                out.extend(relation.oid.to_be_bytes());
+                for name in [&relation.schema, &relation.name] {
+                    out.extend(name.bytes());
+                    out.push(0);
+                }
+                out.push(relation.identity);
+                out.extend(u16::try_from(relation.columns.len()).unwrap().to_be_bytes());
+                for column in &relation.columns {
+                    out.push(u8::from(column.is_key));
+                    out.extend(column.name.bytes());
+                    out.push(0);
+                    out.extend(column.type_oid.to_be_bytes());
+                    out.extend((-1_i32).to_be_bytes());
+                }
+            }
+            Message::Change { relation, change } => {
+                let tag = match change {
+                    RowChange::Insert { .. } => b'I',
+                    RowChange::Update { .. } => b'U',
+                    RowChange::Delete { .. } => b'D',
+                };
+                out.push(tag);
+                out.extend(relation.to_be_bytes());
+                match change {
+                    RowChange::Insert { new } => {
+                        out.push(b'N');
+                        write_tuple(&mut out, new);
+                    }
+                    RowChange::Update { old, new } => {
+                        if let Some(old) = old {
+                            write_old(&mut out, old);
+                        }
+                        out.push(b'N');
+                        write_tuple(&mut out, new);
+                    }
+                    RowChange::Delete { old } => write_old(&mut out, old),
+                }
+            }
+            Message::Truncate => out.push(b'T'),
+            Message::Other => out.push(b'O'),
+        }
+        out
+    }
+
+    fn tuple() -> impl Strategy<Value = Tuple> {
+        let value = prop_oneof![
+            Just(Value::Null),
+            Just(Value::Unchanged),
+            ".{0,12}".prop_map(|text| Value::Text(text.into())),
+        ];
+        vec(value, 0..5)
+    }
+
+    fn old() -> impl Strategy<Value = Old> {
+        (any::<bool>(), tuple())
+            .prop_map(|(full, tuple)| if full { Old::Full(tuple) } else { Old::Key(tuple) })
+    }
+
+    fn message() -> impl Strategy<Value = Message> {
+        let name = "[a-z \u{e9}\"]{1,8}";
+        let column = (name, any::<u32>(), any::<bool>())
+            .prop_map(|(name, type_oid, is_key)| RelationColumn { name, type_oid, is_key });
+        let relation =
+            (any::<u32>(), name, name, vec(column, 0..4)).prop_map(|(oid, schema, name, columns)| {
+                Message::Relation(Relation { oid, schema, name, identity: b'd', columns })
+            });
+        let change = prop_oneof![
+            tuple().prop_map(|new| RowChange::Insert { new }),
+            (proptest::option::of(old()), tuple()).prop_map(|(old, new)| RowChange::Update { old, new }),
+            old().prop_map(|old| RowChange::Delete { old }),
+        ];
+        prop_oneof![
+            (any::<u32>(), -1_000_000_i64..4_000_000_000_000_000)
+                .prop_map(|(xid, committed_micros)| Message::Begin(Begin { xid, committed_micros })),
+            any::<u64>().prop_map(|end| Message::Commit { end }),
+            relation,
+            (any::<u32>(), change).prop_map(|(relation, change)| Message::Change { relation, change }),
+        ]
+    }
+
+    proptest! {
+        #[test]
+        fn a_message_is_read_as_it_was_written(message in message()) {
+            let bytes = write(&message);
+            if let Message::Change { relation, .. } = &message {
+                prop_assert_eq!(relation_of(&bytes), Some(*relation));
+            } else {
+                prop_assert_eq!(relation_of(&bytes), None);
+            }
+            prop_assert_eq!(decode(bytes.into()), Ok(message));
+        }
+
+        #[test]
+        fn a_message_cut_short_or_too_long_is_an_error(message in message(), extra in 1_u8..3) {
+            let bytes = write(&message);
+            for length in 0..bytes.len() {
+                prop_assert!(decode(bytes[..length].to_vec().into()).is_err());
+            }
+            let longer = [&*bytes, &vec![0; usize::from(extra)]].concat();
+            prop_assert!(decode(longer.into()).is_err());
+        }
+
+        #[test]
+        fn any_bytes_are_read_or_refused(bytes in vec(any::<u8>(), 0..200)) {
+            let _read = relation_of(&bytes);
+            let _read = decode(bytes.into());
+        }
+    }
+}

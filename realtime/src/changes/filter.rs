@@ -1,0 +1,625 @@
+//! Filters of subscriptions: what a client writes (realtime.md 3.6), and whether a value passes.
+//!
+//! The server compares values itself where text is enough for that: numbers, booleans, dates and times, UUIDs, and equality of
+//! text. Everything else (ordering of text in a collation, patterns, types of extensions) PostgreSQL answers, in the role of the
+//! subscriber.
+
+use std::cmp::Ordering;
+use std::fmt::Write as _;
+use std::sync::Arc;
+
+/// Items of an `in` filter.
+pub const MAX_ITEMS: usize = 100;
+/// Conditions of one filter: each may cost a statement for each change.
+const MAX_CONDITIONS: usize = 50;
+
+/// What a condition compares by.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub enum Operator {
+    /// `=`
+    Eq,
+    /// `<>`
+    Neq,
+    /// `<`
+    Lt,
+    /// `<=`
+    Lte,
+    /// `>`
+    Gt,
+    /// `>=`
+    Gte,
+    /// `= any`
+    In,
+    /// `like`
+    Like,
+    /// `ilike`
+    ILike,
+    /// `~`
+    Match,
+    /// `~*`
+    IMatch,
+    /// `is null`, `is true`, `is false`, `is unknown`
+    Is,
+    /// `is distinct from`
+    IsDistinct,
+}
+
+impl Operator {
+    const ALL: [Self; 13] = [
+        Self::Eq,
+        Self::Neq,
+        Self::Lt,
+        Self::Lte,
+        Self::Gt,
+        Self::Gte,
+        Self::In,
+        Self::Like,
+        Self::ILike,
+        Self::Match,
+        Self::IMatch,
+        Self::Is,
+        Self::IsDistinct,
+    ];
+
+    /// As clients write it.
+    #[must_use]
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Eq => "eq",
+            Self::Neq => "neq",
+            Self::Lt => "lt",
+            Self::Lte => "lte",
+            Self::Gt => "gt",
+            Self::Gte => "gte",
+            Self::In => "in",
+            Self::Like => "like",
+            Self::ILike => "ilike",
+            Self::Match => "match",
+            Self::IMatch => "imatch",
+            Self::Is => "is",
+            Self::IsDistinct => "isdistinct",
+        }
+    }
+
+    /// As SQL has it, between two values.
+    #[must_use]
+    pub const fn sql(self) -> &'static str {
+        match self {
+            Self::Eq => "=",
+            Self::Neq => "<>",
+            Self::Lt => "<",
+            Self::Lte => "<=",
+            Self::Gt => ">",
+            Self::Gte => ">=",
+            Self::In => "= any",
+            Self::Like => "like",
+            Self::ILike => "ilike",
+            Self::Match => "~",
+            Self::IMatch => "~*",
+            Self::Is => "is",
+            Self::IsDistinct => "is distinct from",
+        }
+    }
+
+    /// It compares text with a pattern.
+    #[must_use]
+    pub const fn is_pattern(self) -> bool {
+        matches!(self, Self::Like | Self::ILike | Self::Match | Self::IMatch)
+    }
+}
+
+/// A condition as it was written.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Condition {
+    /// Column.
+    pub column: String,
+    /// Comparison.
+    pub operator: Operator,
+    /// `not.` stood before it.
+    pub is_negated: bool,
+    /// Value; of `in` an array literal.
+    pub value: String,
+}
+
+/// Reads a filter. No condition at all passes every row.
+///
+/// # Errors
+/// The reason, as clients know it from upstream.
+pub fn parse(text: &str) -> Result<Vec<Condition>, String> {
+    if text.trim().is_empty() {
+        return Ok(Vec::new());
+    }
+    let segments = split(text);
+    if segments.iter().any(|segment| segment.trim().is_empty()) {
+        return Err("filter must not contain empty segments (check for extra commas)".to_owned());
+    }
+    if segments.len() > MAX_CONDITIONS {
+        return Err(format!("filter must not have more than {MAX_CONDITIONS} segments"));
+    }
+    segments.into_iter().map(|segment| condition(segment.trim())).collect()
+}
+
+/// At commas that are neither within parentheses nor within a quoted value.
+fn split(text: &str) -> Vec<&str> {
+    let mut segments = Vec::new();
+    let (mut depth, mut is_quoted, mut is_escaped, mut before, mut begin) = (0_usize, false, false, ',', 0);
+    for (at, c) in text.char_indices() {
+        if is_escaped {
+            is_escaped = false;
+        } else if is_quoted {
+            match c {
+                '\\' => is_escaped = true,
+                '"' => is_quoted = false,
+                _ => {}
+            }
+        } else {
+            match c {
+                '"' if matches!(before, '.' | '(' | ',') => is_quoted = true,
+                '(' => depth += 1,
+                ')' => depth = depth.saturating_sub(1),
+                ',' if depth == 0 => {
+                    segments.push(text.get(begin..at).unwrap_or_default());
+                    begin = at + 1;
+                }
+                _ => {}
+            }
+        }
+        before = c;
+    }
+    segments.push(text.get(begin..).unwrap_or_default());
+    segments
+}
+
+fn condition(segment: &str) -> Result<Condition, String> {
+    let Some((column, rest)) = segment.split_once('=') else { return Err(list(&[segment])) };
+    let (is_negated, rest) = match rest.strip_prefix("not.") {
+        Some(rest) => (true, rest),
+        None => (false, rest),
+    };
+    let Some((operator, value)) = rest.split_once('.') else { return Err(list(&[rest])) };
+    let Some(operator) = Operator::ALL.into_iter().find(|known| known.name() == operator) else {
+        return Err(list(&[operator, value]));
+    };
+    let value = if operator == Operator::In {
+        let items = value.strip_prefix('(').and_then(|rest| rest.strip_suffix(')'));
+        let items = items.ok_or("`in` filter value must be wrapped by parentheses")?;
+        format!("{{{items}}}")
+    } else {
+        unquote(value)
+    };
+    Ok(Condition { column: column.to_owned(), operator, is_negated, value })
+}
+
+/// What is between double quotes, where they are the first and the last character of it.
+fn unquote(value: &str) -> String {
+    let Some(inside) = value.strip_prefix('"') else { return value.to_owned() };
+    let mut text = String::with_capacity(inside.len());
+    let mut rest = inside.chars();
+    while let Some(c) = rest.next() {
+        match c {
+            '\\' => text.extend(rest.next()),
+            '"' if rest.as_str().is_empty() => return text,
+            '"' => break,
+            c => text.push(c),
+        }
+    }
+    value.to_owned()
+}
+
+/// A list of texts as upstream shows it.
+fn list(items: &[&str]) -> String {
+    let items: Vec<String> = items.iter().map(|item| quoted(item)).collect();
+    format!("[{}]", items.join(", "))
+}
+
+/// A text as upstream shows it.
+#[must_use]
+pub fn quoted(text: &str) -> String {
+    let mut quoted = String::with_capacity(text.len() + 2);
+    quoted.push('"');
+    for c in text.chars() {
+        match c {
+            '"' | '\\' => {
+                quoted.push('\\');
+                quoted.push(c);
+            }
+            '\n' => quoted.push_str("\\n"),
+            c if c.is_control() => {
+                let _written = write!(quoted, "\\x{:02X}", u32::from(c));
+            }
+            c => quoted.push(c),
+        }
+    }
+    quoted.push('"');
+    quoted
+}
+
+/// How values of a type are compared by their text.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Comparison {
+    /// `t`, `f`.
+    Bool,
+    /// Whole numbers.
+    Integer,
+    /// `float4`, `float8`.
+    Float,
+    /// Any precision.
+    Numeric,
+    /// The order of the text is that of the values.
+    Ordered,
+    /// Dates and timestamps: years of any length, before and after Christ, and infinity.
+    Date,
+    /// Equal text is equal, and no other; the order is not known here.
+    Equality,
+    /// PostgreSQL compares.
+    Postgres,
+}
+
+impl Comparison {
+    /// Equal values have equal texts, so that they can be looked up by it.
+    #[must_use]
+    pub const fn has_unique_texts(self) -> bool {
+        match self {
+            Self::Bool | Self::Integer | Self::Ordered | Self::Date | Self::Equality => true,
+            Self::Float | Self::Numeric | Self::Postgres => false,
+        }
+    }
+
+    /// `None` where the order is not known here.
+    fn compare(self, left: &str, right: &str) -> Option<Ordering> {
+        match self {
+            // `f` comes before `t`.
+            Self::Bool | Self::Ordered => Some(left.cmp(right)),
+            Self::Integer => Some(left.parse::<i64>().ok()?.cmp(&right.parse::<i64>().ok()?)),
+            Self::Float => {
+                let (left, right) = (left.parse::<f64>().ok()?, right.parse::<f64>().ok()?);
+                // PostgreSQL: NaN equals itself and is greater than the rest.
+                Some(match (left.is_nan(), right.is_nan()) {
+                    (false, false) => left.partial_cmp(&right)?,
+                    (left, right) => left.cmp(&right),
+                })
+            }
+            Self::Numeric => numeric_key(left)?.partial_cmp(&numeric_key(right)?),
+            Self::Date => date_key(left)?.partial_cmp(&date_key(right)?),
+            Self::Equality => (left == right).then_some(Ordering::Equal),
+            Self::Postgres => None,
+        }
+    }
+}
+
+/// Sorts as the number does: class (−∞, negative, zero, positive, ∞, NaN), then for positive numbers the digits before the
+/// point by length and value, then those behind it; for negative numbers the same, reversed.
+#[derive(PartialEq)]
+struct NumericKey<'a> {
+    class: i8,
+    whole: &'a str,
+    fraction: &'a str,
+}
+
+impl PartialOrd for NumericKey<'_> {
+    fn partial_cmp(&self, other: &Self) -> Option<Ordering> {
+        let size = |key: &Self| (key.whole.len(), key.whole.to_owned(), key.fraction.to_owned());
+        Some(self.class.cmp(&other.class).then_with(|| {
+            let order = size(self).cmp(&size(other));
+            if self.class < 0 { order.reverse() } else { order }
+        }))
+    }
+}
+
+fn numeric_key(text: &str) -> Option<NumericKey<'_>> {
+    let special = |class| Some(NumericKey { class, whole: "", fraction: "" });
+    match text {
+        "NaN" => return special(3),
+        "Infinity" => return special(2),
+        "-Infinity" => return special(-2),
+        _ => {}
+    }
+    let (is_negative, digits) = match text.strip_prefix('-') {
+        Some(digits) => (true, digits),
+        None => (false, text),
+    };
+    let (whole, fraction) = digits.split_once('.').unwrap_or((digits, ""));
+    if digits.is_empty() || !whole.bytes().chain(fraction.bytes()).all(|byte| byte.is_ascii_digit()) {
+        return None;
+    }
+    let (whole, fraction) = (whole.trim_start_matches('0'), fraction.trim_end_matches('0'));
+    let class = match (whole.is_empty() && fraction.is_empty(), is_negative) {
+        (true, _) => 0,
+        (false, true) => -1,
+        (false, false) => 1,
+    };
+    Some(NumericKey { class, whole, fraction })
+}
+
+/// Year, and what stands behind it, which sorts as text: the offset is always `+00`.
+fn date_key(text: &str) -> Option<(i64, &str)> {
+    match text {
+        "infinity" => return Some((i64::MAX, "")),
+        "-infinity" => return Some((i64::MIN, "")),
+        _ => {}
+    }
+    let (is_before_christ, text) = match text.strip_suffix(" BC") {
+        Some(text) => (true, text),
+        None => (false, text),
+    };
+    let (year, rest) = text.split_once('-')?;
+    let year: i64 = year.parse().ok()?;
+    Some((if is_before_christ { 1 - year } else { year }, rest))
+}
+
+/// What `is` compares with.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Truth {
+    /// `null`
+    Null,
+    /// `true`
+    True,
+    /// `false`
+    False,
+    /// `unknown`
+    Unknown,
+}
+
+impl Truth {
+    /// From the value of a condition.
+    #[must_use]
+    pub fn parse(text: &str) -> Option<Self> {
+        Some(match text {
+            "null" => Self::Null,
+            "true" => Self::True,
+            "false" => Self::False,
+            "unknown" => Self::Unknown,
+            _ => return None,
+        })
+    }
+}
+
+/// The right side of a comparison, in the text that PostgreSQL gives such a value.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Operand {
+    /// One value.
+    One(Arc<str>),
+    /// Those of `in`, and the array literal.
+    Many {
+        /// Without NULLs, which equal nothing.
+        items: Vec<Arc<str>>,
+        /// There was one: what is not among the items is neither in nor not in.
+        has_null: bool,
+        /// As PostgreSQL reads it.
+        literal: Arc<str>,
+    },
+    /// That of `is`.
+    Truth(Truth),
+}
+
+/// A condition that was checked against its table.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Test {
+    /// Column.
+    pub column: Arc<str>,
+    /// Object id of its type when it was checked; another type asks for another check.
+    pub type_oid: u32,
+    /// The type, as SQL writes it.
+    pub type_name: Arc<str>,
+    /// Comparison.
+    pub operator: Operator,
+    /// `not.` stood before it.
+    pub is_negated: bool,
+    /// Right side.
+    pub operand: Operand,
+    /// How values are compared.
+    pub comparison: Comparison,
+}
+
+/// Whether a value passes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Verdict {
+    /// It does.
+    Yes,
+    /// It does not.
+    No,
+    /// PostgreSQL has to say.
+    Ask,
+}
+
+impl Test {
+    /// Judges a value; the inner `None` is NULL. Absent values pass nothing.
+    #[must_use]
+    pub fn judge(&self, value: Option<Option<&str>>) -> Verdict {
+        let Some(value) = value else { return Verdict::No };
+        let truth = match (&self.operand, value) {
+            (Operand::Truth(truth), value) => Some(match truth {
+                Truth::Null | Truth::Unknown => value.is_none(),
+                Truth::True => value == Some("t"),
+                Truth::False => value == Some("f"),
+            }),
+            // NULL is distinct from every value.
+            (Operand::One(_), None) if self.operator == Operator::IsDistinct => Some(true),
+            (Operand::One(_) | Operand::Many { .. }, None) => return Verdict::No,
+            (Operand::One(operand), Some(value)) => match self.compare(value, operand) {
+                Some(truth) => Some(truth),
+                None => return Verdict::Ask,
+            },
+            (Operand::Many { items, has_null, .. }, Some(value)) => {
+                if !self.comparison.has_unique_texts() {
+                    return Verdict::Ask;
+                }
+                let is_among = items.iter().any(|item| &**item == value);
+                if !is_among && *has_null { None } else { Some(is_among) }
+            }
+        };
+        // Unknown stays unknown when it is negated.
+        match truth {
+            Some(truth) if truth != self.is_negated => Verdict::Yes,
+            Some(_) | None => Verdict::No,
+        }
+    }
+
+    fn compare(&self, value: &str, operand: &str) -> Option<bool> {
+        let order = |test: fn(Ordering) -> bool| self.comparison.compare(value, operand).map(test);
+        let is_equal = || {
+            if self.comparison.has_unique_texts() { Some(value == operand) } else { order(Ordering::is_eq) }
+        };
+        match self.operator {
+            Operator::Eq => is_equal(),
+            Operator::Neq | Operator::IsDistinct => is_equal().map(|is_equal| !is_equal),
+            Operator::Lt | Operator::Lte | Operator::Gt | Operator::Gte
+                if self.comparison == Comparison::Equality =>
+            {
+                None
+            }
+            Operator::Lt => order(Ordering::is_lt),
+            Operator::Lte => order(Ordering::is_le),
+            Operator::Gt => order(Ordering::is_gt),
+            Operator::Gte => order(Ordering::is_ge),
+            Operator::In
+            | Operator::Like
+            | Operator::ILike
+            | Operator::Match
+            | Operator::IMatch
+            | Operator::Is => None,
+        }
+    }
+
+    /// The right side as text, for PostgreSQL.
+    #[must_use]
+    pub fn operand_text(&self) -> &str {
+        match &self.operand {
+            Operand::One(text) | Operand::Many { literal: text, .. } => text,
+            Operand::Truth(_) => "",
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    fn one(text: &str) -> Condition {
+        let mut conditions = parse(text).unwrap();
+        assert_eq!(conditions.len(), 1, "{text}");
+        conditions.remove(0)
+    }
+
+    #[test]
+    fn conditions_are_column_operator_and_value() {
+        let condition = one("plan_id=eq.7");
+        assert_eq!(
+            (condition.column.as_str(), condition.operator, condition.value.as_str()),
+            ("plan_id", Operator::Eq, "7")
+        );
+        assert_eq!(one("a=eq.x.y=z ").value, "x.y=z");
+    }
+
+    #[test]
+    fn segments_are_split_at_top_level_commas() {
+        let values = |text: &str| parse(text).unwrap().into_iter().map(|c| c.value).collect::<Vec<_>>();
+        assert_eq!(values("a=in.(1,2,3),b=eq.4"), ["{1,2,3}", "4"]);
+        assert_eq!(values("a=eq.\"x,y\",b=gt.4"), ["x,y", "4"]);
+        assert_eq!(values("a=in.(\"x,y\",z)"), ["{\"x,y\",z}"]);
+        assert_eq!(values("a=eq.say \"hi\" , b=lt.1"), ["say \"hi\"", "1"]);
+        assert_eq!(values("a=eq.\"say \\\"hi\\\"\""), ["say \"hi\""]);
+        assert_eq!(values("  "), [""; 0]);
+    }
+
+    #[test]
+    fn errors_are_worded_as_upstream() {
+        let reason = |text: &str| parse(text).unwrap_err();
+        assert_eq!(reason("wrong"), r#"["wrong"]"#);
+        assert_eq!(reason("a=foo.hey"), r#"["foo", "hey"]"#);
+        assert_eq!(
+            reason("a=eq.1,,b=eq.2"),
+            "filter must not contain empty segments (check for extra commas)"
+        );
+        assert_eq!(reason("a=in.1,2"), r#"`in` filter value must be wrapped by parentheses"#);
+    }
+
+    #[test]
+    fn not_negates() {
+        let condition = one("a=not.in.(1,2)");
+        assert!(condition.is_negated && condition.operator == Operator::In);
+    }
+
+    fn test(operator: Operator, comparison: Comparison, operand: &str) -> Test {
+        Test {
+            column: "c".into(),
+            type_oid: 0,
+            type_name: "t".into(),
+            operator,
+            is_negated: false,
+            operand: Operand::One(operand.into()),
+            comparison,
+        }
+    }
+
+    #[test]
+    fn values_are_compared_by_type() {
+        use Comparison::{Date, Equality, Float, Integer, Numeric, Ordered, Postgres};
+        use Operator::{Eq, Gt, IsDistinct, Lt, Lte, Neq};
+        use Verdict::{Ask, No, Yes};
+        for (operator, comparison, value, operand, verdict) in [
+            (Gt, Integer, "10", "9", Yes),
+            (Lt, Integer, "-10", "9", Yes),
+            (Eq, Float, "1", "1", Yes),
+            (Gt, Float, "NaN", "Infinity", Yes),
+            (Eq, Float, "-0", "0", Yes),
+            (Eq, Numeric, "1.50", "1.5", Yes),
+            (Lt, Numeric, "-10", "-9.5", Yes),
+            (Gt, Numeric, "10", "9.999", Yes),
+            (Eq, Numeric, "0.0", "-0", Yes),
+            (Lt, Date, "0044-03-15 BC", "0001-01-01", Yes),
+            (Lt, Date, "9999-12-31", "10000-01-01", Yes),
+            (Gt, Date, "infinity", "10000-01-01", Yes),
+            (Lte, Date, "2024-02-03 04:05:06+00", "2024-02-03 04:05:06.5+00", Yes),
+            (Neq, Ordered, "a", "b", Yes),
+            (Eq, Equality, "a", "A", No),
+            (Lt, Equality, "a", "b", Ask),
+            (Eq, Postgres, "a", "a", Ask),
+            (IsDistinct, Equality, "a", "a", No),
+        ] {
+            let judged = test(operator, comparison, operand).judge(Some(Some(value)));
+            assert_eq!(judged, verdict, "{value} {operator:?} {operand}");
+        }
+    }
+
+    #[test]
+    fn null_passes_only_where_it_is_asked_for() {
+        let null = Some(None);
+        assert_eq!(test(Operator::Neq, Comparison::Integer, "1").judge(null), Verdict::No);
+        assert_eq!(test(Operator::IsDistinct, Comparison::Postgres, "1").judge(null), Verdict::Yes);
+        let mut negated = test(Operator::Eq, Comparison::Integer, "1");
+        negated.is_negated = true;
+        assert_eq!(negated.judge(null), Verdict::No);
+        assert_eq!(negated.judge(Some(Some("2"))), Verdict::Yes);
+        let is = |truth| Test { operand: Operand::Truth(truth), ..test(Operator::Is, Comparison::Bool, "") };
+        assert_eq!(is(Truth::Null).judge(null), Verdict::Yes);
+        assert_eq!(is(Truth::True).judge(Some(Some("t"))), Verdict::Yes);
+        assert_eq!(is(Truth::False).judge(null), Verdict::No);
+        assert_eq!(is(Truth::Null).judge(None), Verdict::No);
+    }
+
+    #[test]
+    fn a_null_among_the_items_leaves_the_rest_unknown() {
+        let mut test = test(Operator::In, Comparison::Integer, "");
+        test.operand = Operand::Many { items: vec!["1".into()], has_null: true, literal: "{1,null}".into() };
+        assert_eq!(test.judge(Some(Some("1"))), Verdict::Yes);
+        assert_eq!(test.judge(Some(Some("2"))), Verdict::No);
+        test.is_negated = true;
+        assert_eq!(test.judge(Some(Some("2"))), Verdict::No);
+    }
+
+    proptest! {
+        #[test]
+        fn any_filter_is_read_or_refused(text in ".{0,60}") {
+            let _read = parse(&text);
+        }
+
+        #[test]
+        fn numeric_is_compared_as_numbers_are(left in -1_000_000_i64..1_000_000, right in -1_000_000_i64..1_000_000) {
+            let text = |number: i64| format!("{}{}.{:03}", if number < 0 { "-" } else { "" }, number.abs() / 1000, number.abs() % 1000);
+            prop_assert_eq!(Comparison::Numeric.compare(&text(left), &text(right)), Some(left.cmp(&right)));
+        }
+    }
+}

@@ -1,0 +1,158 @@
+//! Stored generated columns, which PostgreSQL streams from 18 on only (realtime.md 5). Before, they are read from the row, and
+//! told where the row still is the one that the change has made: otherwise the value would belong to another change.
+
+use std::sync::Arc;
+
+use basalt_core::pool::ServicePool;
+use basalt_core::session::SessionError;
+use basalt_core::sql::Sql;
+use bytes::Bytes;
+use tokio::time::Instant;
+
+use super::catalog::{LIMIT, Table};
+use super::decoder::{Old, Relation, RelationColumn, RowChange, Tuple, Value};
+use super::payload::Change;
+use super::stream::SESSION_SETTINGS;
+use super::worker::key_of;
+
+/// Places of the generated columns that the stream leaves out. None where it leaves out others as well: then the publication names
+/// columns, and these are not among them.
+pub(super) fn missing(table: &Table, relation: &Relation) -> Vec<usize> {
+    let is_streamed = |name: &str| relation.columns.iter().any(|column| column.name == name);
+    let unstreamed = table.columns.iter().enumerate().filter(|(_, column)| !is_streamed(&column.name));
+    let (generated, others): (Vec<_>, Vec<_>) = unstreamed.partition(|(_, column)| column.is_generated);
+    if !others.is_empty() || table.key.is_empty() {
+        return Vec::new();
+    }
+    generated.into_iter().map(|(place, _)| place).collect()
+}
+
+/// Adds these columns to the changes, whose transactions are visible, and to what describes them.
+///
+/// # Errors
+/// PostgreSQL cannot be asked.
+pub(super) async fn add(
+    pool: &ServicePool,
+    table: &Table,
+    relation: &Relation,
+    places: &[usize],
+    changes: &mut [Change],
+) -> Result<Arc<Relation>, SessionError> {
+    let keyed: Vec<(usize, Vec<String>)> = changes
+        .iter()
+        .enumerate()
+        .filter(|(_, change)| !matches!(change.row, RowChange::Delete { .. }))
+        .filter_map(|(number, change)| Some((number, key_of(table, relation, change)?)))
+        .collect();
+    let rows = match read(pool, table, relation, places, &keyed).await {
+        Ok(rows) => rows,
+        // The login may not read the table: the columns stay away.
+        Err(SessionError::Postgres(error)) if !error.is_fatal && !error.is_unavailable() => Vec::new(),
+        Err(error) => return Err(error),
+    };
+    let mut generated: Vec<Option<Tuple>> = vec![None; changes.len()];
+    for (number, mut values) in rows {
+        let added = values.split_off(relation.columns.len());
+        if let (Some(change), Some(slot)) = (changes.get(number), generated.get_mut(number))
+            && is_same(change.row(), &values)
+        {
+            *slot = Some(added);
+        }
+    }
+    let unknown = vec![Value::Unchanged; places.len()];
+    for (change, generated) in changes.iter_mut().zip(generated) {
+        let (old, new) = match &mut change.row {
+            RowChange::Insert { new } => (None, Some(new)),
+            RowChange::Update { old, new } => (old.as_mut(), Some(new)),
+            RowChange::Delete { old } => (Some(old), None),
+        };
+        if let Some(Old::Key(tuple) | Old::Full(tuple)) = old {
+            tuple.extend_from_slice(&unknown);
+        }
+        if let Some(new) = new {
+            new.extend(generated.unwrap_or_else(|| unknown.clone()));
+        }
+    }
+    let mut whole = relation.clone();
+    let columns = places.iter().filter_map(|place| table.columns.get(*place));
+    whole.columns.extend(columns.map(|column| RelationColumn {
+        name: column.name.clone(),
+        type_oid: column.type_oid,
+        is_key: false,
+    }));
+    Ok(Arc::new(whole))
+}
+
+/// Whether a row is the one that a change has made, as far as the change tells.
+fn is_same(told: &[Value], read: &[Value]) -> bool {
+    told.iter().zip(read).all(|(told, read)| *told == Value::Unchanged || told == read)
+}
+
+/// The rows with these keys as they are now: the columns that are streamed, then those at `places`.
+async fn read(
+    pool: &ServicePool,
+    table: &Table,
+    relation: &Relation,
+    places: &[usize],
+    keyed: &[(usize, Vec<String>)],
+) -> Result<Vec<(usize, Tuple)>, SessionError> {
+    if keyed.is_empty() {
+        return Ok(Vec::new());
+    }
+    let width = table.key.len();
+    let keys: Vec<Vec<Option<&str>>> = (0..width)
+        .map(|column| keyed.iter().map(|(_, key)| key.get(column).map(String::as_str)).collect())
+        .collect();
+    let tx = pool.begin(Instant::now() + LIMIT).await?;
+    let read = async {
+        for (name, value) in SESSION_SETTINGS {
+            tx.execute("select pg_catalog.set_config($1, $2, true)", &[&name, &value]).await?;
+        }
+        let params: Vec<&(dyn tokio_postgres::types::ToSql + Sync)> =
+            keys.iter().map(|keys| keys as &(dyn tokio_postgres::types::ToSql + Sync)).collect();
+        tx.query(&text(table, relation, places), &params).await
+    };
+    let rows = read.await;
+    let rows = tx.finish(rows).await?;
+    let read = |row: &tokio_postgres::Row| {
+        let number = usize::try_from(row.try_get::<_, i64>(0).ok()?).ok()?.checked_sub(1)?;
+        let value = |column: usize| {
+            let text: Option<String> = row.try_get(column + 1).ok()?;
+            Some(text.map_or(Value::Null, |text| Value::Text(Bytes::from(text))))
+        };
+        let values: Option<Tuple> = (0..relation.columns.len() + places.len()).map(value).collect();
+        Some((keyed.get(number)?.0, values?))
+    };
+    Ok(rows.iter().filter_map(read).collect())
+}
+
+/// Values as their types print them, which a cast to text does not always do.
+fn text(table: &Table, relation: &Relation, places: &[usize]) -> String {
+    let keys: Vec<_> = table.key.iter().filter_map(|place| table.columns.get(*place)).collect();
+    let added = places.iter().filter_map(|place| table.columns.get(*place)).map(|column| &column.name);
+    let names = relation.columns.iter().map(|column| &column.name).chain(added);
+    let mut sql = Sql::text("select k.n");
+    for name in names {
+        sql.push(Sql::text(", case when pg_catalog.num_nulls(t."));
+        sql.push(Sql::ident(name));
+        sql.push(Sql::text(") = 0 then pg_catalog.format('%s', t."));
+        sql.push(Sql::ident(name));
+        sql.push(Sql::text(") end"));
+    }
+    sql.push(Sql::text(" from unnest("));
+    let arrays = keys
+        .iter()
+        .enumerate()
+        .map(|(number, column)| Sql::catalog(format!("(${}::text[])::{}[]", number + 1, column.sql_type)));
+    sql.push(Sql::join(arrays, ", "));
+    sql.push(Sql::text(") with ordinality as k("));
+    sql.push(Sql::join((0..keys.len()).map(|number| Sql::catalog(format!("k{number}"))), ", "));
+    sql.push(Sql::text(", n) join "));
+    sql.push(Sql::qualified(&table.schema, &table.name));
+    sql.push(Sql::text(" as t on "));
+    let conditions = keys.iter().enumerate().map(|(number, column)| {
+        Sql::text("t.").then(Sql::ident(&column.name)).then(Sql::catalog(format!(" = k.k{number}")))
+    });
+    sql.push(Sql::join(conditions, " and "));
+    sql.render().0
+}

@@ -1,0 +1,224 @@
+//! Rows that are inserted into `realtime.messages` (`realtime.send` and kin) are broadcast (realtime.md 3.10).
+//!
+//! Rows that were missed, because the stream was away or the queue full, are read from the table afterwards, which is why the
+//! ids of the newest rows are remembered.
+
+use std::collections::{HashSet, VecDeque};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
+
+use basalt_core::clock::Clock;
+use basalt_core::pool::ServicePool;
+use basalt_core::session::SessionError;
+use bytes::Bytes;
+use jiff::Timestamp;
+use tokio::sync::{Notify, mpsc};
+use tokio::time::Instant;
+use tokio_util::sync::CancellationToken;
+use tokio_util::task::TaskTracker;
+use uuid::Uuid;
+
+use super::decoder::{self, Message, Relation, RowChange};
+use super::{MessagePayload, MessageSink};
+
+/// Rows that wait to be broadcast.
+const QUEUE: usize = 1024;
+/// Ids that are remembered.
+const REMEMBERED: usize = 8192;
+/// A transaction may commit its rows this long after it has begun, which is their time.
+const OVERLAP: Duration = Duration::from_secs(30);
+/// Rows that are read after a gap.
+const MOST_MISSED: i64 = 5000;
+
+/// Takes rows from the stream.
+pub(super) struct Queue {
+    rows: mpsc::Sender<(Arc<Relation>, Bytes)>,
+    missed: Arc<Missed>,
+}
+
+#[derive(Default)]
+struct Missed {
+    is_due: AtomicBool,
+    woken: Notify,
+}
+
+impl Queue {
+    /// Takes a row change of the table.
+    pub(super) fn push(&self, relation: &Arc<Relation>, message: &Bytes) {
+        if self.rows.try_send((Arc::clone(relation), Bytes::copy_from_slice(message))).is_err() {
+            self.gap();
+        }
+    }
+
+    /// Rows were missed.
+    pub(super) fn gap(&self) {
+        self.missed.is_due.store(true, Ordering::Release);
+        self.missed.woken.notify_one();
+    }
+}
+
+/// Begins to broadcast into `sink`.
+pub(super) fn start(
+    sink: Arc<dyn MessageSink>,
+    pool: ServicePool,
+    tracker: &TaskTracker,
+    shutdown: &CancellationToken,
+) -> Queue {
+    let (rows, receiver) = mpsc::channel(QUEUE);
+    let missed = Arc::new(Missed::default());
+    let since = Clock::system().now();
+    let broadcaster = Broadcaster {
+        sink,
+        pool,
+        missed: Arc::clone(&missed),
+        since,
+        seen: HashSet::new(),
+        order: VecDeque::new(),
+    };
+    tracker.spawn(shutdown.clone().run_until_cancelled_owned(broadcaster.run(receiver)));
+    Queue { rows, missed }
+}
+
+struct Broadcaster {
+    sink: Arc<dyn MessageSink>,
+    pool: ServicePool,
+    missed: Arc<Missed>,
+    /// When the newest row that was seen came, or when we began.
+    since: Timestamp,
+    seen: HashSet<Uuid>,
+    order: VecDeque<Uuid>,
+}
+
+/// A row of the table, as far as it is broadcast.
+struct Row {
+    id: Uuid,
+    topic: Option<String>,
+    event: Option<String>,
+    is_private: Option<bool>,
+    payload: Option<String>,
+    bytes: Option<Vec<u8>>,
+    is_skipped: bool,
+}
+
+impl Broadcaster {
+    async fn run(mut self, mut rows: mpsc::Receiver<(Arc<Relation>, Bytes)>) {
+        loop {
+            let row = tokio::select! {
+                biased;
+                row = rows.recv() => row,
+                () = self.missed.woken.notified() => {
+                    // Rows of the new stream may come before those that were missed: none is lost, and order is only promised
+                    // for one sender's transaction.
+                    if self.missed.is_due.swap(false, Ordering::AcqRel)
+                        && let Err(error) = self.catch_up().await
+                    {
+                        tracing::info!(%error, "messages that were missed could not be read; trying again");
+                        tokio::time::sleep(Duration::from_secs(1)).await;
+                        self.missed.is_due.store(true, Ordering::Release);
+                        self.missed.woken.notify_one();
+                    }
+                    continue;
+                }
+            };
+            let Some((relation, message)) = row else { return };
+            if let Some(row) = read(&relation, message) {
+                self.since = self.since.max(Clock::system().now());
+                self.broadcast(row);
+            }
+        }
+    }
+
+    fn broadcast(&mut self, row: Row) {
+        if !self.seen.insert(row.id) {
+            return;
+        }
+        self.order.push_back(row.id);
+        if self.order.len() > REMEMBERED
+            && let Some(oldest) = self.order.pop_front()
+        {
+            self.seen.remove(&oldest);
+        }
+        let Row {
+            id,
+            topic: Some(topic),
+            event: Some(event),
+            is_private: Some(private),
+            payload,
+            bytes,
+            is_skipped: false,
+        } = row
+        else {
+            return;
+        };
+        match (payload, bytes) {
+            (Some(payload), _) => {
+                self.sink.message(&topic, private, &event, MessagePayload::Json(payload.into()), id);
+            }
+            (None, Some(bytes)) => {
+                self.sink.message(&topic, private, &event, MessagePayload::Binary(bytes.into()), id);
+            }
+            (None, None) => {}
+        }
+    }
+
+    /// Broadcasts what is in the table and was not seen.
+    async fn catch_up(&mut self) -> Result<(), SessionError> {
+        const LOOK: &str = "
+            select id, topic, event, private, payload::text, binary_payload, skip_broadcast
+            from realtime.messages
+            where inserted_at > (to_timestamp($1) at time zone 'utc')
+            order by inserted_at limit $2";
+        let since = self.since.checked_sub(OVERLAP).unwrap_or(self.since);
+        // Nothing that was there before us is sent again.
+        let since = if self.seen.is_empty() { self.since } else { since };
+        #[expect(clippy::cast_precision_loss, reason = "microseconds are not needed")]
+        let seconds = since.as_microsecond() as f64 / 1e6;
+        let tx = self.pool.autocommit(Instant::now() + Duration::from_secs(10)).await?;
+        let rows = tx.query(LOOK, &[&seconds, &MOST_MISSED]).await?;
+        tx.commit().await?;
+        for row in rows {
+            let read = || -> Result<Row, tokio_postgres::Error> {
+                Ok(Row {
+                    id: row.try_get(0)?,
+                    topic: row.try_get(1)?,
+                    event: row.try_get(2)?,
+                    is_private: row.try_get(3)?,
+                    payload: row.try_get(4)?,
+                    bytes: row.try_get(5)?,
+                    is_skipped: row.try_get::<_, Option<bool>>(6)?.unwrap_or_default(),
+                })
+            };
+            if let Ok(row) = read() {
+                self.broadcast(row);
+            }
+        }
+        Ok(())
+    }
+}
+
+/// A row of the stream; `None` for what is no insert, or has no id.
+fn read(relation: &Relation, message: Bytes) -> Option<Row> {
+    let Ok(Message::Change { relation: _, change: RowChange::Insert { new } }) = decoder::decode(message)
+    else {
+        return None;
+    };
+    let text = |name: &str| {
+        let place = relation.columns.iter().position(|column| column.name == name)?;
+        new.get(place)?.text()
+    };
+    let is_true = |name: &str| text(name).map(|text| text == "t");
+    let bytes = |text: &str| -> Option<Vec<u8>> {
+        let digits = text.strip_prefix("\\x")?.as_bytes().chunks_exact(2);
+        digits.map(|pair| u8::from_str_radix(std::str::from_utf8(pair).ok()?, 16).ok()).collect()
+    };
+    Some(Row {
+        id: text("id")?.parse().ok()?,
+        topic: text("topic").map(str::to_owned),
+        event: text("event").map(str::to_owned),
+        is_private: is_true("private"),
+        payload: text("payload").map(str::to_owned),
+        bytes: text("binary_payload").and_then(bytes),
+        is_skipped: is_true("skip_broadcast").unwrap_or_default(),
+    })
+}

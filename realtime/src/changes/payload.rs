@@ -1,0 +1,209 @@
+//! The JSON object `data` of a change (realtime.md 3.7): once for each set of columns that somebody may see.
+
+use bytes::Bytes;
+use jiff::Timestamp;
+
+use super::catalog::Table;
+use super::decoder::{Old, Relation, RowChange, Tuple, Value};
+use super::types::push_string;
+use super::{EncodedChange, EventKind};
+
+/// Of the row change as text; a larger one is told without its long values.
+const MAX_CHANGE_BYTES: usize = 1_048_576;
+/// Values that are told all the same, as JSON.
+const SHORT_VALUE_BYTES: usize = 64;
+
+/// A row change with what is known of its transaction.
+pub(super) struct Change {
+    pub(super) row: RowChange,
+    pub(super) committed_micros: i64,
+    /// Of its message.
+    pub(super) bytes: usize,
+}
+
+impl Change {
+    pub(super) const fn event(&self) -> EventKind {
+        match self.row {
+            RowChange::Insert { .. } => EventKind::Insert,
+            RowChange::Update { .. } => EventKind::Update,
+            RowChange::Delete { .. } => EventKind::Delete,
+        }
+    }
+
+    /// The row that conditions and policies are about.
+    pub(super) const fn row(&self) -> &Tuple {
+        match &self.row {
+            RowChange::Insert { new } | RowChange::Update { new, .. } => new,
+            RowChange::Delete { old } => old.tuple(),
+        }
+    }
+
+    /// The row before, whole, of an update.
+    pub(super) const fn before(&self) -> Option<&Tuple> {
+        match &self.row {
+            RowChange::Update { old: Some(Old::Full(tuple)), .. } => Some(tuple),
+            RowChange::Insert { .. } | RowChange::Update { .. } | RowChange::Delete { .. } => None,
+        }
+    }
+
+    /// Only the replica identity of the row is known.
+    pub(super) const fn is_key_only(&self) -> bool {
+        matches!(self.row, RowChange::Delete { old: Old::Key(_) })
+    }
+}
+
+/// Where a table's columns lie in the stream's rows; `None` for those that are not published.
+pub(super) struct Layout<'a> {
+    pub(super) table: &'a Table,
+    pub(super) relation: &'a Relation,
+    places: Vec<Option<usize>>,
+}
+
+impl<'a> Layout<'a> {
+    pub(super) fn new(table: &'a Table, relation: &'a Relation) -> Self {
+        let place = |name: &str| relation.columns.iter().position(|column| column.name == name);
+        let places = table.columns.iter().map(|column| place(&column.name)).collect();
+        Self { table, relation, places }
+    }
+
+    /// Where a column of the table lies in a row.
+    pub(super) fn place(&self, column: usize) -> Option<usize> {
+        self.places.get(column).copied().flatten()
+    }
+
+    fn is_identity(&self, column: usize) -> bool {
+        let place = self.place(column).and_then(|place| self.relation.columns.get(place));
+        place.is_some_and(|column| column.is_key)
+    }
+}
+
+/// A change for those who may see the columns of `mask`.
+pub(super) fn encode(change: &Change, layout: &Layout<'_>, mask: &[bool]) -> EncodedChange {
+    let is_large = change.bytes > MAX_CHANGE_BYTES;
+    let mut out = head(layout, change.event(), Some(change.committed_micros));
+    out.push_str(if is_large {
+        r#""errors":["Error 413: Payload Too Large"],"#
+    } else {
+        r#""errors":null,"#
+    });
+    out.push_str("\"columns\":[");
+    let mut is_first = true;
+    for (column, _) in layout.table.columns.iter().zip(mask).filter(|(_, is_seen)| **is_seen) {
+        if !std::mem::take(&mut is_first) {
+            out.push(',');
+        }
+        out.push_str("{\"name\":");
+        push_string(&mut out, &column.name);
+        out.push_str(",\"type\":");
+        push_string(&mut out, &column.type_name);
+        out.push('}');
+    }
+    out.push(']');
+    let all = |_: usize| true;
+    let identity = |column: usize| layout.is_identity(column);
+    let mut object = |name: &str, tuple: &Tuple, before: Option<&Tuple>, wants: &dyn Fn(usize) -> bool| {
+        out.push_str(",\"");
+        out.push_str(name);
+        out.push_str("\":");
+        push_row(&mut out, tuple, before, layout, mask, wants, is_large);
+    };
+    match &change.row {
+        RowChange::Insert { new } => object("record", new, None, &all),
+        RowChange::Update { old, new } => {
+            object("record", new, change.before(), &all);
+            match old {
+                Some(Old::Full(old)) => object("old_record", old, None, &all),
+                Some(Old::Key(old)) => object("old_record", old, None, &identity),
+                // PostgreSQL does not tell what has not changed.
+                None => object("old_record", new, None, &identity),
+            }
+        }
+        // Policies cannot be asked about a row that is gone: the key is all that is told then.
+        RowChange::Delete { old: Old::Full(old) } if layout.table.has_policies => {
+            let keys = layout.table.key_places();
+            object("old_record", old, None, &|column| keys.contains(&column));
+        }
+        RowChange::Delete { old: Old::Full(old) } => object("old_record", old, None, &all),
+        RowChange::Delete { old: Old::Key(old) } => object("old_record", old, None, &identity),
+    }
+    out.push('}');
+    EncodedChange { data: Bytes::from(out) }
+}
+
+/// What is told instead of a change that cannot be.
+pub(super) fn encode_error(change: &Change, layout: &Layout<'_>, error: &str) -> EncodedChange {
+    let mut out = head(layout, change.event(), None);
+    out.push_str("\"errors\":[");
+    push_string(&mut out, error);
+    out.push_str("],\"columns\":[]");
+    if change.event() != EventKind::Delete {
+        out.push_str(",\"record\":{}");
+    }
+    if change.event() != EventKind::Insert {
+        out.push_str(",\"old_record\":{}");
+    }
+    out.push('}');
+    EncodedChange { data: Bytes::from(out) }
+}
+
+fn head(layout: &Layout<'_>, event: EventKind, committed_micros: Option<i64>) -> String {
+    let mut out = String::with_capacity(512);
+    out.push_str("{\"schema\":");
+    push_string(&mut out, &layout.relation.schema);
+    out.push_str(",\"table\":");
+    push_string(&mut out, &layout.relation.name);
+    out.push_str(",\"type\":\"");
+    out.push_str(event.as_str());
+    out.push_str("\",\"commit_timestamp\":");
+    match committed_micros.and_then(|micros| Timestamp::from_microsecond(micros).ok()) {
+        Some(time) => push_string(&mut out, &time.strftime("%Y-%m-%dT%H:%M:%S.%3fZ").to_string()),
+        None => out.push_str("null"),
+    }
+    out.push(',');
+    out
+}
+
+fn push_row(
+    out: &mut String,
+    tuple: &Tuple,
+    before: Option<&Tuple>,
+    layout: &Layout<'_>,
+    mask: &[bool],
+    wants: &dyn Fn(usize) -> bool,
+    is_large: bool,
+) {
+    out.push('{');
+    let mut is_first = true;
+    for (index, column) in layout.table.columns.iter().enumerate() {
+        if !mask.get(index).copied().unwrap_or_default() || !wants(index) {
+            continue;
+        }
+        let Some(place) = layout.place(index) else { continue };
+        let value = match tuple.get(place) {
+            Some(Value::Unchanged) => before.and_then(|before| before.get(place)),
+            value => value,
+        };
+        let text = match value {
+            None | Some(Value::Unchanged) => continue,
+            Some(Value::Null) => None,
+            Some(value @ Value::Text(_)) => value.text(),
+        };
+        let begin = out.len();
+        if !is_first {
+            out.push(',');
+        }
+        push_string(out, &column.name);
+        out.push(':');
+        let value_begin = out.len();
+        match text {
+            None => out.push_str("null"),
+            Some(text) => column.json.push(out, text),
+        }
+        if is_large && out.len() - value_begin > SHORT_VALUE_BYTES {
+            out.truncate(begin);
+        } else {
+            is_first = false;
+        }
+    }
+    out.push('}');
+}

@@ -1,0 +1,315 @@
+//! The stream of row changes: one logical replication slot for each server, read for as long as the server lives.
+//!
+//! The slot is temporary: it ends with its connection, so that a dead server holds back no write-ahead log. What was committed
+//! between the end of a stream and the slot of the next one is unknown to us: that is a gap, and everybody who listens is told
+//! to come again and read the present state.
+//!
+//! Making a slot waits for all transactions that run at that moment, so it is done in the background.
+
+use std::fmt;
+use std::sync::Arc;
+use std::time::Duration;
+
+use basalt_core::database::Database;
+use basalt_core::pg_error::DriverError;
+use basalt_core::pool::ServicePool;
+use basalt_core::random;
+use basalt_core::replication::{Frame, Lsn, Replication, ReplicationStream};
+use basalt_core::session::SessionError;
+use bytes::Bytes;
+use tokio::sync::watch;
+use tokio::time::{Instant, sleep};
+
+use super::decoder::{self, Begin, DecodeError, Message, Relation};
+
+/// Tables whose changes clients may subscribe to.
+pub(super) const PUBLICATION: &str = "supabase_realtime";
+/// Rows of `realtime.messages`.
+pub(super) const MESSAGES_PUBLICATION: &str = "supabase_realtime_messages_publication";
+
+/// Text of values as the filters and the payload expect it.
+pub(super) const SESSION_SETTINGS: [(&str, &str); 5] = [
+    ("timezone", "UTC"),
+    ("datestyle", "ISO"),
+    ("intervalstyle", "postgres"),
+    ("extra_float_digits", "1"),
+    ("bytea_output", "hex"),
+];
+
+/// A row change longer than this is not read: the stream begins anew behind it.
+const MESSAGE_BYTES: usize = 64 << 20;
+const FIRST_PAUSE: Duration = Duration::from_millis(200);
+const LONGEST_PAUSE: Duration = Duration::from_secs(4);
+/// Between attempts where the server does not let us replicate: somebody has to change its configuration.
+const REFUSED_PAUSE: Duration = Duration::from_secs(30);
+/// How often the server is told how far we are, at most.
+const ACKNOWLEDGE_INTERVAL: Duration = Duration::from_secs(1);
+/// How often the slot is looked at.
+const WATCH_INTERVAL: Duration = Duration::from_secs(30);
+
+/// Whether changes arrive.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) enum StreamState {
+    /// The slot is being made, for the first time or again.
+    Starting,
+    /// Changes that are committed from now on arrive.
+    Running,
+    /// The database does not let us replicate: why, and what to do.
+    Unavailable(Arc<str>),
+}
+
+/// What reads the stream hands on. Nothing here may wait.
+pub(super) trait Consumer: Send {
+    /// A transaction's changes follow.
+    fn begin(&mut self, begin: Begin);
+    /// The definition that the following changes of a table have.
+    fn relation(&mut self, relation: Relation);
+    /// A row change as it came, of a table that was described before. The bytes belong to a larger buffer.
+    fn change(&mut self, relation: u32, message: Bytes);
+    /// Changes were missed.
+    fn gap(&mut self, reason: &'static str);
+}
+
+/// Why a stream ended.
+enum End {
+    Lost(DriverError),
+    Garbled(DecodeError),
+    /// The slot falls behind.
+    Behind,
+}
+
+impl From<DriverError> for End {
+    fn from(error: DriverError) -> Self {
+        Self::Lost(error)
+    }
+}
+
+impl fmt::Display for End {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Lost(DriverError::Postgres(error)) => write!(f, "{error}"),
+            Self::Lost(DriverError::Connection(text)) => f.write_str(text),
+            Self::Garbled(error) => write!(f, "{error}"),
+            Self::Behind => f.write_str("the slot fell behind"),
+        }
+    }
+}
+
+/// Where the stream comes from.
+pub(super) struct Source {
+    /// A login that may replicate.
+    pub(super) database: Database,
+    /// The same, for statements.
+    pub(super) pool: ServicePool,
+}
+
+/// Reads the stream into `consumer` until it is dropped, and begins anew whenever it ends.
+#[expect(clippy::infinite_loop, reason = "ended from outside, by the shutdown token")]
+pub(super) async fn run(source: &Source, consumer: &mut dyn Consumer, state: &watch::Sender<StreamState>) {
+    let mut pause = FIRST_PAUSE;
+    let mut has_run = false;
+    loop {
+        let mut runs = false;
+        let end = stream_once(source, consumer, state, has_run, &mut runs).await;
+        if runs {
+            (has_run, pause) = (true, FIRST_PAUSE);
+        }
+        match refusal(&end) {
+            Some(remedy) => {
+                let text: Arc<str> = format!("{end}; {remedy}").into();
+                let before = state.send_replace(StreamState::Unavailable(Arc::clone(&text)));
+                if before != StreamState::Unavailable(Arc::clone(&text)) {
+                    tracing::warn!("row changes cannot be streamed: {text}");
+                }
+                sleep(REFUSED_PAUSE).await;
+            }
+            None => {
+                tracing::info!(error = %end, "the stream of row changes ended; a new one begins");
+                state.send_replace(StreamState::Starting);
+                let [jitter] = random::bytes::<1>();
+                sleep(pause.mul_f64(0.75 + f64::from(jitter) / 512.0)).await;
+                pause = (pause * 2).min(LONGEST_PAUSE);
+            }
+        }
+    }
+}
+
+/// What somebody has to do about it; `None` where trying again helps.
+fn refusal(end: &End) -> Option<&'static str> {
+    let End::Lost(DriverError::Postgres(error)) = end else { return None };
+    Some(match error.code.as_str() {
+        "55000" if error.message.contains("wal_level") => {
+            "set wal_level = logical in postgresql.conf and restart PostgreSQL"
+        }
+        "42501" => "give the login the right to replicate: alter role … replication",
+        "53400" => "raise max_replication_slots and restart PostgreSQL, or drop slots that are not used",
+        "28000" => "let pg_hba.conf admit the login to replicate",
+        "08P01" => "connect to PostgreSQL itself: a pooler in between does not pass replication on",
+        "0A000" => "connect to a primary server that can decode its log",
+        _ => return None,
+    })
+}
+
+async fn stream_once(
+    source: &Source,
+    consumer: &mut dyn Consumer,
+    state: &watch::Sender<StreamState>,
+    is_again: bool,
+    runs: &mut bool,
+) -> End {
+    let mut stream = None;
+    let slot = format!("basalt_realtime_{:032x}", u128::from_be_bytes(random::bytes::<16>()));
+    match open(source, &slot).await {
+        Ok(opened) => {
+            let opened = stream.insert(opened);
+            *runs = true;
+            if is_again {
+                consumer.gap("stream");
+            }
+            state.send_replace(StreamState::Running);
+            tracing::debug!(slot, "row changes are streamed");
+            tokio::select! {
+                end = read(opened, consumer) => end,
+                end = watch_slot(source, &slot) => end,
+            }
+        }
+        Err(end) => end,
+    }
+}
+
+async fn open(source: &Source, slot: &str) -> Result<ReplicationStream, End> {
+    let options: Vec<String> =
+        SESSION_SETTINGS.iter().map(|(name, value)| format!("-c {name}={value}")).collect();
+    let database = source.database.with_options(&options.join(" "));
+    let mut replication = Replication::connect(&database, MESSAGE_BYTES).await?;
+    // A publication that is younger than the slot is unknown to it.
+    prepare_publications(&mut replication).await?;
+    replication
+        .query(&format!("CREATE_REPLICATION_SLOT \"{slot}\" TEMPORARY LOGICAL pgoutput NOEXPORT_SNAPSHOT"))
+        .await?;
+    let start = format!(
+        "START_REPLICATION SLOT \"{slot}\" LOGICAL 0/0 (proto_version '1', \
+         publication_names '\"{PUBLICATION}\",\"{MESSAGES_PUBLICATION}\"')"
+    );
+    Ok(replication.start(&start).await?)
+}
+
+/// Makes the publications that the project may have dropped, and lets them carry stored generated columns where PostgreSQL
+/// can (18). Without the rights for that the stream says what is missing.
+async fn prepare_publications(replication: &mut Replication) -> Result<(), End> {
+    const LOOK: &str = "
+        select p.pubname,
+          current_setting('server_version_num')::integer >= 180000 and to_jsonb(p) ->> 'pubgencols' = 'n'
+        from pg_catalog.pg_publication p
+        where p.pubname in ('supabase_realtime', 'supabase_realtime_messages_publication')";
+    let rows = replication.query(LOOK).await?;
+    let has = |name: &str| rows.iter().any(|row| row.text(0) == Some(name));
+    if !has(PUBLICATION) {
+        replication.query("create publication supabase_realtime").await?;
+    }
+    if !has(MESSAGES_PUBLICATION) {
+        const MAKE: &str = "
+            create publication supabase_realtime_messages_publication for table realtime.messages
+              with (publish = 'insert', publish_via_partition_root = true)";
+        replication.query(MAKE).await?;
+    }
+    if rows.iter().any(|row| row.text(0) == Some(PUBLICATION) && row.text(1) == Some("t")) {
+        const ADD: &str = "alter publication supabase_realtime set (publish_generated_columns = stored)";
+        if let Err(error) = replication.query(ADD).await {
+            tracing::debug!(?error, "generated columns are not published");
+        }
+    }
+    Ok(())
+}
+
+async fn read(stream: &mut ReplicationStream, consumer: &mut dyn Consumer) -> End {
+    match read_to_end(stream, consumer).await {
+        Ok(never) => match never {},
+        Err(end) => end,
+    }
+}
+
+async fn read_to_end(
+    stream: &mut ReplicationStream,
+    consumer: &mut dyn Consumer,
+) -> Result<std::convert::Infallible, End> {
+    let received = metrics::counter!("basalt_realtime_changes_received_total");
+    let mut told = Instant::now();
+    let mut position = Lsn::default();
+    let mut in_transaction = false;
+    loop {
+        match stream.next().await? {
+            Frame::Data { payload, wal_end: _ } => {
+                // Before it is decoded: most changes may be of tables to which nobody listens.
+                if let Some(relation) = decoder::relation_of(&payload) {
+                    received.increment(1);
+                    consumer.change(relation, payload);
+                    continue;
+                }
+                match decoder::decode(payload).map_err(End::Garbled)? {
+                    Message::Begin(begin) => {
+                        in_transaction = true;
+                        consumer.begin(begin);
+                    }
+                    Message::Commit { end } => {
+                        in_transaction = false;
+                        position = position.max(Lsn(end));
+                        if told.elapsed() >= ACKNOWLEDGE_INTERVAL {
+                            stream.acknowledge(position);
+                            told = Instant::now();
+                        }
+                    }
+                    Message::Relation(relation) => consumer.relation(relation),
+                    Message::Change { .. } | Message::Truncate | Message::Other => {}
+                }
+            }
+            Frame::KeepAlive { wal_end, wants_reply } => {
+                // Everything before it that is of interest has arrived, so that the log may go, also while nothing of it was.
+                if !in_transaction {
+                    position = position.max(wal_end);
+                }
+                if wants_reply || told.elapsed() >= ACKNOWLEDGE_INTERVAL {
+                    stream.acknowledge(position);
+                    told = Instant::now();
+                }
+            }
+        }
+    }
+}
+
+/// Looks at the slot now and then. Returns when we are so far behind that PostgreSQL would soon invalidate it.
+async fn watch_slot(source: &Source, slot: &str) -> End {
+    loop {
+        sleep(WATCH_INTERVAL).await;
+        match is_behind(source, slot).await {
+            Ok(true) => {
+                tracing::warn!(
+                    "the stream of row changes is far behind; it begins anew, and clients subscribe again"
+                );
+                return End::Behind;
+            }
+            Ok(false) => {}
+            Err(error) => tracing::debug!(%error, "the replication slot could not be looked at"),
+        }
+    }
+}
+
+async fn is_behind(source: &Source, slot: &str) -> Result<bool, SessionError> {
+    /// What the slot holds back, how far it is behind what we have read, and the limit of the first.
+    const LOOK: &str = "
+        select pg_catalog.pg_wal_lsn_diff(pg_catalog.pg_current_wal_lsn(), s.restart_lsn)::bigint,
+          pg_catalog.pg_wal_lsn_diff(pg_catalog.pg_current_wal_lsn(), s.confirmed_flush_lsn)::bigint,
+          (select setting::bigint * 1024 * 1024 from pg_catalog.pg_settings where name = 'max_slot_wal_keep_size')
+        from pg_catalog.pg_replication_slots s
+        where s.slot_name = $1 and s.restart_lsn is not null";
+    let tx = source.pool.autocommit(Instant::now() + Duration::from_secs(10)).await?;
+    let row = tx.query_opt(LOOK, &[&slot]).await?;
+    tx.commit().await?;
+    let Some(row) = row else { return Ok(false) };
+    let number = |column: usize| row.try_get::<_, i64>(column).unwrap_or(0);
+    let (held, behind, limit) = (number(0), number(1), number(2));
+    #[expect(clippy::cast_precision_loss, reason = "a gauge")]
+    metrics::gauge!("basalt_realtime_slot_lag_bytes").set(held as f64);
+    // A long transaction holds back the log as well. A new slot would have to wait for it: that is no remedy.
+    Ok(limit > 0 && behind > limit / 2)
+}

@@ -1,0 +1,575 @@
+//! Who listens to what. Looked up for each change, so bindings lie by table, and those that ask for one value of a column by
+//! that value.
+
+use std::collections::HashMap;
+use std::fmt;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard, Weak};
+
+use basalt_core::claims::Claims;
+use tokio::time::Instant;
+
+use super::decoder::{Relation, Tuple, Value};
+use super::filter::{Operand, Operator, Test, Verdict};
+use super::visibility::{SNAPSHOT_AGE, Snapshot};
+use super::{ChangeSink, EventKind};
+
+/// Claims that decide what a subscriber sees. Equal claims are one value, so that each is asked for once.
+#[derive(Debug)]
+pub(super) struct Identity {
+    /// As the token has them.
+    pub(super) claims: Arc<Claims>,
+    pub(super) role: Arc<str>,
+}
+
+/// A channel that listens.
+pub(super) struct Subscriber {
+    number: u64,
+    pub(super) sink: Arc<dyn ChangeSink>,
+    /// Held to read or replace it only.
+    identity: Mutex<Arc<Identity>>,
+    bindings: Vec<Place>,
+    /// When it subscribed, and what was over by then: it can read that, and is not told of it.
+    since: (Instant, Arc<Snapshot>),
+}
+
+impl fmt::Debug for Subscriber {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "Subscriber({})", self.number)
+    }
+}
+
+impl Subscriber {
+    pub(super) fn identity(&self) -> Arc<Identity> {
+        Arc::clone(&self.identity.lock().unwrap_or_else(PoisonError::into_inner))
+    }
+
+    pub(super) const fn number(&self) -> u64 {
+        self.number
+    }
+
+    /// Whether a transaction was over when it subscribed. `now` is passed in, because it is asked for each change.
+    pub(super) fn is_younger_than(&self, xid: u32, now: Instant) -> bool {
+        let (at, snapshot) = &self.since;
+        now.duration_since(*at) < SNAPSHOT_AGE && snapshot.has(xid)
+    }
+}
+
+/// Where a binding lies in the index.
+#[derive(Clone, Debug)]
+struct Place {
+    scope: Target,
+    /// Column and value.
+    value: Option<(Arc<str>, Arc<str>)>,
+}
+
+/// What a binding is about.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) enum Target {
+    /// One table.
+    Table(Arc<str>, Arc<str>),
+    /// Every table of a schema.
+    Schema(Arc<str>),
+    /// Every table.
+    All,
+}
+
+/// A binding that was checked.
+#[derive(Clone, Debug)]
+pub(super) struct Checked {
+    pub(super) id: u64,
+    pub(super) event: EventKind,
+    pub(super) target: Target,
+    pub(super) tests: Vec<Test>,
+    /// Columns, if not all.
+    pub(super) select: Option<Arc<[String]>>,
+}
+
+/// A binding of a subscriber.
+#[derive(Debug)]
+pub(super) struct Bound {
+    pub(super) id: u64,
+    pub(super) event: EventKind,
+    pub(super) tests: Vec<Test>,
+    pub(super) select: Option<Arc<[String]>>,
+    pub(super) subscriber: Arc<Subscriber>,
+}
+
+type Bindings = HashMap<(u64, usize), Arc<Bound>>;
+
+/// The bindings of a target.
+#[derive(Default)]
+struct Index {
+    plain: Bindings,
+    by_value: HashMap<Arc<str>, HashMap<Arc<str>, Bindings>>,
+}
+
+impl Index {
+    fn is_empty(&self) -> bool {
+        self.plain.is_empty() && self.by_value.is_empty()
+    }
+
+    fn insert(&mut self, at: (u64, usize), value: Option<&(Arc<str>, Arc<str>)>, bound: Arc<Bound>) {
+        let bindings = match value {
+            None => &mut self.plain,
+            Some((column, value)) => {
+                let values = self.by_value.entry(Arc::clone(column)).or_default();
+                values.entry(Arc::clone(value)).or_default()
+            }
+        };
+        bindings.insert(at, bound);
+    }
+
+    fn remove(&mut self, at: (u64, usize), value: Option<&(Arc<str>, Arc<str>)>) {
+        let Some((column, value)) = value else {
+            self.plain.remove(&at);
+            return;
+        };
+        let Some(values) = self.by_value.get_mut(column) else { return };
+        if let Some(bindings) = values.get_mut(value) {
+            bindings.remove(&at);
+            if bindings.is_empty() {
+                values.remove(value);
+            }
+        }
+        if values.is_empty() {
+            self.by_value.remove(column);
+        }
+    }
+
+    fn all(&self) -> impl Iterator<Item = &Arc<Bound>> {
+        let valued = self.by_value.values().flat_map(HashMap::values).flat_map(HashMap::values);
+        self.plain.values().chain(valued)
+    }
+}
+
+#[derive(Default)]
+struct Inner {
+    tables: HashMap<Arc<str>, HashMap<Arc<str>, Index>>,
+    schemas: HashMap<Arc<str>, Index>,
+    all: Index,
+    subscribers: HashMap<u64, Arc<Subscriber>>,
+    identities: HashMap<String, Weak<Identity>>,
+}
+
+impl Inner {
+    fn index(&mut self, target: &Target) -> &mut Index {
+        match target {
+            Target::Table(schema, table) => {
+                self.tables.entry(Arc::clone(schema)).or_default().entry(Arc::clone(table)).or_default()
+            }
+            Target::Schema(schema) => self.schemas.entry(Arc::clone(schema)).or_default(),
+            Target::All => &mut self.all,
+        }
+    }
+
+    /// The indexes in which bindings to a table may lie.
+    fn indexes(&self, schema: &str, table: &str) -> impl Iterator<Item = &Index> {
+        let exact = self.tables.get(schema).and_then(|tables| tables.get(table));
+        exact.into_iter().chain(self.schemas.get(schema)).chain((!self.all.is_empty()).then_some(&self.all))
+    }
+
+    fn remove(&mut self, subscriber: &Subscriber) -> bool {
+        if self.subscribers.remove(&subscriber.number).is_none() {
+            return false;
+        }
+        for (place, Place { scope, value }) in subscriber.bindings.iter().enumerate() {
+            let index = self.index(scope);
+            index.remove((subscriber.number, place), value.as_ref());
+            if !index.is_empty() {
+                continue;
+            }
+            match scope {
+                Target::Table(schema, table) => {
+                    if let Some(tables) = self.tables.get_mut(schema) {
+                        tables.remove(table);
+                        if tables.is_empty() {
+                            self.tables.remove(schema);
+                        }
+                    }
+                }
+                Target::Schema(schema) => {
+                    self.schemas.remove(schema);
+                }
+                Target::All => {}
+            }
+        }
+        true
+    }
+
+    fn intern(&mut self, claims: &Arc<Claims>) -> Arc<Identity> {
+        if let Some(known) = self.identities.get(claims.as_text()).and_then(Weak::upgrade) {
+            return known;
+        }
+        // Those that are gone go when they are as many as those that are there.
+        if self.identities.len() > 2 * self.subscribers.len() + 64 {
+            self.identities.retain(|_, identity| identity.strong_count() > 0);
+        }
+        let role = claims.role().unwrap_or_default().into();
+        let identity = Arc::new(Identity { claims: Arc::clone(claims), role });
+        self.identities.insert(claims.as_text().to_owned(), Arc::downgrade(&identity));
+        identity
+    }
+}
+
+/// A binding that wants a change, as far as that is known.
+pub(super) struct Match {
+    pub(super) bound: Arc<Bound>,
+    /// Places of the conditions that PostgreSQL has to judge.
+    pub(super) asks: Vec<usize>,
+}
+
+/// What a change looks like from outside.
+pub(super) struct View<'a> {
+    pub(super) relation: &'a Relation,
+    pub(super) event: EventKind,
+    /// The row that conditions are about: the new one, or of a DELETE the old one.
+    pub(super) row: &'a Tuple,
+    /// The row before, whole: has what of the new one is unchanged.
+    pub(super) before: Option<&'a Tuple>,
+    /// Only columns of the replica identity have values.
+    pub(super) is_key_only: bool,
+}
+
+impl View<'_> {
+    /// The value of a column: `None` where it is not known, `Some(None)` for NULL.
+    pub(super) fn value(&self, place: usize) -> Option<Option<&str>> {
+        if self.is_key_only && !self.relation.columns.get(place)?.is_key {
+            return None;
+        }
+        match self.row.get(place)? {
+            Value::Null => Some(None),
+            Value::Text(_) => self.row.get(place)?.text().map(Some),
+            Value::Unchanged => match self.before?.get(place)? {
+                Value::Null => Some(None),
+                before @ Value::Text(_) => before.text().map(Some),
+                Value::Unchanged => None,
+            },
+        }
+    }
+
+    fn place(&self, column: &str) -> Option<usize> {
+        self.relation.columns.iter().position(|known| known.name == column)
+    }
+}
+
+/// All subscriptions.
+#[derive(Default)]
+pub(super) struct Registry {
+    /// Held while a batch of changes is matched, and never across an await.
+    inner: RwLock<Inner>,
+    next: AtomicU64,
+    /// Counts changes of what tables are listened to.
+    version: AtomicU64,
+}
+
+impl fmt::Debug for Registry {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "Registry({} subscribers)", self.read().subscribers.len())
+    }
+}
+
+impl Registry {
+    fn read(&self) -> RwLockReadGuard<'_, Inner> {
+        self.inner.read().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn write(&self) -> RwLockWriteGuard<'_, Inner> {
+        self.inner.write().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Registers a channel's bindings. What was over in the snapshot `since` it is not told of.
+    pub(super) fn add(
+        &self,
+        who: &super::Subscriber,
+        checked: Vec<Checked>,
+        since: Arc<Snapshot>,
+    ) -> Arc<Subscriber> {
+        let number = self.next.fetch_add(1, Ordering::Relaxed);
+        let mut inner = self.write();
+        let identity = inner.intern(&who.claims);
+        let places = checked.iter().map(|checked| {
+            let value = checked.tests.iter().find_map(|test| match &test.operand {
+                Operand::One(value)
+                    if test.operator == Operator::Eq
+                        && !test.is_negated
+                        && test.comparison.has_unique_texts() =>
+                {
+                    Some((Arc::clone(&test.column), Arc::clone(value)))
+                }
+                Operand::One(_) | Operand::Many { .. } | Operand::Truth(_) => None,
+            });
+            Place { scope: checked.target.clone(), value }
+        });
+        let subscriber = Arc::new(Subscriber {
+            number,
+            sink: Arc::clone(&who.sink),
+            identity: Mutex::new(identity),
+            bindings: places.collect(),
+            since: (Instant::now(), since),
+        });
+        for (place, checked) in checked.into_iter().enumerate() {
+            let Checked { id, event, target, tests, select } = checked;
+            let bound = Bound { id, event, tests, select, subscriber: Arc::clone(&subscriber) };
+            let value = subscriber.bindings.get(place).and_then(|place| place.value.as_ref());
+            inner.index(&target).insert((number, place), value, Arc::new(bound));
+        }
+        inner.subscribers.insert(number, Arc::clone(&subscriber));
+        self.changed(&inner);
+        subscriber
+    }
+
+    pub(super) fn remove(&self, subscriber: &Subscriber) {
+        let mut inner = self.write();
+        if inner.remove(subscriber) {
+            self.changed(&inner);
+        }
+    }
+
+    pub(super) fn set_claims(&self, subscriber: &Subscriber, claims: &Arc<Claims>) {
+        let identity = self.write().intern(claims);
+        *subscriber.identity.lock().unwrap_or_else(PoisonError::into_inner) = identity;
+    }
+
+    /// Changes when [`Registry::wants`] may.
+    pub(super) fn version(&self) -> u64 {
+        self.version.load(Ordering::Acquire)
+    }
+
+    /// Whether a table's changes are listened to.
+    pub(super) fn wants(&self, schema: &str, table: &str) -> bool {
+        self.read().indexes(schema, table).next().is_some()
+    }
+
+    /// The bindings that want each change, and the subscribers whose conditions are about columns that have another type now.
+    pub(super) fn matches(&self, views: &[View<'_>]) -> (Vec<Vec<Match>>, Vec<Arc<Subscriber>>) {
+        let inner = self.read();
+        let mut outdated: HashMap<u64, Arc<Subscriber>> = HashMap::new();
+        let mut all = Vec::with_capacity(views.len());
+        for view in views {
+            let mut found = Vec::new();
+            let mut consider = |bound: &Arc<Bound>| match judge(bound, view) {
+                Judgement::Wanted(asks) => found.push(Match { bound: Arc::clone(bound), asks }),
+                Judgement::Unwanted => {}
+                Judgement::Outdated => {
+                    outdated.insert(bound.subscriber.number, Arc::clone(&bound.subscriber));
+                }
+            };
+            for index in inner.indexes(&view.relation.schema, &view.relation.name) {
+                index.plain.values().for_each(&mut consider);
+                for (column, values) in &index.by_value {
+                    let value = view.place(column).and_then(|place| view.value(place)).flatten();
+                    if let Some(bindings) = value.and_then(|value| values.get(value)) {
+                        bindings.values().for_each(&mut consider);
+                    }
+                }
+            }
+            // Ids of one subscriber lie together, in the order of its bindings.
+            found.sort_by_key(|found| (found.bound.subscriber.number, found.bound.id));
+            all.push(found);
+        }
+        (all, outdated.into_values().collect())
+    }
+
+    /// Ends every subscription: changes were missed.
+    pub(super) fn gap(&self) -> usize {
+        let mut inner = self.write();
+        let subscribers: Vec<_> = inner.subscribers.values().cloned().collect();
+        *inner = Inner { identities: std::mem::take(&mut inner.identities), ..Inner::default() };
+        self.changed(&inner);
+        drop(inner);
+        end(&subscribers)
+    }
+
+    /// Ends the subscriptions to one table.
+    pub(super) fn gap_table(&self, schema: &str, table: &str) -> usize {
+        let found: HashMap<u64, Arc<Subscriber>> = {
+            let inner = self.read();
+            let bound = inner.indexes(schema, table).flat_map(Index::all);
+            bound.map(|bound| (bound.subscriber.number, Arc::clone(&bound.subscriber))).collect()
+        };
+        self.gap_subscribers(&found.into_values().collect::<Vec<_>>())
+    }
+
+    /// Ends these subscriptions.
+    pub(super) fn gap_subscribers(&self, subscribers: &[Arc<Subscriber>]) -> usize {
+        let mut inner = self.write();
+        let there: Vec<_> =
+            subscribers.iter().filter(|subscriber| inner.remove(subscriber)).cloned().collect();
+        self.changed(&inner);
+        drop(inner);
+        end(&there)
+    }
+
+    /// Something was added or removed.
+    #[expect(clippy::cast_precision_loss, reason = "a gauge")]
+    fn changed(&self, inner: &Inner) {
+        self.version.fetch_add(1, Ordering::Release);
+        metrics::gauge!("basalt_realtime_subscriptions").set(inner.subscribers.len() as f64);
+    }
+}
+
+/// Tells those that are not registered any more.
+fn end(subscribers: &[Arc<Subscriber>]) -> usize {
+    for subscriber in subscribers {
+        subscriber.sink.gap();
+    }
+    subscribers.len()
+}
+
+enum Judgement {
+    Wanted(Vec<usize>),
+    Unwanted,
+    Outdated,
+}
+
+fn judge(bound: &Bound, view: &View<'_>) -> Judgement {
+    if bound.event != EventKind::All && bound.event != view.event {
+        return Judgement::Unwanted;
+    }
+    let mut asks = Vec::new();
+    for (at, test) in bound.tests.iter().enumerate() {
+        let Some(place) = view.place(&test.column) else {
+            // Dropped, or not published.
+            return Judgement::Unwanted;
+        };
+        if view.relation.columns.get(place).is_some_and(|column| column.type_oid != test.type_oid) {
+            return Judgement::Outdated;
+        }
+        match test.judge(view.value(place)) {
+            Verdict::Yes => {}
+            Verdict::No => return Judgement::Unwanted,
+            Verdict::Ask => asks.push(at),
+        }
+    }
+    Judgement::Wanted(asks)
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::atomic::AtomicUsize;
+
+    use super::super::decoder::RelationColumn;
+    use super::super::filter::Comparison;
+    use super::super::{EncodedChange, Subscriber as Who};
+    use super::*;
+
+    #[derive(Default)]
+    struct Sink(AtomicUsize);
+
+    impl ChangeSink for Sink {
+        fn change(&self, _: &EncodedChange, _: &[u64]) {}
+        fn gap(&self) {
+            self.0.fetch_add(1, Ordering::Relaxed);
+        }
+        fn failed(&self, _: &str) {}
+    }
+
+    fn who(role: &str) -> (Who, Arc<Sink>) {
+        let sink = Arc::new(Sink::default());
+        let claims = Claims::parse(format!(r#"{{"role":"{role}"}}"#).into_bytes()).unwrap();
+        (Who { claims: Arc::new(claims), sink: Arc::clone(&sink) as Arc<dyn ChangeSink> }, sink)
+    }
+
+    fn equals(column: &str, value: &str) -> Test {
+        Test {
+            column: column.into(),
+            type_oid: 23,
+            type_name: "integer".into(),
+            operator: Operator::Eq,
+            is_negated: false,
+            operand: Operand::One(value.into()),
+            comparison: Comparison::Integer,
+        }
+    }
+
+    fn checked(id: u64, target: Target, tests: Vec<Test>) -> Checked {
+        Checked { id, event: EventKind::All, target, tests, select: None }
+    }
+
+    fn table(name: &str) -> Target {
+        Target::Table("public".into(), name.into())
+    }
+
+    fn relation(name: &str) -> Relation {
+        let column = |name: &str, is_key| RelationColumn { name: name.to_owned(), type_oid: 23, is_key };
+        Relation {
+            oid: 1,
+            schema: "public".to_owned(),
+            name: name.to_owned(),
+            identity: b'd',
+            columns: vec![column("id", true), column("owner", false)],
+        }
+    }
+
+    fn ids(registry: &Registry, relation: &Relation, owner: &str, is_key_only: bool) -> Vec<u64> {
+        let row = vec![Value::Text("1".into()), Value::Text(owner.to_owned().into())];
+        let view = View { relation, event: EventKind::Delete, row: &row, before: None, is_key_only };
+        let (matches, outdated) = registry.matches(&[view]);
+        assert!(outdated.is_empty());
+        matches[0].iter().map(|found| found.bound.id).collect()
+    }
+
+    #[test]
+    fn changes_find_the_bindings_that_want_them() {
+        let registry = Registry::default();
+        let bindings = vec![
+            checked(1, table("t"), vec![equals("owner", "7")]),
+            checked(2, table("t"), vec![]),
+            checked(3, Target::Schema("public".into()), vec![]),
+            checked(4, Target::All, vec![]),
+            checked(5, table("other"), vec![]),
+            checked(6, table("t"), vec![equals("id", "1")]),
+        ];
+        let (first, _) = who("a");
+        let first = registry.add(&first, bindings, Arc::default());
+        assert_eq!(ids(&registry, &relation("t"), "7", false), [1, 2, 3, 4, 6]);
+        assert_eq!(ids(&registry, &relation("t"), "8", false), [2, 3, 4, 6]);
+        // Only the key is known: a condition on another column matches nothing.
+        assert_eq!(ids(&registry, &relation("t"), "7", true), [2, 3, 4, 6]);
+        assert_eq!(ids(&registry, &relation("none"), "7", false), [3, 4]);
+        assert!(registry.wants("public", "t") && registry.wants("x", "y"));
+        registry.remove(&first);
+        assert!(!registry.wants("public", "t") && !registry.wants("x", "y"));
+        let inner = registry.read();
+        assert!(inner.tables.is_empty() && inner.schemas.is_empty() && inner.subscribers.is_empty());
+    }
+
+    #[test]
+    fn a_gap_of_a_table_ends_its_subscribers_alone() {
+        let registry = Registry::default();
+        let ((one, one_sink), (two, two_sink)) = (who("a"), who("a"));
+        let one = registry.add(
+            &one,
+            vec![checked(1, table("t"), vec![]), checked(2, table("u"), vec![])],
+            Arc::default(),
+        );
+        let two = registry.add(&two, vec![checked(1, table("u"), vec![])], Arc::default());
+        assert!(Arc::ptr_eq(&one.identity(), &two.identity()));
+        assert_eq!(registry.gap_table("public", "t"), 1);
+        assert_eq!((one_sink.0.load(Ordering::Relaxed), two_sink.0.load(Ordering::Relaxed)), (1, 0));
+        registry.remove(&one);
+        assert_eq!(registry.gap(), 1);
+        assert_eq!((one_sink.0.load(Ordering::Relaxed), two_sink.0.load(Ordering::Relaxed)), (1, 1));
+    }
+
+    #[test]
+    fn a_column_of_another_type_makes_a_binding_outdated() {
+        let registry = Registry::default();
+        let (one, _) = who("a");
+        let _one =
+            registry.add(&one, vec![checked(1, table("t"), vec![equals("owner", "7")])], Arc::default());
+        let mut relation = relation("t");
+        relation.columns[1].type_oid = 25;
+        let row = vec![Value::Text("1".into()), Value::Text("7".into())];
+        let view = View {
+            relation: &relation,
+            event: EventKind::Insert,
+            row: &row,
+            before: None,
+            is_key_only: false,
+        };
+        let (matches, outdated) = registry.matches(&[view]);
+        assert!(matches[0].is_empty() && outdated.len() == 1);
+    }
+}

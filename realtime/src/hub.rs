@@ -1,0 +1,583 @@
+//! Which channels listen to which topic, on this server, and who is present there. Topics lie in shards by their hash, so
+//! that joins and messages of different topics seldom wait for each other. Nothing here waits for a socket.
+
+use std::collections::{BTreeMap, HashMap};
+use std::hash::{BuildHasher, RandomState};
+use std::sync::atomic::{AtomicBool, AtomicU8, AtomicU64, AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError, RwLock};
+
+use bytes::Bytes;
+use tokio_tungstenite::tungstenite::Message;
+use tokio_util::task::TaskTracker;
+use uuid::Uuid;
+
+use crate::bus::{Bus, Outbound};
+use crate::changes::{MessagePayload, MessageSink};
+use crate::frames::{Content, Encoding, Fanout, Version, json_text};
+use crate::metrics;
+use crate::presence::{self, Change, Meta, Owner, TopicPresence};
+use crate::queue::Queue;
+
+/// A power of two.
+const SHARDS: usize = 64;
+/// Frames that a channel may be sent before its join is answered. More close its socket, as a full queue does.
+const HELD_FRAMES: usize = 10_000;
+
+/// What presences of this server's channels may take. [`presence::MOST_BYTES`] bounds those of one topic and of one socket.
+const PRESENCE_BYTES: usize = 256 * 1024 * 1024;
+
+/// What all topics of `realtime:` begin with.
+pub(crate) const TOPIC_PREFIX: &str = "realtime:";
+
+/// A topic: the private and the public one of a name are two.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub(crate) struct TopicKey {
+    /// Without `realtime:`.
+    pub(crate) name: Arc<str>,
+    pub(crate) is_private: bool,
+}
+
+impl TopicKey {
+    pub(crate) fn new(name: &str, is_private: bool) -> Self {
+        Self { name: name.into(), is_private }
+    }
+
+    /// As frames name it.
+    pub(crate) fn full_name(&self) -> String {
+        format!("{TOPIC_PREFIX}{}", self.name)
+    }
+}
+
+/// A channel as those see it who send to it.
+#[derive(Debug)]
+pub(crate) struct Member {
+    /// Unique on this server.
+    pub(crate) id: u64,
+    queue: Arc<Queue>,
+    version: Version,
+    /// JSON texts.
+    join_ref: Box<str>,
+    topic: Box<str>,
+    /// What it receives: [`BROADCAST`], [`PRESENCE`].
+    receives: AtomicU8,
+    phase: AtomicU8,
+    /// What came before the join was answered.
+    held: Mutex<Vec<(Option<Uuid>, Message)>>,
+    /// Stored messages that it was sent with the answer; what comes of them is dropped.
+    replayed: OnceLock<Box<[Uuid]>>,
+    /// Whether a row change was dropped while it was muted.
+    has_missed: AtomicBool,
+}
+
+const BROADCAST: u8 = 1;
+const PRESENCE: u8 = 2;
+
+/// The join is not answered yet: what comes is held.
+const HELD: u8 = 0;
+const OPEN: u8 = 1;
+/// The token has expired: what comes is dropped.
+const MUTED: u8 = 2;
+
+impl Member {
+    /// `topic` is the full name; `join_ref` is JSON text. It receives nothing yet.
+    pub(crate) fn new(queue: Arc<Queue>, version: Version, join_ref: Box<str>, topic: &str) -> Self {
+        static NEXT: AtomicU64 = AtomicU64::new(1);
+        Self {
+            id: NEXT.fetch_add(1, Ordering::Relaxed),
+            queue,
+            version,
+            join_ref,
+            topic: json_text(topic).into(),
+            receives: AtomicU8::new(0),
+            phase: AtomicU8::new(HELD),
+            held: Mutex::default(),
+            replayed: OnceLock::new(),
+            has_missed: AtomicBool::new(false),
+        }
+    }
+
+    /// What it receives from now on.
+    pub(crate) fn set_receives(&self, broadcast: bool, presence: bool) {
+        let receives = (u8::from(broadcast) * BROADCAST) | (u8::from(presence) * PRESENCE);
+        self.receives.store(receives, Ordering::Relaxed);
+    }
+
+    fn receives(&self, what: u8) -> bool {
+        self.receives.load(Ordering::Relaxed) & what != 0
+    }
+
+    /// Sends what was held, and from now on what comes, except messages with these ids: they were stored before the join, and
+    /// may come long after it. Where row changes were dropped before, the client is to join again.
+    pub(crate) fn open(&self, replayed: Box<[Uuid]>) {
+        let mut held = self.held();
+        if !replayed.is_empty() {
+            // Set once: a member is opened once.
+            let _is_first = self.replayed.set(replayed);
+        }
+        for (id, frame) in std::mem::take(&mut *held) {
+            if !self.was_replayed(id) {
+                self.queue.push(frame);
+            }
+        }
+        self.phase.store(OPEN, Ordering::SeqCst);
+        drop(held);
+        self.tell_missed();
+    }
+
+    fn was_replayed(&self, id: Option<Uuid>) -> bool {
+        id.is_some_and(|id| self.replayed.get().is_some_and(|replayed| replayed.contains(&id)))
+    }
+
+    /// Drops what comes.
+    pub(crate) fn mute(&self) {
+        self.phase.store(MUTED, Ordering::SeqCst);
+    }
+
+    /// Holds what comes until it is opened again.
+    pub(crate) fn hold(&self) {
+        self.phase.store(HELD, Ordering::SeqCst);
+    }
+
+    /// Has its client join again if row changes were dropped.
+    fn tell_missed(&self) {
+        if self.has_missed.swap(false, Ordering::SeqCst) {
+            self.gap();
+        }
+    }
+
+    /// Sends a frame that others made, now or when the join is answered.
+    fn deliver(&self, id: Option<Uuid>, frame: Message) {
+        match self.phase.load(Ordering::Acquire) {
+            OPEN if self.was_replayed(id) => {}
+            OPEN => self.queue.push(frame),
+            MUTED => {}
+            _ => {
+                let mut held = self.held();
+                // It may have been opened meanwhile.
+                if self.phase.load(Ordering::Acquire) != HELD {
+                    if !self.was_replayed(id) {
+                        self.queue.push(frame);
+                    }
+                } else if held.len() < HELD_FRAMES {
+                    held.push((id, frame));
+                } else {
+                    self.queue.push_gap(self.id);
+                }
+            }
+        }
+    }
+
+    /// Sends a row change: `body` is the payload's JSON.
+    pub(crate) fn deliver_change(&self, body: &str) {
+        // Of one order with what `open` does: one of the two sees that a change was dropped.
+        if self.phase.load(Ordering::SeqCst) == MUTED {
+            self.has_missed.store(true, Ordering::SeqCst);
+            if self.phase.load(Ordering::SeqCst) != MUTED {
+                self.tell_missed();
+            }
+            return;
+        }
+        let frame = crate::frames::text(self.version, None, None, &self.topic, "postgres_changes", body);
+        metrics::deliveries().increment(1);
+        self.deliver(None, frame);
+    }
+
+    /// Sends a message to this channel alone, whatever its phase.
+    pub(crate) fn push(&self, event: &str, payload: &str) {
+        self.send(None, event, payload);
+    }
+
+    /// Answers a message; `reference` is JSON text.
+    pub(crate) fn reply(&self, reference: Option<&str>, status: &str, response: &str) {
+        let payload = format!("{{\"status\":\"{status}\",\"response\":{response}}}");
+        self.send(reference, "phx_reply", &payload);
+    }
+
+    /// `phx_close` or `phx_error`, whose refs both are the join's.
+    pub(crate) fn end(&self, event: &str, payload: &str) {
+        self.send(Some(&self.join_ref), event, payload);
+    }
+
+    fn send(&self, reference: Option<&str>, event: &str, payload: &str) {
+        let frame =
+            crate::frames::text(self.version, Some(&self.join_ref), reference, &self.topic, event, payload);
+        self.queue.push(frame);
+    }
+
+    /// Sends one message of a fan-out to this channel alone.
+    pub(crate) fn push_fanout(&self, fanout: &Fanout) {
+        if let Some(frame) = fanout.push_frame(self.version, &self.join_ref) {
+            self.queue.push(frame);
+        }
+    }
+
+    /// Changes were missed.
+    pub(crate) fn gap(&self) {
+        self.queue.push_gap(self.id);
+    }
+
+    fn held(&self) -> MutexGuard<'_, Vec<(Option<Uuid>, Message)>> {
+        self.held.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// The channels of a topic and who is present.
+#[derive(Debug)]
+pub(crate) struct Topic {
+    pub(crate) key: TopicKey,
+    members: RwLock<BTreeMap<u64, Arc<Member>>>,
+    presence: Mutex<TopicPresence>,
+}
+
+impl Topic {
+    fn new(key: TopicKey) -> Self {
+        Self { key, members: RwLock::default(), presence: Mutex::default() }
+    }
+
+    fn presence(&self) -> MutexGuard<'_, TopicPresence> {
+        self.presence.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn deliver(&self, fanout: &Fanout, what: u8, except: Option<u64>) -> usize {
+        let members = self.members.read().unwrap_or_else(PoisonError::into_inner);
+        let mut count = 0;
+        for (id, member) in members.iter() {
+            if Some(*id) == except || !member.receives(what) {
+                continue;
+            }
+            if let Some(frame) = fanout.frame(member.version) {
+                member.deliver(fanout.id, frame);
+                count += 1;
+            }
+        }
+        count
+    }
+
+    /// Sends what changed since the last time. Under the lock, so that diffs leave in order.
+    fn flush_presence(&self, presence: &mut TopicPresence) {
+        if let Some(diff) = presence.take_diff() {
+            let content = Content::Text { event: "presence_diff", payload: Bytes::from(diff) };
+            self.deliver(&Fanout::new(self.key.full_name(), content), PRESENCE, None);
+        }
+    }
+}
+
+impl MessageSink for Hub {
+    fn message(&self, topic: &str, private: bool, event: &str, payload: MessagePayload, id: Uuid) {
+        let key = TopicKey::new(topic, private);
+        let (encoding, payload) = match payload {
+            MessagePayload::Json(text) => (Encoding::Json, text),
+            MessagePayload::Binary(bytes) => (Encoding::Binary, bytes),
+        };
+        let meta = Some(format!("{{\"id\":\"{id}\"}}").into());
+        let content = Content::User { event: event.into(), encoding, meta, payload };
+        // Each server reads the messages of the database itself.
+        self.broadcast_here(&key, &Fanout::new(key.full_name(), content).with_id(id), None);
+        metrics::count_broadcasts("database", 1);
+    }
+}
+
+type Shard = Mutex<HashMap<TopicKey, Arc<Topic>>>;
+
+/// All topics of this server, and the way to the other servers. Cheap to clone.
+#[derive(Clone)]
+pub(crate) struct Hub {
+    shared: Arc<Shared>,
+}
+
+struct Shared {
+    shards: [Shard; SHARDS],
+    hasher: RandomState,
+    bus: Arc<dyn Bus>,
+    /// Of presences of this server's channels.
+    presence_bytes: AtomicUsize,
+    tracker: TaskTracker,
+}
+
+#[expect(clippy::cast_precision_loss, reason = "a gauge")]
+fn show_presence_bytes(bytes: usize) {
+    metrics::presence_bytes().set(bytes as f64);
+}
+
+/// Presences take too much.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct PresenceFull;
+
+impl Hub {
+    pub(crate) fn new(bus: Arc<dyn Bus>, tracker: TaskTracker) -> Self {
+        let shards = std::array::from_fn(|_| Mutex::default());
+        Self {
+            shared: Arc::new(Shared {
+                shards,
+                hasher: RandomState::new(),
+                bus,
+                presence_bytes: AtomicUsize::new(0),
+                tracker,
+            }),
+        }
+    }
+
+    fn shard(&self, key: &TopicKey) -> MutexGuard<'_, HashMap<TopicKey, Arc<Topic>>> {
+        #[expect(clippy::cast_possible_truncation, reason = "only the lowest bits count")]
+        let index = self.shared.hasher.hash_one(key) as usize % SHARDS;
+        #[expect(clippy::indexing_slicing, reason = "a remainder is below the divisor")]
+        self.shared.shards[index].lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn find(&self, key: &TopicKey) -> Option<Arc<Topic>> {
+        self.shard(key).get(key).cloned()
+    }
+
+    /// Adds a channel to its topic until the result is dropped.
+    pub(crate) fn join(&self, key: &TopicKey, member: Arc<Member>) -> Registration {
+        let topic = {
+            let mut shard = self.shard(key);
+            let topic = shard.entry(key.clone()).or_insert_with(|| Arc::new(Topic::new(key.clone())));
+            let mut members = topic.members.write().unwrap_or_else(PoisonError::into_inner);
+            members.insert(member.id, Arc::clone(&member));
+            drop(members);
+            Arc::clone(topic)
+        };
+        metrics::channels().increment(1.0);
+        Registration { hub: self.clone(), topic, member, presence_bytes: 0 }
+    }
+
+    /// Removes the topic if nothing is left of it.
+    fn tidy(&self, key: &TopicKey) {
+        let mut shard = self.shard(key);
+        // One lock after the other: who holds the presence waits for the members.
+        let is_empty = shard.get(key).is_some_and(|topic| {
+            let is_left = topic.members.read().unwrap_or_else(PoisonError::into_inner).is_empty();
+            is_left && topic.presence().is_empty()
+        });
+        if is_empty {
+            shard.remove(key);
+        }
+    }
+
+    /// Sends a message to all channels of a topic on all servers, except one; says how many there are on this one.
+    pub(crate) fn broadcast(
+        &self,
+        key: &TopicKey,
+        fanout: &Fanout,
+        content: &Content,
+        except: Option<u64>,
+    ) -> usize {
+        if self.shared.bus.has_others() {
+            self.shared.bus.send(Outbound::Broadcast { key, content });
+        }
+        self.broadcast_here(key, fanout, except)
+    }
+
+    /// The same, on this server alone.
+    pub(crate) fn broadcast_here(&self, key: &TopicKey, fanout: &Fanout, except: Option<u64>) -> usize {
+        let Some(topic) = self.find(key) else { return 0 };
+        let count = topic.deliver(fanout, BROADCAST, except);
+        metrics::deliveries().increment(u64::try_from(count).unwrap_or(u64::MAX));
+        count
+    }
+
+    /// Another server tells of a presence.
+    pub(crate) fn apply_remote(&self, key: &TopicKey, owner: Owner, change: Change) {
+        // Under the shard's lock: the topic must not go between being found and being changed.
+        let mut shard = self.shard(key);
+        let topic = match change {
+            Change::Gone => shard.get(key).cloned(),
+            Change::Is(_) => Some(Arc::clone(
+                shard.entry(key.clone()).or_insert_with(|| Arc::new(Topic::new(key.clone()))),
+            )),
+        };
+        let Some(topic) = topic else { return };
+        self.change_presence(&topic, owner, change);
+        drop(shard);
+        self.tidy(key);
+    }
+
+    /// Everybody of another server is gone, except those whose metas have one of these refs.
+    pub(crate) fn forget_node(&self, node: u64, kept: &dyn Fn(&TopicKey, Owner) -> bool) {
+        for shard in &self.shared.shards {
+            let topics: Vec<Arc<Topic>> =
+                shard.lock().unwrap_or_else(PoisonError::into_inner).values().cloned().collect();
+            for topic in topics {
+                let owners = topic.presence().owners_of(node);
+                let mut is_changed = false;
+                for owner in owners {
+                    if !kept(&topic.key, owner) {
+                        self.change_presence(&topic, owner, Change::Gone);
+                        is_changed = true;
+                    }
+                }
+                if is_changed {
+                    self.tidy(&topic.key);
+                }
+            }
+        }
+    }
+
+    /// Calls `tell` with everybody who is present through this server.
+    pub(crate) fn each_own_presence(&self, mut tell: impl FnMut(&TopicKey, u64, &Meta)) {
+        for shard in &self.shared.shards {
+            let topics: Vec<Arc<Topic>> =
+                shard.lock().unwrap_or_else(PoisonError::into_inner).values().cloned().collect();
+            for topic in topics {
+                for (member, meta) in topic.presence().own() {
+                    tell(&topic.key, member, &meta);
+                }
+            }
+        }
+    }
+
+    fn change_presence(&self, topic: &Arc<Topic>, owner: Owner, change: Change) {
+        let mut presence = topic.presence();
+        presence.apply(owner, change);
+        match presence.flush_in() {
+            presence::Flush::Now => topic.flush_presence(&mut presence),
+            presence::Flush::Scheduled => {}
+            presence::Flush::After(pause) => {
+                let topic = Arc::clone(topic);
+                self.shared.tracker.spawn(async move {
+                    tokio::time::sleep(pause).await;
+                    let mut presence = topic.presence();
+                    topic.flush_presence(&mut presence);
+                });
+            }
+        }
+    }
+}
+
+/// A channel's place in its topic; what it holds there goes with it.
+pub(crate) struct Registration {
+    hub: Hub,
+    topic: Arc<Topic>,
+    pub(crate) member: Arc<Member>,
+    /// What its presence takes, while it is present.
+    presence_bytes: usize,
+}
+
+impl Registration {
+    /// The topic.
+    pub(crate) fn key(&self) -> TopicKey {
+        self.topic.key.clone()
+    }
+
+    /// `presence_state`: everybody, as of the last diff.
+    pub(crate) fn presence_state(&self) -> Arc<str> {
+        self.topic.presence().state()
+    }
+
+    /// What its presence takes.
+    pub(crate) fn presence_bytes(&self) -> usize {
+        self.presence_bytes
+    }
+
+    /// Says that the channel is present under `key` with `payload`, a JSON object. `others` is what the other presences of its
+    /// socket take.
+    ///
+    /// # Errors
+    /// Presences of its socket, its topic or the server take too much: it says what it said before.
+    pub(crate) fn track(&mut self, key: &str, payload: &str, others: usize) -> Result<(), PresenceFull> {
+        let owner = Owner { node: presence::THIS_NODE, member: self.member.id };
+        let meta = {
+            let presence = self.topic.presence();
+            let Some(meta) = presence.next_meta(owner, key, payload) else { return Ok(()) };
+            if !presence.has_room(owner, &meta) || others + meta.size() > presence::MOST_BYTES {
+                return Err(PresenceFull);
+            }
+            meta
+        };
+        let all = &self.hub.shared.presence_bytes;
+        let before = all.fetch_add(meta.size(), Ordering::Relaxed);
+        if before + meta.size() > PRESENCE_BYTES {
+            all.fetch_sub(meta.size(), Ordering::Relaxed);
+            return Err(PresenceFull);
+        }
+        let old = std::mem::replace(&mut self.presence_bytes, meta.size());
+        show_presence_bytes(all.fetch_sub(old, Ordering::Relaxed) - old);
+        // In this order: what has a number is part of what the bus tells of everything.
+        self.hub.change_presence(&self.topic, owner, Change::Is(meta.clone()));
+        let bus = &self.hub.shared.bus;
+        bus.send(Outbound::Presence { key: &self.topic.key, member: self.member.id, meta: Some(&meta) });
+        Ok(())
+    }
+
+    /// The channel is present no more.
+    pub(crate) fn untrack(&mut self) {
+        let bytes = std::mem::take(&mut self.presence_bytes);
+        if bytes == 0 {
+            return;
+        }
+        let all = &self.hub.shared.presence_bytes;
+        show_presence_bytes(all.fetch_sub(bytes, Ordering::Relaxed) - bytes);
+        let owner = Owner { node: presence::THIS_NODE, member: self.member.id };
+        self.hub.change_presence(&self.topic, owner, Change::Gone);
+        let bus = &self.hub.shared.bus;
+        bus.send(Outbound::Presence { key: &self.topic.key, member: self.member.id, meta: None });
+    }
+}
+
+impl Drop for Registration {
+    fn drop(&mut self) {
+        let mut members = self.topic.members.write().unwrap_or_else(PoisonError::into_inner);
+        members.remove(&self.member.id);
+        let is_last = members.is_empty();
+        drop(members);
+        self.untrack();
+        metrics::channels().decrement(1.0);
+        if is_last {
+            self.hub.tidy(&self.topic.key);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::queue::Item;
+
+    fn member() -> (Arc<Queue>, Member) {
+        let queue = Arc::new(Queue::default());
+        let member = Member::new(Arc::clone(&queue), Version::V2, "\"1\"".into(), "realtime:a");
+        (queue, member)
+    }
+
+    fn frames(queue: &Queue) -> Vec<String> {
+        let shown = |item| match item {
+            Item::Frame(frame) => frame.to_string(),
+            Item::Gap(_) => "gap".to_owned(),
+        };
+        queue.take().unwrap().into_iter().map(shown).collect()
+    }
+
+    #[test]
+    fn what_was_replayed_does_not_come_again_however_late() {
+        let (queue, member) = member();
+        let (stored, other) = (Uuid::from_u128(1), Uuid::from_u128(2));
+        member.deliver(Some(stored), Message::text("stored"));
+        member.deliver(Some(other), Message::text("held"));
+        member.open(Box::new([stored]));
+        member.deliver(Some(stored), Message::text("late"));
+        member.deliver(None, Message::text("after"));
+        assert_eq!(frames(&queue), ["held", "after"]);
+    }
+
+    #[test]
+    fn a_row_change_that_was_dropped_while_muted_is_a_gap_once() {
+        let (queue, member) = member();
+        member.open(Box::default());
+        member.mute();
+        member.deliver(None, Message::text("a broadcast"));
+        member.hold();
+        member.open(Box::default());
+        assert_eq!(frames(&queue), Vec::<String>::new(), "no promise was broken");
+        member.mute();
+        member.deliver_change("{}");
+        member.hold();
+        member.deliver(None, Message::text("held"));
+        member.open(Box::default());
+        assert_eq!(frames(&queue), ["held", "gap"]);
+        member.mute();
+        member.hold();
+        member.open(Box::default());
+        assert_eq!(frames(&queue), Vec::<String>::new());
+    }
+}

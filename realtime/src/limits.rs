@@ -1,0 +1,162 @@
+//! How much the server takes on: sockets with channels, joins, events, presence messages.
+
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
+
+use tokio::time::Instant;
+
+use crate::config::RealtimeConfig;
+
+/// Seconds over which a rate is averaged: a burst may be so many times the rate.
+const WINDOW: f64 = 10.0;
+
+/// A rate per second, averaged over [`WINDOW`].
+#[derive(Debug)]
+pub(crate) struct Rate {
+    per_second: Option<f64>,
+    bucket: Mutex<Bucket>,
+}
+
+#[derive(Debug)]
+struct Bucket {
+    /// What may come at once; below zero after more came.
+    room: f64,
+    filled_at: Instant,
+}
+
+impl Rate {
+    fn new(per_second: Option<u64>) -> Self {
+        #[expect(clippy::cast_precision_loss, reason = "settings are below 2^53")]
+        let per_second = per_second.map(|rate| rate as f64);
+        let bucket = Bucket { room: per_second.unwrap_or(0.0) * WINDOW, filled_at: Instant::now() };
+        Self { per_second, bucket: Mutex::new(bucket) }
+    }
+
+    /// Whether one more is within the limit now.
+    pub(crate) fn has_room(&self) -> bool {
+        self.with(|bucket| bucket.room >= 1.0).unwrap_or(true)
+    }
+
+    /// Counts `count` events if there is room for the first of them; whether there was.
+    pub(crate) fn take(&self, count: usize) -> bool {
+        self.with(|bucket| {
+            let has_room = bucket.room >= 1.0;
+            if has_room {
+                #[expect(clippy::cast_precision_loss, reason = "receivers are below 2^53")]
+                let count = count as f64;
+                bucket.room -= count;
+            }
+            has_room
+        })
+        .unwrap_or(true)
+    }
+
+    /// What is left, and the rate, as headers of HTTP answers tell it.
+    pub(crate) fn left(&self) -> Option<(u64, u64)> {
+        let per_second = self.per_second?;
+        #[expect(
+            clippy::cast_possible_truncation,
+            clippy::cast_sign_loss,
+            reason = "a cast beyond the range gives its end"
+        )]
+        self.with(|bucket| ((bucket.room / WINDOW) as u64, per_second as u64))
+    }
+
+    /// `None` where there is no limit.
+    fn with<T>(&self, ask: impl FnOnce(&mut Bucket) -> T) -> Option<T> {
+        let per_second = self.per_second?;
+        let mut bucket = self.bucket.lock().unwrap_or_else(PoisonError::into_inner);
+        let now = Instant::now();
+        let gained = now.duration_since(bucket.filled_at).as_secs_f64() * per_second;
+        bucket.room = (bucket.room + gained).min(per_second * WINDOW);
+        bucket.filled_at = now;
+        Some(ask(&mut bucket))
+    }
+}
+
+/// The limits of the whole server.
+#[derive(Debug)]
+pub(crate) struct Limits {
+    users: Arc<AtomicUsize>,
+    max_users: usize,
+    pub(crate) joins: Rate,
+    pub(crate) events: Rate,
+    pub(crate) presence: Rate,
+}
+
+impl Limits {
+    pub(crate) fn new(config: &RealtimeConfig) -> Self {
+        Self {
+            users: Arc::default(),
+            max_users: config.max_concurrent_users,
+            joins: Rate::new(config.max_joins_per_second),
+            events: Rate::new(config.max_events_per_second),
+            presence: Rate::new(config.max_presence_events_per_second),
+        }
+    }
+
+    /// Whether one more socket may join.
+    pub(crate) fn has_room_for_user(&self) -> bool {
+        self.users.load(Ordering::Relaxed) < self.max_users
+    }
+
+    /// A place among the sockets that have joined a channel.
+    pub(crate) fn enter(&self) -> Option<User> {
+        let entered = self.users.fetch_update(Ordering::Relaxed, Ordering::Relaxed, |users| {
+            (users < self.max_users).then_some(users + 1)
+        });
+        entered.ok().map(|_| User(Arc::clone(&self.users)))
+    }
+}
+
+/// The place of a socket that has joined a channel, until it is dropped.
+#[derive(Debug)]
+pub(crate) struct User(Arc<AtomicUsize>);
+
+impl Drop for User {
+    fn drop(&mut self) {
+        self.0.fetch_sub(1, Ordering::Relaxed);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use super::*;
+
+    #[tokio::test(start_paused = true)]
+    async fn a_burst_passes_and_then_the_rate_holds() {
+        let rate = Rate::new(Some(10));
+        assert!((0..100).all(|_| rate.take(1)), "ten seconds' worth");
+        assert!(!rate.has_room() && !rate.take(1));
+        tokio::time::advance(Duration::from_millis(250)).await;
+        assert!(rate.take(1) && rate.take(1) && !rate.take(1));
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn what_was_delivered_counts_too() {
+        let rate = Rate::new(Some(10));
+        assert!(rate.take(150) && !rate.take(1), "the one that passes the limit passes");
+        tokio::time::advance(Duration::from_secs(5)).await;
+        assert!(!rate.take(1), "fifty are still owed");
+        tokio::time::advance(Duration::from_millis(200)).await;
+        assert!(rate.take(1));
+        assert_eq!(rate.left(), Some((0, 10)));
+    }
+
+    #[tokio::test]
+    async fn no_limit_is_no_limit() {
+        let rate = Rate::new(None);
+        assert!((0..10_000).all(|_| rate.take(1000)) && rate.left().is_none());
+    }
+
+    #[test]
+    fn a_place_is_given_back() {
+        let limits = Limits::new(&RealtimeConfig { max_concurrent_users: 1, ..RealtimeConfig::default() });
+        let first = limits.enter();
+        assert!(first.is_some() && limits.enter().is_none() && !limits.has_room_for_user());
+        drop(first);
+        assert!(limits.enter().is_some());
+    }
+}

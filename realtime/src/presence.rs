@@ -1,0 +1,358 @@
+//! Who is present in a topic (realtime.md 3.11): the metas of this server's channels and of those of the others, and the
+//! diffs that channels are sent. Changes within [`PAUSE`] of the last diff are sent as one: many who come at once would
+//! otherwise be told of to each other one by one.
+
+use std::collections::{BTreeMap, HashMap};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Duration;
+
+use tokio::time::Instant;
+
+use crate::frames::json_text;
+use crate::metrics;
+
+/// Least time between two diffs of a topic.
+const PAUSE: Duration = Duration::from_millis(50);
+
+/// What presences of one topic may take, and those of one socket: many more than a client can show, and room for two of the
+/// largest.
+pub(crate) const MOST_BYTES: usize = 16 * 1024 * 1024;
+/// What a presence takes beside its texts.
+const OVERHEAD: usize = 256;
+
+/// The node of channels of this server.
+pub(crate) const THIS_NODE: u64 = 0;
+
+/// Whose meta it is. A channel has one at most.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub(crate) struct Owner {
+    pub(crate) node: u64,
+    pub(crate) member: u64,
+}
+
+/// What a channel says about itself.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Meta {
+    /// Presence key.
+    pub(crate) key: Arc<str>,
+    pub(crate) phx_ref: Arc<str>,
+    /// The tracked object, as it came.
+    pub(crate) payload: Arc<str>,
+    /// That object with `phx_ref`.
+    pub(crate) json: Arc<str>,
+}
+
+impl Meta {
+    /// Refs come last: of two members of one name readers take the second, and a client must not choose its ref.
+    pub(crate) fn new(key: Arc<str>, phx_ref: Arc<str>, previous: Option<&str>, payload: &str) -> Self {
+        let mut json = payload.trim_end().strip_suffix('}').unwrap_or("{").to_owned();
+        if json.trim_end().len() > 1 {
+            json.push(',');
+        }
+        json.push_str("\"phx_ref\":");
+        json.push_str(&json_text(&phx_ref));
+        if let Some(previous) = previous {
+            json.push_str(",\"phx_ref_prev\":");
+            json.push_str(&json_text(previous));
+        }
+        json.push('}');
+        Self { key, phx_ref, payload: payload.into(), json: json.into() }
+    }
+
+    /// What it takes.
+    pub(crate) fn size(&self) -> usize {
+        OVERHEAD + self.key.len() + self.payload.len() + self.json.len()
+    }
+}
+
+/// What happens to an owner's meta.
+#[derive(Clone, Debug)]
+pub(crate) enum Change {
+    /// It is this from now on.
+    Is(Meta),
+    /// There is none.
+    Gone,
+}
+
+/// When the next diff is to be sent.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Flush {
+    /// At once.
+    Now,
+    /// After this; it is up to the caller, once.
+    After(Duration),
+    /// By a task that is waiting already.
+    Scheduled,
+}
+
+/// The presence of one topic.
+#[derive(Debug, Default)]
+pub(crate) struct TopicPresence {
+    metas: HashMap<Owner, Meta>,
+    /// Of `metas`.
+    bytes: usize,
+    /// What the next diff tells; by owner and ref.
+    joins: BTreeMap<(Owner, Arc<str>), Meta>,
+    leaves: BTreeMap<(Owner, Arc<str>), Meta>,
+    is_scheduled: bool,
+    flushed_at: Option<Instant>,
+    /// As of the last diff.
+    state: Option<Arc<str>>,
+}
+
+impl TopicPresence {
+    pub(crate) fn is_empty(&self) -> bool {
+        self.metas.is_empty()
+    }
+
+    /// The owner's next meta; `None` when it says what it has said.
+    pub(crate) fn next_meta(&self, owner: Owner, key: &str, payload: &str) -> Option<Meta> {
+        let previous = self.metas.get(&owner);
+        if previous.is_some_and(|meta| &*meta.payload == payload && &*meta.key == key) {
+            return None;
+        }
+        let previous = previous.map(|meta| &*meta.phx_ref);
+        Some(Meta::new(key.into(), next_ref(), previous, payload))
+    }
+
+    /// Whether there is room for this meta in the place of the owner's last.
+    pub(crate) fn has_room(&self, owner: Owner, meta: &Meta) -> bool {
+        let old = self.metas.get(&owner).map_or(0, Meta::size);
+        self.bytes - old + meta.size() <= MOST_BYTES
+    }
+
+    pub(crate) fn apply(&mut self, owner: Owner, change: Change) {
+        let old = match change {
+            Change::Is(meta) => {
+                if self.metas.get(&owner) == Some(&meta) {
+                    return;
+                }
+                self.bytes += meta.size();
+                self.joins.insert((owner, Arc::clone(&meta.phx_ref)), meta.clone());
+                self.metas.insert(owner, meta)
+            }
+            Change::Gone => self.metas.remove(&owner),
+        };
+        metrics::presences().increment(match (&old, self.metas.contains_key(&owner)) {
+            (None, true) => 1.0,
+            (Some(_), false) => -1.0,
+            _ => 0.0,
+        });
+        if let Some(old) = old {
+            self.bytes -= old.size();
+            let id = (owner, Arc::clone(&old.phx_ref));
+            // One that came since the last diff was never told of.
+            if self.joins.remove(&id).is_none() {
+                self.leaves.insert(id, old);
+            }
+        }
+    }
+
+    pub(crate) fn flush_in(&mut self) -> Flush {
+        if self.is_scheduled {
+            return Flush::Scheduled;
+        }
+        let since = self.flushed_at.map_or(PAUSE, |at| at.elapsed());
+        if since >= PAUSE {
+            return Flush::Now;
+        }
+        self.is_scheduled = true;
+        Flush::After(PAUSE.saturating_sub(since))
+    }
+
+    /// The next diff, if there is something to tell.
+    pub(crate) fn take_diff(&mut self) -> Option<String> {
+        self.is_scheduled = false;
+        if self.joins.is_empty() && self.leaves.is_empty() {
+            return None;
+        }
+        self.flushed_at = Some(Instant::now());
+        self.state = None;
+        let joins = grouped(std::mem::take(&mut self.joins).values());
+        let leaves = grouped(std::mem::take(&mut self.leaves).values());
+        Some(format!("{{\"joins\":{joins},\"leaves\":{leaves}}}"))
+    }
+
+    /// Everybody as of the last diff: what is to be told yet will be told by the next.
+    pub(crate) fn state(&mut self) -> Arc<str> {
+        if let Some(state) = &self.state {
+            return Arc::clone(state);
+        }
+        let told = self
+            .metas
+            .iter()
+            .filter(|(owner, meta)| !self.joins.contains_key(&(**owner, Arc::clone(&meta.phx_ref))))
+            .map(|(_, meta)| meta);
+        let state: Arc<str> = grouped(told.chain(self.leaves.values())).into();
+        self.state = Some(Arc::clone(&state));
+        state
+    }
+
+    pub(crate) fn owners_of(&self, node: u64) -> Vec<Owner> {
+        self.metas.keys().filter(|owner| owner.node == node).copied().collect()
+    }
+
+    /// Members of this server with their metas.
+    pub(crate) fn own(&self) -> Vec<(u64, Meta)> {
+        let own = self.metas.iter().filter(|(owner, _)| owner.node == THIS_NODE);
+        own.map(|(owner, meta)| (owner.member, meta.clone())).collect()
+    }
+}
+
+impl Drop for TopicPresence {
+    fn drop(&mut self) {
+        #[expect(clippy::cast_precision_loss, reason = "far below 2^53")]
+        metrics::presences().decrement(self.metas.len() as f64);
+    }
+}
+
+/// `{"key":{"metas":[…]}}`.
+fn grouped<'a>(metas: impl Iterator<Item = &'a Meta>) -> String {
+    let mut keys: BTreeMap<&str, Vec<&Meta>> = BTreeMap::new();
+    for meta in metas {
+        keys.entry(&meta.key).or_default().push(meta);
+    }
+    let mut out = String::from("{");
+    for (key, mut metas) in keys {
+        metas.sort_by(|left, right| left.phx_ref.cmp(&right.phx_ref));
+        if out.len() > 1 {
+            out.push(',');
+        }
+        out.push_str(&json_text(key));
+        out.push_str(":{\"metas\":[");
+        for (index, meta) in metas.into_iter().enumerate() {
+            if index > 0 {
+                out.push(',');
+            }
+            out.push_str(&meta.json);
+        }
+        out.push_str("]}");
+    }
+    out.push('}');
+    out
+}
+
+/// Unique among all servers: a random part of the process and a count.
+fn next_ref() -> Arc<str> {
+    static PREFIX: std::sync::OnceLock<String> = std::sync::OnceLock::new();
+    static NEXT: AtomicU64 = AtomicU64::new(0);
+    let prefix = PREFIX.get_or_init(|| basalt_core::random::token(8));
+    format!("{prefix}{:010x}", NEXT.fetch_add(1, Ordering::Relaxed)).into()
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::{Value, json};
+
+    use super::*;
+
+    const ANN: Owner = Owner { node: THIS_NODE, member: 1 };
+    const BOB: Owner = Owner { node: 7, member: 1 };
+
+    fn track(presence: &mut TopicPresence, owner: Owner, key: &str, payload: &str) -> Option<String> {
+        let meta = presence.next_meta(owner, key, payload)?;
+        let phx_ref = meta.phx_ref.to_string();
+        presence.apply(owner, Change::Is(meta));
+        Some(phx_ref)
+    }
+
+    fn diff(presence: &mut TopicPresence) -> Value {
+        presence.take_diff().map_or(Value::Null, |text| serde_json::from_str(&text).unwrap())
+    }
+
+    fn state(presence: &mut TopicPresence) -> Value {
+        serde_json::from_str(&presence.state()).unwrap()
+    }
+
+    #[tokio::test]
+    async fn coming_changing_and_going() {
+        let mut presence = TopicPresence::default();
+        let first = track(&mut presence, ANN, "ann", r#"{"n":1}"#).unwrap();
+        assert_eq!(state(&mut presence), json!({}), "not told of yet");
+        let metas = json!({ "ann": { "metas": [{ "n": 1, "phx_ref": first }] } });
+        assert_eq!(diff(&mut presence), json!({ "joins": metas, "leaves": {} }));
+        assert_eq!(state(&mut presence), metas);
+        assert_eq!(track(&mut presence, ANN, "ann", r#"{"n":1}"#), None, "the same again");
+        let second = track(&mut presence, ANN, "ann", r#"{"n":2}"#).unwrap();
+        let changed = json!({ "ann": { "metas": [{ "n": 2, "phx_ref": second, "phx_ref_prev": first }] } });
+        assert_eq!(diff(&mut presence), json!({ "joins": changed, "leaves": metas }));
+        presence.apply(ANN, Change::Gone);
+        assert_eq!(diff(&mut presence), json!({ "joins": {}, "leaves": changed }));
+        assert!(presence.is_empty());
+        assert_eq!(diff(&mut presence), Value::Null);
+    }
+
+    #[tokio::test]
+    async fn what_comes_and_goes_between_two_diffs_is_not_told_of() {
+        let mut presence = TopicPresence::default();
+        track(&mut presence, ANN, "ann", "{}");
+        presence.apply(ANN, Change::Gone);
+        assert_eq!(diff(&mut presence), Value::Null);
+        let old = track(&mut presence, ANN, "ann", "{}").unwrap();
+        presence.take_diff();
+        track(&mut presence, ANN, "ann", r#"{"n":1}"#);
+        let new = track(&mut presence, ANN, "ann", r#"{"n":2}"#).unwrap();
+        let told = diff(&mut presence);
+        assert_eq!(told["leaves"]["ann"]["metas"], json!([{ "phx_ref": old }]));
+        assert_eq!(told["joins"]["ann"]["metas"][0]["phx_ref"], json!(new));
+        assert_eq!(told["joins"]["ann"]["metas"].as_array().unwrap().len(), 1);
+    }
+
+    #[tokio::test]
+    async fn one_key_of_two_servers_has_two_metas_and_one_server_goes() {
+        let mut presence = TopicPresence::default();
+        track(&mut presence, ANN, "__proto__", "{ }");
+        track(&mut presence, BOB, "__proto__", "{}");
+        presence.take_diff();
+        assert_eq!(state(&mut presence)["__proto__"]["metas"].as_array().unwrap().len(), 2);
+        for owner in presence.owners_of(7) {
+            presence.apply(owner, Change::Gone);
+        }
+        presence.take_diff();
+        assert_eq!(presence.own().len(), 1);
+        assert_eq!(state(&mut presence)["__proto__"]["metas"].as_array().unwrap().len(), 1);
+    }
+
+    #[tokio::test]
+    async fn a_topic_has_room_until_its_bytes_are_taken_and_again_when_they_are_given_back() {
+        let mut presence = TopicPresence::default();
+        let large = |n: usize| format!("{{\"n\":{n},\"x\":\"{}\"}}", "a".repeat(MOST_BYTES / 5));
+        let next = |presence: &TopicPresence, owner, n| presence.next_meta(owner, "k", &large(n)).unwrap();
+        for owner in [ANN, BOB] {
+            let meta = next(&presence, owner, 1);
+            assert!(presence.has_room(owner, &meta));
+            presence.apply(owner, Change::Is(meta));
+        }
+        let third = Owner { node: THIS_NODE, member: 2 };
+        let meta = next(&presence, third, 1);
+        assert!(!presence.has_room(third, &meta));
+        // What replaces another has its room.
+        let again = next(&presence, ANN, 2);
+        assert!(presence.has_room(ANN, &again));
+        presence.apply(ANN, Change::Is(again));
+        assert!(!presence.has_room(third, &meta));
+        presence.apply(BOB, Change::Gone);
+        assert!(presence.has_room(third, &meta));
+    }
+
+    #[test]
+    fn a_client_does_not_choose_its_ref() {
+        let meta = Meta::new("k".into(), "ours".into(), None, r#"{"phx_ref":"theirs"}"#);
+        let read: Value = serde_json::from_str(&meta.json).unwrap();
+        assert_eq!(read, json!({ "phx_ref": "ours" }));
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn diffs_keep_a_distance() {
+        let mut presence = TopicPresence::default();
+        track(&mut presence, ANN, "ann", "{}");
+        assert_eq!(presence.flush_in(), Flush::Now);
+        presence.take_diff();
+        track(&mut presence, BOB, "bob", "{}");
+        assert!(matches!(presence.flush_in(), Flush::After(_)));
+        assert_eq!(presence.flush_in(), Flush::Scheduled);
+        tokio::time::advance(PAUSE).await;
+        assert!(presence.take_diff().is_some());
+    }
+}

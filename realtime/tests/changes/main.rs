@@ -1,0 +1,15 @@
+//! Row changes against a real PostgreSQL: what a table's changes become, and who is told of them.
+
+#![expect(
+    clippy::unwrap_used,
+    clippy::expect_used,
+    clippy::indexing_slicing,
+    clippy::panic,
+    reason = "a test fails by panicking"
+)]
+
+mod faults;
+mod filters;
+mod harness;
+mod payloads;
+mod visibility;

@@ -1,0 +1,35 @@
+//! What realtime reads: messages of the replication stream, and filters of subscriptions.
+
+use basalt_realtime::changes::decoder::{self, Message, RowChange, Value};
+use basalt_realtime::changes::filter;
+use basalt_realtime::changes::types;
+use bytes::Bytes;
+
+/// A message holds no more text than it has bytes, and its table is the one that a first look finds.
+pub(crate) fn replication(data: &[u8]) {
+    let Ok(message) = decoder::decode(Bytes::copy_from_slice(data)) else { return };
+    let Message::Change { relation, change } = message else { return };
+    assert_eq!(decoder::relation_of(data), Some(relation));
+    let (old, new) = match &change {
+        RowChange::Insert { new } => (None, Some(new)),
+        RowChange::Update { old, new } => (old.as_ref().map(decoder::Old::tuple), Some(new)),
+        RowChange::Delete { old } => (Some(old.tuple()), None),
+    };
+    let values = old.into_iter().chain(new).flatten();
+    let length: usize = values.clone().filter_map(Value::text).map(str::len).sum();
+    assert!(length < data.len());
+    for text in values.filter_map(Value::text) {
+        let mut json = String::new();
+        types::Json::Array { element: types::Json::Number.into(), delimiter: b',' }.push(&mut json, text);
+        assert!(serde_json::from_str::<serde_json::Value>(&json).is_ok(), "{json}");
+    }
+}
+
+/// A filter is read or refused; what is read names a column and has a value no longer than its text.
+pub(crate) fn condition(data: &[u8]) {
+    let text = String::from_utf8_lossy(data);
+    let Ok(conditions) = filter::parse(&text) else { return };
+    for condition in conditions {
+        assert!(condition.value.len() <= text.len() && text.contains(&condition.column));
+    }
+}
