@@ -1,12 +1,68 @@
 //! Errors made by the server and not by a function (functions.md 3.3): `{"code", "message"}`, the code in a header too.
 
+use std::borrow::Cow;
+
 use axum::response::{IntoResponse, Response};
 use basalt_core::service::Fault;
 use http::{HeaderName, HeaderValue, StatusCode, header};
 use serde_json::json;
 
-const ERROR_CODE: HeaderName = HeaderName::from_static("sb-error-code");
+pub(crate) const ERROR_CODE: HeaderName = HeaderName::from_static("sb-error-code");
 const METHODS: HeaderValue = HeaderValue::from_static("GET, HEAD, POST, PUT, PATCH, DELETE, OPTIONS");
+
+/// Why a request did not reach its function, or the function's answer not its caller.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) enum Refused {
+    /// No `Authorization`.
+    NoHeader,
+    /// It is not `Bearer` and a token, or the token's header cannot be read.
+    Format,
+    /// A token of the shared secret is not valid, or expired.
+    LegacyToken,
+    /// A token of a key pair is not valid, or expired.
+    AsymmetricToken,
+    /// An algorithm that no key of ours has.
+    Algorithm(String),
+    /// The function does not start.
+    Boot,
+    /// The function's answer has a status that HTTP does not have.
+    ResponseStatus,
+}
+
+impl IntoResponse for Refused {
+    fn into_response(self) -> Response {
+        let (status, code, message): (StatusCode, &'static str, Cow<'static, str>) = match self {
+            Self::NoHeader => (
+                StatusCode::UNAUTHORIZED,
+                "UNAUTHORIZED_NO_AUTH_HEADER",
+                "Missing authorization header".into(),
+            ),
+            Self::Format => {
+                (StatusCode::UNAUTHORIZED, "UNAUTHORIZED_INVALID_JWT_FORMAT", "Invalid JWT format".into())
+            }
+            Self::LegacyToken => (StatusCode::UNAUTHORIZED, "UNAUTHORIZED_LEGACY_JWT", "Invalid JWT".into()),
+            Self::AsymmetricToken => {
+                (StatusCode::UNAUTHORIZED, "UNAUTHORIZED_ASYMMETRIC_JWT", "Invalid JWT".into())
+            }
+            Self::Algorithm(alg) => (
+                StatusCode::UNAUTHORIZED,
+                "UNAUTHORIZED_UNSUPPORTED_TOKEN_ALGORITHM",
+                format!("Unsupported JWT algorithm {alg}").into(),
+            ),
+            Self::Boot => (
+                StatusCode::SERVICE_UNAVAILABLE,
+                "BOOT_ERROR",
+                "Worker failed to boot (please check logs)".into(),
+            ),
+            Self::ResponseStatus => (
+                StatusCode::BAD_GATEWAY,
+                "INVALID_RESPONSE_STATUS_CODE",
+                "Function returned an invalid response".into(),
+            ),
+        };
+        answer(status, code, &message)
+    }
+}
 
 /// Failures outside the functions, unknown names among them.
 pub(crate) fn render(fault: Fault) -> Response {
@@ -45,7 +101,13 @@ pub(crate) fn render(fault: Fault) -> Response {
 }
 
 fn answer(status: StatusCode, code: &'static str, message: &str) -> Response {
-    let body = json!({"code": code, "message": message});
+    let mut body = json!({"code": code, "message": message});
+    // Older dispatchers had `msg` alone, and clients read either.
+    if status == StatusCode::UNAUTHORIZED
+        && let Some(body) = body.as_object_mut()
+    {
+        body.insert("msg".to_owned(), message.into());
+    }
     (status, [(ERROR_CODE, HeaderValue::from_static(code))], axum::Json(body)).into_response()
 }
 

@@ -1,62 +1,238 @@
 #![doc = include_str!("../README.md")]
 
+use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use axum::Router;
 use axum::extract::Request;
-use axum::response::Response;
-use basalt_core::service::{BodyMode, Cors, Fault, Service};
+use basalt_core::clock::Clock;
+use basalt_core::http_client::HttpClient;
+use basalt_core::jobs::Worker;
+use basalt_core::keys::Keys;
+use basalt_core::listen::Event;
+use basalt_core::pool::ServicePool;
+use basalt_core::service::{BodyMode, Cors, Service};
+use basalt_core::session::{SessionError, Sessions};
 use basalt_core::system_migrations::SystemMigration;
-use http::{Method, StatusCode};
+use basalt_mail::Outbox;
+use basalt_mail::worker::Sender;
+use http::StatusCode;
+use secrecy::SecretString;
+use serde_json::Value;
+use tokio::sync::broadcast::Receiver;
+use tokio::time::Instant;
+use tokio_util::sync::CancellationToken;
+use tokio_util::task::TaskTracker;
+use url::Url;
+use uuid::Uuid;
 
+mod builtin;
 mod config;
 mod error;
+mod gate;
+mod invoke;
+mod mailer;
+mod metrics;
+mod rates;
+mod registry;
+pub mod secrets;
+mod stripe;
 
-pub use config::{FunctionsConfig, StripeConfig};
+pub use config::{FunctionSettings, FunctionsConfig, StripeConfig};
+pub use mailer::resend_account;
+pub use stripe::Access as StripeAccess;
+
+use builtin::Refusal;
+use mailer::Mailer;
+use rates::Rates;
+use registry::Registry;
+use secrets::{SecretStore, Secrets};
+use stripe::Stripe;
+use stripe::billing::Billing;
+use stripe::former;
+use stripe::inbox::Inbox;
 
 /// Schema `functions`. The app's tables that its functions use are the project's, not ours.
-pub const MIGRATIONS: &[SystemMigration] = &[SystemMigration::new(
-    "functions",
-    1,
-    "runtime_secrets",
-    include_str!("../migrations/0001_runtime_secrets.sql"),
-)];
+pub const MIGRATIONS: &[SystemMigration] = &[
+    SystemMigration::new(
+        "functions",
+        1,
+        "runtime_secrets",
+        include_str!("../migrations/0001_runtime_secrets.sql"),
+    ),
+    SystemMigration::new("functions", 2, "built_in", include_str!("../migrations/0002_built_in.sql")),
+    SystemMigration::new(
+        "functions",
+        3,
+        "former_customers",
+        include_str!("../migrations/0003_former_customers.sql"),
+    ),
+];
 
 /// functions.md 3.4, for TypeScript functions; built-in ones read less.
 const BODY_LIMIT: usize = 50 * 1024 * 1024;
 
+/// How long one statement of a built-in function may take.
+pub(crate) const STATEMENT_LIMIT: Duration = Duration::from_secs(10);
+
+/// What the gateway gives to the service.
+pub struct Dependencies {
+    /// Sessions of the login that takes on callers' roles.
+    pub sessions: Sessions,
+    /// Connections that act as `service_role`, for the tables of payments, which no caller may write.
+    pub billing: ServicePool,
+    /// Connections of the system's login, for secrets and the outbox.
+    pub system: ServicePool,
+    /// Tells of changed secrets.
+    pub events: Receiver<Event>,
+    /// Verifies tokens.
+    pub keys: Arc<Keys>,
+    /// The time.
+    pub clock: Clock,
+    /// Seals secrets.
+    pub master_key: SecretString,
+    /// What stands in for Stripe where no key is set, if anything does.
+    pub double: Option<StripeAccess>,
+    /// Where mail is queued.
+    pub outbox: Outbox,
+    /// Sends it, where there is a way.
+    pub mail_worker: Option<Arc<Worker<Sender>>>,
+    /// Whether people may be sent to a web address: it is a page of the app.
+    pub is_page: Box<dyn Fn(&str) -> bool + Send + Sync>,
+    /// `auth.site_url`, without a slash at its end: where the app is.
+    pub site_url: String,
+    /// Knows of every task.
+    pub tracker: TaskTracker,
+    /// Cancelled when the server begins to shut down.
+    pub shutdown: CancellationToken,
+}
+
+/// What every request needs.
+pub(crate) struct Functions {
+    pub(crate) registry: Registry,
+    pub(crate) sessions: Sessions,
+    pub(crate) billing: Billing,
+    pub(crate) stripe: Arc<Stripe>,
+    /// `stripe.webhook_secret`.
+    pub(crate) webhook_secret: Option<SecretString>,
+    inbox: Option<Inbox>,
+    pub(crate) keys: Arc<Keys>,
+    pub(crate) clock: Clock,
+    pub(crate) secrets: Arc<Secrets>,
+    pub(crate) mailer: Mailer,
+    pub(crate) rates: Rates,
+    pub(crate) is_page: Box<dyn Fn(&str) -> bool + Send + Sync>,
+    pub(crate) site_url: String,
+}
+
 /// The service at `/functions/v1`.
 #[must_use]
-pub fn service() -> Service {
+pub fn service(config: &FunctionsConfig, stripe: &StripeConfig, dependencies: Dependencies) -> Service {
+    let Dependencies {
+        sessions,
+        billing,
+        system,
+        events,
+        keys,
+        clock,
+        master_key,
+        double,
+        outbox,
+        mail_worker,
+        is_page,
+        site_url,
+        tracker,
+        shutdown,
+    } = dependencies;
+    let webhook_secret = stripe.webhook_secret.clone();
+    let store = SecretStore::new(system.clone(), &master_key);
+    let secrets = Arc::new(Secrets::new(store, &config.secrets));
+    tracker.spawn(shutdown.clone().run_until_cancelled_owned(Arc::clone(&secrets).keep(events)));
+    let stripe = Arc::new(Stripe {
+        http: HttpClient::default(),
+        key: stripe.secret_key.clone(),
+        base: stripe.api_base.as_ref().map(|base| base.url().clone()),
+        double,
+        secrets: Arc::clone(&secrets),
+        next: Mutex::new(Instant::now()),
+    });
+    let billing = Billing { pool: billing };
+    let inbox = config.builtin.then(|| {
+        former::start(billing.pool.clone(), Arc::clone(&stripe), &tracker, shutdown.clone());
+        Inbox::start(billing.clone(), Arc::clone(&stripe), &tracker, shutdown)
+    });
+    let functions = Arc::new_cyclic(|this| {
+        let built_in = if config.builtin { builtin::all(this) } else { Vec::new() };
+        Functions {
+            registry: Registry::new(built_in, &config.dir, &config.each),
+            sessions,
+            billing,
+            stripe,
+            webhook_secret,
+            inbox,
+            keys,
+            clock,
+            secrets,
+            mailer: Mailer { outbox, worker: mail_worker, system },
+            rates: Rates::default(),
+            is_page,
+            site_url,
+        }
+    });
+    let registry = functions.registry.clone();
     Service {
         name: "functions",
         prefix: "/functions/v1",
-        router: Router::new().fallback(invoke),
-        bodies: |_| BodyMode::Buffered,
+        router: Router::new().fallback(invoke::invoke).with_state(functions),
+        bodies: |_| BodyMode::Streamed,
         body_limit: BODY_LIMIT,
         // functions.md 3.4: to the first byte of the answer.
         deadline: Duration::from_secs(150),
         compresses: false,
         cors: Cors {
-            methods: "GET, POST, PUT, PATCH, DELETE, OPTIONS",
+            methods: invoke::METHODS,
             expose: "sb-error-code, sb-request-id, x-sb-edge-region, x-relay-error, content-disposition, retry-after",
             preflight_status: StatusCode::NO_CONTENT,
         },
-        own_preflight: None,
+        own_preflight: Some(Box::new(move |request: &Request| {
+            registry.find(request.uri().path()).is_some_and(|function| function.answers_preflights)
+        })),
         renderer: |_| Box::new(error::render),
     }
 }
 
-async fn invoke(request: Request) -> Response {
-    let fault = match *request.method() {
-        Method::GET
-        | Method::HEAD
-        | Method::POST
-        | Method::PUT
-        | Method::PATCH
-        | Method::DELETE
-        | Method::OPTIONS => Fault::NotFound,
-        _ => Fault::MethodNotAllowed,
-    };
-    error::render(fault)
+impl Functions {
+    /// The origin of a page of the app; `None` for other addresses.
+    pub(crate) fn origin(&self, url: &str) -> Option<String> {
+        let parsed = Url::parse(url).ok().filter(|_| (self.is_page)(url))?;
+        Some(parsed.origin().ascii_serialization())
+    }
+
+    /// The inbox of webhooks.
+    pub(crate) fn inbox(&self) -> Result<&Inbox, Refusal> {
+        self.inbox.as_ref().ok_or_else(Refusal::unavailable)
+    }
+
+    /// A value of `app_settings`.
+    pub(crate) async fn setting(&self, key: &str) -> Result<Option<Value>, SessionError> {
+        const SETTING: &str = "select value from public.app_settings where key = $1";
+        let tx = self.billing.pool.autocommit(Instant::now() + STATEMENT_LIMIT).await?;
+        let row = tx.query_opt(SETTING, &[&key]).await;
+        Ok(tx.finish(row).await?.and_then(|row| row.try_get(0).ok()))
+    }
+
+    /// Notes what an administrator did.
+    pub(crate) async fn audit(
+        &self,
+        actor: Uuid,
+        action: &str,
+        subject: &str,
+        id: &str,
+    ) -> Result<(), SessionError> {
+        const AUDIT: &str = "\
+insert into public.audit_log (actor_id, action, subject, subject_id) values ($1, $2, $3, $4)";
+        let tx = self.billing.pool.autocommit(Instant::now() + STATEMENT_LIMIT).await?;
+        let written = tx.execute(AUDIT, &[&actor, &action, &subject, &id]).await;
+        tx.finish(written).await.map(drop)
+    }
 }

@@ -1,0 +1,138 @@
+//! Who calls a built-in function: a signed-in user whose account exists and is not banned, or an administrator.
+
+use std::borrow::Cow;
+use std::sync::Arc;
+
+use basalt_core::claims::Claims;
+use basalt_core::session::{Access, Answers, Isolation, Row, Scope, SessionError, Statement};
+use basalt_core::sql::Param;
+use http::header::AUTHORIZATION;
+use http::request::Parts;
+use tokio::time::Instant;
+use uuid::Uuid;
+
+use super::Refusal;
+use crate::{Functions, STATEMENT_LIMIT};
+
+/// An account.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Account {
+    /// As signed up; some have none.
+    pub(crate) email: Option<String>,
+    /// `organization_name` or `name` of its metadata.
+    pub(crate) name: Option<String>,
+}
+
+/// A signed-in user.
+#[derive(Debug, Clone)]
+pub(crate) struct Caller {
+    pub(crate) id: Uuid,
+    pub(crate) account: Account,
+    claims: Arc<Claims>,
+}
+
+const AS_SERVICE: [(Cow<'static, str>, &str); 3] = [
+    (Cow::Borrowed("role"), "service_role"),
+    (Cow::Borrowed("search_path"), "public, extensions"),
+    (Cow::Borrowed("statement_timeout"), "10s"),
+];
+
+fn statement(text: &'static str, params: Vec<Param>) -> Statement {
+    Statement { text: text.into(), params }
+}
+
+impl Caller {
+    /// The user that the request's token speaks for.
+    ///
+    /// # Errors
+    /// 401: it speaks for none, as the keys do not.
+    pub(crate) async fn user(functions: &Functions, parts: &Parts) -> Result<Self, Refusal> {
+        Ok(Self::find(functions, parts, false).await?.0)
+    }
+
+    /// The administrator that the request's token speaks for.
+    ///
+    /// # Errors
+    /// 401 as for a user; 403 for others.
+    pub(crate) async fn admin(functions: &Functions, parts: &Parts) -> Result<Self, Refusal> {
+        match Self::find(functions, parts, true).await? {
+            (caller, true) => Ok(caller),
+            (_, false) => Err(Refusal::forbidden("Administrators only")),
+        }
+    }
+
+    async fn find(functions: &Functions, parts: &Parts, asks_admin: bool) -> Result<(Self, bool), Refusal> {
+        const ACCOUNT: &str = "select email, is_banned, name from functions.account($1::uuid)";
+        const BECOME: &str = "\
+select pg_catalog.set_config('role', 'authenticated', true), pg_catalog.set_config('request.jwt.claims', $1, true)";
+        const IS_ADMIN: &str = "select public.is_admin()";
+        let (id, claims) = user_claims(functions, parts).ok_or_else(Refusal::not_authenticated)?;
+        let mut steps = vec![statement(ACCOUNT, vec![id.to_string().into()])];
+        if asks_admin {
+            steps.push(statement(BECOME, vec![claims.as_text().into()]));
+            steps.push(statement(IS_ADMIN, Vec::new()));
+        }
+        let settings = AS_SERVICE.map(|(name, value)| (name, value.to_owned())).into();
+        let answers = functions.sessions.run(scope(settings, Access::ReadOnly), steps).await?;
+        let row = answers.first().and_then(|rows| rows.first()).ok_or_else(Refusal::not_authenticated)?;
+        if row.text(1) != Some("f") {
+            return Err(Refusal::not_authenticated());
+        }
+        let text = |column| row.text(column).filter(|text| !text.is_empty()).map(str::to_owned);
+        let account = Account { email: text(0), name: text(2) };
+        let is_admin = answers.get(2).and_then(|rows| rows.first()?.text(0)) == Some("t");
+        Ok((Self { id, account, claims }, is_admin))
+    }
+
+    /// Runs statements in the user's name, in one transaction: policies judge them.
+    pub(crate) async fn read(
+        &self,
+        functions: &Functions,
+        statements: Vec<(&'static str, Vec<Param>)>,
+    ) -> Result<Answers, SessionError> {
+        let settings = [
+            ("role", "authenticated"),
+            ("search_path", "public, extensions"),
+            ("statement_timeout", "10s"),
+            ("request.jwt.claims", self.claims.as_text()),
+            ("request.jwt.claim.sub", &self.id.to_string()),
+        ];
+        let settings = settings.map(|(name, value)| (Cow::Borrowed(name), value.to_owned())).into();
+        let steps = statements.into_iter().map(|(text, params)| statement(text, params)).collect();
+        functions.sessions.run(scope(settings, Access::ReadOnly), steps).await
+    }
+}
+
+/// The first row of the statement at `index`.
+pub(crate) fn row(answers: &Answers, index: usize) -> Option<&Row> {
+    answers.get(index)?.first()
+}
+
+fn scope(settings: Vec<(Cow<'static, str>, String)>, access: Access) -> Scope {
+    Scope {
+        access,
+        isolation: Isolation::default(),
+        settings,
+        calls: false,
+        savepoints: false,
+        deadline: Instant::now() + STATEMENT_LIMIT,
+    }
+}
+
+fn user_claims(functions: &Functions, parts: &Parts) -> Option<(Uuid, Arc<Claims>)> {
+    let header = parts.headers.get(AUTHORIZATION)?.to_str().ok()?;
+    let (scheme, token) = header.split_once(' ')?;
+    if !scheme.eq_ignore_ascii_case("bearer") {
+        return None;
+    }
+    let claims = functions.keys.verify(token.trim()).ok()?;
+    #[expect(clippy::cast_precision_loss, reason = "seconds since 1970 are exact in an f64")]
+    let now = functions.clock.unix_seconds() as f64;
+    let is_early = claims.seconds("nbf").ok()?.is_some_and(|nbf| nbf > now);
+    // A user's token ends: one without an end is none.
+    let is_late = claims.seconds("exp").ok()?.is_none_or(|exp| exp <= now);
+    if is_early || is_late || claims.role() != Some("authenticated") {
+        return None;
+    }
+    Some((Uuid::parse_str(claims.sub()?).ok()?, claims))
+}

@@ -1,0 +1,48 @@
+//! Who may call a function that checks tokens (functions.md 3.1). The gateway has turned keys into tokens before.
+//!
+//! Role, audience and issuer are not looked at: the project's anonymous key passes. A function that wants a user asks for one.
+
+use basalt_core::clock::Clock;
+use basalt_core::keys::{Keys, TokenError};
+use base64::Engine as _;
+use base64::engine::general_purpose::URL_SAFE_NO_PAD;
+use http::HeaderMap;
+use http::header::AUTHORIZATION;
+use serde::Deserialize;
+
+use crate::error::Refused;
+
+#[derive(Deserialize)]
+struct TokenHeader {
+    alg: String,
+}
+
+/// Checks the request's token.
+///
+/// # Errors
+/// The 401 that the caller gets.
+pub(crate) fn check(keys: &Keys, clock: &Clock, headers: &HeaderMap) -> Result<(), Refused> {
+    let header = headers.get(AUTHORIZATION).ok_or(Refused::NoHeader)?;
+    let header = header.to_str().map_err(|_not_ascii| Refused::Format)?;
+    let token = header.strip_prefix("Bearer ").filter(|token| !token.is_empty() && !token.contains(' '));
+    let token = token.ok_or(Refused::Format)?;
+    let alg = algorithm(token).ok_or(Refused::Format)?;
+    let invalid = || if alg.starts_with("HS") { Refused::LegacyToken } else { Refused::AsymmetricToken };
+    let claims = keys.verify(token).map_err(|error| match error {
+        TokenError::Unsupported { alg } => Refused::Algorithm(alg),
+        TokenError::Empty | TokenError::Parts(_) | TokenError::BadHeader | TokenError::Encrypted => {
+            Refused::Format
+        }
+        TokenError::NoKey { .. } | TokenError::BadSignature | TokenError::ClaimsNotObject => invalid(),
+    })?;
+    #[expect(clippy::cast_precision_loss, reason = "seconds since 1970 are exact in an f64")]
+    let now = clock.unix_seconds() as f64;
+    let is_early = claims.seconds("nbf").map_err(|_| invalid())?.is_some_and(|nbf| nbf > now);
+    let is_late = claims.seconds("exp").map_err(|_| invalid())?.is_some_and(|exp| exp <= now);
+    if is_early || is_late { Err(invalid()) } else { Ok(()) }
+}
+
+fn algorithm(token: &str) -> Option<String> {
+    let header = URL_SAFE_NO_PAD.decode(token.split('.').next()?).ok()?;
+    serde_json::from_slice::<TokenHeader>(&header).ok().map(|header| header.alg)
+}

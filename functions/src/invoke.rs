@@ -1,0 +1,179 @@
+//! From a request below `/functions/v1` to its function and back (functions.md 3.1, 3.2).
+
+use std::sync::Arc;
+
+use axum::body::Body;
+use axum::extract::{Request, State};
+use axum::response::{IntoResponse, Response};
+use basalt_core::service::{Fault, Original, RequestId};
+use http::header::{
+    ACCESS_CONTROL_ALLOW_HEADERS, ACCESS_CONTROL_ALLOW_METHODS, ACCESS_CONTROL_ALLOW_ORIGIN,
+    ACCESS_CONTROL_MAX_AGE, ACCESS_CONTROL_REQUEST_HEADERS, ACCESS_CONTROL_REQUEST_METHOD, CONNECTION,
+    CONTENT_TYPE, HeaderMap, HeaderName, HeaderValue, PROXY_AUTHENTICATE, PROXY_AUTHORIZATION, TE, TRAILER,
+    TRANSFER_ENCODING, UPGRADE,
+};
+use http::{Method, StatusCode};
+use tokio::time::Instant;
+use tracing::Instrument as _;
+
+use crate::Functions;
+use crate::error::{self, ERROR_CODE, Refused};
+use crate::{gate, metrics};
+
+pub(crate) const METHODS: &str = "GET, POST, PUT, PATCH, DELETE, OPTIONS";
+
+const SB_REQUEST_ID: HeaderName = HeaderName::from_static("sb-request-id");
+const REGION: HeaderName = HeaderName::from_static("x-sb-edge-region");
+const FORWARDED_PREFIX: HeaderName = HeaderName::from_static("x-forwarded-prefix");
+const FORWARDED_PROTO: HeaderName = HeaderName::from_static("x-forwarded-proto");
+const FORWARDED_HOST: HeaderName = HeaderName::from_static("x-forwarded-host");
+const FORWARDED_PORT: HeaderName = HeaderName::from_static("x-forwarded-port");
+const HOP_BY_HOP: [HeaderName; 6] =
+    [CONNECTION, PROXY_AUTHENTICATE, PROXY_AUTHORIZATION, TE, TRAILER, TRANSFER_ENCODING];
+
+pub(crate) async fn invoke(State(functions): State<Arc<Functions>>, mut request: Request) -> Response {
+    let method = request.method().clone();
+    let is_known = matches!(
+        method,
+        Method::GET
+            | Method::HEAD
+            | Method::POST
+            | Method::PUT
+            | Method::PATCH
+            | Method::DELETE
+            | Method::OPTIONS
+    );
+    if !is_known {
+        return error::render(Fault::MethodNotAllowed);
+    }
+    let Some(function) = functions.registry.find(request.uri().path()).cloned() else {
+        return error::render(Fault::NotFound);
+    };
+    // Dropped before the function runs: a long answer must not keep more than it needs.
+    if method == Method::OPTIONS {
+        // The gateway answers preflights of browsers; this one came without an `Origin`.
+        if request.headers().contains_key(ACCESS_CONTROL_REQUEST_METHOD) && !function.answers_preflights {
+            return preflight(request.headers());
+        }
+    } else if function.verify_jwt
+        && let Err(refused) = gate::check(&functions.keys, &functions.clock, request.headers())
+    {
+        metrics::refused(&function.name);
+        return refused.into_response();
+    }
+    drop(functions);
+    let id = prepare(&mut request);
+    let started = Instant::now();
+    let span = tracing::info_span!("function", function = &*function.name);
+    let response = (function.run)(request).instrument(span).await;
+    let response = finish(&method, id, response);
+    metrics::called(&function.name, response.status(), started.elapsed());
+    response
+}
+
+fn preflight(headers: &HeaderMap) -> Response {
+    const ALWAYS: &str = "authorization, x-client-info, apikey, content-type, x-retry-count, traceparent, tracestate, baggage, x-region";
+    let requested = headers.get(ACCESS_CONTROL_REQUEST_HEADERS).and_then(|value| value.to_str().ok());
+    let allowed = requested.and_then(|names| HeaderValue::try_from(format!("{ALWAYS}, {names}")).ok());
+    let mut response = StatusCode::NO_CONTENT.into_response();
+    let answer = response.headers_mut();
+    answer.insert(ACCESS_CONTROL_ALLOW_ORIGIN, HeaderValue::from_static("*"));
+    answer.insert(ACCESS_CONTROL_ALLOW_METHODS, HeaderValue::from_static(METHODS));
+    answer.insert(ACCESS_CONTROL_ALLOW_HEADERS, allowed.unwrap_or(HeaderValue::from_static(ALWAYS)));
+    answer.insert(ACCESS_CONTROL_MAX_AGE, HeaderValue::from_static("86400"));
+    response
+}
+
+/// Sets the headers that a function is promised and takes out those that belong to the connection. The request's id.
+fn prepare(request: &mut Request<Body>) -> Option<HeaderValue> {
+    let id = request.extensions().get::<RequestId>().and_then(|id| HeaderValue::try_from(&id.0).ok());
+    let original = request.extensions().get::<Original>().cloned();
+    let headers = request.headers_mut();
+    let ours: Vec<HeaderName> =
+        headers.keys().filter(|name| name.as_str().starts_with("x-worker-")).cloned().collect();
+    for name in HOP_BY_HOP.iter().chain([&UPGRADE, &SB_REQUEST_ID, &FORWARDED_PORT]).chain(&ours) {
+        headers.remove(name);
+    }
+    headers.insert(FORWARDED_PREFIX, HeaderValue::from_static("/functions/v1"));
+    if let Some(id) = &id {
+        headers.insert(SB_REQUEST_ID, id.clone());
+    }
+    let Some(original) = original else { return id };
+    let proto = if original.scheme == http::uri::Scheme::HTTPS { "https" } else { "http" };
+    headers.insert(FORWARDED_PROTO, HeaderValue::from_static(proto));
+    if let Some(host) = original.authority {
+        let port = host.to_str().ok().and_then(|host| host.parse::<http::uri::Authority>().ok()?.port_u16());
+        let port = port.unwrap_or(if proto == "https" { 443 } else { 80 });
+        headers.insert(FORWARDED_PORT, HeaderValue::from(port));
+        headers.insert(FORWARDED_HOST, host);
+    }
+    id
+}
+
+/// The function's answer as its caller gets it.
+fn finish(method: &Method, id: Option<HeaderValue>, response: Response) -> Response {
+    let status = response.status().as_u16();
+    let mut response = if status == 101 || (200..600).contains(&status) {
+        response
+    } else {
+        Refused::ResponseStatus.into_response()
+    };
+    let is_failure = response.status().is_server_error();
+    let is_upgrade = response.status() == StatusCode::SWITCHING_PROTOCOLS;
+    let headers = response.headers_mut();
+    if !is_upgrade {
+        for name in HOP_BY_HOP {
+            headers.remove(name);
+        }
+    }
+    if is_failure {
+        headers.entry(ERROR_CODE).or_insert(HeaderValue::from_static("EDGE_FUNCTION_ERROR"));
+    }
+    if let Some(id) = id {
+        headers.insert(SB_REQUEST_ID, id);
+    }
+    headers.entry(REGION).or_insert(HeaderValue::from_static("local"));
+    // App and functions share an origin: a page of a function's would run with the app's stored tokens.
+    let is_page = |value: &HeaderValue| {
+        value.as_bytes().get(..9).is_some_and(|media| media.eq_ignore_ascii_case(b"text/html"))
+    };
+    if *method == Method::GET && headers.get(CONTENT_TYPE).is_some_and(is_page) {
+        headers.insert(CONTENT_TYPE, HeaderValue::from_static("text/plain; charset=utf-8"));
+    }
+    response
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn answer(status: StatusCode, headers: &[(HeaderName, &'static str)]) -> Response {
+        let mut response = status.into_response();
+        for (name, value) in headers {
+            response.headers_mut().insert(name, HeaderValue::from_static(value));
+        }
+        finish(&Method::GET, Some(HeaderValue::from_static("r1")), response)
+    }
+
+    #[test]
+    fn a_failure_of_a_function_is_told_from_one_of_the_servers() {
+        let failed = answer(StatusCode::INTERNAL_SERVER_ERROR, &[]);
+        assert_eq!(failed.headers()["sb-error-code"], "EDGE_FUNCTION_ERROR");
+        let boot = finish(&Method::GET, None, Refused::Boot.into_response());
+        assert_eq!(boot.headers()["sb-error-code"], "BOOT_ERROR");
+        assert!(!answer(StatusCode::NOT_FOUND, &[]).headers().contains_key("sb-error-code"));
+        assert_eq!(answer(StatusCode::NOT_MODIFIED, &[]).status(), 304);
+        assert_eq!(answer(StatusCode::CONTINUE, &[]).status(), 502);
+    }
+
+    #[test]
+    fn pages_are_shown_as_text_and_relay_errors_kept() {
+        let page = answer(StatusCode::OK, &[(CONTENT_TYPE, "Text/HTML; charset=utf-8")]);
+        assert_eq!(page.headers()["content-type"], "text/plain; charset=utf-8");
+        let relay = HeaderName::from_static("x-relay-error");
+        let relayed = answer(StatusCode::OK, &[(relay, "true"), (CONNECTION, "close")]);
+        assert_eq!(relayed.headers()["x-relay-error"], "true");
+        assert_eq!(relayed.headers()["sb-request-id"], "r1");
+        assert!(!relayed.headers().contains_key("connection"));
+    }
+}

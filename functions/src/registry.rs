@@ -1,0 +1,118 @@
+//! Which functions there are: the built-in ones, and those of the project's folder. A project's function takes the place of
+//! the built-in one of its name.
+
+use std::collections::HashMap;
+use std::path::Path;
+use std::sync::Arc;
+
+use axum::response::IntoResponse as _;
+use basalt_core::service::Handler;
+use futures_util::FutureExt as _;
+
+use crate::config::FunctionSettings;
+use crate::error::Refused;
+
+/// A function that can be called.
+#[derive(Clone)]
+pub(crate) struct Function {
+    /// Its name: the label of its metrics.
+    pub(crate) name: Arc<str>,
+    /// Whether a caller needs a valid token.
+    pub(crate) verify_jwt: bool,
+    /// Whether preflights are its own.
+    pub(crate) answers_preflights: bool,
+    /// Runs it. The path of the request is `/NAME/…`.
+    pub(crate) run: Handler,
+}
+
+/// The functions by name.
+#[derive(Clone, Default)]
+pub(crate) struct Registry(Arc<HashMap<Arc<str>, Function>>);
+
+impl Registry {
+    /// `built_in` are the functions that come with the server. `dir` is the project's folder of functions; each folder in it
+    /// that has an `index.ts` is one.
+    pub(crate) fn new(
+        built_in: impl IntoIterator<Item = (&'static str, Handler)>,
+        dir: &Path,
+        settings: &[FunctionSettings],
+    ) -> Self {
+        let mut functions = HashMap::new();
+        let settings_of = |name: &str| {
+            let section = settings.iter().find(|section| section.name == name).cloned();
+            section.unwrap_or_else(|| FunctionSettings::usual(name.to_owned()))
+        };
+        for (name, run) in built_in {
+            let settings = settings_of(name);
+            // They judge their callers themselves: the answer has the app's form, and a key is no user.
+            let function = Function {
+                name: name.into(),
+                verify_jwt: false,
+                answers_preflights: settings.answers_preflights,
+                run,
+            };
+            functions.insert(Arc::clone(&function.name), (function, settings.is_enabled));
+        }
+        for name in names_in(dir) {
+            let settings = settings_of(&name);
+            if functions.contains_key(name.as_str()) {
+                tracing::info!(function = name, "the project's function takes the place of the built-in one");
+            }
+            let function = Function {
+                name: name.as_str().into(),
+                verify_jwt: settings.verify_jwt,
+                answers_preflights: settings.answers_preflights,
+                run: without_runtime(),
+            };
+            functions.insert(Arc::clone(&function.name), (function, settings.is_enabled));
+        }
+        let enabled = functions.into_iter().filter_map(|(name, (function, is_enabled))| {
+            if !is_enabled {
+                tracing::info!("Skipped serving Function: {name}");
+            }
+            is_enabled.then_some((name, function))
+        });
+        Self(Arc::new(enabled.collect()))
+    }
+
+    /// The function that a path `/NAME/…` names.
+    pub(crate) fn find(&self, path: &str) -> Option<&Function> {
+        let name = path.strip_prefix('/')?.split('/').next()?;
+        self.0.get(name)
+    }
+}
+
+/// `^[A-Za-z][A-Za-z0-9_-]*$`
+pub(crate) fn is_name(name: &str) -> bool {
+    name.starts_with(|first: char| first.is_ascii_alphabetic())
+        && name.bytes().all(|byte| byte.is_ascii_alphanumeric() || matches!(byte, b'_' | b'-'))
+}
+
+fn names_in(dir: &Path) -> Vec<String> {
+    let Ok(entries) = std::fs::read_dir(dir) else { return Vec::new() };
+    let function = |entry: std::fs::DirEntry| {
+        let name = entry.file_name().into_string().ok()?;
+        (is_name(&name) && entry.path().join("index.ts").is_file()).then_some(name)
+    };
+    entries.flatten().filter_map(function).collect()
+}
+
+/// This release has no runtime for TypeScript: the function is there and does not start.
+fn without_runtime() -> Handler {
+    Arc::new(|_request| async { Refused::Boot.into_response() }.boxed())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_are_words() {
+        for name in ["a", "create-checkout-session", "A_1"] {
+            assert!(is_name(name), "{name}");
+        }
+        for name in ["", "1a", "_shared", ".git", "a.b", "a/b", "ä"] {
+            assert!(!is_name(name), "{name}");
+        }
+    }
+}

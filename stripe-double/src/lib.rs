@@ -1,0 +1,195 @@
+#![doc = include_str!("../README.md")]
+// Stripe's objects have many fields, and `json!` recurses once for each token.
+#![recursion_limit = "512"]
+
+mod api;
+mod billing;
+mod cards;
+mod control;
+mod error;
+mod json;
+mod pages;
+mod params;
+mod prices;
+mod state;
+mod state_file;
+#[cfg(test)]
+mod tests;
+mod webhooks;
+
+use std::path::PathBuf;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use axum::Router;
+use axum::body::Body;
+use axum::response::{IntoResponse, Response};
+use basalt_core::clock::Clock;
+use http::header::{CONTENT_TYPE, HOST};
+use http::{HeaderMap, Request, StatusCode};
+use secrecy::SecretString;
+use tokio::sync::{Notify, watch};
+use tokio_util::sync::CancellationToken;
+use url::Url;
+
+pub use prices::{FixedPrices, Interval, Price, Prices};
+
+use state::State;
+use webhooks::Outgoing;
+
+/// Where the gateway mounts the double.
+pub const PATH: &str = "/stripe-double";
+
+/// Longest body of a request to the API, a page or a control route.
+const BODY_LIMIT: usize = 256 * 1024;
+
+/// What the double needs to know about its surroundings.
+pub struct Config {
+    /// Public address at which the router is mounted, such as `http://localhost:8000/stripe-double`. Links to the hosted
+    /// pages begin with it.
+    pub base_url: Url,
+    /// Where webhooks go, by plain HTTP; `None` sends none.
+    pub endpoint: Option<Url>,
+    /// `whsec_…`: what signs the webhooks. The receiver must know it too.
+    pub webhook_secret: SecretString,
+    /// The prices that can be bought.
+    pub prices: Arc<dyn Prices>,
+    /// Where state is kept over a restart; `None` keeps it in memory only.
+    pub state_file: Option<PathBuf>,
+}
+
+/// The double. Clones are handles to the same one.
+#[derive(Clone)]
+pub struct Double(Arc<Shared>);
+
+struct Shared {
+    config: Config,
+    clock: Clock,
+    /// Held for short, synchronous work only; never across an `.await`.
+    inner: Mutex<Inner>,
+    /// New deliveries are due.
+    wake: Notify,
+    /// Counts finished deliveries, for those who wait for one.
+    delivered: watch::Sender<u64>,
+}
+
+/// What the mutex guards.
+#[derive(Default)]
+struct Inner {
+    state: State,
+    outgoing: Outgoing,
+    idempotency: api::idempotency::Keys,
+    faults: Vec<control::Fault>,
+    requests: control::Log<control::RequestRecord>,
+    /// Id and idempotency key of the call that is at work, for its events.
+    caller: Option<(String, Option<String>)>,
+    /// Increased by each change to `state`.
+    version: u64,
+}
+
+impl Double {
+    /// A double that reads its state file, if it has one.
+    #[must_use]
+    pub fn new(config: Config) -> Self {
+        let state = config.state_file.as_deref().map(state_file::read).unwrap_or_default();
+        let inner = Inner { state, ..Inner::default() };
+        Self(Arc::new(Shared {
+            config,
+            clock: Clock::system(),
+            inner: Mutex::new(inner),
+            wake: Notify::new(),
+            delivered: watch::Sender::new(0),
+        }))
+    }
+
+    /// The API, the pages and the control routes. Paths are without the mount point.
+    pub fn router(&self) -> Router {
+        let double = self.clone();
+        Router::new().fallback(move |request: Request<Body>| {
+            let double = double.clone();
+            async move { double.answer(request).await }
+        })
+    }
+
+    /// Delivers webhooks, expires sessions and renews subscriptions as time passes, and writes the state file, until
+    /// `shutdown`. Without it nothing is sent.
+    pub async fn run(self, shutdown: CancellationToken) {
+        tokio::join!(
+            webhooks::deliver(&self, &shutdown),
+            billing::tick(&self, &shutdown),
+            state_file::keep(&self, &shutdown)
+        );
+        state_file::write_now(&self).await;
+    }
+
+    async fn answer(&self, request: Request<Body>) -> Response {
+        if !self.is_own_host(request.headers()) {
+            let text = "The double of Stripe answers on this machine's own names only: localhost, 127.0.0.1, [::1].\n";
+            return (StatusCode::NOT_FOUND, [(CONTENT_TYPE, "text/plain; charset=utf-8")], text)
+                .into_response();
+        }
+        let path = request.uri().path().to_owned();
+        let segments: Vec<&str> = path.trim_matches('/').split('/').collect();
+        match segments.as_slice() {
+            ["v1", rest @ ..] => api::answer(self, request, rest).await,
+            ["_control", rest @ ..] => control::answer(self, request, rest).await,
+            rest => pages::answer(self, request, rest).await,
+        }
+    }
+
+    /// A foreign page whose own name resolves to this machine must reach nothing (DNS rebinding).
+    fn is_own_host(&self, headers: &HeaderMap) -> bool {
+        let host = headers.get(HOST).and_then(|host| host.to_str().ok()).unwrap_or_default();
+        let Ok(authority) = host.parse::<http::uri::Authority>() else { return false };
+        let host = authority.host();
+        let address = host.trim_start_matches('[').trim_end_matches(']');
+        host.eq_ignore_ascii_case("localhost")
+            || host.to_ascii_lowercase().ends_with(".localhost")
+            || address.parse::<std::net::IpAddr>().is_ok_and(|address| address.is_loopback())
+    }
+
+    fn lock(&self) -> MutexGuard<'_, Inner> {
+        self.0.inner.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Runs `work` on the state at the double's time, then wakes the deliveries.
+    fn with<T>(&self, work: impl FnOnce(&mut Inner, i64) -> T) -> T {
+        let mut inner = self.lock();
+        let now = self.now(&inner);
+        let result = work(&mut inner, now);
+        inner.version += 1;
+        drop(inner);
+        self.0.wake.notify_one();
+        result
+    }
+
+    /// Unix seconds: the machine's clock plus what tests have moved it by.
+    fn now(&self, inner: &Inner) -> i64 {
+        self.0.clock.unix_seconds().saturating_add(inner.state.clock_offset)
+    }
+
+    /// The mount point's address without a trailing slash.
+    fn base(&self) -> &str {
+        self.0.config.base_url.as_str().trim_end_matches('/')
+    }
+
+    /// The mount point's path without a trailing slash: what links in pages begin with.
+    fn base_path(&self) -> &str {
+        self.0.config.base_url.path().trim_end_matches('/')
+    }
+}
+
+/// The body up to [`BODY_LIMIT`]; `None` if it is longer or breaks off.
+async fn body(request: Request<Body>) -> Option<bytes::Bytes> {
+    axum::body::to_bytes(request.into_body(), BODY_LIMIT).await.ok()
+}
+
+/// An id such as `cus_…`: letters and digits, as Stripe's are.
+fn new_id(prefix: &str) -> String {
+    let mut id = prefix.to_owned();
+    let length = prefix.len() + 24;
+    while id.len() < length {
+        id.extend(basalt_core::random::token(32).chars().filter(char::is_ascii_alphanumeric));
+    }
+    id.truncate(length);
+    id
+}
