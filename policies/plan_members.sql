@@ -32,8 +32,7 @@ create policy "managers invite, owners also owners" on public.plan_members
 drop policy if exists "owners change roles" on public.plan_members;
 create policy "owners change roles" on public.plan_members
   for update to authenticated
-  using (plan_id = any (array(select app_private.my_plans('{owner}'))))
-  with check (plan_id = any (array(select app_private.my_plans('{owner}'))));
+  using (plan_id = any (array(select app_private.my_plans('{owner}'))));
 
 drop policy if exists "owners remove members" on public.plan_members;
 create policy "owners remove members" on public.plan_members

@@ -20,8 +20,7 @@ create policy "everybody makes plans of his own" on public.plans
 drop policy if exists "owners and managers edit" on public.plans;
 create policy "owners and managers edit" on public.plans
   for update to authenticated
-  using (id = any (array(select app_private.my_plans('{owner,manager}'))))
-  with check (id = any (array(select app_private.my_plans('{owner,manager}'))));
+  using (id = any (array(select app_private.my_plans('{owner,manager}'))));
 
 drop policy if exists "owners delete" on public.plans;
 create policy "owners delete" on public.plans

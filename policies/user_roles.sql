@@ -16,8 +16,7 @@ create policy "administrators appoint" on public.user_roles
 drop policy if exists "administrators change" on public.user_roles;
 create policy "administrators change" on public.user_roles
   for update to authenticated
-  using ((select public.is_admin()))
-  with check ((select public.is_admin()));
+  using ((select public.is_admin()));
 
 drop policy if exists "administrators dismiss" on public.user_roles;
 create policy "administrators dismiss" on public.user_roles

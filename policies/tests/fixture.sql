@@ -8,10 +8,13 @@ from (values
   ('7e570000-0000-4000-8000-000000000003', 'manager@test.local'),
   ('7e570000-0000-4000-8000-000000000004', 'owner@test.local'),
   ('7e570000-0000-4000-8000-000000000005', 'admin@test.local'),
-  ('7e570000-0000-4000-8000-000000000006', 'second.owner@test.local')
+  ('7e570000-0000-4000-8000-000000000006', 'second.owner@test.local'),
+  ('7e570000-0000-4000-8000-000000000007', 'second.admin@test.local')
 ) as person (id, email);
 
-insert into public.user_roles (user_id, role) values ('7e570000-0000-4000-8000-000000000005', 'admin');
+insert into public.user_roles (user_id, role) values
+  ('7e570000-0000-4000-8000-000000000005', 'admin'),
+  ('7e570000-0000-4000-8000-000000000007', 'admin');
 
 -- Their addresses were proven, as a code in a mail would.
 insert into auth.identities (id, provider_id, user_id, identity_data, provider, created_at, updated_at)
@@ -26,4 +29,46 @@ insert into public.plan_members (id, plan_id, user_id, email, role, invite_accep
   ('7e572000-0000-4000-8000-000000000001', '7e571000-0000-4000-8000-000000000001', '7e570000-0000-4000-8000-000000000003', 'manager@test.local', 'manager', true, null),
   ('7e572000-0000-4000-8000-000000000002', '7e571000-0000-4000-8000-000000000001', '7e570000-0000-4000-8000-000000000002', 'viewer@test.local', 'viewer', true, null),
   ('7e572000-0000-4000-8000-000000000003', '7e571000-0000-4000-8000-000000000001', null, 'Stranger@Test.local', 'manager', false, '7e573000-0000-4000-8000-000000000001'),
-  ('7e572000-0000-4000-8000-000000000004', '7e571000-0000-4000-8000-000000000001', null, 'third.owner@test.local', 'owner', false, '7e573000-0000-4000-8000-000000000002');
+  ('7e572000-0000-4000-8000-000000000004', '7e571000-0000-4000-8000-000000000001', null, 'third.owner@test.local', 'owner', false, '7e573000-0000-4000-8000-000000000002'),
+  ('7e572000-0000-4000-8000-000000000005', '7e571000-0000-4000-8000-000000000002', null, 'guest@test.local', 'viewer', false, '7e573000-0000-4000-8000-000000000003');
+
+-- What is in the two plans.
+insert into public.priorities (id, plan_id, title) values
+  ('7e574000-0000-4000-8000-000000000001', '7e571000-0000-4000-8000-000000000001', 'The priority'),
+  ('7e574000-0000-4000-8000-000000000002', '7e571000-0000-4000-8000-000000000002', 'Another priority');
+insert into public.tasks (id, priority_id, title) values
+  ('7e575000-0000-4000-8000-000000000001', '7e574000-0000-4000-8000-000000000001', 'The task'),
+  ('7e575000-0000-4000-8000-000000000002', '7e574000-0000-4000-8000-000000000002', 'Another task');
+insert into public.plan_attachments (id, plan_id, title, file_url) values
+  ('7e576000-0000-4000-8000-000000000001', '7e571000-0000-4000-8000-000000000001', 'The file', '7e571000-0000-4000-8000-000000000001/a_1.pdf'),
+  ('7e576000-0000-4000-8000-000000000002', '7e571000-0000-4000-8000-000000000002', 'Another file', '7e571000-0000-4000-8000-000000000002/b_1.pdf');
+insert into public.plans (id, user_id, title) values
+  ('7e571000-0000-4000-8000-000000000003', '7e570000-0000-4000-8000-000000000004', 'A plan without an organisation');
+insert into public.plan_members (plan_id, user_id, email, role, invite_accepted, invite_token) values
+  ('7e571000-0000-4000-8000-000000000003', '7e570000-0000-4000-8000-000000000003', 'manager@test.local', 'manager', true, null),
+  ('7e571000-0000-4000-8000-000000000003', '7e570000-0000-4000-8000-000000000002', 'viewer@test.local', 'viewer', true, null);
+insert into public.organizations (id, plan_id, name) values
+  ('7e577000-0000-4000-8000-000000000001', '7e571000-0000-4000-8000-000000000001', 'The organisation'),
+  ('7e577000-0000-4000-8000-000000000002', '7e571000-0000-4000-8000-000000000002', 'Another organisation');
+
+-- Plans for sale, subscriptions and events.
+insert into public.subscription_plans (id, name, price, stripe_price_id, active) values
+  ('7e578000-0000-4000-8000-000000000001', 'For sale', 20, 'price_test_active', true),
+  ('7e578000-0000-4000-8000-000000000002', 'No longer', 10, 'price_test_inactive', false);
+insert into public.stripe_customers (user_id, livemode, stripe_customer_id) values
+  ('7e570000-0000-4000-8000-000000000004', false, 'cus_test_owner');
+insert into public.user_subscriptions (id, user_id, stripe_subscription_id, stripe_customer_id, status, state_as_of) values
+  ('7e579000-0000-4000-8000-000000000001', '7e570000-0000-4000-8000-000000000004', 'sub_test_owner', 'cus_test_owner', 'active', now());
+insert into public.webhook_events (id, event_type, payload) values ('evt_test', 'checkout.session.completed', '{}');
+
+-- Of the site.
+insert into public.app_settings (key, value) values ('test_setting', '{"a": 1}');
+insert into public.audit_log (action, subject, subject_id) values ('test', 'fixture', 'audit');
+
+-- Files of both plans, a logo of each, and a logo of the site.
+insert into storage.objects (bucket_id, name) values
+  ('plan_files', '7e571000-0000-4000-8000-000000000001/a_1.pdf'),
+  ('plan_files', '7e571000-0000-4000-8000-000000000002/b_1.pdf'),
+  ('org_logos', '7e571000-0000-4000-8000-000000000001/logo.png'),
+  ('org_logos', '7e571000-0000-4000-8000-000000000002/logo.png'),
+  ('public', 'logos/test.png');

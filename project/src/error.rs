@@ -81,6 +81,15 @@ pub enum ProjectError {
         /// What is wrong with it.
         message: String,
     },
+    /// Types were asked for, and no schema was named.
+    #[error("no schema was named; name at least one with --schema")]
+    NoSchemas,
+    /// A named schema does not exist.
+    #[error("the database has no schema {schema}")]
+    NoSchema {
+        /// As named.
+        schema: String,
+    },
     /// Another server is applying a project to this database.
     #[error(
         "another server has been applying a project to this database for over a minute; try again when it is done"

@@ -3,9 +3,12 @@
 pub mod error;
 mod folder;
 mod migrate;
+pub mod policy_check;
+pub mod policy_mutations;
 pub mod policy_tests;
 mod split;
 mod statements;
+pub mod typescript;
 
 use std::path::{Path, PathBuf};
 

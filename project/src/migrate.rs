@@ -93,6 +93,31 @@ impl Project {
     }
 }
 
+impl Project {
+    /// Applies all policy files, whether or not they are new: what was changed in the database by hand is undone. `progress`
+    /// as in [`Project::migrate`]. Returns the files.
+    ///
+    /// # Errors
+    /// As [`Project::migrate`]; nothing is changed then.
+    pub async fn apply_policies(
+        &self,
+        client: &mut Client,
+        mut progress: impl FnMut(&str) + Send,
+    ) -> Result<Vec<String>, ProjectError> {
+        let files = Files::read(&self.dir)?;
+        let owner: String = client.query_one("select basalt.project_owner()::text", &[]).await?.try_get(0)?;
+        lock(client, &mut progress).await?;
+        let outcome = apply_policies(client, &owner, &files.policies.iter().collect::<Vec<_>>()).await;
+        client
+            .batch_execute(&format!(
+                "reset role; reset all; select pg_catalog.pg_advisory_unlock({LOCK_KEY})"
+            ))
+            .await?;
+        outcome?;
+        Ok(files.policies.into_iter().map(|file| file.path).collect())
+    }
+}
+
 /// Under the lock: what was applied is read again, because the server that held the lock before may have applied everything.
 async fn apply(
     client: &mut Client,
@@ -149,17 +174,11 @@ async fn apply(
     Ok(plan.report(&migrations, &policies, seeded))
 }
 
-/// All policy files in one transaction. What a file no longer says is gone: its table's policies are dropped first.
+/// All policy files in one transaction.
 async fn apply_policies(client: &mut Client, owner: &str, files: &[&File]) -> Result<(), ProjectError> {
     let transaction = begin(client, owner).await?;
     for file in files {
-        let (schema, table) = file.stem().split_once('.').unwrap_or(("public", file.stem()));
-        for row in transaction.query(POLICIES, &[&schema, &table]).await? {
-            let drop: String = row.try_get(0)?;
-            transaction.batch_execute(&drop).await.map_err(|error| refused(file, 1, 1, error))?;
-        }
-        let count = statements::run(&transaction, &file.path, &file.sql).await?.len();
-        settle(&transaction, file, count).await?;
+        run_policy_file(&transaction, file).await?;
     }
     become_admin(&transaction).await?;
     for file in files {
@@ -171,13 +190,36 @@ async fn apply_policies(client: &mut Client, owner: &str, files: &[&File]) -> Re
     Ok(())
 }
 
+/// The table that a policy file is about: `schema.table`.
+pub(crate) fn policy_table(file: &File) -> String {
+    let (schema, table) = file.stem().split_once('.').unwrap_or(("public", file.stem()));
+    format!("{schema}.{table}")
+}
+
+/// The name of a table's policy file, without `.sql`.
+pub(crate) fn policy_stem(table: &str) -> &str {
+    table.strip_prefix("public.").unwrap_or(table)
+}
+
+/// What a policy file no longer says is gone: its table's policies are dropped first.
+pub(crate) async fn run_policy_file(transaction: &Transaction<'_>, file: &File) -> Result<(), ProjectError> {
+    let table = policy_table(file);
+    let (schema, table) = table.split_once('.').unwrap_or_default();
+    for row in transaction.query(POLICIES, &[&schema, &table]).await? {
+        let drop: String = row.try_get(0)?;
+        transaction.batch_execute(&drop).await.map_err(|error| refused(file, 1, 1, error))?;
+    }
+    let count = statements::run(transaction, &file.path, &file.sql).await?.len();
+    settle(transaction, file, count).await
+}
+
 async fn read_applied(client: &Client) -> Result<Applied, ProjectError> {
     let rows = client.query("select path, kind, sha256 from basalt.project_files", &[]).await?;
     rows.iter().map(|row| Ok((row.try_get(0)?, (row.try_get(1)?, row.try_get(2)?)))).collect()
 }
 
 /// A transaction as the project's owner, with the search path that upstream gives to role `postgres`.
-async fn begin<'a>(client: &'a mut Client, owner: &str) -> Result<Transaction<'a>, ProjectError> {
+pub(crate) async fn begin<'a>(client: &'a mut Client, owner: &str) -> Result<Transaction<'a>, ProjectError> {
     // What the file before set for the session must not reach this one.
     client.batch_execute("reset role; reset all").await?;
     let transaction = client.transaction().await?;
