@@ -1,8 +1,11 @@
 //! The command line: what can be typed, and which part of the server does it.
 
 mod command_database;
+mod generate;
 mod keys;
 mod mail;
+mod policies;
+mod secrets;
 mod storage;
 mod terminal;
 mod user;
@@ -74,10 +77,25 @@ enum Command {
         #[command(subcommand)]
         command: mail::MailCommand,
     },
+    /// Secrets of functions, sealed in the database. A running server has them at once.
+    Secrets {
+        #[command(subcommand)]
+        command: secrets::SecretsCommand,
+    },
     /// The bytes of objects, compared with their rows.
     Storage {
         #[command(subcommand)]
         command: storage::StorageCommand,
+    },
+    /// The project's rights: applied, checked, proven.
+    Policies {
+        #[command(subcommand)]
+        command: policies::PoliciesCommand,
+    },
+    /// Generates code from the database's schema.
+    Gen {
+        #[command(subcommand)]
+        command: generate::GenCommand,
     },
     /// Checks what usually goes wrong, and says how to mend it.
     Doctor,
@@ -225,9 +243,23 @@ async fn execute(cli: Cli) -> anyhow::Result<ExitCode> {
             Box::pin(mail::run(&config, &command)).await?;
             Ok(ExitCode::SUCCESS)
         }
+        Command::Secrets { command } => {
+            let config = load(&command_line)?;
+            Box::pin(secrets::run(&config, &command)).await?;
+            Ok(ExitCode::SUCCESS)
+        }
         Command::Storage { command } => {
             let config = load(&command_line)?;
             Box::pin(storage::run(&config, &command)).await
+        }
+        Command::Policies { command } => {
+            let config = load(&command_line)?;
+            Box::pin(policies::run(&config, command)).await
+        }
+        Command::Gen { command } => {
+            let config = load(&command_line)?;
+            Box::pin(generate::run(&config, &command)).await?;
+            Ok(ExitCode::SUCCESS)
         }
         Command::Doctor => {
             let config = load(&command_line)?;

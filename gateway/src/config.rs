@@ -103,6 +103,8 @@ pub struct Config {
     pub auth: basalt_auth::AuthConfig,
     /// `[storage]`.
     pub storage: basalt_storage::StorageConfig,
+    /// `[realtime]`.
+    pub realtime: basalt_realtime::RealtimeConfig,
     /// `[functions]`.
     pub functions: basalt_functions::FunctionsConfig,
     /// `[mail]`.

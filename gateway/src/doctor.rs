@@ -1,10 +1,11 @@
 //! `basalt doctor`: looks at what goes wrong on a new machine or a new server, and says how to mend it. It changes
 //! nothing: a folder without secrets stays without, no PostgreSQL is started, no schema is touched.
 //!
-//! `machine` looks at ports, folders and programs, `database` at a PostgreSQL that answers.
+//! `machine` looks at ports, folders and programs, `database` at a PostgreSQL that answers, `payments` at Stripe.
 
 mod database;
 mod machine;
+mod payments;
 
 use std::fmt::Write as _;
 use std::io::Write;
@@ -115,6 +116,7 @@ async fn examine(config: &Config, clock: &Clock) -> Report {
     machine::app(config, &mut report);
     mail(config, &mut report).await;
     objects(config, &mut report).await;
+    payments::payments(config, clock, &mut report).await;
     if config.is_embedded() {
         embedded(config, secrets.as_ref(), clock, &mut report).await;
     } else {

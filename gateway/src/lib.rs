@@ -14,4 +14,5 @@ pub mod router;
 pub mod secrets;
 pub mod serve;
 mod signals;
+mod stripe_double;
 pub mod system_routes;

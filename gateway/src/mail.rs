@@ -1,17 +1,22 @@
 //! Sets mail up from the configuration: its destination, its sender, the development mailbox, the worker. Queueing and
 //! sending are [`basalt_mail`]'s.
 
+use std::sync::Arc;
+
+use basalt_core::http_client::HttpClient;
+use basalt_core::jobs::Worker;
 use basalt_core::listen::Events;
 use basalt_core::pool::ServicePool;
 pub use basalt_mail::CHANNEL;
 use basalt_mail::mailbox::store::Store;
+use basalt_mail::resend::Resend;
 use basalt_mail::smtp::SmtpConfig;
-use basalt_mail::worker::{Limits, worker};
+use basalt_mail::worker::{Limits, Provider, worker};
 use basalt_mail::{Destination, Outbox};
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
-use crate::config::{Config, Only};
+use crate::config::{BaseUrl, Config, Only};
 use crate::secrets::Secrets;
 use basalt_mail::mailbox::{Mailbox, Sender};
 
@@ -21,8 +26,16 @@ pub fn outbox(config: &Config, secrets: &Secrets) -> Outbox {
     Outbox::new(destination(config), secrets.master_key())
 }
 
-/// Starts what empties the outbox, in tasks of `tracker` until `shutdown`, and returns the development mailbox if mail goes
-/// there. `pool` is of the login that owns schema `basalt`.
+/// What was started.
+#[derive(Default)]
+pub struct Started {
+    /// The development mailbox, if mail goes there.
+    pub mailbox: Option<Mailbox>,
+    /// What empties the outbox, if anything does.
+    pub worker: Option<Arc<Worker<basalt_mail::worker::Sender>>>,
+}
+
+/// Starts what empties the outbox, in tasks of `tracker` until `shutdown`. `pool` is of the login that owns schema `basalt`.
 ///
 /// # Errors
 /// The mail settings cannot be used; a sentence.
@@ -33,22 +46,38 @@ pub fn start(
     events: &Events,
     tracker: &TaskTracker,
     shutdown: &CancellationToken,
-) -> Result<Option<Mailbox>, String> {
+) -> Result<Started, String> {
+    let mut started = Started::default();
     if !sends(config) {
-        return Ok(None);
+        return Ok(started);
     }
-    if let Some(smtp) = smtp(config) {
-        let worker = worker(pool.clone(), outbox.clone(), &smtp, limits(config), tracker.clone())?;
-        tracker.spawn(worker.run(events.subscribe(), shutdown.clone()));
+    let provider = provider(config, pool)?;
+    let smtp = smtp(config);
+    if smtp.is_some() || provider.is_some() {
+        let worker =
+            worker(pool.clone(), outbox.clone(), smtp.as_ref(), provider, limits(config), tracker.clone())?;
+        tracker.spawn(Arc::clone(&worker).run(events.subscribe(), shutdown.clone()));
+        started.worker = Some(worker);
     }
     if !has_mailbox(config) {
-        return Ok(None);
+        return Ok(started);
     }
     let store = Store::new(pool.clone(), outbox.clone());
     let keep = store.clone().keep(config.mail.retention);
     tracker.spawn(shutdown.clone().run_until_cancelled_owned(keep));
     let name = config.mail.sender_name.clone().unwrap_or_default();
-    Ok(Some(Mailbox::new(store, Sender { address: config.mail.from.clone(), name })))
+    started.mailbox = Some(Mailbox::new(store, Sender { address: config.mail.from.clone(), name }));
+    Ok(started)
+}
+
+/// Resend, for the functions of the app, whose settings name the account.
+fn provider(config: &Config, pool: &ServicePool) -> Result<Option<Provider>, String> {
+    if !config.functions.builtin || !matches!(config.only, None | Some(Only::Functions)) {
+        return Ok(None);
+    }
+    let base = config.mail.resend_url.as_ref().map(BaseUrl::url);
+    let resend = Resend::new(HttpClient::default(), base, &config.mail.from)?;
+    Ok(Some(Provider { resend, find_account: basalt_functions::resend_account(pool.clone()) }))
 }
 
 /// Whether this server has a development mailbox.

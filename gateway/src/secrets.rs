@@ -205,7 +205,7 @@ impl Secrets {
     }
 
     /// The S3 protocol with its key pair: the configured one or, on a developer's server, one that stays the same as long
-    /// as the master key does. In production a pair that nobody asked for would be one more way in.
+    /// as the master key does. In production an unasked-for pair would be one more way in.
     #[must_use]
     pub fn s3_protocol(&self, config: &Config) -> S3ProtocolConfig {
         let mut protocol = config.storage.s3_protocol.clone();
@@ -214,6 +214,12 @@ impl Secrets {
             protocol.secret_access_key = Some(self.derived("basalt S3 secret access key").into());
         }
         protocol
+    }
+
+    /// What servers of this project have in common, and no other project: no secret, once it is known.
+    #[must_use]
+    pub fn project_name(&self) -> String {
+        self.derived("basalt project name").chars().take(16).collect()
     }
 
     /// A text that only servers with this master key can tell.

@@ -14,6 +14,7 @@ use std::time::Duration;
 
 use basalt_core::database::Database;
 use basalt_core::pool::PoolConfig;
+use basalt_core::replication::{Frame, Replication};
 use basalt_core::session::{Access, Isolation, Scope, SessionError, Sessions, Statement};
 use basalt_core::sql::Sql;
 use basalt_testkit::{Basalt, Cluster, TestDatabase};
@@ -150,6 +151,33 @@ async fn is_encrypted(database: Database) -> Result<String, SessionError> {
     Ok(answers.concat().first().and_then(|row| row.text(0)).unwrap_or_default().to_owned())
 }
 
+/// Whether a replication stream is encrypted that has carried a change.
+async fn streamed(from: Database, database: &TestDatabase) -> String {
+    let mut replication = Replication::connect(&from, 1 << 20).await.unwrap();
+    let asked = "select ssl::text from pg_catalog.pg_stat_ssl where pid = pg_catalog.pg_backend_pid()";
+    let rows = replication.query(asked).await.unwrap();
+    let is_encrypted = rows.first().and_then(|row| row.text(0)).unwrap().to_owned();
+    database
+        .sql("drop table if exists streamed; create table streamed (id int primary key, text text)")
+        .await;
+    database.sql("drop publication if exists streamed; create publication streamed for table streamed").await;
+    let slot = "CREATE_REPLICATION_SLOT streamed TEMPORARY LOGICAL pgoutput NOEXPORT_SNAPSHOT";
+    replication.query(slot).await.unwrap();
+    let start =
+        "START_REPLICATION SLOT streamed LOGICAL 0/0 (proto_version '1', publication_names 'streamed')";
+    let mut stream = replication.start(start).await.unwrap();
+    // More than one record of TLS.
+    database.sql("insert into streamed values (1, repeat('x', 100000))").await;
+    loop {
+        if let Frame::Data { payload, .. } = stream.next().await.unwrap()
+            && payload.starts_with(b"I")
+        {
+            assert!(payload.len() > 100_000);
+            return is_encrypted;
+        }
+    }
+}
+
 fn refused(result: Result<String, SessionError>) -> String {
     match result {
         Err(SessionError::Unreachable(text)) => text,
@@ -195,6 +223,9 @@ async fn tls_with_postgresql_is_what_sslmode_says() {
     }
     let text = refused(is_encrypted(at("localhost", "require")).await);
     assert!(text.contains("TLS with the database failed") && text.contains("UnknownIssuer"), "{text}");
+    assert_eq!(streamed(at("localhost", "require").without_certificate_checks(), &database).await, "true");
+    assert_eq!(streamed(at("localhost", "disable"), &database).await, "false");
+    assert!(Replication::connect(&at("localhost", "require"), 1 << 20).await.is_err(), "unknown issuer");
 
     // As an operator says it, and whom the system trusts is told by SSL_CERT_FILE.
     let serving = async |host: &str, mode: &str, trusted: &str| {

@@ -254,3 +254,54 @@ fn frame(out: &mut Vec<u8>, tag: u8, body: &[u8]) {
     out.extend(u32::try_from(body.len() + 4).unwrap().to_be_bytes());
     out.extend(body);
 }
+
+/// A Stripe that answers each request with this status, `off` seconds ahead of this machine; its address.
+async fn stripe(status: u16, off: i64) -> String {
+    let listener = tokio::net::TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).await.unwrap();
+    let address = listener.local_addr().unwrap();
+    tokio::spawn(async move {
+        while let Ok((mut stream, _)) = listener.accept().await {
+            let mut request = [0; 4096];
+            let read = stream.read(&mut request).await.unwrap();
+            let asked = String::from_utf8_lossy(request.get(..read).unwrap_or_default()).to_lowercase();
+            assert!(asked.contains("authorization: bearer sk_test_x"), "{asked}");
+            let time = jiff::Timestamp::now() + jiff::SignedDuration::from_secs(off);
+            let date = jiff::fmt::rfc2822::DateTimePrinter::new().timestamp_to_rfc9110_string(&time).unwrap();
+            let answer = format!(
+                "HTTP/1.1 {status} X\r\nDate: {date}\r\nContent-Length: 2\r\nConnection: close\r\n\r\n{{}}"
+            );
+            stream.write_all(answer.as_bytes()).await.unwrap();
+        }
+    });
+    format!("http://{address}")
+}
+
+#[tokio::test]
+async fn stripes_key_and_clock_are_looked_at() {
+    let dir = tempfile::tempdir().unwrap();
+    let look = async |status: u16, off: i64| {
+        let base = stripe(status, off).await;
+        let settings = [
+            ("functions.builtin", "true"),
+            ("stripe.secret_key", "sk_test_x"),
+            ("stripe.api_base", base.as_str()),
+        ];
+        let (_, report) = doctor(dir.path(), &settings, Some(Only::Functions)).await;
+        let lines = report.lines().filter(|line| line.contains("payments "));
+        lines.map(str::to_owned).collect::<Vec<_>>()
+    };
+    let good = look(200, 0).await;
+    assert!(good.len() == 2 && good.iter().all(|line| line.starts_with("ok")), "{good:?}");
+    let refused = look(401, 0).await;
+    assert!(refused[0].starts_with("FAIL") && refused[0].contains("stripe.secret_key"), "{refused:?}");
+    assert!(!refused[0].contains("sk_test_x"));
+    for (off, word, direction) in
+        [(400, "FAIL", "behind"), (-400, "FAIL", "ahead of"), (100, "warn", "behind")]
+    {
+        let off = look(200, off).await;
+        assert!(off[1].starts_with(word) && off[1].contains(direction), "{off:?}");
+    }
+    let settings = [("functions.builtin", "true")];
+    let (_, report) = doctor(dir.path(), &settings, Some(Only::Functions)).await;
+    assert!(line(&report, "payments").contains("double of Stripe"), "{report}");
+}

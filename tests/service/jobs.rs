@@ -465,6 +465,42 @@ async fn a_request_may_run_its_own_job_and_is_told_what_came_of_it() {
 }
 
 #[tokio::test]
+async fn a_request_waits_for_its_turn_and_no_longer() {
+    let fixture = fixture().await;
+    let ends = Arc::new(Notify::new());
+    let ending = Arc::clone(&ends);
+    let one = Policy { concurrency: 1, ..policy() };
+    let running = fixture.start(&EVENTS, one, move |job| {
+        let (waits, ending) = (job.key == "evt_waits", Arc::clone(&ending));
+        async move {
+            if waits {
+                ending.notified().await;
+            }
+            done("applied")
+        }
+    });
+    // The worker has looked, and looks again in some seconds.
+    sleep(Duration::from_millis(200)).await;
+    fixture.event("evt_waits").await;
+    let worker = Arc::clone(&running.worker);
+    let first =
+        tokio::spawn(async move { worker.run_in_turn("evt_waits", Duration::from_secs(5)).await.unwrap() });
+    fixture.until_event("evt_waits", "attempts = 1").await;
+    fixture.event("evt_next").await;
+    assert_eq!(running.worker.run_in_turn("evt_next", Duration::from_millis(50)).await.unwrap(), None);
+    fixture.until_event("evt_next", "attempts = 0").await;
+    let worker = Arc::clone(&running.worker);
+    let next =
+        tokio::spawn(async move { worker.run_in_turn("evt_next", Duration::from_secs(5)).await.unwrap() });
+    ends.notify_one();
+    let applied = Outcome::Done(Done { outcome: Some("applied".to_owned()) });
+    assert_eq!(first.await.unwrap(), Some(applied));
+    drop(next.await.unwrap());
+    fixture.until_event("evt_next", "status = 'processed' and attempts = 1").await;
+    running.stop().await;
+}
+
+#[tokio::test]
 async fn rows_that_ended_go_after_their_time() {
     let fixture = fixture().await;
     fixture

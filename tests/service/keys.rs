@@ -182,6 +182,17 @@ async fn a_secret_key_in_a_browser_is_refused_everywhere_unless_that_is_allowed(
         node(server.get("/metrics").bearer(key)).send().await.expect(200);
     }
 
+    let broadcast = json!({ "messages": [{ "topic": "a", "event": "e", "payload": {} }] });
+    for key in [server.secret_key(), server.service_key()] {
+        let posted =
+            |path: &str| server.post(&format!("/realtime/v1/api/{path}")).bearer(key).json(&broadcast);
+        for path in ["broadcast", "broadcast/a/events/e"] {
+            let refused = page(posted(path)).send().await.expect(401).json();
+            assert_eq!(refused["message"], "Forbidden use of secret API key in browser");
+            node(posted(path)).send().await.expect(202);
+        }
+    }
+
     let lenient = Basalt::builder().config("server.secret_keys_in_browsers", "true").start().await;
     let request = lenient.get("/rest/v1/").apikey(lenient.secret_key()).header("user-agent", CHROME);
     request.send().await.expect(200);

@@ -1,9 +1,13 @@
 //! System migrations, project files and the app's policies on a real PostgreSQL. `BASALT_TEST_POSTGRES_BIN` chooses
 //! another version.
 
+mod app_schema;
 mod external_database;
 mod policies;
+mod policy_check;
+mod policy_proof;
 mod project_files;
 mod schemas;
 mod support;
 mod system;
+mod typescript;

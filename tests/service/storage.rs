@@ -8,6 +8,7 @@ mod buckets;
 mod images;
 mod lists;
 mod reads;
+mod resumable;
 mod rights;
 mod s3;
 mod signed;

@@ -177,6 +177,16 @@ pub(crate) fn gen_docs(root: &Path) -> Result<ExitCode> {
     Ok(ExitCode::SUCCESS)
 }
 
+/// The app's types, made from its migrations on a database of the tests.
+pub(crate) fn gen_types(root: &Path) -> Result<ExitCode> {
+    node::install(root, None)?;
+    ui::note("writing app/src/lib/database.types.ts");
+    // The test that compares the file writes it instead.
+    let test = ["test", "-p", "basalt", "--test", "service", "the_apps_types_are_those_of_its_schema"];
+    run::run(cargo_command(root).args(test).env("BASALT_TEST_BLESS", "1"))?;
+    Ok(ExitCode::SUCCESS)
+}
+
 /// Cargo's target folder.
 pub(crate) fn target(root: &Path) -> PathBuf {
     std::env::var_os("CARGO_TARGET_DIR").map_or_else(|| root.join("target"), |folder| root.join(folder))

@@ -5,7 +5,9 @@ mod count;
 mod dev;
 mod fuzz;
 mod moto;
+mod nats;
 mod node;
+mod postgres_meta;
 mod run;
 mod server;
 mod suite;
@@ -41,6 +43,7 @@ usage: cargo xtask VERB [ARGUMENTS]
   fuzz [TARGET] [-- ARGS]  five minutes of one fuzz target, on the stable compiler; ARGS go to libFuzzer;
                        without TARGET lists them
   gen-docs             rewrite the generated files in docs/
+  gen-types            rewrite app/src/lib/database.types.ts from migrations/
 
 Only Rust and Node 20 or newer have to be there before; for the tests, Python 3.10 or newer with venv.";
 
@@ -79,6 +82,7 @@ fn dispatch(arguments: &[String]) -> Result<ExitCode> {
         "bench" => dev::bench(&root, &rest.everything()),
         "fuzz" => fuzz::fuzz(&root, &rest),
         "gen-docs" => dev::gen_docs(&root),
+        "gen-types" => dev::gen_types(&root),
         "help" | "--help" | "-h" => {
             ui::print(HELP);
             Ok(ExitCode::SUCCESS)

@@ -1,11 +1,18 @@
 //! The S3-compatible server of the tests: moto, a Python package, with all its packages at fixed versions in a folder of its own below `target`.
 
 use std::path::{Path, PathBuf};
-use std::process::Command;
+use std::process::{Command, Stdio};
+use std::time::{Duration, Instant};
 
-use anyhow::{Context, Result};
+use anyhow::{Context, Result, bail};
 
+use crate::run::Running;
+use crate::server::{free_port, status};
 use crate::{run, ui};
+
+/// The bucket of a [`Moto`].
+const BUCKET: &str = "objects";
+const START: Duration = Duration::from_secs(60);
 
 const HOW_TO_GET: &str = "moto, the S3 server of the tests, could not be installed; it needs Python 3.10 or newer with venv (`sudo apt-get install -y python3-venv`) \
                           and the network";
@@ -36,4 +43,39 @@ pub(crate) fn install(root: &Path) -> Result<()> {
     run::run(&mut pip).context(HOW_TO_GET)?;
     let _bytes = std::fs::copy(&wanted, &installed)?;
     Ok(())
+}
+
+/// A running moto with one bucket.
+pub(crate) struct Moto {
+    _running: Running,
+    port: u16,
+}
+
+impl Moto {
+    /// Starts it, installed before.
+    pub(crate) fn start(root: &Path) -> Result<Self> {
+        let port = free_port()?;
+        let mut command = Command::new(root.join("target/moto/bin/python"));
+        command.args(["-m", "moto.server", "-H", "127.0.0.1", "-p", &port.to_string()]);
+        let running = Running::spawn(command.stdout(Stdio::null()).stderr(Stdio::null()))?;
+        let deadline = Instant::now() + START;
+        while status(port, "PUT", &format!("/{BUCKET}")) != Some(200) {
+            if Instant::now() > deadline {
+                bail!("moto did not make a bucket within {} s", START.as_secs());
+            }
+            run::pause(Duration::from_millis(100));
+        }
+        Ok(Self { _running: running, port })
+    }
+
+    /// The settings of a server that keeps its objects here.
+    pub(crate) fn settings(&self) -> [(&'static str, String); 5] {
+        [
+            ("BASALT_STORAGE_BACKEND", "s3".to_owned()),
+            ("BASALT_STORAGE_S3_ENDPOINT", format!("http://127.0.0.1:{}", self.port)),
+            ("BASALT_STORAGE_S3_BUCKET", BUCKET.to_owned()),
+            ("BASALT_STORAGE_S3_ACCESS_KEY_ID", "id".to_owned()),
+            ("BASALT_STORAGE_S3_SECRET_ACCESS_KEY", "secret".to_owned()),
+        ]
+    }
 }

@@ -68,7 +68,7 @@ impl Server {
     fn wait_until_ready(&mut self) -> Result<()> {
         let deadline = Instant::now() + START;
         loop {
-            if status(self.port, "/ready") == Some(200) {
+            if status(self.port, "GET", "/ready") == Some(200) {
                 return Ok(());
             }
             if let Some(end) = self.running.try_wait()? {
@@ -121,7 +121,7 @@ impl Drop for Server {
 }
 
 /// A port without a listener, from below the range that the kernel hands out for connections: none of a test's takes it before the server does.
-fn free_port() -> Result<u16> {
+pub(crate) fn free_port() -> Result<u16> {
     static GIVEN: AtomicU32 = AtomicU32::new(0);
     // Elsewhere in each run, so that two at a time do not meet.
     let first = std::process::id().wrapping_mul(64);
@@ -132,11 +132,15 @@ fn free_port() -> Result<u16> {
         .context("no free port on the loopback address")
 }
 
-/// The status of one GET, or `None` without an answer.
-fn status(port: u16, path: &str) -> Option<u16> {
+/// The status of one request without a body, or `None` without an answer.
+pub(crate) fn status(port: u16, method: &str, path: &str) -> Option<u16> {
     let mut stream = TcpStream::connect((Ipv4Addr::LOCALHOST, port)).ok()?;
     stream.set_read_timeout(Some(Duration::from_secs(5))).ok()?;
-    write!(stream, "GET {path} HTTP/1.1\r\nHost: 127.0.0.1:{port}\r\nConnection: close\r\n\r\n").ok()?;
+    write!(
+        stream,
+        "{method} {path} HTTP/1.1\r\nHost: 127.0.0.1:{port}\r\nContent-Length: 0\r\nConnection: close\r\n\r\n"
+    )
+    .ok()?;
     let mut answer = Vec::new();
     stream.read_to_end(&mut answer).ok()?;
     String::from_utf8_lossy(&answer).split_whitespace().nth(1)?.parse().ok()
@@ -232,6 +236,6 @@ mod tests {
 
     #[test]
     fn nobody_listening_is_not_an_error() {
-        assert_eq!(status(free_port().unwrap(), "/ready"), None);
+        assert_eq!(status(free_port().unwrap(), "GET", "/ready"), None);
     }
 }

@@ -17,7 +17,7 @@ pub(crate) use self::quick::quick;
 use self::steps::{Kind, Suite, Tallies};
 use crate::count::{self, CargoTest};
 use crate::server::Server;
-use crate::{browser, dev, fuzz, moto, node, run, ui};
+use crate::{browser, dev, fuzz, moto, nats, node, postgres_meta, run, ui};
 
 const NO_ARGUMENTS: &[&str] = &[];
 
@@ -34,6 +34,8 @@ pub(crate) fn test(root: &Path, keep_going: bool) -> Result<ExitCode> {
     suite.step("tsc", typecheck);
     suite.step("biome", biome);
     suite.step("S3 server", moto::install);
+    suite.step("postgres-meta", postgres_meta::install);
+    suite.step("NATS", nats::install);
     suite.counted("Rust tests", |root, tallies| rust_tests(root, tallies, &["--workspace"], NO_ARGUMENTS));
     suite.step("cargo doc", docs);
     suite.step("cargo deny", |root| {
@@ -56,6 +58,7 @@ pub(crate) fn nightly(root: &Path) -> Result<ExitCode> {
     });
     // One at a time: they measure memory, and endurance takes both cores.
     suite.step("S3 server", moto::install);
+    suite.step("NATS", nats::install);
     suite.counted("long tests", |root, tallies| {
         let arguments = ["--ignored", "--nocapture", "--test-threads=1"];
         rust_tests(root, tallies, &["--workspace", "--test", "service", "--test", "faults"], &arguments)
@@ -68,6 +71,7 @@ pub(crate) fn nightly(root: &Path) -> Result<ExitCode> {
             &["--mode".to_owned(), "nightly".to_owned(), "tests/s3.test.ts".to_owned()],
         )
     });
+    suite.counted("storage on S3", storage_on_s3);
     suite.step("fuzzing", |root| fuzz::all(root, FUZZ_TIME));
     suite.finish()
 }
@@ -111,6 +115,8 @@ pub(crate) fn service(root: &Path, arguments: &[String]) -> Result<ExitCode> {
     // PostgreSQL comes with the packages.
     suite.step("npm ci", |root| node::install(root, None));
     suite.step("S3 server", moto::install);
+    suite.step("postgres-meta", postgres_meta::install);
+    suite.step("NATS", nats::install);
     suite.counted("service tests", |root, tallies| {
         rust_tests(root, tallies, &["--workspace", "--test", "*"], arguments)
     });
@@ -229,21 +235,48 @@ impl Build {
 }
 
 fn conformance_tests(root: &Path, tallies: &Tallies, build: Build, arguments: &[String]) -> Result<()> {
-    let servers =
-        Servers::start(root, &build.run(root)?, &root.join("tests/conformance/project"), "conformance")?;
+    conformance_with(root, tallies, build, arguments, &[])
+}
+
+/// The conformance tests of storage on servers that keep their objects in an S3-compatible store.
+fn storage_on_s3(root: &Path, tallies: &Tallies) -> Result<()> {
+    let moto = moto::Moto::start(root)?;
+    let settings = moto.settings();
+    let settings: Vec<(&str, &str)> = settings.iter().map(|(name, value)| (*name, value.as_str())).collect();
+    let arguments = ["storage", "s3"].map(str::to_owned);
+    conformance_with(root, tallies, Build::Alone, &arguments, &settings)
+}
+
+fn conformance_with(
+    root: &Path,
+    tallies: &Tallies,
+    build: Build,
+    arguments: &[String],
+    settings: &[(&str, &str)],
+) -> Result<()> {
+    let project = root.join("tests/conformance/project");
+    let servers = Servers::start(root, &build.run(root)?, &project, "conformance", settings)?;
     let result = vitest(root, tallies, Kind::Conformance, "conformance", Some(&servers), arguments);
     servers.explain(result)
 }
 
 /// The two servers that tests from outside talk to: they differ in what a sign-up needs.
 struct Servers {
+    /// The server's program, for tests that start and stop one of their own.
+    program: PathBuf,
     plain: Server,
     /// Addresses have to be confirmed by mail.
     confirming: Server,
 }
 
 impl Servers {
-    fn start(root: &Path, basalt: &Path, project: &Path, name: &str) -> Result<Self> {
+    fn start(
+        root: &Path,
+        basalt: &Path,
+        project: &Path,
+        name: &str,
+        settings: &[(&str, &str)],
+    ) -> Result<Self> {
         let confirm = [
             ("BASALT_AUTH_MAILER_AUTOCONFIRM", "false"),
             ("BASALT_AUTH_EXTERNAL_ANONYMOUS_USERS_ENABLED", "true"),
@@ -251,12 +284,19 @@ impl Servers {
             ("BASALT_AUTH_RATE_LIMIT_ANONYMOUS_USERS", "0"),
             ("BASALT_MAIL_MAX_FREQUENCY", "1"),
         ];
-        let plain = Server::launch(root, basalt, project, name, &[])?;
-        let confirming = Server::launch(root, basalt, project, &format!("{name}-confirming"), &confirm)?;
-        Ok(Self { plain: plain.ready()?, confirming: confirming.ready()? })
+        let plain = Server::launch(root, basalt, project, name, settings)?;
+        let confirming = Server::launch(
+            root,
+            basalt,
+            project,
+            &format!("{name}-confirming"),
+            &[settings, &confirm].concat(),
+        )?;
+        Ok(Self { program: basalt.to_owned(), plain: plain.ready()?, confirming: confirming.ready()? })
     }
 
     fn describe_to(&self, command: &mut Command) {
+        command.env("BASALT_PROGRAM", &self.program);
         self.plain.describe_to(command, "BASALT");
         self.confirming.describe_to(command, "BASALT_CONFIRMING");
     }
@@ -294,7 +334,7 @@ fn vitest(
 
 fn browser_tests(root: &Path, tallies: &Tallies, build: Build, arguments: &[String]) -> Result<()> {
     let chromium = browser::chromium()?;
-    let servers = Servers::start(root, &build.run(root)?, root, "e2e")?;
+    let servers = Servers::start(root, &build.run(root)?, root, "e2e", &[])?;
     let report = report(root, "e2e")?;
     let mut flags = vec!["--reporter=list,json".to_owned()];
     flags.extend_from_slice(arguments);

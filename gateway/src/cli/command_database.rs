@@ -55,6 +55,11 @@ impl CommandDatabase {
         tokio::time::timeout(PATIENCE, Self::open(config)).await.ok()?.ok()
     }
 
+    /// A connection of the system's login, outside of any pool.
+    pub(super) async fn connect(&self) -> anyhow::Result<tokio_postgres::Client> {
+        Ok(database_setup::connect(&self.admin).await?)
+    }
+
     /// Connections of the system's login.
     pub(super) fn system_pool(&mut self) -> ServicePool {
         self.pool(self.admin.clone())

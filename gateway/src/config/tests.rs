@@ -380,9 +380,10 @@ fn the_repositorys_own_files_load() {
 
 #[test]
 fn a_setting_that_nothing_reads_yet_says_so() {
-    let config = load("[stripe]\napi_base = \"http://localhost:12111\"\n", &[]).unwrap();
+    let file = "[database]\nurl = \"postgresql://a:b@db.example/x\"\nreplica_url = \"postgresql://a:b@db.example/y\"\n";
+    let config = load(file, &[]).unwrap();
     assert_eq!(
         config.warnings,
-        ["stripe.api_base (basalt.toml:2) is checked, but no part of this release reads it yet"]
+        ["database.replica_url (basalt.toml:3) is checked, but no part of this release reads it yet"]
     );
 }

@@ -39,6 +39,9 @@ pub(super) async fn examine(
                 rest_alone(&client, config, report).await?;
             } else {
                 instance(&client, secrets, report).await?;
+                if config.only.is_none_or(|only| only == Only::Realtime) {
+                    replication(&client, report).await?;
+                }
             }
             if config.mode == Mode::Production {
                 leftover_demo_accounts(&client, config, report).await?;
@@ -190,6 +193,76 @@ async fn rights(client: &Client, config: &Config, report: &mut Report) -> Result
     if !create_schema {
         let remedy = format!("run: grant create on database {this_database} to {quoted}");
         report.fail(subject, format!("{login} may not create schemas in this database: {remedy}"));
+    }
+    Ok(())
+}
+
+/// What row changes need: `wal_level`, the right to replicate, room for a slot, and published tables.
+async fn replication(client: &Client, report: &mut Report) -> Result<(), tokio_postgres::Error> {
+    let subject = "realtime";
+    let found = row(
+        client,
+        "select current_setting('wal_level'), (select rolsuper or rolreplication from pg_roles where rolname = current_user), \
+         current_setting('max_replication_slots')::integer - (select count(*) from pg_replication_slots), \
+         current_setting('max_wal_senders')::integer - (select count(*) from pg_stat_activity where backend_type = 'walsender'), \
+         (select count(*) from pg_publication_tables where pubname = 'supabase_realtime'), \
+         (select count(*) from pg_publication where pubname = 'supabase_realtime'), \
+         quote_ident(current_user), \
+         (select string_agg(quote_literal(slot_name), ', ') from pg_replication_slots where not active and not temporary), \
+         (select count(*) from pg_replication_slots where database = current_database() and slot_name like 'basalt\\_realtime\\_%')",
+    )
+    .await?;
+    let column = |index: usize| found.get(index).cloned().flatten().unwrap_or_default();
+    let count = |index: usize| column(index).parse::<i64>().unwrap_or(0);
+    let mut is_fine = true;
+    let mut warn = |report: &mut Report, sentence: String| {
+        is_fine = false;
+        report.warn(subject, sentence);
+    };
+    if column(0) != "logical" {
+        let level = column(0);
+        warn(
+            report,
+            format!(
+                "wal_level is {level}: no row changes for clients; set wal_level = logical and restart PostgreSQL"
+            ),
+        );
+    }
+    if column(1) != "t" {
+        let login = column(6);
+        warn(
+            report,
+            format!(
+                "{login} may not replicate: no row changes for clients; run: alter role {login} replication"
+            ),
+        );
+    }
+    // A running server holds one of each.
+    if count(8) == 0 && (count(2) < 1 || count(3) < 1) {
+        let sentence = "no replication slot or WAL sender is free: no row changes for clients; raise max_replication_slots and max_wal_senders, or drop slots that are not used";
+        warn(report, sentence.to_owned());
+    }
+    if !column(7).is_empty() {
+        let slots = column(7);
+        warn(
+            report,
+            format!(
+                "slots without a reader hold back the write-ahead log: {slots}; if they are left over, select pg_drop_replication_slot(…)"
+            ),
+        );
+    }
+    if count(5) == 0 {
+        warn(
+            report,
+            "the publication supabase_realtime is missing; the server makes it when it starts".to_owned(),
+        );
+    }
+    if is_fine {
+        let (tables, slots) = (count(4), count(8));
+        report.ok(
+            subject,
+            format!("row changes of {tables} tables can be streamed; {slots} servers do so now"),
+        );
     }
     Ok(())
 }

@@ -91,13 +91,16 @@ fn the_documentation_is_fresh() {
 
 /// Names of metrics in a source: literals like `"basalt_…"`.
 fn names_in(source: &str, names: &mut BTreeSet<String>) {
-    const BEGINNINGS: [&str; 12] = [
+    const BEGINNINGS: [&str; 15] = [
         "basalt_http_",
         "basalt_pool_",
         "basalt_rest_s",
         "basalt_auth_",
         "basalt_mail_",
+        "basalt_functions_",
+        "basalt_stripe_",
         "basalt_storage_",
+        "basalt_realtime_",
         "basalt_statements_",
         "basalt_transactions_",
         "basalt_verified_",

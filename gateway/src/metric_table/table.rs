@@ -20,8 +20,8 @@ const fn metric(
 
 const NONE: Labels = &[];
 const SERVICE: Labels = &[("service", "rest, auth, storage, realtime, functions")];
-const POOL: Labels = &[("pool", "rest, auth, storage, system")];
-const REQUEST_POOL: Labels = &[("pool", "rest")];
+const POOL: Labels = &[("pool", "rest, auth, storage, realtime, functions, system")];
+const REQUEST_POOL: Labels = &[("pool", "rest, realtime")];
 const BUCKET: Labels =
     &[("bucket", "token, verify, signup, anonymous, recover, resend, magiclink, otp, user")];
 const KIND: Labels = &[("kind", "confirmation, invite, magic_link, recovery, …")];
@@ -63,7 +63,7 @@ pub static METRICS: &[Metric] = &[
     metric("basalt_pool_timeouts_total", Counter, POOL, "requests", Always, "Requests refused after waiting as long as they may.", "As for `basalt_pool_waiting`."),
     metric("basalt_pool_statements", Gauge, REQUEST_POOL, "statements", Always, "Prepared statements that all connections of the pool keep together.", "Each takes memory of PostgreSQL's."),
     metric("basalt_pool_statements_limit", Gauge, REQUEST_POOL, "statements", Always, "`database.statement_cache`: of one connection. Times `basalt_pool_connections` is the most there can be.", ""),
-    metric("basalt_pool_statement_lookups_total", Counter, &[("pool", "rest"), ("result", "hit, miss")], "statements", Always, "Statements run, prepared already or prepared for it.", "Many misses after the first minutes: more kinds of requests than `database.statement_cache` holds."),
+    metric("basalt_pool_statement_lookups_total", Counter, &[("pool", "rest, realtime"), ("result", "hit, miss")], "statements", Always, "Statements run, prepared already or prepared for it.", "Many misses after the first minutes: more kinds of requests than `database.statement_cache` holds."),
     metric("basalt_pool_statement_evictions_total", Counter, REQUEST_POOL, "statements", Always, "Prepared statements closed because there were too many.", "Grows steadily: raise `database.statement_cache`, where PostgreSQL has the memory."),
     metric("basalt_pool_row_bytes_limit", Gauge, REQUEST_POOL, "bytes", Always, "`database.max_row_bytes`: the largest row, or body of an answer.", ""),
     metric("basalt_statements_cancelled_total", Counter, NONE, "statements", Happened, "Statements cancelled in PostgreSQL: their client left, or their deadline passed.", "Clients with short timeouts, or slow statements."),
@@ -114,6 +114,24 @@ pub static METRICS: &[Metric] = &[
     metric("basalt_storage_blob_deletions_waiting", Gauge, NONE, "blobs", Happened, "Blobs that wait to be deleted; each waits for five minutes at least.", "Grows for hours: the disk or S3 is slow or away."),
     metric("basalt_storage_blob_deletions_given_up", Gauge, NONE, "blobs", Happened, "Blobs whose deletion was given up.", "As for `basalt_storage_blob_deletions_given_up_total`."),
 
+    metric("basalt_functions_requests_total", Counter, &[("function", "as registered"), ("status", "2xx, 3xx, 4xx, 5xx")], "requests", Happened, "Calls of each function.", "5xx: the log tells of each with the function's name."),
+    metric("basalt_functions_duration_seconds", Histogram, &[("function", "as registered")], "seconds", Happened, "From the call of a function to the head of its answer.", "Functions of payments wait for the provider."),
+    metric("basalt_functions_refused_total", Counter, &[("function", "as registered")], "requests", Happened, "Calls refused with 401, for functions that check tokens.", "Clients call without a key, or with an expired token."),
+    metric("basalt_stripe_calls_total", Counter, &[("outcome", "ok, refused, busy, unreachable, key")], "calls", Happened, "Calls of Stripe's API, with their repetitions.", "key: check `stripe.secret_key`. unreachable, busy: users are told to try again, webhooks wait."),
+    metric("basalt_stripe_call_duration_seconds", Histogram, NONE, "seconds", Happened, "From a call to its result, with its repetitions.", ""),
+    metric("basalt_stripe_webhooks_total", Counter, &[("outcome", "stored, repeated, ignored, forged, unsigned, no_secret, overloaded, not_stored")], "deliveries", Happened, "Deliveries to the function `stripe-webhook`.", "forged: the endpoint's signing secret is not the one that is known here. overloaded, not_stored: Stripe sends them again."),
+    metric("basalt_stripe_events_processed_total", Counter, &[("kind", "type of the event")], "events", Happened, "Events applied or ignored.", ""),
+    metric("basalt_stripe_events_failed_total", Counter, &[("kind", "type of the event")], "attempts", Happened, "Attempts that failed; they are made again.", "The administrator's page Webhook Management has the reasons."),
+    metric("basalt_stripe_events_dead_total", Counter, &[("kind", "type of the event")], "events", Happened, "Events given up after a day and a half.", "Replay them on the administrator's page."),
+    metric("basalt_stripe_events_waiting", Gauge, NONE, "events", Happened, "Events that wait for their next attempt.", "Stripe is away, or refuses the key."),
+    metric("basalt_stripe_events_dead", Gauge, NONE, "events", Happened, "Events given up that are still kept.", "As for `basalt_stripe_events_dead_total`."),
+    metric("basalt_stripe_former_customers_done_total", Counter, &[("kind", "`live` or `test`")], "customers", Happened, "Deleted users for whom nothing runs at Stripe any more.", ""),
+    metric("basalt_stripe_former_customers_failed_total", Counter, &[("kind", "`live` or `test`")], "attempts", Happened, "Attempts to end what runs for them that failed; they are made again.", "Stripe is away, or refuses the key."),
+    metric("basalt_stripe_former_customers_dead_total", Counter, &[("kind", "`live` or `test`")], "customers", Happened, "Deleted users given up after a week: they may go on paying.", "End their subscriptions in Stripe's dashboard; the log has the customers."),
+    metric("basalt_stripe_former_customers_waiting", Gauge, NONE, "customers", Happened, "Deleted users for whom something may still run.", "As for `basalt_stripe_former_customers_failed_total`."),
+    metric("basalt_stripe_former_customers_dead", Gauge, NONE, "customers", Happened, "Deleted users given up.", "As for `basalt_stripe_former_customers_dead_total`."),
+    metric("basalt_functions_rate_limited_total", Counter, &[("limit", "billing, invite_by_user, invite_by_plan, invite_by_address, test_email, webhook_secret, replay")], "requests", Happened, "Calls of built-in functions refused with 429.", "A user tries again and again, or sends many invitations."),
+
     metric("basalt_mail_queued_total", Counter, KIND, "mails", Happened, "Mails to be sent, or put into the development mailbox.", ""),
     metric("basalt_mail_sent_total", Counter, KIND, "mails", Happened, "Mails that the mail server took.", ""),
     metric("basalt_mail_failed_total", Counter, KIND, "mails", Happened, "Attempts that failed.", "The log has the mail server's words."),
@@ -121,4 +139,32 @@ pub static METRICS: &[Metric] = &[
     metric("basalt_mail_dropped_total", Counter, KIND, "mails", Happened, "Mails not sent because no mail server is configured.", "Set `mail.smtp_url` and `mail.from`."),
     metric("basalt_mail_waiting", Gauge, NONE, "mails", Happened, "Mails that wait to be sent, where there is a mail server.", "It is slow or away; or raise `mail.connections`."),
     metric("basalt_mail_dead", Gauge, NONE, "mails", Happened, "Mails given up that are still kept.", "As for `basalt_mail_dead_total`."),
+
+    metric("basalt_realtime_sockets", Gauge, NONE, "sockets", Always, "Sockets of realtime clients.", "Those without a channel are closed after ten minutes."),
+    metric("basalt_realtime_users_limit", Gauge, NONE, "sockets", Always, "`realtime.max_concurrent_users`: sockets that have joined a channel.", ""),
+    metric("basalt_realtime_channels", Gauge, NONE, "channels", Always, "Channels that are joined, of all sockets.", "Many for each socket: a client that joins and never leaves."),
+    metric("basalt_realtime_joins_total", Counter, &[("outcome", "ok, or the code of the refusal")], "joins", Happened, "Joins answered.", "Unauthorized: policies of `realtime.messages`. ClientJoinRateLimitReached: raise `realtime.max_joins_per_second`, or find the client."),
+    metric("basalt_realtime_broadcasts_total", Counter, &[("source", "socket, http, database, bus")], "messages", Always, "Broadcasts, by where they came from.", ""),
+    metric("basalt_realtime_deliveries_total", Counter, NONE, "messages", Always, "Broadcasts and row changes handed to channels.", "Divided by broadcasts: how many listen."),
+    metric("basalt_realtime_presences", Gauge, NONE, "channels", Always, "Channels that track presence, on all servers of the bus.", ""),
+    metric("basalt_realtime_presence_bytes", Gauge, NONE, "bytes", Always, "What presences of this server's channels take.", "Near 256 MiB: clients that track much; the next is refused."),
+    metric("basalt_realtime_queued_bytes", Gauge, NONE, "bytes", Always, "What waits to be taken by clients. A broadcast counts once for each of them, though it is in memory once.", "Grows: clients are slow, or the network is."),
+    metric("basalt_realtime_receiving_bytes", Gauge, NONE, "bytes", Always, "What long messages that are not whole yet hold, beyond 64 KiB each.", "Near 256 MiB: clients that send large messages slowly; the next is closed (1013)."),
+    metric("basalt_realtime_malformed_frames_total", Counter, NONE, "frames", Always, "Frames dropped because they are no messages.", "A client that speaks another protocol."),
+    metric("basalt_realtime_sockets_closed_total", Counter, &[("reason", "client, restart, idle, no_channel, joins, overflow, frame_size, protocol, busy")], "sockets", Happened, "Sockets that have ended.", "overflow: clients that take less than they are sent; they come back by themselves. idle: connections that died without a word."),
+    metric("basalt_realtime_bus_connected", Gauge, NONE, "connections", Always, "1 while NATS is reached; 0 otherwise, and without `realtime.nats_url`.", "0: clients of other servers hear nothing from here until it is back."),
+    metric("basalt_realtime_bus_nodes", Gauge, NONE, "servers", Always, "Other servers that were heard on the bus within the last seconds.", "Fewer than there are: NATS, or `realtime.nats_url` of the others."),
+    metric("basalt_realtime_bus_dropped_total", Counter, NONE, "messages", Always, "Messages for other servers that were dropped because NATS was away or slow.", "As for `basalt_realtime_bus_connected`."),
+
+    metric("basalt_realtime_changes_received_total", Counter, NONE, "changes", Happened, "Row changes of published tables that PostgreSQL sent, whether or not a client listens.", "Far above those batched: publish fewer tables."),
+    metric("basalt_realtime_changes_batched_total", Counter, NONE, "changes", Happened, "Row changes of tables to which clients listen.", "Divided by batches: how many are judged together. It rises with the load."),
+    metric("basalt_realtime_change_batches_total", Counter, NONE, "batches", Happened, "Batches in which they are judged.", ""),
+    metric("basalt_realtime_changes_matched_total", Counter, NONE, "matches", Happened, "Bindings whose conditions a change met, before policies are asked.", "Far above those delivered: clients listen to whole tables of which they may see little. A filter costs less."),
+    metric("basalt_realtime_changes_delivered_total", Counter, NONE, "changes", Happened, "Changes handed to channels that may see them.", ""),
+    metric("basalt_realtime_visibility_seconds", Histogram, NONE, "seconds", Happened, "Time in which PostgreSQL says who may see the rows of a batch, for one role.", "Long: policies without an index to help them."),
+    metric("basalt_realtime_subscriptions", Gauge, NONE, "channels", Happened, "Channels that listen to row changes.", ""),
+    metric("basalt_realtime_change_bytes", Gauge, NONE, "bytes", Happened, "Row changes that waited to be judged when the last one came.", "Near the limit: policies are too slow for the rate of changes."),
+    metric("basalt_realtime_change_bytes_limit", Gauge, NONE, "bytes", Always, "`realtime.change_memory`.", ""),
+    metric("basalt_realtime_slot_lag_bytes", Gauge, NONE, "bytes", Happened, "Write-ahead log that the replication slot holds back, looked at every 30 seconds.", "It grows: a long transaction, or a server that cannot keep up. Beyond `max_slot_wal_keep_size` PostgreSQL takes the slot away, and clients join again."),
+    metric("basalt_realtime_resyncs_total", Counter, &[("reason", "stream, queue, database, policy, definition")], "times", Happened, "Times that channels were sent away to join again, because changes were missed.", "stream: the connection or the slot was lost; queue: raise `realtime.change_memory`, or make policies faster; database: it did not answer; policy: of single users, too slow; definition: a filtered column has another type."),
 ];

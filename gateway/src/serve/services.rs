@@ -23,6 +23,7 @@ use crate::database_setup::{self, Databases, STORAGE_ADMIN, Seed};
 use crate::key_keeper::KeyKeeper;
 use crate::mail;
 use crate::secrets::Secrets;
+use crate::stripe_double;
 use crate::system_routes::{ReachCheck, ReadinessCheck};
 use basalt_http::layers::Mount;
 use basalt_http::layers::api_key::Gate;
@@ -138,6 +139,11 @@ fn rest_reaches(sessions: &Sessions) -> ReachCheck {
     ReachCheck { name: "database connection of rest", is_reachable: Box::new(is_reachable) }
 }
 
+/// The same of the sessions that realtime asks policies in.
+fn realtime_reaches(sessions: &Sessions) -> ReachCheck {
+    ReachCheck { name: "database connection of realtime", ..rest_reaches(sessions) }
+}
+
 /// The same of auth's login.
 fn auth_reaches(pool: &ServicePool) -> ReachCheck {
     pool_reaches("database connection of auth", pool)
@@ -198,9 +204,15 @@ pub(super) async fn whole(
         databases.authenticator.clone(),
         PoolConfig {
             answers: Some(answers.clone()),
-            backend_limit,
+            backend_limit: backend_limit.clone(),
             ..pool(config, "rest", config.database.pool_size)
         },
+        background.requests.clone(),
+    );
+    // Its own: a burst of joins does not hold up requests, nor the other way round.
+    let realtime_sessions = Sessions::new(
+        databases.authenticator.clone(),
+        PoolConfig { backend_limit, ..pool(config, "realtime", config.database.realtime_pool_size) },
         background.requests.clone(),
     );
     let auth_pool = ServicePool::new(
@@ -218,30 +230,36 @@ pub(super) async fn whole(
         pool(config, "system", config.database.system_pool_size),
         background.requests.clone(),
     );
+    let functions_pool = ServicePool::new(
+        databases.admin.acting_as("service_role", "public"),
+        pool(config, "functions", config.database.functions_pool_size),
+        background.requests.clone(),
+    );
     let outbox = mail::outbox(config, secrets);
     let (mut readiness, mut reach) = (Vec::new(), Vec::new());
     let mut mounts: Vec<Mount> = Vec::new();
     let mut rest = None;
     let runs = |service: Only| config.only.is_none_or(|only| only == service);
-    let mut channels = vec![CHANNEL.to_owned(), mail::CHANNEL.to_owned()];
+    let mut channels =
+        [CHANNEL, mail::CHANNEL, basalt_functions::secrets::CHANNEL].map(str::to_owned).to_vec();
     channels.extend(rest_channel(config).filter(|_| runs(Only::Rest)));
+    channels.extend(runs(Only::Realtime).then(|| basalt_realtime::changes::CHANNEL.to_owned()));
     let events = listen(databases.admin.clone(), channels, background);
-    let pools = (sessions.clone(), auth_pool.clone(), storage_pool.clone(), system_pool.clone());
+    let pools = (
+        [sessions.clone(), realtime_sessions.clone()],
+        [auth_pool.clone(), storage_pool.clone(), system_pool.clone(), functions_pool.clone()],
+    );
     let shown = pools.clone();
     let gauges = move || {
-        shown.0.report();
-        shown.1.report();
-        shown.2.report();
-        shown.3.report();
+        shown.0.iter().for_each(Sessions::report);
+        shown.1.iter().for_each(ServicePool::report);
     };
     let close_unused = move || {
-        pools.0.close_unused();
-        pools.1.close_unused();
-        pools.2.close_unused();
-        pools.3.close_unused();
+        pools.0.iter().for_each(Sessions::close_unused);
+        pools.1.iter().for_each(ServicePool::close_unused);
     };
     renew_when_lost(&events, close_unused, background);
-    let mailbox =
+    let mail::Started { mailbox, worker: mail_worker } =
         mail::start(config, &outbox, &system_pool, &events, &background.tracker, &background.shutdown)
             .map_err(ServeError::Mail)?;
     readiness.push(database_there(&events));
@@ -296,12 +314,52 @@ pub(super) async fn whole(
         reach.push(blobs_reached(&blobs));
     }
     if runs(Only::Realtime) {
-        mounts.push(mount(config, basalt_realtime::service(), Gate::Untouched));
-        let keep = basalt_realtime::partitions::keep(databases.admin.clone(), background.shutdown.clone());
-        background.tracker.spawn(keep);
+        let service = basalt_realtime::service(
+            config.realtime.clone(),
+            basalt_realtime::Dependencies {
+                sessions: realtime_sessions.clone(),
+                admin: databases.admin.clone(),
+                system: system_pool.clone(),
+                events: events.clone(),
+                keys: Arc::clone(keys),
+                clock: Clock::system(),
+                project: secrets.project_name(),
+                tracker: background.tracker.clone(),
+                shutdown: background.shutdown.clone(),
+            },
+        );
+        mounts.push(mount(config, service, Gate::Untouched));
+        reach.push(realtime_reaches(&realtime_sessions));
     }
     if runs(Only::Functions) {
-        mounts.push(mount(config, basalt_functions::service(), Gate::RewriteAndKeep));
+        let double =
+            stripe_double::start(config, secrets, &functions_pool, &background.tracker, &background.shutdown);
+        let (double, pages) = double.unzip();
+        mounts.extend(pages);
+        let service = basalt_functions::service(
+            &config.functions,
+            &config.stripe,
+            basalt_functions::Dependencies {
+                sessions: sessions.clone(),
+                billing: functions_pool.clone(),
+                system: system_pool.clone(),
+                events: events.subscribe(),
+                keys: Arc::clone(keys),
+                clock: Clock::system(),
+                master_key: secrets.master_key().clone(),
+                double,
+                outbox: outbox.clone(),
+                mail_worker,
+                is_page: Box::new(basalt_auth::page_check(&config.auth)),
+                site_url: config.auth.site_url.trim_end_matches('/').to_owned(),
+                tracker: background.tracker.clone(),
+                shutdown: background.shutdown.clone(),
+            },
+        );
+        mounts.push(mount(config, service, Gate::RewriteAndKeep));
+        if config.functions.builtin {
+            reach.push(pool_reaches("database connection of functions", &functions_pool));
+        }
     }
     if let Some(embedded) = &databases.embedded {
         let state = embedded.state();
@@ -313,6 +371,8 @@ pub(super) async fn whole(
         Box::new(move || auth_pool.close()),
         Box::new(move || storage_pool.close()),
         Box::new(move || system_pool.close()),
+        Box::new(move || realtime_sessions.close()),
+        Box::new(move || functions_pool.close()),
     ];
     let gauges: Vec<Box<dyn Fn() + Send + Sync>> = vec![Box::new(gauges)];
     Ok(Running { databases: Some(databases), mounts, readiness, reach, rest, mailbox, gauges, closers })

@@ -15,6 +15,9 @@ export const serviceKey = required("BASALT_SERVICE_KEY");
 export const publishableKey = required("BASALT_PUBLISHABLE_KEY");
 export const secretKey = required("BASALT_SECRET_KEY");
 
+/** The server's program, for tests that start and stop one of their own. */
+export const program = required("BASALT_PROGRAM");
+
 /** A second server, which wants addresses confirmed by mail. */
 export const confirming = {
   url: required("BASALT_CONFIRMING_URL").replace(/\/$/, ""),

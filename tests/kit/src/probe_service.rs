@@ -179,7 +179,7 @@ impl ProbeServer {
     /// # Panics
     /// It is refused.
     pub async fn websocket(&self) -> WebSocket {
-        let opened = WebSocket::open(self.url("/socket")).await;
+        let opened = WebSocket::open(self.url("/socket"), http::HeaderMap::new()).await;
         opened.unwrap_or_else(|answer| panic!("{} {}", answer.status, answer.text()))
     }
 

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use futures_util::{SinkExt, StreamExt};
-use http::Uri;
+use http::{HeaderMap, HeaderName, HeaderValue, Uri};
 use tokio::net::TcpStream;
 use tokio::time::timeout;
 use tokio_tungstenite::tungstenite::client::IntoClientRequest;
@@ -59,17 +59,36 @@ impl Basalt {
     /// # Panics
     /// There is no answer.
     pub async fn try_websocket(&self, path: &str) -> Result<WebSocket, Response> {
-        WebSocket::open(self.url(path)).await
+        self.try_websocket_with(path, &[]).await
+    }
+
+    /// The same with headers of the client's own, which a browser adds.
+    ///
+    /// # Errors
+    /// The server's answer, when it is no upgrade.
+    ///
+    /// # Panics
+    /// There is no answer.
+    pub async fn try_websocket_with(
+        &self,
+        path: &str,
+        headers: &[(&'static str, &str)],
+    ) -> Result<WebSocket, Response> {
+        let headers = headers.iter().map(|(name, value)| {
+            (HeaderName::from_static(name), HeaderValue::from_str(value).expect("a header's value"))
+        });
+        WebSocket::open(self.url(path), headers.collect()).await
     }
 }
 
 impl WebSocket {
-    pub(crate) async fn open(url: String) -> Result<Self, Response> {
+    pub(crate) async fn open(url: String, headers: HeaderMap) -> Result<Self, Response> {
         on_runtime(async move {
             let url: Uri = url.replacen("http:", "ws:", 1).parse().expect("a URL");
             let authority = url.authority().expect("a URL with a host").to_string();
             let stream = TcpStream::connect(authority).await.expect("the server accepts connections");
-            let request = url.into_client_request().expect("a WebSocket URL");
+            let mut request = url.into_client_request().expect("a WebSocket URL");
+            request.headers_mut().extend(headers);
             let opening = timeout(LIMIT, client_async(request, stream)).await;
             match opening.expect("the server answers within a minute") {
                 Ok((socket, _)) => Ok(Self(socket)),
@@ -162,7 +181,7 @@ mod tests {
             }
             heard
         });
-        let mut socket = WebSocket::open(url).await.unwrap();
+        let mut socket = WebSocket::open(url, HeaderMap::new()).await.unwrap();
         socket.send("hello").await;
         assert_eq!(socket.next().await, Message::Text("hello".to_owned()));
         socket.send_binary("bytes").await;
@@ -184,7 +203,7 @@ mod tests {
             let refusal = b"HTTP/1.1 403 Forbidden\r\nContent-Length: 2\r\n\r\nno";
             stream.write_all(refusal).await.unwrap();
         });
-        let refusal = WebSocket::open(url).await.unwrap_err();
+        let refusal = WebSocket::open(url, HeaderMap::new()).await.unwrap_err();
         assert_eq!((refusal.status.as_u16(), refusal.text().as_str()), (403, "no"));
     }
 }

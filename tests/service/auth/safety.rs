@@ -253,6 +253,7 @@ async fn a_row_that_the_database_refuses_does_not_reach_the_log() {
         .await;
     let body = json!({ "email": "mallory@example.org", "password": "lovelace!" });
     let _refused = post(&server, "/signup", &body).await.expect(500);
+    server.wait_for_log("Database error saving new user").await;
     let log = server.log();
     assert!(log.iter().any(|line| line.raw.contains("no_mallory")));
     assert!(

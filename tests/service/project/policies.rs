@@ -1,6 +1,6 @@
 //! The app's policies: which role may do what, and what holds for every role.
 
-use super::support::{self, app_database, become_user, failure, repository, values};
+use super::support::{self, app_database, become_user, failure, fixture, repository, values};
 use basalt_project::Project;
 
 const OWNER: &str = "7e570000-0000-4000-8000-000000000004";
@@ -8,11 +8,6 @@ const SECOND: &str = "7e570000-0000-4000-8000-000000000006";
 const STRANGER: &str = "7e570000-0000-4000-8000-000000000001";
 const PLAN: &str = "7e571000-0000-4000-8000-000000000001";
 const TOKEN: &str = "7e573000-0000-4000-8000-000000000001";
-
-#[expect(clippy::unwrap_used, reason = "a helper fails a test as the test itself does")]
-fn fixture() -> String {
-    std::fs::read_to_string(repository().join("policies/tests/fixture.sql")).unwrap()
-}
 
 #[tokio::test]
 async fn every_role_may_do_what_the_tables_state_and_no_more() {

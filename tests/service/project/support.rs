@@ -30,6 +30,11 @@ pub(crate) fn repository() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("..")
 }
 
+/// The rows that the policies' cases are about.
+pub(crate) fn fixture() -> String {
+    fs::read_to_string(repository().join("policies/tests/fixture.sql")).unwrap()
+}
+
 /// A database in the cluster of this folder's tests: they compare and change roles and passwords, which the servers of
 /// other tests log in with.
 pub(crate) async fn empty_database() -> TestDatabase {

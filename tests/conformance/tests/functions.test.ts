@@ -1,0 +1,104 @@
+import { FunctionRegion, FunctionsFetchError, FunctionsHttpError, type SupabaseClient } from "@supabase/supabase-js";
+import { beforeAll, describe, expect, test } from "vitest";
+import { client, person, visitor } from "../support/clients";
+import { publishableKey, secretKey, serviceKey, url } from "../support/environment";
+
+let ada: SupabaseClient;
+beforeAll(async () => {
+  ada = (await person()).client;
+});
+
+/** The failure of a call: the status, and the body that the client leaves unread. */
+async function refusal(call: Promise<{ data: unknown; error: unknown }>) {
+  const { data, error } = await call;
+  expect(data).toBeNull();
+  expect(error).toBeInstanceOf(FunctionsHttpError);
+  const response = (error as FunctionsHttpError).context as Response;
+  return { status: response.status, header: response.headers.get("sb-error-code"), body: await response.json() };
+}
+
+/** This release has no runtime for TypeScript: what gets that far does not start. */
+const boot = {
+  status: 503,
+  header: "BOOT_ERROR",
+  body: { code: "BOOT_ERROR", message: "Worker failed to boot (please check logs)" },
+};
+
+describe("who gets to a function", () => {
+  test("anyone with a key, and users", async () => {
+    for (const caller of [visitor(), client(serviceKey), client(publishableKey), client(secretKey), ada]) {
+      expect(await refusal(caller.functions.invoke("hello"))).toEqual(boot);
+    }
+  });
+
+  test("without a valid token, only where none is checked", async () => {
+    const forged = { headers: { Authorization: "Bearer nonsense" } };
+    expect(await refusal(visitor().functions.invoke("hello", forged))).toMatchObject({
+      status: 401,
+      header: "UNAUTHORIZED_INVALID_JWT_FORMAT",
+      body: { message: "Invalid JWT format", msg: "Invalid JWT format" },
+    });
+    expect(await refusal(visitor().functions.invoke("open", forged))).toEqual(boot);
+  });
+
+  test("a name that is not there", async () => {
+    expect(await refusal(visitor().functions.invoke("nothing"))).toEqual({
+      status: 404,
+      header: "NOT_FOUND",
+      body: { code: "NOT_FOUND", message: "Requested function was not found" },
+    });
+  });
+});
+
+describe("what a call may bring", () => {
+  const form = new FormData();
+  form.append("file", new Blob(["x"], { type: "text/plain" }), "x.txt");
+  test.each([
+    ["an object", { a: 1 }],
+    ["text", "text"],
+    ["a blob", new Blob(["x"], { type: "image/png" })],
+    ["bytes", new ArrayBuffer(8)],
+    ["a form", form],
+    ["nothing", undefined],
+  ])("%s", async (_, body) => {
+    expect((await refusal(visitor().functions.invoke("hello", body === undefined ? {} : { body }))).status).toBe(503);
+  });
+
+  test.each(["GET", "POST", "PUT", "PATCH", "DELETE"] as const)("method %s", async (method) => {
+    expect((await refusal(visitor().functions.invoke("hello/sub/path?x=1", { method }))).status).toBe(503);
+  });
+
+  test("a region", async () => {
+    const region = { region: FunctionRegion.UsEast1 };
+    expect((await refusal(visitor().functions.invoke("hello", region))).status).toBe(503);
+  });
+});
+
+test("an abort and a server that is away are failures to fetch", async () => {
+  const aborted = new AbortController();
+  aborted.abort();
+  const { error } = await visitor().functions.invoke("hello", { signal: aborted.signal });
+  expect(error).toBeInstanceOf(FunctionsFetchError);
+});
+
+test("a browser elsewhere may ask with any header, and read refusals", async () => {
+  const asked = await fetch(`${url}/functions/v1/hello`, {
+    method: "OPTIONS",
+    headers: {
+      Origin: "https://app.example",
+      "Access-Control-Request-Method": "POST",
+      "Access-Control-Request-Headers": "authorization,x-region,x-webhook-replay,traceparent",
+    },
+  });
+  expect(asked.status).toBe(204);
+  const allowed = asked.headers.get("access-control-allow-headers")?.toLowerCase() ?? "";
+  for (const name of ["authorization", "x-region", "x-webhook-replay", "traceparent"]) {
+    expect(allowed).toContain(name);
+  }
+  const refused = await fetch(`${url}/functions/v1/hello`, {
+    method: "POST",
+    headers: { Origin: "https://app.example" },
+  });
+  expect([refused.status, refused.headers.get("access-control-allow-origin")]).toEqual([401, "*"]);
+  expect(refused.headers.get("access-control-expose-headers")).toContain("sb-error-code");
+});

@@ -1,0 +1,48 @@
+//! `/functions/v1` over the wire, as functions.md has it: the registry and its gate, secrets, mail, and payments.
+#![expect(clippy::unwrap_used, clippy::indexing_slicing, reason = "helpers fail a test by panicking")]
+
+mod double;
+mod double_of_stripe;
+mod gate;
+mod mail;
+mod payments;
+mod secrets;
+mod stripe;
+mod table;
+mod webhooks;
+
+use basalt_testkit::{Basalt, Builder, Request, Response, User};
+use serde_json::{Value, json};
+
+/// A server with the app's tables and its functions.
+fn app() -> Builder {
+    Basalt::builder().app()
+}
+
+/// A call of a built-in function, as the app's own fetches make it: without a key.
+fn call(server: &Basalt, name: &str, user: Option<&User>, body: &Value) -> Request {
+    let request = server.post(&format!("/functions/v1/{name}")).json(body);
+    match user {
+        Some(user) => request.bearer(&user.access_token),
+        None => request,
+    }
+}
+
+/// Signs a user up and makes an administrator of them.
+async fn sign_up_admin(server: &Basalt, email: &str) -> User {
+    let user = server.sign_up(email).await;
+    server
+        .sql(&format!("insert into public.user_roles (user_id, role) values ('{}', 'admin')", user.id))
+        .await;
+    user
+}
+
+/// Status and body.
+fn shown(response: &Response) -> (u16, Value) {
+    (response.status.as_u16(), response.json())
+}
+
+/// The failure of a built-in function.
+fn failure(message: &str) -> Value {
+    json!({ "error": message })
+}

@@ -1,0 +1,199 @@
+//! A subscription's life against the double of Stripe, which a development server without a key brings: our calls are accepted
+//! by something that checks them, and its webhooks come shuffled.
+
+use std::time::Duration;
+
+use basalt_testkit::{Basalt, Request, User};
+use http::Method;
+use serde_json::{Value, json};
+use tokio::time::Instant;
+
+use super::stripe::{PRICE, add_plan};
+use super::{app, call};
+
+fn control(server: &Basalt, method: Method, path: &str, body: &Value) -> Request {
+    server.request(method, &format!("/stripe-double/_control/{path}")).json(body)
+}
+
+/// The user's subscription, once it is as wanted.
+async fn until(server: &Basalt, user: &User, limit: Duration, wanted: impl Fn(&Value) -> bool) -> Value {
+    let deadline = Instant::now() + limit;
+    loop {
+        let body = json!({"user_id": user.id});
+        let seen = server
+            .post("/rest/v1/rpc/get_user_subscription")
+            .by(server, user)
+            .json(&body)
+            .send()
+            .await
+            .expect(200)
+            .json();
+        if wanted(&seen[0]) {
+            return seen[0].clone();
+        }
+        assert!(Instant::now() < deadline, "still {seen}");
+        tokio::time::sleep(Duration::from_millis(20)).await;
+    }
+}
+
+#[tokio::test]
+async fn a_plan_is_bought_canceled_taken_back_and_ends() {
+    let server = app().start().await;
+    add_plan(&server, PRICE, true).await;
+    let user = server.sign_up("ada@example.org").await;
+    let ask = async |name: &str, body: Value| {
+        call(&server, name, Some(&user), &body).send().await.expect(200).json()
+    };
+    let bought = ask("create-checkout-session", json!({"priceId": PRICE})).await;
+    let (url, session) = (bought["url"].as_str().unwrap(), bought["sessionId"].as_str().unwrap());
+    assert!(url.starts_with(&server.url("/stripe-double/c/pay/cs_test_")), "{url}");
+    let page = Request::new(Method::GET, url).send().await.expect(200);
+    assert!(page.text().contains("ada@example.org"), "{}", page.text());
+    // The same click again is the same session.
+    assert_eq!(ask("create-checkout-session", json!({"priceId": PRICE})).await["sessionId"], session);
+
+    let paid = control(&server, Method::POST, &format!("checkout/{session}"), &json!({})).send().await;
+    paid.expect(200);
+    let seen = until(&server, &user, Duration::from_secs(10), |seen| seen["status"] == "active").await;
+    assert_eq!((&seen["plan_name"], &seen["cancel_at_period_end"]), (&json!(PRICE), &json!(false)));
+    let id = seen["subscription_id"].clone();
+    let again =
+        call(&server, "create-checkout-session", Some(&user), &json!({"priceId": PRICE})).send().await;
+    assert_eq!(again.expect(409).json()["code"], "already_subscribed");
+
+    let body = json!({"subscriptionId": id});
+    assert_eq!(ask("cancel-subscription", body.clone()).await["subscription"]["cancel_at_period_end"], true);
+    until(&server, &user, Duration::from_secs(1), |seen| seen["cancel_at_period_end"] == true).await;
+    assert_eq!(
+        ask("reactivate-subscription", body.clone()).await["subscription"]["cancel_at_period_end"],
+        false
+    );
+    until(&server, &user, Duration::from_secs(1), |seen| seen["cancel_at_period_end"] == false).await;
+    let portal = ask("create-portal-session", json!({})).await;
+    let portal = portal["url"].as_str().unwrap().to_owned();
+    assert!(portal.contains("/stripe-double/p/session/"), "{portal}");
+    // Good once: it leads to the page.
+    Request::new(Method::GET, portal).send().await.expect(303);
+
+    ask("cancel-subscription", body).await;
+    let end = json!({"to_period_end_of": id});
+    control(&server, Method::POST, "clock", &end).send().await.expect(200);
+    until(&server, &user, Duration::from_secs(10), |seen| seen["status"] == "canceled").await;
+    // Who has no subscription any more may buy again.
+    ask("create-checkout-session", json!({"priceId": PRICE})).await;
+
+    // All deliveries were taken, and every event is done.
+    let deadline = Instant::now() + Duration::from_secs(20);
+    while server
+        .database()
+        .value("select count(*)::text from public.webhook_events where status <> 'processed'")
+        .await
+        != "0"
+    {
+        assert!(Instant::now() < deadline, "events are not processed");
+        tokio::time::sleep(Duration::from_millis(50)).await;
+    }
+    let requests = server.get("/stripe-double/_control/requests").send().await.expect(200).json();
+    let refused: Vec<&Value> = requests
+        .as_array()
+        .unwrap()
+        .iter()
+        .filter(|request| request["status"].as_u64() >= Some(400))
+        .collect();
+    assert!(refused.is_empty(), "{refused:?}");
+}
+
+#[tokio::test]
+async fn the_double_is_for_development_without_a_key() {
+    for (key, value) in [("stripe.secret_key", "sk_test_x"), ("server.mode", "production")] {
+        let server = app().config(key, value).expect_log("production").start().await;
+        let page = server.get("/stripe-double/_control/state").send().await;
+        assert_eq!(page.status, 404, "{key}");
+    }
+}
+
+/// What a list of the double's API has.
+async fn listed(server: &Basalt, list: &str) -> Vec<Value> {
+    let answer =
+        server.get(&format!("/stripe-double/v1/{list}")).bearer("sk_test_x").send().await.expect(200);
+    answer.json()["data"].as_array().unwrap().clone()
+}
+
+/// Deletes an account as an administrator does.
+async fn delete_account(server: &Basalt, user: &User, keeps_row: bool) {
+    let body = json!({"should_soft_delete": keeps_row});
+    let path = format!("/auth/v1/admin/users/{}", user.id);
+    let request = server.request(Method::DELETE, &path).apikey(server.secret_key()).json(&body);
+    request.send().await.expect(200);
+}
+
+#[tokio::test]
+async fn a_deleted_user_pays_no_more() {
+    let server = app().start().await;
+    add_plan(&server, PRICE, true).await;
+    for (email, keeps_row) in [("ada@example.org", false), ("eve@example.org", true)] {
+        let user = server.sign_up(email).await;
+        let begin = async || {
+            let body = json!({"priceId": PRICE});
+            call(&server, "create-checkout-session", Some(&user), &body).send().await.expect(200).json()
+        };
+        let bought = begin().await;
+        let session = bought["sessionId"].as_str().unwrap();
+        control(&server, Method::POST, &format!("checkout/{session}"), &json!({})).send().await.expect(200);
+        let seen = until(&server, &user, Duration::from_secs(10), |seen| seen["status"] == "active").await;
+        let subscription = seen["subscription_id"].as_str().unwrap();
+        let customer = server
+            .database()
+            .value(&format!(
+                "select stripe_customer_id from public.stripe_customers where user_id = '{}'",
+                user.id
+            ))
+            .await;
+        // A page that is still open somewhere.
+        let form = format!(
+            "mode=subscription&customer={customer}&line_items[0][price]={PRICE}&line_items[0][quantity]=1&success_url=https://app.example/"
+        );
+        let open = server
+            .post("/stripe-double/v1/checkout/sessions")
+            .bearer("sk_test_x")
+            .header("content-type", "application/x-www-form-urlencoded")
+            .body(form)
+            .send()
+            .await
+            .expect(200)
+            .json();
+
+        delete_account(&server, &user, keeps_row).await;
+        let deadline = Instant::now() + Duration::from_secs(30);
+        while !listed(&server, &format!("subscriptions?customer={customer}")).await.is_empty() {
+            assert!(Instant::now() < deadline, "{subscription} still runs");
+            tokio::time::sleep(Duration::from_millis(50)).await;
+        }
+        let ended = listed(&server, &format!("subscriptions?customer={customer}&status=all")).await;
+        assert_eq!((&ended[0]["id"], &ended[0]["status"]), (&json!(subscription), &json!("canceled")));
+        assert!(
+            listed(&server, &format!("checkout/sessions?customer={customer}&status=open")).await.is_empty()
+        );
+        let page = Request::new(Method::GET, open["url"].as_str().unwrap()).send().await;
+        assert!(page.text().contains("This checkout has expired"), "{}", page.text());
+        // The events about it trouble nobody.
+        while server
+            .database()
+            .value("select count(*)::text from public.webhook_events where event_type = 'customer.subscription.deleted' and status = 'processed'")
+            .await
+            != if keeps_row { "2" } else { "1" }
+        {
+            assert!(Instant::now() < deadline, "the last event is not processed");
+            tokio::time::sleep(Duration::from_millis(50)).await;
+        }
+    }
+    let failed = server
+        .database()
+        .value("select count(*)::text from public.webhook_events where error_message is not null")
+        .await;
+    assert_eq!(failed, "0");
+    let outcomes =
+        server.database().admin_sql("select distinct outcome from functions.former_customers").await;
+    let ended = "1 subscriptions and 1 checkout sessions were ended";
+    assert_eq!(outcomes, [[Some(ended.to_owned())]]);
+}

@@ -1,0 +1,277 @@
+//! Mail of the functions: invitations and the administrators' test, into the mailbox, through SMTP, and through Resend.
+
+use std::time::Duration;
+
+use basalt_testkit::{Basalt, SmtpServer, User};
+use serde_json::{Value, json};
+
+use super::double::{Act, Provider};
+use super::{app, call, failure, shown, sign_up_admin};
+
+/// A plan of `owner`'s; its id.
+pub(super) async fn make_plan(server: &Basalt, owner: &User, title: &str) -> String {
+    let plan = server
+        .post("/rest/v1/plans")
+        .by(server, owner)
+        .header("prefer", "return=representation")
+        .json(&json!({"title": title}))
+        .send()
+        .await
+        .expect(201);
+    plan.json()[0]["id"].as_str().unwrap().to_owned()
+}
+
+/// The row that the app writes before it asks for the mail.
+pub(super) async fn invite(server: &Basalt, by: &User, plan: &str, email: &str, role: &str) -> u16 {
+    let body = json!({"plan_id": plan, "email": email, "role": role, "invite_accepted": false});
+    server.post("/rest/v1/plan_members").by(server, by).json(&body).send().await.status.as_u16()
+}
+
+fn body(email: &str, plan: &str) -> Value {
+    json!({
+        "email": email, "planId": plan, "role": "owner", "inviterEmail": "forged@example.org",
+        "planTitle": "Forged", "inviteUrl": "https://evil.example/invite?token=forged",
+    })
+}
+
+async fn ask(server: &Basalt, user: &User, email: &str, plan: &str) -> (u16, Value) {
+    shown(&call(server, "invite-member", Some(user), &body(email, plan)).send().await)
+}
+
+pub(super) async fn set_resend(server: &Basalt, key: &str) {
+    let value = json!({"apiKey": key, "fromEmail": "plans@example.org", "fromName": "Plans"});
+    server
+        .sql(&format!(
+            "insert into public.app_settings (key, value) values ('email_resend', '{value}')
+             on conflict (key) do update set value = excluded.value"
+        ))
+        .await;
+}
+
+#[tokio::test]
+async fn an_invitation_has_the_databases_words_and_our_link() {
+    let server = app().start().await;
+    let owner = server.sign_up("ada@example.org").await;
+    let plan = make_plan(&server, &owner, "Growth <b>2027</b>").await;
+    assert_eq!(invite(&server, &owner, &plan, "Bob@example.org", "viewer").await, 201);
+    let (status, answer) = ask(&server, &owner, "bob@example.org", &plan).await;
+    assert_eq!((status, &answer["success"]), (200, &json!(true)), "{answer}");
+    assert!(answer["id"].is_string(), "{answer}");
+    let mail = server.mailbox().wait_for("bob@example.org").await;
+    assert_eq!(mail.subject, "You've been invited to collaborate on Growth <b>2027</b>");
+    let token = server
+        .database()
+        .value("select invite_token::text from public.plan_members where not invite_accepted")
+        .await;
+    let link = server.url(&format!("/invite?token={token}&plan={plan}"));
+    assert!(mail.text.contains(&link), "{link} in {}", mail.text);
+    assert!(mail.text.contains("ada@example.org"));
+    assert!(mail.html.contains("Growth &lt;b&gt;2027&lt;/b&gt;"), "{}", mail.html);
+    for forged in ["evil", "forged", "Forged"] {
+        assert!(!mail.html.contains(forged), "{}", mail.html);
+    }
+    // The administrator's own words, read each time.
+    server
+        .sql("update public.app_settings set value = '{\"subject\":\"Join {{planTitle}}\",\"body\":\"<i>{{role}}</i> {{inviteUrl}}\"}' where key = 'invite_email_template'")
+        .await;
+    let (status, _) = ask(&server, &owner, "BOB@example.org", &plan).await;
+    assert_eq!(status, 200);
+    let mail = server.mailbox().wait_for("bob@example.org").await;
+    assert_eq!(
+        (mail.subject.as_str(), mail.html.starts_with("<i>viewer</i> http")),
+        ("Join Growth <b>2027</b>", true)
+    );
+}
+
+#[tokio::test]
+async fn who_may_not_invite_is_told_why() {
+    let server = app().start().await;
+    let owner = server.sign_up("ada@example.org").await;
+    let plan = make_plan(&server, &owner, "Growth").await;
+    let (stranger, member) =
+        (server.sign_up("eve@example.org").await, server.sign_up("bob@example.org").await);
+    let join = |user: &User, role: &str| {
+        format!(
+            "insert into public.plan_members (plan_id, user_id, email, role, invite_accepted, invite_token)
+             values ('{plan}', '{}', '{}', '{role}', true, null)
+             on conflict (plan_id, user_id) do update set role = excluded.role",
+            user.id, user.email
+        )
+    };
+    let missing = failure("Could not find the specified plan. It may have been deleted.");
+    assert_eq!(ask(&server, &stranger, "x@example.org", &plan).await, (404, missing.clone()));
+    assert_eq!(
+        ask(&server, &owner, "x@example.org", "0a0a0a0a-0000-4000-8000-000000000001").await,
+        (404, missing)
+    );
+    let nobody = failure("No pending invitation for this address");
+    assert_eq!(ask(&server, &owner, "x@example.org", &plan).await, (404, nobody.clone()));
+    assert_eq!(
+        ask(&server, &owner, "no address", &plan).await,
+        (400, failure("Please enter a valid email address"))
+    );
+    assert_eq!(ask(&server, &owner, "x@example.org", "1").await, (400, failure("Invalid planId")));
+    server.sql(&join(&member, "viewer")).await;
+    let refused = failure("Only owners and managers can invite members");
+    assert_eq!(ask(&server, &member, "x@example.org", &plan).await, (403, refused));
+    server.sql(&join(&member, "manager")).await;
+    assert_eq!(invite(&server, &owner, &plan, "cleo@example.org", "owner").await, 201);
+    // Owners alone see invitations of owners.
+    assert_eq!(ask(&server, &member, "cleo@example.org", &plan).await, (404, nobody.clone()));
+    // An accepted one and an expired one are no invitations.
+    assert_eq!(ask(&server, &owner, "bob@example.org", &plan).await, (404, nobody.clone()));
+    server.sql("update public.plan_members set created_at = now() - interval '15 days' where not invite_accepted").await;
+    assert_eq!(ask(&server, &owner, "cleo@example.org", &plan).await, (404, nobody));
+    assert!(server.mailbox().mails("cleo@example.org").await.is_empty());
+}
+
+#[tokio::test]
+async fn one_address_is_not_flooded() {
+    let server = app().start().await;
+    let owner = server.sign_up("ada@example.org").await;
+    let plan = make_plan(&server, &owner, "Growth").await;
+    assert_eq!(invite(&server, &owner, &plan, "bob@example.org", "viewer").await, 201);
+    for _ in 0..3 {
+        assert_eq!(ask(&server, &owner, "bob@example.org", &plan).await.0, 200);
+    }
+    let fourth = call(&server, "invite-member", Some(&owner), &body("Bob@example.org", &plan)).send().await;
+    assert_eq!(shown(&fourth), (429, failure("Too many requests. Try again later.")));
+    assert!(fourth.header("retry-after").parse::<u64>().unwrap() > 3600);
+}
+
+#[tokio::test]
+async fn resend_sends_where_its_key_is_set() {
+    let resend = Provider::start(|_| Act::Answer(200, r#"{"id":"49a3999c"}"#.to_owned())).await;
+    let server =
+        app().config("mail.resend_url", &resend.url()).config("mail.retry_pause", "200ms").start().await;
+    let admin = sign_up_admin(&server, "ada@example.org").await;
+    set_resend(&server, "re_a_secret_key_of_resend").await;
+    let test = json!({"to": "bob@example.org", "subject": "Grüße", "message": "a <b>\nsecond line"});
+    let sent = call(&server, "test-email", Some(&admin), &test).send().await;
+    assert_eq!(shown(&sent), (200, json!({"success": true, "message": "Test email sent", "id": "49a3999c"})));
+    let received = resend.received().pop().unwrap();
+    assert!(received.head.starts_with("POST /emails HTTP/1.1"), "{}", received.head);
+    assert_eq!(received.header("authorization"), "Bearer re_a_secret_key_of_resend");
+    assert!(!received.header("user-agent").is_empty());
+    assert_eq!(
+        received.json(),
+        json!({
+            "from": "Plans <plans@example.org>", "to": ["bob@example.org"], "subject": "Grüße",
+            "html": "<p>a &lt;b&gt;<br>\nsecond line</p>", "text": "a <b>\nsecond line",
+            "tags": [{"name": "kind", "value": "test"}],
+        })
+    );
+    // The administrator sees the provider's words; the log has none of them.
+    server.expect_log("a mail was");
+    resend.act(|_| Act::Answer(403, r#"{"statusCode":403,"name":"validation_error","message":"The example.org domain is not verified"}"#.to_owned()));
+    let refused = call(&server, "test-email", Some(&admin), &test).send().await;
+    assert_eq!(shown(&refused), (502, failure("The example.org domain is not verified")));
+
+    let plan = make_plan(&server, &admin, "Growth").await;
+    assert_eq!(invite(&server, &admin, &plan, "bob@example.org", "viewer").await, 201);
+    let (status, answer) = ask(&server, &admin, "bob@example.org", &plan).await;
+    assert_eq!(
+        (status, answer),
+        (
+            502,
+            failure(
+                "The e-mail could not be sent: Resend answered 403 (validation_error): check the key and the domain in the e-mail settings"
+            )
+        )
+    );
+    // What may pass waits in the outbox, and is sent under one key.
+    resend.act(|_| {
+        Act::Answer(500, r#"{"statusCode":500,"name":"application_error","message":"x"}"#.to_owned())
+    });
+    assert_eq!(
+        ask(&server, &admin, "bob@example.org", &plan).await,
+        (200, json!({"success": true, "queued": true}))
+    );
+    resend.act(|_| Act::Answer(200, r#"{"id":"second"}"#.to_owned()));
+    let row = "select count(*) from basalt.mail_outbox where state = 'sent'";
+    let deadline = tokio::time::Instant::now() + Duration::from_secs(20);
+    while server.database().admin_sql(row).await[0][0].as_deref() != Some("1") {
+        assert!(tokio::time::Instant::now() < deadline, "the mail was not sent again");
+        tokio::time::sleep(Duration::from_millis(50)).await;
+    }
+    let member =
+        server.database().value("select id::text from public.plan_members where not invite_accepted").await;
+    let received = resend.received();
+    let keys: Vec<String> =
+        received.iter().rev().take(2).map(|request| request.header("idempotency-key")).collect();
+    assert!(keys[0].starts_with(&format!("invite/{member}/20")) && keys[0] == keys[1], "{keys:?}");
+    // Without the key mail goes to the mailbox again.
+    server.sql("delete from public.app_settings where key = 'email_resend'").await;
+    let sent = call(&server, "test-email", Some(&admin), &test).send().await.expect(200);
+    assert_eq!(server.mailbox().wait_for("bob@example.org").await.text, "a <b>\nsecond line");
+    drop(sent);
+    assert!(
+        !server
+            .log()
+            .iter()
+            .any(|line| line.raw.contains("re_a_secret") || line.raw.contains("not verified"))
+    );
+    let audit = server.database().value("select string_agg(distinct action || ' ' || subject, ',') from public.audit_log where action = 'test_email'").await;
+    assert_eq!(audit, "test_email app_settings");
+}
+
+#[tokio::test]
+async fn a_mail_server_sends_where_there_is_no_resend() {
+    let smtp = SmtpServer::start().await;
+    let server = app()
+        .config("mail.smtp_url", &smtp.url())
+        .config("mail.from", "app@example.org")
+        .config("auth.mailer_autoconfirm", "true")
+        .start()
+        .await;
+    let admin = sign_up_admin(&server, "ada@example.org").await;
+    let test = json!({"to": "bob@example.org", "subject": "Hello", "message": "Hi"});
+    let sent = call(&server, "test-email", Some(&admin), &test).send().await.expect(200).json();
+    assert!(sent["id"].as_str().unwrap().ends_with("@example.org>"), "{sent}");
+    assert!(smtp.wait_for("bob@example.org").await.data.contains("Subject: Hello"));
+    let plan = make_plan(&server, &admin, "Growth").await;
+    assert_eq!(invite(&server, &admin, &plan, "cleo@example.org", "viewer").await, 201);
+    assert_eq!(ask(&server, &admin, "cleo@example.org", &plan).await.0, 200);
+    assert!(smtp.wait_for("cleo@example.org").await.data.contains("invited"));
+}
+
+#[tokio::test]
+async fn a_test_mail_is_checked_field_by_field() {
+    let server = app().start().await;
+    let admin = sign_up_admin(&server, "ada@example.org").await;
+    let full = json!({"to": "bob@example.org", "subject": "Hello", "message": "Hi"});
+    let with = |name: &str, value: Value| {
+        let mut body = full.clone();
+        body[name] = value;
+        body
+    };
+    for (body, message) in [
+        (with("to", json!("bob")), "Must be a valid email address"),
+        (with("to", json!("bob@example.org, eve@example.org")), "Must be a valid email address"),
+        (with("subject", json!(" ")), "Subject is required"),
+        (with("message", json!(null)), "Message is required"),
+        (
+            with("subject", json!("a\nBcc: eve@example.org")),
+            "Subject must be one line of 200 characters at most",
+        ),
+        (with("message", json!("x".repeat(10_001))), "Message must have 10,000 characters at most"),
+    ] {
+        let answer = call(&server, "test-email", Some(&admin), &body).send().await;
+        assert_eq!(shown(&answer), (400, failure(message)), "{body}");
+    }
+}
+
+#[tokio::test]
+async fn without_any_way_mail_is_refused() {
+    let server = app().config("server.mode", "production").expect_log("production").start().await;
+    let email = "ada@example.org";
+    let exists = format!(
+        "insert into auth.users (id, aud, role, email, email_confirmed_at) values ('0a0a0a0a-0000-4000-8000-000000000001', 'authenticated', 'authenticated', '{email}', now());
+         insert into public.user_roles (user_id, role) values ('0a0a0a0a-0000-4000-8000-000000000001', 'admin')"
+    );
+    server.database().admin_sql(&exists).await;
+    let token = server.token(&json!({"role": "authenticated", "sub": "0a0a0a0a-0000-4000-8000-000000000001", "exp": 4_102_444_800_u32}));
+    let test = json!({"to": "bob@example.org", "subject": "Hello", "message": "Hi"});
+    let answer = call(&server, "test-email", None, &test).bearer(&token).send().await;
+    assert_eq!(shown(&answer), (503, failure("E-mail sending is not configured")));
+}

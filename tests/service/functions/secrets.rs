@@ -1,0 +1,66 @@
+//! `basalt secrets`.
+
+use std::io::Write as _;
+use std::process::{Output, Stdio};
+
+use basalt_testkit::Basalt;
+
+fn run(server: &Basalt, arguments: &[&str], input: &str) -> Output {
+    let mut child = server
+        .same_settings()
+        .arg("secrets")
+        .args(arguments)
+        .stdin(Stdio::piped())
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .spawn()
+        .unwrap();
+    child.stdin.take().unwrap().write_all(input.as_bytes()).unwrap();
+    child.wait_with_output().unwrap()
+}
+
+fn succeeded(server: &Basalt, arguments: &[&str], input: &str) -> String {
+    let output = run(server, arguments, input);
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    String::from_utf8(output.stdout).unwrap()
+}
+
+fn refused(server: &Basalt, arguments: &[&str], words: &str) {
+    let output = run(server, arguments, "");
+    let told = String::from_utf8_lossy(&output.stderr).into_owned();
+    assert!(!output.status.success() && told.contains(words), "{told}");
+}
+
+#[tokio::test]
+async fn secrets_are_sealed_and_never_shown() {
+    let server = Basalt::start().await;
+    assert_eq!(succeeded(&server, &["set", "A=tell-nobody", "B=x=y"], ""), "2 secrets are set\n");
+    assert_eq!(succeeded(&server, &["set", "--env-file", "-"], "# more\nC=\"1\"\n"), "1 secret is set\n");
+    let listed = succeeded(&server, &["list"], "");
+    for name in ["A ", "B ", "C "] {
+        assert!(listed.contains(name), "{listed}");
+    }
+    assert!(!listed.contains("tell-nobody"));
+    let stored = server
+        .database()
+        .admin_sql("select count(*) from functions.runtime_secrets where position('tell-nobody'::bytea in ciphertext) > 0")
+        .await;
+    assert_eq!(stored[0][0].as_deref(), Some("0"));
+    refused(&server, &["set", "SUPABASE_URL=x"], "names that begin with SUPABASE_ are its own");
+    refused(&server, &["set", "A-B=x"], "is no name of a secret");
+    refused(&server, &["unset", "A", "D"], "there is no secret D, and nothing was changed");
+    assert_eq!(succeeded(&server, &["unset", "A", "B"], ""), "2 secrets are removed\n");
+    let json = succeeded(&server, &["list", "--json"], "");
+    let json: serde_json::Value = serde_json::from_str(&json).unwrap();
+    assert_eq!(json["secrets"].as_array().unwrap().len(), 1);
+    // No role of the API reaches the table.
+    for role in ["anon", "authenticated", "service_role"] {
+        let may = server
+            .database()
+            .value(&format!(
+                "select has_table_privilege('{role}', 'functions.runtime_secrets', 'select')::text"
+            ))
+            .await;
+        assert_eq!(may, "false", "{role}");
+    }
+}

@@ -1,0 +1,163 @@
+//! What the app's tables do beside their rights: triggers, constraints, and what a deletion takes along.
+
+use super::support::{app_database, become_user, failure, fixture, values};
+
+const OWNER: &str = "7e570000-0000-4000-8000-000000000004";
+const ADMIN: &str = "7e570000-0000-4000-8000-000000000005";
+const PLAN: &str = "7e571000-0000-4000-8000-000000000001";
+
+#[tokio::test]
+async fn the_key_for_mail_is_masked_and_survives_its_mask() {
+    let (_database, client) = app_database().await;
+    client.batch_execute(&fixture()).await.unwrap();
+    let save = async |value: &str| {
+        become_user(&client, ADMIN).await;
+        let upsert = format!(
+            "insert into app_settings (key, value) values ('email_resend', '{value}')
+             on conflict (key) do update set value = excluded.value returning value"
+        );
+        let shown = values(&client, &upsert).await;
+        client.batch_execute("reset role").await.unwrap();
+        let kept = values(&client, "select secret from app_private.secrets").await;
+        (shown.concat(), kept.concat())
+    };
+    let key = "re_0123456789abcdefWXYZ";
+    let saved = |shown: &str, kept: &str| (shown.to_owned(), kept.to_owned());
+
+    assert_eq!(save(r#"{"fromName": "A"}"#).await, saved(r#"{"fromName": "A"}"#, ""), "there is no key yet");
+    let masked = r#"{"apiKey": "••••••••WXYZ", "fromName": "A"}"#;
+    let with_key = format!(r#"{{"apiKey": "{key}", "fromName": "A"}}"#);
+    assert_eq!(save(&with_key).await, saved(masked, key));
+    assert_eq!(save(masked).await, saved(masked, key), "the mask that comes back keeps the key");
+    let stale = r#"{"apiKey": "••••••••abcd", "fromName": "A"}"#;
+    assert_eq!(save(stale).await, saved(masked, key), "so does the mask of an earlier key");
+    assert_eq!(save(r#"{"fromName": "A"}"#).await, saved(masked, key), "and so does a value without a key");
+    let short = r#"{"apiKey": "0123456789"}"#;
+    assert_eq!(
+        save(short).await,
+        saved(r#"{"apiKey": "••••••••"}"#, "0123456789"),
+        "too short to show any of it"
+    );
+    assert_eq!(save(r#"{"apiKey": ""}"#).await, saved("{}", ""), "an empty key removes it");
+    assert_eq!(save(r#"{"apiKey": "••••••••"}"#).await, saved("{}", ""), "a mask of no key is no key");
+
+    become_user(&client, ADMIN).await;
+    for wrong in ["[]", "1", r#""apiKey""#, r#"{"apiKey": 1}"#, r#"{"apiKey": {"apiKey": "x"}}"#] {
+        let update = format!("update app_settings set value = '{wrong}' where key = 'email_resend'");
+        let refusal = failure(&client, &update).await;
+        assert_eq!(refusal.0, "23514", "{wrong}");
+        assert!(refusal.1.contains("app_settings_email_resend_shape"), "{wrong}: {}", refusal.1);
+    }
+    assert_eq!(failure(&client, "select secret from app_private.secrets").await.0, "42501");
+
+    assert_eq!(save(&with_key).await.1, key);
+    client.batch_execute("delete from app_settings where key = 'email_resend'").await.unwrap();
+    assert_eq!(values(&client, "select count(*) from app_private.secrets").await, ["0"]);
+    let log = values(&client, "select details::text from audit_log where subject_id = 'email_resend'").await;
+    assert!(
+        log.len() > 3 && !log.concat().contains(key),
+        "the log names what changed, not the value: {log:?}"
+    );
+}
+
+#[tokio::test]
+async fn administrators_changes_are_logged_with_what_was_before() {
+    let (_database, client) = app_database().await;
+    client.batch_execute(&fixture()).await.unwrap();
+    become_user(&client, ADMIN).await;
+    client
+        .batch_execute(
+            "update subscription_plans set price = 25 where stripe_price_id = 'price_test_active';
+             update subscription_plans set price = 25 where stripe_price_id = 'price_test_active'",
+        )
+        .await
+        .unwrap();
+    let log = "select concat_ws(' ', actor_id, action, subject, subject_id, details)
+        from audit_log where action = 'update'";
+    let expected = format!(
+        r#"{ADMIN} update subscription_plans 7e578000-0000-4000-8000-000000000001 {{"changed": {{"price": [20.00, 25.00]}}}}"#
+    );
+    assert_eq!(values(&client, log).await, [expected], "a change that changes nothing is not logged");
+}
+
+#[tokio::test]
+async fn a_plan_that_is_deleted_takes_everything_along() {
+    let (_database, client) = app_database().await;
+    client.batch_execute(&fixture()).await.unwrap();
+    become_user(&client, OWNER).await;
+    client.batch_execute("begin").await.unwrap();
+    client.batch_execute(&format!("delete from plans where id = '{PLAN}'")).await.unwrap();
+    let objects = "delete from storage.objects where bucket_id = 'plan_files'";
+    assert_eq!(
+        failure(&client, objects).await.0,
+        "42501",
+        "the caller may still not delete files past the API"
+    );
+    client.batch_execute("rollback").await.unwrap();
+    client.batch_execute(&format!("delete from plans where id = '{PLAN}'; reset role")).await.unwrap();
+    for (table, left) in [
+        ("plan_members where plan_id = '{}'", "0"),
+        ("priorities", "1"),
+        ("tasks", "1"),
+        ("plan_attachments", "1"),
+        ("organizations", "1"),
+        ("storage.objects where bucket_id <> 'public'", "2"),
+    ] {
+        let count = format!("select count(*) from {}", table.replace("{}", PLAN));
+        assert_eq!(values(&client, &count).await, [left], "{table}");
+    }
+}
+
+#[tokio::test]
+async fn a_task_belongs_to_the_plan_of_its_priority() {
+    let (_database, client) = app_database().await;
+    client.batch_execute(&fixture()).await.unwrap();
+    let other = "7e571000-0000-4000-8000-000000000003";
+    client
+        .batch_execute(&format!(
+            "insert into tasks (id, priority_id, plan_id, title)
+             values ('7e575000-0000-4000-8000-000000000009', '7e574000-0000-4000-8000-000000000001', '{other}', 'Task')"
+        ))
+        .await
+        .unwrap();
+    let plan = "select plan_id from tasks where title = 'Task'";
+    assert_eq!(values(&client, plan).await, [PLAN], "whatever was written");
+    let moved = format!(
+        "update priorities set plan_id = '{other}' where id = '7e574000-0000-4000-8000-000000000001'"
+    );
+    client.batch_execute(&moved).await.unwrap();
+    assert_eq!(values(&client, plan).await, [other], "it follows a priority that moves");
+
+    let completed = "select completed_at is not null from tasks where title = 'Task'";
+    for (is_completed, expected) in [("true", "t"), ("false", "f")] {
+        client
+            .batch_execute(&format!("update tasks set is_completed = {is_completed} where title = 'Task'"))
+            .await
+            .unwrap();
+        assert_eq!(values(&client, completed).await, [expected]);
+    }
+}
+
+#[tokio::test]
+async fn live_lists_can_filter_deletions() {
+    let (_database, client) = app_database().await;
+    let identities = "select c.relname || ' ' || coalesce(
+            (select string_agg(a.attname, ',' order by k.n)
+             from pg_index i, unnest(i.indkey) with ordinality as k (attnum, n), pg_attribute a
+             where i.indrelid = c.oid and a.attrelid = c.oid and a.attnum = k.attnum
+               and case c.relreplident when 'i' then i.indisreplident when 'd' then i.indisprimary end),
+            '*')
+        from pg_publication_tables t join pg_class c on c.oid = (t.schemaname || '.' || t.tablename)::regclass
+        where t.pubname = 'supabase_realtime' order by 1";
+    let expected = [
+        "brand_assets id",
+        "marketing_content id",
+        "organizations id,plan_id",
+        "plan_attachments id,plan_id",
+        "plans *",
+        "priorities id,plan_id",
+        "subscription_plans id",
+        "tasks id,priority_id,plan_id",
+    ];
+    assert_eq!(values(&client, identities).await, expected);
+}

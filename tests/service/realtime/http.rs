@@ -1,0 +1,79 @@
+//! Broadcasts over HTTP.
+
+use basalt_testkit::{Basalt, Message};
+use http::Method;
+use serde_json::{Value, json};
+
+use super::{binary_broadcast, join_plain, next, socket};
+
+#[tokio::test]
+async fn a_batch_is_delivered_whole_or_not_at_all() {
+    let server = Basalt::start().await;
+    let mut socket = socket(&server).await;
+    join_plain(&mut socket, "1", "realtime:room").await;
+    let post = |body: Value| {
+        let request = server.request(Method::POST, "/realtime/v1/api/broadcast?apikey=x&vsn=2.0.0");
+        request.bearer(server.anon_key()).json(&body)
+    };
+    let id = "0a0a0a0a-0000-4000-8000-000000000001";
+    let good = json!({ "topic": "room", "event": "e", "payload": { "n": 1 } });
+    let mut named = good.clone();
+    named["id"] = json!(id);
+    let answer = post(json!({ "messages": [good, named] })).send().await;
+    assert_eq!((answer.status.as_u16(), answer.text().as_str()), (202, ""));
+    let plain = json!({ "event": "e", "payload": { "n": 1 }, "type": "broadcast" });
+    assert_eq!(next(&mut socket).await, json!([null, null, "realtime:room", "broadcast", plain]));
+    let meta = json!({ "event": "e", "payload": { "n": 1 }, "type": "broadcast", "meta": { "id": id } });
+    assert_eq!(next(&mut socket).await, json!([null, null, "realtime:room", "broadcast", meta]));
+
+    let blank = json!({ "topic": "room" });
+    let answer = post(json!({ "messages": [blank, good] })).send().await;
+    let errors = json!({ "errors": { "messages": [{ "event": ["can't be blank"], "payload": ["can't be blank"] }, {}] } });
+    assert_eq!(
+        (answer.status.as_u16(), serde_json::from_str::<Value>(&answer.text()).unwrap()),
+        (422, errors)
+    );
+    let answer = post(json!({ "messages": [] })).send().await;
+    assert_eq!(
+        (answer.status.as_u16(), answer.text().as_str()),
+        (422, r#"{"errors":{"messages":["can't be blank"]}}"#)
+    );
+    for bad in [json!([1]), json!({ "messages": 5 })] {
+        assert_eq!(post(bad).send().await.status, 400);
+    }
+    let unknown =
+        server.request(Method::POST, "/realtime/v1/api/broadcast").json(&json!({ "messages": [good] }));
+    let answer = unknown.send().await;
+    assert_eq!((answer.status.as_u16(), answer.text().as_str()), (401, r#"{"message":"Unauthorized"}"#));
+    // Nobody may write to private topics, which no one is told of.
+    let private = json!({ "topic": "room", "event": "e", "payload": {}, "private": true });
+    assert_eq!(post(json!({ "messages": [private] })).send().await.status, 202);
+    super::expect_quiet(&mut socket).await;
+}
+
+#[tokio::test]
+async fn one_message_as_json_or_as_bytes() {
+    let server = Basalt::start().await;
+    let mut socket = socket(&server).await;
+    join_plain(&mut socket, "1", "realtime:a b").await;
+    let post = |query: &str, media: &str, body: &[u8]| {
+        let request =
+            server.request(Method::POST, &format!("/realtime/v1/api/broadcast/a%20b/events/e%2F1{query}"));
+        request.header("apikey", server.publishable_key()).header("content-type", media).body(body.to_vec())
+    };
+    assert_eq!(post("", "application/json", br#"{ "n":1.0 }"#).send().await.status, 202);
+    assert_eq!(socket.next().await, binary_broadcast("realtime:a b", "e/1", 1, br#"{ "n":1.0 }"#));
+    assert_eq!(post("", "application/octet-stream", b"\xff").send().await.status, 202);
+    assert_eq!(socket.next().await, binary_broadcast("realtime:a b", "e/1", 0, b"\xff"));
+    assert_eq!(post("", "application/json", b"[1]").send().await.status, 202);
+    assert!(matches!(socket.next().await, Message::Binary(frame) if frame.ends_with(br#"{"_json":[1]}"#)));
+    for (query, media, body, status) in [
+        ("", "application/json", &b"{"[..], 400),
+        ("", "text/plain", b"x", 415),
+        ("?private=true", "application/json", b"{}", 403),
+    ] {
+        assert_eq!(post(query, media, body).send().await.status, status, "{media} {query}");
+    }
+    let answer = server.get("/realtime/v1/api/ping").send().await;
+    assert_eq!(answer.text(), r#"{"message":"Success"}"#);
+}

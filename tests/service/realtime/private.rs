@@ -1,0 +1,244 @@
+//! Private channels: policies of `realtime.messages`, tokens, stored messages.
+
+use std::time::Duration;
+
+use basalt_testkit::Basalt;
+use serde_json::{Value, json};
+
+use super::{FAR, binary_broadcast, binary_push, expect_quiet, join, next, send, socket};
+
+const POLICIES: &str = "
+    create policy reads on realtime.messages for select to authenticated
+      using (realtime.topic() = 'room' and auth.jwt() ->> 'may' like '%r%' and extension in ('broadcast', 'presence'));
+    create policy writes on realtime.messages for insert to authenticated
+      with check (realtime.topic() = 'room' and auth.jwt() ->> 'may' like '%w%');
+    create policy raises on realtime.messages for select to authenticated
+      using (realtime.topic() = 'raises' and 1 / (length(realtime.topic()) - 6) = 1)";
+
+async fn server() -> Basalt {
+    let server =
+        Basalt::builder().expect_log("RlsPolicyError").expect_log("has no policy that lets it").start().await;
+    server.database().admin_sql(POLICIES).await;
+    server
+}
+
+fn token(server: &Basalt, may: &str) -> String {
+    server.token(&json!({ "role": "authenticated", "sub": "ann", "may": may, "exp": FAR }))
+}
+
+fn config(token: &str) -> Value {
+    json!({ "config": { "private": true, "broadcast": { "ack": true } }, "access_token": token })
+}
+
+#[tokio::test]
+async fn policies_say_who_reads_and_who_writes() {
+    let server = server().await;
+    let (mut reader, mut writer) = (socket(&server).await, socket(&server).await);
+    for (topic, may) in [("room", ""), ("other", "rw"), ("raises", "rw")] {
+        let refused =
+            join(&mut reader, "1", &format!("realtime:{topic}"), config(&token(&server, may))).await;
+        let reason =
+            format!("Unauthorized: You do not have permissions to read from this Channel topic: {topic}");
+        assert_eq!(refused, json!({ "status": "error", "response": { "reason": reason } }));
+    }
+    let anonymous = json!({ "config": { "private": true } });
+    assert_eq!(join(&mut reader, "1", "realtime:room", anonymous).await["status"], "error");
+    assert_eq!(join(&mut reader, "1", "realtime:room", config(&token(&server, "r"))).await["status"], "ok");
+    assert_eq!(join(&mut writer, "1", "realtime:room", config(&token(&server, "rw"))).await["status"], "ok");
+    // Order holds although the first waits for the policies.
+    for number in ["2", "3"] {
+        writer.send_binary(binary_push("1", number, "realtime:room", number, 1, b"{}")).await;
+    }
+    for number in ["2", "3"] {
+        assert_eq!(reader.next().await, binary_broadcast("realtime:room", number, 1, b"{}"));
+        let ok = json!({ "status": "ok", "response": {} });
+        assert_eq!(next(&mut writer).await, json!(["1", number, "realtime:room", "phx_reply", ok]));
+    }
+    // One that may not write is not answered, and is not heard.
+    reader.send_binary(binary_push("1", "4", "realtime:room", "x", 1, b"{}")).await;
+    expect_quiet(&mut reader).await;
+    let track = json!({ "type": "presence", "event": "track", "payload": {} });
+    send(&mut reader, json!(["1", "5", "realtime:room", "presence", track])).await;
+    let answer = next(&mut reader).await;
+    assert_eq!(
+        answer,
+        json!(["1", "5", "realtime:room", "phx_reply", { "status": "error", "response": {} }])
+    );
+    expect_quiet(&mut writer).await;
+    // The public room of that name is another one.
+    let mut public = socket(&server).await;
+    super::join_plain(&mut public, "1", "realtime:room").await;
+    public.send_binary(binary_push("1", "2", "realtime:room", "x", 1, b"{}")).await;
+    expect_quiet(&mut public).await;
+    expect_quiet(&mut reader).await;
+    assert_eq!(server.database().count("realtime.messages").await, 0, "questions leave no rows");
+}
+
+#[tokio::test]
+async fn a_new_token_counts_and_one_that_loses_its_rights_ends_the_channel() {
+    let server = server().await;
+    let mut socket = socket(&server).await;
+    assert_eq!(join(&mut socket, "1", "realtime:room", config(&token(&server, "r"))).await["status"], "ok");
+    let push = |token: String| json!(["1", "2", "realtime:room", "access_token", { "access_token": token }]);
+    send(&mut socket, push(token(&server, "rw"))).await;
+    expect_quiet(&mut socket).await;
+    tokio::time::sleep(Duration::from_millis(300)).await;
+    socket.send_binary(binary_push("1", "3", "realtime:room", "x", 1, b"{}")).await;
+    assert_eq!(next(&mut socket).await[4]["status"], "ok");
+    send(&mut socket, push(token(&server, ""))).await;
+    let system = next(&mut socket).await;
+    assert_eq!(system[4]["message"], "You do not have permissions to read from this Channel topic: room");
+    assert_eq!(next(&mut socket).await, json!(["1", "1", "realtime:room", "phx_close", {}]));
+    // An API key means: back to the connection's.
+    super::join_plain(&mut socket, "4", "realtime:a").await;
+    send(
+        &mut socket,
+        json!(["4", "5", "realtime:a", "access_token", { "access_token": server.publishable_key() }]),
+    )
+    .await;
+    expect_quiet(&mut socket).await;
+    send(&mut socket, json!(["4", "5", "realtime:a", "access_token", { "access_token": "nonsense" }])).await;
+    assert_eq!(next(&mut socket).await[4]["message"], "The token provided is not a valid JWT");
+    assert_eq!(next(&mut socket).await[3], "phx_close");
+}
+
+#[tokio::test]
+async fn an_expired_token_mutes_its_channel_until_another_comes() {
+    let server = Basalt::start().await;
+    let (mut listener, mut sender) = (socket(&server).await, socket(&server).await);
+    let seconds = std::time::UNIX_EPOCH.elapsed().unwrap().as_secs();
+    let short = server.token(&json!({ "role": "anon", "exp": seconds + 2 }));
+    join(&mut listener, "1", "realtime:a", json!({ "config": {}, "access_token": short })).await;
+    super::join_plain(&mut sender, "1", "realtime:a").await;
+    tokio::time::sleep(Duration::from_millis(3_500)).await;
+    sender.send_binary(binary_push("1", "2", "realtime:a", "lost", 1, b"{}")).await;
+    expect_quiet(&mut sender).await;
+    expect_quiet(&mut listener).await;
+    let fresh = server.token(&json!({ "role": "anon", "exp": FAR }));
+    send(&mut listener, json!(["1", "3", "realtime:a", "access_token", { "access_token": fresh }])).await;
+    expect_quiet(&mut listener).await;
+    sender.send_binary(binary_push("1", "4", "realtime:a", "heard", 1, b"{}")).await;
+    assert_eq!(listener.next().await, binary_broadcast("realtime:a", "heard", 1, b"{}"));
+    let refused = join(
+        &mut listener,
+        "5",
+        "realtime:b",
+        json!({ "access_token": server.token(&json!({ "role": "anon", "exp": 5 })) }),
+    )
+    .await;
+    let reason = refused["response"]["reason"].as_str().unwrap().to_owned();
+    assert!(
+        reason.starts_with("InvalidJWTToken: Token has expired ") && reason.ends_with(" seconds ago"),
+        "{reason}"
+    );
+}
+
+#[tokio::test]
+async fn what_an_expired_channel_missed_it_reads_anew_and_a_late_token_that_may_not_read_ends_it() {
+    const TABLE: &str = "create table public.news (id int primary key);
+        grant select on public.news to authenticated; alter publication supabase_realtime add table public.news";
+    let server = server().await;
+    server.database().admin_sql(TABLE).await;
+    let (mut private, mut changes, mut other) =
+        (socket(&server).await, socket(&server).await, socket(&server).await);
+    let in_seconds = |seconds: u64| std::time::UNIX_EPOCH.elapsed().unwrap().as_secs() + seconds;
+    let until = |exp: u64, may: &str| {
+        server.token(&json!({ "role": "authenticated", "sub": "ann", "may": may, "exp": exp }))
+    };
+    let far = u64::from(FAR);
+    let expires_at = in_seconds(4);
+    let presence = json!({ "private": true, "presence": { "key": "ann", "enabled": true } });
+    let payload = |config: &Value, token: String| json!({ "config": config, "access_token": token });
+    let joined = join(&mut private, "1", "realtime:room", payload(&presence, until(expires_at, "rw"))).await;
+    assert_eq!(joined["status"], "ok");
+    assert_eq!(next(&mut private).await[3], "presence_state");
+    let watch = json!({ "postgres_changes": [{ "event": "*", "schema": "public", "table": "news" }] });
+    let joined = join(&mut changes, "1", "realtime:news", payload(&watch, until(expires_at, ""))).await;
+    assert_eq!(joined["status"], "ok");
+    assert_eq!(next(&mut changes).await[3], "system");
+    join(&mut other, "1", "realtime:room", payload(&presence, until(far, "rw"))).await;
+    next(&mut other).await;
+    join(&mut other, "2", "realtime:news", payload(&watch, until(far, ""))).await;
+    next(&mut other).await;
+
+    tokio::time::sleep(Duration::from_secs(expires_at.saturating_sub(in_seconds(0)) + 2)).await;
+    server.database().admin_sql("insert into public.news values (1)").await;
+    assert_eq!(next(&mut other).await[3], "postgres_changes");
+    let track = json!({ "type": "presence", "event": "track", "payload": { "n": 1 } });
+    send(&mut other, json!(["1", "3", "realtime:room", "presence", track])).await;
+    next(&mut other).await;
+    next(&mut other).await;
+    expect_quiet(&mut private).await;
+    expect_quiet(&mut changes).await;
+    // With a good token: who is there now, and whoever missed changes joins again.
+    let push =
+        |topic: &str, token: String| json!(["1", "4", topic, "access_token", { "access_token": token }]);
+    send(&mut private, push("realtime:room", until(far, "rw"))).await;
+    let state = next(&mut private).await;
+    assert_eq!((&state[3], &state[4]["ann"]["metas"][0]["n"]), (&json!("presence_state"), &json!(1)));
+    expect_quiet(&mut private).await;
+    send(&mut changes, push("realtime:news", until(far, ""))).await;
+    let messages = [next(&mut changes).await, next(&mut changes).await];
+    assert!(messages.iter().any(|message| message[3] == "phx_error"), "{messages:?}");
+    // One that may not read any more.
+    send(&mut private, push("realtime:room", until(far, ""))).await;
+    assert_eq!(next(&mut private).await[3], "system");
+    assert_eq!(next(&mut private).await[3], "phx_close");
+}
+
+#[tokio::test]
+async fn a_socket_whose_key_is_revoked_joins_no_more_channels() {
+    let server = Basalt::start().await;
+    let run = |arguments: &[&str]| {
+        let output = server.same_settings().arg("keys").args(arguments).output().unwrap();
+        assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+        String::from_utf8(output.stdout).unwrap().trim().to_owned()
+    };
+    let key = run(&["create", "secret", "--name", "temporary"]);
+    let is_known = server.get("/rest/v1/").apikey(&key);
+    server.until(Duration::from_secs(60), &is_known, |answer| answer.status == 200).await;
+    let mut socket = server.websocket(&format!("/realtime/v1/websocket?apikey={key}&vsn=2.0.0")).await;
+    super::join_plain(&mut socket, "1", "realtime:a").await;
+    run(&["revoke", "temporary", "--yes"]);
+    server.until(Duration::from_secs(60), &is_known, |answer| answer.status == 401).await;
+    let refused = join(&mut socket, "2", "realtime:b", json!({ "config": {} })).await;
+    assert_eq!(refused["response"]["reason"], "MalformedJWT: The token provided is not a valid JWT");
+}
+
+#[tokio::test]
+async fn stored_messages_are_sent_again() {
+    let server = server().await;
+    server
+        .database()
+        .admin_sql(
+            "insert into realtime.messages (topic, extension, event, payload, private, inserted_at)
+             select 'room', 'broadcast', 'e' || n, jsonb_build_object('n', n), true,
+                    (now() at time zone 'utc') - interval '1 minute' + n * interval '1 second'
+             from generate_series(1, 4) n;
+             insert into realtime.messages (topic, extension, event, payload) values ('room', 'broadcast', 'public', '{}')",
+        )
+        .await;
+    let mut socket = socket(&server).await;
+    let replayed = |is_private: bool, replay: Value| {
+        let config = json!({ "private": is_private, "broadcast": { "replay": replay } });
+        json!({ "config": config, "access_token": token(&server, "r") })
+    };
+    for (is_private, replay, reason) in [
+        (false, json!({ "since": 0 }), "Replay is not allowed for public channels"),
+        (true, json!({ "since": "x" }), "Replay params are not valid"),
+    ] {
+        let refused = join(&mut socket, "1", "realtime:room", replayed(is_private, replay)).await;
+        assert_eq!(refused["response"]["reason"], format!("UnableToReplayMessages: {reason}"));
+    }
+    let joined =
+        join(&mut socket, "2", "realtime:room", replayed(true, json!({ "since": 0, "limit": 2 }))).await;
+    assert_eq!(joined["status"], "ok");
+    for number in [3, 4] {
+        let message = next(&mut socket).await;
+        let meta = message[4]["meta"].clone();
+        assert_eq!(meta["replayed"], true);
+        let payload = json!({ "event": format!("e{number}"), "payload": { "n": number }, "type": "broadcast", "meta": meta });
+        assert_eq!(message, json!(["2", null, "realtime:room", "broadcast", payload]));
+    }
+    expect_quiet(&mut socket).await;
+}

@@ -1,0 +1,29 @@
+//! Supabase's own type generator, the npm package `@supabase/postgres-meta`, in a folder of its own below `target`: only one test runs it.
+
+use std::path::Path;
+
+use anyhow::{Context, Result};
+
+use crate::{node, run, ui};
+
+const FOLDER: &str = "target/postgres-meta";
+
+/// Installs it, unless this very lock file's packages are there.
+pub(crate) fn install(root: &Path) -> Result<()> {
+    let (wanted, dir) = (root.join("tests/postgres-meta"), root.join(FOLDER));
+    let installed = dir.join("node_modules/.installed-lock.json");
+    let lock = std::fs::read(wanted.join("package-lock.json"))?;
+    if std::fs::read(&installed).is_ok_and(|installed| installed == lock) {
+        return Ok(());
+    }
+    ui::note("postgres-meta: the type generator that ours is compared with (a minute the first time)");
+    std::fs::create_dir_all(&dir)?;
+    for file in ["package.json", "package-lock.json"] {
+        let _bytes = std::fs::copy(wanted.join(file), dir.join(file))?;
+    }
+    let mut command =
+        node::npm(root, &["ci", "--ignore-scripts", "--no-audit", "--no-fund", "--prefix", FOLDER]);
+    run::run(&mut command).context("npm could not install postgres-meta; check the network connection")?;
+    std::fs::write(&installed, lock)?;
+    Ok(())
+}
