@@ -11,9 +11,11 @@ export default defineConfig({
   workers: 2,
   reporter: [["list"]],
   projects: [
-    { name: "app", testIgnore: /performance/ },
+    { name: "app", testIgnore: /performance|screenshots/ },
     // When the machine has nothing else to do.
     { name: "performance", testMatch: /performance/, dependencies: ["app"] },
+    // Pictures to look at, by hand: `npm run screenshots`.
+    ...(process.env.SCREENSHOTS ? [{ name: "screenshots", testMatch: /screenshots/ }] : []),
   ],
   // Generous: a machine that also builds is no reason to fail. What must be fast is in performance.spec.ts.
   timeout: 60_000,

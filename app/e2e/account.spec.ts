@@ -54,9 +54,13 @@ test("an address has one account", async ({ page, person }) => {
   await page.getByRole("button", { name: "Sign Up" }).click();
 
   await expect(page.getByText("Registration failed")).toBeVisible();
-  await expect(page.getByLabel("Email")).toHaveAccessibleDescription("User already registered");
+  await expect(page.getByLabel("Email")).toHaveAccessibleDescription("There is already an account with this email.");
   await expect(page.getByLabel("Email")).toBeFocused();
   await expect(page.getByLabel("Organization Name")).toHaveValue("Second try");
+  // The way out is offered, and the address comes along.
+  await page.getByRole("main").getByRole("button", { name: "Log In" }).click();
+  await expect(page).toHaveURL("/login");
+  await expect(page.getByLabel("Email")).toHaveValue(email);
 });
 
 test("the two forms are tabs of one screen", async ({ page }) => {
@@ -104,4 +108,66 @@ test("the user menu names the person", async ({ person, signedIn }) => {
   await page.getByRole("link", { name: "Dashboard" }).click();
   await expect(page).toHaveURL("/dashboard");
   await expect(page.getByRole("heading", { level: 1 })).toBeFocused();
+});
+
+test("a typed address comes along between the account's screens", async ({ page }) => {
+  await page.goto("/login");
+  await page.getByLabel("Email").fill("maria@example.org");
+  await page.getByRole("tab", { name: "Sign Up" }).click();
+  await expect(page.getByLabel("Email")).toHaveValue("maria@example.org");
+  await page.getByRole("tab", { name: "Log In" }).click();
+  await page.getByRole("link", { name: "Forgot password?" }).click();
+  await expect(page.getByLabel("Email")).toHaveValue("maria@example.org");
+});
+
+test("a password can be looked at", async ({ page }) => {
+  await page.goto("/login");
+  const password = page.getByLabel("Password");
+  await password.fill("correct horse");
+  await page.getByRole("button", { name: "Show what you typed" }).click();
+  await expect(password).toHaveAttribute("type", "text");
+  await page.getByRole("button", { name: "Hide what you typed" }).click();
+  await expect(password).toHaveAttribute("type", "password");
+});
+
+test("a session that ends while someone types loses nothing", async ({ person, signedIn }) => {
+  const maria = await person();
+  const page = await signedIn(maria);
+  await page.goto("/dashboard");
+  await page.getByRole("button", { name: "Create Plan" }).click();
+  const title = page.getByRole("dialog", { name: "Create Plan" }).getByLabel("Title");
+  await title.fill("Long thought");
+  // As when the server has ended it: the client is told so by its next refresh.
+  await page.evaluate(() => {
+    const key = Object.keys(localStorage).find((name) => name.endsWith("-auth-token")) ?? "";
+    const session = JSON.parse(localStorage.getItem(key) ?? "{}");
+    localStorage.setItem(key, JSON.stringify({ ...session, expires_at: 1, refresh_token: "gone" }));
+    document.dispatchEvent(new Event("visibilitychange"));
+  });
+  await page.getByRole("button", { name: "Create Plan" }).last().click();
+  const lapsed = page.getByRole("dialog", { name: "Your session has ended" });
+  await expect(lapsed).toBeVisible();
+  await lapsed.getByLabel("Password").fill(maria.password);
+  await lapsed.getByRole("button", { name: "Log In" }).click();
+  await expect(lapsed).toBeHidden();
+  await expect(title).toHaveValue("Long thought");
+  await page.getByRole("dialog", { name: "Create Plan" }).getByRole("button", { name: "Create Plan" }).click();
+  await expect(page.getByText("Plan created", { exact: true })).toBeVisible();
+});
+
+test("a session that was over before the page opened says so", async ({ page, person }) => {
+  const { storage } = await person();
+  await page.goto("/terms");
+  await page.evaluate(
+    (items) => {
+      for (const { name, value } of items) {
+        const session = JSON.parse(value);
+        localStorage.setItem(name, JSON.stringify({ ...session, expires_at: 1, refresh_token: "gone" }));
+      }
+    },
+    storage.filter(({ name }) => name.endsWith("-auth-token")),
+  );
+  await page.goto("/dashboard");
+  await expect(page).toHaveURL("/login");
+  await expect(page.getByText("Your session has ended. Log in to go on where you were.")).toBeVisible();
 });

@@ -24,12 +24,16 @@ interface Fixtures {
   newAccount: Account;
   /** Makes an account through the API. */
   person: () => Promise<Person>;
+  /** Makes an account of an administrator, whom the seed's administrator appoints. */
+  administrator: () => Promise<Person>;
   /** A page of a browser of its own, where this person is signed in. */
   signedIn: (person: Person) => Promise<Page>;
   /** Fails the test when a page of it reports an error, a breach of the content policy among them. */
   quietPages: undefined;
   /** What pages of this test may report all the same. */
   allowedComplaint: RegExp | null;
+  /** Whether people without a subscription are asked after a while to buy one: into the middle of a slow test, that is. */
+  upgradePrompt: boolean;
 }
 
 export const test = base.extend<Fixtures>({
@@ -64,7 +68,20 @@ export const test = base.extend<Fixtures>({
     });
   },
 
-  signedIn: async ({ baseURL, browser }, use) => {
+  administrator: async ({ baseURL, request, person }, use) => {
+    const config = (await (await request.get("/app-config.json")).json()) as { anonKey: string };
+    await use(async () => {
+      const newcomer = await person();
+      const seed = createClient<Database>(baseURL ?? "", config.anonKey, { auth: { persistSession: false } });
+      const { error } = await seed.auth.signInWithPassword({ email: "demo@basalt.local", password: "basalt-demo" });
+      if (error) throw error;
+      await seed.from("user_roles").insert({ user_id: newcomer.id, role: "admin" }).throwOnError();
+      await seed.auth.stopAutoRefresh();
+      return newcomer;
+    });
+  },
+
+  signedIn: async ({ baseURL, browser, upgradePrompt }, use) => {
     const contexts: { close(): Promise<void> }[] = [];
     await use(async ({ storage }) => {
       const origin = new URL(baseURL ?? "").origin;
@@ -72,6 +89,7 @@ export const test = base.extend<Fixtures>({
         storageState: { cookies: [], origins: [{ origin, localStorage: storage }] },
       });
       contexts.push(context);
+      if (!upgradePrompt) await context.addInitScript(dismissPrompt);
       const page = await context.newPage();
       watch(page);
       return page;
@@ -80,9 +98,11 @@ export const test = base.extend<Fixtures>({
   },
 
   allowedComplaint: [null, { option: true }],
+  upgradePrompt: [false, { option: true }],
 
   quietPages: [
-    async ({ page, allowedComplaint }, use) => {
+    async ({ page, allowedComplaint, upgradePrompt }, use) => {
+      if (!upgradePrompt) await page.addInitScript(dismissPrompt);
       complaints.length = 0;
       watch(page);
       await use(undefined);
@@ -103,6 +123,8 @@ function watch(page: Page) {
     if (message.type() === "error" && !isRefusal) complaints.push(message.text());
   });
 }
+
+const dismissPrompt = () => sessionStorage.setItem("basalt.prompt-dismissed", "1");
 
 function account(): Account {
   return { email: `${randomUUID()}@example.org`, password: "correct horse", organization: "Riverside Food Bank" };

@@ -18,7 +18,7 @@ export class Mailbox {
     this.#request = request;
   }
 
-  /** The latest mail to this address, and the link in it. Waits for one; `unlike` is one already seen. */
+  /** The latest mail to this address, its words and the link in it. Waits for one; `unlike` is one already seen. */
   async latest(to: string, unlike?: string) {
     let mail: Mail | null = null;
     await expect
@@ -33,8 +33,8 @@ export class Mailbox {
       )
       .toBe(true);
     if (!mail) throw new Error("unreachable: polled until there is one");
-    const { Subject: subject } = mail as Mail;
-    return { subject, link: linkIn(mail) };
+    const { Subject: subject, Text: text } = mail as Mail;
+    return { subject, text, link: linkIn(mail) };
   }
 
   async count(to: string) {

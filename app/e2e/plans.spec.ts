@@ -1,4 +1,12 @@
+import type { Page } from "@playwright/test";
 import { expect, makePlans, test } from "./fixtures";
+import { makePlan } from "./workspace";
+
+/** Chooses an action of the plan's menu. */
+async function act(page: Page, title: string, action: "Edit plan" | "Delete plan") {
+  await page.getByRole("button", { name: `Actions for ${title}` }).click();
+  await page.getByRole("menuitem", { name: action }).click();
+}
 
 test("from an account to a plan and back to nothing", async ({ page, newAccount }) => {
   await page.goto("/");
@@ -27,9 +35,9 @@ test("from an account to a plan and back to nothing", async ({ page, newAccount 
   await expect(card).toContainText("Not started");
 
   await page.reload();
-  await card.getByRole("button", { name: "Edit Warm meals" }).click();
+  await act(page, "Warm meals", "Edit plan");
   const editing = page.getByRole("dialog", { name: "Edit Plan" });
-  await expect(editing.getByLabel("Description")).toHaveValue("For every district\n\nAlong the river");
+  await expect(editing.getByLabel("Description")).toContainText("Along the river");
   await editing.getByLabel("Title").fill("Warm meals for all");
   await editing.getByLabel("Start Date").fill("2027-01-05");
   await editing.getByLabel("Estimated End Date").fill("2030-12-31");
@@ -38,14 +46,14 @@ test("from an account to a plan and back to nothing", async ({ page, newAccount 
   await expect(page.getByText("Plan updated", { exact: true })).toBeVisible();
   const edited = page.getByRole("article", { name: "Warm meals for all" });
   await expect(edited).toContainText("Jan 5, 2027 – Dec 31, 2030");
-  await expect(edited.getByRole("button", { name: "Edit Warm meals for all" })).toBeFocused();
+  await expect(edited.getByRole("button", { name: "Actions for Warm meals for all" })).toBeFocused();
 
-  await edited.getByRole("button", { name: "Delete Warm meals for all" }).click();
+  await act(page, "Warm meals for all", "Delete plan");
   const deleting = page.getByRole("alertdialog", { name: "Delete Plan" });
   await expect(deleting).toContainText("All its priorities and tasks will also be deleted.");
   await deleting.getByRole("button", { name: "Cancel" }).click();
   await expect(edited).toBeVisible();
-  await edited.getByRole("button", { name: "Delete Warm meals for all" }).click();
+  await act(page, "Warm meals for all", "Delete plan");
   await deleting.getByRole("button", { name: "Delete Plan" }).click();
 
   await expect(page.getByText("Plan deleted", { exact: true })).toBeVisible();
@@ -76,7 +84,7 @@ test("a plan that is gone meanwhile is not said to be saved", async ({ person, s
   await makePlans(maria, { title: "Short-lived" });
   const page = await signedIn(maria);
   await page.goto("/dashboard");
-  await page.getByRole("button", { name: "Edit Short-lived" }).click();
+  await act(page, "Short-lived", "Edit plan");
   await maria.client.from("plans").delete().eq("user_id", maria.id).throwOnError();
 
   const dialog = page.getByRole("dialog", { name: "Edit Plan" });
@@ -84,6 +92,8 @@ test("a plan that is gone meanwhile is not said to be saved", async ({ person, s
   await dialog.getByRole("button", { name: "Update Plan" }).click();
   await expect(page.getByText("Error updating plan")).toBeVisible();
   await expect(dialog.getByLabel("Title")).toHaveValue("Long-lived");
+  // The list no longer shows what is not there.
+  await expect(page.locator("article")).toHaveCount(0);
 });
 
 test.describe("hostile markup", () => {
@@ -137,10 +147,137 @@ test("everything by keyboard", async ({ person, signedIn }) => {
   // The button that opened the dialog went with the empty state.
   await expect(page.getByRole("heading", { level: 1 })).toBeFocused();
 
-  await page.getByRole("button", { name: "Edit By hand" }).focus();
+  await page.getByRole("button", { name: "Actions for By hand" }).focus();
+  await page.keyboard.press("Enter");
   await page.keyboard.press("Enter");
   await expect(page.getByRole("dialog")).toBeVisible();
   await page.keyboard.press("Escape");
   await expect(page.getByRole("dialog")).toBeHidden();
-  await expect(page.getByRole("button", { name: "Edit By hand" })).toBeFocused();
+  await expect(page.getByRole("button", { name: "Actions for By hand" })).toBeFocused();
+});
+
+test("a card opens its plan, wherever it is pressed", async ({ person, signedIn }) => {
+  const maria = await person();
+  await makePlans(maria, { title: "Warm meals", description: "<p>For every district</p>" });
+  const page = await signedIn(maria);
+  await page.goto("/dashboard");
+  await page.getByText("For every district").click({ force: true });
+  await expect(page).toHaveURL(/\/plan\//);
+  await expect(page.getByRole("heading", { level: 1, name: "Warm meals" })).toBeVisible();
+});
+
+test("typed text is not lost unasked: Escape, a press outside, back, reload", async ({ person, signedIn }) => {
+  const maria = await person();
+  const page = await signedIn(maria);
+  await page.goto("/");
+  await page.getByRole("link", { name: "Dashboard" }).click();
+  await page.getByRole("button", { name: "Create Plan" }).click();
+  const title = page.getByRole("dialog", { name: "Create Plan" }).getByLabel("Title");
+  await title.fill("Half a thought");
+  const question = page.getByRole("alertdialog", { name: "Discard what you typed?" });
+  for (const leave of [
+    () => page.keyboard.press("Escape"),
+    () => page.mouse.click(5, 5),
+    () => page.evaluate(() => history.back()),
+  ]) {
+    await leave();
+    await expect(question).toBeVisible();
+    await question.getByRole("button", { name: "Keep editing" }).click();
+    await expect(question).toBeHidden();
+    await expect(title).toHaveValue("Half a thought");
+  }
+  const asked = page.waitForEvent("dialog");
+  await page.evaluate(() => setTimeout(() => location.reload(), 0));
+  const dialog = await asked;
+  expect(dialog.type()).toBe("beforeunload");
+  await dialog.dismiss();
+  await page.keyboard.press("Escape");
+  await question.getByRole("button", { name: "Discard" }).click();
+  await expect(page.getByRole("dialog")).toBeHidden();
+});
+
+test("formatting survives an edit", async ({ person, signedIn }) => {
+  const maria = await person();
+  await makePlans(maria, {
+    title: "Formatted",
+    description: "<p>Warm <strong>meals</strong></p><ul><li><p>One</p></li></ul>",
+  });
+  const page = await signedIn(maria);
+  await page.goto("/dashboard");
+  await act(page, "Formatted", "Edit plan");
+  const editor = page.getByRole("textbox", { name: "Description" });
+  await editor.press("Control+End");
+  await editor.press("Enter");
+  await editor.pressSequentially("Two");
+  await page.getByRole("button", { name: "Update Plan" }).click();
+  await expect(page.getByText("Plan updated", { exact: true })).toBeVisible();
+  const card = page.getByRole("article", { name: "Formatted" });
+  await expect(card.locator("strong")).toHaveText("meals");
+  await expect(card.getByRole("listitem")).toHaveText(["One", "Two"]);
+});
+
+test("long words cut off no button", async ({ person, signedIn }) => {
+  const maria = await person();
+  const title = "https://riverside.example.org/".padEnd(200, "x");
+  await makePlans(maria, { title });
+  const page = await signedIn(maria);
+  await page.setViewportSize({ width: 375, height: 600 });
+  await page.goto("/dashboard");
+  await act(page, title, "Delete plan");
+  for (const name of ["Cancel", "Delete Plan"]) {
+    await expect(page.getByRole("alertdialog").getByRole("button", { name })).toBeInViewport({ ratio: 1 });
+  }
+});
+
+test("a title has a limit, and a wrong date moves nothing", async ({ person, signedIn }) => {
+  const maria = await person();
+  await makePlans(maria, { title: "Dated" });
+  const page = await signedIn(maria);
+  await page.goto("/dashboard");
+  await act(page, "Dated", "Edit plan");
+  const start = page.getByLabel("Start Date");
+  const before = await start.boundingBox();
+  await page.getByLabel("Title").fill("x".repeat(201));
+  await expect(page.getByText("201 / 200")).toBeVisible();
+  await start.fill("2027-03-02");
+  await page.getByLabel("Estimated End Date").fill("2027-03-01");
+  await page.getByRole("button", { name: "Update Plan" }).click();
+  await expect(page.getByText("The end date must not be before the start date")).toBeVisible();
+  await expect(page.getByText("Title must be at most 200 characters")).toBeVisible();
+  const after = await start.boundingBox();
+  expect(after?.height).toBe(before?.height);
+});
+
+test("counts and percent follow the tasks", async ({ person, signedIn }) => {
+  const maria = await person();
+  const plan = await makePlan(maria, "Counted", { Hubs: [{ title: "Find a hall" }, { title: "Sign", done: true }] });
+  expect(plan.id).toBeTruthy();
+  const page = await signedIn(maria);
+  await page.goto("/dashboard");
+  const card = page.getByRole("article", { name: "Counted" });
+  await expect(card).toContainText("Tasks1/2");
+  await expect(card).toContainText("50%");
+  await card.getByRole("button", { name: "Priorities of Counted" }).click();
+  await card.getByRole("button", { name: "View Tasks (2)" }).click();
+  await card.getByRole("checkbox", { name: "Find a hall" }).check();
+  await expect(page.getByText("Task completed", { exact: true })).toBeVisible();
+  await expect(card.getByRole("progressbar", { name: "Progress of Counted" })).toHaveAttribute("aria-valuenow", "100");
+  await expect(card).toContainText("Completed (2)");
+});
+
+test("a check-off that the server refuses is undone", async ({ person, signedIn }) => {
+  const maria = await person();
+  await makePlan(maria, "Refused", { Hubs: [{ title: "Find a hall" }] });
+  const page = await signedIn(maria);
+  await page.route("**/rest/v1/tasks?*", (route) =>
+    route.request().method() === "PATCH"
+      ? route.fulfill({ status: 403, json: { code: "42501", message: "permission denied", details: null, hint: null } })
+      : route.continue(),
+  );
+  await page.goto("/dashboard");
+  await page.getByRole("button", { name: "Priorities of Refused" }).click();
+  await page.getByRole("button", { name: "View Tasks (1)" }).click();
+  await page.getByRole("checkbox", { name: "Find a hall" }).click();
+  await expect(page.getByText("Error updating task status")).toBeVisible();
+  await expect(page.getByRole("checkbox", { name: "Find a hall" })).not.toBeChecked();
 });

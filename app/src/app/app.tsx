@@ -1,7 +1,6 @@
 import { type QueryClient, QueryClientProvider } from "@tanstack/react-query";
 import type { DataRouter } from "react-router";
 import { RouterProvider } from "react-router/dom";
-import { Toaster } from "@/components/ui/toaster";
 
 interface AppProps {
   queryClient: QueryClient;
@@ -12,7 +11,6 @@ export function App({ queryClient, router }: AppProps) {
   return (
     <QueryClientProvider client={queryClient}>
       <RouterProvider router={router} />
-      <Toaster />
     </QueryClientProvider>
   );
 }

@@ -1,15 +1,37 @@
 import type { User } from "@supabase/supabase-js";
+import { lazy, Suspense, useState } from "react";
 import { Navigate, Outlet, useLocation, useOutletContext } from "react-router";
 import { LoadingState } from "@/components/page-state";
 import { useAuth } from "@/features/auth/auth-context";
+import { pendingPriceId } from "@/features/billing/pending-plan";
+
+const SessionEndedDialog = lazy(() =>
+  import("@/features/auth/session-ended-dialog").then(({ SessionEndedDialog }) => ({ default: SessionEndedDialog })),
+);
+
+const PendingCheckout = lazy(() =>
+  import("./pending-checkout").then(({ PendingCheckout }) => ({ default: PendingCheckout })),
+);
 
 /** Lets signed-in people through; sends others to /login, from where they come back. A courtesy: policies decide. */
 export function RequireUser() {
-  const { loading, user } = useAuth();
+  const { loading, user, lapsedUser, cameTooLate } = useAuth();
   const { pathname, search, hash } = useLocation();
   if (loading) return <LoadingState label="Checking your session..." />;
-  if (!user) return <Navigate to="/login" replace state={{ returnTo: pathname + search + hash }} />;
-  return <Outlet context={user} />;
+  const person = user ?? lapsedUser;
+  if (!person) {
+    return <Navigate to="/login" replace state={{ returnTo: pathname + search + hash, sessionEnded: cameTooLate }} />;
+  }
+  return (
+    <>
+      <Outlet context={person} />
+      {lapsedUser && (
+        <Suspense>
+          <SessionEndedDialog user={lapsedUser} />
+        </Suspense>
+      )}
+    </>
+  );
 }
 
 /** The person, inside `RequireUser`. */
@@ -21,7 +43,16 @@ export function useUser() {
 export function RequireVisitor() {
   const { loading, user } = useAuth();
   const { state } = useLocation();
+  // As it was before the checkout took it up.
+  const [pendingAtStart] = useState(() => pendingPriceId() !== null);
   if (loading) return <LoadingState label="Checking your session..." />;
+  if (user && pendingAtStart) {
+    return (
+      <Suspense fallback={<LoadingState label="Setting up your subscription" />}>
+        <PendingCheckout />
+      </Suspense>
+    );
+  }
   if (user) return <Navigate to={returnPath(state)} replace />;
   return <Outlet />;
 }
@@ -29,5 +60,5 @@ export function RequireVisitor() {
 /** A path within this app, whatever the history's state holds. */
 export function returnPath(state: unknown) {
   const path = state && typeof state === "object" && "returnTo" in state ? state.returnTo : null;
-  return typeof path === "string" && /^\/(?!\/)/.test(path) ? path : "/dashboard";
+  return typeof path === "string" && /^\/(?![/\\])/.test(path) ? path : "/dashboard";
 }

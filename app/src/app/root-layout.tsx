@@ -1,17 +1,27 @@
-import { useEffect, useRef } from "react";
+import { lazy, Suspense, useEffect, useRef } from "react";
 import { Outlet, ScrollRestoration, useLocation, useNavigate } from "react-router";
-import { toast } from "sonner";
-import { AuthProvider } from "@/features/auth/auth-context";
+import { LateToaster } from "@/components/late-toaster";
+import { OfflineBar } from "@/components/offline-bar";
+import { AuthProvider, useAuth } from "@/features/auth/auth-context";
+import { LiveBrand } from "@/features/brand/logo";
 import { mailLink } from "@/lib/mail-link";
+import { toastError } from "@/lib/toast-later";
+import { PendingInvitation } from "./pending-invitation";
 import { SiteHeader } from "./site-header";
+
+const UpgradePrompt = lazy(() =>
+  import("@/features/billing/upgrade-prompt").then(({ UpgradePrompt }) => ({ default: UpgradePrompt })),
+);
+
+/** These do without the client at first: they are the same for everyone, but for a word or two. */
+const publicPaths = ["/", "/pricing", "/terms", "/privacy"];
 
 export function RootLayout() {
   const { pathname } = useLocation();
   useHeadingFocus();
   useMailLink();
   return (
-    // The landing page alone is the same for everyone, but for a link or two.
-    <AuthProvider optional={pathname === "/"}>
+    <AuthProvider optional={publicPaths.includes(pathname)}>
       <a
         href="#main"
         className="sr-only focus:not-sr-only focus:fixed focus:top-3 focus:left-3 focus:z-50 focus:rounded-md focus:bg-surface-raised focus:px-4 focus:py-2 focus:shadow-raised"
@@ -22,8 +32,24 @@ export function RootLayout() {
       <main id="main" tabIndex={-1} className="outline-none">
         <Outlet />
       </main>
+      <PendingInvitation pathname={pathname} />
+      <OfflineBar />
+      <LateToaster needed={!publicPaths.includes(pathname)} />
+      <LiveBrand />
+      <Prompt pathname={pathname} />
       <ScrollRestoration />
     </AuthProvider>
+  );
+}
+
+function Prompt({ pathname }: { pathname: string }) {
+  const { shouldPromptForSubscription } = useAuth();
+  const unwanted = pathname === "/pricing" || pathname.startsWith("/dashboard/subscription");
+  if (!shouldPromptForSubscription || unwanted) return null;
+  return (
+    <Suspense>
+      <UpgradePrompt />
+    </Suspense>
   );
 }
 
@@ -50,6 +76,6 @@ function useMailLink() {
     // The screen for a reset says itself what is wrong with a link.
     if (pathname === "/reset-password") return;
     if (mailLink.accessToken && mailLink.type === "recovery") void navigate("/reset-password", { replace: true });
-    else if (mailLink.error) toast.error("This link did not work", { description: mailLink.error });
+    else if (mailLink.error) toastError("This link did not work", { description: mailLink.error });
   }, [navigate, pathname]);
 }

@@ -9,6 +9,18 @@ function FirstLoad() {
   return <LoadingState label="Loading..." />;
 }
 
+const adminScreens: RouteObject[] = [
+  { index: true, lazy: () => import("./routes/admin/overview") },
+  { path: "audit-log", lazy: () => import("./routes/admin/audit-log") },
+  { path: "health", lazy: () => import("./routes/admin/health") },
+  { path: "integrations/email", lazy: () => import("./routes/admin/email") },
+  { path: "marketing", lazy: () => import("./routes/admin/marketing") },
+  { path: "settings", lazy: () => import("./routes/admin/settings") },
+  { path: "subscription-plans", lazy: () => import("./routes/admin/subscription-plans") },
+  { path: "users", lazy: () => import("./routes/admin/users") },
+  { path: "webhooks", lazy: () => import("./routes/admin/webhooks") },
+];
+
 /** Every screen of the app; each is a module of its own, loaded when it is first visited. */
 export function routes(queryClient: QueryClient): RouteObject[] {
   return [
@@ -22,6 +34,9 @@ export function routes(queryClient: QueryClient): RouteObject[] {
           ErrorBoundary: RouteError,
           children: [
             { index: true, lazy: () => import("./routes/landing") },
+            { path: "pricing", lazy: () => import("./routes/pricing") },
+            { path: "terms", lazy: () => import("./routes/terms") },
+            { path: "privacy", lazy: () => import("./routes/privacy") },
             {
               lazy: () => import("./routes/account"),
               children: [
@@ -52,8 +67,34 @@ export function routes(queryClient: QueryClient): RouteObject[] {
                     return { ...route, loader: loader(queryClient) };
                   },
                 },
+                {
+                  path: "admin",
+                  lazy: async () => ({ Component: (await import("./admin-guard")).RequireAdmin }),
+                  children: [
+                    {
+                      lazy: () => import("./routes/admin/layout"),
+                      children: [
+                        {
+                          // Around the screens: the sidebar stays when one of them breaks.
+                          ErrorBoundary: RouteError,
+                          children: adminScreens,
+                        },
+                      ],
+                    },
+                  ],
+                },
+                { path: "dashboard/subscription", lazy: () => import("./routes/subscription") },
+                { path: "plan/:planId/print", lazy: () => import("./routes/plan-print") },
+                {
+                  path: "plan/:planId",
+                  lazy: async () => {
+                    const { loader, ...route } = await import("./routes/plan");
+                    return { ...route, loader: loader(queryClient) };
+                  },
+                },
               ],
             },
+            { path: "invite", lazy: () => import("./routes/invite") },
             { path: "*", lazy: () => import("./routes/not-found") },
           ],
         },

@@ -1,10 +1,10 @@
 import { MenuIcon, XIcon } from "lucide-react";
-import { lazy, Suspense, useState } from "react";
+import { lazy, Suspense, useEffect, useRef, useState } from "react";
 import { Link, useLocation } from "react-router";
-import { Logo } from "@/components/logo";
 import { ThemeToggle } from "@/components/theme-toggle";
 import { Button } from "@/components/ui/button";
 import { useAuth } from "@/features/auth/auth-context";
+import { Logo } from "@/features/brand/logo";
 import { useScrolled } from "@/hooks/use-scrolled";
 import { cn } from "@/lib/cn";
 
@@ -14,16 +14,19 @@ const UserMenu = lazy(() => import("@/features/auth/user-menu").then(({ UserMenu
 const sections = [
   { href: "#features", label: "Features" },
   { href: "#for-nonprofits", label: "For Nonprofits" },
+  { href: "#pricing", label: "Pricing" },
 ];
 
-const link = "rounded-md px-3 py-2 font-medium text-muted-foreground text-sm transition-colors hover:text-foreground";
+const link =
+  "flex min-h-11 items-center rounded-md px-3 font-medium text-muted-foreground text-sm transition-colors hover:text-foreground md:min-h-9";
 
 export function SiteHeader() {
-  const { loading, user } = useAuth();
+  const { loading, user, isAdmin } = useAuth();
   const { pathname } = useLocation();
   const scrolled = useScrolled(20);
   // The path where the menu was opened: it closes with every navigation.
   const [menuOpenAt, setMenuOpenAt] = useState<string | null>(null);
+  const menuButton = useRef<HTMLButtonElement>(null);
   const menuOpen = menuOpenAt === pathname;
   const closeMenu = () => setMenuOpenAt(null);
 
@@ -32,16 +35,35 @@ export function SiteHeader() {
   const visitor = !loading && !user;
   const hasMenu = onLanding || visitor || showDashboard;
 
+  useEffect(() => {
+    if (!menuOpen) return;
+    const closeByKey = (event: KeyboardEvent) => {
+      if (event.key !== "Escape") return;
+      setMenuOpenAt(null);
+      menuButton.current?.focus();
+    };
+    document.addEventListener("keydown", closeByKey);
+    return () => document.removeEventListener("keydown", closeByKey);
+  }, [menuOpen]);
+
   return (
     <header
       className={cn(
-        "sticky top-0 z-40 border-b transition-colors duration-200",
+        "sticky top-0 z-40 border-b transition-colors duration-200 print:hidden",
         scrolled || menuOpen ? "bg-background/85 backdrop-blur-md" : "border-transparent bg-background",
+        menuOpen && "bg-background",
       )}
     >
-      <div className="mx-auto flex h-16 max-w-6xl items-center gap-2 px-4 sm:px-6">
-        <Link to="/" aria-label="Basalt home" className="mr-auto flex rounded-md">
-          <Logo />
+      <div
+        className={cn(
+          "mx-auto flex h-16 items-center gap-2 px-4 sm:px-6",
+          // There a sidebar takes the left edge, and the logo stands above it.
+          !pathname.startsWith("/admin") && "max-w-6xl",
+        )}
+      >
+        <Link to="/" aria-label="Basalt home" className="-ml-1 mr-auto flex min-h-11 items-center rounded-md px-1">
+          <Logo size="small" className="sm:hidden" />
+          <Logo size="regular" className="max-sm:hidden" />
         </Link>
         <nav aria-label="Main" className="hidden items-center gap-1 md:flex">
           {onLanding &&
@@ -60,7 +82,7 @@ export function SiteHeader() {
               <Link to="/login" className={link}>
                 Log In
               </Link>
-              <Button asChild size="medium" className="mr-1 ml-1 h-9">
+              <Button asChild size="medium" className="mr-1 ml-1 md:h-9">
                 <Link to="/register">Get Started</Link>
               </Button>
             </>
@@ -68,12 +90,13 @@ export function SiteHeader() {
         </nav>
         <ThemeToggle />
         {user && (
-          <Suspense fallback={<span className="size-9 rounded-full bg-muted" />}>
-            <UserMenu user={user} />
+          <Suspense fallback={<span className="size-11 rounded-full bg-muted" />}>
+            <UserMenu user={user} isAdmin={isAdmin} />
           </Suspense>
         )}
         {hasMenu && (
           <Button
+            ref={menuButton}
             variant="ghost"
             size="icon"
             className="-mr-2 md:hidden"

@@ -1,8 +1,8 @@
 import { AlertDialog as Primitive } from "radix-ui";
-import { useState } from "react";
+import { type ReactNode, useState } from "react";
+import { SubmitButton } from "@/components/submit-button";
 import { Button } from "@/components/ui/button";
-import { DialogFooter, dialogOverlay, dialogPanel } from "@/components/ui/dialog";
-import { Spinner } from "@/components/ui/spinner";
+import { DialogBody, DialogFooter, dialogHeader, dialogOverlay, dialogPanel } from "@/components/ui/dialog-panel";
 import { useFocusReturn } from "@/hooks/use-focus-return";
 import { cn } from "@/lib/cn";
 
@@ -10,22 +10,31 @@ interface ConfirmDialogProps {
   open: boolean;
   onOpenChange: (open: boolean) => void;
   title: string;
-  description: string;
+  /** What will happen. Names in it may be of any length. */
+  description: ReactNode;
+  cancelLabel?: string;
   confirmLabel: string;
   busyLabel: string;
+  /** Red is for what destroys. */
+  tone?: "destructive" | "primary";
   /** Stays open when this rejects, so that the person can try again. The caller reports the error. */
   onConfirm: () => Promise<unknown>;
+  /** Between the description and the buttons, a warning say. */
+  children?: ReactNode;
 }
 
-/** Asks before something that cannot be undone. Cancel has the focus. */
+/** Asks before something that cannot be undone. Cancel has the focus; both buttons are in view, whatever the text. */
 export function ConfirmDialog({
   open,
   onOpenChange,
   title,
   description,
+  cancelLabel = "Cancel",
   confirmLabel,
   busyLabel,
+  tone = "destructive",
   onConfirm,
+  children,
 }: ConfirmDialogProps) {
   const [busy, setBusy] = useState(false);
   const focusReturn = useFocusReturn();
@@ -47,20 +56,31 @@ export function ConfirmDialog({
       <Primitive.Portal>
         <Primitive.Overlay className={dialogOverlay} />
         <Primitive.Content data-slot="confirm-dialog" className={cn(dialogPanel, "sm:max-w-md")} {...focusReturn}>
-          <div className="grid gap-2">
-            <Primitive.Title className="text-heading">{title}</Primitive.Title>
-            <Primitive.Description className="text-muted-foreground text-sm">{description}</Primitive.Description>
+          <div className={cn(dialogHeader, "pb-1.5")}>
+            <Primitive.Title className="text-heading [overflow-wrap:anywhere]">{title}</Primitive.Title>
           </div>
+          <DialogBody className="grid content-start gap-4">
+            <Primitive.Description className="text-muted-foreground text-sm [overflow-wrap:anywhere]">
+              {description}
+            </Primitive.Description>
+            {children}
+          </DialogBody>
           <DialogFooter>
             <Primitive.Cancel asChild>
               <Button variant="secondary" disabled={busy}>
-                Cancel
+                {cancelLabel}
               </Button>
             </Primitive.Cancel>
-            <Button variant="destructive" aria-busy={busy} disabled={busy} onClick={() => void confirm()}>
-              {busy && <Spinner />}
-              {busy ? busyLabel : confirmLabel}
-            </Button>
+            <SubmitButton
+              type="button"
+              variant={tone}
+              busy={busy}
+              busyLabel={busyLabel}
+              disabled={busy}
+              onClick={() => void confirm()}
+            >
+              {confirmLabel}
+            </SubmitButton>
           </DialogFooter>
         </Primitive.Content>
       </Primitive.Portal>

@@ -1,4 +1,4 @@
-import { cloneElement, type ReactElement, useId } from "react";
+import { cloneElement, type ReactElement, type ReactNode, useId } from "react";
 import { Label } from "@/components/ui/label";
 import { cn } from "@/lib/cn";
 
@@ -10,10 +10,12 @@ interface ControlProps {
 }
 
 interface FormFieldProps {
-  label: string;
+  label: ReactNode;
   error?: string | undefined;
-  hint?: string;
+  hint?: ReactNode;
   required?: boolean;
+  /** How much of how many characters is used; shown when it becomes tight. */
+  limit?: { used: number; of: number };
   /** `inline` puts the control before its label, as a checkbox has it. */
   layout?: "stacked" | "inline";
   className?: string;
@@ -27,6 +29,7 @@ export function FormField({
   error,
   hint,
   required = false,
+  limit,
   layout = "stacked",
   className,
   children,
@@ -43,7 +46,8 @@ export function FormField({
     ...(required && { "aria-required": true }),
   });
   return (
-    <div className={cn("grid gap-2", className)}>
+    // At the top: beside a field with an error this one keeps its height.
+    <div className={cn("grid min-w-0 content-start gap-2", className)}>
       {layout === "inline" ? (
         <div className="flex items-start gap-2.5">
           {control}
@@ -53,14 +57,19 @@ export function FormField({
         </div>
       ) : (
         <>
-          <Label htmlFor={id}>{label}</Label>
+          <span className="flex items-baseline justify-between gap-3">
+            <Label id={`${id}-label`} htmlFor={id} onClick={() => focusEditor(id)}>
+              {label}
+            </Label>
+            {limit && <CharacterCount {...limit} />}
+          </span>
           {control}
         </>
       )}
       {hintId && (
-        <p id={hintId} className="text-muted-foreground text-sm">
+        <div id={hintId} className="text-muted-foreground text-sm">
           {hint}
-        </p>
+        </div>
       )}
       {error && (
         <p id={errorId} className="text-destructive text-sm">
@@ -68,5 +77,24 @@ export function FormField({
         </p>
       )}
     </div>
+  );
+}
+
+/** A press on its label focuses every control but a rich text's, which is no form control to the browser. */
+function focusEditor(id: string) {
+  const control = document.getElementById(id);
+  if (control?.isContentEditable) control.focus();
+}
+
+/** From four fifths on: before that it is noise. */
+function CharacterCount({ used, of }: { used: number; of: number }) {
+  if (used < of * 0.8) return null;
+  return (
+    <span
+      role="status"
+      className={cn("text-xs tabular-nums", used > of ? "font-medium text-destructive" : "text-muted-foreground")}
+    >
+      {used.toLocaleString("en-US")} / {of.toLocaleString("en-US")}
+    </span>
   );
 }

@@ -4,13 +4,15 @@ import { useDocumentTitle } from "@/hooks/use-document-title";
 interface PageHeadingProps {
   title: string;
   subtitle?: string;
+  /** What a search engine says of it; the subtitle, if there is none. */
+  description?: string;
   /** The page's main actions. */
   children?: ReactNode;
 }
 
 /** The one `h1` of a screen, and with it the title of the window. */
-export function PageHeading({ title, subtitle, children }: PageHeadingProps) {
-  useDocumentTitle(title);
+export function PageHeading({ title, subtitle, description, children }: PageHeadingProps) {
+  useDocumentTitle(title, description ?? subtitle);
   return (
     <div className="mb-8 flex min-h-15 flex-wrap items-center justify-between gap-x-6 gap-y-4">
       <div>

@@ -1,23 +1,26 @@
-import DOMPurify from "dompurify";
-import { useMemo } from "react";
-import { cn } from "@/lib/cn";
+import { lazy, Suspense } from "react";
+import { RichTextBlock } from "@/components/rich-text-block";
+import { Skeleton } from "@/components/ui/skeleton";
 
-// What the editor can produce, and links. No images, styles, forms or classes: a colleague's text
-// must not load things from elsewhere, nor dress up as a part of the page.
-const allowed = {
-  ALLOWED_TAGS: ["p", "br", "strong", "b", "em", "i", "u", "s", "ul", "ol", "li", "a"],
-  ALLOWED_ATTR: ["href"],
-  ALLOWED_URI_REGEXP: /^(?:https?:|mailto:)/i,
-};
+// Texts with anything but these tags, bare, wait for the sanitiser, which weighs more than the screen around them.
+const bareTags = /^(?:[^<]|<\/?(?:p|strong|b|em|i|ul|ol|li)>|<br ?\/?>)*$/;
 
-/** The only place that renders stored HTML. */
-export function RichText({ html, className }: { html: string; className?: string }) {
-  const clean = useMemo(() => DOMPurify.sanitize(html, allowed), [html]);
+const Sanitised = lazy(() =>
+  import("@/components/rich-text-sanitised").then(({ RichTextSanitised }) => ({ default: RichTextSanitised })),
+);
+
+interface RichTextProps {
+  html: string;
+  className?: string | undefined;
+}
+
+/** The only way to show stored HTML. */
+export function RichText({ html, className }: RichTextProps) {
+  // Words, and tags that have no attributes and do nothing: there is nothing to take out.
+  if (bareTags.test(html)) return <RichTextBlock cleanHtml={html} className={className} />;
   return (
-    <div
-      className={cn("rich-text", className)}
-      // biome-ignore lint/security/noDangerouslySetInnerHtml: sanitised above, and nowhere else in the app
-      dangerouslySetInnerHTML={{ __html: clean }}
-    />
+    <Suspense fallback={<Skeleton className="h-10" />}>
+      <Sanitised html={html} className={className} />
+    </Suspense>
   );
 }

@@ -1,11 +1,11 @@
 import { expect, test, vi } from "vitest";
-import { loadAppConfig } from "./app-config";
+import { fetchAppConfig } from "./app-config";
 
 const answer = (response: () => Promise<Response>) => vi.stubGlobal("fetch", response);
 
 test("takes the key", async () => {
   answer(async () => Response.json({ url: "http://localhost:8000", anonKey: "sb_publishable_x" }));
-  expect(await loadAppConfig()).toEqual({ anonKey: "sb_publishable_x" });
+  expect(await fetchAppConfig()).toEqual({ anonKey: "sb_publishable_x" });
 });
 
 test.each([
@@ -15,5 +15,5 @@ test.each([
   ["The server's configuration names no key.", async () => Response.json({ anonKey: "" })],
 ])("says what is wrong: %s", async (message, response) => {
   answer(response);
-  await expect(loadAppConfig()).rejects.toThrow(message);
+  await expect(fetchAppConfig()).rejects.toThrow(message);
 });

@@ -7,8 +7,18 @@ export class AppConfigError extends Error {
   override name = "AppConfigError";
 }
 
-/** Reads `/app-config.json` from the server that delivered the app. */
-export async function loadAppConfig(): Promise<AppConfig> {
+let known: Promise<AppConfig> | null = null;
+
+/** Reads `/app-config.json` from the server that delivered the app; once, unless that fails. */
+export function loadAppConfig(): Promise<AppConfig> {
+  known ??= fetchAppConfig().catch((error: unknown) => {
+    known = null;
+    throw error;
+  });
+  return known;
+}
+
+export async function fetchAppConfig(): Promise<AppConfig> {
   const response = await fetch("/app-config.json", {
     headers: { accept: "application/json" },
     signal: AbortSignal.timeout(15_000),

@@ -20,5 +20,6 @@ export const basalt = createClient<Database>(window.location.origin, anonKey, {
   db: { retry: false },
 });
 
-type Tables = Database["public"]["Tables"];
-export type Row<Table extends keyof Tables> = Tables[Table]["Row"];
+export type Tables = Database["public"]["Tables"];
+export type Table = keyof Tables;
+export type Row<Name extends Table> = Tables[Name]["Row"];

@@ -1,119 +1,808 @@
-export type Json = string | number | boolean | null | { [key: string]: Json | undefined } | Json[];
+export type Json =
+  | string
+  | number
+  | boolean
+  | null
+  | { [key: string]: Json | undefined }
+  | Json[]
 
 export type Database = {
+  // supabase-js reads here which features of the REST API there are.
+  __InternalSupabase: {
+    PostgrestVersion: "14.12"
+  }
   public: {
     Tables: {
-      plan_members: {
+      app_settings: {
         Row: {
-          created_at: string;
-          email: string | null;
-          id: string;
-          invite_accepted: boolean;
-          invite_token: string | null;
-          plan_id: string;
-          role: string;
-          updated_at: string;
-          user_id: string | null;
-        };
+          created_at: string
+          id: string
+          key: string
+          updated_at: string
+          value: NonNullable<Json>
+        }
         Insert: {
-          created_at?: string;
-          email?: string | null;
-          id?: string;
-          invite_accepted?: boolean;
-          invite_token?: string | null;
-          plan_id: string;
-          role?: string;
-          updated_at?: string;
-          user_id?: string | null;
-        };
+          created_at?: string
+          id?: string
+          key: string
+          updated_at?: string
+          value: NonNullable<Json>
+        }
         Update: {
-          created_at?: string;
-          email?: string | null;
-          id?: string;
-          invite_accepted?: boolean;
-          invite_token?: string | null;
-          plan_id?: string;
-          role?: string;
-          updated_at?: string;
-          user_id?: string | null;
-        };
+          created_at?: string
+          id?: string
+          key?: string
+          updated_at?: string
+          value?: NonNullable<Json>
+        }
+        Relationships: []
+      }
+      audit_log: {
+        Row: {
+          action: string
+          actor_id: string | null
+          created_at: string
+          details: NonNullable<Json>
+          id: number
+          subject: string
+          subject_id: string | null
+        }
+        Insert: {
+          action: string
+          actor_id?: string | null
+          created_at?: string
+          details?: NonNullable<Json>
+          id?: never
+          subject: string
+          subject_id?: string | null
+        }
+        Update: {
+          action?: string
+          actor_id?: string | null
+          created_at?: string
+          details?: NonNullable<Json>
+          id?: never
+          subject?: string
+          subject_id?: string | null
+        }
+        Relationships: []
+      }
+      brand_assets: {
+        Row: {
+          asset_size: string
+          asset_type: string
+          asset_url: string
+          created_at: string
+          id: string
+          updated_at: string
+        }
+        Insert: {
+          asset_size: string
+          asset_type?: string
+          asset_url: string
+          created_at?: string
+          id?: string
+          updated_at?: string
+        }
+        Update: {
+          asset_size?: string
+          asset_type?: string
+          asset_url?: string
+          created_at?: string
+          id?: string
+          updated_at?: string
+        }
+        Relationships: []
+      }
+      marketing_content: {
+        Row: {
+          created_at: string
+          description: string | null
+          hide_for_subscribed: boolean
+          htmlcontent: string | null
+          id: string
+          imageurl: string | null
+          primarybuttontext: string | null
+          secondarybuttontext: string | null
+          section: string
+          subtitle: string | null
+          title: string | null
+          updated_at: string
+          visible: boolean
+        }
+        Insert: {
+          created_at?: string
+          description?: string | null
+          hide_for_subscribed?: boolean
+          htmlcontent?: string | null
+          id?: string
+          imageurl?: string | null
+          primarybuttontext?: string | null
+          secondarybuttontext?: string | null
+          section: string
+          subtitle?: string | null
+          title?: string | null
+          updated_at?: string
+          visible?: boolean
+        }
+        Update: {
+          created_at?: string
+          description?: string | null
+          hide_for_subscribed?: boolean
+          htmlcontent?: string | null
+          id?: string
+          imageurl?: string | null
+          primarybuttontext?: string | null
+          secondarybuttontext?: string | null
+          section?: string
+          subtitle?: string | null
+          title?: string | null
+          updated_at?: string
+          visible?: boolean
+        }
+        Relationships: []
+      }
+      organizations: {
+        Row: {
+          created_at: string
+          ein: string | null
+          id: string
+          logo_url: string | null
+          mission: string | null
+          name: string | null
+          plan_id: string
+          updated_at: string
+          values: string | null
+          vision: string | null
+        }
+        Insert: {
+          created_at?: string
+          ein?: string | null
+          id?: string
+          logo_url?: string | null
+          mission?: string | null
+          name?: string | null
+          plan_id: string
+          updated_at?: string
+          values?: string | null
+          vision?: string | null
+        }
+        Update: {
+          created_at?: string
+          ein?: string | null
+          id?: string
+          logo_url?: string | null
+          mission?: string | null
+          name?: string | null
+          plan_id?: string
+          updated_at?: string
+          values?: string | null
+          vision?: string | null
+        }
         Relationships: [
           {
-            foreignKeyName: "plan_members_plan_id_fkey";
-            columns: ["plan_id"];
-            isOneToOne: false;
-            referencedRelation: "plans";
-            referencedColumns: ["id"];
+            foreignKeyName: "organizations_plan_id_fkey"
+            columns: ["plan_id"]
+            isOneToOne: true
+            referencedRelation: "plans"
+            referencedColumns: ["id"]
           },
-        ];
-      };
+        ]
+      }
+      plan_attachments: {
+        Row: {
+          created_at: string
+          file_url: string
+          id: string
+          plan_id: string
+          title: string
+          updated_at: string
+        }
+        Insert: {
+          created_at?: string
+          file_url: string
+          id?: string
+          plan_id: string
+          title: string
+          updated_at?: string
+        }
+        Update: {
+          created_at?: string
+          file_url?: string
+          id?: string
+          plan_id?: string
+          title?: string
+          updated_at?: string
+        }
+        Relationships: [
+          {
+            foreignKeyName: "plan_attachments_plan_id_fkey"
+            columns: ["plan_id"]
+            isOneToOne: false
+            referencedRelation: "plans"
+            referencedColumns: ["id"]
+          },
+        ]
+      }
+      plan_members: {
+        Row: {
+          created_at: string
+          email: string | null
+          id: string
+          invite_accepted: boolean
+          invite_token: string | null
+          plan_id: string
+          role: string
+          updated_at: string
+          user_id: string | null
+        }
+        Insert: {
+          created_at?: string
+          email?: string | null
+          id?: string
+          invite_accepted?: boolean
+          invite_token?: string | null
+          plan_id: string
+          role?: string
+          updated_at?: string
+          user_id?: string | null
+        }
+        Update: {
+          created_at?: string
+          email?: string | null
+          id?: string
+          invite_accepted?: boolean
+          invite_token?: string | null
+          plan_id?: string
+          role?: string
+          updated_at?: string
+          user_id?: string | null
+        }
+        Relationships: [
+          {
+            foreignKeyName: "plan_members_plan_id_fkey"
+            columns: ["plan_id"]
+            isOneToOne: false
+            referencedRelation: "plans"
+            referencedColumns: ["id"]
+          },
+        ]
+      }
       plans: {
         Row: {
-          created_at: string;
-          description: string | null;
-          estimated_end_date: string | null;
-          id: string;
-          start_date: string | null;
-          title: string;
-          updated_at: string;
-          user_id: string | null;
-        };
+          created_at: string
+          description: string | null
+          estimated_end_date: string | null
+          id: string
+          start_date: string | null
+          title: string
+          updated_at: string
+          user_id: string | null
+        }
         Insert: {
-          created_at?: string;
-          description?: string | null;
-          estimated_end_date?: string | null;
-          id?: string;
-          start_date?: string | null;
-          title: string;
-          updated_at?: string;
-          user_id?: string | null;
-        };
+          created_at?: string
+          description?: string | null
+          estimated_end_date?: string | null
+          id?: string
+          start_date?: string | null
+          title: string
+          updated_at?: string
+          user_id?: string | null
+        }
         Update: {
-          created_at?: string;
-          description?: string | null;
-          estimated_end_date?: string | null;
-          id?: string;
-          start_date?: string | null;
-          title?: string;
-          updated_at?: string;
-          user_id?: string | null;
-        };
-        Relationships: [];
-      };
+          created_at?: string
+          description?: string | null
+          estimated_end_date?: string | null
+          id?: string
+          start_date?: string | null
+          title?: string
+          updated_at?: string
+          user_id?: string | null
+        }
+        Relationships: []
+      }
+      priorities: {
+        Row: {
+          created_at: string
+          description: string | null
+          id: string
+          plan_id: string
+          title: string
+          updated_at: string
+        }
+        Insert: {
+          created_at?: string
+          description?: string | null
+          id?: string
+          plan_id: string
+          title: string
+          updated_at?: string
+        }
+        Update: {
+          created_at?: string
+          description?: string | null
+          id?: string
+          plan_id?: string
+          title?: string
+          updated_at?: string
+        }
+        Relationships: [
+          {
+            foreignKeyName: "priorities_plan_id_fkey"
+            columns: ["plan_id"]
+            isOneToOne: false
+            referencedRelation: "plans"
+            referencedColumns: ["id"]
+          },
+        ]
+      }
+      stripe_customers: {
+        Row: {
+          created_at: string
+          livemode: boolean
+          stripe_customer_id: string
+          updated_at: string
+          user_id: string
+        }
+        Insert: {
+          created_at?: string
+          livemode: boolean
+          stripe_customer_id: string
+          updated_at?: string
+          user_id: string
+        }
+        Update: {
+          created_at?: string
+          livemode?: boolean
+          stripe_customer_id?: string
+          updated_at?: string
+          user_id?: string
+        }
+        Relationships: []
+      }
+      subscription_plans: {
+        Row: {
+          active: boolean
+          created_at: string
+          description: string | null
+          features: NonNullable<Json>
+          id: string
+          interval: string
+          name: string
+          price: number
+          stripe_price_id: string
+          updated_at: string
+        }
+        Insert: {
+          active?: boolean
+          created_at?: string
+          description?: string | null
+          features?: NonNullable<Json>
+          id?: string
+          interval?: string
+          name: string
+          price: number
+          stripe_price_id: string
+          updated_at?: string
+        }
+        Update: {
+          active?: boolean
+          created_at?: string
+          description?: string | null
+          features?: NonNullable<Json>
+          id?: string
+          interval?: string
+          name?: string
+          price?: number
+          stripe_price_id?: string
+          updated_at?: string
+        }
+        Relationships: []
+      }
+      subscription_prompt: {
+        Row: {
+          created_at: string
+          delay_seconds: number
+          features: NonNullable<Json>
+          id: string
+          image_url: string | null
+          primary_button_text: string
+          secondary_button_text: string
+          subtitle: string | null
+          title: string
+          updated_at: string
+        }
+        Insert: {
+          created_at?: string
+          delay_seconds?: number
+          features?: NonNullable<Json>
+          id?: string
+          image_url?: string | null
+          primary_button_text?: string
+          secondary_button_text?: string
+          subtitle?: string | null
+          title?: string
+          updated_at?: string
+        }
+        Update: {
+          created_at?: string
+          delay_seconds?: number
+          features?: NonNullable<Json>
+          id?: string
+          image_url?: string | null
+          primary_button_text?: string
+          secondary_button_text?: string
+          subtitle?: string | null
+          title?: string
+          updated_at?: string
+        }
+        Relationships: []
+      }
+      tasks: {
+        Row: {
+          completed_at: string | null
+          created_at: string
+          description: string | null
+          due_date: string | null
+          id: string
+          is_completed: boolean
+          measure_success: string | null
+          plan_id: string
+          priority_id: string
+          responsible_party: string[]
+          title: string
+          updated_at: string
+        }
+        Insert: {
+          completed_at?: string | null
+          created_at?: string
+          description?: string | null
+          due_date?: string | null
+          id?: string
+          is_completed?: boolean
+          measure_success?: string | null
+          plan_id?: string
+          priority_id: string
+          responsible_party?: string[]
+          title: string
+          updated_at?: string
+        }
+        Update: {
+          completed_at?: string | null
+          created_at?: string
+          description?: string | null
+          due_date?: string | null
+          id?: string
+          is_completed?: boolean
+          measure_success?: string | null
+          plan_id?: string
+          priority_id?: string
+          responsible_party?: string[]
+          title?: string
+          updated_at?: string
+        }
+        Relationships: [
+          {
+            foreignKeyName: "tasks_plan_id_fkey"
+            columns: ["plan_id"]
+            isOneToOne: false
+            referencedRelation: "plans"
+            referencedColumns: ["id"]
+          },
+          {
+            foreignKeyName: "tasks_priority"
+            columns: ["priority_id", "plan_id"]
+            isOneToOne: false
+            referencedRelation: "priorities"
+            referencedColumns: ["id", "plan_id"]
+          },
+        ]
+      }
       user_roles: {
         Row: {
-          created_at: string;
-          role: string;
-          updated_at: string;
-          user_id: string;
-        };
+          created_at: string
+          role: string
+          updated_at: string
+          user_id: string
+        }
         Insert: {
-          created_at?: string;
-          role: string;
-          updated_at?: string;
-          user_id: string;
-        };
+          created_at?: string
+          role: string
+          updated_at?: string
+          user_id: string
+        }
         Update: {
-          created_at?: string;
-          role?: string;
-          updated_at?: string;
-          user_id?: string;
-        };
-        Relationships: [];
-      };
-    };
-    Views: { [_ in never]: never };
+          created_at?: string
+          role?: string
+          updated_at?: string
+          user_id?: string
+        }
+        Relationships: []
+      }
+      user_subscriptions: {
+        Row: {
+          cancel_at: string | null
+          cancel_at_period_end: boolean
+          created_at: string
+          current_period_end: string | null
+          ended_at: string | null
+          id: string
+          last_event_id: string | null
+          livemode: boolean
+          state_as_of: string
+          status: string
+          stripe_customer_id: string
+          stripe_price_id: string | null
+          stripe_subscription_id: string
+          trial_end: string | null
+          updated_at: string
+          user_id: string
+        }
+        Insert: {
+          cancel_at?: string | null
+          cancel_at_period_end?: boolean
+          created_at?: string
+          current_period_end?: string | null
+          ended_at?: string | null
+          id?: string
+          last_event_id?: string | null
+          livemode?: boolean
+          state_as_of: string
+          status: string
+          stripe_customer_id: string
+          stripe_price_id?: string | null
+          stripe_subscription_id: string
+          trial_end?: string | null
+          updated_at?: string
+          user_id: string
+        }
+        Update: {
+          cancel_at?: string | null
+          cancel_at_period_end?: boolean
+          created_at?: string
+          current_period_end?: string | null
+          ended_at?: string | null
+          id?: string
+          last_event_id?: string | null
+          livemode?: boolean
+          state_as_of?: string
+          status?: string
+          stripe_customer_id?: string
+          stripe_price_id?: string | null
+          stripe_subscription_id?: string
+          trial_end?: string | null
+          updated_at?: string
+          user_id?: string
+        }
+        Relationships: []
+      }
+      webhook_events: {
+        Row: {
+          attempts: number
+          created_at: string
+          error_message: string | null
+          event_created_at: string | null
+          event_type: string
+          id: string
+          next_attempt_at: string | null
+          outcome: string | null
+          payload: NonNullable<Json>
+          processed_at: string | null
+          source: string
+          status: string
+          updated_at: string
+        }
+        Insert: {
+          attempts?: number
+          created_at?: string
+          error_message?: string | null
+          event_created_at?: string | null
+          event_type: string
+          id: string
+          next_attempt_at?: string | null
+          outcome?: string | null
+          payload: NonNullable<Json>
+          processed_at?: string | null
+          source?: string
+          status?: string
+          updated_at?: string
+        }
+        Update: {
+          attempts?: number
+          created_at?: string
+          error_message?: string | null
+          event_created_at?: string | null
+          event_type?: string
+          id?: string
+          next_attempt_at?: string | null
+          outcome?: string | null
+          payload?: NonNullable<Json>
+          processed_at?: string | null
+          source?: string
+          status?: string
+          updated_at?: string
+        }
+        Relationships: []
+      }
+    }
+    Views: {
+      [_ in never]: never
+    }
     Functions: {
-      accept_invitation: { Args: { plan: string; token: string }; Returns: string };
+      accept_invitation: {
+        Args: { plan: string; token: string }
+        Returns: string
+      }
+      admin_growth: {
+        Args: { days?: number }
+        Returns: {
+          active_subscriptions: number
+          day: string
+          monthly_revenue: number
+          sign_ups: number
+        }[]
+      }
+      admin_health: { Args: Record<PropertyKey, never>; Returns: Json }
+      admin_list_audit_log: {
+        Args: { page_offset?: number; page_size?: number; search_text?: string }
+        Returns: {
+          action: string
+          actor_email: string
+          actor_id: string
+          created_at: string
+          details: Json
+          id: number
+          subject: string
+          subject_id: string
+          total: number
+        }[]
+      }
+      admin_list_users: {
+        Args: { page_offset?: number; page_size?: number; search_text?: string }
+        Returns: {
+          created_at: string
+          email: string
+          id: string
+          is_admin: boolean
+          is_confirmed: boolean
+          is_disabled: boolean
+          last_sign_in_at: string
+          name: string
+          organization: string
+          subscription_status: string
+          total: number
+        }[]
+      }
+      admin_set_user_disabled: {
+        Args: { disabled: boolean; user_id: string }
+        Returns: undefined
+      }
+      apply_subscription_state: { Args: { p: Json }; Returns: string }
       get_invitation: {
-        Args: { plan: string; token: string };
-        Returns: { email: string; plan_title: string; role: string }[];
-      };
-      get_user_email_by_id: { Args: { user_id_to_search: string }; Returns: string };
-      get_user_plan_role: { Args: { plan_id: string; user_id: string }; Returns: string };
-      is_admin: { Args: never; Returns: boolean };
-    };
-    Enums: { [_ in never]: never };
-    CompositeTypes: { [_ in never]: never };
-  };
-};
+        Args: { plan: string; token: string }
+        Returns: {
+          email: string
+          plan_title: string
+          role: string
+        }[]
+      }
+      get_user_email_by_id: {
+        Args: { user_id_to_search: string }
+        Returns: string
+      }
+      get_user_plan_role: {
+        Args: { plan_id: string; user_id: string }
+        Returns: string
+      }
+      get_user_subscription: {
+        Args: { user_id: string }
+        Returns: {
+          cancel_at_period_end: boolean
+          current_period_end: string
+          plan_features: Json
+          plan_name: string
+          status: string
+          subscription_id: string
+        }[]
+      }
+      get_webhook_events: {
+        Args: {
+          page_offset?: number
+          page_size?: number
+          search_text?: string
+          source_filter?: string
+        }
+        Returns: {
+          created_at: string
+          error_message: string
+          event_type: string
+          id: string
+          payload: Json
+          processed_at: string
+          source: string
+          status: string
+        }[]
+      }
+      is_admin: { Args: Record<PropertyKey, never>; Returns: boolean }
+    }
+    Enums: {
+      [_ in never]: never
+    }
+    CompositeTypes: {
+      [_ in never]: never
+    }
+  }
+}
+
+type Schemas = Omit<Database, "__InternalSupabase">
+
+type DefaultSchema = Schemas["public"]
+
+type SchemaOption = { schema: keyof Schemas }
+
+type SchemaOf<Options> = Options extends SchemaOption
+  ? Schemas[Options["schema"]]
+  : DefaultSchema
+
+type Relations<Schema extends { Tables: unknown; Views: unknown }> =
+  Schema["Tables"] & Schema["Views"]
+
+type Choice<All, Options, Name> = Options extends SchemaOption
+  ? Name extends keyof All
+    ? All[Name]
+    : never
+  : Options extends keyof All
+    ? All[Options]
+    : never
+
+type Part<Relation, Key extends string> = Relation extends {
+  [_ in Key]: infer Found
+}
+  ? Found
+  : never
+
+/** A row as it is read: `Tables<"plans">`, `Tables<{ schema: "other" }, "plans">`. */
+export type Tables<
+  Options extends keyof Relations<DefaultSchema> | SchemaOption,
+  Name extends Options extends SchemaOption
+    ? keyof Relations<SchemaOf<Options>>
+    : never = never,
+> = Part<Choice<Relations<SchemaOf<Options>>, Options, Name>, "Row">
+
+/** A row as it is inserted. */
+export type TablesInsert<
+  Options extends keyof DefaultSchema["Tables"] | SchemaOption,
+  Name extends Options extends SchemaOption
+    ? keyof SchemaOf<Options>["Tables"]
+    : never = never,
+> = Part<Choice<SchemaOf<Options>["Tables"], Options, Name>, "Insert">
+
+/** What may be changed of a row. */
+export type TablesUpdate<
+  Options extends keyof DefaultSchema["Tables"] | SchemaOption,
+  Name extends Options extends SchemaOption
+    ? keyof SchemaOf<Options>["Tables"]
+    : never = never,
+> = Part<Choice<SchemaOf<Options>["Tables"], Options, Name>, "Update">
+
+/** The labels of an enum. */
+export type Enums<
+  Options extends keyof DefaultSchema["Enums"] | SchemaOption,
+  Name extends Options extends SchemaOption
+    ? keyof SchemaOf<Options>["Enums"]
+    : never = never,
+> = Choice<SchemaOf<Options>["Enums"], Options, Name>
+
+/** A composite type. */
+export type CompositeTypes<
+  Options extends keyof DefaultSchema["CompositeTypes"] | SchemaOption,
+  Name extends Options extends SchemaOption
+    ? keyof SchemaOf<Options>["CompositeTypes"]
+    : never = never,
+> = Choice<SchemaOf<Options>["CompositeTypes"], Options, Name>
+
+export const Constants = {
+  public: {
+    Enums: {},
+  },
+} as const

@@ -1,16 +1,56 @@
-import { format, formatDistanceToNow, parseISO } from "date-fns";
+const dayFormat = new Intl.DateTimeFormat("en-US", { dateStyle: "medium" });
+const ageFormat = new Intl.RelativeTimeFormat("en");
 
-/** `MMM d, yyyy` of a date-only column. It is a day on the wall calendar, the same in every time zone. */
+/** The units of an age, each with the seconds that it has and the number from which the next larger one is used. */
+const units = [
+  ["minute", 60, 60],
+  ["hour", 3600, 24],
+  ["day", 86_400, 30],
+  ["month", 2_629_746, 12],
+  ["year", 31_556_952, Number.POSITIVE_INFINITY],
+] as const;
+
+/** A date-only column is a day on the wall calendar, the same in every time zone; an instant is one of the person's days. */
+function dayOf(text: string) {
+  return new Date(text.length === 10 ? `${text}T00:00` : text);
+}
+
+/** "Jan 31, 2027" */
 export function formatDay(day: string) {
-  return format(parseISO(day), "MMM d, yyyy");
+  return dayFormat.format(dayOf(day));
 }
 
 /** "3 minutes ago" */
 export function formatAge(instant: string) {
-  return formatDistanceToNow(parseISO(instant), { addSuffix: true });
+  const seconds = (Date.now() - Date.parse(instant)) / 1000;
+  if (seconds < 30) return "less than a minute ago";
+  for (const [unit, length, end] of units) {
+    const count = Math.max(1, Math.round(seconds / length));
+    if (count < end) return ageFormat.format(-count, unit);
+  }
+  return "";
 }
 
 /** Date and time in full, as the person's locale writes them. */
 export function formatInstant(instant: string) {
-  return new Intl.DateTimeFormat(undefined, { dateStyle: "long", timeStyle: "short" }).format(parseISO(instant));
+  return new Intl.DateTimeFormat(undefined, { dateStyle: "long", timeStyle: "short" }).format(new Date(instant));
+}
+
+/** "January 31, 2027", of an instant: as bills have it. */
+export function formatBillingDate(instant: string) {
+  return new Intl.DateTimeFormat("en-US", { dateStyle: "long" }).format(new Date(instant));
+}
+
+/** Whether this is a day of the calendar, as `YYYY-MM-DD`. */
+export function isRealDay(day: string) {
+  if (!/^\d{4}-\d{2}-\d{2}$/.test(day)) return false;
+  const time = Date.parse(`${day}T00:00Z`);
+  return !Number.isNaN(time) && new Date(time).toISOString().startsWith(day);
+}
+
+/** The person's today, as date-only columns have it. */
+export function today() {
+  const now = new Date();
+  const [month, day] = [now.getMonth() + 1, now.getDate()].map((part) => String(part).padStart(2, "0"));
+  return `${now.getFullYear()}-${month}-${day}`;
 }

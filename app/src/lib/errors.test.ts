@@ -14,10 +14,13 @@ test("the server's own words are passed on", () => {
   );
 });
 
-test.each([null, undefined, "text", {}, { message: 7 }, { message: " " }])("anything else is %j", (error) => {
-  expect(messageOf(error, "fallback")).toBe("fallback");
-  expect(codeOf(error)).toBeNull();
-});
+test.each([null, undefined, "text", {}, { message: 7 }, { message: " " }, { message: "{}" }])(
+  "anything else is %j",
+  (error) => {
+    expect(messageOf(error, "fallback")).toBe("fallback");
+    expect(codeOf(error)).toBeNull();
+  },
+);
 
 test("a missing row is known by its code", () => {
   expect(isNoRows({ code: "PGRST116" })).toBe(true);

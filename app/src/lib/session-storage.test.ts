@@ -1,5 +1,5 @@
 import { expect, test } from "vitest";
-import { mayHaveSession, rememberSession, sessionStorageAdapter } from "./session-storage";
+import { hasStoredSession, rememberSession, sessionStorageAdapter } from "./session-storage";
 
 const key = "sb-localhost-auth-token";
 
@@ -8,7 +8,7 @@ test("a remembered session is for every tab", () => {
   sessionStorageAdapter.setItem(key, "session");
   expect(localStorage.getItem(key)).toBe("session");
   expect(sessionStorage.getItem(key)).toBeNull();
-  expect(mayHaveSession()).toBe(true);
+  expect(hasStoredSession()).toBe(true);
 });
 
 test("another is for this tab, refreshed tokens too", () => {
@@ -17,7 +17,7 @@ test("another is for this tab, refreshed tokens too", () => {
   sessionStorageAdapter.setItem(key, "refreshed");
   expect(localStorage.getItem(key)).toBeNull();
   expect(sessionStorageAdapter.getItem(key)).toBe("refreshed");
-  expect(mayHaveSession()).toBe(true);
+  expect(hasStoredSession()).toBe(true);
 });
 
 test("signing out leaves no session behind, wherever it was", () => {
@@ -25,5 +25,5 @@ test("signing out leaves no session behind, wherever it was", () => {
   sessionStorage.setItem(key, "new");
   sessionStorageAdapter.removeItem(key);
   expect(sessionStorageAdapter.getItem(key)).toBeNull();
-  expect(mayHaveSession()).toBe(false);
+  expect(hasStoredSession()).toBe(false);
 });

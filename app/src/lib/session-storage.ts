@@ -26,15 +26,19 @@ export function rememberSession(remember: boolean) {
   else sessionStorage.setItem(onlyThisTab, "1");
 }
 
-/**
- * Whether this browser may be signed in: a session is stored, or the address brings one from a mail.
- * Without, there is no need of the client to know that this is a visitor.
- */
-export function mayHaveSession() {
-  const keys = [...Object.keys(localStorage), ...Object.keys(sessionStorage)];
-  const { hash, search } = window.location;
-  return keys.some((key) => /^sb-.+-auth-token$/.test(key)) || /[#?&](access_token|code|error)=/.test(hash + search);
+/** Whether this browser holds a session, good or not. */
+export function hasStoredSession() {
+  return [...Object.keys(localStorage), ...Object.keys(sessionStorage)].some((key) => /^sb-.+-auth-token$/.test(key));
 }
+
+/**
+ * Whether it held one when the page opened. Read at once: the client drops a session that is over as soon as it
+ * meets it, and a route's loader asks the client before the first screen stands.
+ */
+export const sessionStoredAtStart = hasStoredSession();
+
+/** Whether the page's address brought a session, or the reason why there is none, from a mail. Read at once, as above. */
+export const sessionInAddress = /[#?&](access_token|code|error)=/.test(window.location.hash + window.location.search);
 
 function isOnlyThisTab() {
   return sessionStorage.getItem(onlyThisTab) !== null;

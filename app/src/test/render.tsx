@@ -13,6 +13,11 @@ export function renderRoutes(routes: RouteObject[], path = "/") {
   return { ...view, router };
 }
 
+/** Renders one element as a page of its own: for what asks the router, say whether a person may leave. */
+export function renderPage(element: ReactElement) {
+  return renderRoutes([{ index: true, element }]);
+}
+
 export function renderElement(element: ReactElement) {
   const queryClient = new QueryClient({ defaultOptions: { queries: { retry: false }, mutations: { retry: false } } });
   const wrapper = ({ children }: { children: ReactNode }) => (

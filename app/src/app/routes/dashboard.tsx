@@ -1,8 +1,19 @@
 import type { QueryClient } from "@tanstack/react-query";
+import { lazy, Suspense } from "react";
+import { LiveNote } from "@/components/live-note";
+import { Skeleton } from "@/components/ui/skeleton";
+import { fileCountsQuery, priorityCountsQuery, taskCountsQuery } from "@/features/plans/metrics";
 import { PlanList } from "@/features/plans/plan-list";
 import { planListQuery, planRolesQuery } from "@/features/plans/queries";
 import { basalt } from "@/lib/basalt";
+import { canEdit } from "@/lib/plan-role";
 import { useUser } from "../guards";
+import { useCheckoutSuccess } from "../use-checkout-success";
+
+// Fetched when the first plan is unfolded.
+const PlanPriorities = lazy(() =>
+  import("../plan-priorities").then(({ PlanPriorities }) => ({ default: PlanPriorities })),
+);
 
 /** Sets the queries going while the screen is being put up; the screen itself shows how far they are. */
 export const loader = (queryClient: QueryClient) => async () => {
@@ -10,15 +21,27 @@ export const loader = (queryClient: QueryClient) => async () => {
   if (data.session) {
     void queryClient.prefetchQuery(planListQuery());
     void queryClient.prefetchQuery(planRolesQuery(data.session.user.id));
+    void queryClient.prefetchQuery(taskCountsQuery());
+    void queryClient.prefetchQuery(priorityCountsQuery());
+    void queryClient.prefetchQuery(fileCountsQuery());
   }
   return null;
 };
 
 export function Component() {
   const user = useUser();
+  useCheckoutSuccess(user.id);
   return (
-    <div className="mx-auto max-w-6xl px-4 py-8 sm:px-6 sm:py-12">
-      <PlanList userId={user.id} />
+    <div className="mx-auto max-w-6xl px-4 py-6 sm:px-6 sm:py-10">
+      <PlanList
+        userId={user.id}
+        renderPriorities={(plan, role) => (
+          <Suspense fallback={<Skeleton className="h-32 rounded-xl" />}>
+            <PlanPriorities planId={plan.id} editable={canEdit(role)} startOpen={false} withoutTasks="No tasks found" />
+          </Suspense>
+        )}
+      />
+      <LiveNote />
     </div>
   );
 }

@@ -1,22 +1,79 @@
+import { useQuery } from "@tanstack/react-query";
+import { lazy, Suspense } from "react";
+import { Spinner } from "@/components/ui/spinner";
 import { useAuth } from "@/features/auth/auth-context";
+import { currentPlanName, isSubscribed } from "@/features/auth/subscription";
 import { Features } from "@/features/marketing/features";
+import { Footer } from "@/features/marketing/footer";
 import { ForNonprofits } from "@/features/marketing/for-nonprofits";
 import { Hero } from "@/features/marketing/hero";
+import { marketingKey, marketingQuery } from "@/features/marketing/queries";
 import { useDocumentTitle } from "@/hooks/use-document-title";
+import { useLivePublicRows } from "@/hooks/use-live-public-rows";
+import { useNear } from "@/hooks/use-near";
+import { useCanceledToast } from "../use-canceled-toast";
+
+// Far below the first screen.
+const PricingSection = lazy(() =>
+  import("@/features/billing/pricing-section").then(({ PricingSection }) => ({ default: PricingSection })),
+);
 
 export function Component() {
   useDocumentTitle(null);
-  const { user } = useAuth();
+  useCanceledToast("/");
+  const { place, near } = useNear();
+  const { user, subscription } = useAuth();
+  // A failure shows the app's own words.
+  const { data: content = {}, isPending } = useQuery(marketingQuery());
+  useLivePublicRows("marketing_content", marketingKey);
+  const { hero, features, nonprofits, pricing, footer } = content;
+
+  const showPricing =
+    pricing?.visible !== false && !(pricing?.hide_for_subscribed && user && isSubscribed(subscription));
+  const bareFooter = isPending || footer?.visible === false || Boolean(footer?.hide_for_subscribed && user);
   return (
     <>
-      <Hero startPath={user ? "/dashboard" : "/register"} />
-      <Features />
-      <ForNonprofits />
-      <footer className="border-t">
-        <p className="mx-auto max-w-6xl px-4 py-8 text-muted-foreground text-sm sm:px-6">
-          © {new Date().getFullYear()} Basalt. All rights reserved.
-        </p>
-      </footer>
+      {isPending ? (
+        <Waiting className="min-h-[85dvh]" />
+      ) : (
+        hero?.visible !== false && <Hero content={hero} startPath={user ? "/dashboard" : "/register"} />
+      )}
+      {features?.visible !== false && <Features content={features} />}
+      {isPending ? (
+        <Waiting className="min-h-96" />
+      ) : (
+        nonprofits?.visible !== false && <ForNonprofits content={nonprofits} />
+      )}
+      {showPricing && (
+        <div ref={place}>
+          <Suspense fallback={<PricingPlace />}>
+            {near ? (
+              <PricingSection
+                content={pricing}
+                person={user && { id: user.id, email: user.email }}
+                currentPlanName={currentPlanName(subscription)}
+              />
+            ) : (
+              <PricingPlace />
+            )}
+          </Suspense>
+        </div>
+      )}
+      <Footer content={footer} bare={bareFooter} />
     </>
   );
+}
+
+function Waiting({ className }: { className: string }) {
+  return (
+    <div role="status" className={`grid place-items-center ${className}`}>
+      <Spinner className="size-7 animate-late text-primary" />
+      <span className="sr-only">Loading...</span>
+    </div>
+  );
+}
+
+/** Where the prices will be: the link to them works before they are there. */
+function PricingPlace() {
+  return <div id="pricing" className="min-h-[50rem] border-t bg-surface" />;
 }

@@ -1,13 +1,16 @@
 import { Link } from "react-router";
-import { ColumnsArt } from "@/components/columns-art";
+import { ColumnsChart } from "@/components/columns-chart";
 import { Button } from "@/components/ui/button";
 import { useDocumentTitle } from "@/hooks/use-document-title";
+
+// One column is not where it should be.
+const gap = [55, 80, 0, 65].map((percent, index) => ({ key: String(index), percent }));
 
 export function Component() {
   useDocumentTitle("Page not found");
   return (
     <div className="flex min-h-[calc(100dvh-8rem)] flex-col items-center justify-center px-6 text-center">
-      <ColumnsArt className="h-32" />
+      <ColumnsChart columns={gap} className="h-32" />
       <h1 tabIndex={-1} className="mt-8 text-hero">
         404
       </h1>

@@ -2,7 +2,7 @@ import { Avatar as Primitive } from "radix-ui";
 import { cn } from "@/lib/cn";
 
 interface AvatarProps {
-  image: string | undefined;
+  image?: string | undefined;
   initial: string;
   className?: string;
 }
@@ -17,7 +17,7 @@ export function Avatar({ image, initial, className }: AvatarProps) {
         className,
       )}
     >
-      {image && <Primitive.Image src={image} alt="" className="size-full object-cover" />}
+      {image && <Primitive.Image src={image} alt="" referrerPolicy="no-referrer" className="size-full object-cover" />}
       <Primitive.Fallback>{initial}</Primitive.Fallback>
     </Primitive.Root>
   );

@@ -3,8 +3,9 @@ import { Slot } from "radix-ui";
 import type { ComponentProps } from "react";
 import { cn } from "@/lib/cn";
 
+// On a phone every target is 44 px high.
 const button = cva(
-  "inline-flex shrink-0 select-none items-center justify-center gap-2 whitespace-nowrap rounded-md font-medium transition-colors duration-150 disabled:pointer-events-none disabled:opacity-55 [&_svg]:pointer-events-none [&_svg]:size-4 [&_svg]:shrink-0",
+  "inline-flex shrink-0 select-none items-center justify-center gap-2 whitespace-nowrap rounded-md font-medium transition-colors duration-150 disabled:pointer-events-none disabled:opacity-55 aria-disabled:pointer-events-none aria-disabled:opacity-55 [&_svg]:pointer-events-none [&_svg]:size-4 [&_svg]:shrink-0",
   {
     variants: {
       variant: {
@@ -13,12 +14,15 @@ const button = cva(
         ghost: "text-foreground hover:bg-muted",
         destructive:
           "bg-destructive text-destructive-foreground shadow-xs hover:bg-destructive-hover focus-visible:outline-destructive",
+        /** Leads to a question before it destroys anything. */
+        danger:
+          "border bg-surface-raised text-destructive shadow-xs hover:border-destructive hover:bg-destructive-soft focus-visible:outline-destructive",
       },
       size: {
-        small: "h-8 px-3 text-sm",
-        medium: "h-10 px-4 text-sm",
+        small: "h-11 px-3 text-sm md:h-8",
+        medium: "h-11 px-4 text-sm md:h-10",
         large: "h-12 px-6 text-base",
-        icon: "size-9",
+        icon: "size-11 md:size-9",
       },
     },
     defaultVariants: { variant: "primary", size: "medium" },

@@ -1,26 +1,102 @@
 import { XIcon } from "lucide-react";
 import { Dialog as Primitive } from "radix-ui";
-import type { ComponentProps } from "react";
+import {
+  type ComponentProps,
+  createContext,
+  type FormEventHandler,
+  type ReactNode,
+  use,
+  useEffect,
+  useState,
+} from "react";
+import { SubmitButton } from "@/components/submit-button";
+import { Button } from "@/components/ui/button";
+import { DialogBody, DialogFooter, dialogHeader, dialogOverlay, dialogPanel } from "@/components/ui/dialog-panel";
+import { UnsavedGuard } from "@/components/unsaved-guard";
 import { useFocusReturn } from "@/hooks/use-focus-return";
 import { cn } from "@/lib/cn";
 
-export const Dialog = Primitive.Root;
+interface Guard {
+  /** Asked before the dialog closes by Escape, a press outside, or one of its own buttons. */
+  setDirty: (dirty: boolean) => void;
+}
 
-export const dialogOverlay =
-  "fixed inset-0 z-50 bg-[oklch(0.16_0.02_220/0.5)] backdrop-blur-[2px] data-[state=closed]:animate-fade-out data-[state=open]:animate-fade-in";
+const GuardContext = createContext<Guard>({ setDirty: () => {} });
 
-// On a phone the dialog is a sheet at the lower edge, within reach of the thumb.
-export const dialogPanel =
-  "fixed inset-x-0 bottom-0 z-50 grid max-h-[92dvh] w-full gap-5 overflow-y-auto rounded-t-xl border bg-surface-raised p-5 shadow-overlay data-[state=closed]:animate-sink-out data-[state=open]:animate-rise-in sm:inset-0 sm:m-auto sm:h-fit sm:max-h-[calc(100dvh-3rem)] sm:max-w-lg sm:rounded-xl sm:p-6";
+interface DialogProps {
+  open: boolean;
+  onOpenChange: (open: boolean) => void;
+  children: ReactNode;
+}
 
-export function DialogContent({ className, children, ...props }: ComponentProps<typeof Primitive.Content>) {
+/** Closes at once when nothing was typed, else after a question. The caller closes it, without one, after saving. */
+export function Dialog({ open, onOpenChange, children }: DialogProps) {
+  const [dirty, setDirty] = useState(false);
+  const [asking, setAsking] = useState(false);
+  const guarded = open && dirty;
+
+  function change(next: boolean) {
+    if (!next && guarded) setAsking(true);
+    else onOpenChange(next);
+  }
+
+  return (
+    <GuardContext value={{ setDirty }}>
+      <Primitive.Root open={open} onOpenChange={change}>
+        {children}
+        <UnsavedGuard
+          when={guarded}
+          asking={guarded && asking}
+          onKeep={() => setAsking(false)}
+          onDiscard={() => {
+            setAsking(false);
+            onOpenChange(false);
+          }}
+        />
+      </Primitive.Root>
+    </GuardContext>
+  );
+}
+
+export const DialogTrigger = Primitive.Trigger;
+export const DialogClose = Primitive.Close;
+
+interface DialogContentProps extends Omit<ComponentProps<typeof Primitive.Content>, "title"> {
+  title: ReactNode;
+  description: ReactNode;
+  /** `wide` for forms with an editor, `widest` for three columns of cards. */
+  size?: "normal" | "wide" | "widest";
+}
+
+const sizes = { normal: "", wide: "sm:max-w-2xl", widest: "sm:max-w-5xl" };
+
+/** The panel with its head. Put a `DialogForm` in it, or a `DialogBody` and perhaps a `DialogFooter`. */
+export function DialogContent({
+  title,
+  description,
+  size = "normal",
+  className,
+  children,
+  ...props
+}: DialogContentProps) {
   const focusReturn = useFocusReturn();
   return (
     <Primitive.Portal>
       <Primitive.Overlay className={dialogOverlay} />
-      <Primitive.Content data-slot="dialog" className={cn(dialogPanel, className)} {...focusReturn} {...props}>
+      <Primitive.Content
+        data-slot="dialog"
+        className={cn(dialogPanel, sizes[size], className)}
+        {...focusReturn}
+        {...props}
+      >
+        <div className={cn(dialogHeader, "pr-16 sm:pr-16")}>
+          <Primitive.Title className="text-heading [overflow-wrap:anywhere]">{title}</Primitive.Title>
+          <Primitive.Description className="text-muted-foreground text-sm [overflow-wrap:anywhere]">
+            {description}
+          </Primitive.Description>
+        </div>
         {children}
-        <Primitive.Close className="absolute top-4 right-4 grid size-8 place-items-center rounded-md text-muted-foreground transition-colors hover:bg-muted hover:text-foreground">
+        <Primitive.Close className="absolute top-2.5 right-2.5 grid size-11 place-items-center rounded-md text-muted-foreground transition-colors hover:bg-muted hover:text-foreground sm:top-4 sm:right-4 sm:size-9">
           <XIcon className="size-4" aria-hidden />
           <span className="sr-only">Close</span>
         </Primitive.Close>
@@ -29,15 +105,47 @@ export function DialogContent({ className, children, ...props }: ComponentProps<
   );
 }
 
-export function DialogHeader({ title, description }: { title: string; description: string }) {
-  return (
-    <div className="grid gap-1.5 pr-8">
-      <Primitive.Title className="text-heading">{title}</Primitive.Title>
-      <Primitive.Description className="text-muted-foreground text-sm">{description}</Primitive.Description>
-    </div>
-  );
+interface DialogFormProps {
+  onSubmit: FormEventHandler<HTMLFormElement>;
+  /** Being saved: nothing can be changed, nothing sent twice. */
+  busy: boolean;
+  /** Something was typed that closing would lose. */
+  dirty: boolean;
+  submitLabel: string;
+  busyLabel: string;
+  cancelLabel?: string;
+  children: ReactNode;
 }
 
-export function DialogFooter({ className, ...props }: ComponentProps<"div">) {
-  return <div className={cn("flex flex-col-reverse gap-2 sm:flex-row sm:justify-end", className)} {...props} />;
+/** A form that fills a dialog: fields that scroll, buttons that stay, and a question before typed text is lost. */
+export function DialogForm({
+  onSubmit,
+  busy,
+  dirty,
+  submitLabel,
+  busyLabel,
+  cancelLabel = "Cancel",
+  children,
+}: DialogFormProps) {
+  const { setDirty } = use(GuardContext);
+  useEffect(() => {
+    setDirty(dirty);
+    return () => setDirty(false);
+  }, [setDirty, dirty]);
+  return (
+    <form noValidate onSubmit={onSubmit} className="flex min-h-0 grow flex-col">
+      {/* No box of its own: as one, a fieldset does not let what is in it shrink and scroll. */}
+      <fieldset disabled={busy} className="contents">
+        <DialogBody className="grid content-start gap-5">{children}</DialogBody>
+        <DialogFooter>
+          <DialogClose asChild>
+            <Button variant="secondary">{cancelLabel}</Button>
+          </DialogClose>
+          <SubmitButton busy={busy} busyLabel={busyLabel}>
+            {submitLabel}
+          </SubmitButton>
+        </DialogFooter>
+      </fieldset>
+    </form>
+  );
 }

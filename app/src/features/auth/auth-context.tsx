@@ -1,15 +1,40 @@
 import type { User } from "@supabase/supabase-js";
-import { useQueryClient } from "@tanstack/react-query";
-import { createContext, type ReactNode, useContext, useEffect, useRef, useState } from "react";
-import { mayHaveSession } from "@/lib/session-storage";
+import { useQuery, useQueryClient } from "@tanstack/react-query";
+import { createContext, type ReactNode, use, useEffect, useMemo, useRef, useState } from "react";
+import { sessionInAddress, sessionStoredAtStart } from "@/lib/session-storage";
+import { watchSignOut } from "./deliberate-sign-out";
+import { adminQuery, isSubscribed, type Subscription, subscriptionQuery } from "./subscription";
 
 export interface Auth {
+  user: User | null;
+  subscription: Subscription | null;
+  isAdmin: boolean;
   /** Until the stored session has been read: neither signed in nor out. */
   loading: boolean;
-  user: User | null;
+  /** Signed in, known to have no active subscription, and no administrator. */
+  shouldPromptForSubscription: boolean;
+  /** Whose session ended while they were at work, until they sign in again or leave. */
+  lapsedUser: User | null;
+  /** A session was stored here, and was no longer good when the page opened. */
+  cameTooLate: boolean;
 }
 
-const visitor: Auth = { loading: false, user: null };
+interface Session {
+  loading: boolean;
+  user: User | null;
+  lapsedUser: User | null;
+  cameTooLate: boolean;
+}
+
+export const visitor: Auth = {
+  user: null,
+  subscription: null,
+  isAdmin: false,
+  loading: false,
+  shouldPromptForSubscription: false,
+  lapsedUser: null,
+  cameTooLate: false,
+};
 
 export const AuthContext = createContext<Auth | null>(null);
 
@@ -21,10 +46,14 @@ interface AuthProviderProps {
 
 export function AuthProvider({ optional, children }: AuthProviderProps) {
   const queryClient = useQueryClient();
-  const [auth, setAuth] = useState<Auth>({ loading: true, user: null });
+  const [session, setSession] = useState<Session>({ loading: true, user: null, lapsedUser: null, cameTooLate: false });
   const [failure, setFailure] = useState<Error | null>(null);
-  const userId = useRef<string | null>(null);
-  const needed = !optional || mayHaveSession();
+  const lastUser = useRef<User | null>(null);
+  const wasSignedIn = useRef(false);
+  // Where no session can be, nobody needs the client to know that this is a visitor.
+  // Once it was needed it stays: a person who signed in and went back to the landing page is still signed in.
+  const [needed, setNeeded] = useState(!optional || sessionStoredAtStart || sessionInAddress);
+  if (!needed && !optional) setNeeded(true);
 
   useEffect(() => {
     if (!needed) return;
@@ -35,16 +64,34 @@ export function AuthProvider({ optional, children }: AuthProviderProps) {
       const { basalt } = await import("@/lib/basalt");
       if (unmounted) return;
       // Synchronous: awaiting the client in here can deadlock it.
-      const { data } = basalt.auth.onAuthStateChange((_event, session) => {
-        const user = session?.user ?? null;
-        if (userId.current !== null && userId.current !== user?.id) {
+      const { data } = basalt.auth.onAuthStateChange((_event, current) => {
+        const user = current?.user ?? null;
+        const before = lastUser.current;
+        if (user && before && before.id !== user.id) {
           // What the last person could see is not for the next one on this machine.
           queryClient.clear();
         }
-        userId.current = user?.id ?? null;
-        setAuth({ loading: false, user });
+        if (user) {
+          lastUser.current = user;
+          wasSignedIn.current = true;
+        }
+        setSession({
+          loading: false,
+          user,
+          // What they were typing stays before them, behind a question for the password.
+          lapsedUser: user ? null : before,
+          cameTooLate: sessionStoredAtStart && !wasSignedIn.current,
+        });
       });
-      unsubscribe = () => data.subscription.unsubscribe();
+      const unwatch = watchSignOut(() => {
+        lastUser.current = null;
+        queryClient.clear();
+        setSession({ loading: false, user: null, lapsedUser: null, cameTooLate: false });
+      });
+      unsubscribe = () => {
+        data.subscription.unsubscribe();
+        unwatch();
+      };
     }
 
     watchSession().catch((error: Error) => setFailure(error));
@@ -54,13 +101,29 @@ export function AuthProvider({ optional, children }: AuthProviderProps) {
     };
   }, [needed, queryClient]);
 
+  const { loading, user, lapsedUser, cameTooLate } = session;
+  const userId = user?.id ?? "";
+  // A failed check means: no administrator, no subscription. It is only logged.
+  const admin = useQuery({ ...adminQuery(userId), enabled: user !== null });
+  const subscriptions = useQuery({ ...subscriptionQuery(userId), enabled: user !== null });
+  const isAdmin = user !== null && admin.data === true;
+  const subscription = user === null ? null : (subscriptions.data ?? null);
+  const shouldPromptForSubscription =
+    user !== null && admin.data === false && subscriptions.data !== undefined && !isSubscribed(subscription);
+
+  const auth = useMemo<Auth>(
+    () =>
+      needed ? { loading, user, lapsedUser, cameTooLate, isAdmin, subscription, shouldPromptForSubscription } : visitor,
+    [needed, loading, user, lapsedUser, cameTooLate, isAdmin, subscription, shouldPromptForSubscription],
+  );
+
   // The client's code could not be fetched: the route's error screen offers a reload.
   if (failure) throw failure;
-  return <AuthContext value={needed ? auth : visitor}>{children}</AuthContext>;
+  return <AuthContext value={auth}>{children}</AuthContext>;
 }
 
 export function useAuth(): Auth {
-  const auth = useContext(AuthContext);
+  const auth = use(AuthContext);
   if (!auth) throw new Error("useAuth must be used within an AuthProvider");
   return auth;
 }

@@ -1,7 +1,10 @@
 import { screen } from "@testing-library/react";
-import { expect, test, vi } from "vitest";
+import { beforeEach, expect, test, vi } from "vitest";
 import { renderElement } from "@/test/render";
 import { ForgotPasswordForm } from "./forgot-password-form";
+import { keepTypedEmail } from "./typed-email";
+
+beforeEach(() => keepTypedEmail(""));
 
 function show(answer: () => Promise<Response>) {
   const server = vi.fn(answer);

@@ -5,6 +5,7 @@ import { SubmitButton } from "@/components/submit-button";
 import { Input } from "@/components/ui/input";
 import { basalt } from "@/lib/basalt";
 import { type ForgotPasswordValues, forgotPasswordSchema } from "./schema";
+import { keepTypedEmail, typedEmail } from "./typed-email";
 
 interface ForgotPasswordFormProps {
   /** The mail is on its way, if the address has an account: the server does not tell. */
@@ -15,7 +16,7 @@ interface ForgotPasswordFormProps {
 export function ForgotPasswordForm({ onSent }: ForgotPasswordFormProps) {
   const { formState, handleSubmit, register } = useForm<ForgotPasswordValues>({
     resolver: zodResolver(forgotPasswordSchema),
-    defaultValues: { email: "" },
+    defaultValues: { email: typedEmail() },
   });
   const { errors, isSubmitting } = formState;
 
@@ -29,7 +30,12 @@ export function ForgotPasswordForm({ onSent }: ForgotPasswordFormProps) {
     <form noValidate aria-label="Reset password" onSubmit={(event) => void handleSubmit(send)(event)}>
       <fieldset disabled={isSubmitting} className="grid gap-5">
         <FormField label="Email" error={errors.email?.message} required>
-          <Input type="email" autoComplete="username" placeholder="you@organization.org" {...register("email")} />
+          <Input
+            type="email"
+            autoComplete="username"
+            placeholder="you@organization.org"
+            {...register("email", { onChange: (event) => keepTypedEmail(event.target.value) })}
+          />
         </FormField>
         <SubmitButton busy={isSubmitting} busyLabel="Sending..." className="w-full">
           Send Reset Link

@@ -1,7 +1,10 @@
 import { screen } from "@testing-library/react";
-import { expect, test, vi } from "vitest";
+import { beforeEach, expect, test, vi } from "vitest";
 import { renderRoutes } from "@/test/render";
 import { LoginForm } from "./login-form";
+import { keepTypedEmail } from "./typed-email";
+
+beforeEach(() => keepTypedEmail(""));
 
 const show = () => renderRoutes([{ path: "/", Component: LoginForm }]);
 

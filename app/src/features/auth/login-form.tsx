@@ -5,13 +5,16 @@ import { Link, useLocation, useNavigate } from "react-router";
 import { toast } from "sonner";
 import { FormField } from "@/components/form-field";
 import { SubmitButton } from "@/components/submit-button";
+import { Alert } from "@/components/ui/alert";
 import { Button } from "@/components/ui/button";
 import { Checkbox } from "@/components/ui/checkbox";
 import { Input } from "@/components/ui/input";
+import { PasswordInput } from "@/components/ui/password-input";
 import { basalt } from "@/lib/basalt";
 import { rememberSession } from "@/lib/session-storage";
 import { type LoginFailure, loginFailure, unexpectedFailure } from "./messages";
 import { type LoginValues, loginSchema } from "./schema";
+import { keepTypedEmail, typedEmail } from "./typed-email";
 
 /** Signs in. Where to go then is for the guard, which sees the new session. */
 export function LoginForm() {
@@ -20,7 +23,7 @@ export function LoginForm() {
   const [failure, setFailure] = useState<LoginFailure | null>(null);
   const { control, formState, handleSubmit, register, setFocus } = useForm<LoginValues>({
     resolver: zodResolver(loginSchema),
-    defaultValues: { email: "", password: "", rememberMe: true },
+    defaultValues: { email: typedEmail(), password: "", rememberMe: true },
   });
   const { errors, isSubmitting } = formState;
 
@@ -30,6 +33,7 @@ export function LoginForm() {
       rememberSession(rememberMe);
       const { error } = await basalt.auth.signInWithPassword({ email, password });
       if (!error) {
+        keepTypedEmail("");
         toast.success("Login successful", { description: "Welcome back!" });
         return;
       }
@@ -48,10 +52,15 @@ export function LoginForm() {
     <form noValidate aria-label="Log in" onSubmit={(event) => void handleSubmit(signIn)(event)}>
       <fieldset disabled={isSubmitting} className="grid gap-5">
         <FormField label="Email" error={errors.email?.message} required>
-          <Input type="email" autoComplete="username" placeholder="you@organization.org" {...register("email")} />
+          <Input
+            type="email"
+            autoComplete="username"
+            placeholder="you@organization.org"
+            {...register("email", { onChange: (event) => keepTypedEmail(event.target.value) })}
+          />
         </FormField>
         <FormField label="Password" error={errors.password?.message} required>
-          <Input type="password" autoComplete="current-password" {...register("password")} />
+          <PasswordInput autoComplete="current-password" {...register("password")} />
         </FormField>
         <div className="flex flex-wrap items-center justify-between gap-x-4 gap-y-2">
           <Controller
@@ -63,24 +72,32 @@ export function LoginForm() {
               </FormField>
             )}
           />
-          <Link to="/forgot-password" className="rounded-sm font-medium text-primary text-sm hover:underline">
+          <Link
+            to="/forgot-password"
+            className="-my-2.5 flex min-h-11 items-center rounded-sm font-medium text-primary text-sm hover:underline"
+          >
             Forgot password?
           </Link>
         </div>
         {failure && (
-          <div role="alert" className="grid gap-3 rounded-md bg-destructive-soft px-3.5 py-3 text-sm">
+          <Alert
+            tone="destructive"
+            role="alert"
+            action={
+              failure.offerSignUp && (
+                <Button variant="secondary" size="small" onClick={() => void navigate("/register", { state })}>
+                  Sign Up
+                </Button>
+              )
+            }
+          >
             <p>{failure.message}</p>
-            {failure.offerSignUp && (
-              <Button
-                variant="secondary"
-                size="small"
-                className="justify-self-start"
-                onClick={() => void navigate("/register", { state })}
-              >
-                Sign Up
-              </Button>
-            )}
-          </div>
+          </Alert>
+        )}
+        {!failure && hasEnded(state) && (
+          <Alert tone="info" role="status">
+            <p>Your session has ended. Log in to go on where you were.</p>
+          </Alert>
         )}
         <SubmitButton busy={isSubmitting} busyLabel="Logging in..." className="w-full">
           Log In
@@ -88,4 +105,8 @@ export function LoginForm() {
       </fieldset>
     </form>
   );
+}
+
+function hasEnded(state: unknown) {
+  return Boolean(state && typeof state === "object" && "sessionEnded" in state && state.sessionEnded === true);
 }

@@ -45,5 +45,11 @@ export function signUpErrorField(error: unknown): "email" | "password" | null {
   }
 }
 
+/** Someone has an account with this address, the same person most likely. */
+export function isKnownAddress(error: unknown) {
+  const code = codeOf(error);
+  return code === "user_already_exists" || code === "email_exists";
+}
+
 /** For /reset-password without a link's token, or with one that opened no session. */
 export const invalidResetLink = "Invalid or expired password reset link. Please request a new one.";

@@ -3,7 +3,8 @@ import { useEffect, useState } from "react";
 import { useForm } from "react-hook-form";
 import { FormField } from "@/components/form-field";
 import { SubmitButton } from "@/components/submit-button";
-import { Input } from "@/components/ui/input";
+import { Alert } from "@/components/ui/alert";
+import { PasswordInput } from "@/components/ui/password-input";
 import { basalt } from "@/lib/basalt";
 import { messageOf } from "@/lib/errors";
 import { invalidResetLink } from "./messages";
@@ -52,15 +53,15 @@ export function ResetPasswordForm({ userId, onDone }: ResetPasswordFormProps) {
     <form noValidate aria-label="Account recovery" onSubmit={(event) => void handleSubmit(reset)(event)}>
       <fieldset disabled={isSubmitting} className="grid gap-5">
         <FormField label="New Password" hint="At least 6 characters" error={errors.password?.message} required>
-          <Input type="password" autoComplete="new-password" {...register("password")} />
+          <PasswordInput autoComplete="new-password" {...register("password")} />
         </FormField>
         <FormField label="Confirm Password" error={errors.confirmPassword?.message} required>
-          <Input type="password" autoComplete="new-password" {...register("confirmPassword")} />
+          <PasswordInput autoComplete="new-password" {...register("confirmPassword")} />
         </FormField>
         {failure && (
-          <p role="alert" className="rounded-md bg-destructive-soft px-3.5 py-3 text-sm">
+          <Alert tone="destructive" role="alert">
             {failure}
-          </p>
+          </Alert>
         )}
         <SubmitButton busy={isSubmitting} busyLabel="Saving..." className="w-full">
           Reset Password

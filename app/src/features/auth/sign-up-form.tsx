@@ -1,36 +1,47 @@
 import { zodResolver } from "@hookform/resolvers/zod";
-import { useEffect } from "react";
+import { type ReactNode, useEffect } from "react";
 import { Controller, useForm } from "react-hook-form";
-import { useLocation, useNavigate } from "react-router";
+import { Link, useLocation, useNavigate } from "react-router";
 import { toast } from "sonner";
 import { FormField } from "@/components/form-field";
 import { SubmitButton } from "@/components/submit-button";
+import { Alert } from "@/components/ui/alert";
+import { Button } from "@/components/ui/button";
 import { Checkbox } from "@/components/ui/checkbox";
 import { Input } from "@/components/ui/input";
+import { PasswordInput } from "@/components/ui/password-input";
 import { basalt } from "@/lib/basalt";
 import { messageOf } from "@/lib/errors";
 import { rememberSession } from "@/lib/session-storage";
-import { loginFailure, signUpErrorField } from "./messages";
+import { isKnownAddress, loginFailure, signUpErrorField } from "./messages";
 import { type SignUpValues, signUpSchema } from "./schema";
+import { keepTypedEmail, typedEmail } from "./typed-email";
+
+interface SignUpFormProps {
+  /** A word about what comes after. */
+  notice?: ReactNode;
+}
 
 /** Creates the account and signs in. Where to go then is for the guard, which sees the new session. */
-export function SignUpForm() {
+export function SignUpForm({ notice }: SignUpFormProps) {
   const navigate = useNavigate();
   const { state } = useLocation();
   const { control, formState, handleSubmit, register, setError, setFocus } = useForm<SignUpValues>({
     resolver: zodResolver(signUpSchema),
-    defaultValues: { organization: "", email: "", password: "", terms: false },
+    defaultValues: { organization: "", email: typedEmail(), password: "", terms: false },
   });
   const { errors, isSubmitting } = formState;
 
   function reportFailure(error: unknown) {
     const field = signUpErrorField(error);
-    const message = messageOf(error);
+    const message = isKnownAddress(error) ? "There is already an account with this email." : messageOf(error);
     toast.error("Registration failed", field ? undefined : { description: message });
-    if (field) setError(field, { type: "server", message });
+    if (field) setError(field, { type: isKnownAddress(error) ? "known" : "server", message });
   }
 
-  const refused = (["email", "password"] as const).find((field) => errors[field]?.type === "server");
+  const refused = (["email", "password"] as const).find((field) =>
+    ["server", "known"].includes(errors[field]?.type ?? ""),
+  );
   // Not sooner: in a disabled fieldset nothing takes the focus.
   useEffect(() => {
     if (refused && !isSubmitting) setFocus(refused);
@@ -57,6 +68,7 @@ export function SignUpForm() {
           return navigate("/login", { state });
         }
       }
+      keepTypedEmail("");
       toast.success("Welcome!", { description: "Your account has been created successfully." });
     } catch (error) {
       reportFailure(error);
@@ -66,21 +78,49 @@ export function SignUpForm() {
   return (
     <form noValidate aria-label="Sign up" onSubmit={(event) => void handleSubmit(signUp)(event)}>
       <fieldset disabled={isSubmitting} className="grid gap-5">
+        {notice}
         <FormField label="Organization Name" error={errors.organization?.message} required>
           <Input autoComplete="organization" placeholder="Riverside Food Bank" {...register("organization")} />
         </FormField>
         <FormField label="Email" error={errors.email?.message} required>
-          <Input type="email" autoComplete="username" placeholder="you@organization.org" {...register("email")} />
+          <Input
+            type="email"
+            autoComplete="username"
+            placeholder="you@organization.org"
+            {...register("email", { onChange: (event) => keepTypedEmail(event.target.value) })}
+          />
         </FormField>
+        {errors.email?.type === "known" && (
+          <Alert
+            action={
+              <Button variant="secondary" size="small" onClick={() => void navigate("/login", { state })}>
+                Log In
+              </Button>
+            }
+          >
+            <p>Is it yours? Then log in with it.</p>
+          </Alert>
+        )}
         <FormField label="Password" hint="At least 6 characters" error={errors.password?.message} required>
-          <Input type="password" autoComplete="new-password" {...register("password")} />
+          <PasswordInput autoComplete="new-password" {...register("password")} />
         </FormField>
         <Controller
           control={control}
           name="terms"
           render={({ field: { value, onChange, ...field } }) => (
             <FormField
-              label="I agree to the terms and privacy policy"
+              label={
+                <>
+                  I agree to the{" "}
+                  <Link to="/terms" target="_blank" className="text-primary underline underline-offset-2">
+                    terms
+                  </Link>{" "}
+                  and{" "}
+                  <Link to="/privacy" target="_blank" className="text-primary underline underline-offset-2">
+                    privacy policy
+                  </Link>
+                </>
+              }
               error={errors.terms?.message}
               layout="inline"
               required

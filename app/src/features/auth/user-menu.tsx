@@ -1,6 +1,6 @@
 import type { User } from "@supabase/supabase-js";
-import { LogOutIcon } from "lucide-react";
-import { useNavigate } from "react-router";
+import { CreditCardIcon, LogOutIcon, ShieldIcon } from "lucide-react";
+import { Link, useNavigate } from "react-router";
 import { toast } from "sonner";
 import { Avatar } from "@/components/ui/avatar";
 import {
@@ -15,7 +15,12 @@ import { messageOf } from "@/lib/errors";
 import { avatarOf, displayName, initialOf } from "./person";
 import { signOut } from "./sign-out";
 
-export function UserMenu({ user }: { user: User }) {
+interface UserMenuProps {
+  user: User;
+  isAdmin: boolean;
+}
+
+export function UserMenu({ user, isAdmin }: UserMenuProps) {
   const navigate = useNavigate();
   const name = displayName(user);
 
@@ -26,8 +31,8 @@ export function UserMenu({ user }: { user: User }) {
   }
 
   return (
-    <DropdownMenu modal={false}>
-      <DropdownMenuTrigger className="rounded-full transition-shadow hover:shadow-[0_0_0_3px_var(--muted)]">
+    <DropdownMenu>
+      <DropdownMenuTrigger className="grid size-11 place-items-center rounded-full transition-shadow hover:shadow-[0_0_0_3px_var(--muted)]">
         <span className="sr-only">User menu</span>
         <Avatar image={avatarOf(user)} initial={initialOf(user)} className="size-9" />
       </DropdownMenuTrigger>
@@ -36,6 +41,21 @@ export function UserMenu({ user }: { user: User }) {
           <span className="block truncate font-medium">{name}</span>
           <span className="block truncate text-muted-foreground">{user.email}</span>
         </DropdownMenuLabel>
+        <DropdownMenuSeparator />
+        <DropdownMenuItem asChild>
+          <Link to="/dashboard/subscription">
+            <CreditCardIcon aria-hidden />
+            Subscription
+          </Link>
+        </DropdownMenuItem>
+        {isAdmin && (
+          <DropdownMenuItem asChild>
+            <Link to="/admin">
+              <ShieldIcon aria-hidden />
+              Admin
+            </Link>
+          </DropdownMenuItem>
+        )}
         <DropdownMenuSeparator />
         <DropdownMenuItem onSelect={() => void leave()}>
           <LogOutIcon aria-hidden />

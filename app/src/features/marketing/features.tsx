@@ -6,6 +6,29 @@ import {
   TargetIcon,
   UsersIcon,
 } from "lucide-react";
+import { Unbroken } from "@/components/unbroken";
+import { cn } from "@/lib/cn";
+import { safeUrl } from "@/lib/safe-url";
+import type { Content } from "./queries";
+import { ReportScene, StepsScene, TeamScene } from "./scenes";
+
+const stories = [
+  {
+    title: "From a mission to Monday's next step",
+    text: "A plan has a handful of priorities, a priority has tasks, a task has a day and a name. Tick one off, and everybody sees the plan grow.",
+    Scene: StepsScene,
+  },
+  {
+    title: "Board, staff and volunteers in one plan",
+    text: "Invite people by e-mail as owner, manager or viewer. Changes appear on every screen at once, and the papers lie beside the plan they belong to.",
+    Scene: TeamScene,
+  },
+  {
+    title: "The answer to “how is it going?”",
+    text: "Progress counts itself from the work that is done. Show a funder the plan as it is today, without a week of slides.",
+    Scene: ReportScene,
+  },
+];
 
 const features = [
   {
@@ -31,7 +54,7 @@ const features = [
   {
     icon: ChartNoAxesColumnIncreasingIcon,
     title: "Progress Reporting",
-    text: "Show funders and your board how far you have come, without a week of slides.",
+    text: "Show how far you have come, by priority and over time.",
   },
   {
     icon: CalendarRangeIcon,
@@ -40,21 +63,40 @@ const features = [
   },
 ];
 
-export function Features() {
+export function Features({ content }: { content: Content | undefined }) {
+  const image = safeUrl(content?.imageurl);
   return (
     <section id="features" aria-labelledby="features-title" className="border-t bg-surface">
-      <div className="mx-auto max-w-6xl px-4 py-20 sm:px-6 sm:py-28">
-        <h2 id="features-title" className="mx-auto max-w-2xl text-center text-title">
-          Powerful Features for Strategic Planning
-        </h2>
-        <ul className="mt-14 grid gap-x-10 gap-y-12 sm:grid-cols-2 lg:grid-cols-3">
+      <div className="mx-auto max-w-6xl px-4 py-20 sm:px-6 sm:py-24">
+        <div className="mx-auto max-w-2xl text-center [overflow-wrap:anywhere]">
+          <h2 id="features-title" className="text-title">
+            <Unbroken>{content?.title || "Powerful Features for Strategic Planning"}</Unbroken>
+          </h2>
+          {content?.subtitle && <p className="mt-4 text-lg text-muted-foreground">{content.subtitle}</p>}
+          {content?.description && <p className="mt-4 text-pretty text-muted-foreground">{content.description}</p>}
+        </div>
+        {image && (
+          <img src={image} alt="" loading="lazy" className="mx-auto mt-12 max-h-96 rounded-xl object-contain" />
+        )}
+        <div className="mt-16 grid gap-20 sm:gap-24">
+          {stories.map(({ title, text, Scene }, index) => (
+            <div key={title} className="grid items-center gap-x-16 gap-y-8 lg:grid-cols-2">
+              <div className={cn("max-w-md", index % 2 === 1 && "lg:order-last lg:justify-self-end")}>
+                <h3 className="text-title">{title}</h3>
+                <p className="mt-4 text-pretty text-lg text-muted-foreground">{text}</p>
+              </div>
+              <Scene />
+            </div>
+          ))}
+        </div>
+        <ul className="mt-20 grid gap-x-10 gap-y-8 border-t pt-14 sm:mt-24 sm:grid-cols-2 lg:grid-cols-3">
           {features.map(({ icon: Icon, title, text }) => (
-            <li key={title}>
-              <span className="grid size-11 place-items-center rounded-lg bg-primary-soft text-primary-soft-foreground">
-                <Icon className="size-5" aria-hidden />
-              </span>
-              <h3 className="mt-5 text-heading">{title}</h3>
-              <p className="mt-2 text-pretty text-muted-foreground">{text}</p>
+            <li key={title} className="flex gap-4">
+              <Icon className="mt-0.5 size-5 shrink-0 text-primary" aria-hidden />
+              <div>
+                <h3 className="text-label">{title}</h3>
+                <p className="mt-1 text-pretty text-muted-foreground text-sm">{text}</p>
+              </div>
             </li>
           ))}
         </ul>

@@ -1,5 +1,6 @@
-import { render, screen } from "@testing-library/react";
+import { screen } from "@testing-library/react";
 import { expect, test } from "vitest";
+import { renderPage } from "@/test/render";
 import { PlanCard } from "./plan-card";
 import type { Plan, PlanRole } from "./queries";
 
@@ -15,15 +16,43 @@ const plan: Plan = {
 };
 
 const show = (role: PlanRole, change: Partial<Plan> = {}) =>
-  render(<PlanCard plan={{ ...plan, ...change }} role={role} onEdit={() => {}} onDelete={() => {}} />);
+  renderPage(
+    <PlanCard
+      plan={{ ...plan, ...change }}
+      role={role}
+      metrics={metrics}
+      onEdit={() => {}}
+      onDelete={() => {}}
+      renderPriorities={() => <p>Priorities</p>}
+    />,
+  );
+
+const metrics = {
+  columns: [{ key: "one", percent: 50 }],
+  done: { completed: 1, total: 2 },
+  percent: 50,
+  files: 3,
+};
 
 test.each<[PlanRole, string[]]>([
-  ["owner", ["Edit Outreach", "Delete Outreach"]],
-  ["manager", ["Edit Outreach"]],
-  ["viewer", []],
-])("%s may %j", (role, names) => {
-  show(role);
-  expect(screen.queryAllByRole("button").map((button) => button.getAttribute("aria-label"))).toEqual(names);
+  ["owner", ["Edit plan", "Delete plan"]],
+  ["manager", ["Edit plan"]],
+])("%s may %j", async (role, names) => {
+  const { user } = show(role);
+  await user.click(screen.getByRole("button", { name: "Actions for Outreach" }));
+  expect(screen.getAllByRole("menuitem").map((item) => item.textContent)).toEqual(names);
+});
+
+test("a viewer has no actions, and opens the plan all the same", () => {
+  show("viewer");
+  expect(screen.queryByRole("button", { name: "Actions for Outreach" })).not.toBeInTheDocument();
+  expect(screen.getByRole("link", { name: "View Outreach" })).toHaveAttribute("href", `/plan/${plan.id}`);
+});
+
+test("counts what is done, and says how far that is", () => {
+  show("viewer");
+  expect(screen.getByRole("article", { name: "Outreach" })).toHaveTextContent("Priorities1Tasks1/2Files3");
+  expect(screen.getByRole("progressbar", { name: "Progress of Outreach" })).toHaveAttribute("aria-valuenow", "50");
 });
 
 test("shows when it was made and when it runs", () => {

@@ -1,8 +1,8 @@
-import { screen } from "@testing-library/react";
+import { screen, within } from "@testing-library/react";
 import { useState } from "react";
-import { describe, expect, test, vi } from "vitest";
-import { renderElement } from "@/test/render";
-import { CreatePlanDialog, editedDescription } from "./plan-dialog";
+import { expect, test, vi } from "vitest";
+import { renderPage } from "@/test/render";
+import { CreatePlanDialog } from "./plan-dialog";
 
 function Harness() {
   const [open, setOpen] = useState(false);
@@ -17,7 +17,7 @@ function Harness() {
 }
 
 test("a title that is too short is refused before the server is asked", async () => {
-  const { user } = renderElement(<Harness />);
+  const { user } = renderPage(<Harness />);
   await user.click(screen.getByRole("button", { name: "New" }));
   await user.type(screen.getByLabelText("Title"), "ab");
   await user.click(screen.getByRole("button", { name: "Create Plan" }));
@@ -28,7 +28,7 @@ test("a title that is too short is refused before the server is asked", async ()
 test("what was typed stays when saving fails, and is gone when the dialog is opened anew", async () => {
   const refusal = { code: "42501", message: "permission denied for table plans", details: null, hint: null };
   vi.stubGlobal("fetch", async () => Response.json(refusal, { status: 403 }));
-  const { user } = renderElement(<Harness />);
+  const { user } = renderPage(<Harness />);
   await user.click(screen.getByRole("button", { name: "New" }));
   await user.type(screen.getByLabelText("Title"), "Outreach");
   await user.click(screen.getByRole("button", { name: "Create Plan" }));
@@ -38,20 +38,29 @@ test("what was typed stays when saving fails, and is gone when the dialog is ope
   expect(screen.getByLabelText("Title")).toHaveValue("Outreach");
 
   await user.click(screen.getByRole("button", { name: "Cancel" }));
+  await user.click(await screen.findByRole("button", { name: "Discard" }));
   expect(screen.getByRole("button", { name: "New" })).toHaveFocus();
   await user.click(screen.getByRole("button", { name: "New" }));
   expect(screen.getByLabelText("Title")).toHaveValue("");
 });
 
-describe("a description edited as text", () => {
-  const formatted = "<p>Warm <strong>meals</strong></p>";
+test("Escape asks before typed text is lost", async () => {
+  const { user } = renderPage(<Harness />);
+  await user.click(screen.getByRole("button", { name: "New" }));
+  await user.type(screen.getByLabelText("Title"), "Outreach");
+  await user.keyboard("{Escape}");
+  const question = await screen.findByRole("alertdialog", { name: "Discard what you typed?" });
+  await user.click(within(question).getByRole("button", { name: "Keep editing" }));
+  expect(screen.getByLabelText("Title")).toHaveValue("Outreach");
 
-  test("keeps its formatting when nobody changed the words", () => {
-    expect(editedDescription(formatted, "Warm meals")).toBe(formatted);
-  });
+  await user.keyboard("{Escape}");
+  await user.click(await screen.findByRole("button", { name: "Discard" }));
+  expect(screen.queryByRole("dialog")).not.toBeInTheDocument();
+});
 
-  test("becomes plain paragraphs when somebody did", () => {
-    expect(editedDescription(formatted, "Cold meals")).toBe("<p>Cold meals</p>");
-    expect(editedDescription(formatted, "  ")).toBeNull();
-  });
+test("Escape closes at once where nothing was typed", async () => {
+  const { user } = renderPage(<Harness />);
+  await user.click(screen.getByRole("button", { name: "New" }));
+  await user.keyboard("{Escape}");
+  expect(screen.queryByRole("dialog")).not.toBeInTheDocument();
 });

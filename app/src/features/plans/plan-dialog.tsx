@@ -1,11 +1,13 @@
 import { zodResolver } from "@hookform/resolvers/zod";
-import { useForm } from "react-hook-form";
+import { ConflictNote } from "@/components/conflict-note";
 import { FormField } from "@/components/form-field";
-import { SubmitButton } from "@/components/submit-button";
-import { Button } from "@/components/ui/button";
-import { Dialog, DialogContent, DialogFooter, DialogHeader } from "@/components/ui/dialog";
-import { Input, Textarea } from "@/components/ui/input";
-import { htmlToText, textToHtml } from "@/lib/html-text";
+import { RichText } from "@/components/rich-text";
+import { RichTextField } from "@/components/rich-text-field";
+import { Dialog, DialogContent, DialogForm } from "@/components/ui/dialog";
+import { DateInput, Input } from "@/components/ui/input";
+import { useRowForm } from "@/hooks/use-row-form";
+import { formatDay } from "@/lib/dates";
+import { titleLimit } from "@/lib/titles";
 import { useCreatePlan, useUpdatePlan } from "./mutations";
 import type { Plan } from "./queries";
 import { type PlanValues, planSchema } from "./schema";
@@ -20,15 +22,19 @@ export function CreatePlanDialog({ open, onOpenChange, userId }: CreatePlanDialo
   const create = useCreatePlan(userId);
   return (
     <Dialog open={open} onOpenChange={onOpenChange}>
-      <DialogContent>
-        <DialogHeader title="Create Plan" description="Give your plan a name. You can set its dates later." />
+      <DialogContent
+        size="wide"
+        title="Create Plan"
+        description="Give your plan a name. You can change all of this later."
+      >
         <PlanForm
+          plan={null}
           submitLabel="Create Plan"
           busyLabel="Creating..."
-          onCancel={() => onOpenChange(false)}
           onSubmit={async ({ title, description }) => {
-            await create.mutateAsync({ title, description: textToHtml(description) });
+            await create.mutateAsync({ title, description: description || null });
             onOpenChange(false);
+            return true;
           }}
         />
       </DialogContent>
@@ -46,22 +52,15 @@ export function EditPlanDialog({ open, onOpenChange, plan }: EditPlanDialogProps
   const update = useUpdatePlan();
   return (
     <Dialog open={open} onOpenChange={onOpenChange}>
-      <DialogContent>
-        <DialogHeader title="Edit Plan" description="Change the plan's name, description and dates." />
+      <DialogContent size="wide" title="Edit Plan" description="Change the plan's name, description and dates.">
         <PlanForm
           plan={plan}
           submitLabel="Update Plan"
           busyLabel="Updating..."
-          onCancel={() => onOpenChange(false)}
-          onSubmit={async (values) => {
-            await update.mutateAsync({
-              id: plan.id,
-              title: values.title,
-              description: editedDescription(plan.description, values.description),
-              start_date: values.startDate || null,
-              estimated_end_date: values.estimatedEndDate || null,
-            });
-            onOpenChange(false);
+          onSubmit={async (values, base) => {
+            const saved = await update.mutateAsync({ base: base ?? plan, values });
+            if (saved) onOpenChange(false);
+            return saved;
           }}
         />
       </DialogContent>
@@ -69,62 +68,78 @@ export function EditPlanDialog({ open, onOpenChange, plan }: EditPlanDialogProps
   );
 }
 
-/** The form edits words. Where they were not changed, the formatting they came with stays. */
-export function editedDescription(before: string | null, text: string) {
-  return text.trim() === htmlToText(before) ? before : textToHtml(text);
-}
-
 interface PlanFormProps {
-  /** What is being edited; without it the form is for a new plan, which has no dates yet. */
-  plan?: Plan;
+  /** What is being edited, as it is now; null for a new plan, which has no dates yet. */
+  plan: Plan | null;
   submitLabel: string;
   busyLabel: string;
-  onCancel: () => void;
-  /** Rejects when it failed, having told the person; what they typed stays. */
-  onSubmit: (values: PlanValues) => Promise<void>;
+  /** Whether it was saved. Rejects when that failed, having told the person; what they typed stays. */
+  onSubmit: (values: PlanValues, base: Plan | null) => Promise<boolean>;
 }
 
-function PlanForm({ plan, submitLabel, busyLabel, onCancel, onSubmit }: PlanFormProps) {
-  const { formState, handleSubmit, register } = useForm<PlanValues>({
+function PlanForm({ plan, submitLabel, busyLabel, onSubmit }: PlanFormProps) {
+  const { control, formState, register, watch, formProps, conflict } = useRowForm({
+    row: plan,
+    inputOf: valuesOf,
     resolver: zodResolver(planSchema),
-    defaultValues: {
-      title: plan?.title ?? "",
-      description: htmlToText(plan?.description ?? null),
-      startDate: plan?.start_date ?? "",
-      estimatedEndDate: plan?.estimated_end_date ?? "",
-    },
+    save: ({ base, values }: { base: Plan | null; values: PlanValues }) => onSubmit(values, base),
   });
   const { errors, isSubmitting } = formState;
-  const submit = handleSubmit((values) => onSubmit(values).catch(() => undefined));
 
   return (
-    <form noValidate onSubmit={(event) => void submit(event)}>
-      <fieldset disabled={isSubmitting} className="grid gap-5">
-        <FormField label="Title" error={errors.title?.message} required>
-          <Input autoComplete="off" placeholder="Five-year outreach plan" {...register("title")} />
-        </FormField>
-        <FormField label="Description" error={errors.description?.message}>
-          <Textarea placeholder="What is this plan for, and for whom?" {...register("description")} />
-        </FormField>
-        {plan && (
-          <div className="grid gap-5 sm:grid-cols-2">
-            <FormField label="Start Date" error={errors.startDate?.message}>
-              <Input type="date" {...register("startDate")} />
-            </FormField>
-            <FormField label="Estimated End Date" error={errors.estimatedEndDate?.message}>
-              <Input type="date" {...register("estimatedEndDate")} />
-            </FormField>
-          </div>
-        )}
-        <DialogFooter>
-          <Button variant="secondary" onClick={onCancel}>
-            Cancel
-          </Button>
-          <SubmitButton busy={isSubmitting} busyLabel={busyLabel}>
-            {submitLabel}
-          </SubmitButton>
-        </DialogFooter>
-      </fieldset>
-    </form>
+    <DialogForm {...formProps} submitLabel={submitLabel} busyLabel={busyLabel}>
+      {conflict && (
+        <ConflictNote
+          thing="plan"
+          {...conflict}
+          rows={[
+            { name: "Title", value: conflict.theirs.title },
+            { name: "Start Date", value: conflict.theirs.startDate && formatDay(conflict.theirs.startDate) },
+            {
+              name: "Estimated End Date",
+              value: conflict.theirs.estimatedEndDate && formatDay(conflict.theirs.estimatedEndDate),
+            },
+            {
+              name: "Description",
+              value: conflict.theirs.description && <RichText html={conflict.theirs.description} />,
+            },
+          ]}
+        />
+      )}
+      <FormField
+        label="Title"
+        error={errors.title?.message}
+        limit={{ used: watch("title").length, of: titleLimit }}
+        required
+      >
+        <Input autoComplete="off" placeholder="Five-year outreach plan" {...register("title")} />
+      </FormField>
+      {plan && (
+        <div className="grid grid-cols-[repeat(auto-fit,minmax(min(100%,10rem),1fr))] gap-5">
+          <FormField label="Start Date" error={errors.startDate?.message}>
+            <DateInput {...register("startDate")} />
+          </FormField>
+          <FormField label="Estimated End Date" error={errors.estimatedEndDate?.message}>
+            <DateInput {...register("estimatedEndDate")} />
+          </FormField>
+        </div>
+      )}
+      <RichTextField
+        control={control}
+        name="description"
+        label="Description"
+        disabled={isSubmitting}
+        placeholder="What is this plan for, and for whom?"
+      />
+    </DialogForm>
   );
+}
+
+function valuesOf(plan: Plan | null): PlanValues {
+  return {
+    title: plan?.title ?? "",
+    description: plan?.description ?? "",
+    startDate: plan?.start_date ?? "",
+    estimatedEndDate: plan?.estimated_end_date ?? "",
+  };
 }

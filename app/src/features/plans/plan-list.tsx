@@ -1,28 +1,60 @@
 import { useQuery } from "@tanstack/react-query";
 import { PlusIcon } from "lucide-react";
-import { useState } from "react";
-import { ColumnsArt } from "@/components/columns-art";
+import { lazy, type ReactNode, Suspense, useMemo, useState } from "react";
+import { ColumnsChart } from "@/components/columns-chart";
 import { ConfirmDialog } from "@/components/confirm-dialog";
 import { PageHeading } from "@/components/page-heading";
 import { ErrorState, PageState } from "@/components/page-state";
 import { Button } from "@/components/ui/button";
 import { Card } from "@/components/ui/card";
 import { Skeleton } from "@/components/ui/skeleton";
+import { useOpened } from "@/hooks/use-opened";
+import { useTableInvalidation } from "@/hooks/use-table-invalidation";
+import { today } from "@/lib/dates";
 import { messageOf } from "@/lib/errors";
+import { fileCountsQuery, metricsByPlan, noMetrics, priorityCountsQuery, summarise, taskCountsQuery } from "./metrics";
 import { useDeletePlan } from "./mutations";
 import { PlanCard } from "./plan-card";
-import { CreatePlanDialog, EditPlanDialog } from "./plan-dialog";
-import { type Plan, type PlanRole, planListQuery, planRolesQuery } from "./queries";
+import { PlanSummary } from "./plan-summary";
+import { type Plan, type PlanRole, planKeys, planListQuery, planRolesQuery } from "./queries";
+
+// Forms and their rules are half of this screen's weight, and needed only when one is opened.
+const dialogs = () => import("./plan-dialog");
+const CreatePlanDialog = lazy(() => dialogs().then(({ CreatePlanDialog }) => ({ default: CreatePlanDialog })));
+const EditPlanDialog = lazy(() => dialogs().then(({ EditPlanDialog }) => ({ default: EditPlanDialog })));
+
+interface PlanListProps {
+  userId: string;
+  /** Draws a plan's priorities with their tasks. */
+  renderPriorities: (plan: Plan, role: PlanRole) => ReactNode;
+}
 
 type OpenDialog = "create" | "edit" | "delete" | null;
 
-export function PlanList({ userId }: { userId: string }) {
+export function PlanList({ userId, renderPriorities }: PlanListProps) {
   const plans = useQuery(planListQuery());
   const roles = useQuery(planRolesQuery(userId));
+  const tasks = useQuery(taskCountsQuery());
+  const priorities = useQuery(priorityCountsQuery());
+  const files = useQuery(fileCountsQuery());
   const deletePlan = useDeletePlan();
   const [openDialog, setOpenDialog] = useState<OpenDialog>(null);
-  // Outlives its dialog, which still shows it while it fades.
+  // Outlives its dialog, which still shows it while it fades, and a deletion by someone else.
   const [subject, setSubject] = useState<Plan | null>(null);
+  const opened = useOpened(openDialog);
+
+  useTableInvalidation("plans", planKeys.all, `user_id=eq.${userId}`);
+  useTableInvalidation("priorities", ["priorities"]);
+  useTableInvalidation("tasks", ["tasks"]);
+  useTableInvalidation("plan_attachments", ["plan_attachments"]);
+
+  // Counts that could not be fetched are not worth a place of their own: the cards show none.
+  const counted = !tasks.isPending && !priorities.isPending && !files.isPending;
+  const metrics = useMemo(
+    () => (counted ? metricsByPlan(tasks.data ?? [], priorities.data ?? [], files.data ?? []) : null),
+    [counted, tasks.data, priorities.data, files.data],
+  );
+  const summary = useMemo(() => (tasks.data ? summarise(tasks.data, today(), Date.now()) : null), [tasks.data]);
 
   const show = (dialog: OpenDialog, plan: Plan | null = null) => {
     if (plan) setSubject(plan);
@@ -32,15 +64,17 @@ export function PlanList({ userId }: { userId: string }) {
   // The maker of a plan owns it, also before the roles have arrived.
   const roleIn = (plan: Plan): PlanRole => roles.data?.get(plan.id) ?? (plan.user_id === userId ? "owner" : "viewer");
 
+  const createButton = (
+    <Button onClick={() => show("create")} onPointerEnter={() => void dialogs()} onFocus={() => void dialogs()}>
+      <PlusIcon aria-hidden />
+      Create Plan
+    </Button>
+  );
+
   return (
     <>
       <PageHeading title="Strategic Plans" subtitle="Manage your strategic plans and priorities">
-        {plans.data && plans.data.length > 0 && (
-          <Button onClick={() => show("create")}>
-            <PlusIcon aria-hidden />
-            Create Plan
-          </Button>
-        )}
+        {plans.data && plans.data.length > 0 && createButton}
       </PageHeading>
 
       {plans.isPending ? (
@@ -57,63 +91,90 @@ export function PlanList({ userId }: { userId: string }) {
       ) : plans.data.length === 0 ? (
         <Card className="border-dashed bg-surface shadow-none">
           <PageState
-            art={<ColumnsArt className="h-36" />}
+            art={<ColumnsChart columns={firstSteps} className="h-32" />}
             title="No Strategic Plans Yet"
             description="Create your first strategic plan to get started"
           >
-            <Button onClick={() => show("create")}>
-              <PlusIcon aria-hidden />
-              Create Plan
-            </Button>
+            {createButton}
           </PageState>
         </Card>
       ) : (
-        <ul aria-label="Plans" className="grid gap-5 md:grid-cols-2 xl:grid-cols-3">
-          {plans.data.map((plan) => (
-            <li key={plan.id}>
-              <PlanCard
-                plan={plan}
-                role={roleIn(plan)}
-                onEdit={() => show("edit", plan)}
-                onDelete={() => show("delete", plan)}
-              />
-            </li>
-          ))}
-        </ul>
+        <>
+          {/* Its place is held while it is on its way, and given up where there is nothing to sum up. */}
+          {tasks.isPending ? (
+            <Skeleton className="mb-6 h-[5.75rem] rounded-xl max-lg:h-[11.5rem]" />
+          ) : (
+            summary && summary.done.total > 0 && <PlanSummary summary={summary} />
+          )}
+          <ul aria-label="Plans" className="grid gap-4">
+            {plans.data.map((plan) => (
+              <li key={plan.id}>
+                <PlanCard
+                  plan={plan}
+                  role={roleIn(plan)}
+                  metrics={metrics && (metrics.get(plan.id) ?? noMetrics)}
+                  onEdit={() => show("edit", plan)}
+                  onDelete={() => show("delete", plan)}
+                  renderPriorities={() => renderPriorities(plan, roleIn(plan))}
+                />
+              </li>
+            ))}
+          </ul>
+        </>
       )}
 
-      <CreatePlanDialog open={openDialog === "create"} onOpenChange={closeUnless} userId={userId} />
+      <Suspense>
+        {opened.has("create") && (
+          <CreatePlanDialog open={openDialog === "create"} onOpenChange={closeUnless} userId={userId} />
+        )}
+        {opened.has("edit") && subject && (
+          <EditPlanDialog key={subject.id} open={openDialog === "edit"} onOpenChange={closeUnless} plan={subject} />
+        )}
+      </Suspense>
       {subject && (
-        <>
-          <EditPlanDialog open={openDialog === "edit"} onOpenChange={closeUnless} plan={subject} />
-          <ConfirmDialog
-            open={openDialog === "delete"}
-            onOpenChange={closeUnless}
-            title="Delete Plan"
-            description={`Are you sure you want to delete “${subject.title}”? All its priorities and tasks will also be deleted. This action cannot be undone.`}
-            confirmLabel="Delete Plan"
-            busyLabel="Deleting..."
-            onConfirm={() => deletePlan.mutateAsync(subject.id)}
-          />
-        </>
+        <ConfirmDialog
+          open={openDialog === "delete"}
+          onOpenChange={closeUnless}
+          title="Delete Plan"
+          description={`Are you sure you want to delete “${subject.title}”? All its priorities and tasks will also be deleted. This action cannot be undone.`}
+          confirmLabel="Delete Plan"
+          busyLabel="Deleting..."
+          onConfirm={() => deletePlan.mutateAsync(subject.id)}
+        />
       )}
     </>
   );
 }
 
+// A field before anything has grown: one column begun, the others still goals.
+const firstSteps = [
+  { key: "first", percent: 18 },
+  { key: "second", percent: 0 },
+  { key: "third", percent: 0 },
+];
+
 function PlanListSkeleton() {
   return (
-    <div role="status" className="grid gap-5 md:grid-cols-2 xl:grid-cols-3">
+    <div role="status" className="grid gap-4">
       <span className="sr-only">Loading plans...</span>
       {["first", "second", "third"].map((card) => (
-        <Card key={card} className="grid gap-4 p-5 sm:p-6">
-          <Skeleton className="h-6 w-3/5" />
-          <Skeleton className="h-4 w-2/5" />
-          <div className="grid gap-2 py-2">
-            <Skeleton className="h-4" />
-            <Skeleton className="h-4 w-5/6" />
+        <Card key={card}>
+          <div className="grid gap-x-8 gap-y-4 p-4 sm:p-5 md:grid-cols-[minmax(0,1fr)_15rem]">
+            <div className="grid content-start gap-3">
+              <Skeleton className="h-6 w-3/5" />
+              <Skeleton className="h-4 w-36" />
+              <Skeleton className="h-4 w-5/6" />
+              <Skeleton className="mt-3 h-4 w-48" />
+            </div>
+            <div className="grid content-end gap-3">
+              <Skeleton className="mx-auto h-20 w-40 max-md:hidden" />
+              <Skeleton className="h-5" />
+              <Skeleton className="h-1.5" />
+            </div>
           </div>
-          <Skeleton className="h-4 w-1/2" />
+          <div className="border-t px-4 py-3">
+            <Skeleton className="h-5 w-28" />
+          </div>
         </Card>
       ))}
     </div>

@@ -1,12 +1,15 @@
 import { queryOptions } from "@tanstack/react-query";
 import { basalt, type Row } from "@/lib/basalt";
+import { type PlanRole, toPlanRole } from "@/lib/plan-role";
 
 export type Plan = Row<"plans">;
-export type PlanRole = "owner" | "manager" | "viewer";
+export type { PlanRole };
 
 export const planKeys = {
   all: ["plans"] as const,
   list: () => [...planKeys.all, "list"] as const,
+  detail: (planId: string) => [...planKeys.all, "detail", planId] as const,
+  role: (planId: string, userId: string) => [...planKeys.all, "role", planId, userId] as const,
   roles: (userId: string) => [...planKeys.all, "roles", userId] as const,
 };
 
@@ -42,7 +45,39 @@ export const planRolesQuery = (userId: string) =>
     },
   });
 
-/** Anything unknown counts as the role with the fewest rights. */
-export function toPlanRole(role: string): PlanRole {
-  return role === "owner" || role === "manager" ? role : "viewer";
-}
+/** One plan; null when there is none, or none that this person may see. */
+export const planQuery = (planId: string) =>
+  queryOptions({
+    queryKey: planKeys.detail(planId),
+    queryFn: async ({ signal }) => {
+      const { data } = await basalt
+        .from("plans")
+        .select("*")
+        .eq("id", planId)
+        .abortSignal(signal)
+        .maybeSingle()
+        .throwOnError();
+      return data;
+    },
+    meta: { errorTitle: "Error fetching plan" },
+  });
+
+/** The person's role in a plan: as a member, else as the server's function says; when that fails, too, as the owner's. */
+export const planRoleQuery = (planId: string, userId: string) =>
+  queryOptions({
+    queryKey: planKeys.role(planId, userId),
+    queryFn: async ({ signal }): Promise<PlanRole> => {
+      const member = await basalt
+        .from("plan_members")
+        .select("role")
+        .eq("plan_id", planId)
+        .eq("user_id", userId)
+        .abortSignal(signal)
+        .maybeSingle();
+      if (member.data) return toPlanRole(member.data.role);
+      const looked = await basalt.rpc("get_user_plan_role", { plan_id: planId, user_id: userId }).abortSignal(signal);
+      signal.throwIfAborted();
+      // As the specification has it. It only decides which buttons show: policies refuse what they would do.
+      return looked.error ? "owner" : toPlanRole(looked.data);
+    },
+  });

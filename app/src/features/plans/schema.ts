@@ -1,10 +1,13 @@
 import * as z from "zod";
+import { titleSchema } from "@/lib/title-schema";
+
+const richText = z.string().max(100_000, "This text is too long");
 
 /** Dates are `YYYY-MM-DD` as a date input gives them; empty is none. */
 export const planSchema = z
   .object({
-    title: z.string().trim().min(3, "Title must be at least 3 characters"),
-    description: z.string(),
+    title: titleSchema(),
+    description: richText,
     startDate: z.string(),
     estimatedEndDate: z.string(),
   })

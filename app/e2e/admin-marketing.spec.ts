@@ -1,0 +1,103 @@
+import { expect, test } from "./fixtures";
+
+// The sections are one row each: what one test writes another would find.
+test.describe.configure({ mode: "serial" });
+
+test("a section's words: preview, save, and the landing page of another browser", async ({
+  page: visitor,
+  administrator,
+  signedIn,
+}) => {
+  const maria = await administrator();
+  const { data: before } = await maria.client
+    .from("marketing_content")
+    .select("title, subtitle")
+    .eq("section", "nonprofits")
+    .single()
+    .throwOnError();
+  const page = await signedIn(maria);
+  await page.goto("/admin/marketing");
+  await expect(page.getByRole("heading", { name: "Marketing Content", exact: true })).toBeVisible();
+  await expect(page.getByRole("tab")).toHaveText(["Page Content", "Subscription Prompt"]);
+  const sections = page.getByRole("combobox", { name: "Section" });
+  await expect(sections.getByRole("option")).toHaveText([
+    "Homepage: Hero",
+    "Homepage: Features",
+    "Homepage: For Nonprofits",
+    "Pricing",
+    "Footer",
+  ]);
+
+  await sections.selectOption("Homepage: For Nonprofits");
+  const preview = page.getByRole("figure", { name: "Preview" });
+  await page.getByRole("textbox", { name: "Title", exact: true }).fill("Made for those who give");
+  await expect(preview.getByText("Made for those who give")).toBeVisible();
+
+  // What was typed is not lost by choosing another section.
+  await sections.selectOption("Pricing");
+  await page.getByRole("button", { name: "Keep editing" }).click();
+  await expect(page.getByRole("textbox", { name: "Title", exact: true })).toHaveValue("Made for those who give");
+  await page.getByRole("button", { name: "Save Changes" }).click();
+  await expect(page.getByText("Marketing content updated")).toBeVisible();
+
+  await visitor.goto("/");
+  await expect(visitor.getByRole("heading", { name: "Made for those who give" })).toBeVisible();
+  await maria.client.from("marketing_content").update(before).eq("section", "nonprofits").throwOnError();
+});
+
+test.describe("HTML with scripts", () => {
+  // The browser reports what it blocked while the HTML was being cleaned.
+  test.use({ allowedComplaint: /inline event handler violates/ });
+
+  test("does nothing", async ({ page: visitor, administrator, signedIn }) => {
+    const maria = await administrator();
+    const page = await signedIn(maria);
+    await page.goto("/admin/marketing");
+    await page.getByLabel("Section").selectOption("Footer");
+    await page
+      .getByLabel("HTML Content")
+      .fill(
+        '<p>Registered charity 123</p><script>window.harmed = 1</script><img src="x:y" onerror="window.harmed = 1">',
+      );
+    const preview = page.getByRole("figure", { name: "Preview" });
+    await expect(preview.getByText("Registered charity 123")).toBeVisible();
+    await page.getByRole("button", { name: "Save Changes" }).click();
+    await expect(page.getByText("Marketing content updated")).toBeVisible();
+    await visitor.goto("/");
+    await expect(visitor.getByText("Registered charity 123")).toBeVisible();
+    for (const screen of [page, visitor]) {
+      expect(await screen.evaluate(() => "harmed" in window)).toBe(false);
+    }
+    await maria.client.from("marketing_content").update({ htmlcontent: null }).eq("section", "footer").throwOnError();
+  });
+});
+
+test("a hidden section says so; the later of two administrators is told", async ({ administrator, signedIn }) => {
+  const maria = await administrator();
+  const page = await signedIn(maria);
+  await page.goto("/admin/marketing");
+  await page.getByLabel("Section").selectOption("Homepage: Features");
+  await page.getByRole("switch", { name: "Visible" }).click();
+  await expect(page.getByText("Visitors do not see this section.")).toBeVisible();
+  await maria.client.from("marketing_content").update({ subtitle: "Theirs" }).eq("section", "features").throwOnError();
+  await page.getByRole("button", { name: "Save Changes" }).click();
+  await expect(page.getByText("Failed to update marketing content.")).toBeVisible();
+  await page.getByRole("button", { name: "Load their version" }).click();
+  await expect(page.getByRole("textbox", { name: "Subtitle" })).toHaveValue("Theirs");
+  await expect(page.getByRole("switch", { name: "Visible" })).toBeChecked();
+  await maria.client.from("marketing_content").update({ subtitle: null }).eq("section", "features").throwOnError();
+});
+
+test("content that cannot be loaded says so", async ({ administrator, signedIn }) => {
+  const page = await signedIn(await administrator());
+  await page.route("**/rest/v1/marketing_content?select=*&section=eq.*", (route) =>
+    route.fulfill({ status: 400, json: { message: "No" } }),
+  );
+  await page.route("**/rest/v1/subscription_prompt*", (route) =>
+    route.fulfill({ status: 400, json: { message: "No" } }),
+  );
+  await page.goto("/admin/marketing");
+  await expect(page.getByRole("heading", { name: "Failed to load marketing content." })).toBeVisible();
+  await page.getByRole("tab", { name: "Subscription Prompt" }).click();
+  await expect(page.getByRole("heading", { name: "Failed to load subscription prompt content." })).toBeVisible();
+});

@@ -1,0 +1,146 @@
+import { randomUUID } from "node:crypto";
+import { expect, test } from "./fixtures";
+
+test("a plan for sale: added, edited, deleted, with every text", async ({ administrator, signedIn }) => {
+  const page = await signedIn(await administrator());
+  const [name, priceId] = [`Plan ${randomUUID()}`, `price_${randomUUID()}`];
+  await page.goto("/admin/subscription-plans");
+  await expect(page.getByRole("heading", { name: "Subscription Plans Management" })).toBeVisible();
+  await expect(
+    page.getByText("Create, edit, and manage subscription plans for your application.", { exact: true }),
+  ).toBeVisible();
+  for (const header of ["Name", "Price", "Interval", "Stripe Price ID", "Status", "Actions"]) {
+    await expect(page.getByRole("columnheader", { name: header, exact: true })).toBeVisible();
+  }
+
+  await page.getByRole("button", { name: "Add Plan" }).click();
+  const adding = page.getByRole("dialog", { name: "Add Subscription Plan" });
+  await expect(adding.getByPlaceholder("e.g., Basic Plan")).toBeVisible();
+  await expect(adding.getByText("Enter features as a JSON array of strings")).toBeVisible();
+  await expect(adding.getByText("Is this plan currently available for purchase?")).toBeVisible();
+  await expect(adding.getByLabel("Billing Interval")).toHaveValue("month");
+  await expect(adding.getByLabel("Billing Interval").getByRole("option")).toHaveText([
+    "Daily",
+    "Weekly",
+    "Monthly",
+    "Yearly",
+  ]);
+  await expect(adding.getByRole("switch", { name: "Active" })).toBeChecked();
+  await adding.getByRole("button", { name: "Save Plan" }).click();
+  for (const message of ["Name is required", "Price must be a positive number", "Stripe Price ID is required"]) {
+    await expect(adding.getByText(message)).toBeVisible();
+  }
+  await adding.getByLabel("Plan Name").fill(name);
+  await adding.getByLabel("Description").fill("For one team");
+  await adding.getByLabel("Price", { exact: true }).fill("19.5");
+  await adding.getByLabel("Stripe Price ID").fill(priceId);
+  await adding.getByLabel("Features (JSON Array)").fill('["One plan"');
+  await expect(adding.getByText("it will be saved as an empty list")).toBeVisible();
+  await adding.getByLabel("Features (JSON Array)").fill('["One plan", "Two people"]');
+  await expect(adding.getByText("2 features")).toBeVisible();
+  await adding.getByRole("button", { name: "Save Plan" }).click();
+  await expect(page.getByText("Plan added", { exact: true })).toBeVisible();
+  await expect(page.getByText("The subscription plan has been added successfully.")).toBeVisible();
+
+  const row = page.getByRole("row", { name });
+  await expect(row).toContainText("$19.50");
+  await expect(row.getByText("month")).toHaveCSS("text-transform", "capitalize");
+  await expect(row).toContainText(priceId);
+  await expect(row).toContainText("Active");
+
+  await row.getByRole("button", { name: "Edit" }).click();
+  const editing = page.getByRole("dialog", { name: "Edit Subscription Plan" });
+  await editing.getByLabel("Price", { exact: true }).fill("20");
+  await editing.getByLabel("Billing Interval").selectOption("Yearly");
+  await editing.getByRole("switch", { name: "Active" }).click();
+  await editing.getByRole("button", { name: "Update Plan" }).click();
+  await expect(page.getByText("The subscription plan has been updated successfully.")).toBeVisible();
+  await expect(row).toContainText("$20");
+  await expect(row).toContainText("Inactive");
+
+  await row.getByRole("button", { name: "Delete" }).click();
+  const deleting = page.getByRole("alertdialog", { name: "Delete Subscription Plan" });
+  await expect(
+    deleting.getByText("Are you sure you want to delete this subscription plan? This action cannot be undone.", {
+      exact: true,
+    }),
+  ).toBeVisible();
+  await expect(
+    deleting.getByText("Deleting a plan might affect users who are currently subscribed to it."),
+  ).toBeVisible();
+  await deleting.getByRole("button", { name: "Cancel" }).click();
+  await row.getByRole("button", { name: "Delete" }).click();
+  await deleting.getByRole("button", { name: "Delete Plan" }).click();
+  await expect(page.getByText("The subscription plan has been deleted successfully.")).toBeVisible();
+  await expect(row).toBeHidden();
+});
+
+test("one Stripe price belongs to one plan", async ({ administrator, signedIn }) => {
+  const maria = await administrator();
+  const stripe_price_id = `price_${randomUUID()}`;
+  const { data: plan } = await maria.client
+    .from("subscription_plans")
+    .insert({ name: "Taken", price: 1, stripe_price_id, features: [], active: false })
+    .select("id")
+    .single()
+    .throwOnError();
+  const page = await signedIn(maria);
+  await page.goto("/admin/subscription-plans");
+  await page.getByRole("button", { name: "Add Plan" }).click();
+  const adding = page.getByRole("dialog", { name: "Add Subscription Plan" });
+  await adding.getByLabel("Plan Name").fill("Second");
+  await adding.getByLabel("Price", { exact: true }).fill("1");
+  await adding.getByLabel("Stripe Price ID").fill(stripe_price_id);
+  await adding.getByRole("button", { name: "Save Plan" }).click();
+  await expect(page.getByText("Error adding plan")).toBeVisible();
+  await expect(adding.getByLabel("Stripe Price ID")).toHaveAccessibleDescription(
+    "Another plan already has this Stripe Price ID.",
+  );
+  await expect(adding.getByLabel("Plan Name")).toHaveValue("Second");
+  await maria.client.from("subscription_plans").delete().eq("id", plan.id).throwOnError();
+});
+
+test("of two administrators who save one plan, the later is told and decides", async ({ administrator, signedIn }) => {
+  const maria = await administrator();
+  const name = `Plan ${randomUUID()}`;
+  const { data: plan } = await maria.client
+    .from("subscription_plans")
+    .insert({ name, price: 1, stripe_price_id: `price_${randomUUID()}`, features: [], active: false })
+    .select("id")
+    .single()
+    .throwOnError();
+  const page = await signedIn(maria);
+  await page.goto("/admin/subscription-plans");
+  await page.getByRole("row", { name }).getByRole("button", { name: "Edit" }).click();
+  const editing = page.getByRole("dialog", { name: "Edit Subscription Plan" });
+  await editing.getByLabel("Description").fill("Mine");
+  await maria.client.from("subscription_plans").update({ description: "Theirs" }).eq("id", plan.id).throwOnError();
+  await editing.getByRole("button", { name: "Update Plan" }).click();
+  await expect(page.getByText("Error updating plan")).toBeVisible();
+  await expect(editing.getByRole("alert")).toContainText("Another administrator has changed this since you opened it");
+  await expect(editing.getByLabel("Description")).toHaveValue("Mine");
+  await editing.getByRole("button", { name: "Keep mine" }).click();
+  await editing.getByRole("button", { name: "Update Plan" }).click();
+  await expect(page.getByText("Plan updated", { exact: true })).toBeVisible();
+  const { data: saved } = await maria.client
+    .from("subscription_plans")
+    .select("description")
+    .eq("id", plan.id)
+    .single()
+    .throwOnError();
+  expect(saved.description).toBe("Mine");
+  await maria.client.from("subscription_plans").delete().eq("id", plan.id).throwOnError();
+});
+
+test("a list that cannot be loaded says so, an empty one too", async ({ administrator, signedIn }) => {
+  const page = await signedIn(await administrator());
+  await page.route("**/rest/v1/subscription_plans*", (route) =>
+    route.fulfill({ status: 400, json: { message: "No", code: "PGRST000" } }),
+  );
+  await page.goto("/admin/subscription-plans");
+  await expect(page.getByRole("alert")).toContainText("Failed to load subscription plans. Please try again later.");
+  await page.unroute("**/rest/v1/subscription_plans*");
+  await page.route("**/rest/v1/subscription_plans*", (route) => route.fulfill({ json: [] }));
+  await page.getByRole("button", { name: "Try again" }).click();
+  await expect(page.getByText("No subscription plans found", { exact: true })).toBeVisible();
+});

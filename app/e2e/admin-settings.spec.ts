@@ -1,0 +1,124 @@
+import { expect, test } from "./fixtures";
+
+// One row each: what one test writes another would find.
+test.describe.configure({ mode: "serial" });
+
+test("general: every setting with its key, time and JSON, and no secret", async ({ administrator, signedIn }) => {
+  const maria = await administrator();
+  await maria.client
+    .from("app_settings")
+    .upsert({ key: "test_setting", value: { colour: "teal", list: [1, 2] } }, { onConflict: "key" })
+    .throwOnError();
+  const page = await signedIn(maria);
+  await page.goto("/admin/settings");
+  await expect(page.getByRole("heading", { name: "App Settings" })).toBeVisible();
+  await expect(page.getByRole("tab")).toHaveText(["General", "Logo", "Subscription Prompt"]);
+  const setting = page.getByRole("listitem").filter({ hasText: "test_setting" });
+  await expect(setting).toContainText("Last updated:");
+  await expect(setting).toContainText('"colour": "teal"');
+  await expect(page.getByRole("listitem").filter({ hasText: "invite_email_template" })).toBeVisible();
+  await maria.client.from("app_settings").delete().eq("key", "test_setting").throwOnError();
+});
+
+test("settings that cannot be loaded say so", async ({ administrator, signedIn }) => {
+  const page = await signedIn(await administrator());
+  await page.route("**/rest/v1/app_settings*", (route) => route.fulfill({ status: 400, json: { message: "No" } }));
+  await page.goto("/admin/settings");
+  await expect(page.getByRole("heading", { name: "Failed to load settings." })).toBeVisible();
+  await page.unroute("**/rest/v1/app_settings*");
+  await page.getByRole("button", { name: "Try again" }).click();
+  await expect(page.getByText("invite_email_template")).toBeVisible();
+});
+
+const pixel = Buffer.from(
+  "iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAYAAAAfFcSJAAAADUlEQVR42mNk+M9QDwADhgGAWjR9awAAAABJRU5ErkJggg==",
+  "base64",
+);
+
+test("logo: three sizes, each with its use; a new one is everywhere at once", async ({ administrator, signedIn }) => {
+  const maria = await administrator();
+  const page = await signedIn(maria);
+  await page.goto("/admin/settings?tab=logo");
+  for (const use of ["Header and footer", "Mobile and compact areas", "Browser tab"]) {
+    await expect(page.getByText(use)).toBeVisible();
+  }
+  const icon = page.locator('link[rel="icon"]');
+  const before = await icon.getAttribute("href");
+
+  await page
+    .getByLabel("File for the favicon logo")
+    .setInputFiles({ name: "new.png", mimeType: "image/png", buffer: pixel });
+  await expect(page.getByText("The favicon logo is updated")).toBeVisible();
+  await expect(icon).toHaveAttribute("href", /\/storage\/v1\/object\/public\/public\/logos\/favicon_.+\.png$/);
+  const { status } = await page.evaluate(async () => {
+    const link = document.querySelector<HTMLLinkElement>('link[rel="icon"]');
+    return { status: (await fetch(link?.href ?? "")).status };
+  });
+  expect(status).toBe(200);
+
+  await maria.client
+    .from("brand_assets")
+    .update({ asset_url: before ?? "/favicon.svg" })
+    .eq("asset_size", "favicon")
+    .throwOnError();
+});
+
+for (const [what, file, reason] of [
+  ["no image", { name: "a.png", mimeType: "text/plain", buffer: Buffer.from("hello") }, "Please choose an image file."],
+  [
+    "an image in name only",
+    { name: "a.png", mimeType: "image/png", buffer: Buffer.from("hello") },
+    "This file is no image that a browser can show.",
+  ],
+  [
+    "20 MB",
+    { name: "a.png", mimeType: "image/png", buffer: Buffer.alloc(20 * 1024 * 1024) },
+    "The image is too large: 5 MB at most.",
+  ],
+] as const) {
+  test(`logo: ${what} is refused`, async ({ administrator, signedIn }) => {
+    const page = await signedIn(await administrator());
+    await page.goto("/admin/settings?tab=logo");
+    await expect(page.getByRole("button", { name: "Upload regular logo" })).toBeEnabled();
+    await page.getByLabel("File for the regular logo").setInputFiles(file);
+    await expect(page.getByText("Failed to upload regular logo. Please try again.")).toBeVisible();
+    await expect(page.getByText(reason)).toBeVisible();
+  });
+}
+
+test("subscription prompt: its words, its preview, its limits", async ({ administrator, signedIn }) => {
+  const maria = await administrator();
+  const { data: before } = await maria.client.from("subscription_prompt").select("*").single().throwOnError();
+  const page = await signedIn(maria);
+  await page.goto("/admin/settings?tab=subscription-prompt");
+  const preview = page.getByRole("figure", { name: "Preview" });
+  await page.getByLabel("Title", { exact: true }).fill("Grow with us");
+  await page.getByLabel("Features").fill("First\n\n  Second  \n");
+  await expect(preview).toContainText("Grow with us");
+  await expect(preview.locator("li")).toHaveText(["First", "Second"]);
+  await page.getByLabel("Delay (seconds)").fill("301");
+  await page.getByRole("button", { name: "Save Prompt" }).click();
+  await expect(page.getByText("Delay must be from 0 to 300 seconds")).toBeVisible();
+
+  // Leaving asks first; nothing is lost by looking at another tab.
+  await page.getByRole("link", { name: "Main Dashboard" }).click();
+  await page.getByRole("button", { name: "Keep editing" }).click();
+  await page.getByRole("tab", { name: "General" }).click();
+  await page.getByRole("tab", { name: "Subscription Prompt" }).click();
+  await expect(page.getByLabel("Title", { exact: true })).toHaveValue("Grow with us");
+
+  await page.getByLabel("Delay (seconds)").fill("20");
+  await page.getByRole("button", { name: "Save Prompt" }).click();
+  await expect(page.getByText("Subscription prompt saved")).toBeVisible();
+  const { data: saved } = await maria.client.from("subscription_prompt").select("*").single().throwOnError();
+  expect(saved).toMatchObject({ title: "Grow with us", features: ["First", "Second"], delay_seconds: 20 });
+  await page.getByRole("link", { name: "Main Dashboard" }).click();
+  await expect(page).toHaveURL("/dashboard");
+
+  const { title, features, delay_seconds } = before;
+  await maria.client
+    .from("subscription_prompt")
+    .update({ title, features, delay_seconds })
+    .eq("id", before.id)
+    .throwOnError();
+});

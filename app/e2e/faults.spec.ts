@@ -1,0 +1,245 @@
+import type { Page } from "@playwright/test";
+import { expect, makePlans, test } from "./fixtures";
+import { expectToast, makePlan } from "./workspace";
+
+/** Pixels by which the page is wider than its window. */
+const excess = (page: Page) => page.evaluate(() => document.documentElement.scrollWidth - window.innerWidth);
+
+const longTitle = "Food security for 500 families, with averyveryverylongwordthatnobodycanbreakwithoutbeingtoldto";
+
+// A laptop's window at 200 %: half as many pixels of the page's own.
+const zoomed = { width: 640, height: 400 };
+const narrowest = { width: 320, height: 640 };
+
+for (const [what, viewport] of [
+  ["at 200 % zoom", zoomed],
+  ["at 320 pixels", narrowest],
+] as const) {
+  test(`${what} nothing that people have is beyond the edge, and every dialog can be sent off`, async ({
+    person,
+    signedIn,
+  }) => {
+    const maria = await person();
+    const { id } = await makePlan(maria, longTitle, {
+      Hubs: [{ title: "Find a hall" }, { title: "Sign", done: true }],
+    });
+    const page = await signedIn(maria);
+    await page.setViewportSize(viewport);
+    for (const path of ["/", "/pricing", "/dashboard", "/dashboard/subscription", `/plan/${id}`, `/plan/${id}/print`]) {
+      await page.goto(path);
+      await expect(page.getByRole("heading", { level: 1 })).toBeVisible();
+      await expect(page.getByRole("status").filter({ hasText: /^Loading/ })).toHaveCount(0);
+      expect.soft(await excess(page), path).toBeLessThanOrEqual(0);
+    }
+    await page.goto("/dashboard");
+    await page.getByRole("button", { name: "Create Plan" }).click();
+    const creating = page.getByRole("dialog", { name: "Create Plan" });
+    await creating.getByLabel("Title").fill("By a narrow gate");
+    await expect(creating.getByRole("button", { name: "Create Plan" })).toBeInViewport({ ratio: 1 });
+    await creating.getByRole("button", { name: "Create Plan" }).click();
+    await expectToast(page, "Plan created");
+    await page.getByRole("button", { name: `Actions for ${longTitle}` }).click();
+    await page.getByRole("menuitem", { name: "Edit plan" }).click();
+    const editing = page.getByRole("dialog", { name: "Edit Plan" });
+    await editing.getByLabel("Estimated End Date").fill("2031-01-31");
+    await expect(editing.getByRole("button", { name: "Update Plan" })).toBeInViewport({ ratio: 1 });
+    await editing.getByRole("button", { name: "Update Plan" }).click();
+    await expectToast(page, "Plan updated");
+  });
+
+  test(`${what} nothing of the admin area is beyond the edge`, async ({ administrator, signedIn }) => {
+    const page = await signedIn(await administrator());
+    await page.setViewportSize(viewport);
+    for (const path of [
+      "/admin",
+      "/admin/audit-log",
+      "/admin/health",
+      "/admin/integrations/email",
+      "/admin/marketing",
+      "/admin/settings",
+      "/admin/settings?tab=logo",
+      "/admin/subscription-plans",
+      "/admin/users",
+      "/admin/webhooks",
+    ]) {
+      await page.goto(path);
+      await expect(page.getByRole("heading", { level: 1 })).toBeVisible();
+      await expect(page.getByRole("status").filter({ hasText: /^Loading/ })).toHaveCount(0);
+      expect.soft(await excess(page), path).toBeLessThanOrEqual(0);
+    }
+  });
+}
+
+test("too many tries to log in are told of in words, and nothing typed is lost", async ({ page }) => {
+  await page.route("**/auth/v1/token?*", (route) =>
+    route.fulfill({
+      status: 429,
+      json: { code: 429, error_code: "over_request_rate_limit", msg: "Request rate limit reached" },
+    }),
+  );
+  await page.goto("/login");
+  await page.getByLabel("Email").fill("maria@example.org");
+  await page.getByLabel("Password").fill("correct horse");
+  await page.getByRole("button", { name: "Log In" }).click();
+  await expect(page.getByRole("alert")).toHaveText("Too many requests. Please wait a moment and try again.");
+  await expect(page.getByLabel("Email")).toHaveValue("maria@example.org");
+  await expect(page.getByLabel("Password")).toHaveValue("correct horse");
+});
+
+test("too many saves are told of, the text stays, and the next try works", async ({ person, signedIn }) => {
+  const page = await signedIn(await person());
+  let busy = true;
+  await page.route("**/rest/v1/plans*", (route) =>
+    busy && route.request().method() === "POST"
+      ? route.fulfill({ status: 429, json: { code: "429", message: "Too many requests", details: null, hint: null } })
+      : route.continue(),
+  );
+  await page.goto("/dashboard");
+  await page.getByRole("button", { name: "Create Plan" }).click();
+  const dialog = page.getByRole("dialog", { name: "Create Plan" });
+  await dialog.getByLabel("Title").fill("Patient plan");
+  await dialog.getByRole("button", { name: "Create Plan" }).click();
+  await expectToast(page, "Error creating plan");
+  await expectToast(page, "Too many requests");
+  await expect(dialog.getByLabel("Title")).toHaveValue("Patient plan");
+  // What is told covers no button of the dialog.
+  const toast = await page.locator("[data-sonner-toast]").first().boundingBox();
+  const save = await dialog.getByRole("button", { name: "Create Plan" }).boundingBox();
+  expect((toast?.y ?? 0) + (toast?.height ?? 0)).toBeLessThan(save?.y ?? 0);
+  busy = false;
+  await dialog.getByRole("button", { name: "Create Plan" }).click();
+  await expect(page.getByRole("article", { name: "Patient plan" })).toBeVisible();
+});
+
+test.describe("a server that fails", () => {
+  // The browser's own lines for the requests that fail here.
+  test.use({ allowedComplaint: /the server responded with a status of 5\d\d/ });
+
+  test("is told of without its own words, and can be asked again", async ({ person, signedIn }) => {
+    const maria = await person();
+    await makePlans(maria, { title: "Still here" });
+    const page = await signedIn(maria);
+    let failing = true;
+    await page.route("**/rest/v1/plans?*", (route) =>
+      failing
+        ? route.fulfill({ status: 500, json: { code: "XX000", message: "internal error: lock table", details: null } })
+        : route.continue(),
+    );
+    await page.goto("/dashboard");
+    await expect(page.getByRole("heading", { name: "Your plans could not be loaded" })).toBeVisible();
+    await expect(page.getByText("The server has a problem at the moment. Please try again.").first()).toBeVisible();
+    await expect(page.getByText("lock table")).toHaveCount(0);
+    failing = false;
+    await page.getByRole("button", { name: "Try again" }).click();
+    await expect(page.getByRole("article", { name: "Still here" })).toBeVisible();
+  });
+});
+
+/** Holds back what the pattern fits until it is let go. */
+async function hold(page: Page, pattern: string, method: string) {
+  let release = () => {};
+  const held = new Promise<void>((resolve) => {
+    release = resolve;
+  });
+  let count = 0;
+  await page.route(pattern, async (route) => {
+    if (route.request().method() === method) {
+      count += 1;
+      await held;
+    }
+    await route.continue();
+  });
+  return { release: () => release(), count: () => count };
+}
+
+test("slow answers: the list's place is held, and nothing jumps when it comes", async ({ person, signedIn }) => {
+  const maria = await person();
+  await makePlans(maria, { title: "Slow one" });
+  const page = await signedIn(maria);
+  const answer = await hold(page, "**/rest/v1/plans?*", "GET");
+  await page.goto("/dashboard");
+  const skeleton = page.getByRole("status").filter({ hasText: "Loading plans..." });
+  await expect(skeleton).toBeVisible();
+  const heading = page.getByRole("heading", { level: 1 });
+  const before = await heading.boundingBox();
+  answer.release();
+  await expect(page.getByRole("article", { name: "Slow one" })).toBeVisible();
+  await expect(skeleton).toHaveCount(0);
+  expect((await heading.boundingBox())?.y).toBe(before?.y);
+});
+
+test("a second press while the first is under way makes no second plan", async ({ person, signedIn }) => {
+  const page = await signedIn(await person());
+  const answer = await hold(page, "**/rest/v1/plans*", "POST");
+  await page.goto("/dashboard");
+  await page.getByRole("button", { name: "Create Plan" }).click();
+  const dialog = page.getByRole("dialog", { name: "Create Plan" });
+  await dialog.getByLabel("Title").fill("Only once");
+  await dialog.getByRole("button", { name: "Create Plan" }).dblclick();
+  await expect(dialog.getByRole("button", { name: "Creating..." })).toBeDisabled();
+  answer.release();
+  await expectToast(page, "Plan created");
+  await expect(page.getByRole("article")).toHaveCount(1);
+  expect(answer.count()).toBe(1);
+});
+
+test("two tabs: what one does, the other shows; signed out in one is signed out in both", async ({
+  person,
+  signedIn,
+}) => {
+  const maria = await person();
+  await makePlans(maria, { title: "Shared by two tabs" });
+  const page = await signedIn(maria);
+  const other = await page.context().newPage();
+  await page.goto("/dashboard");
+  await other.goto("/dashboard");
+  await expect(other.getByRole("article", { name: "Shared by two tabs" })).toBeVisible();
+
+  await page.getByRole("button", { name: "Create Plan" }).click();
+  await page.getByLabel("Title").fill("Made in the first");
+  await page.getByRole("dialog").getByRole("button", { name: "Create Plan" }).click();
+  await expect(other.getByRole("article", { name: "Made in the first" })).toBeVisible();
+
+  await other.getByRole("button", { name: "User menu" }).click();
+  await other.getByRole("menuitem", { name: "Sign out" }).click();
+  await expect(other).toHaveURL("/login");
+  // The next one at this machine sees nothing in the other tab either.
+  await expect(page).toHaveURL("/login");
+});
+
+test.describe("without a network", () => {
+  // The browser's own lines for the requests that fail here.
+  test.use({ allowedComplaint: /ERR_INTERNET_DISCONNECTED|WebSocket connection/ });
+
+  test("nothing typed is lost, and saving works once it is back", async ({ person, signedIn }) => {
+    const page = await signedIn(await person());
+    await page.goto("/dashboard");
+    await page.getByRole("button", { name: "Create Plan" }).click();
+    const dialog = page.getByRole("dialog", { name: "Create Plan" });
+    await dialog.getByLabel("Title").fill("Written on a train");
+    await expect(dialog.getByRole("textbox", { name: "Description" })).toBeVisible();
+    await page.context().setOffline(true);
+    await expect(page.getByText("You are offline. Changes cannot be saved.")).toBeVisible();
+    await dialog.getByRole("button", { name: "Create Plan" }).click();
+    await expectToast(page, "Error creating plan");
+    await expectToast(page, "The server could not be reached. Check your connection and try again.");
+    await expect(dialog.getByLabel("Title")).toHaveValue("Written on a train");
+    await page.context().setOffline(false);
+    await expect(page.getByText("You are offline. Changes cannot be saved.")).toBeHidden();
+    await dialog.getByRole("button", { name: "Create Plan" }).click();
+    await expect(page.getByRole("article", { name: "Written on a train" })).toBeVisible();
+  });
+
+  test("a check-off is taken back", async ({ person, signedIn }) => {
+    const maria = await person();
+    const { id } = await makePlan(maria, "Offline", { Hubs: [{ title: "Find a hall" }] });
+    const page = await signedIn(maria);
+    await page.goto(`/plan/${id}`);
+    const task = page.getByRole("checkbox", { name: "Find a hall" });
+    await expect(task).toBeVisible();
+    await page.context().setOffline(true);
+    await task.click();
+    await expectToast(page, "Error updating task status");
+    await expect(task).not.toBeChecked();
+  });
+});

@@ -1,0 +1,309 @@
+import type { Page } from "@playwright/test";
+import { expect, test } from "./fixtures";
+import { server } from "./workspace";
+
+// Other tests read the same rows of the site, so what a row says is put into the answer on its way.
+type Row = Record<string, unknown>;
+
+async function answer(page: Page, table: string, change: (rows: Row[]) => Row[]) {
+  await page.route(`**/rest/v1/${table}?*`, async (route) => {
+    const response = await route.fetch();
+    await route.fulfill({ response, json: change(await response.json()) });
+  });
+}
+
+const inSection = (section: string, change: Row) => (rows: Row[]) =>
+  rows.map((row) => (row.section === section ? { ...row, ...change } : row));
+
+test.describe("what administrators say", () => {
+  test("stands on the page, as text", async ({ page }) => {
+    await answer(
+      page,
+      "marketing_content",
+      inSection("hero", {
+        title: "<script>alert(1)</script>Plans that hold",
+        description: "One <b>calm</b> place",
+        primarybuttontext: "Go",
+      }),
+    );
+    await page.goto("/");
+    await expect(page.getByRole("heading", { level: 1 })).toHaveText("<script>alert(1)</script>Plans that hold");
+    await expect(page.getByText("One <b>calm</b> place")).toBeVisible();
+    await expect(page.getByRole("link", { name: "Go" })).toHaveAttribute("href", "/register");
+  });
+
+  for (const [section, heading] of [
+    ["hero", "Strategic Planning Made Simple"],
+    ["features", "Powerful Features for Strategic Planning"],
+    ["nonprofits", "Built for Non-Profit Organizations"],
+    ["pricing", "Choose Your Plan"],
+  ] as const) {
+    test(`hides ${section}`, async ({ page }) => {
+      await answer(page, "marketing_content", inSection(section, { visible: false }));
+      await page.goto("/");
+      await expect(page.getByRole("navigation", { name: "Legal" })).toBeVisible();
+      await expect(page.getByRole("heading", { name: heading })).toHaveCount(0);
+      // The prices come when one scrolls to them.
+      await expect(page.locator("#pricing")).toHaveCount(section === "pricing" ? 0 : 1);
+    });
+  }
+
+  test("a hidden footer is the copyright line", async ({ page }) => {
+    await answer(page, "marketing_content", inSection("footer", { visible: false }));
+    await page.goto("/");
+    await expect(page.locator("footer")).toHaveText(/^© \d{4} Basalt\. All rights reserved\.$/);
+  });
+
+  test.describe("in HTML", () => {
+    // Chromium judges handlers already in the inert document in which the sanitiser takes them out.
+    test.use({ allowedComplaint: /inline event handler violates/ });
+    test("lays prices out, and runs nothing", async ({ page }) => {
+      await answer(
+        page,
+        "marketing_content",
+        inSection("pricing", {
+          htmlcontent:
+            '<h3>Fair prices</h3><p>For {{userEmail}}!</p>{{pricingCards}}<img src=x onerror="document.title=1"><script>document.title=2</script>',
+        }),
+      );
+      await answer(page, "subscription_plans", () => [plan("Starter", 19)]);
+      await page.goto("/pricing");
+      await expect(page.getByRole("heading", { name: "Fair prices" })).toBeVisible();
+      await expect(page.getByText("For !")).toBeVisible();
+      await expect(page.getByRole("button", { name: "Sign Up & Subscribe" })).toBeVisible();
+      await expect(page).toHaveTitle("Pricing · Basalt");
+    });
+  });
+
+  test("a server that is away leaves the app's own words", async ({ page }) => {
+    await page.route("**/rest/v1/marketing_content?*", (route) => route.fulfill({ status: 404, json: {} }));
+    await page.goto("/");
+    await expect(page.getByRole("heading", { level: 1 })).toHaveText("Strategic Planning Made Simple");
+  });
+});
+
+const plan = (name: string, price: number, more: Row = {}) => ({
+  id: name,
+  name,
+  price,
+  description: null,
+  interval: "month",
+  features: ["One"],
+  stripe_price_id: `price_${name}`,
+  active: true,
+  ...more,
+});
+
+test.describe("prices", () => {
+  test("dollars without cents, per interval", async ({ page }) => {
+    await answer(page, "subscription_plans", () => [plan("Small", 19), plan("Large", 1490, { interval: "year" })]);
+    await page.goto("/pricing");
+    await expect(page.getByRole("listitem", { name: "Small" })).toContainText("$19/month");
+    await expect(page.getByRole("listitem", { name: "Large" })).toContainText("$1,490/year");
+  });
+
+  test("none for sale", async ({ page }) => {
+    await answer(page, "subscription_plans", () => []);
+    await page.goto("/pricing");
+    await expect(page.getByText("No subscription plans available at the moment.")).toBeVisible();
+    await page.getByRole("main").getByRole("link", { name: "Get Started" }).click();
+    await expect(page).toHaveURL("/register");
+  });
+
+  test("fifty, with long names and from right to left, on a narrow phone", async ({ page }) => {
+    await page.setViewportSize({ width: 320, height: 640 });
+    const many = Array.from({ length: 48 }, (_, index) => plan(`Plan ${index}`, index));
+    await answer(page, "subscription_plans", () => [
+      plan("x".repeat(500), 1),
+      plan("خطة للجمعيات الخيرية", 2),
+      ...many,
+    ]);
+    await page.goto("/pricing");
+    await expect(page.getByRole("button", { name: "Sign Up & Subscribe" })).toHaveCount(50);
+    expect(await page.evaluate(() => document.documentElement.scrollWidth)).toBeLessThanOrEqual(320);
+  });
+
+  test("a visitor's choice waits for the account", async ({ page }) => {
+    await answer(page, "subscription_plans", () => [plan("Starter", 19)]);
+    await page.goto("/pricing");
+    await page.getByRole("button", { name: "Sign Up & Subscribe" }).click();
+    await expect(page).toHaveURL("/register");
+    await expect(page.getByText("Complete registration to continue with your selected plan")).toBeVisible();
+    expect(await page.evaluate(() => sessionStorage.getItem("selectedPlanId"))).toBe("price_Starter");
+  });
+
+  test("after signing up, on to the provider; a failure ends at the dashboard", async ({ page, newAccount }) => {
+    await page.route("**/functions/v1/create-checkout-session", (route) =>
+      route.fulfill({ status: 400, json: { error: "Unknown or inactive plan" } }),
+    );
+    await page.goto("/register");
+    await page.evaluate(() => sessionStorage.setItem("selectedPlanId", "price_gone"));
+    await page.reload();
+    await page.getByLabel("Organization Name").fill(newAccount.organization);
+    await page.getByLabel("Email").fill(newAccount.email);
+    await page.getByLabel("Password").fill(newAccount.password);
+    await page.getByLabel("I agree to the terms and privacy policy").check();
+    await page.getByRole("button", { name: "Sign Up" }).click();
+    await expect(page.getByText("Checkout Error")).toBeVisible();
+    await expect(page.getByText("Unknown or inactive plan")).toBeVisible();
+    await expect(page).toHaveURL("/dashboard");
+    expect(await page.evaluate(() => sessionStorage.getItem("selectedPlanId"))).toBeNull();
+  });
+
+  test("the plans dialog tells of a failed checkout by the browser's own alert", async ({ person, signedIn }) => {
+    const page = await signedIn(await person());
+    await page.route("**/functions/v1/create-checkout-session", (route) =>
+      route.fulfill({ status: 400, json: { error: "Unknown or inactive plan" } }),
+    );
+    await page.goto("/dashboard/subscription");
+    await page.getByRole("button", { name: "View Plans" }).click();
+    const subscribe = page.getByRole("dialog").getByRole("button", { name: "Subscribe" }).first();
+    const told = page.waitForEvent("dialog");
+    const pressed = subscribe.click();
+    const alert = await told;
+    expect([alert.type(), alert.message()]).toEqual(["alert", "Unknown or inactive plan"]);
+    await alert.accept();
+    await pressed;
+    await expect(subscribe).toBeEnabled();
+  });
+
+  for (const path of ["/", "/pricing"]) {
+    test(`coming back from the provider without paying, to ${path}`, async ({ page }) => {
+      await page.goto(`${path}?subscription=canceled`);
+      await expect(page.getByText("You canceled the subscription process.")).toBeVisible();
+      await expect(page).toHaveURL(path);
+    });
+  }
+});
+
+test.describe("the subscription page", () => {
+  const periodEnd = "2027-04-30T12:00:00Z";
+  const states: { name: string; row: Row; sees: string[]; lacks: string[] }[] = [
+    {
+      name: "active",
+      row: {},
+      sees: ["Active", "Next billing date: April 30, 2027"],
+      lacks: ["Cancels at period end"],
+    },
+    { name: "trialing", row: { status: "trialing" }, sees: ["Trial", "Next billing date:"], lacks: [] },
+    {
+      name: "ending",
+      row: { cancel_at_period_end: true },
+      sees: ["Cancels at period end", "Your subscription will end on April 30, 2027"],
+      lacks: ["Next billing date"],
+    },
+    { name: "past due", row: { status: "past_due" }, sees: ["Past due", "Your last payment failed"], lacks: [] },
+    { name: "incomplete", row: { status: "incomplete" }, sees: ["Your payment is not complete"], lacks: [] },
+    { name: "canceled", row: { status: "canceled" }, sees: ["This subscription has ended."], lacks: ["Next billing"] },
+  ];
+
+  for (const { name, row, sees, lacks } of states) {
+    test(name, async ({ person, signedIn }) => {
+      const maria = await person();
+      await server()
+        .from("user_subscriptions")
+        .insert({
+          user_id: maria.id,
+          stripe_subscription_id: `sub_${maria.id.replaceAll("-", "")}`,
+          stripe_customer_id: `cus_${maria.id.replaceAll("-", "")}`,
+          status: "active",
+          current_period_end: periodEnd,
+          state_as_of: new Date().toISOString(),
+          ...row,
+        })
+        .throwOnError();
+      const page = await signedIn(maria);
+      await page.goto("/dashboard/subscription");
+      const main = page.getByRole("main");
+      await expect(main).toContainText("Standard Plan");
+      for (const text of sees) await expect(main).toContainText(text);
+      for (const text of lacks) await expect(main).not.toContainText(text);
+
+      const billing = main.getByRole("button", { name: "Billing Settings" });
+      const cancel = main.getByRole("button", { name: "Cancel Subscription" });
+      const reactivate = main.getByRole("button", { name: "Reactivate Subscription" });
+      if (name === "incomplete") {
+        await expect(billing).toBeDisabled();
+        await expect(cancel).toHaveCount(0);
+        await expect(reactivate).toHaveCount(0);
+      } else if (name === "ending") {
+        await expect(cancel).toHaveCount(0);
+        await expect(reactivate).toBeEnabled();
+      } else if (name === "canceled") await expect(cancel).toBeDisabled();
+      else await expect(cancel).toBeEnabled();
+
+      await main.getByRole("button", { name: "Refresh Data" }).click();
+      await expect(page.getByText("Subscription Refreshed")).toBeVisible();
+    });
+  }
+
+  test("a refused cancellation says why, and leaves the question", async ({ person, signedIn }) => {
+    const maria = await person();
+    await server()
+      .from("user_subscriptions")
+      .insert({
+        user_id: maria.id,
+        stripe_subscription_id: `sub_${maria.id.replaceAll("-", "")}`,
+        stripe_customer_id: `cus_${maria.id.replaceAll("-", "")}`,
+        status: "active",
+        current_period_end: periodEnd,
+        state_as_of: new Date().toISOString(),
+      })
+      .throwOnError();
+    const page = await signedIn(maria);
+    await page.route("**/functions/v1/cancel-subscription", (route) =>
+      route.fulfill({ status: 409, json: { error: "This subscription has already ended." } }),
+    );
+    await page.goto("/dashboard/subscription");
+    await page.getByRole("button", { name: "Cancel Subscription" }).click();
+    const question = page.getByRole("alertdialog", { name: "Cancel Subscription" });
+    await expect(question).toContainText("You keep access until April 30, 2027.");
+    await question.getByRole("button", { name: "Cancel Subscription" }).click();
+    await expect(page.getByText("Failed to cancel subscription")).toBeVisible();
+    await expect(page.getByText("This subscription has already ended.")).toBeVisible();
+    await expect(question).toBeVisible();
+  });
+});
+
+test.describe("the prompt to subscribe", () => {
+  test.use({ upgradePrompt: true });
+
+  test("comes after its delay, once, and not where it would disturb", async ({ person, signedIn }) => {
+    const page = await signedIn(await person());
+    await answer(page, "subscription_prompt", (rows) => rows.map((row) => ({ ...row, delay_seconds: 1 })));
+    await page.goto("/dashboard/subscription");
+    await expect(page.getByRole("heading", { name: "No subscription yet" })).toBeVisible();
+    await page.goto("/dashboard");
+    const prompt = page.getByRole("dialog", { name: "Upgrade Your Plan" });
+    await expect(prompt).toBeVisible();
+    await expect(prompt).toContainText("Unlimited strategic plans");
+    await prompt.getByRole("button", { name: "Maybe Later" }).click();
+    await expect(prompt).toBeHidden();
+  });
+
+  test("administrators are not asked to subscribe", async ({ administrator, signedIn }) => {
+    const page = await signedIn(await administrator());
+    await answer(page, "subscription_prompt", (rows) => rows.map((row) => ({ ...row, delay_seconds: 1 })));
+    await page.goto("/dashboard");
+    await expect(page.getByRole("heading", { name: "No Strategic Plans Yet" })).toBeVisible();
+    await page.getByRole("button", { name: "User menu" }).click();
+    await expect(page.getByRole("menuitem", { name: "Admin" })).toBeVisible();
+    await expect(page.getByRole("dialog")).toHaveCount(0);
+  });
+});
+
+for (const [path, title] of [
+  ["/", "Basalt · Strategic Planning Made Simple"],
+  ["/pricing", "Pricing · Basalt"],
+  ["/terms", "Terms of service · Basalt"],
+  ["/privacy", "Privacy policy · Basalt"],
+  ["/login", "Welcome back · Basalt"],
+  ["/forgot-password", "Forgot your password? · Basalt"],
+  ["/no/such/page", "Page not found · Basalt"],
+] as const) {
+  test(`${path} has a title and a description of its own`, async ({ page }) => {
+    await page.goto(path);
+    await expect(page).toHaveTitle(title);
+    await expect(page.locator('meta[name="description"]')).toHaveAttribute("content", /\w{3,}/);
+  });
+}

@@ -1,0 +1,233 @@
+import AxeBuilder from "@axe-core/playwright";
+import type { Page } from "@playwright/test";
+import { type Account, expect, type Person, test } from "./fixtures";
+
+// The purchase of a subscription, through the server's double of the card provider. The double has one clock: a test that
+// moves it must not meet another one's open checkout.
+test.describe.configure({ mode: "default" });
+
+const double = "/stripe-double";
+
+const plan = (page: Page, name: string) => page.getByRole("listitem", { name, exact: true });
+
+/** Types a card and pays. */
+async function pay(page: Page, number = "4242 4242 4242 4242") {
+  await page.getByLabel("Card number").fill(number);
+  await page.getByLabel(/^Expiry/).fill("12 / 40");
+  await page.getByLabel("Security code").fill("123");
+  await page.getByLabel("Name on card").fill("Maria Sanchez");
+  await page.getByRole("button", { name: "Pay $19.00" }).click();
+}
+
+/** Buys Starter from the subscription page, and goes back there. */
+async function buy(page: Page, number?: string) {
+  await page.goto("/dashboard/subscription");
+  await page.getByRole("button", { name: "View Plans" }).first().click();
+  await plan(page, "Starter").getByRole("button", { name: "Subscribe" }).click();
+  await pay(page, number);
+  await expect(page).toHaveURL("/dashboard");
+  await page.goto("/dashboard/subscription");
+  await expect(page.getByText("Active", { exact: true })).toBeVisible();
+}
+
+/** What the server says of the person's subscription. */
+async function subscriptionOf({ client, id }: Person) {
+  const { data } = await client.rpc("get_user_subscription", { user_id: id }).throwOnError();
+  const first = data[0];
+  if (!first) throw new Error("There is no subscription.");
+  return first;
+}
+
+/** Asks the server for the status of an account's subscription, without a browser. */
+async function subscriptionStatus({ request }: Page, { email, password }: Account) {
+  const { anonKey } = (await (await request.get("/app-config.json")).json()) as { anonKey: string };
+  const signIn = { headers: { apikey: anonKey }, data: { email, password } };
+  const answer = await request.post("/auth/v1/token?grant_type=password", signIn);
+  const session = (await answer.json()) as { access_token: string; user: { id: string } };
+  const headers = { apikey: anonKey, Authorization: `Bearer ${session.access_token}` };
+  return async () => {
+    const rows = await request.post("/rest/v1/rpc/get_user_subscription", {
+      headers,
+      data: { user_id: session.user.id },
+    });
+    return ((await rows.json()) as { status: string }[])[0]?.status;
+  };
+}
+
+/** Moves the double's time to the end of the period that is paid for. */
+async function endPeriod(page: Page, person: Person) {
+  const { subscription_id } = await subscriptionOf(person);
+  const answer = await page.request.post(`${double}/_control/clock`, { data: { to_period_end_of: subscription_id } });
+  expect(answer.ok(), await answer.text()).toBe(true);
+}
+
+/** Presses Refresh Data until the page shows `text`. */
+async function refreshUntil(page: Page, text: string) {
+  await expect(async () => {
+    await page.getByRole("button", { name: "Refresh Data" }).click();
+    await expect(page.getByText(text, { exact: true })).toBeVisible({ timeout: 1_000 });
+  }).toPass();
+}
+
+test("a visitor picks a plan, registers, is declined, pays, and has the plan within two seconds", async ({
+  page,
+  newAccount,
+}) => {
+  await page.goto("/pricing");
+  await plan(page, "Starter").getByRole("button", { name: "Sign Up & Subscribe" }).click();
+  await expect(page).toHaveURL("/register");
+  await expect(page.getByText("Complete registration to continue with your selected plan")).toBeVisible();
+  await page.getByLabel("Organization Name").fill(newAccount.organization);
+  await page.getByLabel("Email").fill(newAccount.email);
+  await page.getByLabel("Password").fill(newAccount.password);
+  await page.getByLabel("I agree to the terms and privacy policy").check();
+  await page.getByRole("button", { name: "Sign Up" }).click();
+
+  await expect(page.getByRole("heading", { name: "Subscribe to Starter" })).toBeVisible();
+  await expect(page.getByText(newAccount.email)).toBeVisible();
+  await pay(page, "4000 0000 0000 0002");
+  await expect(page.getByRole("alert")).toHaveText("Your card was declined.");
+  await expect(page.getByLabel("Name on card")).toHaveValue("Maria Sanchez");
+
+  const known = await subscriptionStatus(page, newAccount);
+  expect(await known(), "before the payment").toBeUndefined();
+  await pay(page);
+  await page.waitForURL("/dashboard**");
+  // The server's own time: how long a busy machine's browser draws is for performance.spec.ts.
+  await expect.poll(known, { timeout: 2_000, intervals: [50] }).toBe("active");
+  await page.getByRole("button", { name: "User menu" }).click();
+  await page.getByRole("menuitem", { name: "Subscription" }).click();
+  await expect(page.getByText("Active", { exact: true })).toBeVisible();
+  await expect(page.getByText("Starter", { exact: true })).toBeVisible();
+
+  await page.goto("/pricing");
+  await expect(plan(page, "Starter").getByRole("button", { name: "Current Plan" })).toBeDisabled();
+});
+
+test("a purchase that is broken off leads back to the prices", async ({ page: _, person, signedIn }) => {
+  const page = await signedIn(await person());
+  await page.goto("/pricing");
+  await plan(page, "Starter").getByRole("button", { name: "Subscribe" }).click();
+  await page.getByRole("link", { name: "Back" }).click();
+  await expect(page.getByText("You canceled the subscription process.")).toBeVisible();
+  await expect(page).toHaveURL("/pricing");
+});
+
+test("a subscription is canceled, reactivated, canceled at the card provider, and ends with its period", async ({
+  page: _,
+  person,
+  signedIn,
+}) => {
+  test.slow();
+  const maria = await person();
+  const page = await signedIn(maria);
+  await buy(page);
+  await expect(page.getByText("Next billing date:")).toBeVisible();
+
+  await page.getByRole("button", { name: "Cancel Subscription" }).click();
+  await page.getByRole("alertdialog").getByRole("button", { name: "Cancel Subscription" }).click();
+  await expect(page.getByText("Cancels at period end")).toBeVisible();
+  await expect(page.getByText("Your subscription will end on")).toBeVisible();
+  await page.getByRole("button", { name: "Reactivate Subscription" }).click();
+  await expect(page.getByText("Next billing date:")).toBeVisible();
+  expect((await subscriptionOf(maria)).cancel_at_period_end).toBe(false);
+
+  // The provider's own pages set a date instead of the flag; the person must not see a difference.
+  await page.getByRole("button", { name: "Billing Settings" }).click();
+  await page.getByRole("link", { name: "Cancel plan" }).click();
+  await page.getByRole("button", { name: "Cancel plan" }).click();
+  await expect(page.getByText("It will not renew.")).toBeVisible();
+  await page.getByRole("link", { name: "Return to the site" }).click();
+  await refreshUntil(page, "Cancels at period end");
+  await page.getByRole("button", { name: "Reactivate Subscription" }).click();
+  await expect(page.getByText("Next billing date:")).toBeVisible();
+
+  await page.getByRole("button", { name: "Cancel Subscription" }).click();
+  await page.getByRole("alertdialog").getByRole("button", { name: "Cancel Subscription" }).click();
+  await expect(page.getByText("Cancels at period end")).toBeVisible();
+  await endPeriod(page, maria);
+  await refreshUntil(page, "Canceled");
+  await expect(page.getByRole("button", { name: "Cancel Subscription" })).toBeDisabled();
+  await page.goto("/pricing");
+  await expect(plan(page, "Starter").getByRole("button", { name: "Subscribe" })).toBeEnabled();
+});
+
+test("a renewal that fails is past due until the card is changed", async ({ page: _, person, signedIn }) => {
+  test.slow();
+  const maria = await person();
+  const page = await signedIn(maria);
+  await buy(page, "4000 0000 0000 0341");
+  await endPeriod(page, maria);
+  await refreshUntil(page, "Past due");
+  await page.getByRole("button", { name: "Billing Settings" }).click();
+  await page.getByRole("link", { name: "Change card" }).click();
+  await page.getByLabel("Card number").fill("4242 4242 4242 4242");
+  await page.getByLabel(/^Expiry/).fill("12 / 40");
+  await page.getByLabel("Security code").fill("123");
+  await page.getByRole("button", { name: "Save card" }).click();
+  await expect(page.getByText("Visa ending in 4242")).toBeVisible();
+  await page.getByRole("link", { name: "Return to the site" }).click();
+  await refreshUntil(page, "Active");
+});
+
+test("a change of plan is confirmed at the card provider and makes no second subscription", async ({
+  page: _,
+  person,
+  signedIn,
+}) => {
+  const maria = await person();
+  const page = await signedIn(maria);
+  await buy(page);
+  const before = await subscriptionOf(maria);
+  await page.getByRole("button", { name: "View Plans" }).click();
+  await expect(plan(page, "Starter").getByRole("button", { name: "Current Plan" })).toBeDisabled();
+  await plan(page, "Growth").getByRole("button", { name: "Subscribe" }).click();
+  await expect(page.getByRole("heading", { name: "Confirm your new plan" })).toBeVisible();
+  await page.getByRole("button", { name: "Confirm" }).click();
+  await page.waitForURL("/dashboard**");
+  await page.goto("/dashboard/subscription");
+  await refreshUntil(page, "Growth");
+  expect((await subscriptionOf(maria)).subscription_id).toBe(before.subscription_id);
+});
+
+test("the card provider's pages have nothing for axe to find and fit a phone", async ({
+  page: _,
+  person,
+  signedIn,
+}) => {
+  test.slow();
+  const page = await signedIn(await person());
+  await page.emulateMedia({ reducedMotion: "reduce" });
+  const examine = async (what: string) => {
+    for (const colorScheme of ["light", "dark"] as const) {
+      await page.emulateMedia({ colorScheme });
+      for (const width of [360, 1280]) {
+        await page.setViewportSize({ width, height: 800 });
+        const { violations } = await new AxeBuilder({ page }).analyze();
+        const faults = violations.map(({ id, nodes }) => ({ id, at: nodes.map((node) => node.html) }));
+        expect.soft(faults, `${what}, ${colorScheme}, ${width} px`).toEqual([]);
+        const excess = await page.evaluate(() => document.documentElement.scrollWidth - window.innerWidth);
+        expect.soft(excess, `${what}, ${width} px: pixels beyond the edge`).toBeLessThanOrEqual(0);
+      }
+    }
+  };
+  await page.goto("/pricing");
+  await plan(page, "Starter").getByRole("button", { name: "Subscribe" }).click();
+  await expect(page.getByRole("heading", { name: "Subscribe to Starter" })).toBeVisible();
+  await page.getByText("Test cards").click();
+  await examine("checkout");
+  await pay(page, "4000 0000 0000 0002");
+  await expect(page.getByRole("alert")).toBeVisible();
+  await examine("checkout, declined");
+  await pay(page, "4000 0027 6000 3184");
+  await expect(page.getByRole("heading", { name: "Confirm this payment" })).toBeVisible();
+  await examine("confirmation");
+  await page.getByRole("button", { name: "Confirm payment" }).click();
+  await page.waitForURL("/dashboard**");
+  await page.goto("/dashboard/subscription");
+  await page.getByRole("button", { name: "Billing Settings" }).click();
+  await expect(page.getByRole("heading", { name: "Billing" })).toBeVisible();
+  await examine("portal");
+  await page.getByRole("link", { name: "Change card" }).click();
+  await examine("portal, card");
+});

@@ -1,0 +1,117 @@
+import { expect, type Person, test } from "./fixtures";
+import { Mailbox } from "./mailbox";
+import { expectToast, makePlan, server } from "./workspace";
+
+async function invite(owner: Person, email: string, role = "viewer") {
+  const plan = await makePlan(owner, "Warm meals");
+  const { data } = await owner.client
+    .from("plan_members")
+    .insert({ plan_id: plan.id, email, role })
+    .select("id, invite_token")
+    .single()
+    .throwOnError();
+  return { planId: plan.id, memberId: data.id, path: `/invite?token=${data.invite_token}&plan=${plan.id}` };
+}
+
+/** As having followed a link that came by mail does. */
+async function proveAddress(person: Person) {
+  await server().auth.admin.updateUserById(person.id, { email_confirm: true });
+}
+
+for (const path of ["/invite", "/invite?token=x", "/invite?plan=x"]) {
+  test(`${path} says that something is missing`, async ({ page }) => {
+    await page.goto(path);
+    await expect(page.getByRole("heading", { name: "Invitation Error" })).toBeVisible();
+    await expect(
+      page.getByText("Invalid invitation link. The link appears to be missing required information."),
+    ).toBeVisible();
+    await page.getByRole("link", { name: "Go to Home" }).click();
+    await expect(page).toHaveURL("/");
+  });
+}
+
+test("an unknown, a used and an expired invitation lead nowhere", async ({ page, person }) => {
+  const maria = await person();
+  const { path, memberId } = await invite(maria, "late@example.org");
+  const none = "00000000-0000-4000-8000-000000000000";
+  for (const link of ["/invite?token=x&plan=y", `/invite?token=${none}&plan=${none}`]) {
+    await page.goto(link);
+    await expect(page.getByText("Could not find the specified plan. It may have been deleted.")).toBeVisible();
+  }
+  await server().from("plan_members").update({ created_at: "2020-01-01" }).eq("id", memberId).throwOnError();
+  await page.goto(path);
+  await expect(page.getByRole("heading", { name: "Invitation Error" })).toBeVisible();
+  await expect(page.getByText("is older than 14 days")).toBeVisible();
+});
+
+test("a visitor accepts, logs in, and is a member", async ({ page, person, request: _ }) => {
+  const [maria, tom] = [await person(), await person()];
+  const { path, planId } = await invite(maria, tom.email, "manager");
+  await proveAddress(tom);
+  await page.goto(path);
+  await expect(page.getByRole("heading", { name: "Plan Invitation" })).toBeVisible();
+  await expect(page.getByText("Warm meals")).toBeVisible();
+  await expect(page.getByText(tom.email)).toBeVisible();
+  await expect(page.getByText("manager", { exact: true })).toBeVisible();
+  await page.getByRole("button", { name: "Accept Invitation" }).click();
+  await expect(page).toHaveURL("/login");
+  await expect(page.getByLabel("Email")).toHaveValue(tom.email);
+  await page.getByLabel("Password", { exact: true }).fill(tom.password);
+  await page.getByRole("button", { name: "Log In" }).click();
+  await expectToast(page, /Invitation accepted.*You are now a member of this strategic plan\./);
+  await expect(page).toHaveURL(`/plan/${planId}`);
+  await expect(page.getByText("You: manager")).toBeVisible();
+
+  // The same link again.
+  await page.goto(path);
+  await page.getByRole("link", { name: "Open the plan" }).click();
+  await expect(page).toHaveURL(`/plan/${planId}`);
+});
+
+test("an invitation that is declined stays open", async ({ person, signedIn }) => {
+  const [maria, tom] = [await person(), await person()];
+  const { path } = await invite(maria, tom.email);
+  const page = await signedIn(tom);
+  await page.goto(path);
+  await page.getByRole("button", { name: "Decline" }).click();
+  await expect(page).toHaveURL("/");
+  await page.goto(path);
+  await expect(page.getByRole("button", { name: "Accept Invitation" })).toBeVisible();
+});
+
+test("another address is told so, and can sign out", async ({ person, signedIn }) => {
+  const [maria, tom] = [await person(), await person()];
+  const { path } = await invite(maria, "tom@elsewhere.example");
+  const page = await signedIn(tom);
+  await page.goto(path);
+  await expect(page.getByText("This invitation is for another e-mail address")).toBeVisible();
+  await expect(page.getByRole("button", { name: "Accept Invitation" })).toHaveCount(0);
+  await page.getByRole("button", { name: "Sign out" }).click();
+  await expect(page.getByRole("button", { name: "Accept Invitation" })).toBeVisible();
+});
+
+test("who signs up for it proves the address by a mail, and is taken on from there", async ({
+  page,
+  request,
+  newAccount,
+  person,
+}) => {
+  test.slow();
+  const maria = await person();
+  const { path, planId } = await invite(maria, newAccount.email);
+  await page.goto(path);
+  await page.getByRole("button", { name: "Accept Invitation" }).click();
+  await page.getByRole("tab", { name: "Sign Up" }).click();
+  await page.getByLabel("Organization Name").fill(newAccount.organization);
+  await expect(page.getByLabel("Email")).toHaveValue(newAccount.email);
+  await page.getByLabel("Password", { exact: true }).fill(newAccount.password);
+  await page.getByLabel("I agree to the terms and privacy policy").check();
+  await page.getByRole("button", { name: "Sign Up" }).click();
+  await expect(page.getByText("Confirm your e-mail address first")).toBeVisible();
+  await page.getByRole("button", { name: "Send me the link" }).click();
+  await expect(page.getByText("Check your email")).toBeVisible();
+  const { link } = await new Mailbox(request).latest(newAccount.email);
+  await page.goto(link);
+  await expectToast(page, "Invitation accepted");
+  await expect(page).toHaveURL(`/plan/${planId}`);
+});

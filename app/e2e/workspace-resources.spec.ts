@@ -1,0 +1,176 @@
+import { readFile } from "node:fs/promises";
+import { expect, test } from "./fixtures";
+import { addMember, expectToast, makePlan, server } from "./workspace";
+
+// The smallest PNG there is: one grey pixel.
+const pixel = Buffer.from(
+  "iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAYAAAAfFcSJAAAADUlEQVR42mOsq6v7DwAE/gKAlHZ3ygAAAABJRU5ErkJggg==",
+  "base64",
+);
+const text = (name: string, content = "Dear all") => ({ name, mimeType: "text/plain", buffer: Buffer.from(content) });
+
+test("files are uploaded with titles, downloaded, and deleted with their bytes", async ({ person, signedIn }) => {
+  test.slow();
+  const maria = await person();
+  const plan = await makePlan(maria, "Warm meals");
+  const page = await signedIn(maria);
+  await page.goto(`/plan/${plan.id}?tab=resources`);
+  await expect(page.getByRole("heading", { name: "No files yet" })).toBeVisible();
+
+  await page.getByRole("button", { name: "Upload", exact: true }).click();
+  await expect(page.getByText("Please select a file to upload")).toBeVisible();
+  await page.locator("input[type=file]").setInputFiles([text("Budget 2027.txt"), text("Letter.txt", "To the board")]);
+  await expect(page.getByLabel("Title of Budget 2027.txt")).toHaveValue("Budget 2027");
+  await page.getByLabel("Title of Letter.txt").fill("  ");
+  await page.getByRole("button", { name: "Upload", exact: true }).click();
+  await expect(page.getByText("Please provide a title for the file")).toBeVisible();
+  await page.getByLabel("Title of Letter.txt").fill("Letter of support");
+  await page.getByRole("button", { name: "Upload", exact: true }).click();
+  await expectToast(page, "File uploaded successfully");
+
+  const files = page.getByRole("list", { name: "Files" });
+  // Newest first.
+  await expect(files.getByRole("listitem")).toHaveCount(2);
+  await expect(files.getByRole("listitem").nth(0)).toContainText("Letter of support");
+  await expect(files.getByRole("listitem").nth(1)).toContainText("Budget 2027");
+  await expect(files.getByRole("listitem").nth(1)).toContainText("TXT");
+
+  const started = page.waitForEvent("download");
+  await page.getByRole("button", { name: "Download Letter of support" }).click();
+  const download = await started;
+  expect(download.suggestedFilename()).toBe("Letter of support.txt");
+  expect(await readFile(await download.path(), "utf8")).toBe("To the board");
+
+  const stored = await server().storage.from("plan_files").list(plan.id);
+  expect(stored.data).toHaveLength(2);
+  expect(stored.data?.[0]?.name).toMatch(/^[a-z0-9]+_\d+\.txt$/);
+  await page.getByRole("button", { name: "Delete Budget 2027" }).click();
+  await page.getByRole("alertdialog", { name: "Delete File" }).getByRole("button", { name: "Delete File" }).click();
+  await expectToast(page, "File deleted successfully");
+  await expect(files.getByRole("listitem")).toHaveCount(1);
+  expect((await server().storage.from("plan_files").list(plan.id)).data).toHaveLength(1);
+});
+
+test("what cannot be kept is refused before it is sent, in words", async ({ person, signedIn }) => {
+  const maria = await person();
+  const plan = await makePlan(maria, "Warm meals");
+  const page = await signedIn(maria);
+  await page.goto(`/plan/${plan.id}?tab=resources`);
+  await page
+    .locator("input[type=file]")
+    .setInputFiles([
+      { name: "page.html", mimeType: "text/html", buffer: Buffer.from("<p>") },
+      text("empty.txt", ""),
+      text("good.txt"),
+    ]);
+  await expect(page.getByRole("alert")).toContainText("page.html: This type of file cannot be kept here.");
+  await expect(page.getByRole("alert")).toContainText("empty.txt: This file is empty.");
+  await expect(page.getByLabel("Title of good.txt")).toBeVisible();
+});
+
+test("pictures can be looked at, and dropped", async ({ person, signedIn }) => {
+  const maria = await person();
+  const plan = await makePlan(maria, "Warm meals");
+  const page = await signedIn(maria);
+  await page.goto(`/plan/${plan.id}?tab=resources`);
+  const transfer = await page.evaluateHandle(
+    (bytes) => {
+      const data = new DataTransfer();
+      data.items.add(new File([new Uint8Array(bytes)], "Hall.png", { type: "image/png" }));
+      return data;
+    },
+    [...pixel],
+  );
+  await page.getByRole("button", { name: "Choose files" }).dispatchEvent("drop", { dataTransfer: transfer });
+  await page.getByRole("button", { name: "Upload", exact: true }).click();
+  await expectToast(page, "File uploaded successfully");
+  await page.getByRole("button", { name: "Preview Hall" }).click();
+  const image = page.getByRole("dialog", { name: "Hall" }).getByRole("img", { name: "Hall" });
+  await expect.poll(() => image.evaluate((element: HTMLImageElement) => element.naturalWidth)).toBe(1);
+});
+
+test.describe(() => {
+  // The connection that the test cuts.
+  test.use({ allowedComplaint: /net::ERR_FAILED/ });
+
+  test("a large upload shows how far it is, and goes on where it was cut off", async ({ person, signedIn }) => {
+    test.slow();
+    const maria = await person();
+    const plan = await makePlan(maria, "Warm meals");
+    const page = await signedIn(maria);
+    await page.goto(`/plan/${plan.id}?tab=resources`);
+    const large = {
+      name: "Report.pdf",
+      mimeType: "application/pdf",
+      buffer: Buffer.alloc(14 * 1024 * 1024, "%PDF-1.7 "),
+    };
+    const pieces: string[] = [];
+    let cut = true;
+    await page.route("**/storage/v1/upload/resumable/**", async (route) => {
+      if (route.request().method() === "PATCH") {
+        if (cut) return route.abort();
+        pieces.push(route.request().headers()["upload-offset"] ?? "");
+      }
+      await route.continue();
+    });
+    await page.locator("input[type=file]").setInputFiles(large);
+    await page.getByRole("button", { name: "Upload", exact: true }).click();
+    const bar = page.getByRole("progressbar", { name: "Upload of Report.pdf" });
+    // The first 6 MB of 14 are there, the next are held up.
+    await expect(bar).toHaveAttribute("aria-valuenow", "43");
+    // As a closed tab does.
+    await page.goto("/terms");
+    cut = false;
+    await page.goto(`/plan/${plan.id}?tab=resources`);
+    await page.locator("input[type=file]").setInputFiles(large);
+    await page.getByRole("button", { name: "Upload", exact: true }).click();
+    await expectToast(page, "File uploaded successfully");
+    expect(pieces[0]).toBe(String(6 * 1024 * 1024));
+  });
+});
+
+test("an upload can be cancelled", async ({ person, signedIn }) => {
+  const maria = await person();
+  const plan = await makePlan(maria, "Warm meals");
+  const page = await signedIn(maria);
+  await page.goto(`/plan/${plan.id}?tab=resources`);
+  // Never answered.
+  await page.route("**/storage/v1/upload/resumable", () => undefined);
+  await page.locator("input[type=file]").setInputFiles(text("Slow.txt"));
+  await page.getByRole("button", { name: "Upload", exact: true }).click();
+  await page.getByRole("button", { name: "Cancel the upload of Slow.txt" }).click();
+  await expect(page.getByText("Title of Slow.txt")).toHaveCount(0);
+  await expect(page.getByRole("heading", { name: "No files yet" })).toBeVisible();
+  await expect(page.getByText("Failed to upload file")).toHaveCount(0);
+});
+
+test("viewers read files and cannot add any; strangers get none", async ({ person, signedIn }) => {
+  const [maria, vera, stranger] = [await person(), await person(), await person()];
+  const plan = await makePlan(maria, "Warm meals");
+  await addMember(plan.id, vera, "viewer");
+  const path = `${plan.id}/a_1.txt`;
+  await maria.client.storage.from("plan_files").upload(path, Buffer.from("Dear all"), { contentType: "text/plain" });
+  await maria.client
+    .from("plan_attachments")
+    .insert({ plan_id: plan.id, title: "Letter", file_url: path })
+    .throwOnError();
+  const page = await signedIn(vera);
+  await page.goto(`/plan/${plan.id}?tab=resources`);
+  await expect(page.getByText("Letter")).toBeVisible();
+  await expect(page.getByRole("button", { name: "Upload", exact: true })).toHaveCount(0);
+  await expect(page.getByRole("button", { name: "Delete Letter" })).toHaveCount(0);
+  const started = page.waitForEvent("download");
+  await page.getByRole("button", { name: "Download Letter" }).click();
+  expect((await started).suggestedFilename()).toBe("Letter.txt");
+
+  const denied = await vera.client.storage
+    .from("plan_files")
+    .upload(`${plan.id}/b.txt`, Buffer.from("x"), { contentType: "text/plain" });
+  expect(denied.error?.message).toContain("row-level security");
+  expect((await stranger.client.storage.from("plan_files").createSignedUrl(path, 60)).error).not.toBeNull();
+
+  // The file went without its row.
+  await maria.client.storage.from("plan_files").remove([path]);
+  await page.getByRole("button", { name: "Download Letter" }).click();
+  await expectToast(page, "File not found");
+});

@@ -1,0 +1,295 @@
+import AxeBuilder from "@axe-core/playwright";
+import type { Page } from "@playwright/test";
+import { expect, type Person, test } from "./fixtures";
+import { addMember, makePlan } from "./workspace";
+
+// Each screen of the workspace and each dialog on it, in both themes, on a phone and on a desk: nothing for axe to find,
+// nothing beyond the edge. With SCREENSHOTS=folder each of them is also kept as a picture, to be looked at.
+
+const folder = process.env.SCREENSHOTS;
+
+interface Screen {
+  name: string;
+  /** Below the plan's own address; `false` for screens of their own. */
+  path?: string;
+  arrange?: (page: Page) => Promise<unknown>;
+}
+
+const click = (page: Page, name: string | RegExp) => page.getByRole("button", { name }).first().click();
+const choose = (page: Page, name: string) => page.getByRole("menuitem", { name }).click();
+const dialog = (page: Page) => expect(page.getByRole("dialog")).toBeVisible();
+const editor = async (page: Page) => {
+  await dialog(page);
+  await expect(page.getByRole("dialog").locator("[contenteditable]")).toBeVisible();
+};
+const pixel = "iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAYAAAAfFcSJAAAADUlEQVR42mOsq6v7DwAE/gKAlHZ3ygAAAABJRU5ErkJggg==";
+const csv = (content: string) => ({ name: "list.csv", mimeType: "text/csv", buffer: Buffer.from(content) });
+
+const screens: Screen[] = [
+  { name: "plan" },
+  { name: "plan, its menu", arrange: (page) => click(page, "More actions for this plan") },
+  {
+    name: "plan, scrolled",
+    arrange: async (page) => {
+      await page.evaluate(() => window.scrollTo(0, 700));
+      await expect(page.getByText("Riverside: warm meals within a walk").nth(1)).toBeVisible();
+    },
+  },
+  {
+    name: "plan, editing",
+    arrange: async (page) => {
+      await click(page, "Edit plan");
+      await editor(page);
+    },
+  },
+  {
+    name: "plan, deleting",
+    arrange: async (page) => {
+      await click(page, "More actions for this plan");
+      await choose(page, "Delete plan");
+      await expect(page.getByRole("alertdialog")).toBeVisible();
+    },
+  },
+  {
+    name: "plan, renaming",
+    arrange: async (page) => {
+      await click(page, "Rename Find a hall");
+      await page.keyboard.type("ab");
+      await page.keyboard.press("Enter");
+      await expect(page.getByText("Focus Area must be at least 3 characters")).toBeVisible();
+    },
+  },
+  {
+    name: "organization, editing",
+    arrange: async (page) => {
+      await click(page, "Edit Org");
+      await expect(page.getByLabel("Mission")).toBeVisible();
+    },
+  },
+  {
+    name: "priority, making",
+    arrange: async (page) => {
+      await click(page, "Add Priority");
+      await editor(page);
+      await page.getByRole("dialog").getByRole("button", { name: "Create Priority" }).click();
+      await expect(page.getByText("Title must be at least 3 characters")).toBeVisible();
+    },
+  },
+  { name: "task, its menu", arrange: (page) => click(page, "Actions for Train the first volunteers") },
+  {
+    name: "task, editing",
+    arrange: async (page) => {
+      await click(page, "Actions for Find a hall");
+      await choose(page, "Edit task");
+      await editor(page);
+    },
+  },
+  {
+    name: "import, wrong",
+    arrange: async (page) => {
+      await click(page, "Import CSV");
+      await page.getByLabel("CSV file").setInputFiles(csv("title,description\nHubs,Why\nalone\n,none\n"));
+      await expect(page.getByRole("dialog").getByRole("alert")).toBeVisible();
+    },
+  },
+  {
+    name: "import, preview",
+    arrange: async (page) => {
+      await click(page, "Import CSV");
+      await page
+        .getByLabel("CSV file")
+        .setInputFiles(csv(`title,description\n${"Open a hub,Near and warm\n".repeat(9)}`));
+      await expect(page.getByRole("region", { name: "Preview" })).toBeVisible();
+    },
+  },
+  { name: "timeline", path: "?view=timeline" },
+  { name: "team", path: "?tab=team" },
+  { name: "team, a role", path: "?tab=team", arrange: (page) => click(page, /^Actions for (?!the)/) },
+  {
+    name: "team, inviting",
+    path: "?tab=team",
+    arrange: async (page) => {
+      await click(page, "Invite Member");
+      await page.getByRole("dialog").getByRole("button", { name: "Send Invitation" }).click();
+      await expect(page.getByText("Please enter a valid email address")).toBeVisible();
+    },
+  },
+  { name: "resources", path: "?tab=resources" },
+  {
+    name: "resources, uploading",
+    path: "?tab=resources",
+    arrange: async (page) => {
+      await page
+        .locator("input[type=file]")
+        .setInputFiles([{ name: "page.html", mimeType: "text/html", buffer: Buffer.from("x") }, csv("a")]);
+      await page.getByLabel("Title of list.csv").fill(" ");
+      await page.getByRole("button", { name: "Upload", exact: true }).click();
+    },
+  },
+  {
+    name: "resources, a picture",
+    path: "?tab=resources",
+    arrange: async (page) => {
+      await click(page, "Preview Hall");
+      await expect(page.getByRole("dialog").getByRole("img")).toBeVisible();
+    },
+  },
+  { name: "print view", path: "/print" },
+];
+
+const texts = {
+  title: "Riverside: warm meals within a walk",
+  description: "<p>A hot meal, every evening, <strong>within fifteen minutes</strong> of every door.</p>",
+  start_date: "2026-01-05",
+  estimated_end_date: "2028-12-31",
+};
+
+async function fullPlan(maria: Person, tom: Person) {
+  const month = new Date().toISOString().slice(0, 7);
+  const plan = await makePlan(maria, texts.title, {
+    "Open four neighbourhood hubs": [
+      { title: "Sign the lease for Northgate", done: true, due: "2026-03-31", by: ["Maya Fischer"] },
+      {
+        title: "Find a hall",
+        due: `${month}-15`,
+        by: ["Maya Fischer", "Tom Okafor"],
+        measure: "Two offers in writing",
+        description: "<p>Ask the school, the parish and the council.</p><ol><li>Visit</li><li>Compare</li></ol>",
+      },
+      { title: "Train the first volunteers", due: "2020-02-29" },
+    ],
+    "Fresh produce, all year": [
+      { title: "Agreement with a farm", due: `${month}-20`, done: true },
+      { title: "Cold store", due: `${month}-20` },
+    ],
+    "A budget that holds": [],
+  });
+  await addMember(plan.id, tom, "manager");
+  const { client } = maria;
+  await client.from("plans").update(texts).eq("id", plan.id).throwOnError();
+  const about = { description: "<p>Halls that are warm, near and open to everyone.</p>" };
+  await client.from("priorities").update(about).eq("title", "Open four neighbourhood hubs").throwOnError();
+  await client
+    .from("organizations")
+    .insert({
+      plan_id: plan.id,
+      name: "Riverside Food Bank",
+      ein: "12-3456789",
+      mission: "No one in Riverside goes to bed hungry.",
+      vision: "Good food is a walk away, for everyone.",
+      values: "Dignity first. Waste nothing. Ask before helping.",
+    })
+    .throwOnError();
+  await client
+    .from("plan_members")
+    .insert({ plan_id: plan.id, email: "board@riverside.example", role: "viewer" })
+    .throwOnError();
+  for (const [title, name, type] of [
+    ["Hall", "hall_1.png", "image/png"],
+    ["Budget 2027", "budget_1.txt", "text/plain"],
+  ] as const) {
+    const path = `${plan.id}/${name}`;
+    await client.storage.from("plan_files").upload(path, Buffer.from(pixel, "base64"), { contentType: type });
+    await client.from("plan_attachments").insert({ plan_id: plan.id, title, file_url: path }).throwOnError();
+  }
+  return plan.id;
+}
+
+/** Waits until no colour is between two themes: a contrast in between is neither's. */
+const settled = (page: Page) =>
+  page.waitForFunction(() =>
+    document
+      .getAnimations()
+      .every(
+        (animation) => animation.playState !== "running" || animation.effect?.getComputedTiming().endTime === Infinity,
+      ),
+  );
+
+async function examine(page: Page, name: string) {
+  for (const colorScheme of ["light", "dark"] as const) {
+    await page.emulateMedia({ colorScheme });
+    await expect(page.locator("html")).toHaveClass(colorScheme === "dark" ? "dark" : "");
+    for (const width of [375, 1280]) {
+      await page.setViewportSize({ width, height: 800 });
+      await settled(page);
+      if (folder) {
+        const file = `${name.replace(/\W+/g, "-")}-${width}-${colorScheme}.png`;
+        await page.screenshot({
+          path: `${folder}/${file}`,
+          fullPage: !/ing|menu|scrolled|picture|wrong|role/.test(name),
+        });
+      }
+      const { violations } = await new AxeBuilder({ page }).analyze();
+      const faults = violations.map(({ id, nodes }) => ({ id, at: nodes.map((node) => node.html) }));
+      expect.soft(faults, `${colorScheme}, ${width} px`).toEqual([]);
+      const excess = await page.evaluate(() => document.documentElement.scrollWidth - window.innerWidth);
+      expect.soft(excess, `${colorScheme}, ${width} px: pixels beyond the edge`).toBeLessThanOrEqual(0);
+    }
+  }
+}
+
+// Nothing is judged while it fades.
+test.use({ contextOptions: { reducedMotion: "reduce" } });
+
+for (const { name, path = "", arrange } of screens) {
+  test(`${name}: nothing for axe to find, nothing beyond the edge`, async ({ person, signedIn }) => {
+    test.slow();
+    const [maria, tom] = [await person(), await person()];
+    const page = await signedIn(maria);
+    await page.goto(`/plan/${await fullPlan(maria, tom)}${path}`);
+    await expect(page.getByRole("heading", { level: 1 })).toHaveText(texts.title);
+    await expect(page.getByText("Riverside Food Bank").first()).toBeVisible();
+    await arrange?.(page);
+    await examine(page, name);
+  });
+}
+
+test("invitation, and a link that leads nowhere: nothing for axe to find", async ({ person, signedIn }) => {
+  test.slow();
+  const [maria, tom] = [await person(), await person()];
+  const plan = await makePlan(maria, texts.title);
+  const { data } = await maria.client
+    .from("plan_members")
+    .insert({ plan_id: plan.id, email: tom.email, role: "manager" })
+    .select("invite_token")
+    .single()
+    .throwOnError();
+  const page = await signedIn(tom);
+  await page.goto(`/invite?token=${data.invite_token}&plan=${plan.id}`);
+  await expect(page.getByRole("heading", { name: "Plan Invitation" })).toBeVisible();
+  await examine(page, "invitation");
+  await page.goto("/invite");
+  await expect(page.getByRole("heading", { name: "Invitation Error" })).toBeVisible();
+  await examine(page, "invitation error");
+});
+
+test("colleagues, a conflict and a lost connection: nothing for axe to find", async ({ person, signedIn }) => {
+  test.slow();
+  const [maria, tom] = [await person(), await person()];
+  const planId = await fullPlan(maria, tom);
+  const page = await signedIn(maria);
+  const sockets = new Set<import("@playwright/test").WebSocketRoute>();
+  let broken = false;
+  await page.routeWebSocket(/\/realtime\/v1\/websocket/, (socket) => {
+    if (broken) return void socket.close();
+    sockets.add(socket);
+    socket.connectToServer();
+  });
+  await page.goto(`/plan/${planId}`);
+  await (await signedIn(tom)).goto(`/plan/${planId}`);
+  await expect(page.getByRole("list", { name: "Here now" }).first()).toContainText(tom.email);
+  await examine(page, "presence");
+  await click(page, "Edit plan");
+  await editor(page);
+  await page.getByRole("dialog").getByLabel("Title").fill("Mine");
+  await tom.client.from("plans").update({ title: "Theirs" }).eq("id", planId).throwOnError();
+  await expect(page.getByRole("dialog").getByRole("alert")).toBeVisible();
+  await examine(page, "conflict, editing");
+  await page.getByRole("button", { name: "Use their version" }).click();
+  await page.keyboard.press("Escape");
+  await expect(page.getByRole("dialog")).toHaveCount(0);
+  broken = true;
+  for (const socket of sockets) await socket.close();
+  await expect(page.getByText("Live updates are interrupted.")).toBeVisible();
+  await examine(page, "lost connection");
+});

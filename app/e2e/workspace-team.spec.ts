@@ -1,0 +1,135 @@
+import { expect, type Person, test } from "./fixtures";
+import { addMember, expectToast, makePlan } from "./workspace";
+
+const row = (page: import("@playwright/test").Page, email: string) => page.getByRole("row").filter({ hasText: email });
+
+async function planWithTeam(person: () => Promise<Person>) {
+  const [maria, tom, vera] = [await person(), await person(), await person()];
+  const plan = await makePlan(maria, "Warm meals");
+  await addMember(plan.id, vera, "viewer");
+  await addMember(plan.id, tom, "manager");
+  return { maria, tom, vera, plan };
+}
+
+test("an owner invites, changes roles and removes", async ({ person, signedIn, context: _ }) => {
+  test.slow();
+  const { maria, tom, vera, plan } = await planWithTeam(person);
+  const page = await signedIn(maria);
+  await page.context().grantPermissions(["clipboard-read", "clipboard-write"]);
+  await page.goto(`/plan/${plan.id}`);
+  await page.getByRole("tab", { name: "Team" }).click();
+  await expect(page).toHaveURL(`/plan/${plan.id}?tab=team`);
+  const table = page.getByRole("table", { name: "Team members" });
+  await expect(table.getByRole("columnheader")).toHaveText(["Email", "Role", "Status", "Actions"]);
+  // By role.
+  await expect(table.getByRole("rowheader")).toHaveText([`${maria.email}(you)`, tom.email, vera.email]);
+  await expect(row(page, tom.email)).toContainText("Active");
+
+  await page.getByRole("button", { name: "Invite Member" }).click();
+  const dialog = page.getByRole("dialog", { name: "Invite Member" });
+  await expect(dialog.getByLabel("Role")).toHaveValue("viewer");
+  await dialog.getByLabel("Email").fill("none");
+  await dialog.getByRole("button", { name: "Send Invitation" }).click();
+  await expect(dialog.getByText("Please enter a valid email address")).toBeVisible();
+  await dialog.getByLabel("Email").fill(tom.email.toUpperCase());
+  await dialog.getByRole("button", { name: "Send Invitation" }).click();
+  await expect(dialog.getByText("Member already exists")).toBeVisible();
+  await dialog.getByLabel("Email").fill("New@Example.org");
+  await dialog.getByRole("button", { name: "Send Invitation" }).click();
+  await expectToast(page, /Invitation sent.*new@example\.org has been invited to collaborate on this plan\./);
+  const invited = row(page, "new@example.org");
+  await expect(invited).toContainText("Pending");
+  await expect(invited).toContainText("Pending Acceptance");
+  await invited.getByRole("button", { name: "Copy the invite link" }).click();
+  await expectToast(page, "Invite link copied");
+  expect(await page.evaluate(() => navigator.clipboard.readText())).toMatch(
+    new RegExp(`/invite\\?token=[0-9a-f-]{36}&plan=${plan.id}$`),
+  );
+
+  await row(page, vera.email).getByRole("button").click();
+  await expect(page.getByRole("menuitem", { name: "Viewer" })).toBeDisabled();
+  await page.getByRole("menuitem", { name: "Manager" }).click();
+  await expectToast(page, "Member role updated to manager");
+  await expect(row(page, vera.email)).toContainText("Manager");
+
+  await row(page, vera.email).getByRole("button").click();
+  await page.getByRole("menuitem", { name: "Remove" }).click();
+  await page.getByRole("alertdialog", { name: "Remove Member" }).getByRole("button", { name: "Remove" }).click();
+  await expectToast(page, "Member removed");
+  await expect(row(page, vera.email)).toHaveCount(0);
+});
+
+test("the last owner stays", async ({ person, signedIn }) => {
+  const { maria, tom, plan } = await planWithTeam(person);
+  const page = await signedIn(maria);
+  await page.goto(`/plan/${plan.id}?tab=team`);
+  await row(page, maria.email).getByRole("button").click();
+  // No roles for one's own entry, and no way out.
+  await expect(page.getByRole("menuitem")).toHaveText(["Remove"]);
+  await expect(page.getByRole("menuitem", { name: "Remove" })).toBeDisabled();
+  await expect(page.getByRole("menu")).toContainText(
+    "Cannot remove the last owner of the plan. Assign another owner first",
+  );
+  await page.keyboard.press("Escape");
+
+  // With a second owner there is.
+  await row(page, tom.email).getByRole("button").click();
+  await page.getByRole("menuitem", { name: "Owner" }).click();
+  await expectToast(page, "Member role updated to owner");
+  // And the other one goes at the same moment, unseen here.
+  await page.route("**/rest/v1/plan_members?*", (route) =>
+    route.request().method() === "GET"
+      ? route.fulfill({ status: 400, json: { code: "X", message: "Out of order", details: null, hint: null } })
+      : route.continue(),
+  );
+  await maria.client.from("plan_members").update({ role: "viewer" }).eq("user_id", tom.id).throwOnError();
+  await row(page, maria.email).getByRole("button").click();
+  await page.getByRole("menuitem", { name: "Remove" }).click();
+  await page.getByRole("alertdialog").getByRole("button", { name: "Remove" }).click();
+  await expectToast(
+    page,
+    /Error removing member.*Cannot remove the last owner of the plan\. Assign another owner first/,
+  );
+});
+
+test("an owner who is not the last may leave", async ({ person, signedIn }) => {
+  const [maria, otto] = [await person(), await person()];
+  const plan = await makePlan(maria, "Warm meals");
+  await addMember(plan.id, otto, "owner");
+  const page = await signedIn(otto);
+  await page.goto(`/plan/${plan.id}?tab=team`);
+  await row(page, otto.email).getByRole("button").click();
+  await page.getByRole("menuitem", { name: "Remove" }).click();
+  await expect(page.getByRole("alertdialog")).toContainText("You will no longer see this plan.");
+  await page.getByRole("alertdialog").getByRole("button", { name: "Remove" }).click();
+  await expect(page).toHaveURL("/dashboard");
+});
+
+test("a manager invites managers and viewers, and changes no one", async ({ person, signedIn }) => {
+  const { tom, plan } = await planWithTeam(person);
+  const page = await signedIn(tom);
+  await page.goto(`/plan/${plan.id}?tab=team`);
+  await expect(page.getByRole("columnheader")).toHaveText(["Email", "Role", "Status"]);
+  await page.getByRole("button", { name: "Invite Member" }).click();
+  const dialog = page.getByRole("dialog");
+  await expect(dialog.getByRole("option")).toHaveText(["Manager: Can add & edit content", "Viewer: Can only view"]);
+  await dialog.getByLabel("Email").fill("volunteer@example.org");
+  await dialog.getByLabel("Role").selectOption("manager");
+  await dialog.getByRole("button", { name: "Send Invitation" }).click();
+  await expectToast(page, "Invitation sent");
+  await expect(row(page, "volunteer@example.org")).toContainText("Manager");
+});
+
+test("a viewer sees who is on the team, but no invitations", async ({ person, signedIn }) => {
+  const { maria, vera, plan } = await planWithTeam(person);
+  await maria.client
+    .from("plan_members")
+    .insert({ plan_id: plan.id, email: "open@example.org", role: "viewer" })
+    .throwOnError();
+  const page = await signedIn(vera);
+  await page.goto(`/plan/${plan.id}?tab=team`);
+  await expect(page.getByRole("rowheader")).toHaveCount(3);
+  await expect(page.getByText("open@example.org")).toHaveCount(0);
+  await expect(page.getByRole("button", { name: "Invite Member" })).toHaveCount(0);
+  await expect(page.getByRole("columnheader")).toHaveText(["Email", "Role", "Status"]);
+});

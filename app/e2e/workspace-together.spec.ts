@@ -1,0 +1,258 @@
+import { expect, type Person, test } from "./fixtures";
+import { addMember, expectToast, makePlan, priorityCard, server } from "./workspace";
+
+// A pages' own word for a connection that the test cuts.
+test.use({ allowedComplaint: /WebSocket connection to .* failed/ });
+
+const priorities = { "Open four hubs": [{ title: "Find a hall" }, { title: "Sign the lease" }] };
+
+async function team(person: () => Promise<Person>) {
+  const [maria, tom, vera] = [await person(), await person(), await person()];
+  const plan = await makePlan(maria, "Warm meals", priorities);
+  await addMember(plan.id, tom, "manager");
+  await addMember(plan.id, vera, "viewer");
+  return { maria, tom, vera, plan, path: `/plan/${plan.id}` };
+}
+
+const hereNow = (page: import("@playwright/test").Page) => page.getByRole("list", { name: "Here now" }).first();
+
+test("three browsers on one plan: a check-off is seen by the others, and who is here", async ({ person, signedIn }) => {
+  test.slow();
+  const { maria, tom, vera, path } = await team(person);
+  const [hers, his, viewers] = [await signedIn(maria), await signedIn(tom), await signedIn(vera)];
+  for (const page of [hers, his, viewers]) await page.goto(path);
+  for (const [page, others] of [
+    [hers, [tom, vera]],
+    [his, [maria, vera]],
+    [viewers, [maria, tom]],
+  ] as const) {
+    await expect(hereNow(page).getByRole("listitem")).toHaveCount(2);
+    for (const { email } of others) await expect(hereNow(page)).toContainText(email);
+  }
+
+  const check = "Find a hall";
+  const started = Date.now();
+  await hers.getByRole("checkbox", { name: check }).click();
+  const seen = await Promise.all(
+    [his, viewers].map(async (page) => {
+      await expect(page.getByRole("checkbox", { name: check })).toBeChecked();
+      await expect(page.getByRole("region", { name: "Progress" })).toContainText("50%");
+      return Date.now() - started;
+    }),
+  );
+  test.info().annotations.push({ type: "check-off seen by two others, ms", description: seen.join(", ") });
+
+  // Somebody closes the page.
+  await viewers.close();
+  await expect(hereNow(hers)).not.toContainText(vera.email);
+  await expect(hereNow(hers)).toContainText(tom.email);
+});
+
+test("lists follow: priorities, tasks, the organization, files and the plan's own words", async ({
+  person,
+  signedIn,
+}) => {
+  test.slow();
+  const { maria, tom, plan, path } = await team(person);
+  const page = await signedIn(tom);
+  await page.goto(path);
+  await expect(page.getByRole("heading", { level: 1 })).toHaveText("Warm meals");
+  await expect(page.getByRole("checkbox", { name: "Find a hall" })).toBeVisible();
+
+  const { client } = maria;
+  await client.from("plans").update({ title: "Warm meals for all" }).eq("id", plan.id).throwOnError();
+  await expect(page.getByRole("heading", { level: 1 })).toHaveText("Warm meals for all");
+  const made = await client
+    .from("priorities")
+    .insert({ plan_id: plan.id, title: "Fresh produce" })
+    .select("id")
+    .single()
+    .throwOnError();
+  await expect(priorityCard(page, "Fresh produce")).toBeVisible();
+  await client.from("tasks").insert({ priority_id: made.data.id, title: "Agreement with a farm" }).throwOnError();
+  await expect(priorityCard(page, "Fresh produce").getByText("Agreement with a farm")).toBeVisible();
+  await client.from("tasks").delete().eq("title", "Agreement with a farm").throwOnError();
+  await expect(priorityCard(page, "Fresh produce").getByText("No tasks available")).toBeVisible();
+  await client.from("priorities").delete().eq("id", made.data.id).throwOnError();
+  await expect(priorityCard(page, "Fresh produce")).toHaveCount(0);
+  await client.from("organizations").insert({ plan_id: plan.id, name: "Riverside Trust" }).throwOnError();
+  await expect(page.getByRole("region", { name: "Organization" })).toContainText("Riverside Trust");
+
+  await page.getByRole("tab", { name: "Resources" }).click();
+  await expect(page.getByRole("heading", { name: "No files yet" })).toBeVisible();
+  await client
+    .from("plan_attachments")
+    .insert({ plan_id: plan.id, title: "Letter", file_url: `${plan.id}/a_1.txt` })
+    .throwOnError();
+  await expect(page.getByRole("list", { name: "Files" })).toContainText("Letter");
+});
+
+test("a member who is removed while looking is told so, and sees no more", async ({ person, signedIn }) => {
+  test.slow();
+  const { maria, tom, vera, path } = await team(person);
+  const [hers, theirs, his] = [await signedIn(maria), await signedIn(vera), await signedIn(tom)];
+  await theirs.goto(path);
+  await his.goto(`${path}?tab=team`);
+  await hers.goto(`${path}?tab=team`);
+  await expect(hereNow(hers)).toContainText(vera.email);
+  await expect(his.getByRole("row").filter({ hasText: vera.email })).toBeVisible();
+
+  await hers.getByRole("row").filter({ hasText: vera.email }).getByRole("button").click();
+  await hers.getByRole("menuitem", { name: "Remove" }).click();
+  await hers.getByRole("alertdialog").getByRole("button", { name: "Remove" }).click();
+  await expectToast(hers, "Member removed");
+  await expect(theirs.getByRole("heading", { level: 1, name: "Plan not found" })).toBeVisible();
+  await expect(theirs.getByText("It may have been deleted, or you are not a member of it.")).toBeVisible();
+  await expect(theirs.getByText("Find a hall")).toHaveCount(0);
+  // The third one's list follows.
+  await expect(his.getByRole("row").filter({ hasText: vera.email })).toHaveCount(0);
+  await expect(hereNow(hers)).not.toContainText(vera.email);
+
+  // A role that changes, too.
+  await hers.getByRole("row").filter({ hasText: tom.email }).getByRole("button").click();
+  await hers.getByRole("menuitem", { name: "Viewer" }).click();
+  await expect(his.getByText("You: viewer")).toBeVisible();
+  await expect(his.getByRole("button", { name: "Invite Member" })).toHaveCount(0);
+});
+
+test("a plan that is deleted under one's hands", async ({ person, signedIn }) => {
+  const { maria, tom, plan, path } = await team(person);
+  const page = await signedIn(tom);
+  await page.goto(path);
+  await page.getByRole("button", { name: "Add Priority" }).click();
+  await page.getByRole("dialog").getByLabel("Title").fill("Too late");
+  await maria.client.from("plans").delete().eq("id", plan.id).throwOnError();
+  await expect(page.getByRole("heading", { level: 1, name: "Plan not found" })).toBeVisible();
+  await expect(page.getByRole("dialog")).toHaveCount(0);
+  await page.getByRole("link", { name: "Back to your plans" }).click();
+  await expect(page).toHaveURL("/dashboard");
+});
+
+test("a colleague's edit of the plan is not written over unseen", async ({ person, signedIn }) => {
+  const { maria, tom, plan, path } = await team(person);
+  const page = await signedIn(tom);
+  await page.goto(path);
+  await page.getByRole("button", { name: "Edit plan" }).click();
+  const dialog = page.getByRole("dialog", { name: "Edit Plan" });
+  const change = (title: string) => maria.client.from("plans").update({ title }).eq("id", plan.id).throwOnError();
+
+  // Nothing was typed: theirs comes in by itself.
+  await change("Warm meals, theirs");
+  await expect(dialog.getByLabel("Title")).toHaveValue("Warm meals, theirs");
+  await expect(dialog.getByRole("alert")).toHaveCount(0);
+
+  await dialog.getByLabel("Title").fill("Warm meals, mine");
+  await change("Warm meals, theirs again");
+  const note = dialog.getByRole("alert");
+  await expect(note).toContainText("Someone else changed this plan while you were editing");
+  await expect(note).toContainText("Warm meals, theirs again");
+  await expect(dialog.getByLabel("Title")).toHaveValue("Warm meals, mine");
+  // A save that does not know of it is refused by the server, too.
+  await dialog.getByRole("button", { name: "Update Plan" }).click();
+  await expect(note).toBeVisible();
+  expect((await maria.client.from("plans").select("title").eq("id", plan.id).single()).data?.title).toBe(
+    "Warm meals, theirs again",
+  );
+  await dialog.getByRole("button", { name: "Keep my version" }).click();
+  await dialog.getByRole("button", { name: "Update Plan" }).click();
+  await expectToast(page, "Plan updated");
+  await expect(page.getByRole("heading", { level: 1 })).toHaveText("Warm meals, mine");
+});
+
+test("titles are changed where they stand, and a colleague's is not written over unseen", async ({
+  person,
+  signedIn,
+}) => {
+  test.slow();
+  const { maria, tom, plan, path } = await team(person);
+  const page = await signedIn(tom);
+  await page.goto(path);
+  const rename = async (label: string, text: string, key = "Enter") => {
+    await page.getByRole("button", { name: label, exact: true }).click();
+    await page.getByRole("textbox", { name: label, exact: true }).fill(text);
+    await page.keyboard.press(key);
+  };
+
+  await rename("Rename Find a hall", "Never mind", "Escape");
+  await expect(page.getByRole("button", { name: "Rename Find a hall", exact: true })).toBeFocused();
+  await rename("Rename Find a hall", "ab");
+  await expect(page.getByText("Focus Area must be at least 3 characters")).toBeVisible();
+  await page.keyboard.press("Escape");
+  await rename("Rename Find a hall", "Find two halls");
+  await expectToast(page, "Task updated");
+  await expect(page.getByRole("checkbox", { name: "Find two halls" })).toBeVisible();
+  await rename("Rename priority Open four hubs", "Open six hubs");
+  await expectToast(page, "Priority updated");
+  await expect(priorityCard(page, "Open six hubs")).toBeVisible();
+  await rename("Rename the plan", "Warmer meals");
+  await expectToast(page, "Plan updated");
+  await expect(page.getByRole("heading", { level: 1 })).toHaveText("Warmer meals");
+
+  await page.getByRole("button", { name: "Rename the plan" }).click();
+  const field = page.getByRole("textbox", { name: "Rename the plan" });
+  await field.fill("Mine");
+  await maria.client.from("plans").update({ title: "Theirs" }).eq("id", plan.id).throwOnError();
+  await expect(page.getByRole("alert")).toContainText("Someone else changed this to “Theirs”.");
+  await expect(field).toHaveValue("Mine");
+  await field.press("Enter");
+  await expect(page.getByRole("heading", { level: 1 })).toHaveText("Mine");
+  expect((await maria.client.from("plans").select("title").eq("id", plan.id).single()).data?.title).toBe("Mine");
+});
+
+test("while the live connection is gone the page says so, asks by itself, and comes back", async ({
+  person,
+  signedIn,
+}) => {
+  test.slow();
+  const { maria, tom, path } = await team(person);
+  const page = await signedIn(tom);
+  let broken = false;
+  const sockets = new Set<import("@playwright/test").WebSocketRoute>();
+  await page.routeWebSocket(/\/realtime\/v1\/websocket/, (socket) => {
+    if (broken) return void socket.close();
+    sockets.add(socket);
+    socket.connectToServer();
+  });
+  await page.goto(path);
+  const hall = page.getByRole("checkbox", { name: "Find a hall" });
+  await expect(hall).not.toBeChecked();
+  const other = await signedIn(maria);
+  await other.goto(path);
+  await expect(hereNow(page)).toContainText(maria.email);
+
+  broken = true;
+  for (const socket of sockets) await socket.close();
+  const note = page.getByText("Live updates are interrupted. Looking for changes every 10 seconds.");
+  await expect(note).toBeVisible();
+  // Who is here is not known now.
+  await expect(page.getByRole("list", { name: "Here now" })).toHaveCount(0);
+  await maria.client.from("tasks").update({ is_completed: true }).eq("title", "Find a hall").throwOnError();
+  await expect(hall).toBeChecked();
+  await expect(note).toBeVisible();
+
+  broken = false;
+  await expect(note).toBeHidden({ timeout: 30_000 });
+  await expect(hereNow(page)).toContainText(maria.email);
+  await maria.client.from("tasks").update({ is_completed: false }).eq("title", "Find a hall").throwOnError();
+  await expect(hall).not.toBeChecked();
+});
+
+test("a stranger in the plan's channel learns no names, and is none to others", async ({ person, signedIn }) => {
+  const { maria, tom, plan, path } = await team(person);
+  const stranger = await person();
+  const page = await signedIn(maria);
+  await page.goto(path);
+  await (await signedIn(tom)).goto(path);
+  await expect(hereNow(page)).toContainText(tom.email);
+  const room = stranger.client.channel(`plan:${plan.id}`, {
+    config: { presence: { key: stranger.id, enabled: true } },
+  });
+  const said: string[] = [];
+  room.on("presence", { event: "sync" }, () => said.push(JSON.stringify(room.presenceState())));
+  await new Promise((resolve) => room.subscribe((status) => status === "SUBSCRIBED" && resolve(room.track({}))));
+  await expect.poll(() => said.join()).toContain(tom.id);
+  expect(said.join()).not.toContain("@");
+  await expect(hereNow(page).getByRole("listitem")).toHaveCount(1);
+  await stranger.client.removeAllChannels();
+  await server().removeAllChannels();
+});

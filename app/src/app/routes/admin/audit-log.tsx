@@ -1,0 +1,5 @@
+import { AuditLog } from "@/features/admin-audit/audit-log";
+
+export function Component() {
+  return <AuditLog />;
+}

@@ -1,0 +1,5 @@
+import { HealthPage } from "@/features/admin-health/health-page";
+
+export function Component() {
+  return <HealthPage />;
+}

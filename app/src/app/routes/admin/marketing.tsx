@@ -1,0 +1,30 @@
+import { PageHeading } from "@/components/page-heading";
+import { Tabs, TabsContent, TabsList, TabsTrigger } from "@/components/ui/tabs";
+import { PageContent } from "@/features/admin-marketing/page-content";
+import { PromptSettings } from "@/features/admin-prompt/prompt-settings";
+import { useTab } from "@/hooks/use-tab";
+import { SectionPreview } from "./section-preview";
+
+// Both stay while the other is looked at: what was typed is not lost.
+const kept = "data-[state=inactive]:hidden";
+
+export function Component() {
+  const [tab, setTab] = useTab(["page-content", "subscription-prompt"]);
+  return (
+    <>
+      <PageHeading title="Marketing Content" subtitle="What the site says to those who do not know it yet" />
+      <Tabs value={tab} onValueChange={setTab}>
+        <TabsList look="line" aria-label="Marketing" className="mb-6">
+          <TabsTrigger value="page-content">Page Content</TabsTrigger>
+          <TabsTrigger value="subscription-prompt">Subscription Prompt</TabsTrigger>
+        </TabsList>
+        <TabsContent value="page-content" forceMount className={kept}>
+          <PageContent renderPreview={(section, content) => <SectionPreview section={section} content={content} />} />
+        </TabsContent>
+        <TabsContent value="subscription-prompt" forceMount className={kept}>
+          <PromptSettings />
+        </TabsContent>
+      </Tabs>
+    </>
+  );
+}

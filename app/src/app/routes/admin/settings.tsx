@@ -1,0 +1,35 @@
+import { PageHeading } from "@/components/page-heading";
+import { Tabs, TabsContent, TabsList, TabsTrigger } from "@/components/ui/tabs";
+import { PromptSettings } from "@/features/admin-prompt/prompt-settings";
+import { LogoSettings } from "@/features/admin-settings/logo-settings";
+import { SettingList } from "@/features/admin-settings/setting-list";
+import { useTab } from "@/hooks/use-tab";
+
+export function Component() {
+  const [tab, setTab] = useTab(["general", "logo", "subscription-prompt"]);
+  return (
+    <>
+      <PageHeading
+        title="App Settings"
+        subtitle="What is set, how the site looks, and when it asks people to upgrade"
+      />
+      <Tabs value={tab} onValueChange={setTab}>
+        <TabsList look="line" aria-label="Settings" className="mb-6">
+          <TabsTrigger value="general">General</TabsTrigger>
+          <TabsTrigger value="logo">Logo</TabsTrigger>
+          <TabsTrigger value="subscription-prompt">Subscription Prompt</TabsTrigger>
+        </TabsList>
+        <TabsContent value="general">
+          <SettingList />
+        </TabsContent>
+        <TabsContent value="logo">
+          <LogoSettings />
+        </TabsContent>
+        {/* Stays while another tab is looked at: what was typed is not lost. */}
+        <TabsContent value="subscription-prompt" forceMount className="data-[state=inactive]:hidden">
+          <PromptSettings />
+        </TabsContent>
+      </Tabs>
+    </>
+  );
+}

@@ -1,0 +1,269 @@
+import { type QueryClient, useQuery } from "@tanstack/react-query";
+import { CalendarDaysIcon, FileUpIcon, ListIcon } from "lucide-react";
+import { type ComponentProps, lazy, Suspense, useEffect, useMemo, useRef, useState } from "react";
+import { Link, type LoaderFunctionArgs, useNavigate, useParams, useSearchParams } from "react-router";
+import { ColumnsChart } from "@/components/columns-chart";
+import { LiveNote } from "@/components/live-note";
+import { PageState } from "@/components/page-state";
+import { Button } from "@/components/ui/button";
+import { Card } from "@/components/ui/card";
+import { Skeleton } from "@/components/ui/skeleton";
+import { Tabs, TabsContent, TabsList, TabsTrigger } from "@/components/ui/tabs";
+import { attachmentKeys } from "@/features/attachments/queries";
+import { PresentPeople } from "@/features/members/present-people";
+import { usePlanRoom } from "@/features/members/room";
+import { OrganizationCard } from "@/features/organization/organization-card";
+import { organizationKeys, organizationQuery } from "@/features/organization/queries";
+import { PlanBar } from "@/features/plans/plan-bar";
+import { PlanHeader } from "@/features/plans/plan-header";
+import { planKeys, planQuery, planRoleQuery } from "@/features/plans/queries";
+import { priorityKeys, priorityListQuery } from "@/features/priorities/queries";
+import { taskKeys, taskListQuery } from "@/features/tasks/queries";
+import { useDocumentTitle } from "@/hooks/use-document-title";
+import { useOpened } from "@/hooks/use-opened";
+import { useScrolledPast } from "@/hooks/use-scrolled-past";
+import { useTableInvalidation } from "@/hooks/use-table-invalidation";
+import { basalt } from "@/lib/basalt";
+import { canEdit } from "@/lib/plan-role";
+import { countDone, percentOf } from "@/lib/progress";
+import { useUser } from "../guards";
+import { exportPlan } from "../plan-csv";
+import { PlanPriorities } from "../plan-priorities";
+
+/** More tasks than this are folded away at first. */
+const manyTasks = 150;
+
+const siteHeaderPx = 64;
+
+const teamPollMs = 60_000;
+
+const isPlanId = (id = "") => /^[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}$/i.test(id);
+
+/** Sets the queries going while the screen is being put up; the screen itself shows how far they are. */
+export const loader =
+  (queryClient: QueryClient) =>
+  async ({ params }: LoaderFunctionArgs) => {
+    const planId = params.planId;
+    const { data } = await basalt.auth.getSession();
+    if (data.session && planId && isPlanId(planId)) {
+      void queryClient.prefetchQuery(planQuery(planId));
+      void queryClient.prefetchQuery(planRoleQuery(planId, data.session.user.id));
+      void queryClient.prefetchQuery(organizationQuery(planId));
+      void queryClient.prefetchQuery(priorityListQuery(planId));
+      void queryClient.prefetchQuery(taskListQuery(planId));
+    }
+    return null;
+  };
+
+export function Component() {
+  const { planId = "" } = useParams();
+  return isPlanId(planId) ? <PlanPage key={planId} planId={planId} /> : <PlanNotFound />;
+}
+
+const views = [
+  { name: "list", label: "List", Icon: ListIcon },
+  { name: "timeline", label: "Timeline", Icon: CalendarDaysIcon },
+] as const;
+
+// The other tabs.
+const Resources = lazy(() =>
+  import("@/features/attachments/resources").then(({ Resources }) => ({ default: Resources })),
+);
+const Team = lazy(() => import("@/features/members/team").then(({ Team }) => ({ default: Team })));
+const Timeline = lazy(() => import("@/features/tasks/timeline").then(({ Timeline }) => ({ default: Timeline })));
+const ImportDialog = lazy(() =>
+  import("@/features/priorities/import-dialog").then(({ ImportDialog }) => ({ default: ImportDialog })),
+);
+
+const tabs = ["priorities", "team", "resources"] as const;
+
+function PlanPage({ planId }: { planId: string }) {
+  const user = useUser();
+  const navigate = useNavigate();
+  const [search, setSearch] = useSearchParams();
+  const present = usePlanRoom(planId, user.id);
+  // The plan says nothing when somebody is taken from its team: that is asked for.
+  const plan = useQuery({ ...planQuery(planId), refetchInterval: teamPollMs });
+  const roleLookup = useQuery({
+    ...planRoleQuery(planId, user.id),
+    enabled: plan.data != null,
+    refetchInterval: teamPollMs,
+  });
+  const priorities = useQuery(priorityListQuery(planId));
+  const tasks = useQuery(taskListQuery(planId));
+
+  const [importing, setImporting] = useState(false);
+  const opened = useOpened(importing ? "import" : null);
+
+  useTableInvalidation("plans", planKeys.all, `id=eq.${planId}`);
+  useTableInvalidation("priorities", priorityKeys.list(planId), `plan_id=eq.${planId}`);
+  useTableInvalidation("tasks", taskKeys.list(planId), `plan_id=eq.${planId}`);
+  useTableInvalidation("organizations", organizationKeys.detail(planId), `plan_id=eq.${planId}`);
+  useTableInvalidation("plan_attachments", attachmentKeys.list(planId), `plan_id=eq.${planId}`);
+
+  const byPriority = useMemo(() => Map.groupBy(tasks.data ?? [], (task) => task.priority_id), [tasks.data]);
+  const columns = useMemo(
+    () =>
+      tasks.data && priorities.data
+        ? [...priorities.data].reverse().map(({ id, title }) => ({
+            key: id,
+            title,
+            percent: percentOf(countDone(byPriority.get(id) ?? [])),
+          }))
+        : null,
+    [priorities.data, tasks.data, byPriority],
+  );
+
+  // The toast that says why is the query's own.
+  const failed = plan.isError && plan.data === undefined;
+  useEffect(() => {
+    if (failed) void navigate("/dashboard", { replace: true });
+  }, [failed, navigate]);
+
+  if (plan.data === null) return <PlanNotFound />;
+  if (!plan.data) return <PlanSkeleton />;
+
+  const shown = plan.data;
+  const role = roleLookup.data ?? null;
+  const editable = canEdit(role);
+  const tasksOf = (priorityId: string) => byPriority.get(priorityId) ?? [];
+  const view = search.get("view") === "timeline" ? "timeline" : "list";
+  const tab = tabs.find((name) => name === search.get("tab")) ?? "priorities";
+
+  return (
+    <div className="mx-auto max-w-6xl px-4 py-6 sm:px-6 sm:py-8">
+      <Top
+        plan={plan.data}
+        role={role}
+        done={countDone(tasks.data ?? [])}
+        priorities={columns}
+        onExport={() => exportPlan(shown, priorities.data ?? [], tasksOf)}
+        presence={<PresentPeople planId={planId} userId={user.id} present={present} />}
+      />
+      <div className="mt-6">
+        <OrganizationCard planId={planId} editable={editable} />
+      </div>
+      <Tabs
+        value={tab}
+        onValueChange={(next) => setSearch(next === "priorities" ? {} : { tab: next }, { replace: true })}
+        className="mt-8"
+      >
+        <TabsList look="line" aria-label="Parts of the plan" className="mb-6">
+          <TabsTrigger value="priorities">Priorities</TabsTrigger>
+          <TabsTrigger value="team">Team</TabsTrigger>
+          <TabsTrigger value="resources">Resources</TabsTrigger>
+        </TabsList>
+        <TabsContent value="priorities" tabIndex={-1} className="outline-none">
+          <fieldset aria-label="View" className="mb-4 inline-flex gap-1 rounded-lg bg-muted p-1 print:hidden">
+            {views.map(({ name, label, Icon }) => (
+              <Button
+                key={name}
+                variant="ghost"
+                size="small"
+                aria-pressed={view === name}
+                className="aria-pressed:bg-surface-raised aria-pressed:shadow-xs"
+                onClick={() => setSearch(name === "list" ? {} : { view: name }, { replace: true })}
+              >
+                <Icon aria-hidden />
+                {label}
+              </Button>
+            ))}
+          </fieldset>
+          {view === "timeline" ? (
+            <section aria-label="Timeline">
+              <Suspense fallback={<Skeleton className="h-96" />}>
+                <Timeline tasks={tasks.data ?? []} />
+              </Suspense>
+            </section>
+          ) : (
+            <PlanPriorities
+              planId={planId}
+              editable={editable}
+              withoutTasks="No tasks available"
+              startOpen={(tasks.data?.length ?? 0) <= manyTasks}
+              actions={
+                <Button variant="secondary" onClick={() => setImporting(true)}>
+                  <FileUpIcon aria-hidden />
+                  Import CSV
+                </Button>
+              }
+            />
+          )}
+          {editable && (
+            <Suspense>
+              {opened.has("import") && <ImportDialog open={importing} onOpenChange={setImporting} planId={planId} />}
+            </Suspense>
+          )}
+        </TabsContent>
+        <TabsContent value="resources" tabIndex={-1} className="outline-none">
+          <Suspense fallback={<Skeleton className="h-96" />}>
+            <Resources planId={planId} editable={editable} />
+          </Suspense>
+        </TabsContent>
+        <TabsContent value="team" tabIndex={-1} className="outline-none">
+          <Suspense fallback={<Skeleton className="h-96" />}>
+            <Team
+              plan={plan.data}
+              user={user}
+              role={role}
+              onLeft={() => void navigate("/dashboard", { replace: true })}
+            />
+          </Suspense>
+        </TabsContent>
+      </Tabs>
+      <LiveNote />
+    </div>
+  );
+}
+
+/** The plan's header, and what stays of it when it is scrolled away. */
+function Top(props: Omit<ComponentProps<typeof PlanHeader>, "ref">) {
+  const header = useRef<HTMLElement>(null);
+  const past = useScrolledPast(header, siteHeaderPx);
+  const { plan, role, done, presence } = props;
+  return (
+    <>
+      <PlanHeader ref={header} {...props} />
+      {past && <PlanBar title={plan.title} role={role} done={done} presence={presence} />}
+    </>
+  );
+}
+
+const nothingGrown = ["one", "two", "three"].map((key) => ({ key, percent: 0 }));
+
+function PlanNotFound() {
+  useDocumentTitle("Plan not found");
+  return (
+    <PageState
+      art={<ColumnsChart columns={nothingGrown} className="h-28" />}
+      heading="h1"
+      title="Plan not found"
+      description="It may have been deleted, or you are not a member of it."
+      className="min-h-[calc(100dvh-8rem)] justify-center"
+    >
+      <Button asChild>
+        <Link to="/dashboard">Back to your plans</Link>
+      </Button>
+    </PageState>
+  );
+}
+
+function PlanSkeleton() {
+  return (
+    <div role="status" className="mx-auto max-w-6xl px-4 py-6 sm:px-6 sm:py-8">
+      <span className="sr-only">Loading the plan...</span>
+      <div className="grid gap-6 lg:grid-cols-[minmax(0,1fr)_20rem] lg:gap-10">
+        <div className="grid content-start gap-4">
+          <Skeleton className="my-2 h-7 w-32" />
+          <Skeleton className="h-10 w-3/5" />
+          <Skeleton className="h-6 w-1/2" />
+          <Skeleton className="h-5 w-2/5" />
+          <Skeleton className="h-16 w-4/5" />
+        </div>
+        <Card className="h-66 bg-surface shadow-none" />
+      </div>
+      <Skeleton className="mt-8 mb-6 h-11" />
+      <Skeleton className="h-48" />
+    </div>
+  );
+}

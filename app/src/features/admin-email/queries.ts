@@ -1,0 +1,91 @@
+import { queryOptions, useMutation } from "@tanstack/react-query";
+import { toast } from "sonner";
+import * as z from "zod";
+import { useChange } from "@/hooks/use-change";
+import { basalt } from "@/lib/basalt";
+import type { Json } from "@/lib/database.types";
+import { messageOf } from "@/lib/errors";
+import { invokeFunction } from "@/lib/functions";
+import { requireRow, staleIfTaken } from "@/lib/stale-row";
+import type { MailSettings, Template, TestMail } from "./schema";
+
+type Key = "email_resend" | "invite_email_template";
+
+export interface Setting<Value> {
+  updated_at: string;
+  value: Value;
+}
+
+const settingsKey = ["app-settings"] as const;
+
+async function readSetting<Value>(key: Key, schema: z.ZodType<Value>, signal: AbortSignal) {
+  const { data } = await basalt
+    .from("app_settings")
+    .select("value, updated_at")
+    .eq("key", key)
+    .abortSignal(signal)
+    .maybeSingle()
+    .throwOnError();
+  return data && { updated_at: data.updated_at, value: schema.parse(data.value) };
+}
+
+const text = z
+  .string()
+  .nullish()
+  .transform((value) => value ?? "");
+const mailSettingsShape = z.object({ apiKey: text, fromEmail: text, fromName: text });
+const templateShape = z.object({ subject: text, body: text });
+
+/** How mail is sent. Of a saved key only a mask ever comes back. */
+export const mailSettingsQuery = () =>
+  queryOptions({
+    queryKey: [...settingsKey, "email_resend"] as const,
+    queryFn: ({ signal }) => readSetting("email_resend", mailSettingsShape, signal),
+    meta: { errorTitle: "Failed to load settings." },
+  });
+
+export const templateQuery = () =>
+  queryOptions({
+    queryKey: [...settingsKey, "invite_email_template"] as const,
+    queryFn: ({ signal }) => readSetting("invite_email_template", templateShape, signal),
+    meta: { errorTitle: "Failed to load settings." },
+  });
+
+export function useSaveMailSettings() {
+  return useSaveSetting<MailSettings>("email_resend", "Settings saved", "Failed to save settings.");
+}
+
+export function useSaveTemplate() {
+  return useSaveSetting<Template>("invite_email_template", "Template saved", "Failed to save template.");
+}
+
+function useSaveSetting<Value extends Record<string, Json>>(key: Key, done: string, failed: string) {
+  return useChange({
+    done,
+    failed,
+    refetches: [settingsKey],
+    change: async ({ base, values: value }: { base: { updated_at: string } | null; values: Value }) => {
+      if (!base) {
+        await basalt.from("app_settings").insert({ key, value }).throwOnError().then(undefined, staleIfTaken);
+        return;
+      }
+      const { data } = await basalt
+        .from("app_settings")
+        .update({ value })
+        .eq("key", key)
+        .eq("updated_at", base.updated_at)
+        .select("key")
+        .maybeSingle()
+        .throwOnError();
+      requireRow(data);
+    },
+  });
+}
+
+export function useSendTestMail() {
+  return useMutation({
+    mutationFn: (mail: TestMail) => invokeFunction("test-email", mail, { failed: "The server gave no reason." }),
+    onSuccess: (_answer, { to }) => void toast.success("Test email sent", { description: `To ${to}` }),
+    onError: (error) => void toast.error("Failed to send test email.", { description: messageOf(error) }),
+  });
+}

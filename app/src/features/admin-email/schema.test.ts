@@ -1,0 +1,32 @@
+import { expect, test } from "vitest";
+import { fillTemplate, mailSettingsSchema, templateSchema, testMailSchema, unknownVariables } from "./schema";
+
+const messagesOf = (result: { error?: { issues: { message: string }[] } | undefined }) =>
+  result.error?.issues.map(({ message }) => message);
+
+test("the forms say what is missing in the specification's words", () => {
+  expect(messagesOf(mailSettingsSchema.safeParse({ apiKey: "", fromEmail: "x", fromName: " " }))).toEqual([
+    "API key is required",
+    "Must be a valid email address",
+    "Sender name is required",
+  ]);
+  expect(messagesOf(templateSchema.safeParse({ subject: "", body: "" }))).toEqual([
+    "Subject template is required",
+    "Email body template is required",
+  ]);
+  expect(messagesOf(testMailSchema.safeParse({ to: "a@b", subject: "", message: "" }))).toEqual([
+    "Must be a valid email address",
+    "Subject is required",
+    "Message is required",
+  ]);
+});
+
+test("variables are filled in once, unknown ones stay", () => {
+  expect(fillTemplate("{{planTitle}} {{ role }} {role} {{x}}", { planTitle: "{{role}}", role: "viewer" })).toBe(
+    "{{role}} viewer viewer {{x}}",
+  );
+});
+
+test("a variable that is not allowed is named once", () => {
+  expect(unknownVariables("{{planTitle}} {{role}} {{rule}} {{rule}}", ["planTitle"])).toEqual(["role", "rule"]);
+});

@@ -1,0 +1,180 @@
+import { zodResolver } from "@hookform/resolvers/zod";
+import { Controller } from "react-hook-form";
+import { FormField } from "@/components/form-field";
+import { StaleAlert } from "@/components/stale-alert";
+import { Dialog, DialogContent, DialogForm } from "@/components/ui/dialog";
+import { Input, Textarea } from "@/components/ui/input";
+import { Select } from "@/components/ui/select";
+import { Switch } from "@/components/ui/switch";
+import { useRowForm } from "@/hooks/use-row-form";
+import { messageOf } from "@/lib/errors";
+import { type SubscriptionPlan, takenPriceId, useAddPlan, useUpdatePlan } from "./queries";
+import {
+  type Interval,
+  intervals,
+  type PlanFormInput,
+  type PlanFormValues,
+  parseFeatures,
+  planFormSchema,
+} from "./schema";
+
+interface DialogProps {
+  open: boolean;
+  onOpenChange: (open: boolean) => void;
+}
+
+export function AddPlanDialog({ open, onOpenChange }: DialogProps) {
+  const add = useAddPlan();
+  return (
+    <Dialog open={open} onOpenChange={onOpenChange}>
+      <DialogContent
+        size="wide"
+        title="Add Subscription Plan"
+        description="The price itself is made at Stripe; its id connects this plan with it."
+      >
+        <PlanForm
+          plan={null}
+          submitLabel="Save Plan"
+          onSubmit={async (values) => {
+            await add.mutateAsync(values);
+            onOpenChange(false);
+          }}
+        />
+      </DialogContent>
+    </Dialog>
+  );
+}
+
+export function EditPlanDialog({ open, onOpenChange, plan }: DialogProps & { plan: SubscriptionPlan }) {
+  const update = useUpdatePlan();
+  return (
+    <Dialog open={open} onOpenChange={onOpenChange}>
+      <DialogContent
+        size="wide"
+        title="Edit Subscription Plan"
+        description="Subscribers go on paying the price that they subscribed to."
+      >
+        <PlanForm
+          plan={plan}
+          submitLabel="Update Plan"
+          onSubmit={async (values, base) => {
+            if (!base) return;
+            await update.mutateAsync({ base, values });
+            onOpenChange(false);
+          }}
+        />
+      </DialogContent>
+    </Dialog>
+  );
+}
+
+interface PlanFormProps {
+  plan: SubscriptionPlan | null;
+  submitLabel: string;
+  /** Rejects when it failed, having told the person. `base` is the version that the form started from. */
+  onSubmit: (values: PlanFormValues, base: SubscriptionPlan | null) => Promise<void>;
+}
+
+function PlanForm({ plan, submitLabel, onSubmit }: PlanFormProps) {
+  const { conflict, control, formState, register, setError, submit, watch } = useRowForm({
+    row: plan,
+    resolver: zodResolver(planFormSchema),
+    inputOf,
+    save: ({ base, values }: { base: SubscriptionPlan | null; values: PlanFormValues }) =>
+      onSubmit(values, base).catch((error: unknown) => {
+        if (messageOf(error) === takenPriceId) {
+          setError("stripePriceId", { message: takenPriceId }, { shouldFocus: true });
+        }
+        throw error;
+      }),
+  });
+  const { errors, isDirty, isSubmitting } = formState;
+  const features = parseFeatures(watch("features"));
+
+  return (
+    <DialogForm
+      onSubmit={(event) => void submit(event)}
+      busy={isSubmitting}
+      dirty={isDirty}
+      submitLabel={submitLabel}
+      busyLabel="Saving..."
+    >
+      {conflict && <StaleAlert {...conflict} />}
+      <FormField
+        label="Plan Name"
+        error={errors.name?.message}
+        limit={{ used: watch("name").length, of: 500 }}
+        required
+      >
+        <Input autoComplete="off" placeholder="e.g., Basic Plan" {...register("name")} />
+      </FormField>
+      <FormField
+        label="Description"
+        error={errors.description?.message}
+        limit={{ used: watch("description").length, of: 5000 }}
+      >
+        <Textarea {...register("description")} />
+      </FormField>
+      <div className="grid gap-5 sm:grid-cols-2">
+        <FormField label="Price" error={errors.price?.message} required>
+          <Input type="number" inputMode="decimal" min={0} step={0.01} {...register("price")} />
+        </FormField>
+        <FormField label="Billing Interval" error={errors.interval?.message} required>
+          <Select {...register("interval")}>
+            {Object.entries(intervals).map(([value, label]) => (
+              <option key={value} value={value}>
+                {label}
+              </option>
+            ))}
+          </Select>
+        </FormField>
+      </div>
+      <FormField label="Stripe Price ID" error={errors.stripePriceId?.message} required>
+        <Input autoComplete="off" spellCheck={false} autoCapitalize="none" {...register("stripePriceId")} />
+      </FormField>
+      <FormField
+        label="Features (JSON Array)"
+        error={errors.features?.message}
+        hint={
+          <>
+            Enter features as a JSON array of strings
+            <span role="status" className={features ? "block" : "block text-warning"}>
+              {features ? countOf(features) : "This is no JSON array of strings: it will be saved as an empty list."}
+            </span>
+          </>
+        }
+      >
+        <Textarea spellCheck={false} className="font-mono text-sm" {...register("features")} />
+      </FormField>
+      <Controller
+        control={control}
+        name="active"
+        render={({ field: { value, onChange, onBlur, ref } }) => (
+          <FormField label="Active" layout="inline" hint="Is this plan currently available for purchase?">
+            <Switch ref={ref} checked={value} onCheckedChange={onChange} onBlur={onBlur} />
+          </FormField>
+        )}
+      />
+    </DialogForm>
+  );
+}
+
+function countOf(features: string[]) {
+  return features.length === 1 ? "1 feature" : `${features.length} features`;
+}
+
+function inputOf(plan: SubscriptionPlan | null): PlanFormInput {
+  return {
+    name: plan?.name ?? "",
+    description: plan?.description ?? "",
+    price: plan ? String(plan.price) : "",
+    interval: isInterval(plan?.interval) ? plan.interval : "month",
+    stripePriceId: plan?.stripe_price_id ?? "",
+    features: JSON.stringify(plan?.features ?? [], null, 2),
+    active: plan?.active ?? true,
+  };
+}
+
+function isInterval(text: string | undefined): text is Interval {
+  return text !== undefined && text in intervals;
+}

@@ -1,0 +1,42 @@
+import * as z from "zod";
+
+export const intervals = { day: "Daily", week: "Weekly", month: "Monthly", year: "Yearly" } as const;
+export type Interval = keyof typeof intervals;
+
+const notPositive = "Price must be a positive number";
+
+/** As the form has it; all limits are the database's. */
+export const planFormSchema = z.object({
+  name: z.string().trim().min(1, "Name is required").max(500, "Name must be at most 500 characters"),
+  description: z.string().trim().max(5000, "Description must be at most 5,000 characters"),
+  price: z
+    .string()
+    // An empty field would be coerced to a price of nothing.
+    .transform((text) => (text.trim() === "" ? Number.NaN : Number(text)))
+    .pipe(
+      z
+        .number(notPositive)
+        .min(0, notPositive)
+        .max(9_999_999_999, "Price is too high")
+        .refine((price) => Math.abs(price * 100 - Math.round(price * 100)) < 1e-6, "Price can have cents, but no less"),
+    ),
+  interval: z.enum(["day", "week", "month", "year"], "Interval is required"),
+  stripePriceId: z
+    .string()
+    .trim()
+    .min(1, "Stripe Price ID is required")
+    .max(255, "Stripe Price ID must be at most 255 characters"),
+  features: z.string().max(20_000, "This list is too long"),
+  active: z.boolean(),
+});
+export type PlanFormInput = z.input<typeof planFormSchema>;
+export type PlanFormValues = z.output<typeof planFormSchema>;
+
+/** The list that the text is, or null where it is no JSON array of strings. */
+export function parseFeatures(text: string): string[] | null {
+  try {
+    return z.array(z.string()).parse(JSON.parse(text));
+  } catch {
+    return null;
+  }
+}

@@ -1,0 +1,44 @@
+import { queryOptions } from "@tanstack/react-query";
+import { fieldsOf, textOf, textsOf } from "@/lib/fields";
+import { publicRows } from "@/lib/public-rows";
+
+export interface PlanForSale {
+  id: string;
+  name: string;
+  description: string | null;
+  /** US dollars. */
+  price: number;
+  interval: string;
+  features: string[];
+  stripe_price_id: string;
+}
+
+export const plansForSaleKey = ["plans-for-sale"] as const;
+
+/** What can be bought, the cheapest first. */
+export const plansForSaleQuery = () =>
+  queryOptions({
+    queryKey: plansForSaleKey,
+    queryFn: async ({ signal }) => {
+      const rows = await publicRows("subscription_plans?select=*&active=eq.true&order=price.asc", signal);
+      return rows.flatMap((row) => {
+        const fields = fieldsOf(row);
+        const [id, name, priceId] = ["id", "name", "stripe_price_id"].map((field) => textOf(fields, field));
+        const price = Number(fields.get("price"));
+        // Without these there is nothing to sell.
+        if (!id || !name || !priceId || !Number.isFinite(price)) return [];
+        const plan: PlanForSale = {
+          id,
+          name,
+          description: textOf(fields, "description"),
+          price,
+          interval: textOf(fields, "interval") ?? "month",
+          features: textsOf(fields.get("features")),
+          stripe_price_id: priceId,
+        };
+        return [plan];
+      });
+    },
+    staleTime: 60_000,
+    retry: 1,
+  });

@@ -1,0 +1,62 @@
+import type { RealtimeChannel } from "@supabase/supabase-js";
+import { useQueryClient } from "@tanstack/react-query";
+import { useEffect, useState } from "react";
+import { basalt } from "@/lib/basalt";
+import { stayJoined } from "@/lib/live";
+import { memberKeys } from "./queries";
+
+// Members are in no publication, so that an invitation's token never travels: whoever changes the team says so here.
+const teamChanged = "team";
+
+const lookAnewMs = 300;
+
+const rooms = new Map<string, RealtimeChannel>();
+
+// All clients of a plan meet in one topic, so a page that comes back to it has to wait until it has left it.
+let leaving: Promise<unknown> = Promise.resolve();
+
+/**
+ * Is present on a plan, and tells who else is, by user id. Anyone who knows the plan's id could be in the channel: it
+ * carries ids alone, and what they mean is read from the team's list, which policies guard.
+ */
+export function usePlanRoom(planId: string, userId: string) {
+  const queryClient = useQueryClient();
+  const [present, setPresent] = useState<string[]>([]);
+  useEffect(() => {
+    let leave: (() => Promise<unknown>) | undefined;
+    let gone = false;
+    let pending: ReturnType<typeof setTimeout> | undefined;
+    const lookAnew = () => {
+      pending = undefined;
+      void queryClient.invalidateQueries({ queryKey: memberKeys.list(planId) });
+      // The person's own role, and whether they may still see the plan.
+      void queryClient.invalidateQueries({ queryKey: ["plans"] });
+    };
+    const open = () => {
+      const room = basalt.channel(`plan:${planId}`, { config: { presence: { key: userId, enabled: true } } });
+      rooms.set(planId, room);
+      return room
+        .on("presence", { event: "sync" }, () => setPresent(Object.keys(room.presenceState())))
+        .on("broadcast", { event: teamChanged }, () => {
+          // Many at once are one: the word of a stranger, too, must cost no more than this.
+          pending ??= setTimeout(lookAnew, lookAnewMs);
+        });
+    };
+    void leaving.then(() => {
+      if (!gone) leave = stayJoined({ open, onJoined: (room) => void room.track({}) });
+    });
+    return () => {
+      gone = true;
+      clearTimeout(pending);
+      rooms.delete(planId);
+      if (leave) leaving = leave();
+    };
+  }, [planId, userId, queryClient]);
+  return present;
+}
+
+/** Whoever looks at the plan looks anew who is on its team. */
+export function tellTeamChanged(planId: string) {
+  const room = rooms.get(planId);
+  if (room?.state === "joined") void room.send({ type: "broadcast", event: teamChanged, payload: {} });
+}

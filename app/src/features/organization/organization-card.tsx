@@ -1,0 +1,92 @@
+import { useQuery } from "@tanstack/react-query";
+import { PencilIcon } from "lucide-react";
+import { lazy, Suspense, useState } from "react";
+import { Button } from "@/components/ui/button";
+import { Card } from "@/components/ui/card";
+import { Skeleton } from "@/components/ui/skeleton";
+import { LogoPicture } from "./logo-picture";
+import { type Organization, organizationQuery } from "./queries";
+
+const OrganizationForm = lazy(() =>
+  import("./organization-form").then(({ OrganizationForm }) => ({ default: OrganizationForm })),
+);
+
+/** Who the plan is for: to read, and for owners and managers to edit. */
+export function OrganizationCard({ planId, editable }: { planId: string; editable: boolean }) {
+  const organization = useQuery(organizationQuery(planId));
+  const [editing, setEditing] = useState(false);
+  const loaded = organization.data !== undefined;
+  // Nothing to read, and nothing to do.
+  if (loaded && !organization.data && !editable) return null;
+  return (
+    <Card className="p-4">
+      <section aria-label="Organization">
+        {organization.isPending ? (
+          <div role="status" className="flex items-center gap-4">
+            <span className="sr-only">Loading the organization...</span>
+            <Skeleton className="size-12" />
+            <Skeleton className="h-5 w-48" />
+          </div>
+        ) : !loaded ? (
+          <p className="flex flex-wrap items-center justify-between gap-3 text-sm">
+            The organization's details could not be loaded.
+            <Button variant="secondary" size="small" onClick={() => void organization.refetch()}>
+              Try again
+            </Button>
+          </p>
+        ) : editing ? (
+          <Suspense fallback={<Skeleton className="h-96" />}>
+            <OrganizationForm
+              planId={planId}
+              organization={organization.data ?? null}
+              onDone={() => setEditing(false)}
+            />
+          </Suspense>
+        ) : (
+          <View organization={organization.data ?? null} onEdit={editable ? () => setEditing(true) : null} />
+        )}
+      </section>
+    </Card>
+  );
+}
+
+function View({ organization, onEdit }: { organization: Organization | null; onEdit: (() => void) | null }) {
+  const texts = [
+    { name: "Mission", text: organization?.mission },
+    { name: "Vision", text: organization?.vision },
+    { name: "Values", text: organization?.values },
+  ].filter(({ text }) => text);
+  return (
+    <div className="grid gap-4">
+      <div className="flex items-center gap-4">
+        <LogoPicture url={organization?.logo_url ?? null} className="size-12" />
+        <div className="min-w-0 grow">
+          <h2 dir="auto" className="text-label [overflow-wrap:anywhere]">
+            {organization?.name || "Organization"}
+          </h2>
+          <p className="text-muted-foreground text-sm">
+            {organization?.ein ? `EIN ${organization.ein}` : !organization && "Say whose plan this is."}
+          </p>
+        </div>
+        {onEdit && (
+          <Button variant="secondary" size="small" className="print:hidden" onClick={onEdit}>
+            <PencilIcon aria-hidden />
+            Edit Org
+          </Button>
+        )}
+      </div>
+      {texts.length > 0 && (
+        <dl className="grid gap-4 md:grid-cols-3">
+          {texts.map(({ name, text }) => (
+            <div key={name} className="min-w-0">
+              <dt className="font-medium text-muted-foreground text-xs">{name}</dt>
+              <dd dir="auto" className="mt-1 whitespace-pre-line text-sm [overflow-wrap:anywhere]">
+                {text}
+              </dd>
+            </div>
+          ))}
+        </dl>
+      )}
+    </div>
+  );
+}

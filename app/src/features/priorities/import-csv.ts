@@ -1,0 +1,55 @@
+import { toCsv } from "@/lib/csv";
+import { prioritySchema } from "./schema";
+
+export interface ImportedPriority {
+  title: string;
+  description: string;
+}
+
+export type ParsedImport = { errors: string[] } | { priorities: ImportedPriority[] };
+
+export const templateName = "priorities_template.csv";
+export const template = toCsv([
+  ["title", "description"],
+  ["Open four neighbourhood hubs", "Halls within 15 minutes' walk"],
+]);
+
+const requiredHeaders = ["title", "description"];
+const mostRows = 10_000;
+
+/**
+ * Reads the lines of a CSV file. A plain split at commas, or at semicolons or tabs where the header has those, without
+ * quotes; what is beyond the last header belongs to the last value. Any error is an error of the whole file.
+ */
+export function parsePriorities(text: string): ParsedImport {
+  const lines = text
+    .split(/\r\n|\r|\n/)
+    .map((line, index) => ({ line, number: index + 1 }))
+    .filter(({ line }) => line.trim() !== "");
+  const [header, ...rows] = lines;
+  if (!header || rows.length === 0) return { errors: ["CSV file is empty or only contains headers"] };
+  if (rows.length > mostRows) return { errors: [`At most ${mostRows.toLocaleString("en-US")} priorities at once`] };
+
+  const separator = [",", ";", "\t"].find((candidate) => header.line.includes(candidate)) ?? ",";
+  const headers = header.line.split(separator).map((name) => name.trim().toLowerCase());
+  const missing = requiredHeaders.filter((name) => !headers.includes(name));
+  if (missing.length > 0) return { errors: missing.map((name) => `Missing required header: ${name}`) };
+
+  const errors: string[] = [];
+  const priorities: ImportedPriority[] = [];
+  for (const { line, number } of rows) {
+    const parts = line.split(separator);
+    if (parts.length < headers.length) {
+      errors.push(`Line ${number}: Not enough values`);
+      continue;
+    }
+    const values = [...parts.slice(0, headers.length - 1), parts.slice(headers.length - 1).join(separator)];
+    const cell = (name: string) => values[headers.indexOf(name)]?.trim() ?? "";
+    const priority = { title: cell("title"), description: cell("description") };
+    const checked = prioritySchema.safeParse(priority);
+    if (priority.title === "") errors.push(`Line ${number}: Title is required`);
+    else if (!checked.success) errors.push(`Line ${number}: ${checked.error.issues[0]?.message ?? "is not valid"}`);
+    else priorities.push(priority);
+  }
+  return errors.length > 0 ? { errors } : { priorities };
+}

@@ -1,0 +1,20 @@
+import { queryOptions } from "@tanstack/react-query";
+import type { Row } from "@/lib/basalt";
+import { fetchOfPlan } from "@/lib/plan-rows";
+
+export type Priority = Row<"priorities">;
+
+export const priorityKeys = {
+  all: ["priorities"] as const,
+  list: (planId: string) => [...priorityKeys.all, "list", planId] as const,
+  /** Of all plans, for the dashboard's cards. */
+  counts: () => [...priorityKeys.all, "counts"] as const,
+};
+
+/** A plan's priorities, newest first. */
+export const priorityListQuery = (planId: string) =>
+  queryOptions({
+    queryKey: priorityKeys.list(planId),
+    queryFn: ({ signal }) => fetchOfPlan("priorities", planId, signal),
+    meta: { errorTitle: "Error fetching priorities" },
+  });

@@ -1,0 +1,98 @@
+import { useMutation, useQueryClient } from "@tanstack/react-query";
+import { toast } from "sonner";
+import { useChange } from "@/hooks/use-change";
+import { basalt } from "@/lib/basalt";
+import { messageOf } from "@/lib/errors";
+import { deleteRow, updateRow, updateSeen } from "@/lib/plan-rows";
+import { toNames } from "./names";
+import { type Task, taskKeys } from "./queries";
+import type { TaskValues } from "./schema";
+
+/** What the form's values are in the database. */
+function toColumns({ title, description, measure, dueDate, responsible }: TaskValues) {
+  return {
+    title: title.trim(),
+    description: description || null,
+    measure_success: measure.trim() || null,
+    due_date: dueDate || null,
+    responsible_party: toNames(responsible),
+  };
+}
+
+export function useCreateTask(planId: string) {
+  return useChange({
+    done: "Task created",
+    failed: "Error creating task",
+    refetches: [taskKeys.list(planId), taskKeys.counts()],
+    change: async ({ priorityId, values }: { priorityId: string; values: TaskValues }) => {
+      await basalt
+        .from("tasks")
+        .insert({ ...toColumns(values), priority_id: priorityId, is_completed: false })
+        .throwOnError();
+      return true;
+    },
+  });
+}
+
+/** `false` when the task was changed by another person since `base`; nothing was written then. */
+export function useUpdateTask(planId: string) {
+  return useChange({
+    failed: "Error updating task",
+    refetches: [taskKeys.list(planId), taskKeys.counts()],
+    change: async ({ base, values }: { base: Pick<Task, "id" | "updated_at">; values: TaskValues }) => {
+      const saved = await updateSeen("tasks", { id: base.id, updated_at: base.updated_at }, toColumns(values), "task");
+      if (saved) toast.success("Task updated");
+      return saved;
+    },
+  });
+}
+
+export function useDeleteTask(planId: string) {
+  return useChange({
+    done: "Task deleted",
+    failed: "Error deleting task",
+    refetches: [taskKeys.list(planId), taskKeys.counts()],
+    change: (id: string) => deleteRow("tasks", id, "task"),
+  });
+}
+
+/** Checks a task off, or opens it again: at once on the screen, undone there when the server refuses. */
+export function useToggleTask(planId: string) {
+  const queryClient = useQueryClient();
+  const listKey = taskKeys.list(planId);
+  const mutationKey = [...listKey, "toggle"];
+  const show = (id: string, isCompleted: boolean) =>
+    queryClient.setQueryData<Task[]>(listKey, (tasks) =>
+      tasks?.map((task) => (task.id === id ? { ...task, is_completed: isCompleted } : task)),
+    );
+
+  const toggle = useMutation({
+    mutationKey,
+    // One after the other: the last one pressed is the last one written.
+    scope: { id: mutationKey.join() },
+    mutationFn: ({ id, isCompleted }: { id: string; isCompleted: boolean }) =>
+      updateRow("tasks", id, { is_completed: isCompleted }, "task"),
+    onMutate: async ({ id, isCompleted }) => {
+      // An answer that is under way does not know of this yet.
+      await queryClient.cancelQueries({ queryKey: listKey });
+      show(id, isCompleted);
+    },
+    onSuccess: (_data, { id, isCompleted }) => {
+      toast.success(isCompleted ? "Task completed" : "Task reopened", {
+        id: `toggle-${id}`,
+        action: { label: "Undo", onClick: () => toggle.mutate({ id, isCompleted: !isCompleted }) },
+      });
+    },
+    onError: (error, { id, isCompleted }) => {
+      show(id, !isCompleted);
+      toast.error("Error updating task status", { id: `toggle-${id}`, description: messageOf(error) });
+    },
+    onSettled: () => {
+      // While another is waiting, an answer would show its task as it was.
+      if (queryClient.isMutating({ mutationKey }) > 1) return;
+      void queryClient.invalidateQueries({ queryKey: taskKeys.counts() });
+      return queryClient.invalidateQueries({ queryKey: listKey });
+    },
+  });
+  return toggle;
+}

@@ -1,0 +1,20 @@
+import { queryOptions } from "@tanstack/react-query";
+import type { Row } from "@/lib/basalt";
+import { fetchOfPlan } from "@/lib/plan-rows";
+
+export type Task = Row<"tasks">;
+
+export const taskKeys = {
+  all: ["tasks"] as const,
+  list: (planId: string) => [...taskKeys.all, "list", planId] as const,
+  /** Of all plans, for the dashboard's cards. */
+  counts: () => [...taskKeys.all, "counts"] as const,
+};
+
+/** All tasks of a plan, newest first: its priorities, counts, timeline and print view are made of the same list. */
+export const taskListQuery = (planId: string) =>
+  queryOptions({
+    queryKey: taskKeys.list(planId),
+    queryFn: ({ signal }) => fetchOfPlan("tasks", planId, signal),
+    meta: { errorTitle: "Error fetching tasks" },
+  });

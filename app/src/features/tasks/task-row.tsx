@@ -1,0 +1,166 @@
+import { CalendarDaysIcon, PencilIcon, Trash2Icon, TriangleAlertIcon, UsersIcon } from "lucide-react";
+import { type KeyboardEvent, memo, useId, useState } from "react";
+import { InlineEdit } from "@/components/inline-edit";
+import { RichText } from "@/components/rich-text";
+import { Checkbox } from "@/components/ui/checkbox";
+import { DropdownMenu, DropdownMenuContent, DropdownMenuItem, MoreButton } from "@/components/ui/dropdown-menu";
+import { cn } from "@/lib/cn";
+import { formatDay, today } from "@/lib/dates";
+import { titleFaultOf } from "@/lib/titles";
+import type { Task } from "./queries";
+
+const focusAreaFaultOf = (title: string) => titleFaultOf(title, "Focus Area");
+
+export interface TaskActions {
+  toggle: (task: Task, isCompleted: boolean) => void;
+  edit: (task: Task) => void;
+  /** Whether it was saved over the title that was seen. */
+  rename: (task: Task, title: string, seen: string) => Promise<boolean>;
+  remove: (task: Task) => void;
+  add: () => void;
+}
+
+interface TaskRowProps {
+  task: Task;
+  /** What this person may do; nothing for viewers. */
+  actions: TaskActions | null;
+}
+
+/** Remembered: a check-off among a thousand tasks draws one row again. */
+export const TaskRow = memo(function TaskRow({ task, actions }: TaskRowProps) {
+  const titleId = useId();
+  const [open, setOpen] = useState(false);
+  const done = task.is_completed;
+  const title = (
+    <span id={titleId} dir="auto" className={cn(done && "line-through decoration-from-font")}>
+      {task.title}
+    </span>
+  );
+  const shownTitle = task.description ? (
+    <button
+      type="button"
+      aria-expanded={open}
+      className="text-start font-medium hover:text-primary"
+      onClick={() => setOpen(!open)}
+    >
+      {title}
+    </button>
+  ) : (
+    <span className="font-medium">{title}</span>
+  );
+  return (
+    <tr
+      className={cn("border-t", done && "text-muted-foreground")}
+      onKeyDown={(event) => actions && handleKeys(event, task, actions)}
+    >
+      <td className="w-11 py-3 ps-4 align-top">
+        <Checkbox
+          data-task-check
+          checked={done}
+          disabled={!actions}
+          aria-labelledby={titleId}
+          aria-keyshortcuts={actions ? "ArrowUp ArrowDown Space E N" : undefined}
+          className="mt-0.5 disabled:opacity-100"
+          onCheckedChange={(checked) => actions?.toggle(task, checked === true)}
+        />
+      </td>
+      <td className="min-w-0 py-2.5 [overflow-wrap:anywhere]">
+        {actions ? (
+          <InlineEdit
+            label={`Rename ${task.title}`}
+            value={task.title}
+            faultOf={focusAreaFaultOf}
+            save={(text, seen) => actions.rename(task, text, seen)}
+            className="font-medium"
+          >
+            {shownTitle}
+          </InlineEdit>
+        ) : (
+          shownTitle
+        )}
+        {task.description && (
+          <RichText
+            html={task.description}
+            className={cn("mt-0.5 text-muted-foreground", !open && "line-clamp-2 print:line-clamp-none")}
+          />
+        )}
+        <TaskFacts task={task} />
+      </td>
+      <td className="w-12 py-0.5 pe-2 align-top print:hidden">
+        {actions && (
+          <DropdownMenu>
+            <MoreButton label={`Actions for ${task.title}`} />
+            <DropdownMenuContent align="end">
+              <DropdownMenuItem onSelect={() => actions.edit(task)}>
+                <PencilIcon aria-hidden />
+                Edit task
+              </DropdownMenuItem>
+              <DropdownMenuItem tone="destructive" onSelect={() => actions.remove(task)}>
+                <Trash2Icon aria-hidden />
+                Delete task
+              </DropdownMenuItem>
+            </DropdownMenuContent>
+          </DropdownMenu>
+        )}
+      </td>
+    </tr>
+  );
+});
+
+/** How it is measured, until when, by whom. */
+export function TaskFacts({ task }: { task: Task }) {
+  const overdue = isOverdue(task);
+  if (!task.measure_success && !task.due_date && task.responsible_party.length === 0) return null;
+  return (
+    <div className="mt-1 grid gap-1 text-muted-foreground text-xs">
+      {task.measure_success && (
+        <p dir="auto" className="whitespace-pre-line">
+          <span className="font-medium">Success:</span> {task.measure_success}
+        </p>
+      )}
+      <p className="flex flex-wrap items-center gap-x-4 gap-y-1">
+        {task.due_date && (
+          <span className={cn("inline-flex items-center gap-1.5", overdue && "font-medium text-destructive")}>
+            {overdue ? (
+              <TriangleAlertIcon className="size-3.5" aria-hidden />
+            ) : (
+              <CalendarDaysIcon className="size-3.5" aria-hidden />
+            )}
+            Due {formatDay(task.due_date)}
+            {overdue && " (overdue)"}
+          </span>
+        )}
+        {task.responsible_party.length > 0 && (
+          <span className="inline-flex min-w-0 items-center gap-1.5">
+            <UsersIcon className="size-3.5 shrink-0" aria-hidden />
+            <span className="sr-only">Responsible: </span>
+            {task.responsible_party.join(", ")}
+          </span>
+        )}
+      </p>
+    </div>
+  );
+}
+
+/** Its day is over, and it is not done. */
+export function isOverdue(task: Pick<Task, "due_date" | "is_completed">) {
+  return !task.is_completed && task.due_date !== null && task.due_date < today();
+}
+
+/** In a task's row: up and down go to the next task, also that of another priority; e edits, n adds. Space is the checkbox's own. */
+function handleKeys(event: KeyboardEvent<HTMLElement>, task: Task, actions: TaskActions) {
+  if (event.defaultPrevented || event.ctrlKey || event.metaKey || event.altKey) return;
+  // An open menu has its own keys.
+  if (event.target instanceof Element && event.target.closest('[role="menu"]')) return;
+  const step = { ArrowUp: -1, ArrowDown: 1 }[event.key];
+  if (step) {
+    const checks = [...document.querySelectorAll<HTMLElement>("[data-task-check]")];
+    const own = event.currentTarget.querySelector<HTMLElement>("[data-task-check]");
+    const next = own && checks[checks.indexOf(own) + step];
+    next?.focus();
+    next?.scrollIntoView({ block: "nearest" });
+  } else if (event.key === "e") actions.edit(task);
+  else if (event.key === "n") actions.add();
+  else return;
+  event.preventDefault();
+}

@@ -1,0 +1,186 @@
+import { addDays, addMonths, format, isSameMonth, parseISO, startOfMonth, startOfWeek } from "date-fns";
+import { ChevronLeftIcon, ChevronRightIcon, CircleCheckIcon, TriangleAlertIcon } from "lucide-react";
+import { useState } from "react";
+import { PageState } from "@/components/page-state";
+import { Button } from "@/components/ui/button";
+import { Card } from "@/components/ui/card";
+import { useIsMobile } from "@/hooks/use-is-mobile";
+import { cn } from "@/lib/cn";
+import { formatDay, today } from "@/lib/dates";
+import type { Task } from "./queries";
+import { isOverdue } from "./task-row";
+
+type Dated = Task & { due_date: string };
+
+/** Tasks by the day they are due: a month as a calendar, on a phone as a list. */
+export function Timeline({ tasks }: { tasks: Task[] }) {
+  const isMobile = useIsMobile();
+  const dated = tasks
+    .filter((task): task is Dated => task.due_date !== null)
+    .sort((one, other) => one.due_date.localeCompare(other.due_date));
+  const overdue = dated.filter(isOverdue);
+  const [month, setMonth] = useState(() => firstMonth(dated));
+  const undated = tasks.length - dated.length;
+  if (dated.length === 0) {
+    return (
+      <Card>
+        <PageState
+          heading="h3"
+          title="No due dates yet"
+          description="Tasks that have a due date show here, by day and month."
+        />
+      </Card>
+    );
+  }
+  return (
+    <div className="grid gap-3">
+      <p className="flex flex-wrap gap-x-4 text-muted-foreground text-sm">
+        {overdue[0] &&
+          (isMobile ? (
+            <span className="font-medium text-destructive">{overdue.length} overdue</span>
+          ) : (
+            <button
+              type="button"
+              title="Show the first of them"
+              className="rounded-xs font-medium text-destructive underline decoration-from-font underline-offset-2"
+              onClick={() => overdue[0] && setMonth(monthOf(overdue[0]))}
+            >
+              {overdue.length} overdue
+            </button>
+          ))}
+        {undated > 0 && <span>{undated} without a due date</span>}
+      </p>
+      {isMobile ? <DayList tasks={dated} /> : <Month tasks={dated} month={month} onMonthChange={setMonth} />}
+    </div>
+  );
+}
+
+const monthOf = (task: Dated) => startOfMonth(parseISO(task.due_date));
+
+/** This one, or else the next in which something is due, or else the last: an empty calendar says nothing. */
+function firstMonth(tasks: Dated[]) {
+  const now = startOfMonth(new Date());
+  const months = tasks.map(monthOf);
+  return months.find((month) => month >= now) ?? months.at(-1) ?? now;
+}
+
+interface MonthProps {
+  tasks: Dated[];
+  month: Date;
+  onMonthChange: (month: Date) => void;
+}
+
+function Month({ tasks, month, onMonthChange: setMonth }: MonthProps) {
+  const first = startOfWeek(month, { weekStartsOn: 1 });
+  const weeks = [0, 1, 2, 3, 4, 5]
+    .map((week) => [0, 1, 2, 3, 4, 5, 6].map((day) => addDays(first, week * 7 + day)))
+    .filter((days, index) => index < 4 || days.some((day) => isSameMonth(day, month)));
+  const byDay = Map.groupBy(tasks, (task) => task.due_date);
+  const now = today();
+  return (
+    <Card className="overflow-hidden">
+      <div className="flex items-center gap-2 border-b p-3">
+        <h3 aria-live="polite" className="grow text-label">
+          {format(month, "MMMM yyyy")}
+        </h3>
+        <Button variant="secondary" size="small" onClick={() => setMonth(startOfMonth(new Date()))}>
+          Today
+        </Button>
+        <Button variant="ghost" size="icon" aria-label="Previous month" onClick={() => setMonth(addMonths(month, -1))}>
+          <ChevronLeftIcon aria-hidden className="rtl:-scale-x-100" />
+        </Button>
+        <Button variant="ghost" size="icon" aria-label="Next month" onClick={() => setMonth(addMonths(month, 1))}>
+          <ChevronRightIcon aria-hidden className="rtl:-scale-x-100" />
+        </Button>
+      </div>
+      <table className="w-full table-fixed text-xs">
+        <caption className="sr-only">Tasks due in {format(month, "MMMM yyyy")}</caption>
+        <thead>
+          <tr>
+            {weeks[0]?.map((day) => (
+              <th key={day.getDay()} scope="col" className="px-2 py-1.5 text-start font-medium text-muted-foreground">
+                {format(day, "EEE")}
+              </th>
+            ))}
+          </tr>
+        </thead>
+        <tbody>
+          {weeks.map((days) => (
+            <tr key={days[0]?.toISOString()} className="border-t">
+              {days.map((day) => {
+                const date = format(day, "yyyy-MM-dd");
+                return (
+                  <td
+                    key={date}
+                    className={cn(
+                      "h-24 border-s p-1.5 align-top first:border-s-0",
+                      !isSameMonth(day, month) && "bg-muted",
+                    )}
+                  >
+                    <time
+                      dateTime={date}
+                      className={cn(
+                        "inline-grid size-6 place-items-center rounded-full tabular-nums",
+                        date === now ? "bg-primary font-semibold text-primary-foreground" : "text-muted-foreground",
+                      )}
+                    >
+                      {format(day, "d")}
+                    </time>
+                    <ul className="mt-1 grid gap-1">
+                      {byDay.get(date)?.map((task) => (
+                        <li key={task.id}>
+                          <TaskMark task={task} />
+                        </li>
+                      ))}
+                    </ul>
+                  </td>
+                );
+              })}
+            </tr>
+          ))}
+        </tbody>
+      </table>
+    </Card>
+  );
+}
+
+function DayList({ tasks }: { tasks: Dated[] }) {
+  return [...Map.groupBy(tasks, (task) => task.due_date.slice(0, 7))].map(([month, inMonth]) => (
+    <section key={month}>
+      <h3 className="mb-2 text-label">{format(parseISO(`${month}-01`), "MMMM yyyy")}</h3>
+      <Card>
+        <ul className="divide-y">
+          {inMonth.map((task) => (
+            <li key={task.id} className="grid gap-1 px-4 py-2.5 text-sm">
+              <p className="text-muted-foreground text-xs">{formatDay(task.due_date)}</p>
+              <TaskMark task={task} />
+            </li>
+          ))}
+        </ul>
+      </Card>
+    </section>
+  ));
+}
+
+/** A task's name, with a sign and a word where it is done or overdue. */
+function TaskMark({ task }: { task: Task }) {
+  const overdue = isOverdue(task);
+  return (
+    <p
+      title={task.title}
+      className={cn(
+        "flex items-start gap-1 rounded-sm px-1.5 py-0.5 [overflow-wrap:anywhere]",
+        task.is_completed && "bg-muted text-muted-foreground",
+        overdue && "bg-destructive-soft text-destructive",
+        !task.is_completed && !overdue && "bg-primary-soft text-primary-soft-foreground",
+      )}
+    >
+      {task.is_completed && <CircleCheckIcon className="mt-0.5 size-3 shrink-0" aria-hidden />}
+      {overdue && <TriangleAlertIcon className="mt-0.5 size-3 shrink-0" aria-hidden />}
+      <span dir="auto" className="line-clamp-3">
+        {(overdue || task.is_completed) && <span className="sr-only">{overdue ? "Overdue: " : "Completed: "}</span>}
+        {task.title}
+      </span>
+    </p>
+  );
+}

@@ -1,0 +1,40 @@
+import { type QueryKey, useMutation, useQueryClient } from "@tanstack/react-query";
+import { toast } from "sonner";
+import { messageOf } from "@/lib/errors";
+
+interface ChangeOptions<Variables, Result> {
+  change: (variables: Variables) => Promise<Result>;
+  /** Title of the toast when it worked; nothing where the screen itself says so. */
+  done?: string;
+  /** Title of the toast when it failed. */
+  failed: string;
+  /** Failures that need no toast: the person stopped it. */
+  isQuiet?: (error: Error) => boolean;
+  /** Every query whose key begins with one of these is fetched again. */
+  refetches: QueryKey[];
+}
+
+/** A mutation as this app has them: it is pending until the lists show what it did, then says so. */
+export function useChange<Variables, Result>({
+  change,
+  done,
+  failed,
+  isQuiet,
+  refetches,
+}: ChangeOptions<Variables, Result>) {
+  const queryClient = useQueryClient();
+  const refetch = () => Promise.all(refetches.map((queryKey) => queryClient.invalidateQueries({ queryKey })));
+  return useMutation({
+    mutationFn: change,
+    onSuccess: async () => {
+      await refetch();
+      if (done) toast.success(done);
+    },
+    onError: (error) => {
+      if (isQuiet?.(error)) return;
+      toast.error(failed, { description: messageOf(error) });
+      // What it was refused for may show in the list: a row that is gone, a right that was taken away.
+      void refetch();
+    },
+  });
+}

@@ -1,0 +1,70 @@
+import { basalt, type Row, type Tables } from "@/lib/basalt";
+import { fetchAllRows } from "@/lib/rows";
+import { requireRow } from "@/lib/stale-row";
+
+type PlanPart = "priorities" | "tasks" | "plan_attachments";
+type Edited = "plans" | "priorities" | "tasks";
+type Deleted = PlanPart | "plans" | "plan_members";
+
+// The client's types want one table: callers are held to theirs, and in here only what all of them have is named.
+type AnyUpdate = Tables["tasks"]["Update"];
+const anyOf = (table: Deleted) => table as "tasks";
+
+const gone = (thing: string) => `This ${thing} no longer exists, or you may not change it.`;
+
+/** What a plan has of this, newest first. */
+export function fetchOfPlan<Name extends PlanPart>(table: Name, planId: string, signal: AbortSignal) {
+  return fetchAllRows((from, to) =>
+    basalt
+      .from(table as PlanPart)
+      .select("*")
+      .eq("plan_id", planId)
+      .order("created_at", { ascending: false })
+      .order("id")
+      .range(from, to)
+      .abortSignal(signal)
+      .throwOnError(),
+  ) as Promise<unknown> as Promise<Row<Name>[]>;
+}
+
+/** Changes a row if it still has what the person has seen of it. `false` when it has not: nothing was written then. */
+export async function updateSeen<Name extends Edited>(
+  table: Name,
+  seen: { id: string } & ({ updated_at: string } | { title: string }),
+  change: Tables[Name]["Update"],
+  thing: string,
+) {
+  const rows = basalt.from(anyOf(table));
+  const { data } = await rows
+    .update({ ...(change as AnyUpdate), updated_at: new Date().toISOString() })
+    .match(seen)
+    .select("id")
+    .maybeSingle()
+    .throwOnError();
+  if (data) return true;
+  const now = await rows.select("id").eq("id", seen.id).maybeSingle().throwOnError();
+  requireRow(now.data, gone(thing));
+  return false;
+}
+
+/** Changes what does not depend on what was there before. */
+export async function updateRow<Name extends Edited | "plan_members">(
+  table: Name,
+  id: string,
+  change: Tables[Name]["Update"],
+  thing: string,
+) {
+  const { data } = await basalt
+    .from(anyOf(table))
+    .update({ ...(change as AnyUpdate), updated_at: new Date().toISOString() })
+    .eq("id", id)
+    .select("id")
+    .maybeSingle()
+    .throwOnError();
+  requireRow(data, gone(thing));
+}
+
+export async function deleteRow(table: Deleted, id: string, thing: string) {
+  const { data } = await basalt.from(table).delete().eq("id", id).select("id").maybeSingle().throwOnError();
+  requireRow(data, gone(thing));
+}
