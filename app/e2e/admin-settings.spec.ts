@@ -1,4 +1,4 @@
-import { expect, test } from "./fixtures";
+import { expect, pixel, test } from "./fixtures";
 
 // One row each: what one test writes another would find.
 test.describe.configure({ mode: "serial" });
@@ -29,11 +29,6 @@ test("settings that cannot be loaded say so", async ({ administrator, signedIn }
   await page.getByRole("button", { name: "Try again" }).click();
   await expect(page.getByText("invite_email_template")).toBeVisible();
 });
-
-const pixel = Buffer.from(
-  "iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAYAAAAfFcSJAAAADUlEQVR42mNk+M9QDwADhgGAWjR9awAAAABJRU5ErkJggg==",
-  "base64",
-);
 
 test("logo: three sizes, each with its use; a new one is everywhere at once", async ({ administrator, signedIn }) => {
   const maria = await administrator();

@@ -1,5 +1,5 @@
 import { randomUUID } from "node:crypto";
-import { test as base, type Page } from "@playwright/test";
+import { type BrowserContext, test as base, type Page } from "@playwright/test";
 import { createClient, type SupabaseClient } from "@supabase/supabase-js";
 import type { Database } from "../src/lib/database.types";
 
@@ -18,6 +18,12 @@ export interface Person extends Account {
   /** What the browser's storage holds when this person is signed in there. */
   storage: { name: string; value: string }[];
 }
+
+/** The smallest PNG there is: one grey pixel. */
+export const pixel = Buffer.from(
+  "iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAYAAAAfFcSJAAAADUlEQVR42mNk+M9QDwADhgGAWjR9awAAAABJRU5ErkJggg==",
+  "base64",
+);
 
 interface Fixtures {
   /** No account has these details yet. */
@@ -82,7 +88,7 @@ export const test = base.extend<Fixtures>({
   },
 
   signedIn: async ({ baseURL, browser, upgradePrompt }, use) => {
-    const contexts: { close(): Promise<void> }[] = [];
+    const contexts: BrowserContext[] = [];
     await use(async ({ storage }) => {
       const origin = new URL(baseURL ?? "").origin;
       const context = await browser.newContext({
@@ -94,7 +100,12 @@ export const test = base.extend<Fixtures>({
       watch(page);
       return page;
     });
-    await Promise.all(contexts.map((context) => context.close()));
+    await Promise.all(
+      contexts.map(async (context) => {
+        await letRoutesEnd(...context.pages());
+        await context.close();
+      }),
+    );
   },
 
   allowedComplaint: [null, { option: true }],
@@ -106,12 +117,18 @@ export const test = base.extend<Fixtures>({
       complaints.length = 0;
       watch(page);
       await use(undefined);
+      await letRoutesEnd(page);
       const unexpected = complaints.filter((complaint) => !allowedComplaint?.test(complaint));
       if (unexpected.length > 0) throw new Error(`Pages complained:\n${unexpected.join("\n")}`);
     },
     { auto: true },
   ],
 });
+
+/** A page that asks once more while it is being closed is no failure of the answer that a test made for it. */
+async function letRoutesEnd(...pages: Page[]) {
+  await Promise.all(pages.map((page) => page.unrouteAll({ behavior: "ignoreErrors" })));
+}
 
 const complaints: string[] = [];
 

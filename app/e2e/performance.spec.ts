@@ -1,105 +1,33 @@
-import { gzipSync } from "node:zlib";
 import type { Page } from "@playwright/test";
 import { expect, test } from "./fixtures";
 import { makePlan, server } from "./workspace";
 
-test.describe.configure({ mode: "serial" });
-
-// Budgets are in KB of 1,024 bytes: 150 and 260.
-
-/** Kilobytes of scripts, compressed, until the screen stands and the browser is idle. */
-async function scriptsOf(page: Page, path: string) {
-  const scripts: Promise<Buffer>[] = [];
-  page.on("response", (response) => {
-    if (response.request().resourceType() === "script") scripts.push(response.body());
-  });
-  await page.goto(path);
-  await expect(page.getByRole("heading", { level: 1 })).toBeVisible();
-  await page.evaluate(() => new Promise((resolve) => requestIdleCallback(resolve)));
-  const bytes = (await Promise.all(scripts)).map((script) => gzipSync(script).length);
-  const kilobytes = bytes.reduce((sum, size) => sum + size, 0) / 1000;
-  test.info().annotations.push({ type: "scripts, gzip", description: `${path}: ${kilobytes.toFixed(0)} kB` });
-  return kilobytes;
-}
-
-for (const path of ["/", "/pricing", "/terms", "/privacy"]) {
-  test(`${path} keeps to its budget of scripts`, async ({ page }) => {
-    expect(await scriptsOf(page, path)).toBeLessThanOrEqual(153.6);
-  });
-}
-
-// The plan's own screen is over the 260 that are aimed for: a sixth of its scripts is what menus stand on.
-for (const [path, most] of [
-  ["/dashboard", 266.2],
-  ["/dashboard/subscription", 266.2],
-  ["/plan/{id}", 286.7],
-  ["/plan/{id}/print", 266.2],
-] as const) {
-  test(`${path} keeps to its budget of scripts`, async ({ person, signedIn }) => {
-    const maria = await person();
-    const { id } = await makePlan(maria, "Weighed", {
-      Hubs: [{ title: "Find a hall" }, { title: "Sign", done: true }],
-    });
-    const page = await signedIn(maria);
-    expect(await scriptsOf(page, path.replace("{id}", id))).toBeLessThanOrEqual(most);
-  });
-}
-
-// Forms, which most of these are, bring the rules of forms with them: 40 over the 260 that are aimed for.
-for (const path of [
-  "/admin",
-  "/admin/audit-log",
-  "/admin/health",
-  "/admin/integrations/email",
-  "/admin/marketing",
-  "/admin/settings",
-  "/admin/subscription-plans",
-  "/admin/users",
-  "/admin/webhooks",
-]) {
-  test(`${path} keeps to its budget of scripts`, async ({ administrator, signedIn }) => {
-    const page = await signedIn(await administrator());
-    expect(await scriptsOf(page, path)).toBeLessThanOrEqual(307.2);
-  });
-}
-
-interface Load {
-  lcpMs: number;
-  cls: number;
-}
-
-/** One load of the page, until its fonts are there. */
-async function load(page: Page, path: string): Promise<Load> {
+/** Milliseconds to the largest paint of one load. */
+async function largestPaint(page: Page, path: string) {
   await page.goto(path);
   await expect(page.getByRole("heading", { level: 1 })).toBeVisible();
   return page.evaluate(async () => {
     await document.fonts.ready;
-    const entries = (type: string) =>
-      new Promise<PerformanceEntry[]>((resolve) => {
-        const observer = new PerformanceObserver((list) => resolve(list.getEntries()));
-        observer.observe({ type, buffered: true });
-        // Without a single entry the observer is never called.
-        setTimeout(() => resolve([]), 500);
-      });
-    const paints = await entries("largest-contentful-paint");
-    const shifts = await entries("layout-shift");
-    const cls = shifts.reduce((sum, shift) => sum + ("value" in shift ? Number(shift.value) : 0), 0);
-    return { lcpMs: paints.at(-1)?.startTime ?? Number.POSITIVE_INFINITY, cls };
+    const paints = await new Promise<PerformanceEntry[]>((resolve) => {
+      const observer = new PerformanceObserver((list) => resolve(list.getEntries()));
+      observer.observe({ type: "largest-contentful-paint", buffered: true });
+      // Without a single entry the observer is never called.
+      setTimeout(() => resolve([]), 500);
+    });
+    return paints.at(-1)?.startTime ?? Number.POSITIVE_INFINITY;
   });
 }
 
 /** Loads the page until it was fast enough once: something else may run on this machine, but none among eight is a fault. */
 async function bestLoad(page: Page, path: string, withinMs: number) {
-  const loads: Load[] = [];
-  while (loads.length < 8 && !loads.some(({ lcpMs }) => lcpMs < withinMs)) loads.push(await load(page, path));
-  test.info().annotations.push({ type: "loads", description: `${path}: ${JSON.stringify(loads)}` });
-  return { lcpMs: Math.min(...loads.map(({ lcpMs }) => lcpMs)), cls: Math.max(...loads.map(({ cls }) => cls)) };
+  const loads: number[] = [];
+  while (loads.length < 8 && !loads.some((ms) => ms < withinMs)) loads.push(await largestPaint(page, path));
+  test.info().annotations.push({ type: "largest contentful paint, ms", description: `${path}: ${loads.join(", ")}` });
+  return Math.min(...loads);
 }
 
-test("the landing page is there at once and stands still", async ({ page }) => {
-  const { lcpMs, cls } = await bestLoad(page, "/", 1000);
-  expect(lcpMs).toBeLessThan(1000);
-  expect(cls).toBeLessThan(0.02);
+test("the landing page is there at once", async ({ page }) => {
+  expect(await bestLoad(page, "/", 1000)).toBeLessThan(1000);
 });
 
 test("the landing page on a phone's network and a slow phone", async ({ page }) => {
@@ -116,21 +44,17 @@ test("the landing page on a phone's network and a slow phone", async ({ page }) 
     uploadThroughput: 9 * megabit,
   });
   await devtools.send("Emulation.setCPUThrottlingRate", { rate: 4 });
-  const { lcpMs, cls } = await bestLoad(page, "/", 2000);
-  expect(lcpMs).toBeLessThan(2000);
-  expect(cls).toBeLessThan(0.02);
+  expect(await bestLoad(page, "/", 2000)).toBeLessThan(2000);
 });
 
 for (const path of ["/dashboard", "/dashboard/subscription", "/plan/{id}"]) {
-  test(`${path} is there at once and stands still`, async ({ person, signedIn }) => {
+  test(`${path} is there at once`, async ({ person, signedIn }) => {
     const maria = await person();
     const { id } = await makePlan(maria, "Weighed", {
       Hubs: [{ title: "Find a hall" }, { title: "Sign", done: true }],
     });
     const page = await signedIn(maria);
-    const { lcpMs, cls } = await bestLoad(page, path.replace("{id}", id), 1000);
-    expect(lcpMs).toBeLessThan(1000);
-    expect(cls).toBeLessThan(0.02);
+    expect(await bestLoad(page, path.replace("{id}", id), 1000)).toBeLessThan(1000);
   });
 }
 

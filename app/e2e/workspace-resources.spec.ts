@@ -1,12 +1,7 @@
 import { readFile } from "node:fs/promises";
-import { expect, test } from "./fixtures";
+import { expect, pixel, test } from "./fixtures";
 import { addMember, expectToast, makePlan, server } from "./workspace";
 
-// The smallest PNG there is: one grey pixel.
-const pixel = Buffer.from(
-  "iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAYAAAAfFcSJAAAADUlEQVR42mOsq6v7DwAE/gKAlHZ3ygAAAABJRU5ErkJggg==",
-  "base64",
-);
 const text = (name: string, content = "Dear all") => ({ name, mimeType: "text/plain", buffer: Buffer.from(content) });
 
 test("files are uploaded with titles, downloaded, and deleted with their bytes", async ({ person, signedIn }) => {

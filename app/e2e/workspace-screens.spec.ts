@@ -1,6 +1,6 @@
 import AxeBuilder from "@axe-core/playwright";
 import type { Page } from "@playwright/test";
-import { expect, type Person, test } from "./fixtures";
+import { expect, type Person, pixel, test } from "./fixtures";
 import { addMember, makePlan } from "./workspace";
 
 // Each screen of the workspace and each dialog on it, in both themes, on a phone and on a desk: nothing for axe to find,
@@ -22,7 +22,6 @@ const editor = async (page: Page) => {
   await dialog(page);
   await expect(page.getByRole("dialog").locator("[contenteditable]")).toBeVisible();
 };
-const pixel = "iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAYAAAAfFcSJAAAADUlEQVR42mOsq6v7DwAE/gKAlHZ3ygAAAABJRU5ErkJggg==";
 const csv = (content: string) => ({ name: "list.csv", mimeType: "text/csv", buffer: Buffer.from(content) });
 
 const screens: Screen[] = [
@@ -189,7 +188,7 @@ async function fullPlan(maria: Person, tom: Person) {
     ["Budget 2027", "budget_1.txt", "text/plain"],
   ] as const) {
     const path = `${plan.id}/${name}`;
-    await client.storage.from("plan_files").upload(path, Buffer.from(pixel, "base64"), { contentType: type });
+    await client.storage.from("plan_files").upload(path, pixel, { contentType: type });
     await client.from("plan_attachments").insert({ plan_id: plan.id, title, file_url: path }).throwOnError();
   }
   return plan.id;

@@ -40,7 +40,7 @@ test("an owner invites, changes roles and removes", async ({ person, signedIn, c
   const invited = row(page, "new@example.org");
   await expect(invited).toContainText("Pending");
   await expect(invited).toContainText("Pending Acceptance");
-  await invited.getByRole("button", { name: "Copy the invite link" }).click();
+  await invited.getByRole("button", { name: "Copy link" }).click();
   await expectToast(page, "Invite link copied");
   expect(await page.evaluate(() => navigator.clipboard.readText())).toMatch(
     new RegExp(`/invite\\?token=[0-9a-f-]{36}&plan=${plan.id}$`),

@@ -1,5 +1,5 @@
 import type { Page, Route } from "@playwright/test";
-import { expect, type Person, test } from "./fixtures";
+import { expect, type Person, pixel, test } from "./fixtures";
 import { addMember, makePlan, server } from "./workspace";
 import texts from "./workspace-texts.json" with { type: "json" };
 
@@ -365,10 +365,7 @@ const screens: Record<Screen, Arrange> = {
     await page.getByLabel("Mission").fill("Food");
     await page.getByRole("button", { name: "Save" }).click();
     await see(page, "Error saving data");
-    const pixel = "iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAYAAAAfFcSJAAAADUlEQVR42mOsq6v7DwAE/gKAlHZ3ygAAAABJRU5ErkJggg==";
-    await page
-      .getByLabel("Logo file")
-      .setInputFiles({ name: "logo.png", mimeType: "image/png", buffer: Buffer.from(pixel, "base64") });
+    await page.getByLabel("Logo file").setInputFiles({ name: "logo.png", mimeType: "image/png", buffer: pixel });
     await page.getByRole("button", { name: "Save" }).click();
     await see(page, "Error uploading logo");
     await page.getByRole("button", { name: "Cancel" }).click();

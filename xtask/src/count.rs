@@ -63,6 +63,21 @@ impl CargoTest {
     }
 }
 
+/// The name of the failed test that a line of libtest's, Vitest's or Playwright's report tells of.
+pub(crate) fn failed_test(line: &str) -> Option<&str> {
+    let words = line.trim();
+    if let Some(test) = words.strip_prefix("test ") {
+        return test.strip_suffix("... FAILED").map(str::trim_end);
+    }
+    if let Some(test) = words.strip_prefix("FAIL ") {
+        // One line is for a test; a file that did not load has a line without a test's name.
+        return Some(test.trim_start());
+    }
+    // "✘  12 [app] › e2e/plans.spec.ts:3:1 › a title (1.2s)"
+    let (_, test) = words.strip_prefix('✘')?.trim_start().split_once(' ')?;
+    Some(test)
+}
+
 /// The totals of Vitest's JSON report; nothing when it was not written.
 pub(crate) fn vitest(report: &Path) -> Option<Tally> {
     let text = std::fs::read_to_string(report).ok()?;
@@ -122,6 +137,25 @@ mod tests {
         }
         assert_eq!(count.rust, Tally { passed: 16, failed: 0, skipped: 1 });
         assert_eq!(count.policies, Tally { passed: 1, failed: 1, skipped: 0 });
+    }
+
+    #[test]
+    fn failed_tests_are_named() {
+        for (line, name) in [
+            ("test rest::roles::one ... FAILED", Some("rest::roles::one")),
+            ("test rest::roles::two ... ok", None),
+            (
+                " FAIL  tests/s3.test.ts > a bucket > is listed",
+                Some("tests/s3.test.ts > a bucket > is listed"),
+            ),
+            (
+                "  ✘   12 [app] › e2e/plans.spec.ts:3:1 › a title (1.2s)",
+                Some("[app] › e2e/plans.spec.ts:3:1 › a title (1.2s)"),
+            ),
+            ("  ✓   13 [app] › e2e/plans.spec.ts:9:1 › a date (1.2s)", None),
+        ] {
+            assert_eq!(failed_test(line), name, "{line}");
+        }
     }
 
     #[test]

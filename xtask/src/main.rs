@@ -29,8 +29,8 @@ usage: cargo xtask VERB [ARGUMENTS]
                        service tests of the changed part, or those whose name contains NAME
   test [--keep-going]  everything CI runs, in the order that fails soonest; stops at the first failing step
                        unless told to keep going
-  nightly              what is long: the comparison with PostgREST, endurance, memory, several servers, and an
-                       hour of fuzzing
+  nightly              what is long: the comparison with PostgREST, endurance, memory, several servers, the
+                       browser's timings, and an hour of fuzzing
 
   fmt [--check]        cargo fmt, and Biome's formatter
   lint                 clippy -D warnings, tsc, Biome

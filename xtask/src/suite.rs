@@ -45,11 +45,12 @@ pub(crate) fn test(root: &Path, keep_going: bool) -> Result<ExitCode> {
     suite.counted("app unit tests", |root, tallies| vitest(root, tallies, Kind::App, "app", None, &[]));
     suite.step("app build", |root| dev::build_app(root, None));
     suite.counted("conformance", |root, tallies| conformance_tests(root, tallies, Build::WithTests, &[]));
-    suite.counted("browser tests", |root, tallies| browser_tests(root, tallies, Build::WithTests, &[]));
+    suite
+        .counted("browser tests", |root, tallies| browser_tests(root, tallies, Build::WithTests, "e2e", &[]));
     suite.finish()
 }
 
-/// What takes too long for every change: the oracle, tests that are ignored otherwise, and fuzzing.
+/// What takes too long for every change, or measures time: the oracle, tests that are ignored otherwise, the browser's timings, and fuzzing.
 pub(crate) fn nightly(root: &Path) -> Result<ExitCode> {
     let mut suite = Suite::new(root, true)?;
     suite.step("npm ci", |root| node::install(root, None));
@@ -72,6 +73,10 @@ pub(crate) fn nightly(root: &Path) -> Result<ExitCode> {
         )
     });
     suite.counted("storage on S3", storage_on_s3);
+    suite.step("app build", |root| dev::build_app(root, None));
+    suite.counted("browser timings", |root, tallies| {
+        browser_tests(root, tallies, Build::Alone, "performance", &[])
+    });
     suite.step("fuzzing", |root| fuzz::all(root, FUZZ_TIME));
     suite.finish()
 }
@@ -142,7 +147,9 @@ pub(crate) fn e2e(root: &Path, arguments: &[String]) -> Result<ExitCode> {
     suite.step("tools", |_| browser::chromium().map(drop));
     suite.step("npm ci", |root| node::install(root, None));
     suite.step("app build", |root| dev::build_app(root, None));
-    suite.counted("browser tests", |root, tallies| browser_tests(root, tallies, Build::Alone, arguments));
+    suite.counted("browser tests", |root, tallies| {
+        browser_tests(root, tallies, Build::Alone, "e2e", arguments)
+    });
     suite.finish()
 }
 
@@ -206,7 +213,10 @@ fn rust_tests(root: &Path, tallies: &Tallies, what: &[&str], arguments: &[impl A
         command.env("CARGO_TERM_COLOR", "always");
     }
     let mut count = CargoTest::default();
-    let success = run::run_reading(&mut command, |line| count.read(line))?;
+    let success = run::run_reading(&mut command, |line| {
+        count.read(line);
+        tallies.read(line);
+    })?;
     tallies.add(Kind::Rust, count.rust);
     tallies.add(Kind::Policies, count.policies);
     if success {
@@ -311,6 +321,17 @@ impl Servers {
     }
 }
 
+/// Runs a test program of Node's.
+fn node_tests(tallies: &Tallies, command: &mut Command) -> Result<()> {
+    if ui::colours() {
+        command.env("FORCE_COLOR", "1");
+    }
+    if run::run_reading(command, |line| tallies.read(line))? {
+        return Ok(());
+    }
+    bail!("`{}` failed", run::line(command))
+}
+
 fn vitest(
     root: &Path,
     tallies: &Tallies,
@@ -327,21 +348,28 @@ fn vitest(
     if let Some(servers) = servers {
         servers.describe_to(&mut command);
     }
-    let result = run::run(&mut command);
+    let result = node_tests(tallies, &mut command);
     tallies.add(kind, count::vitest(&report).unwrap_or_default());
     result
 }
 
-fn browser_tests(root: &Path, tallies: &Tallies, build: Build, arguments: &[String]) -> Result<()> {
+/// Runs a script of the app's `package.json` that runs Playwright.
+fn browser_tests(
+    root: &Path,
+    tallies: &Tallies,
+    build: Build,
+    script: &str,
+    arguments: &[String],
+) -> Result<()> {
     let chromium = browser::chromium()?;
     let servers = Servers::start(root, &build.run(root)?, root, "e2e", &[])?;
     let report = report(root, "e2e")?;
     let mut flags = vec!["--reporter=list,json".to_owned()];
     flags.extend_from_slice(arguments);
-    let mut command = node::script(root, "app", "e2e", &flags);
+    let mut command = node::script(root, "app", script, &flags);
     command.env("CHROMIUM", chromium).env("PLAYWRIGHT_JSON_OUTPUT_FILE", &report);
     servers.describe_to(&mut command);
-    let result = run::run(&mut command);
+    let result = node_tests(tallies, &mut command);
     tallies.add(Kind::Browser, count::playwright(&report).unwrap_or_default());
     servers.explain(result)
 }

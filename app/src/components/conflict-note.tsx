@@ -30,16 +30,19 @@ export function ConflictNote({ thing, rows, onKeepMine, onLoadTheirs }: Conflict
       }
     >
       <p>Nothing you typed is lost. Their version:</p>
-      <dl className="grid max-h-48 gap-2 overflow-y-auto rounded-md bg-surface-raised p-3">
-        {rows
-          .filter(({ value }) => value)
-          .map(({ name, value }) => (
-            <div key={name}>
-              <dt className="text-muted-foreground text-xs">{name}</dt>
-              <dd className="whitespace-pre-line">{value}</dd>
-            </div>
-          ))}
-      </dl>
+      {/* biome-ignore lint/a11y/noNoninteractiveTabindex: a box that scrolls must be reached by the keyboard */}
+      <section aria-label="Their version" tabIndex={0} className="max-h-48 overflow-y-auto rounded-md">
+        <dl className="grid gap-2 bg-surface-raised p-3">
+          {rows
+            .filter(({ value }) => value)
+            .map(({ name, value }) => (
+              <div key={name}>
+                <dt className="text-muted-foreground text-xs">{name}</dt>
+                <dd className="whitespace-pre-line">{value}</dd>
+              </div>
+            ))}
+        </dl>
+      </section>
     </Alert>
   );
 }

@@ -1,13 +1,13 @@
 //! The steps of a run: one after the other, timed, counted, and told in one summary.
 
-use std::cell::Cell;
+use std::cell::RefCell;
 use std::path::Path;
 use std::process::ExitCode;
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result};
 
-use crate::count::Tally;
+use crate::count::{Tally, failed_test};
 use crate::ui;
 
 /// Kinds of tests, as the summary counts them.
@@ -34,15 +34,25 @@ impl Kind {
     }
 }
 
-/// What a step counted.
+/// What a step counted, and which tests failed in it.
 #[derive(Default)]
-pub(super) struct Tallies(Cell<Vec<(Kind, Tally)>>);
+pub(super) struct Tallies {
+    counted: RefCell<Vec<(Kind, Tally)>>,
+    failed: RefCell<Vec<String>>,
+}
 
 impl Tallies {
     pub(super) fn add(&self, kind: Kind, tally: Tally) {
-        let mut all = self.0.take();
-        all.push((kind, tally));
-        self.0.set(all);
+        self.counted.borrow_mut().push((kind, tally));
+    }
+
+    /// Takes a line of a test program's output: the summary names failed tests once more, because CI may show no more than the end.
+    pub(super) fn read(&self, line: &str) {
+        let Some(test) = failed_test(line) else { return };
+        let mut failed = self.failed.borrow_mut();
+        if !failed.iter().any(|known| known == test) {
+            failed.push(test.to_owned());
+        }
     }
 }
 
@@ -52,6 +62,7 @@ struct Step {
     result: Option<Result<(), String>>,
     time: Duration,
     tallies: Vec<(Kind, Tally)>,
+    failed_tests: Vec<String>,
 }
 
 /// Steps one after the other, what each counted, and the summary of all.
@@ -76,7 +87,8 @@ impl<'a> Suite<'a> {
     /// A step that counts tests.
     pub(super) fn counted(&mut self, name: &'static str, work: impl FnOnce(&Path, &Tallies) -> Result<()>) {
         if !self.keep_going && self.steps.iter().any(Step::failed) {
-            self.steps.push(Step { name, result: None, time: Duration::ZERO, tallies: Vec::new() });
+            let (tallies, failed_tests) = (Vec::new(), Vec::new());
+            self.steps.push(Step { name, result: None, time: Duration::ZERO, tallies, failed_tests });
             return;
         }
         ui::note(name);
@@ -91,7 +103,8 @@ impl<'a> Suite<'a> {
                 ui::error(error);
             }
         }
-        self.steps.push(Step { name, result: Some(result), time, tallies: tallies.0.into_inner() });
+        let (tallies, failed_tests) = (tallies.counted.into_inner(), tallies.failed.into_inner());
+        self.steps.push(Step { name, result: Some(result), time, tallies, failed_tests });
     }
 
     /// Prints the summary. The last line stands alone in the form that CI reads; a failed step without tests of its own counts as one failure.
@@ -131,6 +144,9 @@ impl<'a> Suite<'a> {
         for step in self.steps.iter().filter(|step| step.failed()) {
             if let Some(Err(error)) = &step.result {
                 ui::print(&format!("{} failed: {error}", step.name));
+            }
+            for test in &step.failed_tests {
+                ui::print(&format!("    {test}"));
             }
         }
         ui::print(&format!("whole run: {}", ui::duration(ui::elapsed())));

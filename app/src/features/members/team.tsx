@@ -215,7 +215,7 @@ function Status({ member }: { member: Member }) {
           variant="ghost"
           size="small"
           className="-my-2 text-primary"
-          aria-label={`Copy the invite link of ${member.email ?? "this member"}`}
+          aria-label={`Copy link of the invitation for ${member.email ?? "this member"}`}
           onClick={() => void copyLink(inviteUrl({ token, planId }))}
         >
           <LinkIcon aria-hidden />

@@ -14,4 +14,7 @@ test("a plan does not end before it starts", () => {
   expect(firstMessage({ ...plan, ...dates })).toBe("The end date must not be before the start date");
   expect(firstMessage({ ...plan, ...dates, estimatedEndDate: "2027-01-02" })).toBeUndefined();
   expect(firstMessage({ ...plan, ...dates, startDate: "" })).toBeUndefined();
+
+  const messages = planSchema.safeParse({ ...plan, ...dates, title: "" }).error?.issues.map(({ message }) => message);
+  expect(messages).toEqual(["Title must be at least 3 characters", "The end date must not be before the start date"]);
 });
