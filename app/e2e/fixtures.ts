@@ -19,6 +19,18 @@ export interface Person extends Account {
   storage: { name: string; value: string }[];
 }
 
+/** Themes and widths to look at a page in: two of the four, and all of them with EVERY_LOOK (`cargo xtask nightly`). */
+export const looks: { colorScheme: "light" | "dark"; width: number }[] = [
+  { colorScheme: "light", width: 1280 },
+  { colorScheme: "dark", width: 375 },
+  ...(process.env.EVERY_LOOK
+    ? ([
+        { colorScheme: "light", width: 375 },
+        { colorScheme: "dark", width: 1280 },
+      ] as const)
+    : []),
+];
+
 /** The smallest PNG there is: one grey pixel. */
 export const pixel = Buffer.from(
   "iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAYAAAAfFcSJAAAADUlEQVR42mNk+M9QDwADhgGAWjR9awAAAABJRU5ErkJggg==",

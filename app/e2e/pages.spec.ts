@@ -1,5 +1,5 @@
 import AxeBuilder from "@axe-core/playwright";
-import { expect, test } from "./fixtures";
+import { expect, looks, test } from "./fixtures";
 import { screens, settled } from "./screens";
 
 for (const screen of screens) {
@@ -13,7 +13,7 @@ for (const screen of screens) {
       administrator,
       signedIn,
     }) => {
-      // Four examinations of the whole page.
+      // Examinations of the whole page.
       test.slow();
       let page = visitors;
       let path: string | undefined;
@@ -22,23 +22,21 @@ for (const screen of screens) {
         path = await screen.prepare?.(maria);
         page = await signedIn(maria);
       }
-      const widths = screen.phone ? [375] : [1280, 375];
-      await page.setViewportSize({ width: widths[0] ?? 375, height: 800 });
+      await page.setViewportSize({ width: screen.phone ? 375 : 1280, height: 800 });
       await page.goto(path ?? screen.path);
       await screen.arrange(page);
 
-      for (const colorScheme of ["light", "dark"] as const) {
+      for (const look of looks) {
+        const { colorScheme, width } = screen.phone ? { ...look, width: 375 } : look;
         await page.emulateMedia({ colorScheme });
         await expect(page.locator("html")).toHaveClass(colorScheme === "dark" ? "dark" : "");
-        for (const width of widths) {
-          await page.setViewportSize({ width, height: 800 });
-          await settled(page);
-          const { violations } = await new AxeBuilder({ page }).analyze();
-          const faults = violations.map(({ id, nodes }) => ({ id, at: nodes.map((node) => node.html) }));
-          expect.soft(faults, `${colorScheme}, ${width} px`).toEqual([]);
-          const excess = await page.evaluate(() => document.documentElement.scrollWidth - window.innerWidth);
-          expect.soft(excess, `${colorScheme}, ${width} px: pixels beyond the edge`).toBeLessThanOrEqual(0);
-        }
+        await page.setViewportSize({ width, height: 800 });
+        await settled(page);
+        const { violations } = await new AxeBuilder({ page }).analyze();
+        const faults = violations.map(({ id, nodes }) => ({ id, at: nodes.map((node) => node.html) }));
+        expect.soft(faults, `${colorScheme}, ${width} px`).toEqual([]);
+        const excess = await page.evaluate(() => document.documentElement.scrollWidth - window.innerWidth);
+        expect.soft(excess, `${colorScheme}, ${width} px: pixels beyond the edge`).toBeLessThanOrEqual(0);
       }
     });
   });

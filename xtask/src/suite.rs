@@ -50,7 +50,8 @@ pub(crate) fn test(root: &Path, keep_going: bool) -> Result<ExitCode> {
     suite.finish()
 }
 
-/// What takes too long for every change, or measures time: the oracle, tests that are ignored otherwise, the browser's timings, and fuzzing.
+/// What takes too long for every change, or measures time: the oracle, tests that are ignored otherwise, each screen in each theme and width, the browser's timings,
+/// and fuzzing.
 pub(crate) fn nightly(root: &Path) -> Result<ExitCode> {
     let mut suite = Suite::new(root, true)?;
     suite.step("npm ci", |root| node::install(root, None));
@@ -74,6 +75,7 @@ pub(crate) fn nightly(root: &Path) -> Result<ExitCode> {
     });
     suite.counted("storage on S3", storage_on_s3);
     suite.step("app build", |root| dev::build_app(root, None));
+    suite.counted("every look", |root, tallies| browser_tests(root, tallies, Build::Alone, "looks", &[]));
     suite.counted("browser timings", |root, tallies| {
         browser_tests(root, tallies, Build::Alone, "performance", &[])
     });

@@ -49,7 +49,12 @@ impl Server {
         if !sql.is_empty() {
             let _made = database.admin_sql(sql).await;
         }
-        Self::on(database, admin)
+        let server = Self::on(database, admin);
+        // A new slot waits for every transaction of the cluster, those of the other tests among them.
+        let streamed =
+            server.changes.wait_until_streamed().await || server.changes.wait_until_streamed().await;
+        assert!(streamed, "the slot waits for more than two minutes");
+        server
     }
 
     /// Streams as `admin`.
