@@ -1,12 +1,11 @@
 #![doc = include_str!("../README.md")]
 
-use std::sync::{Arc, Mutex};
+use std::sync::Arc;
 use std::time::Duration;
 
 use axum::Router;
 use axum::extract::Request;
 use basalt_core::clock::Clock;
-use basalt_core::http_client::HttpClient;
 use basalt_core::jobs::Worker;
 use basalt_core::keys::Keys;
 use basalt_core::listen::Event;
@@ -40,7 +39,7 @@ mod stripe;
 
 pub use config::{FunctionSettings, FunctionsConfig, StripeConfig};
 pub use mailer::resend_account;
-pub use stripe::Access as StripeAccess;
+pub use stripe::{Access as StripeAccess, CatchUpError, CaughtUp};
 
 use builtin::Refusal;
 use mailer::Mailer;
@@ -49,8 +48,8 @@ use registry::Registry;
 use secrets::{SecretStore, Secrets};
 use stripe::Stripe;
 use stripe::billing::Billing;
-use stripe::former;
 use stripe::inbox::Inbox;
+use stripe::{catch_up, former};
 
 /// Schema `functions`. The app's tables that its functions use are the project's, not ours.
 pub const MIGRATIONS: &[SystemMigration] = &[
@@ -67,6 +66,7 @@ pub const MIGRATIONS: &[SystemMigration] = &[
         "former_customers",
         include_str!("../migrations/0003_former_customers.sql"),
     ),
+    SystemMigration::new("functions", 4, "caught_up", include_str!("../migrations/0004_caught_up.sql")),
 ];
 
 /// functions.md 3.4, for TypeScript functions; built-in ones read less.
@@ -148,17 +148,12 @@ pub fn service(config: &FunctionsConfig, stripe: &StripeConfig, dependencies: De
     let store = SecretStore::new(system.clone(), &master_key);
     let secrets = Arc::new(Secrets::new(store, &config.secrets));
     tracker.spawn(shutdown.clone().run_until_cancelled_owned(Arc::clone(&secrets).keep(events)));
-    let stripe = Arc::new(Stripe {
-        http: HttpClient::default(),
-        key: stripe.secret_key.clone(),
-        base: stripe.api_base.as_ref().map(|base| base.url().clone()),
-        double,
-        secrets: Arc::clone(&secrets),
-        next: Mutex::new(Instant::now()),
-    });
+    let stripe = Arc::new(Stripe::new(stripe, double, Arc::clone(&secrets)));
     let billing = Billing { pool: billing };
     let inbox = config.builtin.then(|| {
         former::start(billing.pool.clone(), Arc::clone(&stripe), &tracker, shutdown.clone());
+        let catching_up = catch_up::daily(billing.clone(), Arc::clone(&stripe));
+        tracker.spawn(shutdown.clone().run_until_cancelled_owned(catching_up));
         Inbox::start(billing.clone(), Arc::clone(&stripe), &tracker, shutdown)
     });
     let functions = Arc::new_cyclic(|this| {
@@ -199,6 +194,23 @@ pub fn service(config: &FunctionsConfig, stripe: &StripeConfig, dependencies: De
         })),
         renderer: |_| Box::new(error::render),
     }
+}
+
+/// Fetches from Stripe what was missed: what `basalt stripe sync` does, and a server once a day. `billing` acts as
+/// `service_role`, `system` as the system's login.
+///
+/// # Errors
+/// There is no key, or Stripe or the database fail. What was done until then holds.
+pub async fn catch_up_with_stripe(
+    config: &FunctionsConfig,
+    stripe: &StripeConfig,
+    billing: ServicePool,
+    system: ServicePool,
+    master_key: &SecretString,
+) -> Result<CaughtUp, CatchUpError> {
+    let secrets = Arc::new(Secrets::new(SecretStore::new(system, master_key), &config.secrets));
+    secrets.refresh().await?;
+    catch_up::catch_up(&Billing { pool: billing }, &Stripe::new(stripe, None, secrets)).await
 }
 
 impl Functions {

@@ -237,7 +237,8 @@ impl Secrets {
         Ok(self.refresh().await?)
     }
 
-    async fn refresh(&self) -> Result<(), SessionError> {
+    /// Reads the database's.
+    pub(crate) async fn refresh(&self) -> Result<(), SessionError> {
         self.stored.store(Arc::new(self.store.read().await?));
         Ok(())
     }

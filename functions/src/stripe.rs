@@ -5,6 +5,7 @@
 //! of events, their repetition and their API version do not matter (functions.md 3.17.5).
 
 pub(crate) mod billing;
+pub(crate) mod catch_up;
 mod client;
 pub(crate) mod former;
 pub(crate) mod inbox;
@@ -13,5 +14,6 @@ pub(crate) mod processor;
 pub(crate) mod signature;
 pub(crate) mod sync;
 
+pub use catch_up::{CatchUpError, CaughtUp};
 pub use client::Access;
 pub(crate) use client::{Form, INTERACTIVE, Stripe, StripeError};

@@ -7,6 +7,7 @@ mod mail;
 mod policies;
 mod secrets;
 mod storage;
+mod stripe;
 mod terminal;
 mod user;
 
@@ -81,6 +82,11 @@ enum Command {
     Secrets {
         #[command(subcommand)]
         command: secrets::SecretsCommand,
+    },
+    /// Payments, compared with Stripe's.
+    Stripe {
+        #[command(subcommand)]
+        command: stripe::StripeCommand,
     },
     /// The bytes of objects, compared with their rows.
     Storage {
@@ -246,6 +252,11 @@ async fn execute(cli: Cli) -> anyhow::Result<ExitCode> {
         Command::Secrets { command } => {
             let config = load(&command_line)?;
             Box::pin(secrets::run(&config, &command)).await?;
+            Ok(ExitCode::SUCCESS)
+        }
+        Command::Stripe { command } => {
+            let config = load(&command_line)?;
+            Box::pin(stripe::run(&config, &command)).await?;
             Ok(ExitCode::SUCCESS)
         }
         Command::Storage { command } => {

@@ -1,6 +1,7 @@
 //! `/functions/v1` over the wire, as functions.md has it: the registry and its gate, secrets, mail, and payments.
 #![expect(clippy::unwrap_used, clippy::indexing_slicing, reason = "helpers fail a test by panicking")]
 
+mod catch_up;
 mod double;
 mod double_of_stripe;
 mod gate;

@@ -204,6 +204,45 @@ select exists (
         tx.finish(applied).await
     }
 
+    /// Whether our row of a subscription says what Stripe says.
+    pub(crate) async fn has_state(&self, subscription: &Subscription) -> Result<bool, SessionError> {
+        const SAME: &str = "\
+select from public.user_subscriptions, (values ($1::jsonb)) as stripe (says)
+where stripe_subscription_id = says ->> 'subscription_id'
+  and (stripe_price_id, status, cancel_at_period_end, cancel_at, current_period_end, trial_end, ended_at)
+    is not distinct from (says ->> 'price_id', says ->> 'status', (says ->> 'cancel_at_period_end')::boolean,
+      (says ->> 'cancel_at')::timestamptz, (says ->> 'current_period_end')::timestamptz,
+      (says ->> 'trial_end')::timestamptz, (says ->> 'ended_at')::timestamptz)";
+        let state = state(Uuid::nil(), subscription, Timestamp::UNIX_EPOCH, None);
+        Ok(self.row(SAME, &[&state]).await?.is_some())
+    }
+
+    /// Puts an event into the inbox that Stripe could not deliver. False: it is there.
+    pub(crate) async fn add_event(&self, id: &str, kind: &str, event: &Value) -> Result<bool, SessionError> {
+        const ADD: &str = "\
+insert into public.webhook_events (id, source, event_type, payload, event_created_at, next_attempt_at)
+values ($1, 'stripe', $2, $3, $4, now())
+on conflict (id) do nothing
+returning id";
+        let created = event.get("created").and_then(Value::as_i64);
+        let created = created.and_then(|created| Timestamp::from_second(created).ok());
+        Ok(self.row(ADD, &[&id, &kind, event, &created]).await?.is_some())
+    }
+
+    /// Whether it is this server's turn to catch up: a day after any server's last one.
+    pub(crate) async fn begin_to_catch_up(&self) -> Result<bool, SessionError> {
+        const BEGIN: &str = "\
+insert into functions.caught_up (at) values (now())
+on conflict (only_one) do update set at = excluded.at where caught_up.at <= now() - interval '1 day'
+returning at";
+        Ok(self.row(BEGIN, &[]).await?.is_some())
+    }
+
+    /// After one that failed.
+    pub(crate) async fn catch_up_in_an_hour(&self) -> Result<(), SessionError> {
+        self.execute("update functions.caught_up set at = now() - interval '23 hours'", &[]).await
+    }
+
     async fn row(&self, sql: &str, params: &[&(dyn ToSql + Sync)]) -> Result<Option<Row>, SessionError> {
         Ok(self.rows(sql, params).await?.into_iter().next())
     }

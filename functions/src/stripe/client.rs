@@ -14,6 +14,7 @@ use serde_json::Value;
 use tokio::time::{Instant, sleep, sleep_until};
 use url::Url;
 
+use crate::StripeConfig;
 use crate::builtin::Refusal;
 use crate::secrets::Secrets;
 
@@ -180,19 +181,31 @@ impl From<StripeError> for Refusal {
 
 /// The client.
 pub(crate) struct Stripe {
-    pub(crate) http: HttpClient,
+    http: HttpClient,
     /// `stripe.secret_key`.
-    pub(crate) key: Option<SecretString>,
+    key: Option<SecretString>,
     /// `stripe.api_base`.
-    pub(crate) base: Option<Url>,
+    base: Option<Url>,
     /// What is talked to without a key.
-    pub(crate) double: Option<Access>,
-    pub(crate) secrets: Arc<Secrets>,
+    double: Option<Access>,
+    secrets: Arc<Secrets>,
     /// When the next call of a job may be made. Held for a look, never across an await.
-    pub(crate) next: Mutex<Instant>,
+    next: Mutex<Instant>,
 }
 
 impl Stripe {
+    /// A client of the configured account, or of the one that a secret names, or of the double.
+    pub(crate) fn new(config: &StripeConfig, double: Option<Access>, secrets: Arc<Secrets>) -> Self {
+        Self {
+            http: HttpClient::default(),
+            key: config.secret_key.clone(),
+            base: config.api_base.as_ref().map(|base| base.url().clone()),
+            double,
+            secrets,
+            next: Mutex::new(Instant::now()),
+        }
+    }
+
     /// The account that is in force now.
     pub(crate) fn access(&self) -> Result<Access, StripeError> {
         let key = self.key.clone().or_else(|| self.secrets.get(KEY_NAME));

@@ -5,7 +5,7 @@ use jiff::Timestamp;
 use serde_json::Value;
 use uuid::Uuid;
 
-use super::billing::{Billing, Candidates};
+use super::billing::{Applied, Billing, Candidates};
 use super::client::{BACKGROUND, Stripe, StripeError};
 use super::objects::{Subscription, user_in};
 
@@ -114,27 +114,9 @@ pub(crate) async fn sync(
     };
     let state = Subscription::read(&object)
         .ok_or_else(|| SyncError::Unusable(format!("Stripe's answer about {id} is no subscription")))?;
-    let Some(user) = owner(billing, stripe, subject, &state).await? else {
-        let customer = state.customer.as_deref().unwrap_or_default();
-        return if billing.is_former_customer(customer, !state.has_ended()).await? {
-            Ok(Synced::Former)
-        } else {
-            Err(SyncError::Unusable(no_user(&state)))
-        };
+    let Some(applied) = write_down(billing, stripe, subject, &state, as_of).await? else {
+        return Ok(Synced::Former);
     };
-    let applied = match billing.apply(user, &state, as_of, subject.event).await {
-        // The account was deleted a moment ago.
-        Err(SessionError::Postgres(error)) if error.code == "23503" => {
-            return Err(SyncError::Unusable(no_user(&state)));
-        }
-        applied => applied?,
-    };
-    if applied.has_another {
-        tracing::warn!(
-            subscription = id,
-            "a user has two subscriptions that have not ended: look at both in Stripe"
-        );
-    }
     match (applied.is_applied, is_fetched) {
         // Two snapshots of one second cannot be ordered: another attempt asks Stripe.
         (true, false) => Err(SyncError::Stripe(
@@ -147,6 +129,38 @@ pub(crate) async fn sync(
         (true, true) => Ok(Synced::Applied),
         (false, true) => Ok(Synced::Stale),
     }
+}
+
+/// Writes down what Stripe said at a time. `None`: the user was deleted, and what still runs for them is ended.
+pub(crate) async fn write_down(
+    billing: &Billing,
+    stripe: &Stripe,
+    subject: &Subject<'_>,
+    state: &Subscription,
+    as_of: Timestamp,
+) -> Result<Option<Applied>, SyncError> {
+    let Some(user) = owner(billing, stripe, subject, state).await? else {
+        let customer = state.customer.as_deref().unwrap_or_default();
+        return if billing.is_former_customer(customer, !state.has_ended()).await? {
+            Ok(None)
+        } else {
+            Err(SyncError::Unusable(no_user(state)))
+        };
+    };
+    let applied = match billing.apply(user, state, as_of, subject.event).await {
+        // The account was deleted a moment ago.
+        Err(SessionError::Postgres(error)) if error.code == "23503" => {
+            return Err(SyncError::Unusable(no_user(state)));
+        }
+        applied => applied?,
+    };
+    if applied.has_another {
+        tracing::warn!(
+            subscription = state.id,
+            "a user has two subscriptions that have not ended: look at both in Stripe"
+        );
+    }
+    Ok(Some(applied))
 }
 
 async fn owner(

@@ -75,6 +75,11 @@ impl CommandDatabase {
         self.pool(self.admin.acting_as(database_setup::STORAGE_ADMIN, "storage"))
     }
 
+    /// Connections that act as `service_role`, as those of functions do.
+    pub(super) fn functions_pool(&mut self) -> ServicePool {
+        self.pool(self.admin.acting_as("service_role", "public"))
+    }
+
     /// Keys as the database has them.
     pub(super) fn key_store(&mut self) -> KeyStore {
         let pool = self.system_pool();
