@@ -10,7 +10,10 @@ export function DropdownMenu(props: Omit<ComponentProps<typeof Primitive.Root>, 
 }
 export const DropdownMenuTrigger = Primitive.Trigger;
 
-/** Rendered in place, not at the end of the document: there it would lie outside every landmark of the page. */
+/**
+ * Rendered in place, not at the end of the document: there it would lie outside every landmark of the page. It goes without fading: a click on
+ * its button meanwhile would be one outside of it, and close what it had just opened.
+ */
 export function DropdownMenuContent({ className, sideOffset = 8, ...props }: ComponentProps<typeof Primitive.Content>) {
   return (
     <Primitive.Content
@@ -18,7 +21,7 @@ export function DropdownMenuContent({ className, sideOffset = 8, ...props }: Com
       sideOffset={sideOffset}
       collisionPadding={8}
       className={cn(
-        "z-50 max-h-(--radix-dropdown-menu-content-available-height) min-w-48 max-w-[calc(100vw-1rem)] overflow-y-auto rounded-lg border bg-surface-raised p-1 font-normal text-foreground shadow-raised data-[state=closed]:animate-fade-out data-[state=open]:animate-rise-in",
+        "z-50 max-h-(--radix-dropdown-menu-content-available-height) min-w-48 max-w-[calc(100vw-1rem)] overflow-y-auto rounded-lg border bg-surface-raised p-1 font-normal text-foreground shadow-raised data-[state=open]:animate-rise-in",
         className,
       )}
       {...props}
