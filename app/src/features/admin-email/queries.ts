@@ -1,6 +1,6 @@
 import { queryOptions, useMutation } from "@tanstack/react-query";
 import { toast } from "sonner";
-import * as z from "zod";
+import * as z from "zod/mini";
 import { useChange } from "@/hooks/use-change";
 import { basalt } from "@/lib/basalt";
 import type { Json } from "@/lib/database.types";
@@ -18,7 +18,7 @@ export interface Setting<Value> {
 
 const settingsKey = ["app-settings"] as const;
 
-async function readSetting<Value>(key: Key, schema: z.ZodType<Value>, signal: AbortSignal) {
+async function readSetting<Value>(key: Key, schema: z.ZodMiniType<Value>, signal: AbortSignal) {
   const { data } = await basalt
     .from("app_settings")
     .select("value, updated_at")
@@ -29,10 +29,10 @@ async function readSetting<Value>(key: Key, schema: z.ZodType<Value>, signal: Ab
   return data && { updated_at: data.updated_at, value: schema.parse(data.value) };
 }
 
-const text = z
-  .string()
-  .nullish()
-  .transform((value) => value ?? "");
+const text = z.pipe(
+  z.nullish(z.string()),
+  z.transform((value) => value ?? ""),
+);
 const mailSettingsShape = z.object({ apiKey: text, fromEmail: text, fromName: text });
 const templateShape = z.object({ subject: text, body: text });
 

@@ -1,32 +1,53 @@
-import * as z from "zod";
+import * as z from "zod/mini";
 
-const email = z
-  .string()
-  .trim()
-  .max(254, "Must be a valid email address")
-  .pipe(z.email("Must be a valid email address"));
+const notEmail = "Must be a valid email address";
+const email = z.pipe(z.string().check(z.trim(), z.maxLength(254, notEmail)), z.email(notEmail));
 
 export const mailSettingsSchema = z.object({
-  apiKey: z.string().trim().min(1, "API key is required").max(500, "This API key is too long"),
+  apiKey: z
+    .string()
+    .check(z.trim(), z.minLength(1, "API key is required"), z.maxLength(500, "This API key is too long")),
   fromEmail: email,
-  fromName: z.string().trim().min(1, "Sender name is required").max(200, "Sender name must be at most 200 characters"),
+  fromName: z
+    .string()
+    .check(
+      z.trim(),
+      z.minLength(1, "Sender name is required"),
+      z.maxLength(200, "Sender name must be at most 200 characters"),
+    ),
 });
 export type MailSettings = z.infer<typeof mailSettingsSchema>;
 
 export const templateSchema = z.object({
   subject: z
     .string()
-    .trim()
-    .min(1, "Subject template is required")
-    .max(200, "Subject template must be at most 200 characters"),
-  body: z.string().trim().min(1, "Email body template is required").max(50_000, "This template is too long"),
+    .check(
+      z.trim(),
+      z.minLength(1, "Subject template is required"),
+      z.maxLength(200, "Subject template must be at most 200 characters"),
+    ),
+  body: z
+    .string()
+    .check(
+      z.trim(),
+      z.minLength(1, "Email body template is required"),
+      z.maxLength(50_000, "This template is too long"),
+    ),
 });
 export type Template = z.infer<typeof templateSchema>;
 
 export const testMailSchema = z.object({
   to: email,
-  subject: z.string().trim().min(1, "Subject is required").max(200, "Subject must be at most 200 characters"),
-  message: z.string().trim().min(1, "Message is required").max(10_000, "Message must be at most 10,000 characters"),
+  subject: z
+    .string()
+    .check(z.trim(), z.minLength(1, "Subject is required"), z.maxLength(200, "Subject must be at most 200 characters")),
+  message: z
+    .string()
+    .check(
+      z.trim(),
+      z.minLength(1, "Message is required"),
+      z.maxLength(10_000, "Message must be at most 10,000 characters"),
+    ),
 });
 export type TestMail = z.infer<typeof testMailSchema>;
 

@@ -1,4 +1,4 @@
-import * as z from "zod";
+import * as z from "zod/mini";
 
 /** The sections that the site shows, as administrators know them: the homepage has three. */
 export const sections = ["hero", "features", "nonprofits", "pricing", "footer"] as const;
@@ -34,23 +34,23 @@ export const fieldsOf: Record<Section, Field[]> = {
   footer: ["htmlcontent", "hide_for_subscribed"],
 };
 
-const buttonText = z.string().trim().max(200, "A button's text must be at most 200 characters");
+const buttonText = z.string().check(z.trim(), z.maxLength(200, "A button's text must be at most 200 characters"));
 
 export const contentFormSchema = z.object({
-  title: z.string().trim().max(500, "Title must be at most 500 characters"),
-  subtitle: z.string().trim().max(1000, "Subtitle must be at most 1,000 characters"),
-  description: z.string().trim().max(20_000, "Description must be at most 20,000 characters"),
+  title: z.string().check(z.trim(), z.maxLength(500, "Title must be at most 500 characters")),
+  subtitle: z.string().check(z.trim(), z.maxLength(1000, "Subtitle must be at most 1,000 characters")),
+  description: z.string().check(z.trim(), z.maxLength(20_000, "Description must be at most 20,000 characters")),
   primarybuttontext: buttonText,
   secondarybuttontext: buttonText,
-  imageurl: z
-    .string()
-    .trim()
-    .max(2000, "This address is too long")
-    .refine(
+  imageurl: z.string().check(
+    z.trim(),
+    z.maxLength(2000, "This address is too long"),
+    z.refine(
       (url) => url === "" || /^(https?:\/\/|\/(?!\/))\S+$/.test(url),
       "Enter an address that begins with https://",
     ),
-  htmlcontent: z.string().max(200_000, "This HTML is too long"),
+  ),
+  htmlcontent: z.string().check(z.maxLength(200_000, "This HTML is too long")),
   visible: z.boolean(),
   hide_for_subscribed: z.boolean(),
 });

@@ -1,4 +1,4 @@
-import * as z from "zod";
+import * as z from "zod/mini";
 
 export const intervals = { day: "Daily", week: "Weekly", month: "Monthly", year: "Yearly" } as const;
 export type Interval = keyof typeof intervals;
@@ -7,26 +7,31 @@ const notPositive = "Price must be a positive number";
 
 /** As the form has it; all limits are the database's. */
 export const planFormSchema = z.object({
-  name: z.string().trim().min(1, "Name is required").max(500, "Name must be at most 500 characters"),
-  description: z.string().trim().max(5000, "Description must be at most 5,000 characters"),
-  price: z
+  name: z
     .string()
-    // An empty field would be coerced to a price of nothing.
-    .transform((text) => (text.trim() === "" ? Number.NaN : Number(text)))
-    .pipe(
-      z
-        .number(notPositive)
-        .min(0, notPositive)
-        .max(9_999_999_999, "Price is too high")
-        .refine((price) => Math.abs(price * 100 - Math.round(price * 100)) < 1e-6, "Price can have cents, but no less"),
+    .check(z.trim(), z.minLength(1, "Name is required"), z.maxLength(500, "Name must be at most 500 characters")),
+  description: z.string().check(z.trim(), z.maxLength(5000, "Description must be at most 5,000 characters")),
+  price: z.pipe(
+    z.pipe(
+      z.string(),
+      // An empty field would be coerced to a price of nothing.
+      z.transform((text) => (text.trim() === "" ? Number.NaN : Number(text))),
     ),
+    z.number(notPositive).check(
+      z.minimum(0, notPositive),
+      z.maximum(9_999_999_999, "Price is too high"),
+      z.refine((price) => Math.abs(price * 100 - Math.round(price * 100)) < 1e-6, "Price can have cents, but no less"),
+    ),
+  ),
   interval: z.enum(["day", "week", "month", "year"], "Interval is required"),
   stripePriceId: z
     .string()
-    .trim()
-    .min(1, "Stripe Price ID is required")
-    .max(255, "Stripe Price ID must be at most 255 characters"),
-  features: z.string().max(20_000, "This list is too long"),
+    .check(
+      z.trim(),
+      z.minLength(1, "Stripe Price ID is required"),
+      z.maxLength(255, "Stripe Price ID must be at most 255 characters"),
+    ),
+  features: z.string().check(z.maxLength(20_000, "This list is too long")),
   active: z.boolean(),
 });
 export type PlanFormInput = z.input<typeof planFormSchema>;

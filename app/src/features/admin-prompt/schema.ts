@@ -1,4 +1,4 @@
-import * as z from "zod";
+import * as z from "zod/mini";
 
 export const standardPrompt = {
   title: "Upgrade Your Plan",
@@ -14,27 +14,27 @@ export const standardPrompt = {
 };
 
 const outOfRange = "Delay must be from 0 to 300 seconds";
-const buttonText = z.string().trim().max(200, "A button's text must be at most 200 characters");
+const buttonText = z.string().check(z.trim(), z.maxLength(200, "A button's text must be at most 200 characters"));
 
 export const promptFormSchema = z.object({
-  title: z.string().trim().max(500, "Title must be at most 500 characters"),
-  subtitle: z.string().trim().max(2000, "Subtitle must be at most 2,000 characters"),
-  imageUrl: z
-    .string()
-    .trim()
-    .max(2000, "This address is too long")
-    .refine(
+  title: z.string().check(z.trim(), z.maxLength(500, "Title must be at most 500 characters")),
+  subtitle: z.string().check(z.trim(), z.maxLength(2000, "Subtitle must be at most 2,000 characters")),
+  imageUrl: z.string().check(
+    z.trim(),
+    z.maxLength(2000, "This address is too long"),
+    z.refine(
       (url) => url === "" || /^(https?:\/\/|\/(?!\/))\S+$/.test(url),
       "Enter an address that begins with https://",
     ),
+  ),
   /** One per line. */
-  features: z.string().max(15_000, "This list is too long"),
+  features: z.string().check(z.maxLength(15_000, "This list is too long")),
   primaryButtonText: buttonText,
   secondaryButtonText: buttonText,
-  delaySeconds: z
-    .string()
-    .transform(toSeconds)
-    .pipe(z.number().int("Delay must be whole seconds").min(0, outOfRange).max(300, outOfRange)),
+  delaySeconds: z.pipe(
+    z.pipe(z.string(), z.transform(toSeconds)),
+    z.int("Delay must be whole seconds").check(z.minimum(0, outOfRange), z.maximum(300, outOfRange)),
+  ),
 });
 export type PromptFormInput = z.input<typeof promptFormSchema>;
 export type PromptFormValues = z.output<typeof promptFormSchema>;

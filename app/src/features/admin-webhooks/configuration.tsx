@@ -4,7 +4,7 @@ import { BookOpenIcon, CopyIcon } from "lucide-react";
 import { useRef, useState } from "react";
 import { useForm } from "react-hook-form";
 import { toast } from "sonner";
-import * as z from "zod";
+import * as z from "zod/mini";
 import { FormField } from "@/components/form-field";
 import { SubmitButton } from "@/components/submit-button";
 import { Alert } from "@/components/ui/alert";
@@ -16,7 +16,9 @@ import { useSaveWebhookSecret, webhookUrl, webhookUrlQuery } from "./queries";
 import { SetupInstructions } from "./setup-instructions";
 
 const secretSchema = z.object({
-  secret: z.string().trim().min(1, "Webhook secret is required").max(500, "This secret is too long"),
+  secret: z
+    .string()
+    .check(z.trim(), z.minLength(1, "Webhook secret is required"), z.maxLength(500, "This secret is too long")),
 });
 
 export function Configuration() {

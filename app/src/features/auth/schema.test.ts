@@ -1,10 +1,10 @@
 import { describe, expect, test } from "vitest";
-import type * as z from "zod";
+import type * as z from "zod/mini";
 import { forgotPasswordSchema, loginSchema, resetPasswordSchema, signUpSchema } from "./schema";
 
 const signUp = { organization: "Food Bank", email: "a@b.org", password: "secret", terms: true };
 
-function messages(schema: z.ZodType, values: unknown) {
+function messages(schema: z.ZodMiniType, values: unknown) {
   const issues = schema.safeParse(values).error?.issues ?? [];
   return Object.fromEntries(issues.map((issue) => [issue.path.join("."), issue.message]));
 }

@@ -1,7 +1,7 @@
-import * as z from "zod";
+import * as z from "zod/mini";
 
 const email = z.email("Please enter a valid email address");
-const password = z.string().min(6, "Password must be at least 6 characters");
+const password = z.string().check(z.minLength(6, "Password must be at least 6 characters"));
 
 export const loginSchema = z.object({
   email,
@@ -11,20 +11,20 @@ export const loginSchema = z.object({
 export type LoginValues = z.infer<typeof loginSchema>;
 
 export const signUpSchema = z.object({
-  organization: z.string().trim().min(2, "Organization name is required"),
+  organization: z.string().check(z.trim(), z.minLength(2, "Organization name is required")),
   email,
   password,
-  terms: z.boolean().refine((agreed) => agreed, "You must agree to the terms and privacy policy"),
+  terms: z.boolean().check(z.refine((agreed) => agreed, "You must agree to the terms and privacy policy")),
 });
 export type SignUpValues = z.infer<typeof signUpSchema>;
 
 export const forgotPasswordSchema = z.object({ email });
 export type ForgotPasswordValues = z.infer<typeof forgotPasswordSchema>;
 
-export const resetPasswordSchema = z
-  .object({ password, confirmPassword: password })
-  .refine(({ password, confirmPassword }) => password === confirmPassword, {
+export const resetPasswordSchema = z.object({ password, confirmPassword: password }).check(
+  z.refine(({ password, confirmPassword }) => password === confirmPassword, {
     path: ["confirmPassword"],
-    message: "Passwords do not match",
-  });
+    error: "Passwords do not match",
+  }),
+);
 export type ResetPasswordValues = z.infer<typeof resetPasswordSchema>;

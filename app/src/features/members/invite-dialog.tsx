@@ -1,6 +1,6 @@
 import { zodResolver } from "@hookform/resolvers/zod";
 import { useForm } from "react-hook-form";
-import * as z from "zod";
+import * as z from "zod/mini";
 import { FormField } from "@/components/form-field";
 import { Dialog, DialogContent, DialogForm } from "@/components/ui/dialog";
 import { Input } from "@/components/ui/input";
@@ -10,11 +10,10 @@ import { useInviteMember } from "./mutations";
 import { roleRights } from "./role-rights";
 
 const inviteSchema = z.object({
-  email: z
-    .string()
-    .trim()
-    .toLowerCase()
-    .pipe(z.email("Please enter a valid email address").max(320, "This address is too long")),
+  email: z.pipe(
+    z.string().check(z.trim(), z.toLowerCase()),
+    z.email("Please enter a valid email address").check(z.maxLength(320, "This address is too long")),
+  ),
   role: z.enum(planRoles, "Please select a role"),
 });
 

@@ -1,7 +1,7 @@
-import * as z from "zod";
+import * as z from "zod/mini";
 import { titleSchema } from "@/lib/title-schema";
 
-const richText = z.string().max(100_000, "This text is too long");
+const richText = z.string().check(z.maxLength(100_000, "This text is too long"));
 
 /** Dates are `YYYY-MM-DD` as a date input gives them; empty is none. */
 export const planSchema = z
@@ -11,10 +11,12 @@ export const planSchema = z
     startDate: z.string(),
     estimatedEndDate: z.string(),
   })
-  .refine(({ startDate, estimatedEndDate }) => !startDate || !estimatedEndDate || startDate <= estimatedEndDate, {
-    path: ["estimatedEndDate"],
-    // Also beside a wrong title: someone who mends a form wants to hear everything at once.
-    when: () => true,
-    error: "The end date must not be before the start date",
-  });
+  .check(
+    z.refine(({ startDate, estimatedEndDate }) => !startDate || !estimatedEndDate || startDate <= estimatedEndDate, {
+      path: ["estimatedEndDate"],
+      // Also beside a wrong title: someone who mends a form wants to hear everything at once.
+      when: () => true,
+      error: "The end date must not be before the start date",
+    }),
+  );
 export type PlanValues = z.infer<typeof planSchema>;

@@ -1,4 +1,4 @@
-import * as z from "zod";
+import * as z from "zod/mini";
 import { isRealDay } from "@/lib/dates";
 import { titleSchema } from "@/lib/title-schema";
 import { toNames } from "./names";
@@ -7,12 +7,12 @@ export const taskLimits = { description: 100_000, measure: 10_000, names: 50, na
 
 export const taskSchema = z.object({
   title: titleSchema("Focus Area"),
-  description: z.string().max(taskLimits.description, "This text is too long"),
-  measure: z.string().max(taskLimits.measure, "This text is too long"),
-  dueDate: z.string().refine((day) => day === "" || isRealDay(day), "Please enter a date that exists"),
-  responsible: z
-    .string()
-    .refine((text) => toNames(text).length <= taskLimits.names, `At most ${taskLimits.names} names`)
-    .refine((text) => toNames(text).join("").length <= taskLimits.namesLength, "These names are too long"),
+  description: z.string().check(z.maxLength(taskLimits.description, "This text is too long")),
+  measure: z.string().check(z.maxLength(taskLimits.measure, "This text is too long")),
+  dueDate: z.string().check(z.refine((day) => day === "" || isRealDay(day), "Please enter a date that exists")),
+  responsible: z.string().check(
+    z.refine((text) => toNames(text).length <= taskLimits.names, `At most ${taskLimits.names} names`),
+    z.refine((text) => toNames(text).join("").length <= taskLimits.namesLength, "These names are too long"),
+  ),
 });
 export type TaskValues = z.infer<typeof taskSchema>;
