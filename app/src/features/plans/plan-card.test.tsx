@@ -40,7 +40,7 @@ test.each<[PlanRole, string[]]>([
 ])("%s may %j", async (role, names) => {
   const { user } = show(role);
   await user.click(screen.getByRole("button", { name: "Actions for Outreach" }));
-  expect(screen.getAllByRole("menuitem").map((item) => item.textContent)).toEqual(names);
+  expect((await screen.findAllByRole("menuitem")).map((item) => item.textContent)).toEqual(names);
 });
 
 test("a viewer has no actions, and opens the plan all the same", () => {
