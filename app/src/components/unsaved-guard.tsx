@@ -1,6 +1,6 @@
 import { useEffect } from "react";
 import { useBlocker } from "react-router";
-import { ConfirmDialog } from "@/components/confirm-dialog";
+import { ConfirmDialog, loadConfirmDialog } from "@/components/confirm-dialog";
 
 interface UnsavedGuardProps {
   /** Something was typed that is saved nowhere. */
@@ -20,6 +20,10 @@ export function UnsavedGuard({ when, ...props }: UnsavedGuardProps) {
 function ActiveGuard({ asking = false, onKeep, onDiscard }: Omit<UnsavedGuardProps, "when">) {
   const blocker = useBlocker(({ currentLocation, nextLocation }) => currentLocation.pathname !== nextLocation.pathname);
   const leaving = blocker.state === "blocked";
+
+  useEffect(() => {
+    loadConfirmDialog().catch(() => undefined);
+  }, []);
 
   useEffect(() => {
     const ask = (event: BeforeUnloadEvent) => event.preventDefault();
