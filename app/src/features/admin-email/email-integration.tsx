@@ -1,14 +1,18 @@
 import { useQuery } from "@tanstack/react-query";
-import type { ReactNode } from "react";
+import { lazy, type ReactNode, Suspense } from "react";
 import { Loaded } from "@/components/loaded";
 import { PageHeading } from "@/components/page-heading";
 import { Card } from "@/components/ui/card";
+import { Skeleton } from "@/components/ui/skeleton";
 import { Tabs, TabsContent, TabsList, TabsTrigger } from "@/components/ui/tabs";
+import { useOpened } from "@/hooks/use-opened";
 import { useTab } from "@/hooks/use-tab";
 import { MailSettingsForm } from "./mail-settings";
 import { mailSettingsQuery, templateQuery } from "./queries";
-import { TemplateForm } from "./template-form";
 import { TestMailForm } from "./test-mail-form";
+
+// Its preview brings what makes HTML safe.
+const TemplateForm = lazy(() => import("./template-form").then(({ TemplateForm }) => ({ default: TemplateForm })));
 
 // They stay while another is looked at: what was typed is not lost.
 const kept = "data-[state=inactive]:hidden";
@@ -22,6 +26,7 @@ export function EmailIntegration({ ownEmail }: { ownEmail: string }) {
   const canTest = Boolean(settings.data?.value.apiKey);
   const [asked, setTab] = useTab(["settings", "templates", "test"]);
   const tab = asked === "test" && settings.isSuccess && !canTest ? "settings" : asked;
+  const opened = useOpened(tab);
   return (
     <>
       <PageHeading title="Email Integration" subtitle="The service that sends invitations and other mail" />
@@ -51,7 +56,13 @@ export function EmailIntegration({ ownEmail }: { ownEmail: string }) {
         <TabsContent value="templates" forceMount className={kept}>
           <Panel title="Invitation Email" text="What people read who are invited to a plan.">
             <Loaded query={template} {...settingTexts}>
-              {(row) => <TemplateForm row={row} />}
+              {(row) =>
+                opened.has("templates") && (
+                  <Suspense fallback={<Skeleton className="h-96" />}>
+                    <TemplateForm row={row} />
+                  </Suspense>
+                )
+              }
             </Loaded>
           </Panel>
         </TabsContent>

@@ -1,6 +1,6 @@
 import { useQuery } from "@tanstack/react-query";
 import { PencilIcon, PlusIcon, TagIcon, Trash2Icon } from "lucide-react";
-import { useState } from "react";
+import { lazy, Suspense, useState } from "react";
 import { ConfirmDialog } from "@/components/confirm-dialog";
 import { PageHeading } from "@/components/page-heading";
 import { PageState } from "@/components/page-state";
@@ -10,9 +10,14 @@ import { Button } from "@/components/ui/button";
 import { Card } from "@/components/ui/card";
 import { type Column, DataTable } from "@/components/ui/data-table";
 import { Skeleton } from "@/components/ui/skeleton";
+import { useOpened } from "@/hooks/use-opened";
 import { formatUsd } from "@/lib/usd";
-import { AddPlanDialog, EditPlanDialog } from "./plan-dialogs";
 import { adminPlansQuery, type SubscriptionPlan, useDeletePlan } from "./queries";
+
+// Forms and their rules, needed only when one is opened.
+const dialogs = () => import("./plan-dialogs");
+const AddPlanDialog = lazy(() => dialogs().then(({ AddPlanDialog }) => ({ default: AddPlanDialog })));
+const EditPlanDialog = lazy(() => dialogs().then(({ EditPlanDialog }) => ({ default: EditPlanDialog })));
 
 type OpenDialog = "add" | "edit" | "delete" | null;
 
@@ -22,6 +27,7 @@ export function SubscriptionPlans() {
   const [openDialog, setOpenDialog] = useState<OpenDialog>(null);
   // Outlives its dialog, which still shows it while it fades.
   const [subject, setSubject] = useState<SubscriptionPlan | null>(null);
+  const opened = useOpened(openDialog);
   // As it is now, where another person has changed it.
   const current = plans.data?.find(({ id }) => id === subject?.id) ?? subject;
 
@@ -79,7 +85,11 @@ export function SubscriptionPlans() {
       <Card>
         <div className="flex flex-wrap items-center justify-between gap-3 border-b px-4 py-4">
           <h2 className="text-heading">Subscription Plans</h2>
-          <Button onClick={() => setOpenDialog("add")}>
+          <Button
+            onClick={() => setOpenDialog("add")}
+            onPointerEnter={() => void dialogs()}
+            onFocus={() => void dialogs()}
+          >
             <PlusIcon aria-hidden />
             Add Plan
           </Button>
@@ -123,25 +133,27 @@ export function SubscriptionPlans() {
         )}
       </Card>
 
-      <AddPlanDialog open={openDialog === "add"} onOpenChange={closeUnless} />
-      {current && (
-        <>
+      <Suspense>
+        {opened.has("add") && <AddPlanDialog open={openDialog === "add"} onOpenChange={closeUnless} />}
+        {opened.has("edit") && current && (
           <EditPlanDialog open={openDialog === "edit"} onOpenChange={closeUnless} plan={current} />
-          <ConfirmDialog
-            open={openDialog === "delete"}
-            onOpenChange={closeUnless}
-            title="Delete Subscription Plan"
-            description="Are you sure you want to delete this subscription plan? This action cannot be undone."
-            confirmLabel="Delete Plan"
-            busyLabel="Deleting..."
-            onConfirm={() => deletePlan.mutateAsync(current.id)}
-          >
-            <p className="font-medium text-sm [overflow-wrap:anywhere]">{current.name}</p>
-            <Alert tone="warning">
-              <p>Deleting a plan might affect users who are currently subscribed to it.</p>
-            </Alert>
-          </ConfirmDialog>
-        </>
+        )}
+      </Suspense>
+      {current && (
+        <ConfirmDialog
+          open={openDialog === "delete"}
+          onOpenChange={closeUnless}
+          title="Delete Subscription Plan"
+          description="Are you sure you want to delete this subscription plan? This action cannot be undone."
+          confirmLabel="Delete Plan"
+          busyLabel="Deleting..."
+          onConfirm={() => deletePlan.mutateAsync(current.id)}
+        >
+          <p className="font-medium text-sm [overflow-wrap:anywhere]">{current.name}</p>
+          <Alert tone="warning">
+            <p>Deleting a plan might affect users who are currently subscribed to it.</p>
+          </Alert>
+        </ConfirmDialog>
       )}
     </>
   );

@@ -1,7 +1,7 @@
 import { zodResolver } from "@hookform/resolvers/zod";
 import { useQuery } from "@tanstack/react-query";
 import { BookOpenIcon, CopyIcon } from "lucide-react";
-import { useRef, useState } from "react";
+import { lazy, Suspense, useRef, useState } from "react";
 import { useForm } from "react-hook-form";
 import { toast } from "sonner";
 import * as z from "zod/mini";
@@ -12,8 +12,12 @@ import { Button } from "@/components/ui/button";
 import { Card } from "@/components/ui/card";
 import { Input } from "@/components/ui/input";
 import { PasswordInput } from "@/components/ui/password-input";
+import { useOpened } from "@/hooks/use-opened";
 import { useSaveWebhookSecret, webhookUrl, webhookUrlQuery } from "./queries";
-import { SetupInstructions } from "./setup-instructions";
+
+const SetupInstructions = lazy(() =>
+  import("./setup-instructions").then(({ SetupInstructions }) => ({ default: SetupInstructions })),
+);
 
 const secretSchema = z.object({
   secret: z
@@ -24,6 +28,7 @@ const secretSchema = z.object({
 export function Configuration() {
   const url = useQuery(webhookUrlQuery()).data ?? webhookUrl(window.location.origin);
   const [showsInstructions, setShowsInstructions] = useState(false);
+  const opened = useOpened(showsInstructions ? "instructions" : null);
   const save = useSaveWebhookSecret();
   const { formState, handleSubmit, register, reset } = useForm<z.infer<typeof secretSchema>>({
     resolver: zodResolver(secretSchema),
@@ -82,7 +87,11 @@ export function Configuration() {
           </fieldset>
         </form>
       </Card>
-      <SetupInstructions open={showsInstructions} onOpenChange={setShowsInstructions} url={url} />
+      <Suspense>
+        {opened.has("instructions") && (
+          <SetupInstructions open={showsInstructions} onOpenChange={setShowsInstructions} url={url} />
+        )}
+      </Suspense>
     </div>
   );
 }

@@ -1,6 +1,6 @@
 import { useInfiniteQuery } from "@tanstack/react-query";
 import { CircleCheckIcon, CircleXIcon, ClockIcon, EyeIcon, InboxIcon, RotateCcwIcon, SearchXIcon } from "lucide-react";
-import { useState } from "react";
+import { lazy, Suspense, useState } from "react";
 import { ConfirmDialog } from "@/components/confirm-dialog";
 import { FormField } from "@/components/form-field";
 import { LoadMore } from "@/components/load-more";
@@ -13,10 +13,12 @@ import { Input } from "@/components/ui/input";
 import { Select } from "@/components/ui/select";
 import { Spinner } from "@/components/ui/spinner";
 import { useDebounced } from "@/hooks/use-debounced";
+import { useOpened } from "@/hooks/use-opened";
 import { cn } from "@/lib/cn";
 import { messageOf } from "@/lib/errors";
-import { EventDetails } from "./event-details";
 import { eventsQuery, useReplayEvent, type WebhookEvent } from "./queries";
+
+const EventDetails = lazy(() => import("./event-details").then(({ EventDetails }) => ({ default: EventDetails })));
 
 type OpenDialog = "details" | "replay" | null;
 
@@ -29,6 +31,7 @@ export function Events() {
   const [openDialog, setOpenDialog] = useState<OpenDialog>(null);
   // Outlives its dialog, which still shows it while it fades.
   const [subject, setSubject] = useState<WebhookEvent | null>(null);
+  const opened = useOpened(openDialog);
 
   const show = (dialog: OpenDialog, event: WebhookEvent) => {
     setSubject(event);
@@ -152,7 +155,11 @@ export function Events() {
 
       {subject && (
         <>
-          <EventDetails open={openDialog === "details"} onOpenChange={closeUnless} event={subject} />
+          <Suspense>
+            {opened.has("details") && (
+              <EventDetails open={openDialog === "details"} onOpenChange={closeUnless} event={subject} />
+            )}
+          </Suspense>
           <ConfirmDialog
             open={openDialog === "replay"}
             onOpenChange={closeUnless}

@@ -1,15 +1,22 @@
+import { lazy, Suspense } from "react";
 import { PageHeading } from "@/components/page-heading";
+import { Skeleton } from "@/components/ui/skeleton";
 import { Tabs, TabsContent, TabsList, TabsTrigger } from "@/components/ui/tabs";
 import { PageContent } from "@/features/admin-marketing/page-content";
-import { PromptSettings } from "@/features/admin-prompt/prompt-settings";
+import { useOpened } from "@/hooks/use-opened";
 import { useTab } from "@/hooks/use-tab";
 import { SectionPreview } from "./section-preview";
+
+const PromptSettings = lazy(() =>
+  import("@/features/admin-prompt/prompt-settings").then(({ PromptSettings }) => ({ default: PromptSettings })),
+);
 
 // Both stay while the other is looked at: what was typed is not lost.
 const kept = "data-[state=inactive]:hidden";
 
 export function Component() {
   const [tab, setTab] = useTab(["page-content", "subscription-prompt"]);
+  const opened = useOpened(tab);
   return (
     <>
       <PageHeading title="Marketing Content" subtitle="What the site says to those who do not know it yet" />
@@ -22,7 +29,11 @@ export function Component() {
           <PageContent renderPreview={(section, content) => <SectionPreview section={section} content={content} />} />
         </TabsContent>
         <TabsContent value="subscription-prompt" forceMount className={kept}>
-          <PromptSettings />
+          {opened.has("subscription-prompt") && (
+            <Suspense fallback={<Skeleton className="h-96" />}>
+              <PromptSettings />
+            </Suspense>
+          )}
         </TabsContent>
       </Tabs>
     </>

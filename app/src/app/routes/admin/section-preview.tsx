@@ -1,13 +1,32 @@
+import { lazy, Suspense } from "react";
+import { Skeleton } from "@/components/ui/skeleton";
 import type { DraftContent } from "@/features/admin-marketing/page-content";
-import { PricingSection } from "@/features/billing/pricing-section";
 import { Features } from "@/features/marketing/features";
-import { Footer } from "@/features/marketing/footer";
 import { ForNonprofits } from "@/features/marketing/for-nonprofits";
 import { Hero } from "@/features/marketing/hero";
 import type { Section } from "@/features/marketing/queries";
 
+// Not what is looked at first.
+const PricingSection = lazy(() =>
+  import("@/features/billing/pricing-section").then(({ PricingSection }) => ({ default: PricingSection })),
+);
+const Footer = lazy(() => import("@/features/marketing/footer").then(({ Footer }) => ({ default: Footer })));
+
+interface SectionPreviewProps {
+  section: Section;
+  content: DraftContent;
+}
+
 /** A section of the public page as a visitor sees it, with words that are not saved yet. */
-export function SectionPreview({ section, content: draft }: { section: Section; content: DraftContent }) {
+export function SectionPreview(props: SectionPreviewProps) {
+  return (
+    <Suspense fallback={<Skeleton className="h-96" />}>
+      <PublicSection {...props} />
+    </Suspense>
+  );
+}
+
+function PublicSection({ section, content: draft }: SectionPreviewProps) {
   const content = { section, ...draft };
   switch (section) {
     case "hero":

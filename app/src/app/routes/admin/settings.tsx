@@ -1,12 +1,20 @@
+import { lazy, Suspense } from "react";
 import { PageHeading } from "@/components/page-heading";
+import { Skeleton } from "@/components/ui/skeleton";
 import { Tabs, TabsContent, TabsList, TabsTrigger } from "@/components/ui/tabs";
-import { PromptSettings } from "@/features/admin-prompt/prompt-settings";
 import { LogoSettings } from "@/features/admin-settings/logo-settings";
 import { SettingList } from "@/features/admin-settings/setting-list";
+import { useOpened } from "@/hooks/use-opened";
 import { useTab } from "@/hooks/use-tab";
+
+// The only form of this page.
+const PromptSettings = lazy(() =>
+  import("@/features/admin-prompt/prompt-settings").then(({ PromptSettings }) => ({ default: PromptSettings })),
+);
 
 export function Component() {
   const [tab, setTab] = useTab(["general", "logo", "subscription-prompt"]);
+  const opened = useOpened(tab);
   return (
     <>
       <PageHeading
@@ -27,7 +35,11 @@ export function Component() {
         </TabsContent>
         {/* Stays while another tab is looked at: what was typed is not lost. */}
         <TabsContent value="subscription-prompt" forceMount className="data-[state=inactive]:hidden">
-          <PromptSettings />
+          {opened.has("subscription-prompt") && (
+            <Suspense fallback={<Skeleton className="h-96" />}>
+              <PromptSettings />
+            </Suspense>
+          )}
         </TabsContent>
       </Tabs>
     </>
