@@ -45,6 +45,12 @@ export default defineConfig({
             { name: "kit", test: kit },
             { name: "icons", test: /node_modules\/lucide-react\//, minShareCount: 4 },
             // Each of these is used by several screens, and by all of it or none.
+            { name: "router", test: /node_modules\/react-router\// },
+            { name: "query", test: /node_modules\/@tanstack\/(?!.*(?:mutation|infinite))/i },
+            {
+              name: "radix",
+              test: /node_modules\/@radix-ui\/(?:primitive|react-(?:context|id|presence|use-[\w-]+))\//,
+            },
             { name: "forms", test: /node_modules\/(?:react-hook-form|@hookform)\// },
           ],
         },
