@@ -149,6 +149,7 @@ test("everything by keyboard", async ({ person, signedIn }) => {
 
   await page.getByRole("button", { name: "Actions for By hand" }).focus();
   await page.keyboard.press("Enter");
+  await expect(page.getByRole("menuitem", { name: "Edit plan" })).toBeFocused();
   await page.keyboard.press("Enter");
   await expect(page.getByRole("dialog")).toBeVisible();
   await page.keyboard.press("Escape");

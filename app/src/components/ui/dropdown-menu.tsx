@@ -30,6 +30,8 @@ interface Menu {
   trigger: RefObject<HTMLButtonElement | null>;
   open: boolean;
   setOpen: (open: boolean) => void;
+  /** Opened by a key: the focus goes to the first item. */
+  byKey: RefObject<boolean>;
   /** Fetches the parts. */
   reach: () => void;
 }
@@ -52,32 +54,35 @@ export function DropdownMenu({ children }: { children: ReactNode }) {
   const trigger = useRef<HTMLButtonElement>(null);
   const [parts, setParts] = useState(loaded);
   const [open, setOpen] = useState(false);
+  const byKey = useRef(false);
   const reach = () => {
     // Without a connection nothing opens; the next press tries again.
     if (!parts) load().then(setParts, () => setOpen(false));
   };
-  return <MenuContext value={{ id, parts, trigger, open, setOpen, reach }}>{children}</MenuContext>;
+  return <MenuContext value={{ id, parts, trigger, open, setOpen, byKey, reach }}>{children}</MenuContext>;
 }
 
 /** Opens on the press, not on the click, and with Enter, Space and arrow down, as menus do. */
 export function DropdownMenuTrigger({ asChild = false, ...props }: ComponentProps<"button"> & { asChild?: boolean }) {
-  const { id, parts, trigger, open, setOpen, reach } = useMenu();
+  const { id, parts, trigger, open, setOpen, byKey, reach } = useMenu();
   const Element = asChild ? Slot.Root : "button";
   const shown = open && parts !== null;
 
   function press(event: PointerEvent) {
     if (event.button !== 0 || event.ctrlKey) return;
     // The focus goes into the menu.
-    if (!open) event.preventDefault();
+    if (!shown) event.preventDefault();
     reach();
-    setOpen(!open);
+    byKey.current = false;
+    setOpen(!shown);
   }
 
   function pressKey(event: KeyboardEvent) {
     if (!["Enter", " ", "ArrowDown"].includes(event.key)) return;
     event.preventDefault();
     reach();
-    setOpen(event.key === "ArrowDown" || !open);
+    byKey.current = true;
+    setOpen(event.key === "ArrowDown" || !shown);
   }
 
   return (
@@ -110,7 +115,7 @@ interface DropdownMenuContentProps {
  * press on its button meanwhile would be one outside of it, and close what it had just opened.
  */
 export function DropdownMenuContent({ align = "start", className, children }: DropdownMenuContentProps) {
-  const { id, parts, trigger, open, setOpen } = useMenu();
+  const { id, parts, trigger, open, setOpen, byKey } = useMenu();
   const pressedOutside = useRef(false);
   if (!parts) return null;
   return (
@@ -127,6 +132,14 @@ export function DropdownMenuContent({ align = "start", className, children }: Dr
           "z-50 max-h-(--radix-popper-available-height) min-w-48 max-w-[calc(100vw-1rem)] overflow-y-auto rounded-lg border bg-surface-raised p-1 font-normal text-foreground shadow-raised data-[state=open]:animate-rise-in",
           className,
         )}
+        onFocus={({ target, currentTarget }) => {
+          // Radix does so after keys that it saw, and did not see the one that had it fetched.
+          if (target !== currentTarget || !byKey.current) return;
+          byKey.current = false;
+          currentTarget
+            .querySelector<HTMLElement>('[role="menuitem"]:not([data-disabled])')
+            ?.focus({ preventScroll: true });
+        }}
         onInteractOutside={() => {
           pressedOutside.current = true;
         }}
