@@ -1,5 +1,5 @@
 import { PencilIcon } from "lucide-react";
-import { type KeyboardEvent, type ReactNode, useId, useRef, useState } from "react";
+import { type KeyboardEvent, type ReactNode, useCallback, useId, useRef, useState } from "react";
 import { cn } from "@/lib/cn";
 
 interface InlineEditProps {
@@ -20,11 +20,15 @@ interface InlineEditProps {
 /** A text that is changed where it stands: Enter and leaving it save, Escape leaves it as it was. */
 export function InlineEdit({ label, value, children, className, ...props }: InlineEditProps) {
   const [editing, setEditing] = useState(false);
-  const button = useRef<HTMLButtonElement>(null);
+  const focusesButton = useRef(false);
+  const attachButton = useCallback((button: HTMLButtonElement | null) => {
+    if (focusesButton.current) button?.focus();
+    focusesButton.current = false;
+  }, []);
 
   function close(byKey: boolean) {
+    focusesButton.current = byKey;
     setEditing(false);
-    if (byKey) requestAnimationFrame(() => button.current?.focus());
   }
 
   return (
@@ -35,7 +39,7 @@ export function InlineEdit({ label, value, children, className, ...props }: Inli
         <Field label={label} value={value} onClose={close} className={className} {...props} />
       ) : (
         <button
-          ref={button}
+          ref={attachButton}
           type="button"
           aria-label={label}
           title="Rename"
