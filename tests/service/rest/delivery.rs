@@ -38,6 +38,10 @@ async fn asked(server: &Basalt, method: Method, path: &str, prefer: &str) -> Vec
     }
 }
 
+/// Other tests have servers of their own on the same cluster.
+const END_CONNECTIONS: &str = "select pg_terminate_backend(pid) from pg_stat_activity
+    where usename = 'authenticator' and datname = current_database()";
+
 #[tokio::test]
 async fn rows_are_what_postgresql_would_have_made_of_them() {
     let server = unwatched("1000").await;
@@ -60,10 +64,7 @@ async fn what_is_asked_of_postgresql_for_a_read() {
     let server = unwatched("2").await;
     server.database().log_statements().await;
     // The setting counts for connections that are opened from now on.
-    let _ended = server
-        .database()
-        .admin_sql("select pg_terminate_backend(pid) from pg_stat_activity where usename = 'authenticator'")
-        .await;
+    let _ended = server.database().admin_sql(END_CONNECTIONS).await;
     get(&server, "/crates?id=eq.1").await.expect(200);
     let settings = "SELECT nullif(current_setting('response.headers', true), '') AS response_headers, \
                     nullif(current_setting('response.status', true), '') AS response_status";
@@ -115,10 +116,7 @@ async fn dates_are_those_of_iso_8601_in_any_style() {
         .database()
         .admin_sql(&format!("alter database {} set datestyle = 'German'", server.database().name()))
         .await;
-    let _ended = server
-        .database()
-        .admin_sql("select pg_terminate_backend(pid) from pg_stat_activity where usename = 'authenticator'")
-        .await;
+    let _ended = server.database().admin_sql(END_CONNECTIONS).await;
     for _ in 0..2 {
         let crates =
             get(&server, "/crates?select=sent,shown:sent::text&order=id&limit=1").await.expect(200).text();
