@@ -6,7 +6,7 @@ import {
   type FormEventHandler,
   type ReactNode,
   use,
-  useEffect,
+  useLayoutEffect,
   useState,
 } from "react";
 import { SubmitButton } from "@/components/submit-button";
@@ -128,7 +128,8 @@ export function DialogForm({
   children,
 }: DialogFormProps) {
   const { setDirty } = use(GuardContext);
-  useEffect(() => {
+  // Before the next key is heard: an Escape right after the first letter has to be asked about, too.
+  useLayoutEffect(() => {
     setDirty(dirty);
     return () => setDirty(false);
   }, [setDirty, dirty]);
