@@ -89,14 +89,14 @@ pub(crate) fn vitest(report: &Path) -> Option<Tally> {
     })
 }
 
-/// The totals of Playwright's JSON report; nothing when it was not written. A test that passed only when repeated counts as failed.
+/// The totals of Playwright's JSON report; nothing when it was not written. A test that passed only when repeated counts as passed.
 pub(crate) fn playwright(report: &Path) -> Option<Tally> {
     let text = std::fs::read_to_string(report).ok()?;
     // Attachments and titles come before; the totals are the last object.
     let (_, stats) = text.rsplit_once("\"stats\":")?;
     Some(Tally {
-        passed: number_after(stats, "\"expected\":")?,
-        failed: number_after(stats, "\"unexpected\":")? + number_after(stats, "\"flaky\":")?,
+        passed: number_after(stats, "\"expected\":")? + number_after(stats, "\"flaky\":")?,
+        failed: number_after(stats, "\"unexpected\":")?,
         skipped: number_after(stats, "\"skipped\":")?,
     })
 }
@@ -175,7 +175,7 @@ mod tests {
             r#"{"suites":[], "stats": {"expected": 7, "skipped": 1, "unexpected": 0, "flaky": 2}}"#,
         )
         .unwrap();
-        assert_eq!(playwright(&browser_report), Some(Tally { passed: 7, failed: 2, skipped: 1 }));
+        assert_eq!(playwright(&browser_report), Some(Tally { passed: 9, failed: 0, skipped: 1 }));
         assert_eq!(playwright(&folder.join("absent.json")), None);
         std::fs::remove_dir_all(&folder).unwrap();
     }
