@@ -1,5 +1,6 @@
 import { expect, test } from "./fixtures";
 import { Mailbox } from "./mailbox";
+import { server } from "./workspace";
 
 const newPassword = "battery staple";
 
@@ -79,4 +80,25 @@ test("another person's link does not change the password of whoever is signed in
   await page.getByLabel("Confirm Password").fill(newPassword);
   await page.getByRole("button", { name: "Reset Password" }).click();
   await expect(page.getByRole("alert")).toHaveText("Invalid or expired password reset link. Please request a new one.");
+});
+
+test("invited by an administrator of the server: the mail's link asks for a password, which is the way in", async ({
+  page,
+  newAccount,
+  request,
+}) => {
+  const { error } = await server().auth.admin.inviteUserByEmail(newAccount.email);
+  expect(error).toBeNull();
+  const { link } = await new Mailbox(request).latest(newAccount.email);
+  await page.goto(link);
+  await expect(page).toHaveURL("/reset-password");
+  await expect(page.getByRole("heading", { name: "Choose a password" })).toBeVisible();
+  await page.getByLabel("New Password").fill(newPassword);
+  await page.getByLabel("Confirm Password").fill(newPassword);
+  await page.getByRole("button", { name: "Reset Password" }).click();
+  await expect(page).toHaveURL("/login", { timeout: 6_000 });
+  await page.getByLabel("Email").fill(newAccount.email);
+  await page.getByLabel("Password").fill(newPassword);
+  await page.getByRole("button", { name: "Log In" }).click();
+  await expect(page).toHaveURL("/dashboard");
 });

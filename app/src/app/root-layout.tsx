@@ -16,6 +16,9 @@ const UpgradePrompt = lazy(() =>
 /** These do without the client at first: they are the same for everyone, but for a word or two. */
 const publicPaths = ["/", "/pricing", "/terms", "/privacy"];
 
+/** Links that sign in a person who has no password, or has forgotten it. */
+const setsPassword: (string | null)[] = ["recovery", "invite"];
+
 export function RootLayout() {
   const { pathname } = useLocation();
   useHeadingFocus();
@@ -75,7 +78,8 @@ function useMailLink() {
     followed.current = true;
     // The screen for a reset says itself what is wrong with a link.
     if (pathname === "/reset-password") return;
-    if (mailLink.accessToken && mailLink.type === "recovery") void navigate("/reset-password", { replace: true });
+    if (mailLink.accessToken && setsPassword.includes(mailLink.type))
+      void navigate("/reset-password", { replace: true });
     else if (mailLink.error) toastError("This link did not work", { description: mailLink.error });
   }, [navigate, pathname]);
 }

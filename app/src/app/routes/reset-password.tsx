@@ -22,7 +22,10 @@ export function Component() {
   if (mailLink.accessToken) {
     return (
       <>
-        <PageHeading title="Choose a new password" subtitle="You will use it from now on to log in." />
+        <PageHeading
+          title={mailLink.type === "invite" ? "Choose a password" : "Choose a new password"}
+          subtitle="You will use it from now on to log in."
+        />
         <Card className="p-5 sm:p-7">
           <ResetPasswordForm userId={mailLink.userId} onDone={() => setDone(true)} />
         </Card>
