@@ -85,7 +85,7 @@ test("the logo: another browser's header has it at once", async ({ page: visitor
 test.describe("the prompt", () => {
   test.use({ upgradePrompt: true });
 
-  test("says to the next who come what was saved", async ({ page: maya, browser }) => {
+  test("says what was saved, to the next who come and to those who have it open", async ({ page: maya, browser }) => {
     const admin = await (await browser.newContext()).newPage();
     await logIn(admin, "demo@basalt.local");
     await admin.goto("/admin/settings?tab=subscription-prompt");
@@ -102,6 +102,13 @@ test.describe("the prompt", () => {
 
     await logIn(maya, "maya@basalt.local");
     await expect(maya.getByRole("dialog", { name: "Grow with us" })).toBeVisible();
+
+    // To those who have it before them as well.
+    await prompt.title.fill("Grow further");
+    const pressed = Date.now();
+    await admin.getByRole("button", { name: "Save Prompt" }).click();
+    await expect(maya.getByRole("dialog", { name: "Grow further" })).toBeVisible();
+    note("prompt", pressed);
 
     await prompt.title.fill(title);
     await prompt.delay.fill(delay);

@@ -242,4 +242,31 @@ test.describe("without a network", () => {
     await expectToast(page, "Error updating task status");
     await expect(task).not.toBeChecked();
   });
+
+  test("a tab and a dialog that were never opened say so, and come with the connection", async ({
+    administrator,
+    signedIn,
+  }) => {
+    const page = await signedIn(await administrator());
+    await page.goto("/admin/marketing");
+    const title = page.getByRole("textbox", { name: "Title", exact: true });
+    await title.fill("Written on a train");
+    await page.context().setOffline(true);
+    await page.getByRole("tab", { name: "Subscription Prompt" }).click();
+    await expect(page.getByRole("heading", { name: "This part could not be loaded" })).toBeVisible();
+    await page.context().setOffline(false);
+    await expect(page.getByRole("button", { name: "Save Prompt" })).toBeVisible();
+    await page.getByRole("tab", { name: "Page Content" }).click();
+    await expect(title).toHaveValue("Written on a train");
+
+    await page.goto("/dashboard");
+    const create = page.getByRole("button", { name: "Create Plan" }).first();
+    await expect(create).toBeEnabled();
+    await page.context().setOffline(true);
+    await create.click();
+    await expectToast(page, "This could not be opened");
+    await page.context().setOffline(false);
+    await create.click();
+    await expect(page.getByRole("dialog", { name: "Create Plan" }).getByLabel("Title")).toBeVisible();
+  });
 });

@@ -146,7 +146,7 @@ export const screens: Screen[] = [
     path: "/?subscription=canceled",
     arrange: (page) => expect(page.getByText("You canceled the subscription process.")).toBeVisible(),
   },
-  { name: "landing page, signed in", path: "/", as: "person", arrange: (page) => visible(page, "Dashboard") },
+  { name: "landing page, signed in", path: "/", as: "person", arrange: (page) => visible(page, "User menu") },
   { name: "pricing", path: "/pricing", arrange: (page) => visible(page, /^(Sign Up & )?Subscribe$/) },
   {
     name: "pricing, nothing for sale",
@@ -565,11 +565,14 @@ function visible(page: Page, name: string | RegExp) {
 }
 
 /** Waits until nothing moves: no colour between two themes, no dialog half faded. */
-export const settled = (page: Page) =>
-  page.waitForFunction(() =>
+export const settled = async (page: Page) => {
+  // A change of theme starts its transitions with the next frames.
+  await page.evaluate(() => new Promise((done) => requestAnimationFrame(() => requestAnimationFrame(done))));
+  await page.waitForFunction(() =>
     document
       .getAnimations()
       .every(
         (animation) => animation.playState !== "running" || animation.effect?.getComputedTiming().endTime === Infinity,
       ),
   );
+};

@@ -1,4 +1,4 @@
-import { lazy, Suspense } from "react";
+import { fetchAhead, lazyPart } from "@/components/lazy-part";
 import { Skeleton } from "@/components/ui/skeleton";
 
 export interface RichTextEditorProps {
@@ -16,20 +16,15 @@ export interface RichTextEditorProps {
 }
 
 // A third of what a signed-in screen may weigh, and needed only where something is written.
-const Core = lazy(() =>
-  import("./rich-text-editor-core").then(({ RichTextEditorCore }) => ({ default: RichTextEditorCore })),
-);
+const core = () => import("./rich-text-editor-core");
 
 /** Where people write rich text: bold, italic and both kinds of list. */
-export function RichTextEditor(props: RichTextEditorProps) {
-  return (
-    <Suspense fallback={<Skeleton className="h-[25.3125rem] rounded-md md:h-[25.0625rem]" />}>
-      <Core {...props} />
-    </Suspense>
-  );
-}
+export const RichTextEditor = lazyPart<RichTextEditorProps>(
+  () => core().then(({ RichTextEditorCore }) => RichTextEditorCore),
+  <Skeleton className="h-[25.3125rem] rounded-md md:h-[25.0625rem]" />,
+);
 
 /** Fetches the editor's code ahead of the dialog that needs it. */
 export function preloadRichTextEditor() {
-  void import("./rich-text-editor-core");
+  fetchAhead(core);
 }

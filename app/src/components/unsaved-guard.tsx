@@ -1,6 +1,7 @@
 import { useEffect } from "react";
 import { useBlocker } from "react-router";
 import { ConfirmDialog, loadConfirmDialog } from "@/components/confirm-dialog";
+import { fetchAhead } from "@/components/lazy-part";
 
 interface UnsavedGuardProps {
   /** Something was typed that is saved nowhere. */
@@ -22,7 +23,7 @@ function ActiveGuard({ asking = false, onKeep, onDiscard }: Omit<UnsavedGuardPro
   const leaving = blocker.state === "blocked";
 
   useEffect(() => {
-    loadConfirmDialog().catch(() => undefined);
+    fetchAhead(loadConfirmDialog);
   }, []);
 
   useEffect(() => {

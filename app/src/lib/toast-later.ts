@@ -1,8 +1,8 @@
-import type { ExternalToast } from "sonner";
+import type { ExternalToast, toast } from "sonner";
 
-let tellMounted: () => void = () => {};
+let tellMounted: (raise: typeof toast) => void = () => {};
 /** A toast that is raised before there is a place for it is lost. */
-const mounted = new Promise<void>((resolve) => {
+const mounted = new Promise<typeof toast>((resolve) => {
   tellMounted = resolve;
 });
 let wanted = false;
@@ -13,10 +13,7 @@ export function toastError(title: string, options?: ExternalToast) {
   wanted = true;
   for (const watcher of watchers) watcher();
   // Where even that cannot be fetched, the screen itself says that the server is away.
-  Promise.all([import("sonner"), mounted]).then(
-    ([{ toast }]) => toast.error(title, options),
-    () => undefined,
-  );
+  void mounted.then((toast) => toast.error(title, options));
 }
 
 /** For the place that shows toasts. */
@@ -26,5 +23,5 @@ export const toastPlace = {
     watchers.add(changed);
     return () => void watchers.delete(changed);
   },
-  isMounted: () => tellMounted(),
+  isMounted: (raise: typeof toast) => tellMounted(raise),
 };

@@ -1,5 +1,5 @@
 import type { QueryClient } from "@tanstack/react-query";
-import { lazy, Suspense } from "react";
+import { lazyPart } from "@/components/lazy-part";
 import { LiveNote } from "@/components/live-note";
 import { Skeleton } from "@/components/ui/skeleton";
 import { fileCountsQuery, priorityCountsQuery, taskCountsQuery } from "@/features/plans/metrics";
@@ -11,8 +11,9 @@ import { useUser } from "../guards";
 import { useCheckoutSuccess } from "../use-checkout-success";
 
 // Fetched when the first plan is unfolded.
-const PlanPriorities = lazy(() =>
-  import("../plan-priorities").then(({ PlanPriorities }) => ({ default: PlanPriorities })),
+const PlanPriorities = lazyPart(
+  () => import("../plan-priorities").then(({ PlanPriorities }) => PlanPriorities),
+  <Skeleton className="h-32 rounded-xl" />,
 );
 
 /** Sets the queries going while the screen is being put up; the screen itself shows how far they are. */
@@ -36,9 +37,7 @@ export function Component() {
       <PlanList
         userId={user.id}
         renderPriorities={(plan, role) => (
-          <Suspense fallback={<Skeleton className="h-32 rounded-xl" />}>
-            <PlanPriorities planId={plan.id} editable={canEdit(role)} startOpen={false} withoutTasks="No tasks found" />
-          </Suspense>
+          <PlanPriorities planId={plan.id} editable={canEdit(role)} startOpen={false} withoutTasks="No tasks found" />
         )}
       />
       <LiveNote />

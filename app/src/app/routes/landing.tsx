@@ -1,8 +1,10 @@
 import { useQuery } from "@tanstack/react-query";
 import { lazy, Suspense } from "react";
+import { Skeleton } from "@/components/ui/skeleton";
 import { Spinner } from "@/components/ui/spinner";
 import { useAuth } from "@/features/auth/auth-context";
 import { currentPlanName, isSubscribed } from "@/features/auth/subscription";
+import { PlanCardsSkeleton } from "@/features/billing/plan-cards-skeleton";
 import { Features } from "@/features/marketing/features";
 import { Footer } from "@/features/marketing/footer";
 import { ForNonprofits } from "@/features/marketing/for-nonprofits";
@@ -75,5 +77,12 @@ function Waiting({ className }: { className: string }) {
 
 /** Where the prices will be: the link to them works before they are there. */
 function PricingPlace() {
-  return <div id="pricing" className="min-h-[50rem] border-t bg-surface" />;
+  return (
+    <div id="pricing" aria-hidden className="min-h-[50rem] border-t bg-surface px-4 py-20 sm:px-6 sm:py-24">
+      <Skeleton className="mx-auto h-10 max-w-sm" />
+      <div className="mx-auto mt-14 max-w-6xl">
+        <PlanCardsSkeleton />
+      </div>
+    </div>
+  );
 }

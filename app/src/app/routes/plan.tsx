@@ -1,8 +1,9 @@
 import { type QueryClient, useQuery } from "@tanstack/react-query";
 import { CalendarDaysIcon, FileUpIcon, ListIcon } from "lucide-react";
-import { type ComponentProps, lazy, Suspense, useEffect, useMemo, useRef, useState } from "react";
+import { type ComponentProps, useEffect, useMemo, useRef, useState } from "react";
 import { Link, type LoaderFunctionArgs, useNavigate, useParams, useSearchParams } from "react-router";
 import { ColumnsChart } from "@/components/columns-chart";
+import { lazyDialog, lazyPart } from "@/components/lazy-part";
 import { LiveNote } from "@/components/live-note";
 import { PageState } from "@/components/page-state";
 import { Button } from "@/components/ui/button";
@@ -20,7 +21,6 @@ import { planKeys, planQuery, planRoleQuery } from "@/features/plans/queries";
 import { priorityKeys, priorityListQuery } from "@/features/priorities/queries";
 import { taskKeys, taskListQuery } from "@/features/tasks/queries";
 import { useDocumentTitle } from "@/hooks/use-document-title";
-import { useOpened } from "@/hooks/use-opened";
 import { useScrolledPast } from "@/hooks/use-scrolled-past";
 import { useTableInvalidation } from "@/hooks/use-table-invalidation";
 import { basalt } from "@/lib/basalt";
@@ -66,13 +66,15 @@ const views = [
 ] as const;
 
 // The other tabs.
-const Resources = lazy(() =>
-  import("@/features/attachments/resources").then(({ Resources }) => ({ default: Resources })),
+const waiting = <Skeleton className="h-96" />;
+const Resources = lazyPart(
+  () => import("@/features/attachments/resources").then(({ Resources }) => Resources),
+  waiting,
 );
-const Team = lazy(() => import("@/features/members/team").then(({ Team }) => ({ default: Team })));
-const Timeline = lazy(() => import("@/features/tasks/timeline").then(({ Timeline }) => ({ default: Timeline })));
-const ImportDialog = lazy(() =>
-  import("@/features/priorities/import-dialog").then(({ ImportDialog }) => ({ default: ImportDialog })),
+const Team = lazyPart(() => import("@/features/members/team").then(({ Team }) => Team), waiting);
+const Timeline = lazyPart(() => import("@/features/tasks/timeline").then(({ Timeline }) => Timeline), waiting);
+const ImportDialog = lazyDialog(() =>
+  import("@/features/priorities/import-dialog").then(({ ImportDialog }) => ImportDialog),
 );
 
 const tabs = ["priorities", "team", "resources"] as const;
@@ -93,7 +95,6 @@ function PlanPage({ planId }: { planId: string }) {
   const tasks = useQuery(taskListQuery(planId));
 
   const [importing, setImporting] = useState(false);
-  const opened = useOpened(importing ? "import" : null);
 
   useTableInvalidation("plans", planKeys.all, `id=eq.${planId}`);
   useTableInvalidation("priorities", priorityKeys.list(planId), `plan_id=eq.${planId}`);
@@ -171,9 +172,7 @@ function PlanPage({ planId }: { planId: string }) {
           </fieldset>
           {view === "timeline" ? (
             <section aria-label="Timeline">
-              <Suspense fallback={<Skeleton className="h-96" />}>
-                <Timeline tasks={tasks.data ?? []} />
-              </Suspense>
+              <Timeline tasks={tasks.data ?? []} />
             </section>
           ) : (
             <PlanPriorities
@@ -189,26 +188,18 @@ function PlanPage({ planId }: { planId: string }) {
               }
             />
           )}
-          {editable && (
-            <Suspense>
-              {opened.has("import") && <ImportDialog open={importing} onOpenChange={setImporting} planId={planId} />}
-            </Suspense>
-          )}
+          {editable && <ImportDialog open={importing} onOpenChange={setImporting} planId={planId} />}
         </TabsContent>
         <TabsContent value="resources" tabIndex={-1} className="outline-none">
-          <Suspense fallback={<Skeleton className="h-96" />}>
-            <Resources planId={planId} editable={editable} />
-          </Suspense>
+          <Resources planId={planId} editable={editable} />
         </TabsContent>
         <TabsContent value="team" tabIndex={-1} className="outline-none">
-          <Suspense fallback={<Skeleton className="h-96" />}>
-            <Team
-              plan={plan.data}
-              user={user}
-              role={role}
-              onLeft={() => void navigate("/dashboard", { replace: true })}
-            />
-          </Suspense>
+          <Team
+            plan={plan.data}
+            user={user}
+            role={role}
+            onLeft={() => void navigate("/dashboard", { replace: true })}
+          />
         </TabsContent>
       </Tabs>
       <LiveNote />

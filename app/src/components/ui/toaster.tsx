@@ -1,6 +1,6 @@
 import { CircleAlertIcon, CircleCheckIcon, InfoIcon, TriangleAlertIcon } from "lucide-react";
 import { useEffect } from "react";
-import { Toaster as Sonner } from "sonner";
+import { Toaster as Sonner, toast } from "sonner";
 import { useDialogOpen } from "@/hooks/use-dialog-open";
 import { useIsMobile } from "@/hooks/use-is-mobile";
 import { useTheme } from "@/hooks/use-theme";
@@ -11,7 +11,7 @@ export function Toaster() {
   const isMobile = useIsMobile();
   const dialogOpen = useDialogOpen();
   // After Sonner's own effect, from which on it hears of toasts.
-  useEffect(() => toastPlace.isMounted(), []);
+  useEffect(() => toastPlace.isMounted(toast), []);
   return (
     <Sonner
       theme={theme}

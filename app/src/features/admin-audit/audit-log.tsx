@@ -21,6 +21,8 @@ const actions: Record<string, { label: string; tone: "success" | "info" | "destr
   delete: { label: "Deleted", tone: "destructive" },
   disable: { label: "Disabled", tone: "destructive" },
   enable: { label: "Enabled", tone: "success" },
+  set_webhook_secret: { label: "Saved", tone: "info" },
+  replay: { label: "Replayed", tone: "info" },
 };
 
 const subjects: Record<string, string> = {
@@ -32,6 +34,7 @@ const subjects: Record<string, string> = {
   user_roles: "Administrator",
   users: "Account",
   webhook_events: "Webhook event",
+  runtime_secrets: "Signing secret",
 };
 
 const columns: Column<LogLine>[] = [
@@ -39,7 +42,11 @@ const columns: Column<LogLine>[] = [
     key: "time",
     header: "Time",
     className: "md:w-48",
-    cell: ({ created_at }) => <time dateTime={created_at}>{new Date(created_at).toLocaleString()}</time>,
+    cell: ({ created_at }) => (
+      <time dateTime={created_at} className="whitespace-nowrap">
+        {new Date(created_at).toLocaleString()}
+      </time>
+    ),
   },
   {
     key: "actor",
@@ -59,7 +66,12 @@ const columns: Column<LogLine>[] = [
     cell: ({ subject, subject_id }) => (
       <span className="grid">
         <span>{subjects[subject] ?? subject}</span>
-        <span className="font-mono text-muted-foreground text-xs">{subject_id}</span>
+        <span
+          title={subject_id ?? undefined}
+          className="font-mono text-muted-foreground text-xs md:max-w-44 md:truncate"
+        >
+          {subject_id}
+        </span>
       </span>
     ),
   },

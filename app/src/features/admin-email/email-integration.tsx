@@ -1,5 +1,6 @@
 import { useQuery } from "@tanstack/react-query";
-import { lazy, type ReactNode, Suspense } from "react";
+import type { ReactNode } from "react";
+import { lazyPart } from "@/components/lazy-part";
 import { Loaded } from "@/components/loaded";
 import { PageHeading } from "@/components/page-heading";
 import { Card } from "@/components/ui/card";
@@ -12,7 +13,10 @@ import { mailSettingsQuery, templateQuery } from "./queries";
 import { TestMailForm } from "./test-mail-form";
 
 // Its preview brings what makes HTML safe.
-const TemplateForm = lazy(() => import("./template-form").then(({ TemplateForm }) => ({ default: TemplateForm })));
+const TemplateForm = lazyPart(
+  () => import("./template-form").then(({ TemplateForm }) => TemplateForm),
+  <Skeleton className="h-96" />,
+);
 
 // They stay while another is looked at: what was typed is not lost.
 const kept = "data-[state=inactive]:hidden";
@@ -56,13 +60,7 @@ export function EmailIntegration({ ownEmail }: { ownEmail: string }) {
         <TabsContent value="templates" forceMount className={kept}>
           <Panel title="Invitation Email" text="What people read who are invited to a plan.">
             <Loaded query={template} {...settingTexts}>
-              {(row) =>
-                opened.has("templates") && (
-                  <Suspense fallback={<Skeleton className="h-96" />}>
-                    <TemplateForm row={row} />
-                  </Suspense>
-                )
-              }
+              {(row) => opened.has("templates") && <TemplateForm row={row} />}
             </Loaded>
           </Panel>
         </TabsContent>

@@ -46,7 +46,7 @@ function Figures({ health }: { health: Health }) {
   const { webhooks, storage, accounts, versions } = health;
   const files = storage.reduce((sum, bucket) => sum + bucket.bytes, 0);
   return (
-    <div className="grid items-start gap-4 md:grid-cols-2">
+    <div className="grid gap-4 md:grid-cols-2">
       <Panel
         icon={WebhookIcon}
         title="Webhook inbox"
@@ -119,7 +119,7 @@ interface PanelProps {
 
 function Panel({ icon: Icon, title, state, facts, children }: PanelProps) {
   return (
-    <Card className="grid gap-4 p-5">
+    <Card className="grid content-start gap-4 p-5">
       <div className="flex items-center justify-between gap-3">
         <h2 className="flex items-center gap-2.5 text-label">
           <Icon className="size-4.5 text-muted-foreground" aria-hidden />

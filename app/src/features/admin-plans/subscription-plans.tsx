@@ -1,7 +1,8 @@
 import { useQuery } from "@tanstack/react-query";
 import { PencilIcon, PlusIcon, TagIcon, Trash2Icon } from "lucide-react";
-import { lazy, Suspense, useState } from "react";
+import { useState } from "react";
 import { ConfirmDialog } from "@/components/confirm-dialog";
+import { fetchAhead, lazyDialog } from "@/components/lazy-part";
 import { PageHeading } from "@/components/page-heading";
 import { PageState } from "@/components/page-state";
 import { Alert } from "@/components/ui/alert";
@@ -10,14 +11,13 @@ import { Button } from "@/components/ui/button";
 import { Card } from "@/components/ui/card";
 import { type Column, DataTable } from "@/components/ui/data-table";
 import { Skeleton } from "@/components/ui/skeleton";
-import { useOpened } from "@/hooks/use-opened";
 import { formatUsd } from "@/lib/usd";
 import { adminPlansQuery, type SubscriptionPlan, useDeletePlan } from "./queries";
 
 // Forms and their rules, needed only when one is opened.
 const dialogs = () => import("./plan-dialogs");
-const AddPlanDialog = lazy(() => dialogs().then(({ AddPlanDialog }) => ({ default: AddPlanDialog })));
-const EditPlanDialog = lazy(() => dialogs().then(({ EditPlanDialog }) => ({ default: EditPlanDialog })));
+const AddPlanDialog = lazyDialog(() => dialogs().then(({ AddPlanDialog }) => AddPlanDialog));
+const EditPlanDialog = lazyDialog(() => dialogs().then(({ EditPlanDialog }) => EditPlanDialog));
 
 type OpenDialog = "add" | "edit" | "delete" | null;
 
@@ -27,7 +27,6 @@ export function SubscriptionPlans() {
   const [openDialog, setOpenDialog] = useState<OpenDialog>(null);
   // Outlives its dialog, which still shows it while it fades.
   const [subject, setSubject] = useState<SubscriptionPlan | null>(null);
-  const opened = useOpened(openDialog);
   // As it is now, where another person has changed it.
   const current = plans.data?.find(({ id }) => id === subject?.id) ?? subject;
 
@@ -87,8 +86,8 @@ export function SubscriptionPlans() {
           <h2 className="text-heading">Subscription Plans</h2>
           <Button
             onClick={() => setOpenDialog("add")}
-            onPointerEnter={() => void dialogs()}
-            onFocus={() => void dialogs()}
+            onPointerEnter={() => fetchAhead(dialogs)}
+            onFocus={() => fetchAhead(dialogs)}
           >
             <PlusIcon aria-hidden />
             Add Plan
@@ -133,12 +132,8 @@ export function SubscriptionPlans() {
         )}
       </Card>
 
-      <Suspense>
-        {opened.has("add") && <AddPlanDialog open={openDialog === "add"} onOpenChange={closeUnless} />}
-        {opened.has("edit") && current && (
-          <EditPlanDialog open={openDialog === "edit"} onOpenChange={closeUnless} plan={current} />
-        )}
-      </Suspense>
+      <AddPlanDialog open={openDialog === "add"} onOpenChange={closeUnless} />
+      {current && <EditPlanDialog open={openDialog === "edit"} onOpenChange={closeUnless} plan={current} />}
       {current && (
         <ConfirmDialog
           open={openDialog === "delete"}

@@ -1,21 +1,17 @@
 import { PanelLeftIcon } from "lucide-react";
-import { lazy, Suspense } from "react";
+import { lazyDialog } from "@/components/lazy-part";
 import { Button } from "@/components/ui/button";
 import { cn } from "@/lib/cn";
 import { Places } from "./places";
 import type { SidebarState } from "./sidebar-state";
 
 // On phones alone.
-const SidebarSheet = lazy(() => import("./sidebar-sheet").then(({ SidebarSheet }) => ({ default: SidebarSheet })));
+const SidebarSheet = lazyDialog(() => import("./sidebar-sheet").then(({ SidebarSheet }) => SidebarSheet));
 
 /** 16rem wide, 3rem when collapsed; on a phone a sheet of 18rem over the page. */
 export function Sidebar({ isMobile, open, setOpen }: SidebarState) {
   if (isMobile) {
-    return (
-      <Suspense>
-        <SidebarSheet open={open} onOpenChange={setOpen} />
-      </Suspense>
-    );
+    return <SidebarSheet open={open} onOpenChange={setOpen} />;
   }
   return (
     <aside

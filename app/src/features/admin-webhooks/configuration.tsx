@@ -1,22 +1,22 @@
 import { zodResolver } from "@hookform/resolvers/zod";
 import { useQuery } from "@tanstack/react-query";
 import { BookOpenIcon, CopyIcon } from "lucide-react";
-import { lazy, Suspense, useRef, useState } from "react";
+import { useRef, useState } from "react";
 import { useForm } from "react-hook-form";
 import { toast } from "sonner";
 import * as z from "zod/mini";
 import { FormField } from "@/components/form-field";
+import { lazyDialog } from "@/components/lazy-part";
 import { SubmitButton } from "@/components/submit-button";
 import { Alert } from "@/components/ui/alert";
 import { Button } from "@/components/ui/button";
 import { Card } from "@/components/ui/card";
 import { Input } from "@/components/ui/input";
 import { PasswordInput } from "@/components/ui/password-input";
-import { useOpened } from "@/hooks/use-opened";
 import { useSaveWebhookSecret, webhookUrl, webhookUrlQuery } from "./queries";
 
-const SetupInstructions = lazy(() =>
-  import("./setup-instructions").then(({ SetupInstructions }) => ({ default: SetupInstructions })),
+const SetupInstructions = lazyDialog(() =>
+  import("./setup-instructions").then(({ SetupInstructions }) => SetupInstructions),
 );
 
 const secretSchema = z.object({
@@ -28,7 +28,6 @@ const secretSchema = z.object({
 export function Configuration() {
   const url = useQuery(webhookUrlQuery()).data ?? webhookUrl(window.location.origin);
   const [showsInstructions, setShowsInstructions] = useState(false);
-  const opened = useOpened(showsInstructions ? "instructions" : null);
   const save = useSaveWebhookSecret();
   const { formState, handleSubmit, register, reset } = useForm<z.infer<typeof secretSchema>>({
     resolver: zodResolver(secretSchema),
@@ -87,11 +86,7 @@ export function Configuration() {
           </fieldset>
         </form>
       </Card>
-      <Suspense>
-        {opened.has("instructions") && (
-          <SetupInstructions open={showsInstructions} onOpenChange={setShowsInstructions} url={url} />
-        )}
-      </Suspense>
+      <SetupInstructions open={showsInstructions} onOpenChange={setShowsInstructions} url={url} />
     </div>
   );
 }

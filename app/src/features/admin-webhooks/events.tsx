@@ -1,8 +1,9 @@
 import { useInfiniteQuery } from "@tanstack/react-query";
 import { CircleCheckIcon, CircleXIcon, ClockIcon, EyeIcon, InboxIcon, RotateCcwIcon, SearchXIcon } from "lucide-react";
-import { lazy, Suspense, useState } from "react";
+import { useState } from "react";
 import { ConfirmDialog } from "@/components/confirm-dialog";
 import { FormField } from "@/components/form-field";
+import { lazyDialog } from "@/components/lazy-part";
 import { LoadMore } from "@/components/load-more";
 import { ErrorState, PageState } from "@/components/page-state";
 import { Badge } from "@/components/ui/badge";
@@ -13,12 +14,11 @@ import { Input } from "@/components/ui/input";
 import { Select } from "@/components/ui/select";
 import { Spinner } from "@/components/ui/spinner";
 import { useDebounced } from "@/hooks/use-debounced";
-import { useOpened } from "@/hooks/use-opened";
 import { cn } from "@/lib/cn";
 import { messageOf } from "@/lib/errors";
 import { eventsQuery, useReplayEvent, type WebhookEvent } from "./queries";
 
-const EventDetails = lazy(() => import("./event-details").then(({ EventDetails }) => ({ default: EventDetails })));
+const EventDetails = lazyDialog(() => import("./event-details").then(({ EventDetails }) => EventDetails));
 
 type OpenDialog = "details" | "replay" | null;
 
@@ -31,7 +31,6 @@ export function Events() {
   const [openDialog, setOpenDialog] = useState<OpenDialog>(null);
   // Outlives its dialog, which still shows it while it fades.
   const [subject, setSubject] = useState<WebhookEvent | null>(null);
-  const opened = useOpened(openDialog);
 
   const show = (dialog: OpenDialog, event: WebhookEvent) => {
     setSubject(event);
@@ -44,7 +43,11 @@ export function Events() {
       key: "date",
       header: "Date",
       className: "md:w-48",
-      cell: ({ created_at }) => <time dateTime={created_at}>{new Date(created_at).toLocaleString()}</time>,
+      cell: ({ created_at }) => (
+        <time dateTime={created_at} className="whitespace-nowrap">
+          {new Date(created_at).toLocaleString()}
+        </time>
+      ),
     },
     {
       key: "source",
@@ -155,11 +158,7 @@ export function Events() {
 
       {subject && (
         <>
-          <Suspense>
-            {opened.has("details") && (
-              <EventDetails open={openDialog === "details"} onOpenChange={closeUnless} event={subject} />
-            )}
-          </Suspense>
+          <EventDetails open={openDialog === "details"} onOpenChange={closeUnless} event={subject} />
           <ConfirmDialog
             open={openDialog === "replay"}
             onOpenChange={closeUnless}

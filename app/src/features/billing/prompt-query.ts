@@ -19,10 +19,12 @@ export interface Prompt {
   delay_seconds: number;
 }
 
+export const promptKey = ["subscription-prompt"];
+
 /** What administrators say in the prompt to subscribe; the app's own words where they say nothing. */
 export const promptQuery = () =>
   queryOptions({
-    queryKey: ["subscription-prompt"],
+    queryKey: promptKey,
     queryFn: async ({ signal }): Promise<Prompt> => {
       const rows = await publicRows("subscription_prompt?select=*&limit=1", signal);
       return promptOf(rows[0]);

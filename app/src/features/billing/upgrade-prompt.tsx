@@ -1,15 +1,17 @@
 import { useQuery } from "@tanstack/react-query";
 import { CheckIcon } from "lucide-react";
-import { lazy, Suspense, useEffect, useState } from "react";
+import { useEffect, useState } from "react";
+import { lazyDialog } from "@/components/lazy-part";
 import { Button } from "@/components/ui/button";
 import { Dialog, DialogClose, DialogContent } from "@/components/ui/dialog";
 import { DialogBody, DialogFooter } from "@/components/ui/dialog-panel";
+import { useTableInvalidation } from "@/hooks/use-table-invalidation";
 import { safeUrl } from "@/lib/safe-url";
-import { defaultPrompt, promptDelayMs, promptQuery } from "./prompt-query";
+import { defaultPrompt, promptDelayMs, promptKey, promptQuery } from "./prompt-query";
 
 // Few press on.
-const ChoosePlanDialog = lazy(() =>
-  import("./choose-plan-dialog").then(({ ChoosePlanDialog }) => ({ default: ChoosePlanDialog })),
+const ChoosePlanDialog = lazyDialog(() =>
+  import("./choose-plan-dialog").then(({ ChoosePlanDialog }) => ChoosePlanDialog),
 );
 
 const dismissedKey = "basalt.prompt-dismissed";
@@ -17,6 +19,7 @@ const dismissedKey = "basalt.prompt-dismissed";
 /** Asks, after a while, whether a person without a subscription wants one. Once in each tab, and never into their typing. */
 export function UpgradePrompt() {
   const { data, isPending } = useQuery(promptQuery());
+  useTableInvalidation("subscription_prompt", promptKey);
   const prompt = data ?? defaultPrompt;
   const [shown, setShown] = useState<"nothing" | "prompt" | "plans">("nothing");
   const delayMs = isPending ? null : promptDelayMs(prompt);
@@ -67,11 +70,12 @@ export function UpgradePrompt() {
           </DialogFooter>
         </DialogContent>
       </Dialog>
-      {shown === "plans" && (
-        <Suspense>
-          <ChoosePlanDialog open onOpenChange={(open) => open || setShown("nothing")} signedIn currentPlanName={null} />
-        </Suspense>
-      )}
+      <ChoosePlanDialog
+        open={shown === "plans"}
+        onOpenChange={(open) => open || setShown("nothing")}
+        signedIn
+        currentPlanName={null}
+      />
     </>
   );
 }

@@ -1,14 +1,16 @@
 import { useQuery } from "@tanstack/react-query";
 import { PencilIcon } from "lucide-react";
-import { lazy, Suspense, useState } from "react";
+import { useState } from "react";
+import { lazyPart } from "@/components/lazy-part";
 import { Button } from "@/components/ui/button";
 import { Card } from "@/components/ui/card";
 import { Skeleton } from "@/components/ui/skeleton";
 import { LogoPicture } from "./logo-picture";
 import { type Organization, organizationQuery } from "./queries";
 
-const OrganizationForm = lazy(() =>
-  import("./organization-form").then(({ OrganizationForm }) => ({ default: OrganizationForm })),
+const OrganizationForm = lazyPart(
+  () => import("./organization-form").then(({ OrganizationForm }) => OrganizationForm),
+  <Skeleton className="h-96" />,
 );
 
 /** Who the plan is for: to read, and for owners and managers to edit. */
@@ -35,13 +37,7 @@ export function OrganizationCard({ planId, editable }: { planId: string; editabl
             </Button>
           </p>
         ) : editing ? (
-          <Suspense fallback={<Skeleton className="h-96" />}>
-            <OrganizationForm
-              planId={planId}
-              organization={organization.data ?? null}
-              onDone={() => setEditing(false)}
-            />
-          </Suspense>
+          <OrganizationForm planId={planId} organization={organization.data ?? null} onDone={() => setEditing(false)} />
         ) : (
           <View organization={organization.data ?? null} onEdit={editable ? () => setEditing(true) : null} />
         )}

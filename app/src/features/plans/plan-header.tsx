@@ -1,9 +1,10 @@
 import { ArrowLeftIcon, CalendarDaysIcon, DownloadIcon, PencilIcon, PrinterIcon, Trash2Icon } from "lucide-react";
-import { lazy, type ReactNode, type Ref, Suspense, useState } from "react";
+import { type ReactNode, type Ref, useState } from "react";
 import { Link, useNavigate } from "react-router";
 import { ColumnsChart } from "@/components/columns-chart";
 import { ConfirmDialog } from "@/components/confirm-dialog";
 import { InlineEdit } from "@/components/inline-edit";
+import { lazyDialog } from "@/components/lazy-part";
 import { RichText } from "@/components/rich-text";
 import { Badge } from "@/components/ui/badge";
 import { Button } from "@/components/ui/button";
@@ -16,7 +17,6 @@ import {
 } from "@/components/ui/dropdown-menu";
 import { Progress } from "@/components/ui/progress";
 import { useDocumentTitle } from "@/hooks/use-document-title";
-import { useOpened } from "@/hooks/use-opened";
 import { useRename } from "@/hooks/use-rename";
 import { formatDay, formatInstant } from "@/lib/dates";
 import { canEdit, type PlanRole } from "@/lib/plan-role";
@@ -25,7 +25,7 @@ import { titleFaultOf } from "@/lib/titles";
 import { useDeletePlan } from "./mutations";
 import { type Plan, planKeys } from "./queries";
 
-const EditPlanDialog = lazy(() => import("./plan-dialog").then(({ EditPlanDialog }) => ({ default: EditPlanDialog })));
+const EditPlanDialog = lazyDialog(() => import("./plan-dialog").then(({ EditPlanDialog }) => EditPlanDialog));
 
 interface PlanHeaderProps {
   plan: Plan;
@@ -46,7 +46,6 @@ export function PlanHeader({ plan, role, done, priorities, onExport, presence, r
   const deletePlan = useDeletePlan();
   const rename = useRename({ table: "plans", thing: "plan", refetches: [planKeys.all] });
   const [openDialog, setOpenDialog] = useState<"edit" | "delete" | null>(null);
-  const opened = useOpened(openDialog);
   const closeUnless = (open: boolean) => open || setOpenDialog(null);
   const percent = percentOf(done);
   const heading = (
@@ -159,9 +158,7 @@ export function PlanHeader({ plan, role, done, priorities, onExport, presence, r
           </div>
         </dl>
       </section>
-      <Suspense>
-        {opened.has("edit") && <EditPlanDialog open={openDialog === "edit"} onOpenChange={closeUnless} plan={plan} />}
-      </Suspense>
+      <EditPlanDialog open={openDialog === "edit"} onOpenChange={closeUnless} plan={plan} />
       <ConfirmDialog
         open={openDialog === "delete"}
         onOpenChange={closeUnless}

@@ -1,14 +1,14 @@
 import { useQuery } from "@tanstack/react-query";
 import { PlusIcon } from "lucide-react";
-import { lazy, type ReactNode, Suspense, useMemo, useState } from "react";
+import { type ReactNode, useMemo, useState } from "react";
 import { ColumnsChart } from "@/components/columns-chart";
 import { ConfirmDialog } from "@/components/confirm-dialog";
+import { fetchAhead, lazyDialog } from "@/components/lazy-part";
 import { PageHeading } from "@/components/page-heading";
 import { ErrorState, PageState } from "@/components/page-state";
 import { Button } from "@/components/ui/button";
 import { Card } from "@/components/ui/card";
 import { Skeleton } from "@/components/ui/skeleton";
-import { useOpened } from "@/hooks/use-opened";
 import { useTableInvalidation } from "@/hooks/use-table-invalidation";
 import { today } from "@/lib/dates";
 import { messageOf } from "@/lib/errors";
@@ -20,8 +20,8 @@ import { type Plan, type PlanRole, planKeys, planListQuery, planRolesQuery } fro
 
 // Forms and their rules are half of this screen's weight, and needed only when one is opened.
 const dialogs = () => import("./plan-dialog");
-const CreatePlanDialog = lazy(() => dialogs().then(({ CreatePlanDialog }) => ({ default: CreatePlanDialog })));
-const EditPlanDialog = lazy(() => dialogs().then(({ EditPlanDialog }) => ({ default: EditPlanDialog })));
+const CreatePlanDialog = lazyDialog(() => dialogs().then(({ CreatePlanDialog }) => CreatePlanDialog));
+const EditPlanDialog = lazyDialog(() => dialogs().then(({ EditPlanDialog }) => EditPlanDialog));
 
 interface PlanListProps {
   userId: string;
@@ -41,7 +41,6 @@ export function PlanList({ userId, renderPriorities }: PlanListProps) {
   const [openDialog, setOpenDialog] = useState<OpenDialog>(null);
   // Outlives its dialog, which still shows it while it fades, and a deletion by someone else.
   const [subject, setSubject] = useState<Plan | null>(null);
-  const opened = useOpened(openDialog);
 
   useTableInvalidation("plans", planKeys.all, `user_id=eq.${userId}`);
   useTableInvalidation("priorities", ["priorities"]);
@@ -65,7 +64,11 @@ export function PlanList({ userId, renderPriorities }: PlanListProps) {
   const roleIn = (plan: Plan): PlanRole => roles.data?.get(plan.id) ?? (plan.user_id === userId ? "owner" : "viewer");
 
   const createButton = (
-    <Button onClick={() => show("create")} onPointerEnter={() => void dialogs()} onFocus={() => void dialogs()}>
+    <Button
+      onClick={() => show("create")}
+      onPointerEnter={() => fetchAhead(dialogs)}
+      onFocus={() => fetchAhead(dialogs)}
+    >
       <PlusIcon aria-hidden />
       Create Plan
     </Button>
@@ -123,14 +126,10 @@ export function PlanList({ userId, renderPriorities }: PlanListProps) {
         </>
       )}
 
-      <Suspense>
-        {opened.has("create") && (
-          <CreatePlanDialog open={openDialog === "create"} onOpenChange={closeUnless} userId={userId} />
-        )}
-        {opened.has("edit") && subject && (
-          <EditPlanDialog key={subject.id} open={openDialog === "edit"} onOpenChange={closeUnless} plan={subject} />
-        )}
-      </Suspense>
+      <CreatePlanDialog open={openDialog === "create"} onOpenChange={closeUnless} userId={userId} />
+      {subject && (
+        <EditPlanDialog key={subject.id} open={openDialog === "edit"} onOpenChange={closeUnless} plan={subject} />
+      )}
       {subject && (
         <ConfirmDialog
           open={openDialog === "delete"}

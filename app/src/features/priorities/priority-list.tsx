@@ -1,13 +1,13 @@
 import { useQuery } from "@tanstack/react-query";
 import { PlusIcon } from "lucide-react";
-import { lazy, type ReactNode, Suspense, useState } from "react";
+import { type ReactNode, useState } from "react";
 import { ColumnsChart } from "@/components/columns-chart";
 import { ConfirmDialog } from "@/components/confirm-dialog";
+import { lazyDialog } from "@/components/lazy-part";
 import { ErrorState, PageState } from "@/components/page-state";
 import { Button } from "@/components/ui/button";
 import { Card } from "@/components/ui/card";
 import { Skeleton } from "@/components/ui/skeleton";
-import { useOpened } from "@/hooks/use-opened";
 import { useRename } from "@/hooks/use-rename";
 import { messageOf } from "@/lib/errors";
 import type { Done } from "@/lib/progress";
@@ -15,9 +15,7 @@ import { useDeletePriority } from "./mutations";
 import { PriorityCard } from "./priority-card";
 import { type Priority, priorityKeys, priorityListQuery } from "./queries";
 
-const PriorityDialog = lazy(() =>
-  import("./priority-dialog").then(({ PriorityDialog }) => ({ default: PriorityDialog })),
-);
+const PriorityDialog = lazyDialog(() => import("./priority-dialog").then(({ PriorityDialog }) => PriorityDialog));
 
 interface PriorityListProps {
   planId: string;
@@ -46,7 +44,6 @@ export function PriorityList({ planId, editable, doneOf, renderTasks, startOpen,
   // Those that the person folded the other way than they were at first.
   const [turned, setTurned] = useState<ReadonlySet<string>>(new Set());
   const current = subject && (priorities.data?.find(({ id }) => id === subject.id) ?? subject);
-  const opened = useOpened(openDialog);
   const closeUnless = (open: boolean) => open || setOpenDialog(null);
 
   function show(dialog: OpenDialog, priority: Priority) {
@@ -140,24 +137,15 @@ export function PriorityList({ planId, editable, doneOf, renderTasks, startOpen,
       )}
       {editable && (
         <>
-          <Suspense>
-            {opened.has("create") && (
-              <PriorityDialog
-                open={openDialog === "create"}
-                onOpenChange={closeUnless}
-                planId={planId}
-                priority={null}
-              />
-            )}
-            {opened.has("edit") && current && (
-              <PriorityDialog
-                open={openDialog === "edit"}
-                onOpenChange={closeUnless}
-                planId={planId}
-                priority={current}
-              />
-            )}
-          </Suspense>
+          <PriorityDialog open={openDialog === "create"} onOpenChange={closeUnless} planId={planId} priority={null} />
+          {current && (
+            <PriorityDialog
+              open={openDialog === "edit"}
+              onOpenChange={closeUnless}
+              planId={planId}
+              priority={current}
+            />
+          )}
           {current && (
             <ConfirmDialog
               open={openDialog === "delete"}

@@ -1,14 +1,14 @@
 import { PlusIcon } from "lucide-react";
-import { lazy, Suspense, useMemo, useState } from "react";
+import { useMemo, useState } from "react";
 import { ConfirmDialog } from "@/components/confirm-dialog";
+import { lazyDialog } from "@/components/lazy-part";
 import { Button } from "@/components/ui/button";
-import { useOpened } from "@/hooks/use-opened";
 import { useRename } from "@/hooks/use-rename";
 import { useDeleteTask, useToggleTask } from "./mutations";
 import { type Task, taskKeys } from "./queries";
 import { type TaskActions, TaskRow } from "./task-row";
 
-const TaskDialog = lazy(() => import("./task-dialog").then(({ TaskDialog }) => ({ default: TaskDialog })));
+const TaskDialog = lazyDialog(() => import("./task-dialog").then(({ TaskDialog }) => TaskDialog));
 
 interface TaskListProps {
   planId: string;
@@ -31,7 +31,6 @@ export function TaskList({ planId, priority, tasks, editable, whenEmpty }: TaskL
   // Outlives its dialog, which still shows it while it fades, and its row, should a colleague delete it meanwhile.
   const [subject, setSubject] = useState<Task | null>(null);
   const current = subject && (tasks.find(({ id }) => id === subject.id) ?? subject);
-  const opened = useOpened(openDialog);
   const closeUnless = (open: boolean) => open || setOpenDialog(null);
 
   const actions = useMemo<TaskActions | null>(() => {
@@ -101,26 +100,22 @@ export function TaskList({ planId, priority, tasks, editable, whenEmpty }: TaskL
       )}
       {editable && (
         <>
-          <Suspense>
-            {opened.has("create") && (
-              <TaskDialog
-                open={openDialog === "create"}
-                onOpenChange={closeUnless}
-                planId={planId}
-                priority={priority}
-                task={null}
-              />
-            )}
-            {opened.has("edit") && current && (
-              <TaskDialog
-                open={openDialog === "edit"}
-                onOpenChange={closeUnless}
-                planId={planId}
-                priority={priority}
-                task={current}
-              />
-            )}
-          </Suspense>
+          <TaskDialog
+            open={openDialog === "create"}
+            onOpenChange={closeUnless}
+            planId={planId}
+            priority={priority}
+            task={null}
+          />
+          {current && (
+            <TaskDialog
+              open={openDialog === "edit"}
+              onOpenChange={closeUnless}
+              planId={planId}
+              priority={priority}
+              task={current}
+            />
+          )}
           {current && (
             <ConfirmDialog
               open={openDialog === "delete"}

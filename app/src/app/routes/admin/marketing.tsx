@@ -1,4 +1,4 @@
-import { lazy, Suspense } from "react";
+import { lazyPart } from "@/components/lazy-part";
 import { PageHeading } from "@/components/page-heading";
 import { Skeleton } from "@/components/ui/skeleton";
 import { Tabs, TabsContent, TabsList, TabsTrigger } from "@/components/ui/tabs";
@@ -7,8 +7,9 @@ import { useOpened } from "@/hooks/use-opened";
 import { useTab } from "@/hooks/use-tab";
 import { SectionPreview } from "./section-preview";
 
-const PromptSettings = lazy(() =>
-  import("@/features/admin-prompt/prompt-settings").then(({ PromptSettings }) => ({ default: PromptSettings })),
+const PromptSettings = lazyPart(
+  () => import("@/features/admin-prompt/prompt-settings").then(({ PromptSettings }) => PromptSettings),
+  <Skeleton className="h-96" />,
 );
 
 // Both stay while the other is looked at: what was typed is not lost.
@@ -29,11 +30,7 @@ export function Component() {
           <PageContent renderPreview={(section, content) => <SectionPreview section={section} content={content} />} />
         </TabsContent>
         <TabsContent value="subscription-prompt" forceMount className={kept}>
-          {opened.has("subscription-prompt") && (
-            <Suspense fallback={<Skeleton className="h-96" />}>
-              <PromptSettings />
-            </Suspense>
-          )}
+          {opened.has("subscription-prompt") && <PromptSettings />}
         </TabsContent>
       </Tabs>
     </>

@@ -1,4 +1,4 @@
-import { lazy, Suspense } from "react";
+import { lazyPart } from "@/components/lazy-part";
 import { PageHeading } from "@/components/page-heading";
 import { Skeleton } from "@/components/ui/skeleton";
 import { Tabs, TabsContent, TabsList, TabsTrigger } from "@/components/ui/tabs";
@@ -8,8 +8,9 @@ import { useOpened } from "@/hooks/use-opened";
 import { useTab } from "@/hooks/use-tab";
 
 // The only form of this page.
-const PromptSettings = lazy(() =>
-  import("@/features/admin-prompt/prompt-settings").then(({ PromptSettings }) => ({ default: PromptSettings })),
+const PromptSettings = lazyPart(
+  () => import("@/features/admin-prompt/prompt-settings").then(({ PromptSettings }) => PromptSettings),
+  <Skeleton className="h-96" />,
 );
 
 export function Component() {
@@ -35,11 +36,7 @@ export function Component() {
         </TabsContent>
         {/* Stays while another tab is looked at: what was typed is not lost. */}
         <TabsContent value="subscription-prompt" forceMount className="data-[state=inactive]:hidden">
-          {opened.has("subscription-prompt") && (
-            <Suspense fallback={<Skeleton className="h-96" />}>
-              <PromptSettings />
-            </Suspense>
-          )}
+          {opened.has("subscription-prompt") && <PromptSettings />}
         </TabsContent>
       </Tabs>
     </>
