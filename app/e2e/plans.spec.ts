@@ -1,5 +1,6 @@
 import type { Page } from "@playwright/test";
 import { expect, makePlans, test } from "./fixtures";
+import { settled } from "./screens";
 import { makePlan } from "./workspace";
 
 /** Chooses an action of the plan's menu. */
@@ -237,6 +238,8 @@ test("a title has a limit, and a wrong date moves nothing", async ({ person, sig
   await page.goto("/dashboard");
   await act(page, "Dated", "Edit plan");
   const start = page.getByLabel("Start Date");
+  await expect(start).toBeVisible();
+  await settled(page);
   const before = await start.boundingBox();
   await page.getByLabel("Title").fill("x".repeat(201));
   await expect(page.getByText("201 / 200")).toBeVisible();
@@ -246,7 +249,6 @@ test("a title has a limit, and a wrong date moves nothing", async ({ person, sig
   await expect(page.getByText("The end date must not be before the start date")).toBeVisible();
   await expect(page.getByText("Title must be at most 200 characters")).toBeVisible();
   const after = await start.boundingBox();
-  // The dialog may still have been growing to its size at first.
   expect(after?.height).toBeCloseTo(before?.height ?? 0, 0);
 });
 

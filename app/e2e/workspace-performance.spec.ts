@@ -2,8 +2,8 @@ import type { Page } from "@playwright/test";
 import { expect, type Person, test } from "./fixtures";
 import { server } from "./workspace";
 
-// A large plan: 30 priorities, 1,000 tasks. The aims are 1 s to open it and 100 ms for a check-off. Something else may run
-// on this machine, so the best of several tries counts, and the limits are three times the aims; the figures are annotations.
+// A large plan: 30 priorities, 1,000 tasks. It opens in 1 s, and a check-off is painted in 100 ms. Something else may run
+// on this machine, so the best of several tries counts; the figures are annotations.
 
 const [priorityCount, taskCount] = [30, 1000];
 
@@ -61,9 +61,9 @@ test("a plan of 1,000 tasks opens, is checked off and scrolls", async ({ person,
   });
 
   const openings: number[] = [];
-  while (openings.length < 8 && !(least(openings) < 3000)) openings.push(await openingTime(page, path));
+  while (openings.length < 8 && !(least(openings) < 1000)) openings.push(await openingTime(page, path));
   note("opens, ms", openings);
-  expect(least(openings)).toBeLessThan(3000);
+  expect(least(openings)).toBeLessThan(1000);
 
   // Everything unfolded: the worst case.
   for (const button of await page.getByRole("button", { name: /^View Tasks/ }).all()) {
@@ -72,7 +72,7 @@ test("a plan of 1,000 tasks opens, is checked off and scrolls", async ({ person,
   await expect(page.getByRole("checkbox")).toHaveCount(taskCount);
 
   const checkOffs: number[] = [];
-  for (let index = 0; index < 8 && !(least(checkOffs) < 300); index += 1) {
+  for (let index = 0; index < 8 && !(least(checkOffs) < 100); index += 1) {
     checkOffs.push(
       await page.evaluate(async () => {
         const frame = () => new Promise((resolve) => requestAnimationFrame(resolve));
@@ -89,7 +89,7 @@ test("a plan of 1,000 tasks opens, is checked off and scrolls", async ({ person,
     await expect(page.getByText("Task completed").first()).toBeVisible();
   }
   note("check-off until it is painted, ms", checkOffs);
-  expect(least(checkOffs)).toBeLessThan(300);
+  expect(least(checkOffs)).toBeLessThan(100);
 
   const slowest: number[] = [];
   while (slowest.length < 5 && !(least(slowest) < 150)) {

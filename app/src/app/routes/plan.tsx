@@ -94,6 +94,9 @@ function PlanPage({ planId }: { planId: string }) {
   const priorities = useQuery(priorityListQuery(planId));
   const tasks = useQuery(taskListQuery(planId));
 
+  // Decided once: one task more must not fold away what people are looking at.
+  const [startOpen, setStartOpen] = useState<boolean | null>(null);
+  if (startOpen === null && !tasks.isPending) setStartOpen((tasks.data?.length ?? 0) <= manyTasks);
   const [importing, setImporting] = useState(false);
 
   useTableInvalidation("plans", planKeys.all, `id=eq.${planId}`);
@@ -179,7 +182,7 @@ function PlanPage({ planId }: { planId: string }) {
               planId={planId}
               editable={editable}
               withoutTasks="No tasks available"
-              startOpen={(tasks.data?.length ?? 0) <= manyTasks}
+              startOpen={startOpen ?? true}
               actions={
                 <Button variant="secondary" onClick={() => setImporting(true)}>
                   <FileUpIcon aria-hidden />

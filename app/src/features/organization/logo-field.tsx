@@ -12,10 +12,12 @@ interface LogoFieldProps {
   url: string | null;
   value: LogoChange;
   onChange: (logo: LogoChange) => void;
+  /** While a chosen picture is made square: saving has to wait for it. */
+  onPreparing: (preparing: boolean) => void;
 }
 
 /** A picture, chosen and made a square one; it is sent when the form is saved. */
-export function LogoField({ url, value, onChange }: LogoFieldProps) {
+export function LogoField({ url, value, onChange, onPreparing }: LogoFieldProps) {
   const input = useRef<HTMLInputElement>(null);
   const id = useId();
   const [file, setFile] = useState<File | null>(null);
@@ -26,11 +28,14 @@ export function LogoField({ url, value, onChange }: LogoFieldProps) {
   async function choose(next: File, as: LogoShape) {
     setFile(next);
     setShape(as);
+    onPreparing(true);
     try {
       onChange({ kind: "new", image: await toLogo(next, as) });
       setFault(null);
     } catch (error) {
       setFault(messageOf(error));
+    } finally {
+      onPreparing(false);
     }
   }
 

@@ -28,6 +28,7 @@ const texts = [
 export function OrganizationForm({ planId, organization, onDone }: OrganizationFormProps) {
   const save = useSaveOrganization(planId);
   const [logo, setLogo] = useState<LogoChange>({ kind: "same" });
+  const [preparingLogo, setPreparingLogo] = useState(false);
   const [asking, setAsking] = useState(false);
   const { base, formState, register, watch, formProps, conflict } = useRowForm({
     row: organization,
@@ -59,7 +60,7 @@ export function OrganizationForm({ planId, organization, onDone }: OrganizationF
             )}
           />
         )}
-        <LogoField url={base?.logo_url ?? null} value={logo} onChange={setLogo} />
+        <LogoField url={base?.logo_url ?? null} value={logo} onChange={setLogo} onPreparing={setPreparingLogo} />
         <div className="grid gap-5 sm:grid-cols-[minmax(0,2fr)_minmax(0,1fr)]">
           <FormField
             label="Organization Name"
@@ -88,7 +89,7 @@ export function OrganizationForm({ planId, organization, onDone }: OrganizationF
           <Button variant="secondary" onClick={() => (dirty ? setAsking(true) : onDone())}>
             Cancel
           </Button>
-          <SubmitButton busy={busy} busyLabel="Saving...">
+          <SubmitButton busy={busy} busyLabel="Saving..." disabled={preparingLogo}>
             Save
           </SubmitButton>
         </div>

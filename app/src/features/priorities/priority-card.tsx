@@ -102,7 +102,8 @@ export function PriorityCard({
         </div>
         <Collapsible open={open} onOpenChange={onOpenChange} className="border-t">
           <CollapsibleTrigger className="w-full px-4">View Tasks ({done.total})</CollapsibleTrigger>
-          <CollapsibleContent className="border-t">{children}</CollapsibleContent>
+          {/* Not drawn once more to be folded away: a thousand tasks take seconds. */}
+          <CollapsibleContent className="border-t">{open && children}</CollapsibleContent>
         </Collapsible>
       </article>
     </Card>

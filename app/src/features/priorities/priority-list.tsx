@@ -118,7 +118,11 @@ export function PriorityList({ planId, editable, doneOf, renderTasks, startOpen,
       ) : (
         <ul className="grid gap-4">
           {priorities.data.map((priority) => (
-            <li key={priority.id}>
+            // What is far from the screen is neither laid out nor painted. An open menu reaches beyond its card.
+            <li
+              key={priority.id}
+              className="[contain-intrinsic-size:auto_16rem] [overflow-clip-margin:0.5rem] not-has-data-[slot=dropdown-menu]:[content-visibility:auto]"
+            >
               <PriorityCard
                 priority={priority}
                 done={doneOf(priority.id)}
