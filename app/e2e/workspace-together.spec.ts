@@ -1,5 +1,5 @@
 import { expect, type Person, test } from "./fixtures";
-import { addMember, expectToast, makePlan, priorityCard, server } from "./workspace";
+import { addMember, expectToast, makePlan, priorityCard } from "./workspace";
 
 // A pages' own word for a connection that the test cuts.
 test.use({ allowedComplaint: /WebSocket connection to .* failed/ });
@@ -20,7 +20,14 @@ test("three browsers on one plan: a check-off is seen by the others, and who is 
   test.slow();
   const { maria, tom, vera, path } = await team(person);
   const [hers, his, viewers] = [await signedIn(maria), await signedIn(tom), await signedIn(vera)];
+  // Only members are let in: that is the policies' doing, which are asked for private channels alone.
+  const joined = hers.waitForEvent("websocket").then((socket) =>
+    socket.waitForEvent("framesent", {
+      predicate: ({ payload }) => /realtime:plan:.*phx_join.*"private":true/.test(String(payload)),
+    }),
+  );
   for (const page of [hers, his, viewers]) await page.goto(path);
+  await joined;
   for (const [page, others] of [
     [hers, [tom, vera]],
     [his, [maria, vera]],
@@ -237,22 +244,35 @@ test("while the live connection is gone the page says so, asks by itself, and co
   await expect(hall).not.toBeChecked();
 });
 
-test("a stranger in the plan's channel learns no names, and is none to others", async ({ person, signedIn }) => {
+test("a stranger who knows the plan's id is not let into its channel, and is not heard from outside", async ({
+  person,
+  signedIn,
+}) => {
   const { maria, tom, plan, path } = await team(person);
   const stranger = await person();
   const page = await signedIn(maria);
   await page.goto(path);
   await (await signedIn(tom)).goto(path);
   await expect(hereNow(page)).toContainText(tom.email);
-  const room = stranger.client.channel(`plan:${plan.id}`, {
-    config: { presence: { key: stranger.id, enabled: true } },
-  });
-  const said: string[] = [];
-  room.on("presence", { event: "sync" }, () => said.push(JSON.stringify(room.presenceState())));
-  await new Promise((resolve) => room.subscribe((status) => status === "SUBSCRIBED" && resolve(room.track({}))));
-  await expect.poll(() => said.join()).toContain(tom.id);
-  expect(said.join()).not.toContain("@");
+
+  const join = async (isPrivate: boolean) => {
+    const room = stranger.client.channel(`plan:${plan.id}`, {
+      config: { private: isPrivate, presence: { key: stranger.id, enabled: true } },
+    });
+    room.on("presence", { event: "sync" }, () => undefined);
+    const answer = await new Promise<string>((resolve) =>
+      room.subscribe((status, error) => resolve(`${status} ${error?.message ?? ""}`)),
+    );
+    return { room, answer };
+  };
+  const refused = await join(true);
+  expect(refused.answer).toMatch(/^CHANNEL_ERROR .*Unauthorized/);
+  await stranger.client.removeAllChannels();
+  // Another channel of the same name, without members.
+  const { room, answer } = await join(false);
+  expect(answer).toMatch(/^SUBSCRIBED/);
+  await room.track({});
+  await expect.poll(() => Object.keys(room.presenceState())).toEqual([stranger.id]);
   await expect(hereNow(page).getByRole("listitem")).toHaveCount(1);
   await stranger.client.removeAllChannels();
-  await server().removeAllChannels();
 });

@@ -65,6 +65,11 @@ insert into public.webhook_events (id, event_type, payload) values ('evt_test', 
 insert into public.app_settings (key, value) values ('test_setting', '{"a": 1}');
 insert into public.audit_log (action, subject, subject_id) values ('test', 'fixture', 'audit');
 
+-- A word on the channel of each.
+insert into realtime.messages (topic, extension) values
+  ('plan:7e571000-0000-4000-8000-000000000001', 'presence'),
+  ('plan:7e571000-0000-4000-8000-000000000002', 'presence');
+
 -- Files of both plans, a logo of each, and a logo of the site.
 insert into storage.objects (bucket_id, name) values
   ('plan_files', '7e571000-0000-4000-8000-000000000001/a_1.pdf'),

@@ -83,7 +83,6 @@ function PlanPage({ planId }: { planId: string }) {
   const user = useUser();
   const navigate = useNavigate();
   const [search, setSearch] = useSearchParams();
-  const present = usePlanRoom(planId, user.id);
   // The plan says nothing when somebody is taken from its team: that is asked for.
   const plan = useQuery({ ...planQuery(planId), refetchInterval: teamPollMs });
   const roleLookup = useQuery({
@@ -91,6 +90,7 @@ function PlanPage({ planId }: { planId: string }) {
     enabled: plan.data != null,
     refetchInterval: teamPollMs,
   });
+  const present = usePlanRoom(planId, user.id, plan.data != null);
   const priorities = useQuery(priorityListQuery(planId));
   const tasks = useQuery(taskListQuery(planId));
 

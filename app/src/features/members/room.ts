@@ -16,13 +16,14 @@ const rooms = new Map<string, RealtimeChannel>();
 let leaving: Promise<unknown> = Promise.resolve();
 
 /**
- * Is present on a plan, and tells who else is, by user id. Anyone who knows the plan's id could be in the channel: it
- * carries ids alone, and what they mean is read from the team's list, which policies guard.
+ * Is present on a plan, and tells who else is, by user id. Only the plan's members are let in (policies of
+ * `realtime.messages`), so `isMember` is to be known first.
  */
-export function usePlanRoom(planId: string, userId: string) {
+export function usePlanRoom(planId: string, userId: string, isMember: boolean) {
   const queryClient = useQueryClient();
   const [present, setPresent] = useState<string[]>([]);
   useEffect(() => {
+    if (!isMember) return;
     let leave: (() => Promise<unknown>) | undefined;
     let gone = false;
     let pending: ReturnType<typeof setTimeout> | undefined;
@@ -33,12 +34,14 @@ export function usePlanRoom(planId: string, userId: string) {
       void queryClient.invalidateQueries({ queryKey: ["plans"] });
     };
     const open = () => {
-      const room = basalt.channel(`plan:${planId}`, { config: { presence: { key: userId, enabled: true } } });
+      const room = basalt.channel(`plan:${planId}`, {
+        config: { private: true, presence: { key: userId, enabled: true } },
+      });
       rooms.set(planId, room);
       return room
         .on("presence", { event: "sync" }, () => setPresent(Object.keys(room.presenceState())))
         .on("broadcast", { event: teamChanged }, () => {
-          // Many at once are one: the word of a stranger, too, must cost no more than this.
+          // Many at once are one.
           pending ??= setTimeout(lookAnew, lookAnewMs);
         });
     };
@@ -51,7 +54,7 @@ export function usePlanRoom(planId: string, userId: string) {
       rooms.delete(planId);
       if (leave) leaving = leave();
     };
-  }, [planId, userId, queryClient]);
+  }, [planId, userId, isMember, queryClient]);
   return present;
 }
 
