@@ -157,6 +157,7 @@ async fn live_lists_can_filter_deletions() {
         "plans *",
         "priorities id,plan_id",
         "subscription_plans id",
+        "subscription_prompt id",
         "tasks id,priority_id,plan_id",
     ];
     assert_eq!(values(&client, identities).await, expected);
