@@ -125,6 +125,7 @@ test.describe("test email", () => {
     await expect(page.getByLabel("To", { exact: true })).toHaveValue(maria.email);
     await page.getByLabel("To", { exact: true }).fill("nowhere");
     await page.getByLabel("Subject", { exact: true }).fill("");
+    await page.getByLabel("Message", { exact: true }).fill("");
     await page.getByRole("button", { name: "Send Test Email" }).click();
     for (const message of ["Must be a valid email address", "Subject is required", "Message is required"]) {
       await expect(page.getByText(message)).toBeVisible();

@@ -11,7 +11,7 @@ export function TestMailForm({ defaultTo }: { defaultTo: string }) {
   const send = useSendTestMail();
   const { formState, handleSubmit, register, watch } = useForm<TestMail>({
     resolver: zodResolver(testMailSchema),
-    defaultValues: { to: defaultTo, subject: "Test email", message: "" },
+    defaultValues: { to: defaultTo, subject: "Test email", message: "The site's e-mail settings work." },
   });
   const { errors, isSubmitting } = formState;
   // What was typed stays: the next try may be the same mail.
