@@ -393,6 +393,7 @@ const acts: Record<Scene, Act> = {
     async (page) => {
       await page.getByLabel("To", { exact: true }).fill("nowhere");
       await page.getByLabel("Subject", { exact: true }).fill("");
+      await page.getByLabel("Message", { exact: true }).fill("");
       await button(page, "Send Test Email").click();
     },
     setting(mailKey, saved),
