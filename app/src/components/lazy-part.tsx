@@ -46,7 +46,7 @@ export function lazyPart<Props extends object>(load: () => Promise<ComponentType
   };
 }
 
-export interface DialogProps {
+interface DialogProps {
   open: boolean;
   onOpenChange: (open: boolean) => void;
 }
