@@ -19,8 +19,8 @@
 //!   exchange to a task of the tracker. Reads are cancelled there; writes run to their end, or to their deadline.
 //! - After a cancel the connection goes back only when the cancel request's connection has closed and the server was
 //!   ready again, within a second; else it is discarded: a late cancel would strike the next request.
-//! - Nothing of a request is there for the next: the session is reset, in the same write; at the end of a read's own transaction,
-//!   behind every other one. A connection whose reset fails is closed.
+//! - Nothing of a request is there for the next: the session is reset, in the same write; at the end of the transaction of a read
+//!   that cannot PREPARE, behind every other one. A connection whose reset fails is closed.
 
 mod attempt;
 mod exchange;
@@ -96,8 +96,8 @@ pub struct Scope {
     /// Settings, local to the transaction, set in this order by one statement. `role` is one of them; so is
     /// `search_path`.
     pub settings: Vec<(Cow<'static, str>, String)>,
-    /// Runs a function that the caller has named.
-    pub calls: bool,
+    /// A read that runs code which may PREPARE: a function that the caller names, or one in a policy or view. A write always may.
+    pub may_prepare: bool,
     /// The statements use savepoints, which PostgreSQL has only between BEGIN and COMMIT.
     pub savepoints: bool,
     /// When the work is cancelled.
@@ -107,13 +107,13 @@ pub struct Scope {
 impl fmt::Debug for Scope {
     /// Claims and headers, the bearer among them, are values of settings: those never reach a log (STYLE 7.6).
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Self { access, isolation, settings, calls, savepoints, deadline } = self;
+        let Self { access, isolation, settings, may_prepare, savepoints, deadline } = self;
         let names: Vec<&str> = settings.iter().map(|(name, _)| name.as_ref()).collect();
         let mut scope = f.debug_struct("Scope");
         scope.field("access", access).field("isolation", isolation);
         scope
             .field("settings", &names)
-            .field("calls", calls)
+            .field("may_prepare", may_prepare)
             .field("savepoints", savepoints)
             .field("deadline", deadline)
             .finish()
@@ -318,7 +318,7 @@ impl Sessions {
                 access: Access::ReadWrite,
                 isolation: Isolation::default(),
                 settings: Vec::new(),
-                calls: false,
+                may_prepare: false,
                 savepoints: false,
                 deadline,
             };
@@ -419,7 +419,7 @@ impl Sessions {
             access: Access::ReadOnly,
             isolation: Isolation::default(),
             settings: Vec::new(),
-            calls: false,
+            may_prepare: false,
             savepoints: false,
             deadline,
         };

@@ -270,7 +270,7 @@ impl Connection {
         self.reset = Reset::Due;
     }
 
-    /// Ends a batch without BEGIN that is READ ONLY and calls no function by name, after a reset of the session: no code of the
+    /// Ends a batch without BEGIN that is READ ONLY and has no code that may PREPARE, after a reset of the session: no code of the
     /// request can run between that and the commit, because a read has no deferred triggers, and no cursor is open any more.
     pub(crate) fn reset_and_sync(&mut self) {
         self.commands.write(&mut self.outgoing, Extent::Read);

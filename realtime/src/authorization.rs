@@ -194,7 +194,7 @@ impl Authorization {
             access: Access::ReadWrite,
             isolation: Isolation::ReadCommitted,
             settings,
-            calls: false,
+            may_prepare: true,
             savepoints: false,
             deadline: Instant::now() + LIMIT,
         };

@@ -231,7 +231,7 @@ async fn ask(
         // Nothing is visible without its schema, so that every name comes out with it.
         settings: vec![("search_path".into(), String::new())],
         deadline,
-        calls: false,
+        may_prepare: false,
         savepoints: false,
     };
     let params = params.iter().map(|&param| Param::from(param)).collect();

@@ -74,6 +74,8 @@ pub struct SchemaCache {
     pub text_types: TextTypes,
     /// Some function of the database puts other claims in the place of the caller's.
     pub rewrites_claims: bool,
+    /// Some function of the database may PREPARE while rows are read.
+    pub may_prepare: bool,
 }
 
 /// A table, view, materialized view or foreign table.
@@ -228,6 +230,8 @@ pub struct Parts {
     pub text_types: TextTypes,
     /// Some function of the database puts other claims in the place of the caller's.
     pub rewrites_claims: bool,
+    /// Some function of the database may PREPARE while rows are read.
+    pub may_prepare: bool,
 }
 
 impl From<Parts> for SchemaCache {
@@ -239,6 +243,7 @@ impl From<Parts> for SchemaCache {
             media_handlers: parts.media_handlers,
             text_types: parts.text_types,
             rewrites_claims: parts.rewrites_claims,
+            may_prepare: parts.may_prepare,
             ..Self::default()
         };
         for relation in parts.relations {

@@ -182,8 +182,8 @@ impl Batch {
             access,
             isolation: Isolation::ReadCommitted,
             settings: self.settings,
-            // Its own statements only; what policies and triggers call is reset behind every write.
-            calls: false,
+            // What policies call.
+            may_prepare: true,
             savepoints: self.savepoints,
             deadline: deadline.at(),
         };

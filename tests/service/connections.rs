@@ -133,7 +133,7 @@ fn scope() -> Scope {
         access: Access::ReadOnly,
         isolation: Isolation::ReadCommitted,
         settings: Vec::new(),
-        calls: false,
+        may_prepare: false,
         savepoints: false,
         deadline: Instant::now() + Duration::from_secs(20),
     }

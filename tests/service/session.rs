@@ -56,7 +56,7 @@ fn scope(access: Access) -> Scope {
         access,
         isolation: Isolation::ReadCommitted,
         settings: vec![("search_path".into(), "public".to_owned())],
-        calls: false,
+        may_prepare: false,
         savepoints: false,
         deadline: Instant::now() + Duration::from_secs(20),
     }

@@ -115,7 +115,7 @@ impl Exchange {
             plain(connection, end_text(*end))?;
         }
         match (is_implicit, scope.access) {
-            (true, Access::ReadOnly) if !scope.calls => connection.reset_and_sync(),
+            (true, Access::ReadOnly) if !scope.may_prepare => connection.reset_and_sync(),
             (true, Access::ReadOnly | Access::ReadWrite) => connection.sync_and_reset(),
             (false, _) => connection.sync(),
         }

@@ -60,7 +60,7 @@ const LOCKS_AND_LOOK: Command = command(
 /// How much there may be to reset.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(super) enum Extent {
-    /// What a read of relations leaves; a function in it would have to be volatile and PREPARE to leave a statement.
+    /// What a read leaves where no code in it may PREPARE.
     Read,
     /// What any statement can leave.
     Whole,

@@ -113,7 +113,8 @@ fn scope(settings: Vec<(Cow<'static, str>, String)>, access: Access) -> Scope {
         access,
         isolation: Isolation::default(),
         settings,
-        calls: false,
+        // What policies call.
+        may_prepare: true,
         savepoints: false,
         deadline: Instant::now() + STATEMENT_LIMIT,
     }

@@ -322,7 +322,8 @@ fn scope(settings: Vec<(std::borrow::Cow<'static, str>, String)>) -> Scope {
         access: Access::ReadOnly,
         isolation: Isolation::default(),
         settings,
-        calls: false,
+        // What policies call.
+        may_prepare: true,
         savepoints: false,
         deadline: Instant::now() + BATCH_LIMIT,
     }

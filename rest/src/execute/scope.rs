@@ -49,8 +49,15 @@ pub(super) fn scope(context: &ExecuteContext<'_>, common: &Common) -> Scope {
     for (name, value) in &context.snapshot.config.app_settings {
         settings.push((format!("app.settings.{name}").into(), value.clone()));
     }
-    let calls = matches!(context.api.action, Action::Call { .. });
-    Scope { access: common.access, isolation, settings, calls, savepoints: false, deadline: context.deadline }
+    let is_call = matches!(context.api.action, Action::Call { .. });
+    Scope {
+        access: common.access,
+        isolation,
+        settings,
+        may_prepare: is_call || context.snapshot.cache.may_prepare,
+        savepoints: false,
+        deadline: context.deadline,
+    }
 }
 
 /// What `auth.uid()` looks at before it parses the claims, which as a column's default it does for every row.

@@ -97,14 +97,26 @@ fn fingerprint_of(rows: Option<&Vec<Row>>) -> String {
 
 const FINGERPRINT: &str = include_str!("fingerprint.sql");
 
-/// What a load has to know of functions that no request can name: their part of the fingerprint, and whether some of them
-/// sets the claims. One of Supabase's own does, in a schema that requests do not get to.
+/// What a load has to know of functions that no request can name: their part of the fingerprint, whether some of them
+/// sets the claims, and whether a read may come to one that runs PREPARE (docs/decisions/0050). Functions of Supabase's own do
+/// both, in a schema that requests do not get to.
+///
+/// PREPARE needs a volatile function that says so or runs what it is given. A body that was parsed with its function has queries
+/// only and no text here, and a read runs no trigger.
 const FUNCTIONS: &str = "\
 select concat(count(*), '/', coalesce(sum(p.xmin::text::int8), 0)),
   bool_or(strpos(p.prosrc, 'request.jwt') > 0
     and p.prosrc ~* '(set_config\\s*\\(\\s*|\\mset\\s+((local|session)\\s+)?)[''\"]?request\\.jwt'
-    and p.pronamespace is distinct from to_regnamespace('realtime'))
+    and p.pronamespace is distinct from to_regnamespace('realtime')),
+  bool_or(p.provolatile = 'v' and p.prorettype not in ('trigger'::regtype, 'event_trigger'::regtype)
+    and p.pronamespace is distinct from to_regnamespace('realtime')
+    and case
+      when l.lanname in ('c', 'internal') then false
+      when l.lanname in ('sql', 'plpgsql') then lower(p.prosrc collate \"C\") ~ 'execute|prepare'
+      else true
+    end)
 from pg_catalog.pg_proc p
+join pg_catalog.pg_language l on l.oid = p.prolang
 where p.oid >= 16384";
 
 /// What a pre-config function sets, then what is stored for the login role, which counts more.
@@ -177,7 +189,8 @@ fn build(config: &RestConfig, answers: Answers) -> Result<(SchemaCache, Vec<Stri
     let media_handlers: Vec<MediaHandler> = many("media handlers", next())?;
     let schemas: HashMap<String, Option<String>> = one("schemas", next())?.unwrap_or_default();
     let functions = next();
-    let rewrites_claims = functions.iter().flatten().any(|row| row.text(1) == Some("t"));
+    let some = |column| functions.iter().flatten().any(|row| row.text(column) == Some("t"));
+    let (rewrites_claims, may_prepare) = (some(1), some(2));
     let functions = fingerprint_of(functions.as_ref());
     let fingerprint = format!("{} {} {} {functions}", tally.relations, tally.constraints, tally.columns);
     let missing = config.schemas.iter().filter(|schema| !schemas.contains_key(*schema)).cloned().collect();
@@ -196,6 +209,7 @@ fn build(config: &RestConfig, answers: Answers) -> Result<(SchemaCache, Vec<Stri
         media_handlers,
         text_types,
         rewrites_claims,
+        may_prepare,
     });
     Ok((cache, missing, fingerprint))
 }
@@ -221,7 +235,7 @@ fn scope(limit: Duration) -> Scope {
             // A second and third process would do much of the work twice, at the expense of requests.
             ("max_parallel_workers_per_gather".into(), "0".to_owned()),
         ],
-        calls: false,
+        may_prepare: false,
         savepoints: false,
         deadline: Instant::now() + limit,
     }

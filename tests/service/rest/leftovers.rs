@@ -190,22 +190,17 @@ async fn no_kind_of_state_outlives_a_read_or_a_deferred_trigger() {
             let seen = call(&server, &b, "ask", &json!({ "code": looked })).send().await.expect(200);
             assert_eq!(seen.json(), json!(expected), "{left}");
         };
-        // Temporary objects are refused in a READ ONLY transaction. What PREPARE leaves in a read is not looked for (decision 0050).
-        if !left.starts_with("prepare") {
-            let status = if left.contains("temp ") { 405 } else { 200 };
-            read(&server, &a, "doing", left).send().await.expect(status);
-            if !left.starts_with("deallocate") {
-                let seen = read(&server, &b, "asking", looked).send().await.expect(200);
-                assert_eq!(seen.json()[0]["answer"], json!(expected), "{left}, seen by a read");
-            }
-            read(&server, &a, "doing", left).send().await.expect(status);
-            seen().await;
-            read(&server, &a, "doing", &format!("{left}; select 1 / 0"))
-                .send()
-                .await
-                .expect(if status == 200 { 400 } else { 405 });
-            seen().await;
-        }
+        // Temporary objects are refused in a READ ONLY transaction.
+        let status = if left.contains("temp ") { 405 } else { 200 };
+        read(&server, &a, "doing", left).send().await.expect(status);
+        let seen_by_read = read(&server, &b, "asking", looked).send().await.expect(200);
+        assert_eq!(seen_by_read.json()[0]["answer"], json!(expected), "{left}, seen by a read");
+        read(&server, &a, "doing", left).send().await.expect(status);
+        seen().await;
+        let failing = format!("{left}; select 1 / 0");
+        let failed = if status == 200 { 400 } else { 405 };
+        read(&server, &a, "doing", &failing).send().await.expect(failed);
+        seen().await;
         // Runs at the commit, when everything else is over.
         let deferred = server.post("/rest/v1/deferred").by(&server, &a).json(&json!({ "code": left }));
         deferred.header("prefer", "return=minimal").send().await.expect(201);
@@ -222,10 +217,8 @@ async fn without_prepared_statements_the_reset_is_the_same() {
         assert_eq!(seen.json(), json!(expected), "{left}");
         let status = if left.contains("temp ") { 405 } else { 200 };
         read(&server, &a, "doing", left).send().await.expect(status);
-        if !left.starts_with("prepare") {
-            let seen = read(&server, &b, "asking", looked).send().await.expect(200);
-            assert_eq!(seen.json()[0]["answer"], json!(expected), "{left}, seen by a read");
-        }
+        let seen = read(&server, &b, "asking", looked).send().await.expect(200);
+        assert_eq!(seen.json()[0]["answer"], json!(expected), "{left}, seen by a read");
     }
 }
 
@@ -263,4 +256,65 @@ async fn a_replaced_statement_of_the_reset_does_not_pass_for_it() {
     // Nor does it run as the login, which could take on any role.
     let witnessed = server.sql("select coalesce(string_agg(who, ' '), '') from public.witnessed").await;
     assert_eq!(witnessed[0][0].as_deref(), Some(""));
+}
+
+#[tokio::test]
+async fn statements_replaced_in_a_read_are_not_run_for_the_next() {
+    let (server, a, b) = started().await;
+    // Not those that its own request needs: it is to succeed.
+    let code = "do $$ declare s record; begin \
+                for s in select name, parameter_types as types from pg_prepared_statements \
+                where name not like 'reset%' and statement not like '%response.%' loop \
+                execute format('deallocate %I', s.name); \
+                execute format('prepare %I%s as select public.witness()', s.name, \
+                case when s.types <> '{}' then '(' || array_to_string(s.types, ',') || ')' else '' end); \
+                end loop; end $$";
+    let me = "select auth.uid()";
+    for _ in 0..2 {
+        // All that the next request needs is prepared.
+        read(&server, &b, "asking", me).send().await.expect(200);
+        read(&server, &a, "doing", code).send().await.expect(200);
+        let seen = read(&server, &b, "asking", me).send().await.expect(200);
+        assert_eq!(seen.json()[0]["answer"], json!(b.id));
+    }
+    let witnessed = server.sql("select coalesce(string_agg(who, ' '), '') from public.witnessed").await;
+    assert_eq!(witnessed[0][0].as_deref(), Some(""));
+}
+
+#[tokio::test]
+async fn every_function_that_may_prepare_in_a_read_is_known() {
+    let server = server().config("database.pool_size", "1").start().await;
+    let look = "create view public.left_behind as \
+                select count(*)::int as count from pg_prepared_statements where name = 'left_behind'; \
+                grant select on public.left_behind to authenticated";
+    server.sql(look).await;
+    let user = server.sign_up("a@example.com").await;
+    for (number, (language, body)) in [
+        ("sql", "PREPARE left_behind as select 1; select true"),
+        ("plpgsql", "begin Prepare left_behind as select 1; return true; end"),
+        ("plpgsql", "begin EXECUTE 'prep' || 'are left_behind as select 1'; return true; end"),
+    ]
+    .into_iter()
+    .enumerate()
+    {
+        // A function that is stable calls it, for a policy.
+        let made = format!(
+            "create schema aside; grant usage on schema aside to authenticated; \
+             create function aside.leave() returns bool language {language} as $${body}$$; \
+             create function aside.passes() returns bool language plpgsql stable as \
+             $$ begin return aside.leave(); end $$; \
+             grant execute on all functions in schema aside to authenticated; \
+             create table public.guarded_{number} as select 1 as id; \
+             alter table public.guarded_{number} enable row level security; \
+             create policy all_of_it on public.guarded_{number} using (aside.passes()); \
+             grant select on public.guarded_{number} to authenticated"
+        );
+        server.sql(&made).await;
+        let guarded = server.get(&format!("/rest/v1/guarded_{number}")).by(&server, &user);
+        let is_read = |answer: &Response| answer.status == 200;
+        assert_eq!(server.until(super::SOON, &guarded, is_read).await.json(), json!([{ "id": 1 }]));
+        let left = server.get("/rest/v1/left_behind").by(&server, &user).send().await.expect(200);
+        assert_eq!(left.json(), json!([{ "count": 0 }]), "{body}");
+        server.sql(&format!("drop table public.guarded_{number}; drop schema aside cascade")).await;
+    }
 }

@@ -79,7 +79,7 @@ impl Fixture {
             access: Access::ReadWrite,
             isolation: Isolation::ReadCommitted,
             settings,
-            calls: false,
+            may_prepare: false,
             savepoints: false,
             deadline: Instant::now() + Duration::from_secs(60),
         };
