@@ -4,8 +4,8 @@
 //! A change arrives before other sessions see its transaction: the log is flushed first. So the batch waits until a snapshot has
 //! it; a row that was asked for earlier would be missing, and the change be lost.
 //!
-//! Rows are asked for by key, as each subscriber, in one transaction for many: claims are set, then a statement runs, then the
-//! next claims are set. A statement for several claims at once would answer for the first alone, because PostgreSQL evaluates
+//! Rows are asked for by key, as each subscriber, in one transaction for many: claims are set, a statement runs, and what its
+//! policies have set is undone before the next claims are set. A statement for several claims at once would answer for the first alone, because PostgreSQL evaluates
 //! `(select auth.uid())` once. An error ends the transaction, so the group is asked again in halves, until those who cause the error
 //! are alone with it.
 
@@ -36,6 +36,8 @@ const STATEMENT_LIMIT: &str = "2000";
 const BATCH_LIMIT: Duration = Duration::from_secs(10);
 /// Claims that are asked for in one transaction.
 const GROUP: usize = 64;
+/// Statements for each of them: one that undoes what the policies of the one before have set, claims, rows.
+const STEPS: usize = 3;
 /// How long a commit may take to become visible: synchronous replication waits for another server.
 const VISIBLE_LIMIT: Duration = Duration::from_secs(60);
 /// How long a snapshot tells about transactions. It knows the lower halves of their ids, which come again after 2³² of them.
@@ -252,10 +254,12 @@ impl Judge {
         group: &[(&Identity, &[usize])],
     ) -> Result<Vec<Answer>, SessionError> {
         let claims_text = claims_text();
-        let mut steps = Vec::with_capacity(2 * group.len());
+        let mut steps = Vec::with_capacity(STEPS * group.len());
         // Most ask about the same rows.
         let mut before: Option<(&[usize], Vec<Param>)> = None;
-        for (identity, keys) in group {
+        for (number, (identity, keys)) in group.iter().enumerate() {
+            let text = if number == 0 { "savepoint subscriber" } else { "rollback to savepoint subscriber" };
+            steps.push(Statement { text: text.into(), params: Vec::new() });
             let claims = Param::from(identity.claims.as_text());
             steps.push(Statement { text: Arc::clone(&claims_text), params: vec![claims] });
             let params = match before.take() {
@@ -266,8 +270,8 @@ impl Judge {
             steps.push(Statement { text: Arc::clone(asked.text), params });
         }
         let answers = self.run(asked.role, steps).await?;
-        let seen = answers.chunks(2).zip(group).map(|(pair, (_, keys))| {
-            let rows = pair.get(1).map(Vec::as_slice).unwrap_or_default();
+        let seen = answers.chunks(STEPS).zip(group).map(|(answered, (_, keys))| {
+            let rows = answered.last().map(Vec::as_slice).unwrap_or_default();
             // Counted from 1.
             let place = |number: i64| keys.get(usize::try_from(number).ok()?.checked_sub(1)?).copied();
             let visible = rows.iter().filter_map(|row| place(row.number(0)?)).collect();
@@ -281,7 +285,7 @@ impl Judge {
         let _permit = self.permits.acquire().await.map_err(|_| SessionError::PoolTimeout)?;
         let settings =
             vec![("statement_timeout".into(), STATEMENT_LIMIT.to_owned()), ("role".into(), role.to_owned())];
-        self.sessions.run(scope(settings), steps).await
+        self.sessions.run(Scope { savepoints: true, ..scope(settings) }, steps).await
     }
 
     /// Judges a condition for each value, as `role`: the places of the values that pass.

@@ -240,3 +240,38 @@ async fn new_claims_decide_from_then_on() {
     let ids: Vec<_> = heard.iter().map(|change| change["record"]["id"].as_i64().unwrap()).collect();
     assert_eq!(ids, [1, 4]);
 }
+
+/// Policies that keep what they have found out until the transaction ends, which is a request's end everywhere else.
+#[tokio::test]
+async fn what_a_policy_sets_for_one_subscriber_is_not_there_for_the_next() {
+    let server = Server::start_with(
+        "create function my_team() returns text language plpgsql stable as $$
+           begin
+             if coalesce(current_setting('app.team', true), '') = '' then
+               perform set_config('app.team', current_setting('request.jwt.claims')::jsonb ->> 'team', true);
+             end if;
+             return current_setting('app.team');
+           end $$;
+         create table plays (id int primary key, team text);
+         alter table plays enable row level security;
+         create policy own on plays for select using (team = (select my_team()));
+         grant select on plays to authenticated;
+         alter publication supabase_realtime add table plays;",
+    )
+    .await;
+    let mut listeners = Vec::new();
+    for (user, team) in [("a", "red"), ("b", "blue"), ("c", "red"), ("d", "blue")] {
+        let claims = json!({"role": "authenticated", "sub": user, "team": team});
+        listeners.push((team, server.listen_as(claims, vec![table("plays")]).await.unwrap()));
+    }
+    server.sql("insert into plays values (1, 'red'), (2, 'blue'), (3, 'red')").await;
+    server.sql("delete from plays where id = 3").await;
+    for (team, listener) in &listeners {
+        let is_over = || listener.heard().iter().any(|change| change["type"] == "DELETE");
+        until("the end is told", is_over).await;
+        let mut told = told(listener);
+        // It may have been gone before it was judged.
+        told.remove(&3);
+        assert_eq!(told, BTreeSet::from([if *team == "red" { 1 } else { 2 }]), "{team}");
+    }
+}
