@@ -5,9 +5,9 @@
 //! it; a row that was asked for earlier would be missing, and the change be lost.
 //!
 //! Rows are asked for by key, as each subscriber, in one transaction for many: claims are set, a statement runs, and what its
-//! policies have set is undone before the next claims are set. A statement for several claims at once would answer for the first alone, because PostgreSQL evaluates
-//! `(select auth.uid())` once. An error ends the transaction, so the group is asked again in halves, until those who cause the error
-//! are alone with it.
+//! policies have set is undone before the next claims are set. A statement for several claims at once would answer for the first
+//! alone, because PostgreSQL evaluates `(select auth.uid())` once. An error ends the transaction, so the group is asked again in
+//! halves, until those who cause the error are alone with it.
 
 use std::collections::HashMap;
 use std::sync::atomic::{AtomicU64, Ordering};
