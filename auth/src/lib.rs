@@ -124,7 +124,10 @@ pub(crate) struct Auth {
     pub(crate) mailer: Mailer,
     pub(crate) redirects: Redirects,
     pub(crate) email_limiter: EmailRateLimiter,
+    /// Of answers about an address.
     pub(crate) response_times: ResponseTimes,
+    /// Of refused sign-ins, which wait for a hash thread besides.
+    pub(crate) refusal_times: ResponseTimes,
     /// Whether error bodies may name SQLSTATEs.
     pub(crate) development: bool,
 }
@@ -142,6 +145,7 @@ impl Auth {
             redirects: Redirects::new(&config.site_url, &config.uri_allow_list),
             email_limiter: EmailRateLimiter::new(&config),
             response_times: ResponseTimes::default(),
+            refusal_times: ResponseTimes::default(),
             hasher: Hasher::new(&config, &tracker)?,
             config,
             pool,

@@ -61,7 +61,7 @@ impl PasswordGrant {
     pub(crate) async fn run(&self, auth: &Auth, request: &RequestContext) -> Result<Granted, AuthError> {
         let login = self.login(auth)?;
         let password = text(&self.password);
-        let padding = auth.response_times.start();
+        let padding = auth.refusal_times.start();
         let found = find(auth, request, login).await?;
         let attempt = attempt(auth, request, &login.name(), found.as_ref()).await?;
         // Known before the password is judged, said only to who knows it.
