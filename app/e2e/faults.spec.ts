@@ -243,6 +243,27 @@ test.describe("without a network", () => {
     await expect(task).not.toBeChecked();
   });
 
+  test("what a screen can do without takes nothing along, and comes later", async ({ person, signedIn }) => {
+    const maria = await person();
+    const { id } = await makePlan(maria, "Extras", { Hubs: [{ title: "Find a hall" }] });
+    const page = await signedIn(maria);
+    const extras = /\/assets\/(?:toaster|upgrade-prompt|user-menu)-/;
+    const missed = new Set<string>();
+    await page.route(extras, async (route) => {
+      missed.add(extras.exec(route.request().url())?.[0] ?? "");
+      await route.abort("internetdisconnected");
+    });
+    await page.goto(`/plan/${id}`);
+    await expect.poll(() => missed.size).toBe(3);
+    const task = page.getByRole("checkbox", { name: "Find a hall" });
+    await task.click();
+    await expect(task).toBeChecked();
+    await page.unroute(extras);
+    await expect(page.getByRole("button", { name: "User menu" })).toBeVisible();
+    // The place for toasts may come a moment later.
+    await expect(page.getByRole("region", { name: "Notifications" })).toBeAttached();
+  });
+
   test("a tab and a dialog that were never opened say so, and come with the connection", async ({
     administrator,
     signedIn,

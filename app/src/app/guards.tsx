@@ -1,16 +1,18 @@
 import type { User } from "@supabase/supabase-js";
-import { lazy, Suspense, useState } from "react";
+import { useState } from "react";
 import { Navigate, Outlet, useLocation, useOutletContext } from "react-router";
+import { lazyExtra, lazyPart } from "@/components/lazy-part";
 import { LoadingState } from "@/components/page-state";
 import { useAuth } from "@/features/auth/auth-context";
 import { pendingPriceId } from "@/features/billing/pending-plan";
 
-const SessionEndedDialog = lazy(() =>
-  import("@/features/auth/session-ended-dialog").then(({ SessionEndedDialog }) => ({ default: SessionEndedDialog })),
+const SessionEndedDialog = lazyExtra(() =>
+  import("@/features/auth/session-ended-dialog").then(({ SessionEndedDialog }) => SessionEndedDialog),
 );
 
-const PendingCheckout = lazy(() =>
-  import("./pending-checkout").then(({ PendingCheckout }) => ({ default: PendingCheckout })),
+const PendingCheckout = lazyPart(
+  () => import("./pending-checkout").then(({ PendingCheckout }) => PendingCheckout),
+  <LoadingState label="Setting up your subscription" />,
 );
 
 /** Lets signed-in people through; sends others to /login, from where they come back. A courtesy: policies decide. */
@@ -25,11 +27,7 @@ export function RequireUser() {
   return (
     <>
       <Outlet context={person} />
-      {lapsedUser && (
-        <Suspense>
-          <SessionEndedDialog user={lapsedUser} />
-        </Suspense>
-      )}
+      {lapsedUser && <SessionEndedDialog user={lapsedUser} />}
     </>
   );
 }
@@ -46,13 +44,7 @@ export function RequireVisitor() {
   // As it was before the checkout took it up.
   const [pendingAtStart] = useState(() => pendingPriceId() !== null);
   if (loading) return <LoadingState label="Checking your session..." />;
-  if (user && pendingAtStart) {
-    return (
-      <Suspense fallback={<LoadingState label="Setting up your subscription" />}>
-        <PendingCheckout />
-      </Suspense>
-    );
-  }
+  if (user && pendingAtStart) return <PendingCheckout />;
   if (user) return <Navigate to={returnPath(state)} replace />;
   return <Outlet />;
 }

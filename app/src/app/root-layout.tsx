@@ -1,6 +1,7 @@
-import { lazy, Suspense, useEffect, useRef } from "react";
+import { useEffect, useRef } from "react";
 import { Outlet, ScrollRestoration, useLocation, useNavigate } from "react-router";
 import { LateToaster } from "@/components/late-toaster";
+import { lazyExtra } from "@/components/lazy-part";
 import { OfflineBar } from "@/components/offline-bar";
 import { AuthProvider, useAuth } from "@/features/auth/auth-context";
 import { LiveBrand } from "@/features/brand/logo";
@@ -9,8 +10,8 @@ import { toastError } from "@/lib/toast-later";
 import { PendingInvitation } from "./pending-invitation";
 import { SiteHeader } from "./site-header";
 
-const UpgradePrompt = lazy(() =>
-  import("@/features/billing/upgrade-prompt").then(({ UpgradePrompt }) => ({ default: UpgradePrompt })),
+const UpgradePrompt = lazyExtra(() =>
+  import("@/features/billing/upgrade-prompt").then(({ UpgradePrompt }) => UpgradePrompt),
 );
 
 /** These do without the client at first: they are the same for everyone, but for a word or two. */
@@ -48,12 +49,7 @@ export function RootLayout() {
 function Prompt({ pathname }: { pathname: string }) {
   const { shouldPromptForSubscription } = useAuth();
   const unwanted = pathname === "/pricing" || pathname.startsWith("/dashboard/subscription");
-  if (!shouldPromptForSubscription || unwanted) return null;
-  return (
-    <Suspense>
-      <UpgradePrompt />
-    </Suspense>
-  );
+  return shouldPromptForSubscription && !unwanted && <UpgradePrompt />;
 }
 
 /** After a navigation a screen reader goes on at the new screen's heading, as after a page load. */

@@ -1,6 +1,7 @@
 import { MenuIcon, XIcon } from "lucide-react";
-import { lazy, Suspense, useEffect, useRef, useState } from "react";
+import { useEffect, useRef, useState } from "react";
 import { Link, useLocation } from "react-router";
+import { lazyExtra } from "@/components/lazy-part";
 import { ThemeToggle } from "@/components/theme-toggle";
 import { Button } from "@/components/ui/button";
 import { useAuth } from "@/features/auth/auth-context";
@@ -9,7 +10,10 @@ import { useScrolled } from "@/hooks/use-scrolled";
 import { cn } from "@/lib/cn";
 
 // Visitors have none, and its menu is heavier than the rest of the header.
-const UserMenu = lazy(() => import("@/features/auth/user-menu").then(({ UserMenu }) => ({ default: UserMenu })));
+const UserMenu = lazyExtra(
+  () => import("@/features/auth/user-menu").then(({ UserMenu }) => UserMenu),
+  <span className="size-11 rounded-full bg-muted" />,
+);
 
 const sections = [
   { href: "#features", label: "Features" },
@@ -89,11 +93,7 @@ export function SiteHeader() {
           )}
         </nav>
         <ThemeToggle />
-        {user && (
-          <Suspense fallback={<span className="size-11 rounded-full bg-muted" />}>
-            <UserMenu user={user} isAdmin={isAdmin} />
-          </Suspense>
-        )}
+        {user && <UserMenu user={user} isAdmin={isAdmin} />}
         {hasMenu && (
           <Button
             ref={menuButton}

@@ -1,7 +1,8 @@
-import { lazy, Suspense, useState, useSyncExternalStore } from "react";
+import { useState, useSyncExternalStore } from "react";
+import { lazyExtra } from "@/components/lazy-part";
 import { toastPlace } from "@/lib/toast-later";
 
-const Toaster = lazy(() => import("@/components/ui/toaster").then(({ Toaster }) => ({ default: Toaster })));
+const Toaster = lazyExtra(() => import("@/components/ui/toaster").then(({ Toaster }) => Toaster));
 
 interface LateToasterProps {
   /** On screens where a press may raise a toast at once. */
@@ -13,10 +14,5 @@ export function LateToaster({ needed }: LateToasterProps) {
   const wanted = useSyncExternalStore(toastPlace.watch, toastPlace.isWanted);
   const [here, setHere] = useState(needed);
   if (!here && (needed || wanted)) setHere(true);
-  if (!here) return null;
-  return (
-    <Suspense>
-      <Toaster />
-    </Suspense>
-  );
+  return here && <Toaster />;
 }

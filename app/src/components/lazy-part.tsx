@@ -1,19 +1,17 @@
-import { type ComponentType, type ReactNode, useEffect, useState } from "react";
+import { type ComponentType, type ReactNode, useCallback, useEffect, useState } from "react";
 import { ErrorState } from "@/components/page-state";
 import { useOnline } from "@/hooks/use-online";
 import { toastError } from "@/lib/toast-later";
 
 const advice = "Check your connection, then try again.";
+const extraRetryMs = 5_000;
 
-/**
- * A part of a screen whose code is fetched when it is first shown, with `waiting` in its place until it is there.
- * A part that cannot be fetched says so and can be tried again, where `React.lazy` gives up the whole screen.
- */
-export function lazyPart<Props extends object>(load: () => Promise<ComponentType<Props>>, waiting: ReactNode) {
+/** Fetches a component once for all that show it. Code that could not be fetched is tried again with the connection. */
+function lateComponent<Props extends object>(load: () => Promise<ComponentType<Props>>) {
   let loaded: ComponentType<Props> | null = null;
 
   // biome-ignore lint/correctness/noComponentHookFactories: made once for a module, not for a render
-  return function LazyPart(props: Props) {
+  return function useLateComponent() {
     const [Part, setPart] = useState(() => loaded);
     const [failed, setFailed] = useState(false);
     const online = useOnline();
@@ -33,16 +31,39 @@ export function lazyPart<Props extends object>(load: () => Promise<ComponentType
       );
     }, [Part, failed]);
 
+    return { Part, failed, retry: useCallback(() => setFailed(false), []) };
+  };
+}
+
+/**
+ * A part of a screen whose code is fetched when it is first shown, with `waiting` in its place until it is there.
+ * A part that cannot be fetched says so and can be tried again, where `React.lazy` gives up the whole screen.
+ */
+export function lazyPart<Props extends object>(load: () => Promise<ComponentType<Props>>, waiting: ReactNode) {
+  const useLateComponent = lateComponent(load);
+
+  // biome-ignore lint/correctness/noComponentHookFactories: made once for a module, not for a render
+  return function LazyPart(props: Props) {
+    const { Part, failed, retry } = useLateComponent();
     if (Part) return <Part {...props} />;
     if (!failed) return waiting;
-    return (
-      <ErrorState
-        size="small"
-        title="This part could not be loaded"
-        description={advice}
-        onRetry={() => setFailed(false)}
-      />
-    );
+    return <ErrorState size="small" title="This part could not be loaded" description={advice} onRetry={retry} />;
+  };
+}
+
+/** As `lazyPart`, for what a screen can do without: where it cannot be fetched `waiting` stays, and it is tried again. */
+export function lazyExtra<Props extends object>(load: () => Promise<ComponentType<Props>>, waiting: ReactNode = null) {
+  const useLateComponent = lateComponent(load);
+
+  // biome-ignore lint/correctness/noComponentHookFactories: made once for a module, not for a render
+  return function LazyExtra(props: Props) {
+    const { Part, failed, retry } = useLateComponent();
+    useEffect(() => {
+      if (!failed) return;
+      const timer = setTimeout(retry, extraRetryMs);
+      return () => clearTimeout(timer);
+    }, [failed, retry]);
+    return Part ? <Part {...props} /> : waiting;
   };
 }
 

@@ -1,12 +1,13 @@
-import { lazy, Suspense } from "react";
+import { lazyExtra } from "@/components/lazy-part";
 import { RichTextBlock } from "@/components/rich-text-block";
 import { Skeleton } from "@/components/ui/skeleton";
 
 // Texts with anything but these tags, bare, wait for the sanitiser, which weighs more than the screen around them.
 const bareTags = /^(?:[^<]|<\/?(?:p|strong|b|em|i|ul|ol|li)>|<br ?\/?>)*$/;
 
-const Sanitised = lazy(() =>
-  import("@/components/rich-text-sanitised").then(({ RichTextSanitised }) => ({ default: RichTextSanitised })),
+const Sanitised = lazyExtra(
+  () => import("@/components/rich-text-sanitised").then(({ RichTextSanitised }) => RichTextSanitised),
+  <Skeleton className="h-10" />,
 );
 
 interface RichTextProps {
@@ -18,9 +19,5 @@ interface RichTextProps {
 export function RichText({ html, className }: RichTextProps) {
   // Words, and tags that have no attributes and do nothing: there is nothing to take out.
   if (bareTags.test(html)) return <RichTextBlock cleanHtml={html} className={className} />;
-  return (
-    <Suspense fallback={<Skeleton className="h-10" />}>
-      <Sanitised html={html} className={className} />
-    </Suspense>
-  );
+  return <Sanitised html={html} className={className} />;
 }

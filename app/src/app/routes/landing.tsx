@@ -1,5 +1,5 @@
 import { useQuery } from "@tanstack/react-query";
-import { lazy, Suspense } from "react";
+import { lazyPart } from "@/components/lazy-part";
 import { Skeleton } from "@/components/ui/skeleton";
 import { Spinner } from "@/components/ui/spinner";
 import { useAuth } from "@/features/auth/auth-context";
@@ -16,8 +16,9 @@ import { useNear } from "@/hooks/use-near";
 import { useCanceledToast } from "../use-canceled-toast";
 
 // Far below the first screen.
-const PricingSection = lazy(() =>
-  import("@/features/billing/pricing-section").then(({ PricingSection }) => ({ default: PricingSection })),
+const PricingSection = lazyPart(
+  () => import("@/features/billing/pricing-section").then(({ PricingSection }) => PricingSection),
+  <PricingPlace />,
 );
 
 export function Component() {
@@ -48,17 +49,15 @@ export function Component() {
       )}
       {showPricing && (
         <div ref={place}>
-          <Suspense fallback={<PricingPlace />}>
-            {near ? (
-              <PricingSection
-                content={pricing}
-                person={user && { id: user.id, email: user.email }}
-                currentPlanName={currentPlanName(subscription)}
-              />
-            ) : (
-              <PricingPlace />
-            )}
-          </Suspense>
+          {near ? (
+            <PricingSection
+              content={pricing}
+              person={user && { id: user.id, email: user.email }}
+              currentPlanName={currentPlanName(subscription)}
+            />
+          ) : (
+            <PricingPlace />
+          )}
         </div>
       )}
       <Footer content={footer} bare={bareFooter} />

@@ -1,6 +1,6 @@
 import { useQuery } from "@tanstack/react-query";
-import { lazy, Suspense } from "react";
 import { Link } from "react-router";
+import { lazyPart } from "@/components/lazy-part";
 import { Button } from "@/components/ui/button";
 import { useLivePublicRows } from "@/hooks/use-live-public-rows";
 import { toastError } from "@/lib/toast-later";
@@ -10,8 +10,9 @@ import { plansForSaleKey, plansForSaleQuery } from "./queries";
 import { useChoosePlan } from "./use-choose-plan";
 
 // Only where an administrator wrote one.
-const HtmlTemplate = lazy(() =>
-  import("@/components/html-template").then(({ HtmlTemplate }) => ({ default: HtmlTemplate })),
+const HtmlTemplate = lazyPart(
+  () => import("@/components/html-template").then(({ HtmlTemplate }) => HtmlTemplate),
+  <PlanCardsSkeleton />,
 );
 
 interface PricingSectionProps {
@@ -46,13 +47,11 @@ export function PricingSection({ content, person, currentPlanName, heading: Head
         </div>
         <div className="mt-14">
           {content?.htmlcontent ? (
-            <Suspense fallback={<PlanCardsSkeleton />}>
-              <HtmlTemplate
-                html={content.htmlcontent}
-                values={{ userID: person?.id ?? "", userEmail: person?.email ?? "" }}
-                slots={{ pricingCards: cards }}
-              />
-            </Suspense>
+            <HtmlTemplate
+              html={content.htmlcontent}
+              values={{ userID: person?.id ?? "", userEmail: person?.email ?? "" }}
+              slots={{ pricingCards: cards }}
+            />
           ) : (
             cards
           )}

@@ -1,11 +1,9 @@
-import { lazy, Suspense } from "react";
 import { Link } from "react-router";
+import { lazyExtra } from "@/components/lazy-part";
 import type { Content } from "./queries";
 
 // Only where an administrator wrote some.
-const HtmlTemplate = lazy(() =>
-  import("@/components/html-template").then(({ HtmlTemplate }) => ({ default: HtmlTemplate })),
-);
+const HtmlTemplate = lazyExtra(() => import("@/components/html-template").then(({ HtmlTemplate }) => HtmlTemplate));
 
 interface FooterProps {
   content: Content | undefined;
@@ -21,11 +19,7 @@ export function Footer({ content, bare }: FooterProps) {
           <div className="mb-8 max-w-2xl [overflow-wrap:anywhere]">
             {content.title && <p className="font-semibold">{content.title}</p>}
             {content.description && <p className="mt-1.5 text-muted-foreground">{content.description}</p>}
-            {content.htmlcontent && (
-              <Suspense>
-                <HtmlTemplate html={content.htmlcontent} values={{}} slots={{}} className="mt-3" />
-              </Suspense>
-            )}
+            {content.htmlcontent && <HtmlTemplate html={content.htmlcontent} values={{}} slots={{}} className="mt-3" />}
           </div>
         )}
         <div className="flex min-h-11 flex-wrap items-center justify-between gap-x-6 text-muted-foreground">

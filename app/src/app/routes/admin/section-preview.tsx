@@ -1,4 +1,4 @@
-import { lazy, Suspense } from "react";
+import { lazyPart } from "@/components/lazy-part";
 import { Skeleton } from "@/components/ui/skeleton";
 import type { DraftContent } from "@/features/admin-marketing/page-content";
 import { Features } from "@/features/marketing/features";
@@ -7,10 +7,12 @@ import { Hero } from "@/features/marketing/hero";
 import type { Section } from "@/features/marketing/queries";
 
 // Not what is looked at first.
-const PricingSection = lazy(() =>
-  import("@/features/billing/pricing-section").then(({ PricingSection }) => ({ default: PricingSection })),
+const waiting = <Skeleton className="h-96" />;
+const PricingSection = lazyPart(
+  () => import("@/features/billing/pricing-section").then(({ PricingSection }) => PricingSection),
+  waiting,
 );
-const Footer = lazy(() => import("@/features/marketing/footer").then(({ Footer }) => ({ default: Footer })));
+const Footer = lazyPart(() => import("@/features/marketing/footer").then(({ Footer }) => Footer), waiting);
 
 interface SectionPreviewProps {
   section: Section;
@@ -18,15 +20,7 @@ interface SectionPreviewProps {
 }
 
 /** A section of the public page as a visitor sees it, with words that are not saved yet. */
-export function SectionPreview(props: SectionPreviewProps) {
-  return (
-    <Suspense fallback={<Skeleton className="h-96" />}>
-      <PublicSection {...props} />
-    </Suspense>
-  );
-}
-
-function PublicSection({ section, content: draft }: SectionPreviewProps) {
+export function SectionPreview({ section, content: draft }: SectionPreviewProps) {
   const content = { section, ...draft };
   switch (section) {
     case "hero":
