@@ -100,6 +100,8 @@ pub struct Scope {
     pub may_prepare: bool,
     /// The statements use savepoints, which PostgreSQL has only between BEGIN and COMMIT.
     pub savepoints: bool,
+    /// The backend may take more memory than usual where it is to take large values (docs/decisions/0051).
+    pub room_for_values: bool,
     /// When the work is cancelled.
     pub deadline: Instant,
 }
@@ -107,7 +109,7 @@ pub struct Scope {
 impl fmt::Debug for Scope {
     /// Claims and headers, the bearer among them, are values of settings: those never reach a log (STYLE 7.6).
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Self { access, isolation, settings, may_prepare, savepoints, deadline } = self;
+        let Self { access, isolation, settings, may_prepare, savepoints, room_for_values, deadline } = self;
         let names: Vec<&str> = settings.iter().map(|(name, _)| name.as_ref()).collect();
         let mut scope = f.debug_struct("Scope");
         scope.field("access", access).field("isolation", isolation);
@@ -115,6 +117,7 @@ impl fmt::Debug for Scope {
             .field("settings", &names)
             .field("may_prepare", may_prepare)
             .field("savepoints", savepoints)
+            .field("room_for_values", room_for_values)
             .field("deadline", deadline)
             .finish()
     }
@@ -320,6 +323,7 @@ impl Sessions {
                 settings: Vec::new(),
                 may_prepare: false,
                 savepoints: false,
+                room_for_values: false,
                 deadline,
             };
             let work = Work { scope, scope_key: 0, steps: Vec::new(), end: End::Commit, check: None };
@@ -349,8 +353,7 @@ impl Sessions {
     ) -> Result<Answers, SessionError> {
         let (deadline, access) = (scope.deadline, scope.access);
         let scope_key = self.scope_key(&scope);
-        let values = steps.iter().flat_map(|step| &step.params).filter_map(|param| param.0.as_ref());
-        let bytes = values.map(Bytes::len).sum();
+        let bytes = if scope.room_for_values { value_bytes(&steps) } else { 0 };
         let mut work = Work { scope, scope_key, steps, end, check };
         let mut failures = Failures::default();
         loop {
@@ -421,6 +424,7 @@ impl Sessions {
             settings: Vec::new(),
             may_prepare: false,
             savepoints: false,
+            room_for_values: false,
             deadline,
         };
         let text = Arc::from("select pg_catalog.pg_is_in_recovery()");
@@ -441,6 +445,11 @@ impl Sessions {
         }
         key
     }
+}
+
+fn value_bytes(steps: &[Statement]) -> usize {
+    let values = steps.iter().flat_map(|step| &step.params).filter_map(|param| param.0.as_ref());
+    values.map(Bytes::len).sum()
 }
 
 /// Waits, if there is time for that before `deadline`.

@@ -196,6 +196,7 @@ impl Authorization {
             settings,
             may_prepare: true,
             savepoints: false,
+            room_for_values: false,
             deadline: Instant::now() + LIMIT,
         };
         self.sessions.run_rolled_back(scope, steps).await

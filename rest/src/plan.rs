@@ -88,6 +88,8 @@ pub struct Common {
     pub applied: Vec<String>,
     /// Embeds addressed by their target's name although they have an alias: (target, alias).
     pub legacy_names: Vec<(String, String)>,
+    /// Rows of other relations are embedded, and may be many more than those of the answer.
+    pub embeds: bool,
     /// Rows counted, and how.
     pub count: Option<Count>,
     /// More affected rows than this are an error.

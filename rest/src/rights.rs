@@ -233,6 +233,7 @@ async fn ask(
         deadline,
         may_prepare: false,
         savepoints: false,
+        room_for_values: false,
     };
     let params = params.iter().map(|&param| Param::from(param)).collect();
     let answers = sessions.run(scope, vec![Statement { text: Arc::from(text), params }]).await.ok()?;

@@ -185,6 +185,7 @@ impl Batch {
             // What policies call.
             may_prepare: true,
             savepoints: self.savepoints,
+            room_for_values: false,
             deadline: deadline.at(),
         };
         (self.sessions, scope, self.steps)

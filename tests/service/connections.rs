@@ -135,6 +135,7 @@ fn scope() -> Scope {
         settings: Vec::new(),
         may_prepare: false,
         savepoints: false,
+        room_for_values: false,
         deadline: Instant::now() + Duration::from_secs(20),
     }
 }

@@ -58,6 +58,7 @@ fn scope(access: Access) -> Scope {
         settings: vec![("search_path".into(), "public".to_owned())],
         may_prepare: false,
         savepoints: false,
+        room_for_values: false,
         deadline: Instant::now() + Duration::from_secs(20),
     }
 }

@@ -116,6 +116,7 @@ fn scope(settings: Vec<(Cow<'static, str>, String)>, access: Access) -> Scope {
         // What policies call.
         may_prepare: true,
         savepoints: false,
+        room_for_values: false,
         deadline: Instant::now() + STATEMENT_LIMIT,
     }
 }

@@ -329,6 +329,7 @@ fn scope(settings: Vec<(std::borrow::Cow<'static, str>, String)>) -> Scope {
         // What policies call.
         may_prepare: true,
         savepoints: false,
+        room_for_values: false,
         deadline: Instant::now() + BATCH_LIMIT,
     }
 }

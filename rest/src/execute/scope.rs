@@ -56,6 +56,8 @@ pub(super) fn scope(context: &ExecuteContext<'_>, common: &Common) -> Scope {
         settings,
         may_prepare: is_call || context.snapshot.cache.may_prepare,
         savepoints: false,
+        // Rows that multiply would have that memory as well.
+        room_for_values: !common.embeds,
         deadline: context.deadline,
     }
 }

@@ -167,6 +167,7 @@ pub fn plan(
             settings: routine.settings.clone(),
             applied,
             legacy_names,
+            embeds: !read.embeds.is_empty(),
             count,
             ..common
         },

@@ -209,7 +209,13 @@ pub fn plan(
     // Rows are counted by being written; an estimate makes no sense.
     let count = common.count.filter(|count| *count != Count::Planned);
     Ok(WritePlan {
-        common: Common { legacy_names: tree.legacy_names, applied, count, ..common },
+        common: Common {
+            legacy_names: tree.legacy_names,
+            embeds: !read.embeds.is_empty(),
+            applied,
+            count,
+            ..common
+        },
         relation: relation.qualified_name(),
         mutation,
         returned,

@@ -35,7 +35,12 @@ pub fn plan(
     let is_capped = |cap: &u64| request.range.limit.is_none_or(|limit| limit > u128::from(*cap));
     let delivery = if head { Delivery::Value } else { delivery::of(&read, Some(relation), &format, cache) };
     Ok(TablePlan {
-        common: Common { legacy_names, applied, ..Common::reading(request, config) },
+        common: Common {
+            legacy_names,
+            embeds: !read.embeds.is_empty(),
+            applied,
+            ..Common::reading(request, config)
+        },
         read,
         format,
         head,

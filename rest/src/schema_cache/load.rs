@@ -237,6 +237,7 @@ fn scope(limit: Duration) -> Scope {
         ],
         may_prepare: false,
         savepoints: false,
+        room_for_values: false,
         deadline: Instant::now() + limit,
     }
 }

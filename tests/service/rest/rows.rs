@@ -81,6 +81,7 @@ impl Fixture {
             settings,
             may_prepare: false,
             savepoints: false,
+            room_for_values: false,
             deadline: Instant::now() + Duration::from_secs(60),
         };
         let steps =
