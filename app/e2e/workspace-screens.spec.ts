@@ -1,6 +1,7 @@
 import AxeBuilder from "@axe-core/playwright";
 import type { Page } from "@playwright/test";
 import { expect, looks, type Person, pixel, test } from "./fixtures";
+import { settled } from "./screens";
 import { addMember, makePlan } from "./workspace";
 
 // Each screen of the workspace and each dialog on it, in both themes, on a phone and on a desk: nothing for axe to find,
@@ -193,16 +194,6 @@ async function fullPlan(maria: Person, tom: Person) {
   }
   return plan.id;
 }
-
-/** Waits until no colour is between two themes: a contrast in between is neither's. */
-const settled = (page: Page) =>
-  page.waitForFunction(() =>
-    document
-      .getAnimations()
-      .every(
-        (animation) => animation.playState !== "running" || animation.effect?.getComputedTiming().endTime === Infinity,
-      ),
-  );
 
 async function examine(page: Page, name: string) {
   for (const { colorScheme, width } of looks) {
