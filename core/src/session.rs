@@ -96,7 +96,7 @@ pub struct Scope {
     /// Settings, local to the transaction, set in this order by one statement. `role` is one of them; so is
     /// `search_path`.
     pub settings: Vec<(Cow<'static, str>, String)>,
-    /// A read that runs code which may PREPARE: a function that the caller names, or one in a policy or view. A write always may.
+    /// It runs code that may PREPARE: a function that the caller names, or one in a policy, a view or a trigger.
     pub may_prepare: bool,
     /// The statements use savepoints, which PostgreSQL has only between BEGIN and COMMIT.
     pub savepoints: bool,

@@ -279,10 +279,11 @@ impl Connection {
     }
 
     /// Ends a batch without BEGIN. The reset of the session stands behind it, in the same write; no caller waits for its end
-    /// until the connection is wanted again.
-    pub(crate) fn sync_and_reset(&mut self) {
+    /// until the connection is wanted again. It looks for prepared statements where code of the batch `may_prepare`.
+    pub(crate) fn sync_and_reset(&mut self, may_prepare: bool) {
         self.sync();
-        self.commands.write(&mut self.outgoing, Extent::Whole);
+        let extent = if may_prepare { Extent::Whole } else { Extent::Write };
+        self.commands.write(&mut self.outgoing, extent);
         self.outgoing.sync();
         self.reset = Reset::Follows;
     }

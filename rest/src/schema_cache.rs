@@ -76,6 +76,8 @@ pub struct SchemaCache {
     pub rewrites_claims: bool,
     /// Some function of the database may PREPARE while rows are read.
     pub may_prepare: bool,
+    /// Some trigger of the database may.
+    pub triggers_may_prepare: bool,
 }
 
 /// A table, view, materialized view or foreign table.
@@ -232,6 +234,8 @@ pub struct Parts {
     pub rewrites_claims: bool,
     /// Some function of the database may PREPARE while rows are read.
     pub may_prepare: bool,
+    /// Some trigger of the database may.
+    pub triggers_may_prepare: bool,
 }
 
 impl From<Parts> for SchemaCache {
@@ -244,6 +248,7 @@ impl From<Parts> for SchemaCache {
             text_types: parts.text_types,
             rewrites_claims: parts.rewrites_claims,
             may_prepare: parts.may_prepare,
+            triggers_may_prepare: parts.triggers_may_prepare,
             ..Self::default()
         };
         for relation in parts.relations {

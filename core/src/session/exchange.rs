@@ -116,7 +116,7 @@ impl Exchange {
         }
         match (is_implicit, scope.access) {
             (true, Access::ReadOnly) if !scope.may_prepare => connection.reset_and_sync(),
-            (true, Access::ReadOnly | Access::ReadWrite) => connection.sync_and_reset(),
+            (true, Access::ReadOnly | Access::ReadWrite) => connection.sync_and_reset(scope.may_prepare),
             (false, _) => connection.sync(),
         }
         Ok(())

@@ -62,6 +62,8 @@ const LOCKS_AND_LOOK: Command = command(
 pub(super) enum Extent {
     /// What a read leaves where no code in it may PREPARE.
     Read,
+    /// What a write leaves where no code in it may PREPARE.
+    Write,
     /// What any statement can leave.
     Whole,
 }
@@ -70,6 +72,7 @@ impl Extent {
     fn commands(self) -> impl Iterator<Item = &'static Command> {
         let (first, rest): (_, &[Command]) = match self {
             Self::Read => (None, &[LOCKS]),
+            Self::Write => (Some(&LOCKS), &AFTER_WRITES),
             Self::Whole => (Some(&LOCKS_AND_LOOK), &AFTER_WRITES),
         };
         first.into_iter().chain(&COMMANDS).chain(rest)

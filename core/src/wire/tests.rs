@@ -515,6 +515,30 @@ async fn an_error_before_in_or_behind_the_reset_is_whose_it_is() {
 }
 
 #[tokio::test]
+async fn a_write_that_cannot_prepare_is_reset_without_the_look() {
+    let (told, asked) = tokio::sync::oneshot::channel();
+    let database = server(|mut stream| async move {
+        until_tag(&mut stream, b'Q').await;
+        stream.write_all(&[&message(b'C', b"COMMIT\0")[..], READY].concat()).await.unwrap();
+        tags(&mut stream).await;
+        stream.write_all(READY).await.unwrap();
+        told.send(tags(&mut stream).await).unwrap();
+        stream.write_all(&[reset_answer(Extent::Write), READY.to_vec()].concat()).await.unwrap();
+        stream.read_u8().await.ok();
+    })
+    .await;
+    let mut connection = open(&database).await;
+    connection.open_simple("COMMIT");
+    connection.answers().await.unwrap();
+    connection.open_batch(false);
+    connection.sync_and_reset(false);
+    connection.answers().await.unwrap();
+    assert!(connection.has_been_reset().await);
+    // The look would be parsed anew, behind the simple query.
+    assert_eq!(asked.await.unwrap(), format!("{}S", "BE".repeat(10)));
+}
+
+#[tokio::test]
 async fn the_look_is_prepared_anew_after_a_simple_query() {
     let (told, asked) = tokio::sync::oneshot::channel();
     let database = server(|mut stream| async move {
@@ -536,7 +560,7 @@ async fn the_look_is_prepared_anew_after_a_simple_query() {
     let mut connection = open(&database).await;
     for _ in 0..2 {
         connection.open_batch(false);
-        connection.sync_and_reset();
+        connection.sync_and_reset(true);
         connection.answers().await.unwrap();
         assert!(connection.has_been_reset().await);
     }

@@ -2,7 +2,7 @@
 
 use std::borrow::Cow;
 
-use basalt_core::session::Scope;
+use basalt_core::session::{Access, Scope};
 use http::HeaderMap;
 use http::header::COOKIE;
 use serde_json::{Map, Value};
@@ -49,12 +49,16 @@ pub(super) fn scope(context: &ExecuteContext<'_>, common: &Common) -> Scope {
     for (name, value) in &context.snapshot.config.app_settings {
         settings.push((format!("app.settings.{name}").into(), value.clone()));
     }
-    let is_call = matches!(context.api.action, Action::Call { .. });
+    let cache = &context.snapshot.cache;
+    // A call is looked after whatever the catalog said: its function may have been replaced since.
+    let may_prepare = matches!(context.api.action, Action::Call { .. })
+        || cache.may_prepare
+        || (common.access == Access::ReadWrite && cache.triggers_may_prepare);
     Scope {
         access: common.access,
         isolation,
         settings,
-        may_prepare: is_call || context.snapshot.cache.may_prepare,
+        may_prepare,
         savepoints: false,
         // Rows that multiply would have that memory as well.
         room_for_values: !common.embeds,

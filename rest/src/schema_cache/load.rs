@@ -98,25 +98,30 @@ fn fingerprint_of(rows: Option<&Vec<Row>>) -> String {
 const FINGERPRINT: &str = include_str!("fingerprint.sql");
 
 /// What a load has to know of functions that no request can name: their part of the fingerprint, whether some of them
-/// sets the claims, and whether a read may come to one that runs PREPARE (docs/decisions/0050). Functions of Supabase's own do
-/// both, in a schema that requests do not get to.
+/// sets the claims, and whether a read, or a write by its triggers, may come to one that runs PREPARE (docs/decisions/0050).
+/// Functions of Supabase's own and of ours do both, in schemas that requests do not get to, and run no text of a caller's.
 ///
 /// PREPARE needs a volatile function that says so or runs what it is given. A body that was parsed with its function has queries
-/// only and no text here, and a read runs no trigger.
+/// only and no text here.
 const FUNCTIONS: &str = "\
 select concat(count(*), '/', coalesce(sum(p.xmin::text::int8), 0)),
   bool_or(strpos(p.prosrc, 'request.jwt') > 0
     and p.prosrc ~* '(set_config\\s*\\(\\s*|\\mset\\s+((local|session)\\s+)?)[''\"]?request\\.jwt'
     and p.pronamespace is distinct from to_regnamespace('realtime')),
-  bool_or(p.provolatile = 'v' and p.prorettype not in ('trigger'::regtype, 'event_trigger'::regtype)
+  bool_or(may_prepare and p.prorettype not in ('trigger'::regtype, 'event_trigger'::regtype)),
+  bool_or(may_prepare and p.prorettype = 'trigger'::regtype)
+from pg_catalog.pg_proc p
+join pg_catalog.pg_language l on l.oid = p.prolang
+cross join lateral (
+  select p.provolatile = 'v'
     and p.pronamespace is distinct from to_regnamespace('realtime')
+    and p.pronamespace is distinct from to_regnamespace('storage')
     and case
       when l.lanname in ('c', 'internal') then false
       when l.lanname in ('sql', 'plpgsql') then lower(p.prosrc collate \"C\") ~ 'execute|prepare'
       else true
-    end)
-from pg_catalog.pg_proc p
-join pg_catalog.pg_language l on l.oid = p.prolang
+    end
+) as code (may_prepare)
 where p.oid >= 16384";
 
 /// What a pre-config function sets, then what is stored for the login role, which counts more.
@@ -190,7 +195,7 @@ fn build(config: &RestConfig, answers: Answers) -> Result<(SchemaCache, Vec<Stri
     let schemas: HashMap<String, Option<String>> = one("schemas", next())?.unwrap_or_default();
     let functions = next();
     let some = |column| functions.iter().flatten().any(|row| row.text(column) == Some("t"));
-    let (rewrites_claims, may_prepare) = (some(1), some(2));
+    let (rewrites_claims, may_prepare, triggers_may_prepare) = (some(1), some(2), some(3));
     let functions = fingerprint_of(functions.as_ref());
     let fingerprint = format!("{} {} {} {functions}", tally.relations, tally.constraints, tally.columns);
     let missing = config.schemas.iter().filter(|schema| !schemas.contains_key(*schema)).cloned().collect();
@@ -210,6 +215,7 @@ fn build(config: &RestConfig, answers: Answers) -> Result<(SchemaCache, Vec<Stri
         text_types,
         rewrites_claims,
         may_prepare,
+        triggers_may_prepare,
     });
     Ok((cache, missing, fingerprint))
 }

@@ -318,3 +318,33 @@ async fn every_function_that_may_prepare_in_a_read_is_known() {
         server.sql(&format!("drop table public.guarded_{number}; drop schema aside cascade")).await;
     }
 }
+
+#[tokio::test]
+async fn every_trigger_that_may_prepare_is_known() {
+    let server = server().config("database.pool_size", "1").start().await;
+    let user = server.sign_up("a@example.com").await;
+    for (number, body) in
+        ["PREPARE left_behind as select 1", "execute 'prep' || 'are left_behind as select 1'"]
+            .iter()
+            .enumerate()
+    {
+        let made = format!(
+            "create or replace function public.leave() returns trigger language plpgsql as
+               $$ begin {body}; return new; end $$;
+             create or replace view public.left_behind as
+               select count(*)::int as count from pg_prepared_statements where name = 'left_behind';
+             create table public.triggered_{number} (id int);
+             create trigger leave before insert on public.triggered_{number}
+               for each row execute function public.leave();
+             grant insert on public.triggered_{number} to authenticated;
+             grant select on public.left_behind to authenticated"
+        );
+        server.sql(&made).await;
+        let insert = server.post(&format!("/rest/v1/triggered_{number}")).by(&server, &user);
+        let insert = insert.json(&json!({ "id": 1 }));
+        let is_written = |answer: &Response| answer.status == 201;
+        server.until(super::SOON, &insert, is_written).await;
+        let left = server.get("/rest/v1/left_behind").by(&server, &user).send().await.expect(200);
+        assert_eq!(left.json(), json!([{ "count": 0 }]), "{body}");
+    }
+}
