@@ -263,7 +263,7 @@ test("counts and percent follow the tasks", async ({ person, signedIn }) => {
   await expect(card).toContainText("50%");
   await card.getByRole("button", { name: "Priorities of Counted" }).click();
   await card.getByRole("button", { name: "View Tasks (2)" }).click();
-  await card.getByRole("checkbox", { name: "Find a hall" }).check();
+  await card.getByRole("checkbox", { name: "Find a hall" }).click();
   await expect(page.getByText("Task completed", { exact: true })).toBeVisible();
   await expect(card.getByRole("progressbar", { name: "Progress of Counted" })).toHaveAttribute("aria-valuenow", "100");
   await expect(card).toContainText("Completed (2)");

@@ -566,12 +566,8 @@ function visible(page: Page, name: string | RegExp) {
 
 /** Waits until nothing moves: no colour between two themes, no dialog half faded. */
 export const settled = async (page: Page) => {
-  // A change of theme starts its transitions with the next frames; of what is far from the screen (`content-visibility`) when
-  // its style is first asked for, which would be by axe.
-  await page.evaluate(() => {
-    for (const element of document.querySelectorAll("*")) void getComputedStyle(element).color;
-    return new Promise((done) => requestAnimationFrame(() => requestAnimationFrame(done)));
-  });
+  // A change of theme starts its transitions with the next frames.
+  await page.evaluate(() => new Promise((done) => requestAnimationFrame(() => requestAnimationFrame(done))));
   await page.waitForFunction(() =>
     document
       .getAnimations()

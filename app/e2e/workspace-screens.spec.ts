@@ -196,6 +196,8 @@ async function fullPlan(maria: Person, tom: Person) {
 }
 
 async function examine(page: Page, name: string) {
+  // What `content-visibility` skips keeps the colours of the theme before, until it comes near the screen.
+  await page.addStyleTag({ content: "* { content-visibility: visible !important }" });
   for (const { colorScheme, width } of looks) {
     await page.emulateMedia({ colorScheme });
     await expect(page.locator("html")).toHaveClass(colorScheme === "dark" ? "dark" : "");
