@@ -99,7 +99,7 @@ const FINGERPRINT: &str = include_str!("fingerprint.sql");
 
 /// What a load has to know of functions that no request can name: their part of the fingerprint, whether some of them
 /// sets the claims, and whether a read, or a write by its triggers, may come to one that runs PREPARE (docs/decisions/0050).
-/// Functions of Supabase's own do both, in a schema that requests do not get to, and a trigger of storage runs a text of its own.
+/// Functions of Supabase's own and of ours do both, in schemas that requests do not get to, and run no text of a caller's.
 ///
 /// PREPARE needs a volatile function that says so or runs what it is given. A body that was parsed with its function has queries
 /// only and no text here.
@@ -115,7 +115,7 @@ join pg_catalog.pg_language l on l.oid = p.prolang
 cross join lateral (
   select p.provolatile = 'v'
     and p.pronamespace is distinct from to_regnamespace('realtime')
-    and p.oid is distinct from to_regprocedure('storage.discard_all_versions()')
+    and p.pronamespace is distinct from to_regnamespace('storage')
     and case
       when l.lanname in ('c', 'internal') then false
       when l.lanname in ('sql', 'plpgsql') then lower(p.prosrc collate \"C\") ~ 'execute|prepare'
