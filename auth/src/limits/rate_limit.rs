@@ -4,11 +4,12 @@
 
 mod account;
 
-use std::net::{IpAddr, Ipv6Addr};
+use std::net::IpAddr;
 use std::num::NonZeroUsize;
 use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
 
+use basalt_core::identity::network;
 use lru::LruCache;
 use metrics::Gauge;
 use tokio::time::Instant;
@@ -107,17 +108,6 @@ impl RateLimit {
         }
         crate::metrics::rate_limited(self.name);
         Err(AuthError::RateLimited { retry_after: Duration::from_secs_f64((1.0 - tokens) / per_second) })
-    }
-}
-
-/// What counts as one client: an IPv4 address, or the /64 that an IPv6 subscriber is given.
-pub(crate) fn network(address: IpAddr) -> IpAddr {
-    match address {
-        IpAddr::V4(_) => address,
-        IpAddr::V6(v6) => match v6.to_ipv4_mapped() {
-            Some(v4) => IpAddr::V4(v4),
-            None => IpAddr::V6(Ipv6Addr::from_bits(v6.to_bits() & !u128::from(u64::MAX))),
-        },
     }
 }
 

@@ -7,13 +7,14 @@
 //!
 //! Wrong passwords are counted by account ([`crate::limits::rate_limit::AccountLimit`]), before anything is hashed.
 
+use basalt_core::identity::network;
 use serde::Deserialize;
 use uuid::Uuid;
 
 use crate::Auth;
 use crate::error::AuthError;
 use crate::http::request::{RequestContext, filled, text};
-use crate::limits::rate_limit::{Attempt, Counter, network};
+use crate::limits::rate_limit::{Attempt, Counter};
 use crate::passwords::hasher::{HashError, Verdict};
 use crate::sessions::access_token::Granted;
 use crate::sessions::{self, PasswordState, SignIn};
