@@ -113,6 +113,8 @@ impl RateLimit {
 
 #[cfg(test)]
 mod tests {
+    use std::net::Ipv6Addr;
+
     use super::*;
 
     fn address(text: &str) -> IpAddr {
