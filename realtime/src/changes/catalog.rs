@@ -17,7 +17,7 @@ use tokio::time::Instant;
 
 use super::CHANNEL;
 use super::filter::Comparison;
-use super::types::{self, Json, TypeRow};
+use super::types::{self, Json, SqlType, TypeRow};
 
 /// For changes that no notification tells of, such as memberships of roles; and of all others where the login is no superuser.
 const MAX_AGE: Duration = Duration::from_secs(10);
@@ -32,6 +32,8 @@ pub(super) struct Table {
     pub(super) name: String,
     /// Policies apply.
     pub(super) has_policies: bool,
+    /// Its rows are in partitions.
+    pub(super) is_partitioned: bool,
     pub(super) columns: Vec<Column>,
     /// The primary key, in its order, by place in `columns`.
     pub(super) key: Vec<usize>,
@@ -46,8 +48,12 @@ pub(super) struct Column {
     pub(super) type_oid: u32,
     /// `pg_type.typname`.
     pub(super) type_name: String,
-    /// As SQL writes it, without modifier.
-    pub(super) sql_type: Arc<str>,
+    /// As error messages name it.
+    pub(super) shown_type: Arc<str>,
+    /// The type below domains, as SQL names it.
+    pub(super) sql_type: Arc<SqlType>,
+    /// The domain, as SQL names it.
+    pub(super) domain: Option<Arc<SqlType>>,
     pub(super) json: Json,
     pub(super) comparison: Comparison,
     /// `like` and `~` take it.
@@ -257,7 +263,7 @@ impl Catalog {
 
     async fn load(&self, oid: u32) -> Result<Option<Table>, SessionError> {
         const TABLE: &str = "
-            select n.nspname::text, c.relname::text, c.relrowsecurity,
+            select n.nspname::text, c.relname::text, c.relrowsecurity, c.relkind = 'p',
               coalesce((
                 select array(select k::int2 from unnest(i.indkey::int2[]) with ordinality as u(k, n) where n <= i.indnkeyatts order by n)
                 from pg_catalog.pg_index i where i.indrelid = c.oid and i.indisprimary), '{}')
@@ -269,13 +275,8 @@ impl Catalog {
               coalesce(l.collcollate = any ('{C,POSIX}') or a.attcollation = 100 and (
                 select datcollate = any ('{C,POSIX}') and datlocprovider = 'c'
                 from pg_catalog.pg_database where datname = current_database()), false),
-              coalesce(b.typcategory, y.typcategory) = 'S' or exists (
-                select from pg_catalog.pg_operator o
-                where o.oprname = '~~' and o.oprleft = coalesce(b.oid, y.oid)),
               a.attgenerated = 's'
             from pg_catalog.pg_attribute a
-            join pg_catalog.pg_type y on y.oid = a.atttypid
-            left join pg_catalog.pg_type b on b.oid = y.typbasetype
             left join pg_catalog.pg_collation l on l.oid = a.attcollation
             where a.attrelid = $1 and a.attnum > 0 and not a.attisdropped
             order by a.attnum";
@@ -300,8 +301,21 @@ impl Catalog {
               array(select a.attname::text from pg_catalog.pg_attribute a
                 where y.typtype = 'c' and a.attrelid = y.typrelid and a.attnum > 0 and not a.attisdropped order by a.attnum),
               array(select a.atttypid from pg_catalog.pg_attribute a
-                where y.typtype = 'c' and a.attrelid = y.typrelid and a.attnum > 0 and not a.attisdropped order by a.attnum)
-            from wanted join pg_catalog.pg_type y on y.oid = wanted.oid";
+                where y.typtype = 'c' and a.attrelid = y.typrelid and a.attnum > 0 and not a.attisdropped order by a.attnum),
+              pg_catalog.format('%I.%I', n.nspname, y.typname),
+              (select pg_catalog.format('%I.%I', an.nspname, ay.typname)
+               from pg_catalog.pg_type ay join pg_catalog.pg_namespace an on an.oid = ay.typnamespace
+               where ay.oid = y.typarray),
+              coalesce((
+                select pg_catalog.quote_ident(m.nspname)
+                from pg_catalog.pg_operator o join pg_catalog.pg_namespace m on m.oid = o.oprnamespace
+                where o.oprname = '=' and o.oprleft = y.oid and o.oprright = y.oid
+                order by m.nspname <> 'pg_catalog', m.nspname limit 1), 'pg_catalog'),
+              y.typcategory = 'S' or exists (
+                select from pg_catalog.pg_operator o where o.oprname = '~~' and o.oprleft = y.oid)
+            from wanted
+            join pg_catalog.pg_type y on y.oid = wanted.oid
+            join pg_catalog.pg_namespace n on n.oid = y.typnamespace";
         let tx = self.pool.autocommit(Instant::now() + LIMIT).await?;
         let Some(table) = tx.query_opt(TABLE, &[&oid]).await? else {
             tx.commit().await?;
@@ -312,7 +326,7 @@ impl Catalog {
         let type_oids = type_oids.map_err(unreadable)?;
         let types = tx.query(TYPES, &[&type_oids]).await?;
         tx.commit().await?;
-        let read = || -> Result<Table, tokio_postgres::Error> {
+        let read = || -> Result<Option<Table>, tokio_postgres::Error> {
             let mut known_types = HashMap::new();
             for row in &types {
                 let names: Vec<String> = row.try_get(6)?;
@@ -325,6 +339,12 @@ impl Catalog {
                     element: row.try_get(4)?,
                     base: row.try_get(5)?,
                     attributes: names.into_iter().zip(attribute_types).collect(),
+                    sql: Arc::new(SqlType {
+                        name: row.try_get::<_, String>(8)?.into(),
+                        array: row.try_get::<_, Option<String>>(9)?.map(Into::into),
+                        operators: row.try_get::<_, String>(10)?.into(),
+                    }),
+                    is_text: row.try_get(11)?,
                 };
                 known_types.insert(row.try_get::<_, u32>(0)?, read);
             }
@@ -334,30 +354,39 @@ impl Catalog {
                 numbers.push(row.try_get(0)?);
                 let type_oid: u32 = row.try_get(2)?;
                 let (is_deterministic, is_c) = (row.try_get(4)?, row.try_get(5)?);
+                let base = types::base_of(type_oid, &known_types);
+                let sql_of = |oid: u32| known_types.get(&oid).map(|row| Arc::clone(&row.sql));
+                // Dropped between two of the statements.
+                let (Some(sql_type), Some(base_row)) = (sql_of(base), known_types.get(&base)) else {
+                    return Ok(None);
+                };
                 read_columns.push(Column {
                     name: row.try_get(1)?,
                     type_oid,
                     type_name: known_types.get(&type_oid).map(|row| row.name.clone()).unwrap_or_default(),
-                    sql_type: row.try_get::<_, String>(3)?.into(),
+                    shown_type: row.try_get::<_, String>(3)?.into(),
+                    sql_type,
+                    domain: if base == type_oid { None } else { sql_of(type_oid) },
                     json: types::json_of(type_oid, &known_types),
                     comparison: types::comparison_of(type_oid, &known_types, is_deterministic, is_c),
-                    is_text: row.try_get(6)?,
-                    is_generated: row.try_get(7)?,
+                    is_text: base_row.is_text,
+                    is_generated: row.try_get(6)?,
                 });
             }
-            let key: Vec<i16> = table.try_get(3)?;
+            let key: Vec<i16> = table.try_get(4)?;
             let place = |number: &i16| numbers.iter().position(|known| known == number);
-            Ok(Table {
+            Ok(Some(Table {
                 oid,
                 schema: table.try_get(0)?,
                 name: table.try_get(1)?,
                 has_policies: table.try_get(2)?,
+                is_partitioned: table.try_get(3)?,
                 key: key.iter().filter_map(place).collect(),
                 columns: read_columns,
                 rights: Mutex::default(),
-            })
+            }))
         };
-        read().map(Some).map_err(unreadable)
+        read().map_err(unreadable)
     }
 }
 

@@ -8,6 +8,8 @@ use std::cmp::Ordering;
 use std::fmt::Write as _;
 use std::sync::Arc;
 
+use super::types::SqlType;
+
 /// Items of an `in` filter.
 pub const MAX_ITEMS: usize = 100;
 /// Conditions of one filter: each may cost a statement for each change.
@@ -81,23 +83,20 @@ impl Operator {
         }
     }
 
-    /// As SQL has it, between two values.
+    /// PostgreSQL's operator. `is` has none; those of `in` and `isdistinct` compare for equality.
     #[must_use]
-    pub const fn sql(self) -> &'static str {
+    pub const fn symbol(self) -> &'static str {
         match self {
-            Self::Eq => "=",
+            Self::Eq | Self::In | Self::Is | Self::IsDistinct => "=",
             Self::Neq => "<>",
             Self::Lt => "<",
             Self::Lte => "<=",
             Self::Gt => ">",
             Self::Gte => ">=",
-            Self::In => "= any",
-            Self::Like => "like",
-            Self::ILike => "ilike",
+            Self::Like => "~~",
+            Self::ILike => "~~*",
             Self::Match => "~",
             Self::IMatch => "~*",
-            Self::Is => "is",
-            Self::IsDistinct => "is distinct from",
         }
     }
 
@@ -399,8 +398,8 @@ pub struct Test {
     pub column: Arc<str>,
     /// Object id of its type when it was checked; another type asks for another check.
     pub type_oid: u32,
-    /// The type, as SQL writes it.
-    pub type_name: Arc<str>,
+    /// The type below domains, as SQL names it.
+    pub sql_type: Arc<SqlType>,
     /// Comparison.
     pub operator: Operator,
     /// `not.` stood before it.
@@ -542,11 +541,15 @@ mod tests {
         assert!(condition.is_negated && condition.operator == Operator::In);
     }
 
+    fn sql_type() -> Arc<SqlType> {
+        Arc::new(SqlType { name: "t".into(), array: None, operators: "pg_catalog".into() })
+    }
+
     fn test(operator: Operator, comparison: Comparison, operand: &str) -> Test {
         Test {
             column: "c".into(),
             type_oid: 0,
-            type_name: "t".into(),
+            sql_type: sql_type(),
             operator,
             is_negated: false,
             operand: Operand::One(operand.into()),

@@ -13,6 +13,7 @@ use super::catalog::{LIMIT, Table};
 use super::decoder::{Old, Relation, RelationColumn, RowChange, Tuple, Value};
 use super::payload::Change;
 use super::stream::SESSION_SETTINGS;
+use super::visibility::{key_equals, keys_from};
 use super::worker::key_of;
 
 /// Places of the generated columns that the stream leaves out. None where it leaves out others as well: then the publication names
@@ -128,7 +129,6 @@ async fn read(
 
 /// Values as their types print them, which a cast to text does not always do.
 fn text(table: &Table, relation: &Relation, places: &[usize]) -> String {
-    let keys: Vec<_> = table.key.iter().filter_map(|place| table.columns.get(*place)).collect();
     let added = places.iter().filter_map(|place| table.columns.get(*place)).map(|column| &column.name);
     let names = relation.columns.iter().map(|column| &column.name).chain(added);
     let mut sql = Sql::text("select k.n");
@@ -139,20 +139,11 @@ fn text(table: &Table, relation: &Relation, places: &[usize]) -> String {
         sql.push(Sql::ident(name));
         sql.push(Sql::text(") end"));
     }
-    sql.push(Sql::text(" from unnest("));
-    let arrays = keys
-        .iter()
-        .enumerate()
-        .map(|(number, column)| Sql::catalog(format!("(${}::text[])::{}[]", number + 1, column.sql_type)));
-    sql.push(Sql::join(arrays, ", "));
-    sql.push(Sql::text(") with ordinality as k("));
-    sql.push(Sql::join((0..keys.len()).map(|number| Sql::catalog(format!("k{number}"))), ", "));
-    sql.push(Sql::text(", n) join "));
+    sql.push(Sql::text(" from "));
+    sql.push(keys_from(table));
+    sql.push(Sql::text(if table.is_partitioned { " join " } else { " join only " }));
     sql.push(Sql::qualified(&table.schema, &table.name));
     sql.push(Sql::text(" as t on "));
-    let conditions = keys.iter().enumerate().map(|(number, column)| {
-        Sql::text("t.").then(Sql::ident(&column.name)).then(Sql::catalog(format!(" = k.k{number}")))
-    });
-    sql.push(Sql::join(conditions, " and "));
+    sql.push(key_equals(table));
     sql.render().0
 }

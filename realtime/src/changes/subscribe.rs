@@ -9,7 +9,7 @@ use basalt_core::sql::{Param, Sql};
 use super::catalog::{Catalog, Column, Published, Rights, Table};
 use super::filter::{self, Comparison, Condition, MAX_ITEMS, Operand, Operator, Test, Truth, quoted};
 use super::subscriptions::{Checked, Target};
-use super::types::array_items;
+use super::types::{SqlType, array_items};
 use super::visibility::Judge;
 use super::{Binding, SubscribeError};
 
@@ -140,7 +140,7 @@ async fn test_of(
     let mut test = Test {
         column: column.name.as_str().into(),
         type_oid: column.type_oid,
-        type_name: Arc::clone(&column.sql_type),
+        sql_type: Arc::clone(&column.sql_type),
         operator: *operator,
         is_negated: *is_negated,
         operand: Operand::One(value.as_str().into()),
@@ -154,23 +154,31 @@ async fn test_of(
                 );
             };
             if truth != Truth::Null && column.comparison != Comparison::Bool {
-                let sql_type = &column.sql_type;
-                return raised(format!("is {value} filter requires a boolean column, got {sql_type}"));
+                let shown_type = &column.shown_type;
+                return raised(format!("is {value} filter requires a boolean column, got {shown_type}"));
             }
             test.operand = Operand::Truth(truth);
         }
         Operator::Like | Operator::ILike | Operator::Match | Operator::IMatch => {
             if !column.is_text {
-                let (operator, sql_type) = (operator.name(), &column.sql_type);
+                let (operator, shown_type) = (operator.name(), &column.shown_type);
                 return raised(format!(
-                    "operator {operator} requires a text-compatible column type, got {sql_type}"
+                    "operator {operator} requires a text-compatible column type, got {shown_type}"
                 ));
             }
             // A pattern that PostgreSQL does not read fails here rather than with each change.
             judge.passing(role, &test, &[""]).await.map_err(|error| pattern_error(*operator, error))?;
         }
         Operator::In => {
-            let items = cast(judge, role, column, value, "[]").await?;
+            let array_of = |sql_type: &Arc<SqlType>| sql_type.array.clone();
+            let Some(array) = array_of(&column.sql_type) else {
+                return raised(format!(
+                    "operator in is not supported for columns of type {}",
+                    column.shown_type
+                ));
+            };
+            let domain = column.domain.as_ref().and_then(array_of);
+            let items = cast(judge, role, (&array, domain.as_ref()), value).await?;
             let items = array_items(&items, b',').unwrap_or_default();
             if items.len() > MAX_ITEMS {
                 return raised(format!("too many values for `in` filter. Maximum {MAX_ITEMS}"));
@@ -186,12 +194,12 @@ async fn test_of(
         | Operator::Gt
         | Operator::Gte
         | Operator::IsDistinct => {
-            let text = cast(judge, role, column, value, "").await?;
+            let domain = column.domain.as_ref().map(|domain| &domain.name);
+            let text: Arc<str> = cast(judge, role, (&column.sql_type.name, domain), value).await?.into();
+            test.operand = Operand::One(Arc::clone(&text));
             if column.comparison == Comparison::Postgres {
                 // A type may lack the operator.
-                judge.passing(role, &test, &[value]).await.map_err(ConditionError::Database)?;
-            } else {
-                test.operand = Operand::One(text.into());
+                judge.passing(role, &test, &[&text]).await.map_err(ConditionError::Database)?;
             }
         }
     }
@@ -210,17 +218,22 @@ fn pattern_error(operator: Operator, error: SessionError) -> ConditionError {
     ConditionError::Database(error)
 }
 
-/// The value as its type prints it.
+/// The value as its type prints it. The type is the one below a domain, as in `where column = 'value'`; a value that the domain
+/// does not accept is an error all the same.
 async fn cast(
     judge: &Judge,
     role: &Arc<str>,
-    column: &Column,
+    (sql_type, domain): (&Arc<str>, Option<&Arc<str>>),
     value: &str,
-    suffix: &'static str,
 ) -> Result<String, ConditionError> {
-    let sql = Sql::text("select ($1::text)::")
-        .then(Sql::catalog(column.sql_type.to_string()))
-        .then(Sql::text(suffix));
+    let mut sql = Sql::text("select v.v");
+    if let Some(domain) = domain {
+        sql.push(Sql::text(", (v.v)::"));
+        sql.push(Sql::catalog(domain.to_string()));
+    }
+    sql.push(Sql::text(" from (select ($1::varchar)::"));
+    sql.push(Sql::catalog(sql_type.to_string()));
+    sql.push(Sql::text(") as v(v)"));
     let statement = Statement { text: sql.render().0.into(), params: vec![Param::from(value)] };
     let answers = judge.run_formatted(role, vec![statement]).await.map_err(ConditionError::Database)?;
     let text = answers.first().and_then(|rows| rows.first()?.text(0)).unwrap_or(value);

@@ -451,6 +451,7 @@ mod tests {
 
     use super::super::decoder::RelationColumn;
     use super::super::filter::Comparison;
+    use super::super::types::SqlType;
     use super::super::{EncodedChange, Subscriber as Who};
     use super::*;
 
@@ -475,7 +476,11 @@ mod tests {
         Test {
             column: column.into(),
             type_oid: 23,
-            type_name: "integer".into(),
+            sql_type: Arc::new(SqlType {
+                name: "pg_catalog.int4".into(),
+                array: None,
+                operators: "pg_catalog".into(),
+            }),
             operator: Operator::Eq,
             is_negated: false,
             operand: Operand::One(value.into()),

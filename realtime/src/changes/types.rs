@@ -5,6 +5,8 @@ use std::collections::HashMap;
 use std::fmt::Write as _;
 use std::sync::Arc;
 
+use basalt_core::sql::Sql;
+
 use super::filter::Comparison;
 
 /// Types within types (arrays of composites of arrays …) are followed this far; what lies deeper is shown as text.
@@ -25,6 +27,52 @@ pub struct TypeRow {
     pub base: Option<u32>,
     /// Names and types of a composite's attributes.
     pub attributes: Vec<(String, u32)>,
+    /// As casts name it.
+    pub sql: Arc<SqlType>,
+    /// `like` takes its values.
+    pub is_text: bool,
+}
+
+/// A type as SQL text names it in casts and comparisons.
+///
+/// Its schema and its own name, never what `format_type` prints: `character` and `bit` mean `character(1)` and `bit(1)`, so that
+/// a cast to them keeps one character, and a name without a schema depends on the search path.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct SqlType {
+    /// `schema.name`, quoted where needed.
+    pub name: Arc<str>,
+    /// The same of its array type; arrays have none.
+    pub array: Option<Arc<str>>,
+    /// Schema of its comparison operators, quoted where needed.
+    pub operators: Arc<str>,
+}
+
+impl SqlType {
+    /// A placeholder cast to this type. `text` must be of type `varchar`: PostgreSQL then uses the type's input function, where a
+    /// cast from `text` may run a function that an extension or the project has defined for it.
+    #[must_use]
+    pub fn cast(&self, text: Sql) -> Sql {
+        Sql::text("(").then(text).then(Sql::text(")::")).then(Sql::catalog(self.name.to_string()))
+    }
+
+    /// An operator of this type, wherever the search path leads.
+    #[must_use]
+    pub fn operator(&self, symbol: &str) -> Sql {
+        Sql::catalog(format!(" operator({}.{symbol}) ", self.operators))
+    }
+}
+
+/// The type below domains, of which values are compared.
+#[must_use]
+pub fn base_of(oid: u32, types: &HashMap<u32, TypeRow>) -> u32 {
+    let mut oid = oid;
+    for _ in 0..DEPTH {
+        match types.get(&oid) {
+            Some(TypeRow { kind: b'd', base: Some(base), .. }) => oid = *base,
+            Some(_) | None => break,
+        }
+    }
+    oid
 }
 
 /// How text becomes JSON.
@@ -96,13 +144,7 @@ pub fn comparison_of(
     is_deterministic: bool,
     is_c: bool,
 ) -> Comparison {
-    let mut oid = oid;
-    for _ in 0..DEPTH {
-        match types.get(&oid) {
-            Some(TypeRow { kind: b'd', base: Some(base), .. }) => oid = *base,
-            Some(_) | None => break,
-        }
-    }
+    let oid = base_of(oid, types);
     match oid {
         16 => Comparison::Bool,
         20 | 21 | 23 | 26 => Comparison::Integer,

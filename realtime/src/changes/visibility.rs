@@ -283,8 +283,12 @@ impl Judge {
     async fn run(&self, role: &str, steps: Vec<Statement>) -> Result<Answers, SessionError> {
         // Never closed.
         let _permit = self.permits.acquire().await.map_err(|_| SessionError::PoolTimeout)?;
-        let settings =
-            vec![("statement_timeout".into(), STATEMENT_LIMIT.to_owned()), ("role".into(), role.to_owned())];
+        let settings = vec![
+            ("statement_timeout".into(), STATEMENT_LIMIT.to_owned()),
+            // Of the settings of the stream, the only one that decides how a key is read.
+            ("intervalstyle".into(), "postgres".to_owned()),
+            ("role".into(), role.to_owned()),
+        ];
         self.sessions.run(Scope { savepoints: true, ..scope(settings) }, steps).await
     }
 
@@ -361,47 +365,71 @@ fn claims_text() -> Arc<str> {
     "select where pg_catalog.set_config('request.jwt.claims', $1, true) is null".into()
 }
 
+/// Keys arrive as texts and are cast one by one: `unnest` of a typed array would take keys that are arrays or composites apart.
+///
 /// `offset 0` keeps the inner query as it is, so that each key is looked up by its index, whatever the policies are. With `= any`
 /// one change cost three times as much (realtime.md 8.2).
 fn check_text(table: &Table) -> Arc<str> {
-    let columns: Vec<&super::catalog::Column> =
-        table.key.iter().filter_map(|place| table.columns.get(*place)).collect();
-    let mut sql = Sql::text("select k.n from unnest(");
-    let arrays = columns.iter().map(|column| {
-        let array = Sql::catalog(format!("{}[]", column.sql_type));
-        // Bound first to last, as the placeholders are numbered.
-        Sql::text("(").then(Sql::param(Param::null())).then(Sql::text(")::")).then(array)
-    });
-    sql.push(Sql::join(arrays, ", "));
-    sql.push(Sql::text(") with ordinality as k("));
-    let names = (0..columns.len()).map(|number| Sql::catalog(format!("k{number}")));
-    sql.push(Sql::join(names, ", "));
-    sql.push(Sql::text(", n), lateral (select from "));
+    let mut sql =
+        Sql::text("select k.n from ").then(keys_from(table)).then(Sql::text(", lateral (select from "));
+    // A row of a child table may have the same key.
+    sql.push(Sql::text(if table.is_partitioned { "" } else { "only " }));
     sql.push(Sql::qualified(&table.schema, &table.name));
     sql.push(Sql::text(" as t where "));
-    let conditions = columns.iter().enumerate().map(|(number, column)| {
-        Sql::text("t.").then(Sql::ident(&column.name)).then(Sql::catalog(format!(" = k.k{number}")))
-    });
-    sql.push(Sql::join(conditions, " and "));
+    sql.push(key_equals(table));
     sql.push(Sql::text(" offset 0) as v"));
     sql.render().0.into()
 }
 
+/// Keys as `k(k0, k1, …, n)`, from one array of texts for each column, first to last.
+pub(super) fn keys_from(table: &Table) -> Sql {
+    let arrays = (1..=table.key.len()).map(|number| Sql::catalog(format!("${number}::varchar[]")));
+    let names = (0..table.key.len()).map(|number| Sql::catalog(format!("k{number}")));
+    Sql::text("unnest(")
+        .then(Sql::join(arrays, ", "))
+        .then(Sql::text(") with ordinality as k("))
+        .then(Sql::join(names, ", "))
+        .then(Sql::text(", n)"))
+}
+
+/// The row `t` has the key `k`.
+pub(super) fn key_equals(table: &Table) -> Sql {
+    let columns = table.key.iter().filter_map(|place| table.columns.get(*place));
+    let conditions = columns.enumerate().map(|(number, column)| {
+        let key = column.sql_type.cast(Sql::catalog(format!("k.k{number}")));
+        Sql::text("t.").then(Sql::ident(&column.name)).then(column.sql_type.operator("=")).then(key)
+    });
+    Sql::join(conditions, " and ")
+}
+
 fn condition_text(test: &Test) -> Arc<str> {
-    let value = || Sql::text("(u.v)::").then(Sql::catalog(test.type_name.to_string()));
-    let operator = Sql::catalog(format!(" {} ", test.operator.sql()));
-    let operand = Sql::text("($2::text)::").then(Sql::catalog(test.type_name.to_string()));
-    let mut condition = value().then(operator);
-    if test.operator == Operator::In {
-        condition = condition.then(Sql::text("(")).then(operand).then(Sql::text("[])"));
-    } else if matches!(test.operator, Operator::Like | Operator::ILike | Operator::Match | Operator::IMatch) {
-        condition = condition.then(Sql::text("$2::text"));
-    } else {
-        condition = condition.then(operand);
-    }
-    let sql = Sql::text("select u.n from unnest($1::text[]) with ordinality as u(v, n) where coalesce(");
-    let sql = sql.then(Sql::text(if test.is_negated { "not (" } else { "(" })).then(condition);
-    sql.then(Sql::text("), false)")).render().0.into()
+    let sql_type = &test.sql_type;
+    let value = sql_type.cast(Sql::text("u.v"));
+    let operand = match test.operator {
+        Operator::In => {
+            let array = sql_type.array.as_deref().unwrap_or_default();
+            Sql::text("any (($2::varchar)::").then(Sql::catalog(array.to_owned())).then(Sql::text(")"))
+        }
+        Operator::Like | Operator::ILike | Operator::Match | Operator::IMatch => Sql::text("$2::text"),
+        Operator::Eq
+        | Operator::Neq
+        | Operator::Lt
+        | Operator::Lte
+        | Operator::Gt
+        | Operator::Gte
+        | Operator::Is
+        | Operator::IsDistinct => sql_type.cast(Sql::text("$2::varchar")),
+    };
+    let condition = value.then(sql_type.operator(test.operator.symbol())).then(operand);
+    // Neither side is NULL here: distinct is not equal.
+    let is_negated = test.is_negated != (test.operator == Operator::IsDistinct);
+    Sql::text("select u.n from unnest($1::varchar[]) with ordinality as u(v, n) where coalesce(")
+        .then(Sql::text(if is_negated { "not (" } else { "(" }))
+        .then(condition)
+        .then(Sql::text("), false)"))
+        .render()
+        .0
+        .into()
 }
 
 /// Groups by what is asked: each group is one statement.

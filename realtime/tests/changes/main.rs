@@ -12,4 +12,5 @@ mod faults;
 mod filters;
 mod harness;
 mod payloads;
+mod types;
 mod visibility;
