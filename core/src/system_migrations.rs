@@ -13,6 +13,7 @@
 
 mod error;
 mod logins;
+mod row_security;
 mod state;
 mod steps;
 
@@ -23,8 +24,9 @@ use tokio_postgres::Client;
 
 use crate::pg_error::{DriverError, PgError};
 pub use error::MigrationError;
+pub use row_security::unprotected_tables;
 use state::State;
-use steps::{CLUSTER, DDL_WATCH, DDL_WATCH_MORE};
+use steps::CLUSTER;
 pub use steps::{Layout, MIGRATIONS, SystemMigration, sha256_hex};
 
 /// What [`apply`] has to know besides the migrations.
@@ -42,6 +44,8 @@ pub struct MigrationSettings {
 pub struct Report {
     /// `service/name` of every step that ran, in order. Empty when there was nothing to do.
     pub applied: Vec<String>,
+    /// Tables of services whose row-level security was off and is on again.
+    pub protected: Vec<String>,
     /// Login roles whose password was set.
     pub passwords_set: Vec<&'static str>,
     /// Whether the connection's role is a superuser.
@@ -68,7 +72,8 @@ const LOCK_WAIT: Duration = Duration::from_secs(60);
 const ATTEMPTS: u32 = 6;
 
 /// Brings the database up to date: roles, core's schemas, then `sets` in order, then the passwords of the login
-/// roles. With nothing to do this costs two round trips and takes no lock.
+/// roles. Restores row-level security on the services' tables. With nothing to do this costs three round trips and takes
+/// no lock.
 ///
 /// # Errors
 /// A migration fails (it is rolled back, those before it stay), an applied one was changed, or the database is out
@@ -84,7 +89,8 @@ pub async fn apply(
 
     let mut report = Report::default();
     let mut state = State::read(client).await?;
-    if !pending(&state, &wanted)?.is_empty() || !state.is_cluster_complete() || state.lacks_ddl_watch() {
+    let lacks_trigger = !state.missing_event_triggers().is_empty();
+    if !pending(&state, &wanted)?.is_empty() || !state.is_cluster_complete() || lacks_trigger {
         lock(client).await?;
         let outcome = migrate(client, &wanted, &mut report).await;
         // The lock ends with the session as well; a failure here is no reason to hide the first one.
@@ -92,6 +98,10 @@ pub async fn apply(
         outcome?;
         unlocked?;
         state = State::read(client).await?;
+    }
+    // A project that belongs to another server keeps what that server set up.
+    if settings.layout != Layout::Untouched {
+        report.protected = row_security::restore(client).await?;
     }
     let passwords = logins::set_passwords(client, &settings.passwords, state.is_superuser()).await?;
     report.passwords_set = passwords.set;
@@ -122,8 +132,7 @@ async fn migrate(
         client.batch_execute(state::TABLE).await?;
         record(client, &CLUSTER).await?;
     }
-    let again = state.lacks_ddl_watch().then_some([DDL_WATCH, DDL_WATCH_MORE]);
-    for migration in pending(&state, wanted)?.into_iter().chain(again.into_iter().flatten()) {
+    for migration in pending(&state, wanted)?.into_iter().chain(state.missing_event_triggers()) {
         run_with_retries(client, &migration, true).await?;
         tracing::debug!(service = migration.service, name = migration.name, "system migration applied");
         report.applied.push(format!("{}/{}", migration.service, migration.name));

@@ -221,6 +221,11 @@ async fn bring_up_to_date(
     for limit in &report.limits {
         tracing::warn!("{}: {}. To mend it, let a superuser run: {}", limit.what, limit.cost, limit.remedy);
     }
+    for table in &report.protected {
+        tracing::warn!(
+            "row-level security was off on {table}, so every granted row was readable; it is on again"
+        );
+    }
     if config.is_guest() {
         check_guest(&client, databases).await?;
         // The project is another server's.

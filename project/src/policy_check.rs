@@ -6,6 +6,7 @@ mod expression;
 use std::collections::BTreeSet;
 use std::fmt;
 
+use basalt_core::system_migrations::unprotected_tables;
 use tokio_postgres::{Client, Transaction};
 
 use crate::error::ProjectError;
@@ -16,7 +17,7 @@ use expression::Expression;
 /// What kind of fault it is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Rule {
-    /// A table of an exposed schema without row-level security.
+    /// A table of an exposed schema or of a service without row-level security.
     TableWithoutRls,
     /// A policy for PUBLIC: it names no role.
     PolicyWithoutRole,
@@ -110,6 +111,10 @@ async fn relations(
             (Rule::ViewOfItsOwner, message)
         };
         findings.push(Finding { place: row.try_get("name")?, rule, message: message.to_owned() });
+    }
+    for place in unprotected_tables(client).await? {
+        let message = "belongs to a service and has no row-level security, so every granted row is readable: restart the server or run `basalt migrate`, which enable it";
+        findings.push(Finding { place, rule: Rule::TableWithoutRls, message: message.to_owned() });
     }
     Ok(())
 }

@@ -10,6 +10,7 @@
 
 mod keys;
 mod mail;
+mod row_security;
 mod schema;
 mod storage;
 mod user;

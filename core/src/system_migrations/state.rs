@@ -4,7 +4,7 @@ use std::collections::HashMap;
 
 use tokio_postgres::Client;
 
-use super::steps::{CLUSTER, DDL_WATCH, ROLES};
+use super::steps::{CLUSTER, DDL_WATCH, DDL_WATCH_MORE, ROLES, ROW_SECURITY_GUARD};
 use super::{Limit, MigrationError, SystemMigration};
 
 /// Checksums by service and version.
@@ -50,7 +50,8 @@ select to_regclass('basalt.system_migrations') is not null as has_table,
     as postgres_bypasses,
   coalesce((select rolreplication or rolsuper from pg_catalog.pg_roles where rolname = me.rolname), false)
     as may_replicate,
-  exists (select from pg_catalog.pg_event_trigger where evtname = 'pgrst_ddl_watch') as has_ddl_watch
+  exists (select from pg_catalog.pg_event_trigger where evtname = 'pgrst_ddl_watch') as has_ddl_watch,
+  exists (select from pg_catalog.pg_event_trigger where evtname = 'basalt_guard_row_security') as has_row_security_guard
 from pg_catalog.pg_roles me
 where me.rolname = current_user";
 
@@ -67,6 +68,7 @@ pub(super) struct State {
     postgres_bypasses: bool,
     may_replicate: bool,
     has_ddl_watch: bool,
+    has_row_security_guard: bool,
 }
 
 impl State {
@@ -83,6 +85,7 @@ impl State {
             postgres_bypasses: row.try_get("postgres_bypasses")?,
             may_replicate: row.try_get("may_replicate")?,
             has_ddl_watch: row.try_get("has_ddl_watch")?,
+            has_row_security_guard: row.try_get("has_row_security_guard")?,
         };
         if state.has_table {
             let rows =
@@ -120,9 +123,20 @@ impl State {
             && self.checksum_of(&CLUSTER) == Some(CLUSTER.checksum().as_str())
     }
 
-    /// Whether the event triggers can be made now and could not when their migration ran, or were dropped since.
-    pub(super) fn lacks_ddl_watch(&self) -> bool {
-        self.is_superuser && !self.has_ddl_watch && self.checksum_of(&DDL_WATCH).is_some()
+    /// The applied migrations whose event triggers do not exist: the login that applied them was not a superuser, or the
+    /// triggers were dropped. Empty where the login cannot create event triggers.
+    pub(super) fn missing_event_triggers(&self) -> Vec<SystemMigration> {
+        if !self.is_superuser {
+            return Vec::new();
+        }
+        let mut missing = Vec::new();
+        if !self.has_ddl_watch && self.checksum_of(&DDL_WATCH).is_some() {
+            missing.extend([DDL_WATCH, DDL_WATCH_MORE]);
+        }
+        if !self.has_row_security_guard && self.checksum_of(&ROW_SECURITY_GUARD).is_some() {
+            missing.push(ROW_SECURITY_GUARD);
+        }
+        missing
     }
 
     /// What is missing, and the statement that would add it.

@@ -46,6 +46,7 @@ pub const MIGRATIONS: &[SystemMigration] = &[
     SystemMigration::new("core", 4, "mail_outbox", include_str!("../../migrations/0004_mail_outbox.sql")),
     SystemMigration::new("core", 5, "keys", include_str!("../../migrations/0005_keys.sql")),
     DDL_WATCH_MORE,
+    ROW_SECURITY_GUARD,
 ];
 
 /// Run again by a superuser when the triggers are missing: the login that applied it first may have been none.
@@ -58,6 +59,14 @@ pub(super) const DDL_WATCH_MORE: SystemMigration = SystemMigration::new(
     6,
     "ddl_watch_more",
     include_str!("../../migrations/0006_ddl_watch_more.sql"),
+);
+
+/// Run again by a superuser when its event trigger is missing, as [`DDL_WATCH`].
+pub(super) const ROW_SECURITY_GUARD: SystemMigration = SystemMigration::new(
+    "core",
+    7,
+    "row_security_guard",
+    include_str!("../../migrations/0007_row_security_guard.sql"),
 );
 
 pub(super) const CLUSTER: SystemMigration =

@@ -39,6 +39,7 @@ pub(super) async fn examine(
                 rest_alone(&client, config, report).await?;
             } else {
                 instance(&client, secrets, report).await?;
+                row_security(&client, report).await?;
                 if config.only.is_none_or(|only| only == Only::Realtime) {
                     replication(&client, report).await?;
                 }
@@ -349,6 +350,22 @@ async fn instance(
                 report.fail(subject, crate::secrets::SecretsError::OtherInstance(differences).to_string());
             }
         }
+    }
+    Ok(())
+}
+
+/// The services' tables; a database without their schemas has none.
+async fn row_security(client: &Client, report: &mut Report) -> Result<(), tokio_postgres::Error> {
+    let subject = "row security";
+    let unprotected = basalt_core::system_migrations::unprotected_tables(client).await?;
+    if unprotected.is_empty() {
+        report.ok(subject, "on for every table of the services");
+    } else {
+        let tables = unprotected.join(", ");
+        report.fail(
+            subject,
+            format!("off on {tables}: every granted row is readable; restart the server or run `basalt migrate`, which turn it on"),
+        );
     }
     Ok(())
 }

@@ -20,8 +20,8 @@ async fn servers_that_start_at_once_apply_each_step_once() {
     applied.retain(|steps| !steps.is_empty());
     assert_eq!(applied.len(), 1, "{applied:?}");
     let all = support::SERVICES.iter().map(|set| set.len()).sum::<usize>();
-    // Core's six, roles and default privileges.
-    assert_eq!(applied[0].len(), all + 8, "{applied:?}");
+    // Core's seven, roles and default privileges.
+    assert_eq!(applied[0].len(), all + 9, "{applied:?}");
 }
 
 #[tokio::test]
@@ -230,4 +230,78 @@ async fn ddl_is_announced_and_temporary_tables_are_not() {
         assert_eq!(payloads, expected, "{sql}");
     }
     drop(listener);
+}
+
+/// One table of each service, and a partition.
+const SERVICE_TABLES: [&str; 6] = [
+    "auth.users",
+    "functions.runtime_secrets",
+    "PARTITION",
+    "realtime.messages",
+    "storage.buckets",
+    "storage.objects",
+];
+
+#[tokio::test]
+async fn each_start_restores_row_security_of_service_tables() {
+    let (_database, mut client) = support::database().await;
+    let unprotected = "select format('%s.%s', relnamespace::regnamespace, relname) from pg_class
+        where relnamespace::regnamespace::text in ('auth', 'storage', 'realtime', 'functions') and relkind in ('r', 'p')
+          and not relrowsecurity order by 1";
+    assert_eq!(values(&client, unprotected).await, [] as [&str; 0], "a new database protects all of them");
+    let partition = "select min(inhrelid::regclass::text) from pg_inherits where inhparent = 'realtime.messages'::regclass";
+    let partition = values(&client, partition).await.remove(0);
+    let tables = SERVICE_TABLES.map(|table| table.replace("PARTITION", &partition));
+    for table in &tables {
+        client.batch_execute(&format!("alter table {table} disable row level security")).await.unwrap();
+    }
+    // A project's own table in a service's schema is the project's to protect.
+    client
+        .batch_execute("create table storage.mine (); alter table storage.mine owner to postgres")
+        .await
+        .unwrap();
+    let mut expected = tables.to_vec();
+    expected.sort();
+    assert_eq!(support::apply(&mut client, Layout::Untouched).await.protected, [] as [&str; 0]);
+    assert_eq!(support::apply(&mut client, Layout::Basalt).await.protected, expected);
+    assert_eq!(values(&client, unprotected).await, ["storage.mine"]);
+    assert_eq!(support::apply(&mut client, Layout::Basalt).await.protected, [] as [&str; 0]);
+}
+
+#[tokio::test]
+async fn project_sql_cannot_disable_row_security_of_services() {
+    let (_database, client) = support::database().await;
+    let refused = ("42501".to_owned(), "must be owner of table storage.objects".to_owned());
+    let disable = "alter table storage.objects disable row level security";
+    for becomes in [
+        "set local role postgres",
+        "set local session authorization postgres",
+        "set local session authorization postgres; set local role supabase_storage_admin",
+        // As a file of a Supabase project runs.
+        "alter role postgres superuser; set local session authorization postgres",
+        "set local session_replication_role = replica; set local role postgres",
+    ] {
+        assert_eq!(failure(&client, &format!("begin; {becomes}; {disable}")).await, refused, "{becomes}");
+        client.batch_execute("rollback").await.unwrap();
+    }
+    client
+        .batch_execute(
+            "begin; set local role postgres;
+             create policy own on storage.objects for select to authenticated using (owner_id = auth.uid()::text);
+             alter table storage.objects enable row level security;
+             create table public.mine (); alter table public.mine enable row level security;
+             alter table public.mine disable row level security; rollback",
+        )
+        .await
+        .unwrap();
+    // The server's own login, which restores dumps.
+    client.batch_execute(&format!("begin; {disable}; rollback")).await.unwrap();
+}
+
+#[tokio::test]
+async fn a_dropped_row_security_guard_comes_back() {
+    let (_database, mut client) = support::database().await;
+    client.batch_execute("drop event trigger basalt_guard_row_security").await.unwrap();
+    assert_eq!(support::apply(&mut client, Layout::Basalt).await.applied, ["core/row_security_guard"]);
+    assert!(support::apply(&mut client, Layout::Basalt).await.applied.is_empty());
 }
