@@ -47,12 +47,17 @@ impl Caller {
         self.subject.as_deref().and_then(|subject| Uuid::parse_str(subject).ok())
     }
 
+    /// Whether no policy judges the caller.
+    pub(crate) fn is_service(&self) -> bool {
+        self.role == "service_role"
+    }
+
     /// Refuses everybody but `service_role`.
     ///
     /// # Errors
     /// The 403 of role-gated routes.
     pub(crate) fn must_be_service(&self) -> Result<(), StorageError> {
-        if self.role == "service_role" { Ok(()) } else { Err(StorageError::role_refused()) }
+        if self.is_service() { Ok(()) } else { Err(StorageError::role_refused()) }
     }
 
     pub(crate) fn of_claims(claims: &Claims, token: &str) -> Self {

@@ -114,6 +114,11 @@ impl Call {
         self.query.iter().find(|(found, _)| found == name).map(|(_, value)| value.as_str())
     }
 
+    /// Whether the signature is in the URL, which a browser can open as a page. No browser signs a header.
+    fn is_presigned(&self) -> bool {
+        self.parameter("X-Amz-Signature").is_some()
+    }
+
     /// A parameter that says how many; at most, and without it, `most`.
     fn count(&self, name: &str, most: usize) -> Result<usize, S3Error> {
         let invalid = || S3Error::invalid_argument(format!("{name} must be a number of 0 or more"));

@@ -27,6 +27,7 @@ use crate::objects::upload::{self as objects, Context};
 use crate::operation::Operation;
 use answer::{Refusal, Shown};
 use headers::Metadata;
+use lock::Held;
 pub(crate) use lock::Locks;
 use upload::Upload;
 
@@ -111,6 +112,15 @@ struct Allowed {
     upsert: bool,
 }
 
+/// An upload, locked for a request that may continue it.
+struct Opened {
+    held: Held,
+    /// Of the request's caller.
+    cx: Context,
+    upload: Upload,
+    upsert: bool,
+}
+
 struct Exchange {
     storage: Arc<Storage>,
     parts: Parts,
@@ -136,9 +146,31 @@ impl Exchange {
     }
 
     fn context(&self, operations: [Operation; 2], caller: Caller) -> Context {
-        let [by_caller, by_signature] = operations;
-        let operation = if matches!(self.right, Right::Caller(_)) { by_caller } else { by_signature };
-        Context::new(&self.storage, &self.parts, operation, caller)
+        Context::new(&self.storage, &self.parts, self.operation(operations), caller)
+    }
+
+    fn operation(&self, [by_caller, by_signature]: [Operation; 2]) -> Operation {
+        if self.is_signed() { by_signature } else { by_caller }
+    }
+
+    /// Locks an upload and looks it up.
+    ///
+    /// # Errors
+    /// There is no such upload, or another user began it. An address alone permits nothing: it stands in logs and in the
+    /// storage of browsers that several people use.
+    async fn open(&self, id: &str, operations: [Operation; 2]) -> Result<Opened, Refusal> {
+        // Ids are ours alone.
+        let id = Uuid::parse_str(id).map_err(|_| Refusal::unknown_upload())?;
+        // A PATCH whose client has left may still be storing what came.
+        let held = self.storage.uploads.lock(id).await?;
+        let service = self.context(operations, Caller::service());
+        let upload = Upload::look_up(&service, id).await?;
+        let Allowed { caller, owner, upsert } = self.allowed(&upload.at)?;
+        let is_service = !self.is_signed() && caller.is_service();
+        if !is_service && upload.owner.is_some() && upload.owner != owner {
+            return Err(StorageError::row_level_security().into());
+        }
+        Ok(Opened { held, cx: Context { caller, ..service }, upload, upsert })
     }
 
     /// POST: a new upload, perhaps with its first bytes.
@@ -155,39 +187,32 @@ impl Exchange {
         let upload = Upload::new(at, &given, metadata, owner, &self.storage);
         let object = upload.object(upsert, given.length);
         let most_bytes = upload.judge(&self.storage, &bucket, &object)?;
-        objects::probe(&cx, &object).await?;
-        upload.insert(&cx).await?;
-
         let location = answer::location(&self.storage, &self.parts, self.is_signed(), upload.id);
         let is_whole = upload.length == Some(0);
         if !given.has_body && !is_whole {
+            objects::probe(&cx, &object).await?;
+            upload.insert(&cx).await?;
             let shown = Shown { is_complete: false, offset: None, expires: Some(upload.expires) };
             return Ok(answer::created(&location, &shown));
         }
+        let intent = objects::begin(&cx, &object).await?;
+        upload.insert(&cx).await?;
         let held = self.storage.uploads.lock(upload.id).await?;
-        let received = receive::append(cx, upload, object, most_bytes, body, held).await?;
+        let received = receive::append(cx, upload, object, most_bytes, body, held, intent).await?;
         Ok(answer::created(&location, &received))
     }
 
     /// HEAD: how far the upload is.
     async fn head(&self, id: &str) -> Result<Response, Refusal> {
         headers::resumable(&self.parts.headers)?;
-        let id = upload_id(id)?;
-        // A PATCH whose client has left may still be storing what came.
-        let held = self.storage.uploads.lock(id).await?;
-        let cx =
-            self.context([Operation::TUS_UPLOAD_GET, Operation::TUS_UPLOAD_GET_SIGNED], Caller::service());
-        let upload = Upload::look_up(&cx, id).await?;
-        let allowed = self.allowed(&upload.at)?;
+        let operations = [Operation::TUS_UPLOAD_GET, Operation::TUS_UPLOAD_GET_SIGNED];
+        let Opened { held, cx, upload, upsert } = self.open(id, operations).await?;
+        self.may_continue(&cx, &upload).await?;
         let expires = (!upload.is_completed).then_some(upload.expires);
         if !upload.is_completed && upload.length == Some(upload.offset) {
             // The server died between the last bytes and the object. Where it cannot be made, the next PATCH says why.
-            let object = upload.object(allowed.upsert, None);
-            if let Err(error) =
-                objects::probe(&Context { caller: allowed.caller, ..cx.clone() }, &object).await
-            {
-                return Err(error.into());
-            }
+            let object = upload.object(upsert, None);
+            objects::probe(&cx, &object).await?;
             let upload = receive::complete(&cx, upload, &object).await?;
             return Ok(answer::progress(&upload, None));
         }
@@ -195,20 +220,39 @@ impl Exchange {
         Ok(answer::progress(&upload, expires))
     }
 
+    /// Asks the policies whether the caller may still create the object. That it exists by now is the PATCH's to report.
+    async fn may_continue(&self, cx: &Context, upload: &Upload) -> Result<(), Refusal> {
+        // A policy that names operations knows the one that stores bytes.
+        let operation = self.operation([Operation::TUS_UPLOAD_PART, Operation::TUS_UPLOAD_PART_SIGNED]);
+        let cx = Context { operation, ..cx.clone() };
+        let object = upload.object(false, Some(upload.length.unwrap_or(upload.offset)));
+        match objects::probe(&cx, &object).await {
+            Err(error) if error != StorageError::key_already_exists() => Err(error.into()),
+            Ok(()) | Err(_) => Ok(()),
+        }
+    }
+
     /// PATCH: more bytes.
     async fn append(&self, id: &str, body: Body) -> Result<Response, Refusal> {
         let given = headers::append(&self.parts.headers)?;
-        let id = upload_id(id)?;
-        let held = self.storage.uploads.lock(id).await?;
-        let service =
-            self.context([Operation::TUS_UPLOAD_PART, Operation::TUS_UPLOAD_PART_SIGNED], Caller::service());
-        let mut upload = Upload::look_up(&service, id).await?;
-        let Allowed { caller, upsert, .. } = self.allowed(&upload.at)?;
+        let operations = [Operation::TUS_UPLOAD_PART, Operation::TUS_UPLOAD_PART_SIGNED];
+        let Opened { held, cx, mut upload, upsert } = self.open(id, operations).await?;
+        let bucket = cx.bucket(&upload.at.bucket).await?;
+        let object = upload.object(upsert, headers::content_length(&self.parts.headers));
+        // Policies come first: nothing about the upload is told or changed before they allow it.
+        let intent = if upload.is_completed {
+            objects::probe(&cx, &object).await?;
+            None
+        } else {
+            Some(objects::begin(&cx, &object).await?)
+        };
         if given.offset != upload.offset {
             return Err(Refusal::new(StatusCode::CONFLICT, "Upload-Offset conflict"));
         }
-        let cx = Context { caller, ..service };
-        let bucket = cx.bucket(&upload.at.bucket).await?;
+        let Some(intent) = intent else {
+            let offset = Some(upload.offset);
+            return Ok(answer::appended(&Shown { is_complete: true, offset, expires: None }));
+        };
         if let (None, Some(length)) = (upload.length, given.length) {
             if length < upload.offset {
                 return Err(Refusal::new(StatusCode::BAD_REQUEST, "Invalid upload-length"));
@@ -218,33 +262,19 @@ impl Exchange {
             }
             upload.length = Some(length);
         }
-        let object = upload.object(upsert, headers::content_length(&self.parts.headers));
         let most_bytes = upload.judge(&self.storage, &bucket, &object)?;
-        if upload.is_completed {
-            objects::probe(&cx, &object).await?;
-            return Ok(answer::appended(&Shown {
-                is_complete: true,
-                offset: Some(upload.offset),
-                expires: None,
-            }));
-        }
         if given.length.is_some() {
             upload.set_length(&cx).await?;
         }
-        let received = receive::append(cx, upload, object, most_bytes, body, held).await?;
+        let received = receive::append(cx, upload, object, most_bytes, body, held, intent).await?;
         Ok(answer::appended(&received))
     }
 
     /// DELETE: the upload is given up.
     async fn terminate(&self, id: &str) -> Result<Response, Refusal> {
         headers::resumable(&self.parts.headers)?;
-        let id = upload_id(id)?;
-        let _held = self.storage.uploads.lock(id).await?;
-        let service = self
-            .context([Operation::TUS_UPLOAD_DELETE, Operation::TUS_UPLOAD_DELETE_SIGNED], Caller::service());
-        let upload = Upload::look_up(&service, id).await?;
-        let Allowed { caller, upsert, .. } = self.allowed(&upload.at)?;
-        let cx = Context { caller, ..service };
+        let operations = [Operation::TUS_UPLOAD_DELETE, Operation::TUS_UPLOAD_DELETE_SIGNED];
+        let Opened { held: _held, cx, upload, upsert } = self.open(id, operations).await?;
         objects::probe(&cx, &upload.object(upsert, None)).await?;
         if upload.is_completed {
             return Err(Refusal::new(
@@ -259,11 +289,6 @@ impl Exchange {
     const fn is_signed(&self) -> bool {
         matches!(self.right, Right::Signature(_))
     }
-}
-
-/// Ids are ours alone.
-fn upload_id(id: &str) -> Result<Uuid, Refusal> {
-    Uuid::parse_str(id).map_err(|_| Refusal::unknown_upload())
 }
 
 #[cfg(test)]

@@ -1,5 +1,5 @@
 //! Multipart uploads. The bytes of each part are a blob of its own, with a row; completion joins them. A part, a list or an end
-//! needs the rights of the upload itself, asked anew each time: an upload belongs to its key, not to who began it.
+//! needs the rights of the upload itself, checked each time, and comes from the user who began the upload.
 
 use std::ops::Range;
 use std::sync::Arc;
@@ -207,11 +207,11 @@ fn number(call: &Call) -> Result<u32, S3Error> {
     call.parameter("partNumber").and_then(part_number).ok_or_else(|| S3Error::invalid_argument(message))
 }
 
-/// The upload that a request names.
+/// The upload that a request names, if the caller began it.
 async fn find(call: &Call, cx: &Context, except: Option<u32>) -> Result<Begun, S3Error> {
     const FIND: &str = "select u.metadata ->> 'mimetype', u.metadata ->> 'cacheControl', u.user_metadata::text, \
          (select coalesce(sum(p.size), 0) from storage.s3_multipart_uploads_parts p \
-          where p.upload_id = u.id and p.part_number is distinct from $4::integer) \
+          where p.upload_id = u.id and p.part_number is distinct from $4::integer), u.owner_id \
          from storage.s3_multipart_uploads u where u.id = $1 and u.bucket_id = $2 and u.key = $3";
     let id = call.parameter("uploadId").unwrap_or_default();
     let except: Option<String> = except.map(|number| number.to_string());
@@ -219,6 +219,10 @@ async fn find(call: &Call, cx: &Context, except: Option<u32>) -> Result<Begun, S
     let found = batch.query(FIND, [id.into(), call.bucket().into(), call.key().into(), except.into()]);
     let rows = batch.read(call.deadline()).await?;
     let row = rows.first(found).ok_or_else(StorageError::no_such_upload)?;
+    let is_others = row.text(4).is_some_and(|owner| cx.caller.subject.as_deref() != Some(owner));
+    if is_others && !cx.caller.is_service() {
+        return Err(StorageError::row_level_security().into());
+    }
     let text = |column: usize, otherwise: &str| row.text(column).unwrap_or(otherwise).to_owned();
     Ok(Begun {
         id: id.to_owned(),

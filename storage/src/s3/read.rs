@@ -16,6 +16,7 @@ use super::operation::OVERRIDES;
 use super::xml::Writer;
 use crate::error::StorageError;
 use crate::objects::conditions::{self, Validators, http_date};
+use crate::objects::download::content_type;
 use crate::objects::find::{Lookup, Opened, Reader, StoredObject};
 use crate::operation::Operation;
 
@@ -156,8 +157,12 @@ fn judge(call: &Call, object: &StoredObject) -> Result<Option<Response>, S3Error
 fn described(call: &Call, object: &StoredObject) -> HeaderMap {
     let mut headers = HeaderMap::new();
     let metadata = &object.metadata;
-    let mime = metadata.mime_type.as_deref().unwrap_or("application/octet-stream");
-    insert(&mut headers, CONTENT_TYPE, mime);
+    let mime = metadata.mime_type.as_deref();
+    if call.is_presigned() {
+        headers.insert(CONTENT_TYPE, content_type(mime));
+    } else {
+        insert(&mut headers, CONTENT_TYPE, mime.unwrap_or("application/octet-stream"));
+    }
     headers.insert(ACCEPT_RANGES, HeaderValue::from_static("bytes"));
     if let Some(e_tag) = &metadata.e_tag {
         insert(&mut headers, ETAG, e_tag);
@@ -170,8 +175,12 @@ fn described(call: &Call, object: &StoredObject) -> HeaderMap {
     }
     write_metadata(&mut headers, object.user_metadata.as_deref());
     for name in OVERRIDES {
-        if let (Some(value), Some(header)) = (call.parameter(name), name.strip_prefix("response-")) {
-            insert(&mut headers, HeaderName::from_static(header), value);
+        match (call.parameter(name), name.strip_prefix("response-")) {
+            (Some(media), Some("content-type")) => {
+                headers.insert(CONTENT_TYPE, content_type(Some(media)));
+            }
+            (Some(value), Some(header)) => insert(&mut headers, HeaderName::from_static(header), value),
+            _ => {}
         }
     }
     headers

@@ -26,7 +26,7 @@ enum End {
     TooMany,
 }
 
-/// Stores what comes and, with the upload's last bytes, makes the object. It goes on when the client leaves, so that what came
+/// Stores what comes in the blob of `intent` and, with the upload's last bytes, makes the object. It goes on when the client leaves, so that what came
 /// is kept.
 pub(super) async fn append(
     cx: Context,
@@ -35,9 +35,10 @@ pub(super) async fn append(
     most_bytes: u64,
     body: Body,
     held: Held,
+    intent: Intent,
 ) -> Result<Shown, Refusal> {
     let tracker = cx.storage.tracker.clone();
-    let work = async move { store(&cx, upload, &object, most_bytes, body, &held).await };
+    let work = async move { store(&cx, upload, &object, most_bytes, body, &held, intent).await };
     tracker.spawn(work.in_current_span()).await.unwrap_or_else(|error| {
         tracing::error!(%error, "an upload ended early");
         Err(StorageError::internal().into())
@@ -51,9 +52,8 @@ async fn store(
     most_bytes: u64,
     body: Body,
     held: &Held,
+    intent: Intent,
 ) -> Result<Shown, Refusal> {
-    // Policies are asked for each PATCH.
-    let intent = objects::begin(cx, object).await?;
     let writer = cx.storage.blobs.writer(intent.blob());
     let (writer, end) = receive(writer, body, most_bytes, held).await?;
     if matches!(end, End::TooMany) {

@@ -23,7 +23,8 @@ pub(super) struct Upload {
     pub(super) length: Option<u64>,
     /// Bytes that are stored.
     pub(super) offset: u64,
-    owner: Option<String>,
+    /// `sub` of the user who began it.
+    pub(super) owner: Option<String>,
     mime_type: String,
     cache_control: String,
     user_metadata: Option<String>,

@@ -364,6 +364,71 @@ async fn a_signed_upload_url_writes_its_path_alone() {
 }
 
 #[tokio::test]
+async fn only_its_user_continues_an_upload() {
+    let server = with_bucket().await;
+    let (owner, stranger) = (token(&server, OWNER), token(&server, STRANGER));
+    // Both may create any object of the bucket, so that the policies refuse neither.
+    let anyone =
+        "create policy anyone on storage.objects for insert to authenticated with check (bucket_id = 'b')";
+    server.sql(anyone).await;
+    let deferred =
+        create(&server, &owner, "k", 0).without("upload-length").header("upload-defer-length", "1");
+    let path = path(&server, &deferred.send().await.expect(201));
+    patch(&server, &owner, &path, 0, "12").send().await.expect(204);
+
+    let refused = "403 new row violates row-level security policy";
+    let with_length = |offset| patch(&server, &stranger, &path, offset, "x").header("upload-length", "3");
+    let delete = tus(request(&server, Method::DELETE, &path).bearer(&stranger));
+    for request in [with_length(2), with_length(7), patch(&server, &stranger, &path, 2, "x"), delete] {
+        assert_eq!(shown(&request.send().await), refused);
+    }
+    let asked = head(&server, &stranger, &path).send().await.expect(403);
+    assert_eq!((asked.header("upload-offset"), asked.header("upload-metadata")), ("", ""));
+    let asked = head(&server, server.anon_key(), &path).send().await.expect(403);
+    assert_eq!(asked.header("upload-offset"), "");
+
+    // The user's next token, as after a refresh.
+    let refreshed = server.token(&json!({"role": "authenticated", "sub": OWNER, "exp": 4_102_444_801_u32}));
+    let asked = head(&server, &refreshed, &path).send().await.expect(200);
+    assert_eq!((asked.header("upload-offset"), asked.header("upload-defer-length")), ("2", "1"));
+    patch(&server, &refreshed, &path, 2, "3").header("upload-length", "4").send().await.expect(204);
+    // A user who may not create the object any more has lost the upload as well.
+    server.sql("drop policy anyone on storage.objects; drop policy owners on storage.objects").await;
+    head(&server, &refreshed, &path).send().await.expect(403);
+    assert_eq!(shown(&patch(&server, &refreshed, &path, 9, "4").send().await), refused);
+    head(&server, server.service_key(), &path).send().await.expect(200);
+    server.sql(anyone).await;
+    patch(&server, &refreshed, &path, 3, "4").send().await.expect(204);
+    assert_eq!(content(&server, "k").await, "1234");
+    until_nothing_is_left(&server).await;
+}
+
+#[tokio::test]
+async fn a_signed_url_continues_its_users_uploads_alone() {
+    let server = with_bucket().await;
+    server.sql("create policy anyone on storage.objects for insert to authenticated with check (true)").await;
+    let mut signatures = Vec::new();
+    for user in [OWNER, OWNER, STRANGER] {
+        let sign = request(&server, Method::POST, "/object/upload/sign/b/k").bearer(&token(&server, user));
+        signatures.push(sign.send().await.expect(200).json()["token"].as_str().unwrap().to_owned());
+    }
+    let created = tus(request(&server, Method::POST, "/upload/resumable/sign"))
+        .header("upload-length", "2")
+        .header("upload-metadata", &metadata(&[("bucketName", "b"), ("objectName", "k")]))
+        .header("x-signature", &signatures[0]);
+    let path = path(&server, &created.send().await.expect(201));
+    let piece = |signature: &str| {
+        let piece = tus(request(&server, Method::PATCH, &path)).header("upload-offset", "0").body("12");
+        piece.header("content-type", BODY_TYPE).header("x-signature", signature)
+    };
+    let asked = tus(request(&server, Method::HEAD, &path)).header("x-signature", &signatures[2]).send().await;
+    assert_eq!((asked.status.as_u16(), asked.header("upload-offset")), (403, ""));
+    assert_eq!(shown(&piece(&signatures[2]).send().await), "403 new row violates row-level security policy");
+    piece(&signatures[1]).send().await.expect(204);
+    assert_eq!(content(&server, "k").await, "12");
+}
+
+#[tokio::test]
 async fn browsers_may_and_the_address_is_the_one_that_clients_reach() {
     let server =
         Basalt::builder().variable("BASALT_SERVER_PUBLIC_URL", "https://files.example.org").start().await;

@@ -15,7 +15,7 @@ use http::{HeaderValue, Method, Request};
 use serde_json::json;
 use tokio::net::TcpStream;
 
-use super::{make_bucket, server};
+use super::{OWNER, STRANGER, make_bucket, server, token};
 
 const ID: &str = "test";
 const SECRET: &str = "a secret of these tests alone";
@@ -41,12 +41,20 @@ struct Signing {
     expires: Option<u64>,
     body: SignableBody<'static>,
     headers: Vec<(&'static str, String)>,
+    /// The access token of a user who signs with the public key.
+    session: Option<String>,
 }
 
 impl Signing {
     fn of(body: &'static str) -> Self {
         let body = SignableBody::Bytes(body.as_bytes());
-        Self { secret: SECRET, at: 0, expires: None, body, headers: Vec::new() }
+        Self { secret: SECRET, at: 0, expires: None, body, headers: Vec::new(), session: None }
+    }
+
+    /// As a user of the server.
+    fn by(self, server: &Basalt, subject: &str) -> Self {
+        let secret = server.anon_key().to_owned().leak();
+        Self { secret, session: Some(token(server, subject)), ..self }
     }
 
     fn time(&self) -> jiff::Timestamp {
@@ -71,7 +79,7 @@ impl Signing {
                 settings.expires_in = Some(Duration::from_secs(expires));
             }
         }
-        let identity = Credentials::new(ID, self.secret, None, None, "test").into();
+        let identity = Credentials::new(ID, self.secret, self.session.clone(), None, "test").into();
         let parameters = v4::SigningParams::builder()
             .identity(&identity)
             .region("us-east-1")
@@ -280,4 +288,53 @@ async fn failures_outside_the_handlers_are_documents_too() {
     let refused = server.request(Method::GET, "/storage/v1/s3/b/%zz").send().await;
     assert_eq!(code(&refused), "400 InvalidURI");
     assert_eq!(refused.header("content-type"), "application/xml");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn presigned_urls_do_not_serve_pages() {
+    let server = started().await;
+    let page = "<script>alert(1)</script>";
+    let put = Signing { headers: vec![("content-type", "text/html".to_owned())], ..Signing::of(page) };
+    let (put, _) = put.sign(&server, &Method::PUT, "/b/page");
+    send(&server, &put, page).await.expect(200);
+    let shown = async |expires, path: &str| {
+        let body = if expires { SignableBody::UnsignedPayload } else { SignableBody::Bytes(b"") };
+        let signing = Signing { expires: expires.then_some(60), body, ..Signing::of("") };
+        let (request, _) = signing.sign(&server, &Method::GET, path);
+        let answer = send(&server, &request, "").await.expect(200);
+        format!("{} {}", answer.header("content-type"), answer.header("content-security-policy"))
+    };
+    // A client that signs headers is not a browser.
+    assert_eq!(shown(false, "/b/page").await, "text/html sandbox");
+    assert_eq!(shown(true, "/b/page").await, "text/plain ");
+    for (override_type, expected) in [
+        ("text/html", "text/plain "),
+        ("TEXT/HTML%3B%20charset%3Dutf-8", "text/plain "),
+        ("application/xhtml%2Bxml", "application/xhtml+xml sandbox"),
+        ("image/svg%2Bxml", "image/svg+xml sandbox"),
+        ("text/csv", "text/csv "),
+    ] {
+        let path =
+            format!("/b/page?response-content-type={override_type}&response-content-disposition=inline");
+        assert_eq!(shown(true, &path).await, expected, "{override_type}");
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn only_its_user_continues_a_multipart_upload() {
+    let server = started().await;
+    server.sql("create policy anyone on storage.objects for all to authenticated using (true)").await;
+    let (create, _) = Signing::of("").by(&server, OWNER).sign(&server, &Method::POST, "/b/k?uploads");
+    let created = send(&server, &create, "").await.expect(200).text();
+    let id = created.split("UploadId>").nth(1).unwrap().trim_end_matches("</").to_owned();
+    let part = format!("/b/k?partNumber=1&uploadId={id}");
+    let upload = format!("/b/k?uploadId={id}");
+    for (method, path) in [(Method::PUT, &part), (Method::GET, &upload), (Method::DELETE, &upload)] {
+        let (request, _) = Signing::of("").by(&server, STRANGER).sign(&server, &method, path);
+        assert_eq!(code(&send(&server, &request, "").await), "403 AccessDenied", "{method} {path}");
+    }
+    for (method, path) in [(Method::PUT, &part), (Method::GET, &upload), (Method::DELETE, &upload)] {
+        let (request, _) = Signing::of("").by(&server, OWNER).sign(&server, &method, path);
+        assert_eq!(code(&send(&server, &request, "").await), "200 -", "{method} {path}");
+    }
 }
