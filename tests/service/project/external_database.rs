@@ -56,6 +56,11 @@ async fn a_login_without_superuser_prepares_a_database_and_says_what_it_could_no
         requests.batch_execute(&format!("set role {role}; reset role")).await.unwrap();
     }
 
+    // Without an event trigger the project's SQL can do this; the next start undoes it.
+    let disable = "set role postgres; alter table storage.objects disable row level security; reset role";
+    client.batch_execute(disable).await.unwrap();
+    assert_eq!(apply(&mut client, &SERVICES, &settings).await.unwrap().protected, ["storage.objects"]);
+
     // A superuser mends what was missing; then the server's own start finds nothing to do but that.
     superuser
         .batch_execute(
@@ -68,7 +73,8 @@ async fn a_login_without_superuser_prepares_a_database_and_says_what_it_could_no
     // Event triggers are for superusers to make.
     let mut as_superuser = admin(&database).await;
     let report = apply(&mut as_superuser, &SERVICES, &MigrationSettings::default()).await.unwrap();
-    let mended = ["core/ddl_watch", "core/ddl_watch_more"].map(str::to_owned).to_vec();
+    let mended =
+        ["core/ddl_watch", "core/ddl_watch_more", "core/row_security_guard"].map(str::to_owned).to_vec();
     assert_eq!((report.applied, report.limits), (mended, vec![]));
     let outcome = project.test_policies(&mut client).await.unwrap();
     assert!(outcome.faults.is_empty(), "{:#?}", outcome.faults);
