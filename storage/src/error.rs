@@ -262,6 +262,12 @@ impl StorageError {
         Self::new(429, "SlowDown", "SlowDown", message).with_http(429)
     }
 
+    /// The client has as many unfinished uploads as it may have.
+    pub(crate) fn too_many_uploads() -> Self {
+        let message = "Too many unfinished uploads: finish or delete one, or wait until one expires";
+        Self::new(429, "SlowDown", "SlowDown", message).with_http(429)
+    }
+
     /// The body broke off.
     pub(crate) fn aborted() -> Self {
         Self::new(500, "Aborted", "Aborted", "Upload was aborted")

@@ -52,6 +52,12 @@ pub const MIGRATIONS: &[SystemMigration] = &[
     SystemMigration::new("storage", 4, "blobs", include_str!("../migrations/0004_blobs.sql")),
     SystemMigration::new("storage", 5, "listing", include_str!("../migrations/0005_listing.sql")),
     SystemMigration::new("storage", 6, "tus", include_str!("../migrations/0006_tus.sql")),
+    SystemMigration::new(
+        "storage",
+        7,
+        "unfinished_uploads",
+        include_str!("../migrations/0007_unfinished_uploads.sql"),
+    ),
 ];
 
 /// A statement has 30 s (storage.md §4.7); several steps may follow each other.

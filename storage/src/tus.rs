@@ -15,6 +15,8 @@ use std::sync::Arc;
 use axum::body::Body;
 use axum::extract::Request;
 use axum::response::Response;
+use basalt_core::identity::network;
+use basalt_core::service::ClientAddress;
 use http::request::Parts;
 use http::{Method, StatusCode};
 use uuid::Uuid;
@@ -153,6 +155,20 @@ impl Exchange {
         if self.is_signed() { by_signature } else { by_caller }
     }
 
+    /// Whose unfinished uploads a new one counts among. Those of the service role are not counted.
+    fn client(&self, owner: Option<&str>) -> Option<String> {
+        let role = match &self.right {
+            Right::Caller(caller) if caller.is_service() => return None,
+            Right::Caller(caller) => caller.role.as_str(),
+            Right::Signature(_) => "anon",
+        };
+        Some(match (owner, self.parts.extensions.get::<ClientAddress>()) {
+            (Some(owner), _) => format!("user {owner}"),
+            (None, Some(ClientAddress(address))) => format!("{role} {}", network(*address)),
+            (None, None) => role.to_owned(),
+        })
+    }
+
     /// Locks an upload and looks it up.
     ///
     /// # Errors
@@ -179,6 +195,7 @@ impl Exchange {
         let metadata = Metadata::read(&given.metadata)?;
         let at = metadata.path()?;
         let Allowed { caller, owner, upsert } = self.allowed(&at)?;
+        let client = self.client(owner.as_deref());
         if given.length.is_some_and(|length| length > self.storage.config.max_file_size) {
             return Err(Refusal::maximum_exceeded());
         }
@@ -191,12 +208,12 @@ impl Exchange {
         let is_whole = upload.length == Some(0);
         if !given.has_body && !is_whole {
             objects::probe(&cx, &object).await?;
-            upload.insert(&cx).await?;
+            upload.insert(&cx, client.as_deref()).await?;
             let shown = Shown { is_complete: false, offset: None, expires: Some(upload.expires) };
             return Ok(answer::created(&location, &shown));
         }
         let intent = objects::begin(&cx, &object).await?;
-        upload.insert(&cx).await?;
+        upload.insert(&cx, client.as_deref()).await?;
         let held = self.storage.uploads.lock(upload.id).await?;
         let received = receive::append(cx, upload, object, most_bytes, body, held, intent).await?;
         Ok(answer::created(&location, &received))

@@ -34,6 +34,8 @@ use crate::operation::Operation;
 const PROBE_VERSION: &str = "1";
 /// Name of the objects that keep empty folders alive for dashboards.
 const FOLDER_PLACEHOLDER: &str = ".emptyFolderPlaceholder";
+/// How many uploads in several requests a client may have begun and not finished.
+pub(crate) const MAX_UNFINISHED_UPLOADS: u32 = 64;
 /// How long an upload or a move waits for another that writes the same object.
 pub(crate) const LOCK_LIMIT: LockLimit = LockLimit("5s");
 /// The same for copies.
@@ -347,6 +349,13 @@ pub(super) async fn store(
     }
     let row = rows.first(stored).cloned().ok_or_else(StorageError::internal)?;
     Ok(StoredObject { row })
+}
+
+/// One request after the other begins an upload of `client`, so that the unfinished ones are counted exactly; as
+/// `service_role`.
+pub(crate) fn lock_client(batch: &mut Batch, client: &str) {
+    const LOCK: &str = "select from pg_catalog.pg_advisory_xact_lock(pg_catalog.hashtextextended('storage client:' || $1, 0))";
+    let _row = batch.query(LOCK, [client.into()]);
 }
 
 /// One after the other writes the same object; as `service_role`.

@@ -12,7 +12,7 @@ use crate::blobs::{BlobId, Written};
 use crate::buckets::row::Bucket;
 use crate::error::StorageError;
 use crate::objects::routes::ObjectPath;
-use crate::objects::upload::{Context, NewObject};
+use crate::objects::upload::{Context, MAX_UNFINISHED_UPLOADS, NewObject, lock_client};
 
 /// An upload, as far as it is.
 #[derive(Debug, Clone)]
@@ -92,13 +92,19 @@ impl Upload {
         Ok(self.length.unwrap_or(most_bytes).saturating_sub(self.offset))
     }
 
-    /// Makes the row.
-    pub(super) async fn insert(&self, cx: &Context) -> Result<(), StorageError> {
+    /// Makes the row. `client` is whose unfinished uploads it counts among; none are counted without.
+    ///
+    /// # Errors
+    /// The client has too many of them.
+    pub(super) async fn insert(&self, cx: &Context, client: Option<&str>) -> Result<(), StorageError> {
         const INSERT: &str = "\
 insert into storage.tus_uploads (id, bucket_id, key, upload_length, owner_id, mime_type, cache_control, user_metadata,
-  upload_metadata, expires_at)
-values ($1::uuid, $2, $3, $4::bigint, $5, $6, $7, $8::jsonb, $9, to_timestamp($10::bigint))";
-        let params: [Param; 10] = [
+  upload_metadata, expires_at, client)
+select $1::uuid, $2, $3, $4::bigint, $5, $6, $7, $8::jsonb, $9, to_timestamp($10::bigint), $11
+where (select count(*) from storage.tus_uploads u
+  where u.client = $11 and u.completed_at is null and u.expires_at > now()) < $12::bigint
+returning id";
+        let params: [Param; 12] = [
             Param::from_display(self.id),
             self.at.bucket.as_str().into(),
             self.at.key.as_str().into(),
@@ -109,10 +115,16 @@ values ($1::uuid, $2, $3, $4::bigint, $5, $6, $7, $8::jsonb, $9, to_timestamp($1
             self.user_metadata.clone().into(),
             self.echo.as_str().into(),
             Param::from_display(self.expires),
+            client.map(str::to_owned).into(),
+            Param::from_display(MAX_UNFINISHED_UPLOADS),
         ];
         let mut batch = cx.as_service();
-        let _row = batch.query(INSERT, params);
-        batch.commit(cx.deadline.renewed()).await.map(drop)
+        if let Some(client) = client {
+            lock_client(&mut batch, client);
+        }
+        let inserted = batch.query(INSERT, params);
+        let rows = batch.commit(cx.deadline.renewed()).await?;
+        rows.first(inserted).map(drop).ok_or_else(StorageError::too_many_uploads)
     }
 
     /// The upload of this id.

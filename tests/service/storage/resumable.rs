@@ -404,6 +404,35 @@ async fn only_its_user_continues_an_upload() {
 }
 
 #[tokio::test]
+async fn a_client_has_a_bounded_number_of_unfinished_uploads() {
+    const MOST: usize = 64;
+    let server = with_bucket().await;
+    let (owner, stranger) = (token(&server, OWNER), token(&server, STRANGER));
+    let begun: Vec<_> =
+        (0..MOST + 16).map(|key| tokio::spawn(create(&server, &owner, &key.to_string(), 5).send())).collect();
+    let (mut paths, mut refused) = (Vec::new(), 0);
+    for answer in begun {
+        let answer = answer.await.unwrap();
+        if answer.status == 201 {
+            paths.push(path(&server, &answer));
+        } else {
+            let words = "429 Too many unfinished uploads: finish or delete one, or wait until one expires";
+            assert_eq!(shown(&answer), words);
+            refused += 1;
+        }
+    }
+    assert_eq!((paths.len(), refused), (MOST, 16));
+    create(&server, &stranger, "theirs", 5).send().await.expect(201);
+    create(&server, server.service_key(), "trusted", 5).send().await.expect(201);
+    // An upload that ends makes room for another, either way.
+    patch(&server, &owner, &paths[0], 0, "12345").send().await.expect(204);
+    tus(request(&server, Method::DELETE, &paths[1]).bearer(&owner)).send().await.expect(204);
+    for (key, status) in [("one", 201), ("two", 201), ("three", 429)] {
+        create(&server, &owner, key, 5).send().await.expect(status);
+    }
+}
+
+#[tokio::test]
 async fn a_signed_url_continues_its_users_uploads_alone() {
     let server = with_bucket().await;
     server.sql("create policy anyone on storage.objects for insert to authenticated with check (true)").await;
