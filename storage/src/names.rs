@@ -33,8 +33,16 @@ pub(crate) fn decode(raw: &str) -> Result<String, StorageError> {
 /// # Errors
 /// As [`decode`].
 pub(crate) fn decode_object_path(rest: &str) -> Result<Option<(String, String)>, StorageError> {
+    Ok(decode_upload_path(rest)?.filter(|(_, key)| !key.is_empty()))
+}
+
+/// As [`decode_object_path`], for writes: their key may be empty here, and breaks its rule later.
+///
+/// # Errors
+/// As [`decode`].
+pub(crate) fn decode_upload_path(rest: &str) -> Result<Option<(String, String)>, StorageError> {
     let Some((bucket, key)) = rest.split_once('/') else { return Ok(None) };
-    if bucket.is_empty() || key.is_empty() || bucket.len().max(key.len()) > MAX_PARAMETER_BYTES {
+    if bucket.is_empty() || bucket.len().max(key.len()) > MAX_PARAMETER_BYTES {
         return Ok(None);
     }
     Ok(Some((decode(bucket)?, decode(key)?)))

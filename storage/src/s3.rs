@@ -179,11 +179,13 @@ async fn serve(
         Action::GetBucketVersioning => buckets::versioning(&call).await,
         Action::ListObjects => list::objects_v1(&call).await,
         Action::ListObjectsV2 => list::objects_v2(&call).await,
+        Action::ListObjectVersions => list::object_versions(&call).await,
         Action::ListMultipartUploads => list::multipart_uploads(&call).await,
         Action::DeleteBucket => buckets::delete(&call).await,
         Action::GetObject => read::get(&call).await,
         Action::HeadObject => read::head(&call).await,
         Action::GetObjectTagging => read::tagging(&call).await,
+        Action::GetObjectAttributes => read::attributes(&call).await,
         Action::PutObject => write::put(&call, payload).await,
         Action::CopyObject => {
             slow::answer(call, |call| Box::pin(async move { write::copy(&call).await })).await

@@ -15,7 +15,7 @@ use super::row::{SHOWN, Shown};
 
 /// Lists the buckets that the caller may see.
 pub(super) async fn list(storage: &Storage, parts: &Parts) -> Result<Response, StorageError> {
-    let caller = storage.callers.required(&parts.headers)?;
+    let caller = storage.callers.required_token(&parts.headers)?;
     let query = Query::parse(parts.uri.query());
     let fields = query.fields();
     let limit = fields.integer("limit", 1..)?;

@@ -30,17 +30,20 @@ use crate::url_token::DownloadToken;
 const ROBOTS: HeaderName = HeaderName::from_static("x-robots-tag");
 /// Type of an object whose row names none.
 const OCTETS: HeaderValue = HeaderValue::from_static("application/octet-stream");
-/// What `encodeURIComponent` leaves as it is.
-const COMPONENT: &AsciiSet = &NON_ALPHANUMERIC
-    .remove(b'-')
-    .remove(b'_')
-    .remove(b'.')
+/// What `filename*` percent-encodes: everything but the `attr-char` of RFC 8187. `encodeURIComponent` leaves `'()*` as well.
+const EXTENDED_VALUE: &AsciiSet = &NON_ALPHANUMERIC
     .remove(b'!')
-    .remove(b'~')
-    .remove(b'*')
-    .remove(b'\'')
-    .remove(b'(')
-    .remove(b')');
+    .remove(b'#')
+    .remove(b'$')
+    .remove(b'&')
+    .remove(b'+')
+    .remove(b'-')
+    .remove(b'.')
+    .remove(b'^')
+    .remove(b'_')
+    .remove(b'`')
+    .remove(b'|')
+    .remove(b'~');
 
 /// GET, HEAD `/object[/public|/authenticated]/{b}/{key}`.
 ///
@@ -202,15 +205,24 @@ pub(crate) fn content_type(stored: Option<&str>) -> HeaderValue {
     }
 }
 
-/// `Content-Disposition` for `?download` and `?download=name`.
+/// `Content-Disposition` for `?download` and `?download=name`: a quoted string for old clients, and the whole name as in
+/// RFC 8187 for the others (RFC 6266, appendix D).
 pub(crate) fn disposition(query: Option<&str>) -> Option<String> {
     let query = Query::parse(query);
     let name = query.fields().string("download").ok()??;
     if name.is_empty() {
         return Some("attachment;".to_owned());
     }
-    let name = utf8_percent_encode(&name, COMPONENT);
-    Some(format!("attachment; filename={name}; filename*=UTF-8''{name}"))
+    let mut quoted = String::with_capacity(name.len());
+    for character in name.chars() {
+        match character {
+            '"' | '\\' => quoted.extend(['\\', character]),
+            ' '..='~' => quoted.push(character),
+            _ => quoted.push('_'),
+        }
+    }
+    let extended = utf8_percent_encode(&name, EXTENDED_VALUE);
+    Some(format!("attachment; filename=\"{quoted}\"; filename*=UTF-8''{extended}"))
 }
 
 /// Rows may hold what no header can; then there is none.
@@ -246,12 +258,16 @@ mod tests {
             (Some("downloads=x"), None),
             (Some("download"), Some("attachment;")),
             (Some("download="), Some("attachment;")),
-            (Some("a=b&download=x"), Some("attachment; filename=x; filename*=UTF-8''x")),
+            (Some("a=b&download=x"), Some(r#"attachment; filename="x"; filename*=UTF-8''x"#)),
             (
-                Some("download=a%20b\"%0D%0A%C3%BC%3B'.png"),
+                Some("download=John's%20Resume%20(1)*.pdf"),
                 Some(
-                    "attachment; filename=a%20b%22%0D%0A%C3%BC%3B'.png; filename*=UTF-8''a%20b%22%0D%0A%C3%BC%3B'.png",
+                    r#"attachment; filename="John's Resume (1)*.pdf"; filename*=UTF-8''John%27s%20Resume%20%281%29%2A.pdf"#,
                 ),
+            ),
+            (
+                Some("download=a\"%0D%0A%C3%BC%5C%3B.png"),
+                Some(r#"attachment; filename="a\"___\\;.png"; filename*=UTF-8''a%22%0D%0A%C3%BC%5C%3B.png"#),
             ),
         ] {
             assert_eq!(disposition(query).as_deref(), expected, "{query:?}");

@@ -115,7 +115,7 @@ pub(super) async fn sign(
     let cx = Context::new(storage, parts, Operation::OBJECT_SIGN_UPLOAD_URL, caller);
     let _bucket = cx.bucket(&at.bucket).await?;
     // PostgreSQL takes no NUL. What else is wrong with the key is the upload's matter.
-    if at.key.contains('\0') {
+    if at.key.is_empty() || at.key.contains('\0') {
         return Err(StorageError::invalid_key(&at.key));
     }
     let object = NewObject {

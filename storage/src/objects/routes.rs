@@ -148,16 +148,16 @@ pub(crate) fn readings(method: &Method, uri: &Uri, headers: &HeaderMap) -> Resul
                 "copy" => found.0.push(Route::Copy),
                 _ => {}
             }
-            found.object(rest, "upload/sign/", Route::SignUpload)?;
+            found.upload(rest, "upload/sign/", Route::SignUpload)?;
             found.object(rest, "sign/", Route::Sign)?;
             found.bucket(rest, "sign/", Route::SignMany)?;
             found.bucket(rest, "list/", Route::List)?;
             found.bucket(rest, "list-v2/", Route::ListV2)?;
-            found.object(rest, "", Route::Upload)?;
+            found.upload(rest, "", Route::Upload)?;
         }
         Method::PUT => {
             found.object(rest, "upload/sign/", Route::UploadSigned)?;
-            found.object(rest, "", Route::Update)?;
+            found.upload(rest, "", Route::Update)?;
         }
         Method::DELETE => {
             found.object(rest, "", Route::Delete)?;
@@ -222,6 +222,20 @@ impl Found {
         Ok(())
     }
 
+    /// `{words}{b}/{key}` where the key may be empty: `upload("/")` is told that it breaks the rule.
+    fn upload(
+        &mut self,
+        rest: &str,
+        words: &str,
+        route: impl FnOnce(ObjectPath) -> Route,
+    ) -> Result<(), StorageError> {
+        let Some(rest) = rest.strip_prefix(words) else { return Ok(()) };
+        if let Some((bucket, key)) = names::decode_upload_path(rest)? {
+            self.0.push(route(ObjectPath { bucket, key }));
+        }
+        Ok(())
+    }
+
     /// `{words}{b}`.
     fn bucket(
         &mut self,
@@ -263,6 +277,8 @@ mod tests {
         for (line, media, expected) in [
             ("POST /object/b/a%20b", None, vec![Route::Upload(at("b|a b"))]),
             ("PUT /object/b/a//b/", None, vec![Route::Update(at("b|a//b/"))]),
+            ("POST /object/b/", None, vec![Route::Upload(at("b|"))]),
+            ("PUT /object/b/", None, vec![Route::Update(at("b|"))]),
             ("GET /object/b/k", None, vec![Route::Download(Door::Either, at("b|k"))]),
             ("HEAD /object/b/k?x=1", None, vec![Route::Download(Door::Either, at("b|k"))]),
             ("DELETE /object/list/k", None, vec![Route::Delete(at("list|k"))]),

@@ -17,7 +17,7 @@ use crate::Storage;
 use crate::caller::Caller;
 
 /// Regions that a client may believe itself to be in, besides the configured one.
-const OTHER_REGIONS: [&str; 3] = ["us-east-1", "auto", ""];
+const OTHER_REGIONS: [&str; 4] = ["us-east-1", "auto", "local", ""];
 
 /// Query parameters of a signature; the others that begin with `x-amz-` stand for headers.
 const OF_SIGNATURE: [&str; 8] = [

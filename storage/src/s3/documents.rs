@@ -1,6 +1,7 @@
 //! The documents that clients send: which parts make an object, and which objects are to go.
 
 use super::error::S3Error;
+use super::operation::ONLY_VERSION;
 use super::xml::{self, MalformedXml};
 
 /// The most parts of an object.
@@ -72,6 +73,7 @@ pub(crate) fn deletion(document: &[u8]) -> Result<Deletion, S3Error> {
         match path {
             ["Delete", "Quiet"] => deletion.is_quiet = text == "true",
             ["Delete", "Object", "Key"] => key = Some(text.to_owned()),
+            ["Delete", "Object", "VersionId"] if text == ONLY_VERSION => {}
             ["Delete", "Object", "VersionId" | "ETag" | "LastModifiedTime" | "Size"] => names_version = true,
             ["Delete", "Object"] if deletion.keys.len() < MAX_OBJECTS => {
                 deletion.keys.push(key.take().ok_or(MalformedXml)?);
@@ -141,7 +143,8 @@ mod tests {
     #[test]
     fn a_deletion_names_keys() {
         let read = |inner: &str| deletion(format!("<Delete>{inner}</Delete>").as_bytes());
-        let sent = "<Quiet>true</Quiet><Object><Key> a &amp; b</Key></Object><Object><Key>c</Key></Object>";
+        let sent = "<Quiet>true</Quiet><Object><Key> a &amp; b</Key></Object>\
+                    <Object><Key>c</Key><VersionId>null</VersionId></Object>";
         let expected = Deletion { keys: vec![" a & b".to_owned(), "c".to_owned()], is_quiet: true };
         assert_eq!(read(sent), Ok(expected));
         let thousand = "<Object><Key>k</Key></Object>".repeat(1000);

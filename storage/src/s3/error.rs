@@ -72,7 +72,7 @@ impl S3Error {
 
     /// The document that says so; `resource` is `bucket/key`.
     pub(crate) fn document(&self, resource: &str) -> String {
-        let mut out = Writer::new("Error");
+        let mut out = Writer::without_namespace("Error");
         out.text("Resource", resource).text("Code", self.code).text("Message", &self.message);
         out.finish("Error")
     }

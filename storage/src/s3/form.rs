@@ -103,7 +103,7 @@ fn headers_of(fields: &[(String, String)]) -> HeaderMap {
     headers
 }
 
-/// 204, or what the form asks for. A redirection is part of what was signed.
+/// 200, or what the form asks for. A redirection is part of what was signed.
 fn answer(call: &Call, e_tag: &str, redirect: Option<&str>, status: Option<&str>) -> Response {
     let prefix = call.storage.public_url.trim_end_matches('/');
     let (bucket, key) = (encode_path(call.bucket()), encode_path(call.key()));
@@ -130,8 +130,8 @@ fn answer(call: &Call, e_tag: &str, redirect: Option<&str>, status: Option<&str>
             out.text("ETag", format!("\"{e_tag}\""));
             (headers, xml(StatusCode::CREATED, out.finish("PostResponse"))).into_response()
         }
-        Some("200") => (StatusCode::OK, headers).into_response(),
-        _ => (StatusCode::NO_CONTENT, headers).into_response(),
+        Some("204") => (StatusCode::NO_CONTENT, headers).into_response(),
+        _ => (StatusCode::OK, headers).into_response(),
     }
 }
 

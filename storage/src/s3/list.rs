@@ -9,6 +9,7 @@ use http::StatusCode;
 
 use super::Call;
 use super::error::{S3Error, xml};
+use super::operation::ONLY_VERSION;
 use super::sigv4::encode_path;
 use super::xml::Writer;
 use crate::buckets::row::Bucket;
@@ -87,7 +88,7 @@ pub(super) async fn objects_v1(call: &Call) -> Result<Response, S3Error> {
     out.text("MaxKeys", asked.limit).text("IsTruncated", is_truncated);
     let last = page.last().and_then(|row| row.text(0)).filter(|_| is_truncated);
     out.optional("NextMarker", last.map(|name| asked.show(name)));
-    write_entries(&mut out, &asked, page);
+    write_entries(&mut out, &asked, page, Entry::Object);
     Ok(xml(StatusCode::OK, out.finish("ListBucketResult")))
 }
 
@@ -112,8 +113,27 @@ pub(super) async fn objects_v2(call: &Call) -> Result<Response, S3Error> {
     if !start_after.is_empty() {
         out.text("StartAfter", asked.show(start_after));
     }
-    write_entries(&mut out, &asked, page);
+    write_entries(&mut out, &asked, page, Entry::Object);
     Ok(xml(StatusCode::OK, out.finish("ListBucketResult")))
+}
+
+/// ListObjectVersions: the one version of each object, by the name that S3 gives it in a bucket without versions.
+pub(super) async fn object_versions(call: &Call) -> Result<Response, S3Error> {
+    let asked = Asked::read(call, "max-keys")?;
+    let key_marker = call.parameter("key-marker").unwrap_or_default();
+    let rows = read(call, Operation::S3_OBJECT_LIST, OBJECTS, &asked, "", key_marker).await?;
+    let (page, is_truncated) = asked.page(&rows);
+    let mut out = Writer::new("ListVersionsResult");
+    out.text("Name", call.bucket()).text("KeyMarker", asked.show(key_marker));
+    out.text("VersionIdMarker", call.parameter("version-id-marker").unwrap_or_default());
+    asked.repeat(&mut out);
+    out.text("MaxKeys", asked.limit).text("IsTruncated", is_truncated);
+    if let Some(last) = page.last().filter(|_| is_truncated) {
+        out.text("NextKeyMarker", asked.show(last.text(0).unwrap_or_default()));
+        out.text("NextVersionIdMarker", ONLY_VERSION);
+    }
+    write_entries(&mut out, &asked, page, Entry::Version);
+    Ok(xml(StatusCode::OK, out.finish("ListVersionsResult")))
 }
 
 /// ListMultipartUploads.
@@ -174,7 +194,14 @@ async fn read(
     Ok(rows.all(found).to_vec())
 }
 
-fn write_entries(out: &mut Writer, asked: &Asked<'_>, page: &[Row]) {
+/// How a list shows an object.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Entry {
+    Object,
+    Version,
+}
+
+fn write_entries(out: &mut Writer, asked: &Asked<'_>, page: &[Row], entry: Entry) {
     for row in page {
         let name = asked.show(row.text(0).unwrap_or_default());
         if row.text(1).is_none() {
@@ -183,8 +210,12 @@ fn write_entries(out: &mut Writer, asked: &Asked<'_>, page: &[Row]) {
             });
             continue;
         }
-        out.element("Contents", |out| {
-            out.text("Key", name).optional("LastModified", row.text(4)).optional("ETag", row.text(2));
+        out.element(if entry == Entry::Version { "Version" } else { "Contents" }, |out| {
+            out.text("Key", name);
+            if entry == Entry::Version {
+                out.text("VersionId", ONLY_VERSION).text("IsLatest", true);
+            }
+            out.optional("LastModified", row.text(4)).optional("ETag", row.text(2));
             out.optional("Size", row.text(3)).text("StorageClass", "STANDARD");
         });
     }

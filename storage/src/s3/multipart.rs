@@ -18,12 +18,14 @@ use super::error::{S3Error, xml};
 use super::hex;
 use super::payload::Payload;
 use super::sigv4::encode_path;
-use super::write::{MAX_SINGLE_BYTES, copied, describe_bytes, described, receive, source};
+use super::write::{
+    MAX_SINGLE_BYTES, copied, creates_only, describe_bytes, described, receive, source, taken,
+};
 use super::xml::Writer;
 use crate::blobs::intents::{self, Intent};
 use crate::blobs::{BlobId, Written};
 use crate::error::StorageError;
-use crate::objects::upload::{self, Also, Content, Context, NewObject};
+use crate::objects::upload::{self, Also, Content, Context, MAX_UNFINISHED_UPLOADS, NewObject};
 use crate::operation::Operation;
 
 /// The most parts of a page.
@@ -51,7 +53,10 @@ struct StoredPart {
 pub(super) async fn create(call: &Call) -> Result<Response, S3Error> {
     const INSERT: &str = "insert into storage.s3_multipart_uploads \
          (id, upload_signature, bucket_id, key, version, owner_id, metadata, user_metadata) \
-         values ($1, '', $2, $3, $4, $5, $6::jsonb, $7::jsonb)";
+         select $1, '', $2, $3, $4, $5, $6::jsonb, $7::jsonb where $8::bigint > \
+         (select count(*) from storage.s3_multipart_uploads u \
+          where u.owner_id is not distinct from $5 and u.created_at > now() - interval '1 day') \
+         returning id";
     let cx = call.context(Operation::S3_UPLOAD_CREATE_MULTIPART);
     let object = described(call.headers(), call.object(), &cx.caller, None);
     let bucket = cx.bucket(&object.at.bucket).await?;
@@ -68,11 +73,17 @@ pub(super) async fn create(call: &Call) -> Result<Response, S3Error> {
         object.owner.clone().into(),
         metadata.into(),
         object.user_metadata.clone().into(),
+        // A user cannot list uploads, so old ones do not count for ever.
+        Param::from_display(if cx.caller.is_service() { u32::MAX } else { MAX_UNFINISHED_UPLOADS }),
     ];
     upload::probe(&cx, &object).await?;
     let mut batch = cx.as_service();
-    let _inserted = batch.query(INSERT, params);
-    let _rows = batch.commit(call.deadline()).await?;
+    if !cx.caller.is_service() {
+        upload::lock_client(&mut batch, &format!("user {}", object.owner.as_deref().unwrap_or_default()));
+    }
+    let inserted = batch.query(INSERT, params);
+    let rows = batch.commit(call.deadline()).await?;
+    rows.first(inserted).ok_or_else(StorageError::too_many_uploads)?;
     let mut out = Writer::new("InitiateMultipartUploadResult");
     out.text("Bucket", call.bucket()).text("Key", call.key()).text("UploadId", &id);
     Ok(xml(StatusCode::OK, out.finish("InitiateMultipartUploadResult")))
@@ -169,6 +180,7 @@ pub(super) async fn wanted_parts(call: &Call, payload: Payload) -> Result<Vec<Co
 pub(super) async fn complete(call: Call, wanted: Vec<CompletedPart>) -> Result<String, S3Error> {
     let cx = call.context(Operation::S3_UPLOAD_COMPLETE_MULTIPART);
     let mut begun = find(&call, &cx, None).await?;
+    begun.object.upsert = !creates_only(call.headers())?;
     let parts = chosen(&wanted, &stored_parts(&cx, &begun).await?)?;
     let size = parts.iter().fold(0_u64, |sum, part| sum.saturating_add(part.size));
     begun.object.announced = Some(size);
@@ -179,20 +191,20 @@ pub(super) async fn complete(call: Call, wanted: Vec<CompletedPart>) -> Result<S
         vec![Also { statement: end_statement(&begun.id), otherwise: StorageError::no_such_upload() }];
     let (blob, intent) = match parts.as_slice() {
         [part] => {
-            upload::probe(&cx, &begun.object).await?;
+            upload::probe(&cx, &begun.object).await.map_err(taken)?;
             // The object takes the part's blob over, provided that it is still the part's.
             also.insert(0, Also { statement: take_statement(&begun.id, part), otherwise: changed_parts() });
             (part.blob, None)
         }
         _ => {
-            let intent = upload::begin(&cx, &begun.object).await?;
+            let intent = upload::begin(&cx, &begun.object).await.map_err(taken)?;
             let blobs: Vec<BlobId> = parts.iter().map(|part| part.blob).collect();
             cx.storage.blobs.concat(&blobs, intent.blob()).await.map_err(StorageError::from)?;
             (intent.blob(), Some(intent))
         }
     };
     let content = Content { blob, size, e_tag };
-    let _stored = upload::finish(&cx, &begun.object, &content, intent, also).await?;
+    let _stored = upload::finish(&cx, &begun.object, &content, intent, also).await.map_err(taken)?;
     let mut out = Writer::new("CompleteMultipartUploadResult");
     let prefix = call.storage.public_url.trim_end_matches('/');
     let (bucket, key) = (encode_path(call.bucket()), encode_path(call.key()));

@@ -54,12 +54,14 @@ pub(crate) enum Action {
     GetBucketVersioning,
     ListObjects,
     ListObjectsV2,
+    ListObjectVersions,
     ListMultipartUploads,
     DeleteObjects,
     PostObject,
     GetObject,
     HeadObject,
     GetObjectTagging,
+    GetObjectAttributes,
     PutObject,
     CopyObject,
     DeleteObject,
@@ -112,6 +114,8 @@ impl Route {
 const LISTING: [&str; 5] = ["delimiter", "encoding-type", "max-keys", "prefix", "marker"];
 const LISTING_V2: [&str; 7] =
     ["delimiter", "encoding-type", "max-keys", "prefix", "continuation-token", "start-after", "fetch-owner"];
+const LISTING_VERSIONS: [&str; 6] =
+    ["delimiter", "encoding-type", "max-keys", "prefix", "key-marker", "version-id-marker"];
 const LISTING_UPLOADS: [&str; 6] =
     ["delimiter", "encoding-type", "max-uploads", "prefix", "key-marker", "upload-id-marker"];
 /// Headers of the answer that the request may set.
@@ -124,6 +128,11 @@ pub(crate) const OVERRIDES: [&str; 6] = [
     "response-content-encoding",
 ];
 
+/// The parameter that names a version.
+const VERSION_ID: &str = "versionId";
+/// The name that S3 gives the one version of an object in a bucket without versions.
+pub(crate) const ONLY_VERSION: &str = "null";
+
 /// The first that fits is meant.
 const ROUTES: &[Route] = &[
     Route::new(Method::GET, Level::Service, &[], &[], Action::ListBuckets),
@@ -133,11 +142,13 @@ const ROUTES: &[Route] = &[
     Route::new(Method::GET, Level::Bucket, &["location"], &[], Action::GetBucketLocation),
     Route::new(Method::GET, Level::Bucket, &["versioning"], &[], Action::GetBucketVersioning),
     Route::new(Method::GET, Level::Bucket, &["uploads"], &LISTING_UPLOADS, Action::ListMultipartUploads),
+    Route::new(Method::GET, Level::Bucket, &["versions"], &LISTING_VERSIONS, Action::ListObjectVersions),
     Route::new(Method::GET, Level::Bucket, &["list-type"], &LISTING_V2, Action::ListObjectsV2),
     Route::new(Method::GET, Level::Bucket, &[], &LISTING, Action::ListObjects),
     Route::new(Method::POST, Level::Bucket, &["delete"], &[], Action::DeleteObjects),
     Route::new(Method::POST, Level::Bucket, &[], &[], Action::PostObject),
     Route::new(Method::GET, Level::Object, &["tagging"], &[], Action::GetObjectTagging),
+    Route::new(Method::GET, Level::Object, &["attributes"], &[], Action::GetObjectAttributes),
     Route::new(
         Method::GET,
         Level::Object,
@@ -199,9 +210,11 @@ impl Action {
             .ok_or_else(S3Error::not_implemented)?;
         let is_known = |name: &str| {
             let own = route.needs.contains(&name) || route.takes.contains(&name);
-            own || name == "x-id" || name.get(..6).is_some_and(|start| start.eq_ignore_ascii_case("x-amz-"))
+            own || matches!(name, "x-id" | VERSION_ID)
+                || name.get(..6).is_some_and(|start| start.eq_ignore_ascii_case("x-amz-"))
         };
-        if !query.iter().all(|(name, _)| is_known(name)) {
+        let names_version = |name: &str, value: &str| name == VERSION_ID && value != ONLY_VERSION;
+        if !query.iter().all(|(name, value)| is_known(name) && !names_version(name, value)) {
             return Err(S3Error::not_implemented());
         }
         if UNKNOWN_HEADERS.iter().any(|name| headers.contains_key(*name)) {
@@ -250,7 +263,7 @@ mod tests {
 
     #[test]
     fn each_operation_is_found() {
-        let cases: [(&str, &str, &[&'static str], Action); 24] = [
+        let cases: [(&str, &str, &[&'static str], Action); 28] = [
             ("GET", "/?x-id=ListBuckets", &[], Action::ListBuckets),
             ("PUT", "/b", &[], Action::CreateBucket),
             ("HEAD", "/b/", &[], Action::HeadBucket),
@@ -260,6 +273,10 @@ mod tests {
             ("GET", "/b?uploads&prefix=a", &[], Action::ListMultipartUploads),
             ("GET", "/b?list-type=2&prefix=a&X-Amz-Date=1", &[], Action::ListObjectsV2),
             ("GET", "/b?marker=a", &[], Action::ListObjects),
+            ("GET", "/b?versions&key-marker=a", &[], Action::ListObjectVersions),
+            ("GET", "/b/k?attributes", &[], Action::GetObjectAttributes),
+            ("GET", "/b/k?versionId=null", &[], Action::GetObject),
+            ("DELETE", "/b/k?versionId=null", &[], Action::DeleteObject),
             ("POST", "/b/?delete", &[], Action::DeleteObjects),
             ("POST", "/b", &[], Action::PostObject),
             ("GET", "/b/k?tagging", &[], Action::GetObjectTagging),
@@ -290,8 +307,6 @@ mod tests {
             ("DELETE", "/b/k?versionId=1"),
             ("DELETE", "/b?policy"),
             ("GET", "/b?policy"),
-            ("GET", "/b?versions"),
-            ("GET", "/b/k?attributes"),
             ("GET", "/b/k?versionId=1"),
             ("PUT", "/b?versioning"),
             ("POST", "/b/k?select&select-type=2"),

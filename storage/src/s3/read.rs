@@ -1,4 +1,4 @@
-//! GetObject, HeadObject and GetObjectTagging.
+//! GetObject, HeadObject, GetObjectTagging and GetObjectAttributes.
 
 use std::collections::BTreeMap;
 
@@ -11,6 +11,7 @@ use http::header::{
 use http::{HeaderMap, HeaderName, HeaderValue, StatusCode};
 
 use super::Call;
+use super::documents::unquoted;
 use super::error::{S3Error, xml};
 use super::operation::OVERRIDES;
 use super::xml::Writer;
@@ -138,6 +139,48 @@ pub(super) async fn tagging(call: &Call) -> Result<Response, S3Error> {
     let mut out = Writer::new("Tagging");
     out.element("TagSet", |_| {});
     Ok(xml(StatusCode::OK, out.finish("Tagging")))
+}
+
+/// GetObjectAttributes: those that are asked for. No checksums are stored.
+pub(super) async fn attributes(call: &Call) -> Result<Response, S3Error> {
+    const KNOWN: [&str; 5] = ["ETag", "Checksum", "ObjectParts", "StorageClass", "ObjectSize"];
+    let headers = call.headers().get_all("x-amz-object-attributes");
+    let asked: Vec<&str> = headers
+        .iter()
+        .filter_map(|list| list.to_str().ok())
+        .flat_map(|list| list.split(','))
+        .map(str::trim)
+        .collect();
+    if asked.is_empty() || asked.iter().any(|name| !KNOWN.contains(name)) {
+        return Err(S3Error::invalid_argument("Invalid attribute name specified"));
+    }
+    let at = call.object();
+    let operation = Operation::S3_OBJECT_INFO;
+    let reader = Reader::Caller(&call.caller);
+    let object =
+        Lookup::new(&call.storage, &call.settings, operation, reader, &at, call.deadline()).find().await?;
+    let e_tag = object.metadata.e_tag.as_deref().map(unquoted);
+    let mut out = Writer::new("GetObjectAttributesResponse");
+    if asked.contains(&"ETag") {
+        out.optional("ETag", e_tag);
+    }
+    let parts = e_tag.and_then(|e_tag| e_tag.split_once('-')).map(|(_, count)| count);
+    if let Some(count) = parts.filter(|_| asked.contains(&"ObjectParts")) {
+        out.element("ObjectParts", |out| {
+            out.text("PartsCount", count);
+        });
+    }
+    if asked.contains(&"StorageClass") {
+        out.text("StorageClass", "STANDARD");
+    }
+    if asked.contains(&"ObjectSize") {
+        out.text("ObjectSize", object.metadata.size.unwrap_or(0));
+    }
+    let mut response = xml(StatusCode::OK, out.finish("GetObjectAttributesResponse"));
+    if let Some(date) = object.last_modified().and_then(http_date) {
+        response.headers_mut().insert(LAST_MODIFIED, date);
+    }
+    Ok(response)
 }
 
 /// The answer to a request whose conditions do not hold.

@@ -4,13 +4,16 @@ use axum::response::{IntoResponse, Response};
 use bytes::Bytes;
 use futures_util::{Stream, stream};
 use http::StatusCode;
-use http::header::{CACHE_CONTROL, CONTENT_TYPE, ETAG, HeaderMap, HeaderName, HeaderValue};
+use http::header::{
+    CACHE_CONTROL, CONTENT_TYPE, ETAG, HeaderMap, HeaderName, HeaderValue, IF_MATCH, IF_NONE_MATCH,
+};
 use serde_json::{Map, Value};
 
 use super::Call;
 use super::checksum::Algorithm;
 use super::documents;
 use super::error::{S3Error, xml};
+use super::operation::ONLY_VERSION;
 use super::payload::{Payload, PayloadError};
 use super::read::{OF_SOURCE, Verdict};
 use super::xml::Writer;
@@ -39,16 +42,34 @@ pub(super) async fn put(call: &Call, mut payload: Payload) -> Result<Response, S
         at.key.push_str(".emptyFolderPlaceholder");
     }
     let cx = call.context(Operation::S3_UPLOAD);
-    let object = described(call.headers(), at, &cx.caller, length);
+    let mut object = described(call.headers(), at, &cx.caller, length);
+    object.upsert = !creates_only(call.headers())?;
     let bucket = cx.bucket(&object.at.bucket).await?;
     let most_bytes = object.judge(&cx.storage, &bucket, length, Some(MAX_SINGLE_BYTES))?;
-    let intent = upload::begin(&cx, &object).await?;
+    let intent = upload::begin(&cx, &object).await.map_err(taken)?;
     let written = receive(&cx, &intent, most_bytes, &mut payload).await?;
     let content = Content::of(&intent, &written);
-    let _stored = upload::finish(&cx, &object, &content, Some(intent), Vec::new()).await?;
+    let stored = upload::finish(&cx, &object, &content, Some(intent), Vec::new()).await;
+    let _stored = stored.map_err(taken)?;
     let mut headers = HeaderMap::new();
     describe_bytes(&mut headers, &content.e_tag, payload.checksum());
     Ok(headers.into_response())
+}
+
+/// Whether a write must not replace an object: `If-None-Match: *`. To ignore another condition would do what the client did
+/// not want.
+pub(super) fn creates_only(headers: &HeaderMap) -> Result<bool, S3Error> {
+    match headers.get(IF_NONE_MATCH).map(HeaderValue::as_bytes) {
+        _ if headers.contains_key(IF_MATCH) => Err(S3Error::not_implemented()),
+        None => Ok(false),
+        Some(b"*") => Ok(true),
+        Some(_) => Err(S3Error::not_implemented()),
+    }
+}
+
+/// The error of a write that must not replace an object.
+pub(super) fn taken(error: StorageError) -> S3Error {
+    if error == StorageError::key_already_exists() { S3Error::precondition_failed() } else { error.into() }
 }
 
 /// ETag and checksum of bytes that were taken.
@@ -149,7 +170,8 @@ pub(super) async fn copy(call: &Call) -> Result<String, S3Error> {
     let (from, source) = source(call, operation).await?;
     let cx = call.context(operation);
     let _bucket = cx.bucket(call.bucket()).await?;
-    let _stored = copy_object(&cx, Copy { from, to: call.object(), upsert: true, changes }).await?;
+    let upsert = !creates_only(call.headers())?;
+    let _stored = copy_object(&cx, Copy { from, to: call.object(), upsert, changes }).await.map_err(taken)?;
     let e_tag = source.metadata.e_tag.as_deref().map(documents::unquoted).unwrap_or_default();
     Ok(copied("CopyObjectResult", e_tag, cx.storage.callers.clock.now()))
 }
@@ -182,10 +204,12 @@ fn source_path(header: &str) -> Result<ObjectPath, S3Error> {
         S3Error::invalid_argument(message)
     };
     let (path, query) = header.split_once('?').unwrap_or((header, ""));
-    if query.starts_with("versionId=") {
+    let version = query.strip_prefix("versionId=");
+    if version.is_some_and(|version| version != ONLY_VERSION) {
         return Err(S3Error::not_implemented());
     }
-    let path = if query.is_empty() { path } else { header };
+    // Another question mark is part of the key.
+    let path = if version.is_some() || query.is_empty() { path } else { header };
     let (bucket, key) = path.strip_prefix('/').unwrap_or(path).split_once('/').ok_or_else(invalid)?;
     let decode = |text: &str| names::decode(text).map_err(|_| invalid());
     let (bucket, key) = (decode(bucket)?, decode(key)?);

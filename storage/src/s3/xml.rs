@@ -96,6 +96,12 @@ impl Writer {
         Self { out: format!("{DECLARATION}<{root} xmlns=\"{NAMESPACE}\">") }
     }
 
+    /// Begins a document without a namespace: an error's root has none, and clients such as botocore then find its members.
+    #[must_use]
+    pub(crate) fn without_namespace(root: &'static str) -> Self {
+        Self { out: format!("{DECLARATION}<{root}>") }
+    }
+
     /// An element with a text.
     pub(crate) fn text(&mut self, name: &'static str, value: impl Display) -> &mut Self {
         let value = value.to_string();

@@ -61,7 +61,7 @@ describe("transform", () => {
     expect(data.publicUrl).toContain("/render/image/public/");
     const answer = await fetch(data.publicUrl);
     expect(await size(await answer.blob())).toEqual([10, 5]);
-    expect(answer.headers.get("content-disposition")).toContain("filename=b.png");
+    expect(answer.headers.get("content-disposition")).toContain('filename="b.png"');
     const browser = await fetch(data.publicUrl.replace("format=origin", "x=y"), {
       headers: { accept: "image/avif,image/webp,*/*;q=0.8" },
     });

@@ -101,7 +101,7 @@ describe("getPublicUrl", () => {
   test("saves under a name", async () => {
     for (const [download, expected] of [
       [true, "attachment;"],
-      ["b.txt", "attachment; filename=b.txt; filename*=UTF-8''b.txt"],
+      ["b.txt", "attachment; filename=\"b.txt\"; filename*=UTF-8''b.txt"],
     ] as const) {
       const { publicUrl } = visitor().storage.from(open).getPublicUrl("a.txt", { download }).data;
       expect((await fetch(publicUrl)).headers.get("content-disposition")).toBe(expected);
@@ -129,7 +129,7 @@ describe("createSignedUrl", () => {
     expect(answer.headers.get("expires")).toMatch(/GMT$/);
     const brief = await ada.client.storage.from(secret).createSignedUrl("a.txt", 1, { download: "b.txt" });
     const named = await fetch(brief.data?.signedUrl ?? "");
-    expect(named.headers.get("content-disposition")).toBe("attachment; filename=b.txt; filename*=UTF-8''b.txt");
+    expect(named.headers.get("content-disposition")).toBe("attachment; filename=\"b.txt\"; filename*=UTF-8''b.txt");
     await expect
       .poll(async () => (await fetch(brief.data?.signedUrl ?? "")).json().catch(() => null), { timeout: 20_000 })
       .toMatchObject({ error: "InvalidJWT", message: '"exp" claim timestamp check failed' });

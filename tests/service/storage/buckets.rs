@@ -189,11 +189,7 @@ async fn callers_are_judged() {
     let expired = format!("Bearer {}", server.token(&json!({"role": "service_role", "exp": 1})));
     let unknown = format!("Bearer {}", server.token_of("nobody_at_all"));
     for (token, expected) in [
-        (
-            None,
-            "400 400 | Error | headers must have required property 'authorization' | InvalidRequest"
-                .to_owned(),
-        ),
+        (None, denied("Invalid Compact JWS")),
         (Some("Bearer a.b"), denied("Invalid Compact JWS")),
         (Some(forged.as_str()), denied("signature verification failed")),
         (Some(&expired), denied("\"exp\" claim timestamp check failed")),

@@ -305,7 +305,7 @@ async fn a_download_has_the_headers_of_its_row() {
         ("?download=", "attachment;"),
         (
             "?cacheNonce=1&download=a%20%22b%22%0d%0a.txt",
-            "attachment; filename=a%20%22b%22%0D%0A.txt; filename*=UTF-8''a%20%22b%22%0D%0A.txt",
+            r#"attachment; filename="a \"b\"__.txt"; filename*=UTF-8''a%20%22b%22%0D%0A.txt"#,
         ),
         ("?other", ""),
     ] {

@@ -1,6 +1,7 @@
 //! Signatures of the S3 protocol, true and forged (storage.md §3.16). AWS's own signer signs; what its client does with it is in
 //! `conformance/tests/s3.test.ts`.
 
+use std::collections::BTreeMap;
 use std::time::Duration;
 
 use aws_credential_types::Credentials;
@@ -287,6 +288,8 @@ async fn failures_outside_the_handlers_are_documents_too() {
     let server = started().await;
     let refused = server.request(Method::GET, "/storage/v1/s3/b/%zz").send().await;
     assert_eq!(code(&refused), "400 InvalidURI");
+    // botocore finds the members of an error only in a document without a namespace.
+    assert!(refused.text().contains("<Error><Resource>"), "{}", refused.text());
     assert_eq!(refused.header("content-type"), "application/xml");
 }
 
@@ -318,6 +321,20 @@ async fn presigned_urls_do_not_serve_pages() {
             format!("/b/page?response-content-type={override_type}&response-content-disposition=inline");
         assert_eq!(shown(true, &path).await, expected, "{override_type}");
     }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_user_has_a_bounded_number_of_multipart_uploads() {
+    let server = started().await;
+    let mut codes = BTreeMap::new();
+    for number in 0..66 {
+        let path = format!("/b/{number}?uploads");
+        let (create, _) = Signing::of("").by(&server, OWNER).sign(&server, &Method::POST, &path);
+        *codes.entry(code(&send(&server, &create, "").await)).or_insert(0) += 1;
+    }
+    assert_eq!(codes, BTreeMap::from([("200 -".to_owned(), 64), ("429 SlowDown".to_owned(), 2)]));
+    let (create, _) = Signing::of("").by(&server, STRANGER).sign(&server, &Method::POST, "/b/k?uploads");
+    assert_eq!(code(&send(&server, &create, "").await), "200 -");
 }
 
 #[tokio::test(flavor = "multi_thread")]

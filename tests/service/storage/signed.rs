@@ -59,7 +59,7 @@ async fn a_signed_url_opens_its_object_to_everybody() {
         shelf.get(&format!("{url}&download=b.txt")).header("range", "bytes=0-2").send().await.expect(206);
     assert_eq!(
         (named.text().as_str(), named.header("content-disposition")),
-        ("dir", "attachment; filename=b.txt; filename*=UTF-8''b.txt")
+        ("dir", r#"attachment; filename="b.txt"; filename*=UTF-8''b.txt"#)
     );
     let head = shelf.request(Method::HEAD, &url).send().await.expect(200);
     assert_eq!(head.header("content-length"), "11");

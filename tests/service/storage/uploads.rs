@@ -219,6 +219,18 @@ async fn who_calls_is_asked_first() {
 }
 
 #[tokio::test]
+async fn upload_without_a_key_is_an_invalid_key() {
+    let server = server().await;
+    for (method, path) in
+        [(Method::POST, "/object/b/"), (Method::PUT, "/object/b/"), (Method::POST, "/object/upload/sign/b/")]
+    {
+        // What the client sends for `upload("/")`.
+        let refused = service(&server, method, path).json(&json!({})).send().await;
+        assert_eq!(error(&refused), "400 400 | InvalidKey | Invalid key:  | InvalidKey", "{path}");
+    }
+}
+
+#[tokio::test]
 async fn hostile_names_are_refused_and_odd_ones_kept() {
     let server = server().await;
     for (path, shown) in [
