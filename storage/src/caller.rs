@@ -4,9 +4,12 @@ use std::sync::Arc;
 
 use basalt_core::claims::Claims;
 use basalt_core::clock::Clock;
+use basalt_core::identity::Identity;
 use basalt_core::keys::{Keys, TokenError};
+use basalt_core::service::ClientAddress;
 use http::HeaderMap;
 use http::header::AUTHORIZATION;
+use http::request::Parts;
 use uuid::Uuid;
 
 use crate::error::StorageError;
@@ -88,7 +91,8 @@ impl Callers {
         self.of_token(&token)
     }
 
-    /// The same for routes that take a missing header for an empty token: list v2, health, authenticated renders and TUS.
+    /// The same for routes that take a missing header for an empty token: the list of buckets, list v2, health,
+    /// authenticated renders and TUS.
     ///
     /// # Errors
     /// The token is missing or refused.
@@ -99,6 +103,15 @@ impl Callers {
     /// The caller of a route that public buckets answer without one: a token that is refused counts as none.
     pub(crate) fn optional(&self, headers: &HeaderMap) -> Option<Caller> {
         self.of_token(&bearer(headers)?).ok()
+    }
+
+    /// Whose share of the server a request takes: that of the user whose token it has, or of the client's address.
+    pub(crate) fn identity(&self, parts: &Parts) -> Identity {
+        let address = parts.extensions.get::<ClientAddress>().map(|address| address.0);
+        match self.optional(&parts.headers) {
+            Some(caller) => Identity::new(caller.subject.as_deref(), &caller.role, address),
+            None => Identity::new(None, "anon", address),
+        }
     }
 
     /// The caller that a user's token speaks for.

@@ -54,12 +54,14 @@ settings! {
         enabled: bool = Is("true");
         /// Largest width and height that a request gets; larger ones are cut to it.
         max_size: u32 as Whole<1, 16_383> = Is("2000");
-        /// Most pixels of an image that is transformed. Making it takes about 8 bytes of memory for each.
+        /// Most pixels of an image that is transformed, and a bound of the memory that decoding one takes: 4 bytes for each. An
+        /// image that would take more, such as a progressive JPEG with more than two thirds of these pixels, is refused.
         max_source_pixels: u64 as Whole<1, 1_000_000_000> = Is("50000000");
         /// Largest file that is transformed.
         max_source_size: u64 as Bytes = Is("25MB");
-        /// Requests that may wait for one of the threads that transform images (half as many as there are cores); one more is
-        /// refused: 429 `SlowDown` with `Retry-After: 1`.
+        /// Requests of one client (a user, or the address of a visitor) that may wait for one of the threads that transform
+        /// images (half as many as there are cores); one more is refused: 429 `SlowDown` with `Retry-After: 1`. Clients take
+        /// turns. Sixteen full queues are all that may wait.
         queue: usize as Whole<0, 100_000> = Is("64");
     }
 }
@@ -91,7 +93,7 @@ settings! {
         access_key_id: Option<String> = By("one that `basalt keys` shows, in development; none in production");
         /// Its secret.
         secret_access_key: Option<SecretString> = By("one that `basalt keys` shows, in development; none in production"), secret;
-        /// Region that clients are told and sign for. They may sign for `us-east-1` and `auto` as well.
+        /// Region that clients are told and sign for. They may sign for `us-east-1`, `auto` and `local` as well.
         region: String = Is("us-east-1");
     }
 }

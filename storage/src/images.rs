@@ -3,25 +3,31 @@
 //! no AVIF, is in decision 0060.
 
 mod cache;
+mod decode;
+mod failures;
 mod geometry;
 mod http;
 mod metrics;
 mod parameters;
+mod png;
 mod pool;
 mod transform;
 
+use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 use std::time::Duration;
 
+use basalt_core::identity::Identity;
 use futures_util::TryStreamExt as _;
 use tokio_util::task::TaskTracker;
 
 use crate::blobs::{BlobError, BlobId, BlobStore};
 use crate::config::StorageConfig;
 use cache::{Cache, Content, Kept, Key};
+use failures::{Attempts, Turn};
 pub(crate) use http::render;
 pub(crate) use parameters::Parameters;
-use pool::{Pool, PoolError};
+use pool::Pool;
 use transform::{TransformError, transform};
 
 /// How long a request waits for its image. One that has begun by then is made to its end, and kept for those who try again.
@@ -32,6 +38,7 @@ const DEADLINE: Duration = Duration::from_secs(15);
 pub(crate) struct Images {
     pool: Pool,
     cache: Arc<Cache>,
+    attempts: Attempts,
     max_source_pixels: u64,
     max_source_bytes: u64,
 }
@@ -64,6 +71,7 @@ impl Images {
         Self {
             pool: Pool::new(config.images.queue, tracker),
             cache: Arc::new(Cache::new(config.dir.join("render"))),
+            attempts: Attempts::new(),
             max_source_pixels: config.images.max_source_pixels,
             max_source_bytes: config.images.max_source_size,
         }
@@ -74,7 +82,7 @@ impl Images {
         Key::new(source.blob, &format!("{wanted:?} {wants_webp}"))
     }
 
-    /// The variant of this key, kept or made.
+    /// The variant of this key, kept or made in the share of `client`.
     ///
     /// # Errors
     /// The source is no image or too large, its bytes cannot be read, or there is too much to do.
@@ -84,6 +92,7 @@ impl Images {
         source: &Source,
         wanted: &Parameters,
         wants_webp: bool,
+        client: Identity,
     ) -> Result<Kept, ImageError> {
         let key = Self::key(source, wanted, wants_webp);
         if let Some(kept) = self.cache.get(&key).await {
@@ -92,7 +101,11 @@ impl Images {
         if source.size > self.max_source_bytes {
             return Err(ImageError::TooManyBytes);
         }
-        let making = self.make(blobs, source, key, wanted.clone(), wants_webp);
+        if let Some(failure) = self.attempts.failure(source.blob) {
+            return Err(failure.into());
+        }
+        let how = How { key, wanted: wanted.clone(), wants_webp };
+        let making = self.make(blobs, source, how, client);
         tokio::time::timeout(DEADLINE, making).await.map_err(|_| ImageError::Busy)?
     }
 
@@ -100,31 +113,41 @@ impl Images {
         &self,
         blobs: &BlobStore,
         source: &Source,
-        key: Key,
-        wanted: Parameters,
-        wants_webp: bool,
+        how: How,
+        client: Identity,
     ) -> Result<Kept, ImageError> {
-        let turn = match self.pool.place() {
-            Ok(place) => place.turn().await,
-            Err(error) => Err(error),
+        let slot = self.pool.slot(client).map_err(|_full| ImageError::Busy)?;
+        let (permit, attempt) = loop {
+            let permit = slot.permit().await.map_err(|_full| ImageError::Busy)?;
+            // The same image may have been asked for twice.
+            if let Some(kept) = self.cache.get(&how.key).await {
+                return Ok(kept);
+            }
+            match self.attempts.begin(source.blob) {
+                Turn::Attempt(attempt) => break (permit, attempt),
+                Turn::Failed(failure) => return Err(failure.into()),
+                Turn::Wait(running) => {
+                    drop(permit);
+                    running.ended().await;
+                }
+            }
         };
-        let turn = turn.map_err(|_full| ImageError::Busy)?;
-        // The same image may have been asked for twice.
-        if let Some(kept) = self.cache.get(&key).await {
-            return Ok(kept);
-        }
         let bytes = read(blobs, source).await?;
         let (cache, max_pixels) = (Arc::clone(&self.cache), self.max_source_pixels);
-        let made = turn.run(move || {
-            let variant = transform(bytes, &wanted, wants_webp, max_pixels)?;
-            cache.put(&key, &variant);
-            Ok::<_, TransformError>(variant)
-        });
-        let variant = made.await.map_err(|error| match error {
-            PoolError::Full => ImageError::Busy,
+        let made = slot.run(permit, move || {
+            let How { key, wanted, wants_webp } = how;
             // The panic is in the log. An image that does that is none that we can read.
-            PoolError::Panicked => TransformError::Unsupported.into(),
-        })??;
+            let variant =
+                catch_unwind(AssertUnwindSafe(|| transform(bytes, &wanted, wants_webp, max_pixels)))
+                    .unwrap_or(Err(TransformError::Unsupported));
+            match &variant {
+                Ok(variant) => cache.put(&key, variant),
+                Err(error) if error.is_of_source() => attempt.fail(*error),
+                Err(_) => {}
+            }
+            variant
+        });
+        let variant = made.await.map_err(|_| ImageError::Busy)??;
         let size = metrics::length(variant.bytes.len());
         Ok(Kept { format: variant.format, size, content: Content::Bytes(variant.bytes.into()) })
     }
@@ -140,6 +163,13 @@ impl Images {
         let cache = Arc::clone(&self.cache);
         self.pool.blocking(move || cache.purge_all()).await;
     }
+}
+
+/// How a variant is made, and its name.
+struct How {
+    key: Key,
+    wanted: Parameters,
+    wants_webp: bool,
 }
 
 /// The whole source; its size is bounded.

@@ -102,7 +102,7 @@ pub static METRICS: &[Metric] = &[
     metric("basalt_storage_buffer_bytes", Gauge, NONE, "bytes", Happened, "What uploads buffer on their way to the disk or to S3. Buffers up to 64 KiB are not counted.", "Near its limit: with S3, uploads wait; with a folder, they are written in smaller pieces. Raise `storage.upload_memory`."),
     metric("basalt_storage_buffer_bytes_limit", Gauge, NONE, "bytes", Happened, "`storage.upload_memory`.", ""),
     metric("basalt_storage_images", Gauge, NONE, "images", Happened, "Images being transformed or waiting for it.", "Near its limit, requests for images are refused: more processors, or smaller sources."),
-    metric("basalt_storage_images_limit", Gauge, NONE, "images", Happened, "`storage.images.queue`, and the threads that transform.", ""),
+    metric("basalt_storage_images_limit", Gauge, NONE, "images", Happened, "Sixteen times `storage.images.queue`, and the threads that transform.", ""),
     metric("basalt_storage_image_seconds", Histogram, NONE, "seconds", Happened, "How long transforming one took, without the wait.", "Sources are large: shrink pictures before you upload them."),
     metric("basalt_storage_image_cache_bytes", Gauge, NONE, "bytes", Happened, "What the images take that were transformed and are kept on disk, since the first was asked for.", "At its limit: the least recently used go."),
     metric("basalt_storage_image_cache_bytes_limit", Gauge, NONE, "bytes", Happened, "1 GiB.", ""),

@@ -133,7 +133,10 @@ async fn transformed(
     let (mut response, content_type) = if conditions::is_unmodified(&parts.headers, validators) {
         (StatusCode::NOT_MODIFIED.into_response(), None)
     } else {
-        let kept = storage.images.variant(&storage.blobs, &source, wanted, wants_webp).await?;
+        let kept = storage
+            .images
+            .variant(&storage.blobs, &source, wanted, wants_webp, storage.callers.identity(parts))
+            .await?;
         let Kept { format, size, content } = kept;
         let body = match content {
             Content::Bytes(bytes) => Body::from(bytes),

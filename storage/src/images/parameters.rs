@@ -101,7 +101,8 @@ impl Parameters {
     }
 
     /// Reads the claim `transformations` of a signed URL's token: `height:200,width:100,resize:contain`. It is signed, so
-    /// what is unknown (`resize:undefined` is usual) counts as not said.
+    /// unknown parts are ignored. `resize:undefined`, which a token has where no mode was requested, is the default mode by
+    /// name, which `x-transformations` then shows.
     pub(crate) fn of_token(text: &str, max_size: u32) -> Self {
         let mut parameters = Self::default();
         for (name, value) in text.split(',').filter_map(|part| part.split_once(':')) {
@@ -109,7 +110,7 @@ impl Parameters {
             match name {
                 "width" => parameters.width = size(number(), max_size),
                 "height" => parameters.height = size(number(), max_size),
-                "resize" => parameters.resize = by_name(&Resize::NAMES, value),
+                "resize" => parameters.resize = by_name(&Resize::NAMES, value).or(Some(Resize::Cover)),
                 "format" => parameters.format = by_name(&Format::NAMES, value),
                 "quality" => {
                     let allowed = number().filter(|quality| (20..=100).contains(quality));
@@ -314,8 +315,9 @@ mod tests {
             ("width=5000", "width:2000,resize:undefined"),
             ("format=origin", "resize:undefined,format:origin"),
         ] {
-            let parameters = read(query).unwrap();
+            let mut parameters = read(query).unwrap();
             assert_eq!(parameters.to_token(), token);
+            parameters.resize.get_or_insert(Resize::Cover);
             assert_eq!(Parameters::of_token(token, 2000), parameters);
         }
     }
@@ -323,10 +325,10 @@ mod tests {
     #[test]
     fn a_token_of_other_tools_says_what_it_can() {
         let odd = "width:9000,height:-3,quality:7,resize:crop,format:,nothing,,a:b:c";
-        assert_eq!(
-            Parameters::of_token(odd, 2000),
-            Parameters { width: Some(2000), ..Parameters::default() }
-        );
+        let cover = Some(Resize::Cover);
+        let expected = Parameters { width: Some(2000), resize: cover, ..Parameters::default() };
+        assert_eq!(Parameters::of_token(odd, 2000), expected);
+        assert_eq!(Parameters::of_token("width:9000", 2000), Parameters { resize: None, ..expected });
     }
 
     #[test]

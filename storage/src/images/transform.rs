@@ -1,45 +1,43 @@
 //! From the bytes of an image to the bytes of its variant. Pure, and long: callers run it on a thread of its own.
 //!
-//! The source is hostile. Its format is what its first bytes say; its size is read from its head and judged before anything
-//! is decoded, and decoders allocate no more than the size allows.
+//! Memory: the source, then its pixels (see [`super::decode`]), then beside them what the first direction of the resize
+//! leaves, which is small.
 
-use std::io::Cursor;
-
-use fast_image_resize::{ResizeOptions, Resizer};
-use image::codecs::gif::{GifDecoder, GifEncoder};
+use fast_image_resize::{MulDiv, ResizeOptions, Resizer};
+use image::codecs::gif::GifEncoder;
 use image::codecs::jpeg::JpegEncoder;
-use image::codecs::png::{CompressionType, FilterType, PngDecoder, PngEncoder};
-use image::codecs::webp::WebPDecoder;
+use image::codecs::png::{CompressionType, FilterType, PngEncoder};
 use image::metadata::Orientation;
-use image::{
-    AnimationDecoder as _, ColorType, DynamicImage, ImageDecoder, ImageEncoder, ImageFormat, ImageReader,
-    Limits,
-};
+use image::{DynamicImage, ImageEncoder, ImageFormat};
 use webpx::Unstoppable;
 
-use super::geometry::{Plan, is_lying};
+use super::decode::{self, Decoded, Head};
+use super::geometry::{Area, Plan, is_lying};
 use super::parameters::Parameters;
 
 /// What can be done to an image in upstream's default quality.
 const QUALITY: u8 = 80;
 /// Longest side of a WebP image.
 const WEBP_MAX_SIDE: u32 = 16_383;
-/// Longest colour profile that a variant keeps. Those of cameras and phones have some hundred bytes.
-const MAX_PROFILE_BYTES: usize = 16 * 1024;
-/// Bytes of a decoded pixel, in the formats that are common: sources of deeper ones may have fewer pixels.
-const PIXEL_BYTES: u64 = 4;
-/// What decoders may take besides the pixels: tables, profiles, texts.
-const DECODER_BYTES: u64 = 32 * 1024 * 1024;
-
 /// Why there is no variant.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 pub(crate) enum TransformError {
     /// Not an image, broken, or of a format that we cannot read.
     #[error("The source image is invalid or unsupported for rendering")]
     Unsupported,
-    /// More pixels than the configuration allows.
+    /// More pixels than the configuration allows, or more memory than that many take.
     #[error("The source image has too many pixels for rendering")]
     TooManyPixels,
+    /// It was decoded and cannot be made in the size and format that was asked for.
+    #[error("The source image is invalid or unsupported for rendering")]
+    NotMade,
+}
+
+impl TransformError {
+    /// Whether every variant of the source fails.
+    pub(crate) const fn is_of_source(self) -> bool {
+        matches!(self, Self::Unsupported | Self::TooManyPixels)
+    }
 }
 
 /// The format of a variant.
@@ -87,92 +85,31 @@ pub(crate) struct Variant {
 /// # Errors
 /// The source cannot be read, or is too large.
 pub(crate) fn transform(
-    source: Vec<u8>,
+    mut source: Vec<u8>,
     wanted: &Parameters,
     wants_webp: bool,
     max_pixels: u64,
 ) -> Result<Variant, TransformError> {
-    let format = image::guess_format(&source).map_err(|_| TransformError::Unsupported)?;
-    let mut decoder = open(&source, format, max_pixels)?;
+    let format = decode::format_of(&mut source)?;
+    let head = Head::read(&source, format, max_pixels)?;
     if wanted.width.is_none()
         && wanted.height.is_none()
-        && let Some(format) = animation(&source, format, max_pixels)
+        && let Some(format) = head.animation()
     {
-        drop(decoder);
+        drop(head);
         return Ok(Variant { format, bytes: source });
     }
-    // Both are hints: an image whose metadata is broken is shown as it is.
-    let orientation = decoder.orientation().unwrap_or(Orientation::NoTransforms);
-    let profile = decoder.icc_profile().ok().flatten().filter(|profile| is_kept(profile));
-    let decoded = DynamicImage::from_decoder(decoder).map_err(|error| refusal(&error))?;
+    let Decoded { image, orientation, profile } = head.decode()?;
     drop(source);
-    let mut image = resize(eight_bits(decoded), wanted, orientation)?;
+    let mut image = resize(image, wanted, orientation)?;
     image.apply_orientation(orientation);
     let format = output(format, wants_webp, &image);
     let bytes = encode(&image, format, wanted.quality.unwrap_or(QUALITY), profile)?;
     Ok(Variant { format, bytes })
 }
 
-/// A decoder that has read the head of an image, whose size is allowed.
-fn open(source: &[u8], format: ImageFormat, max_pixels: u64) -> Result<impl ImageDecoder, TransformError> {
-    let most_bytes = max_pixels.saturating_mul(PIXEL_BYTES);
-    let mut reader = ImageReader::with_format(Cursor::new(source), format);
-    reader.limits(limits(max_pixels));
-    let decoder = reader.into_decoder().map_err(|error| refusal(&error))?;
-    let (width, height) = decoder.dimensions();
-    if u64::from(width) * u64::from(height) > max_pixels || decoder.total_bytes() > most_bytes {
-        return Err(TransformError::TooManyPixels);
-    }
-    if width == 0 || height == 0 {
-        return Err(TransformError::Unsupported);
-    }
-    Ok(decoder)
-}
-
-fn limits(max_pixels: u64) -> Limits {
-    let mut limits = Limits::default();
-    limits.max_alloc = Some(max_pixels.saturating_mul(PIXEL_BYTES).saturating_add(DECODER_BYTES));
-    limits
-}
-
-fn refusal(error: &image::ImageError) -> TransformError {
-    if matches!(error, image::ImageError::Limits(_)) {
-        TransformError::TooManyPixels
-    } else {
-        TransformError::Unsupported
-    }
-}
-
-/// The format of an image that moves: with its size kept, it is served as it is.
-fn animation(source: &[u8], format: ImageFormat, max_pixels: u64) -> Option<Output> {
-    let source = Cursor::new(source);
-    let (output, moves) = if format == ImageFormat::Gif {
-        let mut decoder = GifDecoder::new(source).ok()?;
-        decoder.set_limits(limits(max_pixels)).ok()?;
-        (Output::Gif, decoder.into_frames().take(2).filter(Result::is_ok).count() > 1)
-    } else if format == ImageFormat::WebP {
-        (Output::WebP, WebPDecoder::new(source).ok()?.has_animation())
-    } else if format == ImageFormat::Png {
-        (Output::Png, PngDecoder::with_limits(source, limits(max_pixels)).ok()?.is_apng().ok()?)
-    } else {
-        return None;
-    };
-    moves.then_some(output)
-}
-
-/// Grey or coloured, with or without alpha, in eight bits.
-fn eight_bits(image: DynamicImage) -> DynamicImage {
-    if matches!(image.color(), ColorType::L8 | ColorType::La8 | ColorType::Rgb8 | ColorType::Rgba8) {
-        return image;
-    }
-    if image.color().has_alpha() {
-        return DynamicImage::ImageRgba8(image.into_rgba8());
-    }
-    DynamicImage::ImageRgb8(image.into_rgb8())
-}
-
 fn resize(
-    source: DynamicImage,
+    mut source: DynamicImage,
     wanted: &Parameters,
     orientation: Orientation,
 ) -> Result<DynamicImage, TransformError> {
@@ -182,15 +119,41 @@ fn resize(
     if (plan.width, plan.height) == (width, height) {
         return Ok(source);
     }
-    let options = ResizeOptions::new().crop(plan.part.left, plan.part.top, plan.part.width, plan.part.height);
-    let mut smaller = DynamicImage::new(plan.width, plan.height, source.color());
-    Resizer::new().resize(&source, &mut smaller, &options).map_err(|_| TransformError::Unsupported)?;
+    let has_alpha = source.color().has_alpha();
+    if has_alpha {
+        // In place: the resizer would make a copy of the whole source.
+        MulDiv::new().multiply_alpha_inplace(&mut source).map_err(|_| TransformError::NotMade)?;
+    }
+    // One direction after the other, and first the one that leaves less: of a long strip, the resizer alone would keep
+    // as much as the source takes.
+    let Area { left, top, width: across, height: down } = plan.part;
+    let is_down_first = u64::from(width) * u64::from(plan.height) < u64::from(plan.width) * u64::from(height);
+    let (between, first, second) = if is_down_first {
+        let first = Area { left: 0.0, top, width: f64::from(width), height: down };
+        ((width, plan.height), first, Area { left, top: 0.0, width: across, height: f64::from(plan.height) })
+    } else {
+        let first = Area { left, top: 0.0, width: across, height: f64::from(height) };
+        ((plan.width, height), first, Area { left: 0.0, top, width: f64::from(plan.width), height: down })
+    };
+    let between = resize_part(&source, first, between)?;
+    drop(source);
+    let mut smaller = resize_part(&between, second, (plan.width, plan.height))?;
+    if has_alpha {
+        MulDiv::new().divide_alpha_inplace(&mut smaller).map_err(|_| TransformError::NotMade)?;
+    }
     Ok(smaller)
 }
 
-/// A profile for red, green and blue: decoders turn other colours into these.
-fn is_kept(profile: &[u8]) -> bool {
-    profile.len() <= MAX_PROFILE_BYTES && profile.get(16..20) == Some(b"RGB ")
+/// A part of an image, whose alpha was multiplied already, in another size.
+fn resize_part(
+    source: &DynamicImage,
+    part: Area,
+    (width, height): (u32, u32),
+) -> Result<DynamicImage, TransformError> {
+    let options = ResizeOptions::new().crop(part.left, part.top, part.width, part.height).use_alpha(false);
+    let mut resized = DynamicImage::new(width, height, source.color());
+    Resizer::new().resize(source, &mut resized, &options).map_err(|_| TransformError::NotMade)?;
+    Ok(resized)
 }
 
 /// What is written: WebP, else the source's format, unless no browser shows it.
@@ -230,7 +193,7 @@ fn encode(
         }
         Output::WebP => return encode_webp(image, quality, profile.as_deref()),
     };
-    written.map_err(|_| TransformError::Unsupported)?;
+    written.map_err(|_| TransformError::NotMade)?;
     Ok(bytes)
 }
 
@@ -261,7 +224,7 @@ fn encode_webp(image: &DynamicImage, quality: u8, profile: Option<&[u8]>) -> Res
         Some(profile) => encoder.icc_profile(profile),
         None => encoder,
     };
-    encoder.encode(Unstoppable).map_err(|_| TransformError::Unsupported)
+    encoder.encode(Unstoppable).map_err(|_| TransformError::NotMade)
 }
 
 #[cfg(test)]

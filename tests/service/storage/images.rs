@@ -2,11 +2,13 @@
 
 use std::io::Cursor;
 use std::path::PathBuf;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::thread::available_parallelism;
 
 use basalt_testkit::{Basalt, Request, Response};
 use http::Method;
-use image::{DynamicImage, ImageFormat, Rgb, RgbImage};
+use image::{DynamicImage, ImageFormat, Rgb, RgbImage, Rgba, RgbaImage};
 use serde_json::json;
 
 use super::traces::until;
@@ -99,7 +101,10 @@ async fn an_image_comes_as_it_is_asked_for_and_is_made_once() {
     let head = request(&server, Method::HEAD, path).send().await.expect(200);
     assert_eq!((head.body.len(), head.header("content-length")), (0, plain.header("content-length")));
     let named = public(&server, "open/a.png?width=10&download=b.png").await;
-    assert_eq!(named.header("content-disposition"), "attachment; filename=b.png; filename*=UTF-8''b.png");
+    assert_eq!(
+        named.header("content-disposition"),
+        r#"attachment; filename="b.png"; filename*=UTF-8''b.png"#
+    );
     for (format, mime) in [("origin", "image/png"), ("webp", "image/webp"), ("avif", "image/webp")] {
         let answer = get(&server, &format!("/render/image/public/open/a.png?width=20&format={format}"));
         assert_eq!(
@@ -158,6 +163,9 @@ async fn a_signed_url_shows_what_was_signed_and_nothing_else() {
     let shown = get(&server, &format!("{url}&width=400")).header("accept", CHROME).send().await;
     assert_eq!(seen(&shown), ("image/png".to_owned(), 60, 30));
     assert_eq!(shown.header("x-transformations"), "height:2000,width:60,resizing_type:fit");
+    let plain = sign(json!({"width": 60})).await.expect(200).json()["signedURL"].as_str().unwrap().to_owned();
+    let plain = get(&server, &plain).send().await.expect(200);
+    assert_eq!(plain.header("x-transformations"), "width:60,resizing_type:fill", "the default by name");
     assert_eq!((shown.header("cache-control"), shown.header("expires").is_empty()), ("", false));
     let original = url.replace("/render/image/", "/object/");
     let words = "400 400 | InvalidSignature | Invalid signature | InvalidSignature";
@@ -185,7 +193,11 @@ async fn what_cannot_be_transformed_is_said() {
     assert_eq!(refused("a.txt", "image/png", b"hello".to_vec()).await, unsupported);
     assert_eq!(refused("none", "image/png", Vec::new()).await, unsupported);
     let whole = picture(100, 100, RED);
-    assert_eq!(refused("cut", "image/png", whole[..whole.len() / 2].to_vec()).await, unsupported);
+    assert_eq!(refused("cut", "image/png", whole[..30].to_vec()).await, unsupported);
+    let mut damaged = whole.clone();
+    damaged[29] ^= 0xff;
+    put(&server, "open/damaged", "image/png", damaged).await;
+    assert_eq!(seen(&public(&server, "open/damaged?width=10").await).1, 10, "a checksum of no consequence");
     let pixels = text("The source image has too many pixels for rendering");
     assert_eq!(refused("wide", "image/png", picture(1001, 100, RED)).await, pixels);
     // Thirty thousand pixels each way, in some hundred bytes.
@@ -201,7 +213,7 @@ async fn what_cannot_be_transformed_is_said() {
     assert_eq!(refused("bomb", "image/png", bomb).await, pixels);
     let long = text("The source image is too large for rendering");
     assert_eq!(refused("long", "image/png", [whole, vec![0; 100_000]].concat()).await, long);
-    assert_eq!(kept(&server), [] as [PathBuf; 0]);
+    assert_eq!(kept(&server).len(), 1, "what could be made");
 
     let drawing = b"<svg xmlns=\"http://www.w3.org/2000/svg\"><script>alert(1)</script></svg>".to_vec();
     put(&server, "open/a.svg", "image/svg+xml", drawing.clone()).await;
@@ -271,6 +283,93 @@ async fn more_images_than_may_wait_are_refused() {
         assert_eq!((error(answer).as_str(), answer.header("retry-after")), (words, "1"));
     }
     assert_eq!(public(&server, "open/large.png?width=900").await.status, 200);
+}
+
+/// How many images were made, or could not be.
+async fn attempts(server: &Basalt) -> u64 {
+    let metrics = server.get("/metrics").bearer(server.secret_key()).send().await.expect(200).text();
+    let count = metrics.lines().find_map(|line| line.strip_prefix("basalt_storage_image_seconds_count "));
+    count.map_or(0, |count| count.parse().unwrap())
+}
+
+#[tokio::test]
+async fn a_source_that_fails_is_decoded_once() {
+    let server = gallery(&[]).await;
+    // Its head promises pixels, and none of them can be read.
+    let mut broken = picture(3000, 3000, RED);
+    let data = broken.windows(4).position(|name| name == b"IDAT").unwrap();
+    broken[data + 4..].fill(0xff);
+    put(&server, "open/broken.png", "image/png", broken).await;
+    let before = attempts(&server).await;
+    let asked: Vec<_> = (0..24)
+        .map(|number| {
+            let path = format!("/render/image/public/open/broken.png?width={}", 100 + number);
+            tokio::spawn(get(&server, &path).send())
+        })
+        .collect();
+    let text = "The source image is invalid or unsupported for rendering";
+    let words = format!("400 400 | InvalidRequest | {text} | InvalidRequest");
+    for answer in asked {
+        assert_eq!(error(&answer.await.unwrap()), words);
+    }
+    assert_eq!(error(&public(&server, "open/broken.png?width=9").await), words);
+    assert_eq!(attempts(&server).await - before, 1);
+    // Another version of the object is another source.
+    put(&server, "open/broken.png", "image/png", picture(30, 30, RED)).await;
+    assert_eq!(seen(&public(&server, "open/broken.png?width=9").await).1, 9);
+}
+
+#[tokio::test]
+async fn clients_take_turns_with_images() {
+    let server = gallery(&[]).await;
+    let threads = (available_parallelism().unwrap().get() / 2).max(1);
+    // As many sources as threads, so that the busy client can hold all threads.
+    for number in 0..threads {
+        put(&server, &format!("open/{number}.png"), "image/png", picture(1000, 1000, RED)).await;
+    }
+    let ended = Arc::new(AtomicUsize::new(0));
+    let busy: Vec<_> = (0..threads * 12)
+        .map(|number| {
+            let path = format!("/render/image/public/open/{}.png?width={}", number % threads, 300 + number);
+            let (ended, request) = (Arc::clone(&ended), get(&server, &path).bearer(&token(&server, OWNER)));
+            tokio::spawn(async move {
+                let answer = request.send().await;
+                ended.fetch_add(1, Ordering::SeqCst);
+                answer.status.as_u16()
+            })
+        })
+        .collect();
+    until("the busy client holds the threads", async || ended.load(Ordering::SeqCst) > 0).await;
+    let other = get(&server, "/render/image/public/open/a.png?width=50").bearer(&token(&server, STRANGER));
+    assert_eq!(seen(&other.send().await).1, 50);
+    let before_the_other = ended.load(Ordering::SeqCst);
+    assert!(before_the_other < threads * 6, "{before_the_other} of {}", busy.len());
+    for answer in busy {
+        assert_eq!(answer.await.unwrap(), 200);
+    }
+}
+
+/// The most memory that the server has held, in bytes.
+fn peak_memory(server: &Basalt) -> u64 {
+    let status = std::fs::read_to_string(format!("/proc/{}/status", server.pid().as_raw_nonzero())).unwrap();
+    let line = status.lines().find_map(|line| line.strip_prefix("VmHWM:")).unwrap();
+    line.trim().trim_end_matches(" kB").trim().parse::<u64>().unwrap() * 1024
+}
+
+#[tokio::test]
+async fn an_image_takes_four_bytes_of_memory_per_pixel() {
+    const SIDE: u32 = 2500;
+    let server = gallery(&[]).await;
+    let mut bytes = Cursor::new(Vec::new());
+    let large = RgbaImage::from_pixel(SIDE, SIDE, Rgba([230, 20, 20, 100]));
+    DynamicImage::from(large).write_to(&mut bytes, ImageFormat::Png).unwrap();
+    put(&server, "open/clear.png", "image/png", bytes.into_inner()).await;
+    assert_eq!(seen(&public(&server, "open/a.png?width=50").await).1, 50);
+    let before = peak_memory(&server);
+    assert_eq!(seen(&public(&server, "open/clear.png?width=50").await).1, 50);
+    let (took, pixels) = (peak_memory(&server) - before, u64::from(SIDE) * u64::from(SIDE));
+    // Half as much again for everything but the pixels; a copy of them would be the double.
+    assert!(took < pixels * 6, "{took} bytes for {pixels} pixels");
 }
 
 #[tokio::test]

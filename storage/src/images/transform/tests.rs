@@ -1,6 +1,12 @@
-use image::codecs::gif::Repeat;
-use image::{Delay, Frame, GrayImage, ImageBuffer, Luma, Rgb, RgbImage, Rgba, RgbaImage};
+use std::io::Cursor;
 
+use image::codecs::gif::Repeat;
+use image::{
+    Delay, Frame, GrayImage, ImageBuffer, ImageDecoder as _, ImageReader, Luma, Rgb, RgbImage, Rgba,
+    RgbaImage,
+};
+
+use super::decode::DECODER_BYTES;
 use super::*;
 use crate::json_body::Query;
 
@@ -318,9 +324,59 @@ fn the_size_is_judged_before_the_pixels() {
     bmp[18..22].copy_from_slice(&50_000_u32.to_le_bytes());
     bmp[22..26].copy_from_slice(&50_000_u32.to_le_bytes());
     assert_eq!(make(&bmp, ""), too_many);
-    // Deep pixels count as more of them.
+    // Deep pixels count as more of them, unless they are narrowed while they are read.
     let deep = DynamicImage::new_rgba16(900, 900);
-    assert_eq!(make(&png(&deep), "width=10"), too_many);
+    assert_eq!(make(&stored(&deep, ImageFormat::Tiff), "width=10"), too_many);
+    let mut deep = DynamicImage::new_rgba16(900, 900);
+    deep.invert();
+    assert!(make(&png(&deep), "width=10").is_ok());
+}
+
+/// A grey JPEG in two scans, of blocks that each have one shade.
+fn progressive(across: u16, down: u16, shade: impl Fn(u16, u16) -> i32) -> Vec<u8> {
+    let mut bytes = vec![0xff, 0xd8, 0xff, 0xdb, 0, 67, 0];
+    bytes.extend([1; 64]);
+    let ([h1, h2], [w1, w2]) = ((8 * down).to_be_bytes(), (8 * across).to_be_bytes());
+    bytes.extend([0xff, 0xc2, 0, 11, 8, h1, h2, w1, w2, 1, 1, 0x11, 0]);
+    // Twelve codes of four bits for the shades, and one of one bit for blocks without detail.
+    bytes.extend([0xff, 0xc4, 0, 31, 0, 0, 0, 0, 12, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0]);
+    bytes.extend(0..12);
+    bytes.extend([0xff, 0xc4, 0, 20, 0x10, 1, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0]);
+    bytes.extend([0xff, 0xda, 0, 8, 1, 1, 0, 0, 0, 0]);
+    let (mut bits, mut before) = (Vec::new(), 0);
+    for (y, x) in (0..down).flat_map(|y| (0..across).map(move |x| (y, x))) {
+        let difference = 8 * (shade(x, y) - 128) - before;
+        before += difference;
+        let length = 32 - difference.unsigned_abs().leading_zeros();
+        bits.extend((0..4).rev().map(|bit| length >> bit & 1 == 1));
+        let digits = if difference < 0 { difference - 1 } else { difference };
+        bits.extend((0..length).rev().map(|bit| digits >> bit & 1 == 1));
+    }
+    for byte in bits
+        .chunks(8)
+        .map(|bits| (0..8).fold(0, |byte, at| byte << 1 | u8::from(*bits.get(at).unwrap_or(&true))))
+    {
+        bytes.extend(if byte == 0xff { vec![byte, 0] } else { vec![byte] });
+    }
+    bytes.extend([0xff, 0xda, 0, 8, 1, 1, 0, 1, 63, 0]);
+    bytes.extend(vec![0; usize::from(across * down).div_ceil(8)]);
+    bytes.extend([0xff, 0xd9]);
+    bytes
+}
+
+#[test]
+fn an_image_in_several_scans_needs_more_memory() {
+    let mut source = stored(&quadrants(400, 400), ImageFormat::Jpeg);
+    let within = |source: &[u8]| transform(source.to_vec(), &wanted("width=10"), false, 160_000).map(drop);
+    assert_eq!(within(&source), Ok(()));
+    let frame = source.windows(2).position(|pair| pair == [0xff, 0xc0]).unwrap();
+    source[frame + 1] = 0xc2;
+    assert_eq!(within(&source), Err(TransformError::TooManyPixels));
+    // Grey takes a third.
+    let grey = progressive(50, 50, |x, y| i32::from(x + y));
+    assert_eq!(within(&grey), Ok(()));
+    let (_, image) = seen(&grey, "width=50");
+    assert!(image.to_luma8().get_pixel(30, 15).0[0].abs_diff(45) < 4);
 }
 
 #[test]
@@ -382,8 +438,7 @@ fn a_broken_image_is_refused_or_shown_as_far_as_it_goes() {
         for tenths in 0..10 {
             let cut = &whole[..whole.len() * tenths / 10];
             let found = make(cut, "width=10");
-            // Of a JPEG the pixels that came are shown, as browsers do.
-            if !matches!(format, ImageFormat::Jpeg | ImageFormat::Gif) {
+            if format == ImageFormat::WebP || tenths == 0 {
                 assert_eq!(found.err(), Some(TransformError::Unsupported), "{format:?} {tenths}");
             }
         }
@@ -392,6 +447,44 @@ fn a_broken_image_is_refused_or_shown_as_far_as_it_goes() {
             broken[at] ^= 0xff;
             let _any = make(&broken, "width=10");
         }
+    }
+}
+
+#[test]
+fn a_truncated_image_shows_what_came() {
+    let grain = noise(200, 200).to_rgb8();
+    let coloured = quadrants(200, 200).to_rgb8();
+    let image = RgbImage::from_fn(200, 200, |x, y| {
+        let (colour, grain) = (coloured.get_pixel(x, y).0, grain.get_pixel(x, y).0);
+        Rgb([0, 1, 2].map(|at: usize| colour[at].saturating_sub(grain[at] % 16)))
+    });
+    for format in [ImageFormat::Png, ImageFormat::Jpeg, ImageFormat::Gif, ImageFormat::Bmp] {
+        let whole = stored(&image.clone().into(), format);
+        // Rows of a BMP are stored from below.
+        let expected = if format == ImageFormat::Bmp { [BLUE, WHITE] } else { [RED, GREEN] };
+        let cut = &whole[..whole.len() * 7 / 10];
+        assert_eq!(make(cut, "width=100").err(), None, "{format:?}");
+        let (_, shown) = seen(cut, "width=100");
+        let y = if format == ImageFormat::Bmp { 0.9 } else { 0.1 };
+        assert_eq!([colour(&shown, 0.1, y), colour(&shown, 0.9, y)], expected, "{format:?}");
+    }
+    let scans = progressive(20, 20, |_, y| if y < 10 { 20 } else { 230 });
+    for part in [60, 80] {
+        let (_, shown) = seen(&scans[..scans.len() * part / 100], "width=20");
+        assert!(shown.to_luma8().get_pixel(10, 1).0[0] < 30, "{part}");
+    }
+}
+
+#[test]
+fn checksums_of_a_png_count_for_nothing() {
+    let source = png(&quadrants(64, 64));
+    let expected = make(&source, "width=32").unwrap();
+    // Of the head, of the pixels within their stream, and of the pixels' chunk.
+    let end = source.windows(4).position(|name| name == b"IEND").unwrap() - 4;
+    for at in [29, 32, end - 8, end - 4, end - 1, source.len() - 1] {
+        let mut damaged = source.clone();
+        damaged[at] ^= 0xff;
+        assert_eq!(make(&damaged, "width=32").as_ref(), Ok(&expected), "{at}");
     }
 }
 

@@ -1,0 +1,125 @@
+//! Sources that cannot be decoded, so that each costs one attempt, however many ask for it and in however many sizes; and
+//! which sources are being decoded, so that requests at the same moment cost one attempt as well.
+
+use std::collections::HashMap;
+use std::num::NonZeroUsize;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use lru::LruCache;
+use tokio::sync::watch;
+
+use super::transform::TransformError;
+use crate::blobs::BlobId;
+
+/// How many failed sources are remembered: about 200 KiB.
+const MAX_FAILED: NonZeroUsize = NonZeroUsize::new(4096).expect("not zero");
+
+/// Attempts at sources. Cheap to clone.
+#[derive(Debug, Clone)]
+pub(super) struct Attempts {
+    state: Arc<Mutex<State>>,
+}
+
+#[derive(Debug)]
+struct State {
+    /// A source is a version of an object, whose bytes never change.
+    failed: LruCache<BlobId, TransformError>,
+    running: HashMap<BlobId, watch::Receiver<()>>,
+}
+
+/// What an attempt at a source may do.
+#[derive(Debug)]
+pub(super) enum Turn {
+    /// Make the attempt.
+    Attempt(Attempt),
+    /// Wait until this attempt of another request ends, and look again.
+    Wait(RunningAttempt),
+    /// Nothing: it failed before.
+    Failed(TransformError),
+}
+
+/// The right to decode a source, until it is dropped.
+#[derive(Debug)]
+pub(super) struct Attempt {
+    attempts: Attempts,
+    source: BlobId,
+    _ends: watch::Sender<()>,
+}
+
+/// An attempt of another request.
+#[derive(Debug)]
+pub(super) struct RunningAttempt(watch::Receiver<()>);
+
+impl Attempts {
+    pub(super) fn new() -> Self {
+        let state = State { failed: LruCache::new(MAX_FAILED), running: HashMap::new() };
+        Self { state: Arc::new(Mutex::new(state)) }
+    }
+
+    /// Why every variant of `source` fails, if that is known.
+    pub(super) fn failure(&self, source: BlobId) -> Option<TransformError> {
+        self.lock().failed.get(&source).copied()
+    }
+
+    /// Begins an attempt at `source`, unless it failed before or another request makes one.
+    pub(super) fn begin(&self, source: BlobId) -> Turn {
+        let mut state = self.lock();
+        if let Some(failure) = state.failed.get(&source) {
+            return Turn::Failed(*failure);
+        }
+        if let Some(ends) = state.running.get(&source) {
+            return Turn::Wait(RunningAttempt(ends.clone()));
+        }
+        let (sender, receiver) = watch::channel(());
+        state.running.insert(source, receiver);
+        Turn::Attempt(Attempt { attempts: self.clone(), source, _ends: sender })
+    }
+
+    fn lock(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Attempt {
+    /// Remembers that the source cannot be decoded.
+    pub(super) fn fail(&self, error: TransformError) {
+        self.attempts.lock().failed.put(self.source, error);
+    }
+}
+
+impl Drop for Attempt {
+    fn drop(&mut self) {
+        self.attempts.lock().running.remove(&self.source);
+    }
+}
+
+impl RunningAttempt {
+    /// Waits until it has ended.
+    pub(super) async fn ended(mut self) {
+        // The sender sends nothing; it is dropped.
+        let _dropped = self.0.changed().await;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[tokio::test]
+    async fn a_source_is_attempted_once_at_a_time() {
+        let attempts = Attempts::new();
+        let (one, other) = (BlobId::random(), BlobId::random());
+        let Turn::Attempt(first) = attempts.begin(one) else { panic!("nobody attempts it") };
+        assert!(matches!(attempts.begin(other), Turn::Attempt(_)));
+        let Turn::Wait(running) = attempts.begin(one) else { panic!("it is being attempted") };
+        let waiting = tokio::spawn(running.ended());
+        drop(first);
+        waiting.await.unwrap();
+        let Turn::Attempt(second) = attempts.begin(one) else { panic!("the first has ended") };
+        second.fail(TransformError::Unsupported);
+        drop(second);
+        assert!(matches!(attempts.begin(one), Turn::Failed(TransformError::Unsupported)));
+        assert_eq!(attempts.failure(one), Some(TransformError::Unsupported));
+        assert!(attempts.lock().running.is_empty());
+    }
+}
