@@ -1,7 +1,8 @@
 alter table public.plan_members enable row level security;
 revoke all on public.plan_members from anon, authenticated, service_role;
 grant select, delete on public.plan_members to authenticated;
-grant insert (id, plan_id, user_id, email, role, invite_accepted, invite_token) on public.plan_members to authenticated;
+-- The server assigns the id: it is the idempotency key of the invitation's mail.
+grant insert (plan_id, user_id, email, role, invite_accepted, invite_token) on public.plan_members to authenticated;
 -- Acceptance goes through accept_invitation() alone.
 grant update (role, updated_at) on public.plan_members to authenticated;
 grant all on public.plan_members to service_role;

@@ -1,8 +1,9 @@
 alter table public.plans enable row level security;
 revoke all on public.plans from anon, authenticated, service_role;
 grant select, delete on public.plans to authenticated;
--- Owner and times are not the client's to write: `user_id` is checked on insert and never updated.
-grant insert (id, user_id, title, description, start_date, estimated_end_date) on public.plans to authenticated;
+-- The server assigns the id. Files, upload URLs, the channel and invitation links are keyed by it, and signed URLs outlive the
+-- plan: a client that could reuse the id of a deleted plan would inherit them. `user_id` is checked on insert and never updated.
+grant insert (user_id, title, description, start_date, estimated_end_date) on public.plans to authenticated;
 grant update (title, description, start_date, estimated_end_date, updated_at) on public.plans to authenticated;
 grant all on public.plans to service_role;
 
