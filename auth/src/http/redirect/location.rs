@@ -8,14 +8,21 @@ use url::form_urlencoded;
 
 /// A target on its way to become a `Location`.
 pub(crate) struct Location {
-    /// Without fragment: whatever stood there, ours takes its place.
+    /// Without the fragment.
     target: String,
+    /// Without `#`. An app that routes by its fragment names its page there.
+    fragment: Option<String>,
 }
 
 impl Location {
     /// `target` was allowed, so it is plain ASCII.
     pub(crate) fn new(target: &str) -> Self {
-        Self { target: target.split('#').next().unwrap_or_default().to_owned() }
+        match target.split_once('#') {
+            Some((target, fragment)) => {
+                Self { target: target.to_owned(), fragment: Some(fragment.to_owned()) }
+            }
+            None => Self { target: target.to_owned(), fragment: None },
+        }
     }
 
     /// Adds parameters to the query; those of the same name give way, the others stay. Sorted by name.
@@ -27,21 +34,28 @@ impl Location {
             .map(|(name, value)| (name.into_owned(), value.into_owned()))
             .collect();
         all.extend(pairs.iter().map(|(name, value)| ((*name).to_owned(), value.clone())));
-        Self { target: format!("{base}?{}", encode(all)) }
+        Self { target: format!("{base}?{}", encode(all)), ..self }
     }
 
-    /// Sets the fragment, sorted by name; an empty `sb` marks it as ours.
+    /// Replaces the fragment by these parameters, sorted by name; an empty `sb` marks it as ours.
     #[must_use]
     pub(crate) fn with_fragment(self, pairs: &[(&str, String)]) -> Self {
         let mut all: Vec<(String, String)> =
             pairs.iter().map(|(name, value)| ((*name).to_owned(), value.clone())).collect();
         all.push(("sb".to_owned(), String::new()));
-        Self { target: format!("{}#{}", self.target, encode(all)) }
+        Self { fragment: Some(encode(all)), ..self }
+    }
+
+    fn url(&self) -> String {
+        match &self.fragment {
+            Some(fragment) => format!("{}#{fragment}", self.target),
+            None => self.target.clone(),
+        }
     }
 
     /// 303, so that the browser goes there with GET.
     pub(crate) fn see_other(self) -> Response {
-        let location = HeaderValue::from_str(&self.target).unwrap_or(HeaderValue::from_static("/"));
+        let location = HeaderValue::from_str(&self.url()).unwrap_or(HeaderValue::from_static("/"));
         (StatusCode::SEE_OTHER, [(LOCATION, location)]).into_response()
     }
 }
@@ -67,7 +81,7 @@ mod tests {
             ("access_token", "a.b-c_d"),
         ]));
         assert_eq!(
-            location.target,
+            location.url(),
             "https://app.test/cb?x=1#access_token=a.b-c_d&error_description=a+b+%26+100%25&sb=&type=recovery"
         );
     }
@@ -76,8 +90,23 @@ mod tests {
     fn queries_keep_what_is_not_ours() {
         let location = Location::new("https://app.test/cb?x=1&code=old&sb_flow_id=f#part")
             .with_query(&pairs(&[("code", "new")]));
-        assert_eq!(location.target, "https://app.test/cb?code=new&sb_flow_id=f&x=1");
+        assert_eq!(location.url(), "https://app.test/cb?code=new&sb_flow_id=f&x=1#part");
         let location = Location::new("http://localhost:3000").with_query(&pairs(&[("code", "c")]));
-        assert_eq!(location.target, "http://localhost:3000?code=c");
+        assert_eq!(location.url(), "http://localhost:3000?code=c");
+    }
+
+    #[test]
+    fn query_comes_before_the_fragment_of_the_target() {
+        let to = |target: &str| Location::new(target).with_query(&pairs(&[("code", "c")])).url();
+        assert_eq!(to("https://app.test/guide#/route"), "https://app.test/guide?code=c#/route");
+        assert_eq!(
+            to("https://app.test/guide?a=1#/route?b=2"),
+            "https://app.test/guide?a=1&code=c#/route?b=2"
+        );
+        assert_eq!(to("https://app.test/#"), "https://app.test/?code=c#");
+        let failed = Location::new("https://app.test/guide#/route")
+            .with_query(&pairs(&[("error", "x")]))
+            .with_fragment(&pairs(&[("error", "x")]));
+        assert_eq!(failed.url(), "https://app.test/guide?error=x#error=x&sb=");
     }
 }
