@@ -1,5 +1,6 @@
 #![doc = include_str!("../README.md")]
 
+pub mod bearer;
 pub mod claims;
 pub mod clock;
 pub mod database;

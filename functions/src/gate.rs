@@ -2,6 +2,7 @@
 //!
 //! Role, audience and issuer are not looked at: the project's anonymous key passes. A function that wants a user asks for one.
 
+use basalt_core::bearer::bearer_token;
 use basalt_core::clock::Clock;
 use basalt_core::keys::{Keys, TokenError};
 use base64::Engine as _;
@@ -22,9 +23,10 @@ struct TokenHeader {
 /// # Errors
 /// The 401 that the caller gets.
 pub(crate) fn check(keys: &Keys, clock: &Clock, headers: &HeaderMap) -> Result<(), Refused> {
-    let header = headers.get(AUTHORIZATION).ok_or(Refused::NoHeader)?;
-    let header = header.to_str().map_err(|_not_ascii| Refused::Format)?;
-    let token = header.strip_prefix("Bearer ").filter(|token| !token.is_empty() && !token.contains(' '));
+    if !headers.contains_key(AUTHORIZATION) {
+        return Err(Refused::NoHeader);
+    }
+    let token = bearer_token(headers).filter(|token| !token.is_empty() && !token.contains(' '));
     let token = token.ok_or(Refused::Format)?;
     let alg = algorithm(token).ok_or(Refused::Format)?;
     let invalid = || if alg.starts_with("HS") { Refused::LegacyToken } else { Refused::AsymmetricToken };

@@ -5,13 +5,14 @@ use std::sync::Arc;
 
 use axum::body::Body;
 use axum::response::{IntoResponse, Response};
+use basalt_core::bearer::bearer_token;
 use basalt_core::keys::Keys;
 use basalt_core::random::constant_time_eq;
 use basalt_http::layers::api_key::SecretKeysInBrowsers;
 use basalt_rest::RestHandle;
 use futures_util::FutureExt;
 use futures_util::future::{BoxFuture, join_all, ready};
-use http::header::{ALLOW, AUTHORIZATION, CACHE_CONTROL, CONTENT_TYPE, HeaderValue, RETRY_AFTER};
+use http::header::{ALLOW, CACHE_CONTROL, CONTENT_TYPE, HeaderValue, RETRY_AFTER};
 use http::{Method, Request, StatusCode};
 use metrics_exporter_prometheus::PrometheusHandle;
 use secrecy::ExposeSecret;
@@ -126,8 +127,7 @@ impl SystemRoutes {
     }
 
     fn brings_secret_key(&self, request: &Request<Body>) -> bool {
-        let sent = request.headers().get(AUTHORIZATION).map(HeaderValue::as_bytes).unwrap_or_default();
-        let token = sent.strip_prefix(b"Bearer ").unwrap_or_default();
+        let token = bearer_token(request.headers()).unwrap_or_default().as_bytes();
         let keys = self.keys.api_keys();
         [&keys.secret, &keys.service]
             .iter()

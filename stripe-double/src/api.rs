@@ -10,7 +10,8 @@ use std::time::Duration;
 
 use axum::body::Body;
 use axum::response::{IntoResponse, Response};
-use http::header::{AUTHORIZATION, CONTENT_TYPE, HeaderName};
+use basalt_core::bearer::bearer_token;
+use http::header::{CONTENT_TYPE, HeaderName};
 use http::{HeaderMap, HeaderValue, Method, Request, StatusCode};
 use serde_json::Value;
 
@@ -29,7 +30,7 @@ const REPLAYED: HeaderName = HeaderName::from_static("idempotent-replayed");
 
 /// The secret key of a request, `Bearer KEY`. Stripe also takes it as the user of Basic, which no client of ours sends.
 fn key_of(headers: &HeaderMap) -> Option<&str> {
-    headers.get(AUTHORIZATION)?.to_str().ok()?.strip_prefix("Bearer ").map(str::trim)
+    bearer_token(headers).map(str::trim)
 }
 
 /// A call with what it may look at.

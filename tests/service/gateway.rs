@@ -15,6 +15,30 @@ use serde_json::json;
 const MIB: usize = 1024 * 1024;
 
 #[tokio::test]
+async fn bearer_scheme_is_case_insensitive_in_every_service() {
+    let server = Basalt::builder().app().start().await;
+    let user = server.sign_up("ada@example.org").await;
+    let user_token = &user.access_token;
+    let broadcast = json!({"messages": [{"topic": "t", "event": "e", "payload": {}}]});
+    for scheme in ["Bearer", "bearer", "BEARER", "bEARER"] {
+        let user = format!("{scheme} {user_token}");
+        for (request, authorization, status) in [
+            (server.get("/rest/v1/plans?select=id"), user.clone(), 200),
+            (server.get("/auth/v1/user"), user.clone(), 200),
+            (server.get("/storage/v1/bucket"), user.clone(), 200),
+            (server.post("/realtime/v1/api/broadcast").json(&broadcast), user.clone(), 202),
+            // The gate lets it pass, and the function knows the caller.
+            (server.post("/functions/v1/invite-member").json(&json!({})), user, 400),
+            (server.get("/metrics"), format!("{scheme} {}", server.secret_key()), 200),
+        ] {
+            let shown = format!("{request:?}");
+            let answer = request.apikey(server.publishable_key()).header("authorization", &authorization);
+            assert_eq!(answer.send().await.status, status, "{scheme} {shown}");
+        }
+    }
+}
+
+#[tokio::test]
 async fn a_missing_or_wrong_key_is_refused_before_the_database() {
     let server = Basalt::start().await;
     let missing = server.get("/rest/v1/plans").send().await.expect(401);

@@ -5,9 +5,9 @@
 
 use std::sync::Arc;
 
+use basalt_core::bearer::bearer_token;
 use basalt_core::claims::Claims;
 use basalt_core::pool::Tx;
-use http::header::AUTHORIZATION;
 use jiff::Timestamp;
 use serde_json::Value;
 use uuid::Uuid;
@@ -35,9 +35,7 @@ impl Bearer {
     /// # Errors
     /// There is none, or it does not verify, or its time is over.
     pub(crate) fn read(auth: &Auth, request: &RequestContext) -> Result<Self, AuthError> {
-        let header = request.headers.get(AUTHORIZATION).and_then(|value| value.to_str().ok());
-        let token = header
-            .and_then(|value| value.strip_prefix("Bearer ").or_else(|| value.strip_prefix("bearer ")))
+        let token = bearer_token(&request.headers)
             .filter(|token| !token.is_empty() && !token.contains(char::is_whitespace))
             .ok_or(AuthError::NoBearer)?;
         let claims = auth.keys.verify(token)?;

@@ -3,10 +3,10 @@
 use std::borrow::Cow;
 use std::sync::Arc;
 
+use basalt_core::bearer::bearer_token;
 use basalt_core::claims::Claims;
 use basalt_core::session::{Access, Answers, Isolation, Row, Scope, SessionError, Statement};
 use basalt_core::sql::Param;
-use http::header::AUTHORIZATION;
 use http::request::Parts;
 use tokio::time::Instant;
 use uuid::Uuid;
@@ -122,12 +122,7 @@ fn scope(settings: Vec<(Cow<'static, str>, String)>, access: Access) -> Scope {
 }
 
 fn user_claims(functions: &Functions, parts: &Parts) -> Option<(Uuid, Arc<Claims>)> {
-    let header = parts.headers.get(AUTHORIZATION)?.to_str().ok()?;
-    let (scheme, token) = header.split_once(' ')?;
-    if !scheme.eq_ignore_ascii_case("bearer") {
-        return None;
-    }
-    let claims = functions.keys.verify(token.trim()).ok()?;
+    let claims = functions.keys.verify(bearer_token(&parts.headers)?.trim()).ok()?;
     #[expect(clippy::cast_precision_loss, reason = "seconds since 1970 are exact in an f64")]
     let now = functions.clock.unix_seconds() as f64;
     let is_early = claims.seconds("nbf").ok()?.is_some_and(|nbf| nbf > now);

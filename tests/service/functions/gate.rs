@@ -63,6 +63,7 @@ async fn tokens_are_judged_function_by_function() {
         hello(&server).apikey(server.publishable_key()).bearer(server.publishable_key()),
         hello(&server).apikey(server.secret_key()),
         header(&sign(json!({"exp": 4_102_444_800_u32}))),
+        header(&sign(json!({})).replace("Bearer", "BEARER")),
         server.post("/functions/v1/open"),
         server.get("/functions/v1/open/sub/path?x=1"),
         server.request(Method::OPTIONS, "/functions/v1/hello"),
