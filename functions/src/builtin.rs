@@ -30,6 +30,7 @@ use serde_json::{Map, Value, json};
 use crate::Functions;
 use crate::error;
 pub(crate) use caller::Caller;
+pub(crate) use stripe_webhook::SECRET_NAME;
 
 /// Most bytes of a JSON body, and how deep it may be.
 const BODY_BYTES: usize = 64 * 1024;

@@ -19,6 +19,8 @@ use tokio::sync::broadcast::error::RecvError;
 use tokio::time::{Instant, sleep};
 use uuid::Uuid;
 
+use crate::builtin::SECRET_NAME;
+
 /// The channel of `NOTIFY` on which changes are told.
 pub const CHANNEL: &str = "basalt_secrets";
 
@@ -26,6 +28,9 @@ pub const CHANNEL: &str = "basalt_secrets";
 const MOST: usize = 100;
 const NAME_BYTES: usize = 256;
 const VALUE_BYTES: usize = 48 * 1024;
+
+/// Secrets with which the server verifies signatures. With an empty one anyone could sign.
+const SIGNING: [&str; 1] = [SECRET_NAME];
 
 /// How long one read or change may take.
 const LIMIT: Duration = Duration::from_secs(10);
@@ -59,6 +64,9 @@ pub fn check<'a>(secrets: impl Iterator<Item = (&'a str, &'a str)>, names: Names
         }
         if names == Names::OfProject && name.starts_with("SUPABASE_") {
             return Err(format!("{name} is set by the server: names that begin with SUPABASE_ are its own"));
+        }
+        if SIGNING.contains(&name) && value.trim().is_empty() {
+            return Err(format!("the value of {name} is empty: anyone could sign with it"));
         }
         if value.len() > VALUE_BYTES || value.contains('\0') {
             return Err(format!(
@@ -306,6 +314,8 @@ mod tests {
             ("A-B", "x"),
             ("SUPABASE_URL", "x"),
             ("A", "x\0"),
+            ("STRIPE_WEBHOOK_SECRET", ""),
+            ("STRIPE_WEBHOOK_SECRET", " "),
             ("A", &"x".repeat(VALUE_BYTES + 1)),
             (&"A".repeat(NAME_BYTES + 1), "x"),
         ] {

@@ -13,6 +13,8 @@ use jsonwebtoken::jwk::{AlgorithmParameters, EllipticCurve, Jwk, ThumbprintHash}
 use jsonwebtoken::{Algorithm, DecodingKey, EncodingKey, Header};
 use serde_json::{Value, json};
 
+use crate::settings::kinds::LongSecret;
+
 /// Why key material cannot be used. No message holds any part of a key.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum KeyError {
@@ -53,6 +55,11 @@ pub(super) fn read(source: &Value, signs: bool) -> Result<ReadKey, KeyError> {
     let parsed = parse(source)?;
     let decoding = DecodingKey::from_jwk(&parsed).map_err(|error| KeyError::Invalid(error.to_string()))?;
     let algorithms = usable_algorithms(source, &parsed)?;
+    if let AlgorithmParameters::OctetKey(_) = parsed.algorithm
+        && bytes(source, "k")?.len() < LongSecret::LEAST
+    {
+        return Err(KeyError::ShortSecret);
+    }
     let kid = kid_of(source)?;
     let signer = match (signs, algorithms.first()) {
         (true, Some(algorithm)) => {

@@ -89,7 +89,13 @@ mod tests {
             let material = KeyMaterial::of_jwt_secret(&text, false).unwrap();
             assert!(material.secret.is_none() && !material.jwks.is_empty());
         }
-        for (wrong, is_base64) in [("short", false), ("!!!", true), (r#"{"keys":[{"kty":"?"}]}"#, false)] {
+        for (wrong, is_base64) in [
+            ("short", false),
+            ("!!!", true),
+            (r#"{"keys":[{"kty":"?"}]}"#, false),
+            (r#"{"kty":"oct","k":""}"#, false),
+            (r#"{"keys":[{"kty":"oct","k":"c2hvcnQ"}]}"#, false),
+        ] {
             assert!(KeyMaterial::of_jwt_secret(wrong, is_base64).is_err(), "{wrong}");
         }
     }

@@ -18,7 +18,7 @@ use crate::Functions;
 use crate::metrics;
 use crate::stripe::inbox::{ReplayError, Stored};
 use crate::stripe::processor::{Replay, STRIPE, UNUSABLE};
-use crate::stripe::signature::{Forged, verify};
+use crate::stripe::signature::{Forged, is_empty, verify};
 
 /// Invoices with many lines reach some hundred KB.
 const BODY_BYTES: usize = 1024 * 1024;
@@ -123,6 +123,8 @@ fn known_secrets(functions: &Functions) -> Vec<SecretString> {
     let mut secrets: Vec<SecretString> = functions.webhook_secret.iter().cloned().collect();
     secrets.extend(functions.secrets.all(SECRET_NAME));
     secrets.extend(functions.stripe.access().ok().and_then(|access| access.webhook_secret));
+    // An earlier release accepted an empty one.
+    secrets.retain(|secret| !is_empty(secret));
     secrets
 }
 
