@@ -7,6 +7,7 @@ pub mod database_setup;
 mod demo_accounts;
 pub mod doctor;
 pub mod key_keeper;
+mod local_only;
 pub mod logging;
 pub mod mail;
 pub mod metric_table;

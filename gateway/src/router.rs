@@ -11,6 +11,7 @@ use http::header::CONTENT_TYPE;
 use http::{Request, StatusCode};
 use hyper::body::Incoming;
 
+use crate::local_only;
 use crate::system_routes::SystemRoutes;
 use basalt_http::address::IpRange;
 use basalt_http::layers::{self, Client, Mount, Shared, client_address};
@@ -42,6 +43,11 @@ impl Gateway {
         let request = request.map(Body::new);
         let path = request.uri().path();
         if let Some(mount) = self.mounts.iter().find(|mount| is_below(&mount.prefix, path)) {
+            if *mount.prefix == *basalt_stripe_double::PATH
+                && let Some(refusal) = local_only::refusal(peer.ip(), &request, &self.trusted_proxies)
+            {
+                return refusal;
+            }
             // Boxed: a service's future is large, and connections waiting for their next request need not hold it.
             let client = self.client(peer.ip(), &request);
             return Box::pin(layers::serve(&self.shared, mount, request, client)).await;
@@ -53,7 +59,7 @@ impl Gateway {
             return answer.await;
         }
         if is_below(mailbox::PATH, path) {
-            return self.mailbox(request, mailbox::PATH).await;
+            return self.mailbox(request, peer, mailbox::PATH).await;
         }
         match &self.app {
             Some(app) => app.serve(request).await,
@@ -70,10 +76,11 @@ impl Gateway {
     }
 
     /// Answers one request to the mailbox, which lies at `base`.
-    pub async fn mailbox(&self, request: Request<Body>, base: &'static str) -> Response {
-        match &self.mailbox {
-            Some(mailbox) => Box::pin(mailbox.answer(request, base)).await,
-            None => not_found(),
+    pub async fn mailbox(&self, request: Request<Body>, peer: SocketAddr, base: &'static str) -> Response {
+        let Some(mailbox) = &self.mailbox else { return not_found() };
+        match local_only::refusal(peer.ip(), &request, &self.trusted_proxies) {
+            Some(refusal) => refusal,
+            None => Box::pin(mailbox.answer(request, base)).await,
         }
     }
 

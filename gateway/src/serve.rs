@@ -277,9 +277,9 @@ async fn accept_until(
     let mailbox = async {
         if let Some(listener) = mailbox_listener {
             let gateway = Arc::clone(&gateway);
-            let handle = move |request: Request<Incoming>, _peer| {
+            let handle = move |request: Request<Incoming>, peer| {
                 let gateway = Arc::clone(&gateway);
-                async move { gateway.mailbox(request.map(Body::new), "").await }
+                async move { gateway.mailbox(request.map(Body::new), peer, "").await }
             };
             let limits = limits(Arc::new(Semaphore::new(ADMIN_CONNECTIONS)));
             listener::run(listener, handle, limits, shutdown).await;

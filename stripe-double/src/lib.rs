@@ -22,10 +22,9 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use axum::Router;
 use axum::body::Body;
-use axum::response::{IntoResponse, Response};
+use axum::response::Response;
 use basalt_core::clock::Clock;
-use http::header::{CONTENT_TYPE, HOST};
-use http::{HeaderMap, Request, StatusCode};
+use http::Request;
 use secrecy::SecretString;
 use tokio::sync::{Notify, watch};
 use tokio_util::sync::CancellationToken;
@@ -122,11 +121,6 @@ impl Double {
     }
 
     async fn answer(&self, request: Request<Body>) -> Response {
-        if !self.is_own_host(request.headers()) {
-            let text = "The double of Stripe answers on this machine's own names only: localhost, 127.0.0.1, [::1].\n";
-            return (StatusCode::NOT_FOUND, [(CONTENT_TYPE, "text/plain; charset=utf-8")], text)
-                .into_response();
-        }
         let path = request.uri().path().to_owned();
         let segments: Vec<&str> = path.trim_matches('/').split('/').collect();
         match segments.as_slice() {
@@ -134,17 +128,6 @@ impl Double {
             ["_control", rest @ ..] => control::answer(self, request, rest).await,
             rest => pages::answer(self, request, rest).await,
         }
-    }
-
-    /// A foreign page whose own name resolves to this machine must reach nothing (DNS rebinding).
-    fn is_own_host(&self, headers: &HeaderMap) -> bool {
-        let host = headers.get(HOST).and_then(|host| host.to_str().ok()).unwrap_or_default();
-        let Ok(authority) = host.parse::<http::uri::Authority>() else { return false };
-        let host = authority.host();
-        let address = host.trim_start_matches('[').trim_end_matches(']');
-        host.eq_ignore_ascii_case("localhost")
-            || host.to_ascii_lowercase().ends_with(".localhost")
-            || address.parse::<std::net::IpAddr>().is_ok_and(|address| address.is_loopback())
     }
 
     fn lock(&self) -> MutexGuard<'_, Inner> {

@@ -1,6 +1,9 @@
-//! State over a restart: one JSON file, written whole and renamed, at most once a second.
+//! State over a restart: one JSON file, written whole and renamed, at most once a second. It holds names and e-mail addresses, so
+//! only its owner may read it.
 
-use std::io;
+use std::fs::{self, OpenOptions, Permissions};
+use std::io::{self, Write as _};
+use std::os::unix::fs::{OpenOptionsExt as _, PermissionsExt as _};
 use std::path::Path;
 use std::time::Duration;
 
@@ -13,7 +16,12 @@ const PAUSE: Duration = Duration::from_secs(1);
 
 /// The state of that file. A file that cannot be read starts an empty state: nothing in it is worth a refused start.
 pub(crate) fn read(path: &Path) -> State {
-    let text = match std::fs::read(path) {
+    // An earlier release wrote it with the process's umask.
+    let is_open = fs::metadata(path).is_ok_and(|metadata| metadata.permissions().mode() & 0o077 != 0);
+    if is_open && let Err(error) = fs::set_permissions(path, Permissions::from_mode(0o600)) {
+        tracing::warn!(%error, path = %path.display(), "other users can read the state of the Stripe double: run chmod 600 on it");
+    }
+    let text = match fs::read(path) {
         Ok(text) => text,
         Err(error) if error.kind() == io::ErrorKind::NotFound => return State::default(),
         Err(error) => {
@@ -49,14 +57,21 @@ pub(crate) async fn write_now(double: &Double) {
         Ok(text) => text,
         Err(error) => return tracing::warn!(%error, "the state of the Stripe double cannot be written"),
     };
-    let written = tokio::task::spawn_blocking(move || {
-        let draft = path.with_extension("new");
-        std::fs::write(&draft, text)?;
-        std::fs::rename(&draft, &path)
-    });
+    let written = tokio::task::spawn_blocking(move || write(&path, &text));
     match written.await {
         Ok(Ok(())) => {}
         Ok(Err(error)) => tracing::warn!(%error, "the state of the Stripe double cannot be written"),
         Err(error) => tracing::warn!(%error, "the state of the Stripe double was not written"),
     }
+}
+
+fn write(path: &Path, text: &[u8]) -> io::Result<()> {
+    let draft = path.with_extension("new");
+    // A draft that a killed server left keeps its mode when it is opened again.
+    match fs::remove_file(&draft) {
+        Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error),
+        _ => {}
+    }
+    OpenOptions::new().write(true).create_new(true).mode(0o600).open(&draft)?.write_all(text)?;
+    fs::rename(&draft, path)
 }

@@ -6,7 +6,7 @@ use std::time::Duration;
 use axum::Router;
 use axum::body::Body;
 use axum::routing::post;
-use http::header::{AUTHORIZATION, CONTENT_TYPE, HOST, LOCATION};
+use http::header::{AUTHORIZATION, CONTENT_TYPE, LOCATION};
 use http::{HeaderMap, Method, Request, StatusCode};
 use serde_json::{Value, json};
 use tokio_util::sync::CancellationToken;
@@ -68,7 +68,7 @@ async fn send(double: &Double, request: Request<Body>) -> Reply {
 }
 
 fn request(method: Method, path: &str) -> http::request::Builder {
-    Request::builder().method(method).uri(path).header(HOST, "127.0.0.1:8000")
+    Request::builder().method(method).uri(path)
 }
 
 async fn call(double: &Double, method: Method, path: &str, form: &str) -> Reply {
@@ -244,9 +244,6 @@ async fn calls_are_validated_as_stripe_validates_them() {
             request(Method::GET, "/v1/customers").header(AUTHORIZATION, key).body(Body::empty()).unwrap();
         assert_eq!(send(&double, request).await.status, StatusCode::UNAUTHORIZED, "{key}");
     }
-    let foreign =
-        Request::builder().uri("/v1/customers").header(HOST, "attacker.example").body(Body::empty()).unwrap();
-    assert_eq!(send(&double, foreign).await.status, StatusCode::NOT_FOUND);
 }
 
 #[tokio::test]
@@ -539,8 +536,13 @@ async fn webhooks_arrive_before_the_buyer_returns_twice_late_or_in_the_order_ask
 
 #[tokio::test]
 async fn the_state_file_survives_a_restart_and_holds_no_card_number() {
+    use std::os::unix::fs::PermissionsExt as _;
+
     let dir = tempfile::tempdir().unwrap();
     let path = dir.path().join("stripe-double.json");
+    let mode = || std::fs::metadata(&path).unwrap().permissions().mode() & 0o777;
+    // What a killed server of an earlier release left.
+    std::fs::write(path.with_extension("new"), "{").unwrap();
     let with_file = || Config { state_file: Some(path.clone()), ..config() };
     let double = Double::new(with_file());
     let (_, id) = subscribed(&double, "4242424242424242").await;
@@ -548,7 +550,10 @@ async fn the_state_file_survives_a_restart_and_holds_no_card_number() {
     stop.cancel();
     double.run(stop).await;
     assert!(!std::fs::read_to_string(&path).unwrap().contains("4242424242424242"));
+    assert_eq!(mode(), 0o600, "it holds names and addresses");
+    std::fs::set_permissions(&path, std::fs::Permissions::from_mode(0o644)).unwrap();
     assert_eq!(get(&Double::new(with_file()), &id).await["status"], "active");
+    assert_eq!(mode(), 0o600);
     std::fs::write(&path, "{").unwrap();
     let empty = Double::new(with_file());
     assert_eq!(call(&empty, Method::GET, "/v1/subscriptions", "").await.json()["data"], json!([]));

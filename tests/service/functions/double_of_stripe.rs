@@ -197,3 +197,21 @@ async fn a_deleted_user_pays_no_more() {
     let ended = "1 subscriptions and 1 checkout sessions were ended";
     assert_eq!(outcomes, [[Some(ended.to_owned())]]);
 }
+
+#[tokio::test]
+async fn the_double_answers_programs_of_this_machine_only() {
+    let server = app().config("server.trusted_proxies", "127.0.0.0/8").start().await;
+    for (name, value, status) in [
+        ("host", "localhost:1", 200),
+        ("host", "evil.example", 404),
+        ("x-forwarded-for", "127.0.0.1", 200),
+        ("x-forwarded-for", "203.0.113.9", 404),
+        ("x-forwarded-for", "127.0.0.1, 203.0.113.9", 404),
+        ("forwarded", "for=127.0.0.1", 404),
+    ] {
+        for path in ["/stripe-double/_control/state", "/mailbox"] {
+            let answer = server.get(path).header(name, value).send().await;
+            assert_eq!(answer.status, status, "{path} {name}: {value}");
+        }
+    }
+}

@@ -107,6 +107,9 @@ async fn it_answers_this_machine_in_development_only() {
             assert_eq!(server.get(path).header("host", host).send().await.status, status, "{host}{path}");
         }
     }
+    // A proxy on this machine is no reason to trust the client behind it.
+    let forwarded = server.get("/mailbox").header("x-forwarded-for", "203.0.113.9").send().await;
+    assert_eq!(forwarded.status, 404);
 
     let production = Basalt::builder()
         .config("server.mode", "production")
