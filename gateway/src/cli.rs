@@ -78,7 +78,7 @@ enum Command {
         #[command(subcommand)]
         command: mail::MailCommand,
     },
-    /// Secrets of functions, sealed in the database. A running server has them at once.
+    /// Secrets of functions, sealed in the database; a running server has them at once. And `reset`, for lost secrets of the server.
     Secrets {
         #[command(subcommand)]
         command: secrets::SecretsCommand,

@@ -130,6 +130,27 @@ pub async fn prepare(
     }
 }
 
+/// Starts PostgreSQL and brings the services' schemas up to date, whatever secrets the database was set up with.
+///
+/// # Errors
+/// What a person has to mend.
+pub async fn prepare_for_reset(
+    config: &Config,
+    secrets: &Secrets,
+    mut progress: impl FnMut(&str) + Send,
+) -> Result<(Databases, Client), SetupError> {
+    let databases = open(config, secrets, &mut progress).await?;
+    match apply_system_migrations(&databases, config, secrets, &mut progress).await {
+        Ok(client) => Ok((databases, client)),
+        Err(error) => {
+            if let Some(embedded) = &databases.embedded {
+                embedded.stop().await;
+            }
+            Err(error)
+        }
+    }
+}
+
 /// What [`prepare`] does beyond starting.
 #[derive(Debug, Clone, Copy)]
 pub struct Options {
@@ -203,6 +224,40 @@ async fn bring_up_to_date(
     options: &Options,
     progress: &mut (impl FnMut(&str) + Send),
 ) -> Result<(), SetupError> {
+    let mut client = apply_system_migrations(databases, config, secrets, progress).await?;
+    if config.is_guest() {
+        check_guest(&client, databases).await?;
+        // The project is another server's.
+        return Ok(());
+    }
+    if databases.embedded.is_some() {
+        secrets.check_embedded(config, &client).await?;
+    } else {
+        secrets.check_instance(&client).await?;
+    }
+    if !config.is_development() {
+        warn_of_demo_accounts(&client, config).await?;
+    }
+    let project = Project::open(&config.project.dir)?;
+    let seeding = MigrateOptions {
+        seed: match options.seed {
+            Seed::No => false,
+            Seed::NewDatabase => config.is_development(),
+            Seed::Asked => true,
+        },
+        seed_existing: options.seed == Seed::Asked,
+    };
+    project.migrate(&mut client, &seeding, |line| progress(line)).await?;
+    Ok(())
+}
+
+/// Brings roles and the services' schemas up to date.
+async fn apply_system_migrations(
+    databases: &Databases,
+    config: &Config,
+    secrets: &Secrets,
+    progress: &mut (impl FnMut(&str) + Send),
+) -> Result<Client, SetupError> {
     let mut client = connect(&databases.admin).await?;
     let settings = if config.is_guest() {
         MigrationSettings { passwords: Vec::new(), layout: Layout::Untouched }
@@ -226,31 +281,7 @@ async fn bring_up_to_date(
             "row-level security was off on {table}, so every granted row was readable; it is on again"
         );
     }
-    if config.is_guest() {
-        check_guest(&client, databases).await?;
-        // The project is another server's.
-        return Ok(());
-    }
-    if databases.embedded.is_some() {
-        // Ours alone: when the secrets were lost, the new ones take over, as they did for the superuser's password.
-        secrets.claim_instance(&client).await?;
-    } else {
-        secrets.check_instance(&client).await?;
-    }
-    if !config.is_development() {
-        warn_of_demo_accounts(&client, config).await?;
-    }
-    let project = Project::open(&config.project.dir)?;
-    let seeding = MigrateOptions {
-        seed: match options.seed {
-            Seed::No => false,
-            Seed::NewDatabase => config.is_development(),
-            Seed::Asked => true,
-        },
-        seed_existing: options.seed == Seed::Asked,
-    };
-    project.migrate(&mut client, &seeding, |line| progress(line)).await?;
-    Ok(())
+    Ok(client)
 }
 
 /// A lack of rights has its own error; our own superuser lacks none.

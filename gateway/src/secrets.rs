@@ -16,11 +16,13 @@ use aws_lc_rs::{digest, hmac};
 use basalt_core::clock::Clock;
 use basalt_core::keys::{ApiKeys, KeyError, KeyMaterial, Keys, legacy_key, read_jwks, signs};
 use basalt_core::random;
+use basalt_postgres::Embedded;
 use basalt_storage::S3ProtocolConfig;
 use base64::Engine as _;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
 use secrecy::{ExposeSecret, SecretSlice, SecretString};
 use serde_json::Value;
+use tokio_postgres::GenericClient;
 
 use crate::config::{Config, Jwt, Only};
 use file::Stored;
@@ -52,6 +54,21 @@ pub enum SecretsError {
         path: PathBuf,
         /// Where and how; no part of a secret.
         problem: String,
+    },
+    /// The embedded database was set up with secrets that are not here.
+    #[error(
+        "the secrets of the database in {data_dir} are lost ({problem}). Restore {path} from a backup, or configure them as before. If \
+         there is no backup, `basalt secrets reset` makes new ones and lists what becomes invalid. To start with an empty database instead, \
+         remove {data_dir}",
+        data_dir = data_dir.display(), path = path.display()
+    )]
+    Lost {
+        /// What is missing or differs, in words.
+        problem: String,
+        /// `secrets.json`.
+        path: PathBuf,
+        /// The data folder.
+        data_dir: PathBuf,
     },
     /// Another process holds the lock for too long.
     #[error("another process is writing {path}: wait for it to end, or stop it")]
@@ -113,7 +130,27 @@ impl Secrets {
     ///
     /// # Errors
     /// The file is unreadable or damaged, writing to the folder fails, or configured keys do not fit each other.
+    /// [`SecretsError::Lost`] where the embedded database exists and the file with its master key does not.
     pub fn load(config: &Config) -> Result<Self, SecretsError> {
+        if config.is_embedded()
+            && config.server.master_key.is_none()
+            && Embedded::has_cluster(&config.server.state_dir, &config.database.data_dir)
+            && !file::has_master_key(&config.server.state_dir)?
+        {
+            return Err(SecretsError::Lost {
+                problem: "the master key is missing".to_owned(),
+                path: file::path(&config.server.state_dir),
+                data_dir: current_data_dir(config),
+            });
+        }
+        Self::load_or_generate(config)
+    }
+
+    /// The same, and generates what is missing even for a database that exists: for `basalt secrets reset`.
+    ///
+    /// # Errors
+    /// As for [`Secrets::load`], without the last.
+    pub fn load_or_generate(config: &Config) -> Result<Self, SecretsError> {
         Self::load_at(config, &Clock::system())
     }
 
@@ -279,17 +316,52 @@ impl Secrets {
                 &[&self.fingerprint()],
             )
             .await?;
-        let row = client.query_opt("select fingerprint from basalt.instance", &[]).await?;
-        let stored: Option<String> = row.map(|row| row.try_get(0)).transpose()?.flatten();
-        let differences = stored.map(|stored| self.differences(&stored)).unwrap_or_default();
+        let differences = self.differences_in(client).await?;
         if differences.is_empty() { Ok(()) } else { Err(SecretsError::OtherInstance(differences)) }
     }
 
-    /// Marks the database as ours whatever was there: for the embedded one, which no other server uses.
+    /// Holds the embedded database to its secrets. Token keys that were configured on purpose may differ from those before; a master key
+    /// may not, and neither may a key that comes from the state folder: there it can only have been lost.
+    ///
+    /// # Errors
+    /// [`SecretsError::Lost`], or the database fails. `basalt.instance` must exist.
+    pub async fn check_embedded(
+        &self,
+        config: &Config,
+        client: &tokio_postgres::Client,
+    ) -> Result<(), SecretsError> {
+        let Config { jwt, server, .. } = config;
+        let mut lost = self.differences_in(client).await?;
+        lost.retain(|name| match name.as_str() {
+            "jwt secret" => jwt.secret.is_none(),
+            "signing key" => jwt.secret.is_none() && jwt.keys.is_none(),
+            _ => true,
+        });
+        if lost.is_empty() {
+            return self.claim(client).await;
+        }
+        Err(SecretsError::Lost {
+            problem: format!("it was set up with another {}", lost.join(" and another ")),
+            path: file::path(&server.state_dir),
+            data_dir: current_data_dir(config),
+        })
+    }
+
+    /// Which secrets differ from those that the database was set up with.
     ///
     /// # Errors
     /// The database fails. `basalt.instance` must exist.
-    pub async fn claim_instance(&self, client: &tokio_postgres::Client) -> Result<(), SecretsError> {
+    pub async fn differences_in<C: GenericClient>(&self, client: &C) -> Result<Vec<String>, SecretsError> {
+        let row = client.query_opt("select fingerprint from basalt.instance", &[]).await?;
+        let stored: Option<String> = row.map(|row| row.try_get(0)).transpose()?.flatten();
+        Ok(stored.map(|stored| self.differences(&stored)).unwrap_or_default())
+    }
+
+    /// Records these secrets as those of the database.
+    ///
+    /// # Errors
+    /// The database fails. `basalt.instance` must exist.
+    pub async fn claim<C: GenericClient>(&self, client: &C) -> Result<(), SecretsError> {
         let statement = "update basalt.instance set fingerprint = $1 where fingerprint is distinct from $1";
         client.execute(statement, &[&self.fingerprint()]).await?;
         Ok(())
@@ -313,6 +385,10 @@ impl Secrets {
         }
         Ok(())
     }
+}
+
+fn current_data_dir(config: &Config) -> PathBuf {
+    Embedded::current_data_dir(&config.server.state_dir, &config.database.data_dir)
 }
 
 /// Which secrets are not configured.

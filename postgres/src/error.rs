@@ -147,9 +147,21 @@ pub enum EmbeddedError {
         reason: String,
     },
 
+    /// The database was set up with other secrets.
+    #[error(
+        "the PostgreSQL in {data_dir} has another password: the secrets that it was set up with are not the present ones. Restore \
+         secrets.json from a backup, or set server.master_key as before. If they are lost, `basalt secrets reset` makes new ones and \
+         lists what becomes invalid. To start with an empty database instead, remove {data_dir}",
+        data_dir = data_dir.display()
+    )]
+    OtherPassword {
+        /// The data folder.
+        data_dir: PathBuf,
+    },
+
     /// The superuser's password differs from ours and could not be set anew.
     #[error(
-        "the password of the role supabase_admin in {data_dir} could not be set anew: {reason}",
+        "the password of the role supabase_admin in {data_dir} could not be reset: {reason}",
         data_dir = data_dir.display()
     )]
     Password {

@@ -53,7 +53,7 @@ pub struct EmbeddedConfig {
     pub bin_dir: Option<PathBuf>,
     /// `database.port`; `None` takes 54322 or the next free one.
     pub port: Option<u16>,
-    /// Of the role [`SUPERUSER`]; set anew in the cluster where it differs.
+    /// Of the role [`SUPERUSER`].
     pub password: SecretString,
     /// More settings for PostgreSQL's command line.
     pub settings: Vec<(String, String)>,
@@ -108,52 +108,12 @@ impl Embedded {
         mut progress: impl FnMut(&str) + Send,
     ) -> Result<Self, EmbeddedError> {
         let progress: &mut (dyn FnMut(&str) + Send) = &mut progress;
-        let mut notices = Vec::new();
-        let config = absolute(config)?;
-        let path = std::env::var_os("PATH");
-        let search = Search {
-            configured: config.bin_dir.as_deref(),
-            roots: search_roots(&config.project_dir),
-            path: path.as_deref(),
-            system: Path::new(SYSTEM_DIR),
-        };
-        let found = Binaries::find(&search).await?;
-        let account = Account::choose(&config.data_dir);
-        let wanted = Wanted {
-            state_dir: &config.state_dir,
-            data_dir: &config.data_dir,
-            fallback_dir: &config.fallback_dir,
-            temp_dir: &std::env::temp_dir(),
-        };
-        let place = Place::prepare(&wanted, &account, &mut notices)?;
-        // The data may lie elsewhere than the configuration says, and root runs PostgreSQL as the owner of the data.
-        let account = Account::choose(&place.data_dir);
-        account.give(&place.run_dir)?;
-        if notices.is_empty() && account != Account::Own {
-            notices
-                .push(format!("PostgreSQL runs as {}, since it refuses to run as root", account.describe()));
-        }
-        let owner = OwnerLock::acquire(&place.data_dir)?;
-        let binaries =
-            place::reachable_binaries(found, &account, &config.fallback_dir, progress, &mut notices).await?;
-        let mut launch = Launch {
-            binaries,
-            account,
-            place,
-            port: 0,
-            tcp: true,
-            password: config.password,
-            durable: config.durable,
-            extra: config.settings,
-        };
-        let is_new = match launch.cluster().ensure(&launch.password, progress).await {
-            Ok(is_new) => is_new,
-            Err(error) => return Err(with_matching_version(error, &search).await),
-        };
+        let configured_port = config.port;
+        let Prepared { mut launch, owner, notices, is_new } = prepare(config, progress).await?;
         // Before the port is chosen: a leftover server may be what holds it.
         leftover::end_all(&launch.place.data_dir, progress).await?;
         progress(&format!("starting PostgreSQL {}", launch.binaries.version));
-        let postmaster = start_on_free_port(&mut launch, config.port, progress).await?;
+        let postmaster = start_on_free_port(&mut launch, configured_port, progress).await?;
 
         let (sender, state) = watch::channel(State::Ready);
         let (stop, tasks, pid) = (CancellationToken::new(), TaskTracker::new(), PidSlot::default());
@@ -161,6 +121,33 @@ impl Embedded {
         tasks.spawn(supervisor::keep(launch.clone(), postmaster, sender, stop.clone(), pid.clone()));
         tasks.close();
         Ok(Self { launch, notices, is_new, state, stop, tasks, pid, _owner: owner })
+    }
+
+    /// Sets the password of [`SUPERUSER`] without knowing the present one, in single-user mode.
+    ///
+    /// # Errors
+    /// As for a start: a server runs on the data, or single-user mode fails.
+    pub async fn reset_password(
+        config: EmbeddedConfig,
+        mut progress: impl FnMut(&str) + Send,
+    ) -> Result<(), EmbeddedError> {
+        let progress: &mut (dyn FnMut(&str) + Send) = &mut progress;
+        let Prepared { launch, owner: _owner, .. } = prepare(config, progress).await?;
+        leftover::end_all(&launch.place.data_dir, progress).await?;
+        progress("resetting the superuser's password");
+        launch.cluster().set_password(&launch.password).await
+    }
+
+    /// Where the data of `data_dir` is: there, or where it went instead.
+    #[must_use]
+    pub fn current_data_dir(state_dir: &Path, data_dir: &Path) -> PathBuf {
+        place::current_data_dir(state_dir, data_dir)
+    }
+
+    /// Whether there is a cluster in that folder.
+    #[must_use]
+    pub fn has_cluster(state_dir: &Path, data_dir: &Path) -> bool {
+        Self::current_data_dir(state_dir, data_dir).join("PG_VERSION").exists()
     }
 
     /// Version and folder of the programs that [`Embedded::start`] would take. Starts nothing.
@@ -297,6 +284,62 @@ impl Drop for Embedded {
         {
             tracing::debug!(%error, "could not signal PostgreSQL");
         }
+    }
+}
+
+/// Everything that a start needs, with the folder's lock held.
+struct Prepared {
+    launch: Launch,
+    owner: OwnerLock,
+    notices: Vec<String>,
+    is_new: bool,
+}
+
+/// Finds programs and folders, and initialises the cluster if need be.
+async fn prepare(
+    config: EmbeddedConfig,
+    progress: &mut (dyn FnMut(&str) + Send),
+) -> Result<Prepared, EmbeddedError> {
+    let mut notices = Vec::new();
+    let config = absolute(config)?;
+    let path = std::env::var_os("PATH");
+    let search = Search {
+        configured: config.bin_dir.as_deref(),
+        roots: search_roots(&config.project_dir),
+        path: path.as_deref(),
+        system: Path::new(SYSTEM_DIR),
+    };
+    let found = Binaries::find(&search).await?;
+    let account = Account::choose(&config.data_dir);
+    let wanted = Wanted {
+        state_dir: &config.state_dir,
+        data_dir: &config.data_dir,
+        fallback_dir: &config.fallback_dir,
+        temp_dir: &std::env::temp_dir(),
+    };
+    let place = Place::prepare(&wanted, &account, &mut notices)?;
+    // The data may lie elsewhere than the configuration says, and root runs PostgreSQL as the owner of the data.
+    let account = Account::choose(&place.data_dir);
+    account.give(&place.run_dir)?;
+    if notices.is_empty() && account != Account::Own {
+        notices.push(format!("PostgreSQL runs as {}, since it refuses to run as root", account.describe()));
+    }
+    let owner = OwnerLock::acquire(&place.data_dir)?;
+    let binaries =
+        place::reachable_binaries(found, &account, &config.fallback_dir, progress, &mut notices).await?;
+    let launch = Launch {
+        binaries,
+        account,
+        place,
+        port: 0,
+        tcp: true,
+        password: config.password,
+        durable: config.durable,
+        extra: config.settings,
+    };
+    match launch.cluster().ensure(&launch.password, progress).await {
+        Ok(is_new) => Ok(Prepared { launch, owner, notices, is_new }),
+        Err(error) => Err(with_matching_version(error, &search).await),
     }
 }
 

@@ -55,13 +55,6 @@ pub(super) struct Postmaster {
     reader: JoinHandle<()>,
 }
 
-/// Why a server is not ready.
-enum NotReady {
-    /// Our password is not the one it knows.
-    WrongPassword,
-    Failed(EmbeddedError),
-}
-
 impl Launch {
     pub(super) fn cluster(&self) -> Cluster<'_> {
         Cluster {
@@ -77,10 +70,7 @@ impl Launch {
         connect_config(&self.place.run_dir, self.port, &self.password)
     }
 
-    /// Starts the server and waits until it takes connections with our password.
-    ///
-    /// Processes of an earlier run are ended first; a password that differs, because the secrets were lost, is set
-    /// anew.
+    /// Starts the server and waits until it takes connections with our password. Processes of an earlier run are ended first.
     pub(super) async fn start(
         &self,
         progress: &mut (dyn FnMut(&str) + Send),
@@ -88,28 +78,10 @@ impl Launch {
         leftover::end_all(&self.place.data_dir, progress).await?;
         let mut postmaster = self.spawn()?;
         match self.ready(&mut postmaster, progress).await {
-            Ok(()) => return Ok(postmaster),
-            Err(NotReady::Failed(error)) => {
-                postmaster.stop().await;
-                return Err(error);
-            }
-            Err(NotReady::WrongPassword) => {}
-        }
-        progress("the database knows another password (were the secrets lost?): setting ours");
-        postmaster.stop().await;
-        self.cluster().set_password(&self.password).await?;
-        let mut postmaster = self.spawn()?;
-        match self.ready(&mut postmaster, progress).await {
             Ok(()) => Ok(postmaster),
-            Err(not_ready) => {
+            Err(error) => {
                 postmaster.stop().await;
-                Err(match not_ready {
-                    NotReady::Failed(error) => error,
-                    NotReady::WrongPassword => EmbeddedError::Password {
-                        data_dir: self.place.data_dir.clone(),
-                        reason: "it is refused still; does pg_hba.conf demand something else?".to_owned(),
-                    },
-                })
+                Err(error)
             }
         }
     }
@@ -170,19 +142,22 @@ impl Launch {
         &self,
         postmaster: &mut Postmaster,
         progress: &mut (dyn FnMut(&str) + Send),
-    ) -> Result<(), NotReady> {
+    ) -> Result<(), EmbeddedError> {
         let started = Instant::now();
         let mut told = started;
         let pid_file = self.place.data_dir.join("postmaster.pid");
         let config = self.connect_config();
         loop {
             if let Some(status) = postmaster.child.try_wait().ok().flatten() {
-                return Err(NotReady::Failed(self.failure(postmaster, status).await));
+                return Err(self.failure(postmaster, status).await);
             }
             if says_ready(&pid_file) {
                 match timeout(PATIENCE, config.connect(NoTls)).await {
                     Ok(Ok(_)) => return Ok(()),
-                    Ok(Err(error)) if refuses_password(&error) => return Err(NotReady::WrongPassword),
+                    Ok(Err(error)) if refuses_password(&error) => {
+                        let data_dir = self.place.data_dir.clone();
+                        return Err(EmbeddedError::OtherPassword { data_dir });
+                    }
                     Ok(Err(error)) => {
                         tracing::debug!(%error, "PostgreSQL is ready and refused the connection")
                     }
@@ -191,7 +166,7 @@ impl Launch {
             }
             if started.elapsed() > READY_LIMIT {
                 let reason = format!("not ready after {} s", READY_LIMIT.as_secs());
-                return Err(NotReady::Failed(EmbeddedError::Start { reason }));
+                return Err(EmbeddedError::Start { reason });
             }
             if told.elapsed() > PATIENCE {
                 told = Instant::now();

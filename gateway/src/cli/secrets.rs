@@ -1,4 +1,7 @@
 //! `basalt secrets …` sets, lists and removes secrets of functions, with or without a running server. Values are never shown.
+//! `reset` is about the server's own secrets.
+
+mod reset;
 
 use std::io::{self, Read as _, Write};
 use std::path::{Path, PathBuf};
@@ -24,6 +27,8 @@ pub(super) enum SecretsCommand {
     List(List),
     /// Removes secrets, all or none.
     Unset(Unset),
+    /// Makes new secrets of the server itself when those of its embedded database are lost, and lists what becomes invalid.
+    Reset,
 }
 
 #[derive(Debug, Args)]
@@ -57,6 +62,9 @@ fn parse_pair(text: &str) -> Result<(String, SecretString), &'static str> {
 
 /// Runs the command.
 pub(super) async fn run(config: &Config, command: &SecretsCommand) -> anyhow::Result<()> {
+    if let SecretsCommand::Reset = command {
+        return Box::pin(reset::run(config)).await;
+    }
     let mut database = CommandDatabase::open(config).await?;
     let pool = database.system_pool();
     let store = SecretStore::new(pool, database.secrets.master_key());
@@ -64,6 +72,8 @@ pub(super) async fn run(config: &Config, command: &SecretsCommand) -> anyhow::Re
         SecretsCommand::Set(set) => Box::pin(self::set(&store, set)).await,
         SecretsCommand::List(list) => Box::pin(self::list(&store, list)).await,
         SecretsCommand::Unset(unset) => Box::pin(self::unset(&store, unset)).await,
+        // Handled above: it must not open the database with the secrets it has.
+        SecretsCommand::Reset => Ok(()),
     };
     database.close().await;
     done

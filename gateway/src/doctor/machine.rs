@@ -60,7 +60,8 @@ pub(super) fn secrets(config: &Config, report: &mut Report) -> Option<Secrets> {
     if metadata.permissions().mode() & 0o067 != 0 {
         report.warn(subject, format!("other users can look into {0}: run chmod 700 {0}", dir.display()));
     }
-    if !dir.join("secrets.json").exists() {
+    let is_new = !config.is_embedded() || !Embedded::has_cluster(dir, &config.database.data_dir);
+    if is_new && !dir.join("secrets.json").exists() {
         report.ok(subject, "none yet; the first start makes them");
         return None;
     }

@@ -4,7 +4,7 @@
 use std::fs::{self, DirBuilder, File, OpenOptions, Permissions, TryLockError};
 use std::io::{self, ErrorKind, Write as _};
 use std::os::unix::fs::{DirBuilderExt as _, OpenOptionsExt as _, PermissionsExt as _};
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
 use basalt_core::clock::Clock;
@@ -20,6 +20,8 @@ const NAME: &str = "secrets.json";
 const LOCK: &str = "secrets.lock";
 /// How long to wait for another process that makes its first start: it generates keys and writes one small file.
 const LOCK_PATIENCE: Duration = Duration::from_secs(10);
+/// Least length of an API key after its prefix, as for configured ones.
+const KEY_LENGTH: usize = 16;
 /// Of generated texts; 256 bits and more.
 const LENGTH: usize = 48;
 
@@ -56,9 +58,22 @@ pub(super) struct Missing {
     pub(super) secret_key: bool,
 }
 
+/// The file.
+pub(super) fn path(state_dir: &Path) -> PathBuf {
+    state_dir.join(NAME)
+}
+
+/// Whether the file holds a master key.
+///
+/// # Errors
+/// The file is unreadable or damaged.
+pub(super) fn has_master_key(state_dir: &Path) -> Result<bool, SecretsError> {
+    Ok(read(&path(state_dir))?.is_some_and(|stored| stored.master_key.is_some()))
+}
+
 /// The stored secrets, with everything in `missing` present. Writes only when something is to be added.
 pub(super) fn load(state_dir: &Path, missing: &Missing, clock: &Clock) -> Result<Stored, SecretsError> {
-    let path = state_dir.join(NAME);
+    let path = path(state_dir);
     let stored = read(&path)?.unwrap_or_default();
     if missing.is_in(&stored) {
         return Ok(stored);
@@ -109,7 +124,7 @@ impl Missing {
 /// # Errors
 /// Reading or writing the file fails.
 pub fn replace_api_key(state_dir: &Path, old: &SecretString, new: &SecretString) -> Result<(), SecretsError> {
-    let path = state_dir.join(NAME);
+    let path = path(state_dir);
     if !path.exists() {
         return Ok(());
     }
@@ -155,8 +170,9 @@ fn read(path: &Path) -> Result<Option<Stored>, SecretsError> {
         ("publishable_key", &stored.publishable_key, "sb_publishable_"),
         ("secret_key", &stored.secret_key, "sb_secret_"),
     ] {
-        if text.as_ref().is_some_and(|text| !text.starts_with(prefix)) {
-            return Err(damaged(format!("{name} does not start with {prefix}")));
+        let is_key = |text: &String| text.strip_prefix(prefix).is_some_and(|rest| rest.len() >= KEY_LENGTH);
+        if text.as_ref().is_some_and(|text| !is_key(text)) {
+            return Err(damaged(format!("{name} is not {prefix} and at least {KEY_LENGTH} characters")));
         }
     }
     let open_to_others = fs::metadata(path).is_ok_and(|metadata| metadata.permissions().mode() & 0o077 != 0);

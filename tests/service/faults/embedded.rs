@@ -297,16 +297,25 @@ async fn a_taken_port_is_named_when_configured_and_passed_over_when_not() {
 }
 
 #[tokio::test]
-async fn lost_secrets_set_the_password_anew() {
+async fn another_password_is_refused_until_it_is_reset() {
     let folder = Folder::new("secrets");
     start(folder.config()).await.unwrap().stop().await;
     let mut config = folder.config();
     config.password = "another' password".into();
-    let mut steps = Vec::new();
-    let embedded = Embedded::start(config, |step| steps.push(step.to_owned())).await.unwrap();
-    assert!(steps.iter().any(|step| step.contains("another password")), "{steps:?}");
+    let error = start(config.clone()).await.unwrap_err();
+    assert!(matches!(error, EmbeddedError::OtherPassword { .. }), "{error}");
+    assert!(error.to_string().contains("`basalt secrets reset`"), "{error}");
+    start(folder.config()).await.expect("nothing was changed").stop().await;
+
+    Embedded::reset_password(config.clone(), |_| {}).await.unwrap();
+    let embedded = start(config.clone()).await.unwrap();
     assert_eq!(ask(&embedded, "select 'mine again'").await.unwrap(), "mine again");
+    let error = Embedded::reset_password(config, |_| {}).await.unwrap_err();
+    assert!(matches!(error, EmbeddedError::InUse { .. }), "{error}");
     embedded.stop().await;
+    drop(embedded);
+    let error = start(folder.config()).await.unwrap_err();
+    assert!(matches!(error, EmbeddedError::OtherPassword { .. }), "{error}");
 }
 
 #[tokio::test]

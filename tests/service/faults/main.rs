@@ -18,6 +18,7 @@ mod killed;
 mod link;
 mod load;
 mod logins;
+mod lost_secrets;
 mod memory;
 mod operators;
 mod overload;

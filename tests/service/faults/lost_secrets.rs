@@ -1,0 +1,105 @@
+//! The embedded database outlives the secrets it was set up with: the server refuses to start, and `basalt secrets reset` is the remedy.
+
+use std::fs;
+use std::process::Output;
+
+use basalt_testkit::Basalt;
+use serde_json::{Value, json};
+
+fn run(server: &Basalt, arguments: &[&str]) -> Output {
+    let port = server.port().to_string();
+    server.same_settings().args(arguments).args(["--port", &port]).output().unwrap()
+}
+
+fn printed(server: &Basalt, arguments: &[&str]) -> String {
+    let output = run(server, arguments);
+    assert!(output.status.success(), "{arguments:?}: {}", String::from_utf8_lossy(&output.stderr));
+    String::from_utf8(output.stdout).unwrap()
+}
+
+/// What a command that has to fail prints.
+fn refusal(server: &Basalt, arguments: &[&str]) -> String {
+    let output = run(server, arguments);
+    assert!(!output.status.success(), "{arguments:?} succeeded");
+    String::from_utf8([output.stderr, output.stdout].concat()).unwrap()
+}
+
+fn stored_secrets(server: &Basalt) -> Value {
+    serde_json::from_slice(&fs::read(server.state_dir().join("secrets.json")).unwrap()).unwrap()
+}
+
+#[tokio::test]
+async fn lost_secrets_stop_the_start_until_they_are_reset() {
+    let mut server = Basalt::builder().embedded().start().await;
+    let user = server.sign_up("ada@example.org").await;
+    let (old_token, old_refresh) = (user.access_token.clone(), user.refresh_token.clone());
+    let own_key = printed(&server, &["keys", "create", "publishable", "--name", "mobile"]);
+    let own_key = own_key.split_whitespace().find(|word| word.starts_with("sb_publishable_")).unwrap();
+    let _set = printed(&server, &["secrets", "set", "WEATHER_KEY=x"]);
+    let _rotated = printed(&server, &["keys", "create", "signing"]);
+    server.stop().await;
+    let file = server.state_dir().join("secrets.json");
+    let backup = server.state_dir().join("backup.json");
+    fs::rename(&file, &backup).unwrap();
+
+    for command in [&["serve"][..], &["keys"], &["migrate"], &["secrets", "list"], &["doctor"]] {
+        let said = refusal(&server, command);
+        assert!(said.contains("are lost") && said.contains("`basalt secrets reset`"), "{command:?}: {said}");
+        assert!(!file.exists(), "{command:?} made new secrets");
+    }
+    // Secrets of another project are no better than none.
+    let mut foreign: Value = serde_json::from_slice(&fs::read(&backup).unwrap()).unwrap();
+    foreign["master_key"] = json!("x".repeat(48));
+    fs::write(&file, foreign.to_string()).unwrap();
+    let said = refusal(&server, &["serve"]);
+    assert!(said.contains("another password") && said.contains("`basalt secrets reset`"), "{said}");
+    // Nothing has changed: with the backup it starts.
+    fs::copy(&backup, &file).unwrap();
+    server.start_again().await;
+    assert!(refusal(&server, &["secrets", "reset"]).contains("another basalt"));
+    server.stop().await;
+    assert_eq!(
+        printed(&server, &["secrets", "reset"]),
+        "the secrets fit the database; nothing was changed\n"
+    );
+
+    fs::remove_file(&file).unwrap();
+    let report = printed(&server, &["secrets", "reset"]);
+    for part in ["`basalt keys`", "set them again: WEATHER_KEY", "signing keys made with `basalt keys`: 1"] {
+        assert!(report.contains(part), "{part} in {report}");
+    }
+    assert_ne!(stored_secrets(&server)["secret_key"], foreign["secret_key"]);
+    server.start_again().await;
+    let key = stored_secrets(&server)["publishable_key"].as_str().unwrap().to_owned();
+    server.get("/auth/v1/settings").apikey(server.publishable_key()).send().await.expect(401);
+    server.get("/auth/v1/settings").apikey(own_key).send().await.expect(200);
+    server.get("/auth/v1/user").apikey(&key).bearer(&old_token).send().await.expect(403);
+    let refresh = json!({ "refresh_token": old_refresh });
+    let renewed = server.post("/auth/v1/token?grant_type=refresh_token").apikey(&key).json(&refresh);
+    assert_eq!(renewed.send().await.expect(200).json()["user"]["id"], user.id);
+    assert_eq!(printed(&server, &["secrets", "list", "--json"]).replace(['\n', ' '], ""), "{\"secrets\":[]}");
+}
+
+#[tokio::test]
+async fn a_lost_jwt_secret_stops_the_start_and_a_configured_one_does_not() {
+    let mut server = Basalt::builder().embedded().start().await;
+    server.stop().await;
+    let file = server.state_dir().join("secrets.json");
+    let mut without = stored_secrets(&server);
+    without.as_object_mut().unwrap().remove("jwt_secret").unwrap();
+    fs::write(&file, without.to_string()).unwrap();
+    let said = refusal(&server, &["serve"]);
+    assert!(said.contains("another jwt secret") && said.contains("`basalt secrets reset`"), "{said}");
+    let configured = server
+        .same_settings()
+        .args(["migrate"])
+        .env("BASALT_JWT_SECRET", "a secret that the operator has chosen on purpose")
+        .output()
+        .unwrap();
+    assert!(configured.status.success(), "{}", String::from_utf8_lossy(&configured.stderr));
+    let said = refusal(&server, &["serve"]);
+    assert!(said.contains("another jwt secret"), "{said}");
+    let report = printed(&server, &["secrets", "reset"]);
+    assert!(report.contains("API keys") && !report.contains("set them again"), "{report}");
+    server.start_again().await;
+}
