@@ -58,11 +58,12 @@ use passwords::kinds;
 use passwords::policy::{self, PasswordPolicy};
 use sessions::RefreshLocks;
 
-/// Whether a web address is a page of the site or of a site of the allow-list, for services that send people back to the app.
-/// On localhost any port is: development servers move.
-pub fn page_check(config: &AuthConfig) -> impl Fn(&str) -> bool + Send + Sync + use<> {
-    let pages = http::redirect::Redirects::new(&config.site_url, &config.uri_allow_list);
-    move |url| pages.names_page(url)
+/// Whether a web address is a page of the site, of this server (`public_url`), or of a site of the allow-list, for services that send
+/// people back to the app. On localhost any port is: development servers move.
+pub fn page_check(config: &AuthConfig, public_url: &str) -> impl Fn(&str) -> bool + Send + Sync + use<> {
+    let pages = Redirects::new(&config.site_url, &config.uri_allow_list);
+    let own_pages = Redirects::new(public_url, &[]);
+    move |url| pages.names_page(url) || own_pages.names_page(url)
 }
 
 /// Every route, with the client call that reaches it. Routes of later work are not here: they are unknown.

@@ -121,6 +121,31 @@ async fn a_checkout_refuses_other_prices_and_other_sites() {
 }
 
 #[tokio::test]
+async fn pages_of_the_public_url_are_accepted_beside_site_url() {
+    let stripe = Stripe::start().await;
+    let server = server(&stripe).config("auth.site_url", "https://app.example.org").start().await;
+    add_plan(&server, PRICE, true).await;
+    let user = server.sign_up("ada@example.org").await;
+    subscribe(&stripe, &server, &user, "sub_1", "past_due").await;
+    for name in ["successUrl", "cancelUrl", "returnUrl"] {
+        for (url, is_page) in [
+            (server.url("/dashboard?x=1#top"), true),
+            ("https://app.example.org/dashboard".to_owned(), true),
+            ("http://127.0.0.1:1/dashboard".to_owned(), false),
+            (server.url("/").replace("http:", "https:"), false),
+            (server.url(".evil.example/"), false),
+        ] {
+            let function =
+                if name == "returnUrl" { "create-portal-session" } else { "create-checkout-session" };
+            let body = json!({"priceId": PRICE, name: url});
+            let answer = call(&server, function, Some(&user), &body).send().await;
+            let refused = shown(&answer) == (400, failure(&format!("Invalid {name}")));
+            assert_eq!(refused, !is_page, "{name} {url}: {}", answer.text());
+        }
+    }
+}
+
+#[tokio::test]
 async fn who_has_a_subscription_gets_no_second_one() {
     let (stripe, server, user) = start().await;
     add_plan(&server, "price_more", true).await;
