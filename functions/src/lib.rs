@@ -67,6 +67,12 @@ pub const MIGRATIONS: &[SystemMigration] = &[
         include_str!("../migrations/0003_former_customers.sql"),
     ),
     SystemMigration::new("functions", 4, "caught_up", include_str!("../migrations/0004_caught_up.sql")),
+    SystemMigration::new(
+        "functions",
+        5,
+        "proven_addresses",
+        include_str!("../migrations/0005_proven_addresses.sql"),
+    ),
 ];
 
 /// functions.md 3.4, for TypeScript functions; built-in ones read less.
@@ -97,6 +103,8 @@ pub struct Dependencies {
     pub outbox: Outbox,
     /// Sends it, where there is a way.
     pub mail_worker: Option<Arc<Worker<Sender>>>,
+    /// `auth.mailer_autoconfirm`: sign-ups are confirmed without a mail to their address.
+    pub confirms_without_mail: bool,
     /// Whether people may be sent to a web address: it is a page of the app.
     pub is_page: Box<dyn Fn(&str) -> bool + Send + Sync>,
     /// `auth.site_url`, without a slash at its end: where the app is.
@@ -121,6 +129,7 @@ pub(crate) struct Functions {
     pub(crate) secrets: Arc<Secrets>,
     pub(crate) mailer: Mailer,
     pub(crate) rates: Rates,
+    pub(crate) confirms_without_mail: bool,
     pub(crate) is_page: Box<dyn Fn(&str) -> bool + Send + Sync>,
     pub(crate) site_url: String,
 }
@@ -139,6 +148,7 @@ pub fn service(config: &FunctionsConfig, stripe: &StripeConfig, dependencies: De
         double,
         outbox,
         mail_worker,
+        confirms_without_mail,
         is_page,
         site_url,
         tracker,
@@ -170,6 +180,7 @@ pub fn service(config: &FunctionsConfig, stripe: &StripeConfig, dependencies: De
             secrets,
             mailer: Mailer { outbox, worker: mail_worker, system },
             rates: Rates::default(),
+            confirms_without_mail,
             is_page,
             site_url,
         }

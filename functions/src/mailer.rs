@@ -86,6 +86,11 @@ impl Mailer {
         sent.map_err(MailError::Refused)
     }
 
+    /// Whether mail is sent to its recipients, rather than kept in the development mailbox.
+    pub(crate) async fn sends_mail(&self) -> Result<bool, MailError> {
+        Ok(self.route().await?.1.is_some())
+    }
+
     /// Where mail goes now. Without a worker the outbox's row is the delivered mail.
     async fn route(&self) -> Result<(Outbox, Option<&Arc<Worker<Sender>>>), MailError> {
         if let Some(worker) = &self.worker

@@ -23,9 +23,12 @@ const DAY: Duration = Duration::from_secs(24 * 3600);
 /// All limits.
 pub(crate) struct Rates {
     pub(crate) billing: Rate,
+    /// By the sender, across plans.
     pub(crate) invite_by_user: Rate,
+    pub(crate) invite_by_user_daily: Rate,
     pub(crate) invite_by_plan: Rate,
-    pub(crate) invite_by_address: Rate,
+    /// By the recipient, across plans and senders.
+    pub(crate) invite_by_recipient: Rate,
     pub(crate) test_email: Rate,
     pub(crate) webhook_secret: Rate,
     pub(crate) replay: Rate,
@@ -37,8 +40,9 @@ impl Default for Rates {
             // For each function of its own: the key names it.
             billing: Rate::new("billing", 10, Duration::from_secs(60)),
             invite_by_user: Rate::new("invite_by_user", 20, HOUR),
+            invite_by_user_daily: Rate::new("invite_by_user_daily", 50, DAY),
             invite_by_plan: Rate::new("invite_by_plan", 50, DAY),
-            invite_by_address: Rate::new("invite_by_address", 3, DAY),
+            invite_by_recipient: Rate::new("invite_by_recipient", 3, DAY),
             test_email: Rate::new("test_email", 10, HOUR),
             webhook_secret: Rate::new("webhook_secret", 10, HOUR),
             replay: Rate::new("replay", 60, HOUR),

@@ -21,6 +21,10 @@ pub(crate) struct Account {
     pub(crate) email: Option<String>,
     /// `organization_name` or `name` of its metadata.
     pub(crate) name: Option<String>,
+    /// Its address is confirmed, by mail or without.
+    pub(crate) is_confirmed: bool,
+    /// Its owner read a mail that was sent to the address, or an administrator vouched for it.
+    pub(crate) is_proven: bool,
 }
 
 /// A signed-in user.
@@ -62,7 +66,8 @@ impl Caller {
     }
 
     async fn find(functions: &Functions, parts: &Parts, asks_admin: bool) -> Result<(Self, bool), Refusal> {
-        const ACCOUNT: &str = "select email, is_banned, name from functions.account($1::uuid)";
+        const ACCOUNT: &str = "\
+select email, is_banned, name, is_confirmed, functions.has_proven_address($1::uuid) from functions.account($1::uuid)";
         const BECOME: &str = "\
 select pg_catalog.set_config('role', 'authenticated', true), pg_catalog.set_config('request.jwt.claims', $1, true)";
         const IS_ADMIN: &str = "select public.is_admin()";
@@ -79,7 +84,12 @@ select pg_catalog.set_config('role', 'authenticated', true), pg_catalog.set_conf
             return Err(Refusal::not_authenticated());
         }
         let text = |column| row.text(column).filter(|text| !text.is_empty()).map(str::to_owned);
-        let account = Account { email: text(0), name: text(2) };
+        let account = Account {
+            email: text(0),
+            name: text(2),
+            is_confirmed: row.text(3) == Some("t"),
+            is_proven: row.text(4) == Some("t"),
+        };
         let is_admin = answers.get(2).and_then(|rows| rows.first()?.text(0)) == Some("t");
         Ok((Self { id, account, claims }, is_admin))
     }

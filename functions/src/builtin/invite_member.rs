@@ -1,7 +1,8 @@
 //! `invite-member`: mails the link of an invitation that the app has written into `plan_members` (functions.md 3.19).
 //!
 //! Of the body only the plan and the address count: with any other field of it a signed-in user could send mail with words
-//! and links of their own from our domain.
+//! and links of their own from our domain. The sender's address must be confirmed, and limits count by sender and by recipient,
+//! across plans (decision 0083).
 
 use std::sync::Arc;
 
@@ -38,9 +39,14 @@ pub(crate) async fn invite_member(functions: Arc<Functions>, parts: Parts, body:
     let plan =
         Uuid::parse_str(fields.required("planId")?).map_err(|_| Refusal::bad_request("Invalid planId"))?;
     let invitation = find(&functions, &caller, plan, email).await?;
-    functions.rates.invite_by_user.take(caller.id.to_string())?;
-    functions.rates.invite_by_plan.take(plan.to_string())?;
-    functions.rates.invite_by_address.take(format!("{plan} {}", email.to_lowercase()))?;
+    if !may_send(&functions, &caller).await? {
+        return Err(Refusal::forbidden("Confirm your e-mail address first"));
+    }
+    let rates = &functions.rates;
+    rates.invite_by_user.take(caller.id.to_string())?;
+    rates.invite_by_user_daily.take(caller.id.to_string())?;
+    rates.invite_by_plan.take(plan.to_string())?;
+    rates.invite_by_recipient.take(recipient_key(email))?;
 
     let origin = fields.optional("inviteUrl").and_then(|url| functions.origin(url));
     let origin = origin.unwrap_or_else(|| functions.site_url.clone());
@@ -50,6 +56,23 @@ pub(crate) async fn invite_member(functions: Arc<Functions>, parts: Parts, body:
         Ok(Sent::Queued) => ok(&json!({"success": true, "queued": true})),
         Err(error) => Err(refusal(error)),
     }
+}
+
+/// Whether the caller's address is known to be theirs. Confirmation without mail does not show that; it suffices only while mail stays in
+/// the development mailbox.
+async fn may_send(functions: &Functions, caller: &Caller) -> Result<bool, Refusal> {
+    let account = &caller.account;
+    let needs_proof =
+        functions.confirms_without_mail && functions.mailer.sends_mail().await.map_err(refusal)?;
+    Ok(account.is_confirmed && (account.is_proven || !needs_proof))
+}
+
+/// One key for the spellings of an address that most providers deliver to the same mailbox: any case, with or without `+tag`.
+fn recipient_key(email: &str) -> String {
+    let email = email.to_lowercase();
+    let Some((local, domain)) = email.split_once('@') else { return email };
+    let mailbox = local.split('+').next().filter(|mailbox| !mailbox.is_empty()).unwrap_or(local);
+    format!("{mailbox}@{domain}")
 }
 
 pub(super) fn refusal(error: MailError) -> Refusal {
@@ -140,4 +163,17 @@ async fn message(
         text: rendered.text,
         idempotency_key: Some(format!("invite/{}/{day}", invitation.member_id)),
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn spellings_of_one_mailbox_share_a_key() {
+        for email in ["bob@example.org", "BOB@Example.org", "bob+1@example.org", "Bob+a+b@example.org"] {
+            assert_eq!(recipient_key(email), "bob@example.org", "{email}");
+        }
+        assert_eq!(recipient_key("+1@example.org"), "+1@example.org");
+    }
 }

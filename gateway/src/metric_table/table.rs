@@ -130,7 +130,7 @@ pub static METRICS: &[Metric] = &[
     metric("basalt_stripe_former_customers_dead_total", Counter, &[("kind", "`live` or `test`")], "customers", Happened, "Deleted users given up after a week: they may go on paying.", "End their subscriptions in Stripe's dashboard; the log has the customers."),
     metric("basalt_stripe_former_customers_waiting", Gauge, NONE, "customers", Happened, "Deleted users for whom something may still run.", "As for `basalt_stripe_former_customers_failed_total`."),
     metric("basalt_stripe_former_customers_dead", Gauge, NONE, "customers", Happened, "Deleted users given up.", "As for `basalt_stripe_former_customers_dead_total`."),
-    metric("basalt_functions_rate_limited_total", Counter, &[("limit", "billing, invite_by_user, invite_by_plan, invite_by_address, test_email, webhook_secret, replay")], "requests", Happened, "Calls of built-in functions refused with 429.", "A user tries again and again, or sends many invitations."),
+    metric("basalt_functions_rate_limited_total", Counter, &[("limit", "billing, invite_by_user, invite_by_user_daily, invite_by_plan, invite_by_recipient, test_email, webhook_secret, replay")], "requests", Happened, "Calls of built-in functions refused with 429.", "A user tries again and again, or sends many invitations."),
 
     metric("basalt_mail_queued_total", Counter, KIND, "mails", Happened, "Mails to be sent, or put into the development mailbox.", ""),
     metric("basalt_mail_sent_total", Counter, KIND, "mails", Happened, "Mails that the mail server took.", ""),

@@ -351,6 +351,7 @@ pub(super) async fn whole(
                 outbox: outbox.clone(),
                 mail_worker,
                 is_page: Box::new(basalt_auth::page_check(&config.auth, config.server.public_url.as_str())),
+                confirms_without_mail: config.auth.mailer_autoconfirm,
                 site_url: config.auth.site_url.trim_end_matches('/').to_owned(),
                 tracker: background.tracker.clone(),
                 shutdown: background.shutdown.clone(),

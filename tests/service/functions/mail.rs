@@ -34,6 +34,15 @@ fn body(email: &str, plan: &str) -> Value {
     })
 }
 
+/// Marks the user's address as proven, as the link of a mail does.
+pub(super) async fn prove_address(server: &Basalt, user: &User) {
+    let proven = format!(
+        "update auth.identities set identity_data = identity_data || '{{\"email_verified\": true}}' where user_id = '{}'",
+        user.id
+    );
+    let _rows = server.database().admin_sql(&proven).await;
+}
+
 async fn ask(server: &Basalt, user: &User, email: &str, plan: &str) -> (u16, Value) {
     shown(&call(server, "invite-member", Some(user), &body(email, plan)).send().await)
 }
@@ -58,7 +67,10 @@ async fn an_invitation_has_the_databases_words_and_our_link() {
     assert_eq!((status, &answer["success"]), (200, &json!(true)), "{answer}");
     assert!(answer["id"].is_string(), "{answer}");
     let mail = server.mailbox().wait_for("bob@example.org").await;
-    assert_eq!(mail.subject, "You've been invited to collaborate on Growth <b>2027</b>");
+    assert_eq!(
+        mail.subject, "You've been invited to collaborate on a strategic plan",
+        "not the sender's words"
+    );
     let token = server
         .database()
         .value("select invite_token::text from public.plan_members where not invite_accepted")
@@ -79,7 +91,7 @@ async fn an_invitation_has_the_databases_words_and_our_link() {
     let mail = server.mailbox().wait_for("bob@example.org").await;
     assert_eq!(
         (mail.subject.as_str(), mail.html.starts_with("<i>viewer</i> http")),
-        ("Join Growth <b>2027</b>", true)
+        ("Join a strategic plan", true)
     );
 }
 
@@ -126,17 +138,36 @@ async fn who_may_not_invite_is_told_why() {
 }
 
 #[tokio::test]
-async fn one_address_is_not_flooded() {
+async fn invitations_to_one_mailbox_count_across_plans_and_senders() {
+    let server = app().start().await;
+    let senders = [server.sign_up("ada@example.org").await, server.sign_up("eve@example.org").await];
+    let mut answers = Vec::new();
+    for (number, email) in ["bob@example.org", "Bob@example.org", "bob+plans@example.org", "bob@example.org"]
+        .into_iter()
+        .enumerate()
+    {
+        let sender = &senders[number % 2];
+        let plan = make_plan(&server, sender, "Growth").await;
+        assert_eq!(invite(&server, sender, &plan, email, "viewer").await, 201);
+        answers.push(call(&server, "invite-member", Some(sender), &body(email, &plan)).send().await);
+    }
+    let fourth = answers.pop().unwrap();
+    assert_eq!(answers.iter().map(|answer| answer.status.as_u16()).collect::<Vec<_>>(), [200, 200, 200]);
+    assert_eq!(shown(&fourth), (429, failure("Too many requests. Try again later.")));
+    assert!(fourth.header("retry-after").parse::<u64>().unwrap() > 3600);
+}
+
+#[tokio::test]
+async fn unconfirmed_accounts_send_no_invitations() {
     let server = app().start().await;
     let owner = server.sign_up("ada@example.org").await;
     let plan = make_plan(&server, &owner, "Growth").await;
     assert_eq!(invite(&server, &owner, &plan, "bob@example.org", "viewer").await, 201);
-    for _ in 0..3 {
-        assert_eq!(ask(&server, &owner, "bob@example.org", &plan).await.0, 200);
-    }
-    let fourth = call(&server, "invite-member", Some(&owner), &body("Bob@example.org", &plan)).send().await;
-    assert_eq!(shown(&fourth), (429, failure("Too many requests. Try again later.")));
-    assert!(fourth.header("retry-after").parse::<u64>().unwrap() > 3600);
+    let unconfirmed = "update auth.users set email_confirmed_at = null, phone_confirmed_at = null";
+    let _rows = server.database().admin_sql(unconfirmed).await;
+    let refused = (403, failure("Confirm your e-mail address first"));
+    assert_eq!(ask(&server, &owner, "bob@example.org", &plan).await, refused);
+    assert!(server.mailbox().mails("bob@example.org").await.is_empty());
 }
 
 #[tokio::test]
@@ -145,6 +176,7 @@ async fn resend_sends_where_its_key_is_set() {
     let server =
         app().config("mail.resend_url", &resend.url()).config("mail.retry_pause", "200ms").start().await;
     let admin = sign_up_admin(&server, "ada@example.org").await;
+    prove_address(&server, &admin).await;
     set_resend(&server, "re_a_secret_key_of_resend").await;
     let test = json!({"to": "bob@example.org", "subject": "Grüße", "message": "a <b>\nsecond line"});
     let sent = call(&server, "test-email", Some(&admin), &test).send().await;
@@ -231,6 +263,10 @@ async fn a_mail_server_sends_where_there_is_no_resend() {
     assert!(smtp.wait_for("bob@example.org").await.data.contains("Subject: Hello"));
     let plan = make_plan(&server, &admin, "Growth").await;
     assert_eq!(invite(&server, &admin, &plan, "cleo@example.org", "viewer").await, 201);
+    // Sign-ups are confirmed without mail here, so that the confirmation says nothing about the address.
+    let refused = (403, failure("Confirm your e-mail address first"));
+    assert_eq!(ask(&server, &admin, "cleo@example.org", &plan).await, refused);
+    prove_address(&server, &admin).await;
     assert_eq!(ask(&server, &admin, "cleo@example.org", &plan).await.0, 200);
     assert!(smtp.wait_for("cleo@example.org").await.data.contains("invited"));
 }

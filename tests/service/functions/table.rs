@@ -8,7 +8,7 @@ use futures_util::future::join_all;
 use serde_json::{Value, json};
 
 use super::double::Act;
-use super::mail::{invite, make_plan, set_resend};
+use super::mail::{invite, make_plan, prove_address, set_resend};
 use super::stripe::{PRICE, SECRET, Stripe, add_plan, delivery, event, now, server, subscription};
 use super::{call, sign_up_admin};
 
@@ -145,6 +145,7 @@ async fn world() -> World {
     add_plan(&server, "price_more", true).await;
     let stranger = server.sign_up("eve@example.org").await;
     let owner = server.sign_up("ada@example.org").await;
+    prove_address(&server, &owner).await;
     let admin = sign_up_admin(&server, "admin@example.org").await;
     let payer = server.sign_up("payer@example.org").await;
     set_resend(&server, "re_a_secret_key").await;

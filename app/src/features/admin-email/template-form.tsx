@@ -10,6 +10,7 @@ import { useRowForm } from "@/hooks/use-row-form";
 import { type Setting, useSaveTemplate } from "./queries";
 import {
   fillTemplate,
+  planInSubject,
   type Template,
   type TemplateVariable,
   templateSchema,
@@ -47,7 +48,12 @@ export function TemplateForm({ row }: { row: Setting<Template> | null }) {
             label="Subject Template"
             error={errors.subject?.message}
             limit={{ used: subject.length, of: 200 }}
-            hint={<Variables names={["planTitle"]} unknown={unknownVariables(subject, ["planTitle"])} />}
+            hint={
+              <>
+                <Variables names={["planTitle"]} unknown={unknownVariables(subject, ["planTitle"])} />
+                <span className="mt-1 block">In the subject it reads “{planInSubject}”; the body names the plan.</span>
+              </>
+            }
             required
           >
             <Input {...register("subject")} />
@@ -70,7 +76,7 @@ export function TemplateForm({ row }: { row: Setting<Template> | null }) {
         <div className="border-b bg-surface px-5 py-4 text-sm">
           <p className="text-muted-foreground">To: new.member@example.org</p>
           <p className="mt-1 font-semibold [overflow-wrap:anywhere]">
-            {fillTemplate(subject, { planTitle: sample.planTitle })}
+            {fillTemplate(subject, { planTitle: planInSubject })}
           </p>
         </div>
         <div className="bg-surface-raised px-5 py-5 text-sm [overflow-wrap:anywhere]">
