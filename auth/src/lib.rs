@@ -163,12 +163,12 @@ impl Auth {
 
     /// A transaction that ends with the request. Close it with [`finish`].
     pub(crate) async fn begin(&self, request: &RequestContext) -> Result<Tx, AuthError> {
-        Ok(self.pool.begin(request.deadline).await?)
+        Ok(self.pool.begin_for(request.identity(), request.deadline).await?)
     }
 
     /// A connection whose statements stand alone. Close it with [`finish`].
     pub(crate) async fn autocommit(&self, request: &RequestContext) -> Result<Tx, AuthError> {
-        Ok(self.pool.autocommit(request.deadline).await?)
+        Ok(self.pool.autocommit_for(request.identity(), request.deadline).await?)
     }
 
     /// The audience whose accounts a request without a bearer is about: named by header, else the configured one.

@@ -11,6 +11,9 @@ pub enum SessionError {
     /// No pooled connection in time.
     #[error("no database connection became free in time")]
     PoolTimeout,
+    /// As many requests of this client wait for a connection as may.
+    #[error("too many requests of this client wait for a database connection")]
+    QueueFull,
     /// No connection could be opened: the driver's or the server's text. No statement was sent.
     #[error("the database is unavailable: {0}")]
     Unreachable(String),
@@ -33,6 +36,7 @@ impl SessionError {
             }
             Self::Postgres(_)
             | Self::PoolTimeout
+            | Self::QueueFull
             | Self::Unreachable(_)
             | Self::Unavailable(_)
             | Self::Deadline => self,

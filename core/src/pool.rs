@@ -25,6 +25,7 @@ use tokio_util::task::TaskTracker;
 
 use crate::database::Database;
 use crate::error::SessionError;
+use crate::identity::Identity;
 use crate::memory::AnswerMemory;
 use crate::pg_error::{DriverError, with_cause};
 pub(crate) use lease::{Lease, Pool};
@@ -41,6 +42,10 @@ pub struct PoolConfig {
     pub size: usize,
     /// How long a request waits for a free connection.
     pub acquire_timeout: Duration,
+    /// Requests of one client that may wait for a connection; more are refused. `None` sets no limit.
+    pub waiting_per_client: Option<usize>,
+    /// Whether connections stay free for clients that use few ([`crate::fair_share`]): where a client can make statements slow.
+    pub keeps_headroom: bool,
     /// Prepared statements kept per connection; the least recently used is closed first. With 0, request work prepares
     /// none and other work keeps one.
     pub statement_cache: usize,
@@ -64,6 +69,8 @@ impl PoolConfig {
             name,
             size,
             acquire_timeout: Duration::from_secs(10),
+            waiting_per_client: None,
+            keeps_headroom: false,
             statement_cache: STATEMENT_CACHE,
             // PostgreSQL builds no larger value.
             row_bytes: 1 << 30,
@@ -170,15 +177,24 @@ impl ServicePool {
         Self { pool: Arc::new(Pool::new(manager, config)) }
     }
 
-    /// Begins a transaction (read committed, read write). Its statements are answered before `deadline` or fail.
+    /// Begins a transaction of the server's own, as [`ServicePool::begin_for`].
     ///
     /// # Errors
-    /// No connection in time, or none to be had.
+    /// As [`ServicePool::begin_for`].
     pub async fn begin(&self, deadline: Instant) -> Result<Tx, SessionError> {
+        self.begin_for(Identity::SERVER, deadline).await
+    }
+
+    /// Begins a transaction (read committed, read write) on behalf of a client. Its statements are answered before `deadline`
+    /// or fail.
+    ///
+    /// # Errors
+    /// No connection in time, too many requests of this client wait for one, or none could be opened.
+    pub async fn begin_for(&self, identity: Identity, deadline: Instant) -> Result<Tx, SessionError> {
         let mut retried = false;
         loop {
             // Before BEGIN: dropping `tx` closes a connection that may have begun a transaction.
-            let tx = Tx::new(self.pool.acquire(deadline).await?, deadline, true);
+            let tx = Tx::new(self.pool.acquire(identity, deadline).await?, deadline, true);
             let lease = tx.lease()?;
             match tx.answer(lease, lease.client.batch_execute("BEGIN")).await {
                 Ok(()) => return Ok(tx),
@@ -190,16 +206,24 @@ impl ServicePool {
         }
     }
 
+    /// A connection for work of the server's own, as [`ServicePool::autocommit_for`].
+    ///
+    /// # Errors
+    /// As [`ServicePool::autocommit_for`].
+    pub async fn autocommit(&self, deadline: Instant) -> Result<Tx, SessionError> {
+        self.autocommit_for(Identity::SERVER, deadline).await
+    }
+
     /// A connection on which each statement is a transaction of its own: neither BEGIN nor COMMIT costs a round trip.
     /// For reads that need no common snapshot, and for changes that are one statement.
     ///
-    /// A connection that died while idle fails its first statement, where [`ServicePool::begin`] would take another:
+    /// A connection that died while idle fails its first statement, where [`ServicePool::begin_for`] would take another:
     /// only what may be repeated should be asked here.
     ///
     /// # Errors
-    /// No connection became free before `deadline`, or none could be opened.
-    pub async fn autocommit(&self, deadline: Instant) -> Result<Tx, SessionError> {
-        Ok(Tx::new(self.pool.acquire(deadline).await?, deadline, false))
+    /// As [`ServicePool::begin_for`].
+    pub async fn autocommit_for(&self, identity: Identity, deadline: Instant) -> Result<Tx, SessionError> {
+        Ok(Tx::new(self.pool.acquire(identity, deadline).await?, deadline, false))
     }
 
     /// Refuses new transactions and closes idle connections; for shutdown.

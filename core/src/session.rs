@@ -40,6 +40,7 @@ use tokio_util::task::TaskTracker;
 
 use crate::database::Database;
 pub use crate::error::SessionError;
+use crate::identity::Identity;
 use crate::memory::AnswerMemory;
 use crate::pg_error::{DriverError, PgError};
 use crate::pool::{BackendLimit, Lease, Pool, PoolConfig};
@@ -89,6 +90,8 @@ pub enum Isolation {
 /// What a transaction runs under.
 #[derive(Clone)]
 pub struct Scope {
+    /// Whose share of the connections it takes.
+    pub identity: Identity,
     /// Read or write.
     pub access: Access,
     /// Isolation level.
@@ -109,10 +112,19 @@ pub struct Scope {
 impl fmt::Debug for Scope {
     /// Claims and headers, the bearer among them, are values of settings: those never reach a log (STYLE 7.6).
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Self { access, isolation, settings, may_prepare, savepoints, room_for_values, deadline } = self;
+        let Self {
+            identity,
+            access,
+            isolation,
+            settings,
+            may_prepare,
+            savepoints,
+            room_for_values,
+            deadline,
+        } = self;
         let names: Vec<&str> = settings.iter().map(|(name, _)| name.as_ref()).collect();
         let mut scope = f.debug_struct("Scope");
-        scope.field("access", access).field("isolation", isolation);
+        scope.field("identity", identity).field("access", access).field("isolation", isolation);
         scope
             .field("settings", &names)
             .field("may_prepare", may_prepare)
@@ -318,6 +330,7 @@ impl Sessions {
     pub async fn is_reachable(&self) -> bool {
         let ask = async |lease, deadline| {
             let scope = Scope {
+                identity: Identity::SERVER,
                 access: Access::ReadWrite,
                 isolation: Isolation::default(),
                 settings: Vec::new(),
@@ -351,13 +364,13 @@ impl Sessions {
         end: End,
         check: Option<Check>,
     ) -> Result<Answers, SessionError> {
-        let (deadline, access) = (scope.deadline, scope.access);
+        let (deadline, access, identity) = (scope.deadline, scope.access, scope.identity);
         let scope_key = self.scope_key(&scope);
         let bytes = if scope.room_for_values { value_bytes(&steps) } else { 0 };
         let mut work = Work { scope, scope_key, steps, end, check };
         let mut failures = Failures::default();
         loop {
-            let mut lease = self.shared.pool.acquire(deadline).await?;
+            let mut lease = self.shared.pool.acquire(identity, deadline).await?;
             lease.enter_epoch(self.shared.epoch.load(Ordering::Relaxed));
             self.make_room(&mut lease, bytes, deadline).await;
             let mut attempt = Attempt::new(lease, work, &self.shared.tracker);
@@ -387,7 +400,9 @@ impl Sessions {
                     metrics::counter!("basalt_transactions_repeated_total", "reason" => reason).increment(1);
                     work = returned;
                 }
-                _ if access == Access::ReadWrite && self.is_refused_by_standby(&failure, deadline).await => {
+                _ if access == Access::ReadWrite
+                    && self.is_refused_by_standby(&failure, identity, deadline).await =>
+                {
                     // The address may lead to the primary by now.
                     self.shared.pool.close_unused();
                     let text = "the server is a standby, which takes no writes";
@@ -413,12 +428,18 @@ impl Sessions {
 
     /// Whether a write failed because the server is not the primary: for the client that is an outage, and not its
     /// mistake. Functions raise these codes for reasons of their own, so the server is asked.
-    async fn is_refused_by_standby(&self, failure: &SessionError, deadline: Instant) -> bool {
+    async fn is_refused_by_standby(
+        &self,
+        failure: &SessionError,
+        identity: Identity,
+        deadline: Instant,
+    ) -> bool {
         let is_suspect = matches!(failure, SessionError::Postgres(error) if matches!(error.code.as_str(), "25006" | "0A000"));
         if !is_suspect {
             return false;
         }
         let scope = Scope {
+            identity,
             access: Access::ReadOnly,
             isolation: Isolation::default(),
             settings: Vec::new(),
@@ -430,7 +451,7 @@ impl Sessions {
         let text = Arc::from("select pg_catalog.pg_is_in_recovery()");
         let steps = vec![Statement { text, params: Vec::new() }];
         let work = Work { scope, scope_key: 0, steps, end: End::Commit, check: None };
-        let Ok(lease) = self.shared.pool.acquire(deadline).await else { return false };
+        let Ok(lease) = self.shared.pool.acquire(identity, deadline).await else { return false };
         let answers = Attempt::new(lease, work, &self.shared.tracker).run().await.unwrap_or_default();
         answers.first().and_then(|rows| rows.first()?.text(0)) == Some("t")
     }

@@ -154,6 +154,7 @@ impl From<SessionError> for Refusal {
             }
             SessionError::Postgres(_)
             | SessionError::PoolTimeout
+            | SessionError::QueueFull
             | SessionError::Unreachable(_)
             | SessionError::Unavailable(_)
             | SessionError::Deadline => {

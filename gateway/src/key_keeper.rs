@@ -125,6 +125,7 @@ fn is_passing(error: &SessionError) -> bool {
     match error {
         SessionError::Postgres(error) => error.is_unavailable(),
         SessionError::PoolTimeout
+        | SessionError::QueueFull
         | SessionError::Deadline
         | SessionError::Unreachable(_)
         | SessionError::Unavailable(_) => true,

@@ -5,6 +5,7 @@ use std::borrow::Cow;
 use std::sync::Arc;
 use std::time::Duration;
 
+use basalt_core::identity::Identity;
 use basalt_core::pg_error::PgError;
 use basalt_core::session::{Access, Answers, Isolation, Row, Scope, SessionError, Sessions, Statement};
 use basalt_core::sql::Param;
@@ -68,7 +69,7 @@ impl AskError {
     fn of(error: &SessionError) -> Self {
         match error {
             SessionError::Postgres(error) => Self::of_postgres(error),
-            SessionError::PoolTimeout => Self::PoolExhausted,
+            SessionError::PoolTimeout | SessionError::QueueFull => Self::PoolExhausted,
             SessionError::Deadline => Self::Cancelled,
             SessionError::Unreachable(_) | SessionError::Unavailable(_) => Self::Unreachable,
         }
@@ -95,6 +96,10 @@ pub(crate) struct Caller {
 }
 
 impl Caller {
+    fn identity(&self) -> Identity {
+        Identity::new(self.token.claims.sub(), self.token.role(), None)
+    }
+
     fn settings(&self) -> [(&'static str, &str); 7] {
         let claims = &self.token.claims;
         // PostgreSQL takes no NUL in a setting.
@@ -139,7 +144,9 @@ impl Authorization {
         steps.push(Statement { text: SET_SEVEN.into(), params: params.collect() });
         let ids = vec![Param::from(broadcast.as_str()), Param::from(presence.as_str())];
         steps.push(Statement { text: SELECT_PROBES.into(), params: ids });
-        let rows = self.rolled_back(vec![("role".into(), "service_role".to_owned())], steps).await;
+        let rows = self
+            .rolled_back(caller.identity(), vec![("role".into(), "service_role".to_owned())], steps)
+            .await;
         let rows = rows.map_err(|error| report("read", caller, &error))?;
         let seen: Vec<&str> = rows.last().into_iter().flatten().filter_map(|row| row.text(0)).collect();
         Ok(Readable {
@@ -156,7 +163,7 @@ impl Authorization {
         let settings = caller.settings().map(|(name, value)| (name.into(), value.to_owned()));
         let id = basalt_core::random::uuid().to_string();
         let steps = vec![insert(&id, &caller.topic, extension)];
-        match self.rolled_back(settings.into(), steps).await {
+        match self.rolled_back(caller.identity(), settings.into(), steps).await {
             Ok(_) => Ok(true),
             Err(SessionError::Postgres(error)) if error.code == "42501" => Ok(false),
             Err(error) => match report("write", caller, &error) {
@@ -177,7 +184,7 @@ impl Authorization {
         let settings = vec![("role".into(), "service_role".to_owned())];
         let params = vec![Param::from(topic), Param::from_display(since_ms), Param::from_display(limit)];
         let steps = vec![Statement { text: SELECT_STORED.into(), params }];
-        let answers = self.rolled_back(settings, steps).await.map_err(|error| {
+        let answers = self.rolled_back(Identity::SERVER, settings, steps).await.map_err(|error| {
             tracing::warn!(%error, topic, "stored messages could not be read");
             AskError::of(&error)
         })?;
@@ -186,11 +193,13 @@ impl Authorization {
 
     async fn rolled_back(
         &self,
+        identity: Identity,
         mut settings: Vec<(Cow<'static, str>, String)>,
         steps: Vec<Statement>,
     ) -> Result<Answers, SessionError> {
         settings.push(("statement_timeout".into(), STATEMENT_TIMEOUT.to_owned()));
         let scope = Scope {
+            identity,
             access: Access::ReadWrite,
             isolation: Isolation::ReadCommitted,
             settings,

@@ -4,13 +4,12 @@
 //! second for JSON and more for CSV, the others on its thread wait. So work that grows with a body or an answer is done on
 //! the blocking pool, once there are more bytes than a thread may well be kept busy with.
 //!
-//! The work needs a permit; the rest wait in order, and no longer than their requests may take. Work that has begun comes
+//! The work needs a permit; clients share them fairly, and no request waits longer than it may take. Work that has begun comes
 //! to its end though its client has left. It keeps its permit and what it was given until then, such as a body with its
 //! share of the server's memory: a client gains neither by leaving.
 
-use std::sync::Arc;
-
-use tokio::sync::Semaphore;
+use basalt_core::fair_share::{AcquireError, FairShare, Limits, WAITING_PER_IDENTITY};
+use basalt_core::identity::Identity;
 use tokio_util::task::TaskTracker;
 
 use crate::error::RestError;
@@ -19,7 +18,7 @@ use crate::error::RestError;
 /// and back is worth.
 const SHORT_BYTES: usize = 256 * 1024;
 
-/// Whether what is done with so many bytes should be done by [`CpuPermits::run`].
+/// Whether what is done with so many bytes should be done by [`ClientCpu::run`].
 pub(crate) const fn is_long(bytes: usize) -> bool {
     bytes > SHORT_BYTES
 }
@@ -27,26 +26,45 @@ pub(crate) const fn is_long(bytes: usize) -> bool {
 /// How much work of one kind is done at a time.
 #[derive(Debug)]
 pub(crate) struct CpuPermits {
-    permits: Arc<Semaphore>,
+    permits: FairShare,
     tracker: TaskTracker,
+}
+
+/// The permits as one client gets them.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct ClientCpu<'a> {
+    cpu: &'a CpuPermits,
+    identity: Identity,
 }
 
 impl CpuPermits {
     /// So many at a time, as tasks of `tracker`.
     pub(crate) fn new(at_a_time: usize, tracker: &TaskTracker) -> Self {
-        Self { permits: Arc::new(Semaphore::new(at_a_time)), tracker: tracker.clone() }
+        let limits =
+            Limits { permits: at_a_time, waiting_per_identity: WAITING_PER_IDENTITY, keeps_headroom: true };
+        Self { permits: FairShare::new(limits), tracker: tracker.clone() }
     }
 
+    /// The permits for work of `identity`.
+    pub(crate) const fn of(&self, identity: Identity) -> ClientCpu<'_> {
+        ClientCpu { cpu: self, identity }
+    }
+}
+
+impl ClientCpu<'_> {
     /// Does `work` on another thread, when there is a permit for it. A panic in it is a panic here.
     ///
     /// # Errors
-    /// The runtime ends.
+    /// Too much work of this client waits, or the runtime ends.
     pub(crate) async fn run<T: Send + 'static>(
-        &self,
+        self,
         work: impl FnOnce() -> T + Send + 'static,
     ) -> Result<T, RestError> {
-        let permit = Arc::clone(&self.permits).acquire_owned().await;
-        let done = self.tracker.spawn_blocking(move || {
+        let permit = self.cpu.permits.acquire(self.identity).await.map_err(|error| match error {
+            AcquireError::QueueFull => RestError::Busy,
+            AcquireError::Closed => RestError::Internal("the permits for long work are closed"),
+        })?;
+        let done = self.cpu.tracker.spawn_blocking(move || {
             let _permit = permit;
             work()
         });
@@ -70,7 +88,7 @@ mod tests {
     async fn the_thread_of_the_request_is_free_meanwhile() {
         let (go, waits) = mpsc::channel();
         let permits = CpuPermits::new(1, &TaskTracker::new());
-        let work = permits.run(move || {
+        let work = permits.of(Identity::SERVER).run(move || {
             let released: Result<(), _> = waits.recv();
             (thread::current().id(), released.is_ok())
         });
@@ -90,19 +108,21 @@ mod tests {
         let released = Arc::new(Mutex::new(released));
         for _ in 0..5 {
             let (begun, released) = (Arc::clone(&begun), Arc::clone(&released));
-            let work = permits.run(move || {
+            let work = permits.of(Identity::SERVER).run(move || {
                 begun.fetch_add(1, Ordering::SeqCst);
                 let _end = released.lock().map(|released| released.recv());
             });
             // It begins, if there is a permit, and is given up.
             assert!(tokio::time::timeout(Duration::ZERO, work).await.is_err());
         }
-        assert_eq!(permits.permits.available_permits(), 0);
+        assert_eq!(permits.permits.load().free, 0);
         assert_eq!(tracker.len(), 2, "the service waits for what has begun");
         // Other work has permits of its own.
-        assert_eq!(CpuPermits::new(1, &tracker).run(|| 1).await.ok(), Some(1));
+        assert_eq!(CpuPermits::new(1, &tracker).of(Identity::SERVER).run(|| 1).await.ok(), Some(1));
         drop(release);
-        let _both = permits.permits.acquire_many(2).await.unwrap();
+        let first = permits.permits.acquire(Identity::SERVER).await;
+        let second = permits.permits.acquire(Identity::SERVER).await;
+        assert!(first.is_ok() && second.is_ok());
         assert_eq!(begun.load(Ordering::SeqCst), 2, "those that waited for a permit never began");
     }
 
@@ -110,6 +130,7 @@ mod tests {
     #[should_panic(expected = "on purpose")]
     async fn a_panic_is_the_requests_own() {
         let permits = CpuPermits::new(1, &TaskTracker::new());
-        let _never: Result<(), _> = permits.run(|| std::panic::resume_unwind(Box::new("on purpose"))).await;
+        let _never: Result<(), _> =
+            permits.of(Identity::SERVER).run(|| std::panic::resume_unwind(Box::new("on purpose"))).await;
     }
 }

@@ -6,6 +6,7 @@ mod scope;
 
 use std::sync::Arc;
 
+use basalt_core::identity::Identity;
 use basalt_core::session::{Access, Answers, End, Row, SessionError, Sessions, Statement};
 use http::HeaderMap;
 use tokio::time::Instant;
@@ -13,7 +14,7 @@ use tokio::time::Instant;
 pub(crate) use answer::Answer;
 
 use crate::auth::Caller;
-use crate::cpu_permits::CpuPermits;
+use crate::cpu_permits::ClientCpu;
 use crate::error::RestError;
 use crate::parse::prefer::Count;
 use crate::plan::call::CallResult;
@@ -21,6 +22,7 @@ use crate::plan::mutate::Mutation;
 use crate::plan::{CallPlan, Common, Plan, TablePlan, WritePlan};
 use crate::reload::Snapshot;
 use crate::request::ApiRequest;
+use crate::rights::Catalog;
 use crate::statement::{self, Form, Statements};
 
 /// What a plan is executed with.
@@ -31,9 +33,17 @@ pub(crate) struct ExecuteContext<'a> {
     pub(crate) api: &'a ApiRequest,
     pub(crate) headers: &'a HeaderMap,
     pub(crate) deadline: Instant,
-    pub(crate) cpu: &'a CpuPermits,
+    /// Whose share of connections and of long work the request takes.
+    pub(crate) identity: Identity,
+    pub(crate) cpu: ClientCpu<'a>,
     /// For the document at the root.
-    pub(crate) documents: &'a CpuPermits,
+    pub(crate) documents: ClientCpu<'a>,
+}
+
+impl<'a> ExecuteContext<'a> {
+    pub(crate) const fn catalog(&self) -> Catalog<'a> {
+        Catalog { sessions: self.sessions, identity: self.identity, deadline: self.deadline }
+    }
 }
 
 /// Executes a plan. `None` when PostgreSQL has to write the rows or to read the body: nothing was changed, and the request

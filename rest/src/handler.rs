@@ -6,8 +6,9 @@ use axum::body::Body;
 use axum::extract::State as Extract;
 use axum::response::Response;
 use basalt_core::clock::Clock;
+use basalt_core::identity::Identity;
 use basalt_core::memory::Hold;
-use basalt_core::service::{BodyError, Deadline, read_body};
+use basalt_core::service::{BodyError, ClientAddress, Deadline, read_body};
 use basalt_core::session::{SessionError, Sessions};
 use http::{Method, Request};
 use tokio::time::Instant;
@@ -101,14 +102,18 @@ async fn answer(
     context.is_anonymous = caller.is_anonymous;
     timing.mark("jwt");
     let mut snapshot = view.loaded.clone().ok_or(RestError::CacheNotLoaded)?;
+    let address = request.extensions().get::<ClientAddress>().map(|address| address.0);
+    let identity = Identity::new(caller.subject.as_deref(), &caller.role, address);
+    let cpu = state.cpu.of(identity);
     let request = receive(request, config).await?;
     let mut may_be_stale = true;
-    let conceal = |error| rights::conceal(&state.sessions, &caller.role, request.deadline, error);
+    let catalog = rights::Catalog { sessions: &state.sessions, identity, deadline: request.deadline };
+    let conceal = |error| rights::conceal(catalog, &caller.role, error);
     let mut json = JsonBy::Server;
     // Each round prepares the request anew, and there are three at most: one under the schema cache that is there, one
     // under a newer one, one that leaves JSON to PostgreSQL.
     loop {
-        let mut prepared = match prepare(&request, &snapshot, json, &state.cpu, timing).await {
+        let mut prepared = match prepare(&request, &snapshot, json, cpu, timing).await {
             Err(error) if may_be_stale && error.may_be_stale() => {
                 may_be_stale = false;
                 match state.handle.newer(&snapshot, request.deadline).await {
@@ -134,8 +139,9 @@ async fn answer(
             api: &api,
             headers: &request.head.headers,
             deadline: request.deadline,
-            cpu: &state.cpu,
-            documents: &state.documents,
+            identity,
+            cpu,
+            documents: state.documents.of(identity),
         };
         match execute::run(&scope, &plan, statements).await {
             Ok(Some(answer)) => {

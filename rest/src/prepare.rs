@@ -7,7 +7,7 @@ use bytes::Bytes;
 use http::request::Parts;
 use tokio::time::Instant;
 
-use crate::cpu_permits::{self, CpuPermits};
+use crate::cpu_permits::{self, ClientCpu};
 use crate::error::RestError;
 use crate::plan::{self, Plan};
 use crate::reload::Snapshot;
@@ -45,7 +45,7 @@ pub(crate) async fn prepare(
     request: &Received,
     snapshot: &Arc<Snapshot>,
     json: JsonBy,
-    cpu: &CpuPermits,
+    cpu: ClientCpu<'_>,
     timing: &mut Timing,
 ) -> Result<Prepared, RestError> {
     let head = &request.head;
@@ -86,7 +86,7 @@ async fn parse(
     request: &Received,
     shaped: Option<&ShapedRequest>,
     snapshot: &Snapshot,
-    cpu: &CpuPermits,
+    cpu: ClientCpu<'_>,
 ) -> Result<ApiRequest, RestError> {
     let (mut api, content_type) = ApiRequest::read_head(&snapshot.config, &request.head)?;
     api.payload = match shaped {
@@ -105,7 +105,7 @@ async fn parse(
 async fn render(
     plan: Plan,
     body_bytes: usize,
-    cpu: &CpuPermits,
+    cpu: ClientCpu<'_>,
 ) -> Result<(Plan, Option<Statements>), RestError> {
     let is_long = plan.has_values() && cpu_permits::is_long(body_bytes);
     let render = move || {

@@ -6,6 +6,7 @@
 
 use std::sync::Arc;
 
+use basalt_core::identity::Identity;
 use basalt_core::pg_error::PgError;
 use basalt_core::session::{Access, Isolation, Scope, SessionError, Sessions, Statement};
 use basalt_core::sql::Param;
@@ -20,34 +21,31 @@ use crate::statement::array_literal;
 /// The role of the service keys.
 const SERVICE_ROLE: &str = "service_role";
 
-/// The error, without names of what the caller may not use. The catalog is asked only where there is something to tell;
-/// where it cannot be asked, nothing is told.
-pub(crate) async fn conceal(
-    sessions: &Sessions,
-    role: &str,
-    deadline: Instant,
-    mut error: RestError,
-) -> RestError {
+/// Access to the catalog for one request.
+#[derive(Clone, Copy)]
+pub(crate) struct Catalog<'a> {
+    pub(crate) sessions: &'a Sessions,
+    pub(crate) identity: Identity,
+    pub(crate) deadline: Instant,
+}
+
+/// The error, without names of what the caller may not use. The catalog is queried only if the error names something;
+/// when the query fails, no name is returned.
+pub(crate) async fn conceal(catalog: Catalog<'_>, role: &str, mut error: RestError) -> RestError {
     let told = error.told();
     if !told.is_empty() {
-        let shown: Vec<Object> =
-            visible(sessions, role, deadline, &told).await.into_iter().cloned().collect();
+        let shown: Vec<Object> = visible(catalog, role, &told).await.into_iter().cloned().collect();
         error.tell_only(|object| shown.contains(object));
     }
     error
 }
 
 /// Those of the objects that the role may use.
-async fn visible<'a>(
-    sessions: &Sessions,
-    role: &str,
-    deadline: Instant,
-    objects: &[&'a Object],
-) -> Vec<&'a Object> {
+async fn visible<'a>(catalog: Catalog<'_>, role: &str, objects: &[&'a Object]) -> Vec<&'a Object> {
     let list =
         |part: fn(&Object) -> &str| array_literal(&objects.iter().map(|o| part(o)).collect::<Vec<_>>());
     let params = [role, &list(|o| &o.schema), &list(|o| &o.name), &list(|o| &o.kind)];
-    let found = ask(sessions, deadline, include_str!("rights/visible.sql"), &params).await;
+    let found = ask(catalog, include_str!("rights/visible.sql"), &params).await;
     let numbers = found.and_then(|row| row.into_iter().next()?).unwrap_or_default();
     let numbers = numbers.split(',').filter_map(|number| number.parse::<usize>().ok());
     numbers.filter_map(|number| objects.get(number.checked_sub(1)?).copied()).collect()
@@ -104,7 +102,7 @@ pub(crate) async fn explain(context: &ExecuteContext<'_>, mut error: RestError) 
     {
         let columns = hinted(hint, &context.api.schema);
         let asked: Vec<&Object> = columns.iter().collect();
-        let shown = visible(context.sessions, &context.caller.role, context.deadline, &asked).await;
+        let shown = visible(context.catalog(), &context.caller.role, &asked).await;
         if asked.is_empty() || shown.len() < asked.len() {
             failure.hint = None;
         }
@@ -122,16 +120,14 @@ async fn hint(context: &ExecuteContext<'_>, refusal: &PgError) -> Option<String>
         Refused::Privilege { kind, name } => {
             let wanted = array_literal(&privileges(context.api, name));
             let params = [kind, name, SERVICE_ROLE, &wanted, ALL_PRIVILEGES, &array_literal(&schemas)];
-            let grant =
-                ask(context.sessions, context.deadline, include_str!("rights/grants.sql"), &params).await?;
+            let grant = ask(context.catalog(), include_str!("rights/grants.sql"), &params).await?;
             let grant = grant.first()?.as_deref()?.to_owned();
             Some(format!("Grant the required privileges to the current role with: {grant}"))
         }
         Refused::Row { relation, is_update } => {
             let commands = if is_update { vec!["UPDATE"] } else { privileges(context.api, relation) };
             let params = [relation, SERVICE_ROLE, &array_literal(&commands), &array_literal(&schemas)];
-            let found =
-                ask(context.sessions, context.deadline, include_str!("rights/policies.sql"), &params).await?;
+            let found = ask(context.catalog(), include_str!("rights/policies.sql"), &params).await?;
             let mut columns = found.into_iter();
             let (relation, lacking, policies) = (columns.next()??, columns.next()?, columns.next()?);
             policy_hint(&relation, commands.first()?, lacking, policies)
@@ -219,24 +215,21 @@ impl<'a> Refused<'a> {
 }
 
 /// The first row of a statement over the catalog.
-async fn ask(
-    sessions: &Sessions,
-    deadline: Instant,
-    text: &'static str,
-    params: &[&str],
-) -> Option<Vec<Option<String>>> {
+async fn ask(catalog: Catalog<'_>, text: &'static str, params: &[&str]) -> Option<Vec<Option<String>>> {
     let scope = Scope {
+        identity: catalog.identity,
         access: Access::ReadOnly,
         isolation: Isolation::ReadCommitted,
         // Nothing is visible without its schema, so that every name comes out with it.
         settings: vec![("search_path".into(), String::new())],
-        deadline,
+        deadline: catalog.deadline,
         may_prepare: false,
         savepoints: false,
         room_for_values: false,
     };
     let params = params.iter().map(|&param| Param::from(param)).collect();
-    let answers = sessions.run(scope, vec![Statement { text: Arc::from(text), params }]).await.ok()?;
+    let answers =
+        catalog.sessions.run(scope, vec![Statement { text: Arc::from(text), params }]).await.ok()?;
     let row = answers.first()?.first()?;
     Some((0..3).map(|column| row.text(column).map(str::to_owned)).collect())
 }

@@ -2,10 +2,12 @@
 //! round trip (storage.md §4.7, §4.8).
 
 use std::borrow::Cow;
+use std::net::IpAddr;
 use std::sync::Arc;
 
+use basalt_core::identity::Identity;
 use basalt_core::request_settings::headers_json;
-use basalt_core::service::Deadline;
+use basalt_core::service::{ClientAddress, Deadline};
 use basalt_core::session::{Access, Answers, End, Isolation, Row, Scope, Sessions, Statement};
 use basalt_core::sql::Param;
 use http::request::Parts;
@@ -22,6 +24,7 @@ const SEARCH_PATH: &str = "storage, public, extensions";
 /// What SQL may know of the request.
 #[derive(Debug, Clone)]
 pub(crate) struct RequestSettings {
+    address: Option<IpAddr>,
     method: String,
     path: String,
     headers: String,
@@ -31,6 +34,7 @@ impl RequestSettings {
     /// Of a request whose path has lost the prefix, which is what policies of Supabase's projects expect.
     pub(crate) fn of(parts: &Parts) -> Self {
         Self {
+            address: parts.extensions.get::<ClientAddress>().map(|address| address.0),
             method: parts.method.as_str().to_owned(),
             path: parts.uri.path().to_owned(),
             headers: headers_json(&parts.headers),
@@ -70,7 +74,8 @@ impl Database {
         for (name, value) in identity(caller) {
             set(name, value);
         }
-        Batch { sessions: self.sessions.clone(), settings, steps: Vec::new(), savepoints: false }
+        let identity = Identity::new(caller.subject.as_deref(), &caller.role, request.address);
+        Batch { sessions: self.sessions.clone(), identity, settings, steps: Vec::new(), savepoints: false }
     }
 }
 
@@ -89,6 +94,7 @@ fn identity(caller: &Caller) -> [(&'static str, &str); 5] {
 #[must_use = "nothing happens until it is run"]
 pub(crate) struct Batch {
     sessions: Sessions,
+    identity: Identity,
     settings: Vec<(Cow<'static, str>, String)>,
     steps: Vec<Statement>,
     savepoints: bool,
@@ -179,6 +185,7 @@ impl Batch {
 
     fn into_parts(self, access: Access, deadline: Deadline) -> (Sessions, Scope, Vec<Statement>) {
         let scope = Scope {
+            identity: self.identity,
             access,
             isolation: Isolation::ReadCommitted,
             settings: self.settings,

@@ -304,7 +304,7 @@ impl StorageError {
     pub(crate) fn of_session(error: &SessionError) -> Self {
         match error {
             SessionError::Postgres(error) => Self::of_postgres(error),
-            SessionError::PoolTimeout => Self::slow_down(),
+            SessionError::PoolTimeout | SessionError::QueueFull => Self::slow_down(),
             SessionError::Deadline => Self::database_timeout(),
             SessionError::Unreachable(_) | SessionError::Unavailable(_) => {
                 tracing::error!(%error, "the database cannot be used");

@@ -13,6 +13,7 @@ use std::process::Command;
 use std::time::Duration;
 
 use basalt_core::database::Database;
+use basalt_core::identity::Identity;
 use basalt_core::pool::PoolConfig;
 use basalt_core::replication::{Frame, Replication};
 use basalt_core::session::{Access, Isolation, Scope, SessionError, Sessions, Statement};
@@ -130,6 +131,7 @@ async fn set_tls(database: &TestDatabase, on: bool) {
 
 fn scope() -> Scope {
     Scope {
+        identity: Identity::SERVER,
         access: Access::ReadOnly,
         isolation: Isolation::ReadCommitted,
         settings: Vec::new(),

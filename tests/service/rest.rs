@@ -20,6 +20,7 @@ mod roles;
 mod rows;
 mod settings;
 mod shapes;
+mod sharing;
 mod transcript;
 mod values;
 mod writes;

@@ -13,6 +13,7 @@ mod retry;
 use std::time::Duration;
 
 use basalt_core::database::Database;
+use basalt_core::identity::Identity;
 use basalt_core::pool::PoolConfig;
 use basalt_core::session::{Access, Answers, End, Isolation, Scope, SessionError, Sessions, Statement};
 use basalt_core::sql::{Param, Sql};
@@ -53,6 +54,7 @@ async fn fixture(pool_size: usize) -> Fixture {
 
 fn scope(access: Access) -> Scope {
     Scope {
+        identity: Identity::SERVER,
         access,
         isolation: Isolation::ReadCommitted,
         settings: vec![("search_path".into(), "public".to_owned())],
@@ -96,6 +98,7 @@ fn code(result: Result<Answers, SessionError>) -> String {
     match result.unwrap_err() {
         SessionError::Postgres(error) => error.code,
         other @ (SessionError::PoolTimeout
+        | SessionError::QueueFull
         | SessionError::Unreachable(_)
         | SessionError::Unavailable(_)
         | SessionError::Deadline) => panic!("expected PostgreSQL's own error, got {other:?}"),

@@ -59,6 +59,7 @@ impl AuthError {
             SessionError::Postgres(error) if !error.is_unavailable() => refused(error),
             SessionError::Postgres(_)
             | SessionError::PoolTimeout
+            | SessionError::QueueFull
             | SessionError::Unreachable(_)
             | SessionError::Unavailable(_) => Self::DatabaseUnavailable(error),
         }
@@ -70,7 +71,10 @@ impl AuthError {
         match error {
             SessionError::Postgres(error) => error.is_fatal,
             SessionError::Unavailable(_) => true,
-            SessionError::PoolTimeout | SessionError::Unreachable(_) | SessionError::Deadline => false,
+            SessionError::PoolTimeout
+            | SessionError::QueueFull
+            | SessionError::Unreachable(_)
+            | SessionError::Deadline => false,
         }
     }
 

@@ -7,6 +7,7 @@ use std::time::Duration;
 
 use axum::body::Body;
 use axum::extract::FromRequestParts;
+use basalt_core::identity::Identity;
 use basalt_core::service::{ClientAddress, Deadline, read_body};
 use http::request::Parts;
 use http::{HeaderMap, header};
@@ -84,6 +85,12 @@ impl RequestContext {
     #[cfg(test)]
     pub(crate) fn set_query(&mut self, pairs: &[(&str, &str)]) {
         self.query = pairs.iter().map(|(name, value)| ((*name).to_owned(), (*value).to_owned())).collect();
+    }
+
+    /// Whose share of the connections the request takes. By address alone: most requests come without a session, and the
+    /// statements of the others are as short.
+    pub(crate) fn identity(&self) -> Identity {
+        Identity::new(None, "", Some(self.address))
     }
 
     /// `X-JWT-AUD`: the audience this request is about, when it names one.

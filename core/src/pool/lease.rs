@@ -1,24 +1,25 @@
-//! Connections of one login; requests get them in the order in which they come.
+//! Connections of one login, shared fairly between clients.
 //!
-//! deadpool keeps the connections. A request takes a permit first, of which there are as many as there may be connections;
-//! when the server accepts fewer (`53300`), the pool withholds permits until it accepts more. Without permits each request
+//! deadpool keeps the connections. A request takes a permit first, of which there are as many as there may be connections
+//! ([`crate::fair_share`] decides who gets the next one); when the server accepts fewer (`53300`), the pool withholds permits until it accepts more. Without permits each request
 //! that the server refuses would try again by itself, start a backend in vain each time, and never get a connection that is
 //! returned: deadpool gives those to the next in its own queue.
 
 use std::ops::{Deref, DerefMut};
 use std::pin::pin;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
 
 use deadpool::managed::{self, Object, PoolError};
 use metrics::Counter;
-use tokio::sync::{OwnedSemaphorePermit, Semaphore, TryAcquireError};
 use tokio::time::Instant;
 
 use super::PoolConfig;
 use super::reach::Reach;
 use crate::error::SessionError;
+use crate::fair_share::{AcquireError, FairPermit, FairShare, Limits};
+use crate::identity::Identity;
 use crate::pg_error::{DriverError, PgError};
 
 /// The pool restores one withheld permit after this long: each costs one refused connection while the server is still full.
@@ -28,16 +29,16 @@ const RESTORE_PAUSE: Duration = Duration::from_millis(250);
 pub(crate) struct Pool<M: managed::Manager> {
     inner: managed::Pool<M>,
     pub(super) config: PoolConfig,
-    permits: Arc<Semaphore>,
+    permits: FairShare,
     /// Permits withheld; changed under `size_changed` only.
     withheld: AtomicUsize,
     /// When their number last changed; never held across an await.
     size_changed: Mutex<Instant>,
-    /// Requests without a permit.
-    waiting: AtomicUsize,
     /// When idle connections were last looked for; never held across an await.
     looked_for_idle: Mutex<Instant>,
     timeouts: Counter,
+    /// Requests whose client had too many waiting.
+    refused: Counter,
     pub(super) reach: Reach,
     /// The login was refused when it was last tried.
     is_refused: AtomicBool,
@@ -51,7 +52,7 @@ pub(crate) struct Lease<M: managed::Manager> {
 }
 
 /// The right to one connection of a pool; given back when dropped.
-pub(crate) type Permit = OwnedSemaphorePermit;
+pub(crate) type Permit = FairPermit;
 
 impl<M: managed::Manager> Lease<M> {
     /// The connection, which the pool forgets; its permit is free when the other half is dropped.
@@ -87,14 +88,22 @@ impl<M: managed::Manager<Error = DriverError>> Pool<M> {
         let limit = |name: &'static str, limit: f64| metrics::gauge!(name, "pool" => config.name).set(limit);
         limit("basalt_pool_connections_limit", size as f64);
         limit("basalt_pool_wait_seconds_limit", config.acquire_timeout.as_secs_f64());
+        if let Some(waiting) = config.waiting_per_client {
+            limit("basalt_pool_waiting_per_client_limit", waiting as f64);
+        }
+        let limits = Limits {
+            permits: size,
+            waiting_per_identity: config.waiting_per_client.unwrap_or(usize::MAX),
+            keeps_headroom: config.keeps_headroom,
+        };
         Self {
             inner,
-            permits: Arc::new(Semaphore::new(size)),
+            permits: FairShare::new(limits),
             withheld: AtomicUsize::new(0),
             size_changed: Mutex::new(Instant::now()),
-            waiting: AtomicUsize::new(0),
             looked_for_idle: Mutex::new(Instant::now()),
             timeouts: metrics::counter!("basalt_pool_timeouts_total", "pool" => config.name),
+            refused: metrics::counter!("basalt_pool_refused_total", "pool" => config.name),
             reach: Reach::default(),
             is_refused: AtomicBool::new(false),
             config,
@@ -109,17 +118,22 @@ impl<M: managed::Manager<Error = DriverError>> Pool<M> {
         };
         gauge("basalt_pool_connections", status.size);
         gauge("basalt_pool_available", status.available);
+        let load = self.permits.load();
         // Without a permit, and those whose connection is being opened.
-        gauge("basalt_pool_waiting", self.waiting.load(Ordering::Relaxed) + status.waiting);
+        gauge("basalt_pool_waiting", load.waiting + status.waiting);
+        gauge("basalt_pool_waiting_clients", load.waiting_identities);
     }
 
-    /// A connection, waited for until the acquire timeout or `deadline`, whichever is first.
-    pub(crate) async fn acquire(&self, deadline: Instant) -> Result<Lease<M>, SessionError> {
+    /// A connection for `identity`, waited for until the acquire timeout or `deadline`, whichever is first.
+    pub(crate) async fn acquire(
+        &self,
+        identity: Identity,
+        deadline: Instant,
+    ) -> Result<Lease<M>, SessionError> {
         self.close_idle();
         let limit = deadline.min(Instant::now() + self.config.acquire_timeout);
-        match tokio::time::timeout_at(limit, self.lease()).await {
-            Ok(Ok(lease)) => Ok(lease),
-            Ok(Err(error)) => Err(Self::failed(error)),
+        match tokio::time::timeout_at(limit, self.lease(identity)).await {
+            Ok(result) => result,
             Err(_elapsed) => {
                 self.timeouts.increment(1);
                 Err(SessionError::PoolTimeout)
@@ -127,10 +141,16 @@ impl<M: managed::Manager<Error = DriverError>> Pool<M> {
         }
     }
 
-    async fn lease(&self) -> Result<Lease<M>, PoolError<DriverError>> {
+    async fn lease(&self, identity: Identity) -> Result<Lease<M>, SessionError> {
         loop {
-            let permit = self.acquire_permit().await.ok_or(PoolError::Closed)?;
-            if let Some(lease) = self.connect(permit).await? {
+            let permit = self.acquire_permit(identity).await.map_err(|error| match error {
+                AcquireError::QueueFull => {
+                    self.refused.increment(1);
+                    SessionError::QueueFull
+                }
+                AcquireError::Closed => Self::failed(PoolError::Closed),
+            })?;
+            if let Some(lease) = self.connect(permit).await.map_err(Self::failed)? {
                 return Ok(lease);
             }
         }
@@ -187,23 +207,17 @@ impl<M: managed::Manager<Error = DriverError>> Pool<M> {
         }
     }
 
-    /// A permit, in turn; `None` when the pool is closed.
-    pub(super) async fn acquire_permit(&self) -> Option<Permit> {
+    /// A permit for `identity`, in its turn.
+    pub(super) async fn acquire_permit(&self, identity: Identity) -> Result<Permit, AcquireError> {
         self.restore();
-        match Arc::clone(&self.permits).try_acquire_owned() {
-            Ok(permit) => return Some(permit),
-            Err(TryAcquireError::Closed) => return None,
-            Err(TryAcquireError::NoPermits) => {}
-        }
-        let _waiting = Counted::new(&self.waiting);
-        let mut permit = pin!(Arc::clone(&self.permits).acquire_owned());
+        let mut permit = pin!(self.permits.acquire(identity));
         while self.withheld.load(Ordering::Relaxed) > 0 {
             if let Ok(permit) = tokio::time::timeout(RESTORE_PAUSE, &mut permit).await {
-                return permit.ok();
+                return permit;
             }
             self.restore();
         }
-        permit.await.ok()
+        permit.await
     }
 
     /// Withholds the permit, unless it is the last one.
@@ -228,7 +242,7 @@ impl<M: managed::Manager<Error = DriverError>> Pool<M> {
         let withheld = self.withheld.load(Ordering::Relaxed);
         if withheld > 0 && changed.elapsed() >= RESTORE_PAUSE {
             self.withheld.store(withheld - 1, Ordering::Relaxed);
-            self.permits.add_permits(1);
+            self.permits.add_permit();
             *changed = Instant::now();
         }
     }
@@ -257,24 +271,10 @@ impl<M: managed::Manager<Error = DriverError>> Pool<M> {
     }
 }
 
-/// Counts as long as it lives.
-struct Counted<'a>(&'a AtomicUsize);
-
-impl<'a> Counted<'a> {
-    fn new(count: &'a AtomicUsize) -> Self {
-        count.fetch_add(1, Ordering::Relaxed);
-        Self(count)
-    }
-}
-
-impl Drop for Counted<'_> {
-    fn drop(&mut self) {
-        self.0.fetch_sub(1, Ordering::Relaxed);
-    }
-}
-
 #[cfg(test)]
 mod tests {
+    use std::sync::Arc;
+
     use deadpool::managed::RecycleResult;
 
     use super::*;
@@ -336,7 +336,10 @@ mod tests {
             async move {
                 for _ in 0..20 {
                     let begun = Instant::now();
-                    let lease = pool.acquire(soon()).await.unwrap_or_else(|error| panic!("{error}"));
+                    let lease = pool
+                        .acquire(Identity::SERVER, soon())
+                        .await
+                        .unwrap_or_else(|error| panic!("{error}"));
                     let waited = usize::try_from(begun.elapsed().as_millis()).unwrap();
                     longest.fetch_max(waited, Ordering::Relaxed);
                     tokio::time::sleep(Duration::from_millis(50)).await;
@@ -356,17 +359,21 @@ mod tests {
         tokio::time::sleep(Duration::from_secs(3)).await;
         let mut leases = Vec::new();
         for _ in 0..10 {
-            leases.push(pool.acquire(soon()).await.unwrap_or_else(|error| panic!("{error}")));
+            leases
+                .push(pool.acquire(Identity::SERVER, soon()).await.unwrap_or_else(|error| panic!("{error}")));
             tokio::time::sleep(RESTORE_PAUSE).await;
         }
-        assert!(matches!(pool.acquire(soon()).await, Err(SessionError::PoolTimeout)), "ten are ten");
+        assert!(
+            matches!(pool.acquire(Identity::SERVER, soon()).await, Err(SessionError::PoolTimeout)),
+            "ten are ten"
+        );
     }
 
     #[tokio::test(start_paused = true)]
     async fn with_no_room_at_all_every_request_is_refused_at_once() {
         let (pool, _server) = pool(4, 0);
         let begun = Instant::now();
-        let asked = (0..8).map(|_| pool.acquire(soon()));
+        let asked = (0..8).map(|_| pool.acquire(Identity::SERVER, soon()));
         for taken in futures_util::future::join_all(asked).await {
             assert!(matches!(taken, Err(SessionError::Unreachable(_))));
         }
@@ -376,8 +383,8 @@ mod tests {
     #[tokio::test(start_paused = true)]
     async fn a_waiting_request_gets_room_that_comes_while_all_permits_are_taken() {
         let (pool, server) = pool(4, 1);
-        let first = pool.acquire(soon()).await.unwrap_or_else(|error| panic!("{error}"));
-        let waiting = pool.acquire(soon());
+        let first = pool.acquire(Identity::SERVER, soon()).await.unwrap_or_else(|error| panic!("{error}"));
+        let waiting = pool.acquire(Identity::SERVER, soon());
         let grow = async {
             tokio::time::sleep(Duration::from_millis(700)).await;
             server.room.store(5, Ordering::Relaxed);
@@ -385,6 +392,6 @@ mod tests {
         let (second, ()) = tokio::join!(waiting, grow);
         assert!(second.is_ok(), "the first one still has its own");
         drop((first, second));
-        assert_eq!(pool.waiting.load(Ordering::Relaxed), 0);
+        assert_eq!(pool.permits.load().waiting, 0);
     }
 }

@@ -13,6 +13,7 @@ use tokio::time::{Instant, timeout};
 use super::Pool;
 use super::lease::Lease;
 use crate::error::SessionError;
+use crate::identity::Identity;
 use crate::pg_error::DriverError;
 
 /// How long an answer is good.
@@ -67,7 +68,7 @@ impl<M: managed::Manager<Error = DriverError>> Pool<M> {
         ask: impl AsyncFnOnce(Lease<M>, Instant) -> Result<(), SessionError>,
     ) -> Option<Result<(), SessionError>> {
         loop {
-            let Some(permit) = timeout(PERMIT_LIMIT, self.acquire_permit()).await.ok()? else {
+            let Ok(permit) = timeout(PERMIT_LIMIT, self.acquire_permit(Identity::SERVER)).await.ok()? else {
                 return Some(Err(Self::failed(PoolError::Closed)));
             };
             let deadline = Instant::now() + ANSWER_LIMIT;
@@ -149,8 +150,10 @@ mod tests {
         for is_there in [true, false] {
             server.is_there.store(is_there, Ordering::Relaxed);
             assert_eq!(ask(&pool, &server).await, is_there);
-            let at_work =
-                pool.acquire(Instant::now() + FRESH).await.unwrap_or_else(|error| panic!("{error}"));
+            let at_work = pool
+                .acquire(Identity::SERVER, Instant::now() + FRESH)
+                .await
+                .unwrap_or_else(|error| panic!("{error}"));
             tokio::time::sleep(FRESH).await;
             assert_eq!(ask(&pool, &server).await, is_there);
             drop(at_work);

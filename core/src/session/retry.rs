@@ -85,6 +85,7 @@ impl Failures {
             SessionError::Postgres(_)
             | SessionError::Unavailable(_)
             | SessionError::PoolTimeout
+            | SessionError::QueueFull
             | SessionError::Unreachable(_)
             | SessionError::Deadline => None,
         }
@@ -133,6 +134,7 @@ mod tests {
             (postgres("53200", "", false), 0, 0),
             (SessionError::Unreachable(String::new()), 0, 0),
             (SessionError::PoolTimeout, 0, 0),
+            (SessionError::QueueFull, 0, 0),
             (SessionError::Deadline, 0, 0),
         ] {
             assert_eq!(tries(&failure, Access::ReadOnly), reads, "{failure:?}");

@@ -5,6 +5,7 @@ use std::sync::Arc;
 
 use basalt_core::bearer::bearer_token;
 use basalt_core::claims::Claims;
+use basalt_core::identity::Identity;
 use basalt_core::session::{Access, Answers, Isolation, Row, Scope, SessionError, Statement};
 use basalt_core::sql::Param;
 use http::request::Parts;
@@ -78,7 +79,7 @@ select pg_catalog.set_config('role', 'authenticated', true), pg_catalog.set_conf
             steps.push(statement(IS_ADMIN, Vec::new()));
         }
         let settings = AS_SERVICE.map(|(name, value)| (name, value.to_owned())).into();
-        let answers = functions.sessions.run(scope(settings, Access::ReadOnly), steps).await?;
+        let answers = functions.sessions.run(scope(id, settings, Access::ReadOnly), steps).await?;
         let row = answers.first().and_then(|rows| rows.first()).ok_or_else(Refusal::not_authenticated)?;
         if row.text(1) != Some("f") {
             return Err(Refusal::not_authenticated());
@@ -109,7 +110,7 @@ select pg_catalog.set_config('role', 'authenticated', true), pg_catalog.set_conf
         ];
         let settings = settings.map(|(name, value)| (Cow::Borrowed(name), value.to_owned())).into();
         let steps = statements.into_iter().map(|(text, params)| statement(text, params)).collect();
-        functions.sessions.run(scope(settings, Access::ReadOnly), steps).await
+        functions.sessions.run(scope(self.id, settings, Access::ReadOnly), steps).await
     }
 }
 
@@ -118,8 +119,9 @@ pub(crate) fn row(answers: &Answers, index: usize) -> Option<&Row> {
     answers.get(index)?.first()
 }
 
-fn scope(settings: Vec<(Cow<'static, str>, String)>, access: Access) -> Scope {
+fn scope(user: Uuid, settings: Vec<(Cow<'static, str>, String)>, access: Access) -> Scope {
     Scope {
+        identity: Identity::new(Some(&user.to_string()), "authenticated", None),
         access,
         isolation: Isolation::default(),
         settings,

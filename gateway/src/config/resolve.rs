@@ -121,7 +121,8 @@ fn server(r: &mut Reader, only: Option<Only>) -> Server {
 
 fn database(r: &mut Reader, server: &Server, only: Option<Only>) -> Database {
     let cores = std::thread::available_parallelism().map_or(1, std::num::NonZero::get);
-    r.derive("database.pool_size", (4 * cores).clamp(10, 1000).to_string());
+    // A client alone gets two thirds of them.
+    r.derive("database.pool_size", (6 * cores).clamp(15, 60).to_string());
     r.derive("database.data_dir", server.state_dir.join("postgres").to_string_lossy());
     let mut database = Database::read(r);
     if only == Some(Only::Rest) {

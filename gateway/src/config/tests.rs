@@ -49,7 +49,7 @@ fn a_laptop_needs_no_file() {
     assert_eq!(config.database.data_dir, dir.path().join(".basalt/postgres"));
     assert_eq!(config.server.app_dir, Some(dir.path().join("app/dist")));
     assert!(config.is_embedded() && config.auth.mailer_autoconfirm && config.rest.safe_update);
-    assert!(config.database.pool_size >= 10);
+    assert!(config.database.pool_size >= 15);
     assert_eq!(config.warnings, Vec::<String>::new());
 }
 

@@ -31,6 +31,7 @@ pub static BOUNDS: &[Bound] = &[
     bound("slowness of clients", "server.stall_timeout", "-", "-", "a body: 408 (REST `PGRST102`, auth `request_timeout`); an answer: the connection is closed (HTTP/2: the stream)", "basalt_http_slow_clients_total"),
     bound("connections to PostgreSQL", "database.pool_size", "basalt_pool_connections_limit", "basalt_pool_connections", "wait", "basalt_pool_timeouts_total"),
     bound("wait for one of them", "database.pool_timeout", "basalt_pool_wait_seconds_limit", "basalt_pool_waiting", "REST: 504 `PGRST003`; auth: 503 `unexpected_failure`, `Retry-After: 1`", "basalt_pool_timeouts_total"),
+    bound("requests of one client that wait for one of them", "512", "basalt_pool_waiting_per_client_limit", "basalt_pool_waiting", "503 (REST `53000`, auth `unexpected_failure`, storage `SlowDown`), `Retry-After: 1`", "basalt_pool_refused_total"),
     bound("prepared statements of a connection", "database.statement_cache", "basalt_pool_statements_limit", "basalt_pool_statements", "the least recently used is closed", "basalt_pool_statement_evictions_total"),
     bound("time for a request", "rest.timeout", "-", "-", "504 `57014`, and the statement is cancelled", "basalt_statements_cancelled_total"),
     bound("time for a request to auth", "auth.api_max_request_duration", "-", "-", "504 `request_timeout`", "basalt_http_requests_total"),

@@ -21,6 +21,7 @@ const fn metric(
 const NONE: Labels = &[];
 const SERVICE: Labels = &[("service", "rest, auth, storage, realtime, functions")];
 const POOL: Labels = &[("pool", "rest, auth, storage, realtime, functions, system")];
+const CLIENT_POOL: Labels = &[("pool", "rest, auth, realtime")];
 const REQUEST_POOL: Labels = &[("pool", "rest, realtime")];
 const BUCKET: Labels =
     &[("bucket", "token, verify, signup, anonymous, recover, resend, magiclink, otp, user")];
@@ -59,6 +60,9 @@ pub static METRICS: &[Metric] = &[
     metric("basalt_pool_connections_limit", Gauge, POOL, "connections", Always, "The most of them: `database.pool_size`, and what follows from it.", ""),
     metric("basalt_pool_available", Gauge, POOL, "connections", Always, "Those that are open and not in use.", "0 for long: see `basalt_pool_waiting`."),
     metric("basalt_pool_waiting", Gauge, POOL, "requests", Always, "Requests that wait for a connection.", "Above 0 for long: statements are slow (`pg_stat_activity`), or the pool is too small for PostgreSQL's processors."),
+    metric("basalt_pool_waiting_clients", Gauge, POOL, "clients", Always, "Clients with requests that wait for a connection: users, and visitors by role and network.", "1 while many requests wait: one client sends more than its share; the others are served meanwhile."),
+    metric("basalt_pool_waiting_per_client_limit", Gauge, CLIENT_POOL, "requests", Always, "Requests of one client that may wait.", ""),
+    metric("basalt_pool_refused_total", Counter, POOL, "requests", Always, "Requests refused because their client had that many waiting.", "One client sends far more than it waits for; the access log has its address."),
     metric("basalt_pool_wait_seconds_limit", Gauge, POOL, "seconds", Always, "`database.pool_timeout`: how long they may.", ""),
     metric("basalt_pool_timeouts_total", Counter, POOL, "requests", Always, "Requests refused after waiting as long as they may.", "As for `basalt_pool_waiting`."),
     metric("basalt_pool_statements", Gauge, REQUEST_POOL, "statements", Always, "Prepared statements that all connections of the pool keep together.", "Each takes memory of PostgreSQL's."),

@@ -5,6 +5,7 @@ use std::sync::Arc;
 
 use basalt_core::clock::Clock;
 use basalt_core::database::Database;
+use basalt_core::fair_share::WAITING_PER_IDENTITY;
 use basalt_core::keys::{CHANNEL, KeyStore, Keys};
 use basalt_core::listen::Events;
 use basalt_core::memory::AnswerMemory;
@@ -59,7 +60,10 @@ pub(super) fn rest_alone(
     let database = database_setup::external("database.authenticator_url", &url, config)?;
     let sessions = Sessions::new(
         database.clone(),
-        PoolConfig { answers: Some(answers.clone()), ..pool(config, "rest", config.database.pool_size) },
+        PoolConfig {
+            answers: Some(answers.clone()),
+            ..shared_pool(config, "rest", config.database.pool_size)
+        },
         background.requests.clone(),
     );
     let events = listen(database, rest_channel(config).into_iter().collect(), background);
@@ -205,19 +209,23 @@ pub(super) async fn whole(
         PoolConfig {
             answers: Some(answers.clone()),
             backend_limit: backend_limit.clone(),
-            ..pool(config, "rest", config.database.pool_size)
+            ..shared_pool(config, "rest", config.database.pool_size)
         },
         background.requests.clone(),
     );
     // Its own: a burst of joins does not hold up requests, nor the other way round.
     let realtime_sessions = Sessions::new(
         databases.authenticator.clone(),
-        PoolConfig { backend_limit, ..pool(config, "realtime", config.database.realtime_pool_size) },
+        PoolConfig { backend_limit, ..shared_pool(config, "realtime", config.database.realtime_pool_size) },
         background.requests.clone(),
     );
     let auth_pool = ServicePool::new(
         databases.auth.clone(),
-        pool(config, "auth", config.database.auth_pool_size),
+        // No headroom: clients cannot make these statements slow, and writes that wait for the disk need the connections.
+        PoolConfig {
+            waiting_per_client: Some(WAITING_PER_IDENTITY),
+            ..pool(config, "auth", config.database.auth_pool_size)
+        },
         background.requests.clone(),
     );
     let storage_pool = ServicePool::new(
@@ -385,6 +393,15 @@ fn mount(config: &Config, service: Service, gate: Gate) -> Mount {
 
 fn prefix_of(config: &Config, service: &Service) -> String {
     config.server.prefix.clone().unwrap_or_else(|| service.prefix.to_owned())
+}
+
+/// A pool whose statements clients write, or make slow.
+fn shared_pool(config: &Config, name: &'static str, size: usize) -> PoolConfig {
+    PoolConfig {
+        waiting_per_client: Some(WAITING_PER_IDENTITY),
+        keeps_headroom: true,
+        ..pool(config, name, size)
+    }
 }
 
 fn pool(config: &Config, name: &'static str, size: usize) -> PoolConfig {

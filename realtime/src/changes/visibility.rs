@@ -327,6 +327,7 @@ impl Judge {
 
 fn scope(settings: Vec<(std::borrow::Cow<'static, str>, String)>) -> Scope {
     Scope {
+        identity: basalt_core::identity::Identity::SERVER,
         access: Access::ReadOnly,
         isolation: Isolation::default(),
         settings,

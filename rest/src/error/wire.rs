@@ -301,6 +301,7 @@ impl RestError {
                 "PGRST003",
                 "Timed out acquiring connection from connection pool.",
             ),
+            Self::Session(SessionError::QueueFull) => busy(),
             Self::Session(SessionError::Unreachable(text)) => {
                 error(StatusCode::SERVICE_UNAVAILABLE, "PGRST000", "Database connection error.").details(text.clone())
             }

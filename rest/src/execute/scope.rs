@@ -55,6 +55,7 @@ pub(super) fn scope(context: &ExecuteContext<'_>, common: &Common) -> Scope {
         || cache.may_prepare
         || (common.access == Access::ReadWrite && cache.triggers_may_prepare);
     Scope {
+        identity: context.identity,
         access: common.access,
         isolation,
         settings,

@@ -12,7 +12,7 @@ use serde_json::{Map, Value};
 
 use super::{Action, CallVerb, RelationVerb};
 use crate::config::RestConfig;
-use crate::cpu_permits::{self, CpuPermits};
+use crate::cpu_permits::{self, ClientCpu};
 use crate::error::RestError;
 use crate::parse::media::MediaType;
 use crate::parse::query::decode_component;
@@ -133,7 +133,7 @@ impl Payload {
         columns: Option<&[String]>,
         body: Bytes,
         room: Room<'_>,
-        cpu: &CpuPermits,
+        cpu: ClientCpu<'_>,
     ) -> Result<Option<Self>, RestError> {
         // With `columns`, as clients send many rows, PostgreSQL reads it; PUT alone does not heed them.
         let is_put = matches!(action, Action::Relation { verb: RelationVerb::Put, .. });

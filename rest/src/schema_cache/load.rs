@@ -10,6 +10,7 @@ use std::collections::HashMap;
 use std::sync::Arc;
 use std::time::Duration;
 
+use basalt_core::identity::Identity;
 use basalt_core::session::{Access, Answers, Isolation, Row, Scope, SessionError, Sessions, Statement};
 use basalt_core::sql::Param;
 use serde::Deserialize;
@@ -227,6 +228,7 @@ where nspname = any ($1::text[])";
 
 fn scope(limit: Duration) -> Scope {
     Scope {
+        identity: Identity::SERVER,
         access: Access::ReadOnly,
         // One moment for all queries: a migration in between must not leave half of each.
         isolation: Isolation::RepeatableRead,

@@ -10,6 +10,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use basalt_core::database::Database;
+use basalt_core::identity::Identity;
 use basalt_core::pool::PoolConfig;
 use basalt_core::session::{Access, Isolation, Scope, Sessions, Statement};
 use basalt_core::sql::Param;
@@ -76,6 +77,7 @@ impl Fixture {
     async fn ask(&self, settings: &[(&'static str, &str)], steps: &[(String, Vec<Param>)]) -> Vec<Rows> {
         let settings = settings.iter().map(|(name, value)| ((*name).into(), (*value).to_owned())).collect();
         let scope = Scope {
+            identity: Identity::SERVER,
             access: Access::ReadWrite,
             isolation: Isolation::ReadCommitted,
             settings,

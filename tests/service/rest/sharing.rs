@@ -1,0 +1,89 @@
+//! Clients share the connections to the database: slow requests of one do not hold up another.
+
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::time::Duration;
+
+use basalt_testkit::{Basalt, Request};
+use futures_util::FutureExt;
+use futures_util::future::join_all;
+use serde_json::json;
+
+use super::server;
+
+const SCHEMA: &str = "
+create function public.slow(seconds float8) returns void language sql volatile as 'select pg_sleep(seconds)';
+create table public.shared_notes (id int primary key);
+insert into public.shared_notes values (1);
+grant select on public.shared_notes to anon, authenticated;
+grant execute on function public.slow to anon";
+
+/// A server, a user's read and a visitor's.
+async fn start(pool_size: &str) -> (Basalt, Request, Request) {
+    let server = server().config("database.pool_size", pool_size).start().await;
+    server.sql(SCHEMA).await;
+    let read = server.get("/rest/v1/shared_notes");
+    let user = read.clone().apikey(server.anon_key()).bearer(&server.token_of("authenticated"));
+    let visitor = read.apikey(server.anon_key());
+    server.until(Duration::from_secs(60), &user, |answer| answer.status == 200).await;
+    (server, user, visitor)
+}
+
+async fn until_metric(server: &Basalt, name: &str, at_least: f64) {
+    let metrics = server.get("/metrics").bearer(server.secret_key());
+    let value = |text: &str| -> f64 {
+        let line = text.lines().find_map(|line| line.strip_prefix(name)?.strip_prefix(' '));
+        line.map_or(0.0, |value| value.parse().unwrap())
+    };
+    server.until(Duration::from_secs(60), &metrics, |answer| value(&answer.text()) >= at_least).await;
+}
+
+#[tokio::test]
+async fn slow_visitor_does_not_delay_a_user() {
+    let (server, read, _) = start("10").await;
+    let slow = server.post("/rest/v1/rpc/slow").apikey(server.anon_key()).json(&json!({ "seconds": 0.5 }));
+    server.until(Duration::from_secs(60), &slow, |answer| answer.status == 204).await;
+    let done = AtomicUsize::new(0);
+    let visitor = (0..60).map(|_| {
+        slow.clone().send().inspect(|answer| {
+            assert_eq!(answer.status, 204, "{}", answer.text());
+            done.fetch_add(1, Ordering::Relaxed);
+        })
+    });
+    let user = async {
+        until_metric(&server, "basalt_pool_waiting{pool=\"rest\"}", 30.0).await;
+        for _ in 0..10 {
+            read.clone().send().await.expect(200);
+        }
+        let done = done.load(Ordering::Relaxed);
+        assert!(done < 60, "the user waited until the visitor's {done} requests were done");
+    };
+    tokio::join!(join_all(visitor), user);
+}
+
+#[tokio::test]
+async fn full_queue_of_a_client_is_refused_with_503() {
+    const BOUND: usize = 512;
+    const BEYOND: usize = 20;
+    let (server, user, visitor) = start("1").await;
+    let held = server.database().hold("begin; lock table public.shared_notes").await;
+    // One has the connection.
+    let reads = (0..=BOUND + BEYOND).map(|_| visitor.clone().send());
+    let other = async {
+        until_metric(&server, "basalt_pool_refused_total{pool=\"rest\"}", 20.0).await;
+        until_metric(&server, "basalt_pool_waiting{pool=\"rest\"}", 512.0).await;
+        let queued = user.clone().send();
+        let release = async {
+            until_metric(&server, "basalt_pool_waiting_clients{pool=\"rest\"}", 2.0).await;
+            drop(held);
+        };
+        let (answer, ()) = tokio::join!(queued, release);
+        answer.expect(200);
+    };
+    let (answers, ()) = tokio::join!(join_all(reads), other);
+    let (served, refused): (Vec<_>, Vec<_>) = answers.into_iter().partition(|answer| answer.status == 200);
+    assert_eq!((served.len(), refused.len()), (BOUND + 1, BEYOND));
+    for answer in refused {
+        assert_eq!((answer.status.as_u16(), answer.json()["code"].as_str()), (503, Some("53000")));
+        assert_eq!(answer.header("retry-after"), "1");
+    }
+}
