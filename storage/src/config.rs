@@ -93,7 +93,7 @@ settings! {
         access_key_id: Option<String> = By("one that `basalt keys` shows, in development; none in production");
         /// Its secret.
         secret_access_key: Option<SecretString> = By("one that `basalt keys` shows, in development; none in production"), secret;
-        /// Region that clients are told and sign for. They may sign for `us-east-1`, `auto` and `local` as well.
+        /// Region for which clients sign. Signatures for `us-east-1`, `auto` and `local` are accepted as well.
         region: String = Is("us-east-1");
     }
 }

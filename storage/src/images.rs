@@ -119,7 +119,7 @@ impl Images {
         let slot = self.pool.slot(client).map_err(|_full| ImageError::Busy)?;
         let (permit, attempt) = loop {
             let permit = slot.permit().await.map_err(|_full| ImageError::Busy)?;
-            // The same image may have been asked for twice.
+            // Another request may have made the same image.
             if let Some(kept) = self.cache.get(&how.key).await {
                 return Ok(kept);
             }

@@ -237,9 +237,9 @@ impl Exchange {
         Ok(answer::progress(&upload, expires))
     }
 
-    /// Asks the policies whether the caller may still create the object. That it exists by now is the PATCH's to report.
+    /// Checks that policies still let the caller create the object. If it exists by now, the PATCH reports that.
     async fn may_continue(&self, cx: &Context, upload: &Upload) -> Result<(), Refusal> {
-        // A policy that names operations knows the one that stores bytes.
+        // A policy that names operations names the one that stores bytes.
         let operation = self.operation([Operation::TUS_UPLOAD_PART, Operation::TUS_UPLOAD_PART_SIGNED]);
         let cx = Context { operation, ..cx.clone() };
         let object = upload.object(false, Some(upload.length.unwrap_or(upload.offset)));
@@ -256,7 +256,7 @@ impl Exchange {
         let Opened { held, cx, mut upload, upsert } = self.open(id, operations).await?;
         let bucket = cx.bucket(&upload.at.bucket).await?;
         let object = upload.object(upsert, headers::content_length(&self.parts.headers));
-        // Policies come first: nothing about the upload is told or changed before they allow it.
+        // Policies come first: nothing about the upload is returned or changed before they allow it.
         let intent = if upload.is_completed {
             objects::probe(&cx, &object).await?;
             None

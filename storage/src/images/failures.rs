@@ -1,5 +1,5 @@
-//! Sources that cannot be decoded, so that each costs one attempt, however many ask for it and in however many sizes; and
-//! which sources are being decoded, so that requests at the same moment cost one attempt as well.
+//! Sources that cannot be decoded: each costs one attempt, for any number of requests and sizes. Sources that are being
+//! decoded: concurrent requests cost one attempt as well.
 
 use std::collections::HashMap;
 use std::num::NonZeroUsize;
@@ -32,7 +32,7 @@ struct State {
 pub(super) enum Turn {
     /// Make the attempt.
     Attempt(Attempt),
-    /// Wait until this attempt of another request ends, and look again.
+    /// Wait until this attempt of another request ends, then begin again.
     Wait(RunningAttempt),
     /// Nothing: it failed before.
     Failed(TransformError),
@@ -109,7 +109,7 @@ mod tests {
     async fn a_source_is_attempted_once_at_a_time() {
         let attempts = Attempts::new();
         let (one, other) = (BlobId::random(), BlobId::random());
-        let Turn::Attempt(first) = attempts.begin(one) else { panic!("nobody attempts it") };
+        let Turn::Attempt(first) = attempts.begin(one) else { panic!("no attempt is running") };
         assert!(matches!(attempts.begin(other), Turn::Attempt(_)));
         let Turn::Wait(running) = attempts.begin(one) else { panic!("it is being attempted") };
         let waiting = tokio::spawn(running.ended());

@@ -28,7 +28,7 @@ pub(crate) enum TransformError {
     /// More pixels than the configuration allows, or more memory than that many take.
     #[error("The source image has too many pixels for rendering")]
     TooManyPixels,
-    /// It was decoded and cannot be made in the size and format that was asked for.
+    /// It was decoded and cannot be made in the requested size and format.
     #[error("The source image is invalid or unsupported for rendering")]
     NotMade,
 }

@@ -222,7 +222,7 @@ impl Found {
         Ok(())
     }
 
-    /// `{words}{b}/{key}` where the key may be empty: `upload("/")` is told that it breaks the rule.
+    /// `{words}{b}/{key}` where the key may be empty, so that `upload("/")` gets `InvalidKey`.
     fn upload(
         &mut self,
         rest: &str,

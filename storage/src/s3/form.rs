@@ -103,7 +103,7 @@ fn headers_of(fields: &[(String, String)]) -> HeaderMap {
     headers
 }
 
-/// 200, or what the form asks for. A redirection is part of what was signed.
+/// 200, or the status or redirection that the signed form requests.
 fn answer(call: &Call, e_tag: &str, redirect: Option<&str>, status: Option<&str>) -> Response {
     let prefix = call.storage.public_url.trim_end_matches('/');
     let (bucket, key) = (encode_path(call.bucket()), encode_path(call.key()));

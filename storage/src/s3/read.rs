@@ -141,7 +141,7 @@ pub(super) async fn tagging(call: &Call) -> Result<Response, S3Error> {
     Ok(xml(StatusCode::OK, out.finish("Tagging")))
 }
 
-/// GetObjectAttributes: those that are asked for. No checksums are stored.
+/// GetObjectAttributes: the requested ones. No checksums are stored.
 pub(super) async fn attributes(call: &Call) -> Result<Response, S3Error> {
     const KNOWN: [&str; 5] = ["ETag", "Checksum", "ObjectParts", "StorageClass", "ObjectSize"];
     let headers = call.headers().get_all("x-amz-object-attributes");

@@ -392,7 +392,7 @@ async fn only_its_user_continues_an_upload() {
     let asked = head(&server, &refreshed, &path).send().await.expect(200);
     assert_eq!((asked.header("upload-offset"), asked.header("upload-defer-length")), ("2", "1"));
     patch(&server, &refreshed, &path, 2, "3").header("upload-length", "4").send().await.expect(204);
-    // A user who may not create the object any more has lost the upload as well.
+    // A user who may no longer create the object cannot continue the upload either.
     server.sql("drop policy anyone on storage.objects; drop policy owners on storage.objects").await;
     head(&server, &refreshed, &path).send().await.expect(403);
     assert_eq!(shown(&patch(&server, &refreshed, &path, 9, "4").send().await), refused);
