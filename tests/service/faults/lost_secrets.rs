@@ -1,28 +1,35 @@
 //! The embedded database outlives the secrets it was set up with: the server refuses to start, and `basalt secrets reset` is the remedy.
 
 use std::fs;
-use std::process::Output;
+use std::process::{Output, Stdio};
+use std::time::Duration;
 
 use basalt_testkit::Basalt;
 use serde_json::{Value, json};
 
-fn run(server: &Basalt, arguments: &[&str]) -> Output {
+/// Runs a command. One that does not end, such as a server that starts after all, is killed and fails the test.
+async fn run(server: &Basalt, arguments: &[&str]) -> Output {
     let port = server.port().to_string();
-    server.same_settings().args(arguments).args(["--port", &port]).output().unwrap()
+    let mut command = server.same_settings();
+    let _arguments = command.args(arguments).args(["--port", &port]).stdin(Stdio::null());
+    let output = tokio::process::Command::from(command).kill_on_drop(true).output();
+    tokio::time::timeout(LIMIT, output).await.expect("the command ends").unwrap()
 }
 
-fn printed(server: &Basalt, arguments: &[&str]) -> String {
-    let output = run(server, arguments);
+async fn printed(server: &Basalt, arguments: &[&str]) -> String {
+    let output = run(server, arguments).await;
     assert!(output.status.success(), "{arguments:?}: {}", String::from_utf8_lossy(&output.stderr));
     String::from_utf8(output.stdout).unwrap()
 }
 
 /// What a command that has to fail prints.
-fn refusal(server: &Basalt, arguments: &[&str]) -> String {
-    let output = run(server, arguments);
+async fn refusal(server: &Basalt, arguments: &[&str]) -> String {
+    let output = run(server, arguments).await;
     assert!(!output.status.success(), "{arguments:?} succeeded");
     String::from_utf8([output.stderr, output.stdout].concat()).unwrap()
 }
+
+const LIMIT: Duration = Duration::from_secs(60);
 
 fn stored_secrets(server: &Basalt) -> Value {
     serde_json::from_slice(&fs::read(server.state_dir().join("secrets.json")).unwrap()).unwrap()
@@ -33,17 +40,17 @@ async fn lost_secrets_stop_the_start_until_they_are_reset() {
     let mut server = Basalt::builder().embedded().start().await;
     let user = server.sign_up("ada@example.org").await;
     let (old_token, old_refresh) = (user.access_token.clone(), user.refresh_token.clone());
-    let own_key = printed(&server, &["keys", "create", "publishable", "--name", "mobile"]);
+    let own_key = printed(&server, &["keys", "create", "publishable", "--name", "mobile"]).await;
     let own_key = own_key.split_whitespace().find(|word| word.starts_with("sb_publishable_")).unwrap();
-    let _set = printed(&server, &["secrets", "set", "WEATHER_KEY=x"]);
-    let _rotated = printed(&server, &["keys", "create", "signing"]);
+    let _set = printed(&server, &["secrets", "set", "WEATHER_KEY=x"]).await;
+    let _rotated = printed(&server, &["keys", "create", "signing"]).await;
     server.stop().await;
     let file = server.state_dir().join("secrets.json");
     let backup = server.state_dir().join("backup.json");
     fs::rename(&file, &backup).unwrap();
 
     for command in [&["serve"][..], &["keys"], &["migrate"], &["secrets", "list"], &["doctor"]] {
-        let said = refusal(&server, command);
+        let said = refusal(&server, command).await;
         assert!(said.contains("are lost") && said.contains("`basalt secrets reset`"), "{command:?}: {said}");
         assert!(!file.exists(), "{command:?} made new secrets");
     }
@@ -51,20 +58,20 @@ async fn lost_secrets_stop_the_start_until_they_are_reset() {
     let mut foreign: Value = serde_json::from_slice(&fs::read(&backup).unwrap()).unwrap();
     foreign["master_key"] = json!("x".repeat(48));
     fs::write(&file, foreign.to_string()).unwrap();
-    let said = refusal(&server, &["serve"]);
+    let said = refusal(&server, &["serve"]).await;
     assert!(said.contains("another password") && said.contains("`basalt secrets reset`"), "{said}");
     // Nothing has changed: with the backup it starts.
     fs::copy(&backup, &file).unwrap();
     server.start_again().await;
-    assert!(refusal(&server, &["secrets", "reset"]).contains("another basalt"));
+    assert!(refusal(&server, &["secrets", "reset"]).await.contains("another basalt"));
     server.stop().await;
     assert_eq!(
-        printed(&server, &["secrets", "reset"]),
+        printed(&server, &["secrets", "reset"]).await,
         "the secrets fit the database; nothing was changed\n"
     );
 
     fs::remove_file(&file).unwrap();
-    let report = printed(&server, &["secrets", "reset"]);
+    let report = printed(&server, &["secrets", "reset"]).await;
     for part in ["`basalt keys`", "set them again: WEATHER_KEY", "signing keys made with `basalt keys`: 1"] {
         assert!(report.contains(part), "{part} in {report}");
     }
@@ -77,7 +84,7 @@ async fn lost_secrets_stop_the_start_until_they_are_reset() {
     let refresh = json!({ "refresh_token": old_refresh });
     let renewed = server.post("/auth/v1/token?grant_type=refresh_token").apikey(&key).json(&refresh);
     assert_eq!(renewed.send().await.expect(200).json()["user"]["id"], user.id);
-    assert_eq!(printed(&server, &["secrets", "list", "--json"]).replace(['\n', ' '], ""), "{\"secrets\":[]}");
+    assert_eq!(printed(&server, &["secrets", "list", "--json"]).await.replace(['\n', ' '], ""), "{\"secrets\":[]}");
 }
 
 #[tokio::test]
@@ -88,7 +95,7 @@ async fn a_lost_jwt_secret_stops_the_start_and_a_configured_one_does_not() {
     let mut without = stored_secrets(&server);
     without.as_object_mut().unwrap().remove("jwt_secret").unwrap();
     fs::write(&file, without.to_string()).unwrap();
-    let said = refusal(&server, &["serve"]);
+    let said = refusal(&server, &["serve"]).await;
     assert!(said.contains("another jwt secret") && said.contains("`basalt secrets reset`"), "{said}");
     let configured = server
         .same_settings()
@@ -97,9 +104,9 @@ async fn a_lost_jwt_secret_stops_the_start_and_a_configured_one_does_not() {
         .output()
         .unwrap();
     assert!(configured.status.success(), "{}", String::from_utf8_lossy(&configured.stderr));
-    let said = refusal(&server, &["serve"]);
+    let said = refusal(&server, &["serve"]).await;
     assert!(said.contains("another jwt secret"), "{said}");
-    let report = printed(&server, &["secrets", "reset"]);
+    let report = printed(&server, &["secrets", "reset"]).await;
     assert!(report.contains("API keys") && !report.contains("set them again"), "{report}");
     server.start_again().await;
 }
