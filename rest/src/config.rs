@@ -311,6 +311,12 @@ fn is_system_schema(schema: &str) -> bool {
     matches!(schema, "pg_catalog" | "information_schema")
 }
 
+/// Names as PostgREST reads its lists: verbatim between commas, quotes included.
+#[must_use]
+pub fn names_between_commas(text: &str) -> Vec<String> {
+    text.split(',').map(str::trim).filter(|name| !name.is_empty()).map(str::to_owned).collect()
+}
+
 /// Splits a list of names; blanks around items are dropped and a name may be double-quoted.
 fn split_identifiers(text: &str, separator: char) -> Vec<String> {
     let mut items = Vec::new();

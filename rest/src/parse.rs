@@ -15,6 +15,7 @@ pub mod query;
 pub mod range;
 pub mod select;
 
+use std::borrow::Cow;
 use std::fmt;
 
 use cursor::is_ident_char;
@@ -70,7 +71,7 @@ pub struct ParseError {
     /// What stood there; `None` at the end of the input.
     pub found: Option<char>,
     /// What could have stood there.
-    pub expecting: &'static str,
+    pub expecting: Cow<'static, str>,
 }
 
 impl ParseError {
@@ -85,7 +86,7 @@ impl ParseError {
             line: above + 1,
             column: left.chars().count() + 1,
             found: input.get(failure.found..).and_then(|after| after.chars().next()),
-            expecting: failure.expecting,
+            expecting: failure.expected(),
         }
     }
 
@@ -105,6 +106,10 @@ impl ParseError {
     #[must_use]
     pub fn details(&self) -> String {
         match self.found {
+            // Parsec quotes what it met in place of the end in this way.
+            Some(found) if self.expecting.ends_with("end of input") => {
+                format!("unexpected {found:?} expecting {}", self.expecting)
+            }
             Some(found) => format!("unexpected {:?} expecting {}", found.to_string(), self.expecting),
             None => format!("unexpected end of input expecting {}", self.expecting),
         }

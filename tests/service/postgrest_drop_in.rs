@@ -6,6 +6,7 @@
 #![expect(clippy::unwrap_used, reason = "helpers fail a test by panicking")]
 
 mod admin;
+mod differences;
 mod oracle;
 mod outage;
 mod reload;

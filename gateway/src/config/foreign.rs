@@ -18,8 +18,15 @@ use super::raw::nearest;
 pub(super) enum Meaning {
     /// The same text under our key.
     Same(&'static str),
-    /// A list under our key; an empty one in a file is one, too.
+    /// A list under our key; an empty one counts.
     List(&'static str),
+    /// A list under our key, of names as this function reads them.
+    Names {
+        key: &'static str,
+        read: fn(&str) -> Vec<String>,
+        /// An empty list counts; otherwise it is as if nothing were written.
+        may_be_empty: bool,
+    },
     /// This translation of the text under our key.
     As(&'static str, fn(&str) -> Result<String, String>),
     /// Read by the form itself; the words are for docs/CONFIG.md.
@@ -43,6 +50,10 @@ pub(super) struct Name {
 }
 
 impl Name {
+    const fn may_be_empty(&self) -> bool {
+        matches!(self.meaning, Meaning::List(_) | Meaning::Names { may_be_empty: true, .. })
+    }
+
     pub(super) const fn new(name: &'static str, meaning: Meaning) -> Self {
         Self { name: Cow::Borrowed(name), aliases: &[], meaning }
     }
@@ -116,7 +127,7 @@ impl Form {
         for (variable, name, text) in found {
             let source = Source::Variable(variable.to_owned());
             match text.to_str() {
-                Some("") => {}
+                Some("") if !self.name_of(&spelled(name)).is_some_and(Name::may_be_empty) => {}
                 Some(text) => {
                     out.entries.push(Entry { name: spelled(name), value: text.to_owned(), source });
                 }
@@ -132,7 +143,7 @@ impl Form {
             self.defaults.iter().map(|(key, text)| (*key, written(text, source.clone()))).collect();
         let mut later: Vec<(&str, Vec<String>)> = Vec::new();
         for name in &self.names {
-            let counts_empty = matches!(name.meaning, Meaning::List(_));
+            let counts_empty = name.may_be_empty();
             let given: Vec<(String, Source)> = if name.is_beginning() {
                 let fits =
                     |entry: &&Entry| self.name_of(&entry.name).is_some_and(|found| std::ptr::eq(found, name));
@@ -144,6 +155,10 @@ impl Form {
             for (text, source) in given {
                 match name.meaning {
                     Meaning::Same(key) | Meaning::List(key) => out.write(key, &text, source),
+                    Meaning::Names { key, read, .. } => {
+                        let value = Value::List(read(&text).into_iter().map(Value::Text).collect());
+                        out.written.push((key, Written { value, source }));
+                    }
                     Meaning::As(key, translate) => match translate(&text) {
                         Ok(text) => out.write(key, &text, source),
                         Err(problem) => out.fault(source, problem),
@@ -259,7 +274,9 @@ fn written(text: &str, source: Source) -> Written {
 /// What a name means here, for docs/CONFIG.md.
 pub(super) fn words(meaning: Meaning) -> String {
     match meaning {
-        Meaning::Same(key) | Meaning::List(key) | Meaning::As(key, _) => format!("`{key}`"),
+        Meaning::Same(key) | Meaning::List(key) | Meaning::Names { key, .. } | Meaning::As(key, _) => {
+            format!("`{key}`")
+        }
         Meaning::Special(words) => words.to_owned(),
         Meaning::Ignored => "accepted; changes no answer here".to_owned(),
         Meaning::AlwaysOn(sentence) => format!("{sentence}; `false` is warned of"),

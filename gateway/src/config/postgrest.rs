@@ -14,10 +14,11 @@ use std::fmt::Write as _;
 use std::path::Path;
 
 use basalt_core::settings::{Source, Value, Written};
+use basalt_rest::config::names_between_commas;
 
 use super::foreign::{self, Collected, Form, Meaning, Name, flag, words};
 use super::libpq;
-use Meaning::{AlwaysOn, As, Ignored, List, Same, Special};
+use Meaning::{AlwaysOn, As, Ignored, List, Names, Same, Special};
 pub use print::print;
 
 const APP_SETTINGS: &str = "app.settings.";
@@ -37,7 +38,10 @@ pub(super) fn form() -> Form {
             Name::new("db-channel", Same("rest.channel")),
             Name::new("db-channel-enabled", is_flag("rest.channel_enabled")),
             Name::new("db-config", is_flag("rest.database_settings")),
-            Name::new("db-extra-search-path", List("rest.extra_search_path")),
+            Name::new(
+                "db-extra-search-path",
+                Names { key: "rest.extra_search_path", read: names_between_commas, may_be_empty: true },
+            ),
             Name::new("db-hoisted-tx-settings", List("rest.hoisted_tx_settings")),
             Name::new("db-max-rows", Same("rest.max_rows")).also(&["max-rows"]),
             Name::new("db-plan-enabled", is_flag("rest.plan_enabled")),
@@ -55,7 +59,11 @@ pub(super) fn form() -> Form {
             Name::new("db-pre-request", Same("rest.pre_request")).also(&["pre-request"]),
             Name::new("db-prepared-statements", Special("`false` sets `database.statement_cache` to 0")),
             Name::new("db-root-spec", Same("rest.root_spec")).also(&["root-spec"]),
-            Name::new("db-schemas", Same("rest.schemas")).also(&["db-schema"]),
+            Name::new(
+                "db-schemas",
+                Names { key: "rest.schemas", read: names_between_commas, may_be_empty: false },
+            )
+            .also(&["db-schema"]),
             Name::new("db-timezone-enabled", Ignored),
             Name::new("db-tx-end", Same("rest.tx_end")),
             Name::new("db-uri", Special("`database.authenticator_url` and `database.verify_certificate`")),

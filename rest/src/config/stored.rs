@@ -10,7 +10,7 @@ use basalt_core::keys::KeyMaterial;
 use basalt_core::settings::Value;
 use basalt_core::settings::kinds::read_as;
 
-use super::{ConfigError, RestConfig, split_identifiers};
+use super::{ConfigError, RestConfig, names_between_commas, split_identifiers};
 
 /// The settings that count in a database, without their prefix; a pre-config function may set them too.
 pub const DATABASE_SETTINGS: [&str; 22] = [
@@ -186,7 +186,13 @@ impl RestConfig {
             }
             _ => return Err("is none of the settings of protocols/rest.md section 4.5".to_owned()),
         };
-        self.set(&format!("rest.{key}"), &Value::Bare(value.to_owned()))
+        let value = match key {
+            "schemas" | "extra_search_path" => {
+                Value::List(names_between_commas(value).into_iter().map(Value::Text).collect())
+            }
+            _ => Value::Bare(value.to_owned()),
+        };
+        self.set(&format!("rest.{key}"), &value)
     }
 }
 
@@ -219,7 +225,7 @@ mod tests {
     #[test]
     fn settings_override_and_typos_do_not() {
         let settings = [
-            ("db_schemas", "api, \"My Schema\""),
+            ("db_schemas", "api, My Schema,SPECIAL \"@/\\#~_-"),
             ("db_max_rows", "5"),
             ("db_tx_end", "perhaps"),
             ("db_schema_s", "x"),
@@ -227,7 +233,7 @@ mod tests {
             ("jwt_cache_max_lifetime", "3600"),
         ];
         let Stored { config, complaints, .. } = stored(&settings);
-        assert_eq!(config.schemas, ["api", "My Schema"]);
+        assert_eq!(config.schemas, ["api", "My Schema", "SPECIAL \"@/\\#~_-"], "verbatim");
         assert_eq!(config.max_rows, Some(5));
         assert_eq!(config.tx_end, TxEnd::default());
         assert_eq!(complaints.len(), 3, "{complaints:?}");

@@ -2,7 +2,7 @@
 
 use serde_json::{Map, Value, json};
 
-use super::types::{column_format, default_value, typed};
+use super::types::{column_type, default_value, typed};
 use crate::schema_cache::relationships::Link;
 use crate::schema_cache::{Column, Relation, SchemaCache};
 
@@ -28,8 +28,8 @@ pub(super) fn of(relation: &Relation, cache: &SchemaCache) -> Value {
 }
 
 fn property(column: &Column, relation: &Relation, cache: &SchemaCache) -> Map<String, Value> {
-    let format = column_format(column);
-    let mut property = typed(format);
+    let type_name = column_type(column);
+    let mut property = typed(type_name);
     let mut notes = Vec::new();
     if relation.primary_key.iter().any(|key| **key == *column.name) {
         notes.push("This is a Primary Key.<pk/>".to_owned());
@@ -50,7 +50,7 @@ fn property(column: &Column, relation: &Relation, cache: &SchemaCache) -> Map<St
     if !column.enum_labels.is_empty() {
         property.insert("enum".to_owned(), json!(column.enum_labels));
     }
-    if let Some(default) = column.default.as_deref().and_then(|default| default_value(default, format)) {
+    if let Some(default) = column.default.as_deref().and_then(|default| default_value(default, type_name)) {
         property.insert("default".to_owned(), default);
     }
     property

@@ -2,7 +2,7 @@
 
 use serde_json::{Map, Value, json};
 
-use super::types::{swagger_type, typed, unqualified};
+use super::types::{swagger_format, swagger_type, typed, unqualified};
 use super::{MEDIA, reference};
 use crate::schema_cache::Relation;
 use crate::schema_cache::routines::{Routine, RoutineParam, Volatility};
@@ -116,22 +116,25 @@ fn body(routine: &Routine, search_path: &[&str]) -> Value {
 }
 
 fn query_parameter(param: &RoutineParam, search_path: &[&str]) -> Value {
-    let format = unqualified(&param.type_name, search_path);
+    let param_type = unqualified(&param.type_name, search_path);
     let mut parameter = Map::from_iter([
         ("in".to_owned(), json!("query")),
         ("name".to_owned(), json!(param.name)),
         ("required".to_owned(), json!(param.required)),
     ]);
     if param.variadic {
-        let element = format.trim_end_matches("[]");
+        let element = param_type.trim_end_matches("[]");
         parameter.insert("type".to_owned(), json!("array"));
         parameter.insert("collectionFormat".to_owned(), json!("multi"));
-        parameter.insert("items".to_owned(), json!({"format": element, "type": swagger_type(element)}));
+        parameter.insert(
+            "items".to_owned(),
+            json!({"format": swagger_format(element), "type": swagger_type(element)}),
+        );
     } else {
         // Values in a query string are text, whatever they mean; arrays and JSON have no type of their own there.
-        let type_name = swagger_type(format).filter(|name| *name != "array").unwrap_or("string");
+        let type_name = swagger_type(param_type).filter(|name| *name != "array").unwrap_or("string");
         parameter.insert("type".to_owned(), json!(type_name));
-        parameter.insert("format".to_owned(), json!(format));
+        parameter.insert("format".to_owned(), json!(swagger_format(param_type)));
     }
     Value::Object(parameter)
 }

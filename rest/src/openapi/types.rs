@@ -1,6 +1,6 @@
 //! SQL types and defaults in the words of OpenAPI.
 //!
-//! The format of a column is a bare type name. Types of PostgreSQL's own lose their modifiers and stand
+//! The format of a column is `int32` or `int64` for integers, else a bare type name. Types of PostgreSQL's own lose their modifiers and stand
 //! in for the domains made of them, because generators know `character varying` and know nothing of a domain; what a
 //! modifier says is in `maxLength`.
 
@@ -8,8 +8,8 @@ use serde_json::{Map, Value, json};
 
 use crate::schema_cache::Column;
 
-/// The `format` of a column.
-pub(super) fn column_format(column: &Column) -> &str {
+/// The type name that a column's `format` is made of.
+pub(super) fn column_type(column: &Column) -> &str {
     // The cache is loaded with an empty search path: only PostgreSQL's own types have no schema.
     let is_builtin = !column.base_type.is_empty() && !column.base_type.contains('.');
     if is_builtin { &column.base_type } else { &column.type_name }
@@ -17,7 +17,7 @@ pub(super) fn column_format(column: &Column) -> &str {
 
 /// `format` and `type`; of arrays `items` too.
 pub(super) fn typed(type_name: &str) -> Map<String, Value> {
-    let mut schema = Map::from_iter([("format".to_owned(), json!(type_name))]);
+    let mut schema = Map::from_iter([("format".to_owned(), json!(swagger_format(type_name)))]);
     if let Some(kind) = swagger_type(type_name) {
         schema.insert("type".to_owned(), json!(kind));
         if kind == "array" {
@@ -29,6 +29,15 @@ pub(super) fn typed(type_name: &str) -> Map<String, Value> {
         }
     }
     schema
+}
+
+/// The width of an integer; other types by their names.
+pub(super) fn swagger_format(type_name: &str) -> &str {
+    match type_name {
+        "smallint" | "integer" => "int32",
+        "bigint" => "int64",
+        other => other,
+    }
 }
 
 /// `None` where any JSON value fits.

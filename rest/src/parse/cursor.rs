@@ -1,5 +1,7 @@
 //! The cursor that all parsers move over their text: names, JSON paths and what else several parameters share.
 
+use std::borrow::Cow;
+
 use super::{Arrow, Field, JsonOperand, JsonStep, Parameter, ParseError};
 
 /// Where a parser stopped and what it wanted; becomes a [`ParseError`] once the input is known.
@@ -9,23 +11,46 @@ pub(crate) struct Failure {
     /// The character that did not fit. PostgREST counts a word that does not fit from its beginning, but shows the first
     /// letter that is wrong.
     pub(super) found: usize,
+    /// What could have continued the word before it, or nothing.
+    pub(super) continuing: &'static str,
     pub(super) expecting: &'static str,
+}
+
+impl Failure {
+    /// All that could have stood there, as Parsec lists it.
+    pub(super) fn expected(&self) -> Cow<'static, str> {
+        let Self { continuing, expecting, .. } = self;
+        match (continuing.is_empty(), expecting.contains(" or ")) {
+            (true, _) => Cow::Borrowed(expecting),
+            (false, true) => Cow::Owned(format!("{continuing}, {expecting}")),
+            (false, false) => Cow::Owned(format!("{continuing} or {expecting}")),
+        }
+    }
 }
 
 pub(crate) type Parsed<T> = Result<T, Failure>;
 
-const FIELD_NAME: &str = "field name (* or [a..z0..9_$])";
+pub(super) const FIELD_NAME: &str = "field name (* or [a..z0..9_$])";
+
+/// What continues a bare name.
+const NAME_CONTINUES: &str = "letter, digit, \"-\", \"->>\", \"->\"";
+/// What continues a bare key of a JSON path.
+const KEY_CONTINUES: &str = "\"-\", \"->>\", \"->\"";
+/// What follows a quoted name or key, or an index.
+const PATH_CONTINUES: &str = "\"->>\", \"->\"";
 
 /// A position in the text. Backtracking is copying the cursor.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Cursor<'a> {
     text: &'a str,
     pub(super) at: usize,
+    /// What could continue the word that ends here.
+    continuing: &'static str,
 }
 
 impl<'a> Cursor<'a> {
     pub(crate) fn new(text: &'a str) -> Self {
-        Self { text, at: 0 }
+        Self { text, at: 0, continuing: "" }
     }
 
     /// Runs `parser` over the whole of `text` and words its failure.
@@ -53,6 +78,7 @@ impl<'a> Cursor<'a> {
     pub(crate) fn bump(&mut self) -> Option<char> {
         let next = self.peek()?;
         self.at += next.len_utf8();
+        self.continuing = "";
         Some(next)
     }
 
@@ -61,16 +87,27 @@ impl<'a> Cursor<'a> {
         let found = self.rest().starts_with(expected);
         if found {
             self.at += expected.len();
+            self.continuing = "";
         }
         found
     }
 
-    pub(crate) fn expect(&mut self, expected: &'static str) -> Parsed<()> {
-        if self.eat(expected) { Ok(()) } else { self.fail(expected) }
+    /// Takes `expected`; `expecting` lists what could stand there instead of what does.
+    pub(crate) fn expect(&mut self, expected: &str, expecting: &'static str) -> Parsed<()> {
+        if self.eat(expected) { Ok(()) } else { self.fail(expecting) }
     }
 
     pub(crate) fn fail<T>(&self, expecting: &'static str) -> Parsed<T> {
-        Err(Failure { at: self.at, found: self.at, expecting })
+        Err(self.failure(expecting))
+    }
+
+    pub(super) const fn failure(&self, expecting: &'static str) -> Failure {
+        Failure { at: self.at, found: self.at, continuing: "", expecting }
+    }
+
+    /// As [`Cursor::fail`], where the word before could also go on.
+    pub(crate) fn fail_after_word<T>(&self, expecting: &'static str) -> Parsed<T> {
+        Err(Failure { at: self.at, found: self.at, continuing: self.continuing, expecting })
     }
 
     /// Blanks and tabs.
@@ -82,12 +119,15 @@ impl<'a> Cursor<'a> {
         let rest = self.rest();
         let end = rest.find(|c| !accept(c)).unwrap_or(rest.len());
         self.at += end;
+        if end > 0 {
+            self.continuing = "";
+        }
         rest.get(..end).unwrap_or_default()
     }
 
     /// `"…"` where `\x` stands for `x`.
     pub(crate) fn quoted(&mut self) -> Parsed<String> {
-        self.expect("\"")?;
+        self.expect("\"", "\"\\\"\"")?;
         let mut value = String::new();
         loop {
             match self.bump() {
@@ -108,9 +148,12 @@ impl<'a> Cursor<'a> {
             let start = *self;
             let name = self.quoted()?;
             // PostgreSQL knows no such name, and without the NUL it would be another one.
+            self.continuing = PATH_CONTINUES;
             return if name.contains('\0') { start.fail("name without NUL") } else { Ok(name) };
         }
-        self.dashed(is_ident_char, FIELD_NAME)
+        let name = self.dashed(is_ident_char, FIELD_NAME)?;
+        self.continuing = NAME_CONTINUES;
+        Ok(name)
     }
 
     /// Words with dashes between them, each trimmed.
@@ -135,7 +178,12 @@ impl<'a> Cursor<'a> {
     pub(crate) fn ident(&mut self, expecting: &'static str) -> Parsed<String> {
         let start = *self;
         let ident = self.take_while(is_ident_char).trim();
-        if ident.is_empty() { start.fail(expecting) } else { Ok(ident.to_owned()) }
+        if ident.is_empty() {
+            return start.fail(expecting);
+        }
+        let ident = ident.to_owned();
+        self.continuing = "letter, digit";
+        Ok(ident)
     }
 
     /// `name *jsonop`.
@@ -184,18 +232,26 @@ impl<'a> Cursor<'a> {
         let ends = rest.is_empty() || ["->", "::", ".", ","].iter().any(|end| rest.starts_with(end));
         if !digits.is_empty() && ends {
             *self = index;
+            self.continuing = PATH_CONTINUES;
             let sign = if negative { "-" } else { "" };
             return Ok(JsonOperand::Index(format!("{sign}{digits}")));
         }
         // No key begins with a dash.
+        if negative && digits.is_empty() {
+            return index.fail("digit");
+        }
         if negative {
             return index.fail("digit, \"->\", \"::\", \".\", \",\" or end of input");
         }
         if self.peek() == Some('"') {
-            return Ok(JsonOperand::Key(self.quoted()?));
+            let key = self.quoted()?;
+            self.continuing = PATH_CONTINUES;
+            return Ok(JsonOperand::Key(key));
         }
         const KEY: &str = "any non reserved character different from: .,>()";
-        self.dashed(|c| !"(-:.,>)".contains(c), KEY).map(JsonOperand::Key)
+        let key = self.dashed(|c| !"(-:.,>)".contains(c), KEY)?;
+        self.continuing = KEY_CONTINUES;
+        Ok(JsonOperand::Key(key))
     }
 }
 

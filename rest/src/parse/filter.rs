@@ -90,7 +90,7 @@ pub(crate) fn test(cursor: &mut Cursor<'_>, end: ValueEnd) -> Parsed<Test> {
         // No operator begins as `not` does: the trouble is what stands there instead of it, or of the dot behind it.
         let begun = start.at + common_length(start.rest(), "not", u8::eq);
         match (negated, begun - start.at) {
-            (false, 3) => Failure { at: begun, found: begun, expecting: "delimiter (.)" },
+            (false, 3) => Failure { at: begun, found: begun, expecting: "delimiter (.)", ..failure },
             (false, _) if failure.at == start.at => Failure { found: begun, ..failure },
             (true | false, _) => failure,
         }
@@ -99,7 +99,7 @@ pub(crate) fn test(cursor: &mut Cursor<'_>, end: ValueEnd) -> Parsed<Test> {
 }
 
 /// How many bytes of an ASCII word a text begins with, if `same` says which are alike.
-fn common_length(text: &str, word: &str, same: fn(&u8, &u8) -> bool) -> usize {
+pub(super) fn common_length(text: &str, word: &str, same: fn(&u8, &u8) -> bool) -> usize {
     text.bytes().zip(word.bytes()).take_while(|(a, b)| same(a, b)).count()
 }
 
@@ -131,7 +131,7 @@ fn operation(cursor: &mut Cursor<'_>, end: ValueEnd) -> Parsed<Operation> {
     let Some((word, kind)) = kind(cursor.rest()) else {
         return cursor.fail("\"not\" or operator (eq, gt, ...)");
     };
-    cursor.expect(word)?;
+    cursor.eat(word);
     match kind {
         Kind::Compare(operator) => {
             let quantifier = if operator.is_quantifiable() { quantifier(cursor)? } else { None };
@@ -140,8 +140,8 @@ fn operation(cursor: &mut Cursor<'_>, end: ValueEnd) -> Parsed<Operation> {
         }
         Kind::TextSearch(operator) => {
             let config = if cursor.eat("(") {
-                let config = cursor.ident("text search configuration")?;
-                cursor.expect(")")?;
+                let config = cursor.ident(OPERATOR)?;
+                cursor.expect(")", OPERATOR)?;
                 Some(config)
             } else {
                 None
@@ -228,7 +228,7 @@ fn quoted_before(cursor: &mut Cursor<'_>) -> Option<String> {
 /// `(` elements `)`, blanks around allowed.
 fn list(cursor: &mut Cursor<'_>) -> Parsed<Vec<String>> {
     cursor.skip_blanks();
-    cursor.expect("(")?;
+    cursor.expect("(", "\"(\"")?;
     // Blanks behind a comma belong to the element, those behind the parenthesis to nothing.
     cursor.skip_blanks();
     let mut elements = Vec::new();
@@ -241,7 +241,7 @@ fn list(cursor: &mut Cursor<'_>) -> Parsed<Vec<String>> {
             break;
         }
     }
-    cursor.expect(")")?;
+    cursor.expect(")", "\",\" or \")\"")?;
     cursor.skip_blanks();
     // `in.()` and `in.("")` both mean the empty list.
     if elements == [""] {

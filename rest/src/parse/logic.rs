@@ -2,6 +2,7 @@
 
 use std::fmt;
 
+use super::cursor::FIELD_NAME;
 use super::filter::{Filter, ValueEnd, test};
 use super::{Cursor, Parameter, ParseError, Parsed, write_joined};
 
@@ -57,6 +58,9 @@ pub enum LogicNode {
 /// Deeper trees are refused, so that no request can exhaust the stack.
 const MAX_DEPTH: usize = 60;
 
+/// What a node begins with.
+const NODE: &str = "field name (* or [a..z0..9_$]), negation operator (not) or logic operator (and, or)";
+
 /// Reads the value of an `and` or `or` parameter.
 ///
 /// ```
@@ -82,7 +86,7 @@ fn nodes(cursor: &mut Cursor<'_>, depth: usize) -> Parsed<Vec<LogicNode>> {
     if depth > MAX_DEPTH {
         return cursor.fail("fewer levels of logic");
     }
-    cursor.expect("(")?;
+    cursor.expect("(", "\"(\"")?;
     let mut nodes = Vec::new();
     loop {
         cursor.skip_blanks();
@@ -92,7 +96,7 @@ fn nodes(cursor: &mut Cursor<'_>, depth: usize) -> Parsed<Vec<LogicNode>> {
             break;
         }
     }
-    cursor.expect(")")?;
+    cursor.expect(")", "\",\" or \")\"")?;
     Ok(nodes)
 }
 
@@ -108,6 +112,7 @@ fn node(cursor: &mut Cursor<'_>, depth: usize) -> Parsed<LogicNode> {
             Some((negated, connective)) => {
                 Ok(LogicNode::Tree(LogicTree { negated, connective, nodes: nodes(cursor, depth + 1)? }))
             }
+            None if failure.expecting == FIELD_NAME && failure.at == cursor.at => cursor.fail(NODE),
             None => Err(failure),
         },
     }
@@ -115,7 +120,9 @@ fn node(cursor: &mut Cursor<'_>, depth: usize) -> Parsed<LogicNode> {
 
 fn filter(cursor: &mut Cursor<'_>) -> Parsed<Filter> {
     let field = cursor.field()?;
-    cursor.expect(".")?;
+    if !cursor.eat(".") {
+        return cursor.fail_after_word("delimiter (.)");
+    }
     Ok(Filter { field, test: test(cursor, ValueEnd::LogicNode)? })
 }
 

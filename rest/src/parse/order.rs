@@ -2,6 +2,8 @@
 
 use std::fmt;
 
+use super::cursor::Failure;
+use super::filter::common_length;
 use super::{Cursor, Field, Name, Parameter, ParseError, Parsed};
 
 /// One term of an order.
@@ -93,16 +95,23 @@ fn term(cursor: &mut Cursor<'_>) -> Parsed<OrderTerm> {
     }
     let field = cursor.field()?;
     let (direction, nulls) = suffixes(cursor)?;
+    let mut ahead = *cursor;
+    ahead.skip_blanks();
+    if !matches!(ahead.peek(), None | Some(',')) {
+        let expecting =
+            if nulls.is_some() { "\",\" or end of input" } else { "delimiter (.), \",\" or end of input" };
+        return cursor.fail_after_word(expecting);
+    }
     Ok(OrderTerm { relation: None, field, direction, nulls })
 }
 
 /// `rel "(" name *jsonop ")"` with its suffixes, up to a comma or the end.
 fn related(cursor: &mut Cursor<'_>) -> Parsed<OrderTerm> {
     let relation = cursor.name()?;
-    cursor.expect("(")?;
+    cursor.expect("(", "\"(\"")?;
     cursor.skip_blanks();
     let field = cursor.field()?;
-    cursor.expect(")")?;
+    cursor.expect(")", "\")\"")?;
     let (direction, nulls) = suffixes(cursor)?;
     let mut ahead = *cursor;
     ahead.skip_blanks();
@@ -128,7 +137,12 @@ fn suffixes(cursor: &mut Cursor<'_>) -> Parsed<(Option<Direction>, Option<Nulls>
         None
     };
     if nulls.is_none() && cursor.eat(".") {
-        return cursor.fail("\"asc\", \"desc\", \"nullsfirst\" or \"nullslast\"");
+        let (first, expecting) = match direction {
+            Some(_) => ("nullsfirst", "\"nullsfirst\" or \"nullslast\""),
+            None => ("asc", "\"asc\", \"desc\", \"nullsfirst\" or \"nullslast\""),
+        };
+        let found = cursor.at + common_length(cursor.rest(), first, u8::eq);
+        return Err(Failure { found, ..cursor.failure(expecting) });
     }
     Ok((direction, nulls))
 }

@@ -2,6 +2,7 @@
 
 use std::fmt;
 
+use super::cursor::is_ident_char;
 use super::{Cursor, Field, Name, Parameter, ParseError, Parsed, write_joined, write_quoted};
 
 /// One item of a select list.
@@ -154,17 +155,21 @@ fn item(cursor: &mut Cursor<'_>, depth: usize, embeds: &mut usize) -> Parsed<Sel
         let target = cursor.name()?;
         return match embed(cursor, depth, embeds, true, None, target)? {
             Some(embed) => Ok(embed),
-            None => cursor.fail("\"(\""),
+            None => cursor.fail("\"!\" or \"(\""),
         };
     }
     if cursor.eat("*") {
+        ends(cursor, "\")\", \",\" or end of input")?;
         return Ok(SelectItem::Star);
+    }
+    if !matches!(cursor.peek(), Some(c) if c == '"' || is_ident_char(c)) {
+        return cursor.fail(ITEM);
     }
     let mut is_quoted = cursor.peek() == Some('"');
     let mut name = cursor.name()?;
     let mut alias = None;
     if cursor.peek() == Some(':') && !cursor.rest().starts_with("::") {
-        cursor.expect(":")?;
+        cursor.eat(":");
         alias = Some(name);
         cursor.skip_blanks();
         is_quoted = cursor.peek() == Some('"');
@@ -180,13 +185,33 @@ fn item(cursor: &mut Cursor<'_>, depth: usize, embeds: &mut usize) -> Parsed<Sel
     let field = cursor.field_of(name)?;
     let cast_type = cast(cursor)?;
     let aggregate = aggregate(cursor)?;
+    let expecting = match (&cast_type, &aggregate) {
+        (None, None) => "\"::\", \".\", \")\", \",\" or end of input",
+        (Some(_), None) => "\".\", \"::\", \")\", \",\" or end of input",
+        (_, Some((_, None))) => "\"::\", \")\", \",\" or end of input",
+        (_, Some((_, Some(_)))) => "\")\", \",\" or end of input",
+    };
+    ends(cursor, expecting)?;
     Ok(SelectItem::Column(SelectColumn { alias, field, cast: cast_type, aggregate }))
+}
+
+/// What an item begins with.
+const ITEM: &str = "\"...\", field name (* or [a..z0..9_$]), \"*\" or \"count()\"";
+
+/// Checks that an item ends here.
+fn ends(cursor: &Cursor<'_>, expecting: &'static str) -> Parsed<()> {
+    let mut ahead = *cursor;
+    ahead.skip_blanks();
+    match ahead.peek() {
+        None | Some(',' | ')') => Ok(()),
+        Some(_) => cursor.fail_after_word(expecting),
+    }
 }
 
 /// `"()" [ "::" type ]` after `count`. Anything behind it makes a column of it, which parentheses cannot follow.
 fn count(cursor: &mut Cursor<'_>, alias: Option<String>) -> Parsed<SelectItem> {
     let mut ahead = *cursor;
-    ahead.expect("()")?;
+    ahead.eat("()");
     if let Ok(cast) = cast(&mut ahead) {
         let end = ahead;
         ahead.skip_blanks();
@@ -232,12 +257,17 @@ fn embed(
     }
     let select = items(cursor, depth + 1, embeds)?;
     cursor.skip_blanks();
-    cursor.expect(")")?;
+    if !cursor.eat(")") {
+        return match select.last() {
+            None => cursor.fail("\"...\", field name (* or [a..z0..9_$]), \"*\", \"count()\" or \")\""),
+            Some(_) => cursor.fail_after_word("\")\" or \",\""),
+        };
+    }
     Ok(Some(SelectItem::Embed(SelectEmbed { spread, alias: alias.cloned(), target, hint, join, select })))
 }
 
 fn cast(cursor: &mut Cursor<'_>) -> Parsed<Option<CastType>> {
-    if cursor.eat("::") { Ok(Some(CastType(cursor.ident("type name")?))) } else { Ok(None) }
+    if cursor.eat("::") { Ok(Some(CastType(cursor.ident("letter or digit")?))) } else { Ok(None) }
 }
 
 fn aggregate(cursor: &mut Cursor<'_>) -> Parsed<Option<(Aggregate, Option<CastType>)>> {
@@ -246,11 +276,11 @@ fn aggregate(cursor: &mut Cursor<'_>) -> Parsed<Option<(Aggregate, Option<CastTy
     }
     for function in Aggregate::ALL {
         if cursor.eat(function.as_sql()) {
-            cursor.expect("()")?;
+            cursor.expect("()", "\"()\"")?;
             return Ok(Some((function, cast(cursor)?)));
         }
     }
-    cursor.fail("aggregate function (sum(), avg(), count(), max(), min())")
+    cursor.fail("\"sum\", \"avg\", \"count\", \"max\" or \"min\"")
 }
 
 impl fmt::Display for SelectItem {

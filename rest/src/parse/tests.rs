@@ -451,13 +451,100 @@ fn embeds_are_counted_on_all_levels() {
     };
     assert_eq!(select::parse(&list(50)).unwrap().len(), 50);
     let error = select::parse(&list(51)).unwrap_err();
-    assert_eq!((error.column, error.expecting), (list(50).len() + ",e50:t(".len() + 1, "fewer embeds"));
+    assert_eq!((error.column, &*error.expecting), (list(50).len() + ",e50:t(".len() + 1, "fewer embeds"));
 }
 
 /// PostgreSQL would have it for the name without the NUL.
 #[test]
 fn names_hold_no_nul() {
     let error = select::parse("\"t\0own\"").unwrap_err();
-    assert_eq!((error.column, error.expecting), (1, "name without NUL"));
+    assert_eq!((error.column, &*error.expecting), (1, "name without NUL"));
     assert!(super::filter::parse("eq.\"a\0b\"").is_ok(), "values are PostgreSQL's business");
+}
+
+/// Parameter, text, column, details: the lists of PostgREST's own grammar.
+#[test]
+fn errors_list_what_could_have_stood_there() {
+    let any = logic::Connective::Or;
+    let logic = |text: &str| logic::parse(false, any, text).map(drop);
+    let select = |text: &str| select::parse(text).map(drop);
+    let order = |text: &str| order::parse(text).map(drop);
+    let filter = |text: &str| super::filter::parse(text).map(drop);
+    let name = r#"letter, digit, "-", "->>", "->""#;
+    let node = "field name (* or [a..z0..9_$]), negation operator (not) or logic operator (and, or)";
+    let item = r#""...", field name (* or [a..z0..9_$]), "*" or "count()""#;
+    type Read<'a> = &'a dyn Fn(&str) -> Result<(), super::ParseError>;
+    let cases: [(Read<'_>, &str, usize, String); 27] = [
+        (&logic, "()", 2, format!(r#"unexpected ")" expecting {node}"#)),
+        (&logic, "(id.eq.1,)", 10, format!(r#"unexpected ")" expecting {node}"#)),
+        (&logic, "(id)", 4, format!(r#"unexpected ")" expecting {name} or delimiter (.)"#)),
+        (&logic, r#"("id")"#, 6, r#"unexpected ")" expecting "->>", "->" or delimiter (.)"#.to_owned()),
+        (&logic, "(id.in.1,2)", 8, r#"unexpected "1" expecting "(""#.to_owned()),
+        (&logic, "(id.eq.1", 9, r#"unexpected end of input expecting "," or ")""#.to_owned()),
+        (&logic, "(ord(id.eq.1))", 4, r#"unexpected "d" expecting "(""#.to_owned()),
+        (&logic, "(not.xor(id.eq.2))", 6, r#"unexpected "x" expecting logic operator (and, or)"#.to_owned()),
+        (
+            &select,
+            "name!hint",
+            5,
+            format!(r#"unexpected '!' expecting {name}, "::", ".", ")", "," or end of input"#),
+        ),
+        (&select, "*!hint", 2, r#"unexpected '!' expecting ")", "," or end of input"#.to_owned()),
+        (
+            &select,
+            "id,a(name[])",
+            10,
+            format!(r#"unexpected '[' expecting {name}, "::", ".", ")", "," or end of input"#),
+        ),
+        (&select, "name::", 7, "unexpected end of input expecting letter or digit".to_owned()),
+        (
+            &select,
+            "name::int!",
+            10,
+            r#"unexpected '!' expecting letter, digit, ".", "::", ")", "," or end of input"#.to_owned(),
+        ),
+        (
+            &select,
+            "name.foo()",
+            6,
+            r#"unexpected "f" expecting "sum", "avg", "count", "max" or "min""#.to_owned(),
+        ),
+        (&select, "id,", 4, format!("unexpected end of input expecting {item}")),
+        (
+            &select,
+            "data->>-78xy",
+            11,
+            r#"unexpected 'x' expecting digit, "->", "::", ".", "," or end of input"#.to_owned(),
+        ),
+        (&select, "data->>--34", 9, r#"unexpected "-" expecting digit"#.to_owned()),
+        (
+            &order,
+            "id.ac",
+            4,
+            r#"unexpected "c" expecting "asc", "desc", "nullsfirst" or "nullslast""#.to_owned(),
+        ),
+        (
+            &order,
+            "id.nulsfist",
+            4,
+            r#"unexpected "n" expecting "asc", "desc", "nullsfirst" or "nullslast""#.to_owned(),
+        ),
+        (&order, "id.descc", 8, r#"unexpected 'c' expecting delimiter (.), "," or end of input"#.to_owned()),
+        (&order, "id.nullslasttt", 13, r#"unexpected 't' expecting "," or end of input"#.to_owned()),
+        (&order, "id.asc.nlsfst", 8, r#"unexpected "l" expecting "nullsfirst" or "nullslast""#.to_owned()),
+        (&order, "id.asc.nullslasttt", 17, r#"unexpected 't' expecting "," or end of input"#.to_owned()),
+        (
+            &order,
+            "clients(name,id)",
+            8,
+            format!(r#"unexpected '(' expecting {name}, delimiter (.), "," or end of input"#),
+        ),
+        (&filter, "fts().value", 5, r#"unexpected ")" expecting operator (eq, gt, ...)"#.to_owned()),
+        (&filter, "eq().value", 4, r#"unexpected ")" expecting operator (eq, gt, ...)"#.to_owned()),
+        (&filter, "in.1", 4, r#"unexpected "1" expecting "(""#.to_owned()),
+    ];
+    for (read, text, column, details) in cases {
+        let error = read(text).unwrap_err();
+        assert_eq!((error.column, error.details()), (column, details), "{text}");
+    }
 }

@@ -238,7 +238,8 @@ fn find<'c>(
         Choice::None => return Err(unknown(request, name, &names, raw, cache)),
         Choice::Ambiguous(mut routines) => {
             routines.sort_by_key(|routine| {
-                routine.params.iter().map(|p| (&p.name, &p.type_name)).collect::<Vec<_>>()
+                let params: Vec<_> = routine.params.iter().map(|p| (&p.name, &p.type_name)).collect();
+                (params.len(), &routine.comment, params)
             });
             let named = |routine: &Routine| Named {
                 text: routine.signature(),

@@ -5,7 +5,7 @@ use super::{ColumnRef, Condition};
 use crate::parse::filter::{Filter, IsValue, Operation};
 use crate::parse::logic::{LogicNode, LogicTree};
 use crate::parse::{Arrow, Field};
-use crate::schema_cache::{Column, Relation, SchemaCache};
+use crate::schema_cache::{Relation, SchemaCache};
 
 /// What is known where conditions stand.
 pub(super) struct Conditions<'a> {
@@ -26,7 +26,8 @@ impl Conditions<'_> {
         {
             return Condition::Embed { embed, exists: (is == IsValue::NotNull) != test.negated };
         }
-        let known = self.relation.and_then(|relation| relation.column(&filter.field.name)).filter(|_| plain);
+        let named = self.relation.and_then(|relation| relation.column(&filter.field.name));
+        let known = named.filter(|_| plain);
         let readers = &self.cache.representations().from_text;
         let mut column = column_ref(&filter.field, self.relation);
         // `json` cannot be compared. An embed that a key or column leads to is compared all the same, as by PostgREST, to
@@ -39,8 +40,9 @@ impl Conditions<'_> {
             column,
             negated: test.negated,
             operation: test.operation.clone(),
+            // The type of a computed column is not known; it may be a `tsvector`, and text needs no call.
             to_tsvector: matches!(test.operation, Operation::TextSearch { .. })
-                && !known.is_some_and(Column::is_tsvector),
+                && named.is_some_and(|column| !column.is_tsvector()),
             representation: known.and_then(|column| readers.get(&column.type_name)).cloned(),
         }
     }

@@ -191,7 +191,8 @@ impl Relationship {
 
 /// The relationships an embed may mean: none, one, or too many.
 ///
-/// Only targets in `schema`, the request's, can be embedded.
+/// Only targets in `schema`, the request's, can be embedded. Of several junctions, such as a table and a view of it that
+/// another schema exposes, those in `schema` are meant.
 #[must_use]
 pub fn resolve<'a>(
     candidates: &'a [Relationship],
@@ -201,5 +202,12 @@ pub fn resolve<'a>(
 ) -> Vec<&'a Relationship> {
     let mut found: Vec<&Relationship> = candidates.iter().filter(|r| r.answers_to(target, hint)).collect();
     found.retain(|r| *r.target.schema == *schema);
+    let junction_is_here = |r: &Relationship| match &r.link {
+        Link::ManyToMany(junction) => Some(*junction.relation.schema == *schema),
+        Link::ManyToOne(_) | Link::OneToMany(_) | Link::OneToOne { .. } | Link::Computed { .. } => None,
+    };
+    if found.iter().any(|r| junction_is_here(r) == Some(true)) {
+        found.retain(|r| junction_is_here(r) != Some(false));
+    }
     found
 }

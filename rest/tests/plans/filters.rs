@@ -87,7 +87,7 @@ fn text_search_of_a_vector_and_of_text() {
     assert_snapshot!(sql("GET /projects?select=id&name=fts.a&name=plfts(english).b&meta=phfts.c&meta->>a=wfts.d&unknown=fts(simple).e"), @r#"
     SELECT "public"."projects"."id"
     FROM "public"."projects"
-    WHERE to_tsvector("public"."projects"."name") @@ to_tsquery($1) AND to_tsvector($2, "public"."projects"."name") @@ plainto_tsquery($3, $4) AND to_tsvector("public"."projects"."meta") @@ phraseto_tsquery($5) AND to_tsvector(("public"."projects"."meta"->>'a')) @@ websearch_to_tsquery($6) AND to_tsvector($7, "public"."projects"."unknown") @@ to_tsquery($8, $9) LIMIT $10::int8
+    WHERE to_tsvector("public"."projects"."name") @@ to_tsquery($1) AND to_tsvector($2, "public"."projects"."name") @@ plainto_tsquery($3, $4) AND to_tsvector("public"."projects"."meta") @@ phraseto_tsquery($5) AND to_tsvector(("public"."projects"."meta"->>'a')) @@ websearch_to_tsquery($6) AND "public"."projects"."unknown" @@ to_tsquery($7, $8) LIMIT $9::int8
     $1 = a
     $2 = english
     $3 = english
@@ -95,9 +95,8 @@ fn text_search_of_a_vector_and_of_text() {
     $5 = c
     $6 = d
     $7 = simple
-    $8 = simple
-    $9 = e
-    $10 = 1001
+    $8 = e
+    $9 = 1001
     "#);
 }
 

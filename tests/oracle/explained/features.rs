@@ -390,7 +390,7 @@ fn function_of(hint: &str) -> Option<&str> {
 fn trailing_text(case: &Case, expected: &mut View, answered: &mut View) -> bool {
     // Only where junk was put in: elsewhere it would hide what we cannot parse.
     let (theirs, ours) = (expected.error("message"), answered.error("message"));
-    let is_trailing = answered.error("details").ends_with(" expecting end of input");
+    let is_trailing = answered.error("details").ends_with("end of input");
     // With two faults, a key's and a value's, we name the value's first.
     let is_other_parameter = expected.is("PGRST100")
         && theirs.starts_with("\"failed to parse ")

@@ -144,7 +144,7 @@ async fn a_hint_names_what_the_caller_may_use() {
         (&visitor, "Could not choose the best candidate function"),
         (
             &member,
-            "Could not choose the best candidate function between: public.weigh(item => box, unit => text), public.weigh(item => text)",
+            "Could not choose the best candidate function between: public.weigh(item => text), public.weigh(item => box, unit => text)",
         ),
     ] {
         let ambiguous = ask(token, "/rpc/weigh?item=1").await;

@@ -182,7 +182,11 @@ fn tables_name_each_setting_once_and_keys_that_there_are() {
         let is_key = |key: &str| crate::config::settings().any(|setting| setting.key == key);
         for name in &form.names {
             assert_eq!(form.names.iter().filter(|other| other.name == name.name).count(), 1, "{}", name.name);
-            if let Meaning::Same(key) | Meaning::List(key) | Meaning::As(key, _) = name.meaning {
+            if let Meaning::Same(key)
+            | Meaning::List(key)
+            | Meaning::Names { key, .. }
+            | Meaning::As(key, _) = name.meaning
+            {
                 assert!(is_key(key), "{}: {key}", name.name);
             }
         }
@@ -234,7 +238,7 @@ fn who_wins() {
 }
 
 #[test]
-fn empty_is_not_set_but_for_lists_in_a_file() {
+fn empty_is_not_set_but_for_lists() {
     let config = with(&[
         ("PGRST_DB_MAX_ROWS", ""),
         ("PGRST_MAX_ROWS", "3"),
@@ -242,14 +246,26 @@ fn empty_is_not_set_but_for_lists_in_a_file() {
         ("PGRST_JWT_SECRET", ""),
         ("PGRST_SERVER_PORT", ""),
         ("PGRST_SERVER_CORS_ALLOWED_ORIGINS", ""),
+        ("PGRST_DB_SCHEMAS", ""),
         ("PGRST_DB_EXTRA_SEARCH_PATH", ""),
     ])
     .unwrap();
+    assert_eq!(config.rest.schemas, ["public"]);
+    assert_eq!(config.rest.extra_search_path, Vec::<String>::new());
     assert_eq!((config.rest.max_rows, config.server.port), (Some(3), 3000));
     assert_eq!((config.rest.anon_role, config.server.cors_origins), (None, None));
     let config = in_file("db-extra-search-path = \"\"\ndb-anon-role = \"\"\ndb-max-rows = \"\"\n").unwrap();
     assert_eq!(config.rest.extra_search_path, Vec::<String>::new());
     assert_eq!(config.rest.max_rows, None);
+}
+
+#[test]
+fn names_of_schemas_are_verbatim_between_commas() {
+    let names = r#"v1, SPECIAL "@/\#~_-,"v 2""#;
+    let config = with(&[("PGRST_DB_SCHEMAS", names), ("PGRST_DB_EXTRA_SEARCH_PATH", names)]).unwrap();
+    let expected = ["v1", r#"SPECIAL "@/\#~_-"#, r#""v 2""#];
+    assert_eq!(config.rest.schemas, expected);
+    assert_eq!(config.rest.extra_search_path, expected);
 }
 
 #[test]

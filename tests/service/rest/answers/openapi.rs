@@ -137,12 +137,12 @@ async fn columns_have_their_types_defaults_and_notes() {
     for (column, property) in [
         (
             "id",
-            json!({"format": "integer", "type": "integer", "description": "The id\n\nNote:\nThis is a Primary Key.<pk/>",
+            json!({"format": "int32", "type": "integer", "description": "The id\n\nNote:\nThis is a Primary Key.<pk/>",
                 "default": null}),
         ),
         (
             "owner_id",
-            json!({"format": "integer", "type": "integer",
+            json!({"format": "int32", "type": "integer",
                 "description": "Note:\nThis is a Foreign Key to `owners.id`.<fk table='owners' column='id'/>"}),
         ),
         (
@@ -152,8 +152,8 @@ async fn columns_have_their_types_defaults_and_notes() {
         ("kind", json!({"format": "answers.size", "type": "string", "default": "it''s big", "enum": labels})),
         ("kinds", json!({"format": "answers.size[]", "type": "array", "items": {"type": "string"}})),
         // Domains are what they are made of.
-        ("score", json!({"format": "integer", "type": "integer", "default": 3})),
-        ("nested", json!({"format": "integer", "type": "integer", "default": 3})),
+        ("score", json!({"format": "int32", "type": "integer", "default": 3})),
+        ("nested", json!({"format": "int32", "type": "integer", "default": 3})),
         ("code", json!({"format": "character varying", "type": "string", "maxLength": 6, "default": "abc"})),
         ("sized", json!({"format": "answers.sized", "type": "string", "enum": labels})),
         ("doc", json!({"format": "jsonb"})),
@@ -165,11 +165,11 @@ async fn columns_have_their_types_defaults_and_notes() {
         ("price", json!({"format": "numeric", "type": "number", "default": 1.50})),
         ("ratio", json!({"format": "double precision", "type": "number"})),
         ("active", json!({"format": "boolean", "type": "boolean", "default": true})),
-        ("small", json!({"format": "smallint", "type": "integer", "default": 1})),
+        ("small", json!({"format": "int32", "type": "integer", "default": 1})),
         // PostgreSQL quotes what is no plain integer.
-        ("big", json!({"format": "bigint", "type": "integer"})),
-        ("negative", json!({"format": "integer", "type": "integer"})),
-        ("added", json!({"format": "integer", "type": "integer"})),
+        ("big", json!({"format": "int64", "type": "integer"})),
+        ("negative", json!({"format": "int32", "type": "integer"})),
+        ("added", json!({"format": "int32", "type": "integer"})),
         ("settings", json!({"format": "jsonb"})),
         ("numbers", json!({"format": "integer[]", "type": "array", "items": {"type": "integer"}})),
         ("words", json!({"format": "text[]", "type": "array", "items": {"type": "string"}})),
@@ -229,7 +229,7 @@ async fn functions_are_paths_with_their_arguments() {
 
     assert_eq!(
         rpc("one")["get"]["parameters"],
-        json!([{"name": "a", "in": "query", "required": true, "type": "integer", "format": "integer"}])
+        json!([{"name": "a", "in": "query", "required": true, "type": "integer", "format": "int32"}])
     );
     // What may write has no GET; what has a default is not required; types of the search path need no schema.
     assert!(rpc("changes")["get"].is_null());
@@ -238,13 +238,13 @@ async fn functions_are_paths_with_their_arguments() {
         json!({
             "type": "object", "required": ["a"],
             "properties": {
-                "a": {"format": "integer", "type": "integer"}, "kind": {"format": "size", "type": "string"},
+                "a": {"format": "int32", "type": "integer"}, "kind": {"format": "size", "type": "string"},
             },
         })
     );
     let typed = rpc("typed");
     for (index, (format, kind)) in [
-        ("integer", "integer"),
+        ("int32", "integer"),
         ("text", "string"),
         ("jsonb", "string"),
         ("integer[]", "string"),
@@ -268,7 +268,7 @@ async fn functions_are_paths_with_their_arguments() {
         rpc("spread")["get"]["parameters"][1],
         json!({
             "name": "rest", "in": "query", "required": true, "type": "array", "collectionFormat": "multi",
-            "items": {"format": "integer", "type": "integer"},
+            "items": {"format": "int32", "type": "integer"},
         })
     );
     // Of overloads the one with the most parameters; of one with a name and one without, that with the name.
