@@ -9,12 +9,17 @@ use basalt_core::identity::Identity;
 use basalt_core::pg_error::PgError;
 use basalt_core::session::{Access, Answers, Isolation, Row, Scope, SessionError, Sessions, Statement};
 use basalt_core::sql::Param;
-use tokio::time::Instant;
+use tokio::sync::Semaphore;
+use tokio::time::{Instant, timeout};
 
 use crate::token::Token;
 
 /// Longest time of one question.
 const LIMIT: Duration = Duration::from_secs(5);
+/// Longest time of a renewal, the wait for its turn included.
+const RENEWAL_LIMIT: Duration = Duration::from_secs(10);
+/// Renewals that run at a time. Joins and first writes keep the rest of the pool.
+const RENEWALS: usize = 3;
 const STATEMENT_TIMEOUT: &str = "4s";
 const SEARCH_PATH: &str = "public, extensions";
 
@@ -93,6 +98,9 @@ pub(crate) struct Caller {
     pub(crate) topic: Arc<str>,
     /// `request.headers`, a JSON object.
     pub(crate) headers: Arc<str>,
+    /// The key under which the channel tracks presence; empty over HTTP. Policies read it as the setting
+    /// `realtime.presence_key` (decision 0087).
+    pub(crate) presence_key: Arc<str>,
 }
 
 impl Caller {
@@ -100,11 +108,10 @@ impl Caller {
         Identity::new(self.token.claims.sub(), self.token.role(), None)
     }
 
-    fn settings(&self) -> [(&'static str, &str); 7] {
+    fn settings(&self) -> [(&'static str, &str); 8] {
         let claims = &self.token.claims;
-        // PostgreSQL takes no NUL in a setting.
-        let plain = |text: Option<&'_ str>| !text.unwrap_or_default().contains('\0');
-        let subject = claims.sub().filter(|_| plain(claims.sub())).unwrap_or_default();
+        // PostgreSQL accepts no NUL in a setting.
+        let subject = claims.sub().filter(|sub| !sub.contains('\0')).unwrap_or_default();
         [
             ("role", self.token.role()),
             ("realtime.topic", &self.topic),
@@ -112,6 +119,7 @@ impl Caller {
             ("request.jwt.claim.sub", subject),
             ("request.jwt.claim.role", self.token.role()),
             ("request.headers", &self.headers),
+            ("realtime.presence_key", &self.presence_key),
             ("search_path", SEARCH_PATH),
         ]
     }
@@ -121,11 +129,43 @@ impl Caller {
 #[derive(Clone, Debug)]
 pub(crate) struct Authorization {
     sessions: Sessions,
+    renewals: Arc<Semaphore>,
+}
+
+/// What a channel may do when its lease is renewed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Renewed {
+    pub(crate) readable: Readable,
+    /// Only for a channel that tracks presence.
+    pub(crate) may_track: Option<bool>,
 }
 
 impl Authorization {
-    pub(crate) const fn new(sessions: Sessions) -> Self {
-        Self { sessions }
+    pub(crate) fn new(sessions: Sessions) -> Self {
+        Self { sessions, renewals: Arc::new(Semaphore::new(RENEWALS)) }
+    }
+
+    /// Evaluates the policies for a joined channel again, one of a few renewals at a time.
+    ///
+    /// # Errors
+    /// A policy raised an error, or the database did not answer in time.
+    pub(crate) async fn renew(
+        &self,
+        caller: &Caller,
+        asks_presence: bool,
+        is_tracking: bool,
+    ) -> Result<Renewed, AskError> {
+        let renewal = async {
+            let _permit = self.renewals.acquire().await.map_err(|_closed| AskError::Unreachable)?;
+            let readable = self.readable(caller, asks_presence).await?;
+            let may_track = if is_tracking && !readable.is_nothing() {
+                Some(self.may_write(caller, Extension::Presence).await?)
+            } else {
+                None
+            };
+            Ok(Renewed { readable, may_track })
+        };
+        timeout(RENEWAL_LIMIT, renewal).await.unwrap_or(Err(AskError::PoolExhausted))
     }
 
     /// What the caller may read: rows of each extension that the caller sees.
@@ -141,7 +181,7 @@ impl Authorization {
         }
         let values = caller.settings();
         let params = values.into_iter().flat_map(|(name, value)| [Param::from(name), Param::from(value)]);
-        steps.push(Statement { text: SET_SEVEN.into(), params: params.collect() });
+        steps.push(Statement { text: SET_EIGHT.into(), params: params.collect() });
         let ids = vec![Param::from(broadcast.as_str()), Param::from(presence.as_str())];
         steps.push(Statement { text: SELECT_PROBES.into(), params: ids });
         let rows = self
@@ -218,10 +258,10 @@ fn report(what: &'static str, caller: &Caller, error: &SessionError) -> AskError
     AskError::of(error)
 }
 
-const SET_SEVEN: &str = "select pg_catalog.set_config($1, $2, true), pg_catalog.set_config($3, $4, true), \
+const SET_EIGHT: &str = "select pg_catalog.set_config($1, $2, true), pg_catalog.set_config($3, $4, true), \
     pg_catalog.set_config($5, $6, true), pg_catalog.set_config($7, $8, true), \
     pg_catalog.set_config($9, $10, true), pg_catalog.set_config($11, $12, true), \
-    pg_catalog.set_config($13, $14, true)";
+    pg_catalog.set_config($13, $14, true), pg_catalog.set_config($15, $16, true)";
 
 const SELECT_PROBES: &str = "select id::text from realtime.messages where id in ($1::uuid, $2::uuid)";
 

@@ -1,5 +1,6 @@
 //! Broadcasts over HTTP (realtime.md 3.10.1): a batch of messages, or one whose payload is the body.
 
+use std::borrow::Cow;
 use std::collections::HashMap;
 use std::sync::Arc;
 
@@ -9,7 +10,7 @@ use basalt_core::memory::Hold;
 use basalt_core::request_settings::headers_json;
 use basalt_core::service::read_body;
 use bytes::Bytes;
-use http::header::{AUTHORIZATION, CONTENT_TYPE};
+use http::header::{ACCESS_CONTROL_ALLOW_ORIGIN, AUTHORIZATION, CONTENT_TYPE, ORIGIN};
 use http::request::Parts;
 use http::{HeaderName, HeaderValue, StatusCode};
 use serde::Deserialize;
@@ -60,7 +61,7 @@ pub(crate) async fn batch(State(realtime): State<Arc<Realtime>>, request: Reques
         send_batch(&realtime, &parts, token, &body).await
     };
     let answer = sent.await.unwrap_or_else(|refusal| *refusal);
-    with_rates(&realtime, answer)
+    with_headers(&realtime, &parts, answer)
 }
 
 async fn send_batch(realtime: &Realtime, parts: &Parts, token: Token, body: &[u8]) -> Answer<Response> {
@@ -69,9 +70,8 @@ async fn send_batch(realtime: &Realtime, parts: &Parts, token: Token, body: &[u8
     let messages = batch.messages.filter(|messages| !messages.is_empty());
     let messages = messages.ok_or_else(|| unprocessable(&json!({ "messages": ["can't be blank"] })))?;
     let too_many = "Too many messages to broadcast, please reduce the batch size";
-    let room = realtime.limits.events.left().map_or(MOST_MESSAGES, |(left, _)| {
-        usize::try_from(left.saturating_mul(10)).unwrap_or(MOST_MESSAGES).min(MOST_MESSAGES)
-    });
+    let (left, _limit) = realtime.limits.events.left();
+    let room = usize::try_from(left.saturating_mul(10)).unwrap_or(MOST_MESSAGES).min(MOST_MESSAGES);
     if messages.len() > room {
         return Err(Box::new(message(StatusCode::TOO_MANY_REQUESTS, too_many)));
     }
@@ -105,6 +105,7 @@ async fn send_batch(realtime: &Realtime, parts: &Parts, token: Token, body: &[u8
                         token: token.clone(),
                         topic: topic.as_str().into(),
                         headers: Arc::clone(&headers),
+                        presence_key: "".into(),
                     };
                     // One that may not is passed over without a word.
                     let is_allowed = realtime
@@ -197,8 +198,11 @@ pub(crate) async fn one(
     let sent = async {
         let token = authenticate(&realtime, &parts)?;
         let encoding = encoding(&parts)?;
-        let query = parts.uri.query().unwrap_or_default();
-        let is_private = query.split('&').any(|pair| pair == "private=true");
+        let is_private = parameter(&parts, "private") == Some(Cow::Borrowed("true"));
+        let persists = [parameter(&parts, "persist"), parameter(&parts, "persist[ttl]")];
+        if !is_private && persists.iter().flatten().any(|value| value != "false") {
+            return Err(unprocessable(&json!({ "persist": ["can only be used on private channels"] })));
+        }
         let body = read_body(body, parts.extensions.get::<Hold>()).await;
         let body = body.map_err(|error| bad_request(&error.to_string()))?;
         let payload = payload(encoding, body)?;
@@ -207,7 +211,7 @@ pub(crate) async fn one(
         }
         if is_private {
             let headers = headers_json(&parts.headers).into();
-            let caller = Caller { token, topic: topic.as_str().into(), headers };
+            let caller = Caller { token, topic: topic.as_str().into(), headers, presence_key: "".into() };
             let may_write = realtime.authorization.may_write(&caller, Extension::Broadcast).await;
             if !may_write.map_err(|error| not_asked(&error))? {
                 return Err(Box::new(message(StatusCode::FORBIDDEN, "Unauthorized")));
@@ -218,7 +222,17 @@ pub(crate) async fn one(
         Ok(StatusCode::ACCEPTED.into_response())
     };
     let answer = sent.await.unwrap_or_else(|refusal| *refusal);
-    with_rates(&realtime, answer)
+    with_headers(&realtime, &parts, answer)
+}
+
+/// The last value of a parameter of the query.
+fn parameter<'a>(parts: &'a Parts, name: &str) -> Option<Cow<'a, str>> {
+    let decoded = |text: &'a str| percent_encoding::percent_decode_str(text).decode_utf8_lossy();
+    let pairs = parts.uri.query().unwrap_or_default().split('&');
+    pairs
+        .map(|pair| pair.split_once('=').unwrap_or((pair, "")))
+        .rfind(|(given, _)| decoded(given) == name)
+        .map(|(_, value)| decoded(value))
 }
 
 fn encoding(parts: &Parts) -> Answer<Encoding> {
@@ -290,10 +304,14 @@ fn unprocessable(errors: &Value) -> Box<Response> {
     Box::new(json_answer(StatusCode::UNPROCESSABLE_ENTITY, &json!({ "errors": errors })))
 }
 
-/// Events per second: the average, the limit and what is left of it. No limit is 0.
-fn with_rates(realtime: &Realtime, mut answer: Response) -> Response {
-    let (left, limit) = realtime.limits.events.left().unwrap_or((0, 0));
+/// Events per second (the average, the limit and what is left of it), and the CORS header that upstream sends without an `Origin`, too.
+/// With one, the gateway answers by `server.cors_origins`.
+fn with_headers(realtime: &Realtime, parts: &Parts, mut answer: Response) -> Response {
+    let (left, limit) = realtime.limits.events.left();
     let headers = answer.headers_mut();
+    if !parts.headers.contains_key(ORIGIN) {
+        headers.insert(ACCESS_CONTROL_ALLOW_ORIGIN, HeaderValue::from_static("*"));
+    }
     headers.insert(X_RATE_ROLLING, HeaderValue::from(limit.saturating_sub(left)));
     headers.insert(X_RATE_LIMIT, HeaderValue::from(limit));
     headers.insert(X_RATE_LIMIT_REMAINING, HeaderValue::from(left));

@@ -4,6 +4,7 @@
 
 mod admission;
 mod join;
+mod lease;
 mod tokens;
 mod traffic;
 
@@ -19,7 +20,7 @@ use tokio_util::sync::CancellationToken;
 use uuid::Uuid;
 
 use crate::Realtime;
-use crate::authorization::{AskError, Caller, Extension, Readable};
+use crate::authorization::{AskError, Caller, Extension, Readable, Renewed};
 use crate::changes::Subscription;
 use crate::frames::{Body, Incoming, Malformed, Version, json_text, text};
 use crate::hub::{Member, Registration, TOPIC_PREFIX};
@@ -30,6 +31,7 @@ use crate::socket::Peer;
 use crate::token::{Client, Token};
 use admission::{Admitted, admit};
 use join::{Join, system_message};
+use lease::Lease;
 
 /// Messages that wait for the outcome of one question to the database. More are dropped.
 const MOST_WAITING: usize = 256;
@@ -77,10 +79,10 @@ enum Slot {
 struct Channel {
     registration: Registration,
     caller: Caller,
-    is_private: bool,
+    /// Only of a private channel.
+    lease: Option<Lease>,
     acks: bool,
     receives_own: bool,
-    presence_key: String,
     presence_enabled: bool,
     readable: Readable,
     may_broadcast: Permission,
@@ -119,8 +121,16 @@ enum Done {
     Write {
         topic: Box<str>,
         id: u64,
+        token: Token,
         extension: Extension,
         outcome: Result<Writable, AskError>,
+    },
+    /// The lease of a private channel.
+    Renewal {
+        topic: Box<str>,
+        id: u64,
+        token: Token,
+        outcome: Result<Renewed, AskError>,
     },
     Token {
         topic: Box<str>,
@@ -199,6 +209,10 @@ impl Channels {
             Some(Slot::Joined(channel)) => match incoming.event.as_ref() {
                 "broadcast" | "presence" if !channel.waiting.is_empty() => {
                     keep(&mut channel.waiting, message)
+                }
+                "broadcast" | "presence" if channel.awaits_lease() => {
+                    keep(&mut channel.waiting, message);
+                    self.renew(topic);
                 }
                 "broadcast" => self.broadcast(incoming, message),
                 "presence" => self.presence(incoming, message),
@@ -283,7 +297,11 @@ impl Channels {
         let join_ref = incoming.join_ref.as_deref().or(incoming.reference.as_deref()).unwrap_or("null");
         let member =
             Arc::new(Member::new(Arc::clone(&self.queue), self.version, join_ref.into(), &incoming.topic));
-        let caller = Caller { token, topic: name.into(), headers: Arc::clone(&self.headers) };
+        let presence_key = match &join.presence_key {
+            Some(key) => Arc::from(key.as_str()),
+            None => Arc::from(basalt_core::random::uuid().to_string()),
+        };
+        let caller = Caller { token, topic: name.into(), headers: Arc::clone(&self.headers), presence_key };
         let topic: Box<str> = incoming.topic.as_ref().into();
         let id = member.id;
         let slot = Slot::Joining {
@@ -325,15 +343,13 @@ impl Channels {
     fn finish(&mut self, done: Done) {
         let waiting = match done {
             Done::Join { topic, id, outcome, join, caller } => {
-                self.finish_join(&topic, id, outcome, *join, caller)
+                self.finish_join(&topic, id, outcome, &join, caller)
             }
-            Done::Write { topic, id, extension, outcome } => {
-                self.finish_write(&topic, id, extension, &outcome)
+            Done::Write { topic, id, token, extension, outcome } => {
+                self.finish_write(&topic, id, &token, extension, &outcome)
             }
-            Done::Token { topic, id, token, outcome } => {
-                self.finish_token(&topic, id, token, &outcome);
-                Vec::new()
-            }
+            Done::Renewal { topic, id, token, outcome } => self.finish_renewal(&topic, id, &token, &outcome),
+            Done::Token { topic, id, token, outcome } => self.finish_token(&topic, id, token, &outcome),
             Done::Replication { topic, id, is_ready } => {
                 self.finish_replication(&topic, id, is_ready);
                 Vec::new()
@@ -350,7 +366,7 @@ impl Channels {
         topic: &str,
         id: u64,
         outcome: Result<Admitted, String>,
-        join: Join,
+        join: &Join,
         caller: Caller,
     ) -> Vec<Message> {
         let is_awaited =
@@ -378,7 +394,7 @@ impl Channels {
             }
         };
         metrics::count_join("ok");
-        let Admitted { registration, readable, replayed, changes } = admitted;
+        let Admitted { registration, readable, authorized_at, replayed, changes } = admitted;
         member.reply(reference, "ok", &format!("{{\"postgres_changes\":{}}}", join.changes.answer));
         let name = Arc::clone(&caller.topic);
         let system = |extension: &str, status: &str, message: &str| {
@@ -403,16 +419,16 @@ impl Channels {
         for message in &replayed {
             member.push_fanout(message);
         }
-        member.open(replayed_ids);
+        let _has_missed = member.open(replayed_ids);
         let permission = if join.is_private { Permission::Unknown } else { Permission::Granted };
         let check_at = self.next_check(&caller.token);
+        let lease = join.is_private.then(|| self.lease_from(authorized_at));
         let channel = Channel {
             registration,
             caller,
-            is_private: join.is_private,
+            lease,
             acks: join.acks,
             receives_own: join.receives_own,
-            presence_key: join.presence_key.unwrap_or_else(|| basalt_core::random::uuid().to_string()),
             presence_enabled: join.presence_enabled,
             readable,
             may_broadcast: permission,
@@ -475,19 +491,33 @@ impl Channels {
         self.note_if_empty();
     }
 
-    /// Ends the channel that missed changes: its client joins again and reads anew.
+    /// Ends the channel that missed changes: its client joins again and reads the present state.
     pub(crate) fn end_after_gap(&mut self, id: u64) {
-        let topic = self.slots.iter().find_map(|(topic, slot)| {
+        if let Some(topic) = self.topic_of(id) {
+            self.fail(&topic, "changes were missed");
+        }
+    }
+
+    /// Ends a channel so that its client joins again.
+    fn fail(&mut self, topic: &str, reason: &str) {
+        let member = match self.slots.remove(topic) {
+            Some(Slot::Joining { member, .. }) => member,
+            Some(Slot::Joined(channel)) => Arc::clone(&channel.registration.member),
+            None => return,
+        };
+        member.end("phx_error", &format!("{{\"reason\":{}}}", json_text(reason)));
+        self.note_if_empty();
+    }
+
+    /// The topic of the channel with this id.
+    fn topic_of(&self, id: u64) -> Option<Box<str>> {
+        self.slots.iter().find_map(|(topic, slot)| {
             let member = match slot {
                 Slot::Joining { member, .. } => member,
                 Slot::Joined(channel) => &channel.registration.member,
             };
-            (member.id == id).then(|| (topic.clone(), Arc::clone(member)))
-        });
-        let Some((topic, member)) = topic else { return };
-        member.end("phx_error", "{\"reason\":\"changes were missed\"}");
-        self.slots.remove(&topic);
-        self.note_if_empty();
+            (member.id == id).then(|| topic.clone())
+        })
     }
 
     fn note_if_empty(&mut self) {

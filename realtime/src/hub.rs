@@ -16,11 +16,12 @@ use crate::changes::{MessagePayload, MessageSink};
 use crate::frames::{Content, Encoding, Fanout, Version, json_text};
 use crate::metrics;
 use crate::presence::{self, Change, Meta, Owner, TopicPresence};
-use crate::queue::Queue;
+use crate::queue::{QUEUE_BYTES, Queue};
 
 /// A power of two.
 const SHARDS: usize = 64;
-/// Frames that a channel may be sent before its join is answered. More close its socket, as a full queue does.
+/// Frames that are held for a channel that may not receive them yet; their bytes are limited to [`QUEUE_BYTES`]. Beyond either its
+/// client joins again.
 const HELD_FRAMES: usize = 10_000;
 
 /// What presences of this server's channels may take. [`presence::MOST_BYTES`] bounds those of one topic and of one socket.
@@ -61,22 +62,32 @@ pub(crate) struct Member {
     /// What it receives: [`BROADCAST`], [`PRESENCE`].
     receives: AtomicU8,
     phase: AtomicU8,
-    /// What came before the join was answered.
-    held: Mutex<Vec<(Option<Uuid>, Message)>>,
+    held: Mutex<Held>,
     /// Stored messages that it was sent with the answer; what comes of them is dropped.
     replayed: OnceLock<Box<[Uuid]>>,
     /// Whether a row change was dropped while it was muted.
     has_missed: AtomicBool,
+    /// Whether something passed the channel since [`Member::take_traffic`].
+    has_traffic: AtomicBool,
+}
+
+/// Frames that are delivered when the channel is opened.
+#[derive(Debug, Default)]
+struct Held {
+    frames: Vec<(Option<Uuid>, Message)>,
+    bytes: usize,
 }
 
 const BROADCAST: u8 = 1;
 const PRESENCE: u8 = 2;
 
-/// The join is not answered yet: what comes is held.
+/// The join is not answered yet, or the channel's permissions are being renewed: frames are held.
 const HELD: u8 = 0;
 const OPEN: u8 = 1;
-/// The token has expired: what comes is dropped.
+/// The token has expired: frames are dropped.
 const MUTED: u8 = 2;
+/// The lease of a private channel has ended: the first frame is held and starts the renewal.
+const LAPSED: u8 = 3;
 
 impl Member {
     /// `topic` is the full name; `join_ref` is JSON text. It receives nothing yet.
@@ -93,6 +104,7 @@ impl Member {
             held: Mutex::default(),
             replayed: OnceLock::new(),
             has_missed: AtomicBool::new(false),
+            has_traffic: AtomicBool::new(false),
         }
     }
 
@@ -107,21 +119,21 @@ impl Member {
     }
 
     /// Sends what was held, and from now on what comes, except messages with these ids: they were stored before the join, and
-    /// may come long after it. Where row changes were dropped before, the client is to join again.
-    pub(crate) fn open(&self, replayed: Box<[Uuid]>) {
+    /// may come long after it. Where row changes were dropped before, the client is to join again; returns whether it is.
+    pub(crate) fn open(&self, replayed: Box<[Uuid]>) -> bool {
         let mut held = self.held();
         if !replayed.is_empty() {
             // Set once: a member is opened once.
             let _is_first = self.replayed.set(replayed);
         }
-        for (id, frame) in std::mem::take(&mut *held) {
+        for (id, frame) in std::mem::take(&mut *held).frames {
             if !self.was_replayed(id) {
                 self.queue.push(frame);
             }
         }
         self.phase.store(OPEN, Ordering::SeqCst);
         drop(held);
-        self.tell_missed();
+        self.tell_missed()
     }
 
     fn was_replayed(&self, id: Option<Uuid>) -> bool {
@@ -133,35 +145,69 @@ impl Member {
         self.phase.store(MUTED, Ordering::SeqCst);
     }
 
-    /// Holds what comes until it is opened again.
+    /// Holds frames until it is opened again.
     pub(crate) fn hold(&self) {
         self.phase.store(HELD, Ordering::SeqCst);
     }
 
-    /// Has its client join again if row changes were dropped.
-    fn tell_missed(&self) {
-        if self.has_missed.swap(false, Ordering::SeqCst) {
+    /// Holds frames until it is opened again; the first of them queues a [`crate::queue::Item::Renewal`].
+    pub(crate) fn lapse(&self) {
+        self.phase.store(LAPSED, Ordering::SeqCst);
+    }
+
+    /// Notes that a message passed the channel.
+    pub(crate) fn note_traffic(&self) {
+        // Most calls find it set; a store would move the cache line between processors.
+        if !self.has_traffic.load(Ordering::Relaxed) {
+            self.has_traffic.store(true, Ordering::Relaxed);
+        }
+    }
+
+    /// Whether a message passed the channel since the last call.
+    pub(crate) fn take_traffic(&self) -> bool {
+        self.has_traffic.swap(false, Ordering::Relaxed)
+    }
+
+    /// Has its client join again if row changes were dropped; returns whether they were.
+    fn tell_missed(&self) -> bool {
+        let has_missed = self.has_missed.swap(false, Ordering::SeqCst);
+        if has_missed {
             self.gap();
         }
+        has_missed
     }
 
     /// Sends a frame that others made, now or when the join is answered.
     fn deliver(&self, id: Option<Uuid>, frame: Message) {
         match self.phase.load(Ordering::Acquire) {
             OPEN if self.was_replayed(id) => {}
+            OPEN => {
+                self.note_traffic();
+                self.queue.push(frame);
+            }
+            MUTED => {}
+            _ => self.deliver_later(id, frame),
+        }
+    }
+
+    fn deliver_later(&self, id: Option<Uuid>, frame: Message) {
+        let mut held = self.held();
+        // It may have been opened or muted meanwhile.
+        match self.phase.load(Ordering::Acquire) {
+            OPEN if self.was_replayed(id) => {}
             OPEN => self.queue.push(frame),
             MUTED => {}
-            _ => {
-                let mut held = self.held();
-                // It may have been opened meanwhile.
-                if self.phase.load(Ordering::Acquire) != HELD {
-                    if !self.was_replayed(id) {
-                        self.queue.push(frame);
-                    }
-                } else if held.len() < HELD_FRAMES {
-                    held.push((id, frame));
-                } else {
-                    self.queue.push_gap(self.id);
+            phase => {
+                let bytes = held.bytes.saturating_add(frame.len());
+                if held.frames.len() >= HELD_FRAMES || (bytes > QUEUE_BYTES && held.bytes > 0) {
+                    return self.queue.push_gap(self.id);
+                }
+                held.bytes = bytes;
+                held.frames.push((id, frame));
+                let is_first = phase == LAPSED
+                    && self.phase.compare_exchange(LAPSED, HELD, Ordering::SeqCst, Ordering::SeqCst).is_ok();
+                if is_first {
+                    self.queue.push_renewal(self.id);
                 }
             }
         }
@@ -173,7 +219,7 @@ impl Member {
         if self.phase.load(Ordering::SeqCst) == MUTED {
             self.has_missed.store(true, Ordering::SeqCst);
             if self.phase.load(Ordering::SeqCst) != MUTED {
-                self.tell_missed();
+                let _has_missed = self.tell_missed();
             }
             return;
         }
@@ -216,7 +262,7 @@ impl Member {
         self.queue.push_gap(self.id);
     }
 
-    fn held(&self) -> MutexGuard<'_, Vec<(Option<Uuid>, Message)>> {
+    fn held(&self) -> MutexGuard<'_, Held> {
         self.held.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
@@ -291,6 +337,8 @@ struct Shared {
     bus: Arc<dyn Bus>,
     /// Of presences of this server's channels.
     presence_bytes: AtomicUsize,
+    /// Private channels of this server.
+    private_channels: AtomicUsize,
     tracker: TaskTracker,
 }
 
@@ -312,6 +360,7 @@ impl Hub {
                 hasher: RandomState::new(),
                 bus,
                 presence_bytes: AtomicUsize::new(0),
+                private_channels: AtomicUsize::new(0),
                 tracker,
             }),
         }
@@ -339,7 +388,15 @@ impl Hub {
             Arc::clone(topic)
         };
         metrics::channels().increment(1.0);
+        if key.is_private {
+            self.shared.private_channels.fetch_add(1, Ordering::Relaxed);
+        }
         Registration { hub: self.clone(), topic, member, presence_bytes: 0 }
+    }
+
+    /// Private channels that are joined on this server.
+    pub(crate) fn private_channels(&self) -> usize {
+        self.shared.private_channels.load(Ordering::Relaxed)
     }
 
     /// Removes the topic if nothing is left of it.
@@ -523,6 +580,9 @@ impl Drop for Registration {
         drop(members);
         self.untrack();
         metrics::channels().decrement(1.0);
+        if self.topic.key.is_private {
+            self.hub.shared.private_channels.fetch_sub(1, Ordering::Relaxed);
+        }
         if is_last {
             self.hub.tidy(&self.topic.key);
         }
@@ -544,6 +604,7 @@ mod tests {
         let shown = |item| match item {
             Item::Frame(frame) => frame.to_string(),
             Item::Gap(_) => "gap".to_owned(),
+            Item::Renewal(_) => "renewal".to_owned(),
         };
         queue.take().unwrap().into_iter().map(shown).collect()
     }
@@ -554,30 +615,52 @@ mod tests {
         let (stored, other) = (Uuid::from_u128(1), Uuid::from_u128(2));
         member.deliver(Some(stored), Message::text("stored"));
         member.deliver(Some(other), Message::text("held"));
-        member.open(Box::new([stored]));
+        let _has_missed = member.open(Box::new([stored]));
         member.deliver(Some(stored), Message::text("late"));
         member.deliver(None, Message::text("after"));
         assert_eq!(frames(&queue), ["held", "after"]);
     }
 
     #[test]
+    fn frames_of_a_lapsed_channel_wait_for_the_renewal() {
+        let (queue, member) = member();
+        let _has_missed = member.open(Box::default());
+        member.deliver(None, Message::text("before"));
+        assert!(member.take_traffic() && !member.take_traffic());
+        member.lapse();
+        member.deliver(None, Message::text("first"));
+        member.deliver(None, Message::text("second"));
+        assert_eq!(frames(&queue), ["before", "renewal"], "asked for once");
+        let _has_missed = member.open(Box::default());
+        assert_eq!(frames(&queue), ["first", "second"]);
+
+        // Where the renewal does not come, what is held is bounded.
+        member.lapse();
+        let large = "x".repeat(QUEUE_BYTES / 4 + 1);
+        for _ in 0..4 {
+            member.deliver(None, Message::text(large.as_str()));
+        }
+        assert_eq!(frames(&queue), ["renewal", "gap"]);
+    }
+
+    #[test]
     fn a_row_change_that_was_dropped_while_muted_is_a_gap_once() {
         let (queue, member) = member();
-        member.open(Box::default());
+        let _has_missed = member.open(Box::default());
         member.mute();
         member.deliver(None, Message::text("a broadcast"));
         member.hold();
-        member.open(Box::default());
+        let _has_missed = member.open(Box::default());
         assert_eq!(frames(&queue), Vec::<String>::new(), "no promise was broken");
         member.mute();
         member.deliver_change("{}");
         member.hold();
         member.deliver(None, Message::text("held"));
-        member.open(Box::default());
+        let _has_missed = member.open(Box::default());
         assert_eq!(frames(&queue), ["held", "gap"]);
         member.mute();
         member.hold();
-        member.open(Box::default());
+        let _has_missed = member.open(Box::default());
         assert_eq!(frames(&queue), Vec::<String>::new());
     }
 }

@@ -10,10 +10,13 @@ use crate::config::RealtimeConfig;
 /// Seconds over which a rate is averaged: a burst may be so many times the rate.
 const WINDOW: f64 = 10.0;
 
+/// The limit that stands for none: no server comes near, and clients that read it know that there is room.
+const NO_LIMIT: f64 = i32::MAX as f64;
+
 /// A rate per second, averaged over [`WINDOW`].
 #[derive(Debug)]
 pub(crate) struct Rate {
-    per_second: Option<f64>,
+    per_second: f64,
     bucket: Mutex<Bucket>,
 }
 
@@ -27,14 +30,14 @@ struct Bucket {
 impl Rate {
     fn new(per_second: Option<u64>) -> Self {
         #[expect(clippy::cast_precision_loss, reason = "settings are below 2^53")]
-        let per_second = per_second.map(|rate| rate as f64);
-        let bucket = Bucket { room: per_second.unwrap_or(0.0) * WINDOW, filled_at: Instant::now() };
+        let per_second = per_second.map_or(NO_LIMIT, |rate| rate as f64);
+        let bucket = Bucket { room: per_second * WINDOW, filled_at: Instant::now() };
         Self { per_second, bucket: Mutex::new(bucket) }
     }
 
     /// Whether one more is within the limit now.
     pub(crate) fn has_room(&self) -> bool {
-        self.with(|bucket| bucket.room >= 1.0).unwrap_or(true)
+        self.with(|bucket| bucket.room >= 1.0)
     }
 
     /// Counts `count` events if there is room for the first of them; whether there was.
@@ -48,12 +51,11 @@ impl Rate {
             }
             has_room
         })
-        .unwrap_or(true)
     }
 
-    /// What is left, and the rate, as headers of HTTP answers tell it.
-    pub(crate) fn left(&self) -> Option<(u64, u64)> {
-        let per_second = self.per_second?;
+    /// Events per second that are left, and the limit, for the headers of HTTP responses.
+    pub(crate) fn left(&self) -> (u64, u64) {
+        let per_second = self.per_second;
         #[expect(
             clippy::cast_possible_truncation,
             clippy::cast_sign_loss,
@@ -62,15 +64,14 @@ impl Rate {
         self.with(|bucket| ((bucket.room / WINDOW) as u64, per_second as u64))
     }
 
-    /// `None` where there is no limit.
-    fn with<T>(&self, ask: impl FnOnce(&mut Bucket) -> T) -> Option<T> {
-        let per_second = self.per_second?;
+    fn with<T>(&self, ask: impl FnOnce(&mut Bucket) -> T) -> T {
+        let per_second = self.per_second;
         let mut bucket = self.bucket.lock().unwrap_or_else(PoisonError::into_inner);
         let now = Instant::now();
         let gained = now.duration_since(bucket.filled_at).as_secs_f64() * per_second;
         bucket.room = (bucket.room + gained).min(per_second * WINDOW);
         bucket.filled_at = now;
-        Some(ask(&mut bucket))
+        ask(&mut bucket)
     }
 }
 
@@ -142,13 +143,15 @@ mod tests {
         assert!(!rate.take(1), "fifty are still owed");
         tokio::time::advance(Duration::from_millis(200)).await;
         assert!(rate.take(1));
-        assert_eq!(rate.left(), Some((0, 10)));
+        assert_eq!(rate.left(), (0, 10));
     }
 
-    #[tokio::test]
-    async fn no_limit_is_no_limit() {
+    #[tokio::test(start_paused = true)]
+    async fn no_limit_counts_and_refuses_nothing() {
         let rate = Rate::new(None);
-        assert!((0..10_000).all(|_| rate.take(1000)) && rate.left().is_none());
+        assert!((0..10_000).all(|_| rate.take(1000)));
+        let (left, limit) = rate.left();
+        assert_eq!((limit, limit - left), (2_147_483_647, 1_000_000));
     }
 
     #[test]

@@ -30,6 +30,11 @@ pub(crate) fn count_join(outcome: &str) {
     metrics::counter!("basalt_realtime_joins_total", "outcome" => outcome.to_owned()).increment(1);
 }
 
+/// Renewals of private channels' leases: `kept`, `lost`, `failed`.
+pub(crate) fn count_renewal(outcome: &'static str) {
+    metrics::counter!("basalt_realtime_renewals_total", "outcome" => outcome).increment(1);
+}
+
 /// Broadcasts by where they came from: `socket`, `http`, `database`, `bus`.
 pub(crate) fn count_broadcasts(source: &'static str, count: u64) {
     metrics::counter!("basalt_realtime_broadcasts_total", "source" => source).increment(count);

@@ -1,6 +1,6 @@
 //! Who is present in a topic (realtime.md 3.11): the metas of this server's channels and of those of the others, and the
-//! diffs that channels are sent. Changes within [`PAUSE`] of the last diff are sent as one: many who come at once would
-//! otherwise be told of to each other one by one.
+//! diffs that channels are sent. A few diffs leave at once; after those, changes within [`PAUSE`] are merged into one, because
+//! each of many who come together would otherwise cost a frame for every other.
 
 use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
@@ -12,8 +12,10 @@ use tokio::time::Instant;
 use crate::frames::json_text;
 use crate::metrics;
 
-/// Least time between two diffs of a topic.
+/// Least time between two diffs of a topic while there are many.
 const PAUSE: Duration = Duration::from_millis(50);
+/// Diffs of a topic that leave at once after a pause.
+const BURST: u32 = 4;
 
 /// What presences of one topic may take, and those of one socket: many more than a client can show, and room for two of the
 /// largest.
@@ -97,6 +99,8 @@ pub(crate) struct TopicPresence {
     leaves: BTreeMap<(Owner, Arc<str>), Meta>,
     is_scheduled: bool,
     flushed_at: Option<Instant>,
+    /// Diffs that left at once since the last pause.
+    burst: u32,
     /// As of the last diff.
     state: Option<Arc<str>>,
 }
@@ -155,6 +159,10 @@ impl TopicPresence {
         }
         let since = self.flushed_at.map_or(PAUSE, |at| at.elapsed());
         if since >= PAUSE {
+            self.burst = 0;
+        }
+        self.burst = self.burst.saturating_add(1);
+        if self.burst <= BURST {
             return Flush::Now;
         }
         self.is_scheduled = true;
@@ -344,15 +352,23 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn diffs_keep_a_distance() {
+    async fn a_few_diffs_leave_at_once_and_many_are_merged() {
         let mut presence = TopicPresence::default();
-        track(&mut presence, ANN, "ann", "{}");
-        assert_eq!(presence.flush_in(), Flush::Now);
-        presence.take_diff();
-        track(&mut presence, BOB, "bob", "{}");
-        assert!(matches!(presence.flush_in(), Flush::After(_)));
-        assert_eq!(presence.flush_in(), Flush::Scheduled);
+        let change = |presence: &mut TopicPresence, n: usize| {
+            track(presence, ANN, "ann", &format!("{{\"n\":{n}}}"));
+            presence.flush_in()
+        };
+        for n in 0..BURST as usize {
+            assert_eq!(change(&mut presence, n), Flush::Now, "{n}");
+            presence.take_diff();
+        }
+        for round in 0..3 {
+            assert!(matches!(change(&mut presence, 100 + round), Flush::After(_)), "{round}");
+            assert_eq!(change(&mut presence, 200 + round), Flush::Scheduled);
+            tokio::time::advance(PAUSE - Duration::from_millis(1)).await;
+            assert!(presence.take_diff().is_some());
+        }
         tokio::time::advance(PAUSE).await;
-        assert!(presence.take_diff().is_some());
+        assert_eq!(change(&mut presence, 300), Flush::Now, "after a pause");
     }
 }

@@ -21,6 +21,8 @@ pub(crate) enum Item {
     Frame(Message),
     /// Changes were missed: the channel with this id is to end so that its client joins again.
     Gap(u64),
+    /// A frame is held for the channel with this id until its lease is renewed.
+    Renewal(u64),
 }
 
 /// The queue of one socket.
@@ -62,6 +64,11 @@ impl Queue {
     /// Says that channel `id` missed changes.
     pub(crate) fn push_gap(&self, id: u64) {
         self.add(Item::Gap(id));
+    }
+
+    /// Asks the socket to renew the lease of channel `id`.
+    pub(crate) fn push_renewal(&self, id: u64) {
+        self.add(Item::Renewal(id));
     }
 
     fn add(&self, item: Item) {
@@ -143,7 +150,7 @@ impl Item {
     pub(crate) fn size(&self) -> usize {
         match self {
             Self::Frame(frame) => OVERHEAD + frame.len(),
-            Self::Gap(_) => OVERHEAD,
+            Self::Gap(_) | Self::Renewal(_) => OVERHEAD,
         }
     }
 }

@@ -188,7 +188,7 @@ async fn converse(
                 if channels.empty_since().is_some_and(|since| now >= since + WITHOUT_CHANNEL) {
                     return End::WithoutChannel;
                 }
-                channels.check_tokens(now);
+                channels.check_deadlines(now);
                 alarm.as_mut().reset(next_deadline(channels, heard_at));
             }
             () = draining.cancelled() => return End::Restart,
@@ -207,13 +207,14 @@ async fn write_out(socket: &mut Socket, channels: &mut Channels, queue: &Queue) 
     if items.is_empty() {
         return Ok(());
     }
-    let mut missed = Vec::new();
+    let (mut missed, mut renewals) = (Vec::new(), Vec::new());
     let writing = async {
         for item in items {
             let size = item.size();
             match item {
                 Item::Frame(frame) => socket.feed(frame).await?,
                 Item::Gap(id) => missed.push(id),
+                Item::Renewal(id) => renewals.push(id),
             }
             queue.written(size);
         }
@@ -228,6 +229,9 @@ async fn write_out(socket: &mut Socket, channels: &mut Channels, queue: &Queue) 
     }
     for id in missed {
         channels.end_after_gap(id);
+    }
+    for id in renewals {
+        channels.renew_lapsed(id);
     }
     Ok(())
 }

@@ -148,6 +148,7 @@ pub static METRICS: &[Metric] = &[
     metric("basalt_realtime_users_limit", Gauge, NONE, "sockets", Always, "`realtime.max_concurrent_users`: sockets that have joined a channel.", ""),
     metric("basalt_realtime_channels", Gauge, NONE, "channels", Always, "Channels that are joined, of all sockets.", "Many for each socket: a client that joins and never leaves."),
     metric("basalt_realtime_joins_total", Counter, &[("outcome", "ok, or the code of the refusal")], "joins", Happened, "Joins answered.", "Unauthorized: policies of `realtime.messages`. ClientJoinRateLimitReached: raise `realtime.max_joins_per_second`, or find the client."),
+    metric("basalt_realtime_renewals_total", Counter, &[("outcome", "kept, lost, failed")], "renewals", Happened, "Times that the policies of `realtime.messages` were evaluated again for a private channel in use.", "failed: the database did not answer, or the pool of realtime is exhausted; clients join again. lost: a user who was removed."),
     metric("basalt_realtime_broadcasts_total", Counter, &[("source", "socket, http, database, bus")], "messages", Always, "Broadcasts, by where they came from.", ""),
     metric("basalt_realtime_deliveries_total", Counter, NONE, "messages", Always, "Broadcasts and row changes handed to channels.", "Divided by broadcasts: how many listen."),
     metric("basalt_realtime_presences", Gauge, NONE, "channels", Always, "Channels that track presence, on all servers of the bus.", ""),

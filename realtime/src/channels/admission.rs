@@ -3,6 +3,7 @@
 use std::sync::Arc;
 
 use bytes::Bytes;
+use tokio::time::Instant;
 use uuid::Uuid;
 
 use super::join::{Join, system_message};
@@ -16,6 +17,8 @@ use crate::hub::{Member, Registration, TopicKey};
 pub(crate) struct Admitted {
     pub(crate) registration: Registration,
     pub(crate) readable: Readable,
+    /// When the policies were evaluated.
+    pub(crate) authorized_at: Instant,
     /// Stored messages, oldest first.
     pub(crate) replayed: Vec<Fanout>,
     /// Row changes: none asked for, in force, or refused in these words.
@@ -29,6 +32,7 @@ pub(crate) async fn admit(
     caller: Caller,
     join: Join,
 ) -> Result<Admitted, String> {
+    let authorized_at = Instant::now();
     let key = TopicKey { name: Arc::clone(&caller.topic), is_private: join.is_private };
     let readable = if join.is_private {
         let readable = realtime.authorization.readable(&caller, join.presence_enabled).await;
@@ -77,7 +81,7 @@ pub(crate) async fn admit(
     if let (true, Some(Err(refusal))) = (join.awaits_changes, &changes) {
         return Err(format!("RealtimeDisabledForConfiguration: {refusal}"));
     }
-    Ok(Admitted { registration, readable, replayed, changes })
+    Ok(Admitted { registration, readable, authorized_at, replayed, changes })
 }
 
 fn reason_of(error: &AskError, topic: &str) -> String {

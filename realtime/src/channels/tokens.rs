@@ -1,14 +1,15 @@
 //! The tokens of channels: taken, replaced, expired (realtime.md 3.12).
 
-use std::sync::Arc;
 use std::time::Duration;
 
 use futures_util::FutureExt;
 use serde::Deserialize;
 use tokio::time::Instant;
+use tokio_tungstenite::tungstenite::Message;
 
 use super::join::system_message;
-use super::{Channels, Done, MOST_CONTROL_BYTES, Permission, Slot};
+use super::lease::Lease;
+use super::{Channels, Done, MOST_CONTROL_BYTES, Slot};
 use crate::authorization::{AskError, Caller, Readable};
 use crate::frames::Body;
 use crate::token::{Token, TokenFault, is_opaque};
@@ -47,7 +48,7 @@ impl Channels {
         if token.is_same_as(&channel.caller.token) {
             return;
         }
-        if channel.is_private {
+        if channel.lease.is_some() {
             if channel.is_refreshing {
                 channel.next_token = Some(token);
             } else {
@@ -72,44 +73,37 @@ impl Channels {
         self.ask(asking.boxed());
     }
 
+    /// Returns the messages that may be handled now.
     pub(super) fn finish_token(
         &mut self,
         topic: &str,
         id: u64,
         token: Token,
         outcome: &Result<Readable, AskError>,
-    ) {
-        let Some(channel) = self.joined_as(topic, id) else { return };
+    ) -> Vec<Message> {
+        let Some(channel) = self.joined_as(topic, id) else { return Vec::new() };
         channel.is_refreshing = false;
         let next = channel.next_token.take();
-        let name = Arc::clone(&channel.caller.topic);
-        let had = channel.readable;
-        let nothing = format!("You do not have permissions to read from this Channel topic: {name}");
-        let readable = match outcome {
-            Ok(readable) if readable.is_nothing() => return self.close(topic, Some(&nothing)),
-            Ok(readable) => *readable,
-            Err(AskError::Refused) => return self.close(topic, Some(&nothing)),
-            Err(AskError::Cancelled) => {
-                return self.close(topic, Some("Query was cancelled, please try again"));
-            }
+        let (readable, fault) = match outcome {
+            Ok(readable) => (*readable, None),
+            // A policy that raises an error denies.
+            Err(AskError::Refused) => (Readable::default(), None),
+            Err(AskError::Cancelled) => (Readable::default(), Some("Query was cancelled, please try again")),
             Err(AskError::Unreachable | AskError::PoolExhausted | AskError::MissingPartition) => {
-                return self.close(topic, Some("Realtime was unable to connect to the project database"));
+                (Readable::default(), Some("Realtime was unable to connect to the project database"))
             }
         };
-        let loses_presence = channel.presence_enabled && had.presence && !readable.presence;
-        if had.broadcast && !readable.broadcast || loses_presence {
-            let lost = format!("You no longer have permission to read from this Channel topic: {name}");
-            return self.close(topic, Some(&lost));
+        let fault = fault.map(str::to_owned).or_else(|| channel.lost_by(readable));
+        if let Some(fault) = fault {
+            self.close(topic, Some(&fault));
+            return Vec::new();
         }
-        channel.readable = readable;
-        channel.may_broadcast = Permission::Unknown;
-        channel.may_track = Permission::Unknown;
-        let receives_presence = channel.presence_enabled && readable.presence;
-        channel.registration.member.set_receives(readable.broadcast, receives_presence);
+        channel.permit(readable);
         self.take_token(topic, token);
         if let Some(next) = next {
             self.ask_about(topic, next);
         }
+        self.begin_lease(topic)
     }
 
     fn take_token(&mut self, topic: &str, token: Token) {
@@ -117,19 +111,23 @@ impl Channels {
         let Some(channel) = self.joined(topic) else { return };
         channel.check_at = check_at;
         let member = &channel.registration.member;
+        let mut joins_again = false;
         if std::mem::take(&mut channel.is_expired) {
             // Between the state and the diffs that follow it nothing may be missing.
             member.hold();
             if channel.presence_enabled && channel.readable.presence {
                 member.push("presence_state", &channel.registration.presence_state());
             }
-            member.open(Box::default());
+            joins_again = member.open(Box::default());
         }
         if let Some(subscription) = &channel.subscription {
             subscription.set_claims(&token.claims);
-            let message =
-                system_message("postgres_changes", "ok", "Subscribed to PostgreSQL", &channel.caller.topic);
-            member.push("system", &message);
+            // A client that joins again is told then; twice would look like two subscriptions.
+            if !joins_again {
+                let name = &channel.caller.topic;
+                let message = system_message("postgres_changes", "ok", "Subscribed to PostgreSQL", name);
+                member.push("system", &message);
+            }
         }
         channel.caller.token = token;
     }
@@ -139,17 +137,26 @@ impl Channels {
         Instant::now() + Duration::from_secs(left).min(TOKEN_CHECK)
     }
 
-    /// When [`Self::check_tokens`] has something to do.
+    /// When [`Self::check_deadlines`] has something to do.
     pub(crate) fn next_deadline(&self) -> Option<Instant> {
         let checks = self.slots.values().filter_map(|slot| match slot {
             Slot::Joining { .. } => None,
-            Slot::Joined(channel) => Some(channel.check_at),
+            Slot::Joined(channel) => {
+                let renewal = channel.lease.as_ref().and_then(Lease::due);
+                Some(renewal.map_or(channel.check_at, |due| due.min(channel.check_at)))
+            }
         });
         checks.min()
     }
 
-    /// Ends the channels whose tokens are good no more.
-    pub(crate) fn check_tokens(&mut self, now: Instant) {
+    /// Checks the tokens and leases that are due.
+    pub(crate) fn check_deadlines(&mut self, now: Instant) {
+        self.check_tokens(now);
+        self.check_leases(now);
+    }
+
+    /// Ends the channels whose tokens are no longer valid.
+    fn check_tokens(&mut self, now: Instant) {
         let due: Vec<Box<str>> = self
             .slots
             .iter()
@@ -164,11 +171,13 @@ impl Channels {
                     // Clocks may differ by a moment.
                     let pause = Duration::from_secs(left.unwrap_or(0).max(1)).min(TOKEN_CHECK);
                     channel.check_at = now + pause;
+                    self.renew_if_present(&topic);
                 }
                 Err(TokenFault::Expired(_)) if !channel.is_expired => {
                     channel.is_expired = true;
                     channel.check_at = now + GRACE;
                     channel.registration.member.mute();
+                    channel.lease = channel.lease.take().map(|_| Lease::Lapsed);
                 }
                 Err(fault) => self.close(&topic, Some(&fault.system_text())),
             }

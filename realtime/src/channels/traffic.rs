@@ -14,6 +14,7 @@ use super::{Channel, Channels, Done, Permission, Slot, Writable, keep};
 use crate::authorization::{AskError, Extension};
 use crate::frames::{Body, Content, Fanout, Incoming, UserBroadcast};
 use crate::metrics;
+use crate::token::Token;
 
 /// Presence messages of one channel in [`PRESENCE_WINDOW`].
 const PRESENCE_CALLS: u32 = 100;
@@ -52,7 +53,8 @@ impl Channels {
                 };
                 Ok(Writable { is_granted, reads_presence })
             };
-            Done::Write { topic, id, extension, outcome: outcome.await }
+            let outcome = outcome.await;
+            Done::Write { topic, id, token: caller.token, extension, outcome }
         };
         self.ask(asking.boxed());
         None
@@ -62,11 +64,17 @@ impl Channels {
         &mut self,
         topic: &str,
         id: u64,
+        token: &Token,
         extension: Extension,
         outcome: &Result<Writable, AskError>,
     ) -> Vec<Message> {
         let Some(channel) = self.joined_as(topic, id) else { return Vec::new() };
         let waiting = std::mem::take(&mut channel.waiting);
+        if !channel.caller.token.is_same_as(token) {
+            // The answer is about the token before; the messages that wait ask about the present one.
+            self.set_permission(topic, extension, Permission::Unknown);
+            return waiting;
+        }
         let permission = match outcome {
             Ok(Writable { is_granted, reads_presence }) => {
                 if let Some(reads_presence) = reads_presence {
@@ -145,6 +153,7 @@ impl Channels {
         let Some(channel) = self.joined(topic) else { return };
         let except = (!channel.receives_own).then_some(member.id);
         let key = channel.registration.key();
+        member.note_traffic();
         if !self.realtime.limits.events.has_room() {
             self.close(topic, Some("Too many messages per second"));
             return;
@@ -233,7 +242,8 @@ impl Channels {
                 member.set_receives(channel.readable.broadcast, true);
             }
         }
-        if channel.registration.track(&channel.presence_key, payload, others).is_err() {
+        member.note_traffic();
+        if channel.registration.track(&channel.caller.presence_key, payload, others).is_err() {
             tracing::info!(topic = &*channel.caller.topic, "UnableToTrackPresence: presences take too much");
             return member.reply(reference, "error", "{\"reason\":\"Too many presences\"}");
         }

@@ -77,3 +77,50 @@ async fn one_message_as_json_or_as_bytes() {
     let answer = server.get("/realtime/v1/api/ping").send().await;
     assert_eq!(answer.text(), r#"{"message":"Success"}"#);
 }
+
+#[tokio::test]
+async fn responses_carry_rates_and_cors_headers() {
+    let server = Basalt::start().await;
+    let message = json!({ "topic": "room", "event": "e", "payload": {} });
+    let batch = || server.post("/realtime/v1/api/broadcast").json(&json!({ "messages": [message] }));
+    let one = || server.post("/realtime/v1/api/broadcast/room/events/e");
+    for (request, status) in [
+        (batch().bearer(server.anon_key()), 202),
+        (one().bearer(server.anon_key()), 202),
+        (batch(), 401),
+        (one(), 401),
+    ] {
+        for origin in [None, Some("https://a.example")] {
+            let request = request.clone();
+            let request = match origin {
+                Some(origin) => request.header("origin", origin),
+                None => request,
+            };
+            let answer = request.send().await.expect(status);
+            assert_eq!(answer.header("access-control-allow-origin"), "*", "{status} {origin:?}");
+            let rate = |name: &str| answer.header(name).parse::<u64>().unwrap();
+            let (rolling, limit) = (rate("x-rate-rolling"), rate("x-rate-limit"));
+            // No limit is configured: there is always room.
+            assert!(limit > 0 && rolling < limit, "{rolling} of {limit}");
+            assert_eq!(rate("x-rate-limit-remaining"), limit - rolling);
+        }
+    }
+}
+
+#[tokio::test]
+async fn persist_needs_a_private_channel() {
+    let server = Basalt::start().await;
+    let post = |query: &str| {
+        let request = server.post(&format!("/realtime/v1/api/broadcast/room/events/e{query}"));
+        request.bearer(server.service_key()).send()
+    };
+    for query in
+        ["?persist=true", "?persist[ttl]=60", "?persist%5Bttl%5D=60&private=false", "?apikey=x&persist=true"]
+    {
+        let refused = post(query).await.expect(422);
+        assert_eq!(refused.text(), r#"{"errors":{"persist":["can only be used on private channels"]}}"#);
+    }
+    for query in ["?persist=false", "?private=true&persist=true", "?private=true&persist%5Bttl%5D=60"] {
+        post(query).await.expect(202);
+    }
+}

@@ -178,8 +178,7 @@ async fn what_an_expired_channel_missed_it_reads_anew_and_a_late_token_that_may_
     assert_eq!((&state[3], &state[4]["ann"]["metas"][0]["n"]), (&json!("presence_state"), &json!(1)));
     expect_quiet(&mut private).await;
     send(&mut changes, push("realtime:news", until(far, ""))).await;
-    let messages = [next(&mut changes).await, next(&mut changes).await];
-    assert!(messages.iter().any(|message| message[3] == "phx_error"), "{messages:?}");
+    assert_eq!(next(&mut changes).await[3], "phx_error");
     // One that may not read any more.
     send(&mut private, push("realtime:room", until(far, ""))).await;
     assert_eq!(next(&mut private).await[3], "system");
@@ -241,4 +240,162 @@ async fn stored_messages_are_sent_again() {
         assert_eq!(message, json!(["2", null, "realtime:room", "broadcast", payload]));
     }
     expect_quiet(&mut socket).await;
+}
+
+/// Members of a topic are rows of a table, as in most applications.
+const MEMBERS: &str = "
+    create table public.members (topic text, sub text, primary key (topic, sub));
+    insert into public.members values ('team', 'ann'), ('team', 'bob'), ('team', 'eve');
+    grant select on public.members to authenticated;
+    create policy reads on realtime.messages for select to authenticated using (exists (
+      select from public.members m where m.topic = realtime.topic() and m.sub = auth.jwt() ->> 'sub'));
+    create policy writes on realtime.messages for insert to authenticated with check (exists (
+      select from public.members m where m.topic = realtime.topic() and m.sub = auth.jwt() ->> 'sub'))";
+
+/// Joins the private channel `team` as `sub`, present under `key`.
+async fn join_team(server: &Basalt, sub: &str, key: &str) -> basalt_testkit::WebSocket {
+    let mut socket = socket(server).await;
+    let token = server.token(&json!({ "role": "authenticated", "sub": sub, "exp": FAR }));
+    let presence = json!({ "key": key, "enabled": true });
+    let config = json!({ "private": true, "presence": presence, "broadcast": { "ack": true } });
+    let joined =
+        join(&mut socket, "1", "realtime:team", json!({ "config": config, "access_token": token })).await;
+    assert_eq!(joined["status"], "ok", "{joined}");
+    assert_eq!(next(&mut socket).await[3], "presence_state");
+    socket
+}
+
+fn track() -> Value {
+    json!(["1", "2", "realtime:team", "presence", { "type": "presence", "event": "track", "payload": {} }])
+}
+
+#[tokio::test]
+async fn removed_member_loses_the_channel_within_seconds() {
+    let server = Basalt::builder().expect_log("has no policy that lets it").start().await;
+    server.database().admin_sql(MEMBERS).await;
+    let mut ann = join_team(&server, "ann", "ann").await;
+    let mut bob = join_team(&server, "bob", "bob").await;
+    send(&mut bob, track()).await;
+    while next(&mut bob).await[3] != "phx_reply" {}
+    while next(&mut ann).await[4]["joins"].get("bob").is_none() {}
+
+    // Eve neither writes nor tracks: her channel is idle but for what the others send.
+    let mut eve = join_team(&server, "eve", "eve").await;
+    server.database().admin_sql("delete from public.members where sub in ('bob', 'eve')").await;
+    let removed_at = std::time::Instant::now();
+    let (mut sent, mut left) = (0, false);
+    let mut closed = [false, false];
+    while !left || closed != [true, true] {
+        assert!(removed_at.elapsed() < Duration::from_secs(20), "still joined: bob and eve {closed:?}");
+        sent += 1;
+        send(&mut ann, json!(["1", sent.to_string(), "realtime:team", "broadcast", { "type": "broadcast", "event": "e", "payload": {} }])).await;
+        // Ann's answer comes after whatever was delivered to her before.
+        loop {
+            let message = next(&mut ann).await;
+            left |= message[4]["leaves"].get("bob").is_some();
+            if message[3] == "phx_reply" {
+                assert_eq!(message[4]["status"], "ok");
+                break;
+            }
+        }
+        for (socket, is_closed) in [&mut bob, &mut eve].into_iter().zip(&mut closed) {
+            if *is_closed {
+                expect_quiet(socket).await;
+                continue;
+            }
+            send(socket, json!([null, "beat", "phoenix", "heartbeat", {}])).await;
+            loop {
+                let message = next(socket).await;
+                if message[3] == "system" {
+                    let text = "You do not have permissions to read from this Channel topic: team";
+                    assert_eq!(message[4]["message"], text);
+                    assert_eq!(next(socket).await, json!(["1", "1", "realtime:team", "phx_close", {}]));
+                    *is_closed = true;
+                }
+                if message[1] == "beat" {
+                    break;
+                }
+            }
+        }
+        tokio::time::sleep(Duration::from_millis(100)).await;
+    }
+    // A member who only sends: the next write after the lease is refused without an answer.
+    let mut gus = {
+        server.database().admin_sql("insert into public.members values ('team', 'gus')").await;
+        join_team(&server, "gus", "gus").await
+    };
+    server.database().admin_sql("delete from public.members where sub = 'gus'").await;
+    let begun = std::time::Instant::now();
+    loop {
+        assert!(begun.elapsed() < Duration::from_secs(20), "gus still sends");
+        gus.send_binary(binary_push("1", "9", "realtime:team", "x", 1, b"{}")).await;
+        send(&mut gus, json!([null, "beat", "phoenix", "heartbeat", {}])).await;
+        let mut is_closed = false;
+        loop {
+            let message = next(&mut gus).await;
+            is_closed |= message[3] == "phx_close";
+            if message[1] == "beat" {
+                break;
+            }
+        }
+        if is_closed {
+            break;
+        }
+        tokio::time::sleep(Duration::from_millis(100)).await;
+    }
+}
+
+#[tokio::test]
+async fn policy_ties_the_presence_key_to_the_user() {
+    const OWN_KEY: &str =
+        "create policy own_key on realtime.messages as restrictive for insert to authenticated with check (
+        extension <> 'presence' or current_setting('realtime.presence_key', true) = auth.jwt() ->> 'sub')";
+    let server = Basalt::builder().expect_log("has no policy that lets it").start().await;
+    server.database().admin_sql(MEMBERS).await;
+    server.database().admin_sql(OWN_KEY).await;
+    let mut ann = join_team(&server, "ann", "ann").await;
+    let mut bob = join_team(&server, "bob", "ann").await;
+    send(&mut bob, track()).await;
+    let refused = json!({ "status": "error", "response": {} });
+    assert_eq!(next(&mut bob).await, json!(["1", "2", "realtime:team", "phx_reply", refused]));
+    expect_quiet(&mut ann).await;
+    send(&mut ann, track()).await;
+    while next(&mut bob).await[4]["joins"].get("ann").is_none() {}
+}
+
+#[tokio::test]
+async fn token_in_the_grace_period_gets_one_system_ok() {
+    const TABLE: &str = "create table public.news (id int primary key);
+        grant select on public.news to authenticated; alter publication supabase_realtime add table public.news";
+    let server = Basalt::start().await;
+    server.database().admin_sql(TABLE).await;
+    let (mut listener, mut misser) = (socket(&server).await, socket(&server).await);
+    let seconds = std::time::UNIX_EPOCH.elapsed().unwrap().as_secs();
+    let token = |exp: u64| server.token(&json!({ "role": "authenticated", "sub": "ann", "exp": exp }));
+    let watch = |event: &str| json!({ "postgres_changes": [{ "event": event, "schema": "public", "table": "news" }] });
+    for (socket, event) in [(&mut listener, "DELETE"), (&mut misser, "INSERT")] {
+        let config = json!({ "config": watch(event), "access_token": token(seconds + 3) });
+        assert_eq!(join(socket, "1", "realtime:news", config).await["status"], "ok");
+        assert_eq!(next(socket).await[3], "system");
+    }
+    // Another channel that stays shows when the change has been delivered.
+    let mut other = socket(&server).await;
+    let config = json!({ "config": watch("INSERT"), "access_token": token(FAR.into()) });
+    join(&mut other, "1", "realtime:news", config).await;
+    next(&mut other).await;
+    tokio::time::sleep(Duration::from_millis(4_500)).await;
+    server.database().admin_sql("insert into public.news values (1)").await;
+    assert_eq!(next(&mut other).await[3], "postgres_changes");
+    let push = json!(["1", "4", "realtime:news", "access_token", { "access_token": token(FAR.into()) }]);
+    send(&mut listener, push.clone()).await;
+    let told = next(&mut listener).await;
+    assert_eq!((&told[3], &told[4]["message"]), (&json!("system"), &json!("Subscribed to PostgreSQL")));
+    expect_quiet(&mut listener).await;
+    // The one that missed a change joins again, and is told then.
+    send(&mut misser, push).await;
+    assert_eq!(next(&mut misser).await[3], "phx_error");
+    let config = json!({ "config": watch("INSERT"), "access_token": token(FAR.into()) });
+    assert_eq!(join(&mut misser, "5", "realtime:news", config).await["status"], "ok");
+    assert_eq!(next(&mut misser).await[3], "system");
+    expect_quiet(&mut misser).await;
 }

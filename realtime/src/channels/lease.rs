@@ -1,0 +1,227 @@
+//! Leases of private channels (decision 0086). What the policies of `realtime.messages` allow holds for a few seconds. A channel that is
+//! in use is authorised again before its lease ends; one that is not costs nothing until the next message, in either direction,
+//! which waits for the answer. So a right that was withdrawn is lost within one lease, and idle channels need no queries.
+
+use std::time::Duration;
+
+use futures_util::FutureExt;
+use tokio::time::Instant;
+use tokio_tungstenite::tungstenite::Message;
+
+use super::{Channel, Channels, Done, Permission, Slot};
+use crate::authorization::{AskError, Readable, Renewed};
+use crate::metrics;
+use crate::token::Token;
+
+/// Length of a lease while private channels are few.
+const SHORTEST: Duration = Duration::from_secs(4);
+/// Length of a lease however many there are.
+const LONGEST: Duration = Duration::from_secs(60);
+/// Each private channel of the server adds this much: at most 200 renewals a second, up to 6,000 channels.
+const PER_CHANNEL: Duration = Duration::from_millis(10);
+
+/// How long a channel's permissions hold.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Lease {
+    /// Renewed at `renew_at` if the channel is in use by then.
+    Valid { renew_at: Instant, ends_at: Instant },
+    /// Policies are being evaluated. Frames are held from `ends_at` on, or already (`None`).
+    Renewing { ends_at: Option<Instant> },
+    /// Frames are held; the first one starts a renewal.
+    Lapsed,
+}
+
+impl Lease {
+    /// When its state changes by itself.
+    pub(super) fn due(&self) -> Option<Instant> {
+        match self {
+            Self::Valid { renew_at, .. } => Some(*renew_at),
+            Self::Renewing { ends_at } => *ends_at,
+            Self::Lapsed => None,
+        }
+    }
+}
+
+impl Channel {
+    /// Whether a message of the client has to wait until the lease is renewed. Those of a channel whose token has expired do not:
+    /// they are refused.
+    pub(super) fn awaits_lease(&self) -> bool {
+        let has_ended = matches!(self.lease, Some(Lease::Lapsed | Lease::Renewing { ends_at: None }));
+        has_ended && !self.is_expired
+    }
+
+    /// What the client is told when these permissions end the channel (realtime.md 3.12).
+    pub(super) fn lost_by(&self, readable: Readable) -> Option<String> {
+        let topic = &self.caller.topic;
+        if readable.is_nothing() {
+            return Some(format!("You do not have permissions to read from this Channel topic: {topic}"));
+        }
+        let loses_broadcast = self.readable.broadcast && !readable.broadcast;
+        let loses_presence = self.presence_enabled && self.readable.presence && !readable.presence;
+        (loses_broadcast || loses_presence)
+            .then(|| format!("You no longer have permission to read from this Channel topic: {topic}"))
+    }
+
+    /// Takes over new permissions. The next write asks again.
+    pub(super) fn permit(&mut self, readable: Readable) {
+        self.readable = readable;
+        for permission in [&mut self.may_broadcast, &mut self.may_track] {
+            if *permission != Permission::Asking {
+                *permission = Permission::Unknown;
+            }
+        }
+        let receives_presence = self.presence_enabled && readable.presence;
+        self.registration.member.set_receives(readable.broadcast, receives_presence);
+    }
+}
+
+impl Channels {
+    /// A lease of permissions that were evaluated at `authorized_at`.
+    pub(super) fn lease_from(&self, authorized_at: Instant) -> Lease {
+        let channels = u32::try_from(self.realtime.hub.private_channels()).unwrap_or(u32::MAX);
+        let length = PER_CHANNEL.saturating_mul(channels).clamp(SHORTEST, LONGEST);
+        Lease::Valid { renew_at: authorized_at + length / 2, ends_at: authorized_at + length }
+    }
+
+    /// Begins a lease for permissions that have just been taken over. Returns the messages that waited for it.
+    pub(super) fn begin_lease(&mut self, topic: &str) -> Vec<Message> {
+        let lease = self.lease_from(Instant::now());
+        let Some(channel) = self.joined(topic) else { return Vec::new() };
+        if channel.is_expired {
+            channel.lease = Some(Lease::Lapsed);
+            return Vec::new();
+        }
+        channel.lease = Some(lease);
+        let _has_missed = channel.registration.member.open(Box::default());
+        std::mem::take(&mut channel.waiting)
+    }
+
+    /// Moves the leases on that are due.
+    pub(super) fn check_leases(&mut self, now: Instant) {
+        let is_due = |slot: &Slot| {
+            matches!(slot, Slot::Joined(channel)
+                if channel.lease.as_ref().and_then(Lease::due).is_some_and(|due| due <= now))
+        };
+        let due: Vec<Box<str>> =
+            self.slots.iter().filter(|(_, slot)| is_due(slot)).map(|(topic, _)| topic.clone()).collect();
+        for topic in due {
+            let Some(channel) = self.joined(&topic) else { continue };
+            let member = &channel.registration.member;
+            match channel.lease {
+                Some(Lease::Valid { ends_at, .. }) if member.take_traffic() => {
+                    let ends_at = (now < ends_at).then_some(ends_at);
+                    if ends_at.is_none() {
+                        member.hold();
+                    }
+                    self.start_renewal(&topic, ends_at);
+                }
+                Some(Lease::Valid { ends_at, .. }) if now < ends_at => {
+                    channel.lease = Some(Lease::Valid { renew_at: ends_at, ends_at });
+                }
+                Some(Lease::Valid { .. }) => {
+                    channel.lease = Some(Lease::Lapsed);
+                    member.lapse();
+                }
+                Some(Lease::Renewing { .. }) => {
+                    channel.lease = Some(Lease::Renewing { ends_at: None });
+                    member.hold();
+                }
+                Some(Lease::Lapsed) | None => {}
+            }
+        }
+    }
+
+    /// Renews the lease of the channel for which a frame is held.
+    pub(crate) fn renew_lapsed(&mut self, id: u64) {
+        if let Some(topic) = self.topic_of(id) {
+            self.renew(&topic);
+        }
+    }
+
+    /// A channel that nobody writes to is still shown as present: its permissions are checked as often as its token.
+    pub(super) fn renew_if_present(&mut self, topic: &str) {
+        if self.joined(topic).is_some_and(|channel| channel.registration.presence_bytes() > 0) {
+            self.renew(topic);
+        }
+    }
+
+    /// Renews a lease that has lapsed.
+    pub(super) fn renew(&mut self, topic: &str) {
+        let Some(channel) = self.joined(topic) else { return };
+        if channel.lease == Some(Lease::Lapsed) && !channel.is_expired {
+            channel.registration.member.hold();
+            self.start_renewal(topic, None);
+        }
+    }
+
+    fn start_renewal(&mut self, topic: &str, ends_at: Option<Instant>) {
+        let Some(channel) = self.joined(topic) else { return };
+        channel.lease = Some(Lease::Renewing { ends_at });
+        let (caller, id) = (channel.caller.clone(), channel.registration.member.id);
+        let (asks_presence, is_tracking) =
+            (channel.presence_enabled, channel.registration.presence_bytes() > 0);
+        let (authorization, topic) = (self.realtime.authorization.clone(), topic.into());
+        let asking = async move {
+            let outcome = authorization.renew(&caller, asks_presence, is_tracking).await;
+            Done::Renewal { topic, id, token: caller.token, outcome }
+        };
+        self.ask(asking.boxed());
+    }
+
+    /// Returns the messages that waited for it.
+    pub(super) fn finish_renewal(
+        &mut self,
+        topic: &str,
+        id: u64,
+        token: &Token,
+        outcome: &Result<Renewed, AskError>,
+    ) -> Vec<Message> {
+        let Some(channel) = self.joined_as(topic, id) else { return Vec::new() };
+        let Some(Lease::Renewing { ends_at }) = channel.lease else { return Vec::new() };
+        if channel.is_expired || !channel.caller.token.is_same_as(token) {
+            // Another token came meanwhile, which was checked itself, or has to come.
+            return Vec::new();
+        }
+        let renewed = match outcome {
+            Ok(renewed) => *renewed,
+            // A policy that raises an error denies.
+            Err(AskError::Refused) => Renewed { readable: Readable::default(), may_track: None },
+            Err(error) => {
+                metrics::count_renewal("failed");
+                let topic_name = &*channel.caller.topic;
+                tracing::info!(
+                    ?error,
+                    topic = topic_name,
+                    "the permissions of a private channel could not be checked"
+                );
+                match ends_at {
+                    // What was allowed still holds for a while; the channel is asked about once more when that ends.
+                    Some(ends_at) => {
+                        channel.registration.member.note_traffic();
+                        channel.lease = Some(Lease::Valid { renew_at: ends_at, ends_at });
+                    }
+                    None => self.fail(topic, "permissions could not be checked"),
+                }
+                return Vec::new();
+            }
+        };
+        if let Some(lost) = channel.lost_by(renewed.readable) {
+            metrics::count_renewal("lost");
+            if channel.is_refreshing {
+                // The token that is being checked decides. Nothing is delivered until then.
+                channel.registration.member.hold();
+                channel.lease = Some(Lease::Renewing { ends_at: None });
+            } else {
+                self.close(topic, Some(&lost));
+            }
+            return Vec::new();
+        }
+        metrics::count_renewal("kept");
+        channel.permit(renewed.readable);
+        if renewed.may_track == Some(false) {
+            channel.registration.untrack();
+            channel.may_track = Permission::Refused;
+        }
+        self.begin_lease(topic)
+    }
+}
