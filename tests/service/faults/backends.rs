@@ -87,7 +87,8 @@ async fn no_request_takes_a_backend_beyond_its_memory_and_others_are_answered() 
         }
     }
     fs::write(project.path().join("migrations/9999_functions.sql"), FUNCTIONS).unwrap();
-    let server = Basalt::builder().project(project.path()).embedded().config("database.pool_size", "12");
+    // One user alone gets two thirds.
+    let server = Basalt::builder().project(project.path()).embedded().config("database.pool_size", "18");
     let server = Arc::new(server.expect_log("out of memory").start().await);
     let user = server.sign_up("many@example.com").await;
     let plan = server.post("/rest/v1/plans").by(&server, &user).header("prefer", "return=representation");
