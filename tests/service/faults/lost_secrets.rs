@@ -7,13 +7,16 @@ use std::time::Duration;
 use basalt_testkit::Basalt;
 use serde_json::{Value, json};
 
+/// How long a command may take.
+const LIMIT: Duration = Duration::from_secs(60);
+
 /// Runs a command. One that does not end, such as a server that starts after all, is killed and fails the test.
 async fn run(server: &Basalt, arguments: &[&str]) -> Output {
     let port = server.port().to_string();
     let mut command = server.same_settings();
     let _arguments = command.args(arguments).args(["--port", &port]).stdin(Stdio::null());
     let output = tokio::process::Command::from(command).kill_on_drop(true).output();
-    tokio::time::timeout(LIMIT, output).await.expect("the command ends").unwrap()
+    tokio::time::timeout(LIMIT, output).await.unwrap().unwrap()
 }
 
 async fn printed(server: &Basalt, arguments: &[&str]) -> String {
@@ -28,8 +31,6 @@ async fn refusal(server: &Basalt, arguments: &[&str]) -> String {
     assert!(!output.status.success(), "{arguments:?} succeeded");
     String::from_utf8([output.stderr, output.stdout].concat()).unwrap()
 }
-
-const LIMIT: Duration = Duration::from_secs(60);
 
 fn stored_secrets(server: &Basalt) -> Value {
     serde_json::from_slice(&fs::read(server.state_dir().join("secrets.json")).unwrap()).unwrap()
@@ -84,7 +85,10 @@ async fn lost_secrets_stop_the_start_until_they_are_reset() {
     let refresh = json!({ "refresh_token": old_refresh });
     let renewed = server.post("/auth/v1/token?grant_type=refresh_token").apikey(&key).json(&refresh);
     assert_eq!(renewed.send().await.expect(200).json()["user"]["id"], user.id);
-    assert_eq!(printed(&server, &["secrets", "list", "--json"]).await.replace(['\n', ' '], ""), "{\"secrets\":[]}");
+    assert_eq!(
+        printed(&server, &["secrets", "list", "--json"]).await.replace(['\n', ' '], ""),
+        "{\"secrets\":[]}"
+    );
 }
 
 #[tokio::test]
