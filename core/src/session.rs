@@ -29,8 +29,8 @@ mod retry;
 use std::borrow::Cow;
 use std::fmt;
 use std::hash::BuildHasher;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use bytes::Bytes;
@@ -149,6 +149,15 @@ pub enum End {
 /// One vector of rows per statement, in order.
 pub type Answers = Vec<Vec<Row>>;
 
+/// What [`Sessions::run_until_error`] got: the answers of the statements before the first error, and that error.
+#[derive(Debug, Default)]
+pub struct Partial {
+    /// One vector of rows per statement that ran.
+    pub answers: Answers,
+    /// Why the next one did not. Nothing was committed then.
+    pub failure: Option<Box<PgError>>,
+}
+
 type Check = Box<dyn FnOnce(&[Vec<Row>]) -> End + Send>;
 
 struct Work {
@@ -157,6 +166,8 @@ struct Work {
     steps: Vec<Statement>,
     end: End,
     check: Option<Check>,
+    /// Gets the answers of a transaction that fails.
+    kept: Option<Arc<Mutex<Answers>>>,
 }
 
 struct Manager {
@@ -282,7 +293,28 @@ impl Sessions {
     /// Nothing was committed then, except where [`SessionError::Unavailable`] and [`SessionError::Deadline`] say that it is
     /// unknown.
     pub async fn run(&self, scope: Scope, steps: Vec<Statement>) -> Result<Answers, SessionError> {
-        self.perform(scope, steps, End::Commit, None).await
+        self.perform(scope, steps, End::Commit, None, None).await
+    }
+
+    /// As [`Sessions::run`], for reads: an error of a statement does not discard the answers of those before it.
+    ///
+    /// # Errors
+    /// Those of [`Sessions::run`] that are not about one statement: PostgreSQL is not reachable, or the deadline has passed.
+    pub async fn run_until_error(
+        &self,
+        scope: Scope,
+        steps: Vec<Statement>,
+    ) -> Result<Partial, SessionError> {
+        let kept = Arc::new(Mutex::new(Answers::new()));
+        let outcome = self.perform(scope, steps, End::Commit, None, Some(Arc::clone(&kept))).await;
+        match outcome {
+            Ok(answers) => Ok(Partial { answers, failure: None }),
+            Err(SessionError::Postgres(error)) if !error.is_fatal && !error.is_unavailable() => {
+                let answers = std::mem::take(&mut *kept.lock().unwrap_or_else(PoisonError::into_inner));
+                Ok(Partial { answers, failure: Some(error) })
+            }
+            Err(error) => Err(error),
+        }
     }
 
     /// As [`Sessions::run`], but undone at the end whatever the statements answer.
@@ -294,7 +326,7 @@ impl Sessions {
         scope: Scope,
         steps: Vec<Statement>,
     ) -> Result<Answers, SessionError> {
-        self.perform(scope, steps, End::Rollback, None).await
+        self.perform(scope, steps, End::Rollback, None, None).await
     }
 
     /// Runs `steps`, shows their rows to `check` and ends the transaction as it says. COMMIT is held back for it,
@@ -311,7 +343,7 @@ impl Sessions {
     where
         F: FnOnce(&[Vec<Row>]) -> End + Send + 'static,
     {
-        self.perform(scope, steps, End::Commit, Some(Box::new(check))).await
+        self.perform(scope, steps, End::Commit, Some(Box::new(check)), None).await
     }
 
     /// Refuses new work and closes idle connections; for shutdown.
@@ -339,7 +371,8 @@ impl Sessions {
                 room_for_values: false,
                 deadline,
             };
-            let work = Work { scope, scope_key: 0, steps: Vec::new(), end: End::Commit, check: None };
+            let work =
+                Work { scope, scope_key: 0, steps: Vec::new(), end: End::Commit, check: None, kept: None };
             Attempt::new(lease, work, &self.shared.tracker).run().await.map(drop)
         };
         self.shared.pool.is_reachable(ask).await
@@ -363,11 +396,12 @@ impl Sessions {
         steps: Vec<Statement>,
         end: End,
         check: Option<Check>,
+        kept: Option<Arc<Mutex<Answers>>>,
     ) -> Result<Answers, SessionError> {
         let (deadline, access, identity) = (scope.deadline, scope.access, scope.identity);
         let scope_key = self.scope_key(&scope);
         let bytes = if scope.room_for_values { value_bytes(&steps) } else { 0 };
-        let mut work = Work { scope, scope_key, steps, end, check };
+        let mut work = Work { scope, scope_key, steps, end, check, kept };
         let mut failures = Failures::default();
         loop {
             let mut lease = self.shared.pool.acquire(identity, deadline).await?;
@@ -450,7 +484,7 @@ impl Sessions {
         };
         let text = Arc::from("select pg_catalog.pg_is_in_recovery()");
         let steps = vec![Statement { text, params: Vec::new() }];
-        let work = Work { scope, scope_key: 0, steps, end: End::Commit, check: None };
+        let work = Work { scope, scope_key: 0, steps, end: End::Commit, check: None, kept: None };
         let Ok(lease) = self.shared.pool.acquire(identity, deadline).await else { return false };
         let answers = Attempt::new(lease, work, &self.shared.tracker).run().await.unwrap_or_default();
         answers.first().and_then(|rows| rows.first()?.text(0)) == Some("t")

@@ -2,30 +2,38 @@
 //!
 //! ```text
 //! stream.rs        one replication stream per server; decoder.rs reads its messages
-//! router.rs        hands each change to the worker of its table, if somebody listens to that table
-//! worker.rs        one per table: batches, matches, judges, encodes, delivers, in order
-//! subscriptions.rs who listens to what: an index by table, and by value of a column
-//! filter.rs        conditions of subscriptions;  subscribe.rs checks them when a channel joins
-//! catalog.rs       tables, keys, rights of roles;  types.rs what values look like as JSON
-//! visibility.rs    waits until a commit is visible; asks PostgreSQL which rows a subscriber may see
+//! router.rs        numbers each change and queues it for its table, if a channel watches that table
+//! worker.rs        one per table: takes batches, matches them (subscriptions.rs, filter.rs), makes plans (plan.rs)
+//! evaluate.rs      policies, then filters of visible rows; what exceeds its budget goes aside (suspects.rs, aside.rs)
+//! order.rs         releases what is decided to each channel in commit order, across tables
+//! subscribe.rs     checks filters when a channel joins
+//! catalog.rs       tables, keys, rights of roles;  types.rs what values look like as JSON and in SQL
+//! snapshots.rs     waits until a commit is visible;  visibility.rs runs lookups and filters as subscribers
 //! generated.rs     columns that PostgreSQL before 18 does not stream
 //! payload.rs       the JSON of a change, once for each set of columns
-//! messages.rs      rows of realtime.messages
+//! messages.rs      rows of realtime.messages;  memory.rs bounds in bytes
 //! ```
 //!
-//! A worker is slow when the policies of its table are: that delays that table alone. What waits is bounded; a table whose
-//! changes come faster than they can be judged is a gap for its subscribers, who come again.
+//! A slow policy or filter delays the channels of its own subscribers. What waits is bounded; channels that exceed a bound have
+//! missed changes, and their clients join again.
 
+mod aside;
 mod catalog;
 pub mod decoder;
+mod evaluate;
 pub mod filter;
 mod generated;
+mod memory;
 mod messages;
+mod order;
 mod payload;
+mod plan;
 mod router;
+mod snapshots;
 mod stream;
 mod subscribe;
 mod subscriptions;
+mod suspects;
 pub mod types;
 mod visibility;
 mod worker;
@@ -45,7 +53,10 @@ use tokio_util::task::TaskTracker;
 use uuid::Uuid;
 
 use catalog::Catalog;
+use memory::ChangeMemory;
+use order::Sequencer;
 use router::{LastTransactions, Router};
+use snapshots::Snapshots;
 use stream::{Source, StreamState};
 use subscriptions::Registry;
 use visibility::Judge;
@@ -57,6 +68,10 @@ pub const CHANNEL: &str = "basalt_realtime";
 const START_LIMIT: Duration = Duration::from_secs(8);
 /// And for commits that have arrived and are not visible yet, because they wait for a standby.
 const SEEN_LIMIT: Duration = Duration::from_secs(5);
+/// For the checks of a join's bindings.
+const CHECK_LIMIT: Duration = Duration::from_secs(8);
+/// Part of `queue_bytes` that channels may hold until earlier changes are decided, and that may wait for suspects.
+const ASIDE_PART: usize = 4;
 /// How long a channel waits that wants to be told when messages of the database arrive (realtime.md 3.5).
 const READY_LIMIT: Duration = Duration::from_secs(60);
 
@@ -121,6 +136,8 @@ pub struct Subscriber {
     pub claims: Arc<Claims>,
     /// Where changes go.
     pub sink: Arc<dyn ChangeSink>,
+    /// Names the client where the claims name no user: subscribers of one visitor share its time budget for filters.
+    pub visitor: Arc<str>,
 }
 
 /// A change as a channel sends it on.
@@ -214,6 +231,7 @@ pub struct Changes {
     registry: Arc<Registry>,
     catalog: Arc<Catalog>,
     judge: Arc<Judge>,
+    snapshots: Arc<Snapshots>,
     last: Arc<LastTransactions>,
     state: watch::Receiver<StreamState>,
 }
@@ -241,25 +259,32 @@ impl Changes {
         } = dependencies;
         let registry = Arc::new(Registry::default());
         let catalog = Arc::new(Catalog::new(system.clone()));
+        let snapshots = Arc::new(Snapshots::new(sessions.clone()));
         let judge = Arc::new(Judge::new(sessions, checks));
+        let aside = ChangeMemory::new(queue_bytes / ASIDE_PART, "basalt_realtime_change_bytes_aside");
         let last = Arc::new(LastTransactions::default());
         let (sender, state) = watch::channel(StreamState::Starting);
         let mut router = Router::new(router::Parts {
-            registry: Arc::clone(&registry),
-            catalog: Arc::clone(&catalog),
-            judge: Arc::clone(&judge),
+            workers: worker::Parts {
+                registry: Arc::clone(&registry),
+                catalog: Arc::clone(&catalog),
+                snapshots: Arc::clone(&snapshots),
+                judge: Arc::clone(&judge),
+                sequencer: Arc::new(Sequencer::new(Arc::clone(&aside))),
+                aside,
+                tracker: tracker.clone(),
+                shutdown: shutdown.clone(),
+            },
             messages: messages::start(messages, system.clone(), &tracker, &shutdown),
             last: Arc::clone(&last),
             queue_bytes,
-            tracker: tracker.clone(),
-            shutdown: shutdown.clone(),
         });
         let source = Source { database: admin, pool: system };
         let streaming = async move { stream::run(&source, &mut router, &sender).await };
         tracker.spawn(shutdown.clone().run_until_cancelled_owned(streaming));
         let kept = Arc::clone(&catalog);
         tracker.spawn(shutdown.run_until_cancelled_owned(async move { kept.keep(events.subscribe()).await }));
-        Self { registry, catalog, judge, last, state }
+        Self { registry, catalog, judge, snapshots, last, state }
     }
 
     /// Checks the bindings as the caller's role and registers all of them or none. What is committed after this has returned is
@@ -273,15 +298,19 @@ impl Changes {
         bindings: Vec<Binding>,
     ) -> Result<Subscription, SubscribeError> {
         self.wait_for_stream().await?;
-        let checked = subscribe::check(&self.catalog, &self.judge, &who.claims, &bindings).await?;
-        let before = self.judge.look().await.map_err(subscribe::unavailable)?;
+        let check = subscribe::check(&self.catalog, &self.judge, &who.claims, &bindings);
+        let checked = match tokio::time::timeout(CHECK_LIMIT, check).await {
+            Ok(checked) => checked?,
+            Err(_elapsed) => return Err(subscribe::unavailable(SessionError::Deadline)),
+        };
+        let before = self.snapshots.take().await.map_err(subscribe::unavailable)?;
         // A gap from now on reaches this subscriber.
         let entry = self.registry.add(&who, checked, before);
         let subscription = Subscription { entry, registry: Arc::clone(&self.registry) };
         // What arrived until now was not for it: its client has to see it when it reads.
         let seen = async {
             for xid in self.last.all() {
-                self.judge.wait_visible(xid).await?;
+                self.snapshots.wait_visible(xid).await?;
             }
             Ok::<(), SessionError>(())
         };

@@ -3,7 +3,7 @@
 //! is done.
 
 mod admission;
-mod join;
+pub(crate) mod join;
 mod lease;
 mod tokens;
 mod traffic;
@@ -27,6 +27,7 @@ use crate::hub::{Member, Registration, TOPIC_PREFIX};
 use crate::limits::User;
 use crate::metrics;
 use crate::queue::Queue;
+use crate::quota::{Quota, Usage};
 use crate::socket::Peer;
 use crate::token::{Client, Token};
 use admission::{Admitted, admit};
@@ -50,11 +51,13 @@ pub(crate) enum Verdict {
 pub(crate) struct Channels {
     realtime: Arc<Realtime>,
     queue: Arc<Queue>,
+    quota: Arc<Quota>,
     version: Version,
     client: Client,
     /// Of the connection.
     token: Token,
     headers: Arc<str>,
+    visitor: Arc<str>,
     draining: CancellationToken,
     /// By full topic.
     slots: HashMap<Box<str>, Slot>,
@@ -154,14 +157,16 @@ struct Writable {
 
 impl Channels {
     pub(crate) fn new(realtime: Arc<Realtime>, queue: Arc<Queue>, peer: Peer) -> Self {
-        let Peer { version, client, token, headers, draining } = peer;
+        let Peer { version, client, token, headers, visitor, draining } = peer;
         Self {
             realtime,
             queue,
+            quota: Arc::default(),
             version,
             client,
             token,
             headers,
+            visitor,
             draining,
             slots: HashMap::new(),
             pending: FuturesUnordered::new(),
@@ -295,8 +300,12 @@ impl Channels {
         let token = self.token_of(join.token.as_deref());
         let token = token.map_err(|fault| Refusal::Reason(fault.join_reason()))?;
         let join_ref = incoming.join_ref.as_deref().or(incoming.reference.as_deref()).unwrap_or("null");
-        let member =
-            Arc::new(Member::new(Arc::clone(&self.queue), self.version, join_ref.into(), &incoming.topic));
+        let usage = Usage::for_join(&incoming.topic, payload, &join);
+        let quota = self.quota.reserve(usage).map_err(|exceeded| {
+            Refusal::Reason(format!("UnknownErrorOnChannel: the channels of this connection have {exceeded}"))
+        })?;
+        let (queue, join_ref) = (Arc::clone(&self.queue), join_ref.into());
+        let member = Arc::new(Member::new(queue, self.version, join_ref, &incoming.topic, Some(quota)));
         let presence_key = match &join.presence_key {
             Some(key) => Arc::from(key.as_str()),
             None => Arc::from(basalt_core::random::uuid().to_string()),
@@ -311,9 +320,9 @@ impl Channels {
             waiting: Vec::new(),
         };
         self.slots.insert(topic.clone(), slot);
-        let realtime = Arc::clone(&self.realtime);
+        let (realtime, visitor) = (Arc::clone(&self.realtime), Arc::clone(&self.visitor));
         let admitting = async move {
-            let outcome = admit(realtime, member, caller.clone(), join.clone()).await;
+            let outcome = admit(realtime, member, caller.clone(), visitor, join.clone()).await;
             Done::Join { topic, id, outcome, join: Box::new(join), caller }
         };
         self.ask(admitting.boxed());

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use axum::extract::{Request, State};
 use axum::response::{IntoResponse, Response};
 use basalt_core::request_settings::headers_json;
-use basalt_core::service::Draining;
+use basalt_core::service::{ClientAddress, Draining};
 use http::header::{CONNECTION, SEC_WEBSOCKET_ACCEPT, SEC_WEBSOCKET_KEY, SEC_WEBSOCKET_VERSION, UPGRADE};
 use http::{HeaderMap, HeaderName, HeaderValue, Method, StatusCode};
 use percent_encoding::percent_decode_str;
@@ -37,9 +37,11 @@ pub(crate) async fn handle(State(realtime): State<Arc<Realtime>>, mut request: R
     let draining =
         request.extensions().get::<Draining>().map_or_else(CancellationToken::new, |it| it.0.clone());
     let headers = kept_headers(request.headers());
+    let address = request.extensions().get::<ClientAddress>().map(|client| client.0);
+    let visitor = address.map_or_else(|| "unknown address".into(), |address| address.to_string().into());
     let upgrade = hyper::upgrade::on(&mut request);
     let tracker = realtime.tracker.clone();
-    let peer = Peer { version, client, token, headers, draining };
+    let peer = Peer { version, client, token, headers, visitor, draining };
     // Boxed: the task is small while the upgrade is on its way, and the socket's state is made in place.
     tracker.spawn(async move {
         match upgrade.await {

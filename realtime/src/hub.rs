@@ -17,6 +17,7 @@ use crate::frames::{Content, Encoding, Fanout, Version, json_text};
 use crate::metrics;
 use crate::presence::{self, Change, Meta, Owner, TopicPresence};
 use crate::queue::{QUEUE_BYTES, Queue};
+use crate::quota::QuotaShare;
 
 /// A power of two.
 const SHARDS: usize = 64;
@@ -69,6 +70,8 @@ pub(crate) struct Member {
     has_missed: AtomicBool,
     /// Whether something passed the channel since [`Member::take_traffic`].
     has_traffic: AtomicBool,
+    /// What the channel takes of its socket's quota. A join that was given up counts until its checks end.
+    _quota: Option<QuotaShare>,
 }
 
 /// Frames that are delivered when the channel is opened.
@@ -91,7 +94,13 @@ const LAPSED: u8 = 3;
 
 impl Member {
     /// `topic` is the full name; `join_ref` is JSON text. It receives nothing yet.
-    pub(crate) fn new(queue: Arc<Queue>, version: Version, join_ref: Box<str>, topic: &str) -> Self {
+    pub(crate) fn new(
+        queue: Arc<Queue>,
+        version: Version,
+        join_ref: Box<str>,
+        topic: &str,
+        quota: Option<QuotaShare>,
+    ) -> Self {
         static NEXT: AtomicU64 = AtomicU64::new(1);
         Self {
             id: NEXT.fetch_add(1, Ordering::Relaxed),
@@ -105,6 +114,7 @@ impl Member {
             replayed: OnceLock::new(),
             has_missed: AtomicBool::new(false),
             has_traffic: AtomicBool::new(false),
+            _quota: quota,
         }
     }
 
@@ -596,7 +606,7 @@ mod tests {
 
     fn member() -> (Arc<Queue>, Member) {
         let queue = Arc::new(Queue::default());
-        let member = Member::new(Arc::clone(&queue), Version::V2, "\"1\"".into(), "realtime:a");
+        let member = Member::new(Arc::clone(&queue), Version::V2, "\"1\"".into(), "realtime:a", None);
         (queue, member)
     }
 

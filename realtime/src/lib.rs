@@ -36,6 +36,7 @@ mod metrics;
 pub mod partitions;
 mod presence;
 mod queue;
+mod quota;
 mod socket;
 mod token;
 

@@ -49,6 +49,8 @@ pub(crate) struct Peer {
     pub(crate) token: Token,
     /// `request.headers` of its policies.
     pub(crate) headers: Arc<str>,
+    /// Its address: what counts against visitors without a user is counted by this.
+    pub(crate) visitor: Arc<str>,
     /// Cancelled when the server shuts down.
     pub(crate) draining: CancellationToken,
 }

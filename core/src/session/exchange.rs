@@ -1,6 +1,6 @@
 //! One transaction on one connection, step by step. See the head of [`crate::session`] for the rules.
 
-use std::sync::{Arc, LazyLock};
+use std::sync::{Arc, LazyLock, PoisonError};
 
 use crate::pg_error::{DriverError, PgError};
 use crate::session::{Access, Answers, End, Isolation, Scope, SessionError, Statement, Work};
@@ -63,9 +63,11 @@ impl Exchange {
             if self.failure.is_none() {
                 self.failure = failure;
             }
+            if matches!(self.stage, Stage::Waiting | Stage::Running) {
+                self.answers = answers;
+            }
             match self.stage {
                 Stage::Waiting | Stage::Running if self.failure.is_none() => {
-                    self.answers = answers;
                     if !in_transaction {
                         break;
                     }
@@ -84,13 +86,18 @@ impl Exchange {
         }
         match self.failure.take() {
             None => Ok(std::mem::take(&mut self.answers)),
-            Some(error) => Err(SessionError::Postgres(error)),
+            Some(error) => {
+                if let Some(kept) = &self.work.kept {
+                    *kept.lock().unwrap_or_else(PoisonError::into_inner) = std::mem::take(&mut self.answers);
+                }
+                Err(SessionError::Postgres(error))
+            }
         }
     }
 
     /// Writes the whole of it, up to a check, into the connection's buffer.
     fn send(&self, connection: &mut Connection) -> Result<(), DriverError> {
-        let Work { scope, scope_key, steps, end, check } = &self.work;
+        let Work { scope, scope_key, steps, end, check, kept: _ } = &self.work;
         let commits = scope.access == Access::ReadWrite && *end == End::Commit && check.is_none();
         connection.open_batch(commits);
         // Without BEGIN the Sync is the COMMIT. A connection's own defaults are those of a plain BEGIN.

@@ -65,5 +65,7 @@ pub static BOUNDS: &[Bound] = &[
     bound("connections to the admin and mailbox ports", "64 each", "-", "-", "as for those of clients", "basalt_http_connections_delayed_total"),
     bound("end of the server", "server.shutdown_timeout", "-", "-", "connections that are left are closed", "-"),
     bound("row changes that wait to be judged", "realtime.change_memory", "basalt_realtime_change_bytes_limit", "basalt_realtime_change_bytes", "channels that listen to the table get `phx_error` and join again", "basalt_realtime_resyncs_total"),
+    bound("row changes held or evaluated aside", "1/4 of `realtime.change_memory`", "-", "basalt_realtime_change_bytes_aside", "the channel in turn gets `phx_error` and joins again", "basalt_realtime_resyncs_total"),
+    bound("what the channels of one socket take", "1,000 bindings, 1,000 filter conditions, 2 MiB", "-", "-", "joins are refused", "basalt_realtime_joins_total"),
     bound("one row change", "64 MiB", "-", "-", "the stream begins anew behind it, and all channels with row changes join again", "basalt_realtime_resyncs_total"),
 ];

@@ -138,6 +138,12 @@ pub fn parse(text: &str) -> Result<Vec<Condition>, String> {
     segments.into_iter().map(|segment| condition(segment.trim())).collect()
 }
 
+/// How many conditions a filter has, whether they can be read or not.
+#[must_use]
+pub fn count(text: &str) -> usize {
+    if text.trim().is_empty() { 0 } else { split(text).len() }
+}
+
 /// At commas that are neither within parentheses nor within a quoted value.
 fn split(text: &str) -> Vec<&str> {
     let mut segments = Vec::new();

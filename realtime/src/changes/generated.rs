@@ -12,9 +12,9 @@ use tokio::time::Instant;
 use super::catalog::{LIMIT, Table};
 use super::decoder::{Old, Relation, RelationColumn, RowChange, Tuple, Value};
 use super::payload::Change;
+use super::plan::key_of;
 use super::stream::SESSION_SETTINGS;
 use super::visibility::{key_equals, keys_from};
-use super::worker::key_of;
 
 /// Places of the generated columns that the stream leaves out. None where it leaves out others as well: then the publication names
 /// columns, and these are not among them.

@@ -5,6 +5,7 @@ use jiff::Timestamp;
 
 use super::catalog::Table;
 use super::decoder::{Old, Relation, RowChange, Tuple, Value};
+use super::order::Position;
 use super::types::push_string;
 use super::{EncodedChange, EventKind};
 
@@ -17,6 +18,7 @@ const SHORT_VALUE_BYTES: usize = 64;
 pub(super) struct Change {
     pub(super) row: RowChange,
     pub(super) committed_micros: i64,
+    pub(super) position: Position,
     /// Of its message.
     pub(super) bytes: usize,
 }
@@ -38,17 +40,20 @@ impl Change {
         }
     }
 
+    /// The value of the row at a place of its definition, if it is known and not NULL.
+    pub(super) fn value(&self, place: usize) -> Option<&str> {
+        match self.row().get(place)? {
+            Value::Unchanged => self.before()?.get(place)?.text(),
+            value @ (Value::Null | Value::Text(_)) => value.text(),
+        }
+    }
+
     /// The row before, whole, of an update.
     pub(super) const fn before(&self) -> Option<&Tuple> {
         match &self.row {
             RowChange::Update { old: Some(Old::Full(tuple)), .. } => Some(tuple),
             RowChange::Insert { .. } | RowChange::Update { .. } | RowChange::Delete { .. } => None,
         }
-    }
-
-    /// Only the replica identity of the row is known.
-    pub(super) const fn is_key_only(&self) -> bool {
-        matches!(self.row, RowChange::Delete { old: Old::Key(_) })
     }
 }
 
@@ -118,10 +123,10 @@ pub(super) fn encode(change: &Change, layout: &Layout<'_>, mask: &[bool]) -> Enc
                 None => object("old_record", new, None, &identity),
             }
         }
-        // Policies cannot be asked about a row that is gone: the key is all that is told then.
-        RowChange::Delete { old: Old::Full(old) } if layout.table.has_policies => {
+        // PostgreSQL cannot evaluate policies for a row that is gone, so only its key is sent.
+        RowChange::Delete { old } if layout.table.has_policies => {
             let keys = layout.table.key_places();
-            object("old_record", old, None, &|column| keys.contains(&column));
+            object("old_record", old.tuple(), None, &|column| keys.contains(&column) && identity(column));
         }
         RowChange::Delete { old: Old::Full(old) } => object("old_record", old, None, &all),
         RowChange::Delete { old: Old::Key(old) } => object("old_record", old, None, &identity),

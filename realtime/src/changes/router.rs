@@ -1,20 +1,15 @@
 //! Hands each change to the worker of its table. Runs in the task that reads the stream, so nothing here waits.
 
 use std::collections::{HashMap, VecDeque};
-use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 
 use bytes::Bytes;
-use tokio::sync::mpsc;
-use tokio_util::sync::CancellationToken;
-use tokio_util::task::TaskTracker;
 
-use super::catalog::Catalog;
 use super::decoder::{Begin, Relation};
+use super::memory::ChangeMemory;
 use super::messages;
+use super::order::{Position, TableQueue};
 use super::stream::Consumer;
-use super::subscriptions::Registry;
-use super::visibility::Judge;
 use super::worker::{self, Item};
 
 const MESSAGES: (&str, &str) = ("realtime", "messages");
@@ -48,14 +43,10 @@ impl LastTransactions {
 
 /// What the router works with.
 pub(super) struct Parts {
-    pub(super) registry: Arc<Registry>,
-    pub(super) catalog: Arc<Catalog>,
-    pub(super) judge: Arc<Judge>,
+    pub(super) workers: worker::Parts,
     pub(super) messages: messages::Queue,
     pub(super) last: Arc<LastTransactions>,
     pub(super) queue_bytes: usize,
-    pub(super) tracker: TaskTracker,
-    pub(super) shutdown: CancellationToken,
 }
 
 /// Routes of the tables that the stream has described.
@@ -63,8 +54,10 @@ pub(super) struct Router {
     parts: Parts,
     routes: HashMap<u32, Route>,
     transaction: Option<Begin>,
-    /// Of everything that waits.
-    queued: Arc<AtomicUsize>,
+    /// Of the last change.
+    position: Position,
+    /// For everything that waits.
+    queued: Arc<ChangeMemory>,
 }
 
 struct Route {
@@ -72,18 +65,14 @@ struct Route {
     is_messages: bool,
     /// Whether it was wanted, and as of which version of the registry.
     wanted: (u64, bool),
-    worker: Option<mpsc::UnboundedSender<Item>>,
+    queue: Option<Arc<TableQueue>>,
 }
 
-/// A part of what may wait, given back when the change is done.
-pub(super) struct Share {
-    queued: Arc<AtomicUsize>,
-    bytes: usize,
-}
-
-impl Drop for Share {
+impl Drop for Route {
     fn drop(&mut self) {
-        self.queued.fetch_sub(self.bytes, Ordering::Relaxed);
+        if let Some(queue) = self.queue.take() {
+            queue.close();
+        }
     }
 }
 
@@ -91,17 +80,8 @@ impl Router {
     #[expect(clippy::cast_precision_loss, reason = "a gauge")]
     pub(super) fn new(parts: Parts) -> Self {
         metrics::gauge!("basalt_realtime_change_bytes_limit").set(parts.queue_bytes as f64);
-        Self { parts, routes: HashMap::new(), transaction: None, queued: Arc::default() }
-    }
-
-    /// Takes room for a change; `None` when there is none.
-    #[expect(clippy::cast_precision_loss, reason = "a gauge")]
-    fn take(&self, bytes: usize) -> Option<Share> {
-        let bytes = bytes + ITEM_BYTES;
-        let queued = self.queued.fetch_add(bytes, Ordering::Relaxed) + bytes;
-        let share = Share { queued: Arc::clone(&self.queued), bytes };
-        metrics::gauge!("basalt_realtime_change_bytes").set(queued as f64);
-        (queued <= self.parts.queue_bytes).then_some(share)
+        let queued = ChangeMemory::new(parts.queue_bytes, "basalt_realtime_change_bytes");
+        Self { parts, routes: HashMap::new(), transaction: None, position: 0, queued }
     }
 }
 
@@ -113,10 +93,10 @@ impl Consumer for Router {
 
     fn relation(&mut self, relation: Relation) {
         // Sent again because something about the table has changed.
-        self.parts.catalog.invalidate_table(relation.oid);
+        self.parts.workers.catalog.invalidate_table(relation.oid);
         let is_messages = (relation.schema.as_str(), relation.name.as_str()) == MESSAGES;
-        let worker = self.routes.remove(&relation.oid).and_then(|route| route.worker);
-        let route = Route { is_messages, wanted: (u64::MAX, false), worker, relation: Arc::new(relation) };
+        let queue = self.routes.remove(&relation.oid).and_then(|mut route| route.queue.take());
+        let route = Route { is_messages, wanted: (u64::MAX, false), queue, relation: Arc::new(relation) };
         self.routes.insert(route.relation.oid, route);
     }
 
@@ -128,17 +108,18 @@ impl Consumer for Router {
             self.parts.messages.push(&route.relation, &message);
             return;
         }
-        let version = self.parts.registry.version();
+        let version = self.parts.workers.registry.version();
         if route.wanted.0 != version {
-            route.wanted = (version, self.parts.registry.wants(&route.relation.schema, &route.relation.name));
+            let is_wanted = self.parts.workers.registry.wants(&route.relation.schema, &route.relation.name);
+            route.wanted = (version, is_wanted);
         }
         if !route.wanted.1 {
             return;
         }
         let described = Arc::clone(&route.relation);
-        let Some(share) = self.take(message.len()) else {
-            // Who listens to this table comes again; what waits for it is for nobody then.
-            let ended = self.parts.registry.gap_table(&described.schema, &described.name);
+        let Some(share) = self.queued.reserve(message.len() + ITEM_BYTES) else {
+            // Its subscribers join again; what waits for them is not evaluated any more.
+            let ended = self.parts.workers.registry.gap_table(&described.schema, &described.name);
             tracing::warn!(
                 "changes of {}.{} come faster than they can be judged; {ended} channels join again",
                 described.schema,
@@ -147,41 +128,33 @@ impl Consumer for Router {
             metrics::counter!("basalt_realtime_resyncs_total", "reason" => "queue").increment(1);
             return;
         };
+        self.position += 1;
         let item = Item {
+            position: self.position,
             transaction,
-            relation: described,
+            relation: Arc::clone(&described),
             // A copy: what came with it in one buffer may be of no interest, and would stay in memory.
             message: Bytes::copy_from_slice(&message),
             share,
         };
         let Some(route) = self.routes.get_mut(&relation) else { return };
-        let item = match &route.worker {
-            Some(worker) => match worker.send(item) {
-                Ok(()) => return,
-                Err(unsent) => unsent.0,
-            },
-            None => item,
-        };
-        let Parts { registry, catalog, judge, tracker, shutdown, .. } = &self.parts;
-        let parts = worker::Parts {
-            registry: Arc::clone(registry),
-            catalog: Arc::clone(catalog),
-            judge: Arc::clone(judge),
-        };
-        #[expect(clippy::disallowed_methods, reason = "bounded in bytes, by the shares of its items")]
-        let (sender, receiver) = mpsc::unbounded_channel();
-        tracker.spawn(shutdown.clone().run_until_cancelled_owned(worker::run(parts, receiver)));
-        let _received = sender.send(item);
-        route.worker = Some(sender);
+        let queue = route.queue.get_or_insert_with(|| {
+            let workers = &self.parts.workers;
+            let queue = workers.sequencer.add_queue(&described.schema, &described.name);
+            let working = worker::run(workers.clone(), Arc::clone(&queue));
+            workers.tracker.spawn(workers.shutdown.clone().run_until_cancelled_owned(working));
+            queue
+        });
+        queue.push(item);
     }
 
     fn gap(&mut self, reason: &'static str) {
         self.routes.clear();
         self.transaction = None;
         self.parts.last.clear();
-        self.parts.catalog.invalidate();
+        self.parts.workers.catalog.invalidate();
         self.parts.messages.gap();
-        let ended = self.parts.registry.gap();
+        let ended = self.parts.workers.registry.gap();
         metrics::counter!("basalt_realtime_resyncs_total", "reason" => reason).increment(1);
         tracing::info!("row changes were missed; {ended} channels join again");
     }

@@ -167,7 +167,7 @@ async fn test_of(
                 ));
             }
             // A pattern that PostgreSQL does not read fails here rather than with each change.
-            judge.passing(role, &test, &[""]).await.map_err(|error| pattern_error(*operator, error))?;
+            judge.passes(role, &test, "").await.map_err(|error| pattern_error(*operator, error))?;
         }
         Operator::In => {
             let array_of = |sql_type: &Arc<SqlType>| sql_type.array.clone();
@@ -199,7 +199,7 @@ async fn test_of(
             test.operand = Operand::One(Arc::clone(&text));
             if column.comparison == Comparison::Postgres {
                 // A type may lack the operator.
-                judge.passing(role, &test, &[&text]).await.map_err(ConditionError::Database)?;
+                judge.passes(role, &test, &text).await.map_err(ConditionError::Database)?;
             }
         }
     }

@@ -4,14 +4,15 @@
 use std::collections::HashMap;
 use std::fmt;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard, Weak};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard, Weak};
 
 use basalt_core::claims::Claims;
 use tokio::time::Instant;
 
 use super::decoder::{Relation, Tuple, Value};
 use super::filter::{Operand, Operator, Test, Verdict};
-use super::visibility::{SNAPSHOT_AGE, Snapshot};
+use super::order::Outbox;
+use super::snapshots::{SNAPSHOT_AGE, Snapshot};
 use super::{ChangeSink, EventKind};
 
 /// Claims that decide what a subscriber sees. Equal claims are one value, so that each is asked for once.
@@ -20,6 +21,21 @@ pub(super) struct Identity {
     /// As the token has them.
     pub(super) claims: Arc<Claims>,
     pub(super) role: Arc<str>,
+    /// Role and `sub`: tokens of one user share its time budget.
+    user: Option<Arc<str>>,
+}
+
+impl Identity {
+    fn new(claims: &Arc<Claims>) -> Self {
+        let role = claims.role().unwrap_or_default();
+        let user = claims.sub().map(|sub| format!("user {role} {sub}").into());
+        Self { claims: Arc::clone(claims), role: role.into(), user }
+    }
+
+    /// Whose budget the time of its policies counts against.
+    pub(super) fn account(&self) -> Arc<str> {
+        self.user.clone().unwrap_or_else(|| self.claims.as_text().into())
+    }
 }
 
 /// A channel that listens.
@@ -29,6 +45,9 @@ pub(super) struct Subscriber {
     /// Held to read or replace it only.
     identity: Mutex<Arc<Identity>>,
     bindings: Vec<Place>,
+    visitor: Arc<str>,
+    /// Locked while changes leave, so that they leave in order; never across an await.
+    outbox: Mutex<Outbox>,
     /// When it subscribed, and what was over by then: it can read that, and is not told of it.
     since: (Instant, Arc<Snapshot>),
 }
@@ -46,6 +65,24 @@ impl Subscriber {
 
     pub(super) const fn number(&self) -> u64 {
         self.number
+    }
+
+    pub(super) fn outbox(&self) -> MutexGuard<'_, Outbox> {
+        self.outbox.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Whether a binding is about this table.
+    pub(super) fn watches(&self, schema: &str, table: &str) -> bool {
+        self.bindings.iter().any(|place| match &place.scope {
+            Target::Table(known_schema, known) => **known_schema == *schema && **known == *table,
+            Target::Schema(known) => **known == *schema,
+            Target::All => true,
+        })
+    }
+
+    /// Whose budget the time of its filters counts against: a user's, or that of a client without one.
+    pub(super) fn account(&self, identity: &Identity) -> Arc<str> {
+        identity.user.as_ref().map_or_else(|| Arc::clone(&self.visitor), Arc::clone)
     }
 
     /// Whether a transaction was over when it subscribed. `now` is passed in, because it is asked for each change.
@@ -205,8 +242,7 @@ impl Inner {
         if self.identities.len() > 2 * self.subscribers.len() + 64 {
             self.identities.retain(|_, identity| identity.strong_count() > 0);
         }
-        let role = claims.role().unwrap_or_default().into();
-        let identity = Arc::new(Identity { claims: Arc::clone(claims), role });
+        let identity = Arc::new(Identity::new(claims));
         self.identities.insert(claims.as_text().to_owned(), Arc::downgrade(&identity));
         identity
     }
@@ -227,14 +263,16 @@ pub(super) struct View<'a> {
     pub(super) row: &'a Tuple,
     /// The row before, whole: has what of the new one is unchanged.
     pub(super) before: Option<&'a Tuple>,
-    /// Only columns of the replica identity have values.
-    pub(super) is_key_only: bool,
+    /// Columns that filters may look at, by place in the relation; all where this is absent.
+    pub(super) known: Option<&'a [bool]>,
+    /// Every binding gets an error instead of the change, whatever its filters.
+    pub(super) is_error: bool,
 }
 
 impl View<'_> {
     /// The value of a column: `None` where it is not known, `Some(None)` for NULL.
     pub(super) fn value(&self, place: usize) -> Option<Option<&str>> {
-        if self.is_key_only && !self.relation.columns.get(place)?.is_key {
+        if self.known.is_some_and(|known| !known.get(place).copied().unwrap_or_default()) {
             return None;
         }
         match self.row.get(place)? {
@@ -306,6 +344,8 @@ impl Registry {
             sink: Arc::clone(&who.sink),
             identity: Mutex::new(identity),
             bindings: places.collect(),
+            visitor: Arc::clone(&who.visitor),
+            outbox: Mutex::default(),
             since: (Instant::now(), since),
         });
         for (place, checked) in checked.into_iter().enumerate() {
@@ -324,6 +364,8 @@ impl Registry {
         if inner.remove(subscriber) {
             self.changed(&inner);
         }
+        drop(inner);
+        subscriber.outbox().end();
     }
 
     pub(super) fn set_claims(&self, subscriber: &Subscriber, claims: &Arc<Claims>) {
@@ -356,6 +398,10 @@ impl Registry {
                 }
             };
             for index in inner.indexes(&view.relation.schema, &view.relation.name) {
+                if view.is_error {
+                    index.all().for_each(&mut consider);
+                    continue;
+                }
                 index.plain.values().for_each(&mut consider);
                 for (column, values) in &index.by_value {
                     let value = view.place(column).and_then(|place| view.value(place)).flatten();
@@ -409,9 +455,10 @@ impl Registry {
     }
 }
 
-/// Tells those that are not registered any more.
+/// Notifies subscribers that are not registered any more.
 fn end(subscribers: &[Arc<Subscriber>]) -> usize {
     for subscriber in subscribers {
+        subscriber.outbox().end();
         subscriber.sink.gap();
     }
     subscribers.len()
@@ -426,6 +473,9 @@ enum Judgement {
 fn judge(bound: &Bound, view: &View<'_>) -> Judgement {
     if bound.event != EventKind::All && bound.event != view.event {
         return Judgement::Unwanted;
+    }
+    if view.is_error {
+        return Judgement::Wanted(Vec::new());
     }
     let mut asks = Vec::new();
     for (at, test) in bound.tests.iter().enumerate() {
@@ -469,7 +519,12 @@ mod tests {
     fn who(role: &str) -> (Who, Arc<Sink>) {
         let sink = Arc::new(Sink::default());
         let claims = Claims::parse(format!(r#"{{"role":"{role}"}}"#).into_bytes()).unwrap();
-        (Who { claims: Arc::new(claims), sink: Arc::clone(&sink) as Arc<dyn ChangeSink> }, sink)
+        let who = Who {
+            claims: Arc::new(claims),
+            sink: Arc::clone(&sink) as Arc<dyn ChangeSink>,
+            visitor: "test".into(),
+        };
+        (who, sink)
     }
 
     fn equals(column: &str, value: &str) -> Test {
@@ -507,9 +562,10 @@ mod tests {
         }
     }
 
-    fn ids(registry: &Registry, relation: &Relation, owner: &str, is_key_only: bool) -> Vec<u64> {
+    fn ids(registry: &Registry, relation: &Relation, owner: &str, known: Option<&[bool]>) -> Vec<u64> {
         let row = vec![Value::Text("1".into()), Value::Text(owner.to_owned().into())];
-        let view = View { relation, event: EventKind::Delete, row: &row, before: None, is_key_only };
+        let view =
+            View { relation, event: EventKind::Delete, row: &row, before: None, known, is_error: false };
         let (matches, outdated) = registry.matches(&[view]);
         assert!(outdated.is_empty());
         matches[0].iter().map(|found| found.bound.id).collect()
@@ -528,11 +584,11 @@ mod tests {
         ];
         let (first, _) = who("a");
         let first = registry.add(&first, bindings, Arc::default());
-        assert_eq!(ids(&registry, &relation("t"), "7", false), [1, 2, 3, 4, 6]);
-        assert_eq!(ids(&registry, &relation("t"), "8", false), [2, 3, 4, 6]);
+        assert_eq!(ids(&registry, &relation("t"), "7", None), [1, 2, 3, 4, 6]);
+        assert_eq!(ids(&registry, &relation("t"), "8", None), [2, 3, 4, 6]);
         // Only the key is known: a condition on another column matches nothing.
-        assert_eq!(ids(&registry, &relation("t"), "7", true), [2, 3, 4, 6]);
-        assert_eq!(ids(&registry, &relation("none"), "7", false), [3, 4]);
+        assert_eq!(ids(&registry, &relation("t"), "7", Some(&[true, false])), [2, 3, 4, 6]);
+        assert_eq!(ids(&registry, &relation("none"), "7", None), [3, 4]);
         assert!(registry.wants("public", "t") && registry.wants("x", "y"));
         registry.remove(&first);
         assert!(!registry.wants("public", "t") && !registry.wants("x", "y"));
@@ -572,7 +628,8 @@ mod tests {
             event: EventKind::Insert,
             row: &row,
             before: None,
-            is_key_only: false,
+            known: None,
+            is_error: false,
         };
         let (matches, outdated) = registry.matches(&[view]);
         assert!(matches[0].is_empty() && outdated.len() == 1);

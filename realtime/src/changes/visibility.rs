@@ -1,26 +1,24 @@
-//! What PostgreSQL has to say about changes: whether their transaction is visible yet, which rows a subscriber may see, and
-//! conditions that only it can judge.
+//! Has PostgreSQL decide which rows a subscriber may see, and which of these pass a filter that text alone does not decide.
 //!
-//! A change arrives before other sessions see its transaction: the log is flushed first. So the batch waits until a snapshot has
-//! it; a row that was asked for earlier would be missing, and the change be lost.
-//!
-//! Rows are asked for by key, as each subscriber, in one transaction for many: claims are set, a statement runs, and what its
+//! Rows are looked up by key, as each subscriber, in one transaction for many: claims are set, a statement runs, and what its
 //! policies have set is undone before the next claims are set. A statement for several claims at once would answer for the first
-//! alone, because PostgreSQL evaluates `(select auth.uid())` once. An error ends the transaction, so the group is asked again in
-//! halves, until those who cause the error are alone with it.
+//! alone, because PostgreSQL evaluates `(select auth.uid())` once.
+//!
+//! Filters run in a statement of their own, after this, and get the values of visible rows only: whatever a filter costs or
+//! raises, it says nothing about a row that its subscriber may not see.
+//!
+//! Each subscriber has a time budget. An error or an exceeded budget ends the transaction; the answers before it count, the
+//! subscriber that caused it is left to the caller, and the rest runs again without it.
 
-use std::collections::HashMap;
-use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::collections::HashSet;
+use std::sync::Arc;
 use std::time::Duration;
 
-use basalt_core::session::{Access, Answers, Isolation, Scope, Sessions, Statement};
+use basalt_core::pg_error::PgError;
+use basalt_core::session::{Access, Answers, Isolation, Partial, Scope, Sessions, Statement};
 use basalt_core::sql::{Param, Sql};
-use futures_util::StreamExt;
-use futures_util::future::BoxFuture;
-use futures_util::stream::FuturesUnordered;
-use tokio::sync::Semaphore;
-use tokio::time::{Instant, sleep};
+use tokio::sync::{Semaphore, SemaphorePermit};
+use tokio::time::Instant;
 
 use super::catalog::Table;
 use super::filter::{Operator, Test};
@@ -30,90 +28,51 @@ use super::types::push_array_literal;
 
 pub(super) use basalt_core::session::SessionError;
 
-/// For one statement of a policy.
-const STATEMENT_LIMIT: &str = "2000";
+/// Time budget of a subscriber for a batch, and what each row adds to it.
+pub(super) const BUDGET: Duration = Duration::from_millis(100);
+const BUDGET_PER_ROW: Duration = Duration::from_millis(1);
+/// For one statement aside, where the budget does not apply.
+const STATEMENT_LIMIT: Duration = Duration::from_secs(2);
 /// For one transaction with all its statements.
 const BATCH_LIMIT: Duration = Duration::from_secs(10);
-/// Claims that are asked for in one transaction.
-const GROUP: usize = 64;
+/// Subscribers in one transaction.
+pub(super) const GROUP: usize = 64;
 /// Statements for each of them: one that undoes what the policies of the one before have set, claims, rows.
 const STEPS: usize = 3;
-/// How long a commit may take to become visible: synchronous replication waits for another server.
-const VISIBLE_LIMIT: Duration = Duration::from_secs(60);
-/// How long a snapshot tells about transactions. It knows the lower halves of their ids, which come again after 2³² of them.
-pub(super) const SNAPSHOT_AGE: Duration = Duration::from_secs(600);
+/// Transactions for filters at a time. They are fewer than those for visibility, which therefore never waits for filters.
+const FILTER_CHECKS: usize = 2;
+/// Of all transactions, those for joins at a time.
+const JOIN_CHECKS: usize = 1;
 
-/// Rows a subscriber asks about, by their place among the keys of a batch.
+/// Rows a subscriber asks about, by their place among the keys of a batch, in order.
 pub(super) struct Question {
     pub(super) identity: Arc<Identity>,
     pub(super) keys: Vec<usize>,
 }
 
-/// What came of a question: the keys that are visible, and errors of policies.
-#[derive(Default)]
-pub(super) struct Answer {
-    pub(super) visible: Vec<usize>,
-    pub(super) failure: Option<Failure>,
+/// A filter, and the values of the visible rows that it is about.
+pub(super) struct FilterCheck<'a> {
+    pub(super) test: &'a Test,
+    pub(super) values: Vec<&'a str>,
 }
 
-/// A policy failed.
-#[derive(Clone)]
-pub(super) struct Failure {
-    pub(super) message: String,
+/// How rows of a table are looked up.
+pub(super) struct Lookup<'a> {
+    text: Arc<str>,
+    keys: &'a [Vec<String>],
 }
 
-/// A snapshot: which transactions are over.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub(super) struct Snapshot {
-    /// All before are over.
-    min: u64,
-    /// None from here on is.
-    max: u64,
-    /// Those in between that are not.
-    running: Vec<u64>,
-}
-
-impl Snapshot {
-    /// From `pg_snapshot`'s text, `10:20:10,14,15`.
-    fn parse(text: &str) -> Option<Self> {
-        let mut parts = text.split(':');
-        let (min, max, running) = (parts.next()?.parse().ok()?, parts.next()?.parse().ok()?, parts.next()?);
-        let running = running.split(',').filter(|xid| !xid.is_empty()).map(|xid| xid.parse().ok());
-        Some(Self { min, max, running: running.collect::<Option<_>>()? })
-    }
-
-    /// Whether the transaction with this lower half of its id is over. It is a recent one: at most 2³¹ away.
-    pub(super) fn has(&self, xid: u32) -> bool {
-        let epoch = self.max & !0xffff_ffff;
-        let mut full = epoch | u64::from(xid);
-        if full > self.max.saturating_add(1 << 31) {
-            full = full.saturating_sub(1 << 32);
-        } else if full.saturating_add(1 << 31) < self.max {
-            full += 1 << 32;
-        }
-        full < self.min || (full < self.max && !self.running.contains(&full))
-    }
-}
-
-/// Asks PostgreSQL.
+/// Runs statements as subscribers.
 pub(super) struct Judge {
     sessions: Sessions,
     /// Transactions at a time.
     permits: Semaphore,
-    /// Counts looks at which transactions are over, as they begin.
-    looks: AtomicU64,
-    /// The last one; held to read and to replace it only.
-    seen: Mutex<Option<Look>>,
-    /// One look at a time: it serves all who wait.
-    looking: tokio::sync::Mutex<()>,
-}
-
-/// A look at which transactions are over.
-#[derive(Clone)]
-struct Look {
-    number: u64,
-    at: Instant,
-    snapshot: Arc<Snapshot>,
+    /// Of these, transactions for filters.
+    filters: Semaphore,
+    /// For suspects, beside the others.
+    aside: Semaphore,
+    /// Of the first, transactions for joins.
+    joins: Semaphore,
 }
 
 impl Judge {
@@ -121,211 +80,253 @@ impl Judge {
         Self {
             sessions,
             permits: Semaphore::new(checks.max(1)),
-            looks: AtomicU64::new(0),
-            seen: Mutex::default(),
-            looking: tokio::sync::Mutex::default(),
+            filters: Semaphore::new(FILTER_CHECKS),
+            aside: Semaphore::new(1),
+            joins: Semaphore::new(JOIN_CHECKS),
         }
     }
 
-    fn seen(&self) -> Option<Look> {
-        self.seen.lock().unwrap_or_else(PoisonError::into_inner).clone()
-    }
-
-    fn knows(&self, xid: u32) -> bool {
-        self.seen().is_some_and(|look| look.at.elapsed() < SNAPSHOT_AGE && look.snapshot.has(xid))
-    }
-
-    /// Which transactions are over now. One look serves all who asked for it before it began.
+    /// Which rows each subscriber may see: `None` for those whose policies fail or exceed the budget. `questions` are of one role,
+    /// [`GROUP`] at most.
     ///
     /// # Errors
-    /// PostgreSQL cannot be asked.
-    pub(super) async fn look(&self) -> Result<Arc<Snapshot>, SessionError> {
-        let before = self.looks.load(Ordering::Acquire);
-        let _alone = self.looking.lock().await;
-        if let Some(look) = self.seen()
-            && look.number > before
-        {
-            return Ok(look.snapshot);
-        }
-        let number = self.looks.fetch_add(1, Ordering::AcqRel) + 1;
-        let at = Instant::now();
-        let text: Arc<str> = "select pg_catalog.pg_current_snapshot()::text".into();
-        let answers =
-            self.sessions.run(scope(Vec::new()), vec![Statement { text, params: Vec::new() }]).await?;
-        let told = answers.first().and_then(|rows| rows.first()?.text(0));
-        let snapshot = told.and_then(Snapshot::parse);
-        let snapshot = Arc::new(snapshot.ok_or_else(|| SessionError::Unavailable("no snapshot".to_owned()))?);
-        let look = Look { number, at, snapshot: Arc::clone(&snapshot) };
-        *self.seen.lock().unwrap_or_else(PoisonError::into_inner) = Some(look);
-        Ok(snapshot)
-    }
-
-    /// Waits until the transaction is visible to other sessions.
-    pub(super) async fn wait_visible(&self, xid: u32) -> Result<(), SessionError> {
-        const FIRST_PAUSE: Duration = Duration::from_micros(500);
-        const LONGEST_PAUSE: Duration = Duration::from_millis(20);
-        let end = Instant::now() + VISIBLE_LIMIT;
-        let mut pause = FIRST_PAUSE;
-        while !self.knows(xid) && !self.look().await?.has(xid) {
-            if Instant::now() > end {
-                return Err(SessionError::Deadline);
-            }
-            sleep(pause).await;
-            pause = (pause * 2).min(LONGEST_PAUSE);
-        }
-        Ok(())
-    }
-
-    /// Which of the rows with these keys each subscriber may see. `questions` are of one role.
-    ///
-    /// # Errors
-    /// PostgreSQL cannot be asked.
+    /// PostgreSQL does not answer.
     pub(super) async fn visible(
         &self,
-        table: &Table,
-        keys: &[Vec<String>],
-        role: &Arc<str>,
+        lookup: &Lookup<'_>,
         questions: &[Question],
-    ) -> Result<Vec<Answer>, SessionError> {
-        let began = std::time::Instant::now();
-        let text = check_text(table);
-        let asked = Asked { text: &text, keys, role };
-        let mut groups: FuturesUnordered<_> = questions
-            .chunks(GROUP)
-            .enumerate()
-            .map(|(number, group)| async move {
-                let group: Vec<(&Identity, &[usize])> =
-                    group.iter().map(|question| (&*question.identity, &*question.keys)).collect();
-                self.ask_group(&asked, &group).await.map(|answers| (number, answers))
-            })
-            .collect();
-        let mut answered: Vec<(usize, Vec<Answer>)> = Vec::new();
-        while let Some(group) = groups.next().await {
-            answered.push(group?);
+    ) -> Result<Vec<Option<Vec<usize>>>, SessionError> {
+        let rows = questions.iter().map(|question| question.keys.len()).max().unwrap_or(0);
+        let began = Instant::now();
+        let _permit = permit(&self.permits).await?;
+        let mut outcomes = Vec::with_capacity(questions.len());
+        while let Some(rest @ [_, ..]) = questions.get(outcomes.len()..) {
+            let asked: Vec<(&Identity, &[usize])> =
+                rest.iter().map(|question| (&*question.identity, &*question.keys)).collect();
+            let evaluated = self.look_up(lookup, &asked, budget(rows)).await;
+            add(&mut outcomes, questions.len(), evaluated)?;
         }
-        answered.sort_by_key(|(number, _)| *number);
         metrics::histogram!("basalt_realtime_visibility_seconds").record(began.elapsed().as_secs_f64());
-        Ok(answered.into_iter().flat_map(|(_, answers)| answers).collect())
+        Ok(outcomes)
     }
 
-    /// Asks in one transaction; where that fails, in halves. Boxed, because it calls itself.
-    fn ask_group<'a>(
-        &'a self,
-        asked: &'a Asked<'a>,
-        group: &'a [(&'a Identity, &'a [usize])],
-    ) -> BoxFuture<'a, Result<Vec<Answer>, SessionError>> {
-        Box::pin(async move {
-            let error = match self.ask(asked, group).await {
-                Ok(answers) => return Ok(answers),
-                Err(SessionError::Postgres(error)) if !error.is_fatal && !error.is_unavailable() => error,
-                Err(error) => return Err(error),
-            };
-            match group {
-                [] => Ok(Vec::new()),
-                // All of its rows at once: a policy that takes too long would take that long for each.
-                [(_, keys)] if keys.len() <= 1 || error.code == "57014" => {
-                    let failure = Some(Failure { message: error.message });
-                    Ok(vec![Answer { visible: Vec::new(), failure }])
-                }
-                [(identity, keys)] => {
-                    let (left, right) = keys.split_at(keys.len() / 2);
-                    let mut whole = Answer::default();
-                    for half in [left, right] {
-                        for answer in self.ask_group(asked, &[(identity, half)]).await? {
-                            whole.visible.extend(answer.visible);
-                            whole.failure = whole.failure.or(answer.failure);
-                        }
+    /// The same for one subscriber aside, row by row where a policy fails, until a moment. Also the first failure, for the log.
+    ///
+    /// # Errors
+    /// PostgreSQL does not answer.
+    pub(super) async fn visible_aside(
+        &self,
+        lookup: &Lookup<'_>,
+        question: &Question,
+        until: Instant,
+    ) -> Result<(Vec<usize>, Option<String>), SessionError> {
+        let (mut visible, mut failed) = (Vec::new(), None);
+        let mut parts: Vec<&[usize]> = vec![&question.keys];
+        while let Some(keys) = parts.pop() {
+            if Instant::now() > until {
+                failed.get_or_insert_with(|| "the time limit was exceeded".to_owned());
+                break;
+            }
+            let asked = [(&*question.identity, keys)];
+            match self.look_up(lookup, &asked, STATEMENT_LIMIT).await? {
+                Evaluated { outcomes, failure: None } => visible.extend(outcomes.into_iter().flatten()),
+                Evaluated { failure: Some(error), .. } => {
+                    // Not where time ran out: it would take as long for each row.
+                    let is_timeout = error.code == "57014";
+                    failed.get_or_insert(error.message);
+                    if keys.len() > 1 && !is_timeout {
+                        let (left, right) = keys.split_at(keys.len() / 2);
+                        parts.extend([right, left]);
                     }
-                    Ok(vec![whole])
-                }
-                _ => {
-                    let (left, right) = group.split_at(group.len() / 2);
-                    let mut answers = self.ask_group(asked, left).await?;
-                    answers.extend(self.ask_group(asked, right).await?);
-                    Ok(answers)
                 }
             }
-        })
+        }
+        visible.sort_unstable();
+        Ok((visible, failed))
     }
 
-    async fn ask(
+    async fn look_up(
         &self,
-        asked: &Asked<'_>,
-        group: &[(&Identity, &[usize])],
-    ) -> Result<Vec<Answer>, SessionError> {
+        lookup: &Lookup<'_>,
+        asked: &[(&Identity, &[usize])],
+        limit: Duration,
+    ) -> Result<Evaluated<Vec<usize>>, SessionError> {
+        let Some(role) = asked.first().map(|(identity, _)| Arc::clone(&identity.role)) else {
+            return Ok(Evaluated { outcomes: Vec::new(), failure: None });
+        };
         let claims_text = claims_text();
-        let mut steps = Vec::with_capacity(STEPS * group.len());
+        let mut steps = Vec::with_capacity(STEPS * asked.len());
         // Most ask about the same rows.
         let mut before: Option<(&[usize], Vec<Param>)> = None;
-        for (number, (identity, keys)) in group.iter().enumerate() {
+        for (number, (identity, keys)) in asked.iter().enumerate() {
             let text = if number == 0 { "savepoint subscriber" } else { "rollback to savepoint subscriber" };
             steps.push(Statement { text: text.into(), params: Vec::new() });
             let claims = Param::from(identity.claims.as_text());
             steps.push(Statement { text: Arc::clone(&claims_text), params: vec![claims] });
             let params = match before.take() {
                 Some((same, params)) if same == *keys => params,
-                Some(_) | None => asked.params(keys),
+                Some(_) | None => lookup.params(keys),
             };
             before = Some((keys, params.clone()));
-            steps.push(Statement { text: Arc::clone(asked.text), params });
+            steps.push(Statement { text: Arc::clone(&lookup.text), params });
         }
-        let answers = self.run(asked.role, steps).await?;
-        let seen = answers.chunks(STEPS).zip(group).map(|(answered, (_, keys))| {
+        let settings = vec![
+            ("statement_timeout".into(), limit.as_millis().to_string()),
+            // Of the settings of the stream, the only one that decides how a key is read.
+            ("intervalstyle".into(), "postgres".to_owned()),
+            ("role".into(), role.to_string()),
+        ];
+        let scope = Scope { savepoints: true, ..scope(settings) };
+        let Partial { answers, failure } = self.sessions.run_until_error(scope, steps).await?;
+        let complete = answers.chunks_exact(STEPS).zip(asked).map(|(answered, (_, keys))| {
             let rows = answered.last().map(Vec::as_slice).unwrap_or_default();
             // Counted from 1.
             let place = |number: i64| keys.get(usize::try_from(number).ok()?.checked_sub(1)?).copied();
-            let visible = rows.iter().filter_map(|row| place(row.number(0)?)).collect();
-            Answer { visible, failure: None }
+            let mut visible: Vec<usize> = rows.iter().filter_map(|row| place(row.number(0)?)).collect();
+            visible.sort_unstable();
+            visible
         });
-        Ok(seen.collect())
+        Ok(Evaluated { outcomes: complete.collect(), failure })
     }
 
-    async fn run(&self, role: &str, steps: Vec<Statement>) -> Result<Answers, SessionError> {
-        // Never closed.
-        let _permit = self.permits.acquire().await.map_err(|_| SessionError::PoolTimeout)?;
-        let settings = vec![
-            ("statement_timeout".into(), STATEMENT_LIMIT.to_owned()),
-            // Of the settings of the stream, the only one that decides how a key is read.
-            ("intervalstyle".into(), "postgres".to_owned()),
-            ("role".into(), role.to_owned()),
-        ];
-        self.sessions.run(Scope { savepoints: true, ..scope(settings) }, steps).await
-    }
-
-    /// Judges a condition for each value, as `role`: the places of the values that pass.
+    /// Which values pass, as (filter, value): `None` for those whose filters fail or exceed the budget. `checks` are the filters of
+    /// one account each, [`GROUP`] at most.
     ///
     /// # Errors
-    /// PostgreSQL refuses the comparison, or cannot be asked.
+    /// PostgreSQL does not answer.
     pub(super) async fn passing(
+        &self,
+        role: &str,
+        checks: &[Vec<FilterCheck<'_>>],
+    ) -> Result<Vec<Option<HashSet<(usize, usize)>>>, SessionError> {
+        let rows = |of: &Vec<FilterCheck<'_>>| of.iter().map(|check| check.values.len()).sum();
+        let rows = checks.iter().map(rows).max().unwrap_or(0);
+        let _few = permit(&self.filters).await?;
+        let _permit = permit(&self.permits).await?;
+        let mut outcomes = Vec::with_capacity(checks.len());
+        while let Some(rest @ [_, ..]) = checks.get(outcomes.len()..) {
+            let evaluated = self.run_filters(role, rest, budget(rows)).await;
+            add(&mut outcomes, checks.len(), evaluated)?;
+        }
+        Ok(outcomes)
+    }
+
+    /// The same for one filter aside: the values that pass, or PostgreSQL's refusal.
+    ///
+    /// # Errors
+    /// PostgreSQL does not answer.
+    pub(super) async fn passing_aside(
         &self,
         role: &str,
         test: &Test,
         values: &[&str],
-    ) -> Result<Vec<usize>, SessionError> {
-        let mut literal = String::new();
-        push_array_literal(&mut literal, values.iter().map(|value| Some(*value)));
-        let params = vec![Param::from(literal), Param::from(test.operand_text())];
-        let steps = vec![Statement { text: condition_text(test), params }];
-        let answers = self.run_formatted(role, steps).await?;
-        let rows = answers.into_iter().next().unwrap_or_default();
-        Ok(rows.iter().filter_map(|row| usize::try_from(row.number(0)?).ok()?.checked_sub(1)).collect())
+    ) -> Result<Result<HashSet<usize>, Box<PgError>>, SessionError> {
+        let check = [vec![FilterCheck { test, values: values.to_vec() }]];
+        let Evaluated { outcomes, failure } = self.run_filters(role, &check, STATEMENT_LIMIT).await?;
+        Ok(match failure {
+            Some(error) => Err(error),
+            None => Ok(outcomes.into_iter().flatten().map(|(_, value)| value).collect()),
+        })
     }
 
-    /// Runs statements as `role` with the settings under which the stream prints values.
+    async fn run_filters(
+        &self,
+        role: &str,
+        checks: &[Vec<FilterCheck<'_>>],
+        limit: Duration,
+    ) -> Result<Evaluated<HashSet<(usize, usize)>>, SessionError> {
+        let steps = checks.iter().map(|of| filter_statement(of)).collect();
+        let scope = scope(formatted(role, limit));
+        let Partial { answers, failure } = self.sessions.run_until_error(scope, steps).await?;
+        let passing = answers.iter().map(|rows| {
+            let number = |row: &basalt_core::session::Row, column| usize::try_from(row.number(column)?).ok();
+            // Values are counted from 1.
+            let passing =
+                rows.iter().filter_map(|row| Some((number(row, 0)?, number(row, 1)?.checked_sub(1)?)));
+            passing.collect()
+        });
+        Ok(Evaluated { outcomes: passing.collect(), failure })
+    }
+
+    /// Waits for the connection that evaluates suspects.
+    pub(super) async fn enter_aside(&self) -> Result<SemaphorePermit<'_>, SessionError> {
+        permit(&self.aside).await
+    }
+
+    /// Evaluates a filter of a join: whether the value passes.
+    ///
+    /// # Errors
+    /// PostgreSQL refuses the comparison, or does not answer.
+    pub(super) async fn passes(&self, role: &str, test: &Test, value: &str) -> Result<bool, SessionError> {
+        let statement = filter_statement(&[FilterCheck { test, values: vec![value] }]);
+        let answers = self.run_formatted(role, vec![statement]).await?;
+        Ok(answers.first().is_some_and(|rows| !rows.is_empty()))
+    }
+
+    /// Runs statements of a join as `role`, with the settings under which the stream prints values.
+    ///
+    /// # Errors
+    /// PostgreSQL refuses a statement, or does not answer.
     pub(super) async fn run_formatted(
         &self,
         role: &str,
         steps: Vec<Statement>,
     ) -> Result<Answers, SessionError> {
-        let _permit = self.permits.acquire().await.map_err(|_| SessionError::PoolTimeout)?;
-        let mut settings = vec![("statement_timeout".into(), STATEMENT_LIMIT.to_owned())];
-        settings.extend(SESSION_SETTINGS.iter().map(|(name, value)| ((*name).into(), (*value).to_owned())));
-        settings.push(("role".into(), role.to_owned()));
-        self.sessions.run(scope(settings), steps).await
+        let _few = permit(&self.joins).await?;
+        let _permit = permit(&self.permits).await?;
+        self.sessions.run(scope(formatted(role, STATEMENT_LIMIT)), steps).await
     }
 }
 
-fn scope(settings: Vec<(std::borrow::Cow<'static, str>, String)>) -> Scope {
+/// Outcomes of the statements before the first failure.
+struct Evaluated<T> {
+    outcomes: Vec<T>,
+    failure: Option<Box<PgError>>,
+}
+
+/// Adds what was evaluated to the outcomes: the item that failed is `None`, and those after it are to be evaluated again.
+fn add<T>(
+    outcomes: &mut Vec<Option<T>>,
+    total: usize,
+    evaluated: Result<Evaluated<T>, SessionError>,
+) -> Result<(), SessionError> {
+    match evaluated {
+        Ok(Evaluated { outcomes: some, failure }) => {
+            outcomes.extend(some.into_iter().map(Some));
+            match failure {
+                Some(_) if outcomes.len() < total => outcomes.push(None),
+                None if outcomes.len() < total => {
+                    return Err(SessionError::Unavailable("a statement was not answered".to_owned()));
+                }
+                Some(_) | None => {}
+            }
+        }
+        // Each of them kept its budget, and all of them took too long.
+        Err(SessionError::Deadline) => outcomes.resize_with(total, || None),
+        Err(error) => return Err(error),
+    }
+    Ok(())
+}
+
+async fn permit(of: &Semaphore) -> Result<SemaphorePermit<'_>, SessionError> {
+    // Never closed.
+    of.acquire().await.map_err(|_| SessionError::PoolTimeout)
+}
+
+fn budget(rows: usize) -> Duration {
+    BUDGET + BUDGET_PER_ROW * u32::try_from(rows).unwrap_or(u32::MAX)
+}
+
+type Settings = Vec<(std::borrow::Cow<'static, str>, String)>;
+
+fn formatted(role: &str, limit: Duration) -> Settings {
+    let mut settings: Settings = vec![("statement_timeout".into(), limit.as_millis().to_string())];
+    settings.extend(SESSION_SETTINGS.iter().map(|(name, value)| ((*name).into(), (*value).to_owned())));
+    settings.push(("role".into(), role.to_owned()));
+    settings
+}
+
+pub(super) fn scope(settings: Settings) -> Scope {
     Scope {
         identity: basalt_core::identity::Identity::SERVER,
         access: Access::ReadOnly,
@@ -339,15 +340,12 @@ fn scope(settings: Vec<(std::borrow::Cow<'static, str>, String)>) -> Scope {
     }
 }
 
-/// What a group is asked.
-#[derive(Clone, Copy)]
-struct Asked<'a> {
-    text: &'a Arc<str>,
-    keys: &'a [Vec<String>],
-    role: &'a Arc<str>,
-}
+impl<'a> Lookup<'a> {
+    /// Of rows with these keys.
+    pub(super) fn new(table: &Table, keys: &'a [Vec<String>]) -> Self {
+        Self { text: lookup_text(table), keys }
+    }
 
-impl Asked<'_> {
     /// One array for each column of the key.
     fn params(&self, keys: &[usize]) -> Vec<Param> {
         let width = self.keys.first().map_or(0, Vec::len);
@@ -370,7 +368,7 @@ fn claims_text() -> Arc<str> {
 ///
 /// `offset 0` keeps the inner query as it is, so that each key is looked up by its index, whatever the policies are. With `= any`
 /// one change cost three times as much (realtime.md 8.2).
-fn check_text(table: &Table) -> Arc<str> {
+fn lookup_text(table: &Table) -> Arc<str> {
     let mut sql =
         Sql::text("select k.n from ").then(keys_from(table)).then(Sql::text(", lateral (select from "));
     // A row of a child table may have the same key.
@@ -403,15 +401,35 @@ pub(super) fn key_equals(table: &Table) -> Sql {
     Sql::join(conditions, " and ")
 }
 
-fn condition_text(test: &Test) -> Arc<str> {
+/// Rows `(filter, value)` of what passes.
+fn filter_statement(checks: &[FilterCheck<'_>]) -> Statement {
+    let parts = checks.iter().enumerate().map(|(number, FilterCheck { test, values })| {
+        let mut literal = String::new();
+        push_array_literal(&mut literal, values.iter().map(|value| Some(*value)));
+        Sql::catalog(format!("select {number}::int8, u.n from unnest("))
+            .then(Sql::param(literal))
+            .then(Sql::text("::varchar[]) with ordinality as u(v, n) where coalesce("))
+            .then(condition(test))
+            .then(Sql::text(", false)"))
+    });
+    Sql::join(parts, " union all ").into()
+}
+
+fn condition(test: &Test) -> Sql {
     let sql_type = &test.sql_type;
-    let value = sql_type.cast(Sql::text("u.v"));
+    let operand = Sql::param(test.operand_text());
     let operand = match test.operator {
         Operator::In => {
-            let array = sql_type.array.as_deref().unwrap_or_default();
-            Sql::text("any (($2::varchar)::").then(Sql::catalog(array.to_owned())).then(Sql::text(")"))
+            let array = sql_type.array.as_deref().unwrap_or_default().to_owned();
+            Sql::text("any ((")
+                .then(operand)
+                .then(Sql::text("::varchar)::"))
+                .then(Sql::catalog(array))
+                .then(Sql::text(")"))
         }
-        Operator::Like | Operator::ILike | Operator::Match | Operator::IMatch => Sql::text("$2::text"),
+        Operator::Like | Operator::ILike | Operator::Match | Operator::IMatch => {
+            operand.then(Sql::text("::text"))
+        }
         Operator::Eq
         | Operator::Neq
         | Operator::Lt
@@ -419,60 +437,13 @@ fn condition_text(test: &Test) -> Arc<str> {
         | Operator::Gt
         | Operator::Gte
         | Operator::Is
-        | Operator::IsDistinct => sql_type.cast(Sql::text("$2::varchar")),
+        | Operator::IsDistinct => sql_type.cast(operand.then(Sql::text("::varchar"))),
     };
-    let condition = value.then(sql_type.operator(test.operator.symbol())).then(operand);
     // Neither side is NULL here: distinct is not equal.
     let is_negated = test.is_negated != (test.operator == Operator::IsDistinct);
-    Sql::text("select u.n from unnest($1::varchar[]) with ordinality as u(v, n) where coalesce(")
-        .then(Sql::text(if is_negated { "not (" } else { "(" }))
-        .then(condition)
-        .then(Sql::text("), false)"))
-        .render()
-        .0
-        .into()
-}
-
-/// Groups by what is asked: each group is one statement.
-pub(super) fn by_role<'a>(
-    questions: impl Iterator<Item = (&'a Arc<Identity>, usize)>,
-) -> HashMap<Arc<str>, Vec<Question>> {
-    let mut by_identity: HashMap<*const Identity, Question> = HashMap::new();
-    for (identity, key) in questions {
-        let question = by_identity
-            .entry(Arc::as_ptr(identity))
-            .or_insert_with(|| Question { identity: Arc::clone(identity), keys: Vec::new() });
-        if question.keys.last() != Some(&key) {
-            question.keys.push(key);
-        }
-    }
-    let mut roles: HashMap<Arc<str>, Vec<Question>> = HashMap::new();
-    for mut question in by_identity.into_values() {
-        question.keys.sort_unstable();
-        question.keys.dedup();
-        roles.entry(Arc::clone(&question.identity.role)).or_default().push(question);
-    }
-    roles
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn a_snapshot_tells_what_is_over() {
-        let snapshot = Snapshot::parse("10:20:10,14").unwrap();
-        assert!(snapshot.has(9) && snapshot.has(11) && snapshot.has(19));
-        assert!(!snapshot.has(10) && !snapshot.has(14) && !snapshot.has(20));
-        assert!(Snapshot::parse("10:10:").unwrap().has(9));
-        assert_eq!(Snapshot::parse("10:x:"), None);
-    }
-
-    #[test]
-    fn ids_are_completed_across_the_turn_of_their_lower_half() {
-        let turned = Snapshot { min: (1 << 32) + 5, max: (1 << 32) + 5, running: Vec::new() };
-        assert!(turned.has(u32::MAX) && turned.has(4) && !turned.has(5));
-        let before = Snapshot { min: (1 << 32) - 2, max: (1 << 32) - 2, running: Vec::new() };
-        assert!(before.has(u32::MAX - 2) && !before.has(3));
-    }
+    Sql::text(if is_negated { "not (" } else { "(" })
+        .then(sql_type.cast(Sql::text("u.v")))
+        .then(sql_type.operator(test.operator.symbol()))
+        .then(operand)
+        .then(Sql::text(")"))
 }

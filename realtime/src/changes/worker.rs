@@ -1,213 +1,180 @@
-//! The changes of one table, in batches: matched, judged, encoded and delivered in order.
+//! The changes of one table, in batches: matched and planned in order, then evaluated. [`super::order`] releases them.
 //!
-//! A subscriber whose policies fail or take too long is a suspect: its changes go on a slow lane of its own, so that the other
-//! subscribers of the table do not wait for it. The slow lane is bounded; what does not fit is a gap for the suspects.
+//! The next batch is planned while the last one is evaluated, as long as that one occupies a single connection: where many
+//! subscribers are asked for, larger batches cost PostgreSQL less.
 
-use std::collections::{HashMap, HashSet};
-use std::sync::{Arc, Mutex, PoisonError};
-use std::time::Duration;
+use std::collections::HashMap;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use bytes::Bytes;
-use tokio::sync::mpsc;
+use tokio::task::JoinSet;
 use tokio::time::Instant;
+use tokio_util::sync::CancellationToken;
+use tokio_util::task::TaskTracker;
 
+use super::EventKind;
 use super::catalog::{Catalog, Rights, Table};
-use super::decoder::{self, Begin, Message, Relation, Value};
-use super::filter::Test;
+use super::decoder::{self, Begin, Message, Old, Relation, RowChange};
 use super::generated;
-use super::payload::{self, Change, Layout};
-use super::router::Share;
-use super::subscriptions::{Bound, Identity, Match, Registry, Subscriber, View};
-use super::visibility::{self, Judge, SessionError};
-use super::{EncodedChange, EventKind};
+use super::memory::{ChangeMemory, MemoryShare};
+use super::order::{Position, Sequencer, TableQueue};
+use super::payload::Change;
+use super::plan::{self, Plan};
+use super::snapshots::Snapshots;
+use super::subscriptions::{Identity, Match, Registry, Subscriber, View};
+use super::suspects::Suspects;
+use super::visibility::{Judge, SessionError};
 
 /// Changes of one batch.
 const BATCH: usize = 256;
-/// Batches that wait on the slow lane.
-const SLOW_BATCHES: usize = 16;
-/// How long a suspect is one.
-const SUSPICION: Duration = Duration::from_secs(60);
 
-const NO_KEY: &str = "Error 400: Bad Request, no primary key";
-const UNAUTHORIZED: &str = "Error 401: Unauthorized";
-
-/// A row change as it came.
+/// A row change from the stream.
 pub(super) struct Item {
+    pub(super) position: Position,
     pub(super) transaction: Begin,
     pub(super) relation: Arc<Relation>,
     pub(super) message: Bytes,
-    pub(super) share: Share,
+    pub(super) share: MemoryShare,
 }
 
-/// What workers work with.
+/// What the workers of all tables share.
 #[derive(Clone)]
 pub(super) struct Parts {
     pub(super) registry: Arc<Registry>,
     pub(super) catalog: Arc<Catalog>,
+    pub(super) snapshots: Arc<Snapshots>,
     pub(super) judge: Arc<Judge>,
+    pub(super) sequencer: Arc<Sequencer>,
+    /// For batches that are evaluated aside.
+    pub(super) aside: Arc<ChangeMemory>,
+    pub(super) tracker: TaskTracker,
+    pub(super) shutdown: CancellationToken,
 }
 
-/// Subscribers whose policies failed, by the address of their claims, which the value keeps.
-type Suspects = Arc<Mutex<HashMap<usize, (Arc<Identity>, Instant)>>>;
-
-/// One change to one subscriber.
-struct Delivery {
-    subscriber: Arc<Subscriber>,
-    identity: Arc<Identity>,
-    ids: Vec<u64>,
-    /// Which columns, by place among the masks.
-    mask: usize,
-    told: Told,
-}
-
-enum Told {
-    /// It may see the row in any case.
-    Change,
-    /// It does if it may see the row with this key.
-    IfVisible(usize),
-    /// Why it is not told more.
-    Error(&'static str),
-}
-
-/// A batch that is ready to be judged.
-struct Plan {
-    table: Arc<Table>,
-    relation: Arc<Relation>,
-    changes: Vec<Change>,
-    deliveries: Vec<Vec<Delivery>>,
-    masks: Vec<Vec<bool>>,
-    keys: Vec<Vec<String>>,
-    _shares: Vec<Share>,
-}
-
-/// Works until the sender is gone.
-pub(super) async fn run(parts: Parts, mut items: mpsc::UnboundedReceiver<Item>) {
-    let (slow, slow_jobs) = mpsc::channel(SLOW_BATCHES);
-    let worker = Worker { parts, suspects: Suspects::default(), whole: Mutex::default() };
-    let fast = async {
-        let mut next = None;
-        loop {
-            let first = match next.take() {
-                Some(item) => Some(item),
-                None => items.recv().await,
-            };
-            let Some(first) = first else { break };
-            let mut batch = vec![first];
-            while batch.len() < BATCH {
-                let Ok(item) = items.try_recv() else { break };
-                if batch.first().is_some_and(|first| !Arc::ptr_eq(&first.relation, &item.relation)) {
-                    next = Some(item);
-                    break;
-                }
-                batch.push(item);
-            }
-            worker.work(batch, &slow).await;
+/// Works until the queue is closed and empty.
+pub(super) async fn run(parts: Parts, queue: Arc<TableQueue>) {
+    let worker = Arc::new(Worker {
+        parts,
+        suspects: Suspects::default(),
+        transactions: AtomicUsize::new(0),
+        complete: Mutex::default(),
+    });
+    let mut evaluations = JoinSet::new();
+    while let Some(items) = queue.next(BATCH).await {
+        let relation = items.first().map(|item| Arc::clone(&item.relation));
+        metrics::counter!("basalt_realtime_change_batches_total").increment(1);
+        metrics::counter!("basalt_realtime_changes_batched_total").increment(items.len() as u64);
+        let planned = worker.plan(items).await;
+        if let Ok(Some(plan)) = &planned {
+            plan.open();
         }
-        drop(slow);
-    };
-    tokio::join!(fast, worker.work_slowly(slow_jobs));
+        worker.parts.sequencer.planned(&queue);
+        match planned {
+            Ok(Some(plan)) => {
+                let plan = Arc::new(plan);
+                let work = worker.divide(&plan);
+                worker.transactions.fetch_add(work.transactions(), Ordering::Relaxed);
+                let (worker, tracker) = (Arc::clone(&worker), &worker.parts.tracker);
+                evaluations.spawn(tracker.track_future(async move {
+                    let transactions = work.transactions();
+                    worker.evaluate(&plan, work).await;
+                    worker.transactions.fetch_sub(transactions, Ordering::Relaxed);
+                }));
+            }
+            Ok(None) => {}
+            Err(error) => worker.lose_table(relation.as_deref(), &error),
+        }
+        while worker.transactions.load(Ordering::Relaxed) > 1 && evaluations.join_next().await.is_some() {}
+        while evaluations.try_join_next().is_some() {}
+    }
+    while evaluations.join_next().await.is_some() {}
+    worker.parts.sequencer.remove_queue(&queue);
 }
 
-struct Worker {
-    parts: Parts,
-    suspects: Suspects,
+pub(super) struct Worker {
+    pub(super) parts: Parts,
+    pub(super) suspects: Suspects,
+    /// That evaluate batches now.
+    transactions: AtomicUsize,
     /// The definition that was found to have all columns. Held to read or replace it only.
-    whole: Mutex<Option<Arc<Relation>>>,
+    complete: Mutex<Option<Arc<Relation>>>,
 }
 
 impl Worker {
-    async fn work(&self, items: Vec<Item>, slow: &mpsc::Sender<Arc<Plan>>) {
-        let Some(relation) = items.first().map(|item| Arc::clone(&item.relation)) else { return };
-        metrics::counter!("basalt_realtime_change_batches_total").increment(1);
-        metrics::counter!("basalt_realtime_changes_batched_total").increment(items.len() as u64);
-        let plan = match self.plan(&relation, items).await {
-            Ok(Some(plan)) => Arc::new(plan),
-            Ok(None) => return,
-            Err(error) => return self.lose(&relation, &error),
-        };
-        let suspects = self.suspects(slow);
-        if !suspects.is_empty() {
-            let concerns = |delivery: &Delivery| suspects.contains(&Arc::as_ptr(&delivery.identity).addr());
-            if plan.deliveries.iter().flatten().any(concerns) && slow.try_send(Arc::clone(&plan)).is_err() {
-                let behind: Vec<_> =
-                    plan.deliveries.iter().flatten().filter(|delivery| concerns(delivery)).collect();
-                let behind: Vec<_> = behind.iter().map(|delivery| Arc::clone(&delivery.subscriber)).collect();
-                self.parts.registry.gap_subscribers(&behind);
-                metrics::counter!("basalt_realtime_resyncs_total", "reason" => "policy").increment(1);
-            }
-        }
-        let is_mine = |identity: &Arc<Identity>| !suspects.contains(&Arc::as_ptr(identity).addr());
-        if let Err(error) = self.finish(&plan, &is_mine).await {
-            self.lose(&relation, &error);
-        }
-    }
-
-    /// The slow lane.
-    async fn work_slowly(&self, mut plans: mpsc::Receiver<Arc<Plan>>) {
-        while let Some(plan) = plans.recv().await {
-            let suspects: HashSet<usize> = self.suspicion().keys().copied().collect();
-            let is_mine = |identity: &Arc<Identity>| suspects.contains(&Arc::as_ptr(identity).addr());
-            if self.finish(&plan, &is_mine).await.is_err() {
-                let lost = plan.deliveries.iter().flatten().filter(|delivery| is_mine(&delivery.identity));
-                let lost: Vec<_> = lost.map(|delivery| Arc::clone(&delivery.subscriber)).collect();
-                self.parts.registry.gap_subscribers(&lost);
-                metrics::counter!("basalt_realtime_resyncs_total", "reason" => "policy").increment(1);
-            }
-        }
-    }
-
-    fn suspicion(&self) -> std::sync::MutexGuard<'_, HashMap<usize, (Arc<Identity>, Instant)>> {
-        self.suspects.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
-    /// Those who are suspects now. Nobody is acquitted while the slow lane has work: order would be lost.
-    fn suspects(&self, slow: &mpsc::Sender<Arc<Plan>>) -> HashSet<usize> {
-        let mut suspects = self.suspicion();
-        if slow.capacity() == slow.max_capacity() {
-            suspects.retain(|_, (_, since)| since.elapsed() < SUSPICION);
-        }
-        suspects.keys().copied().collect()
-    }
-
-    /// The changes of the batch could not be judged: all who listen to the table come again.
-    fn lose(&self, relation: &Relation, error: &SessionError) {
+    /// No change of the batch could be planned: the table's subscribers join again.
+    fn lose_table(&self, relation: Option<&Relation>, error: &SessionError) {
+        let Some(relation) = relation else { return };
         let ended = self.parts.registry.gap_table(&relation.schema, &relation.name);
         metrics::counter!("basalt_realtime_resyncs_total", "reason" => "database").increment(1);
         tracing::info!(
             %error,
-            "changes of {}.{} could not be judged; {ended} channels join again",
+            "changes of {}.{} could not be evaluated; {ended} channels join again",
             relation.schema,
             relation.name
         );
     }
 
-    /// Who may be told of what; `None` when nobody is.
-    async fn plan(&self, relation: &Arc<Relation>, items: Vec<Item>) -> Result<Option<Plan>, SessionError> {
-        let (mut changes, mut shares) = (Vec::with_capacity(items.len()), Vec::with_capacity(items.len()));
-        let mut transactions = Vec::new();
-        for item in items {
-            let bytes = item.message.len();
-            match decoder::decode(item.message) {
-                Ok(Message::Change { relation: _, change: row }) => {
-                    let committed_micros = item.transaction.committed_micros;
-                    changes.push(Change { row, committed_micros, bytes });
-                    shares.push(item.share);
-                    transactions.push(item.transaction.xid);
-                }
-                Ok(_) => {}
-                Err(error) => return Err(SessionError::Unavailable(error.to_string())),
+    /// Whom the changes concern; `None` when they concern nobody.
+    async fn plan(&self, items: Vec<Item>) -> Result<Option<Plan>, SessionError> {
+        let Some(mut relation) = items.first().map(|item| Arc::clone(&item.relation)) else {
+            return Ok(None);
+        };
+        let mut batch = Batch::decode(items)?;
+        if batch.changes.is_empty() {
+            return Ok(None);
+        }
+        // What is sent can be read by then, and the catalog is at least as new as the changes. Also where no filter matches:
+        // otherwise the time that the next batch takes would reveal whether one did.
+        let mut transactions = batch.transactions.clone();
+        transactions.dedup();
+        for xid in transactions {
+            self.parts.snapshots.wait_visible(xid).await?;
+        }
+        let Some(table) = self.parts.catalog.table(relation.oid).await? else { return Ok(None) };
+        if let Some(complete) = self.with_generated(&table, &relation, &mut batch.changes).await? {
+            relation = complete;
+        }
+        let matches = self.matches(&table, &relation, &batch);
+        let matched = matches.iter().map(Vec::len).sum::<usize>();
+        if matched == 0 {
+            return Ok(None);
+        }
+        metrics::counter!("basalt_realtime_changes_matched_total").increment(matched as u64);
+        let mut identities: HashMap<u64, Arc<Identity>> = HashMap::new();
+        for found in matches.iter().flatten() {
+            let subscriber: &Arc<Subscriber> = &found.bound.subscriber;
+            identities.entry(subscriber.number()).or_insert_with(|| subscriber.identity());
+        }
+        let mut rights: HashMap<Arc<str>, Arc<Rights>> = HashMap::new();
+        for identity in identities.values() {
+            if !rights.contains_key(&identity.role) {
+                let read = self.parts.catalog.rights(&table, &identity.role).await?;
+                rights.insert(Arc::clone(&identity.role), read);
             }
         }
-        let whole = self.with_generated(relation, &mut changes, &transactions).await?;
-        let relation = whole.as_ref().unwrap_or(relation);
-        let views: Vec<View<'_>> = changes
+        let Batch { changes, shares, .. } = batch;
+        let plan = Plan::new(plan::Parts { table, relation, changes, shares, matches, rights, identities });
+        Ok((!plan.addressees.is_empty()).then_some(plan))
+    }
+
+    /// Bindings for each change, as far as text decides about their filters.
+    fn matches(&self, table: &Table, relation: &Relation, batch: &Batch) -> Vec<Vec<Match>> {
+        let (of_key, of_full) = known_of_deleted(table, relation);
+        let views: Vec<View<'_>> = batch
+            .changes
             .iter()
             .map(|change| View {
                 relation,
                 event: change.event(),
                 row: change.row(),
                 before: change.before(),
-                is_key_only: change.is_key_only(),
+                known: match &change.row {
+                    RowChange::Delete { old: Old::Key(_) } => Some(&of_key),
+                    RowChange::Delete { old: Old::Full(_) } => of_full.as_deref(),
+                    RowChange::Insert { .. } | RowChange::Update { .. } => None,
+                },
+                is_error: table.key.is_empty() && change.event() != EventKind::Delete,
             })
             .collect();
         let (mut matches, outdated) = self.parts.registry.matches(&views);
@@ -216,331 +183,73 @@ impl Worker {
             metrics::counter!("basalt_realtime_resyncs_total", "reason" => "definition").increment(1);
         }
         let now = Instant::now();
-        for (found, xid) in matches.iter_mut().zip(&transactions) {
+        for (found, xid) in matches.iter_mut().zip(&batch.transactions) {
             found.retain(|found| !found.bound.subscriber.is_younger_than(*xid, now));
         }
-        if matches.iter().all(Vec::is_empty) {
-            return Ok(None);
-        }
-        // What is told can be read by then, and the catalog is at least as new as the changes.
-        transactions.dedup();
-        for xid in transactions {
-            self.parts.judge.wait_visible(xid).await?;
-        }
-        let Some(table) = self.parts.catalog.table(relation.oid).await? else { return Ok(None) };
-        self.ask_conditions(&views, &mut matches).await?;
-        drop(views);
-        let matched = matches.iter().map(Vec::len).sum::<usize>();
-        metrics::counter!("basalt_realtime_changes_matched_total").increment(matched as u64);
-        let plan = Plan {
-            table,
-            relation: Arc::clone(relation),
-            changes,
-            deliveries: Vec::new(),
-            masks: Vec::new(),
-            keys: Vec::new(),
-            _shares: shares,
-        };
-        self.address(plan, matches).await.map(Some)
+        matches
     }
 
     /// Adds the columns that PostgreSQL has not streamed; the definition with them.
     async fn with_generated(
         &self,
+        table: &Table,
         relation: &Arc<Relation>,
         changes: &mut [Change],
-        transactions: &[u32],
     ) -> Result<Option<Arc<Relation>>, SessionError> {
-        let Parts { catalog, judge, .. } = &self.parts;
-        if self.whole().as_ref().is_some_and(|whole| Arc::ptr_eq(whole, relation)) {
+        if self.complete().as_ref().is_some_and(|complete| Arc::ptr_eq(complete, relation)) {
             return Ok(None);
         }
-        // The catalog must be at least as new as the changes, here as well.
-        for xid in transactions {
-            judge.wait_visible(*xid).await?;
-        }
-        let Some(table) = catalog.table(relation.oid).await? else { return Ok(None) };
-        let missing = generated::missing(&table, relation);
+        let missing = generated::missing(table, relation);
         if missing.is_empty() {
-            *self.whole() = Some(Arc::clone(relation));
+            *self.complete() = Some(Arc::clone(relation));
             return Ok(None);
         }
-        generated::add(catalog.pool(), &table, relation, &missing, changes).await.map(Some)
+        generated::add(self.parts.catalog.pool(), table, relation, &missing, changes).await.map(Some)
     }
 
-    fn whole(&self) -> std::sync::MutexGuard<'_, Option<Arc<Relation>>> {
-        self.whole.lock().unwrap_or_else(PoisonError::into_inner)
+    fn complete(&self) -> MutexGuard<'_, Option<Arc<Relation>>> {
+        self.complete.lock().unwrap_or_else(PoisonError::into_inner)
     }
+}
 
-    /// Has PostgreSQL judge the conditions that text alone does not decide, and drops the matches that fail.
-    async fn ask_conditions(
-        &self,
-        views: &[View<'_>],
-        matches: &mut [Vec<Match>],
-    ) -> Result<(), SessionError> {
-        if matches.iter().flatten().all(|found| found.asks.is_empty()) {
-            return Ok(());
-        }
-        // One statement for each condition of a role; equal conditions of many subscribers are one.
-        let mut questions: Vec<(Arc<str>, Test, Vec<usize>)> = Vec::new();
-        let mut refusals: HashMap<usize, String> = HashMap::new();
-        let question_of = |questions: &[(Arc<str>, Test, Vec<usize>)], role: &Arc<str>, test: &Test| {
-            questions.iter().position(|(known, other, _)| known == role && other == test)
+/// Columns that a filter of a DELETE may look at, by place: where only the identity of the row is streamed, and where all of it is.
+/// Under policies nobody knows who was allowed to see the row, so these are columns of the primary key.
+fn known_of_deleted(table: &Table, relation: &Relation) -> (Vec<bool>, Option<Vec<bool>>) {
+    let key = table.key_places();
+    let is_key = |name: &str| table.column(name).is_some_and(|place| key.contains(&place));
+    let columns = relation.columns.iter();
+    let visible = columns.map(|column| !table.has_policies || is_key(&column.name)).collect::<Vec<bool>>();
+    let of_key = visible.iter().zip(&relation.columns).map(|(visible, column)| *visible && column.is_key);
+    (of_key.collect(), table.has_policies.then_some(visible))
+}
+
+/// Changes with their transactions, place by place.
+struct Batch {
+    changes: Vec<Change>,
+    transactions: Vec<u32>,
+    shares: Vec<MemoryShare>,
+}
+
+impl Batch {
+    fn decode(items: Vec<Item>) -> Result<Self, SessionError> {
+        let mut batch = Self {
+            changes: Vec::with_capacity(items.len()),
+            transactions: Vec::with_capacity(items.len()),
+            shares: Vec::with_capacity(items.len()),
         };
-        for (change, found) in matches.iter().enumerate() {
-            for found in found {
-                let role = Arc::clone(&found.bound.subscriber.identity().role);
-                for test in found.asks.iter().filter_map(|ask| found.bound.tests.get(*ask)) {
-                    match question_of(&questions, &role, test).and_then(|at| questions.get_mut(at)) {
-                        Some((_, _, changes)) if changes.last() != Some(&change) => changes.push(change),
-                        Some(_) => {}
-                        None => questions.push((Arc::clone(&role), test.clone(), vec![change])),
-                    }
+        for Item { position, transaction, relation: _, message, share } in items {
+            let bytes = message.len();
+            match decoder::decode(message) {
+                Ok(Message::Change { relation: _, change: row }) => {
+                    let committed_micros = transaction.committed_micros;
+                    batch.changes.push(Change { row, committed_micros, position, bytes });
+                    batch.transactions.push(transaction.xid);
+                    batch.shares.push(share);
                 }
+                Ok(_) => {}
+                Err(error) => return Err(SessionError::Unavailable(error.to_string())),
             }
         }
-        let mut passing: HashSet<(usize, usize)> = HashSet::new();
-        for (number, (role, test, changes)) in questions.iter().enumerate() {
-            let value = |change: &usize| {
-                let view = views.get(*change)?;
-                let place = view.relation.columns.iter().position(|column| column.name == *test.column)?;
-                view.value(place)?
-            };
-            let valued: Vec<(usize, &str)> =
-                changes.iter().filter_map(|change| Some((*change, value(change)?))).collect();
-            let values: Vec<&str> = valued.iter().map(|(_, value)| *value).collect();
-            match self.parts.judge.passing(role, test, &values).await {
-                Ok(places) => {
-                    passing.extend(places.iter().filter_map(|place| Some((number, valued.get(*place)?.0))));
-                }
-                Err(SessionError::Postgres(error)) if !error.is_fatal && !error.is_unavailable() => {
-                    refusals.insert(number, error.message.clone());
-                }
-                Err(error) => return Err(error),
-            }
-        }
-        for (change, found) in matches.iter_mut().enumerate() {
-            found.retain(|found| {
-                let role = Arc::clone(&found.bound.subscriber.identity().role);
-                found.asks.iter().filter_map(|ask| found.bound.tests.get(*ask)).all(|test| {
-                    let Some(number) = question_of(&questions, &role, test) else { return false };
-                    if let Some(message) = refusals.get(&number) {
-                        found.bound.subscriber.sink.failed(message);
-                    }
-                    passing.contains(&(number, change))
-                })
-            });
-        }
-        Ok(())
+        Ok(batch)
     }
-
-    /// Who gets which columns of which change, and on what condition.
-    async fn address(&self, mut plan: Plan, matches: Vec<Vec<Match>>) -> Result<Plan, SessionError> {
-        let mut rights: HashMap<Arc<str>, Arc<Rights>> = HashMap::new();
-        let mut masks: HashMap<(Arc<str>, Option<usize>), usize> = HashMap::new();
-        let mut keys: HashMap<Vec<String>, usize> = HashMap::new();
-        let table = Arc::clone(&plan.table);
-        for (number, found) in matches.into_iter().enumerate() {
-            let mut deliveries: Vec<Delivery> = Vec::with_capacity(found.len());
-            let mut key = None;
-            for Match { bound, .. } in found {
-                let identity = bound.subscriber.identity();
-                let readable = match rights.get(&identity.role) {
-                    Some(rights) => Arc::clone(rights),
-                    None => {
-                        let read = self.parts.catalog.rights(&table, &identity.role).await?;
-                        rights.insert(Arc::clone(&identity.role), Arc::clone(&read));
-                        read
-                    }
-                };
-                // A new token may have brought another role.
-                if !may_test(&bound, &table, &readable) {
-                    continue;
-                }
-                let select = bound.select.as_ref();
-                let selected = select.map(|select| select.as_ptr().addr());
-                let mask = *masks.entry((Arc::clone(&identity.role), selected)).or_insert_with(|| {
-                    plan.masks.push(mask(&table, &readable, select.map(|select| &**select)));
-                    plan.masks.len() - 1
-                });
-                let Some(change) = plan.changes.get(number) else { continue };
-                let told = told(&table, &readable, change, || {
-                    *key.get_or_insert_with(|| {
-                        let values = key_of(&table, &plan.relation, change)?;
-                        let next = keys.len();
-                        Some(*keys.entry(values).or_insert(next))
-                    })
-                });
-                let Some(told) = told else { continue };
-                match deliveries.last_mut() {
-                    Some(last)
-                        if last.subscriber.number() == bound.subscriber.number() && last.mask == mask =>
-                    {
-                        last.ids.push(bound.id);
-                    }
-                    _ => deliveries.push(Delivery {
-                        subscriber: Arc::clone(&bound.subscriber),
-                        identity,
-                        ids: vec![bound.id],
-                        mask,
-                        told,
-                    }),
-                }
-            }
-            plan.deliveries.push(deliveries);
-        }
-        let mut ordered: Vec<(Vec<String>, usize)> = keys.into_iter().collect();
-        ordered.sort_by_key(|(_, place)| *place);
-        plan.keys = ordered.into_iter().map(|(key, _)| key).collect();
-        Ok(plan)
-    }
-
-    /// Judges the part of the batch that `is_mine` names, and delivers it.
-    async fn finish(
-        &self,
-        plan: &Plan,
-        is_mine: &(dyn Fn(&Arc<Identity>) -> bool + Sync),
-    ) -> Result<(), SessionError> {
-        let asked = plan.deliveries.iter().flatten().filter(|delivery| is_mine(&delivery.identity));
-        let asked = asked.filter_map(|delivery| match delivery.told {
-            Told::IfVisible(key) => Some((&delivery.identity, key)),
-            Told::Change | Told::Error(_) => None,
-        });
-        let mut visible: HashSet<(usize, usize)> = HashSet::new();
-        let roles = visibility::by_role(asked);
-        let groups = roles.iter().map(|(role, questions)| async move {
-            let answers = self.parts.judge.visible(&plan.table, &plan.keys, role, questions).await?;
-            Ok::<_, SessionError>((questions, answers))
-        });
-        for group in futures_util::future::join_all(groups).await {
-            let (questions, answers) = group?;
-            for (question, answer) in questions.iter().zip(answers) {
-                let who = Arc::as_ptr(&question.identity).addr();
-                visible.extend(answer.visible.into_iter().map(|key| (who, key)));
-                if let Some(failure) = answer.failure {
-                    self.suspect(plan, &question.identity, &failure.message);
-                }
-            }
-        }
-        self.deliver(plan, is_mine, &visible);
-        Ok(())
-    }
-
-    fn deliver(
-        &self,
-        plan: &Plan,
-        is_mine: &(dyn Fn(&Arc<Identity>) -> bool + Sync),
-        visible: &HashSet<(usize, usize)>,
-    ) {
-        let layout = Layout::new(&plan.table, &plan.relation);
-        let mut delivered = 0_u64;
-        for (change, deliveries) in plan.changes.iter().zip(&plan.deliveries) {
-            let mut encoded: Vec<Option<EncodedChange>> = vec![None; plan.masks.len()];
-            for delivery in deliveries.iter().filter(|delivery| is_mine(&delivery.identity)) {
-                let who = Arc::as_ptr(&delivery.identity).addr();
-                match delivery.told {
-                    Told::IfVisible(key) if !visible.contains(&(who, key)) => continue,
-                    Told::IfVisible(_) | Told::Change => {
-                        let (Some(slot), Some(mask)) =
-                            (encoded.get_mut(delivery.mask), plan.masks.get(delivery.mask))
-                        else {
-                            continue;
-                        };
-                        let change = slot.get_or_insert_with(|| payload::encode(change, &layout, mask));
-                        delivery.subscriber.sink.change(change, &delivery.ids);
-                    }
-                    Told::Error(error) => {
-                        let change = payload::encode_error(change, &layout, error);
-                        delivery.subscriber.sink.change(&change, &delivery.ids);
-                    }
-                }
-                delivered += 1;
-            }
-        }
-        metrics::counter!("basalt_realtime_changes_delivered_total").increment(delivered);
-    }
-
-    /// A policy failed for these claims: those who have them are told, once in a while.
-    fn suspect(&self, plan: &Plan, identity: &Arc<Identity>, message: &str) {
-        let address = Arc::as_ptr(identity).addr();
-        let is_new = {
-            let mut suspects = self.suspicion();
-            let is_new = suspects.get(&address).is_none_or(|(_, since)| since.elapsed() > SUSPICION);
-            if is_new {
-                suspects.insert(address, (Arc::clone(identity), Instant::now()));
-            }
-            is_new
-        };
-        if !is_new {
-            return;
-        }
-        let Plan { relation, .. } = plan;
-        tracing::info!(
-            role = %identity.role,
-            error = message,
-            "a policy of {}.{} failed while a change was judged",
-            relation.schema,
-            relation.name
-        );
-        let text = format!("Changes of {}.{} cannot be judged: {message}", relation.schema, relation.name);
-        let mut told = HashSet::new();
-        for delivery in plan.deliveries.iter().flatten() {
-            if Arc::ptr_eq(&delivery.identity, identity) && told.insert(delivery.subscriber.number()) {
-                delivery.subscriber.sink.failed(&text);
-            }
-        }
-    }
-}
-
-/// A condition tells about its column: who may not read the column has none on it.
-fn may_test(bound: &Bound, table: &Table, rights: &Rights) -> bool {
-    bound.tests.iter().all(|test| {
-        let column = table.column(&test.column);
-        column.is_some_and(|column| rights.columns.get(column).copied().unwrap_or_default())
-    })
-}
-
-/// Columns that are selected, the key among them in any case, and readable.
-fn mask(table: &Table, rights: &Rights, select: Option<&[String]>) -> Vec<bool> {
-    let keys = table.key_places();
-    let selected = |place: usize, name: &String| {
-        select.is_none_or(|select| select.contains(name)) || keys.contains(&place)
-    };
-    let columns = table.columns.iter().enumerate().zip(&rights.columns);
-    columns.map(|((place, column), is_readable)| *is_readable && selected(place, &column.name)).collect()
-}
-
-/// On what condition a change is told; `None` when its row cannot be named.
-fn told(
-    table: &Table,
-    rights: &Rights,
-    change: &Change,
-    key: impl FnOnce() -> Option<usize>,
-) -> Option<Told> {
-    if change.event() == EventKind::Delete {
-        return Some(Told::Change);
-    }
-    if table.key.is_empty() {
-        return Some(Told::Error(NO_KEY));
-    }
-    if !table.key.iter().all(|place| rights.columns.get(*place).copied().unwrap_or_default()) {
-        return Some(Told::Error(UNAUTHORIZED));
-    }
-    if !table.has_policies {
-        return Some(Told::Change);
-    }
-    key().map(Told::IfVisible)
-}
-
-/// The key of a new row.
-pub(super) fn key_of(table: &Table, relation: &Relation, change: &Change) -> Option<Vec<String>> {
-    let text = |place: &usize| {
-        let column = table.columns.get(*place)?;
-        let place = relation.columns.iter().position(|known| known.name == column.name)?;
-        match change.row().get(place)? {
-            Value::Unchanged => change.before()?.get(place)?.text().map(str::to_owned),
-            value @ (Value::Null | Value::Text(_)) => value.text().map(str::to_owned),
-        }
-    };
-    table.key.iter().map(text).collect()
 }

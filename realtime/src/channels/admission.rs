@@ -30,6 +30,7 @@ pub(crate) async fn admit(
     realtime: Arc<Realtime>,
     member: Arc<Member>,
     caller: Caller,
+    visitor: Arc<str>,
     join: Join,
 ) -> Result<Admitted, String> {
     let authorized_at = Instant::now();
@@ -68,7 +69,7 @@ pub(crate) async fn admit(
         Err(refusal) => Some(Err(refusal)),
         Ok(bindings) => {
             let sink = Arc::new(Sink { member, topic: Arc::clone(&caller.topic) });
-            let who = Subscriber { claims: Arc::clone(&caller.token.claims), sink };
+            let who = Subscriber { claims: Arc::clone(&caller.token.claims), sink, visitor };
             match realtime.changes.subscribe(who, bindings).await {
                 Ok(subscription) => Some(Ok(subscription)),
                 Err(SubscribeError::Rejected(refusal)) => Some(Err(refusal)),

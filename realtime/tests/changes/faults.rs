@@ -49,7 +49,7 @@ async fn a_stream_that_ends_is_a_gap_and_a_new_one_follows() {
 }
 
 #[tokio::test]
-async fn a_policy_that_fails_is_heard_of_by_its_own_subscribers_only() {
+async fn failing_policy_concerns_its_own_subscribers_only() {
     let server = Server::start_with(TABLES).await;
     server
         .sql(
@@ -68,7 +68,9 @@ async fn a_policy_that_fails_is_heard_of_by_its_own_subscribers_only() {
         assert!(listener.failures().is_empty());
     }
     until("the failure", || !bad.failures().is_empty()).await;
-    assert!(bad.failures()[0].contains("division by zero"), "{:?}", bad.failures());
+    // The text of the error may be about a row that the subscriber may not see.
+    let text = "Changes of public.notes could not be evaluated: a policy failed or took too long";
+    assert_eq!(bad.failures(), [text]);
     // Another table's changes still come.
     server.sql("insert into open values (1, 'a')").await;
     assert_eq!(bad.until(1).await[0]["table"], "open");
@@ -78,7 +80,7 @@ async fn a_policy_that_fails_is_heard_of_by_its_own_subscribers_only() {
 }
 
 #[tokio::test]
-async fn a_slow_policy_delays_its_own_subscribers_only() {
+async fn slow_policy_delays_its_own_subscribers_only() {
     let server = Server::start_with(TABLES).await;
     server
         .sql(
@@ -90,13 +92,14 @@ async fn a_slow_policy_delays_its_own_subscribers_only() {
     let quick = server.listen("quick", vec![table("notes")]).await;
     let slow = server.listen("slow", vec![table("notes")]).await;
     let other = server.listen("slow", vec![table("open")]).await;
-    // The first time both wait for the statement's limit; then the slow one is known.
     server.sql("insert into notes values (1, 'quick'), (2, 'slow')").await;
     server.sql("insert into open values (1, 'a')").await;
     let began = Instant::now();
     let _heard = other.until(1).await;
     assert!(began.elapsed() < Duration::from_secs(2), "{:?}", began.elapsed());
+    // Also the first time.
     let _heard = quick.until(1).await;
+    assert!(began.elapsed() < Duration::from_secs(2), "{:?}", began.elapsed());
     until("the failure", || !slow.failures().is_empty()).await;
     for id in 3..8 {
         let began = Instant::now();

@@ -103,7 +103,11 @@ impl Server {
         bindings: Vec<Binding>,
     ) -> Result<Listener, SubscribeError> {
         let log = Arc::new(Log::default());
-        let who = Subscriber { claims: self::claims(&claims), sink: Arc::clone(&log) as Arc<dyn ChangeSink> };
+        let who = Subscriber {
+            claims: self::claims(&claims),
+            sink: Arc::clone(&log) as Arc<dyn ChangeSink>,
+            visitor: format!("client {:p}", Arc::as_ptr(&log)).into(),
+        };
         let subscription = self.changes.subscribe(who, bindings).await?;
         Ok(Listener { subscription, log })
     }
@@ -153,10 +157,12 @@ struct Log {
     changes: Mutex<Vec<(Value, Vec<u64>)>>,
     gaps: Mutex<usize>,
     failures: Mutex<Vec<String>>,
+    arrived: Mutex<Vec<Instant>>,
 }
 
 impl ChangeSink for Log {
     fn change(&self, change: &EncodedChange, ids: &[u64]) {
+        self.arrived.lock().unwrap().push(Instant::now());
         let data = serde_json::from_slice(&change.data).expect("a change is JSON");
         self.changes.lock().unwrap().push((data, ids.to_vec()));
     }
@@ -177,6 +183,11 @@ impl Listener {
 
     pub(crate) fn ids(&self) -> Vec<Vec<u64>> {
         self.log.changes.lock().unwrap().iter().map(|(_, ids)| ids.clone()).collect()
+    }
+
+    /// When each change came.
+    pub(crate) fn arrivals(&self) -> Vec<Instant> {
+        self.log.arrived.lock().unwrap().clone()
     }
 
     pub(crate) fn gaps(&self) -> usize {

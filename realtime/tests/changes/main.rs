@@ -11,6 +11,8 @@
 mod faults;
 mod filters;
 mod harness;
+mod leaks;
+mod order;
 mod payloads;
 mod types;
 mod visibility;

@@ -1,0 +1,39 @@
+//! Bounds what row changes take while they wait, in bytes.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+
+/// A bound that many share.
+pub(super) struct ChangeMemory {
+    used: AtomicUsize,
+    limit: usize,
+    /// Shows what is used.
+    gauge: &'static str,
+}
+
+/// A part of it, given back when this is dropped.
+pub(super) struct MemoryShare {
+    memory: Arc<ChangeMemory>,
+    bytes: usize,
+}
+
+impl ChangeMemory {
+    pub(super) fn new(limit: usize, gauge: &'static str) -> Arc<Self> {
+        Arc::new(Self { used: AtomicUsize::new(0), limit, gauge })
+    }
+
+    /// `None` where there is no room.
+    #[expect(clippy::cast_precision_loss, reason = "a gauge")]
+    pub(super) fn reserve(self: &Arc<Self>, bytes: usize) -> Option<MemoryShare> {
+        let used = self.used.fetch_add(bytes, Ordering::Relaxed) + bytes;
+        let share = MemoryShare { memory: Arc::clone(self), bytes };
+        metrics::gauge!(self.gauge).set(used as f64);
+        (used <= self.limit).then_some(share)
+    }
+}
+
+impl Drop for MemoryShare {
+    fn drop(&mut self) {
+        self.memory.used.fetch_sub(self.bytes, Ordering::Relaxed);
+    }
+}

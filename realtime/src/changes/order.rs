@@ -1,0 +1,303 @@
+//! Releases the changes of each channel in commit order, although tables are evaluated in parallel.
+//!
+//! The router numbers changes as the stream brings them. Planning a batch of a table opens the batch for each channel that it
+//! concerns, at the position of the channel's first change in it; deciding the batch for the channel closes it. A change leaves
+//! once every batch that is open for its channel begins behind it, and so does every change of the channel's tables that is not
+//! planned yet. Channels that a slow policy or filter does not concern have no open batch, so they do not wait for it.
+//!
+//! What is decided and waits is bounded, in number for each channel and in bytes for all of them.
+
+use std::collections::{BTreeMap, HashMap, VecDeque};
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError, RwLock};
+
+use tokio::sync::Notify;
+
+use super::memory::{ChangeMemory, MemoryShare};
+use super::subscriptions::Subscriber;
+use super::worker::Item;
+use super::{ChangeSink, EncodedChange};
+
+/// Decided changes that a channel may hold.
+const MOST_HELD: usize = 4096;
+/// What a held change takes beside its JSON, which channels share.
+const HELD_BYTES: usize = 160;
+
+/// The place of a change in the stream.
+pub(super) type Position = u64;
+
+/// The changes of one table that are not planned yet.
+pub(super) struct TableQueue {
+    schema: String,
+    name: String,
+    /// Held to look and to change it, never across an await.
+    state: Mutex<QueueState>,
+    filled: Notify,
+}
+
+#[derive(Default)]
+struct QueueState {
+    items: VecDeque<Item>,
+    /// First of the batch that was taken and is not planned yet.
+    planning: Option<Position>,
+    is_closed: bool,
+}
+
+impl TableQueue {
+    pub(super) fn push(&self, item: Item) {
+        self.state().items.push_back(item);
+        self.filled.notify_one();
+    }
+
+    /// Nothing more will come.
+    pub(super) fn close(&self) {
+        self.state().is_closed = true;
+        self.filled.notify_one();
+    }
+
+    /// Waits for the next batch of changes that have one definition. `None` once the queue is closed and empty.
+    pub(super) async fn next(&self, most: usize) -> Option<Vec<Item>> {
+        loop {
+            {
+                let mut state = self.state();
+                if let Some(first) = state.items.front() {
+                    let (position, relation) = (first.position, Arc::clone(&first.relation));
+                    let same = state.items.iter().take(most);
+                    let count = same.take_while(|item| Arc::ptr_eq(&item.relation, &relation)).count();
+                    state.planning = Some(position);
+                    return Some(state.items.drain(..count).collect());
+                }
+                if state.is_closed {
+                    return None;
+                }
+            }
+            self.filled.notified().await;
+        }
+    }
+
+    /// The first change that is not planned yet.
+    fn unplanned(&self) -> Option<Position> {
+        let state = self.state();
+        state.planning.or_else(|| state.items.front().map(|item| item.position))
+    }
+
+    fn state(&self) -> MutexGuard<'_, QueueState> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// A change encoded for one set of columns.
+pub(super) struct Encoded {
+    pub(super) change: EncodedChange,
+    /// Taken when the first channel holds it.
+    held: OnceLock<MemoryShare>,
+}
+
+impl Encoded {
+    pub(super) const fn new(change: EncodedChange) -> Self {
+        Self { change, held: OnceLock::new() }
+    }
+}
+
+/// A change that a channel is to get.
+pub(super) struct Outgoing {
+    /// Its place in the stream, and among the frames that the channel gets of it.
+    pub(super) at: (Position, usize),
+    pub(super) encoded: Arc<Encoded>,
+    pub(super) ids: Vec<u64>,
+}
+
+/// What was decided about a batch for one channel.
+pub(super) struct Decided {
+    pub(super) subscriber: Arc<Subscriber>,
+    /// Where the batch was opened.
+    pub(super) first: Position,
+    pub(super) changes: Vec<Outgoing>,
+}
+
+/// A channel holds more than it may.
+struct Overflow;
+
+struct Held {
+    encoded: Arc<Encoded>,
+    ids: Vec<u64>,
+    _share: MemoryShare,
+}
+
+/// What a channel waits for, and what it holds until then.
+#[derive(Default)]
+pub(super) struct Outbox {
+    /// Where the batches begin that are not decided.
+    open: Vec<Position>,
+    held: BTreeMap<(Position, usize), Held>,
+    has_ended: bool,
+}
+
+impl Outbox {
+    /// A batch that is being planned concerns the channel from this position on.
+    pub(super) fn open(&mut self, first: Position) {
+        if !self.has_ended {
+            self.open.push(first);
+        }
+    }
+
+    /// The subscription is over: nothing more leaves.
+    pub(super) fn end(&mut self) {
+        *self = Self { has_ended: true, ..Self::default() };
+    }
+
+    /// Closes a batch; whether something is held. `unplanned` is the first position of what is not planned.
+    fn decide(
+        &mut self,
+        first: Position,
+        changes: Vec<Outgoing>,
+        unplanned: Position,
+        sink: &dyn ChangeSink,
+        memory: &Arc<ChangeMemory>,
+    ) -> Result<bool, Overflow> {
+        if self.has_ended {
+            return Ok(false);
+        }
+        if let Some(place) = self.open.iter().position(|open| *open == first) {
+            self.open.swap_remove(place);
+        }
+        let bound = self.bound(unplanned);
+        for outgoing in changes {
+            if self.held.is_empty() && outgoing.at.0 < bound {
+                sink.change(&outgoing.encoded.change, &outgoing.ids);
+            } else {
+                self.hold(outgoing, memory)?;
+            }
+        }
+        self.release(bound, sink);
+        Ok(!self.held.is_empty())
+    }
+
+    fn hold(&mut self, outgoing: Outgoing, memory: &Arc<ChangeMemory>) -> Result<(), Overflow> {
+        let Outgoing { at, encoded, ids } = outgoing;
+        if self.held.len() >= MOST_HELD {
+            return Err(Overflow);
+        }
+        if encoded.held.get().is_none() {
+            let share = memory.reserve(encoded.change.data.len()).ok_or(Overflow)?;
+            // Another channel may have been first.
+            drop(encoded.held.set(share));
+        }
+        let share = memory.reserve(HELD_BYTES + size_of_val(&*ids)).ok_or(Overflow)?;
+        self.held.insert(at, Held { encoded, ids, _share: share });
+        Ok(())
+    }
+
+    fn bound(&self, unplanned: Position) -> Position {
+        self.open.iter().copied().min().map_or(unplanned, |open| open.min(unplanned))
+    }
+
+    fn release(&mut self, bound: Position, sink: &dyn ChangeSink) {
+        while let Some(entry) = self.held.first_entry() {
+            if entry.key().0 >= bound {
+                return;
+            }
+            let Held { encoded, ids, _share } = entry.remove();
+            sink.change(&encoded.change, &ids);
+        }
+    }
+}
+
+/// The tables whose changes are planned, and the channels that hold changes.
+pub(super) struct Sequencer {
+    queues: RwLock<Vec<Arc<TableQueue>>>,
+    /// By number. Held to look and to change it; outboxes are not locked meanwhile.
+    holding: Mutex<HashMap<u64, Arc<Subscriber>>>,
+    memory: Arc<ChangeMemory>,
+}
+
+impl Sequencer {
+    /// `memory` bounds what all channels hold.
+    pub(super) fn new(memory: Arc<ChangeMemory>) -> Self {
+        Self { queues: RwLock::default(), holding: Mutex::default(), memory }
+    }
+
+    /// The queue of a table.
+    pub(super) fn add_queue(&self, schema: &str, name: &str) -> Arc<TableQueue> {
+        let queue = Arc::new(TableQueue {
+            schema: schema.to_owned(),
+            name: name.to_owned(),
+            state: Mutex::default(),
+            filled: Notify::new(),
+        });
+        self.queues.write().unwrap_or_else(PoisonError::into_inner).push(Arc::clone(&queue));
+        queue
+    }
+
+    /// It is closed and empty.
+    pub(super) fn remove_queue(&self, queue: &Arc<TableQueue>) {
+        let mut queues = self.queues.write().unwrap_or_else(PoisonError::into_inner);
+        queues.retain(|known| !Arc::ptr_eq(known, queue));
+    }
+
+    /// The batch that was taken last is open for all channels that it concerns.
+    pub(super) fn planned(&self, queue: &TableQueue) {
+        queue.state().planning = None;
+        self.release_holding();
+    }
+
+    /// Closes batches. Returns the channels that hold more than they may.
+    pub(super) fn decide(&self, all: Vec<Decided>) -> Vec<Arc<Subscriber>> {
+        // Older than the decisions, which is safe: what comes after this is behind them.
+        let unplanned = self.unplanned();
+        let (mut overflowed, mut is_held) = (Vec::new(), false);
+        for Decided { subscriber, first, changes } in all {
+            let bound = bound_of(&unplanned, &subscriber);
+            let outcome = subscriber.outbox().decide(first, changes, bound, &*subscriber.sink, &self.memory);
+            match outcome {
+                Ok(false) => {}
+                Ok(true) => {
+                    is_held = true;
+                    self.holding().insert(subscriber.number(), subscriber);
+                }
+                Err(Overflow) => overflowed.push(subscriber),
+            }
+        }
+        if is_held || self.is_holding() {
+            // A table may have been planned before the channel was among those that hold something.
+            self.release_holding();
+        }
+        overflowed
+    }
+
+    fn is_holding(&self) -> bool {
+        !self.holding().is_empty()
+    }
+
+    fn release_holding(&self) {
+        let holding: Vec<Arc<Subscriber>> = self.holding().values().cloned().collect();
+        if holding.is_empty() {
+            return;
+        }
+        let unplanned = self.unplanned();
+        for subscriber in holding {
+            let bound = bound_of(&unplanned, &subscriber);
+            let mut outbox = subscriber.outbox();
+            let bound = outbox.bound(bound);
+            outbox.release(bound, &*subscriber.sink);
+            // Under its lock: what it holds next enters it again.
+            if outbox.held.is_empty() {
+                self.holding().remove(&subscriber.number());
+            }
+        }
+    }
+
+    fn unplanned(&self) -> Vec<(Arc<TableQueue>, Position)> {
+        let queues = self.queues.read().unwrap_or_else(PoisonError::into_inner);
+        queues.iter().filter_map(|queue| Some((Arc::clone(queue), queue.unplanned()?))).collect()
+    }
+
+    fn holding(&self) -> MutexGuard<'_, HashMap<u64, Arc<Subscriber>>> {
+        self.holding.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// The first change of the subscriber's tables that is not planned.
+fn bound_of(unplanned: &[(Arc<TableQueue>, Position)], subscriber: &Subscriber) -> Position {
+    let watched = unplanned.iter().filter(|(queue, _)| subscriber.watches(&queue.schema, &queue.name));
+    watched.map(|(_, position)| *position).min().unwrap_or(Position::MAX)
+}

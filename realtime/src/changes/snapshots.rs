@@ -1,0 +1,148 @@
+//! Which transactions are visible to other sessions. A change arrives before its transaction is visible, because the log is
+//! flushed first: a row that was looked up earlier would be missing, and its change lost.
+
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
+
+use basalt_core::session::{SessionError, Sessions, Statement};
+use tokio::time::{Instant, sleep};
+
+use super::visibility::scope;
+
+/// How long a commit may take to become visible: synchronous replication waits for another server.
+const VISIBLE_LIMIT: Duration = Duration::from_secs(60);
+/// How long a snapshot tells about transactions. It knows the lower halves of their ids, which come again after 2³² of them.
+pub(super) const SNAPSHOT_AGE: Duration = Duration::from_secs(600);
+
+/// A snapshot: which transactions are over.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(super) struct Snapshot {
+    /// All before are over.
+    min: u64,
+    /// None from here on is.
+    max: u64,
+    /// Those in between that are not.
+    running: Vec<u64>,
+}
+
+impl Snapshot {
+    /// From `pg_snapshot`'s text, `10:20:10,14,15`.
+    fn parse(text: &str) -> Option<Self> {
+        let mut parts = text.split(':');
+        let (min, max, running) = (parts.next()?.parse().ok()?, parts.next()?.parse().ok()?, parts.next()?);
+        let running = running.split(',').filter(|xid| !xid.is_empty()).map(|xid| xid.parse().ok());
+        Some(Self { min, max, running: running.collect::<Option<_>>()? })
+    }
+
+    /// Whether the transaction with this lower half of its id is over. It is a recent one: at most 2³¹ away.
+    pub(super) fn has(&self, xid: u32) -> bool {
+        let epoch = self.max & !0xffff_ffff;
+        let mut full = epoch | u64::from(xid);
+        if full > self.max.saturating_add(1 << 31) {
+            full = full.saturating_sub(1 << 32);
+        } else if full.saturating_add(1 << 31) < self.max {
+            full += 1 << 32;
+        }
+        full < self.min || (full < self.max && !self.running.contains(&full))
+    }
+}
+
+/// Takes snapshots.
+pub(super) struct Snapshots {
+    sessions: Sessions,
+    /// Numbers snapshots as they are requested.
+    next: AtomicU64,
+    /// The last one; held to read and to replace it only.
+    last: Mutex<Option<Taken>>,
+    /// One query at a time: it serves all that wait.
+    taking: tokio::sync::Mutex<()>,
+}
+
+#[derive(Clone)]
+struct Taken {
+    number: u64,
+    at: Instant,
+    snapshot: Arc<Snapshot>,
+}
+
+impl Snapshots {
+    pub(super) fn new(sessions: Sessions) -> Self {
+        Self {
+            sessions,
+            next: AtomicU64::new(0),
+            last: Mutex::default(),
+            taking: tokio::sync::Mutex::default(),
+        }
+    }
+
+    fn last(&self) -> Option<Taken> {
+        self.last.lock().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+
+    fn is_known(&self, xid: u32) -> bool {
+        self.last().is_some_and(|taken| taken.at.elapsed() < SNAPSHOT_AGE && taken.snapshot.has(xid))
+    }
+
+    /// A snapshot of now. One query serves all that called this before it began.
+    ///
+    /// # Errors
+    /// PostgreSQL does not answer.
+    pub(super) async fn take(&self) -> Result<Arc<Snapshot>, SessionError> {
+        let before = self.next.load(Ordering::Acquire);
+        let _alone = self.taking.lock().await;
+        if let Some(taken) = self.last()
+            && taken.number > before
+        {
+            return Ok(taken.snapshot);
+        }
+        let number = self.next.fetch_add(1, Ordering::AcqRel) + 1;
+        let at = Instant::now();
+        let text: Arc<str> = "select pg_catalog.pg_current_snapshot()::text".into();
+        let answers =
+            self.sessions.run(scope(Vec::new()), vec![Statement { text, params: Vec::new() }]).await?;
+        let snapshot = answers.first().and_then(|rows| rows.first()?.text(0)).and_then(Snapshot::parse);
+        let snapshot = Arc::new(snapshot.ok_or_else(|| SessionError::Unavailable("no snapshot".to_owned()))?);
+        let taken = Taken { number, at, snapshot: Arc::clone(&snapshot) };
+        *self.last.lock().unwrap_or_else(PoisonError::into_inner) = Some(taken);
+        Ok(snapshot)
+    }
+
+    /// Waits until the transaction is visible to other sessions.
+    pub(super) async fn wait_visible(&self, xid: u32) -> Result<(), SessionError> {
+        const FIRST_PAUSE: Duration = Duration::from_micros(500);
+        const LONGEST_PAUSE: Duration = Duration::from_millis(20);
+        let end = Instant::now() + VISIBLE_LIMIT;
+        let mut pause = FIRST_PAUSE;
+        while !self.is_known(xid) && !self.take().await?.has(xid) {
+            if Instant::now() > end {
+                return Err(SessionError::Deadline);
+            }
+            sleep(pause).await;
+            pause = (pause * 2).min(LONGEST_PAUSE);
+        }
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_snapshot_tells_what_is_over() {
+        let snapshot = Snapshot::parse("10:20:10,14").unwrap();
+        assert!(snapshot.has(9) && snapshot.has(11) && snapshot.has(19));
+        assert!(!snapshot.has(10) && !snapshot.has(14) && !snapshot.has(20));
+        assert!(Snapshot::parse("10:10:").unwrap().has(9));
+        assert_eq!(Snapshot::parse("10:x:"), None);
+    }
+
+    #[test]
+    fn ids_are_completed_across_the_turn_of_their_lower_half() {
+        let turned = Snapshot { min: (1 << 32) + 5, max: (1 << 32) + 5, running: Vec::new() };
+        assert!(turned.has(u32::MAX) && turned.has(4) && !turned.has(5));
+        let before = Snapshot { min: (1 << 32) - 2, max: (1 << 32) - 2, running: Vec::new() };
+        assert!(before.has(u32::MAX - 2) && !before.has(3));
+    }
+}

@@ -1,0 +1,154 @@
+//! Bounds what the channels of one socket take, together: bindings and filters in number, all of it in bytes.
+
+use std::fmt;
+use std::sync::{Arc, Mutex, PoisonError};
+
+use crate::changes::filter;
+use crate::channels::join::Join;
+
+/// Bindings of all channels of a socket.
+const MOST_BINDINGS: usize = 1000;
+/// Conditions of all their filters.
+const MOST_CONDITIONS: usize = 1000;
+/// What all channels of a socket take, by the estimate below.
+const MOST_BYTES: usize = 2 * 1024 * 1024;
+
+/// What a channel takes beside its texts.
+const CHANNEL_BYTES: usize = 2048;
+/// A topic is kept by the socket, its channel, and the hub.
+const COPIES_OF_TOPIC: usize = 6;
+/// The same of a binding and its place in the indexes.
+const BINDING_BYTES: usize = 640;
+/// The same of a condition, or of one value of an `in` list.
+const VALUE_BYTES: usize = 192;
+
+/// What a channel takes, or all channels of a socket.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Usage {
+    bindings: usize,
+    conditions: usize,
+    bytes: usize,
+}
+
+impl Usage {
+    /// Of a channel that is to be joined. `payload` is the join's, as it came.
+    pub(crate) fn for_join(topic: &str, payload: &str, join: &Join) -> Self {
+        let bindings = join.changes.bindings.as_deref().unwrap_or_default();
+        let filters = bindings.iter().filter_map(|binding| binding.filter.as_deref());
+        let commas = filters.clone().flat_map(str::bytes).filter(|byte| *byte == b',').count();
+        let selected: usize = bindings.iter().flat_map(|binding| &binding.select).map(Vec::len).sum();
+        let values = bindings.len() + commas + selected;
+        let bytes = CHANNEL_BYTES
+            + COPIES_OF_TOPIC * topic.len()
+            + payload.len()
+            + BINDING_BYTES * bindings.len()
+            + VALUE_BYTES * values;
+        Self { bindings: bindings.len(), conditions: filters.map(filter::count).sum(), bytes }
+    }
+}
+
+/// The sum of one socket.
+#[derive(Debug, Default)]
+pub(crate) struct Quota(Mutex<Usage>);
+
+/// A channel's part, given back when this is dropped.
+#[derive(Debug)]
+pub(crate) struct QuotaShare {
+    quota: Arc<Quota>,
+    usage: Usage,
+}
+
+/// What there is too much of.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Exceeded {
+    Bindings,
+    Conditions,
+    Bytes,
+}
+
+impl fmt::Display for Exceeded {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Bindings => write!(f, "more than {MOST_BINDINGS} postgres_changes"),
+            Self::Conditions => write!(f, "more than {MOST_CONDITIONS} conditions in filters"),
+            Self::Bytes => write!(f, "more than {MOST_BYTES} bytes of topics and join payloads"),
+        }
+    }
+}
+
+impl Quota {
+    pub(crate) fn reserve(self: &Arc<Self>, usage: Usage) -> Result<QuotaShare, Exceeded> {
+        let mut used = self.used();
+        let sum = Usage {
+            bindings: used.bindings + usage.bindings,
+            conditions: used.conditions + usage.conditions,
+            bytes: used.bytes + usage.bytes,
+        };
+        if sum.bindings > MOST_BINDINGS {
+            return Err(Exceeded::Bindings);
+        }
+        if sum.conditions > MOST_CONDITIONS {
+            return Err(Exceeded::Conditions);
+        }
+        if sum.bytes > MOST_BYTES {
+            return Err(Exceeded::Bytes);
+        }
+        *used = sum;
+        drop(used);
+        Ok(QuotaShare { quota: Arc::clone(self), usage })
+    }
+
+    fn used(&self) -> std::sync::MutexGuard<'_, Usage> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Drop for QuotaShare {
+    fn drop(&mut self) {
+        let mut used = self.quota.used();
+        used.bindings -= self.usage.bindings;
+        used.conditions -= self.usage.conditions;
+        used.bytes -= self.usage.bytes;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn usage(payload: &str) -> Usage {
+        Usage::for_join("room", payload, &Join::read(payload))
+    }
+
+    fn bindings(count: usize, filter: &str) -> String {
+        let binding = format!(r#"{{"table":"t","filter":"{filter}"}}"#);
+        format!(r#"{{"config":{{"postgres_changes":[{}]}}}}"#, vec![binding; count].join(","))
+    }
+
+    #[test]
+    fn channels_of_a_socket_share_a_bound_and_give_it_back() {
+        let quota = Arc::new(Quota::default());
+        let first = quota.reserve(usage(&bindings(600, ""))).unwrap();
+        assert_eq!(quota.reserve(usage(&bindings(401, ""))).unwrap_err(), Exceeded::Bindings);
+        let conditions = ["a=eq.1"; 40].join(",");
+        assert_eq!(quota.reserve(usage(&bindings(26, &conditions))).unwrap_err(), Exceeded::Conditions);
+        drop(first);
+        let _all = quota.reserve(usage(&bindings(1000, "a=eq.1"))).unwrap();
+        drop(_all);
+        assert_eq!(*quota.used(), Usage::default());
+    }
+
+    #[test]
+    fn long_topics_lists_and_payloads_are_bounded_in_bytes() {
+        let quota = Arc::new(Quota::default());
+        let list = format!("a=in.({})", vec!["1"; 100].join(","));
+        let lists: Vec<_> = (0..20).map(|_| quota.reserve(usage(&bindings(10, &list)))).collect();
+        assert!(lists.iter().any(|share| matches!(share, Err(Exceeded::Bytes))));
+        drop(lists);
+        let join = Join::read("{}");
+        let long = Usage::for_join(&"x".repeat(400_000), "{}", &join);
+        assert_eq!(quota.reserve(long).unwrap_err(), Exceeded::Bytes);
+        let shares: Vec<_> = (0..100).map(|_| quota.reserve(usage(&bindings(3, "plan_id=eq.7")))).collect();
+        assert!(shares.iter().all(Result::is_ok), "a hundred ordinary channels");
+    }
+}
