@@ -89,6 +89,7 @@ pub async fn apply(
 
     let mut report = Report::default();
     let mut state = State::read(client).await?;
+    check_known(&state, &wanted)?;
     let lacks_trigger = !state.missing_event_triggers().is_empty();
     if !pending(&state, &wanted)?.is_empty() || !state.is_cluster_complete() || lacks_trigger {
         lock(client).await?;
@@ -117,6 +118,21 @@ pub async fn apply(
     Ok(report)
 }
 
+/// Whether a newer release has changed the database. Changes nothing; a database that no release has used is fine.
+///
+/// # Errors
+/// [`MigrationError::Newer`], or the database is out of reach.
+pub async fn check_release(client: &Client, sets: &[&[SystemMigration]]) -> Result<(), MigrationError> {
+    let known: Vec<SystemMigration> =
+        MIGRATIONS.iter().chain(sets.iter().copied().flatten()).copied().collect();
+    check_known(&State::read(client).await?, &known)
+}
+
+fn check_known(state: &State, known: &[SystemMigration]) -> Result<(), MigrationError> {
+    let unknown = state.unknown(known);
+    if unknown.is_empty() { Ok(()) } else { Err(MigrationError::Newer(unknown)) }
+}
+
 /// Under the lock: the state is read again, because the server that held it before us may have done everything.
 async fn migrate(
     client: &mut Client,
@@ -124,6 +140,7 @@ async fn migrate(
     report: &mut Report,
 ) -> Result<(), MigrationError> {
     let state = State::read(client).await?;
+    check_known(&state, wanted)?;
     if !state.is_cluster_complete() {
         run_with_retries(client, &CLUSTER, state.has_table()).await?;
         report.applied.push("cluster/roles".to_owned());
@@ -268,7 +285,8 @@ mod tests {
     #[test]
     fn a_changed_migration_is_named() {
         let mut applied = Applied::new();
-        applied.insert(("core".to_owned(), 1), "0".repeat(64));
+        let record = state::Record { name: "schemas".to_owned(), checksum: "0".repeat(64) };
+        applied.insert(("core".to_owned(), 1), record);
         let error = pending(&State::of(applied), MIGRATIONS).unwrap_err();
         assert!(error.to_string().contains("core/0001_schemas was changed"), "{error}");
     }

@@ -134,6 +134,12 @@ pub(crate) struct Functions {
     pub(crate) site_url: String,
 }
 
+/// One sentence for each TypeScript function of the project, which this release cannot run.
+#[must_use]
+pub fn functions_that_cannot_run(config: &FunctionsConfig) -> Vec<String> {
+    registry::unable_to_run(&config.dir, &config.each)
+}
+
 /// The service at `/functions/v1`.
 #[must_use]
 pub fn service(config: &FunctionsConfig, stripe: &StripeConfig, dependencies: Dependencies) -> Service {

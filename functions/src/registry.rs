@@ -53,8 +53,7 @@ impl Registry {
             };
             functions.insert(Arc::clone(&function.name), (function, settings.is_enabled));
         }
-        for name in names_in(dir) {
-            let settings = settings_of(&name);
+        for (name, settings) in in_folder(dir, settings) {
             if functions.contains_key(name.as_str()) {
                 tracing::info!(function = name, "the project's function takes the place of the built-in one");
             }
@@ -64,6 +63,9 @@ impl Registry {
                 answers_preflights: settings.answers_preflights,
                 run: without_runtime(),
             };
+            if settings.is_enabled {
+                tracing::warn!("{}", cannot_run(dir, &name));
+            }
             functions.insert(Arc::clone(&function.name), (function, settings.is_enabled));
         }
         let enabled = functions.into_iter().filter_map(|(name, (function, is_enabled))| {
@@ -86,6 +88,36 @@ impl Registry {
 pub(crate) fn is_name(name: &str) -> bool {
     name.starts_with(|first: char| first.is_ascii_alphabetic())
         && name.bytes().all(|byte| byte.is_ascii_alphanumeric() || matches!(byte, b'_' | b'-'))
+}
+
+/// What a start and `doctor` say about each TypeScript function that is switched on.
+pub(crate) fn unable_to_run(dir: &Path, settings: &[FunctionSettings]) -> Vec<String> {
+    let functions = in_folder(dir, settings);
+    functions
+        .into_iter()
+        .filter(|(_, settings)| settings.is_enabled)
+        .map(|(name, _)| cannot_run(dir, &name))
+        .collect()
+}
+
+fn cannot_run(dir: &Path, name: &str) -> String {
+    let file = dir.join(name).join("index.ts");
+    format!(
+        "{} is a TypeScript function: this release cannot run it, and calls return 503 BOOT_ERROR",
+        file.display()
+    )
+}
+
+/// The functions of the folder with their settings, by name.
+fn in_folder(dir: &Path, settings: &[FunctionSettings]) -> Vec<(String, FunctionSettings)> {
+    let mut names = names_in(dir);
+    names.sort_unstable();
+    let with_settings = |name: String| {
+        let section = settings.iter().find(|section| section.name == name).cloned();
+        let settings = section.unwrap_or_else(|| FunctionSettings::usual(name.clone()));
+        (name, settings)
+    };
+    names.into_iter().map(with_settings).collect()
 }
 
 fn names_in(dir: &Path) -> Vec<String> {

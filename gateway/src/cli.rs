@@ -22,7 +22,7 @@ use crate::config::{CommandLine, Config, LogFormat, Only};
 use crate::database_setup::{self, Options, Seed};
 use crate::secrets::Secrets;
 use crate::{doctor, logging, serve};
-use basalt_http::shutdown::Shutdown;
+use basalt_http::shutdown::{EndSignals, Shutdown};
 
 /// A backend for supabase-js over PostgreSQL, in one process. `basalt serve` starts it.
 #[derive(Debug, Parser)]
@@ -50,6 +50,9 @@ enum Command {
         /// Also applies the project's seed, if this database has none yet.
         #[arg(long)]
         seed: bool,
+        /// Records migrations as applied that another tool, such as `supabase db push`, has applied to this database.
+        #[arg(long)]
+        adopt: bool,
     },
     /// Prints the effective configuration, with the source of each value. Secrets are not shown.
     Config {
@@ -138,7 +141,7 @@ fn parse_only(name: &str) -> Result<Only, String> {
 pub fn run() -> ExitCode {
     let cli = Cli::parse();
     match tokio::runtime::Builder::new_multi_thread().enable_all().build() {
-        Ok(runtime) => match runtime.block_on(execute(cli)) {
+        Ok(runtime) => match runtime.block_on(execute_until_signal(cli)) {
             Ok(code) => code,
             // `basalt config | head`: the reader has seen what it wanted.
             Err(error) if is_broken_pipe(&error) => ExitCode::SUCCESS,
@@ -148,7 +151,7 @@ pub fn run() -> ExitCode {
             }
         },
         Err(error) => {
-            let _closed = writeln!(io::stderr(), "basalt: no threads to run on: {error}");
+            let _closed = writeln!(io::stderr(), "basalt: cannot start the async runtime: {error}");
             ExitCode::FAILURE
         }
     }
@@ -164,6 +167,22 @@ fn told(error: &anyhow::Error) -> String {
 
 fn is_broken_pipe(error: &anyhow::Error) -> bool {
     error.downcast_ref::<io::Error>().is_some_and(|error| error.kind() == io::ErrorKind::BrokenPipe)
+}
+
+/// A command that a signal ends takes the PostgreSQL along that it may have started. `serve` follows the signals itself.
+async fn execute_until_signal(cli: Cli) -> anyhow::Result<ExitCode> {
+    if !matches!(cli.command, Command::Serve { .. }) {
+        // Its own task: the command may block in a read from the terminal.
+        tokio::spawn(end_on_signal(EndSignals::new()?));
+    }
+    Box::pin(execute(cli)).await
+}
+
+#[expect(clippy::exit, reason = "a command that reads from the terminal cannot be cancelled")]
+async fn end_on_signal(mut signals: EndSignals) {
+    let number = signals.next().await;
+    basalt_postgres::interrupt_all();
+    std::process::exit(128 + number);
 }
 
 async fn execute(cli: Cli) -> anyhow::Result<ExitCode> {
@@ -193,14 +212,14 @@ async fn execute(cli: Cli) -> anyhow::Result<ExitCode> {
             }
             Ok(ExitCode::SUCCESS)
         }
-        Command::Migrate { seed } => {
+        Command::Migrate { seed, adopt } => {
             let config = load(&command_line)?;
             let console = Console::new(false);
             let secrets = Secrets::load(&config)?;
             let databases = database_setup::prepare(
                 &config,
                 &secrets,
-                &Options { seed: if seed { Seed::Asked } else { Seed::No } },
+                &Options { seed: if seed { Seed::Asked } else { Seed::No }, adopt },
                 |line| console.progress(line),
             )
             .await?;
@@ -230,9 +249,10 @@ async fn execute(cli: Cli) -> anyhow::Result<ExitCode> {
             let config = load(&command_line)?;
             let secrets = Secrets::load(&config)?;
             let in_force = keys::in_force(&config, &secrets).await;
+            let url = keys::server_url(&config, &secrets, &in_force).await;
             let mut out = io::stdout();
-            crate::secrets::print_keys(&config, &in_force, &mut out)?;
-            crate::secrets::print_s3_keys(&config, &secrets.s3_protocol(&config), &mut out)?;
+            crate::secrets::print_keys(&url, &in_force, &mut out)?;
+            crate::secrets::print_s3_keys(&url, &secrets.s3_protocol(&config), &mut out)?;
             if let Some(url) = database_setup::running_url(&config, &secrets) {
                 writeln!(out, "# The embedded PostgreSQL, while the server runs.")?;
                 writeln!(out, "SUPABASE_DB_URL={url}")?;

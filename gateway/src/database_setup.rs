@@ -98,7 +98,7 @@ pub const STORAGE_ADMIN: &str = "supabase_storage_admin";
 /// Roles whose passwords derive from the master key.
 const LOGINS: [&str; 3] = ["authenticator", AUTH_ADMIN, "postgres"];
 
-fn service_migrations() -> [&'static [SystemMigration]; 4] {
+pub(crate) fn service_migrations() -> [&'static [SystemMigration]; 4] {
     [
         basalt_auth::MIGRATIONS,
         basalt_storage::MIGRATIONS,
@@ -156,6 +156,8 @@ pub async fn prepare_for_reset(
 pub struct Options {
     /// When the project's seed runs.
     pub seed: Seed,
+    /// Whether migrations that another tool has applied are recorded as applied.
+    pub adopt: bool,
 }
 
 /// When the project's seed runs; never twice on one database.
@@ -246,6 +248,7 @@ async fn bring_up_to_date(
             Seed::Asked => true,
         },
         seed_existing: options.seed == Seed::Asked,
+        adopt: options.adopt,
     };
     project.migrate(&mut client, &seeding, |line| progress(line)).await?;
     Ok(())

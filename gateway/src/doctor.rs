@@ -1,11 +1,13 @@
 //! `basalt doctor`: looks at what goes wrong on a new machine or a new server, and says how to mend it. It changes
 //! nothing: a folder without secrets stays without, no PostgreSQL is started, no schema is touched.
 //!
-//! `machine` looks at ports, folders and programs, `database` at a PostgreSQL that answers, `payments` at Stripe.
+//! `machine` looks at ports, folders and programs, `database` at a PostgreSQL that answers, `servers` at what several servers on it share,
+//! `payments` at Stripe.
 
 mod database;
 mod machine;
 mod payments;
+mod servers;
 
 use std::fmt::Write as _;
 use std::io::Write;
@@ -113,7 +115,9 @@ async fn examine(config: &Config, clock: &Clock) -> Report {
     machine::disk_space(config, &mut report);
     machine::open_files(config, &mut report);
     machine::ports(config, &mut report).await;
+    machine::proxy(config, &mut report);
     machine::app(config, &mut report);
+    functions(config, &mut report);
     mail(config, &mut report).await;
     objects(config, &mut report).await;
     payments::payments(config, clock, &mut report).await;
@@ -142,6 +146,14 @@ fn configuration(config: &Config, report: &mut Report) {
             subject,
             "server.public_url is http: passwords and tokens travel in the clear; put a TLS proxy in front and set it to https",
         );
+    }
+}
+
+fn functions(config: &Config, report: &mut Report) {
+    if matches!(config.only, None | Some(Only::Functions)) {
+        for sentence in basalt_functions::functions_that_cannot_run(&config.functions) {
+            report.warn("functions", sentence);
+        }
     }
 }
 

@@ -38,7 +38,8 @@ fn subscriber(
     colour: bool,
     writer: impl for<'a> MakeWriter<'a> + Send + Sync + 'static,
 ) -> Box<dyn Subscriber + Send + Sync> {
-    let builder = tracing_subscriber::fmt().with_env_filter(filter);
+    // A line that cannot be written is dropped: reporting that on a closed terminal would panic.
+    let builder = tracing_subscriber::fmt().with_env_filter(filter).log_internal_errors(false);
     match format {
         LogFormat::Json => {
             Box::new(builder.json().flatten_event(true).with_writer(EscapedJsonLines(writer)).finish())

@@ -4,6 +4,7 @@
 //! a service that is not running here gets an error and not a page.
 
 use std::net::{IpAddr, SocketAddr};
+use std::sync::OnceLock;
 
 use axum::body::Body;
 use axum::response::{IntoResponse, Response};
@@ -12,7 +13,9 @@ use http::{Request, StatusCode};
 use hyper::body::Incoming;
 
 use crate::local_only;
+use crate::running::RunningNote;
 use crate::system_routes::SystemRoutes;
+use crate::welcome;
 use basalt_http::address::IpRange;
 use basalt_http::layers::{self, Client, Mount, Shared, client_address};
 use basalt_http::static_app::StaticApp;
@@ -35,6 +38,10 @@ pub struct Gateway {
     pub app: Option<StaticApp>,
     /// Peers whose `X-Forwarded-For` counts.
     pub trusted_proxies: Vec<IpRange>,
+    /// The first proxy that is none of them.
+    pub(crate) untrusted_proxy: OnceLock<IpAddr>,
+    /// Where that is noted.
+    pub(crate) note: RunningNote,
 }
 
 impl Gateway {
@@ -62,9 +69,15 @@ impl Gateway {
             return self.mailbox(request, peer, mailbox::PATH).await;
         }
         match &self.app {
-            Some(app) => app.serve(request).await,
-            None => not_found(),
+            Some(app) if request.uri().path() != "/" || app.is_built() => app.serve(request).await,
+            _ if request.uri().path() == "/" => self.welcome(&request),
+            Some(_) | None => not_found(),
         }
+    }
+
+    fn welcome(&self, request: &Request<Body>) -> Response {
+        let keys = self.system.keys.api_keys();
+        welcome::answer(request, &self.system.public_url, &keys.publishable, self.mailbox.is_some())
     }
 
     /// Answers one request of the admin port: our own routes only, metrics without a key.
@@ -86,6 +99,17 @@ impl Gateway {
 
     fn client(&self, peer: IpAddr, request: &Request<Body>) -> Client {
         let (headers, trusted) = (request.headers(), &self.trusted_proxies);
+        if let Some(proxy) = client_address::untrusted_proxy(peer, headers, trusted)
+            && self.untrusted_proxy.set(proxy).is_ok()
+        {
+            tracing::warn!(
+                "requests come through a proxy at {proxy} that is not in server.trusted_proxies: all its clients count as one address, in rate limits and \
+                 in the audit log. Add the address to the setting"
+            );
+            let note = self.note.clone();
+            // The runtime waits for it; nothing else has to.
+            let _writing = tokio::task::spawn_blocking(move || note.note_untrusted_proxy(proxy));
+        }
         Client {
             address: client_address::resolve(peer, headers, trusted),
             scheme: client_address::scheme(peer, headers, trusted),

@@ -4,7 +4,7 @@
 mod recorder;
 mod services;
 
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 use std::time::{Duration, Instant};
 
 use axum::body::Body;
@@ -21,6 +21,7 @@ use crate::config::{CommandLine, Config, Only, Server};
 use crate::database_setup::SetupError;
 use crate::mail;
 use crate::router::Gateway;
+use crate::running::RunningNote;
 use crate::secrets::{Secrets, SecretsError};
 use crate::signals::Signals;
 use crate::system_routes::SystemRoutes;
@@ -54,7 +55,7 @@ pub enum ServeError {
     #[error(transparent)]
     Database(#[from] SetupError),
     /// The signals that reload.
-    #[error("signals cannot be listened for: {0}")]
+    #[error("cannot install signal handlers: {0}")]
     Signals(#[from] std::io::Error),
     /// The auth service.
     #[error("cannot start auth: {0}")]
@@ -178,6 +179,8 @@ pub async fn serve(
         mailbox,
         app: config.server.app_dir.as_ref().map(|dir| StaticApp::new(dir.clone(), &config.server.public_url)),
         trusted_proxies: config.server.trusted_proxies.clone(),
+        untrusted_proxy: OnceLock::new(),
+        note: RunningNote::new(&config, &secrets),
     });
 
     wait_until_ready(&gateway, &shutdown.graceful).await;

@@ -4,6 +4,7 @@
 //! One function per concern, called in order by [`serve`]: a tower stack of eight generic layers would say the same
 //! less readably, and cost a boxed future each.
 
+mod access_log;
 pub mod api_key;
 mod arrival;
 pub mod bounds;
@@ -38,6 +39,7 @@ use tokio::time::{Instant, timeout_at};
 use tower::ServiceExt;
 use tracing::Instrument;
 
+use access_log::Caller;
 use api_key::{Gate, KeyGate};
 use arrival::Arrival;
 use bounds::{Bounds, SMALL_BODY};
@@ -126,6 +128,8 @@ pub async fn serve(shared: &Shared, mount: &Mount, mut request: Request<Body>, c
     let started = Instant::now();
     let origin = request.headers().get(ORIGIN).cloned();
     let original = original(mount, &request, client.scheme);
+    // Before the key gate rewrites `Authorization`.
+    let caller = Caller::read(&original.target, request.headers(), client.address.0, shared.key_gate.keys());
     let stripped = strip_prefix(&mount.prefix, &mut request);
     let is_preflight = cors::is_preflight(&request);
     let is_own_preflight =
@@ -167,7 +171,7 @@ pub async fn serve(shared: &Shared, mount: &Mount, mut request: Request<Body>, c
     if let Some(origin) = &origin {
         mount.cors(&shared.cors).decorate(&service.cors, origin, headers);
     }
-    observe(mount, &method, response.status(), started, &id);
+    observe(mount, &method, response.status(), started, &id, caller.as_ref());
     response
 }
 
@@ -374,7 +378,14 @@ impl RequestMetrics {
     }
 }
 
-fn observe(mount: &Mount, method: &http::Method, status: StatusCode, started: Instant, id: &str) {
+fn observe(
+    mount: &Mount,
+    method: &http::Method,
+    status: StatusCode,
+    started: Instant,
+    id: &str,
+    caller: Option<&Caller>,
+) {
     let (service, metrics) = (mount.service.name, &mount.metrics);
     let took = started.elapsed();
     let class = usize::from(status.as_u16().clamp(100, 599) / 100 - 1);
@@ -382,10 +393,14 @@ fn observe(mount: &Mount, method: &http::Method, status: StatusCode, started: In
         counter.increment(1);
     }
     metrics.seconds.record(took.as_secs_f64());
+    let Some(caller) = caller else { return };
     tracing::info!(
-        target: "basalt::access",
+        target: access_log::TARGET,
         service,
         %method,
+        path = caller.path,
+        client = %caller.client,
+        user = caller.user,
         status = status.as_u16(),
         duration_ms = took.as_secs_f64() * 1000.0,
         request_id = id,

@@ -1,7 +1,10 @@
 //! How the server is told to end: gracefully, and then by force.
 
 use std::convert::Infallible;
+use std::future::poll_fn;
+use std::task::Poll;
 
+use tokio::signal::unix::{Signal, SignalKind, signal};
 use tokio_util::sync::CancellationToken;
 
 /// Cheap to clone; all clones are told together.
@@ -15,25 +18,76 @@ pub struct Shutdown {
 }
 
 impl Shutdown {
-    /// Follows SIGTERM and Ctrl-C for as long as the result is polled: the first asks for a graceful end, the second
+    /// Follows [`EndSignals`] for as long as the result is polled: the first asks for a graceful end, the second
     /// forces it. From this call on the signals no longer end the process.
     ///
     /// # Errors
-    /// The system does not let signals be heard.
+    /// The system refuses to install a signal handler.
     pub fn follow_signals(&self) -> std::io::Result<impl Future<Output = Infallible> + use<>> {
-        use tokio::signal::unix::{SignalKind, signal};
-        let mut terminate = signal(SignalKind::terminate())?;
-        let mut interrupt = signal(SignalKind::interrupt())?;
+        let mut signals = EndSignals::new()?;
         let tokens = [self.graceful.clone(), self.forced.clone()];
         Ok(async move {
             for token in tokens {
-                tokio::select! {
-                    _ = terminate.recv() => {}
-                    _ = interrupt.recv() => {}
-                }
+                let _number = signals.next().await;
                 token.cancel();
             }
             std::future::pending().await
         })
+    }
+}
+
+/// The signals that ask a program to end: SIGTERM, SIGINT (Ctrl-C), SIGQUIT (Ctrl-\) and SIGHUP (its terminal closes), except a SIGHUP that the
+/// program was started to ignore, as by `nohup`.
+#[derive(Debug)]
+pub struct EndSignals(Vec<(i32, Signal)>);
+
+impl EndSignals {
+    /// Installs the handlers: from now on these signals do not end the process.
+    ///
+    /// # Errors
+    /// The system refuses to install a signal handler.
+    pub fn new() -> std::io::Result<Self> {
+        let mut kinds = vec![SignalKind::terminate(), SignalKind::interrupt(), SignalKind::quit()];
+        let status = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
+        if !ignores(&status, SignalKind::hangup()) {
+            kinds.push(SignalKind::hangup());
+        }
+        kinds
+            .into_iter()
+            .map(|kind| Ok((kind.as_raw_value(), signal(kind)?)))
+            .collect::<Result<_, _>>()
+            .map(Self)
+    }
+
+    /// Waits for the next one; returns its number.
+    pub async fn next(&mut self) -> i32 {
+        poll_fn(|context| {
+            let received = self.0.iter_mut().find_map(|(number, signal)| {
+                matches!(signal.poll_recv(context), Poll::Ready(Some(()))).then_some(*number)
+            });
+            received.map_or(Poll::Pending, Poll::Ready)
+        })
+        .await
+    }
+}
+
+/// Whether a process with this `/proc/PID/status` ignores the signal. Without such a file it counts as not ignored.
+fn ignores(status: &str, kind: SignalKind) -> bool {
+    let mask = status.lines().find_map(|line| line.strip_prefix("SigIgn:"));
+    let mask = mask.and_then(|mask| u64::from_str_radix(mask.trim(), 16).ok()).unwrap_or(0);
+    mask >> (kind.as_raw_value() - 1) & 1 == 1
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn ignored_signals_are_read_from_the_mask() {
+        let hangup = SignalKind::hangup();
+        assert!(ignores("Name:\tbasalt\nSigIgn:\t0000000000001001\n", hangup));
+        assert!(!ignores("Name:\tbasalt\nSigIgn:\t0000000000001000\n", hangup));
+        assert!(ignores("SigIgn:\t0000000000004000\n", SignalKind::terminate()));
+        assert!(!ignores("", hangup));
     }
 }

@@ -37,18 +37,8 @@ impl Cluster<'_> {
         progress: &mut (dyn FnMut(&str) + Send),
     ) -> Result<bool, EmbeddedError> {
         self.sweep().await?;
-        let exists = match fs::read_to_string(self.data_dir.join("PG_VERSION")) {
-            Ok(version) => {
-                self.check_version(version.trim())?;
-                true
-            }
-            Err(error) if error.kind() == std::io::ErrorKind::NotFound => false,
-            Err(error) => return Err(EmbeddedError::io("read", self.data_dir, error)),
-        };
+        let exists = check(self.data_dir, self.binaries)?.is_some();
         if !exists {
-            if fs::read_dir(self.data_dir).is_ok_and(|mut entries| entries.next().is_some()) {
-                return Err(EmbeddedError::NotACluster { data_dir: self.data_dir.to_path_buf() });
-            }
             progress(&format!(
                 "initialising PostgreSQL {} in {}",
                 self.binaries.version,
@@ -58,19 +48,6 @@ impl Cluster<'_> {
         }
         self.write_settings(self.data_dir)?;
         Ok(!exists)
-    }
-
-    fn check_version(&self, needed: &str) -> Result<(), EmbeddedError> {
-        if needed == self.binaries.major.to_string() {
-            return Ok(());
-        }
-        Err(EmbeddedError::WrongVersion {
-            data_dir: self.data_dir.to_path_buf(),
-            needed: needed.to_owned(),
-            bin_dir: self.binaries.bin_dir.clone(),
-            found: self.binaries.version.clone(),
-            hint: String::new(),
-        })
     }
 
     /// Removes what an interrupted initialisation left, its processes first: they would go on writing.
@@ -239,6 +216,27 @@ impl Cluster<'_> {
         }
         self.account.apply(&mut command);
         command
+    }
+}
+
+/// The major version of the data in the folder, which the programs can work on; `None` where there are no data yet.
+pub(super) fn check(data_dir: &Path, binaries: &Binaries) -> Result<Option<String>, EmbeddedError> {
+    match fs::read_to_string(data_dir.join("PG_VERSION")) {
+        Ok(version) if version.trim() == binaries.major.to_string() => Ok(Some(version.trim().to_owned())),
+        Ok(version) => Err(EmbeddedError::WrongVersion {
+            data_dir: data_dir.to_path_buf(),
+            needed: version.trim().to_owned(),
+            bin_dir: binaries.bin_dir.clone(),
+            found: binaries.version.clone(),
+            hint: String::new(),
+        }),
+        Err(error) if error.kind() == std::io::ErrorKind::NotFound => {
+            if fs::read_dir(data_dir).is_ok_and(|mut entries| entries.next().is_some()) {
+                return Err(EmbeddedError::NotACluster { data_dir: data_dir.to_path_buf() });
+            }
+            Ok(None)
+        }
+        Err(error) => Err(EmbeddedError::io("read", data_dir, error)),
     }
 }
 

@@ -28,6 +28,7 @@ pub use error::EmbeddedError;
 pub use memory_limit::MemoryLimit;
 use owner::OwnerLock;
 use place::{Place, Wanted};
+pub use postmaster::interrupt_all;
 use postmaster::{Launch, Postmaster};
 use supervisor::PidSlot;
 pub use supervisor::State;
@@ -164,6 +165,28 @@ impl Embedded {
         };
         let found = Binaries::find(&search).await?;
         Ok((found.version, found.bin_dir))
+    }
+
+    /// Whether the programs that a start would take can work on the data folder. Changes nothing. Returns the folder, and the major version
+    /// of its data where there are any.
+    ///
+    /// # Errors
+    /// The data were made by another major version, or the folder holds something else.
+    pub async fn check_data(config: &EmbeddedConfig) -> Result<(PathBuf, Option<String>), EmbeddedError> {
+        let config = absolute(config.clone())?;
+        let path = std::env::var_os("PATH");
+        let search = Search {
+            configured: config.bin_dir.as_deref(),
+            roots: search_roots(&config.project_dir),
+            path: path.as_deref(),
+            system: Path::new(SYSTEM_DIR),
+        };
+        let binaries = Binaries::find(&search).await?;
+        let data_dir = place::current_data_dir(&config.state_dir, &config.data_dir);
+        match cluster::check(&data_dir, &binaries) {
+            Ok(version) => Ok((data_dir, version)),
+            Err(error) => Err(with_matching_version(error, &search).await),
+        }
     }
 
     /// How to reach the PostgreSQL that another server runs on this configuration's data, if one does.

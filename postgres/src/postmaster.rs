@@ -4,6 +4,7 @@ use std::fs;
 use std::io;
 use std::path::Path;
 use std::process::{ExitStatus, Stdio};
+use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
 
 use rustix::process::{Pid, Signal, kill_process};
@@ -46,10 +47,45 @@ pub(super) struct Launch {
     pub(super) extra: Vec<(String, String)>,
 }
 
+/// The postmasters of this process that run. A plain mutex: held for a copy only.
+static RUNNING: Mutex<Vec<Pid>> = Mutex::new(Vec::new());
+
+/// Asks every PostgreSQL that this process runs to shut down, without waiting. For a program that ends at once.
+pub fn interrupt_all() {
+    for pid in RUNNING.lock().unwrap_or_else(PoisonError::into_inner).iter() {
+        interrupt(*pid);
+    }
+}
+
+fn interrupt(pid: Pid) {
+    if let Err(error) = kill_process(pid, Signal::INT) {
+        tracing::debug!(%error, "could not signal PostgreSQL");
+    }
+}
+
+/// An entry of [`RUNNING`], removed on drop.
+#[derive(Debug)]
+struct Registered(Pid);
+
+impl Registered {
+    fn new(pid: Pid) -> Self {
+        RUNNING.lock().unwrap_or_else(PoisonError::into_inner).push(pid);
+        Self(pid)
+    }
+}
+
+impl Drop for Registered {
+    fn drop(&mut self) {
+        RUNNING.lock().unwrap_or_else(PoisonError::into_inner).retain(|pid| *pid != self.0);
+    }
+}
+
 /// A started server.
 #[derive(Debug)]
 pub(super) struct Postmaster {
     child: Child,
+    /// Until it has been waited for: then its number may be another process's.
+    registered: Option<Registered>,
     tail: Tail,
     /// Ends with the last process that holds the pipe.
     reader: JoinHandle<()>,
@@ -119,7 +155,8 @@ impl Launch {
                 forward(stderr, reading).await;
             }
         });
-        Ok(Postmaster { child, tail, reader })
+        let registered = pid_of(&child).map(Registered::new);
+        Ok(Postmaster { child, registered, tail, reader })
     }
 
     /// PostgreSQL takes the pid in a stale `.s.PGSQL.PORT.lock` for a live server if any process has it now.
@@ -149,6 +186,7 @@ impl Launch {
         let config = self.connect_config();
         loop {
             if let Some(status) = postmaster.child.try_wait().ok().flatten() {
+                postmaster.registered = None;
                 return Err(self.failure(postmaster, status).await);
             }
             if says_ready(&pid_file) {
@@ -193,12 +231,14 @@ impl Launch {
 impl Postmaster {
     /// For signals from outside the supervisor; `None` once it has been waited for.
     pub(super) fn pid(&self) -> Option<Pid> {
-        self.child.id().and_then(|pid| i32::try_from(pid).ok()).and_then(Pid::from_raw)
+        pid_of(&self.child)
     }
 
     /// Waits for the end and says how it came.
     pub(super) async fn ended(&mut self) -> String {
-        match self.child.wait().await {
+        let ended = self.child.wait().await;
+        self.registered = None;
+        match ended {
             Ok(status) => format!("{status}"),
             Err(error) => error.to_string(),
         }
@@ -215,6 +255,7 @@ impl Postmaster {
             }
             match timeout(limit, self.child.wait()).await {
                 Ok(Ok(status)) => {
+                    self.registered = None;
                     tracing::debug!(%status, "PostgreSQL has stopped");
                     return;
                 }
@@ -223,6 +264,19 @@ impl Postmaster {
             }
         }
     }
+}
+
+impl Drop for Postmaster {
+    /// A start that is given up half way leaves no server behind.
+    fn drop(&mut self) {
+        if let Some(pid) = self.pid() {
+            interrupt(pid);
+        }
+    }
+}
+
+fn pid_of(child: &Child) -> Option<Pid> {
+    child.id().and_then(|pid| i32::try_from(pid).ok()).and_then(Pid::from_raw)
 }
 
 /// Connection settings of the superuser over the socket in `run_dir`.

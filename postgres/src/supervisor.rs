@@ -74,7 +74,7 @@ pub(super) async fn keep(
         }
         let restarted = tokio::select! {
             restarted = restart(&mut launch, &state, &mut back_off, reason) => Some(restarted),
-            // Dropping a start half way leaves its server running; the signal below and the next start end it.
+            // A start that is dropped half way only signals its server; its end is waited for below.
             () = stop.cancelled() => None,
         };
         let Some(next) = restarted else {

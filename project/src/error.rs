@@ -52,6 +52,16 @@ pub enum ProjectError {
         /// Relative to the project.
         file: String,
     },
+    /// Another tool has applied versions of new migrations and recorded them in the history that is shared with it.
+    #[error(
+        "another tool, such as `supabase db push`, has applied {} to this database, and a second time would fail; to record as applied what it has applied, \
+         run: basalt migrate --adopt",
+        .files.join(", ")
+    )]
+    AppliedElsewhere {
+        /// Relative to the project, in order.
+        files: Vec<String>,
+    },
     /// A new migration comes before one that is applied already.
     #[error("{file} is new but comes before {applied}, which is applied already; give it a higher number")]
     OutOfOrder {

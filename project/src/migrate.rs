@@ -24,6 +24,8 @@ pub struct MigrateOptions {
     pub seed: bool,
     /// With `seed`: also on a database that is not new any more, unless it has run before: `migrate --seed`.
     pub seed_existing: bool,
+    /// Record migrations that another tool has applied, instead of refusing: `migrate --adopt`.
+    pub adopt: bool,
 }
 
 /// What was done. All empty when there was nothing to do.
@@ -94,6 +96,20 @@ impl Project {
 }
 
 impl Project {
+    /// How many migrations the database has and how many a start would apply. Changes nothing; the database may be new.
+    ///
+    /// # Errors
+    /// What [`Project::migrate`] would find before its first statement.
+    pub async fn check(&self, client: &Client) -> Result<(usize, usize), ProjectError> {
+        const HAS_RECORDS: &str = "select pg_catalog.to_regclass('basalt.project_files') is not null";
+        let files = Files::read(&self.dir)?;
+        let has_records: bool = client.query_one(HAS_RECORDS, &[]).await?.try_get(0)?;
+        let applied = if has_records { read_applied(client).await? } else { Applied::new() };
+        let plan = Plan::make(&files, &applied, &MigrateOptions::default())?;
+        refuse_applied(&applied_elsewhere(client, &plan).await?)?;
+        Ok((files.migrations.len() - plan.migrations.len(), plan.migrations.len()))
+    }
+
     /// Applies all policy files, whether or not they are new: what was changed in the database by hand is undone. `progress`
     /// as in [`Project::migrate`]. Returns the files.
     ///
@@ -125,7 +141,19 @@ async fn apply(
     options: &MigrateOptions,
     progress: &mut (impl FnMut(&str) + Send),
 ) -> Result<Report, ProjectError> {
-    let plan = Plan::make(files, &read_applied(client).await?, options)?;
+    let mut plan = Plan::make(files, &read_applied(client).await?, options)?;
+    let elsewhere = applied_elsewhere(client, &plan).await?;
+    if !options.adopt {
+        refuse_applied(&elsewhere)?;
+    } else if !elsewhere.is_empty() {
+        let transaction = client.transaction().await?;
+        for file in &elsewhere {
+            record(&transaction, file).await?;
+        }
+        transaction.commit().await?;
+        progress(&format!("recorded {} migrations that another tool has applied", elsewhere.len()));
+        plan = Plan::make(files, &read_applied(client).await?, options)?;
+    }
     let owner: String = client.query_one("select basalt.project_owner()::text", &[]).await?.try_get(0)?;
 
     for (index, file) in plan.migrations.iter().enumerate() {
@@ -172,6 +200,38 @@ async fn apply(
     let (migrations, policies, seeded) =
         (plan.migrations.clone(), plan.policies.clone(), plan.seed.is_some());
     Ok(plan.report(&migrations, &policies, seeded))
+}
+
+fn refuse_applied(elsewhere: &[&File]) -> Result<(), ProjectError> {
+    if elsewhere.is_empty() {
+        return Ok(());
+    }
+    let files = elsewhere.iter().map(|file| file.path.clone()).collect();
+    Err(ProjectError::AppliedElsewhere { files })
+}
+
+/// New migrations whose versions the database has. Other tools record what they apply in `supabase_migrations.schema_migrations`, but not in our own table.
+async fn applied_elsewhere<'a>(client: &Client, plan: &Plan<'a>) -> Result<Vec<&'a File>, ProjectError> {
+    const HAS_HISTORY: &str =
+        "select pg_catalog.to_regclass('supabase_migrations.schema_migrations') is not null";
+    const VERSIONS: &str =
+        "select version from supabase_migrations.schema_migrations where version = any($1)";
+    let has_history: bool = client.query_one(HAS_HISTORY, &[]).await?.try_get(0)?;
+    if plan.migrations.is_empty() || !has_history {
+        return Ok(Vec::new());
+    }
+    let versions: Vec<&str> = plan.migrations.iter().map(|file| file.version_and_name().0).collect();
+    let mut recorded: Vec<String> = Vec::new();
+    for row in client.query(VERSIONS, &[&versions]).await? {
+        recorded.push(row.try_get(0)?);
+    }
+    let files: Vec<&'a File> = plan
+        .migrations
+        .iter()
+        .copied()
+        .filter(|file| recorded.iter().any(|version| version == file.version_and_name().0))
+        .collect();
+    Ok(files)
 }
 
 /// All policy files in one transaction.

@@ -1,10 +1,12 @@
 //! Which grant or policy a `service_role` caller is missing (rest.md §7.1, ours).
 //!
 //! PostgreSQL says what it refused and not what would help. A caller with the service key may read that from the catalog
-//! anyway and gets it as the error's `hint`; other callers learn nothing of what exists and who may use it. The catalog
+//! anyway and gets it as the error's `hint`; other callers learn nothing of what exists and who may use it. A missing grant is also logged,
+//! once, for the operator. The catalog
 //! is asked in a second transaction, under the login role, because the first one is aborted.
 
-use std::sync::Arc;
+use std::collections::HashSet;
+use std::sync::{Arc, LazyLock, Mutex, PoisonError};
 
 use basalt_core::identity::Identity;
 use basalt_core::pg_error::PgError;
@@ -89,11 +91,19 @@ const SURELY_WHOLE: usize = 46;
 /// The error, with what the caller lacks as its hint where that can be told.
 pub(crate) async fn explain(context: &ExecuteContext<'_>, mut error: RestError) -> RestError {
     if let RestError::Session(SessionError::Postgres(refusal)) = &mut error
-        && context.caller.role == SERVICE_ROLE
         && refusal.code == "42501"
         && refusal.hint.is_none()
     {
-        refusal.hint = hint(context, refusal).await;
+        let is_trusted = context.caller.role == SERVICE_ROLE;
+        let is_new = is_first(context, refusal);
+        if is_trusted || is_new {
+            let hint = hint(context, refusal).await;
+            if let Some(Hint::Grant(grant)) = hint.as_ref().filter(|_| is_new) {
+                let role = &context.caller.role;
+                tracing::info!("{} for role {role}; if it should have access, run: {grant}", refusal.message);
+            }
+            refusal.hint = hint.filter(|_| is_trusted).map(Hint::into_text);
+        }
     }
     if let RestError::Session(SessionError::Postgres(failure)) = &mut error
         && failure.code == "42703"
@@ -110,8 +120,38 @@ pub(crate) async fn explain(context: &ExecuteContext<'_>, mut error: RestError) 
     error
 }
 
+/// Missing grants that were logged; more are not.
+const LOGGED_GRANTS: usize = 1024;
+
+/// Whether this lack of a privilege has not been met since the start: it is logged once, not for each request.
+fn is_first(context: &ExecuteContext<'_>, refusal: &PgError) -> bool {
+    static MET: LazyLock<Mutex<HashSet<String>>> = LazyLock::new(Mutex::default);
+    let Some(Refused::Privilege { name, .. }) = Refused::read(&refusal.message) else { return false };
+    let privileges = privileges(context.api, name).join(",");
+    let met = format!("{} {} {privileges} {}", context.caller.role, context.api.schema, refusal.message);
+    let mut all = MET.lock().unwrap_or_else(PoisonError::into_inner);
+    all.len() < LOGGED_GRANTS && all.insert(met)
+}
+
+/// What the caller lacks.
+enum Hint {
+    /// The statement that grants it.
+    Grant(String),
+    /// A sentence about policies.
+    Policy(String),
+}
+
+impl Hint {
+    fn into_text(self) -> String {
+        match self {
+            Self::Grant(grant) => format!("Grant the required privileges to the current role with: {grant}"),
+            Self::Policy(text) => text,
+        }
+    }
+}
+
 /// `None` too when the catalog cannot be asked: the refusal itself is the answer then.
-async fn hint(context: &ExecuteContext<'_>, refusal: &PgError) -> Option<String> {
+async fn hint(context: &ExecuteContext<'_>, refusal: &PgError) -> Option<Hint> {
     let refused = Refused::read(&refusal.message)?;
     let schemas: Vec<&str> = std::iter::once(context.api.schema.as_str())
         .chain(context.snapshot.config.extra_search_path.iter().map(String::as_str))
@@ -119,18 +159,20 @@ async fn hint(context: &ExecuteContext<'_>, refusal: &PgError) -> Option<String>
     match refused {
         Refused::Privilege { kind, name } => {
             let wanted = array_literal(&privileges(context.api, name));
-            let params = [kind, name, SERVICE_ROLE, &wanted, ALL_PRIVILEGES, &array_literal(&schemas)];
+            let role = context.caller.role.as_str();
+            let params = [kind, name, role, &wanted, ALL_PRIVILEGES, &array_literal(&schemas)];
             let grant = ask(context.catalog(), include_str!("rights/grants.sql"), &params).await?;
-            let grant = grant.first()?.as_deref()?.to_owned();
-            Some(format!("Grant the required privileges to the current role with: {grant}"))
+            Some(Hint::Grant(grant.first()?.as_deref()?.to_owned()))
         }
+        // Its words are for the service role alone, and so are the names of policies.
+        Refused::Row { .. } if context.caller.role != SERVICE_ROLE => None,
         Refused::Row { relation, is_update } => {
             let commands = if is_update { vec!["UPDATE"] } else { privileges(context.api, relation) };
             let params = [relation, SERVICE_ROLE, &array_literal(&commands), &array_literal(&schemas)];
             let found = ask(context.catalog(), include_str!("rights/policies.sql"), &params).await?;
             let mut columns = found.into_iter();
             let (relation, lacking, policies) = (columns.next()??, columns.next()?, columns.next()?);
-            policy_hint(&relation, commands.first()?, lacking, policies)
+            policy_hint(&relation, commands.first()?, lacking, policies).map(Hint::Policy)
         }
     }
 }

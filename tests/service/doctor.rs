@@ -58,7 +58,7 @@ async fn a_new_machine_is_told_what_is_still_to_come() {
     assert!(line(&report, "secrets").starts_with("ok"), "{report}");
     assert!(line(&report, "port").contains("is free"), "{report}");
     assert!(
-        line(&report, "app").starts_with("warn") && line(&report, "app").contains("cargo xtask dev"),
+        line(&report, "app").starts_with("ok") && line(&report, "app").contains("cargo xtask dev"),
         "{report}"
     );
     assert!(line(&report, "postgresql").starts_with("ok"), "{report}");
@@ -172,7 +172,7 @@ async fn another_servers_database_and_its_demo_accounts_are_named_in_production(
     let mut listing = Vec::new();
     let config = config(dir.path(), &settings, None);
     let secrets = basalt::secrets::Secrets::load(&config).unwrap();
-    basalt::secrets::print_keys(&config, secrets.api_keys(), &mut listing).unwrap();
+    basalt::secrets::print_keys(config.server.public_url.as_str(), secrets.api_keys(), &mut listing).unwrap();
     let (_, report) = doctor(dir.path(), &settings, None).await;
     assert!(line(&report, "instance").contains("another master key"), "{report}");
     database
@@ -304,4 +304,148 @@ async fn stripes_key_and_clock_are_looked_at() {
     let settings = [("functions.builtin", "true")];
     let (_, report) = doctor(dir.path(), &settings, Some(Only::Functions)).await;
     assert!(line(&report, "payments").contains("double of Stripe"), "{report}");
+}
+
+#[tokio::test]
+async fn missing_app_is_no_failure_in_production() {
+    let dir = tempfile::tempdir().unwrap();
+    let settings = [("server.mode", "production"), ("server.public_url", "https://plans.example.org")];
+    let (_, report) = doctor(dir.path(), &settings, None).await;
+    let app = line(&report, "app");
+    assert!(app.starts_with("ok") && app.contains("server.app_dir"), "{report}");
+}
+
+#[tokio::test]
+async fn data_of_another_postgresql_is_a_failure() {
+    let dir = tempfile::tempdir().unwrap();
+    let data = dir.path().join(".basalt/postgres");
+    std::fs::create_dir_all(&data).unwrap();
+    let bin_dir = Cluster::get().await.bin_dir().display().to_string();
+    let settings = [("database.bin_dir", bin_dir.as_str())];
+    std::fs::write(data.join("PG_VERSION"), "15\n").unwrap();
+    let (passed, report) = doctor(dir.path(), &settings, None).await;
+    let found = line(&report, "data");
+    assert!(!passed && found.starts_with("FAIL"), "{report}");
+    for expected in ["PostgreSQL 15", "database.bin_dir", "dump and restore"] {
+        assert!(found.contains(expected), "{expected}: {report}");
+    }
+    std::fs::remove_file(data.join("PG_VERSION")).unwrap();
+    std::fs::write(data.join("something"), "").unwrap();
+    let (passed, report) = doctor(dir.path(), &settings, None).await;
+    assert!(!passed && line(&report, "data").contains("is not empty"), "{report}");
+}
+
+#[tokio::test]
+async fn newer_releases_database_is_a_failure() {
+    let dir = tempfile::tempdir().unwrap();
+    let database = Cluster::get().await.database(dir.path()).await;
+    database
+        .admin_sql("insert into basalt.system_migrations (service, version, name, checksum) values ('auth', 9001, 'x', 'y')")
+        .await;
+    let (passed, report) = doctor(dir.path(), &[("database.url", &database.url())], None).await;
+    let found = line(&report, "release");
+    assert!(!passed && found.starts_with("FAIL") && found.contains("auth/9001_x"), "{report}");
+}
+
+#[tokio::test]
+async fn migrations_of_another_tool_are_a_failure() {
+    let dir = tempfile::tempdir().unwrap();
+    let database = Cluster::get().await.database(dir.path()).await;
+    let url = database.url();
+    let migrations = dir.path().join("migrations");
+    std::fs::create_dir(&migrations).unwrap();
+    for name in ["0001_plans", "0002_tasks"] {
+        std::fs::write(migrations.join(format!("{name}.sql")), format!("create table public.t{name} ()"))
+            .unwrap();
+    }
+    // What `supabase db push` leaves behind.
+    database
+        .admin_sql(
+            "set role postgres; create schema if not exists supabase_migrations;
+             create table supabase_migrations.schema_migrations (version text primary key, statements text[], name text);
+             insert into supabase_migrations.schema_migrations values ('0001', '{}', 'plans'), ('0007', '{}', 'other'); reset role",
+        )
+        .await;
+    let settings = [("database.url", url.as_str())];
+    let (passed, report) = doctor(dir.path(), &settings, None).await;
+    let found = line(&report, "project");
+    assert!(!passed && found.starts_with("FAIL"), "{report}");
+    for expected in ["migrations/0001_plans.sql", "supabase db push", "basalt migrate --adopt"] {
+        assert!(found.contains(expected), "{expected}: {report}");
+    }
+    assert!(!found.contains("0002"), "{report}");
+    // The start says the same, and the remedy works.
+    let state = Cluster::get().await.secrets_dir().await;
+    let start = |arguments: &[&str]| {
+        let mut command = basalt_testkit::Basalt::command(dir.path());
+        command
+            .arg("migrate")
+            .args(arguments)
+            .env("BASALT_DATABASE_URL", &url)
+            .env("BASALT_SERVER_STATE_DIR", state);
+        command.output().unwrap()
+    };
+    let said = String::from_utf8(start(&[]).stderr).unwrap();
+    assert!(said.contains("migrations/0001_plans.sql") && said.contains("supabase db push"), "{said}");
+    let output = start(&["--adopt"]);
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    let (_, report) = doctor(dir.path(), &settings, None).await;
+    assert!(line(&report, "project").starts_with("ok"), "{report}");
+    assert_eq!(database.count("pg_tables where tablename ~ '^t000'").await, 1);
+}
+
+#[tokio::test]
+async fn second_server_needs_a_bus_and_shared_files() {
+    let server = basalt_testkit::Basalt::start().await;
+    let url = server.database().url();
+    // It shows itself by the slot that it streams from.
+    let slots = "pg_replication_slots where database = current_database() and active";
+    while server.database().count(slots).await == 0 {
+        tokio::time::sleep(std::time::Duration::from_millis(20)).await;
+    }
+    let dir = tempfile::tempdir().unwrap();
+    let mut command = basalt_testkit::Basalt::command(dir.path());
+    let output = command.arg("doctor").env("BASALT_DATABASE_URL", &url).output().unwrap();
+    let report = String::from_utf8(output.stdout).unwrap();
+    assert!(!output.status.success(), "{report}");
+    for (subject, remedy) in [("servers", "realtime.nats_url"), ("objects", "storage.backend")] {
+        let found = report.lines().find(|line| line.starts_with("FAIL") && line.contains(subject));
+        assert!(found.is_some_and(|line| line.contains(remedy)), "{subject}: {report}");
+    }
+    // Beside the one server there is none to share with.
+    let output =
+        server.same_settings().args(["doctor", "--port", &server.port().to_string()]).output().unwrap();
+    let report = String::from_utf8(output.stdout).unwrap();
+    assert!(!report.contains("realtime.nats_url") && !report.contains("storage.backend"), "{report}");
+}
+
+#[tokio::test]
+async fn proxy_that_is_not_trusted_is_a_failure() {
+    let dir = tempfile::tempdir().unwrap();
+    let settings = [("server.public_url", "https://plans.example.org"), ("server.app_dir", "")];
+    let (passed, report) = doctor(dir.path(), &settings, None).await;
+    let found = line(&report, "proxy");
+    assert!(!passed && found.starts_with("FAIL") && found.contains("server.trusted_proxies"), "{report}");
+    let mut settings = settings.to_vec();
+    settings.push(("server.trusted_proxies", "10.0.0.1"));
+    let (_, report) = doctor(dir.path(), &settings, None).await;
+    assert!(line(&report, "proxy").starts_with("ok"), "{report}");
+
+    // A running server has met a proxy that is not among them.
+    let server = basalt_testkit::Basalt::builder().expect_log("server.trusted_proxies").start().await;
+    let beside = || {
+        let mut command = server.same_settings();
+        let output = command.args(["doctor", "--port", &server.port().to_string()]).output().unwrap();
+        (output.status.success(), String::from_utf8(output.stdout).unwrap())
+    };
+    let (_, report) = beside();
+    assert!(!report.lines().any(|line| line.contains("proxy ")), "{report}");
+    for _ in 0..2 {
+        server.get("/auth/v1/health").header("x-forwarded-for", "203.0.113.7").send().await.expect(200);
+    }
+    let (passed, report) = beside();
+    let found = line(&report, "proxy");
+    assert!(!passed && found.starts_with("FAIL") && found.contains("127.0.0.1"), "{report}");
+    let logged = server.log().into_iter().filter(|line| line.raw.contains("server.trusted_proxies")).count();
+    assert_eq!(logged, 1);
 }

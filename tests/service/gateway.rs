@@ -333,3 +333,32 @@ async fn a_running_server_shows_the_metrics_that_are_documented() {
         assert!(shown.contains_key(happened), "{happened}");
     }
 }
+
+#[tokio::test]
+async fn root_without_an_app_is_a_small_page() {
+    let empty = tempfile::tempdir().unwrap();
+    for app_dir in ["", empty.path().to_str().unwrap()] {
+        let server = Basalt::builder().config("server.app_dir", app_dir).start().await;
+        let page = server.get("/").header("accept", "text/html").send().await.expect(200);
+        assert_eq!(page.header("content-type"), "text/html; charset=utf-8");
+        let policy = page.header("content-security-policy");
+        assert!(
+            policy.contains("default-src 'none'") && policy.contains("frame-ancestors 'none'"),
+            "{policy}"
+        );
+        let text = page.text();
+        for expected in
+            ["<title>Basalt</title>", "prefers-color-scheme", "href=\"/health\"", "href=\"/mailbox\""]
+        {
+            assert!(text.contains(expected), "{expected}: {text}");
+        }
+        assert!(!text.contains("<script") && !text.contains(server.secret_key()), "{text}");
+        server.request(Method::POST, "/").send().await.expect(405);
+        server.get("/plans").header("accept", "text/html").send().await.expect(404);
+        server.get("/rest/v1x").send().await.expect(404);
+    }
+    let production = Basalt::builder().config("server.mode", "production");
+    let production = production.expect_log("links in mails will lead nowhere").start().await;
+    let page = production.get("/").send().await.expect(200);
+    assert!(!page.text().contains("/mailbox"), "production has none");
+}

@@ -18,6 +18,16 @@ pub enum MigrationError {
         /// Its name.
         name: &'static str,
     },
+    /// A newer release has changed the database.
+    #[error(
+        "this database was used by a newer release of Basalt, whose system migrations this one does not know ({}); nothing was changed. Start that \
+         release, or restore a backup from before the upgrade",
+        .0.join(", ")
+    )]
+    Newer(
+        /// As `service/0001_name`.
+        Vec<String>,
+    ),
     /// A statement of a migration failed; nothing of that migration was kept.
     #[error("system migration {service}/{version:04}_{name}, line {line}: {source}")]
     Failed {
@@ -49,7 +59,7 @@ impl MigrationError {
     pub fn code(&self) -> Option<&str> {
         match self {
             Self::Failed { source, .. } | Self::Postgres(source) => Some(&source.code),
-            Self::Changed { .. } | Self::Busy | Self::Connection(_) => None,
+            Self::Changed { .. } | Self::Newer(_) | Self::Busy | Self::Connection(_) => None,
         }
     }
 }

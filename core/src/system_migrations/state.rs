@@ -7,8 +7,15 @@ use tokio_postgres::Client;
 use super::steps::{CLUSTER, DDL_WATCH, DDL_WATCH_MORE, ROLES, ROW_SECURITY_GUARD};
 use super::{Limit, MigrationError, SystemMigration};
 
-/// Checksums by service and version.
-pub(super) type Applied = HashMap<(String, u32), String>;
+/// What is recorded of each migration, by service and version.
+pub(super) type Applied = HashMap<(String, u32), Record>;
+
+/// A row of `basalt.system_migrations`.
+#[derive(Debug)]
+pub(super) struct Record {
+    pub(super) name: String,
+    pub(super) checksum: String,
+}
 
 /// The list of what was applied. Made before the first migration is recorded, hence not a migration itself.
 pub(super) const TABLE: &str = "
@@ -88,11 +95,13 @@ impl State {
             has_row_security_guard: row.try_get("has_row_security_guard")?,
         };
         if state.has_table {
-            let rows =
-                client.query("select service, version, checksum from basalt.system_migrations", &[]).await?;
+            let rows = client
+                .query("select service, version, name, checksum from basalt.system_migrations", &[])
+                .await?;
             for row in rows {
                 let version = u32::try_from(row.try_get::<_, i32>("version")?).unwrap_or(u32::MAX);
-                state.applied.insert((row.try_get("service")?, version), row.try_get("checksum")?);
+                let record = Record { name: row.try_get("name")?, checksum: row.try_get("checksum")? };
+                state.applied.insert((row.try_get("service")?, version), record);
             }
         }
         Ok(state)
@@ -112,7 +121,25 @@ impl State {
     }
 
     pub(super) fn checksum_of(&self, migration: &SystemMigration) -> Option<&str> {
-        self.applied.get(&(migration.service.to_owned(), migration.version)).map(String::as_str)
+        let record = self.applied.get(&(migration.service.to_owned(), migration.version));
+        record.map(|record| record.checksum.as_str())
+    }
+
+    /// Migrations that are none of `known`, as `service/0001_name`, in order. Scripts that run again when they change, version 0, do not count:
+    /// they leave nothing that another release could not work with.
+    pub(super) fn unknown(&self, known: &[SystemMigration]) -> Vec<String> {
+        let is_known = |service: &str, version: u32| {
+            known.iter().any(|migration| migration.service == service && migration.version == version)
+        };
+        let unknown = self
+            .applied
+            .iter()
+            .filter(|((service, version), _)| *version > 0 && !is_known(service, *version));
+        let mut names: Vec<String> = unknown
+            .map(|((service, version), record)| format!("{service}/{version:04}_{}", record.name))
+            .collect();
+        names.sort_unstable();
+        names
     }
 
     /// Whether `cluster.sql` has nothing to add.

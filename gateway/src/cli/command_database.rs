@@ -6,6 +6,7 @@ use std::time::Duration;
 use basalt_core::database::Database;
 use basalt_core::keys::{KeyMaterial, KeyStore};
 use basalt_core::pool::{PoolConfig, ServicePool};
+use basalt_core::system_migrations::check_release;
 
 use crate::banner::Console;
 use crate::config::Config;
@@ -34,12 +35,13 @@ impl CommandDatabase {
         if let Some(url) = &config.database.url {
             let admin = database_setup::external("database.url", url.expose_secret(), config)?;
             let client = database_setup::connect(&admin).await?;
+            check_release(&client, &database_setup::service_migrations()).await?;
             check_prepared(&client).await?;
             secrets.check_instance(&client).await?;
             return Ok(Self { secrets, admin, embedded: None, pools: Vec::new() });
         }
         let console = Console::new(false);
-        let options = Options { seed: Seed::No };
+        let options = Options { seed: Seed::No, adopt: false };
         let databases =
             database_setup::prepare(config, &secrets, &options, |line| console.progress(line)).await?;
         Ok(Self { secrets, admin: databases.admin, embedded: databases.embedded, pools: Vec::new() })

@@ -14,7 +14,7 @@ use serde_json::{Value, json};
 
 use super::command_database::CommandDatabase;
 use crate::config::Config;
-use crate::secrets;
+use crate::{probe, running, secrets};
 use api::Listed;
 
 /// What to do with keys. Without a word: prints the project's URL and keys as an environment file.
@@ -136,6 +136,26 @@ pub(super) async fn in_force(config: &Config, secrets: &secrets::Secrets) -> Arc
         (Some(keys), Ok(stored)) if keys.update(&stored, now).is_ok() => keys.api_keys(),
         _ => own(),
     }
+}
+
+/// The address of the server that hands these keys out: of the one that runs, else as configured. Warns where the server that runs has other
+/// secrets: its keys are others.
+pub(super) async fn server_url(config: &Config, secrets: &secrets::Secrets, keys: &ApiKeys) -> String {
+    let (url, is_same, is_ours) = match running::read(&config.server.state_dir) {
+        Some(note) => (note.url, note.fingerprint == secrets.fingerprint(), true),
+        None => match probe::app_config(config).await {
+            Some((url, key)) => (url, key == keys.publishable, false),
+            None => return config.server.public_url.to_string(),
+        },
+    };
+    if !is_same {
+        let _closed = writeln!(
+            io::stderr(),
+            "warning: the server at {url} runs with other secrets, so these keys are not valid there; run this command with that server's settings (--project, \
+             --data, variables)"
+        );
+    }
+    if is_same || is_ours { url } else { config.server.public_url.to_string() }
 }
 
 struct Keys<'a> {

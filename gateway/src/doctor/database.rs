@@ -6,9 +6,11 @@ use std::time::Duration;
 
 use basalt_core::clock::Clock;
 use basalt_core::database::Database;
+use basalt_core::system_migrations::check_release;
+use basalt_project::Project;
 use tokio_postgres::{Client, SimpleQueryMessage};
 
-use super::Report;
+use super::{Report, servers};
 use crate::config::{Config, DatabaseUrl, Mode, Only};
 use crate::database_setup;
 use crate::secrets::Secrets;
@@ -40,6 +42,11 @@ pub(super) async fn examine(
             } else {
                 instance(&client, secrets, report).await?;
                 row_security(&client, report).await?;
+                release(&client, report).await;
+                if !config.is_guest() {
+                    project(&client, config, report).await;
+                }
+                servers::examine(&client, config, report).await?;
                 if config.only.is_none_or(|only| only == Only::Realtime) {
                     replication(&client, report).await?;
                 }
@@ -368,6 +375,28 @@ async fn row_security(client: &Client, report: &mut Report) -> Result<(), tokio_
         );
     }
     Ok(())
+}
+
+/// Whether a newer release has used the database.
+async fn release(client: &Client, report: &mut Report) {
+    const SUBJECT: &str = "release";
+    match check_release(client, &database_setup::service_migrations()).await {
+        Ok(()) => report.ok(SUBJECT, "no newer release has used this database"),
+        Err(error) => report.fail(SUBJECT, error.to_string()),
+    }
+}
+
+/// Whether the project's files can be applied.
+async fn project(client: &Client, config: &Config, report: &mut Report) {
+    const SUBJECT: &str = "project";
+    let checked = async { Project::open(&config.project.dir)?.check(client).await };
+    match checked.await {
+        Ok((applied, 0)) => report.ok(SUBJECT, format!("{applied} migrations are applied")),
+        Ok((applied, new)) => {
+            report.ok(SUBJECT, format!("{applied} migrations are applied; the next start applies {new}"))
+        }
+        Err(error) => report.fail(SUBJECT, error.to_string()),
+    }
 }
 
 /// A PostgREST needs a role to become and schemas to show.

@@ -1,21 +1,21 @@
 //! This machine: secrets and their folder, disk space, ports, the built app, PostgreSQL's programs.
 
 use std::io::ErrorKind;
-use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
+use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::os::unix::fs::PermissionsExt as _;
 use std::path::Path;
-use std::time::Duration;
 
 use secrecy::SecretString;
-use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
-use tokio::net::{TcpListener, TcpStream};
+use tokio::net::TcpListener;
 
 use super::Report;
-use crate::config::{Config, ListenHost, Mode};
+use crate::config::Config;
 use crate::database_setup;
+use crate::probe::{self, address};
+use crate::running;
 use crate::secrets::Secrets;
 use basalt_http::open_files;
-use basalt_postgres::{Embedded, EmbeddedConfig};
+use basalt_postgres::{Embedded, EmbeddedConfig, EmbeddedError};
 
 const MIB: u64 = 1024 * 1024;
 /// A new cluster takes about 40 MiB and its journal grows to 1 GiB before it is recycled.
@@ -139,15 +139,6 @@ pub(super) async fn ports(config: &Config, report: &mut Report) {
     }
 }
 
-/// An address by which to try; what a name stands for is found out at the start.
-const fn address(host: &ListenHost) -> IpAddr {
-    match host {
-        ListenHost::Address(address) => *address,
-        ListenHost::Everywhere | ListenHost::Name(_) => IpAddr::V4(Ipv4Addr::UNSPECIFIED),
-        ListenHost::EveryIpv6 => IpAddr::V6(Ipv6Addr::UNSPECIFIED),
-    }
-}
-
 async fn port(subject: &'static str, setting: &str, host: IpAddr, port: u16, report: &mut Report) {
     let address = SocketAddr::new(host, port);
     match TcpListener::bind(address).await {
@@ -180,19 +171,33 @@ async fn port(subject: &'static str, setting: &str, host: IpAddr, port: u16, rep
 
 /// Whether our own `/health` answers there.
 async fn is_basalt(address: SocketAddr) -> bool {
-    let local = match address.ip() {
-        ip if !ip.is_unspecified() => address,
-        IpAddr::V4(_) => SocketAddr::new(Ipv4Addr::LOCALHOST.into(), address.port()),
-        IpAddr::V6(_) => SocketAddr::new(Ipv6Addr::LOCALHOST.into(), address.port()),
-    };
-    let ask = async {
-        let mut stream = TcpStream::connect(local).await?;
-        stream.write_all(b"GET /health HTTP/1.1\r\nhost: localhost\r\nconnection: close\r\n\r\n").await?;
-        let mut answer = Vec::new();
-        stream.take(4096).read_to_end(&mut answer).await?;
-        Ok::<_, std::io::Error>(String::from_utf8_lossy(&answer).contains(r#"{"status":"ok"}"#))
-    };
-    matches!(tokio::time::timeout(Duration::from_secs(2), ask).await, Ok(Ok(true)))
+    probe::get(address, "/health").await.is_some_and(|answer| answer.contains(r#"{"status":"ok"}"#))
+}
+
+/// Whether clients are told apart behind a proxy. What a running server has met counts most; without one, only TLS proves that there is a proxy.
+pub(super) fn proxy(config: &Config, report: &mut Report) {
+    const SUBJECT: &str = "proxy";
+    const COST: &str = "all clients count as one address, so that one of them uses up the rate limits of all";
+    let trusted = &config.server.trusted_proxies;
+    let met = running::read(&config.server.state_dir).and_then(|note| note.untrusted_proxy);
+    match met {
+        Some(proxy) if trusted.iter().any(|range| range.contains(proxy)) => {
+            report.warn(SUBJECT, format!("restart the server: it does not trust the proxy at {proxy} yet"));
+        }
+        Some(proxy) => report.fail(
+            SUBJECT,
+            format!("requests come through a proxy at {proxy} that is not trusted: {COST}; add {proxy} to server.trusted_proxies"),
+        ),
+        None if !config.server.public_url.is_https() => {}
+        None if trusted.is_empty() => report.fail(
+            SUBJECT,
+            format!(
+                "server.public_url is https, which takes a proxy in front, and no proxy is trusted: {COST}; set server.trusted_proxies to its address, as \
+                 Basalt sees it"
+            ),
+        ),
+        None => report.ok(SUBJECT, "server.trusted_proxies is set"),
+    }
 }
 
 pub(super) fn app(config: &Config, report: &mut Report) {
@@ -200,12 +205,12 @@ pub(super) fn app(config: &Config, report: &mut Report) {
     if dir.join("index.html").is_file() {
         report.ok("app", format!("built, in {}", dir.display()));
     } else {
+        // Many projects have their app elsewhere.
         let text = format!(
-            "not built: {} has no index.html; run `cargo xtask dev`, or set server.app_dir to \"\"",
+            "none: {} has no index.html, and / shows a page about the API; to serve an app, set server.app_dir (this repository's: `cargo xtask dev`)",
             dir.display()
         );
-        // Without its app a production server shows people an error page; a developer may run the API alone.
-        if config.mode == Mode::Production { report.fail("app", text) } else { report.warn("app", text) }
+        report.ok("app", text);
     }
 }
 
@@ -226,6 +231,20 @@ pub(super) async fn programs(config: &Config, secrets: Option<&Secrets>, report:
     match Embedded::find_programs(&wanted).await {
         Ok((version, dir)) => report.ok(subject, format!("{version} in {}", dir.display())),
         Err(error) => report.fail(subject, error.to_string()),
+    }
+    match Embedded::check_data(&wanted).await {
+        Ok((dir, Some(version))) => report.ok("data", format!("PostgreSQL {version}, in {}", dir.display())),
+        Ok((dir, None)) => {
+            report.ok("data", format!("none yet; the first start makes them in {}", dir.display()))
+        }
+        // Said above.
+        Err(
+            EmbeddedError::NotFound { .. }
+            | EmbeddedError::BadBinDir { .. }
+            | EmbeddedError::Broken { .. }
+            | EmbeddedError::TooOld { .. },
+        ) => {}
+        Err(error) => report.fail("data", error.to_string()),
     }
     match Embedded::check_memory_limit(&wanted).await {
         Ok(()) => report.ok("memory", "what one request may take in PostgreSQL is limited"),

@@ -6,18 +6,16 @@ use basalt_core::keys::ApiKeys;
 use basalt_storage::S3ProtocolConfig;
 use secrecy::ExposeSecret;
 
-use crate::config::Config;
-
-/// Writes URL and API keys as an environment file: `basalt keys > .env`. Secrets are shown.
+/// Writes the server's URL and API keys as an environment file: `basalt keys > .env`. Secrets are shown.
 ///
 /// # Errors
 /// Writing to `out` fails.
-pub fn print_keys(config: &Config, keys: &ApiKeys, out: &mut impl Write) -> io::Result<()> {
+pub fn print_keys(url: &str, keys: &ApiKeys, out: &mut impl Write) -> io::Result<()> {
     writeln!(
         out,
         "# For browsers and apps: createClient(SUPABASE_URL, SUPABASE_ANON_KEY); policies decide what they may do."
     )?;
-    writeln!(out, "SUPABASE_URL={}", config.server.public_url)?;
+    writeln!(out, "SUPABASE_URL={url}")?;
     writeln!(out, "SUPABASE_ANON_KEY={}", keys.anon)?;
     writeln!(out, "SUPABASE_PUBLISHABLE_KEY={}", keys.publishable)?;
     writeln!(out, "# For servers only: these bypass every policy.")?;
@@ -29,12 +27,12 @@ pub fn print_keys(config: &Config, keys: &ApiKeys, out: &mut impl Write) -> io::
 ///
 /// # Errors
 /// Writing to `out` fails.
-pub fn print_s3_keys(config: &Config, protocol: &S3ProtocolConfig, out: &mut impl Write) -> io::Result<()> {
+pub fn print_s3_keys(url: &str, protocol: &S3ProtocolConfig, out: &mut impl Write) -> io::Result<()> {
     let (Some(id), Some(secret)) = (&protocol.access_key_id, &protocol.secret_access_key) else {
         return Ok(());
     };
     writeln!(out, "# For S3 clients on servers only: this pair bypasses every policy.")?;
-    writeln!(out, "STORAGE_S3_URL={}/storage/v1/s3", config.server.public_url)?;
+    writeln!(out, "STORAGE_S3_URL={url}/storage/v1/s3")?;
     writeln!(out, "S3_PROTOCOL_REGION={}", protocol.region)?;
     writeln!(out, "S3_PROTOCOL_ACCESS_KEY_ID={id}")?;
     writeln!(out, "S3_PROTOCOL_ACCESS_KEY_SECRET={}", secret.expose_secret())

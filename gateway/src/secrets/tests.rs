@@ -235,7 +235,7 @@ fn the_key_listing_is_an_environment_file() {
     let config = config(dir.path(), &[], None);
     let secrets = Secrets::load(&config).unwrap();
     let mut out = Vec::new();
-    print_keys(&config, secrets.api_keys(), &mut out).unwrap();
+    print_keys(config.server.public_url.as_str(), secrets.api_keys(), &mut out).unwrap();
     let text = String::from_utf8(out).unwrap();
     let names: Vec<_> = text
         .lines()

@@ -192,7 +192,7 @@ pub(super) async fn whole(
     background: &Background,
     console: &Console,
 ) -> Result<Running, ServeError> {
-    let options = database_setup::Options { seed: Seed::NewDatabase };
+    let options = database_setup::Options { seed: Seed::NewDatabase, adopt: false };
     let databases = database_setup::prepare(config, secrets, &options, |line| console.progress(line)).await?;
     // Requests may be sent elsewhere.
     let own = databases.embedded.as_ref().filter(|_| config.database.authenticator_url.is_none());

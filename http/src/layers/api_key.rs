@@ -63,6 +63,12 @@ impl KeyGate {
         Self { keys, clock, required, browsers }
     }
 
+    /// What verifies tokens.
+    #[must_use]
+    pub const fn keys(&self) -> &Arc<Keys> {
+        &self.keys
+    }
+
     /// Lets the request in, with its bearer set, or answers for the service.
     ///
     /// # Errors

@@ -21,6 +21,21 @@ pub fn scheme(peer: IpAddr, headers: &HeaderMap, trusted: &[IpRange]) -> Scheme 
     if is_https && trusted.iter().any(|range| range.contains(peer)) { Scheme::HTTPS } else { Scheme::HTTP }
 }
 
+/// The peer, where it forwards for others as a proxy of the operator's own network does, and is not trusted. A stranger's address does not
+/// count: anyone may send the header.
+#[must_use]
+pub fn untrusted_proxy(peer: IpAddr, headers: &HeaderMap, trusted: &[IpRange]) -> Option<IpAddr> {
+    let peer = peer.to_canonical();
+    let is_near = match peer {
+        IpAddr::V4(address) => address.is_loopback() || address.is_private() || address.is_link_local(),
+        IpAddr::V6(address) => {
+            address.is_loopback() || address.is_unique_local() || address.is_unicast_link_local()
+        }
+    };
+    let is_untrusted = || !trusted.iter().any(|range| range.contains(peer));
+    (is_near && headers.contains_key(FORWARDED_FOR) && is_untrusted()).then_some(peer)
+}
+
 /// The client's address.
 #[must_use]
 pub fn resolve(peer: IpAddr, headers: &HeaderMap, trusted: &[IpRange]) -> ClientAddress {
@@ -65,6 +80,21 @@ mod tests {
     fn a_stranger_cannot_choose_its_address() {
         let seen = resolve([192, 0, 2, 1].into(), &forwarded("203.0.113.9"), &[]);
         assert_eq!(seen.0, IpAddr::from([192, 0, 2, 1]));
+    }
+
+    #[test]
+    fn untrusted_proxy_is_near_and_forwards() {
+        let headers = forwarded("203.0.113.9");
+        let trusted = ["10.0.0.0/8".parse().unwrap()];
+        let found =
+            |peer: &str, headers: &HeaderMap| untrusted_proxy(peer.parse().unwrap(), headers, &trusted);
+        for peer in ["127.0.0.1", "172.17.0.2", "::1", "fd00::1", "::ffff:192.168.0.1"] {
+            assert!(found(peer, &headers).is_some(), "{peer}");
+            assert_eq!(found(peer, &HeaderMap::new()), None, "{peer}");
+        }
+        for peer in ["10.1.2.3", "203.0.113.1", "2001:db8::1"] {
+            assert_eq!(found(peer, &headers), None, "{peer}");
+        }
     }
 
     #[test]

@@ -105,9 +105,9 @@ mod tests {
         entries.iter().map(|(path, kind, sha)| (own(path), (own(kind), sha.map(own)))).collect()
     }
 
-    const NEVER: MigrateOptions = MigrateOptions { seed: false, seed_existing: false };
-    const NEW: MigrateOptions = MigrateOptions { seed: true, seed_existing: false };
-    const ONCE: MigrateOptions = MigrateOptions { seed: true, seed_existing: true };
+    const NEVER: MigrateOptions = MigrateOptions { seed: false, seed_existing: false, adopt: false };
+    const NEW: MigrateOptions = MigrateOptions { seed: true, seed_existing: false, adopt: false };
+    const ONCE: MigrateOptions = MigrateOptions { seed: true, seed_existing: true, adopt: false };
 
     fn plan<'a>(
         files: &'a Files,

@@ -204,3 +204,35 @@ async fn a_key_of_a_role_of_its_own_acts_as_that_role() {
     assert_eq!(answer.json(), "reporter");
     server.database().admin_sql("drop owned by reporter; drop role reporter").await;
 }
+
+#[tokio::test]
+async fn keys_of_a_running_server_come_with_its_address() {
+    let mut server = Basalt::start().await;
+    let printed = |server: &Basalt, settings: &[(&str, &str)]| {
+        let mut command = server.same_settings();
+        // As typed in the project's folder: nothing says where the server listens.
+        command.env_remove("BASALT_SERVER_PUBLIC_URL").env("BASALT_SERVER_PORT", server.port().to_string());
+        command.envs(settings.iter().copied()).arg("keys");
+        CliOutput::of(&command.output().unwrap()).ok()
+    };
+    let keys = printed(&server, &[]);
+    let address = format!("SUPABASE_URL={}\n", server.url(""));
+    assert!(keys.out.contains(&address) && keys.err.is_empty(), "{}{}", keys.out, keys.err);
+    // The server was started with other secrets than this command has.
+    let other = [("BASALT_JWT_SECRET", "another secret of at least thirty-two characters")];
+    let keys = printed(&server, &other);
+    assert!(keys.out.contains(&address), "{}", keys.out);
+    assert!(keys.err.contains("other secrets") && keys.err.contains(&server.url("")), "{}", keys.err);
+
+    // Another state folder whose configured address is this server's.
+    let elsewhere = tempfile::tempdir().unwrap();
+    let port = server.port().to_string();
+    let output = Basalt::command(elsewhere.path()).args(["keys", "--port", &port]).output().unwrap();
+    let keys = CliOutput::of(&output).ok();
+    assert!(keys.err.contains("other secrets") && keys.err.contains(&port), "{}", keys.err);
+
+    server.stop().await;
+    let keys = printed(&server, &[]);
+    let configured = format!("SUPABASE_URL=http://localhost:{port}\n");
+    assert!(keys.out.contains(&configured) && keys.err.is_empty(), "{}{}", keys.out, keys.err);
+}

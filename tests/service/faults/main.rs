@@ -25,6 +25,7 @@ mod overload;
 mod own;
 mod raw;
 mod refused;
+mod signals;
 mod slow;
 mod standby;
 mod start;

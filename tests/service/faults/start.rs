@@ -129,3 +129,34 @@ async fn a_database_that_cannot_be_used_is_named_with_what_to_do() {
     }
     database.admin_sql(&format!("drop role frail_{name}")).await;
 }
+
+#[tokio::test]
+async fn database_of_a_newer_release_is_refused_unchanged() {
+    let project = project();
+    let cluster = Cluster::get().await;
+    let database = cluster.database(project.path()).await;
+    let newer = "insert into basalt.system_migrations (service, version, name, checksum)
+        values ('auth', 9001, 'from_the_future', 'x'), ('crystal', 1, 'new_service', 'y')";
+    database.admin_sql(newer).await;
+    // A start of this release would set these again.
+    database.admin_sql("update basalt.system_migrations set checksum = 'old' where version = 0").await;
+    database.admin_sql("drop event trigger pgrst_ddl_watch").await;
+    let state = "select md5(string_agg(m::text, ',' order by service, version)) || (select count(*) from pg_event_trigger)
+        from basalt.system_migrations m";
+    let before = database.value(state).await;
+    for command in ["serve", "migrate"] {
+        let output = Basalt::command(project.path())
+            .arg(command)
+            .env("BASALT_SERVER_STATE_DIR", cluster.secrets_dir().await)
+            .env("BASALT_SERVER_PORT", free_port().to_string())
+            .env("BASALT_DATABASE_URL", database.url())
+            .output()
+            .unwrap();
+        let said = String::from_utf8(output.stderr).unwrap();
+        assert_eq!(output.status.code(), Some(1), "{command}: {said}");
+        for expected in ["newer release", "auth/9001_from_the_future", "crystal/0001_new_service", "backup"] {
+            assert!(said.contains(expected), "{command}: {said}");
+        }
+    }
+    assert_eq!(database.value(state).await, before);
+}

@@ -25,7 +25,7 @@ async fn project() -> (Basalt, tempfile::TempDir) {
         "basalt.toml",
         "[functions.open]\nverify_jwt = false\n[functions.own]\ncors = \"function\"\n[functions.off]\nenabled = false\n",
     );
-    (Basalt::builder().project(dir.path()).start().await, dir)
+    (Basalt::builder().project(dir.path()).expect_log("this release cannot run it").start().await, dir)
 }
 
 fn hello(server: &Basalt) -> Request {
@@ -205,4 +205,27 @@ async fn only_a_users_own_token_is_a_user() {
         .await;
     let answer = call(&server, "invite-member", Some(&user), &json!({})).send().await;
     assert_eq!(shown(&answer), refused);
+}
+
+#[tokio::test]
+async fn functions_that_cannot_run_are_named_at_the_start() {
+    let (server, dir) = project().await;
+    server.post("/functions/v1/hello").apikey(server.anon_key()).send().await.expect(503);
+    let lines: Vec<String> = server
+        .log()
+        .into_iter()
+        .filter(|line| line.level == "WARN" && line.raw.contains("index.ts"))
+        .map(|line| line.message)
+        .collect();
+    let mut names: Vec<&str> =
+        lines.iter().filter_map(|line| line.split("functions/").nth(1)?.split('/').next()).collect();
+    names.sort_unstable();
+    // The one that is switched off is not missed, and the other folders hold no function.
+    assert_eq!(names, ["hello", "open", "own"], "{lines:#?}");
+    let output = server.same_settings().current_dir(dir.path()).arg("doctor").output().unwrap();
+    let report = String::from_utf8(output.stdout).unwrap();
+    for name in names {
+        let line = report.lines().find(|line| line.contains(&format!("functions/{name}/index.ts")));
+        assert!(line.is_some_and(|line| line.starts_with("warn")), "{report}");
+    }
 }

@@ -7,7 +7,7 @@ use tokio_postgres::Client;
 
 use super::support::{admin, database, project, values, write};
 
-const SEED: MigrateOptions = MigrateOptions { seed: true, seed_existing: false };
+const SEED: MigrateOptions = MigrateOptions { seed: true, seed_existing: false, adopt: false };
 
 async fn migrate(project: &Project, client: &mut Client) -> Result<Report, ProjectError> {
     project.migrate(client, &SEED, |_| {}).await
@@ -203,7 +203,11 @@ async fn the_seed_waits_for_a_server_that_may_seed() {
         ("seed.sql", "insert into t values (1)"),
     ]);
     let mut run = async |seed, seed_existing| {
-        project.migrate(&mut client, &MigrateOptions { seed, seed_existing }, |_| {}).await.unwrap().seeded
+        project
+            .migrate(&mut client, &MigrateOptions { seed, seed_existing, adopt: false }, |_| {})
+            .await
+            .unwrap()
+            .seeded
     };
     assert!(!run(false, false).await, "production");
     assert!(!run(true, false).await, "the database is not new any more");

@@ -413,7 +413,7 @@ fn text_that_broke_out_of_its_quotes_is_seen() {
 
 #[tokio::test]
 async fn no_position_of_a_request_reaches_the_text_of_a_statement() {
-    let mut server = server().start().await;
+    let mut server = server().expect_log("server.trusted_proxies").start().await;
     let database = server.database();
     // In a schema that every search path ends with and no path names.
     let _made = database

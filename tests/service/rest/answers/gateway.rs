@@ -75,7 +75,7 @@ async fn without_a_known_key_nobody_gets_in() {
 
 #[tokio::test]
 async fn the_key_and_nameless_parameters_are_gone_behind_the_gate() {
-    let server = answers().start().await;
+    let server = answers().expect_log("server.trusted_proxies").start().await;
     let key = server.publishable_key();
     let answer =
         bare(&server, &format!("/owners?=x&apikey={key}&select=id&=&id=eq.1")).send().await.expect(200);
