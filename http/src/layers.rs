@@ -17,7 +17,6 @@ use std::panic::AssertUnwindSafe;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use axum::Router;
 use axum::body::Body;
 use axum::extract::DefaultBodyLimit;
 use axum::response::Response;
@@ -28,8 +27,8 @@ use basalt_core::service::{
 use futures_util::FutureExt;
 use futures_util::future::Either;
 use http::header::{
-    ACCEPT_ENCODING, CONNECTION, CONTENT_LENGTH, CONTENT_SECURITY_POLICY, CONTENT_TYPE, HOST, HeaderMap,
-    HeaderName, HeaderValue, ORIGIN, X_CONTENT_TYPE_OPTIONS,
+    CONNECTION, CONTENT_LENGTH, CONTENT_SECURITY_POLICY, CONTENT_TYPE, HOST, HeaderMap, HeaderName,
+    HeaderValue, ORIGIN, X_CONTENT_TYPE_OPTIONS,
 };
 use http::uri::{PathAndQuery, Scheme};
 use http::{Request, StatusCode, Version};
@@ -43,6 +42,7 @@ use access_log::Caller;
 use api_key::{Gate, KeyGate};
 use arrival::Arrival;
 use bounds::{Bounds, SMALL_BODY};
+use compression::AcceptedCodings;
 use cors::CorsPolicy;
 
 /// `x-request-id`, on every answer of a service.
@@ -60,8 +60,6 @@ pub struct Mount {
     pub origins: Origins,
     /// Answers in the place of the service's router, where the service has such a handler.
     pub direct: Option<Handler>,
-    /// `None` where answers are never compressed.
-    compressed: Option<Router>,
     metrics: RequestMetrics,
 }
 
@@ -73,9 +71,8 @@ impl Mount {
     #[must_use]
     pub fn new(prefix: impl Into<Arc<str>>, service: Service, gate: Gate) -> Self {
         let prefix = prefix.into();
-        let compressed = service.compresses.then(|| compression::compressed(&service.router));
         let metrics = RequestMetrics::new(service.name);
-        Self { prefix, service, gate, origins: Box::new(|| None), direct: None, compressed, metrics }
+        Self { prefix, service, gate, origins: Box::new(|| None), direct: None, metrics }
     }
 
     fn cors<'a>(&self, shared: &'a CorsPolicy) -> Cow<'a, CorsPolicy> {
@@ -331,18 +328,23 @@ impl Call<'_> {
     async fn run(&self, mut request: Request<Body>, streams: Option<&Arrival>) -> Result<Response, Late> {
         let Self { mount, render, deadline, id } = *self;
         let service = &mount.service;
-        let may_compress = request.headers().contains_key(ACCEPT_ENCODING);
-        let compressed = mount.compressed.as_ref().filter(|_| may_compress);
-        let handled = match (&mount.direct, compressed) {
-            (Some(direct), None) => Either::Left(direct(request)),
-            (_, compressed) => {
-                let router = compressed.unwrap_or(&service.router);
+        let accepted = service.compresses.then(|| AcceptedCodings::from_headers(request.headers())).flatten();
+        let handled = match &mount.direct {
+            Some(direct) => Either::Left(direct(request)),
+            None => {
                 // axum's limit of 2 MB: the gateway counts the body, or the service does.
                 DefaultBodyLimit::disable().apply(&mut request);
-                Either::Right(router.clone().oneshot(request).map(|answered| match answered {
+                Either::Right(service.router.clone().oneshot(request).map(|answered| match answered {
                     Ok(response) => response,
                     Err(never) => match never {},
                 }))
+            }
+        };
+        let handled = async {
+            let response = handled.await;
+            match accepted {
+                Some(accepted) => accepted.compress(response).await,
+                None => response,
             }
         };
         let handled = AssertUnwindSafe(handled).catch_unwind();

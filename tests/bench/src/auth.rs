@@ -17,7 +17,7 @@ use crate::http::{self, Load, Until};
 use crate::options::UnderTest;
 use crate::process::{self, Cpu};
 use crate::report::{self, median, megabytes, rounded};
-use crate::rest::workload::Workload;
+use crate::rest::workload::{AcceptEncoding, Workload};
 
 /// Sign-ins beside argon2 alone at the same parameters, refreshes, and REST while sign-ins saturate the hash threads.
 #[derive(Debug, Args)]
@@ -90,7 +90,7 @@ pub(crate) async fn run(options: &Options) -> Result<()> {
             refreshes.push((connections, measured(server, measuring).await?));
         }
         for connections in REST_CONNECTIONS {
-            let asked = Rc::new(Workload::List.requests("/rest/v1"));
+            let asked = Rc::new(Workload::List.requests("/rest/v1", AcceptEncoding::Browser));
             let ask = || {
                 let count = usize::from(connections);
                 http::load(basalt.port, Rc::clone(&asked), 200, count, Until::Time(time))

@@ -15,7 +15,7 @@ use crate::http::{self, Load, Until};
 use crate::options::UnderTest;
 use crate::process;
 use crate::report::{self, median, megabytes, rounded};
-use crate::rest::workload::Workload;
+use crate::rest::workload::{AcceptEncoding, Workload};
 
 /// Tables made in one transaction: each takes some of PostgreSQL's locks until its end.
 const BATCH: u32 = 100;
@@ -78,7 +78,7 @@ pub(crate) async fn run(options: &Options) -> Result<()> {
     let loaded = process::resident_bytes(server);
 
     let time = Duration::from_secs(options.seconds);
-    let requests = Rc::new(Workload::List.requests("/rest/v1"));
+    let requests = Rc::new(Workload::List.requests("/rest/v1", AcceptEncoding::Browser));
     let load = |time| {
         http::load(basalt.port, Rc::clone(&requests), 200, options.connections.into(), Until::Time(time))
     };

@@ -19,7 +19,7 @@ use crate::process::{self, Cpu};
 use crate::report::{self, megabytes, rounded};
 use crate::{http, pgbench};
 use sample::{Sample, Subject};
-use workload::Workload;
+use workload::{AcceptEncoding, Workload};
 
 /// Reads and writes under row-level security, beside pgbench, PostgREST and postrust.
 #[derive(Debug, Args)]
@@ -36,6 +36,9 @@ pub(crate) struct Options {
     /// Runs of everything, bulk included; the medians count.
     #[arg(long, alias = "rounds", default_value_t = 2, value_parser = clap::value_parser!(u16).range(1..=99))]
     runs: u16,
+    /// What requests say about compressed responses.
+    #[arg(long, value_enum, default_value_t = AcceptEncoding::Browser)]
+    accept_encoding: AcceptEncoding,
     /// The server under test.
     #[arg(long, default_value = "target/release/basalt")]
     server: PathBuf,
@@ -103,7 +106,7 @@ pub(crate) async fn run(options: &Options) -> Result<()> {
         for &workload in &workloads {
             for &connections in &options.connections {
                 let subject = Subject { run, workload, connections };
-                samples.push(measure(subject, ours, server, time).await.with_context(|| workload.name())?);
+                samples.push(measure(subject, ours, server, options).await.with_context(|| workload.name())?);
                 basalt.running.check()?;
                 // Next to ours, as a shared machine is another one half a minute later.
                 for (name, shape) in SHAPES {
@@ -112,7 +115,7 @@ pub(crate) async fn run(options: &Options) -> Result<()> {
                     samples.push(Sample::of_pgbench(subject, name, &run));
                 }
                 for peer in others {
-                    match measure(subject, peer, server, time).await {
+                    match measure(subject, peer, server, options).await {
                         Ok(sample) => samples.push(sample),
                         // A peer need not be able to do all that we do.
                         Err(error) => {
@@ -158,6 +161,7 @@ pub(crate) async fn run(options: &Options) -> Result<()> {
     });
     let figures = json!({
         "circumstances": circumstances,
+        "accept_encoding": format!("{:?}", options.accept_encoding).to_lowercase(),
         "seconds": options.seconds,
         "runs": options.runs,
         "postgresql": basalt.database_version,
@@ -196,10 +200,15 @@ fn announce(options: &Options, each: usize) -> Result<()> {
 }
 
 /// `database` is the process above PostgreSQL, which all contenders use.
-async fn measure(subject: Subject, contender: &Contender, database: u32, time: Duration) -> Result<Sample> {
+async fn measure(
+    subject: Subject,
+    contender: &Contender,
+    database: u32,
+    options: &Options,
+) -> Result<Sample> {
     let Subject { workload, connections, .. } = subject;
-    let requests = Rc::new(workload.requests(contender.prefix));
-    check(workload, contender.port, &requests).await?;
+    check(workload, contender).await?;
+    let requests = Rc::new(workload.requests(contender.prefix, options.accept_encoding));
     let load = |time| {
         let requests = Rc::clone(&requests);
         http::load(contender.port, requests, workload.status(), connections.into(), Until::Time(time))
@@ -209,15 +218,16 @@ async fn measure(subject: Subject, contender: &Contender, database: u32, time: D
         [process::cpu(contender.pid), process::cpu(database), process::cpu(std::process::id())]
     };
     let before = read();
-    let measured = load(time).await?;
+    let measured = load(Duration::from_secs(options.seconds)).await?;
     let after = read();
     Ok(Sample::of_load(subject, contender.name, &measured, before, after))
 }
 
-/// Every server must answer the same question with the same rows before anything is timed.
-async fn check(workload: Workload, port: u16, requests: &[Vec<u8>]) -> Result<()> {
+/// Every server must return the same rows before anything is timed.
+async fn check(workload: Workload, contender: &Contender) -> Result<()> {
+    let requests = workload.requests(contender.prefix, AcceptEncoding::None);
     let first = requests.first().context("no request")?;
-    let (status, answer) = http::once(port, first).await?;
+    let (status, answer) = http::once(contender.port, first).await?;
     let missing = workload.expected().iter().find(|(text, count)| answer.matches(text).count() != *count);
     if status != workload.status() || missing.is_some() {
         bail!("an answer with status {status} and not {missing:?}:\n{answer}");

@@ -11,7 +11,7 @@ use serde_json::{Value, json};
 use tokio_postgres::Client;
 
 use super::Contender;
-use super::workload::{self, Workload};
+use super::workload::{self, AcceptEncoding, Workload};
 use crate::basalt::Basalt;
 use crate::http::{self, Until};
 use crate::pgbench;
@@ -69,7 +69,7 @@ async fn single_inserts(
     let mut seconds = serde_json::Map::new();
     for contender in contenders {
         database.batch_execute("truncate notes").await?;
-        let requests = Rc::new(Workload::Insert.requests(contender.prefix));
+        let requests = Rc::new(Workload::Insert.requests(contender.prefix, AcceptEncoding::Browser));
         let until = Until::Count(INSERTS.into());
         let load = http::load(contender.port, requests, 201, usize::try_from(IN_FLIGHT)?, until)
             .await

@@ -49,6 +49,24 @@ impl FromStr for Workload {
     }
 }
 
+/// Whether requests accept compressed responses.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
+pub(crate) enum AcceptEncoding {
+    /// The header of every browser and of Node's `fetch`: `gzip, deflate, br`.
+    Browser,
+    /// No header, as curl and most load generators.
+    None,
+}
+
+impl AcceptEncoding {
+    fn header(self) -> &'static str {
+        match self {
+            Self::Browser => "Accept-Encoding: gzip, deflate, br\r\n",
+            Self::None => "",
+        }
+    }
+}
+
 /// What goes over the wire.
 struct Wire {
     method: &'static str,
@@ -145,7 +163,7 @@ impl Workload {
     }
 
     /// Requests ready to send, each person's in turn.
-    pub(crate) fn requests(self, prefix: &str) -> Vec<Vec<u8>> {
+    pub(crate) fn requests(self, prefix: &str, accept: AcceptEncoding) -> Vec<Vec<u8>> {
         let tokens: Vec<String> =
             (1..=PEOPLE).map(|number| token::sign(&token::claims(&token::person_id(number)))).collect();
         let numbered = (0..REQUESTS / PEOPLE)
@@ -154,7 +172,7 @@ impl Workload {
         numbered
             .map(|(turn, person, token): (u64, u64, &String)| {
                 let wire = self.wire(person * ENTRIES + (person * 37 + turn * 11) % ENTRIES + 1);
-                request(prefix, &wire, &key, token)
+                request(prefix, &wire, accept, &key, token)
             })
             .collect()
     }
@@ -261,12 +279,13 @@ const EMBED: &str = r#"select "public"."plans"."id", "public"."plans"."name", ro
 const RPC: &str = r#"with pgrst_source as (select pgrst_call.pgrst_scalar from (select '{"wanted":' || 'true}' as json_data) pgrst_payload, lateral (select "wanted" from json_to_record(json_data::json) as _("wanted" boolean)) pgrst_body, lateral (select "public"."count_entries"("wanted" := pgrst_body."wanted") pgrst_scalar) pgrst_call) select null::bigint as total_result_set, 1 as page_total, coalesce(json_agg(_postgrest_t.pgrst_scalar)->0, 'null') as body, nullif(current_setting('response.headers', true), '') as response_headers, nullif(current_setting('response.status', true), '') as response_status from (select "count_entries".* from pgrst_source as "count_entries") _postgrest_t"#;
 
 /// One request as bytes.
-fn request(prefix: &str, wire: &Wire, key: &str, token: &str) -> Vec<u8> {
+fn request(prefix: &str, wire: &Wire, accept: AcceptEncoding, key: &str, token: &str) -> Vec<u8> {
     let Wire { method, path, prefer, body } = wire;
     let profile = if *method == "GET" { "Accept-Profile" } else { "Content-Profile" };
     let mut request = format!(
         "{method} {prefix}{path} HTTP/1.1\r\nHost: 127.0.0.1\r\napikey: {key}\r\nAuthorization: Bearer {token}\r\n\
-         {profile}: public\r\nAccept: */*\r\nX-Client-Info: supabase-js-node/2.119.1\r\n"
+         {profile}: public\r\nAccept: */*\r\nX-Client-Info: supabase-js-node/2.119.1\r\n{}",
+        accept.header()
     );
     if let Some(prefer) = prefer {
         request.push_str(&format!("Prefer: {prefer}\r\n"));
@@ -299,7 +318,7 @@ pub(crate) fn long_read(prefix: &str) -> Vec<u8> {
         prefer: None,
         body: None,
     };
-    request(prefix, &wire, &key, &token)
+    request(prefix, &wire, AcceptEncoding::None, &key, &token)
 }
 
 #[cfg(test)]
@@ -308,7 +327,7 @@ mod tests {
 
     #[test]
     fn a_persons_requests_are_for_that_persons_entries() {
-        let requests = Workload::Key.requests("");
+        let requests = Workload::Key.requests("", AcceptEncoding::Browser);
         assert_eq!(u64::try_from(requests.len()).unwrap(), REQUESTS);
         let text = String::from_utf8(requests.into_iter().nth(2).unwrap()).unwrap();
         let id: u64 = text.split("id=eq.").nth(1).unwrap().split(' ').next().unwrap().parse().unwrap();
@@ -317,7 +336,7 @@ mod tests {
 
     #[test]
     fn a_body_has_its_length() {
-        let request = Workload::Rpc.requests("/rest/v1").remove(0);
+        let request = Workload::Rpc.requests("/rest/v1", AcceptEncoding::None).remove(0);
         let text = String::from_utf8(request).unwrap();
         assert!(text.starts_with("POST /rest/v1/rpc/count_entries HTTP/1.1\r\n"));
         assert!(text.ends_with("Content-Length: 15\r\n\r\n{\"wanted\":true}"));
