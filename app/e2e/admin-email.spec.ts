@@ -66,7 +66,7 @@ test("template: messages, variables, preview, saved", async ({ administrator, si
   await body.fill(
     '<p>{{inviterEmail}} asks you as <b>{{role}}</b>: <a href="{{inviteUrl}}">come</a></p><script>window.harmed = 1</script>',
   );
-  await expect(preview).toContainText("Join a strategic plan");
+  await expect(preview).toContainText("Join Five-year outreach plan");
   await expect(preview).toContainText("maria@example.org asks you as manager: come");
   expect(await page.evaluate(() => "harmed" in window)).toBe(false);
   await page.getByRole("button", { name: "Save Template" }).click();

@@ -67,10 +67,7 @@ async fn an_invitation_has_the_databases_words_and_our_link() {
     assert_eq!((status, &answer["success"]), (200, &json!(true)), "{answer}");
     assert!(answer["id"].is_string(), "{answer}");
     let mail = server.mailbox().wait_for("bob@example.org").await;
-    assert_eq!(
-        mail.subject, "You've been invited to collaborate on a strategic plan",
-        "not the sender's words"
-    );
+    assert_eq!(mail.subject, "You've been invited to collaborate on Growth <b>2027</b>");
     let token = server
         .database()
         .value("select invite_token::text from public.plan_members where not invite_accepted")
@@ -91,7 +88,7 @@ async fn an_invitation_has_the_databases_words_and_our_link() {
     let mail = server.mailbox().wait_for("bob@example.org").await;
     assert_eq!(
         (mail.subject.as_str(), mail.html.starts_with("<i>viewer</i> http")),
-        ("Join a strategic plan", true)
+        ("Join Growth <b>2027</b>", true)
     );
 }
 

@@ -55,9 +55,6 @@ export type TestMail = z.infer<typeof testMailSchema>;
 export const templateVariables = ["planTitle", "inviterEmail", "role", "inviteUrl"] as const;
 export type TemplateVariable = (typeof templateVariables)[number];
 
-/** What the server writes for `planTitle` in a subject: the sender of an invitation chooses the title, and with it the subject. */
-export const planInSubject = "a strategic plan";
-
 // As the server expands them: with two braces, or with one.
 const placeholder = /\{\{\s*(\w+)\s*\}\}|\{(\w+)\}/g;
 

@@ -10,7 +10,6 @@ import { useRowForm } from "@/hooks/use-row-form";
 import { type Setting, useSaveTemplate } from "./queries";
 import {
   fillTemplate,
-  planInSubject,
   type Template,
   type TemplateVariable,
   templateSchema,
@@ -48,12 +47,7 @@ export function TemplateForm({ row }: { row: Setting<Template> | null }) {
             label="Subject Template"
             error={errors.subject?.message}
             limit={{ used: subject.length, of: 200 }}
-            hint={
-              <>
-                <Variables names={["planTitle"]} unknown={unknownVariables(subject, ["planTitle"])} />
-                <span className="mt-1 block">In the subject it reads “{planInSubject}”; the body names the plan.</span>
-              </>
-            }
+            hint={<Variables names={["planTitle"]} unknown={unknownVariables(subject, ["planTitle"])} />}
             required
           >
             <Input {...register("subject")} />
@@ -76,7 +70,7 @@ export function TemplateForm({ row }: { row: Setting<Template> | null }) {
         <div className="border-b bg-surface px-5 py-4 text-sm">
           <p className="text-muted-foreground">To: new.member@example.org</p>
           <p className="mt-1 font-semibold [overflow-wrap:anywhere]">
-            {fillTemplate(subject, { planTitle: planInSubject })}
+            {fillTemplate(subject, { planTitle: sample.planTitle })}
           </p>
         </div>
         <div className="bg-surface-raised px-5 py-5 text-sm [overflow-wrap:anywhere]">
