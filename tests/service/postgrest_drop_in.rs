@@ -2,7 +2,7 @@
 //! PostgREST's variables, its file, its signals, its admin port, a database that has never seen Basalt.
 //!
 //! Which value each setting gets is tested beside `config/postgrest.rs`; what each answer looks like, in `rest/` and
-//! `differential/`.
+//! `tests/oracle`.
 #![expect(clippy::unwrap_used, reason = "helpers fail a test by panicking")]
 
 mod admin;

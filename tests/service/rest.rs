@@ -1,7 +1,7 @@
 //! `/rest/v1` over the wire, as rest.md has it: the real server on a real PostgreSQL.
 //!
 //! What the unmodified client sees is in `conformance/`; what PostgREST answers to the same request in
-//! `differential/`. Here: headers and statuses together, transactions, roles, settings and reloads.
+//! `tests/oracle`. Here: headers and statuses together, transactions, roles, settings and reloads.
 #![expect(clippy::unwrap_used, clippy::indexing_slicing, reason = "helpers fail a test by panicking")]
 
 mod answers;

@@ -1,7 +1,8 @@
 //! `dev`: from a fresh clone to a server with the app on it; and the verbs around a running one.
 //!
-//! The server's build works the processor and npm the network, so they run side by side. What has not changed is skipped: packages by their lock file,
-//! the app by its sources, the server by cargo. At the end this process becomes the server, so that Ctrl-C and the exit code are the server's own.
+//! What would make the build or the server fail is checked first. The server's build needs the processor and npm the network, so they run in parallel;
+//! when one fails, the other is stopped. What has not changed is skipped: packages by their lock file, the app by its sources, the server by cargo. At the
+//! end this process becomes the server, so that Ctrl-C and the exit code are the server's own.
 
 use std::hash::{DefaultHasher, Hasher};
 use std::os::unix::fs::MetadataExt;
@@ -12,15 +13,21 @@ use std::time::Duration;
 
 use anyhow::{Context, Result, anyhow, bail};
 
+use crate::cargo_build::CargoBuild;
 use crate::run::{self, Running};
 use crate::suite::{cargo, cargo_command};
-use crate::{Arguments, node, ui};
+use crate::{Arguments, node, preflight, ui};
+
+/// The cargo profile of the server that `dev` starts, and its folder in the target folder (decision 0090).
+pub(crate) const PROFILE: &str = "local";
 
 /// Sets up, builds and starts.
 pub(crate) fn dev(root: &Path, arguments: &Arguments) -> Result<ExitCode> {
     ui::note("Basalt: checking what is there");
+    preflight::check_server(root, &arguments.passed)?;
+    preflight::check(root, preflight::Build::Server)?;
     build(root)?;
-    let basalt = target(root).join("release/basalt");
+    let basalt = server_program(root);
     let mut serve = Command::new(&basalt);
     serve.current_dir(root).arg("serve").args(&arguments.passed);
     if arguments.has("--watch") {
@@ -30,28 +37,38 @@ pub(crate) fn dev(root: &Path, arguments: &Arguments) -> Result<ExitCode> {
     become_program(&mut serve)
 }
 
+/// The server that `dev` builds.
+fn server_program(root: &Path) -> PathBuf {
+    target(root).join(PROFILE).join("basalt")
+}
+
+/// Builds server and app in parallel. A failure of either ends the other, so that it is seen at once.
 fn build(root: &Path) -> Result<()> {
     let folder = root.join("target/xtask");
     std::fs::create_dir_all(&folder).with_context(|| format!("could not make {}", folder.display()))?;
     let log = folder.join("app-build.log");
     std::thread::scope(|scope| {
-        let app = scope.spawn(|| {
+        let mut app = Some(scope.spawn(|| {
             node::install(root, Some(&log))?;
             build_app(root, Some(&log))
-        });
-        let server = build_server(root);
-        let app = app.join().unwrap_or_else(|_| Err(anyhow!("the app's build panicked")));
-        server?;
-        app.inspect_err(|_| ui::print(&std::fs::read_to_string(&log).unwrap_or_default()))
+        }));
+        if !server_program(root).is_file() {
+            ui::note("building the server: about ten minutes on two cores the first time");
+        }
+        let arguments = ["build", "--profile", PROFILE, "-p", "basalt"];
+        let mut server = CargoBuild::start(root, "building the server", &arguments)?;
+        let mut is_server_done = false;
+        while !is_server_done || app.is_some() {
+            is_server_done = is_server_done || server.is_done().context("the server could not be built")?;
+            if let Some(ended) = app.take_if(|app| app.is_finished()) {
+                let result = ended.join().unwrap_or_else(|_| Err(anyhow!("the app's build panicked")));
+                result.inspect_err(|_| ui::print(&std::fs::read_to_string(&log).unwrap_or_default()))?;
+            }
+            run::pause(Duration::from_millis(20));
+        }
+        ui::note("server and app are up to date");
+        Ok(())
     })
-}
-
-fn build_server(root: &Path) -> Result<()> {
-    if !target(root).join("release/basalt").is_file() {
-        ui::note("cargo build --release: the server (several minutes the first time)");
-    }
-    cargo(root, &["build", "--release", "-p", "basalt"])
-        .context("the server could not be built; if a C compiler is missing, `sudo apt-get install -y build-essential cmake` brings one")
 }
 
 /// Builds the app unless nothing it is made of has changed. `quiet_log` takes Vite's output instead of the terminal.
@@ -124,7 +141,7 @@ fn watch(root: &Path, serve: &mut Command) -> Result<ExitCode> {
 
 /// Opens psql on the database of the server that `dev` started.
 pub(crate) fn psql(root: &Path, arguments: &[String]) -> Result<ExitCode> {
-    let mut keys = Command::new(target(root).join("release/basalt"));
+    let mut keys = Command::new(server_program(root));
     keys.current_dir(root).arg("keys");
     let text = run::output(&mut keys)
         .context("no built server was found; `cargo xtask dev` builds and starts one")?;

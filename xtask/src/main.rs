@@ -1,6 +1,7 @@
 #![doc = include_str!("../README.md")]
 
 mod browser;
+mod cargo_build;
 mod count;
 mod dev;
 mod fuzz;
@@ -8,6 +9,7 @@ mod moto;
 mod nats;
 mod node;
 mod postgres_meta;
+mod preflight;
 mod run;
 mod server;
 mod suite;

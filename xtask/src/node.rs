@@ -73,7 +73,8 @@ fn installed_lock(root: &Path) -> PathBuf {
     root.join("node_modules/.basalt-installed-lock.json")
 }
 
-fn check() -> Result<()> {
+/// That Node and npm are installed and new enough.
+pub(crate) fn check() -> Result<()> {
     let Some(version) = run::output(Command::new("node").arg("--version")) else {
         bail!("Node was not found: {HOW_TO_GET}");
     };
@@ -82,6 +83,18 @@ fn check() -> Result<()> {
     }
     if run::output(Command::new("npm").arg("--version")).is_none() {
         bail!("npm was not found beside Node {version}: {HOW_TO_GET}");
+    }
+    Ok(())
+}
+
+/// That npm reaches its registry, by asking for the version of one small package.
+pub(crate) fn check_registry(root: &Path) -> Result<()> {
+    let arguments = ["view", "semver", "version", "--fetch-retries=0", "--fetch-timeout=10000"];
+    if run::output(&mut npm(root, &arguments)).is_none() {
+        bail!(
+            "npm cannot reach its package registry: check the network connection and the proxy (`npm config get registry` \
+             prints the address), then try again"
+        );
     }
     Ok(())
 }

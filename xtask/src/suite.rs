@@ -17,7 +17,7 @@ pub(crate) use self::quick::quick;
 use self::steps::{Kind, Suite, Tallies};
 use crate::count::{self, CargoTest};
 use crate::server::Server;
-use crate::{browser, dev, fuzz, moto, nats, node, postgres_meta, run, ui};
+use crate::{browser, dev, fuzz, moto, nats, node, postgres_meta, preflight, run, ui};
 
 const NO_ARGUMENTS: &[&str] = &[];
 
@@ -27,15 +27,16 @@ const FUZZ_TIME: Duration = Duration::from_secs(60 * 60);
 /// Everything that CI runs.
 pub(crate) fn test(root: &Path, keep_going: bool) -> Result<ExitCode> {
     let mut suite = Suite::new(root, keep_going)?;
+    // What needs the network first: a failure there must not follow a long build.
     suite.step("tools", check_tools);
-    suite.step("rustfmt", rustfmt);
-    suite.step("clippy", clippy);
     suite.step("npm ci", |root| node::install(root, None));
-    suite.step("tsc", typecheck);
-    suite.step("biome", biome);
     suite.step("S3 server", moto::install);
     suite.step("postgres-meta", postgres_meta::install);
     suite.step("NATS", nats::install);
+    suite.step("rustfmt", rustfmt);
+    suite.step("tsc", typecheck);
+    suite.step("biome", biome);
+    suite.step("clippy", clippy);
     suite.counted("Rust tests", |root, tallies| rust_tests(root, tallies, &["--workspace"], NO_ARGUMENTS));
     suite.step("cargo doc", docs);
     suite.step("cargo deny", |root| {
@@ -157,8 +158,9 @@ pub(crate) fn e2e(root: &Path, arguments: &[String]) -> Result<ExitCode> {
 
 // --- single checks -------------------------------------------------------------------------------------------------------------------------------
 
-/// Everything that would stop a later step, looked for before the minutes are spent.
+/// Everything that would make a later step fail, before the minutes are spent.
 fn check_tools(root: &Path) -> Result<()> {
+    preflight::check(root, preflight::Build::Tests)?;
     for (tool, component) in [("fmt", "rustfmt"), ("clippy", "clippy")] {
         if run::output(cargo_command(root).args([tool, "--version"])).is_none() {
             ui::note(&format!("rustup component add {component}"));

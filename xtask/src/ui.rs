@@ -4,9 +4,19 @@
 
 use std::io::{IsTerminal, Write};
 use std::sync::OnceLock;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
 static START: OnceLock<Instant> = OnceLock::new();
+
+/// Returns to the start of the line and clears it.
+const ERASE_LINE: &str = "\r\x1b[K";
+
+/// Fits a terminal of 80 columns beside the clock.
+const PROGRESS_CHARACTERS: usize = 70;
+
+/// Whether the terminal's last line is a progress line, to be replaced by what is printed next.
+static HAS_PROGRESS_LINE: AtomicBool = AtomicBool::new(false);
 
 /// Time since the first line was printed.
 pub(crate) fn elapsed() -> Duration {
@@ -17,14 +27,40 @@ pub(crate) fn elapsed() -> Duration {
 pub(crate) fn print(line: &str) {
     // A closed pipe (`| head`) is not worth failing a build for.
     let mut out = std::io::stdout().lock();
-    drop(writeln!(out, "{line}").and_then(|()| out.flush()));
+    let erase = if HAS_PROGRESS_LINE.swap(false, Ordering::Relaxed) { ERASE_LINE } else { "" };
+    drop(writeln!(out, "{erase}{line}").and_then(|()| out.flush()));
 }
 
 /// Prints what is being done now.
 pub(crate) fn note(line: &str) {
+    print(&with_clock(line));
+}
+
+/// Shows how far a step is: on a terminal in place of the previous such line.
+pub(crate) fn progress(line: &str) {
+    if !colours() {
+        note(line);
+        return;
+    }
+    // A longer line would wrap, and only its last row could be replaced.
+    let line: String = line.chars().take(PROGRESS_CHARACTERS).collect();
+    let mut out = std::io::stdout().lock();
+    HAS_PROGRESS_LINE.store(true, Ordering::Relaxed);
+    drop(write!(out, "{ERASE_LINE}{}", with_clock(&line)).and_then(|()| out.flush()));
+}
+
+/// Removes the progress line.
+pub(crate) fn end_progress() {
+    let mut out = std::io::stdout().lock();
+    if HAS_PROGRESS_LINE.swap(false, Ordering::Relaxed) {
+        drop(write!(out, "{ERASE_LINE}").and_then(|()| out.flush()));
+    }
+}
+
+fn with_clock(line: &str) -> String {
     let seconds = elapsed().as_secs();
     let clock = format!("[{:>2}:{:02}]", seconds / 60, seconds % 60);
-    print(&if colours() { format!("\x1b[1;36m{clock}\x1b[0m {line}") } else { format!("{clock} {line}") });
+    if colours() { format!("\x1b[1;36m{clock}\x1b[0m {line}") } else { format!("{clock} {line}") }
 }
 
 /// Prints what went wrong, on standard error.

@@ -1,4 +1,4 @@
-//! The same file, given to the real PostgREST 12.0.2 and to ours. `differential/` asks thousands of questions; here it is
+//! The same file, given to the real PostgREST 12.0.2 and to ours. `tests/oracle` asks thousands of questions; here it is
 //! the configuration that is compared, and a handful of answers are enough to see it.
 
 use std::fs::{self, File};
