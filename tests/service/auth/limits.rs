@@ -84,8 +84,8 @@ async fn a_subscribers_ipv6_network_is_one_client() {
 }
 
 #[tokio::test]
-async fn nobody_chooses_their_address() {
-    let server = Basalt::builder().start().await;
+async fn untrusted_proxy_does_not_choose_the_client_address() {
+    let server = Basalt::builder().expect_log("server.trusted_proxies").start().await;
     let token = "/token?grant_type=password";
     let _refused = until_refused(&from(&server, "203.0.113.1", token, &json!({}))).await;
     let disguised = from(&server, "203.0.113.2", token, &json!({})).send().await;
