@@ -16,10 +16,9 @@ export function useLivePublicRows(table: Table, queryKey: QueryKey) {
       import("@/lib/live").then(
         ({ watchTable }) => {
           if (gone) return;
-          stop = watchTable(
-            table,
-            () => void queryClient.invalidateQueries({ queryKey: JSON.parse(keyJson) as QueryKey }),
-          );
+          stop = watchTable(table, {
+            changed: () => void queryClient.invalidateQueries({ queryKey: JSON.parse(keyJson) as QueryKey }),
+          });
         },
         // The page shows what it has; it is only not live.
         () => undefined,

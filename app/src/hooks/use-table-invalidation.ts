@@ -12,15 +12,16 @@ export function useTableInvalidation(table: Table, queryKey: QueryKey, filter?: 
   const queryClient = useQueryClient();
   const live = useLive();
   const keyJson = JSON.stringify(queryKey);
-  useEffect(
-    () =>
-      watchTable(
-        table,
-        () => void queryClient.invalidateQueries({ queryKey: JSON.parse(keyJson) as QueryKey }),
-        filter,
-      ),
-    [queryClient, table, filter, keyJson],
-  );
+  useEffect(() => {
+    const key = JSON.parse(keyJson) as QueryKey;
+    const changed = () => void queryClient.invalidateQueries({ queryKey: key });
+    // Deletions of every plan arrive: only those of rows in the cache matter here.
+    const deleted = (id: unknown) => {
+      const cached = queryClient.getQueriesData({ queryKey: key });
+      if (typeof id === "string" && JSON.stringify(cached).includes(id)) changed();
+    };
+    return watchTable(table, { changed, filter, deleted });
+  }, [queryClient, table, filter, keyJson]);
   useEffect(() => {
     if (live) return;
     const timer = setInterval(

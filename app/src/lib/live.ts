@@ -59,15 +59,29 @@ export function stayJoined({ open, onJoined }: Joining) {
 
 let topics = 0;
 
-/** Calls back whenever the table changes, and on joining. */
-export function watchTable(table: Table, changed: () => void, filter?: string) {
-  const change = { event: "*", schema: "public", table, ...(filter && { filter }) } as const;
+interface TableWatch {
+  /** Called on joining, and for each change; with a filter, for each INSERT and UPDATE that passes it. */
+  changed: () => void;
+  filter?: string | undefined;
+  /** With a filter: called for each DELETE in the table, with the row's id. */
+  deleted?: (id: unknown) => void;
+}
+
+/** Watches a table until the function that it returns is called. */
+export function watchTable(table: Table, { changed, filter, deleted = changed }: TableWatch) {
+  const rows = { schema: "public", table } as const;
   const leave = stayJoined({
     open: () => {
       // `channel()` returns an existing channel of the same topic, and adding a listener to a joined one throws, so
       // every watch takes a topic of its own.
       topics += 1;
-      return basalt.channel(`invalidate:${table}:${topics}`).on("postgres_changes", change, changed);
+      const channel = basalt.channel(`invalidate:${table}:${topics}`);
+      if (!filter) return channel.on("postgres_changes", { event: "*", ...rows }, () => changed());
+      // Under row-level security a DELETE matches filters on the primary key only, so deletions come unfiltered.
+      return channel
+        .on("postgres_changes", { event: "INSERT", ...rows, filter }, () => changed())
+        .on("postgres_changes", { event: "UPDATE", ...rows, filter }, () => changed())
+        .on("postgres_changes", { event: "DELETE", ...rows }, (change) => deleted(change.old.id));
     },
     onJoined: changed,
   });
