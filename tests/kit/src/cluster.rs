@@ -3,6 +3,7 @@
 
 use std::collections::{BTreeMap, HashMap};
 use std::fs;
+use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Stdio};
 use std::sync::atomic::{AtomicU32, Ordering};
@@ -25,14 +26,22 @@ const LOG_FILE: &str = "cluster.log";
 /// The superuser's password in test clusters.
 const PASSWORD: &str = "testkit";
 
+/// Names of template databases. The mutex is held to look up only; the cell serialises the making.
+type Templates<K> = Mutex<HashMap<K, Arc<OnceCell<String>>>>;
+
+/// What `basalt migrate` reads of a project, by path.
+type ProjectFiles = BTreeMap<PathBuf, Vec<u8>>;
+
 /// A PostgreSQL with templates to clone databases from.
 #[derive(Debug)]
 pub struct Cluster {
     embedded: Embedded,
     dir: PathBuf,
     created: AtomicU32,
-    /// By project folder. The mutex is held to look up only; the cell serialises the making.
-    templates: Mutex<HashMap<PathBuf, Arc<OnceCell<String>>>>,
+    /// By project folder: a test that changes its files starts its next server on what the first one applied.
+    templates: Templates<PathBuf>,
+    /// By what those folders contain: each server without a project has an empty folder of its own.
+    templates_by_files: Templates<ProjectFiles>,
     secrets: OnceCell<PathBuf>,
     keys: OnceCell<Keys>,
     /// Its standard input is what the reaper waits on.
@@ -83,6 +92,7 @@ impl Cluster {
             dir,
             created: AtomicU32::new(0),
             templates: Mutex::default(),
+            templates_by_files: Mutex::default(),
             secrets: OnceCell::new(),
             keys: OnceCell::new(),
             _reaper: reaper,
@@ -183,30 +193,70 @@ impl Cluster {
         format!("{kind}_{}", self.created.fetch_add(1, Ordering::Relaxed))
     }
 
-    /// The template with `project`'s migrations and policies, made once.
+    /// The template with `project`'s migrations and policies, made once for all folders with the same files.
     async fn template(&'static self, project: &Path) -> String {
-        let cell = {
-            let mut templates = self.templates.lock().unwrap_or_else(PoisonError::into_inner);
-            Arc::clone(templates.entry(project.to_path_buf()).or_default())
-        };
-        cell.get_or_init(|| async {
-            let name = self.fresh_name("template");
-            let admin = Connection::open(self.config("postgres")).await;
-            admin.run(&format!("create database {name}")).await;
-            let state = self.secrets_dir().await.to_path_buf();
-            let output = process::basalt(project)
-                .arg("migrate")
-                .arg("--data")
-                .arg(&state)
-                .env("BASALT_DATABASE_URL", Self::url("supabase_admin", self.port(), &name))
-                .output();
-            process::succeeded("basalt migrate", output);
-            admin.run(STANDALONE_LOGIN).await;
-            name
-        })
-        .await
-        .clone()
+        let by_folder = cell(&self.templates, project.to_path_buf());
+        let name = by_folder.get_or_init(|| async {
+            let files = project_files(project);
+            let base = if files.is_empty() { None } else { Some(self.system_template().await) };
+            let by_files = cell(&self.templates_by_files, files);
+            by_files.get_or_init(|| self.make_template(project, base.as_deref())).await.clone()
+        });
+        name.await.clone()
     }
+
+    /// The template of a project without files: what all other templates begin with.
+    async fn system_template(&'static self) -> String {
+        let by_files = cell(&self.templates_by_files, ProjectFiles::new());
+        let make = || async {
+            let dir = self.fresh_dir("project");
+            self.make_template(&dir, None).await
+        };
+        by_files.get_or_init(make).await.clone()
+    }
+
+    async fn make_template(&self, project: &Path, base: Option<&str>) -> String {
+        let name = self.fresh_name("template");
+        let admin = Connection::open(self.config("postgres")).await;
+        let source = base.map(|base| format!("template {base} strategy file_copy")).unwrap_or_default();
+        admin.run(&format!("create database {name} {source}")).await;
+        let state = self.secrets_dir().await.to_path_buf();
+        let output = process::basalt(project)
+            .arg("migrate")
+            .arg("--data")
+            .arg(&state)
+            .env("BASALT_DATABASE_URL", Self::url("supabase_admin", self.port(), &name))
+            .output();
+        process::succeeded("basalt migrate", output);
+        admin.run(STANDALONE_LOGIN).await;
+        name
+    }
+}
+
+/// The cell of `key`.
+fn cell<K: Eq + std::hash::Hash>(templates: &Templates<K>, key: K) -> Arc<OnceCell<String>> {
+    Arc::clone(templates.lock().unwrap_or_else(PoisonError::into_inner).entry(key).or_default())
+}
+
+/// The settings and the SQL of a project. Its other files have no part in a template.
+fn project_files(project: &Path) -> ProjectFiles {
+    let mut files = ProjectFiles::new();
+    for name in ["basalt.toml", "seed.sql"] {
+        match fs::read(project.join(name)) {
+            Ok(content) => drop(files.insert(PathBuf::from(name), content)),
+            Err(error) if error.kind() == ErrorKind::NotFound => {}
+            Err(error) => panic!("{name}: {error}"),
+        }
+    }
+    for folder in ["migrations", "policies"] {
+        let Ok(entries) = fs::read_dir(project.join(folder)) else { continue };
+        for path in entries.flatten().map(|entry| entry.path()).filter(|path| path.is_file()) {
+            let content = fs::read(&path).unwrap_or_else(|error| panic!("{}: {error}", path.display()));
+            let name = path.strip_prefix(project).expect("the folder's own entry").to_path_buf();
+            files.insert(name, content);
+        }
+    }
+    files
 }
 
 /// A login as the documentation of PostgREST asks for, for servers that run one service alone.
@@ -244,6 +294,27 @@ mod tests {
         drop(first);
         let left = second.value(&format!("select count(*) from pg_database where datname = '{name}'")).await;
         assert_eq!(left, "0");
+    }
+
+    #[tokio::test]
+    async fn folders_with_the_same_files_share_a_template() {
+        let cluster = Cluster::get().await;
+        let folder = |sql: &str| {
+            let dir = cluster.fresh_dir("project");
+            fs::create_dir(dir.join("migrations")).unwrap();
+            fs::write(dir.join("migrations/0001_a.sql"), sql).unwrap();
+            dir
+        };
+        let (one, same) = (folder("create table a ();"), folder("create table a ();"));
+        let other = folder("create table b ();");
+        let name = cluster.template(&one).await;
+        assert_eq!(cluster.template(&same).await, name);
+        assert_ne!(cluster.template(&other).await, name);
+        // A test that edits its project tests how a server finds a database of before the edit.
+        fs::write(one.join("migrations/0001_a.sql"), "create table c ();").unwrap();
+        assert_eq!(cluster.template(&one).await, name);
+        let empty = [cluster.fresh_dir("project"), cluster.fresh_dir("project")];
+        assert_eq!(cluster.template(&empty[0]).await, cluster.template(&empty[1]).await);
     }
 
     /// The reaper's pipe closes with us; here with the value that holds it.
