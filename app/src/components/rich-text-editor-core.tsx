@@ -10,7 +10,7 @@ import { Placeholder, UndoRedo } from "@tiptap/extensions";
 import { EditorContent, useEditor, useEditorState } from "@tiptap/react";
 import { BoldIcon, ItalicIcon, ListIcon, ListOrderedIcon } from "lucide-react";
 import { Toggle, Toolbar } from "radix-ui";
-import { useEffect } from "react";
+import { useEffect, useLayoutEffect, useRef } from "react";
 import { cn } from "@/lib/cn";
 import type { RichTextEditorProps } from "./rich-text-editor";
 
@@ -62,6 +62,8 @@ export function RichTextEditorCore({
     ...(invalid && { "aria-invalid": "true" }),
     ...(required && { "aria-required": "true" }),
   };
+  /** What the editor holds, as the form knows it. */
+  const known = useRef(value);
   const editor = useEditor({
     extensions: [
       Document,
@@ -89,9 +91,20 @@ export function RichTextEditorCore({
         return true;
       },
     },
-    onUpdate: ({ editor }) => onChange(editor.isEmpty ? "" : editor.getHTML()),
+    onUpdate: ({ editor }) => {
+      known.current = editor.isEmpty ? "" : editor.getHTML();
+      onChange(known.current);
+    },
     ...(onBlur && { onBlur }),
   });
+
+  // Another value is the form's own doing: another version of the row was loaded. In the same task as the render, so that
+  // nothing is typed between the two and lost.
+  useLayoutEffect(() => {
+    if (value === known.current) return;
+    known.current = value;
+    editor.commands.setContent(value, { emitUpdate: false });
+  }, [editor, value]);
 
   useEffect(() => {
     if (editor.isEditable === disabled) editor.setEditable(!disabled, false);
