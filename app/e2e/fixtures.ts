@@ -54,16 +54,50 @@ interface Fixtures {
   upgradePrompt: boolean;
 }
 
+type Client = SupabaseClient<Database>;
+
+// Kept per worker: the anonymous key and the seed's administrator are the same for every test.
+const anonKeys = new Map<string, Promise<string>>();
+const seedAdministrators = new Map<string, Promise<Client>>();
+
+function anonKey(baseURL: string) {
+  return once(anonKeys, baseURL, async () => {
+    const response = await fetch(`${baseURL}/app-config.json`);
+    return ((await response.json()) as { anonKey: string }).anonKey;
+  });
+}
+
+function seedAdministrator(baseURL: string) {
+  return once(seedAdministrators, baseURL, async () => {
+    const client = createClient<Database>(baseURL, await anonKey(baseURL), {
+      auth: { persistSession: false, autoRefreshToken: false },
+    });
+    const { error } = await client.auth.signInWithPassword({ email: "demo@basalt.local", password: "basalt-demo" });
+    if (error) throw error;
+    return client;
+  });
+}
+
+/** A failure is not kept: the next test asks again. */
+function once<Value>(kept: Map<string, Promise<Value>>, key: string, make: () => Promise<Value>) {
+  let value = kept.get(key);
+  if (!value) {
+    value = make();
+    kept.set(key, value);
+    value.catch(() => kept.delete(key));
+  }
+  return value;
+}
+
 export const test = base.extend<Fixtures>({
   newAccount: async ({ browserName: _ }, use) => {
     await use(account());
   },
 
-  person: async ({ baseURL, request }, use) => {
-    const config = (await (await request.get("/app-config.json")).json()) as { anonKey: string };
+  person: async ({ baseURL }, use) => {
     await use(async () => {
       const stored = new Map<string, string>();
-      const client = createClient<Database>(baseURL ?? "", config.anonKey, {
+      const client = createClient<Database>(baseURL ?? "", await anonKey(baseURL ?? ""), {
         auth: {
           autoRefreshToken: false,
           storage: {
@@ -86,17 +120,20 @@ export const test = base.extend<Fixtures>({
     });
   },
 
-  administrator: async ({ baseURL, request, person }, use) => {
-    const config = (await (await request.get("/app-config.json")).json()) as { anonKey: string };
+  administrator: async ({ baseURL, person }, use) => {
     await use(async () => {
       const newcomer = await person();
-      const seed = createClient<Database>(baseURL ?? "", config.anonKey, { auth: { persistSession: false } });
-      const { error } = await seed.auth.signInWithPassword({ email: "demo@basalt.local", password: "basalt-demo" });
-      if (error) throw error;
+      const seed = await seedAdministrator(baseURL ?? "");
       await seed.from("user_roles").insert({ user_id: newcomer.id, role: "admin" }).throwOnError();
-      await seed.auth.stopAutoRefresh();
       return newcomer;
     });
+  },
+
+  page: async ({ page, upgradePrompt }, use) => {
+    if (!upgradePrompt) await page.addInitScript(dismissPrompt);
+    watch(page);
+    await use(page);
+    await letRoutesEnd(page);
   },
 
   signedIn: async ({ baseURL, browser, upgradePrompt }, use) => {
@@ -124,12 +161,9 @@ export const test = base.extend<Fixtures>({
   upgradePrompt: [false, { option: true }],
 
   quietPages: [
-    async ({ page, allowedComplaint, upgradePrompt }, use) => {
-      if (!upgradePrompt) await page.addInitScript(dismissPrompt);
+    async ({ allowedComplaint }, use) => {
       complaints.length = 0;
-      watch(page);
       await use(undefined);
-      await letRoutesEnd(page);
       const unexpected = complaints.filter((complaint) => !allowedComplaint?.test(complaint));
       if (unexpected.length > 0) throw new Error(`Pages complained:\n${unexpected.join("\n")}`);
     },
