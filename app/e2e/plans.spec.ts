@@ -1,6 +1,6 @@
 import type { Page } from "@playwright/test";
+import { settled } from "./examine";
 import { expect, makePlans, test } from "./fixtures";
-import { settled } from "./screens";
 import { makePlan } from "./workspace";
 
 /** Chooses an action of the plan's menu. */

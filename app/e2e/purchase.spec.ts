@@ -1,6 +1,6 @@
-import AxeBuilder from "@axe-core/playwright";
 import type { Page } from "@playwright/test";
-import { type Account, expect, type Person, test } from "./fixtures";
+import { faultsOf } from "./examine";
+import { type Account, expect, looks, type Person, test } from "./fixtures";
 
 // The purchase of a subscription, through the server's double of the card provider. The double has one clock: a test that
 // moves it must not meet another one's open checkout.
@@ -104,7 +104,7 @@ test("a visitor picks a plan, registers, is declined, pays, and has the plan wit
   await expect(plan(page, "Starter").getByRole("button", { name: "Current Plan" })).toBeDisabled();
 });
 
-test("a purchase that is broken off leads back to the prices", async ({ page: _, person, signedIn }) => {
+test("a purchase that is broken off leads back to the prices", async ({ person, signedIn }) => {
   const page = await signedIn(await person());
   await page.goto("/pricing");
   await plan(page, "Starter").getByRole("button", { name: "Subscribe" }).click();
@@ -114,7 +114,6 @@ test("a purchase that is broken off leads back to the prices", async ({ page: _,
 });
 
 test("a subscription is canceled, reactivated, canceled at the card provider, and ends with its period", async ({
-  page: _,
   person,
   signedIn,
 }) => {
@@ -152,7 +151,7 @@ test("a subscription is canceled, reactivated, canceled at the card provider, an
   await expect(plan(page, "Starter").getByRole("button", { name: "Subscribe" })).toBeEnabled();
 });
 
-test("a renewal that fails is past due until the card is changed", async ({ page: _, person, signedIn }) => {
+test("a renewal that fails is past due until the card is changed", async ({ person, signedIn }) => {
   test.slow();
   const maria = await person();
   const page = await signedIn(maria);
@@ -171,7 +170,6 @@ test("a renewal that fails is past due until the card is changed", async ({ page
 });
 
 test("a change of plan is confirmed at the card provider and makes no second subscription", async ({
-  page: _,
   person,
   signedIn,
 }) => {
@@ -190,25 +188,18 @@ test("a change of plan is confirmed at the card provider and makes no second sub
   expect((await subscriptionOf(maria)).subscription_id).toBe(before.subscription_id);
 });
 
-test("the card provider's pages have nothing for axe to find and fit a phone", async ({
-  page: _,
-  person,
-  signedIn,
-}) => {
+test("the card provider's pages have nothing for axe to find and fit a phone", async ({ person, signedIn }) => {
   test.slow();
   const page = await signedIn(await person());
   await page.emulateMedia({ reducedMotion: "reduce" });
   const examine = async (what: string) => {
-    for (const colorScheme of ["light", "dark"] as const) {
+    for (const look of looks) {
+      const { colorScheme, width } = { ...look, width: look.width < 1280 ? 360 : look.width };
       await page.emulateMedia({ colorScheme });
-      for (const width of [360, 1280]) {
-        await page.setViewportSize({ width, height: 800 });
-        const { violations } = await new AxeBuilder({ page }).analyze();
-        const faults = violations.map(({ id, nodes }) => ({ id, at: nodes.map((node) => node.html) }));
-        expect.soft(faults, `${what}, ${colorScheme}, ${width} px`).toEqual([]);
-        const excess = await page.evaluate(() => document.documentElement.scrollWidth - window.innerWidth);
-        expect.soft(excess, `${what}, ${width} px: pixels beyond the edge`).toBeLessThanOrEqual(0);
-      }
+      await page.setViewportSize({ width, height: 800 });
+      expect.soft(await faultsOf(page), `${what}, ${colorScheme}, ${width} px`).toEqual([]);
+      const excess = await page.evaluate(() => document.documentElement.scrollWidth - window.innerWidth);
+      expect.soft(excess, `${what}, ${width} px: pixels beyond the edge`).toBeLessThanOrEqual(0);
     }
   };
   await page.goto("/pricing");

@@ -1,7 +1,7 @@
 import { createHmac, randomUUID } from "node:crypto";
 import type { Page } from "@playwright/test";
 import { expect, makePlans, type Person } from "./fixtures";
-import { makePlan, server } from "./workspace";
+import { makePlan, type SubscriptionRow, subscribe } from "./workspace";
 
 /** A screen in one of its states, as people meet it. */
 export interface Screen {
@@ -10,11 +10,9 @@ export interface Screen {
   path: string;
   /** There is no such state on a wider screen. */
   phone?: true;
-  /** What the browser itself says about the state, a request that fails say. */
-  complaint?: RegExp;
   /** Nobody is signed in unless this says who is. */
   as?: "person" | "administrator";
-  /** Puts into the account what the screen shows; gives the path where that is known only then. */
+  /** Puts into the account what the screen shows, once for all screens of a visit; gives the path where that is known only then. */
   prepare?: (person: Person) => Promise<string | undefined>;
   /** Brings the screen into its state, and waits for it. */
   arrange: (page: Page) => Promise<void>;
@@ -75,23 +73,11 @@ const planMenu = async (page: Page, item?: string) => {
   if (item) await page.getByRole("menuitem", { name: item }).click();
 };
 
-/** A subscription in this state, made as the server makes one when Stripe says so. */
+/** A subscription in this state. */
 const subscribed =
-  (row: Record<string, unknown> = {}) =>
-  async ({ id }: Person) => {
-    const word = id.replaceAll("-", "");
-    await server()
-      .from("user_subscriptions")
-      .insert({
-        user_id: id,
-        stripe_subscription_id: `sub_${word}`,
-        stripe_customer_id: `cus_${word}`,
-        status: "active",
-        current_period_end: "2027-04-30T12:00:00Z",
-        state_as_of: new Date().toISOString(),
-        ...row,
-      })
-      .throwOnError();
+  (row: SubscriptionRow = {}) =>
+  async (person: Person) => {
+    await subscribe(person, row);
     return undefined;
   };
 
@@ -159,7 +145,6 @@ export const screens: Screen[] = [
   },
   { name: "terms", path: "/terms", arrange: heading("Terms of service") },
   { name: "privacy", path: "/privacy", arrange: heading("Privacy policy") },
-  { name: "not found", path: "/no/such/page", arrange: heading("404") },
   { name: "log in", path: "/login", arrange: heading("Welcome back") },
   {
     name: "log in, refused",
@@ -198,6 +183,8 @@ export const screens: Screen[] = [
     },
   },
   { name: "reset password, without a link", path: "/reset-password", arrange: heading("Reset your password") },
+  // Between two that differ in the fragment alone, and would be one page to the browser.
+  { name: "not found", path: "/no/such/page", arrange: heading("404") },
   {
     name: "reset password, with its errors",
     path: "/reset-password#access_token=none&type=recovery",
@@ -390,6 +377,12 @@ export const screens: Screen[] = [
     arrange: (page) => expect(page.getByRole("img", { name: /^Monthly revenue/ })).toBeVisible(),
   },
   {
+    name: "admin health",
+    path: "/admin/health",
+    as: "administrator",
+    arrange: (page) => expect(page.getByText("plan_files")).toBeVisible(),
+  },
+  {
     name: "admin health, sidebar",
     path: "/admin/health",
     as: "administrator",
@@ -397,12 +390,6 @@ export const screens: Screen[] = [
       await expect(page.getByText("plan_files")).toBeVisible();
       await page.getByRole("button", { name: "Toggle sidebar" }).click();
     },
-  },
-  {
-    name: "admin health",
-    path: "/admin/health",
-    as: "administrator",
-    arrange: (page) => expect(page.getByText("plan_files")).toBeVisible(),
   },
   {
     name: "e-mail integration, with its errors",
@@ -564,15 +551,5 @@ function visible(page: Page, name: string | RegExp) {
   return expect(page.getByRole("link", { name }).or(page.getByRole("button", { name })).first()).toBeVisible();
 }
 
-/** Waits until nothing moves: no colour between two themes, no dialog half faded. */
-export const settled = async (page: Page) => {
-  // A change of theme starts its transitions with the next frames.
-  await page.evaluate(() => new Promise((done) => requestAnimationFrame(() => requestAnimationFrame(done))));
-  await page.waitForFunction(() =>
-    document
-      .getAnimations()
-      .every(
-        (animation) => animation.playState !== "running" || animation.effect?.getComputedTiming().endTime === Infinity,
-      ),
-  );
-};
+/** Screens by who sees them and where: one visit shows those of a place one after the other. */
+export const visits = Map.groupBy(screens, ({ as, path }) => (as ? `${as}, ${path.replace(/[?#].*/, "")}` : "visitor"));

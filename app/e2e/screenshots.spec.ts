@@ -1,5 +1,6 @@
+import { settled } from "./examine";
 import { test } from "./fixtures";
-import { screens, settled } from "./screens";
+import { screens } from "./screens";
 
 // Not a test but pictures to look at: every screen in every state, by phone and at a desk, in both themes.
 const folder = "screenshots";

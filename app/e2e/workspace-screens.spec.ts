@@ -1,7 +1,6 @@
-import AxeBuilder from "@axe-core/playwright";
 import type { Page } from "@playwright/test";
-import { expect, looks, type Person, pixel, test } from "./fixtures";
-import { settled } from "./screens";
+import { examine } from "./examine";
+import { expect, type Person, pixel, test } from "./fixtures";
 import { addMember, makePlan } from "./workspace";
 
 // Each screen of the workspace and each dialog on it, in both themes, on a phone and on a desk: nothing for axe to find,
@@ -11,7 +10,7 @@ const folder = process.env.SCREENSHOTS;
 
 interface Screen {
   name: string;
-  /** Below the plan's own address; `false` for screens of their own. */
+  /** Below the plan's own address. */
   path?: string;
   arrange?: (page: Page) => Promise<unknown>;
 }
@@ -25,117 +24,124 @@ const editor = async (page: Page) => {
 };
 const csv = (content: string) => ({ name: "list.csv", mimeType: "text/csv", buffer: Buffer.from(content) });
 
-const screens: Screen[] = [
-  { name: "plan" },
-  { name: "plan, its menu", arrange: (page) => click(page, "More actions for this plan") },
-  {
-    name: "plan, scrolled",
-    arrange: async (page) => {
-      await page.evaluate(() => window.scrollTo(0, 700));
-      await expect(page.getByText("Riverside: warm meals within a walk").nth(1)).toBeVisible();
+/** Screens of one plan, shown one after the other. */
+const visits: Record<string, Screen[]> = {
+  "the plan": [
+    { name: "plan" },
+    { name: "plan, its menu", arrange: (page) => click(page, "More actions for this plan") },
+    {
+      name: "plan, scrolled",
+      arrange: async (page) => {
+        await page.evaluate(() => window.scrollTo(0, 700));
+        await expect(page.getByText("Riverside: warm meals within a walk").nth(1)).toBeVisible();
+      },
     },
-  },
-  {
-    name: "plan, editing",
-    arrange: async (page) => {
-      await click(page, "Edit plan");
-      await editor(page);
+    {
+      name: "plan, editing",
+      arrange: async (page) => {
+        await click(page, "Edit plan");
+        await editor(page);
+      },
     },
-  },
-  {
-    name: "plan, deleting",
-    arrange: async (page) => {
-      await click(page, "More actions for this plan");
-      await choose(page, "Delete plan");
-      await expect(page.getByRole("alertdialog")).toBeVisible();
+    {
+      name: "plan, deleting",
+      arrange: async (page) => {
+        await click(page, "More actions for this plan");
+        await choose(page, "Delete plan");
+        await expect(page.getByRole("alertdialog")).toBeVisible();
+      },
     },
-  },
-  {
-    name: "plan, renaming",
-    arrange: async (page) => {
-      await click(page, "Rename Find a hall");
-      await page.keyboard.type("ab");
-      await page.keyboard.press("Enter");
-      await expect(page.getByText("Focus Area must be at least 3 characters")).toBeVisible();
+    {
+      name: "plan, renaming",
+      arrange: async (page) => {
+        await click(page, "Rename Find a hall");
+        await page.keyboard.type("ab");
+        await page.keyboard.press("Enter");
+        await expect(page.getByText("Focus Area must be at least 3 characters")).toBeVisible();
+      },
     },
-  },
-  {
-    name: "organization, editing",
-    arrange: async (page) => {
-      await click(page, "Edit Org");
-      await expect(page.getByLabel("Mission")).toBeVisible();
+    {
+      name: "organization, editing",
+      arrange: async (page) => {
+        await click(page, "Edit Org");
+        await expect(page.getByLabel("Mission")).toBeVisible();
+      },
     },
-  },
-  {
-    name: "priority, making",
-    arrange: async (page) => {
-      await click(page, "Add Priority");
-      await editor(page);
-      await page.getByRole("dialog").getByRole("button", { name: "Create Priority" }).click();
-      await expect(page.getByText("Title must be at least 3 characters")).toBeVisible();
+  ],
+  "priorities and tasks": [
+    {
+      name: "priority, making",
+      arrange: async (page) => {
+        await click(page, "Add Priority");
+        await editor(page);
+        await page.getByRole("dialog").getByRole("button", { name: "Create Priority" }).click();
+        await expect(page.getByText("Title must be at least 3 characters")).toBeVisible();
+      },
     },
-  },
-  { name: "task, its menu", arrange: (page) => click(page, "Actions for Train the first volunteers") },
-  {
-    name: "task, editing",
-    arrange: async (page) => {
-      await click(page, "Actions for Find a hall");
-      await choose(page, "Edit task");
-      await editor(page);
+    { name: "task, its menu", arrange: (page) => click(page, "Actions for Train the first volunteers") },
+    {
+      name: "task, editing",
+      arrange: async (page) => {
+        await click(page, "Actions for Find a hall");
+        await choose(page, "Edit task");
+        await editor(page);
+      },
     },
-  },
-  {
-    name: "import, wrong",
-    arrange: async (page) => {
-      await click(page, "Import CSV");
-      await page.getByLabel("CSV file").setInputFiles(csv("title,description\nHubs,Why\nalone\n,none\n"));
-      await expect(page.getByRole("dialog").getByRole("alert")).toBeVisible();
+    {
+      name: "import, wrong",
+      arrange: async (page) => {
+        await click(page, "Import CSV");
+        await page.getByLabel("CSV file").setInputFiles(csv("title,description\nHubs,Why\nalone\n,none\n"));
+        await expect(page.getByRole("dialog").getByRole("alert")).toBeVisible();
+      },
     },
-  },
-  {
-    name: "import, preview",
-    arrange: async (page) => {
-      await click(page, "Import CSV");
-      await page
-        .getByLabel("CSV file")
-        .setInputFiles(csv(`title,description\n${"Open a hub,Near and warm\n".repeat(9)}`));
-      await expect(page.getByRole("region", { name: "Preview" })).toBeVisible();
+    {
+      name: "import, preview",
+      arrange: async (page) => {
+        await click(page, "Import CSV");
+        await page
+          .getByLabel("CSV file")
+          .setInputFiles(csv(`title,description\n${"Open a hub,Near and warm\n".repeat(9)}`));
+        await expect(page.getByRole("region", { name: "Preview" })).toBeVisible();
+      },
     },
-  },
-  { name: "timeline", path: "?view=timeline" },
-  { name: "team", path: "?tab=team" },
-  { name: "team, a role", path: "?tab=team", arrange: (page) => click(page, /^Actions for (?!the)/) },
-  {
-    name: "team, inviting",
-    path: "?tab=team",
-    arrange: async (page) => {
-      await click(page, "Invite Member");
-      await page.getByRole("dialog").getByRole("button", { name: "Send Invitation" }).click();
-      await expect(page.getByText("Please enter a valid email address")).toBeVisible();
+    { name: "timeline", path: "?view=timeline" },
+    { name: "print view", path: "/print" },
+  ],
+  "team and resources": [
+    { name: "team", path: "?tab=team" },
+    { name: "team, a role", path: "?tab=team", arrange: (page) => click(page, /^Actions for (?!the)/) },
+    {
+      name: "team, inviting",
+      path: "?tab=team",
+      arrange: async (page) => {
+        await click(page, "Invite Member");
+        await page.getByRole("dialog").getByRole("button", { name: "Send Invitation" }).click();
+        await expect(page.getByText("Please enter a valid email address")).toBeVisible();
+      },
     },
-  },
-  { name: "resources", path: "?tab=resources" },
-  {
-    name: "resources, uploading",
-    path: "?tab=resources",
-    arrange: async (page) => {
-      await page
-        .locator("input[type=file]")
-        .setInputFiles([{ name: "page.html", mimeType: "text/html", buffer: Buffer.from("x") }, csv("a")]);
-      await page.getByLabel("Title of list.csv").fill(" ");
-      await page.getByRole("button", { name: "Upload", exact: true }).click();
+    { name: "resources", path: "?tab=resources" },
+    {
+      name: "resources, uploading",
+      path: "?tab=resources",
+      arrange: async (page) => {
+        await page
+          .locator("input[type=file]")
+          .setInputFiles([{ name: "page.html", mimeType: "text/html", buffer: Buffer.from("x") }, csv("a")]);
+        await page.getByLabel("Title of list.csv").fill(" ");
+        await page.getByRole("button", { name: "Upload", exact: true }).click();
+      },
     },
-  },
-  {
-    name: "resources, a picture",
-    path: "?tab=resources",
-    arrange: async (page) => {
-      await click(page, "Preview Hall");
-      await expect(page.getByRole("dialog").getByRole("img")).toBeVisible();
+    {
+      name: "resources, a picture",
+      path: "?tab=resources",
+      arrange: async (page) => {
+        await click(page, "Preview Hall");
+        await expect(page.getByRole("dialog").getByRole("img")).toBeVisible();
+      },
     },
-  },
-  { name: "print view", path: "/print" },
-];
+  ],
+};
 
 const texts = {
   title: "Riverside: warm meals within a walk",
@@ -195,42 +201,40 @@ async function fullPlan(maria: Person, tom: Person) {
   return plan.id;
 }
 
-async function examine(page: Page, name: string) {
+async function examinePlan(page: Page, name: string) {
   // What `content-visibility` skips keeps the colours of the theme before, until it comes near the screen.
   await page.addStyleTag({ content: "* { content-visibility: visible !important }" });
-  for (const { colorScheme, width } of looks) {
-    await page.emulateMedia({ colorScheme });
-    await expect(page.locator("html")).toHaveClass(colorScheme === "dark" ? "dark" : "");
-    await page.setViewportSize({ width, height: 800 });
-    await settled(page);
-    if (folder) {
-      const file = `${name.replace(/\W+/g, "-")}-${width}-${colorScheme}.png`;
+  await examine(page, name, {
+    inLook: async ({ colorScheme, width }) => {
+      if (!folder) return;
       await page.screenshot({
-        path: `${folder}/${file}`,
+        path: `${folder}/${name.replace(/\W+/g, "-")}-${width}-${colorScheme}.png`,
         fullPage: !/ing|menu|scrolled|picture|wrong|role/.test(name),
       });
-    }
-    const { violations } = await new AxeBuilder({ page }).analyze();
-    const faults = violations.map(({ id, nodes }) => ({ id, at: nodes.map((node) => node.html) }));
-    expect.soft(faults, `${colorScheme}, ${width} px`).toEqual([]);
-    const excess = await page.evaluate(() => document.documentElement.scrollWidth - window.innerWidth);
-    expect.soft(excess, `${colorScheme}, ${width} px: pixels beyond the edge`).toBeLessThanOrEqual(0);
-  }
+    },
+  });
 }
 
 // Nothing is judged while it fades.
 test.use({ contextOptions: { reducedMotion: "reduce" } });
 
-for (const { name, path = "", arrange } of screens) {
-  test(`${name}: nothing for axe to find, nothing beyond the edge`, async ({ person, signedIn }) => {
-    test.slow();
+for (const [visit, screens] of Object.entries(visits)) {
+  test(`${visit}: nothing for axe to find, nothing beyond the edge`, async ({ person, signedIn }) => {
+    // Examinations of whole pages.
+    test.setTimeout(300_000);
     const [maria, tom] = [await person(), await person()];
+    const planId = await fullPlan(maria, tom);
     const page = await signedIn(maria);
-    await page.goto(`/plan/${await fullPlan(maria, tom)}${path}`);
-    await expect(page.getByRole("heading", { level: 1 })).toHaveText(texts.title);
-    await expect(page.getByText("Riverside Food Bank").first()).toBeVisible();
-    await arrange?.(page);
-    await examine(page, name);
+    for (const { name, path = "", arrange } of screens) {
+      await test.step(name, async () => {
+        await page.setViewportSize({ width: 1280, height: 800 });
+        await page.goto(`/plan/${planId}${path}`);
+        await expect(page.getByRole("heading", { level: 1 })).toHaveText(texts.title);
+        await expect(page.getByText("Riverside Food Bank").first()).toBeVisible();
+        await arrange?.(page);
+        await examinePlan(page, name);
+      });
+    }
   });
 }
 
@@ -247,10 +251,10 @@ test("invitation, and a link that leads nowhere: nothing for axe to find", async
   const page = await signedIn(tom);
   await page.goto(`/invite?token=${data.invite_token}&plan=${plan.id}`);
   await expect(page.getByRole("heading", { name: "Plan Invitation" })).toBeVisible();
-  await examine(page, "invitation");
+  await examinePlan(page, "invitation");
   await page.goto("/invite");
   await expect(page.getByRole("heading", { name: "Invitation Error" })).toBeVisible();
-  await examine(page, "invitation error");
+  await examinePlan(page, "invitation error");
 });
 
 test("colleagues, a conflict and a lost connection: nothing for axe to find", async ({ person, signedIn }) => {
@@ -268,18 +272,18 @@ test("colleagues, a conflict and a lost connection: nothing for axe to find", as
   await page.goto(`/plan/${planId}`);
   await (await signedIn(tom)).goto(`/plan/${planId}`);
   await expect(page.getByRole("list", { name: "Here now" }).first()).toContainText(tom.email);
-  await examine(page, "presence");
+  await examinePlan(page, "presence");
   await click(page, "Edit plan");
   await editor(page);
   await page.getByRole("dialog").getByLabel("Title").fill("Mine");
   await tom.client.from("plans").update({ title: "Theirs" }).eq("id", planId).throwOnError();
   await expect(page.getByRole("dialog").getByRole("alert")).toBeVisible();
-  await examine(page, "conflict, editing");
+  await examinePlan(page, "conflict, editing");
   await page.getByRole("button", { name: "Use their version" }).click();
   await page.keyboard.press("Escape");
   await expect(page.getByRole("dialog")).toHaveCount(0);
   broken = true;
   for (const socket of sockets) await socket.close();
   await expect(page.getByText("Live updates are interrupted.")).toBeVisible();
-  await examine(page, "lost connection");
+  await examinePlan(page, "lost connection");
 });
