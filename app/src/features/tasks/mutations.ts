@@ -56,6 +56,8 @@ export function useDeleteTask(planId: string) {
   });
 }
 
+const toastId = (id: string, isCompleted: boolean) => `toggle-${id}-${isCompleted}`;
+
 /** Checks a task off, or opens it again: at once on the screen, undone there when the server refuses. */
 export function useToggleTask(planId: string) {
   const queryClient = useQueryClient();
@@ -78,14 +80,16 @@ export function useToggleTask(planId: string) {
       show(id, isCompleted);
     },
     onSuccess: (_data, { id, isCompleted }) => {
+      // Under an id of its own: "Undo" takes its toast away, and what is said under the same id meanwhile goes with it.
+      toast.dismiss(toastId(id, !isCompleted));
       toast.success(isCompleted ? "Task completed" : "Task reopened", {
-        id: `toggle-${id}`,
+        id: toastId(id, isCompleted),
         action: { label: "Undo", onClick: () => toggle.mutate({ id, isCompleted: !isCompleted }) },
       });
     },
     onError: (error, { id, isCompleted }) => {
       show(id, !isCompleted);
-      toast.error("Error updating task status", { id: `toggle-${id}`, description: messageOf(error) });
+      toast.error("Error updating task status", { id: `toggle-failed-${id}`, description: messageOf(error) });
     },
     onSettled: () => {
       // While another is waiting, an answer would show its task as it was.
