@@ -87,17 +87,3 @@ test("a hidden section says so; the later of two administrators is told", async 
   await expect(page.getByRole("switch", { name: "Visible" })).toBeChecked();
   await maria.client.from("marketing_content").update({ subtitle: null }).eq("section", "features").throwOnError();
 });
-
-test("content that cannot be loaded says so", async ({ administrator, signedIn }) => {
-  const page = await signedIn(await administrator());
-  await page.route("**/rest/v1/marketing_content?select=*&section=eq.*", (route) =>
-    route.fulfill({ status: 400, json: { message: "No" } }),
-  );
-  await page.route("**/rest/v1/subscription_prompt*", (route) =>
-    route.fulfill({ status: 400, json: { message: "No" } }),
-  );
-  await page.goto("/admin/marketing");
-  await expect(page.getByRole("heading", { name: "Failed to load marketing content." })).toBeVisible();
-  await page.getByRole("tab", { name: "Subscription Prompt" }).click();
-  await expect(page.getByRole("heading", { name: "Failed to load subscription prompt content." })).toBeVisible();
-});

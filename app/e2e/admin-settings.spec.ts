@@ -58,28 +58,21 @@ test("logo: three sizes, each with its use; a new one is everywhere at once", as
     .throwOnError();
 });
 
-for (const [what, file, reason] of [
-  ["no image", { name: "a.png", mimeType: "text/plain", buffer: Buffer.from("hello") }, "Please choose an image file."],
-  [
-    "an image in name only",
-    { name: "a.png", mimeType: "image/png", buffer: Buffer.from("hello") },
-    "This file is no image that a browser can show.",
-  ],
-  [
-    "20 MB",
-    { name: "a.png", mimeType: "image/png", buffer: Buffer.alloc(20 * 1024 * 1024) },
-    "The image is too large: 5 MB at most.",
-  ],
-] as const) {
-  test(`logo: ${what} is refused`, async ({ administrator, signedIn }) => {
-    const page = await signedIn(await administrator());
-    await page.goto("/admin/settings?tab=logo");
+test("logo: what is no picture, or too large, is refused", async ({ administrator, signedIn }) => {
+  const page = await signedIn(await administrator());
+  await page.goto("/admin/settings?tab=logo");
+  const png = { name: "a.png", mimeType: "image/png" };
+  for (const [file, reason] of [
+    [{ ...png, mimeType: "text/plain", buffer: Buffer.from("hello") }, "Please choose an image file."],
+    [{ ...png, buffer: Buffer.from("hello") }, "This file is no image that a browser can show."],
+    [{ ...png, buffer: Buffer.alloc(5 * 1024 * 1024 + 1) }, "The image is too large: 5 MB at most."],
+  ] as const) {
     await expect(page.getByRole("button", { name: "Upload regular logo" })).toBeEnabled();
     await page.getByLabel("File for the regular logo").setInputFiles(file);
-    await expect(page.getByText("Failed to upload regular logo. Please try again.")).toBeVisible();
+    await expect(page.getByText("Failed to upload regular logo. Please try again.").first()).toBeVisible();
     await expect(page.getByText(reason)).toBeVisible();
-  });
-}
+  }
+});
 
 test("subscription prompt: its words, its preview, its limits", async ({ administrator, signedIn }) => {
   const maria = await administrator();

@@ -17,7 +17,7 @@ export async function settled(page: Page) {
 
 /** What axe finds wrong with the page, and where. */
 export async function faultsOf(page: Page) {
-  await page.evaluate(axe.source);
+  if (!(await page.evaluate(() => "axe" in window))) await page.evaluate(axe.source);
   const violations = await page.evaluate(async () => {
     const { axe: injected } = window as unknown as { axe: typeof axe };
     // Without the lists of what is right, which take long to make.

@@ -115,26 +115,6 @@ test.describe("hostile markup", () => {
   });
 });
 
-test("a list that cannot be fetched can be fetched again", async ({ person, signedIn, page: _ }) => {
-  const maria = await person();
-  await makePlans(maria, { title: "Still here" });
-  const page = await signedIn(maria);
-  let away = true;
-  // Hard to provoke for one client alone: the database is away.
-  await page.route("**/rest/v1/plans?*", async (route) => {
-    const body = { code: "PGRST000", message: "Database client error.", details: null, hint: null };
-    // 4xx, since the browser's own report of a 5xx would count as a complaint of the page.
-    if (away) await route.fulfill({ status: 400, json: body });
-    else await route.continue();
-  });
-  await page.goto("/dashboard");
-  await expect(page.getByRole("heading", { name: "Your plans could not be loaded" })).toBeVisible();
-  await expect(page.getByText("Error fetching plans")).toBeVisible();
-  away = false;
-  await page.getByRole("button", { name: "Try again" }).click();
-  await expect(page.getByRole("article", { name: "Still here" })).toBeVisible();
-});
-
 test("everything by keyboard", async ({ person, signedIn }) => {
   const maria = await person();
   const page = await signedIn(maria);
@@ -267,21 +247,4 @@ test("counts and percent follow the tasks", async ({ person, signedIn }) => {
   await expect(page.getByText("Task completed", { exact: true })).toBeVisible();
   await expect(card.getByRole("progressbar", { name: "Progress of Counted" })).toHaveAttribute("aria-valuenow", "100");
   await expect(card).toContainText("Completed (2)");
-});
-
-test("a check-off that the server refuses is undone", async ({ person, signedIn }) => {
-  const maria = await person();
-  await makePlan(maria, "Refused", { Hubs: [{ title: "Find a hall" }] });
-  const page = await signedIn(maria);
-  await page.route("**/rest/v1/tasks?*", (route) =>
-    route.request().method() === "PATCH"
-      ? route.fulfill({ status: 403, json: { code: "42501", message: "permission denied", details: null, hint: null } })
-      : route.continue(),
-  );
-  await page.goto("/dashboard");
-  await page.getByRole("button", { name: "Priorities of Refused" }).click();
-  await page.getByRole("button", { name: "View Tasks (1)" }).click();
-  await page.getByRole("checkbox", { name: "Find a hall" }).click();
-  await expect(page.getByText("Error updating task status")).toBeVisible();
-  await expect(page.getByRole("checkbox", { name: "Find a hall" })).not.toBeChecked();
 });
