@@ -6,9 +6,9 @@ export default defineConfig({
   outputDir: "test-results",
   fullyParallel: true,
   forbidOnly: Boolean(process.env.CI),
-  // `cargo xtask test` names what passed at the second try only: it has found something, in the app or in the test.
-  retries: 1,
-  workers: 2,
+  retries: 0,
+  // One more than the cores of the smallest machine: a test also waits, for a toast or a retry.
+  workers: 3,
   reporter: [["list"]],
   projects: [
     { name: "app", testIgnore: /performance|screenshots/ },

@@ -142,12 +142,8 @@ impl<'a> Suite<'a> {
         }
         total.failed += self.steps.iter().map(Step::failures_not_counted).sum::<u64>();
         for step in &self.steps {
-            match &step.result {
-                Some(Err(error)) => ui::print(&format!("{} failed: {error}", step.name)),
-                Some(Ok(())) if !step.failed_tests.is_empty() => {
-                    ui::print(&format!("{}: passed only at the second try:", step.name));
-                }
-                Some(Ok(())) | None => {}
+            if let Some(Err(error)) = &step.result {
+                ui::print(&format!("{} failed: {error}", step.name));
             }
             for test in &step.failed_tests {
                 ui::print(&format!("    {test}"));
