@@ -3,13 +3,11 @@
 //! no AVIF, is in decision 0060.
 
 mod cache;
-mod decode;
 mod failures;
 mod geometry;
 mod http;
 mod metrics;
 mod parameters;
-mod png;
 mod pool;
 mod transform;
 
@@ -18,6 +16,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use basalt_core::identity::Identity;
+use basalt_images::TransformError;
 use futures_util::TryStreamExt as _;
 use tokio_util::task::TaskTracker;
 
@@ -28,7 +27,7 @@ use failures::{Attempts, Turn};
 pub(crate) use http::render;
 pub(crate) use parameters::Parameters;
 use pool::Pool;
-use transform::{TransformError, transform};
+use transform::transform;
 
 /// How long a request waits for its image. One that has begun by then is made to its end, and kept for those who try again.
 const DEADLINE: Duration = Duration::from_secs(15);

@@ -53,7 +53,7 @@ fn build(root: &Path) -> Result<()> {
             build_app(root, Some(&log))
         }));
         if !server_program(root).is_file() {
-            ui::note("building the server: about ten minutes on two cores the first time");
+            ui::note("building the server: about five minutes on two cores the first time");
         }
         let arguments = ["build", "--profile", PROFILE, "-p", "basalt"];
         let mut server = CargoBuild::start(root, "building the server", &arguments)?;

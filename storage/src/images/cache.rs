@@ -17,8 +17,9 @@ use tokio::sync::OnceCell;
 use uuid::Uuid;
 
 use super::metrics::{self, Gauge};
-use super::transform::{Output, Variant};
+use super::transform::Variant;
 use crate::blobs::BlobId;
+use basalt_images::Output;
 
 /// What all variants may take.
 const LIMIT_BYTES: u64 = 1024 * 1024 * 1024;

@@ -8,8 +8,8 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use lru::LruCache;
 use tokio::sync::watch;
 
-use super::transform::TransformError;
 use crate::blobs::BlobId;
+use basalt_images::TransformError;
 
 /// How many failed sources are remembered: about 200 KiB.
 const MAX_FAILED: NonZeroUsize = NonZeroUsize::new(4096).expect("not zero");

@@ -1,17 +1,9 @@
 //! Which part of an image becomes the variant, and how large that is. Pure arithmetic: nothing is ever enlarged.
 
+use basalt_images::Area;
 use image::metadata::Orientation;
 
 use super::parameters::{Anchor, Parameters, Resize};
-
-/// A part of an image, in pixels and fractions of them.
-#[derive(Debug, Clone, Copy, PartialEq)]
-pub(super) struct Area {
-    pub(super) left: f64,
-    pub(super) top: f64,
-    pub(super) width: f64,
-    pub(super) height: f64,
-}
 
 /// What to make of a source: this part of it, in this size.
 #[derive(Debug, Clone, Copy, PartialEq)]

@@ -6,10 +6,10 @@ use image::error::{DecodingError, LimitError, LimitErrorKind};
 use image::{ColorType, ImageDecoder, ImageError, ImageFormat, ImageResult};
 use png::{DecodeOptions, Decoder, Limits, Reader, Transformations};
 
-use super::transform::TransformError;
+use crate::TransformError;
 
 /// A PNG whose head was read.
-pub(super) struct Png<'a> {
+pub(crate) struct Png<'a> {
     reader: Reader<Cursor<&'a [u8]>>,
     colour: ColorType,
 }
@@ -19,14 +19,14 @@ impl<'a> Png<'a> {
     ///
     /// # Errors
     /// It cannot be read.
-    pub(super) fn new(source: &'a [u8], most_bytes: u64) -> Result<Self, TransformError> {
+    pub(crate) fn new(source: &'a [u8], most_bytes: u64) -> Result<Self, TransformError> {
         let mut options = DecodeOptions::default();
         options.set_ignore_checksums(true);
         options.set_ignore_text_chunk(true);
         let mut decoder = Decoder::new_with_options(Cursor::new(source), options);
         decoder.set_limits(Limits { bytes: usize::try_from(most_bytes).unwrap_or(usize::MAX) });
         decoder.set_transformations(Transformations::EXPAND | Transformations::STRIP_16);
-        let reader = decoder.read_info().map_err(|error| super::decode::refusal(&of_png(error)))?;
+        let reader = decoder.read_info().map_err(|error| crate::decode::refusal(&of_png(error)))?;
         let colour = match reader.output_color_type() {
             (png::ColorType::Grayscale, png::BitDepth::Eight) => ColorType::L8,
             (png::ColorType::GrayscaleAlpha, png::BitDepth::Eight) => ColorType::La8,
@@ -39,7 +39,7 @@ impl<'a> Png<'a> {
     }
 
     /// Whether it has frames.
-    pub(super) fn is_animated(&self) -> bool {
+    pub(crate) fn is_animated(&self) -> bool {
         self.reader.info().is_animated()
     }
 }

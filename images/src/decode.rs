@@ -14,28 +14,31 @@ use image::{
     ImageReader, Limits, RgbImage, RgbaImage,
 };
 
-use super::png::Png;
-use super::transform::{Output, TransformError};
+use crate::TransformError;
+use crate::encode::Output;
+use crate::png::Png;
 
 /// Longest colour profile that a variant keeps. Those of cameras and phones have some hundred bytes.
 const MAX_PROFILE_BYTES: usize = 16 * 1024;
 /// Bytes of memory that an image may take for each pixel of the largest one: what RGBA takes, if nothing else is held beside it.
 const PIXEL_BYTES: u64 = 4;
 /// What decoders may take besides the pixels: tables, profiles, texts.
-pub(super) const DECODER_BYTES: u64 = 32 * 1024 * 1024;
+pub const DECODER_BYTES: u64 = 32 * 1024 * 1024;
 /// What ends a JPEG.
 const JPEG_END: [u8; 2] = [0xff, 0xd9];
 
 /// An image with eight bits for each sample.
-pub(super) struct Decoded {
-    pub(super) image: DynamicImage,
-    pub(super) orientation: Orientation,
-    /// For red, green and blue.
-    pub(super) profile: Option<Vec<u8>>,
+pub struct Decoded {
+    /// Its pixels.
+    pub image: DynamicImage,
+    /// How a viewer turns it.
+    pub orientation: Orientation,
+    /// The colour profile, for red, green and blue.
+    pub profile: Option<Vec<u8>>,
 }
 
 /// An image whose head was read and whose size is allowed.
-pub(super) struct Head<'a> {
+pub struct Head<'a> {
     source: &'a [u8],
     format: ImageFormat,
     max_pixels: u64,
@@ -46,7 +49,7 @@ pub(super) struct Head<'a> {
 ///
 /// # Errors
 /// It is not an image that we can read.
-pub(super) fn format_of(source: &mut Vec<u8>) -> Result<ImageFormat, TransformError> {
+pub fn format_of(source: &mut Vec<u8>) -> Result<ImageFormat, TransformError> {
     let format = image::guess_format(source).map_err(|_| TransformError::Unsupported)?;
     if format == ImageFormat::Jpeg && !source.ends_with(&JPEG_END) {
         // The decoder drops a progressive image that breaks off; of one that ends early it shows what there is.
@@ -60,11 +63,7 @@ impl<'a> Head<'a> {
     ///
     /// # Errors
     /// It cannot be read, or is too large.
-    pub(super) fn read(
-        source: &'a [u8],
-        format: ImageFormat,
-        max_pixels: u64,
-    ) -> Result<Self, TransformError> {
+    pub fn read(source: &'a [u8], format: ImageFormat, max_pixels: u64) -> Result<Self, TransformError> {
         let decoder: Box<dyn ImageDecoder + 'a> = if format == ImageFormat::Png {
             Box::new(Png::new(source, most_allocated(max_pixels))?)
         } else {
@@ -85,7 +84,7 @@ impl<'a> Head<'a> {
     }
 
     /// The format of an image that moves.
-    pub(super) fn animation(&self) -> Option<Output> {
+    pub fn animation(&self) -> Option<Output> {
         let source = Cursor::new(self.source);
         let (output, moves) = if self.format == ImageFormat::Gif {
             let mut decoder = GifDecoder::new(source).ok()?;
@@ -105,8 +104,8 @@ impl<'a> Head<'a> {
     /// The pixels, and what belongs to them.
     ///
     /// # Errors
-    /// There are none.
-    pub(super) fn decode(mut self) -> Result<Decoded, TransformError> {
+    /// The pixels cannot be read.
+    pub fn decode(mut self) -> Result<Decoded, TransformError> {
         // Both are hints: an image whose metadata is broken is shown as it is.
         let orientation = self.decoder.orientation().unwrap_or(Orientation::NoTransforms);
         let profile = self.decoder.icc_profile().ok().flatten().filter(|profile| is_kept(profile));
@@ -137,7 +136,7 @@ fn limits(max_pixels: u64) -> Limits {
     limits
 }
 
-pub(super) fn refusal(error: &image::ImageError) -> TransformError {
+pub(crate) fn refusal(error: &image::ImageError) -> TransformError {
     if matches!(error, image::ImageError::Limits(_)) {
         TransformError::TooManyPixels
     } else {

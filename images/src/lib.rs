@@ -1,0 +1,31 @@
+#![doc = include_str!("../README.md")]
+
+mod decode;
+mod encode;
+mod png;
+mod resize;
+
+pub use decode::{DECODER_BYTES, Decoded, Head, format_of};
+pub use encode::{Output, WEBP_MAX_SIDE, encode};
+pub use resize::{Area, divide_alpha, multiply_alpha, resize_part};
+
+/// Why there is no variant.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+pub enum TransformError {
+    /// Not an image, broken, or of a format that we cannot read.
+    #[error("The source image is invalid or unsupported for rendering")]
+    Unsupported,
+    /// More pixels than the configuration allows, or more memory than that many take.
+    #[error("The source image has too many pixels for rendering")]
+    TooManyPixels,
+    /// It was decoded and cannot be made in the requested size and format.
+    #[error("The source image is invalid or unsupported for rendering")]
+    NotMade,
+}
+
+impl TransformError {
+    /// Whether every variant of the source fails.
+    pub const fn is_of_source(self) -> bool {
+        matches!(self, Self::Unsupported | Self::TooManyPixels)
+    }
+}
