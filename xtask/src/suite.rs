@@ -38,7 +38,6 @@ pub(crate) fn test(root: &Path, keep_going: bool) -> Result<ExitCode> {
     suite.step("biome", biome);
     suite.step("clippy", clippy);
     suite.counted("Rust tests", |root, tallies| rust_tests(root, tallies, &["--workspace"], NO_ARGUMENTS));
-    suite.step("cargo doc", docs);
     suite.step("cargo deny", |root| {
         optional_tool(root, "cargo-deny", &["deny", "check", "bans", "licenses", "sources"])
     });
@@ -56,6 +55,8 @@ pub(crate) fn test(root: &Path, keep_going: bool) -> Result<ExitCode> {
 pub(crate) fn nightly(root: &Path) -> Result<ExitCode> {
     let mut suite = Suite::new(root, true)?;
     suite.step("npm ci", |root| node::install(root, None));
+    suite.step("cargo doc", docs);
+    suite.step("oracle's lints", |root| lint_targets(root, &["--workspace", "--test", "oracle"]));
     suite.counted("oracle", |root, tallies| {
         rust_tests(root, tallies, &["--workspace", "--test", "oracle"], &["--nocapture"])
     });
@@ -178,10 +179,29 @@ fn rustfmt(root: &Path) -> Result<()> {
     cargo(root, &["fmt", "--all", "--check"]).context("`cargo xtask fmt` formats the code")
 }
 
-/// The oracle is named apart: `--all-targets` leaves out what `cargo test` does not run.
+/// Lints and compiles everything that the Rust tests, the conformance tests and the browser tests run, in one pass:
+/// `cargo clippy` would check every dependency, and each of our crates, a second time. A warning fails this step only, so
+/// that the tests still run.
 fn clippy(root: &Path) -> Result<()> {
-    cargo(root, &["clippy", "--workspace", "--all-targets", "--", "-D", "warnings"])?;
-    cargo(root, &["clippy", "--workspace", "--test", "oracle", "--", "-D", "warnings"])
+    lint_targets(root, &["--workspace"])
+}
+
+/// Compiles test targets with clippy's driver and fails on a warning.
+fn lint_targets(root: &Path, targets: &[&str]) -> Result<()> {
+    let mut command = test_command(root);
+    command.arg("--no-run").args(targets);
+    let mut warnings = 0_u32;
+    let success = run::run_reading(&mut command, |line| {
+        // Cargo ends the warnings of a crate with a line that counts them, also when the crate was compiled earlier.
+        warnings += u32::from(line.starts_with("warning: `") && line.contains("generated"));
+    })?;
+    match (success, warnings) {
+        (false, _) => bail!("the code does not compile, or breaks a rule that `Cargo.toml` denies"),
+        (true, 0) => Ok(()),
+        (true, _) => {
+            bail!("the compiler and clippy print warnings, which must be fixed or expected with a reason")
+        }
+    }
 }
 
 fn typecheck(root: &Path) -> Result<()> {
@@ -211,11 +231,8 @@ fn optional_tool(root: &Path, program: &str, arguments: &[&str]) -> Result<()> {
 }
 
 fn rust_tests(root: &Path, tallies: &Tallies, what: &[&str], arguments: &[impl AsRef<OsStr>]) -> Result<()> {
-    let mut command = cargo_command(root);
-    command.args(["test", "--no-fail-fast"]).args(what).arg("--").args(arguments);
-    if ui::colours() {
-        command.env("CARGO_TERM_COLOR", "always");
-    }
+    let mut command = test_command(root);
+    command.arg("--no-fail-fast").args(what).arg("--").args(arguments);
     let mut count = CargoTest::default();
     let success = run::run_reading(&mut command, |line| {
         count.read(line);
@@ -242,7 +259,7 @@ impl Build {
     fn run(self, root: &Path) -> Result<PathBuf> {
         match self {
             Self::Alone => cargo(root, &["build", "-p", "basalt"])?,
-            Self::WithTests => cargo(root, &["test", "--quiet", "--workspace", "--no-run"])?,
+            Self::WithTests => run::run(test_command(root).args(["--quiet", "--workspace", "--no-run"]))?,
         }
         Ok(dev::target(root).join("debug/basalt"))
     }
@@ -395,6 +412,17 @@ fn report(root: &Path, name: &str) -> Result<PathBuf> {
 pub(crate) fn cargo_command(root: &Path) -> Command {
     let mut command = Command::new(std::env::var_os("CARGO").unwrap_or_else(|| OsString::from("cargo")));
     command.current_dir(root);
+    command
+}
+
+/// `cargo test`, with clippy's driver as the compiler of our crates. All steps share what it compiles; the artifacts of a
+/// plain `cargo test` are separate.
+fn test_command(root: &Path) -> Command {
+    let mut command = cargo_command(root);
+    command.arg("test").env("RUSTC_WORKSPACE_WRAPPER", "clippy-driver");
+    if ui::colours() {
+        command.env("CARGO_TERM_COLOR", "always");
+    }
     command
 }
 
