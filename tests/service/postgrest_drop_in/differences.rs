@@ -60,6 +60,11 @@ async fn configured_schemas_are_all_that_is_searched() {
     assert_eq!((computed.status.as_u16(), computed.json()["code"].as_str()), (400, Some("42703")));
     let value = get(&server, "/items?mood=eq.wild").await.json();
     assert_eq!(value["message"], r#"invalid input value for enum public.mood: "wild""#);
+}
+
+#[tokio::test]
+async fn schemas_with_special_names_are_served() {
+    let (_database, server) = start().await;
     let special = server.get("/names").header("accept-profile", SPECIAL).send().await.expect(200);
     assert_eq!(special.json(), json!([{ "id": 7 }]));
 }
