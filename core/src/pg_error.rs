@@ -28,7 +28,8 @@ pub struct PgError {
     pub position: Option<u32>,
     /// The function of PostgreSQL's that reported it: the one word about an error that no locale translates.
     pub routine: Option<String>,
-    /// It came up inside of something that the statement called: a function, a trigger, or the reading of a parameter.
+    /// It came up inside of something that the statement called: a function, a trigger, or the reading of a parameter. A parallel
+    /// worker is not such a thing: it runs a part of the statement itself.
     pub is_nested: bool,
     /// True for `FATAL` and `PANIC`: the connection is gone.
     pub is_fatal: bool,
@@ -91,11 +92,23 @@ impl PgError {
         self.is_class("08") || matches!(self.code.as_str(), "57P01" | "57P02" | "57P03" | "57P05" | "53300")
     }
 
-    /// The statement itself is too long, too deep or too wide for PostgreSQL, or a value in it is: class 54 where no function
-    /// or trigger that it called ran into the limit, nor an answer into ours, which has no routine.
+    /// The statement itself is too long, too deep or too wide for PostgreSQL, or a value in it is: class 54, or more memory
+    /// than a value may have, where no function or trigger that it called ran into the limit, nor an answer into ours, which has
+    /// no routine.
     #[must_use]
     pub fn exceeds_limit(&self) -> bool {
-        self.is_class("54") && (!self.has_run || !self.is_nested && self.routine.is_some())
+        (self.is_class("54") || self.exceeds_allocation())
+            && (!self.has_run || !self.is_nested && self.routine.is_some())
+    }
+
+    /// PostgreSQL refused to allocate a gigabyte or more at once, as the tables of a regular expression may need: patterns of
+    /// which one repetition contains another. The message is an internal one, which is never translated.
+    fn exceeds_allocation(&self) -> bool {
+        // A damaged value has a length below zero, which is shown as a size that no computer has. That is a server's fault.
+        const LARGEST: u64 = 1 << 48;
+        let size = self.message.strip_prefix("invalid memory alloc request size ");
+        let size = size.and_then(|size| size.parse::<u64>().ok());
+        self.code == "XX000" && size.is_some_and(|size| size < LARGEST)
     }
 
     /// The login may not take on the role that was asked for. So says PostgreSQL, too, of every role where the login itself was
@@ -152,7 +165,7 @@ impl PgError {
                 b's' => error.schema = Some(text()),
                 b'P' => error.position = text().parse().ok(),
                 b'R' => error.routine = Some(text()),
-                b'W' => error.is_nested = true,
+                b'W' => error.is_nested = is_nested(&text()),
                 _ => {}
             }
         }
@@ -206,6 +219,11 @@ impl PgError {
     }
 }
 
+/// Whether an error's context names more than the process that ran a part of the statement.
+fn is_nested(context: &str) -> bool {
+    context != "parallel worker"
+}
+
 /// A field of an error, cut off at a limit: it may repeat a value as long as a request's body, and errors are not counted as
 /// answers' memory is.
 fn bounded(field: &[u8]) -> String {
@@ -232,7 +250,7 @@ impl From<&DbError> for PgError {
                 Some(ErrorPosition::Internal { .. }) | None => None,
             },
             routine: owned(error.routine()),
-            is_nested: error.where_().is_some(),
+            is_nested: error.where_().is_some_and(is_nested),
             is_fatal: error
                 .parsed_severity()
                 .is_some_and(|severity| matches!(severity, Severity::Fatal | Severity::Panic)),
@@ -349,6 +367,27 @@ mod tests {
         ] {
             assert!(!error(code, message).met_changing_catalog(), "{code} {message}");
         }
+    }
+
+    #[test]
+    fn memory_that_a_request_needs_is_told_from_damage() {
+        let refused = |size: &str| {
+            let message = format!("invalid memory alloc request size {size}");
+            PgError { routine: Some("palloc_extended".to_owned()), ..error("XX000", &message) }
+        };
+        assert!(refused("1073741824").exceeds_limit());
+        assert!(refused("260000000000").exceeds_limit());
+        for damaged in ["18446744073709551613", "9223372036854775807", ""] {
+            assert!(!refused(damaged).exceeds_limit(), "{damaged}");
+        }
+        assert!(!PgError { is_nested: true, ..refused("1073741824") }.exceeds_limit());
+        assert!(!PgError { code: "P0001".to_owned(), ..refused("1073741824") }.exceeds_limit());
+    }
+
+    #[test]
+    fn parallel_workers_run_a_part_of_the_statement_itself() {
+        assert!(!is_nested("parallel worker"));
+        assert!(is_nested("SQL function \"f\" statement 1\nparallel worker"));
     }
 
     #[test]

@@ -209,7 +209,7 @@ async fn test_of(
 /// Worded as upstream does, where it is about the pattern.
 fn pattern_error(operator: Operator, error: SessionError) -> ConditionError {
     if let SessionError::Postgres(error) = &error
-        && error.code == "2201B"
+        && (error.code == "2201B" || error.exceeds_limit())
     {
         let reason = error.message.strip_prefix("invalid regular expression: ").unwrap_or(&error.message);
         let operator = operator.name();

@@ -35,9 +35,9 @@ pub(super) fn wire(error: &PgError, context: ErrorContext) -> ErrorResponse {
 }
 
 const TOO_DEEP: &str = "The request nests too deeply for PostgreSQL: use fewer levels in its values, JSON paths, conditions or embeds.";
-const TOO_MUCH: &str = "The request, or a value in it, is larger than PostgreSQL allows here.";
+const TOO_MUCH: &str = "The request, or a value or pattern in it, is larger than PostgreSQL allows here.";
 
-/// The first row of the contract's table that matches. Of class 54, what a function or a trigger ran into is 500, as the
+/// The first row of the contract's table that matches. Of class 54 and of refused memory, what a function or a trigger ran into is 500, as the
 /// table says; what the request itself is too much for is its client's to mend (docs/decisions/0052).
 fn status(error: &PgError, is_anonymous: bool) -> StatusCode {
     let code = error.code.as_str();
@@ -54,7 +54,7 @@ fn status(error: &PgError, is_anonymous: bool) -> StatusCode {
         ("53", _) => StatusCode::SERVICE_UNAVAILABLE,
         ("0L" | "0P" | "28", _) => StatusCode::FORBIDDEN,
         (_, "P0001") => StatusCode::BAD_REQUEST,
-        ("54", _) if error.exceeds_limit() => StatusCode::BAD_REQUEST,
+        ("54" | "XX", _) if error.exceeds_limit() => StatusCode::BAD_REQUEST,
         (_, "42501") if is_anonymous => StatusCode::UNAUTHORIZED,
         (_, "42501") => StatusCode::FORBIDDEN,
         (_, "42883") if error.message.starts_with("function xmlagg(") => StatusCode::NOT_ACCEPTABLE,
@@ -248,12 +248,13 @@ mod tests {
             "54001",
             "54011",
             "54023",
+            "XX000 invalid memory alloc request size 1073741824",
         ] {
             let (code, message) = code.split_once(' ').unwrap_or((code, ""));
             let error = PgError { routine: Some("parse".to_owned()), ..error(code, message, None) };
             let response = wire(&error, ErrorContext::default());
             assert_eq!(response.status.as_u16(), 400, "{code}");
-            assert_eq!(response.hint.is_some(), code.starts_with("54"), "{code}");
+            assert_eq!(response.hint.is_some(), code.starts_with("54") || code == "XX000", "{code}");
         }
     }
 

@@ -41,6 +41,22 @@ async fn what_is_too_deep_is_the_clients_to_mend() {
 }
 
 #[tokio::test]
+async fn pattern_that_needs_too_much_memory_is_a_bad_request() {
+    let server = server().start().await;
+    // PostgreSQL compiles it, and then refuses more than a gigabyte for its tables.
+    let pattern = "((a{1,50}){1,50}b){1,14}";
+    for filter in [format!("name=match.{pattern}"), format!("or=(id.lt.0,name.not.match.\"{pattern}\")")] {
+        let path = format!(
+            "/rest/v1/projects?{}",
+            filter.replace('"', "%22").replace('{', "%7B").replace('}', "%7D")
+        );
+        // A service key: compiling takes a second, and other roles have little time on a busy machine.
+        let refused = server.get(&path).apikey(server.secret_key()).send().await;
+        check(&refused, "XX000", &filter);
+    }
+}
+
+#[tokio::test]
 async fn what_is_too_wide_or_too_long_is_the_clients_to_mend() {
     let server = server().start().await;
     let names: Vec<String> = (0..1_700).map(|n| format!("c{n}:id")).collect();
