@@ -7,13 +7,63 @@ use serde_json::json;
 use crate::harness::{Listener, Server, filtered, table, until};
 
 /// A type, and values of which those next to each other are equal once they are cut or rounded to a shorter type.
-struct Kind {
-    sql: &'static str,
-    values: &'static [&'static str],
+pub(crate) struct Kind {
+    pub(crate) sql: &'static str,
+    pub(crate) values: &'static [&'static str],
     /// Further operands of filters, longer or more precise than the column.
     probes: &'static [&'static str],
     /// `like` takes it.
     is_text: bool,
+}
+
+impl Kind {
+    /// Filters that order values or look for NULL, each with the same condition in SQL.
+    pub(crate) fn orderings(&self, column: &str) -> Vec<(String, String)> {
+        let mut filters = vec![
+            (format!("{column}=is.null"), format!("{column} is null")),
+            (format!("{column}=not.is.null"), format!("{column} is not null")),
+        ];
+        for probe in self.values.iter().chain(self.probes) {
+            let (written, literal) = (json!(probe).to_string(), self.literal(probe));
+            filters.push((format!("{column}=gt.{written}"), format!("{column} > {literal}")));
+            filters.push((format!("{column}=lte.{written}"), format!("{column} <= {literal}")));
+        }
+        filters
+    }
+
+    /// Only of a row PostgreSQL does not find the type of a literal by itself.
+    fn literal(&self, value: &str) -> String {
+        format!("{}{}", quoted(value), if self.sql == "pair" { "::pair" } else { "" })
+    }
+
+    /// Filters that compare with values, each with the same condition in SQL.
+    pub(crate) fn filters(&self, column: &str) -> Vec<(String, String)> {
+        let mut filters = Vec::new();
+        for probe in self.values.iter().chain(self.probes) {
+            let (written, literal) = (json!(probe).to_string(), self.literal(probe));
+            let mut add = |operator: &str, condition: String| {
+                filters.push((format!("{column}={operator}.{written}"), condition));
+            };
+            add("eq", format!("{column} = {literal}"));
+            add("not.eq", format!("not {column} = {literal}"));
+            add("isdistinct", format!("{column} is distinct from {literal}"));
+            if self.is_text {
+                add("like", format!("{column} like {literal}"));
+            }
+        }
+        let is_array = self.sql.ends_with("[]") || self.sql == "tags";
+        if !is_array {
+            let items: Vec<String> =
+                self.values.iter().skip(1).chain(self.probes).map(|item| json!(item).to_string()).collect();
+            let items = items.join(",");
+            let cast = if self.sql == "pair" { "::pair[]" } else { "" };
+            filters.push((
+                format!("{column}=in.({items})"),
+                format!("{column} = any ({}{cast})", quoted(&format!("{{{items}}}"))),
+            ));
+        }
+        filters
+    }
 }
 
 const fn kind(sql: &'static str, values: &'static [&'static str], probes: &'static [&'static str]) -> Kind {
@@ -24,7 +74,7 @@ const fn text(sql: &'static str, values: &'static [&'static str], probes: &'stat
     Kind { sql, values, probes, is_text: true }
 }
 
-const TYPES: &str = "
+pub(crate) const TYPES: &str = "
     create schema ext; grant usage on schema ext to authenticated; create extension citext schema ext;
     create type mood as enum ('sad', 'happy', 'sadder');
     create type pair as (a char(3), b int);
@@ -34,7 +84,7 @@ const TYPES: &str = "
     create domain price as numeric(6, 2);
     create domain tags as text[];";
 
-const KINDS: &[Kind] = &[
+pub(crate) const KINDS: &[Kind] = &[
     text("char(3)", &["D", "DEU", "DEN", "FRA"], &["DEUX", "DE"]),
     text("bpchar", &["D", "DEU", "DEN"], &["DEUX"]),
     text("varchar(4)", &["D", "DEU", "DEUX"], &["DEUXX"]),
@@ -94,7 +144,7 @@ const KINDS: &[Kind] = &[
     kind("int4multirange", &["{[1,5)}", "{[1,5),[7,9)}"], &[]),
 ];
 
-fn quoted(value: &str) -> String {
+pub(crate) fn quoted(value: &str) -> String {
     format!("'{}'", value.replace('\'', "''"))
 }
 
@@ -176,29 +226,9 @@ async fn filters_on_every_type_pass_what_where_passes() {
     let mut cases = Vec::new();
     for (number, kind) in KINDS.iter().enumerate() {
         let table = format!("filtered_{number}");
-        let mut add = |filter: String, condition: String| cases.push((table.clone(), filter, condition));
-        for probe in kind.values.iter().chain(kind.probes) {
-            // Only of a row PostgreSQL does not find the type of a literal by itself.
-            let cast = if kind.sql == "pair" { "::pair" } else { "" };
-            let (written, literal) = (json!(probe).to_string(), format!("{}{cast}", quoted(probe)));
-            add(format!("value=eq.{written}"), format!("value = {literal}"));
-            add(format!("value=not.eq.{written}"), format!("not value = {literal}"));
-            add(format!("value=isdistinct.{written}"), format!("value is distinct from {literal}"));
-            if kind.is_text {
-                add(format!("value=like.{written}"), format!("value like {literal}"));
-            }
-        }
-        let is_array = kind.sql.ends_with("[]") || kind.sql == "tags";
-        if !is_array {
-            let items: Vec<String> =
-                kind.values.iter().skip(1).chain(kind.probes).map(|item| json!(item).to_string()).collect();
-            let items = items.join(",");
-            let cast = if kind.sql == "pair" { "::pair[]" } else { "" };
-            add(
-                format!("value=in.({items})"),
-                format!("value = any ({}{cast})", quoted(&format!("{{{items}}}"))),
-            );
-        }
+        cases.extend(
+            kind.filters("value").into_iter().map(|(filter, condition)| (table.clone(), filter, condition)),
+        );
     }
     let mut listeners = Vec::new();
     for (table, filter, _) in &cases {
