@@ -13,6 +13,7 @@ mod postmaster;
 mod settings;
 mod supervisor;
 
+use std::ffi::OsStr;
 use std::path::{Path, PathBuf};
 
 use percent_encoding::{NON_ALPHANUMERIC, utf8_percent_encode};
@@ -157,12 +158,7 @@ impl Embedded {
     /// As for a start: none found, or the one found does not run or is too old.
     pub async fn find_programs(config: &EmbeddedConfig) -> Result<(String, PathBuf), EmbeddedError> {
         let path = std::env::var_os("PATH");
-        let search = Search {
-            configured: config.bin_dir.as_deref(),
-            roots: search_roots(&config.project_dir),
-            path: path.as_deref(),
-            system: Path::new(SYSTEM_DIR),
-        };
+        let search = search_for(config.bin_dir.as_deref(), &config.project_dir, path.as_deref());
         let found = Binaries::find(&search).await?;
         Ok((found.version, found.bin_dir))
     }
@@ -175,12 +171,7 @@ impl Embedded {
     pub async fn check_data(config: &EmbeddedConfig) -> Result<(PathBuf, Option<String>), EmbeddedError> {
         let config = absolute(config.clone())?;
         let path = std::env::var_os("PATH");
-        let search = Search {
-            configured: config.bin_dir.as_deref(),
-            roots: search_roots(&config.project_dir),
-            path: path.as_deref(),
-            system: Path::new(SYSTEM_DIR),
-        };
+        let search = search_for(config.bin_dir.as_deref(), &config.project_dir, path.as_deref());
         let binaries = Binaries::find(&search).await?;
         let data_dir = place::current_data_dir(&config.state_dir, &config.data_dir);
         match cluster::check(&data_dir, &binaries) {
@@ -326,12 +317,7 @@ async fn prepare(
     let mut notices = Vec::new();
     let config = absolute(config)?;
     let path = std::env::var_os("PATH");
-    let search = Search {
-        configured: config.bin_dir.as_deref(),
-        roots: search_roots(&config.project_dir),
-        path: path.as_deref(),
-        system: Path::new(SYSTEM_DIR),
-    };
+    let search = search_for(config.bin_dir.as_deref(), &config.project_dir, path.as_deref());
     let found = Binaries::find(&search).await?;
     let account = Account::choose(&config.data_dir);
     let wanted = Wanted {
@@ -390,6 +376,11 @@ fn absolute(mut config: EmbeddedConfig) -> Result<EmbeddedConfig, EmbeddedError>
         *path = std::path::absolute(&*path).map_err(|source| EmbeddedError::io("resolve", path, source))?;
     }
     Ok(config)
+}
+
+/// Where programs are looked for: `database.bin_dir`, what npm installed for the project, `PATH`, the system's folder.
+fn search_for<'a>(bin_dir: Option<&'a Path>, project_dir: &Path, path: Option<&'a OsStr>) -> Search<'a> {
+    Search { configured: bin_dir, roots: search_roots(project_dir), path, system: Path::new(SYSTEM_DIR) }
 }
 
 /// Where `node_modules` may be: the project, the working directory, the checkout the program was built in.

@@ -46,7 +46,7 @@ impl CpuPermits {
     }
 
     /// The permits for work of `identity`.
-    pub(crate) const fn of(&self, identity: Identity) -> ClientCpu<'_> {
+    pub(crate) const fn for_identity(&self, identity: Identity) -> ClientCpu<'_> {
         ClientCpu { cpu: self, identity }
     }
 }
@@ -88,7 +88,7 @@ mod tests {
     async fn the_thread_of_the_request_is_free_meanwhile() {
         let (go, waits) = mpsc::channel();
         let permits = CpuPermits::new(1, &TaskTracker::new());
-        let work = permits.of(Identity::SERVER).run(move || {
+        let work = permits.for_identity(Identity::SERVER).run(move || {
             let released: Result<(), _> = waits.recv();
             (thread::current().id(), released.is_ok())
         });
@@ -108,7 +108,7 @@ mod tests {
         let released = Arc::new(Mutex::new(released));
         for _ in 0..5 {
             let (begun, released) = (Arc::clone(&begun), Arc::clone(&released));
-            let work = permits.of(Identity::SERVER).run(move || {
+            let work = permits.for_identity(Identity::SERVER).run(move || {
                 begun.fetch_add(1, Ordering::SeqCst);
                 let _end = released.lock().map(|released| released.recv());
             });
@@ -118,7 +118,7 @@ mod tests {
         assert_eq!(permits.permits.load().free, 0);
         assert_eq!(tracker.len(), 2, "the service waits for what has begun");
         // Other work has permits of its own.
-        assert_eq!(CpuPermits::new(1, &tracker).of(Identity::SERVER).run(|| 1).await.ok(), Some(1));
+        assert_eq!(CpuPermits::new(1, &tracker).for_identity(Identity::SERVER).run(|| 1).await.ok(), Some(1));
         drop(release);
         let first = permits.permits.acquire(Identity::SERVER).await;
         let second = permits.permits.acquire(Identity::SERVER).await;
@@ -130,7 +130,9 @@ mod tests {
     #[should_panic(expected = "on purpose")]
     async fn a_panic_is_the_requests_own() {
         let permits = CpuPermits::new(1, &TaskTracker::new());
-        let _never: Result<(), _> =
-            permits.of(Identity::SERVER).run(|| std::panic::resume_unwind(Box::new("on purpose"))).await;
+        let _never: Result<(), _> = permits
+            .for_identity(Identity::SERVER)
+            .run(|| std::panic::resume_unwind(Box::new("on purpose")))
+            .await;
     }
 }

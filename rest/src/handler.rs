@@ -104,7 +104,7 @@ async fn answer(
     let mut snapshot = view.loaded.clone().ok_or(RestError::CacheNotLoaded)?;
     let address = request.extensions().get::<ClientAddress>().map(|address| address.0);
     let identity = Identity::new(caller.subject.as_deref(), &caller.role, address);
-    let cpu = state.cpu.of(identity);
+    let cpu = state.cpu.for_identity(identity);
     let request = receive(request, config).await?;
     let mut may_be_stale = true;
     let catalog = rights::Catalog { sessions: &state.sessions, identity, deadline: request.deadline };
@@ -141,7 +141,7 @@ async fn answer(
             deadline: request.deadline,
             identity,
             cpu,
-            documents: state.documents.of(identity),
+            documents: state.documents.for_identity(identity),
         };
         match execute::run(&scope, &plan, statements).await {
             Ok(Some(answer)) => {

@@ -215,11 +215,7 @@ impl Found {
         words: &str,
         route: impl FnOnce(ObjectPath) -> Route,
     ) -> Result<(), StorageError> {
-        let Some(rest) = rest.strip_prefix(words) else { return Ok(()) };
-        if let Some((bucket, key)) = names::decode_object_path(rest)? {
-            self.0.push(route(ObjectPath { bucket, key }));
-        }
-        Ok(())
+        self.add(rest, words, names::decode_object_path, |(bucket, key)| route(ObjectPath { bucket, key }))
     }
 
     /// `{words}{b}/{key}` where the key may be empty, so that `upload("/")` gets `InvalidKey`.
@@ -229,11 +225,7 @@ impl Found {
         words: &str,
         route: impl FnOnce(ObjectPath) -> Route,
     ) -> Result<(), StorageError> {
-        let Some(rest) = rest.strip_prefix(words) else { return Ok(()) };
-        if let Some((bucket, key)) = names::decode_upload_path(rest)? {
-            self.0.push(route(ObjectPath { bucket, key }));
-        }
-        Ok(())
+        self.add(rest, words, names::decode_upload_path, |(bucket, key)| route(ObjectPath { bucket, key }))
     }
 
     /// `{words}{b}`.
@@ -243,9 +235,20 @@ impl Found {
         words: &str,
         route: impl FnOnce(String) -> Route,
     ) -> Result<(), StorageError> {
-        let Some(rest) = rest.strip_prefix(words) else { return Ok(()) };
-        if let Some(bucket) = names::decode_segment(rest)? {
-            self.0.push(route(bucket));
+        self.add(rest, words, names::decode_segment, route)
+    }
+
+    fn add<T>(
+        &mut self,
+        rest: &str,
+        words: &str,
+        decode: impl FnOnce(&str) -> Result<Option<T>, StorageError>,
+        route: impl FnOnce(T) -> Route,
+    ) -> Result<(), StorageError> {
+        if let Some(rest) = rest.strip_prefix(words)
+            && let Some(decoded) = decode(rest)?
+        {
+            self.0.push(route(decoded));
         }
         Ok(())
     }
