@@ -7,6 +7,9 @@
 //! client with many slow requests would hold every permit when it arrives. [`Limits::keeps_headroom`] prevents that: an
 //! identity gets another permit only while it holds fewer than twice the free ones. One identity alone gets two thirds of
 //! the permits, two get two fifths each, and so on, until there is one permit for each.
+//!
+//! A request may need several permits at once, such as one for each kilobyte of a buffer. It gets all of them or waits, and
+//! no identity that holds as many as its own is served before it.
 
 use std::collections::hash_map::Entry;
 use std::collections::{BTreeSet, HashMap, VecDeque};
@@ -89,14 +92,16 @@ struct Usage {
 
 struct Waiter {
     number: u64,
+    permits: usize,
     grant: oneshot::Sender<FairPermit>,
 }
 
-/// The right to one unit of the resource; returned when dropped.
+/// The right to one unit of the resource, or to as many as were acquired together; returned when dropped.
 pub struct FairPermit {
     /// `None` once returned.
     shared: Option<Arc<Shared>>,
     identity: Identity,
+    permits: usize,
 }
 
 impl fmt::Debug for FairShare {
@@ -107,7 +112,7 @@ impl fmt::Debug for FairShare {
 
 impl fmt::Debug for FairPermit {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "FairPermit({:?})", self.identity)
+        write!(f, "FairPermit({:?}, {})", self.identity, self.permits)
     }
 }
 
@@ -132,7 +137,15 @@ impl FairShare {
     /// # Errors
     /// The queue of this identity is full, or there are no permits any more.
     pub async fn acquire(&self, identity: Identity) -> Result<FairPermit, AcquireError> {
-        let (granted, _slot) = match self.acquire_or_queue(identity)? {
+        self.acquire_many(identity, 1).await
+    }
+
+    /// The same for several permits at once. More than there are would wait for ever.
+    ///
+    /// # Errors
+    /// As [`FairShare::acquire`].
+    pub async fn acquire_many(&self, identity: Identity, permits: usize) -> Result<FairPermit, AcquireError> {
+        let (granted, _slot) = match self.acquire_or_queue(identity, permits)? {
             Acquired::Now(permit) => return Ok(permit),
             Acquired::Queued(granted, slot) => (granted, slot),
         };
@@ -142,7 +155,14 @@ impl FairShare {
     /// A permit for `identity`, if it may have one now.
     #[must_use]
     pub fn try_acquire(&self, identity: Identity) -> Option<FairPermit> {
-        self.shared.lock().take(identity, &self.shared.limits).then(|| self.permit(identity))
+        self.try_acquire_many(identity, 1)
+    }
+
+    /// Several permits for `identity`, if it may have all of them now.
+    #[must_use]
+    pub fn try_acquire_many(&self, identity: Identity, permits: usize) -> Option<FairPermit> {
+        let is_taken = self.shared.lock().take(identity, permits, &self.shared.limits);
+        is_taken.then(|| self.permit(identity, permits))
     }
 
     /// Adds a permit, such as one that [`FairPermit::forget`] removed.
@@ -173,23 +193,23 @@ impl FairShare {
         Load { free: state.free, waiting: state.waiting, waiting_identities: state.queue.len() }
     }
 
-    fn acquire_or_queue(&self, identity: Identity) -> Result<Acquired, AcquireError> {
+    fn acquire_or_queue(&self, identity: Identity, permits: usize) -> Result<Acquired, AcquireError> {
         let mut state = self.shared.lock();
         if state.is_closed {
             return Err(AcquireError::Closed);
         }
-        if state.take(identity, &self.shared.limits) {
+        if state.take(identity, permits, &self.shared.limits) {
             drop(state);
-            return Ok(Acquired::Now(self.permit(identity)));
+            return Ok(Acquired::Now(self.permit(identity, permits)));
         }
         let (grant, granted) = oneshot::channel();
-        let number = state.enqueue(identity, grant, &self.shared.limits)?;
+        let number = state.enqueue(identity, permits, grant, &self.shared.limits)?;
         drop(state);
         Ok(Acquired::Queued(granted, QueueSlot { shared: Arc::clone(&self.shared), identity, number }))
     }
 
-    fn permit(&self, identity: Identity) -> FairPermit {
-        FairPermit { shared: Some(Arc::clone(&self.shared)), identity }
+    fn permit(&self, identity: Identity, permits: usize) -> FairPermit {
+        FairPermit { shared: Some(Arc::clone(&self.shared)), identity, permits }
     }
 }
 
@@ -209,7 +229,10 @@ impl Drop for QueueSlot {
     fn drop(&mut self) {
         let waiter = self.shared.lock().leave(self.identity, self.number);
         // After the lock is released.
-        drop(waiter);
+        if waiter.is_some_and(|waiter| waiter.permits > 1) {
+            // Others may have waited only because this one needed more than was free.
+            serve(&self.shared, None);
+        }
     }
 }
 
@@ -217,7 +240,7 @@ impl FairPermit {
     /// Removes the permit: there is one fewer until [`FairShare::add_permit`].
     pub fn forget(mut self) {
         if let Some(shared) = self.shared.take() {
-            shared.lock().decrease_held(self.identity);
+            shared.lock().decrease_held(self.identity, self.permits);
             // The identity may be due for another, now that it holds fewer.
             serve(&shared, None);
         }
@@ -227,7 +250,7 @@ impl FairPermit {
 impl Drop for FairPermit {
     fn drop(&mut self) {
         if let Some(shared) = self.shared.take() {
-            serve(&shared, Some(self.identity));
+            serve(&shared, Some((self.identity, self.permits)));
         }
     }
 }
@@ -238,42 +261,43 @@ impl Shared {
     }
 }
 
-/// Takes back the permit of `returned`, if any, and grants permits until no waiting identity may have one.
-fn serve(shared: &Arc<Shared>, mut returned: Option<Identity>) {
+/// Takes back the permits of `returned`, if any, and grants permits until no waiting identity may have what it waits for.
+fn serve(shared: &Arc<Shared>, mut returned: Option<(Identity, usize)>) {
     loop {
         let mut state = shared.lock();
-        if let Some(identity) = returned.take() {
-            state.free += 1;
-            state.decrease_held(identity);
+        if let Some((identity, permits)) = returned.take() {
+            state.free += permits;
+            state.decrease_held(identity, permits);
         }
-        let Some((identity, grant)) = state.next_grant(&shared.limits) else { return };
+        let Some((identity, permits, grant)) = state.next_grant(&shared.limits) else { return };
         drop(state);
-        let permit = FairPermit { shared: Some(Arc::clone(shared)), identity };
+        let permit = FairPermit { shared: Some(Arc::clone(shared)), identity, permits };
         if let Err(mut unwanted) = grant.send(permit) {
             // The waiter has left. Emptied, because dropping the permit would come back here, once for each that left.
             unwanted.shared = None;
-            returned = Some(identity);
+            returned = Some((identity, permits));
         }
     }
 }
 
 impl State {
-    /// Takes a permit if the identity may have one now. An identity that may has no older request waiting: that one would have
-    /// been served.
-    fn take(&mut self, identity: Identity, limits: &Limits) -> bool {
+    /// Takes permits if the identity may have them now, and nobody waits who is to be served before it.
+    fn take(&mut self, identity: Identity, permits: usize, limits: &Limits) -> bool {
         if self.is_closed {
             return false;
         }
         let free = self.free;
+        let fewest_waiting = self.queue.first().map(|(held, ..)| *held);
         let usage = self.identities.entry(identity);
         let held = match &usage {
             Entry::Occupied(usage) => usage.get().held,
             Entry::Vacant(_) => 0,
         };
-        let may_take = may_take(held, free, limits);
+        let may_take =
+            fewest_waiting.is_none_or(|fewest| held < fewest) && may_take(held, permits, free, limits);
         if may_take {
-            usage.or_default().held += 1;
-            self.free -= 1;
+            usage.or_default().held += permits;
+            self.free -= permits;
         }
         may_take
     }
@@ -281,6 +305,7 @@ impl State {
     fn enqueue(
         &mut self,
         identity: Identity,
+        permits: usize,
         grant: oneshot::Sender<FairPermit>,
         limits: &Limits,
     ) -> Result<u64, AcquireError> {
@@ -296,7 +321,7 @@ impl State {
             usage.turn = number;
             self.queue.insert((usage.held, number, identity));
         }
-        usage.waiters.push_back(Waiter { number, grant });
+        usage.waiters.push_back(Waiter { number, permits, grant });
         self.next_number += 1;
         self.waiting += 1;
         Ok(number)
@@ -318,43 +343,43 @@ impl State {
         waiter
     }
 
-    fn decrease_held(&mut self, identity: Identity) {
+    fn decrease_held(&mut self, identity: Identity, permits: usize) {
         let Entry::Occupied(mut entry) = self.identities.entry(identity) else { return };
         let usage = entry.get_mut();
         if !usage.waiters.is_empty() {
             self.queue.remove(&(usage.held, usage.turn, identity));
-            self.queue.insert((usage.held.saturating_sub(1), usage.turn, identity));
+            self.queue.insert((usage.held.saturating_sub(permits), usage.turn, identity));
         }
-        usage.held = usage.held.saturating_sub(1);
+        usage.held = usage.held.saturating_sub(permits);
         if usage.held == 0 && usage.waiters.is_empty() {
             entry.remove();
         }
     }
 
-    /// Takes a permit for the waiter to be served next, if there is one for it. When the identity that holds the fewest may not
-    /// have one, no other may.
-    fn next_grant(&mut self, limits: &Limits) -> Option<(Identity, oneshot::Sender<FairPermit>)> {
+    /// Takes permits for the waiter to be served next, if there are enough for it. When the identity that holds the fewest may
+    /// not have another, no other may; when it needs more than are free, the others wait with it.
+    fn next_grant(&mut self, limits: &Limits) -> Option<(Identity, usize, oneshot::Sender<FairPermit>)> {
         let &(held, turn, identity) = self.queue.first()?;
-        if !may_take(held, self.free, limits) {
+        let usage = self.identities.get_mut(&identity)?;
+        if !may_take(held, usage.waiters.front()?.permits, self.free, limits) {
             return None;
         }
-        let usage = self.identities.get_mut(&identity)?;
         let waiter = usage.waiters.pop_front()?;
         self.queue.remove(&(held, turn, identity));
-        usage.held += 1;
-        self.free -= 1;
+        usage.held += waiter.permits;
+        self.free -= waiter.permits;
         self.waiting -= 1;
         if !usage.waiters.is_empty() {
             usage.turn = self.next_number;
             self.next_number += 1;
             self.queue.insert((usage.held, usage.turn, identity));
         }
-        Some((identity, waiter.grant))
+        Some((identity, waiter.permits, waiter.grant))
     }
 }
 
-const fn may_take(held: usize, free: usize, limits: &Limits) -> bool {
-    free > 0 && (!limits.keeps_headroom || held < 2 * free)
+const fn may_take(held: usize, permits: usize, free: usize, limits: &Limits) -> bool {
+    free >= permits && (!limits.keeps_headroom || held < 2 * free)
 }
 
 #[cfg(test)]

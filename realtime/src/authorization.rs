@@ -2,10 +2,11 @@
 //! in transactions that are rolled back, on a pool of their own.
 
 use std::borrow::Cow;
+use std::net::IpAddr;
 use std::sync::Arc;
 use std::time::Duration;
 
-use basalt_core::identity::Identity;
+use basalt_core::identity::{Identity, network};
 use basalt_core::pg_error::PgError;
 use basalt_core::session::{Access, Answers, Isolation, Row, Scope, SessionError, Sessions, Statement};
 use basalt_core::sql::Param;
@@ -101,11 +102,19 @@ pub(crate) struct Caller {
     /// The key under which the channel tracks presence; empty over HTTP. Policies read it as the setting
     /// `realtime.presence_key` (decision 0087).
     pub(crate) presence_key: Arc<str>,
+    /// Of the client. Callers without a subject share connections by it.
+    pub(crate) address: Option<IpAddr>,
 }
 
 impl Caller {
     fn identity(&self) -> Identity {
-        Identity::new(self.token.claims.sub(), self.token.role(), None)
+        Identity::new(self.token.claims.sub(), self.token.role(), self.address)
+    }
+
+    /// Names a client without a subject: its channels share one time budget for filters.
+    pub(crate) fn visitor(&self) -> Arc<str> {
+        let network = self.address.map(network);
+        network.map_or_else(|| "unknown address".into(), |network| network.to_string().into())
     }
 
     fn settings(&self) -> [(&'static str, &str); 8] {

@@ -2,13 +2,14 @@
 
 use std::borrow::Cow;
 use std::collections::HashMap;
+use std::net::IpAddr;
 use std::sync::Arc;
 
 use axum::extract::{Path, Request, State};
 use axum::response::{IntoResponse, Response};
 use basalt_core::memory::Hold;
 use basalt_core::request_settings::headers_json;
-use basalt_core::service::read_body;
+use basalt_core::service::{ClientAddress, read_body};
 use bytes::Bytes;
 use http::header::{ACCESS_CONTROL_ALLOW_ORIGIN, AUTHORIZATION, CONTENT_TYPE, ORIGIN};
 use http::request::Parts;
@@ -106,6 +107,7 @@ async fn send_batch(realtime: &Realtime, parts: &Parts, token: Token, body: &[u8
                         topic: topic.as_str().into(),
                         headers: Arc::clone(&headers),
                         presence_key: "".into(),
+                        address: address(parts),
                     };
                     // One that may not is passed over without a word.
                     let is_allowed = realtime
@@ -211,7 +213,8 @@ pub(crate) async fn one(
         }
         if is_private {
             let headers = headers_json(&parts.headers).into();
-            let caller = Caller { token, topic: topic.as_str().into(), headers, presence_key: "".into() };
+            let (topic, address) = (topic.as_str().into(), address(&parts));
+            let caller = Caller { token, topic, headers, presence_key: "".into(), address };
             let may_write = realtime.authorization.may_write(&caller, Extension::Broadcast).await;
             if !may_write.map_err(|error| not_asked(&error))? {
                 return Err(Box::new(message(StatusCode::FORBIDDEN, "Unauthorized")));
@@ -233,6 +236,10 @@ fn parameter<'a>(parts: &'a Parts, name: &str) -> Option<Cow<'a, str>> {
         .map(|pair| pair.split_once('=').unwrap_or((pair, "")))
         .rfind(|(given, _)| decoded(given) == name)
         .map(|(_, value)| decoded(value))
+}
+
+fn address(parts: &Parts) -> Option<IpAddr> {
+    parts.extensions.get::<ClientAddress>().map(|client| client.0)
 }
 
 fn encoding(parts: &Parts) -> Answer<Encoding> {

@@ -9,6 +9,7 @@ mod tokens;
 mod traffic;
 
 use std::collections::HashMap;
+use std::net::IpAddr;
 use std::sync::Arc;
 
 use futures_util::future::BoxFuture;
@@ -57,7 +58,7 @@ pub(crate) struct Channels {
     /// Of the connection.
     token: Token,
     headers: Arc<str>,
-    visitor: Arc<str>,
+    address: Option<IpAddr>,
     draining: CancellationToken,
     /// By full topic.
     slots: HashMap<Box<str>, Slot>,
@@ -157,7 +158,7 @@ struct Writable {
 
 impl Channels {
     pub(crate) fn new(realtime: Arc<Realtime>, queue: Arc<Queue>, peer: Peer) -> Self {
-        let Peer { version, client, token, headers, visitor, draining } = peer;
+        let Peer { version, client, token, headers, address, draining } = peer;
         Self {
             realtime,
             queue,
@@ -166,7 +167,7 @@ impl Channels {
             client,
             token,
             headers,
-            visitor,
+            address,
             draining,
             slots: HashMap::new(),
             pending: FuturesUnordered::new(),
@@ -310,7 +311,8 @@ impl Channels {
             Some(key) => Arc::from(key.as_str()),
             None => Arc::from(basalt_core::random::uuid().to_string()),
         };
-        let caller = Caller { token, topic: name.into(), headers: Arc::clone(&self.headers), presence_key };
+        let (topic, headers, address) = (name.into(), Arc::clone(&self.headers), self.address);
+        let caller = Caller { token, topic, headers, presence_key, address };
         let topic: Box<str> = incoming.topic.as_ref().into();
         let id = member.id;
         let slot = Slot::Joining {
@@ -320,9 +322,9 @@ impl Channels {
             waiting: Vec::new(),
         };
         self.slots.insert(topic.clone(), slot);
-        let (realtime, visitor) = (Arc::clone(&self.realtime), Arc::clone(&self.visitor));
+        let realtime = Arc::clone(&self.realtime);
         let admitting = async move {
-            let outcome = admit(realtime, member, caller.clone(), visitor, join.clone()).await;
+            let outcome = admit(realtime, member, caller.clone(), join.clone()).await;
             Done::Join { topic, id, outcome, join: Box::new(join), caller }
         };
         self.ask(admitting.boxed());

@@ -38,10 +38,9 @@ pub(crate) async fn handle(State(realtime): State<Arc<Realtime>>, mut request: R
         request.extensions().get::<Draining>().map_or_else(CancellationToken::new, |it| it.0.clone());
     let headers = kept_headers(request.headers());
     let address = request.extensions().get::<ClientAddress>().map(|client| client.0);
-    let visitor = address.map_or_else(|| "unknown address".into(), |address| address.to_string().into());
     let upgrade = hyper::upgrade::on(&mut request);
     let tracker = realtime.tracker.clone();
-    let peer = Peer { version, client, token, headers, visitor, draining };
+    let peer = Peer { version, client, token, headers, address, draining };
     // Boxed: the task is small while the upgrade is on its way, and the socket's state is made in place.
     tracker.spawn(async move {
         match upgrade.await {

@@ -1,6 +1,7 @@
 //! One connection's life: its task reads, lets [`Channels`] do what messages say, and writes what its queue holds. It ends
 //! with a reason that the client is told.
 
+use std::net::IpAddr;
 use std::pin::pin;
 use std::sync::Arc;
 use std::time::Duration;
@@ -49,8 +50,7 @@ pub(crate) struct Peer {
     pub(crate) token: Token,
     /// `request.headers` of its policies.
     pub(crate) headers: Arc<str>,
-    /// Its address: what counts against visitors without a user is counted by this.
-    pub(crate) visitor: Arc<str>,
+    pub(crate) address: Option<IpAddr>,
     /// Cancelled when the server shuts down.
     pub(crate) draining: CancellationToken,
 }

@@ -23,6 +23,7 @@ use std::path::Path as FolderPath;
 use std::sync::Arc;
 use std::time::Duration;
 
+use basalt_core::identity::Identity;
 use futures_util::TryStreamExt as _;
 use jiff::Timestamp;
 use object_store::path::Path;
@@ -96,9 +97,9 @@ impl BlobStore {
     }
 
     /// Writes a blob. Nothing is stored before the first large write, and nothing can be read before
-    /// [`BlobWriter::finish`].
-    pub fn writer(&self, id: BlobId) -> BlobWriter {
-        BlobWriter::new(self.clone(), id)
+    /// [`BlobWriter::finish`]. Its buffers count against the client's share of `storage.upload_memory`.
+    pub fn writer(&self, client: Identity, id: BlobId) -> BlobWriter {
+        BlobWriter::new(self.clone(), client, id)
     }
 
     /// The bytes in `range`, which lies within the blob's size as its row has it.
@@ -136,7 +137,7 @@ impl BlobStore {
     /// # Errors
     /// One of them is missing, or the store fails.
     pub async fn concat(&self, parts: &[BlobId], to: BlobId) -> Result<(), BlobError> {
-        let mut writer = self.writer(to).without_md5();
+        let mut writer = self.writer(Identity::SERVER, to).without_md5();
         for part in parts {
             let mut bytes = match &self.shared.place {
                 Place::Folder(folder) => reader::of_whole_file(folder.path(*part), *part).await?,

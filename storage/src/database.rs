@@ -40,6 +40,11 @@ impl RequestSettings {
             headers: headers_json(&parts.headers),
         }
     }
+
+    /// Whose share of the server a request of `caller` takes.
+    pub(crate) fn identity(&self, caller: &Caller) -> Identity {
+        Identity::new(caller.subject.as_deref(), &caller.role, self.address)
+    }
 }
 
 /// When the request's first step with the database must have ended; later ones have [`Deadline::renewed`].
@@ -74,7 +79,7 @@ impl Database {
         for (name, value) in identity(caller) {
             set(name, value);
         }
-        let identity = Identity::new(caller.subject.as_deref(), &caller.role, request.address);
+        let identity = request.identity(caller);
         Batch { sessions: self.sessions.clone(), identity, settings, steps: Vec::new(), savepoints: false }
     }
 }

@@ -17,8 +17,12 @@ fn share(permits: usize, keeps_headroom: bool) -> FairShare {
 type Acquiring = Pin<Box<dyn Future<Output = Result<FairPermit, AcquireError>>>>;
 
 fn acquire(share: &FairShare, identity: Identity) -> Acquiring {
+    acquire_many(share, identity, 1)
+}
+
+fn acquire_many(share: &FairShare, identity: Identity, permits: usize) -> Acquiring {
     let share = share.clone();
-    Box::pin(async move { share.acquire(identity).await })
+    Box::pin(async move { share.acquire_many(identity, permits).await })
 }
 
 fn poll(acquiring: &mut Acquiring) -> Option<Result<FairPermit, AcquireError>> {
@@ -70,6 +74,29 @@ fn holders_of_fewest_permits_are_served_first() {
     }
     // One each for the newcomers, then in turn.
     assert_eq!(served, [2, 3, 1, 2, 1, 2, 1]);
+}
+
+#[test]
+fn request_for_many_permits_is_not_overtaken() {
+    let share = share(6, false);
+    let first = share.try_acquire_many(identity(1), 4).unwrap();
+    let mut many = acquire_many(&share, identity(2), 5);
+    assert!(poll(&mut many).is_none());
+    // Two permits are free, and the request that waits would never get five if they were taken.
+    let mut one = acquire(&share, identity(3));
+    assert!(poll(&mut one).is_none());
+    drop(first);
+    let many = poll(&mut many).unwrap().unwrap();
+    let one = poll(&mut one).unwrap().unwrap();
+    assert_eq!(share.load().free, 0);
+    drop((many, one));
+    // When it leaves, those behind it are served.
+    let _first = share.try_acquire_many(identity(1), 4).unwrap();
+    let mut many = acquire_many(&share, identity(2), 5);
+    let mut one = acquire(&share, identity(3));
+    assert!(poll(&mut many).is_none() && poll(&mut one).is_none());
+    drop(many);
+    assert!(poll(&mut one).unwrap().is_ok());
 }
 
 #[test]
@@ -136,7 +163,8 @@ async fn contended_permits_are_never_lost() {
 
 #[derive(Clone, Copy, Debug)]
 enum Step {
-    Acquire(u8),
+    /// So many permits for an identity.
+    Acquire(u8, usize),
     /// Polls all that wait.
     Poll,
     /// Gives up the waiter at this index, polled since it was served or not.
@@ -148,7 +176,7 @@ enum Step {
 
 fn any_step() -> impl Strategy<Value = Step> {
     prop_oneof![
-        6 => (0_u8..4).prop_map(Step::Acquire),
+        6 => (0_u8..4, 1_usize..4).prop_map(|(who, permits)| Step::Acquire(who, permits)),
         3 => Just(Step::Poll),
         2 => any::<usize>().prop_map(Step::Leave),
         4 => any::<usize>().prop_map(Step::Return),
@@ -168,8 +196,11 @@ fn check(share: &FairShare, total: usize) {
         let queued = state.queue.contains(&(usage.held, usage.turn, *identity));
         assert_eq!(queued, !usage.waiters.is_empty());
         assert!(usage.held > 0 || queued, "an idle identity is kept");
-        assert!(!queued || !may_take(usage.held, state.free, &share.shared.limits), "a wake-up was lost");
         assert!(usage.waiters.len() <= share.shared.limits.waiting_per_identity);
+    }
+    if let Some((held, _, identity)) = state.queue.first() {
+        let permits = state.identities[identity].waiters[0].permits;
+        assert!(!may_take(*held, permits, state.free, &share.shared.limits), "a wake-up was lost");
     }
     assert_eq!(
         state.queue.len(),
@@ -191,8 +222,8 @@ proptest! {
         let mut last_served = [0_u32; 4];
         for (number, step) in (1_u32..).zip(steps) {
             match step {
-                Step::Acquire(who) => {
-                    let mut acquiring = acquire(&share, identity(who));
+                Step::Acquire(who, permits) => {
+                    let mut acquiring = acquire_many(&share, identity(who), permits);
                     match poll(&mut acquiring) {
                         Some(Ok(permit)) => held.push(permit),
                         Some(Err(error)) => prop_assert_eq!(error, AcquireError::QueueFull),
@@ -223,8 +254,9 @@ proptest! {
                 }
                 Step::Forget(index) if !held.is_empty() => {
                     let index = index % held.len();
-                    held.swap_remove(index).forget();
-                    total -= 1;
+                    let permit = held.swap_remove(index);
+                    total -= permit.permits;
+                    permit.forget();
                 }
                 Step::Add => {
                     share.add_permit();

@@ -30,7 +30,6 @@ pub(crate) async fn admit(
     realtime: Arc<Realtime>,
     member: Arc<Member>,
     caller: Caller,
-    visitor: Arc<str>,
     join: Join,
 ) -> Result<Admitted, String> {
     let authorized_at = Instant::now();
@@ -69,7 +68,8 @@ pub(crate) async fn admit(
         Err(refusal) => Some(Err(refusal)),
         Ok(bindings) => {
             let sink = Arc::new(Sink { member, topic: Arc::clone(&caller.topic) });
-            let who = Subscriber { claims: Arc::clone(&caller.token.claims), sink, visitor };
+            let (claims, visitor) = (Arc::clone(&caller.token.claims), caller.visitor());
+            let who = Subscriber { claims, sink, visitor };
             match realtime.changes.subscribe(who, bindings).await {
                 Ok(subscription) => Some(Ok(subscription)),
                 Err(SubscribeError::Rejected(refusal)) => Some(Err(refusal)),

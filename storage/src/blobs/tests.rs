@@ -36,7 +36,7 @@ async fn store_in(dir: &Path, upload_memory: u64) -> BlobStore {
 
 async fn put(store: &BlobStore, body: &Bytes, frame: usize) -> (BlobId, Written) {
     let id = BlobId::random();
-    let mut writer = store.writer(id);
+    let mut writer = store.writer(Identity::SERVER, id);
     let mut rest = body.clone();
     while !rest.is_empty() {
         writer.write(rest.split_to(frame.min(rest.len()))).await.unwrap();
@@ -147,7 +147,7 @@ async fn a_writer_that_is_given_up_leaves_nothing() {
     let dir = TempDir::new().unwrap();
     let store = store_in(dir.path(), 64 << 20).await;
     for is_dropped in [true, false] {
-        let mut writer = store.writer(BlobId::random());
+        let mut writer = store.writer(Identity::SERVER, BlobId::random());
         writer.write(body(3 * MEBIBYTE)).await.unwrap();
         let staged = files(dir.path());
         assert_eq!(staged.len(), 1);
@@ -197,7 +197,7 @@ async fn a_full_disk_is_told_and_nothing_is_left_on_it() {
     let _mounted = Mounted(disk.path().to_owned());
     let dir = disk.path().join("storage");
     let store = store_in(&dir, 64 << 20).await;
-    let mut writer = store.writer(BlobId::random());
+    let mut writer = store.writer(Identity::SERVER, BlobId::random());
     let failed = loop {
         if let Err(error) = writer.write(body(MEBIBYTE)).await {
             break error;
@@ -219,7 +219,7 @@ async fn a_full_disk_is_told_and_nothing_is_left_on_it() {
         // The room of a removed file is free when its last write has ended.
         fill();
         let id = BlobId::random();
-        let mut writer = store.writer(id);
+        let mut writer = store.writer(Identity::SERVER, id);
         writer.write(body(30_000)).await.unwrap();
         match writer.finish().await {
             Ok(_) => store.delete(id).await.unwrap(),

@@ -4,6 +4,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use basalt_core::identity::Identity;
 use bytes::{Bytes, BytesMut};
 use md5::{Digest as _, Md5};
 use object_store::{MultipartUpload, ObjectStoreExt as _};
@@ -26,6 +27,7 @@ const ABORT_LIMIT: Duration = Duration::from_secs(30);
 #[must_use = "nothing is stored before `finish`"]
 pub struct BlobWriter {
     store: BlobStore,
+    client: Identity,
     id: BlobId,
     buffer: BytesMut,
     /// What the buffer takes before it goes out.
@@ -102,10 +104,11 @@ impl std::fmt::Debug for BlobWriter {
 }
 
 impl BlobWriter {
-    pub(super) fn new(store: BlobStore, id: BlobId) -> Self {
+    pub(super) fn new(store: BlobStore, client: Identity, id: BlobId) -> Self {
         let to_hash = Arc::new(Semaphore::new((HASH_LAG / store.chunk_bytes()).max(1)));
         Self {
             store,
+            client,
             id,
             buffer: BytesMut::new(),
             target: FREE_BYTES,
@@ -222,12 +225,12 @@ impl BlobWriter {
         let held = if self.shares.is_empty() { 0 } else { self.target };
         let room = &self.store.shared.room;
         let share = if self.store.is_folder() {
-            match room.try_take(target - held) {
+            match room.try_take(self.client, target - held) {
                 Some(share) => share,
                 None => return self.send().await,
             }
         } else {
-            room.take(target - held).await.ok_or(BlobError::Busy)?
+            room.take(self.client, target - held).await.ok_or(BlobError::Busy)?
         };
         self.shares.push(share);
         self.target = target;

@@ -7,6 +7,7 @@
 
 use std::sync::Arc;
 
+use basalt_core::identity::Identity;
 use basalt_core::service::Deadline;
 use basalt_core::session::{Row, Statement};
 use basalt_core::sql::Param;
@@ -81,6 +82,11 @@ impl Context {
             caller,
             deadline: deadline(parts),
         }
+    }
+
+    /// Whose share of the server the request takes.
+    pub(crate) fn identity(&self) -> Identity {
+        self.request.identity(&self.caller)
     }
 
     /// A transaction that begins as the caller.
@@ -209,7 +215,7 @@ pub(crate) async fn write_body(
     announced: Option<u64>,
     body: impl Stream<Item = Result<Bytes, StorageError>>,
 ) -> Result<Written, StorageError> {
-    let mut writer = cx.storage.blobs.writer(intent.blob());
+    let mut writer = cx.storage.blobs.writer(cx.identity(), intent.blob());
     if let Some(bytes) = announced {
         writer = writer.expecting(bytes);
     }

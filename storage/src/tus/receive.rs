@@ -54,7 +54,7 @@ async fn store(
     held: &Held,
     intent: Intent,
 ) -> Result<Shown, Refusal> {
-    let writer = cx.storage.blobs.writer(intent.blob());
+    let writer = cx.storage.blobs.writer(cx.identity(), intent.blob());
     let (writer, end) = receive(writer, body, most_bytes, held).await?;
     if matches!(end, End::TooMany) {
         writer.abort().await;
@@ -147,7 +147,7 @@ pub(super) async fn complete(cx: &Context, upload: Upload, object: &NewObject) -
             let intent = objects::commit_intent(cx, cx.as_service()).await?;
             let blobs: Vec<_> = parts.iter().map(|part| part.blob).collect();
             let e_tag = if blobs.is_empty() {
-                let written = cx.storage.blobs.writer(intent.blob()).finish().await;
+                let written = cx.storage.blobs.writer(cx.identity(), intent.blob()).finish().await;
                 hex(&written.map_err(StorageError::from)?.md5)
             } else {
                 cx.storage.blobs.concat(&blobs, intent.blob()).await.map_err(StorageError::from)?;

@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use basalt_core::clock::Clock;
 use basalt_core::database::Database;
+use basalt_core::identity::Identity;
 use basalt_core::pool::{PoolConfig, ServicePool};
 use basalt_storage::StorageConfig;
 use basalt_storage::blobs::intents::{Intents, begin_step, commit_step};
@@ -58,7 +59,7 @@ async fn store(server: &Basalt) -> BlobStore {
 }
 
 async fn put(store: &BlobStore, id: BlobId) {
-    let mut writer = store.writer(id);
+    let mut writer = store.writer(Identity::SERVER, id);
     writer.write("some bytes".into()).await.unwrap();
     let _written = writer.finish().await.unwrap();
 }

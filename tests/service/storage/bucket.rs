@@ -5,6 +5,7 @@ use std::ops::Range;
 use std::time::Duration;
 
 use basalt_core::clock::Clock;
+use basalt_core::identity::Identity;
 use basalt_storage::blobs::sweeper::{Swept, sweep};
 use basalt_storage::blobs::{BlobError, BlobId, BlobStore, Written};
 use basalt_storage::{Backend, S3Config, StorageConfig};
@@ -71,7 +72,7 @@ fn body(length: usize) -> Bytes {
 
 async fn put(store: &BlobStore, body: &Bytes) -> (BlobId, Written) {
     let id = BlobId::random();
-    let mut writer = store.writer(id);
+    let mut writer = store.writer(Identity::SERVER, id);
     let mut rest = body.clone();
     while !rest.is_empty() {
         writer.write(rest.split_to(rest.len().min(200_000))).await.unwrap();
@@ -130,7 +131,7 @@ async fn copies_and_concatenations_in_a_bucket_outlive_their_sources() {
 async fn a_writer_that_gives_up_tells_the_bucket() {
     let fixture = fixture().await;
     for is_dropped in [true, false] {
-        let mut writer = fixture.store.writer(BlobId::random());
+        let mut writer = fixture.store.writer(Identity::SERVER, BlobId::random());
         writer.write(body(17 * MEBIBYTE)).await.unwrap();
         assert_eq!(fixture.uploads().await, 1);
         if is_dropped {
@@ -151,7 +152,7 @@ async fn uploads_of_dead_writers_are_swept_out_of_the_bucket() {
     let server = Basalt::builder().only("storage").start().await;
     let (dead, alive) = (BlobId::random(), BlobId::random());
     for id in [dead, alive] {
-        let mut writer = fixture.store.writer(id);
+        let mut writer = fixture.store.writer(Identity::SERVER, id);
         writer.write(body(9 * MEBIBYTE)).await.unwrap();
         // As a killed server would leave it.
         let _dead = ManuallyDrop::new(writer);
@@ -190,7 +191,7 @@ async fn a_bucket_that_is_away_fails_what_is_asked_of_it_and_comes_back() {
     let answer = get(&store, id, 0..body.len()).await;
     assert!(matches!(answer, Err(BlobError::Unavailable(_))), "{answer:?}");
     for length in [10, 9 * MEBIBYTE] {
-        let mut writer = store.writer(BlobId::random());
+        let mut writer = store.writer(Identity::SERVER, BlobId::random());
         let written = match writer.write(body.slice(..length)).await {
             Ok(()) => writer.finish().await.map(drop),
             Err(error) => Err(error),
@@ -211,7 +212,7 @@ async fn a_missing_bucket_is_no_store() {
     let config = config(server.port(), "no-such-bucket");
     let store = BlobStore::open(&config, TaskTracker::new()).await.unwrap();
     store.check().await.unwrap_err();
-    let mut writer = store.writer(BlobId::random());
+    let mut writer = store.writer(Identity::SERVER, BlobId::random());
     writer.write("x".into()).await.unwrap();
     let answer = writer.finish().await;
     assert!(matches!(answer, Err(BlobError::Failed(_))), "{answer:?}");

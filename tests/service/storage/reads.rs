@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 use std::fs::OpenOptions;
 use std::path::PathBuf;
 
+use basalt_core::identity::Identity;
 use basalt_storage::StorageConfig;
 use basalt_storage::blobs::{BlobId, BlobStore};
 use basalt_testkit::{Basalt, Request, Response};
@@ -46,7 +47,7 @@ impl Shelf {
         more: Value,
     ) -> BlobId {
         let id = BlobId::random();
-        let mut writer = self.store.writer(id);
+        let mut writer = self.store.writer(Identity::SERVER, id);
         writer.write(bytes.into()).await.unwrap();
         let size = writer.finish().await.unwrap().size;
         let mut metadata = json!({
