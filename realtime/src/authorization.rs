@@ -7,6 +7,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use basalt_core::identity::{Identity, network};
+use basalt_core::missing_grants;
 use basalt_core::pg_error::PgError;
 use basalt_core::session::{Access, Answers, Isolation, Row, Scope, SessionError, Sessions, Statement};
 use basalt_core::sql::Param;
@@ -214,7 +215,10 @@ impl Authorization {
         let steps = vec![insert(&id, &caller.topic, extension)];
         match self.rolled_back(caller.identity(), settings.into(), steps).await {
             Ok(_) => Ok(true),
-            Err(SessionError::Postgres(error)) if error.code == "42501" => Ok(false),
+            Err(SessionError::Postgres(error)) if error.code == "42501" => {
+                missing_grants::log_once("realtime", caller.token.role(), &error);
+                Ok(false)
+            }
             Err(error) => match report("write", caller, &error) {
                 AskError::Refused => Ok(false),
                 other @ (AskError::Cancelled

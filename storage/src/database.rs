@@ -6,9 +6,10 @@ use std::net::IpAddr;
 use std::sync::Arc;
 
 use basalt_core::identity::Identity;
+use basalt_core::missing_grants;
 use basalt_core::request_settings::headers_json;
 use basalt_core::service::{ClientAddress, Deadline};
-use basalt_core::session::{Access, Answers, End, Isolation, Row, Scope, Sessions, Statement};
+use basalt_core::session::{Access, Answers, End, Isolation, Row, Scope, SessionError, Sessions, Statement};
 use basalt_core::sql::Param;
 use http::request::Parts;
 use tokio::time::Instant;
@@ -80,7 +81,8 @@ impl Database {
             set(name, value);
         }
         let identity = request.identity(caller);
-        Batch { sessions: self.sessions.clone(), identity, settings, steps: Vec::new(), savepoints: false }
+        let (sessions, role) = (self.sessions.clone(), caller.role.clone());
+        Batch { sessions, identity, role, settings, steps: Vec::new(), savepoints: false }
     }
 }
 
@@ -100,6 +102,8 @@ fn identity(caller: &Caller) -> [(&'static str, &str); 5] {
 pub(crate) struct Batch {
     sessions: Sessions,
     identity: Identity,
+    /// Of the caller that policies judge.
+    role: String,
     settings: Vec<(Cow<'static, str>, String)>,
     steps: Vec<Statement>,
     savepoints: bool,
@@ -123,6 +127,9 @@ impl Batch {
 
     /// What follows runs as `caller`.
     pub(crate) fn act_as(&mut self, caller: &Caller) {
+        if !caller.is_service() {
+            self.role.clone_from(&caller.role);
+        }
         let params: Vec<Param> = identity(caller)
             .into_iter()
             .flat_map(|(name, value)| [Param::from(name), Param::from(value)])
@@ -149,8 +156,8 @@ impl Batch {
     /// # Errors
     /// The first failure.
     pub(crate) async fn read(self, deadline: Deadline) -> Result<Rows, StorageError> {
-        let (sessions, scope, steps) = self.into_parts(Access::ReadOnly, deadline);
-        rows(sessions.run(scope, steps).await)
+        let (role, sessions, scope, steps) = self.into_parts(Access::ReadOnly, deadline);
+        rows(&role, sessions.run(scope, steps).await)
     }
 
     /// Runs it and commits.
@@ -158,8 +165,8 @@ impl Batch {
     /// # Errors
     /// The first failure; nothing was committed then.
     pub(crate) async fn commit(self, deadline: Deadline) -> Result<Rows, StorageError> {
-        let (sessions, scope, steps) = self.into_parts(Access::ReadWrite, deadline);
-        rows(sessions.run(scope, steps).await)
+        let (role, sessions, scope, steps) = self.into_parts(Access::ReadWrite, deadline);
+        rows(&role, sessions.run(scope, steps).await)
     }
 
     /// Runs it and undoes it: a question about rights.
@@ -167,8 +174,8 @@ impl Batch {
     /// # Errors
     /// The first failure.
     pub(crate) async fn roll_back(self, deadline: Deadline) -> Result<Rows, StorageError> {
-        let (sessions, scope, steps) = self.into_parts(Access::ReadWrite, deadline);
-        rows(sessions.run_rolled_back(scope, steps).await)
+        let (role, sessions, scope, steps) = self.into_parts(Access::ReadWrite, deadline);
+        rows(&role, sessions.run_rolled_back(scope, steps).await)
     }
 
     /// Runs it, and commits if `commits` says so of its rows. Costs a second round trip.
@@ -180,15 +187,15 @@ impl Batch {
         deadline: Deadline,
         commits: impl FnOnce(&Rows) -> bool + Send + 'static,
     ) -> Result<Rows, StorageError> {
-        let (sessions, scope, steps) = self.into_parts(Access::ReadWrite, deadline);
+        let (role, sessions, scope, steps) = self.into_parts(Access::ReadWrite, deadline);
         let check = move |answers: &[Vec<Row>]| {
             // Rows are cheap to clone: their bytes are shared.
             if commits(&Rows(answers.to_vec())) { End::Commit } else { End::Rollback }
         };
-        rows(sessions.run_checked(scope, steps, check).await)
+        rows(&role, sessions.run_checked(scope, steps, check).await)
     }
 
-    fn into_parts(self, access: Access, deadline: Deadline) -> (Sessions, Scope, Vec<Statement>) {
+    fn into_parts(self, access: Access, deadline: Deadline) -> (String, Sessions, Scope, Vec<Statement>) {
         let scope = Scope {
             identity: self.identity,
             access,
@@ -200,12 +207,17 @@ impl Batch {
             room_for_values: false,
             deadline: deadline.at(),
         };
-        (self.sessions, scope, self.steps)
+        (self.role, self.sessions, scope, self.steps)
     }
 }
 
-fn rows(result: Result<Answers, basalt_core::session::SessionError>) -> Result<Rows, StorageError> {
-    result.map(Rows).map_err(|error| StorageError::of_session(&error))
+fn rows(role: &str, result: Result<Answers, SessionError>) -> Result<Rows, StorageError> {
+    result.map(Rows).map_err(|error| {
+        if let SessionError::Postgres(error) = &error {
+            missing_grants::log_once("storage", role, error);
+        }
+        StorageError::of_session(&error)
+    })
 }
 
 /// The rows of each statement of a batch.
