@@ -152,22 +152,18 @@ impl TestDatabase {
              where datname = '{}' and application_name <> 'testkit' and backend_type = 'client backend'",
             self.name
         );
-        let config = self.cluster.config("postgres");
-        let rows = on_runtime(async move { Connection::open(config).await.run(&statement).await }).await;
+        let rows = self.cluster.run(statement).await.unwrap_or_else(|error| panic!("{error}"));
         rows.into_iter().filter_map(|row| row.into_iter().next().flatten()).collect()
     }
 }
 
 impl Drop for TestDatabase {
     fn drop(&mut self) {
-        let config = self.cluster.config("postgres");
         let statement = format!("drop database if exists {} with (force)", self.name);
-        block_on(async move {
-            // The whole cluster goes soon; a failure here must not hide the test's own.
-            if let Err(error) = connect(config).await.simple_query(&statement).await {
-                eprintln_line(&format!("{statement}: {error}"));
-            }
-        });
+        // The whole cluster goes soon; a failure here must not hide the test's own.
+        if let Err(error) = block_on(self.cluster.run(statement)) {
+            eprintln_line(&error);
+        }
     }
 }
 
@@ -193,13 +189,22 @@ impl Connection {
         Self(connect(config).await)
     }
 
+    /// Whether it can run statements.
+    pub(crate) fn is_open(&self) -> bool {
+        !self.0.is_closed()
+    }
+
     /// Runs statements; the rows of the last one.
     pub(crate) async fn run(&self, statements: &str) -> Rows {
-        let messages = self.0.simple_query(statements).await;
-        let messages = messages.unwrap_or_else(|error| {
+        self.try_run(statements).await.unwrap_or_else(|error| panic!("{error}"))
+    }
+
+    /// The same; the error names the statements.
+    pub(crate) async fn try_run(&self, statements: &str) -> Result<Rows, String> {
+        let messages = self.0.simple_query(statements).await.map_err(|error| {
             let cause = std::error::Error::source(&error).map(ToString::to_string).unwrap_or_default();
-            panic!("{error}: {cause}\nin: {statements}")
-        });
+            format!("{error}: {cause}\nin: {statements}")
+        })?;
         let mut rows = Vec::new();
         for message in messages {
             if matches!(message, SimpleQueryMessage::RowDescription(_)) {
@@ -209,6 +214,6 @@ impl Connection {
                 rows.push((0..row.len()).map(|column| row.get(column).map(str::to_owned)).collect());
             }
         }
-        rows
+        Ok(rows)
     }
 }
