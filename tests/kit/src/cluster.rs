@@ -194,8 +194,13 @@ impl Cluster {
         self.keys.get_or_init(|| async { Keys::read(&dir.join("project"), dir, &BTreeMap::new()) }).await
     }
 
-    /// A new folder for one server.
-    pub(crate) fn fresh_dir(&self, kind: &str) -> PathBuf {
+    /// A new folder, `kind_NUMBER`, for one server or for a PostgreSQL of a test's own; in memory where the cluster is. It goes
+    /// with the process.
+    ///
+    /// # Panics
+    /// It cannot be made.
+    #[must_use]
+    pub fn fresh_dir(&self, kind: &str) -> PathBuf {
         let dir = self.dir.join(self.fresh_name(kind));
         fs::create_dir_all(&dir).expect("a folder can be made in the cluster's");
         dir

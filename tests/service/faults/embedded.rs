@@ -19,17 +19,27 @@ use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
 use basalt_postgres::{Embedded, EmbeddedConfig, EmbeddedError, State};
+use basalt_testkit::Cluster;
 use rustix::process::{Pid, Signal, kill_process};
 use tokio_postgres::NoTls;
 
 const STATE_DIR_VARIABLE: &str = "BASALT_TEST_EMBEDDED_STATE_DIR";
 
-/// A state folder below `target/`, which PostgreSQL's user can enter unless the checkout is closed; removed at the end.
+/// A state folder that PostgreSQL's user can enter; removed at the end.
 struct Folder(PathBuf);
 
 impl Folder {
-    fn new(name: &str) -> Self {
-        let dir = Path::new(env!("CARGO_TARGET_TMPDIR")).join(format!("{name}-{}", std::process::id()));
+    /// Beside the test cluster, so in memory where that is: on a disk with other work a start takes a minute.
+    async fn new(name: &str) -> Self {
+        Self::made(Cluster::get().await.fresh_dir(name))
+    }
+
+    /// Below `target/`: programs in memory (`/dev/shm`) may not be executable.
+    fn on_disk(name: &str) -> Self {
+        Self::made(Path::new(env!("CARGO_TARGET_TMPDIR")).join(format!("{name}-{}", std::process::id())))
+    }
+
+    fn made(dir: PathBuf) -> Self {
         fs::create_dir_all(&dir).unwrap();
         fs::set_permissions(&dir, fs::Permissions::from_mode(0o755)).unwrap();
         Self(dir)
@@ -135,7 +145,7 @@ fn child_server() {
 
 #[tokio::test]
 async fn a_new_cluster_has_our_superuser_encoding_locale_and_passwords() {
-    let folder = Folder::new("new");
+    let folder = Folder::new("new").await;
     let mut config = folder.config();
     config.durable = true;
     let mut steps = Vec::new();
@@ -177,7 +187,7 @@ async fn a_new_cluster_has_our_superuser_encoding_locale_and_passwords() {
 
 #[tokio::test]
 async fn the_second_start_keeps_the_data_and_is_quick() {
-    let folder = Folder::new("again");
+    let folder = Folder::new("again").await;
     let begun = Instant::now();
     let first = start(folder.config()).await.unwrap();
     let initialised = begun.elapsed();
@@ -194,7 +204,7 @@ async fn the_second_start_keeps_the_data_and_is_quick() {
 
 #[tokio::test]
 async fn a_second_owner_is_refused_and_named_the_first() {
-    let folder = Folder::new("owner");
+    let folder = Folder::new("owner").await;
     let first = start(folder.config()).await.unwrap();
     let refusal = start(folder.config()).await.unwrap_err();
     assert!(matches!(&refusal, EmbeddedError::InUse { .. }), "{refusal}");
@@ -209,7 +219,7 @@ async fn a_second_owner_is_refused_and_named_the_first() {
 
 #[tokio::test]
 async fn a_killed_postgres_comes_back_by_itself() {
-    let folder = Folder::new("killed");
+    let folder = Folder::new("killed").await;
     let embedded = start(folder.config()).await.unwrap();
     let mut state = embedded.state();
     for _ in 0..3 {
@@ -228,7 +238,7 @@ async fn a_killed_postgres_comes_back_by_itself() {
 
 #[tokio::test]
 async fn a_port_taken_while_postgres_was_down_does_not_keep_it_down() {
-    let folder = Folder::new("porttaken");
+    let folder = Folder::new("porttaken").await;
     let embedded = start(folder.config()).await.unwrap();
     let mut state = embedded.state();
     kill_process(postmaster_pid(embedded.data_dir()).unwrap(), Signal::KILL).unwrap();
@@ -245,7 +255,7 @@ async fn a_port_taken_while_postgres_was_down_does_not_keep_it_down() {
 
 #[tokio::test]
 async fn a_postgres_left_by_a_killed_server_is_replaced() {
-    let folder = Folder::new("orphan");
+    let folder = Folder::new("orphan").await;
     let mut server = ChildServer::spawn(&folder.0);
     server.wait_for("READY");
     server.kill();
@@ -268,7 +278,7 @@ async fn a_postgres_left_by_a_killed_server_is_replaced() {
 #[tokio::test]
 async fn a_kill_at_any_moment_of_the_first_start_leaves_nothing_to_repair() {
     let rounds: u32 = std::env::var("BASALT_TEST_KILL_ROUNDS").map_or(4, |text| text.parse().unwrap());
-    let folder = Folder::new("moments");
+    let folder = Folder::new("moments").await;
     for round in 0..rounds {
         let state_dir = folder.0.join(format!("round-{round}"));
         let mut server = ChildServer::spawn(&state_dir);
@@ -285,7 +295,7 @@ async fn a_kill_at_any_moment_of_the_first_start_leaves_nothing_to_repair() {
 
 #[tokio::test]
 async fn a_taken_port_is_named_when_configured_and_passed_over_when_not() {
-    let folder = Folder::new("port");
+    let folder = Folder::new("port").await;
     let taken = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).unwrap();
     let mut config = folder.config();
     config.port = Some(taken.local_addr().unwrap().port());
@@ -298,7 +308,7 @@ async fn a_taken_port_is_named_when_configured_and_passed_over_when_not() {
 
 #[tokio::test]
 async fn another_password_is_refused_until_it_is_reset() {
-    let folder = Folder::new("secrets");
+    let folder = Folder::new("secrets").await;
     start(folder.config()).await.unwrap().stop().await;
     let mut config = folder.config();
     config.password = "another' password".into();
@@ -320,7 +330,7 @@ async fn another_password_is_refused_until_it_is_reset() {
 
 #[tokio::test]
 async fn data_of_another_version_names_the_programs_it_needs() {
-    let folder = Folder::new("version");
+    let folder = Folder::new("version").await;
     let data = folder.0.join("postgres");
     fs::create_dir_all(&data).unwrap();
     fs::write(data.join("PG_VERSION"), "11\n").unwrap();
@@ -336,7 +346,7 @@ async fn data_of_another_version_names_the_programs_it_needs() {
 
 #[tokio::test]
 async fn a_bin_dir_without_programs_is_refused() {
-    let folder = Folder::new("nobin");
+    let folder = Folder::new("nobin").await;
     let mut config = folder.config();
     config.bin_dir = Some(folder.0.clone());
     let error = start(config).await.unwrap_err().to_string();
@@ -350,7 +360,7 @@ async fn root_in_a_closed_folder_moves_data_and_programs() {
         println!("only root changes users");
         return;
     }
-    let folder = Folder::new("closed");
+    let folder = Folder::on_disk("closed");
     let closed = folder.0.join("closed");
     let project = closed.join("project");
     fs::create_dir_all(&project).unwrap();
@@ -387,7 +397,7 @@ async fn root_opens_its_own_state_folder_just_enough() {
         println!("only root changes users");
         return;
     }
-    let folder = Folder::new("state");
+    let folder = Folder::new("state").await;
     let state_dir = folder.0.join(".basalt");
     fs::create_dir(&state_dir).unwrap();
     fs::set_permissions(&state_dir, fs::Permissions::from_mode(0o700)).unwrap();

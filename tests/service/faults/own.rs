@@ -5,7 +5,7 @@ use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
 
 use basalt_postgres::{Embedded, EmbeddedConfig, SUPERUSER};
-use basalt_testkit::Basalt;
+use basalt_testkit::{Basalt, Cluster};
 use tokio_postgres::{NoTls, SimpleQueryMessage};
 
 use crate::load::DATABASE_AWAY;
@@ -15,7 +15,6 @@ pub(crate) struct OwnPostgres {
     embedded: Embedded,
     client: tokio_postgres::Client,
     pub(crate) url: String,
-    _folder: tempfile::TempDir,
 }
 
 impl OwnPostgres {
@@ -24,9 +23,9 @@ impl OwnPostgres {
     }
 
     pub(crate) async fn start_with(settings: &[(&str, &str)]) -> Self {
-        let folder = tempfile::tempdir().unwrap();
-        fs::set_permissions(folder.path(), fs::Permissions::from_mode(0o755)).unwrap();
-        let mut config = EmbeddedConfig::new(folder.path().join("state"), "own".into());
+        let folder = Cluster::get().await.fresh_dir("own");
+        fs::set_permissions(&folder, fs::Permissions::from_mode(0o755)).unwrap();
+        let mut config = EmbeddedConfig::new(folder.join("state"), "own".into());
         config.bin_dir = std::env::var_os("BASALT_TEST_POSTGRES_BIN").map(Into::into);
         config.project_dir = Path::new(env!("CARGO_MANIFEST_DIR")).join("..");
         config.settings = settings.iter().map(|(name, value)| ((*name).into(), (*value).into())).collect();
@@ -34,7 +33,7 @@ impl OwnPostgres {
         let url = format!("postgresql://{SUPERUSER}:own@127.0.0.1:{}/postgres", embedded.port());
         let (client, connection) = tokio_postgres::connect(&url, NoTls).await.unwrap();
         let _driver = tokio::spawn(connection);
-        Self { embedded, client, url, _folder: folder }
+        Self { embedded, client, url }
     }
 
     pub(crate) async fn server(&self, project: &Path, settings: &[(&str, &str)]) -> Basalt {
