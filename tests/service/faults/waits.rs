@@ -106,6 +106,17 @@ async fn a_changing_table_fails_no_request() {
 /// PostgreSQL then says ("cache lookup failed for function 16714") is no answer for a client.
 #[tokio::test]
 async fn what_is_made_anew_all_the_time_is_always_there() {
+    make_anew(100).await;
+}
+
+#[tokio::test]
+#[ignore = "cargo xtask nightly: sixteen clients at full speed"]
+async fn what_is_made_anew_four_hundred_times_is_always_there() {
+    make_anew(400).await;
+}
+
+#[expect(clippy::print_stdout, reason = "the test's output is where the figures belong")]
+async fn make_anew(times: u32) {
     let server = start(&[("database.pool_size", "8")]).await;
     let made = "create function public.steady(n int) returns int language sql stable as 'select n * 2';
         create view public.steady_rows as select 7 as id;
@@ -131,7 +142,7 @@ async fn what_is_made_anew_all_the_time_is_always_there() {
     // Faster than the schema cache follows; each change notifies, too.
     let anew = format!(
         "do $do$ begin
-           for i in 1..400 loop
+           for i in 1..{times} loop
              drop function public.steady(int);
              drop view public.steady_rows;
              {made}
