@@ -98,7 +98,16 @@ fn servers_on(data_dir: &Path) -> usize {
         })
         .filter(|entry| fs::read_link(entry.path().join("cwd")).is_ok_and(|cwd| cwd == data_dir))
         .filter(|entry| fs::read(entry.path().join("cmdline")).is_ok_and(|line| line.starts_with(b"/")))
+        // A new child keeps the command line of its postmaster until it sets its title.
+        .filter(|entry| !is_child_of_postgres(&entry.path()))
         .count()
+}
+
+fn is_child_of_postgres(process: &Path) -> bool {
+    let status = fs::read_to_string(process.join("status")).unwrap_or_default();
+    let parent = status.lines().find_map(|line| line.strip_prefix("PPid:")).unwrap_or_default().trim();
+    fs::read_to_string(Path::new("/proc").join(parent).join("comm"))
+        .is_ok_and(|comm| comm.trim() == "postgres")
 }
 
 /// Another process that runs the embedded PostgreSQL in `state_dir` until it is killed.

@@ -3,9 +3,10 @@
 
 use std::time::Duration;
 
-use basalt_testkit::{Basalt, Request, User};
+use basalt_testkit::{Basalt, Request, Response, User};
 use futures_util::future::join_all;
 use serde_json::{Value, json};
+use tokio::time::{Instant, sleep};
 
 use super::double::Act;
 use super::mail::{invite, make_plan, prove_address, set_resend};
@@ -193,6 +194,18 @@ impl World {
         }
     }
 
+    /// The response to the request. A webhook whose event had no turn in time on a busy machine is delivered again.
+    async fn answer(&self, function: &str, case: Case, caller: usize) -> Response {
+        let deadline = Instant::now() + Duration::from_secs(60);
+        loop {
+            let response = self.request(function, case, caller).send().await;
+            if response.json()["status"] != "pending" || Instant::now() > deadline {
+                return response;
+            }
+            sleep(Duration::from_millis(100)).await;
+        }
+    }
+
     fn request(&self, function: &str, case: Case, caller: usize) -> Request {
         let user = [None, Some(&self.stranger), Some(&self.owner), Some(&self.admin)][caller];
         let is_bad = case == Case::BadInput;
@@ -263,7 +276,7 @@ async fn who_asks_and_how_things_are_decide_the_answer() {
                 expected.map(|(caller, status)| (*function, caller, status))
             });
             let asked = cells.map(async |(function, caller, status)| {
-                let answer = world.request(function, case, caller).send().await;
+                let answer = world.answer(function, case, caller).await;
                 let body = answer.json();
                 let is_told =
                     answer.status.is_success() || body["error"].as_str().is_some_and(|text| !text.is_empty());
