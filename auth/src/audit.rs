@@ -1,16 +1,17 @@
 //! Rows of `auth.audit_log_entries` (auth.md §3.13): written in the transaction of what they tell of, and listed.
 
+use std::net::IpAddr;
+
 use basalt_core::pool::Tx;
 use basalt_core::random;
 use jiff::Timestamp;
 use serde_json::{Map, Value, json};
+use uuid::Uuid;
 
 use crate::config::AuthConfig;
+use crate::database::{Window, column};
 use crate::error::AuthError;
-use crate::http::pagination::Page;
-use crate::http::request::RequestContext;
-use crate::http::wire::AuditBody;
-use crate::users::{User, column};
+use crate::users::User;
 
 /// What happened. Names and groups are upstream's.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -52,8 +53,43 @@ impl Action {
     }
 }
 
-/// What a row tells.
-pub(crate) fn payload(actor: &User, action: Action, traits: Option<Value>) -> Value {
+/// The log, as one request writes to it.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct AuditLog {
+    is_enabled: bool,
+    address: IpAddr,
+}
+
+impl AuditLog {
+    /// `address` is the client's, which each row holds.
+    pub(crate) const fn new(config: &AuthConfig, address: IpAddr) -> Self {
+        Self { is_enabled: !config.audit_log_disable_postgres, address }
+    }
+
+    /// The payload of a row, for statements that write it together with something else; `None` when the log is off.
+    pub(crate) fn payload(self, actor: &User, action: Action, traits: Option<Value>) -> Option<Value> {
+        self.is_enabled.then(|| payload(actor, action, traits))
+    }
+
+    /// Writes a row, unless the log is off.
+    pub(crate) async fn record(
+        self,
+        tx: &Tx,
+        actor: &User,
+        action: Action,
+        traits: Option<Value>,
+        now: Timestamp,
+    ) -> Result<(), AuthError> {
+        const INSERT: &str = "\
+insert into auth.audit_log_entries (instance_id, id, payload, created_at, ip_address)
+values ('00000000-0000-0000-0000-000000000000', $1, $2, $3, $4)";
+        let Some(payload) = self.payload(actor, action, traits) else { return Ok(()) };
+        tx.execute(INSERT, &[&random::uuid(), &payload, &now, &self.address.to_string()]).await?;
+        Ok(())
+    }
+}
+
+fn payload(actor: &User, action: Action, traits: Option<Value>) -> Value {
     let (name, log_type) = action.names();
     let username = if actor.email.is_empty() { &actor.phone } else { &actor.email };
     let mut payload = Map::new();
@@ -71,28 +107,6 @@ pub(crate) fn payload(actor: &User, action: Action, traits: Option<Value>) -> Va
     Value::Object(payload)
 }
 
-/// Writes a row, unless switched off.
-pub(crate) async fn record(
-    tx: &Tx,
-    config: &AuthConfig,
-    request: &RequestContext,
-    actor: &User,
-    action: Action,
-    traits: Option<Value>,
-    now: Timestamp,
-) -> Result<(), AuthError> {
-    const INSERT: &str = "\
-insert into auth.audit_log_entries (instance_id, id, payload, created_at, ip_address)
-values ('00000000-0000-0000-0000-000000000000', $1, $2, $3, $4)";
-    if config.audit_log_disable_postgres {
-        return Ok(());
-    }
-    let payload = payload(actor, action, traits);
-    let address = request.address.to_string();
-    tx.execute(INSERT, &[&random::uuid(), &payload, &now, &address]).await?;
-    Ok(())
-}
-
 /// What a search of the log looks at.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Field {
@@ -104,12 +118,20 @@ pub(crate) enum Field {
     Type,
 }
 
+/// A row of the log.
+pub(crate) struct Entry {
+    pub(crate) id: Uuid,
+    pub(crate) payload: Value,
+    pub(crate) created_at: Option<Timestamp>,
+    pub(crate) ip_address: String,
+}
+
 /// One page of the log, the newest first, with how many rows there are. `query` is a field and a LIKE pattern.
 pub(crate) async fn list(
     tx: &Tx,
     query: Option<(Field, &str)>,
-    page: &Page,
-) -> Result<(Vec<AuditBody>, i64), AuthError> {
+    window: Window,
+) -> Result<(Vec<Entry>, i64), AuthError> {
     macro_rules! found {
         () => {
             "from auth.audit_log_entries a where $1::text is null or case $2 \
@@ -129,17 +151,17 @@ pub(crate) async fn list(
         Some((Field::Author, _)) => "author",
         Some((Field::Action, _)) => "action",
     };
-    let (limit, offset) = (page.limit(), page.offset());
+    let Window { limit, offset } = window;
     let (rows, count) =
         tokio::try_join!(async { tx.query(PAGE, &[&pattern, &field, &limit, &offset]).await }, async {
             tx.query_one(COUNT, &[&pattern, &field]).await
         })?;
     let entries = rows.iter().map(|row| {
         let payload: Option<Value> = column(row, "payload")?;
-        Ok(AuditBody {
+        Ok(Entry {
             id: column(row, "id")?,
             payload: payload.unwrap_or_default(),
-            created_at: column::<Option<Timestamp>>(row, "created_at")?.into(),
+            created_at: column(row, "created_at")?,
             ip_address: column(row, "ip_address")?,
         })
     });

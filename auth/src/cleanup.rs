@@ -15,8 +15,9 @@ use tokio::time::{Instant, sleep};
 use uuid::Uuid;
 
 use crate::config::AuthConfig;
+use crate::database;
+use crate::database::column;
 use crate::error::AuthError;
-use crate::users::column;
 
 /// Rows that one statement removes: a fraction of a second, and little to wait for.
 const BATCH: i64 = 1000;
@@ -85,7 +86,7 @@ pub async fn clean_up(
         for _ in 0..BATCHES {
             let tx = pool.autocommit(Instant::now() + STATEMENT_LIMIT).await?;
             let batch = tx.execute(expired.delete, &[&expired.before, &BATCH]).await.map_err(Into::into);
-            let batch = crate::finish(tx, batch).await?;
+            let batch = database::finish(tx, batch).await?;
             rows = rows.saturating_add(batch);
             if batch < BATCH.unsigned_abs() {
                 break;
@@ -184,7 +185,7 @@ limit $3";
     for _ in 0..BATCHES {
         let tx = pool.autocommit(Instant::now() + STATEMENT_LIMIT).await?;
         let batch = delete_batch(&tx, OLDEST, DELETE, before, &mut kept).await;
-        let (found, gone) = crate::finish(tx, batch).await?;
+        let (found, gone) = database::finish(tx, batch).await?;
         removed = removed.saturating_add(gone);
         if found < BATCH.unsigned_abs() {
             break;

@@ -3,7 +3,4 @@
 
 pub(crate) mod challenge;
 pub(crate) mod flow_state;
-pub(crate) mod generated_link;
-pub(crate) mod magic_link;
 pub(crate) mod one_time;
-pub(crate) mod verify;

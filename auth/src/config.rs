@@ -2,16 +2,20 @@
 //! `[auth]` in `basalt.toml` and upstream's `GOTRUE_…` variables name the same things. The gateway reads them, adds
 //! what is not in `[auth]`, and checks the whole ([`AuthConfig::faults`]). All times are whole seconds.
 
+pub(crate) mod email_rate;
+
 use std::collections::BTreeMap;
 use std::path::Path;
 
 use basalt_core::settings;
 use basalt_core::settings::Fallback::{By, ByOr, Is};
-use basalt_core::settings::kinds::{Seconds, Value, Whole, fits, quote};
-use basalt_core::settings::{Kind, Misfit, Reader, Setting};
+use basalt_core::settings::kinds::{Seconds, Whole};
+use basalt_core::settings::{Reader, Setting};
 
-use crate::emails::templates::{EmailSettings, TemplateSource};
-use crate::limits::email_rate::EmailRate;
+use crate::passwords::hasher::HasherSettings;
+use crate::redirects;
+use crate::templates::{EmailSettings, TemplateSource};
+use email_rate::EmailRate;
 
 settings! {
     /// `[auth]`, and the part of `[jwt]` that auth needs.
@@ -282,22 +286,6 @@ fn template(project_dir: &Path, text: &str) -> Result<TemplateSource, String> {
         .map_err(|error| format!("names {}, which Basalt cannot read: {error}", path.display()))
 }
 
-impl Kind<Self> for EmailRate {
-    fn expected() -> String {
-        "a number of mails for each hour such as 30, or with the time they are for such as \"30/10m\""
-            .to_owned()
-    }
-
-    fn read(value: &Value, _: &Path) -> Result<(Self, String), Misfit> {
-        let number = value.whole().map(|mails| mails.to_string());
-        let text = number.as_deref().or_else(|| value.text());
-        fits(text.and_then(|text| text.parse().ok()), |rate: &Self| {
-            let text = rate.to_string();
-            if text.contains('/') { quote(&text) } else { text }
-        })
-    }
-}
-
 impl AuthConfig {
     /// What is wrong with the values beyond their kinds, as `(key, sentence)`: every fault, so that one start shows
     /// them all.
@@ -318,13 +306,13 @@ impl AuthConfig {
             "must be an absolute URL such as https://app.example.org",
         );
         check(
-            self.uri_allow_list.iter().all(|entry| crate::http::redirect::is_glob(entry)),
+            self.uri_allow_list.iter().all(|entry| redirects::is_glob(entry)),
             "auth.uri_allow_list",
             "must hold globs whose brackets are closed (a backslash takes one as it is)",
         );
         check(is_http(&self.external_url), "server.public_url", "must be an http or https URL");
         check(
-            crate::passwords::hasher::params(self).is_ok(),
+            self.hasher_settings().params().is_ok(),
             "auth.password_argon2_memory",
             "argon2 needs at least 8 KiB per lane, one pass and one lane, and at most 4 GiB",
         );
@@ -335,6 +323,22 @@ impl AuthConfig {
         );
         check(is_http(&self.password_hibp_url), "auth.password_hibp_url", "must be an http or https URL");
         faults
+    }
+
+    /// Parameters and bounds of password hashing.
+    pub(crate) const fn hasher_settings(&self) -> HasherSettings {
+        HasherSettings {
+            memory_kib: self.password_argon2_memory,
+            iterations: self.password_argon2_iterations,
+            lanes: self.password_argon2_parallelism,
+            concurrency: self.password_hash_concurrency,
+            queue: self.password_hash_queue,
+        }
+    }
+
+    /// The limit on mails of the whole server. None under autoconfirm: no sign-up waits for those mails.
+    pub(crate) fn email_rate(&self) -> Option<EmailRate> {
+        (!self.mailer_autoconfirm).then_some(self.rate_limit_email_sent)
     }
 
     /// `iss` of tokens.
@@ -376,6 +380,14 @@ mod tests {
             keys,
             ["auth.site_url", "auth.uri_allow_list", "server.public_url", "auth.password_argon2_memory"]
         );
+    }
+
+    #[test]
+    fn autoconfirm_lifts_the_limit_on_mails() {
+        let mut config = AuthConfig::default();
+        assert_eq!(config.email_rate(), Some(EmailRate::default()));
+        config.mailer_autoconfirm = true;
+        assert_eq!(config.email_rate(), None);
     }
 
     #[test]

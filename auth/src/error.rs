@@ -7,6 +7,7 @@
 //! and becomes a body there. What only operators may see (SQL, causes) stays in the variants and goes to the log.
 
 mod cause;
+pub(crate) mod feature;
 mod render;
 mod wire;
 
@@ -17,9 +18,9 @@ use basalt_core::keys::KeyError;
 use basalt_core::pg_error::PgError;
 use basalt_core::session::SessionError;
 
-use crate::http::feature::Feature;
 use crate::passwords::policy::Weakness;
 pub(crate) use cause::Taken;
+use feature::Feature;
 pub(crate) use render::{ApiVersion, RenderContext, not_found, render, render_fault};
 
 /// Everything auth answers with instead of what was asked for. Messages are the contract's.

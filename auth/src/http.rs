@@ -2,10 +2,8 @@
 //! Errors become answers in [`crate::error`].
 
 pub(crate) mod bearer;
-pub(crate) mod feature;
+mod location;
 pub(crate) mod pagination;
-pub(crate) mod redirect;
 pub(crate) mod request;
-pub(crate) mod response_padding;
 pub(crate) mod routes;
 pub(crate) mod wire;

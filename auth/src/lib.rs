@@ -3,15 +3,27 @@
 mod audit;
 mod cleanup;
 mod codes;
+mod commands;
 mod config;
+mod database;
 mod emails;
 mod error;
+mod fields;
+mod flows;
+mod go_duration;
 mod http;
+#[cfg(test)]
+mod layers;
 mod limits;
 mod metrics;
 mod migrations;
+mod origin;
 mod passwords;
+mod redirects;
+mod response_padding;
 mod sessions;
+mod state;
+mod templates;
 mod users;
 
 use std::sync::Arc;
@@ -23,40 +35,27 @@ use axum::extract::{Request, State};
 use axum::middleware::{self, Next};
 use axum::response::{IntoResponse, Response};
 use axum::routing::{delete, get, post};
-use basalt_core::clock::Clock;
-use basalt_core::keys::Keys;
-use basalt_core::pool::{ServicePool, Tx};
 use basalt_core::service::{BodyMode, Cors, Deadline, RequestId, Service};
-use basalt_mail::Outbox;
-use jiff::Timestamp;
 use tokio::time::Instant;
-use tokio_util::sync::CancellationToken;
-use tokio_util::task::TaskTracker;
 
 pub use cleanup::clean_up;
+pub use commands::create_user::{NewAccount, create_user};
+pub use commands::operator::{AccountSummary, ListAccounts, Operator};
+pub use config::email_rate::{EmailRate, ParseEmailRateError};
 pub use config::{AuthConfig, JwtConfig, settings};
-pub use emails::templates::{EmailSettings, TemplateSource};
 pub use error::AuthError;
-pub use http::feature::Feature;
-pub use limits::email_rate::{EmailRate, ParseEmailRateError};
+pub use error::feature::Feature;
 pub use migrations::MIGRATIONS;
 pub use passwords::policy::{WeakReason, Weakness};
-pub use users::command_line::{NewAccount, create_user};
-pub use users::operator::{AccountSummary, ListAccounts, Operator};
+pub use state::Dependencies;
+pub use templates::{EmailSettings, TemplateSource};
 
-use emails::mailer::Mailer;
 use error::{ApiVersion, RenderContext};
-use http::redirect::Redirects;
-use http::request::RequestContext;
-use http::response_padding::ResponseTimes;
+use http::request::BODY_LIMIT;
 use http::routes;
-use limits::email_rate::EmailRateLimiter;
-use limits::rate_limit::RateLimits;
-use passwords::breaches::Breaches;
-use passwords::hasher::Hasher;
 use passwords::kinds;
-use passwords::policy::{self, PasswordPolicy};
-use sessions::RefreshLocks;
+use redirects::Redirects;
+use state::Auth;
 
 /// Whether a web address is a page of the site, of this server (`public_url`), or of a site of the allow-list, for services that send
 /// people back to the app. On localhost any port is: development servers move.
@@ -106,130 +105,6 @@ fn router(auth: Arc<Auth>) -> Router {
         .fallback(async || error::not_found())
         .layer(middleware::from_fn_with_state(Arc::clone(&auth), envelope))
         .with_state(auth)
-}
-
-/// Largest request body in bytes (auth.md §3.1).
-pub(crate) const BODY_LIMIT: usize = 1_048_576;
-
-/// What every handler shares.
-pub(crate) struct Auth {
-    pub(crate) config: AuthConfig,
-    pub(crate) pool: ServicePool,
-    pub(crate) keys: Arc<Keys>,
-    pub(crate) clock: Clock,
-    pub(crate) hasher: Hasher,
-    pub(crate) policy: PasswordPolicy,
-    pub(crate) breaches: Option<Breaches>,
-    pub(crate) limits: RateLimits,
-    pub(crate) refresh_locks: RefreshLocks,
-    pub(crate) mailer: Mailer,
-    pub(crate) redirects: Redirects,
-    pub(crate) email_limiter: EmailRateLimiter,
-    /// Of answers about an address.
-    pub(crate) response_times: ResponseTimes,
-    /// Of refused sign-ins, which wait for a hash thread besides.
-    pub(crate) refusal_times: ResponseTimes,
-    /// Whether error bodies may name SQLSTATEs.
-    pub(crate) development: bool,
-}
-
-impl Auth {
-    /// What handlers and the command line share.
-    fn new(config: AuthConfig, dependencies: Dependencies) -> Result<Self, AuthError> {
-        let Dependencies { pool, keys, clock, outbox, tracker, shutdown: _, development } = dependencies;
-        Ok(Self {
-            policy: PasswordPolicy::new(config.password_min_length, &config.password_required_characters),
-            breaches: Breaches::new(&config),
-            limits: RateLimits::new(&config),
-            refresh_locks: RefreshLocks::new(),
-            mailer: Mailer::new(&config, outbox),
-            redirects: Redirects::new(&config.site_url, &config.uri_allow_list),
-            email_limiter: EmailRateLimiter::new(&config),
-            response_times: ResponseTimes::default(),
-            refusal_times: ResponseTimes::default(),
-            hasher: Hasher::new(&config, &tracker)?,
-            config,
-            pool,
-            keys,
-            clock,
-            development,
-        })
-    }
-
-    /// Now, as PostgreSQL will keep it: a time that was answered must read the same from the table.
-    pub(crate) fn now(&self) -> Timestamp {
-        in_microseconds(self.clock.now())
-    }
-
-    /// A transaction that ends with the request. Close it with [`finish`].
-    pub(crate) async fn begin(&self, request: &RequestContext) -> Result<Tx, AuthError> {
-        Ok(self.pool.begin_for(request.identity(), request.deadline).await?)
-    }
-
-    /// A connection whose statements stand alone. Close it with [`finish`].
-    pub(crate) async fn autocommit(&self, request: &RequestContext) -> Result<Tx, AuthError> {
-        Ok(self.pool.autocommit_for(request.identity(), request.deadline).await?)
-    }
-
-    /// The audience whose accounts a request without a bearer is about: named by header, else the configured one.
-    pub(crate) fn audience<'a>(&'a self, request: &'a RequestContext) -> &'a str {
-        request.audience().unwrap_or(&self.config.jwt.aud)
-    }
-
-    /// What is wrong with a password: the policy's reasons, and last that it is known from a breach.
-    pub(crate) async fn weakness(&self, password: &str) -> Option<Weakness> {
-        let weakness = self.policy.weakness(password);
-        match &self.breaches {
-            Some(breaches) if breaches.has(password).await => Some(Weakness::pwned(weakness)),
-            Some(_) | None => weakness,
-        }
-    }
-
-    /// The rules for a password that is being set.
-    ///
-    /// # Errors
-    /// It breaks one.
-    pub(crate) async fn check_new_password(&self, password: &str) -> Result<(), AuthError> {
-        policy::check_length(password)?;
-        self.weakness(password).await.map_or(Ok(()), |weakness| Err(AuthError::WeakPassword(weakness)))
-    }
-
-    /// Whether a token that was replaced at `then` is still answered.
-    pub(crate) fn is_within_reuse_interval(&self, then: Option<Timestamp>, now: Timestamp) -> bool {
-        let interval = Duration::from_secs(self.config.security_refresh_token_reuse_interval);
-        self.config.security_refresh_token_allow_reuse
-            || then.is_some_and(|then| {
-                Duration::try_from(now.duration_since(then)).is_ok_and(|passed| passed < interval)
-            })
-    }
-}
-
-/// A time without what PostgreSQL does not keep.
-pub(crate) fn in_microseconds(at: Timestamp) -> Timestamp {
-    Timestamp::from_microsecond(at.as_microsecond()).unwrap_or(at)
-}
-
-/// [`Tx::finish`] with the error that this crate's `?` makes.
-pub(crate) fn finish<T>(tx: Tx, result: Result<T, AuthError>) -> impl Future<Output = Result<T, AuthError>> {
-    tx.finish(result)
-}
-
-/// What the gateway hands the service beside its configuration.
-pub struct Dependencies {
-    /// Of the login `supabase_auth_admin`.
-    pub pool: ServicePool,
-    /// Keys that sign and verify tokens.
-    pub keys: Arc<Keys>,
-    /// Time.
-    pub clock: Clock,
-    /// Takes the e-mails.
-    pub outbox: Outbox,
-    /// Every task and thread of the service is in it.
-    pub tracker: TaskTracker,
-    /// Ends them.
-    pub shutdown: CancellationToken,
-    /// Whether error bodies may name SQLSTATEs (DESIGN §12).
-    pub development: bool,
 }
 
 /// Builds the service and starts its tasks.

@@ -1,5 +1,4 @@
-//! Limits per client address, per account and per server, and the durations they are written in.
+//! Limits per client address, per account and per server.
 
 pub(crate) mod email_rate;
-pub(crate) mod go_duration;
 pub(crate) mod rate_limit;

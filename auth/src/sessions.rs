@@ -1,12 +1,11 @@
 //! `auth.sessions`: how a session begins, refreshes and ends. How long it may go on is [`mod@life`], in which order
 //! refreshes of one session run [`mod@refresh_locks`], a sign-in by password [`mod@password`]; imported v1 tokens are [`mod@stored_token`]. The text of refresh tokens is
-//! [`crate::sessions::refresh_token`], what a presented one is worth [`crate::sessions::grants::refresh`].
+//! [`crate::sessions::refresh_token`], what a presented one is worth [`crate::flows::grants::refresh`].
 //!
 //! A session row holds an HMAC key and a counter, so a refresh writes one row and inserts none, and moves on only from
 //! where it was read ([`step`]).
 
 pub(crate) mod access_token;
-pub(crate) mod grants;
 mod life;
 mod password;
 mod refresh_locks;
@@ -21,13 +20,13 @@ use jiff::Timestamp;
 use tokio_postgres::Row;
 use uuid::Uuid;
 
-use crate::audit::{self, Action};
-use crate::config::AuthConfig;
+use crate::audit::{Action, AuditLog};
+use crate::database::{column, json_column};
 use crate::error::AuthError;
-use crate::http::request::RequestContext;
+use crate::origin::Client;
 use crate::sessions::refresh_token::SessionKey;
-use crate::users::{self, Account, User, belongings, column, user_columns};
-pub(crate) use life::is_superseded;
+use crate::users::{Account, User, belongings, user_columns};
+pub(crate) use life::{SessionLimits, is_superseded};
 pub(crate) use password::SignIn;
 pub(crate) use refresh_locks::RefreshLocks;
 pub(crate) use stored_token::{StoredToken, begin_signing, find_stored_token, retire_stored_tokens};
@@ -131,7 +130,7 @@ const BEGIN: &str = concat!(begin_session!(), " select ", user_columns!(), " fro
 /// changed meanwhile.
 pub(crate) async fn begin(
     tx: &Tx,
-    request: &RequestContext,
+    client: &Client,
     user_id: Uuid,
     method: &str,
     password: PasswordState<'_>,
@@ -139,7 +138,7 @@ pub(crate) async fn begin(
 ) -> Result<Option<Begun>, AuthError> {
     let session_id = random::uuid();
     let key = SessionKey::generate();
-    let address = request.address.to_string();
+    let address = client.address.to_string();
     let row = tx
         .query_opt(
             BEGIN,
@@ -147,7 +146,7 @@ pub(crate) async fn begin(
                 &session_id,
                 &user_id,
                 &now,
-                &request.user_agent(),
+                &client.user_agent,
                 &address,
                 &key.as_column(),
                 &method,
@@ -209,7 +208,7 @@ pub(crate) async fn hold(tx: &Tx, id: Uuid) -> Result<Option<Held>, AuthError> {
             Ok(Held {
                 session: Session::from_row(row)?,
                 account: Account::from_row(row)?,
-                amr: users::json_column(row, "amr")?,
+                amr: json_column(row, "amr")?,
             })
         })
         .transpose()
@@ -244,8 +243,8 @@ order by c.updated_at desc, c.id";
 /// quicker, or the session has ended: nothing happened then.
 pub(crate) async fn step(
     tx: &Tx,
-    config: &AuthConfig,
-    request: &RequestContext,
+    audit_log: AuditLog,
+    client: &Client,
     held: &Held,
     now: Timestamp,
 ) -> Result<bool, AuthError> {
@@ -262,8 +261,7 @@ with stepped as (
 )
 select from stepped";
     let session = &held.session;
-    let payload = (!config.audit_log_disable_postgres)
-        .then(|| audit::payload(&held.account.user, Action::TokenRefreshed, None));
+    let payload = audit_log.payload(&held.account.user, Action::TokenRefreshed, None);
     let moved = tx
         .query_opt(
             STEP,
@@ -272,8 +270,8 @@ select from stepped";
                 &session.hmac_key,
                 &session.counter,
                 &now,
-                &request.user_agent(),
-                &request.address.to_string(),
+                &client.user_agent,
+                &client.address.to_string(),
                 &random::uuid(),
                 &payload,
             ],
@@ -342,7 +340,7 @@ pub(crate) async fn of_user(tx: &Tx, user_id: Uuid) -> Result<Vec<Listed>, AuthE
                 updated_at: column(row, "updated_at")?,
                 user_agent: column(row, "user_agent")?,
                 ip: column(row, "ip")?,
-                amr: users::json_column(row, "amr")?,
+                amr: json_column(row, "amr")?,
             })
         })
         .collect()

@@ -5,24 +5,18 @@
 //! (auth.md §4.1), and triggers change what we have just inserted, so a new row is read again before it is shown.
 
 pub(crate) mod address;
-pub(crate) mod admin;
-pub(crate) mod command_line;
 pub(crate) mod create;
-pub(crate) mod invitation;
 pub(crate) mod list;
-pub(crate) mod operator;
-pub(crate) mod sign_up;
 mod write;
 
 use basalt_core::pool::Tx;
 use jiff::Timestamp;
-use serde::de::DeserializeOwned;
 use serde::{Deserialize, Deserializer};
 use serde_json::{Map, Value};
 use tokio_postgres::Row;
-use tokio_postgres::types::{FromSql, Json};
 use uuid::Uuid;
 
+use crate::database::{column, json_column};
 use crate::error::AuthError;
 pub(crate) use write::{
     Metadata, confirm_email, confirm_phone, insert_identity, merge_metadata, prove_email,
@@ -291,20 +285,6 @@ pub(crate) async fn complete(tx: &Tx, user: User) -> Result<Account, AuthError> 
 pub(crate) async fn account(tx: &Tx, id: Uuid) -> Result<Option<Account>, AuthError> {
     let row = tx.query_opt(ACCOUNT, &[&id]).await.map_err(AuthError::querying)?;
     row.as_ref().map(Account::from_row).transpose()
-}
-
-/// A column of JSON that one of our own statements made.
-pub(crate) fn json_column<T: DeserializeOwned>(row: &Row, name: &str) -> Result<T, AuthError> {
-    let Json(value) = column::<Json<T>>(row, name)?;
-    Ok(value)
-}
-
-/// One column of a row.
-///
-/// # Errors
-/// The table is not as our migrations make it.
-pub(crate) fn column<'a, T: FromSql<'a>>(row: &'a Row, name: &str) -> Result<T, AuthError> {
-    row.try_get(name).map_err(|error| AuthError::Internal(format!("column {name}: {error}")))
 }
 
 fn object_or_empty<'de, D: Deserializer<'de>>(value: D) -> Result<Object, D::Error> {

@@ -3,7 +3,7 @@
 use serde::Deserialize;
 
 use crate::error::AuthError;
-use crate::http::request::text;
+use crate::fields::text;
 
 /// The two fields with which any body may begin a PKCE flow.
 #[derive(Deserialize)]

@@ -13,8 +13,8 @@ use base64::engine::general_purpose::URL_SAFE_NO_PAD;
 use jiff::Timestamp;
 use uuid::Uuid;
 
+use crate::database::column;
 use crate::error::AuthError;
-use crate::users::{User, column};
 
 /// Seconds between the opening of the link and the exchange (`external.flow_state_expiry_duration`).
 const LIFE_SECONDS: i64 = 300;
@@ -57,7 +57,7 @@ impl AuthenticationMethod {
 /// The database's.
 pub(crate) async fn begin(
     tx: &Tx,
-    user: &User,
+    user_id: Uuid,
     challenge: &str,
     method: &str,
     authentication_method: AuthenticationMethod,
@@ -72,10 +72,10 @@ insert into auth.flow_state (id, user_id, code_challenge_method, code_challenge,
   created_at, updated_at)
 values ($1, $2, $3::text::auth.code_challenge_method, $4, 'email', $5, $6, $6)";
     let method = method.to_ascii_lowercase();
-    tx.execute(FORGET, &[&user.id, &authentication_method.siblings()]).await?;
+    tx.execute(FORGET, &[&user_id, &authentication_method.siblings()]).await?;
     tx.execute(
         BEGIN,
-        &[&random::uuid(), &user.id, &method, &challenge, &authentication_method.as_str(), &now],
+        &[&random::uuid(), &user_id, &method, &challenge, &authentication_method.as_str(), &now],
     )
     .await?;
     Ok(())

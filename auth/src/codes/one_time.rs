@@ -14,9 +14,8 @@ use basalt_core::random;
 use jiff::Timestamp;
 use uuid::Uuid;
 
-use crate::Auth;
+use crate::config::AuthConfig;
 use crate::error::AuthError;
-use crate::users::User;
 pub(crate) use redeem::{
     Pending, check_nonce, consume, note_failure, pending_at, pending_with_hash, use_nonce,
 };
@@ -76,6 +75,33 @@ pub(crate) enum FlowType {
     Pkce,
 }
 
+/// How codes are made, by the kind of address they are sent to.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct CodeSettings {
+    email: CodeForm,
+    sms: CodeForm,
+}
+
+#[derive(Debug, Clone, Copy)]
+struct CodeForm {
+    /// Digits.
+    length: u8,
+    life_seconds: u64,
+}
+
+impl CodeSettings {
+    pub(crate) const fn new(config: &AuthConfig) -> Self {
+        Self {
+            email: CodeForm { length: config.mailer_otp_length, life_seconds: config.mailer_otp_exp },
+            sms: CodeForm { length: config.sms_otp_length, life_seconds: config.sms_otp_exp },
+        }
+    }
+
+    fn of(self, address: &str) -> CodeForm {
+        if address.contains('@') { self.email } else { self.sms }
+    }
+}
+
 /// A code that was just stored. The code itself is nowhere but here: no `Debug`, so that no log can show it.
 pub(crate) struct IssuedCode {
     /// For people to type.
@@ -110,8 +136,8 @@ set id = excluded.id, token_hash = excluded.token_hash, relates_to = excluded.re
 /// The database's.
 pub(crate) async fn issue(
     tx: &Tx,
-    auth: &Auth,
-    user: &User,
+    settings: CodeSettings,
+    user_id: Uuid,
     token_type: TokenType,
     address: &str,
     flow: FlowType,
@@ -131,15 +157,14 @@ pub(crate) async fn issue(
         TokenType::Reauthentication => REAUTHENTICATION,
         TokenType::PhoneChange => PHONE_CHANGE,
     };
-    let is_email = address.contains('@');
-    let code = digits(if is_email { auth.config.mailer_otp_length } else { auth.config.sms_otp_length });
+    let code = digits(settings.of(address).length);
     let prefix = match flow {
         FlowType::Implicit => "",
         FlowType::Pkce => PKCE_PREFIX,
     };
     let hash = format!("{prefix}{}", code_hash(address, &code));
     let relates_to = address.to_lowercase();
-    tx.execute(sql, &[&user.id, &hash, &now, &random::uuid(), &token_type.as_str(), &relates_to])
+    tx.execute(sql, &[&user_id, &hash, &now, &random::uuid(), &token_type.as_str(), &relates_to])
         .await
         .map_err(AuthError::updating)?;
     Ok(IssuedCode { code, hash })

@@ -41,6 +41,18 @@ pub(crate) fn verify_url(external_url: &str, path: &str) -> String {
     resolved.map_or_else(|_not_a_url| own(), |url| url.to_string())
 }
 
+/// Base of links when the client reached this service under another of its names (auth.md §3.11): `host` if it is among
+/// `hosts`. Any client can send `X-Forwarded-Host`, so only listed names count.
+pub(crate) fn external_url(host: &str, hosts: &[String], configured: &str) -> Option<String> {
+    if !hosts.iter().any(|entry| entry.eq_ignore_ascii_case(host)) {
+        return None;
+    }
+    let name = host.split(':').next().unwrap_or_default();
+    let scheme = if name.eq_ignore_ascii_case("localhost") { "http" } else { "https" };
+    let path = url::Url::parse(configured).map_or_else(|_none| String::new(), |url| url.path().to_owned());
+    Some(format!("{scheme}://{host}{}", path.trim_end_matches('/')))
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -68,6 +80,19 @@ mod tests {
     fn what_no_url_holds_is_encoded_in_any_case() {
         let link = verify(BASE, "abc", "signup", "app://x/\"><script> ä");
         assert!(link.ends_with("redirect_to=app://x/%22%3E%3Cscript%3E%20%C3%A4"), "{link}");
+    }
+
+    #[test]
+    fn only_listed_hosts_replace_the_external_url() {
+        let hosts = ["auth.example.org".to_owned(), "localhost:9999".to_owned()];
+        let url = |host: &str| external_url(host, &hosts, "https://api.example.org/auth/v1");
+        assert_eq!(url("AUTH.example.org").as_deref(), Some("https://AUTH.example.org/auth/v1"));
+        assert_eq!(url("localhost:9999").as_deref(), Some("http://localhost:9999/auth/v1"));
+        assert_eq!(url("evil.example.com"), None);
+        assert_eq!(
+            external_url("auth.example.org", &hosts, "https://x/").as_deref(),
+            Some("https://auth.example.org")
+        );
     }
 
     #[test]

@@ -6,11 +6,11 @@ use basalt_core::pool::Tx;
 use basalt_mail::{Destination, Message, Outbox, mailbox};
 use serde_json::{Value, json};
 
-use super::link;
-use super::templates::{Remote, RenderedEmail, Templates};
+use super::{link, recipients};
 use crate::config::AuthConfig;
-use crate::emails::kind::EmailKind;
 use crate::error::AuthError;
+use crate::templates::kind::EmailKind;
+use crate::templates::{Remote, RenderedEmail, Templates};
 use crate::users::User;
 
 /// An e-mail to be written. What its kind does not need may be empty. No `Debug`, so that no log can show its code.
@@ -72,6 +72,19 @@ impl Mailer {
     /// The templates behind URLs. Each has to be kept fresh by a task.
     pub(crate) fn remote_templates(&self) -> impl Iterator<Item = Remote> {
         self.templates.remotes()
+    }
+
+    /// Checks that an address may receive mail.
+    ///
+    /// # Errors
+    /// It is not on the configured list.
+    pub(crate) fn check_recipient(&self, address: &str) -> Result<(), AuthError> {
+        recipients::check(address, &self.config.external_email_authorized_addresses)
+    }
+
+    /// Base of links for a request with this `X-Forwarded-Host`; `None` for the configured one.
+    pub(crate) fn external_url(&self, forwarded_host: Option<&str>) -> Option<String> {
+        link::external_url(forwarded_host?, &self.config.mailer_external_hosts, &self.config.external_url)
     }
 
     /// The link of an e-mail (auth.md §3.21), also for `generate_link`; `None` where its kind has none.

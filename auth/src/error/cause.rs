@@ -3,11 +3,11 @@
 
 use basalt_core::keys::{KeyError, TokenError};
 use basalt_core::pg_error::PgError;
-use basalt_core::service::BodyError;
 use basalt_core::session::SessionError;
 
 use super::AuthError;
 use crate::passwords::hasher::HashError;
+use crate::passwords::policy::PasswordError;
 
 /// An address that another user has.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -133,11 +133,11 @@ impl From<KeyError> for AuthError {
     }
 }
 
-impl From<BodyError> for AuthError {
-    fn from(error: BodyError) -> Self {
+impl From<PasswordError> for AuthError {
+    fn from(error: PasswordError) -> Self {
         match error {
-            BodyError::TooLarge => Self::BodyTooLarge(crate::BODY_LIMIT),
-            BodyError::Disconnected(reason) => Self::BadJson(reason),
+            PasswordError::TooLong => Self::validation("Password cannot be longer than 72 characters"),
+            PasswordError::Weak(weakness) => Self::WeakPassword(weakness),
         }
     }
 }

@@ -12,10 +12,10 @@ use jiff::Timestamp;
 use serde_json::Value;
 use uuid::Uuid;
 
-use crate::Auth;
 use crate::error::AuthError;
 use crate::http::request::RequestContext;
 use crate::sessions::{self, Session};
+use crate::state::Auth;
 use crate::users::{self, Account, User};
 
 /// A token whose signature and times hold.
@@ -47,7 +47,7 @@ impl Bearer {
     /// admin's, else the configured one.
     pub(crate) fn audience<'a>(&'a self, auth: &'a Auth, request: &'a RequestContext) -> &'a str {
         let own = self.own_audience().filter(|own| !own.is_empty() && !self.is_admin(auth));
-        request.audience().or(own).unwrap_or(&auth.config.jwt.aud)
+        request.origin.audience.as_deref().or(own).unwrap_or(&auth.config.jwt.aud)
     }
 
     /// Whether the token was made for `audience`. One that names none fits the configured audience only.

@@ -4,8 +4,10 @@
 use http::{HeaderMap, HeaderName, HeaderValue, header};
 use url::form_urlencoded::Serializer;
 
+use crate::database::Window;
 use crate::error::AuthError;
 use crate::http::request::RequestContext;
+use crate::users::list::Direction;
 
 const DEFAULT_PER_PAGE: i64 = 50;
 /// An answer has a bound (STYLE, invariant 6).
@@ -20,13 +22,6 @@ pub(crate) struct Page {
     per_page: i64,
 }
 
-/// Order by time of creation.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Direction {
-    Ascending,
-    Descending,
-}
-
 impl Page {
     /// `page` and `per_page` of the query.
     pub(crate) fn read(request: &RequestContext) -> Result<Self, AuthError> {
@@ -34,12 +29,8 @@ impl Page {
         Ok(Self { number: page, per_page: bounded(number(request, "per_page", DEFAULT_PER_PAGE)?) })
     }
 
-    pub(crate) const fn limit(&self) -> i64 {
-        self.per_page
-    }
-
-    pub(crate) const fn offset(&self) -> i64 {
-        (self.number - 1) * self.per_page
+    pub(crate) const fn window(&self) -> Window {
+        Window { limit: self.per_page, offset: (self.number - 1) * self.per_page }
     }
 
     /// `X-Total-Count` and `Link`.
@@ -102,20 +93,18 @@ fn link(path: &str, request: &RequestContext, page: i64) -> String {
     format!("{path}?{}", query.finish())
 }
 
-impl Direction {
-    /// `sort=created_at asc|desc`; newest first without it.
-    pub(crate) fn read(request: &RequestContext) -> Result<Self, AuthError> {
-        let bad = |reason: String| AuthError::Validation(format!("Bad Sort Parameters: {reason}").into());
-        let Some(sort) = request.query("sort") else { return Ok(Self::Descending) };
-        let (field, direction) = sort.split_once(' ').unwrap_or((sort, "desc"));
-        if field != "created_at" {
-            return Err(bad(format!("bad field for sort '{field}'")));
-        }
-        match direction.to_ascii_lowercase().as_str() {
-            "desc" => Ok(Self::Descending),
-            "asc" => Ok(Self::Ascending),
-            _ => Err(bad(format!("bad direction for sort '{direction}', only 'asc' and 'desc' allowed"))),
-        }
+/// `sort=created_at asc|desc`; newest first by default.
+pub(crate) fn direction(request: &RequestContext) -> Result<Direction, AuthError> {
+    let bad = |reason: String| AuthError::Validation(format!("Bad Sort Parameters: {reason}").into());
+    let Some(sort) = request.query("sort") else { return Ok(Direction::Descending) };
+    let (field, direction) = sort.split_once(' ').unwrap_or((sort, "desc"));
+    if field != "created_at" {
+        return Err(bad(format!("bad field for sort '{field}'")));
+    }
+    match direction.to_ascii_lowercase().as_str() {
+        "desc" => Ok(Direction::Descending),
+        "asc" => Ok(Direction::Ascending),
+        _ => Err(bad(format!("bad direction for sort '{direction}', only 'asc' and 'desc' allowed"))),
     }
 }
 
@@ -133,10 +122,8 @@ mod tests {
     use super::*;
 
     fn request(query: &[(&str, &str)]) -> RequestContext {
-        let address = IpAddr::V4(Ipv4Addr::LOCALHOST);
-        let mut request = RequestContext::new(address, Instant::now(), HeaderMap::new());
-        request.set_query(query);
-        request
+        let query = query.iter().map(|(name, value)| ((*name).to_owned(), (*value).to_owned())).collect();
+        RequestContext::new(IpAddr::V4(Ipv4Addr::LOCALHOST), Instant::now(), HeaderMap::new(), query)
     }
 
     fn headers(query: &[(&str, &str)], total: i64) -> (String, String) {
@@ -182,9 +169,9 @@ mod tests {
             Page::read(&request(&[("per_page", "100000")])).unwrap(),
             Page { number: 1, per_page: 1000 }
         );
-        assert_eq!(Direction::read(&request(&[("sort", "created_at asc")])).unwrap(), Direction::Ascending);
+        assert_eq!(direction(&request(&[("sort", "created_at asc")])).unwrap(), Direction::Ascending);
         for sort in ["email", "created_at up", "created_at asc desc"] {
-            let message = Direction::read(&request(&[("sort", sort)])).unwrap_err().to_string();
+            let message = direction(&request(&[("sort", sort)])).unwrap_err().to_string();
             assert!(message.starts_with("Bad Sort Parameters: "), "{message}");
         }
     }

@@ -7,8 +7,8 @@ use std::time::Duration;
 
 use axum::body::Body;
 use axum::extract::FromRequestParts;
-use basalt_core::identity::Identity;
-use basalt_core::service::{ClientAddress, Deadline, read_body};
+use basalt_core::service::{BodyError, ClientAddress, Deadline, read_body};
+use bytes::Bytes;
 use http::request::Parts;
 use http::{HeaderMap, header};
 use http_body_util::Limited;
@@ -16,8 +16,11 @@ use serde::de::DeserializeOwned;
 use serde_json::Value;
 use tokio::time::Instant;
 
-use crate::BODY_LIMIT;
 use crate::error::AuthError;
+use crate::origin::{Client, LinkHints, Origin};
+
+/// Largest request body in bytes (auth.md §3.1).
+pub(crate) const BODY_LIMIT: usize = 1_048_576;
 
 /// Longest `User-Agent` kept with a session.
 const USER_AGENT_BYTES: usize = 1024;
@@ -27,10 +30,7 @@ const MAX_DEPTH: usize = 100;
 
 /// A request without its body.
 pub(crate) struct RequestContext {
-    /// The client, as far as the gateway could tell.
-    pub(crate) address: IpAddr,
-    /// When work for this request stops.
-    pub(crate) deadline: Instant,
+    pub(crate) origin: Origin,
     /// Decoded query; the first of equal names counts, one with a NUL does not.
     query: HashMap<String, String>,
     pub(crate) headers: HeaderMap,
@@ -42,31 +42,49 @@ impl<S: Sync> FromRequestParts<S> for RequestContext {
     async fn from_request_parts(parts: &mut Parts, _state: &S) -> Result<Self, Infallible> {
         let mut query = HashMap::new();
         for (name, value) in url::form_urlencoded::parse(parts.uri.query().unwrap_or_default().as_bytes()) {
-            // PostgreSQL stores no NUL in text and would answer for us with a 500: nothing that is looked for has one.
+            // PostgreSQL stores no NUL in text and would fail the request with a 500: nothing that is looked for has one.
             if !value.contains('\0') {
                 query.entry(name.into_owned()).or_insert_with(|| value.into_owned());
             }
         }
-        Ok(Self {
-            // Without a gateway in front (a test), all requests are one client's.
-            address: parts
-                .extensions
-                .get::<ClientAddress>()
-                .map_or(IpAddr::V4(Ipv4Addr::UNSPECIFIED), |address| address.0),
-            deadline: parts
-                .extensions
-                .get::<Deadline>()
-                .map_or_else(|| Instant::now() + Duration::from_secs(10), |deadline| deadline.at()),
-            query,
-            headers: parts.headers.clone(),
-        })
+        // Without a gateway in front (a test), all requests come from one client.
+        let address = parts
+            .extensions
+            .get::<ClientAddress>()
+            .map_or(IpAddr::V4(Ipv4Addr::UNSPECIFIED), |address| address.0);
+        let deadline = parts
+            .extensions
+            .get::<Deadline>()
+            .map_or_else(|| Instant::now() + Duration::from_secs(10), |deadline| deadline.at());
+        Ok(Self::new(address, deadline, parts.headers.clone(), query))
     }
 }
 
 impl RequestContext {
-    /// A request without a query.
-    pub(crate) fn new(address: IpAddr, deadline: Instant, headers: HeaderMap) -> Self {
-        Self { address, deadline, query: HashMap::new(), headers }
+    pub(crate) fn new(
+        address: IpAddr,
+        deadline: Instant,
+        headers: HeaderMap,
+        query: HashMap<String, String>,
+    ) -> Self {
+        let header = |name: &str| headers.get(name).and_then(|value| value.to_str().ok());
+        let filled = |name: &str| header(name).filter(|value| !value.is_empty()).map(str::to_owned);
+        let agent = header(header::USER_AGENT.as_str()).unwrap_or_default();
+        let user_agent = agent.get(..agent.len().min(USER_AGENT_BYTES)).unwrap_or_default().to_owned();
+        let named = || query.get("redirect_to").filter(|value| !value.is_empty()).cloned();
+        let links = LinkHints {
+            redirect_to: filled("redirect_to").or_else(named),
+            referer: header(header::REFERER.as_str()).map(str::to_owned),
+            forwarded_host: header("x-forwarded-host").map(str::to_owned),
+        };
+        let audience = filled("x-jwt-aud");
+        let origin = Origin { client: Client { address, user_agent }, deadline, audience, links };
+        Self { origin, query, headers }
+    }
+
+    /// The client's address.
+    pub(crate) const fn address(&self) -> IpAddr {
+        self.origin.client.address
     }
 
     /// A query parameter; an empty one counts as absent.
@@ -81,42 +99,15 @@ impl RequestContext {
         pairs.sort_unstable();
         pairs
     }
-
-    #[cfg(test)]
-    pub(crate) fn set_query(&mut self, pairs: &[(&str, &str)]) {
-        self.query = pairs.iter().map(|(name, value)| ((*name).to_owned(), (*value).to_owned())).collect();
-    }
-
-    /// Whose share of the connections the request takes. By address alone: most requests come without a session, and the
-    /// statements of the others are as short.
-    pub(crate) fn identity(&self) -> Identity {
-        Identity::new(None, "", Some(self.address))
-    }
-
-    /// `X-JWT-AUD`: the audience this request is about, when it names one.
-    pub(crate) fn audience(&self) -> Option<&str> {
-        self.header("x-jwt-aud").filter(|audience| !audience.is_empty())
-    }
-
-    /// `User-Agent`, shortened to what a session row keeps.
-    pub(crate) fn user_agent(&self) -> &str {
-        let agent = self.header(header::USER_AGENT.as_str()).unwrap_or_default();
-        agent.get(..agent.len().min(USER_AGENT_BYTES)).unwrap_or_default()
-    }
-
-    fn header(&self, name: &str) -> Option<&str> {
-        self.headers.get(name).and_then(|value| value.to_str().ok())
-    }
 }
 
-/// A field of a body, empty when it was left out.
-pub(crate) fn text(field: &Option<String>) -> &str {
-    field.as_deref().unwrap_or_default()
-}
-
-/// A field of a body, absent when it is empty.
-pub(crate) fn filled(field: &Option<String>) -> Option<&str> {
-    field.as_deref().filter(|text| !text.is_empty())
+/// Reads a body of at most [`BODY_LIMIT`] bytes.
+pub(crate) async fn read_bytes(body: Body) -> Result<Bytes, AuthError> {
+    let bytes = read_body(Body::new(Limited::new(body, BODY_LIMIT)), None).await;
+    bytes.map_err(|error| match error {
+        BodyError::TooLarge => AuthError::BodyTooLarge(BODY_LIMIT),
+        BodyError::Disconnected(reason) => AuthError::BadJson(reason),
+    })
 }
 
 /// Reads a JSON object into `T`. Unknown fields are ignored, the last of equal names counts, `null` is absence.
@@ -124,7 +115,7 @@ pub(crate) fn filled(field: &Option<String>) -> Option<&str> {
 /// # Errors
 /// No JSON, no object, a field of another type, or too many bytes.
 pub(crate) async fn read_json<T: DeserializeOwned>(body: Body) -> Result<T, AuthError> {
-    let bytes = read_body(Body::new(Limited::new(body, BODY_LIMIT)), None).await?;
+    let bytes = read_bytes(body).await?;
     parse_json(&bytes)
 }
 
@@ -133,7 +124,7 @@ pub(crate) async fn read_json<T: DeserializeOwned>(body: Body) -> Result<T, Auth
 /// # Errors
 /// As [`read_json`].
 pub(crate) async fn read_json_or_default<T: DeserializeOwned + Default>(body: Body) -> Result<T, AuthError> {
-    let bytes = read_body(Body::new(Limited::new(body, BODY_LIMIT)), None).await?;
+    let bytes = read_bytes(body).await?;
     if bytes.is_empty() { Ok(T::default()) } else { parse_json(&bytes) }
 }
 

@@ -1,5 +1,5 @@
 //! Handlers, one module per path: they read the request and word the answer. What happens in between is in
-//! [`crate::sessions::grants`], [`crate::users::sign_up`], [`crate::emails::auth_emails`] and the modules of rows.
+//! [`crate::flows::grants`], [`crate::flows::sign_up`], [`crate::flows::code_emails`] and the modules of rows.
 
 pub(crate) mod admin;
 pub(crate) mod admin_audit;

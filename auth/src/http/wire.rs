@@ -5,7 +5,10 @@ use serde::{Serialize, Serializer};
 use serde_json::Value;
 use uuid::Uuid;
 
+use crate::audit::Entry;
+use crate::database;
 use crate::passwords::policy::{WeakReason, Weakness};
+use crate::sessions::access_token::{AccessToken, Granted};
 use crate::sessions::{Amr, Listed, aal};
 use crate::users::{Account, Factor, Identity, Object};
 
@@ -192,10 +195,17 @@ impl<'a> SessionBody<'a> {
 /// A row of the audit log.
 #[derive(Serialize)]
 pub(crate) struct AuditBody {
-    pub(crate) id: Uuid,
-    pub(crate) payload: Value,
-    pub(crate) created_at: Time,
-    pub(crate) ip_address: String,
+    id: Uuid,
+    payload: Value,
+    created_at: Time,
+    ip_address: String,
+}
+
+impl From<Entry> for AuditBody {
+    fn from(entry: Entry) -> Self {
+        let Entry { id, payload, created_at, ip_address } = entry;
+        Self { id, payload, created_at: created_at.into(), ip_address }
+    }
 }
 
 /// The answer of every grant.
@@ -206,21 +216,37 @@ pub(crate) struct TokenBody<'a> {
     pub(crate) expires_in: i64,
     pub(crate) expires_at: i64,
     pub(crate) refresh_token: &'a str,
-    pub(crate) user: UserBody<'a>,
+    user: UserBody<'a>,
     /// Of the password grant only, and `null` there when the password is good.
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub(crate) weak_password: Option<Option<&'a WeakPasswordBody>>,
+    weak_password: Option<Option<WeakPasswordBody<'a>>>,
+}
+
+impl<'a> TokenBody<'a> {
+    pub(crate) fn new(granted: &'a Granted, token: AccessToken) -> Self {
+        let AccessToken { text, expires_in, expires_at } = token;
+        let weak_password = granted.weak_password.as_ref();
+        Self {
+            access_token: text,
+            token_type: "bearer",
+            expires_in,
+            expires_at,
+            refresh_token: &granted.refresh_token,
+            user: UserBody::from(&granted.account),
+            weak_password: weak_password.map(|weakness| weakness.as_ref().map(WeakPasswordBody::from)),
+        }
+    }
 }
 
 #[derive(Serialize)]
-pub(crate) struct WeakPasswordBody {
-    message: String,
-    reasons: Vec<WeakReason>,
+struct WeakPasswordBody<'a> {
+    message: &'a str,
+    reasons: &'a [WeakReason],
 }
 
-impl From<Weakness> for WeakPasswordBody {
-    fn from(weakness: Weakness) -> Self {
-        Self { message: weakness.message, reasons: weakness.reasons }
+impl<'a> From<&'a Weakness> for WeakPasswordBody<'a> {
+    fn from(weakness: &'a Weakness) -> Self {
+        Self { message: &weakness.message, reasons: &weakness.reasons }
     }
 }
 
@@ -239,7 +265,7 @@ impl From<Option<Timestamp>> for Time {
 
 impl Serialize for Time {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        serializer.collect_str(&crate::in_microseconds(self.0))
+        serializer.collect_str(&database::in_microseconds(self.0))
     }
 }
 

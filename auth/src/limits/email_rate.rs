@@ -5,68 +5,13 @@
 //! A request that a stranger makes about an address puts the price of one aside before it looks for the account, and gets
 //! it back when no mail leaves. An empty bucket would otherwise say who has an account, also to requests that come at once.
 
-use std::fmt;
-use std::str::FromStr;
 use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
 
 use tokio::time::Instant;
 
-use crate::config::AuthConfig;
+use crate::config::email_rate::EmailRate;
 use crate::error::AuthError;
-use crate::limits::go_duration;
-
-const HOUR: Duration = Duration::from_secs(3600);
-
-/// `auth.rate_limit_email_sent`: so many mails in such a time. Written `30` (an hour) or `30/10m`.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct EmailRate {
-    /// Mails; 0 = no limit.
-    pub mails: u32,
-    /// The time they are for.
-    pub period: Duration,
-}
-
-impl Default for EmailRate {
-    fn default() -> Self {
-        Self { mails: 30, period: HOUR }
-    }
-}
-
-impl fmt::Display for EmailRate {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{}", self.mails)?;
-        match self.period.as_secs() {
-            3600 => Ok(()),
-            seconds if seconds % 60 == 0 => write!(f, "/{}m", seconds / 60),
-            seconds => write!(f, "/{seconds}s"),
-        }
-    }
-}
-
-/// The text is no rate.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
-#[error("a number of mails for each hour such as 30, or with the time they are for such as 30/10m")]
-pub struct ParseEmailRateError;
-
-impl FromStr for EmailRate {
-    type Err = ParseEmailRateError;
-
-    fn from_str(text: &str) -> Result<Self, ParseEmailRateError> {
-        let (mails, period) = match text.trim().split_once('/') {
-            Some((mails, period)) => {
-                let period = go_duration::parse(period.trim()).ok_or(ParseEmailRateError)?;
-                (mails, Duration::try_from(period).map_err(|_negative| ParseEmailRateError)?)
-            }
-            None => (text, HOUR),
-        };
-        if period < Duration::from_secs(1) {
-            return Err(ParseEmailRateError);
-        }
-        let mails = mails.trim().parse().map_err(|_not_a_number| ParseEmailRateError)?;
-        Ok(Self { mails, period: Duration::from_secs(period.as_secs()) })
-    }
-}
 
 /// The bucket.
 pub(crate) struct EmailRateLimiter {
@@ -88,10 +33,9 @@ struct Level {
 }
 
 impl EmailRateLimiter {
-    /// Without a limit under autoconfirm: no sign-up waits for those e-mails.
-    pub(crate) fn new(config: &AuthConfig) -> Self {
-        let EmailRate { mails, period } = config.rate_limit_email_sent;
-        let bucket = (mails > 0 && !config.mailer_autoconfirm).then(|| {
+    /// `None`, or a rate of 0, sets no limit.
+    pub(crate) fn new(rate: Option<EmailRate>) -> Self {
+        let bucket = rate.filter(|rate| rate.mails > 0).map(|EmailRate { mails, period }| {
             let capacity = f64::from(mails);
             let level = Mutex::new(Level { mails: capacity, filled_at: Instant::now() });
             Bucket { capacity, per_second: capacity / period.as_secs_f64(), level }
@@ -175,13 +119,8 @@ impl Drop for Reservation<'_> {
 mod tests {
     use super::*;
 
-    fn email_limiter(rate: &str, mailer_autoconfirm: bool) -> EmailRateLimiter {
-        let rate_limit_email_sent = rate.parse().unwrap();
-        EmailRateLimiter::new(&AuthConfig {
-            rate_limit_email_sent,
-            mailer_autoconfirm,
-            ..AuthConfig::default()
-        })
+    fn email_limiter(rate: &str) -> EmailRateLimiter {
+        EmailRateLimiter::new(Some(rate.parse().unwrap()))
     }
 
     fn send(email_limiter: &EmailRateLimiter) -> Result<(), AuthError> {
@@ -191,24 +130,9 @@ mod tests {
         Ok(())
     }
 
-    #[test]
-    fn rates_are_written_as_upstream_writes_them() {
-        let rate = |mails, seconds| Ok(EmailRate { mails, period: Duration::from_secs(seconds) });
-        assert_eq!("30".parse(), rate(30, 3600));
-        assert_eq!("30/10m".parse(), rate(30, 600));
-        assert_eq!(" 5 / 1h30m ".parse(), rate(5, 5400));
-        assert_eq!("0".parse(), rate(0, 3600));
-        for text in ["", "x", "30/", "/1h", "30/0s", "30/-1h", "30/10", "-1", "1.5"] {
-            assert_eq!(text.parse::<EmailRate>(), Err(ParseEmailRateError), "{text}");
-        }
-        for text in ["30", "30/10m", "7/90s"] {
-            assert_eq!(text.parse::<EmailRate>().unwrap().to_string(), text);
-        }
-    }
-
     #[tokio::test(start_paused = true)]
     async fn the_bucket_empties_and_fills_again() {
-        let email_limiter = email_limiter("2/10m", false);
+        let email_limiter = email_limiter("2/10m");
         assert!(send(&email_limiter).is_ok() && send(&email_limiter).is_ok());
         assert!(matches!(email_limiter.reserve_one(), Err(AuthError::MailLimit { .. })));
         let Err(error) = send(&email_limiter) else { panic!("sent") };
@@ -220,7 +144,7 @@ mod tests {
 
     #[tokio::test(start_paused = true)]
     async fn a_mail_that_was_never_sent_costs_nothing() {
-        let email_limiter = email_limiter("1", false);
+        let email_limiter = email_limiter("1");
         for _ in 0..3 {
             email_limiter.reserve().take().unwrap();
             drop(email_limiter.reserve_one().unwrap());
@@ -231,7 +155,7 @@ mod tests {
 
     #[tokio::test(start_paused = true)]
     async fn what_is_put_aside_is_missing_until_it_comes_back() {
-        let email_limiter = email_limiter("2", false);
+        let email_limiter = email_limiter("2");
         let mut known = email_limiter.reserve_one().unwrap();
         let unknown = email_limiter.reserve_one().unwrap();
         assert!(email_limiter.reserve_one().is_err(), "both are on their way, as far as anybody can tell");
@@ -244,8 +168,8 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn zero_and_autoconfirm_are_no_limit() {
-        for email_limiter in [email_limiter("0", false), email_limiter("1", true)] {
+    async fn zero_and_no_rate_set_no_limit() {
+        for email_limiter in [email_limiter("0"), EmailRateLimiter::new(None)] {
             for _ in 0..100 {
                 assert!(send(&email_limiter).is_ok());
             }

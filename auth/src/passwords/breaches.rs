@@ -14,8 +14,6 @@ use lru::LruCache;
 use tokio::time::Instant;
 use url::Url;
 
-use crate::config::AuthConfig;
-
 const PREFIX_DIGITS: usize = 5;
 /// Longest wait for the list.
 const LIMIT: Duration = Duration::from_secs(5);
@@ -38,13 +36,9 @@ pub(crate) struct Breaches {
 }
 
 impl Breaches {
-    /// `None` where it is switched off.
-    pub(crate) fn new(config: &AuthConfig) -> Option<Self> {
-        config.password_hibp_enabled.then(|| Self {
-            client: HttpClient::default(),
-            url: config.password_hibp_url.clone(),
-            ranges: Mutex::new(LruCache::new(RANGES)),
-        })
+    /// `url` is the range endpoint; the prefix of a hash is appended to it.
+    pub(crate) fn new(url: &str) -> Self {
+        Self { client: HttpClient::default(), url: url.to_owned(), ranges: Mutex::new(LruCache::new(RANGES)) }
     }
 
     /// Whether the list has the password; `false` where it cannot be had.

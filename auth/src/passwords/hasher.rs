@@ -24,7 +24,6 @@ use tokio::sync::{OwnedSemaphorePermit, Semaphore, TryAcquireError, oneshot};
 use tokio::time::Instant;
 use tokio_util::task::TaskTracker;
 
-use crate::config::AuthConfig;
 use costs::{Costs, ProcessorTime};
 pub(crate) use stored::check_imported;
 use stored::{HASH_BYTES, MAX_MEMORY_KIB};
@@ -55,19 +54,29 @@ pub(crate) enum Verdict {
     RightButOutdated,
 }
 
-/// The argon2id parameters of the configuration.
-///
-/// # Errors
-/// argon2 refuses them.
-pub(crate) fn params(config: &AuthConfig) -> Result<Params, HashError> {
-    Params::new(
-        config.password_argon2_memory,
-        config.password_argon2_iterations,
-        config.password_argon2_parallelism,
-        Some(HASH_BYTES),
-    )
-    .map_err(|_error| HashError::Failed)
-    .and_then(|params| if params.m_cost() > 4 * MAX_MEMORY_KIB { Err(HashError::Failed) } else { Ok(params) })
+/// Parameters and bounds of a [`Hasher`].
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct HasherSettings {
+    pub(crate) memory_kib: u32,
+    pub(crate) iterations: u32,
+    pub(crate) lanes: u32,
+    /// Hashes computed at once; 0 for one less than there are cores.
+    pub(crate) concurrency: usize,
+    /// Further requests that may wait for a hash.
+    pub(crate) queue: usize,
+}
+
+impl HasherSettings {
+    /// The argon2id parameters.
+    ///
+    /// # Errors
+    /// argon2 rejects them.
+    pub(crate) fn params(&self) -> Result<Params, HashError> {
+        Params::new(self.memory_kib, self.iterations, self.lanes, Some(HASH_BYTES))
+            .ok()
+            .filter(|params| params.m_cost() <= 4 * MAX_MEMORY_KIB)
+            .ok_or(HashError::Failed)
+    }
 }
 
 /// Computes and compares password hashes, a bounded number at a time. Cheap to clone.
@@ -89,15 +98,15 @@ impl Hasher {
     ///
     /// # Errors
     /// argon2 refuses the parameters, or the system has no thread to give.
-    pub(crate) fn new(config: &AuthConfig, tracker: &TaskTracker) -> Result<Self, HashError> {
-        let params = params(config)?;
+    pub(crate) fn new(settings: HasherSettings, tracker: &TaskTracker) -> Result<Self, HashError> {
+        let params = settings.params()?;
         let cores = std::thread::available_parallelism().map_or(2, NonZeroUsize::get);
-        let concurrency = match config.password_hash_concurrency {
+        let concurrency = match settings.concurrency {
             // A free core is worth more to requests than any priority (decision 0032).
             0 => cores.saturating_sub(1).max(1),
             wanted => wanted,
         };
-        let limit = concurrency.saturating_add(config.password_hash_queue);
+        let limit = concurrency.saturating_add(settings.queue);
         let dummy = stored::unguessable(&params);
         Ok(Self {
             threads: Threads::start(concurrency, params.block_count(), tracker)?,
@@ -248,19 +257,14 @@ impl Drop for Place {
 mod tests {
     use super::*;
 
-    fn cheap() -> AuthConfig {
-        AuthConfig {
-            password_argon2_memory: 64,
-            password_argon2_iterations: 1,
-            password_hash_concurrency: 1,
-            password_hash_queue: 0,
-            ..AuthConfig::default()
-        }
-    }
+    const CHEAP: HasherSettings =
+        HasherSettings { memory_kib: 64, iterations: 1, lanes: 1, concurrency: 1, queue: 0 };
 
     #[tokio::test]
     async fn a_hash_is_a_phc_string_that_verifies_and_fits_the_column() {
-        let hasher = Hasher::new(&AuthConfig::default(), &TaskTracker::new()).unwrap();
+        let hasher =
+            Hasher::new(HasherSettings { memory_kib: 19_456, iterations: 2, ..CHEAP }, &TaskTracker::new())
+                .unwrap();
         let hash = hasher.hash("pw-öäü").await.unwrap();
         assert!(hash.starts_with("$argon2id$v=19$m=19456,t=2,p=1$"), "{hash}");
         assert!(hash.len() <= 255);
@@ -270,7 +274,7 @@ mod tests {
 
     #[tokio::test]
     async fn a_full_queue_refuses_at_once() {
-        let hasher = Hasher::new(&cheap(), &TaskTracker::new()).unwrap();
+        let hasher = Hasher::new(CHEAP, &TaskTracker::new()).unwrap();
         let permit = Arc::clone(&hasher.admitted).try_acquire_owned().unwrap();
         assert_eq!(hasher.hash("password").await, Err(HashError::Overloaded));
         drop(permit);
@@ -279,8 +283,7 @@ mod tests {
 
     #[tokio::test]
     async fn a_refusal_costs_the_same_for_every_kind_of_hash() {
-        let hasher =
-            Hasher::new(&AuthConfig { password_hash_queue: 9, ..cheap() }, &TaskTracker::new()).unwrap();
+        let hasher = Hasher::new(HasherSettings { queue: 9, ..CHEAP }, &TaskTracker::new()).unwrap();
         let slow = bcrypt::hash("password", 8).unwrap();
         hasher.learn(&slow).await;
         let cost = hasher.cost_of_refusal();

@@ -4,11 +4,10 @@
 use std::time::Duration;
 
 use basalt_core::pool::ServicePool;
+use basalt_core::session::SessionError;
 use tokio::time::{Instant, sleep};
 
 use super::hasher::Hasher;
-use crate::error::AuthError;
-use crate::users::column;
 
 const LIMIT: Duration = Duration::from_secs(60);
 const PAUSE: Duration = Duration::from_secs(10);
@@ -27,7 +26,7 @@ pub(crate) async fn learn(hasher: Hasher, pool: ServicePool) {
     }
 }
 
-async fn samples(pool: &ServicePool) -> Result<Vec<String>, AuthError> {
+async fn samples(pool: &ServicePool) -> Result<Vec<String>, SessionError> {
     const SAMPLES: &str = "\
 select min(u.encrypted_password) as sample
 from auth.users u
@@ -35,10 +34,7 @@ where u.encrypted_password like '$%'
 group by substring(u.encrypted_password from '^\\$(?:2[aby]\\$[0-9]+|argon2id?\\$[^$]*\\$[^$]*|fbscrypt\\$[^$]*,p=[0-9]+)')
 limit 64";
     let tx = pool.autocommit(Instant::now() + LIMIT).await?;
-    let rows = async {
-        let rows = tx.query(SAMPLES, &[]).await.map_err(AuthError::querying)?;
-        rows.iter().map(|row| column(row, "sample")).collect()
-    }
-    .await;
-    crate::finish(tx, rows).await
+    let rows = tx.query(SAMPLES, &[]).await;
+    let rows = tx.finish(rows).await?;
+    Ok(rows.iter().filter_map(|row| row.try_get("sample").ok()).collect())
 }

@@ -2,8 +2,6 @@
 
 use serde::Serialize;
 
-use crate::error::AuthError;
-
 /// Longest password in bytes: bcrypt reads no more, and imported and new accounts must behave alike.
 const MAX_PASSWORD_BYTES: usize = 72;
 /// Shortest minimum that can be configured.
@@ -44,15 +42,17 @@ impl Weakness {
     }
 }
 
-/// Refuses a password that is too long.
-///
-/// # Errors
-/// It is.
-pub(crate) fn check_length(password: &str) -> Result<(), AuthError> {
-    if password.len() > MAX_PASSWORD_BYTES {
-        return Err(AuthError::validation("Password cannot be longer than 72 characters"));
-    }
-    Ok(())
+/// Why a password cannot be set.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) enum PasswordError {
+    /// Longer than [`MAX_PASSWORD_BYTES`].
+    TooLong,
+    Weak(Weakness),
+}
+
+/// Rejects a password that is too long.
+pub(crate) fn check_length(password: &str) -> Result<(), PasswordError> {
+    if password.len() > MAX_PASSWORD_BYTES { Err(PasswordError::TooLong) } else { Ok(()) }
 }
 
 /// The configured policy.

@@ -1,13 +1,16 @@
 //! Access tokens (auth.md §3.18): what their claims say. Signing is `basalt_core::keys`.
 
+use std::sync::Arc;
+
+use basalt_core::keys::Keys;
 use basalt_core::pool::Tx;
 use jiff::Timestamp;
 use serde::Serialize;
 use uuid::Uuid;
 
-use crate::Auth;
+use crate::config::AuthConfig;
 use crate::error::AuthError;
-use crate::http::wire::{TokenBody, UserBody, WeakPasswordBody};
+use crate::passwords::policy::Weakness;
 use crate::sessions::{Amr, Begun, aal};
 use crate::users::{self, Account, Object};
 
@@ -29,7 +32,7 @@ struct AccessClaims<'a> {
     is_anonymous: bool,
 }
 
-/// What a grant ends with; [`Granted::body`] is the answer.
+/// What a grant ends with; [`AccessTokens`] issues its access token.
 pub(crate) struct Granted {
     pub(crate) account: Account,
     pub(crate) session_id: Uuid,
@@ -38,7 +41,7 @@ pub(crate) struct Granted {
     /// When the tokens are issued.
     pub(crate) now: Timestamp,
     /// Of the password grant: `Some(None)` for a password that is good today.
-    pub(crate) weak_password: Option<Option<WeakPasswordBody>>,
+    pub(crate) weak_password: Option<Option<Weakness>>,
 }
 
 impl Granted {
@@ -51,40 +54,60 @@ impl Granted {
         let account = users::complete(tx, user).await?;
         Ok(Self { account, session_id, amr, refresh_token, now, weak_password: None })
     }
+}
 
-    /// The answer that hands the session's tokens to the client.
+/// A signed access token.
+pub(crate) struct AccessToken {
+    pub(crate) text: String,
+    /// Seconds.
+    pub(crate) expires_in: i64,
+    /// Seconds since 1970.
+    pub(crate) expires_at: i64,
+}
+
+/// Issues access tokens.
+pub(crate) struct AccessTokens {
+    keys: Arc<Keys>,
+    issuer: String,
+    default_role: String,
+    lifetime_seconds: i64,
+}
+
+impl AccessTokens {
+    pub(crate) fn new(config: &AuthConfig, keys: Arc<Keys>) -> Self {
+        Self {
+            keys,
+            issuer: config.issuer().to_owned(),
+            default_role: config.default_role().to_owned(),
+            lifetime_seconds: i64::from(config.jwt.exp),
+        }
+    }
+
+    /// Issues the access token of a granted session.
     ///
     /// # Errors
-    /// The access token cannot be signed.
-    pub(crate) fn body(&self, auth: &Auth) -> Result<TokenBody<'_>, AuthError> {
-        let user = &self.account.user;
-        let expires_in = i64::from(auth.config.jwt.exp);
-        let issued_at = self.now.as_second();
+    /// It cannot be signed.
+    pub(crate) fn issue(&self, granted: &Granted) -> Result<AccessToken, AuthError> {
+        let user = &granted.account.user;
+        let issued_at = granted.now.as_second();
+        let expires_at = issued_at.saturating_add(self.lifetime_seconds);
         let claims = AccessClaims {
-            iss: auth.config.issuer(),
+            iss: &self.issuer,
             sub: user.id,
             aud: &user.aud,
-            exp: issued_at.saturating_add(expires_in),
+            exp: expires_at,
             iat: issued_at,
             email: &user.email,
             phone: &user.phone,
             app_metadata: &user.app_metadata,
             user_metadata: &user.user_metadata,
             // A row without a role would make a token that no policy knows.
-            role: if user.role.is_empty() { auth.config.default_role() } else { &user.role },
-            aal: aal(&self.amr),
-            amr: &self.amr,
-            session_id: self.session_id,
+            role: if user.role.is_empty() { &self.default_role } else { &user.role },
+            aal: aal(&granted.amr),
+            amr: &granted.amr,
+            session_id: granted.session_id,
             is_anonymous: user.is_anonymous,
         };
-        Ok(TokenBody {
-            access_token: auth.keys.sign(&claims)?,
-            token_type: "bearer",
-            expires_in,
-            expires_at: claims.exp,
-            refresh_token: &self.refresh_token,
-            user: UserBody::from(&self.account),
-            weak_password: self.weak_password.as_ref().map(Option::as_ref),
-        })
+        Ok(AccessToken { text: self.keys.sign(&claims)?, expires_in: self.lifetime_seconds, expires_at })
     }
 }

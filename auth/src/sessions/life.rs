@@ -9,8 +9,30 @@ use uuid::Uuid;
 
 use super::{Amr, Session, aal};
 use crate::config::AuthConfig;
+use crate::database::column;
 use crate::error::AuthError;
-use crate::users::column;
+
+/// How long sessions may go on. Times are in seconds; 0 sets no limit.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct SessionLimits<'a> {
+    timebox: u64,
+    inactivity: u64,
+    low_aal: u64,
+    is_single_per_user: bool,
+    tags: &'a [String],
+}
+
+impl<'a> SessionLimits<'a> {
+    pub(crate) fn new(config: &'a AuthConfig) -> Self {
+        Self {
+            timebox: config.sessions_timebox,
+            inactivity: config.sessions_inactivity_timeout,
+            low_aal: config.sessions_allow_low_aal,
+            is_single_per_user: config.sessions_single_per_user,
+            tags: &config.sessions_tags,
+        }
+    }
+}
 
 impl Session {
     /// When it was last proven to be in use.
@@ -24,7 +46,7 @@ impl Session {
     /// It is too old, was idle for too long, or lacks the second factor that its user has.
     pub(crate) fn check_life(
         &self,
-        config: &AuthConfig,
+        limits: SessionLimits<'_>,
         has_verified_factor: bool,
         amr: &[Amr],
         now: Timestamp,
@@ -32,16 +54,13 @@ impl Session {
         let is_past = |start: Option<Timestamp>, seconds: u64| {
             seconds > 0 && start.is_some_and(|start| age(start, now) >= Duration::from_secs(seconds))
         };
-        if self.not_after.is_some_and(|end| end <= now) || is_past(self.created_at, config.sessions_timebox) {
+        if self.not_after.is_some_and(|end| end <= now) || is_past(self.created_at, limits.timebox) {
             return Err(AuthError::SessionExpired(""));
         }
-        if is_past(self.last_refresh(), config.sessions_inactivity_timeout) {
+        if is_past(self.last_refresh(), limits.inactivity) {
             return Err(AuthError::SessionExpired(" (Inactivity)"));
         }
-        if has_verified_factor
-            && aal(amr) == "aal1"
-            && is_past(self.created_at, config.sessions_allow_low_aal)
-        {
+        if has_verified_factor && aal(amr) == "aal1" && is_past(self.created_at, limits.low_aal) {
             return Err(AuthError::SessionExpired(" (Low AAL: User Needs MFA Verification)"));
         }
         Ok(())
@@ -56,7 +75,7 @@ fn age(start: Timestamp, now: Timestamp) -> Duration {
 /// one of the same tag. A session whose tag is none of those has the first.
 pub(crate) async fn is_superseded(
     tx: &Tx,
-    config: &AuthConfig,
+    limits: SessionLimits<'_>,
     session: &Session,
 ) -> Result<bool, AuthError> {
     const NEWEST: &str = "\
@@ -66,10 +85,10 @@ where s.user_id = $1 and (cardinality($2::text[]) = 0
   or (case when s.tag = any($2) then s.tag else $2[1] end) = (case when $3::text = any($2) then $3 else $2[1] end))
 order by greatest(s.refreshed_at at time zone 'utc', s.created_at) desc nulls last, s.id
 limit 1";
-    if !config.sessions_single_per_user {
+    if !limits.is_single_per_user {
         return Ok(false);
     }
-    let row = tx.query_opt(NEWEST, &[&session.user_id, &config.sessions_tags, &session.tag]).await?;
+    let row = tx.query_opt(NEWEST, &[&session.user_id, &limits.tags, &session.tag]).await?;
     let newest: Option<Uuid> = row.as_ref().map(|row| column(row, "id")).transpose()?;
     Ok(newest.is_some_and(|newest| newest != session.id))
 }
@@ -96,7 +115,10 @@ mod tests {
     fn life(config: &AuthConfig, session: &Session, has_factor: bool, now: i64) -> Option<String> {
         let amr = [Amr { method: "password".to_owned(), timestamp: 0 }];
         let now = Timestamp::from_second(now).unwrap();
-        session.check_life(config, has_factor, &amr, now).err().map(|error| error.to_string())
+        session
+            .check_life(SessionLimits::new(config), has_factor, &amr, now)
+            .err()
+            .map(|error| error.to_string())
     }
 
     #[test]

@@ -7,10 +7,9 @@ use jiff::Timestamp;
 use uuid::Uuid;
 
 use super::{Amr, PasswordState, begin_session};
-use crate::audit::{self, Action};
-use crate::config::AuthConfig;
+use crate::audit::{self, Action, AuditLog};
 use crate::error::AuthError;
-use crate::http::request::RequestContext;
+use crate::origin::Client;
 use crate::sessions::access_token::Granted;
 use crate::sessions::refresh_token::SessionKey;
 use crate::users::{Account, User, belongings, user_columns};
@@ -34,8 +33,8 @@ impl SignIn {
     pub(crate) async fn begin(
         &self,
         tx: &Tx,
-        config: &AuthConfig,
-        request: &RequestContext,
+        audit_log: AuditLog,
+        client: &Client,
         user: &User,
         provider: &str,
         password: PasswordState<'_>,
@@ -54,8 +53,7 @@ select ",
             belongings!(),
             " from u"
         );
-        let payload = (!config.audit_log_disable_postgres)
-            .then(|| audit::payload(user, Action::Login, audit::provider(provider)));
+        let payload = audit_log.payload(user, Action::Login, audit::provider(provider));
         let row = tx
             .query_opt(
                 SIGN_IN,
@@ -63,8 +61,8 @@ select ",
                     &self.session_id,
                     &user.id,
                     &self.now,
-                    &request.user_agent(),
-                    &request.address.to_string(),
+                    &client.user_agent,
+                    &client.address.to_string(),
                     &self.key.as_column(),
                     &METHOD,
                     &password.verified,

@@ -5,10 +5,10 @@ use basalt_core::pool::Tx;
 use jiff::Timestamp;
 use uuid::Uuid;
 
+use crate::database::column;
 use crate::error::AuthError;
-use crate::http::request::RequestContext;
+use crate::origin::Client;
 use crate::sessions::refresh_token::SessionKey;
-use crate::users::column;
 
 /// A row of `auth.refresh_tokens`: upstream's v1.
 pub(crate) struct StoredToken {
@@ -48,7 +48,7 @@ where session_id = $1 and not coalesce(revoked, false)";
 /// Gives a session of upstream's v1 tokens a key, and counter 0.
 pub(crate) async fn begin_signing(
     tx: &Tx,
-    request: &RequestContext,
+    client: &Client,
     session_id: Uuid,
     key: &SessionKey,
     now: Timestamp,
@@ -58,8 +58,7 @@ update auth.sessions
 set refresh_token_hmac_key = $2, refresh_token_counter = 0, refreshed_at = $3::timestamptz at time zone 'utc',
   updated_at = $3, user_agent = $4, ip = $5::text::inet
 where id = $1";
-    let address = request.address.to_string();
-    tx.execute(BEGIN_SIGNING, &[&session_id, &key.as_column(), &now, &request.user_agent(), &address])
-        .await?;
+    let address = client.address.to_string();
+    tx.execute(BEGIN_SIGNING, &[&session_id, &key.as_column(), &now, &client.user_agent, &address]).await?;
     Ok(())
 }

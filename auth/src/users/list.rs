@@ -9,9 +9,9 @@ use jiff::Timestamp;
 use serde::Serialize;
 use uuid::Uuid;
 
-use super::{Account, belongings, column, user_columns};
+use super::{Account, belongings, user_columns};
+use crate::database::{Window, column};
 use crate::error::AuthError;
-use crate::http::pagination::{Direction, Page};
 
 /// Which users a list shows: `$1` audience, `$2` a LIKE pattern or null.
 macro_rules! listed {
@@ -45,12 +45,19 @@ macro_rules! oldest {
     };
 }
 
+/// Order by time of creation.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Direction {
+    Ascending,
+    Descending,
+}
+
 /// One page, with how many users there are.
 pub(crate) async fn page(
     tx: &Tx,
     audience: &str,
     filter: Option<&str>,
-    page: &Page,
+    window: Window,
     direction: Direction,
 ) -> Result<(Vec<Account>, i64), AuthError> {
     const NEWEST: &str = select!(newest!(), " limit $3 offset $4");
@@ -60,7 +67,7 @@ pub(crate) async fn page(
         Direction::Ascending => OLDEST,
         Direction::Descending => NEWEST,
     };
-    let (limit, offset) = (page.limit(), page.offset());
+    let Window { limit, offset } = window;
     let rows = async {
         tx.query(statement, &[&audience, &filter, &limit, &offset]).await.map_err(AuthError::querying)
     };

@@ -9,12 +9,10 @@ use basalt_core::pool::Tx;
 use jiff::Timestamp;
 use uuid::Uuid;
 
-use super::{TokenType, clear, is_code};
-use crate::Auth;
-use crate::config::AuthConfig;
+use super::{CodeSettings, TokenType, clear, is_code};
+use crate::database::column;
 use crate::error::AuthError;
-use crate::http::request::RequestContext;
-use crate::users::{self, User, column};
+use crate::users::{self, User};
 
 /// Wrong codes after which a pending one dies (auth.md §3.19, ours).
 const MAX_FAILURES: i16 = 5;
@@ -37,8 +35,8 @@ impl Pending {
 
     /// Whether the code may still be used: not too old, and sent to what is still the user's address. A link that
     /// lies in a mailbox which the user has left must not confirm the one they have now.
-    pub(crate) fn is_alive(&self, config: &AuthConfig, user: &User, now: Timestamp) -> bool {
-        let life = if self.relates_to.contains('@') { config.mailer_otp_exp } else { config.sms_otp_exp };
+    pub(crate) fn is_alive(&self, settings: CodeSettings, user: &User, now: Timestamp) -> bool {
+        let life = settings.of(&self.relates_to).life_seconds;
         let sent_at = match self.token_type {
             TokenType::Confirmation => user.confirmation_sent_at,
             TokenType::Recovery => user.recovery_sent_at,
@@ -177,33 +175,24 @@ returning a.token_id, a.failures";
 }
 
 /// Whether `nonce` is the one that was mailed to this user for a password change. It stays pending, so that a change
-/// refused for another reason can be tried again; [`use_nonce`] uses it up.
-///
-/// # Errors
-/// It is not, or the database's.
+/// rejected for another reason can be retried; [`use_nonce`] uses it up. Commit `tx` in either case: a wrong nonce is
+/// counted.
 pub(crate) async fn check_nonce(
-    auth: &Auth,
-    request: &RequestContext,
-    user: &User,
+    tx: &Tx,
+    settings: CodeSettings,
+    user_id: Uuid,
     nonce: &str,
-) -> Result<(), AuthError> {
-    let tx = auth.begin(request).await?;
-    let is_right = async {
-        // As it is now, under the lock that guards the count.
-        let Some(user) = users::lock(&tx, user.id).await? else { return Ok(false) };
-        let pending = nonce_of(&tx, user.id).await?;
-        let now = auth.now();
-        if pending
-            .as_ref()
-            .is_some_and(|pending| pending.is(nonce) && pending.is_alive(&auth.config, &user, now))
-        {
-            return Ok(true);
-        }
-        note_failure(&tx, pending.as_slice()).await?;
-        Ok(false)
+    now: Timestamp,
+) -> Result<bool, AuthError> {
+    // Read again, under the lock that guards the count.
+    let Some(user) = users::lock(tx, user_id).await? else { return Ok(false) };
+    let pending = nonce_of(tx, user.id).await?;
+    let is_valid = |pending: &Pending| pending.is(nonce) && pending.is_alive(settings, &user, now);
+    if pending.as_ref().is_some_and(is_valid) {
+        return Ok(true);
     }
-    .await;
-    if crate::finish(tx, is_right).await? { Ok(()) } else { Err(AuthError::ReauthenticationNotValid) }
+    note_failure(tx, pending.as_slice()).await?;
+    Ok(false)
 }
 
 /// Uses up the nonce that [`check_nonce`] accepted, in the transaction of the change. `false` when another change

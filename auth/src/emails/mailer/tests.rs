@@ -2,7 +2,7 @@ use jiff::Timestamp;
 use uuid::Uuid;
 
 use super::*;
-use crate::emails::templates::{EmailSettings, TemplateSource};
+use crate::templates::{EmailSettings, TemplateSource};
 
 const LINK: &str =
     "http://localhost:8000/auth/v1/verify?token=5f3a&type=signup&redirect_to=http://localhost:8000";

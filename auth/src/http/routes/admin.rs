@@ -7,11 +7,12 @@ use axum::extract::{FromRequestParts, RawPathParams};
 use http::request::Parts;
 use uuid::Uuid;
 
-use crate::Auth;
+use crate::database;
 use crate::error::AuthError;
 use crate::http::bearer::Bearer;
 use crate::http::request::RequestContext;
-use crate::sessions;
+use crate::sessions::{self, SessionLimits};
+use crate::state::Auth;
 use crate::users::{self, Account, User};
 
 /// A request by an admin: its token's role is an admin role, which the secret key's is.
@@ -48,9 +49,9 @@ impl FromRequestParts<Arc<Auth>> for OfUser {
         let path = path.map_err(|_not_utf8| AuthError::UserIdNotUuid)?;
         let id = path.iter().find(|(name, _)| *name == "id").map(|(_, id)| id).unwrap_or_default();
         let id = Uuid::try_parse(id).map_err(|_error| AuthError::UserIdNotUuid)?;
-        let tx = auth.autocommit(&admin.request).await?;
+        let tx = auth.autocommit(&admin.request.origin).await?;
         let found = users::account(&tx, id).await;
-        let account = crate::finish(tx, found).await?.ok_or(AuthError::UserNotFound)?;
+        let account = database::finish(tx, found).await?.ok_or(AuthError::UserNotFound)?;
         Ok(Self { admin, account })
     }
 }
@@ -63,7 +64,7 @@ impl Bearer {
             return Err(AuthError::NotAdmin);
         }
         let Some((user_id, session_id)) = self.named_session() else { return Ok(self.nobody(auth)) };
-        let tx = auth.autocommit(request).await?;
+        let tx = auth.autocommit(&request.origin).await?;
         let found = async {
             let held = sessions::hold(&tx, session_id).await?;
             let held = held.filter(|held| held.session.user_id == user_id);
@@ -73,13 +74,14 @@ impl Bearer {
                 return Err(AuthError::BannedBearer);
             }
             let has_factor = held.account.has_verified_factor();
-            let lives = held.session.check_life(&auth.config, has_factor, &held.amr, now);
-            if lives.is_err() || sessions::is_superseded(&tx, &auth.config, &held.session).await? {
+            let limits = SessionLimits::new(&auth.config);
+            let lives = held.session.check_life(limits, has_factor, &held.amr, now);
+            if lives.is_err() || sessions::is_superseded(&tx, limits, &held.session).await? {
                 return Err(AuthError::AdminSessionExpired);
             }
             Ok(held.account.user)
         }
         .await;
-        crate::finish(tx, found).await
+        database::finish(tx, found).await
     }
 }

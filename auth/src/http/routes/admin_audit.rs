@@ -6,11 +6,13 @@ use axum::Json;
 use axum::extract::State;
 use axum::response::{IntoResponse, Response};
 
-use crate::Auth;
 use crate::audit::{self, Field};
+use crate::database;
 use crate::error::AuthError;
 use crate::http::pagination::{Page, escape_like};
 use crate::http::routes::admin::Admin;
+use crate::http::wire::AuditBody;
+use crate::state::Auth;
 
 pub(crate) async fn list(
     State(auth): State<Arc<Auth>>,
@@ -30,9 +32,10 @@ pub(crate) async fn list(
     });
     let query = query.transpose()?;
     let query = query.as_ref().map(|(field, pattern)| (*field, pattern.as_str()));
-    let tx = auth.autocommit(&request).await?;
-    let listed = audit::list(&tx, query, &page).await;
-    let (entries, total) = crate::finish(tx, listed).await?;
+    let tx = auth.autocommit(&request.origin).await?;
+    let listed = audit::list(&tx, query, page.window()).await;
+    let (entries, total) = database::finish(tx, listed).await?;
+    let entries: Vec<AuditBody> = entries.into_iter().map(AuditBody::from).collect();
     let mut response = Json(entries).into_response();
     page.add_headers(response.headers_mut(), "/admin/audit", &request, total);
     Ok(response)

@@ -9,13 +9,14 @@ use axum::response::{IntoResponse, Response};
 use serde::{Deserialize, Serialize};
 use serde_json::json;
 
-use crate::Auth;
+use crate::database;
 use crate::error::AuthError;
-use crate::http::pagination::{self, Direction, Page, escape_like};
+use crate::flows::admin::{self, AdminUser};
+use crate::http::pagination::{self, Page, escape_like};
 use crate::http::request::{read_json, read_json_or_default};
 use crate::http::routes::admin::{Admin, OfUser};
 use crate::http::wire::{FactorBody, UserBody};
-use crate::users::admin::{self, AdminUser};
+use crate::state::Auth;
 use crate::users::list::{self, Cursor, Next};
 
 #[derive(Serialize)]
@@ -41,15 +42,15 @@ pub(crate) async fn list(
         || (request.query("cursor").is_none() && request.query("limit").is_none());
     let page = Page::read(&request)?;
     let limit = pagination::limit(&request)?;
-    let direction = Direction::read(&request)?;
+    let direction = pagination::direction(&request)?;
     let cursor = request.query("cursor").filter(|_cursor| !is_numbered);
     let cursor = cursor.map(|text| Cursor::decode(text).ok_or_else(pagination::bad_cursor)).transpose()?;
     let filter = request.query("filter").map(|filter| format!("%{}%", escape_like(filter)));
     let filter = filter.as_deref();
-    let tx = auth.autocommit(&request).await?;
+    let tx = auth.autocommit(&request.origin).await?;
     let listed = async {
         if is_numbered {
-            let (accounts, total) = list::page(&tx, audience, filter, &page, direction).await?;
+            let (accounts, total) = list::page(&tx, audience, filter, page.window(), direction).await?;
             Ok((accounts, Some(total), None))
         } else {
             let (accounts, next) = list::after(&tx, audience, filter, cursor, limit, direction).await?;
@@ -57,7 +58,7 @@ pub(crate) async fn list(
         }
     }
     .await;
-    let (accounts, total, pagination) = crate::finish(tx, listed).await?;
+    let (accounts, total, pagination) = database::finish(tx, listed).await?;
     let users = accounts.iter().map(UserBody::from).collect();
     let mut response = Json(ListBody { users, aud: audience, pagination }).into_response();
     if let Some(total) = total {
@@ -72,7 +73,7 @@ pub(crate) async fn create(
     body: Body,
 ) -> Result<Response, AuthError> {
     let wanted: AdminUser = read_json(body).await?;
-    let account = Box::pin(wanted.create(&auth, &request, &actor)).await?;
+    let account = Box::pin(wanted.create(&auth, &request.origin, &actor)).await?;
     Ok(Json(UserBody::from(&account)).into_response())
 }
 
@@ -86,7 +87,7 @@ pub(crate) async fn change(
     body: Body,
 ) -> Result<Response, AuthError> {
     let wanted: AdminUser = read_json(body).await?;
-    let account = Box::pin(wanted.change(&auth, &request, &actor, &account.user)).await?;
+    let account = Box::pin(wanted.change(&auth, &request.origin, &actor, &account.user)).await?;
     Ok(Json(UserBody::from(&account)).into_response())
 }
 
@@ -97,7 +98,7 @@ pub(crate) async fn delete(
 ) -> Result<Response, AuthError> {
     let body: DeleteBody = read_json_or_default(body).await?;
     let is_soft = body.should_soft_delete == Some(true);
-    admin::delete(&auth, &request, &actor, &account.user, is_soft).await?;
+    admin::delete(&auth, &request.origin, &actor, &account.user, is_soft).await?;
     Ok(Json(json!({})).into_response())
 }
 

@@ -9,13 +9,13 @@ use axum::extract::State;
 use axum::response::{IntoResponse, Response};
 use serde::{Deserialize, Serialize};
 
-use crate::Auth;
-use crate::codes::generated_link::{GeneratedLink, LinkType};
 use crate::error::AuthError;
-use crate::http::redirect;
-use crate::http::request::{read_json, text};
+use crate::fields::text;
+use crate::flows::generated_link::{GeneratedLink, LinkType};
+use crate::http::request::read_json;
 use crate::http::routes::admin::Admin;
 use crate::http::wire::UserBody;
+use crate::state::Auth;
 use crate::users::Object;
 use crate::users::address;
 
@@ -48,8 +48,8 @@ pub(crate) async fn post(
 ) -> Result<Response, AuthError> {
     let body: GenerateLinkBody = read_json(body).await?;
     let email = address::email(text(&body.email))?;
-    let named = body.redirect_to.as_deref().and_then(|named| redirect::allowed(&auth, named));
-    let redirect_to = named.map_or_else(|| redirect::target(&auth, &request), str::to_owned);
+    let named = body.redirect_to.as_deref().and_then(|named| auth.redirects.allowed(named));
+    let redirect_to = named.map_or_else(|| request.origin.links.target(&auth.redirects), str::to_owned);
     let link = GeneratedLink {
         kind: LinkType::read(text(&body.kind))?,
         email,
@@ -59,7 +59,7 @@ pub(crate) async fn post(
         redirect_to,
         audience: bearer.audience(&auth, &request),
     };
-    let made = Box::pin(link.make(&auth, &request, &actor)).await?;
+    let made = Box::pin(link.make(&auth, &request.origin, &actor)).await?;
     let body = LinkBody {
         user: UserBody::from(&made.account),
         action_link: &made.action_link,

@@ -9,13 +9,14 @@ use basalt_core::pool::Tx;
 use serde_json::json;
 use uuid::Uuid;
 
-use crate::Auth;
-use crate::audit::{self, Action};
+use crate::audit::Action;
+use crate::database;
 use crate::emails::notifications;
 use crate::error::AuthError;
 use crate::http::bearer::Bearer;
 use crate::http::request::RequestContext;
 use crate::http::routes::switched_off::unsupported_provider;
+use crate::state::Auth;
 use crate::users;
 
 /// `GET /user/identities/authorize?provider=`.
@@ -24,9 +25,9 @@ pub(crate) async fn authorize(
     request: RequestContext,
 ) -> Result<Response, AuthError> {
     let bearer = Bearer::read(&auth, &request)?;
-    let tx = auth.autocommit(&request).await?;
+    let tx = auth.autocommit(&request.origin).await?;
     let caller = bearer.caller(&auth, &tx).await;
-    crate::finish(tx, caller).await?;
+    database::finish(tx, caller).await?;
     check_linking(&auth)?;
     Err(unsupported_provider(request.query("provider").unwrap_or_default()))
 }
@@ -38,9 +39,9 @@ pub(crate) async fn delete(
     request: RequestContext,
 ) -> Result<Response, AuthError> {
     let bearer = Bearer::read(&auth, &request)?;
-    let tx = auth.begin(&request).await?;
+    let tx = auth.begin(&request.origin).await?;
     let unlinked = unlink(&auth, &request, &bearer, &tx, &id).await;
-    crate::finish(tx, unlinked).await?;
+    database::finish(tx, unlinked).await?;
     Ok(Json(json!({})).into_response())
 }
 
@@ -77,6 +78,8 @@ async fn unlink(
         "identity_id": identity.id, "provider": identity.provider, "provider_id": identity.provider_id
     });
     let user = &account.user;
-    audit::record(tx, &auth.config, request, user, Action::IdentityUnlinked, Some(traits), now).await?;
-    notifications::identity_unlinked(tx, auth, user, &identity.provider).await
+    auth.audit_log(&request.origin.client)
+        .record(tx, user, Action::IdentityUnlinked, Some(traits), now)
+        .await?;
+    notifications::identity_unlinked(tx, &auth.mailer, user, &identity.provider).await
 }

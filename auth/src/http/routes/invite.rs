@@ -1,5 +1,5 @@
 //! `POST /invite`: creates an account and sends an e-mail that signs its owner in (auth.md §3.12). Open to admins even where
-//! sign-ups are closed. Whom it lets in is [`crate::users::invitation`]'s.
+//! sign-ups are closed. Whom it lets in is [`crate::flows::invitation`]'s.
 
 use std::sync::Arc;
 
@@ -9,14 +9,16 @@ use axum::extract::State;
 use axum::response::{IntoResponse, Response};
 use serde::Deserialize;
 
-use crate::Auth;
-use crate::emails::auth_emails::{self, AuthEmails};
+use crate::database;
 use crate::error::AuthError;
-use crate::http::request::{read_json, text};
+use crate::fields::text;
+use crate::flows::code_emails::CodeEmails;
+use crate::flows::invitation::Invitee;
+use crate::http::request::read_json;
 use crate::http::routes::admin::Admin;
 use crate::http::wire::UserBody;
+use crate::state::Auth;
 use crate::users::address;
-use crate::users::invitation::Invitee;
 use crate::users::{self, Object};
 
 #[derive(Debug, Deserialize)]
@@ -32,22 +34,24 @@ pub(crate) async fn post(
 ) -> Result<Response, AuthError> {
     let body: InviteBody = read_json(body).await?;
     let email = address::email(text(&body.email))?;
-    auth_emails::check_authorized(&auth, &email)?;
-    let mut emails = AuthEmails::new(&auth, &request, None);
+    auth.mailer.check_recipient(&email)?;
+    let mut emails = CodeEmails::new(&auth, &request.origin, None);
     let invitee = Invitee {
         email,
         audience: bearer.audience(&auth, &request),
         data: body.data.unwrap_or_default(),
         now: emails.now,
     };
-    let tx = auth.begin(&request).await?;
+    let tx = auth.begin(&request.origin).await?;
     let account = async {
-        let user = invitee.invite(&auth, &request, &actor, &tx).await?;
+        let user = invitee
+            .invite(&tx, auth.config.default_role(), auth.audit_log(&request.origin.client), &actor)
+            .await?;
         emails.invitation(&tx, &user).await?;
         users::account(&tx, user.id).await?.ok_or_else(users::row_missing)
     }
     .await;
-    let account = crate::finish(tx, account).await?;
+    let account = database::finish(tx, account).await?;
     emails.sent();
     Ok(Json(UserBody::from(&account)).into_response())
 }

@@ -8,7 +8,7 @@ use axum::extract::State;
 use axum::response::{IntoResponse, Response};
 use http::header;
 
-use crate::Auth;
+use crate::state::Auth;
 
 pub(crate) async fn get(State(auth): State<Arc<Auth>>) -> Response {
     ([(header::CACHE_CONTROL, "public, max-age=600")], Json(auth.keys.jwks())).into_response()

@@ -7,21 +7,22 @@ use axum::extract::State;
 use basalt_core::pool::Tx;
 use http::StatusCode;
 
-use crate::Auth;
-use crate::audit::{self, Action};
+use crate::audit::Action;
+use crate::database;
 use crate::error::AuthError;
 use crate::http::bearer::{Bearer, Caller};
 use crate::http::request::RequestContext;
 use crate::sessions::{self, Scope};
+use crate::state::Auth;
 
 pub(crate) async fn post(
     State(auth): State<Arc<Auth>>,
     request: RequestContext,
 ) -> Result<StatusCode, AuthError> {
     let bearer = Bearer::read(&auth, &request)?;
-    let tx = auth.begin(&request).await?;
+    let tx = auth.begin(&request.origin).await?;
     let ended = end(&auth, &request, &bearer, &tx).await;
-    crate::finish(tx, ended).await?;
+    database::finish(tx, ended).await?;
     Ok(StatusCode::NO_CONTENT)
 }
 
@@ -30,7 +31,9 @@ async fn end(auth: &Auth, request: &RequestContext, bearer: &Bearer, tx: &Tx) ->
     if let Some(scope) = scope(request, &caller)? {
         sessions::end(tx, caller.account.user.id, scope).await?;
     }
-    audit::record(tx, &auth.config, request, &caller.account.user, Action::Logout, None, auth.now()).await
+    auth.audit_log(&request.origin.client)
+        .record(tx, &caller.account.user, Action::Logout, None, auth.now())
+        .await
 }
 
 /// `None` when there is nothing to end: a token outside of sessions asks for its own.

@@ -1,5 +1,5 @@
 //! `POST /otp` and `POST /magiclink`: a code or link that signs in (auth.md §3.9). The checks, in the contract's order;
-//! what they let through is [`crate::codes::magic_link`]'s.
+//! what they let through is [`crate::flows::magic_link`]'s.
 
 use std::sync::Arc;
 
@@ -10,13 +10,14 @@ use axum::response::{IntoResponse, Response};
 use serde::Deserialize;
 use serde_json::json;
 
-use crate::Auth;
 use crate::codes::challenge::ChallengeFields;
-use crate::codes::magic_link::MagicLink;
-use crate::emails::auth_emails;
+use crate::database;
 use crate::error::AuthError;
-use crate::http::request::{RequestContext, read_json, text};
+use crate::fields::text;
+use crate::flows::magic_link::MagicLink;
+use crate::http::request::{RequestContext, read_json};
 use crate::http::routes::signup::check_channel;
+use crate::state::Auth;
 use crate::users::address;
 use crate::users::{self, Object};
 
@@ -37,7 +38,7 @@ pub(crate) async fn post(
     request: RequestContext,
     body: Body,
 ) -> Result<Response, AuthError> {
-    auth.limits.otp.check(request.address)?;
+    auth.limits.otp.check(request.address())?;
     let body: OtpBody = read_json(body).await?;
     run(&auth, &request, body).await
 }
@@ -48,7 +49,7 @@ pub(crate) async fn magiclink(
     request: RequestContext,
     body: Body,
 ) -> Result<Response, AuthError> {
-    auth.limits.magiclink.check(request.address)?;
+    auth.limits.magiclink.check(request.address())?;
     let body: OtpBody = read_json(body).await?;
     run(&auth, &request, OtpBody { phone: None, channel: None, create_user: None, ..body }).await
 }
@@ -76,9 +77,9 @@ async fn run(auth: &Auth, request: &RequestContext, body: OtpBody) -> Result<Res
             return Err(AuthError::MagicLinkDisabled);
         }
         let email = address::email(email)?;
-        auth_emails::check_authorized(auth, &email)?;
+        auth.mailer.check_recipient(&email)?;
         let data = body.data.unwrap_or_default();
-        Box::pin(MagicLink { email, data, challenge, may_create }.run(auth, request)).await?;
+        Box::pin(MagicLink { email, data, challenge, may_create }.run(auth, &request.origin)).await?;
     }
     Ok(Json(json!({})).into_response())
 }
@@ -96,10 +97,10 @@ async fn by_message(
     }
     let phone = address::phone(phone)?;
     check_channel(channel)?;
-    let audience = auth.audience(request);
-    let tx = auth.begin(request).await?;
+    let audience = auth.audience(&request.origin);
+    let tx = auth.begin(&request.origin).await?;
     let found = users::find_by_phone(&tx, &phone, audience).await;
-    let is_unknown = crate::finish(tx, found).await?.is_none();
+    let is_unknown = database::finish(tx, found).await?.is_none();
     Err(match (is_unknown, may_create, auth.config.disable_signup) {
         (true, false, _) => AuthError::OtpDisabled,
         (true, true, true) => AuthError::SignupDisabled,

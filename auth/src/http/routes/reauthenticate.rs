@@ -8,12 +8,13 @@ use axum::response::{IntoResponse, Response};
 use basalt_core::pool::Tx;
 use serde_json::json;
 
-use crate::Auth;
-use crate::audit::{self, Action};
-use crate::emails::auth_emails::AuthEmails;
+use crate::audit::Action;
+use crate::database;
 use crate::error::AuthError;
+use crate::flows::code_emails::CodeEmails;
 use crate::http::bearer::Bearer;
 use crate::http::request::RequestContext;
+use crate::state::Auth;
 use crate::users;
 
 pub(crate) async fn get(
@@ -22,10 +23,10 @@ pub(crate) async fn get(
 ) -> Result<Response, AuthError> {
     let bearer = Bearer::read(&auth, &request)?;
     let padding = auth.response_times.start();
-    let mut emails = AuthEmails::new(&auth, &request, None);
-    let tx = auth.begin(&request).await?;
+    let mut emails = CodeEmails::new(&auth, &request.origin, None);
+    let tx = auth.begin(&request.origin).await?;
     let asked = ask(&auth, &request, &bearer, &tx, &mut emails).await;
-    let asked = crate::finish(tx, asked).await;
+    let asked = database::finish(tx, asked).await;
     padding.wait().await;
     asked?;
     emails.sent();
@@ -37,7 +38,7 @@ async fn ask(
     request: &RequestContext,
     bearer: &Bearer,
     tx: &Tx,
-    emails: &mut AuthEmails<'_>,
+    emails: &mut CodeEmails<'_>,
 ) -> Result<(), AuthError> {
     let id = bearer.caller(auth, tx).await?.account.user.id;
     let user = users::lock(tx, id).await?.ok_or(AuthError::NoSuchSub)?;
@@ -56,6 +57,6 @@ async fn ask(
         return Err(AuthError::VerifyEmailFirst);
     }
     let action = Action::UserReauthenticateRequested;
-    audit::record(tx, &auth.config, request, &user, action, None, emails.now).await?;
+    auth.audit_log(&request.origin.client).record(tx, &user, action, None, emails.now).await?;
     emails.reauthentication(tx, &user).await
 }

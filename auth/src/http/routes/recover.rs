@@ -10,12 +10,14 @@ use axum::response::{IntoResponse, Response};
 use serde::Deserialize;
 use serde_json::json;
 
-use crate::Auth;
-use crate::audit::{self, Action};
+use crate::audit::Action;
 use crate::codes::challenge::{Challenge, ChallengeFields};
-use crate::emails::auth_emails::{self, AuthEmails};
+use crate::database;
 use crate::error::AuthError;
-use crate::http::request::{RequestContext, read_json, text};
+use crate::fields::text;
+use crate::flows::code_emails::CodeEmails;
+use crate::http::request::{RequestContext, read_json};
+use crate::state::Auth;
 use crate::users;
 use crate::users::address;
 
@@ -46,11 +48,11 @@ pub(crate) async fn post(
     request: RequestContext,
     body: Body,
 ) -> Result<Response, AuthError> {
-    auth.limits.recover.check(request.address)?;
+    auth.limits.recover.check(request.address())?;
     let body: RecoverBody = read_json(body).await?;
     let (email, challenge) = body.checked(&auth)?;
-    auth_emails::check_authorized(&auth, &email)?;
-    let emails = AuthEmails::about_address(&auth, &request, challenge)?;
+    auth.mailer.check_recipient(&email)?;
+    let emails = CodeEmails::about_address(&auth, &request.origin, challenge)?;
     let padding = auth.response_times.start();
     let asked = ask(&auth, &request, &email, emails).await;
     padding.wait().await;
@@ -65,18 +67,18 @@ async fn ask(
     auth: &Auth,
     request: &RequestContext,
     email: &str,
-    mut emails: AuthEmails<'_>,
+    mut emails: CodeEmails<'_>,
 ) -> Result<(), AuthError> {
-    let audience = auth.audience(request);
-    let tx = auth.begin(request).await?;
+    let audience = auth.audience(&request.origin);
+    let tx = auth.begin(&request.origin).await?;
     let asked = async {
         let Some(user) = users::lock_by_email(&tx, email, audience).await? else { return Ok(()) };
         let action = Action::UserRecoveryRequested;
-        audit::record(&tx, &auth.config, request, &user, action, None, emails.now).await?;
+        auth.audit_log(&request.origin.client).record(&tx, &user, action, None, emails.now).await?;
         emails.recovery(&tx, &user).await
     }
     .await;
-    crate::finish(tx, asked).await?;
+    database::finish(tx, asked).await?;
     emails.sent();
     Ok(())
 }

@@ -11,14 +11,16 @@ use basalt_core::pool::Tx;
 use serde::Deserialize;
 use serde_json::json;
 
-use crate::Auth;
 use crate::audit::{self, Action};
 use crate::codes::challenge::{Challenge, ChallengeFields};
-use crate::emails::auth_emails::{self, AuthEmails};
+use crate::database;
 use crate::error::AuthError;
-use crate::http::request::{RequestContext, filled, read_json};
+use crate::fields::filled;
+use crate::flows::code_emails::CodeEmails;
+use crate::flows::sign_up::Contact;
+use crate::http::request::{RequestContext, read_json};
+use crate::state::Auth;
 use crate::users::address;
-use crate::users::sign_up::Contact;
 use crate::users::{self, User};
 
 #[derive(Deserialize)]
@@ -85,13 +87,13 @@ pub(crate) async fn post(
     request: RequestContext,
     body: Body,
 ) -> Result<Response, AuthError> {
-    auth.limits.resend.check(request.address)?;
+    auth.limits.resend.check(request.address())?;
     let body: ResendBody = read_json(body).await?;
     let (kind, contact, challenge) = body.checked(&auth)?;
     if let Contact::Email(email) = &contact {
-        auth_emails::check_authorized(&auth, email)?;
+        auth.mailer.check_recipient(email)?;
     }
-    let emails = AuthEmails::about_address(&auth, &request, challenge)?;
+    let emails = CodeEmails::about_address(&auth, &request.origin, challenge)?;
     let padding = auth.response_times.start();
     let resent = resend(&auth, &request, kind, &contact, emails).await;
     padding.wait().await;
@@ -104,10 +106,10 @@ async fn resend(
     request: &RequestContext,
     kind: Kind,
     contact: &Contact,
-    mut emails: AuthEmails<'_>,
+    mut emails: CodeEmails<'_>,
 ) -> Result<(), AuthError> {
-    let audience = auth.audience(request);
-    let tx = auth.begin(request).await?;
+    let audience = auth.audience(&request.origin);
+    let tx = auth.begin(&request.origin).await?;
     let resent = async {
         let found = match contact {
             Contact::Email(email) => users::lock_by_email(&tx, email, audience).await?,
@@ -119,7 +121,7 @@ async fn resend(
         }
     }
     .await;
-    crate::finish(tx, resent).await?;
+    database::finish(tx, resent).await?;
     emails.sent();
     Ok(())
 }
@@ -130,12 +132,13 @@ async fn resend_to(
     tx: &Tx,
     kind: Kind,
     user: &User,
-    emails: &mut AuthEmails<'_>,
+    emails: &mut CodeEmails<'_>,
 ) -> Result<(), AuthError> {
     match kind {
         Kind::Signup if user.email_confirmed_at.is_none() => {
             let action = Action::UserConfirmationRequested;
-            audit::record(tx, &auth.config, request, user, action, audit::provider("email"), emails.now)
+            auth.audit_log(&request.origin.client)
+                .record(tx, user, action, audit::provider("email"), emails.now)
                 .await?;
             emails.confirmation(tx, user).await
         }

@@ -11,14 +11,15 @@ use http::StatusCode;
 use serde_json::json;
 use uuid::Uuid;
 
-use crate::Auth;
-use crate::audit::{self, Action};
+use crate::audit::Action;
+use crate::database;
 use crate::error::AuthError;
 use crate::http::bearer::{Bearer, Caller};
 use crate::http::request::RequestContext;
 use crate::http::routes::admin::{Admin, OfUser};
 use crate::http::wire::SessionBody;
 use crate::sessions::{self, Scope};
+use crate::state::Auth;
 use crate::users::User;
 
 /// The caller's own, the newest first.
@@ -27,14 +28,14 @@ pub(crate) async fn list(
     request: RequestContext,
 ) -> Result<Response, AuthError> {
     let bearer = Bearer::read(&auth, &request)?;
-    let tx = auth.autocommit(&request).await?;
+    let tx = auth.autocommit(&request.origin).await?;
     let listed = async {
         let Caller { account, session } = bearer.caller(&auth, &tx).await?;
         let sessions = sessions::of_user(&tx, account.user.id).await?;
         Ok((sessions, session.map(|session| session.id)))
     }
     .await;
-    let (sessions, current) = crate::finish(tx, listed).await?;
+    let (sessions, current) = database::finish(tx, listed).await?;
     Ok(body(&sessions, current))
 }
 
@@ -45,17 +46,17 @@ pub(crate) async fn delete(
     request: RequestContext,
 ) -> Result<StatusCode, AuthError> {
     let bearer = Bearer::read(&auth, &request)?;
-    let tx = auth.begin(&request).await?;
+    let tx = auth.begin(&request.origin).await?;
     let ended = async {
         let caller = bearer.caller(&auth, &tx).await?;
         let id = session_id(&id)?;
         let user = &caller.account.user;
         end_one(&tx, user, id).await?;
         let traits = Some(json!({ "session_id": id }));
-        audit::record(&tx, &auth.config, &request, user, Action::Logout, traits, auth.now()).await
+        auth.audit_log(&request.origin.client).record(&tx, user, Action::Logout, traits, auth.now()).await
     }
     .await;
-    crate::finish(tx, ended).await?;
+    database::finish(tx, ended).await?;
     Ok(StatusCode::NO_CONTENT)
 }
 
@@ -64,9 +65,9 @@ pub(crate) async fn list_of(
     State(auth): State<Arc<Auth>>,
     OfUser { admin, account }: OfUser,
 ) -> Result<Response, AuthError> {
-    let tx = auth.autocommit(&admin.request).await?;
+    let tx = auth.autocommit(&admin.request.origin).await?;
     let listed = sessions::of_user(&tx, account.user.id).await;
-    Ok(body(&crate::finish(tx, listed).await?, None))
+    Ok(body(&database::finish(tx, listed).await?, None))
 }
 
 /// Ends all of a user's.
@@ -89,17 +90,19 @@ pub(crate) async fn delete_of(
 
 async fn revoke(auth: &Auth, admin: &Admin, user: &User, id: Option<Uuid>) -> Result<StatusCode, AuthError> {
     let Admin { request, actor, .. } = admin;
-    let tx = auth.begin(request).await?;
+    let tx = auth.begin(&request.origin).await?;
     let ended = async {
         match id {
             Some(id) => end_one(&tx, user, id).await?,
             None => drop(sessions::end(&tx, user.id, Scope::Global).await?),
         }
         let traits = Some(json!({ "user_id": user.id, "session_id": id }));
-        audit::record(&tx, &auth.config, request, actor, Action::TokenRevoked, traits, auth.now()).await
+        auth.audit_log(&request.origin.client)
+            .record(&tx, actor, Action::TokenRevoked, traits, auth.now())
+            .await
     }
     .await;
-    crate::finish(tx, ended).await?;
+    database::finish(tx, ended).await?;
     Ok(StatusCode::NO_CONTENT)
 }
 

@@ -6,7 +6,7 @@ use axum::Json;
 use axum::extract::State;
 use serde_json::{Map, Value, json};
 
-use crate::Auth;
+use crate::state::Auth;
 
 /// Providers that upstream has built in and we answer as off. Order is upstream's.
 const PROVIDERS: [&str; 23] = [

@@ -1,5 +1,5 @@
 //! `POST /signup`: by e-mail, by phone, or anonymously (auth.md §3.3, §3.4). The checks, in the contract's order;
-//! what they let through is [`crate::users::sign_up`]'s.
+//! what they let through is [`crate::flows::sign_up`]'s.
 
 use std::sync::Arc;
 
@@ -9,15 +9,16 @@ use axum::extract::State;
 use axum::response::{IntoResponse, Response};
 use serde::Deserialize;
 
-use crate::Auth;
 use crate::codes::challenge::{Challenge, ChallengeFields};
 use crate::error::AuthError;
-use crate::http::request::{RequestContext, read_json, text};
+use crate::fields::text;
+use crate::flows::sign_up::{self, Contact, SignUp, SignedUp};
+use crate::http::request::{RequestContext, read_json};
 use crate::http::routes::token;
 use crate::http::wire::UserBody;
+use crate::state::Auth;
 use crate::users::Object;
 use crate::users::address;
-use crate::users::sign_up::{self, Contact, SignUp, SignedUp};
 
 #[derive(Deserialize)]
 struct SignupBody {
@@ -41,14 +42,14 @@ pub(crate) async fn post(
         if !auth.config.external_anonymous_users_enabled {
             return Err(AuthError::AnonymousDisabled);
         }
-        auth.limits.anonymous.check(request.address)?;
+        auth.limits.anonymous.check(request.address())?;
         if auth.config.disable_signup {
             return Err(AuthError::SignupDisabled);
         }
-        let granted = sign_up::anonymous(&auth, &request, body.data.unwrap_or_default()).await?;
+        let granted = sign_up::anonymous(&auth, &request.origin, body.data.unwrap_or_default()).await?;
         return token::answer(&auth, &granted);
     }
-    auth.limits.signup.check(request.address)?;
+    auth.limits.signup.check(request.address())?;
     let (contact, challenge) = check(&auth, &body, email, phone).await?;
     let sign_up = SignUp {
         contact,
@@ -56,7 +57,7 @@ pub(crate) async fn post(
         data: body.data.unwrap_or_default(),
         challenge,
     };
-    match Box::pin(sign_up.run(&auth, &request)).await? {
+    match Box::pin(sign_up.run(&auth, &request.origin)).await? {
         SignedUp::SignedIn(granted) => token::answer(&auth, &granted),
         SignedUp::Unconfirmed(account) => Ok(Json(UserBody::from(account.as_ref())).into_response()),
     }
@@ -76,7 +77,7 @@ async fn check(
     if password.is_empty() {
         return Err(AuthError::validation("Signup requires a valid password"));
     }
-    auth.check_new_password(password).await?;
+    auth.password_rules.check(password).await?;
     if !email.is_empty() && !phone.is_empty() {
         return Err(AuthError::validation(
             "Only an email address or phone number should be provided on signup.",

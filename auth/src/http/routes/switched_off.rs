@@ -11,22 +11,21 @@ use axum::extract::{Path, State};
 use axum::response::{IntoResponse, Response};
 use axum::routing::{MethodFilter, delete, get, on, post};
 use axum::{Json, Router};
-use basalt_core::service::read_body;
 use http::{StatusCode, header};
-use http_body_util::Limited;
 use serde::Deserialize;
 use serde_json::json;
 use url::Url;
 use uuid::Uuid;
 
+use crate::database;
 use crate::error::AuthError;
+use crate::error::feature::Feature;
 use crate::http::bearer::{Bearer, Caller};
-use crate::http::feature::Feature;
-use crate::http::request::{RequestContext, read_json};
+use crate::http::request::{RequestContext, read_bytes, read_json};
 use crate::http::routes::admin::{Admin, OfUser};
 use crate::http::routes::settings::is_provider;
+use crate::state::Auth;
 use crate::users::Factor;
-use crate::{Auth, BODY_LIMIT};
 
 /// Routes whose only answer is that their feature is off. Those below `/admin/` tell it to admins.
 const OFF: &[(Feature, &str, MethodFilter)] = {
@@ -114,7 +113,7 @@ async fn callback(
     request: RequestContext,
     body: Body,
 ) -> Result<Response, AuthError> {
-    let form = read_body(Body::new(Limited::new(body, BODY_LIMIT)), None).await?;
+    let form = read_bytes(body).await?;
     let posted = url::form_urlencoded::parse(&form).find(|(name, _)| name == "state");
     let posted = posted.map(|(_, state)| state.into_owned()).filter(|state| !state.is_empty());
     let state = request.query("state").map(ToOwned::to_owned).or(posted);
@@ -173,9 +172,9 @@ async fn unenroll(
     if factor.status == "verified" {
         return Err(AuthError::FactorNeedsAal2);
     }
-    let tx = auth.begin(&request).await?;
+    let tx = auth.begin(&request.origin).await?;
     let deleted = tx.execute(DELETE, &[&factor.id, &caller.account.user.id]).await;
-    crate::finish(tx, deleted.map_err(AuthError::from)).await?;
+    database::finish(tx, deleted.map_err(AuthError::from)).await?;
     Ok(Json(json!({ "id": factor.id })).into_response())
 }
 
@@ -192,9 +191,9 @@ async fn admin_factor(
 /// A caller who has an account to protect.
 async fn person(auth: &Auth, request: &RequestContext) -> Result<Caller, AuthError> {
     let bearer = Bearer::read(auth, request)?;
-    let tx = auth.autocommit(request).await?;
+    let tx = auth.autocommit(&request.origin).await?;
     let caller = bearer.caller(auth, &tx).await;
-    let caller = crate::finish(tx, caller).await?;
+    let caller = database::finish(tx, caller).await?;
     if caller.account.user.is_anonymous {
         return Err(AuthError::AnonymousRefused);
     }

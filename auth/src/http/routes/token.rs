@@ -7,31 +7,32 @@ use axum::body::Body;
 use axum::extract::State;
 use axum::response::{IntoResponse, Response};
 
-use crate::Auth;
 use crate::error::AuthError;
+use crate::flows::grants::password::PasswordGrant;
+use crate::flows::grants::pkce::PkceGrant;
+use crate::flows::grants::refresh::RefreshGrant;
+use crate::flows::grants::switched_off::{IdTokenGrant, Web3Grant};
 use crate::http::request::{RequestContext, read_json};
+use crate::http::wire::TokenBody;
 use crate::metrics;
 use crate::sessions::access_token::Granted;
-use crate::sessions::grants::password::PasswordGrant;
-use crate::sessions::grants::pkce::PkceGrant;
-use crate::sessions::grants::refresh::RefreshGrant;
-use crate::sessions::grants::switched_off::{IdTokenGrant, Web3Grant};
+use crate::state::Auth;
 
 pub(crate) async fn post(
     State(auth): State<Arc<Auth>>,
     request: RequestContext,
     body: Body,
 ) -> Result<Response, AuthError> {
-    auth.limits.token.check(request.address)?;
+    auth.limits.token.check(request.address())?;
     let (name, granted) = match request.query("grant_type") {
         Some("password") => {
             let grant: PasswordGrant = read_json(body).await?;
-            ("password", Box::pin(grant.run(&auth, &request)).await)
+            ("password", Box::pin(grant.run(&auth, &request.origin)).await)
         }
         Some("refresh_token") => {
-            ("refresh_token", read_json::<RefreshGrant>(body).await?.run(&auth, &request).await)
+            ("refresh_token", read_json::<RefreshGrant>(body).await?.run(&auth, &request.origin).await)
         }
-        Some("pkce") => ("pkce", read_json::<PkceGrant>(body).await?.run(&auth, &request).await),
+        Some("pkce") => ("pkce", read_json::<PkceGrant>(body).await?.run(&auth, &request.origin).await),
         Some("id_token") => return Err(read_json::<IdTokenGrant>(body).await?.refusal()),
         Some("web3") => return Err(read_json::<Web3Grant>(body).await?.refusal()),
         Some(_) | None => return Err(AuthError::UnsupportedGrant),
@@ -42,5 +43,6 @@ pub(crate) async fn post(
 
 /// The token body; the envelope keeps it out of caches.
 pub(crate) fn answer(auth: &Auth, granted: &Granted) -> Result<Response, AuthError> {
-    Ok(Json(granted.body(auth)?).into_response())
+    let token = auth.access_tokens.issue(granted)?;
+    Ok(Json(TokenBody::new(granted, token)).into_response())
 }

@@ -13,20 +13,22 @@ use basalt_core::pool::Tx;
 use serde::Deserialize;
 use serde_json::Value;
 
-use crate::Auth;
-use crate::audit::{self, Action};
+use crate::audit::Action;
 use crate::codes::challenge::{Challenge, ChallengeFields};
-use crate::codes::one_time;
-use crate::emails::auth_emails::{self, AuthEmails};
+use crate::codes::one_time::{self, CodeSettings};
+use crate::database;
 use crate::emails::notifications;
 use crate::error::AuthError;
+use crate::fields::{filled, text};
+use crate::flows::code_emails::CodeEmails;
 use crate::http::bearer::{Bearer, Caller};
-use crate::http::request::{RequestContext, filled, read_json, text};
+use crate::http::request::{RequestContext, read_json};
 use crate::http::routes::signup::check_channel;
 use crate::http::wire::UserBody;
 use crate::limits::rate_limit::Counter;
 use crate::passwords::hasher::{HashError, Verdict};
 use crate::sessions::{self, Amr, Scope};
+use crate::state::Auth;
 use crate::users::address;
 use crate::users::{self, Account, Metadata, Object, User};
 
@@ -52,9 +54,9 @@ pub(crate) async fn get(
     request: RequestContext,
 ) -> Result<Response, AuthError> {
     let bearer = Bearer::read(&auth, &request)?;
-    let tx = auth.begin(&request).await?;
+    let tx = auth.begin(&request.origin).await?;
     let caller = bearer.caller(&auth, &tx).await;
-    let caller = crate::finish(tx, caller).await?;
+    let caller = database::finish(tx, caller).await?;
     if !bearer.is_for(&auth, bearer.audience(&auth, &request)) {
         return Err(AuthError::validation("Token audience doesn't match request audience"));
     }
@@ -68,7 +70,7 @@ pub(crate) async fn put(
 ) -> Result<Response, AuthError> {
     let bearer = Bearer::read(&auth, &request)?;
     let (caller, amr) = load(&auth, &request, &bearer).await?;
-    auth.limits.user.check(request.address)?;
+    auth.limits.user.check(request.address())?;
     let change: UserChange = read_json(body).await?;
     let mut change = change.checked(&auth, &bearer, &caller.account).await?;
     check_account(&auth, &request, &change, &caller.account, &amr).await?;
@@ -96,10 +98,10 @@ async fn write(
     amr: &[Amr],
 ) -> Result<Account, AuthError> {
     let password = new_password(auth, request, change, caller, amr).await?;
-    let mut emails = AuthEmails::new(auth, request, change.challenge.take());
-    let tx = auth.begin(request).await?;
+    let mut emails = CodeEmails::new(auth, &request.origin, change.challenge.take());
+    let tx = auth.begin(&request.origin).await?;
     let account = apply(auth, request, &tx, caller, change, password, &mut emails).await;
-    let account = crate::finish(tx, account).await?;
+    let account = database::finish(tx, account).await?;
     emails.sent();
     Ok(account)
 }
@@ -109,7 +111,7 @@ async fn load(
     request: &RequestContext,
     bearer: &Bearer,
 ) -> Result<(Caller, Vec<Amr>), AuthError> {
-    let tx = auth.begin(request).await?;
+    let tx = auth.begin(&request.origin).await?;
     let loaded = async {
         let caller = bearer.caller(auth, &tx).await?;
         let amr = match &caller.session {
@@ -119,7 +121,7 @@ async fn load(
         Ok((caller, amr))
     }
     .await;
-    crate::finish(tx, loaded).await
+    database::finish(tx, loaded).await
 }
 
 /// A change whose fields are in stored form; an address that is the account's own is no change.
@@ -146,7 +148,7 @@ impl UserChange {
         }
         let challenge = self.challenge.read()?;
         if let Some(password) = filled(&self.password) {
-            auth.check_new_password(password).await?;
+            auth.password_rules.check(password).await?;
         }
         if self.app_metadata.is_some() && !bearer.is_admin(auth) {
             return Err(AuthError::AppMetadataNeedsAdmin);
@@ -190,7 +192,7 @@ async fn check_account(
     if !sets_address {
         return Ok(());
     }
-    let tx = auth.begin(request).await?;
+    let tx = auth.begin(&request.origin).await?;
     let found = async {
         let by_email = match &change.email {
             Some(email) => users::find_by_email(&tx, email, &user.aud).await?,
@@ -203,7 +205,7 @@ async fn check_account(
         Ok((by_email, by_phone))
     }
     .await;
-    let (by_email, by_phone) = crate::finish(tx, found).await?;
+    let (by_email, by_phone) = database::finish(tx, found).await?;
     let is_other = |found: Option<users::User>| found.is_some_and(|found| found.id != user.id);
     if is_other(by_email) {
         return Err(AuthError::EmailExists);
@@ -215,7 +217,7 @@ async fn check_account(
         return Err(AuthError::SmsSendFailed("phone_change"));
     }
     match &change.email {
-        Some(email) if !is_immediate(auth, user) => auth_emails::check_authorized(auth, email),
+        Some(email) if !is_immediate(auth, user) => auth.mailer.check_recipient(email),
         Some(_) | None => Ok(()),
     }
 }
@@ -296,8 +298,10 @@ async fn needs_nonce(
         return Ok(false);
     }
     let nonce = filled(&change.nonce).ok_or(AuthError::ReauthenticationNeeded)?;
-    one_time::check_nonce(auth, request, &caller.account.user, nonce).await?;
-    Ok(true)
+    let tx = auth.begin(&request.origin).await?;
+    let settings = CodeSettings::new(&auth.config);
+    let is_valid = one_time::check_nonce(&tx, settings, caller.account.user.id, nonce, auth.now()).await;
+    if database::finish(tx, is_valid).await? { Ok(true) } else { Err(AuthError::ReauthenticationNotValid) }
 }
 
 /// Writes the change and reads the account back.
@@ -308,7 +312,7 @@ async fn apply(
     caller: &Caller,
     change: &Change,
     password: Option<NewPassword>,
-    emails: &mut AuthEmails<'_>,
+    emails: &mut CodeEmails<'_>,
 ) -> Result<Account, AuthError> {
     let now = emails.now;
     let user = &caller.account.user;
@@ -322,8 +326,10 @@ async fn apply(
         // The session that changed the password stays; a token outside of sessions has none to spare.
         let scope = caller.session.as_ref().map_or(Scope::Global, |session| Scope::Others(session.id));
         sessions::end(tx, user.id, scope).await?;
-        audit::record(tx, &auth.config, request, user, Action::UserUpdatedPassword, None, now).await?;
-        notifications::password_changed(tx, auth, user).await?;
+        auth.audit_log(&request.origin.client)
+            .record(tx, user, Action::UserUpdatedPassword, None, now)
+            .await?;
+        notifications::password_changed(tx, &auth.mailer, user).await?;
     }
     if let Some(data) = &change.data {
         users::merge_metadata(tx, user.id, Metadata::User, data, now).await?;
@@ -338,9 +344,9 @@ async fn apply(
         let set = users::set_phone(tx, user.id, phone, now).await;
         set.map_err(|error| error.or_taken(AuthError::PhoneExists))?;
         let changed = User { phone: phone.clone(), ..user.clone() };
-        notifications::phone_changed(tx, auth, &changed, &user.phone).await?;
+        notifications::phone_changed(tx, &auth.mailer, &changed, &user.phone).await?;
     }
-    audit::record(tx, &auth.config, request, user, Action::UserModified, None, now).await?;
+    auth.audit_log(&request.origin.client).record(tx, user, Action::UserModified, None, now).await?;
     users::account(tx, user.id).await?.ok_or(AuthError::NoSuchSub)
 }
 
@@ -350,7 +356,7 @@ async fn change_email(
     tx: &Tx,
     user: &User,
     email: &str,
-    emails: &mut AuthEmails<'_>,
+    emails: &mut CodeEmails<'_>,
 ) -> Result<(), AuthError> {
     let now = emails.now;
     if is_immediate(auth, user) {

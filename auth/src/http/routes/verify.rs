@@ -16,14 +16,15 @@ use http::{HeaderMap, StatusCode, header};
 use serde::Deserialize;
 use serde_json::json;
 
-use crate::Auth;
 use crate::codes::one_time::{self, FlowType};
-use crate::codes::verify::{self, Proof, VerificationType, Verified};
 use crate::error::AuthError;
-use crate::http::redirect::{self, Location};
+use crate::flows::verify::{self, Proof, VerificationType, Verified};
+use crate::http::location::Location;
 use crate::http::request::{RequestContext, read_json};
 use crate::http::routes::token;
+use crate::http::wire::TokenBody;
 use crate::metrics;
+use crate::state::Auth;
 use crate::users::address;
 
 const NO_TYPE: &str = "Verify requires a verification type";
@@ -56,10 +57,10 @@ pub(crate) async fn get(
         // Not a success, so the browser throws it away and asks again when the person follows the link.
         return Ok((StatusCode::SERVICE_UNAVAILABLE, [(header::RETRY_AFTER, "1")]).into_response());
     }
-    auth.limits.verify.check(request.address)?;
+    auth.limits.verify.check(request.address())?;
     let name = request.query("type").ok_or(AuthError::validation(NO_TYPE))?;
     let hash = request.query("token").ok_or(AuthError::validation(NO_TOKEN))?;
-    let target = redirect::target(&auth, &request);
+    let target = request.origin.links.target(&auth.redirects);
     if auth.config.mailer_confirm_links && request.query(PRESSED).is_none() {
         return Ok(page::page(&[("token", hash), ("type", name), ("redirect_to", &target), (PRESSED, "1")]));
     }
@@ -81,7 +82,7 @@ pub(crate) async fn post(
     body: Body,
 ) -> Result<Response, AuthError> {
     let padding = auth.response_times.start();
-    auth.limits.verify.check(request.address)?;
+    auth.limits.verify.check(request.address())?;
     let body: VerifyBody = read_json(body).await?;
     let (kind, proof) = body.checked()?;
     match redeem(&auth, &request, kind, &proof, FlowType::Implicit).await {
@@ -112,7 +113,7 @@ async fn follow(
     let proof = hash_of(kind, hash)?;
     let location = match redeem(auth, request, kind, &proof, flow).await? {
         Verified::SignedIn(granted, kind) => {
-            let body = granted.body(auth)?;
+            let body = TokenBody::new(&granted, auth.access_tokens.issue(&granted)?);
             Location::new(target).with_fragment(&[
                 ("access_token", body.access_token),
                 ("expires_at", body.expires_at.to_string()),
@@ -138,7 +139,7 @@ async fn redeem(
     proof: &Proof,
     flow: FlowType,
 ) -> Result<Verified, AuthError> {
-    let verified = Box::pin(verify::redeem(auth, request, kind, proof, flow)).await;
+    let verified = Box::pin(verify::redeem(auth, &request.origin, kind, proof, flow)).await;
     metrics::verify(kind.as_str(), verified.as_ref().map_or_else(AuthError::code, |_verified| "ok"));
     verified
 }

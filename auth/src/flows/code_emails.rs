@@ -1,0 +1,213 @@
+//! E-mails that carry a code: everything that asks for one comes through here. A code is issued, its flow begun and its
+//! e-mail put into the outbox in the caller's transaction, within three limits: so many mails of a kind to one user,
+//! so many of the whole server, and only to addresses that may get mail (auth.md §3.19, §3.21). Who may ask for what
+//! is the routes' business.
+//!
+//! The caller must have read the user under lock in the same transaction. The times in
+//! it are what holds two requests at one moment to one mail.
+
+use basalt_core::pool::Tx;
+use jiff::Timestamp;
+
+use crate::codes::challenge::Challenge;
+use crate::codes::flow_state::{self, AuthenticationMethod};
+use crate::codes::one_time::{self, CodeSettings, FlowType, IssuedCode, TokenType};
+use crate::emails::mailer::{Details, Email};
+use crate::error::AuthError;
+use crate::limits::email_rate::Reservation;
+use crate::origin::Origin;
+use crate::state::Auth;
+use crate::templates::kind::EmailKind;
+use crate::users::{self, User};
+
+/// The e-mails of one request.
+pub(crate) struct CodeEmails<'a> {
+    auth: &'a Auth,
+    challenge: Option<Challenge>,
+    redirect_to: String,
+    external_url: Option<String>,
+    reservation: Reservation<'a>,
+    pub(crate) now: Timestamp,
+}
+
+impl<'a> CodeEmails<'a> {
+    /// For a request whose account is known.
+    pub(crate) fn new(auth: &'a Auth, origin: &Origin, challenge: Option<Challenge>) -> Self {
+        Self::with(auth.email_limiter.reserve(), auth, origin, challenge)
+    }
+
+    /// For a request about an address that may have no account: the price of one mail is put aside.
+    ///
+    /// # Errors
+    /// The whole server has sent too many.
+    pub(crate) fn about_address(
+        auth: &'a Auth,
+        origin: &Origin,
+        challenge: Option<Challenge>,
+    ) -> Result<Self, AuthError> {
+        Ok(Self::with(auth.email_limiter.reserve_one()?, auth, origin, challenge))
+    }
+
+    fn with(
+        reservation: Reservation<'a>,
+        auth: &'a Auth,
+        origin: &Origin,
+        challenge: Option<Challenge>,
+    ) -> Self {
+        Self {
+            auth,
+            challenge,
+            redirect_to: origin.links.target(&auth.redirects),
+            external_url: auth.mailer.external_url(origin.links.forwarded_host.as_deref()),
+            reservation,
+            now: auth.now(),
+        }
+    }
+
+    /// The transaction has committed; without this the e-mails count for nothing.
+    pub(crate) fn sent(self) {
+        self.reservation.spend();
+    }
+
+    /// Finishes a sign-up.
+    pub(crate) async fn confirmation(&mut self, tx: &Tx, user: &User) -> Result<(), AuthError> {
+        self.check_frequency(user.confirmation_sent_at)?;
+        let flow = self.begin(tx, user, AuthenticationMethod::EmailSignup).await?;
+        self.send(tx, user, EmailKind::Confirmation, TokenType::Confirmation, &user.email, flow).await
+    }
+
+    /// Invites; as often as the inviter likes, and never in a flow of the inviter's browser.
+    pub(crate) async fn invitation(&mut self, tx: &Tx, user: &User) -> Result<(), AuthError> {
+        let (kind, token) = (EmailKind::Invite, TokenType::Confirmation);
+        self.send(tx, user, kind, token, &user.email, FlowType::Implicit).await
+    }
+
+    /// Leads to a new password.
+    pub(crate) async fn recovery(&mut self, tx: &Tx, user: &User) -> Result<(), AuthError> {
+        self.check_frequency(user.recovery_sent_at)?;
+        let flow = self.begin(tx, user, AuthenticationMethod::Recovery).await?;
+        self.send(tx, user, EmailKind::Recovery, TokenType::Recovery, &user.email, flow).await
+    }
+
+    /// Signs in.
+    pub(crate) async fn magic_link(&mut self, tx: &Tx, user: &User) -> Result<(), AuthError> {
+        self.check_frequency(user.recovery_sent_at)?;
+        let flow = self.begin(tx, user, AuthenticationMethod::MagicLink).await?;
+        self.send(tx, user, EmailKind::MagicLink, TokenType::Recovery, &user.email, flow).await
+    }
+
+    /// Brings a nonce.
+    pub(crate) async fn reauthentication(&mut self, tx: &Tx, user: &User) -> Result<(), AuthError> {
+        self.check_frequency(user.reauthentication_sent_at)?;
+        let (kind, token) = (EmailKind::Reauthentication, TokenType::Reauthentication);
+        self.send(tx, user, kind, token, &user.email, FlowType::Implicit).await
+    }
+
+    /// Asks the new address, and the present one where both have to agree (auth.md §3.7).
+    pub(crate) async fn email_change(
+        &mut self,
+        tx: &Tx,
+        user: &User,
+        new_email: &str,
+    ) -> Result<(), AuthError> {
+        self.check_frequency(user.email_change_sent_at)?;
+        let flow = self.begin(tx, user, AuthenticationMethod::EmailChange).await?;
+        users::request_email_change(tx, user.id, new_email, self.now).await?;
+        let asked = User { email_change: new_email.to_owned(), ..user.clone() };
+        let (kind, token) = (EmailKind::EmailChangeNew, TokenType::EmailChangeNew);
+        self.send(tx, &asked, kind, token, new_email, flow).await?;
+        if self.auth.config.mailer_secure_email_change_enabled && !user.email.is_empty() {
+            let (kind, token) = (EmailKind::EmailChangeCurrent, TokenType::EmailChangeCurrent);
+            self.send(tx, &asked, kind, token, &user.email, flow).await?;
+        }
+        Ok(())
+    }
+
+    /// At most one mail of a kind per user and interval.
+    fn check_frequency(&self, last: Option<Timestamp>) -> Result<(), AuthError> {
+        check_frequency(last, self.auth.config.mailer_max_frequency, self.now)
+    }
+
+    /// The flow of the request, which waits for the link when the request brought a challenge.
+    async fn begin(&self, tx: &Tx, user: &User, method: AuthenticationMethod) -> Result<FlowType, AuthError> {
+        let Some(challenge) = &self.challenge else { return Ok(FlowType::Implicit) };
+        flow_state::begin(tx, user.id, &challenge.text, &challenge.method, method, self.now).await?;
+        Ok(FlowType::Pkce)
+    }
+
+    async fn send(
+        &mut self,
+        tx: &Tx,
+        user: &User,
+        kind: EmailKind,
+        token: TokenType,
+        to: &str,
+        flow: FlowType,
+    ) -> Result<(), AuthError> {
+        self.auth.mailer.check_recipient(to)?;
+        self.reservation.take()?;
+        let settings = CodeSettings::new(&self.auth.config);
+        let issued = one_time::issue(tx, settings, user.id, token, to, flow, self.now).await?;
+        let email = Email {
+            external_url: self.external_url.as_deref(),
+            ..email_with_code(kind, user, to, &issued, &self.redirect_to)
+        };
+        self.auth.mailer.send(tx, &email).await
+    }
+}
+
+/// An e-mail as [`CodeEmails`] writes it; `generate_link` takes its link and sends nothing.
+pub(crate) fn email_with_code<'a>(
+    kind: EmailKind,
+    user: &'a User,
+    to: &'a str,
+    issued: &'a IssuedCode,
+    redirect_to: &'a str,
+) -> Email<'a> {
+    Email {
+        kind,
+        user,
+        to,
+        code: &issued.code,
+        token_hash: &issued.hash,
+        redirect_to,
+        external_url: None,
+        details: Details { new_email: &user.email_change, ..Details::default() },
+    }
+}
+
+/// At most one of a kind per user and interval (auth.md §3.19).
+pub(crate) fn check_frequency(
+    last: Option<Timestamp>,
+    interval_seconds: u64,
+    now: Timestamp,
+) -> Result<(), AuthError> {
+    let Some(last) = last else { return Ok(()) };
+    let interval_ms = i64::try_from(interval_seconds).unwrap_or(i64::MAX).saturating_mul(1000);
+    let passed_ms = now.as_millisecond().saturating_sub(last.as_millisecond());
+    let left_ms = interval_ms.saturating_sub(passed_ms);
+    // Whole seconds, but "after 0 seconds" would be no answer.
+    if left_ms > 0 { Err(AuthError::MailTooSoon { seconds: (left_ms / 1000).max(1) }) } else { Ok(()) }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_second_mail_waits_for_its_minute() {
+        let at = |ms| Timestamp::from_millisecond(ms).unwrap();
+        let text = |last: Option<i64>, now: i64| {
+            check_frequency(last.map(at), 60, at(now)).err().map(|error| error.to_string())
+        };
+        let after = |seconds: i64| {
+            Some(format!("For security purposes, you can only request this after {seconds} seconds."))
+        };
+        assert_eq!(text(None, 100_000), None);
+        assert_eq!(text(Some(40_000), 100_000), None);
+        assert_eq!(text(Some(100_000), 100_000), after(60));
+        assert_eq!(text(Some(90_000), 100_000), after(50));
+        assert_eq!(text(Some(90_000), 100_300), after(49));
+        assert_eq!(text(Some(40_001), 100_000), after(1));
+    }
+}

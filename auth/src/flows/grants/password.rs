@@ -1,0 +1,199 @@
+//! Grant `password` (auth.md §3.5). The answer and its time are the same whether the user is unknown, has no
+//! password, or sent a wrong one; what else is wrong with an account is said only to who knows the password.
+//!
+//! The database is not held while hashing: a short read, then the hash, then one statement that begins the session
+//! only if the hash that was verified is still the stored one. Two round trips: on the processor of the hashes they are
+//! what a sign-in costs beside its hash (decision 0027).
+//!
+//! Wrong passwords are counted by account ([`crate::limits::rate_limit::AccountLimit`]), before anything is hashed.
+
+use basalt_core::identity::network;
+use serde::Deserialize;
+use uuid::Uuid;
+
+use crate::database;
+use crate::error::AuthError;
+use crate::fields::{filled, text};
+use crate::limits::rate_limit::{Attempt, Counter};
+use crate::origin::Origin;
+use crate::passwords::hasher::{HashError, Verdict};
+use crate::sessions::access_token::Granted;
+use crate::sessions::{self, PasswordState, SignIn};
+use crate::state::Auth;
+use crate::users::{self, User};
+
+#[derive(Deserialize)]
+pub(crate) struct PasswordGrant {
+    email: Option<String>,
+    phone: Option<String>,
+    password: Option<String>,
+}
+
+/// What the user signs in by.
+#[derive(Clone, Copy)]
+enum Login<'a> {
+    Email(&'a str),
+    Phone(&'a str),
+}
+
+impl Login<'_> {
+    /// The account as people name it, in one spelling.
+    fn name(self) -> String {
+        match self {
+            Self::Email(email) => email.to_lowercase(),
+            Self::Phone(phone) => phone.trim_start_matches('+').replace(' ', ""),
+        }
+    }
+}
+
+impl PasswordGrant {
+    fn login(&self, auth: &Auth) -> Result<Login<'_>, AuthError> {
+        match (filled(&self.email), filled(&self.phone)) {
+            (Some(_), Some(_)) => Err(AuthError::validation(
+                "Only an email address or phone number should be provided on login.",
+            )),
+            (Some(_), None) if !auth.config.external_email_enabled => Err(AuthError::EmailLoginsDisabled),
+            (Some(email), None) => Ok(Login::Email(email)),
+            (None, Some(_)) if !auth.config.external_phone_enabled => Err(AuthError::PhoneLoginsDisabled),
+            (None, Some(phone)) => Ok(Login::Phone(phone)),
+            (None, None) => Err(AuthError::validation("missing email or phone")),
+        }
+    }
+
+    /// Signs in.
+    pub(crate) async fn run(&self, auth: &Auth, origin: &Origin) -> Result<Granted, AuthError> {
+        let login = self.login(auth)?;
+        let password = text(&self.password);
+        let padding = auth.refusal_times.start();
+        let found = find(auth, origin, login).await?;
+        let attempt = attempt(auth, origin, &login.name(), found.as_ref()).await?;
+        // Known before the password is judged, said only to who knows it.
+        let refusal = found.as_ref().and_then(|user| check_state(auth, user, login).err());
+        let verified = verify(auth, found, password, refusal.is_some()).await;
+        match &verified {
+            Ok(_) => attempt.succeeded(),
+            Err(AuthError::InvalidCredentials) => attempt.failed(),
+            Err(_) => drop(attempt),
+        }
+        let allowed = match (verified, refusal) {
+            (Ok(_), Some(refusal)) => Err(refusal),
+            (verified, _) => verified,
+        };
+        if allowed.is_err() {
+            padding.wait_beyond(auth.hasher.cost_of_refusal()).await;
+        }
+        let (user, verified, verdict) = allowed?;
+        let rehashed = match verdict {
+            // A full queue is no reason to refuse a right password: the next sign-in tries again.
+            Verdict::RightButOutdated => auth.hasher.hash(password).await.ok(),
+            Verdict::Right | Verdict::Wrong => None,
+        };
+        let state = PasswordState { verified: Some(&verified), rehashed: rehashed.as_deref() };
+        let mut granted = begin(auth, origin, &user, login, state).await?;
+        if rehashed.is_some() {
+            crate::metrics::rehashed();
+        }
+        granted.weak_password = Some(auth.password_rules.weakness(password).await);
+        Ok(granted)
+    }
+}
+
+async fn find(auth: &Auth, origin: &Origin, login: Login<'_>) -> Result<Option<User>, AuthError> {
+    let audience = auth.audience(origin);
+    let mut may_repeat = true;
+    loop {
+        let tx = auth.autocommit(origin).await?;
+        let found = match login {
+            Login::Email(email) => users::find_by_email(&tx, email, audience).await,
+            Login::Phone(_) => users::find_by_phone(&tx, &login.name(), audience).await,
+        };
+        match database::finish(tx, found).await {
+            Err(error) if may_repeat && error.is_lost_connection() => may_repeat = false,
+            found => return found,
+        }
+    }
+}
+
+/// A place for one password, and what it will count against if it is wrong.
+///
+/// # Errors
+/// Too many were wrong.
+async fn attempt<'a>(
+    auth: &'a Auth,
+    origin: &Origin,
+    login: &str,
+    user: Option<&User>,
+) -> Result<Attempt<'a>, AuthError> {
+    let closed = match auth.limits.accounts.attempt(login, Counter::Strangers).await {
+        Ok(attempt) => return Ok(attempt),
+        Err(closed) => closed,
+    };
+    // Also of a user who does not exist: the refusal's time must not tell.
+    let user_id = user.map_or(Uuid::nil(), |user| user.id);
+    let network = network(origin.client.address);
+    let tx = auth.begin(origin).await?;
+    let is_known = sessions::is_from(&tx, user_id, network).await;
+    if !database::finish(tx, is_known).await? {
+        return Err(closed);
+    }
+    auth.limits.accounts.attempt(login, Counter::Known(network)).await
+}
+
+/// Compares the password; a refusal costs the same whatever there is to compare with.
+async fn verify(
+    auth: &Auth,
+    found: Option<User>,
+    password: &str,
+    is_refused: bool,
+) -> Result<(User, String, Verdict), AuthError> {
+    let found = found.and_then(|mut user| user.encrypted_password.take().map(|stored| (user, stored)));
+    let stored = found.as_ref().map(|(_, stored)| stored.as_str());
+    let verdict = auth.hasher.judge(password, stored, is_refused).await;
+    match (verdict, found) {
+        (Ok(verdict @ (Verdict::Right | Verdict::RightButOutdated)), Some((user, stored))) => {
+            Ok((user, stored, verdict))
+        }
+        (Err(HashError::Unsupported), Some((user, _))) => {
+            tracing::warn!(user_id = %user.id, "cannot sign this user in: the stored password hash has no supported form; reset the password");
+            Err(AuthError::InvalidCredentials)
+        }
+        (Err(error @ (HashError::Overloaded | HashError::Failed)), _) => Err(error.into()),
+        (Ok(_) | Err(HashError::Unsupported), _) => Err(AuthError::InvalidCredentials),
+    }
+}
+
+fn check_state(auth: &Auth, user: &User, login: Login<'_>) -> Result<(), AuthError> {
+    if user.is_banned(auth.clock.now()) {
+        return Err(AuthError::SignInBanned);
+    }
+    match login {
+        Login::Email(_) if user.email_confirmed_at.is_none() => Err(AuthError::EmailNotConfirmed),
+        Login::Phone(_) if user.phone_confirmed_at.is_none() => Err(AuthError::PhoneNotConfirmed),
+        Login::Email(_) | Login::Phone(_) => Ok(()),
+    }
+}
+
+async fn begin(
+    auth: &Auth,
+    origin: &Origin,
+    user: &User,
+    login: Login<'_>,
+    state: PasswordState<'_>,
+) -> Result<Granted, AuthError> {
+    let provider = match login {
+        Login::Email(_) => "email",
+        Login::Phone(_) => "phone",
+    };
+    let audit_log = auth.audit_log(&origin.client);
+    let sign_in = SignIn::new(auth.now());
+    let mut may_repeat = true;
+    loop {
+        let tx = auth.autocommit(origin).await?;
+        let begun = sign_in.begin(&tx, audit_log, &origin.client, user, provider, state).await;
+        match database::finish(tx, begun).await {
+            // Whether it began before the connection broke or not.
+            Err(error) if may_repeat && error.is_lost_connection() => may_repeat = false,
+            begun => return begun?.ok_or(AuthError::InvalidCredentials),
+        }
+    }
+}

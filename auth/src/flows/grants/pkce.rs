@@ -1,0 +1,45 @@
+//! Grant `pkce` (auth.md §3.5): an authorization code and the verifier that only the client which asked can know.
+
+use serde::Deserialize;
+
+use crate::audit::{self, Action};
+use crate::codes::flow_state;
+use crate::database;
+use crate::error::AuthError;
+use crate::fields::filled;
+use crate::flows::verify;
+use crate::origin::Origin;
+use crate::sessions::access_token::Granted;
+use crate::state::Auth;
+use crate::users;
+
+#[derive(Deserialize)]
+pub(crate) struct PkceGrant {
+    auth_code: Option<String>,
+    code_verifier: Option<String>,
+}
+
+impl PkceGrant {
+    /// Exchanges the code. It is used up only together with the session it begins.
+    pub(crate) async fn run(&self, auth: &Auth, origin: &Origin) -> Result<Granted, AuthError> {
+        let (Some(code), Some(verifier)) = (filled(&self.auth_code), filled(&self.code_verifier)) else {
+            return Err(AuthError::validation(
+                "invalid request: both auth code and code verifier should be non-empty",
+            ));
+        };
+        let now = auth.now();
+        let tx = auth.begin(origin).await?;
+        let granted = async {
+            let flow = flow_state::exchange(&tx, code, verifier, now).await?;
+            let user = users::find(&tx, flow.user_id).await?.ok_or(AuthError::FlowStateNotFound)?;
+            if user.is_banned(now) {
+                return Err(AuthError::SignInBanned);
+            }
+            let traits = audit::provider("email");
+            auth.audit_log(&origin.client).record(&tx, &user, Action::Login, traits, now).await?;
+            verify::sign_in(&tx, &origin.client, user.id, &flow.authentication_method, now).await
+        }
+        .await;
+        database::finish(tx, granted).await
+    }
+}

@@ -1,0 +1,173 @@
+//! Grant `refresh_token` (auth.md §3.5): rotation, the reuse interval, reuse detection.
+//!
+//! A refresh is safe to repeat: the token before the current one always answers the current one, so a lost answer or
+//! two tabs at once keep their session. A still older one, outside the interval, means that another client has the
+//! token: the session ends, and that is committed although the request fails.
+//!
+//! Nothing is locked. One statement reads all that is judged, another moves the session on if it
+//! still stands where it was read; who comes second reads again, and finds that its token is now the one before.
+//!
+//! v1 tokens are accepted from imported rows and turned into v2 on the spot: [`mod@stored`].
+
+mod stored;
+
+use std::time::Duration;
+
+use basalt_core::pool::Tx;
+use jiff::Timestamp;
+use serde::Deserialize;
+use uuid::Uuid;
+
+use crate::audit::Action;
+use crate::config::AuthConfig;
+use crate::database;
+use crate::error::AuthError;
+use crate::fields::text;
+use crate::origin::Origin;
+use crate::sessions::access_token::Granted;
+use crate::sessions::refresh_token::{RefreshToken, SessionKey, SignedCounter};
+use crate::sessions::{self, Held, Scope, Session, SessionLimits};
+use crate::state::Auth;
+
+/// How often a refresh reads anew after another request was quicker. A second reading finds its token used already and
+/// answers; more happens only while a session is being changed from all sides.
+const ATTEMPTS: u32 = 4;
+
+#[derive(Deserialize)]
+pub(crate) struct RefreshGrant {
+    refresh_token: Option<String>,
+}
+
+/// What a presented token is worth.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Worth {
+    /// The newest: the session moves on to this counter.
+    Advance(i64),
+    /// An older one that may be answered: the session stays where it is.
+    Current,
+    /// Too old: a thief may hold it.
+    Reused,
+}
+
+impl RefreshGrant {
+    /// Refreshes.
+    pub(crate) async fn run(&self, auth: &Auth, origin: &Origin) -> Result<Granted, AuthError> {
+        let text = text(&self.refresh_token);
+        let token = RefreshToken::parse(text).ok_or(AuthError::validation("Refresh token is not valid"))?;
+        match &token {
+            // A v1 token does not name its session: its queue is that of the nil id.
+            RefreshToken::V1(text) => {
+                let _turn = auth.refresh_locks.take(Uuid::nil()).await?;
+                stored::refresh(auth, origin, text).await
+            }
+            RefreshToken::V2(token) => {
+                let _turn = auth.refresh_locks.take(token.session_id).await?;
+                refresh(auth, origin, token).await
+            }
+        }
+    }
+}
+
+async fn refresh(auth: &Auth, origin: &Origin, token: &SignedCounter) -> Result<Granted, AuthError> {
+    for attempt in 1..=ATTEMPTS {
+        let tx = auth.autocommit(origin).await?;
+        let granted = Box::pin(attempt_on(auth, origin, &tx, token)).await;
+        match database::finish(tx, granted).await {
+            Ok(Some(granted)) => return Ok(granted),
+            Ok(None) => {}
+            // The connection died while idle. Whatever was asked of it, asking again does no harm.
+            Err(error) if attempt == 1 && error.is_lost_connection() => {}
+            Err(error) => return Err(error),
+        }
+    }
+    Err(AuthError::Overloaded)
+}
+
+/// `None` when another request was quicker.
+async fn attempt_on(
+    auth: &Auth,
+    origin: &Origin,
+    tx: &Tx,
+    token: &SignedCounter,
+) -> Result<Option<Granted>, AuthError> {
+    let now = auth.now();
+    let held = sessions::hold(tx, token.session_id).await?.ok_or(AuthError::RefreshTokenNotFound)?;
+    let key = held.session.hmac_key.as_deref().and_then(SessionKey::from_column);
+    let key = key.filter(|key| token.is_signed_by(key)).ok_or(AuthError::RefreshTokenNotFound)?;
+    check(auth, tx, &held, now).await?;
+    let counter = match worth(auth, &held.session, token, now)? {
+        Worth::Advance(counter) => {
+            let audit_log = auth.audit_log(&origin.client);
+            if !sessions::step(tx, audit_log, &origin.client, &held, now).await? {
+                return Ok(None);
+            }
+            counter
+        }
+        Worth::Current => held.session.counter,
+        Worth::Reused => return Err(reused(auth, origin, &held, now).await),
+    };
+    Ok(Some(granted(held, &key, counter, now)))
+}
+
+fn granted(held: Held, key: &SessionKey, counter: i64, now: Timestamp) -> Granted {
+    let Held { session, account, amr } = held;
+    let refresh_token = key.token(session.id, counter);
+    Granted { account, session_id: session.id, amr, refresh_token, now, weak_password: None }
+}
+
+/// Ends the session of a token that came back late, and makes the request's error.
+async fn reused(auth: &Auth, origin: &Origin, held: &Held, now: Timestamp) -> AuthError {
+    if auth.config.security_refresh_token_rotation_enabled {
+        let ended = async {
+            let tx = auth.begin(origin).await?;
+            let ended = async {
+                sessions::end(&tx, held.session.user_id, Scope::Local(held.session.id)).await?;
+                let user = &held.account.user;
+                auth.audit_log(&origin.client).record(&tx, user, Action::TokenRevoked, None, now).await
+            }
+            .await;
+            database::finish(tx, ended).await
+        };
+        if let Err(error) = ended.await {
+            return error;
+        }
+    }
+    crate::metrics::reuse_detected();
+    AuthError::RefreshTokenAlreadyUsed
+}
+
+/// What ends a refresh whatever the token is worth.
+async fn check(auth: &Auth, tx: &Tx, held: &Held, now: Timestamp) -> Result<(), AuthError> {
+    let Held { session, account, amr } = held;
+    if account.user.is_banned(now) {
+        return Err(AuthError::RefreshBanned);
+    }
+    if session.oauth_client_id.is_some() {
+        return Err(AuthError::OAuthClientSession);
+    }
+    let limits = SessionLimits::new(&auth.config);
+    session.check_life(limits, account.has_verified_factor(), amr, now)?;
+    if sessions::is_superseded(tx, limits, session).await? {
+        return Err(AuthError::SessionExpired(" (Revoked by Newer Login)"));
+    }
+    Ok(())
+}
+
+fn worth(auth: &Auth, session: &Session, token: &SignedCounter, now: Timestamp) -> Result<Worth, AuthError> {
+    match session.counter.saturating_sub(token.counter) {
+        ..0 => Err(AuthError::validation("Invalid Refresh Token: Not Issued By This Server")),
+        0 => Ok(Worth::Advance(session.counter.saturating_add(1))),
+        1 => Ok(Worth::Current),
+        _ if is_within_reuse_interval(&auth.config, session.last_refresh(), now) => Ok(Worth::Current),
+        _ => Ok(Worth::Reused),
+    }
+}
+
+/// Whether a token that was replaced at `then` is still accepted.
+fn is_within_reuse_interval(config: &AuthConfig, then: Option<Timestamp>, now: Timestamp) -> bool {
+    let interval = Duration::from_secs(config.security_refresh_token_reuse_interval);
+    config.security_refresh_token_allow_reuse
+        || then.is_some_and(|then| {
+            Duration::try_from(now.duration_since(then)).is_ok_and(|passed| passed < interval)
+        })
+}

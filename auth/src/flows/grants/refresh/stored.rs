@@ -1,0 +1,80 @@
+//! v1 refresh tokens, which are rows of `auth.refresh_tokens`: imported, never made here. The first refresh gives the
+//! session a key and counter 0, and so v2 tokens. From then on a v1 token of that session is "the one before the
+//! current" for as long as the counter stands at 0.
+
+use basalt_core::pool::Tx;
+use jiff::Timestamp;
+
+use super::{Worth, check, granted, is_within_reuse_interval, reused};
+use crate::audit::Action;
+use crate::database;
+use crate::error::AuthError;
+use crate::origin::Origin;
+use crate::sessions::access_token::Granted;
+use crate::sessions::refresh_token::SessionKey;
+use crate::sessions::{self, Held, Session, StoredToken};
+use crate::state::Auth;
+
+/// How a refresh ended. Reuse is a success of the reading and a failure of the request.
+enum Outcome {
+    Granted(Box<Granted>),
+    Reused(Box<Held>),
+}
+
+/// Refreshes with a v1 token, under the session's lock: two rows change here, in other tables than the session's.
+pub(super) async fn refresh(auth: &Auth, origin: &Origin, token: &str) -> Result<Granted, AuthError> {
+    let now = auth.now();
+    let tx = auth.begin(origin).await?;
+    let outcome = outcome(auth, origin, &tx, token, now).await;
+    match database::finish(tx, outcome).await? {
+        Outcome::Granted(granted) => Ok(*granted),
+        Outcome::Reused(held) => Err(reused(auth, origin, &held, now).await),
+    }
+}
+
+async fn outcome(
+    auth: &Auth,
+    origin: &Origin,
+    tx: &Tx,
+    token: &str,
+    now: Timestamp,
+) -> Result<Outcome, AuthError> {
+    let unlocked = sessions::find_stored_token(tx, token).await?.ok_or(AuthError::RefreshTokenNotFound)?;
+    let session_id = unlocked.session_id.ok_or(AuthError::NoValidSession)?;
+    sessions::lock(tx, session_id).await?.ok_or(AuthError::NoValidSession)?;
+    let stored = sessions::find_stored_token(tx, token).await?.ok_or(AuthError::RefreshTokenNotFound)?;
+    let held = sessions::hold(tx, session_id).await?.ok_or(AuthError::RefreshTokenNotFound)?;
+    let key = held.session.hmac_key.as_deref().and_then(SessionKey::from_column);
+    let key = key.unwrap_or_else(SessionKey::generate);
+    check(auth, tx, &held, now).await?;
+    let counter = match worth(auth, &held.session, &stored, now) {
+        Worth::Advance(counter) => {
+            let user = &held.account.user;
+            sessions::retire_stored_tokens(tx, session_id, now).await?;
+            tokio::try_join!(
+                sessions::begin_signing(tx, &origin.client, session_id, &key, now),
+                auth.audit_log(&origin.client).record(tx, user, Action::TokenRefreshed, None, now)
+            )?;
+            counter
+        }
+        Worth::Current => held.session.counter,
+        Worth::Reused => return Ok(Outcome::Reused(Box::new(held))),
+    };
+    Ok(Outcome::Granted(Box::new(granted(held, &key, counter, now))))
+}
+
+fn worth(auth: &Auth, session: &Session, stored: &StoredToken, now: Timestamp) -> Worth {
+    let has_moved_on = session.hmac_key.is_some();
+    if !stored.is_revoked && !has_moved_on {
+        return Worth::Advance(0);
+    }
+    let is_parent_of_current = has_moved_on && session.counter == 0;
+    if is_parent_of_current {
+        return Worth::Current;
+    }
+    if is_within_reuse_interval(&auth.config, stored.updated_at, now) {
+        // Revoked by another server a moment ago: upstream would hand out one more child.
+        return if has_moved_on { Worth::Current } else { Worth::Advance(0) };
+    }
+    Worth::Reused
+}

@@ -1,0 +1,53 @@
+//! Invitations (auth.md §3.12): the account that waits for them. Whether an e-mail goes out or a link is handed to
+//! the admin is the routes' business.
+
+use basalt_core::pool::Tx;
+use jiff::Timestamp;
+
+use crate::audit::{self, Action, AuditLog};
+use crate::error::AuthError;
+use crate::users::create::{NewUser, create};
+use crate::users::{self, Object, User, read_back};
+
+/// A person to invite.
+pub(crate) struct Invitee<'a> {
+    /// In stored form.
+    pub(crate) email: String,
+    pub(crate) audience: &'a str,
+    /// Metadata of a new account.
+    pub(crate) data: Object,
+    pub(crate) now: Timestamp,
+}
+
+impl Invitee<'_> {
+    /// The account, created if no account has the address, marked as invited.
+    ///
+    /// # Errors
+    /// A confirmed account has the address, or the database fails.
+    pub(crate) async fn invite(
+        &self,
+        tx: &Tx,
+        default_role: &str,
+        audit_log: AuditLog,
+        actor: &User,
+    ) -> Result<User, AuthError> {
+        let user = match users::lock_by_email(tx, &self.email, self.audience).await? {
+            Some(user) if user.email_confirmed_at.is_some() => return Err(AuthError::EmailExists),
+            Some(user) => user,
+            None => {
+                let new = NewUser {
+                    email: Some(&self.email),
+                    user_metadata: self.data.clone(),
+                    ..NewUser::new(self.audience, default_role)
+                };
+                let created = create(tx, new, self.now).await;
+                let id = created.map_err(|error| error.or_taken(AuthError::EmailExists))?;
+                read_back(tx, id).await?
+            }
+        };
+        users::set_invited(tx, user.id, self.now).await?;
+        let traits = audit::about(&user);
+        audit_log.record(tx, actor, Action::UserInvited, traits, self.now).await?;
+        read_back(tx, user.id).await
+    }
+}

@@ -1,0 +1,113 @@
+//! Signing in by mail (auth.md §3.9): a magic link for a user with a confirmed account. Any other address gets an account
+//! without a usable password, and a confirmation, whose link signs in just the same.
+//!
+//! No password is hashed on any of these ways, so that none takes longer than another.
+
+use basalt_core::pool::Tx;
+
+use crate::audit::{self, Action};
+use crate::codes::challenge::Challenge;
+use crate::database;
+use crate::error::AuthError;
+use crate::flows::code_emails::CodeEmails;
+use crate::origin::Origin;
+use crate::state::Auth;
+use crate::users::create::{NewUser, create};
+use crate::users::{self, Object, User, read_back};
+
+/// A checked request.
+pub(crate) struct MagicLink {
+    /// In stored form.
+    pub(crate) email: String,
+    /// Metadata of a new account.
+    pub(crate) data: Object,
+    pub(crate) challenge: Option<Challenge>,
+    pub(crate) may_create: bool,
+}
+
+impl MagicLink {
+    pub(crate) async fn run(&self, auth: &Auth, origin: &Origin) -> Result<(), AuthError> {
+        let emails = || CodeEmails::about_address(auth, origin, self.challenge.clone());
+        let first = emails()?;
+        let padding = auth.response_times.start();
+        let asked = match self.ask(auth, origin, first).await {
+            // Another request took the address a moment ago.
+            Err(error) if error.is_taken_address() => match emails() {
+                Ok(again) => self.ask(auth, origin, again).await,
+                Err(error) => Err(error),
+            },
+            asked => asked,
+        };
+        padding.wait().await;
+        asked
+    }
+
+    async fn ask(&self, auth: &Auth, origin: &Origin, mut emails: CodeEmails<'_>) -> Result<(), AuthError> {
+        let audience = auth.audience(origin);
+        let tx = auth.begin(origin).await?;
+        let asked = async {
+            let found = users::lock_by_email(&tx, &self.email, audience).await?;
+            match found {
+                Some(user) if user.email_confirmed_at.is_some() => {
+                    self.sign_in(auth, origin, &tx, &user, &mut emails).await
+                }
+                None if !self.may_create => Err(AuthError::OtpDisabled),
+                _ if auth.config.disable_signup => Err(AuthError::SignupDisabled),
+                found => self.sign_up(auth, origin, &tx, found, &mut emails).await,
+            }
+        }
+        .await;
+        database::finish(tx, asked).await?;
+        emails.sent();
+        Ok(())
+    }
+
+    async fn sign_in(
+        &self,
+        auth: &Auth,
+        origin: &Origin,
+        tx: &Tx,
+        user: &User,
+        emails: &mut CodeEmails<'_>,
+    ) -> Result<(), AuthError> {
+        let action = Action::UserRecoveryRequested;
+        auth.audit_log(&origin.client).record(tx, user, action, None, emails.now).await?;
+        emails.magic_link(tx, user).await
+    }
+
+    /// Confirmed at once where no mail is asked for, else by the mail.
+    async fn sign_up(
+        &self,
+        auth: &Auth,
+        origin: &Origin,
+        tx: &Tx,
+        found: Option<User>,
+        emails: &mut CodeEmails<'_>,
+    ) -> Result<(), AuthError> {
+        let now = emails.now;
+        let user = match found {
+            Some(user) => user,
+            None => {
+                let new = NewUser {
+                    email: Some(&self.email),
+                    password_hash: Some(auth.hasher.unguessable()),
+                    user_metadata: self.data.clone(),
+                    is_sign_up: true,
+                    ..NewUser::new(auth.audience(origin), auth.config.default_role())
+                };
+                let id = create(tx, new, now).await?;
+                read_back(tx, id).await?
+            }
+        };
+        let traits = audit::provider("email");
+        if !auth.config.mailer_autoconfirm {
+            let action = Action::UserConfirmationRequested;
+            auth.audit_log(&origin.client).record(tx, &user, action, traits, now).await?;
+            return emails.confirmation(tx, &user).await.map_err(AuthError::signing_up);
+        }
+        auth.audit_log(&origin.client).record(tx, &user, Action::UserSignedUp, traits, now).await?;
+        users::confirm_email(tx, user.id, now).await?;
+        let user = read_back(tx, user.id).await?;
+        self.sign_in(auth, origin, tx, &user, emails).await
+    }
+}

@@ -1,0 +1,334 @@
+//! Making accounts (auth.md §3.3, §3.4). One sign-up is one transaction, in which the project's triggers take part:
+//! insert of the user, insert of the identity, the update that confirms, then a second look at the row, because a
+//! trigger may have changed it.
+//!
+//! What an address that is taken answers depends on the settings. Without autoconfirm a client may not learn from it: the
+//! answer is a made-up user, and takes as long. With autoconfirm a sign-up answers with a session, so the address
+//! cannot be hidden; an account that was never confirmed is entered only with its own password.
+
+use basalt_core::pool::Tx;
+use basalt_core::random;
+use jiff::Timestamp;
+use uuid::Uuid;
+
+use crate::audit::{self, Action};
+use crate::codes::challenge::Challenge;
+use crate::database;
+use crate::error::AuthError;
+use crate::flows::code_emails::CodeEmails;
+use crate::limits::rate_limit::Counter;
+use crate::origin::Origin;
+use crate::passwords::hasher::{HashError, Verdict};
+use crate::sessions::access_token::Granted;
+use crate::sessions::{self, PasswordState};
+use crate::state::Auth;
+use crate::users::create::{NewUser, create, provider_metadata};
+use crate::users::{self, Account, Object, User, read_back, row_missing};
+
+/// The address of a sign-up, in the form that is stored.
+#[derive(Debug, Clone)]
+pub(crate) enum Contact {
+    Email(String),
+    Phone(String),
+}
+
+impl Contact {
+    pub(crate) const fn provider(&self) -> &'static str {
+        match self {
+            Self::Email(_) => "email",
+            Self::Phone(_) => "phone",
+        }
+    }
+
+    pub(crate) fn email(&self) -> Option<&str> {
+        match self {
+            Self::Email(email) => Some(email),
+            Self::Phone(_) => None,
+        }
+    }
+
+    pub(crate) fn phone(&self) -> Option<&str> {
+        match self {
+            Self::Email(_) => None,
+            Self::Phone(phone) => Some(phone),
+        }
+    }
+
+    fn is_autoconfirmed(&self, auth: &Auth) -> bool {
+        match self {
+            Self::Email(_) => auth.config.mailer_autoconfirm,
+            Self::Phone(_) => auth.config.sms_autoconfirm,
+        }
+    }
+
+    fn is_confirmed(&self, user: &User) -> bool {
+        match self {
+            Self::Email(_) => user.email_confirmed_at.is_some(),
+            Self::Phone(_) => user.phone_confirmed_at.is_some(),
+        }
+    }
+}
+
+/// A checked sign-up.
+pub(crate) struct SignUp {
+    pub(crate) contact: Contact,
+    pub(crate) password: String,
+    pub(crate) data: Object,
+    pub(crate) challenge: Option<Challenge>,
+}
+
+/// How a sign-up ended.
+pub(crate) enum SignedUp {
+    /// With a session.
+    SignedIn(Box<Granted>),
+    /// With an account that waits for confirmation, or looks like one.
+    Unconfirmed(Box<Account>),
+}
+
+impl SignUp {
+    pub(crate) async fn run(&self, auth: &Auth, origin: &Origin) -> Result<SignedUp, AuthError> {
+        match &self.contact {
+            Contact::Email(email) if !auth.config.mailer_autoconfirm => auth.mailer.check_recipient(email)?,
+            Contact::Phone(_) if !auth.config.sms_autoconfirm => {
+                return Err(AuthError::SmsSendFailed("confirmation"));
+            }
+            Contact::Email(_) | Contact::Phone(_) => {}
+        }
+        match self.find(auth, origin).await? {
+            Some(user) => Box::pin(self.again(auth, origin, user)).await,
+            None => match Box::pin(self.create(auth, origin)).await {
+                // Another request took the address a moment ago.
+                Err(error) if error.is_taken_address() => {
+                    let user = self.find(auth, origin).await?.ok_or(error)?;
+                    Box::pin(self.again(auth, origin, user)).await
+                }
+                created => created,
+            },
+        }
+    }
+
+    async fn find(&self, auth: &Auth, origin: &Origin) -> Result<Option<User>, AuthError> {
+        let audience = auth.audience(origin);
+        let tx = auth.begin(origin).await?;
+        let found = match &self.contact {
+            Contact::Email(email) => users::find_by_email(&tx, email, audience).await,
+            Contact::Phone(phone) => users::find_by_phone(&tx, phone, audience).await,
+        };
+        database::finish(tx, found).await
+    }
+
+    async fn create(&self, auth: &Auth, origin: &Origin) -> Result<SignedUp, AuthError> {
+        if self.contact.is_autoconfirmed(auth) {
+            let hash = auth.hasher.hash(&self.password).await?;
+            let tx = auth.begin(origin).await?;
+            let granted = self.create_confirmed(auth, origin, &tx, hash).await;
+            return Ok(SignedUp::SignedIn(Box::new(database::finish(tx, granted).await?)));
+        }
+        let mut emails = self.emails(auth, origin)?;
+        let hash = auth.hasher.hash(&self.password).await?;
+        let padding = auth.response_times.start();
+        let tx = auth.begin(origin).await?;
+        let account = self.create_unconfirmed(auth, origin, &tx, hash, &mut emails).await;
+        let account = database::finish(tx, account).await;
+        padding.wait().await;
+        let account = account?;
+        emails.sent();
+        Ok(SignedUp::Unconfirmed(Box::new(account)))
+    }
+
+    fn emails<'a>(&self, auth: &'a Auth, origin: &Origin) -> Result<CodeEmails<'a>, AuthError> {
+        CodeEmails::about_address(auth, origin, self.challenge.clone())
+    }
+
+    async fn create_confirmed(
+        &self,
+        auth: &Auth,
+        origin: &Origin,
+        tx: &Tx,
+        hash: String,
+    ) -> Result<Granted, AuthError> {
+        let now = auth.now();
+        let user = self.insert(auth, origin, tx, hash, now).await?;
+        self.record(auth, origin, tx, &user, Action::UserSignedUp, now).await?;
+        self.confirm_and_begin(auth, origin, tx, &user, PasswordState::default(), now).await
+    }
+
+    async fn create_unconfirmed(
+        &self,
+        auth: &Auth,
+        origin: &Origin,
+        tx: &Tx,
+        hash: String,
+        emails: &mut CodeEmails<'_>,
+    ) -> Result<Account, AuthError> {
+        let now = emails.now;
+        let user = self.insert(auth, origin, tx, hash, now).await?;
+        self.record(auth, origin, tx, &user, Action::UserConfirmationRequested, now).await?;
+        emails.confirmation(tx, &user).await.map_err(AuthError::signing_up)?;
+        users::account(tx, user.id).await?.ok_or_else(row_missing)
+    }
+
+    async fn insert(
+        &self,
+        auth: &Auth,
+        origin: &Origin,
+        tx: &Tx,
+        hash: String,
+        now: Timestamp,
+    ) -> Result<User, AuthError> {
+        let new = NewUser {
+            email: self.contact.email(),
+            phone: self.contact.phone(),
+            password_hash: Some(hash),
+            user_metadata: self.data.clone(),
+            is_sign_up: true,
+            ..NewUser::new(auth.audience(origin), auth.config.default_role())
+        };
+        let id = create(tx, new, now).await?;
+        read_back(tx, id).await
+    }
+
+    async fn record(
+        &self,
+        auth: &Auth,
+        origin: &Origin,
+        tx: &Tx,
+        user: &User,
+        action: Action,
+        now: Timestamp,
+    ) -> Result<(), AuthError> {
+        let traits = audit::provider(self.contact.provider());
+        auth.audit_log(&origin.client).record(tx, user, action, traits, now).await
+    }
+
+    async fn confirm_and_begin(
+        &self,
+        auth: &Auth,
+        origin: &Origin,
+        tx: &Tx,
+        user: &User,
+        state: PasswordState<'_>,
+        now: Timestamp,
+    ) -> Result<Granted, AuthError> {
+        match &self.contact {
+            Contact::Email(_) => users::confirm_email(tx, user.id, now).await?,
+            Contact::Phone(_) => users::confirm_phone(tx, user.id, now).await?,
+        }
+        self.record(auth, origin, tx, user, Action::Login, now).await?;
+        let begun = sessions::begin(tx, &origin.client, user.id, "password", state, now)
+            .await?
+            .ok_or(AuthError::UserAlreadyExists)?;
+        // The statement that began the session answered the row as it was before its own triggers ran.
+        let begun = sessions::Begun { user: read_back(tx, user.id).await?, ..begun };
+        Granted::of(tx, begun, now).await
+    }
+
+    /// A sign-up with an address that has an account.
+    async fn again(&self, auth: &Auth, origin: &Origin, user: User) -> Result<SignedUp, AuthError> {
+        let is_autoconfirmed = auth.config.mailer_autoconfirm || auth.config.sms_autoconfirm;
+        match (self.contact.is_confirmed(&user), self.contact.is_autoconfirmed(auth)) {
+            (true, _) if is_autoconfirmed => Err(AuthError::UserAlreadyExists),
+            (false, true) => self.enter(auth, origin, user).await,
+            (is_confirmed, _) => {
+                let emails = self.emails(auth, origin)?;
+                // A new account would be hashed for now.
+                auth.hasher.hash(&self.password).await?;
+                let padding = auth.response_times.start();
+                let account = if is_confirmed {
+                    let account = self.obfuscate(auth, origin, &user).await;
+                    drop(emails);
+                    account
+                } else {
+                    self.repeat(auth, origin, user.id, emails).await
+                };
+                padding.wait().await;
+                Ok(SignedUp::Unconfirmed(Box::new(account?)))
+            }
+        }
+    }
+
+    /// An account that was never confirmed and now may be: its own password opens it, another one does not.
+    async fn enter(&self, auth: &Auth, origin: &Origin, user: User) -> Result<SignedUp, AuthError> {
+        let name = user.email.to_lowercase();
+        let attempt = auth.limits.accounts.attempt(&name, Counter::Strangers).await?;
+        let stored = user.encrypted_password.as_deref();
+        match auth.hasher.judge(&self.password, stored, false).await {
+            Ok(Verdict::Right | Verdict::RightButOutdated) => {}
+            Ok(Verdict::Wrong) | Err(HashError::Unsupported) => {
+                attempt.failed();
+                return Err(AuthError::UserAlreadyExists);
+            }
+            Err(error @ (HashError::Overloaded | HashError::Failed)) => return Err(error.into()),
+        }
+        attempt.succeeded();
+        let now = auth.now();
+        let state = PasswordState { verified: stored, rehashed: None };
+        let tx = auth.begin(origin).await?;
+        let granted = self.confirm_and_begin(auth, origin, &tx, &user, state, now).await;
+        let granted = database::finish(tx, granted).await?;
+        Ok(SignedUp::SignedIn(Box::new(granted)))
+    }
+
+    /// The user exists and waits for confirmation: another mail, nothing of what was sent is stored.
+    async fn repeat(
+        &self,
+        auth: &Auth,
+        origin: &Origin,
+        id: Uuid,
+        mut emails: CodeEmails<'_>,
+    ) -> Result<Account, AuthError> {
+        let tx = auth.begin(origin).await?;
+        let account = async {
+            let user = users::lock(&tx, id).await?.ok_or_else(row_missing)?;
+            self.record(auth, origin, &tx, &user, Action::UserConfirmationRequested, emails.now).await?;
+            emails.confirmation(&tx, &user).await?;
+            users::account(&tx, id).await?.ok_or_else(row_missing)
+        }
+        .await;
+        let mut account = database::finish(tx, account).await?;
+        emails.sent();
+        if account.user.invited_at.is_some() {
+            // A client that signs up with an invited address may not see what the inviter stored.
+            account.user.user_metadata = Object::new();
+            account.identities.clear();
+        }
+        Ok(account)
+    }
+
+    /// The user exists and is confirmed: an answer that does not say so.
+    async fn obfuscate(&self, auth: &Auth, origin: &Origin, user: &User) -> Result<Account, AuthError> {
+        let now = auth.now();
+        let tx = auth.begin(origin).await?;
+        let recorded = self.record(auth, origin, &tx, user, Action::UserRepeatedSignUp, now).await;
+        database::finish(tx, recorded).await?;
+        let made_up = User {
+            email: self.contact.email().unwrap_or_default().to_owned(),
+            phone: self.contact.phone().unwrap_or_default().to_owned(),
+            aud: auth.audience(origin).to_owned(),
+            app_metadata: provider_metadata(&[self.contact.provider()]),
+            user_metadata: self.data.clone(),
+            confirmation_sent_at: Some(now),
+            ..User::blank(random::uuid(), now)
+        };
+        Ok(Account { user: made_up, identities: Vec::new(), factors: Vec::new() })
+    }
+}
+
+/// An account without address and password, signed in.
+pub(crate) async fn anonymous(auth: &Auth, origin: &Origin, data: Object) -> Result<Granted, AuthError> {
+    let now = auth.now();
+    let new =
+        NewUser { user_metadata: data, ..NewUser::new(auth.audience(origin), auth.config.default_role()) };
+    let tx = auth.begin(origin).await?;
+    let granted = async {
+        let id = create(&tx, new, now).await?;
+        let begun = sessions::begin(&tx, &origin.client, id, "anonymous", PasswordState::default(), now)
+            .await?
+            .ok_or_else(row_missing)?;
+        let begun = sessions::Begun { user: read_back(&tx, id).await?, ..begun };
+        auth.audit_log(&origin.client).record(&tx, &begun.user, Action::UserSignedUp, None, now).await?;
+        Granted::of(&tx, begun, now).await
+    }
+    .await;
+    database::finish(tx, granted).await
+}

@@ -1,0 +1,191 @@
+//! What a code that held changes about its account (auth.md §3.10, "Effects"; §3.7 for changes of an address).
+
+use basalt_core::pool::Tx;
+use jiff::Timestamp;
+use serde_json::Value;
+use uuid::Uuid;
+
+use crate::audit::{self, Action};
+use crate::codes::one_time::TokenType;
+use crate::emails::notifications;
+use crate::error::AuthError;
+use crate::origin::Origin;
+use crate::state::Auth;
+use crate::users::{self, Object, User};
+
+/// One account, whose row is locked.
+pub(super) struct Effects<'a> {
+    pub(super) auth: &'a Auth,
+    pub(super) origin: &'a Origin,
+    pub(super) tx: &'a Tx,
+    pub(super) user: &'a User,
+    pub(super) now: Timestamp,
+}
+
+impl Effects<'_> {
+    /// Sign-up and invitation. An invited user without a password gets an unguessable one: they sign in by mail
+    /// until they choose their own.
+    pub(super) async fn confirm_email(&self) -> Result<(), AuthError> {
+        const PASSWORD: &str = "\
+update auth.users set encrypted_password = $2, updated_at = $3
+where id = $1 and coalesce(encrypted_password, '') = ''";
+        if self.user.invited_at.is_some() && self.user.encrypted_password.is_none() {
+            self.execute(PASSWORD, &[&self.user.id, &self.auth.hasher.unguessable(), &self.now]).await?;
+        }
+        self.audit(Action::UserSignedUp, "email").await?;
+        if self.user.email_confirmed_at.is_none() {
+            users::confirm_email(self.tx, self.user.id, self.now).await?;
+        }
+        self.prove_email().await
+    }
+
+    /// The code came by mail. Accounts that were written by SQL may have no identity yet.
+    async fn prove_email(&self) -> Result<(), AuthError> {
+        if users::prove_email(self.tx, self.user.id, self.now).await? {
+            return Ok(());
+        }
+        self.set_identity("email", &self.user.email, "email_verified").await
+    }
+
+    /// Password reset and magic link: proof of the address, whatever it was asked for.
+    pub(super) async fn recover(&self) -> Result<(), AuthError> {
+        if self.user.email_confirmed_at.is_none() {
+            return self.confirm_email().await;
+        }
+        self.audit(Action::Login, "email").await?;
+        self.prove_email().await
+    }
+
+    /// A phone sign-up.
+    pub(super) async fn confirm_phone(&self) -> Result<(), AuthError> {
+        self.audit(Action::UserSignedUp, "phone").await?;
+        users::confirm_phone(self.tx, self.user.id, self.now).await?;
+        self.become_permanent().await?;
+        self.mark_phone().await
+    }
+
+    /// One of the codes of an e-mail change. `false` when the other is still waited for: with two addresses both have
+    /// to agree, in any order, and `mailer_autoconfirm` is no reason to ask only one.
+    pub(super) async fn change_email(&self, token_type: TokenType) -> Result<bool, AuthError> {
+        const FIRST: &str = "\
+update auth.users set email_change_confirm_status = 1, updated_at = $2
+where id = $1 and coalesce(email_change_confirm_status, 0) = 0";
+        // The codes of the old address die with it, those too that its links were exchanged for. The flow of this change
+        // has none yet.
+        const CHANGE: &str = "\
+update auth.users
+set email = $2, email_confirmed_at = $3, email_change = '', email_change_confirm_status = 0,
+  email_change_token_new = '', email_change_token_current = '', confirmation_token = '', recovery_token = '',
+  reauthentication_token = '', is_anonymous = false, updated_at = $3,
+  raw_user_meta_data = coalesce(raw_user_meta_data, '{}') || '{\"email_verified\": true}'
+where id = $1";
+        const FORGET: &str = "\
+with flows as (delete from auth.flow_state where user_id = $1 and auth_code_issued_at is not null)
+delete from auth.one_time_tokens where user_id = $1 and token_type::text <> 'phone_change_token'";
+        let (old, new) = (&self.user.email, &self.user.email_change);
+        let needs_both = self.auth.config.mailer_secure_email_change_enabled && !old.is_empty();
+        if needs_both && self.execute(FIRST, &[&self.user.id, &self.now]).await? == 1 {
+            return Ok(false);
+        }
+        if !needs_both && token_type == TokenType::EmailChangeCurrent {
+            // Asked for while both were needed. What counts now is the new address alone.
+            return Ok(false);
+        }
+        self.audit(Action::UserModified, "email").await?;
+        self.execute(CHANGE, &[&self.user.id, new, &self.now])
+            .await
+            .map_err(|error| error.or_taken(AuthError::EmailExists))?;
+        self.execute(FORGET, &[&self.user.id]).await?;
+        self.set_identity("email", new, "email_verified").await?;
+        if !old.is_empty() {
+            let changed = User { email: new.clone(), ..self.user.clone() };
+            notifications::email_changed(self.tx, &self.auth.mailer, &changed, old).await?;
+        }
+        Ok(true)
+    }
+
+    /// The code of a phone change.
+    pub(super) async fn change_phone(&self, new: &str) -> Result<(), AuthError> {
+        const CHANGE: &str = "\
+update auth.users
+set phone = $2, phone_confirmed_at = $3, phone_change = '', phone_change_token = '', is_anonymous = false,
+  updated_at = $3
+where id = $1";
+        self.audit(Action::UserModified, "phone").await?;
+        self.execute(CHANGE, &[&self.user.id, &new, &self.now])
+            .await
+            .map_err(|error| error.or_taken(AuthError::PhoneExists))?;
+        self.set_identity("phone", new, "phone_verified").await?;
+        let changed = User { phone: new.to_owned(), ..self.user.clone() };
+        notifications::phone_changed(self.tx, &self.auth.mailer, &changed, &self.user.phone).await
+    }
+
+    async fn become_permanent(&self) -> Result<(), AuthError> {
+        const PERMANENT: &str =
+            "update auth.users set is_anonymous = false, updated_at = $2 where id = $1 and is_anonymous";
+        self.execute(PERMANENT, &[&self.user.id, &self.now]).await?;
+        Ok(())
+    }
+
+    /// The identity of the number, of whatever provider, knows that it was proven.
+    async fn mark_phone(&self) -> Result<(), AuthError> {
+        const MARK: &str = "\
+update auth.identities i
+set identity_data = i.identity_data || '{\"phone_verified\": true}', updated_at = $3
+where i.user_id = $1 and i.identity_data ->> 'phone' = $2";
+        self.execute(MARK, &[&self.user.id, &self.user.phone, &self.now]).await?;
+        Ok(())
+    }
+
+    /// The identity of provider `key` gets the new address, or comes to be.
+    async fn set_identity(&self, key: &str, address: &str, verified: &str) -> Result<(), AuthError> {
+        const SET: &str = "\
+update auth.identities i
+set identity_data = i.identity_data || $3::jsonb, updated_at = $4
+where i.user_id = $1 and i.provider = $2";
+        let mut data = Object::new();
+        data.insert(key.to_owned(), address.into());
+        data.insert(verified.to_owned(), Value::Bool(true));
+        let id = self.user.id;
+        let changed = self.execute(SET, &[&id, &key, &Value::Object(data.clone()), &self.now]).await?;
+        if changed == 0 {
+            data.insert("sub".to_owned(), id.to_string().into());
+            for other in ["email_verified", "phone_verified"] {
+                data.entry(other).or_insert(Value::Bool(false));
+            }
+            users::insert_identity(self.tx, id, key, &id.to_string(), &data, self.now).await?;
+        }
+        Ok(())
+    }
+
+    async fn audit(&self, action: Action, provider: &str) -> Result<(), AuthError> {
+        let traits = audit::provider(provider);
+        self.auth.audit_log(&self.origin.client).record(self.tx, self.user, action, traits, self.now).await
+    }
+
+    async fn execute(
+        &self,
+        sql: &str,
+        params: &[&(dyn tokio_postgres::types::ToSql + Sync)],
+    ) -> Result<u64, AuthError> {
+        self.tx.execute(sql, params).await.map_err(AuthError::updating)
+    }
+}
+
+/// `app_metadata.providers` from the identities; `provider` stays the first one there ever was.
+pub(super) async fn recompute_providers(tx: &Tx, user_id: Uuid, now: Timestamp) -> Result<(), AuthError> {
+    // An update that changes nothing would still run the project's triggers.
+    const RECOMPUTE: &str = "\
+with of_user as (
+  select jsonb_agg(p.provider order by p.since, p.provider) as providers
+  from (select i.provider, min(i.created_at) as since from auth.identities i where i.user_id = $1 group by i.provider) p
+)
+update auth.users u
+set updated_at = $2, raw_app_meta_data = coalesce(u.raw_app_meta_data, '{}') || jsonb_build_object(
+  'provider', coalesce(u.raw_app_meta_data -> 'provider', of_user.providers -> 0), 'providers', of_user.providers)
+from of_user
+where u.id = $1 and of_user.providers is not null and (u.raw_app_meta_data -> 'providers' is distinct from of_user.providers
+  or u.raw_app_meta_data -> 'provider' is null)";
+    tx.execute(RECOMPUTE, &[&user_id, &now]).await.map_err(AuthError::updating)?;
+    Ok(())
+}

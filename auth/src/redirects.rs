@@ -1,0 +1,180 @@
+//! Where a link may lead (auth.md §3.11): the one place that decides it, because a target that an attacker chooses
+//! receives the tokens of the user who clicks.
+//!
+//! The rules are upstream's. Before them stands one of ours: a target is considered only if a browser reads it as we
+//! do. So whatever two parsers could see differently (backslashes, white space, user names, encoded or numeric
+//! hosts) is refused, and what is let through is handed on as it was sent.
+
+mod glob;
+
+use std::net::IpAddr;
+
+use url::{Host, Url};
+
+use glob::Glob;
+
+/// A longer target is no real page, and would not fit into a header.
+const MAX_BYTES: usize = 4096;
+
+/// What auth-js adds to tell its flows apart; no entry of a list could name it (auth.md §5.4, 18).
+const FLOW_ID: &str = "sb_flow_id";
+
+/// Schemes that run or show what the URL itself holds, or files. No entry allows them.
+const NEVER: [&str; 7] = ["javascript", "data", "vbscript", "file", "blob", "about", "view-source"];
+
+/// `site_url` and the allow-list, ready to be asked.
+pub(crate) struct Redirects {
+    site_url: String,
+    /// `None` when it is none that all parsers read alike; then it allows nothing beside itself.
+    site: Option<Target>,
+    globs: Vec<Glob>,
+}
+
+impl Redirects {
+    /// Entries that are no globs were refused at start ([`is_glob`]); here they match nothing.
+    pub(crate) fn new(site_url: &str, allow_list: &[String]) -> Self {
+        Self {
+            site_url: site_url.to_owned(),
+            site: Target::parse(site_url),
+            globs: allow_list.iter().filter_map(|entry| Glob::parse(entry)).collect(),
+        }
+    }
+
+    /// Whether it is a page of the site, or of a site of the allow-list. Programs on the reader's own machine are not.
+    pub(crate) fn names_page(&self, url: &str) -> bool {
+        let Some(target) = Target::parse(url).filter(Target::is_web) else { return false };
+        let matched = without_flow_id(url.split('#').next().unwrap_or_default());
+        self.site.as_ref().is_some_and(|site| target.is_at(site))
+            || self.globs.iter().any(|glob| glob.matches(&matched))
+    }
+
+    /// Whether a link may lead there.
+    pub(crate) fn allow(&self, url: &str) -> bool {
+        let Some(target) = Target::parse(url) else { return false };
+        if self.site.as_ref().is_some_and(|site| target.is_at(site)) {
+            return true;
+        }
+        match &target.host {
+            // Only a program on the reader's own machine answers there.
+            Some(Host::Ipv4(address)) if target.is_web() => return address.is_loopback(),
+            Some(Host::Ipv6(address)) if target.is_web() => {
+                return IpAddr::V6(*address).to_canonical().is_loopback();
+            }
+            Some(_) | None => {}
+        }
+        let matched = without_flow_id(url.split('#').next().unwrap_or_default());
+        self.globs.iter().any(|glob| glob.matches(&matched))
+    }
+
+    /// The target of a mail's link: the one that the request names (`redirect_to`) or comes from (`Referer`) if it is
+    /// allowed, else `site_url`.
+    pub(crate) fn target(&self, named: Option<&str>, referer: Option<&str>) -> String {
+        if let Some(named) = named {
+            return self.allowed(named).unwrap_or(&self.site_url).to_owned();
+        }
+        // Not logged: every page that links here sends its own address.
+        referer.filter(|referer| self.allow(referer)).unwrap_or(&self.site_url).to_owned()
+    }
+
+    /// A target that the request names, if it is allowed.
+    pub(crate) fn allowed<'a>(&self, named: &'a str) -> Option<&'a str> {
+        let is_allowed = self.allow(named);
+        if !is_allowed && !named.is_empty() {
+            refused(named);
+        }
+        Some(named).filter(|_| is_allowed)
+    }
+}
+
+/// A silent fallback is the most asked question about this service.
+fn refused(named: &str) {
+    let shown: String = named.chars().take(200).collect();
+    tracing::warn!(
+        redirect_to = ?shown,
+        "a redirect_to is neither below auth.site_url nor matched by auth.uri_allow_list; site_url is used instead"
+    );
+}
+
+/// Whether an entry of the allow-list can be used.
+pub(crate) fn is_glob(entry: &str) -> bool {
+    Glob::parse(entry).is_some()
+}
+
+/// A URL that every parser reads alike.
+struct Target {
+    scheme: String,
+    /// A custom scheme need not have one.
+    host: Option<Host>,
+    port: Option<u16>,
+}
+
+impl Target {
+    fn parse(text: &str) -> Option<Self> {
+        // What browsers drop, turn into slashes, or show as something else.
+        let is_plain =
+            |byte: u8| byte.is_ascii_graphic() && !matches!(byte, b'\\' | b'"' | b'<' | b'>' | b'`' | b'^');
+        if text.len() > MAX_BYTES || !text.bytes().all(is_plain) {
+            return None;
+        }
+        let (scheme, rest) = text.split_once(':')?;
+        let url = Url::parse(text).ok()?;
+        if !url.scheme().eq_ignore_ascii_case(scheme) || NEVER.contains(&url.scheme()) {
+            return None;
+        }
+        let port = url.port_or_known_default();
+        let target =
+            Self { scheme: url.scheme().to_owned(), host: url.host().map(|host| host.to_owned()), port };
+        if !target.is_web() {
+            return Some(target);
+        }
+        let authority = rest.strip_prefix("//")?;
+        let authority = authority.split(['/', '?', '#']).next()?;
+        let host = match authority.rsplit_once(':') {
+            Some((host, port)) if !port.contains(']') => host,
+            Some(_) | None => authority,
+        };
+        let is_read_alike = match target.host.as_ref()? {
+            Host::Domain(name) => is_host_name(host) && name.eq_ignore_ascii_case(host),
+            // Not `127.1` nor `2130706433`: other parsers take those for names.
+            Host::Ipv4(address) => address.to_string() == host,
+            Host::Ipv6(_) => host.starts_with('['),
+        };
+        is_read_alike.then_some(target)
+    }
+
+    fn is_web(&self) -> bool {
+        matches!(self.scheme.as_str(), "http" | "https")
+    }
+
+    /// Whether this is a page of `site`. On localhost any port is: development servers move.
+    fn is_at(&self, site: &Self) -> bool {
+        let is_localhost = matches!(&site.host, Some(Host::Domain(name)) if name == "localhost");
+        site.host.is_some()
+            && self.scheme == site.scheme
+            && self.host == site.host
+            && (is_localhost || self.port == site.port)
+    }
+}
+
+/// `^[a-zA-Z0-9]([a-zA-Z0-9.-]*[a-zA-Z0-9])?$`
+fn is_host_name(host: &str) -> bool {
+    let is_edge = |byte: Option<&u8>| byte.is_some_and(u8::is_ascii_alphanumeric);
+    let bytes = host.as_bytes();
+    is_edge(bytes.first())
+        && is_edge(bytes.last())
+        && bytes.iter().all(|byte| byte.is_ascii_alphanumeric() || matches!(byte, b'.' | b'-'))
+}
+
+/// A URL without the client's own parameter.
+fn without_flow_id(url: &str) -> String {
+    let Some((path, query)) = url.split_once('?') else { return url.to_owned() };
+    let is_flow_id = |pair: &&str| pair.split('=').next() == Some(FLOW_ID);
+    if !query.split('&').any(|pair| is_flow_id(&pair)) {
+        return url.to_owned();
+    }
+    let kept: Vec<&str> = query.split('&').filter(|pair| !is_flow_id(pair)).collect();
+    if kept.is_empty() { path.to_owned() } else { format!("{path}?{}", kept.join("&")) }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,227 @@
+//! Which template an e-mail is written with: the project's own, given as text or by URL, or the built-in one.
+//!
+//! A template behind a URL is fetched by a task of the service ([`Remote::keep_fresh`]), never by a request: a request holds a
+//! row lock and a connection while it writes an e-mail (decision 0030). Until there is a good one, and when the project's
+//! own template does not render, the built-in one is used.
+
+mod builtin;
+mod engine;
+pub(crate) mod kind;
+mod plain_text;
+
+use std::collections::BTreeMap;
+use std::sync::{Arc, PoisonError, RwLock};
+use std::time::Duration;
+
+use basalt_core::http_client::HttpClient;
+use http::{HeaderMap, StatusCode};
+use serde_json::Value;
+use tokio::time::{Instant, sleep};
+use url::Url;
+
+use engine::{LONGEST, Template, TemplateError};
+use kind::EmailKind;
+
+const FETCH_LIMIT: Duration = Duration::from_secs(10);
+/// From one good fetch to the next (auth.md §3.21).
+const REFRESH_AFTER: Duration = Duration::from_secs(600);
+const RETRY_AFTER: Duration = Duration::from_secs(30);
+
+/// The body of a kind of e-mail, as configured.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum TemplateSource {
+    /// HTML in the syntax of templates.
+    Text(String),
+    /// Where such HTML is fetched from.
+    Url(Url),
+}
+
+/// How e-mails of a kind differ from the built-in ones.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct EmailSettings {
+    /// The subject, a template of text; `None` = the built-in one.
+    pub subject: Option<String>,
+    /// The body; `None` = the built-in one.
+    pub body: Option<TemplateSource>,
+    /// Where links lead; empty = this service's `/verify`. A path is one of the service's host, a URL is taken whole.
+    pub url_path: String,
+}
+
+/// An e-mail, rendered.
+pub(crate) struct RenderedEmail {
+    pub(crate) subject: String,
+    pub(crate) html: String,
+    pub(crate) text: String,
+}
+
+/// All templates.
+pub(crate) struct Templates {
+    by_name: BTreeMap<&'static str, Entry>,
+}
+
+struct Entry {
+    subject: Template,
+    body: Body,
+    builtin: Builtin,
+}
+
+struct Builtin {
+    subject: Template,
+    html: Template,
+    text: Template,
+}
+
+enum Body {
+    Builtin,
+    Own(Arc<Template>),
+    Remote(Remote),
+}
+
+/// A template behind a URL.
+#[derive(Clone)]
+pub(crate) struct Remote {
+    name: &'static str,
+    url: Url,
+    /// The last good one.
+    fetched: Arc<RwLock<Option<Arc<Template>>>>,
+}
+
+/// The names of kinds, each once.
+fn names() -> impl Iterator<Item = &'static str> {
+    let mut names: Vec<_> = EmailKind::ALL.iter().map(|kind| kind.name()).collect();
+    names.dedup();
+    names.into_iter()
+}
+
+impl EmailSettings {
+    /// Why the subject is no template, if it is none.
+    #[must_use]
+    pub fn subject_fault(&self) -> Option<String> {
+        let error = Template::text(self.subject.as_deref()?).err()?;
+        Some(error.to_string())
+    }
+
+    /// Why the body is no template, if it stands here and is none.
+    #[must_use]
+    pub fn body_fault(&self) -> Option<String> {
+        let Some(TemplateSource::Text(source)) = &self.body else { return None };
+        Some(Template::html(source).err()?.to_string())
+    }
+}
+
+impl Templates {
+    pub(crate) fn new(settings: &BTreeMap<String, EmailSettings>) -> Self {
+        let entry = |name: &'static str| {
+            let builtin = Builtin::new(name);
+            let own = settings.get(name).cloned().unwrap_or_default();
+            let subject = own.subject.as_deref().map(Template::text);
+            let body = match own.body {
+                None => Body::Builtin,
+                Some(TemplateSource::Url(url)) => Body::Remote(Remote { name, url, fetched: Arc::default() }),
+                // A broken one was refused when the configuration was read.
+                Some(TemplateSource::Text(source)) => {
+                    Template::html(&source).map_or(Body::Builtin, |own| Body::Own(Arc::new(own)))
+                }
+            };
+            let subject = subject.and_then(Result::ok).unwrap_or_else(|| builtin.subject.clone());
+            (name, Entry { subject, body, builtin })
+        };
+        Self { by_name: names().map(entry).collect() }
+    }
+
+    /// Those that have to be fetched.
+    pub(crate) fn remotes(&self) -> impl Iterator<Item = Remote> {
+        self.by_name.values().filter_map(|entry| match &entry.body {
+            Body::Remote(remote) => Some(remote.clone()),
+            Body::Builtin | Body::Own(_) => None,
+        })
+    }
+
+    /// Writes an e-mail of `kind`.
+    pub(crate) fn render(&self, kind: EmailKind, values: &Value) -> Result<RenderedEmail, TemplateError> {
+        let name = kind.name();
+        let entry = self.by_name.get(name).unwrap_or_else(|| unreachable!("every kind has an entry"));
+        let subject = entry.subject.render(values).or_else(|error| {
+            tracing::warn!(template = name, %error, "a subject does not render; using the built-in one");
+            entry.builtin.subject.render(values)
+        })?;
+        let own = match &entry.body {
+            Body::Builtin => None,
+            Body::Own(template) => Some(Arc::clone(template)),
+            Body::Remote(remote) => remote.fetched(),
+        };
+        let (html, text) = match own.map(|template| template.render(values)) {
+            Some(Ok(html)) => {
+                let text = plain_text::text(&html);
+                (html, text)
+            }
+            failed => {
+                if let Some(Err(error)) = failed {
+                    tracing::warn!(template = name, %error, "a template does not render; using the built-in one");
+                }
+                (entry.builtin.html.render(values)?, entry.builtin.text.render(values)?)
+            }
+        };
+        Ok(RenderedEmail { subject: one_line(&subject), html, text })
+    }
+}
+
+/// A subject is one line, even when a user's name holds line breaks.
+fn one_line(subject: &str) -> String {
+    subject.split_whitespace().collect::<Vec<_>>().join(" ")
+}
+
+impl Builtin {
+    fn new(name: &str) -> Self {
+        let email = builtin::email(name);
+        let read = |result: Result<Template, TemplateError>| {
+            result.unwrap_or_else(|error| unreachable!("auth/templates/{name}.txt: {error}"))
+        };
+        Self {
+            subject: read(Template::text(&email.subject)),
+            html: read(Template::html(&email.html)),
+            text: read(Template::text(&email.text)),
+        }
+    }
+}
+
+impl Remote {
+    fn fetched(&self) -> Option<Arc<Template>> {
+        self.fetched.read().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+
+    /// Fetches the template now and again and again.
+    #[expect(clippy::infinite_loop, reason = "ended from outside, by the shutdown token")]
+    pub(crate) async fn keep_fresh(self) {
+        let client = HttpClient::default();
+        loop {
+            let pause = match self.fetch(&client).await {
+                Ok(template) => {
+                    *self.fetched.write().unwrap_or_else(PoisonError::into_inner) = Some(Arc::new(template));
+                    REFRESH_AFTER
+                }
+                Err(error) => {
+                    tracing::warn!(
+                        template = self.name,
+                        url = self.url.as_str(),
+                        error,
+                        "cannot fetch a template; using the last good one, or the built-in one"
+                    );
+                    RETRY_AFTER
+                }
+            };
+            sleep(pause).await;
+        }
+    }
+
+    async fn fetch(&self, client: &HttpClient) -> Result<Template, String> {
+        let deadline = Instant::now() + FETCH_LIMIT;
+        let answer = client.get(&self.url, HeaderMap::new(), LONGEST, deadline).await;
+        let answer = answer.map_err(|error| error.to_string())?;
+        if answer.status != StatusCode::OK {
+            return Err(format!("status {}", answer.status.as_u16()));
+        }
+        let source = std::str::from_utf8(&answer.body).map_err(|_| "it is not UTF-8 text".to_owned())?;
+        Template::html(source).map_err(|error| error.to_string())
+    }
+}
