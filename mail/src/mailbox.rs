@@ -1,8 +1,8 @@
-//! The development mailbox at `/mailbox`: what a mail server would have sent. Pages for people, and a JSON API for
-//! tests in the words of Mailpit, which test suites of Supabase projects read (auth.md §8).
+//! The development mailbox at `/mailbox`: HTML pages, and a JSON API compatible with Mailpit's, which test suites of Supabase
+//! projects use (auth.md §8).
 //!
-//! Mails hold sign-in links, so the mailbox exists in development only, and the gateway passes requests of this machine only. Users write
-//! parts of a mail: its HTML is shown in a frame without scripts and without an origin.
+//! Mails contain sign-in links, so the mailbox exists in development only, and the gateway admits local requests only. Mails
+//! contain text that users wrote: their HTML is shown in a sandboxed frame without scripts or an origin.
 
 mod api;
 mod html;
@@ -26,7 +26,7 @@ use store::Store;
 /// The mailbox's path on the server's own port.
 pub const PATH: &str = "/mailbox";
 
-/// Longest body of a request: a list of ids.
+/// Longest request body: a list of ids.
 const BODY_LIMIT: usize = 65_536;
 
 const SCRIPT: &str = include_str!("mailbox/script.js");
@@ -39,35 +39,35 @@ pub struct Mailbox {
     sender: Sender,
 }
 
-/// The sender that mails show.
+/// The sender shown with each mail.
 #[derive(Debug, Clone)]
 pub struct Sender {
     /// A bare address.
     pub address: String,
-    /// The name before it; may be empty.
+    /// The display name; may be empty.
     pub name: String,
 }
 
-/// A request was refused or failed.
+/// Why a request failed.
 #[derive(Debug)]
-enum Refusal {
+enum Failure {
     Status(StatusCode, &'static str),
     Database(SessionError),
 }
 
-impl From<SessionError> for Refusal {
+impl From<SessionError> for Failure {
     fn from(error: SessionError) -> Self {
         Self::Database(error)
     }
 }
 
-const NOT_FOUND: Refusal = Refusal::Status(StatusCode::NOT_FOUND, "Not found\n");
+const NOT_FOUND: Failure = Failure::Status(StatusCode::NOT_FOUND, "Not found\n");
 
 /// A request below the mailbox's base.
 struct PageRequest {
-    /// Where the mailbox lies: [`PATH`], or nothing on a port of its own.
+    /// Path of the mailbox: [`PATH`], or empty on its own port.
     base: &'static str,
-    /// `name=value`, decoded.
+    /// Decoded pairs of name and value.
     query: Vec<(String, String)>,
 }
 
@@ -84,20 +84,19 @@ impl Mailbox {
         Self { store, sender }
     }
 
-    /// Answers a request at [`PATH`] or below it (`base` is [`PATH`]), or on a port of the mailbox's own (`base` is
-    /// empty).
+    /// Handles a request. `base` is [`PATH`], or empty on the mailbox's own port.
     pub async fn answer(&self, request: Request<Body>, base: &'static str) -> Response {
         match self.route(request, base).await {
             Ok(response) => response,
-            Err(Refusal::Status(status, text)) => plain(status, text),
-            Err(Refusal::Database(error)) => {
-                tracing::warn!(%error, "the mailbox cannot be read");
+            Err(Failure::Status(status, text)) => plain(status, text),
+            Err(Failure::Database(error)) => {
+                tracing::warn!(%error, "cannot read the mailbox");
                 plain(StatusCode::SERVICE_UNAVAILABLE, "The database is unavailable.\n")
             }
         }
     }
 
-    async fn route(&self, request: Request<Body>, base: &'static str) -> Result<Response, Refusal> {
+    async fn route(&self, request: Request<Body>, base: &'static str) -> Result<Response, Failure> {
         let (head, body) = request.into_parts();
         let path = head.uri.path().strip_prefix(base).unwrap_or_default();
         let query = head.uri.query().unwrap_or_default();
@@ -113,7 +112,7 @@ impl Mailbox {
             (Method::GET, ["style.css"]) => Ok(asset("text/css; charset=utf-8", STYLE)),
             (Method::GET, ["script.js"]) => Ok(asset("text/javascript; charset=utf-8", SCRIPT)),
             (Method::POST, ["delete"]) => {
-                refuse_other_origins(&head.headers)?;
+                check_same_origin(&head.headers)?;
                 self.store.delete(None).await?;
                 Ok((StatusCode::SEE_OTHER, [(LOCATION, format!("{base}/"))]).into_response())
             }
@@ -126,7 +125,7 @@ impl Mailbox {
             (Method::GET, ["api", "v1", "message", id]) => self.message(id).await,
             (Method::DELETE, ["api", "v1", "messages"]) => {
                 let body = read_body(Body::new(Limited::new(body, BODY_LIMIT)), None).await;
-                let body = body.map_err(|_| Refusal::Status(StatusCode::PAYLOAD_TOO_LARGE, "Too large\n"))?;
+                let body = body.map_err(|_| Failure::Status(StatusCode::PAYLOAD_TOO_LARGE, "Too large\n"))?;
                 self.delete(&body).await
             }
             (Method::GET, [id]) => self.mail_page(&request, id).await,
@@ -140,8 +139,8 @@ impl Mailbox {
     }
 }
 
-/// A form can be posted from any page; this one is for ours alone.
-fn refuse_other_origins(headers: &HeaderMap) -> Result<(), Refusal> {
+/// CSRF check: any page can post a form here, so only our own origin is accepted.
+fn check_same_origin(headers: &HeaderMap) -> Result<(), Failure> {
     const SITE: HeaderName = HeaderName::from_static("sec-fetch-site");
     let text = |name: HeaderName| headers.get(name).and_then(|value| value.to_str().ok());
     let is_own_site = text(SITE).is_none_or(|site| site == "same-origin");
@@ -152,7 +151,7 @@ fn refuse_other_origins(headers: &HeaderMap) -> Result<(), Refusal> {
     if is_own_site && is_own_origin {
         return Ok(());
     }
-    Err(Refusal::Status(StatusCode::FORBIDDEN, "Only the mailbox's own page may ask for this.\n"))
+    Err(Failure::Status(StatusCode::FORBIDDEN, "cross-origin request rejected\n"))
 }
 
 fn plain(status: StatusCode, text: &'static str) -> Response {
@@ -171,14 +170,14 @@ fn asset(content_type: &'static str, text: &'static str) -> Response {
     guarded(([(CONTENT_TYPE, content_type)], text).into_response(), "default-src 'none'")
 }
 
-/// A page of ours.
+/// One of the mailbox's own pages.
 fn page(text: String) -> Response {
     let policy = "default-src 'none'; script-src 'self'; style-src 'self'; connect-src 'self'; frame-src 'self'; \
                   img-src 'self' data:; form-action 'self'; base-uri 'none'; frame-ancestors 'none'";
     guarded(([(CONTENT_TYPE, "text/html; charset=utf-8")], text).into_response(), policy)
 }
 
-/// Headers that keep an answer to itself.
+/// Adds the security headers.
 fn guarded(mut response: Response, policy: &'static str) -> Response {
     let frames = if policy.contains("frame-ancestors 'self'") { "SAMEORIGIN" } else { "DENY" };
     for (name, value) in [
@@ -202,14 +201,14 @@ mod tests {
     }
 
     #[test]
-    fn a_form_of_another_page_is_refused() {
+    fn rejects_forms_of_other_origins() {
         let site = HeaderName::from_static("sec-fetch-site");
         let own =
             [(HOST, "localhost:8000"), (ORIGIN, "http://localhost:8000"), (site.clone(), "same-origin")];
-        assert!(refuse_other_origins(&headers(&own)).is_ok());
-        assert!(refuse_other_origins(&headers(&[(HOST, "localhost:8000")])).is_ok(), "a tool, no browser");
+        assert!(check_same_origin(&headers(&own)).is_ok());
+        assert!(check_same_origin(&headers(&[(HOST, "localhost:8000")])).is_ok(), "a tool sends no Origin");
         let other = [(HOST, "localhost:8000"), (ORIGIN, "http://localhost:3000"), (site, "same-site")];
-        assert!(refuse_other_origins(&headers(&other)).is_err());
-        assert!(refuse_other_origins(&headers(&[(HOST, "localhost:8000"), (ORIGIN, "null")])).is_err());
+        assert!(check_same_origin(&headers(&other)).is_err());
+        assert!(check_same_origin(&headers(&[(HOST, "localhost:8000"), (ORIGIN, "null")])).is_err());
     }
 }

@@ -1,12 +1,10 @@
-//! Mail that leaves after the transaction that asked for it has committed. [`Outbox::enqueue`] writes a row of
-//! `basalt.mail_outbox` inside the caller's transaction, so that a code that was never stored is never mailed and a
-//! slow mail server holds no connection (auth.md §6).
+//! The outbox. [`Outbox::enqueue`] inserts into `basalt.mail_outbox` in the caller's transaction, so that a code that was
+//! rolled back is never mailed and a slow mail server does not hold a connection (auth.md §6).
 //!
-//! Mails hold links and codes, which the database stores hashed everywhere else: a row in clear would undo that, so
-//! its content is sealed under `server.master_key` ([`basalt_core::seal`]) and erased once sent. What is readable in a row
-//! is kind and recipient.
+//! Mails contain links and codes, which the database stores hashed everywhere else. A row's content is therefore encrypted
+//! under `server.master_key` ([`basalt_core::seal`]) and erased once sent; only kind and recipient are readable.
 //!
-//! In development, without a mail server, a committed row *is* the delivered mail: the mailbox reads this table.
+//! In development, without a mail server, a committed row counts as delivered: the mailbox reads this table.
 
 use std::fmt;
 use std::sync::Arc;
@@ -20,48 +18,48 @@ use basalt_core::pool::{ServicePool, Tx};
 use basalt_core::seal::{CannotOpen, Sealer};
 use basalt_core::session::SessionError;
 
-/// The channel on which PostgreSQL tells every server at COMMIT that there is mail.
+/// The NOTIFY channel that wakes the workers of all servers when mail is committed.
 pub const CHANNEL: &str = "basalt_mail";
 
 const PURPOSE: &str = "mail outbox";
 pub(crate) const STATEMENT_LIMIT: Duration = Duration::from_secs(10);
 
-/// One mail. Sender and envelope are the outbox's.
+/// One mail. The worker adds the sender.
 #[derive(Clone, PartialEq, Eq)]
 pub struct Message {
-    /// What it is about, for metrics, the log and the list: `recovery`, `invite`, … Never a secret.
+    /// Kind for metrics, logs and the queue listing: `recovery`, `invite`, … Never a secret.
     pub kind: &'static str,
-    /// The one recipient: a bare address.
+    /// The recipient: a bare address.
     pub to: String,
-    /// Unicode text; it is encoded when the mail is sent.
+    /// Unicode text; encoded when the mail is sent.
     pub subject: String,
     /// The HTML part.
     pub html: String,
     /// The plain part.
     pub text: String,
-    /// Names the mail to a provider that sends one of each name, within a day.
+    /// The provider sends one mail per key and day.
     pub idempotency_key: Option<String>,
 }
 
 /// Where mail goes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Destination {
-    /// To a mail server, through the worker.
+    /// A mail server, through the worker.
     Server,
-    /// To the development mailbox.
+    /// The development mailbox.
     Mailbox,
-    /// Nowhere: no mail server is configured and this is no development server. Each mail causes a warning.
+    /// Dropped with a warning: no mail server is configured, and this is not a development server.
     Nowhere,
 }
 
 impl fmt::Debug for Message {
-    /// Links and codes never reach a log.
+    /// Omits links and codes, so that no log can show them.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "Message({})", self.kind)
     }
 }
 
-/// What of a mail is sealed.
+/// The encrypted part of a mail.
 #[derive(Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Content {
     /// See [`Message::subject`].
@@ -76,7 +74,7 @@ pub struct Content {
 }
 
 impl fmt::Debug for Content {
-    /// Links and codes never reach a log.
+    /// Omits links and codes, so that no log can show them.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str("Content")
     }
@@ -90,26 +88,26 @@ pub struct Outbox {
 }
 
 impl Outbox {
-    /// An outbox; servers of one database seal with the same master key.
+    /// All servers of a database use the same master key.
     #[must_use]
     pub fn new(destination: Destination, master_key: &SecretString) -> Self {
         Self { destination, sealer: Arc::new(Sealer::new(master_key, PURPOSE)) }
     }
 
-    /// The same outbox for mail that goes elsewhere.
+    /// The same outbox with another destination.
     #[must_use]
     pub fn to(&self, destination: Destination) -> Self {
         Self { destination, sealer: Arc::clone(&self.sealer) }
     }
 
-    /// Where its mail goes.
+    /// Where mail goes.
     #[must_use]
     pub const fn destination(&self) -> Destination {
         self.destination
     }
 
-    /// Enqueues `message` in a transaction of its own, and says which row it became; `None` where mail goes nowhere. `pool` is
-    /// of the login that owns schema `basalt`.
+    /// Enqueues `message` in its own transaction and returns the row's id; `None` for [`Destination::Nowhere`]. `pool` logs in
+    /// as the owner of schema `basalt`.
     ///
     /// # Errors
     /// The database fails.
@@ -137,13 +135,13 @@ insert into basalt.mail_outbox (kind, recipient, sealed, sealed_by, state) value
         Ok(Some(id))
     }
 
-    /// Enqueues `message`, to be sent once `tx` has committed; a rollback undoes that. The transaction's login needs the
-    /// right to insert, as `supabase_auth_admin` has.
+    /// Enqueues `message`, to be sent once `tx` has committed. The transaction's role needs INSERT on the table, which
+    /// `supabase_auth_admin` has.
     ///
     /// # Errors
     /// PostgreSQL's error, a broken connection, or the transaction's deadline.
     pub async fn enqueue(&self, tx: &Tx, message: &Message) -> Result<(), SessionError> {
-        // The notification wakes the workers of all servers at COMMIT, and not before.
+        // PostgreSQL delivers the notification at COMMIT.
         const QUEUE: &str = "\
 with queued as (insert into basalt.mail_outbox (kind, recipient, sealed, sealed_by, state)
   values ($1, $2, $3, $4, 'queued'))
@@ -163,7 +161,7 @@ values ($1, $2, $3, $4, 'mailbox')";
             Destination::Nowhere => {
                 tracing::warn!(
                     kind,
-                    "a mail was not sent, because no mail server is configured: set mail.smtp_url and mail.from"
+                    "mail not sent: no mail server is configured; set mail.smtp_url and mail.from"
                 );
                 metrics::counter!("basalt_mail_dropped_total", "kind" => *kind).increment(1);
                 return Ok(());
@@ -173,16 +171,16 @@ values ($1, $2, $3, $4, 'mailbox')";
         Ok(())
     }
 
-    /// Opens a row's content.
+    /// Decrypts a row's content.
     ///
     /// # Errors
-    /// It was sealed for another row, or under another master key.
+    /// It was encrypted for another recipient, or under another master key.
     pub fn open(&self, kind: &str, recipient: &str, sealed: &[u8]) -> Result<Content, CannotOpen> {
         let json = self.sealer.open(&context(kind, recipient), sealed)?;
         serde_json::from_slice(&json).map_err(|_not_ours| CannotOpen)
     }
 
-    /// Which rows are this outbox's: servers of several projects may share a database, each with its own master key.
+    /// Fingerprint of the master key. Servers of several projects may share a database, each with its own key.
     pub(crate) fn sealed_by(&self) -> &str {
         self.sealer.fingerprint()
     }
@@ -199,7 +197,7 @@ values ($1, $2, $3, $4, 'mailbox')";
     }
 }
 
-/// One transaction around `work`, committed when that succeeds.
+/// Runs `work` in a transaction and commits if it succeeds.
 pub(crate) async fn in_transaction<T>(
     pool: &ServicePool,
     deadline: Instant,
@@ -210,7 +208,7 @@ pub(crate) async fn in_transaction<T>(
     tx.finish(result).await
 }
 
-/// Content is bound to its recipient: write access to the table does not suffice to have it sent to another address.
+/// Binds content to its recipient: write access to the table is not enough to redirect a mail.
 fn context(kind: &str, recipient: &str) -> String {
     format!("{kind} {recipient}")
 }
@@ -220,7 +218,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_sealed_mail_opens_for_its_own_recipient_only() {
+    fn sealed_mail_is_bound_to_its_recipient() {
         let outbox =
             Outbox::new(Destination::Server, &SecretString::from("a master key of 32 characters and more"));
         let message = Message {

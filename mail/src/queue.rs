@@ -1,5 +1,5 @@
-//! The outbox as a table of jobs: for the worker, and for an operator, who sees what waits, what was given up and why, and
-//! has it sent again. Contents stay sealed: an operator needs no code to see that a mail server refuses it.
+//! The outbox as a job queue: for the worker, and for the operator, who lists waiting and failed mails and retries them.
+//! Contents stay encrypted: an operator does not need the code to see that the mail server rejects it.
 
 use std::time::Duration;
 
@@ -30,8 +30,8 @@ const TABLE: Table = Table {
     on_retry: "",
     on_dead: "state = 'dead', finished_at = now()",
     on_revive: "state = 'queued', finished_at = null",
-    failed_message: "a mail was not taken",
-    dead_message: "a mail was given up; it is kept in basalt.mail_outbox",
+    failed_message: "mail delivery failed",
+    dead_message: "mail delivery abandoned after the last attempt; the mail is kept in basalt.mail_outbox",
     metrics: Metrics {
         done: "basalt_mail_sent_total",
         failed: "basalt_mail_failed_total",
@@ -43,24 +43,24 @@ const TABLE: Table = Table {
 
 static ALL: Table = TABLE;
 
-/// The same where there is no mail server: the mails of others than the functions wait for one.
+/// Without a mail server only the functions' mails can be sent; others wait for one.
 static FUNCTIONS_TABLE: Table =
     Table { waiting: "state = 'queued' and kind in ('plan_invitation', 'test')", ..TABLE };
 
-/// The functions' rows of `outbox` as jobs.
+/// The jobs of the functions' mails.
 #[must_use]
 pub(crate) fn functions_queue(pool: ServicePool, outbox: &Outbox) -> Queue {
     Queue::new(pool, &FUNCTIONS_TABLE, Some(outbox.sealed_by()))
 }
 
-/// The rows of `outbox` as jobs of `pool`'s login, which owns schema `basalt`. Listed ones have the column `recipient`; the
-/// last error is the mail server's own words, which may repeat it.
+/// The jobs of `outbox`. `pool` logs in as the owner of schema `basalt`. Listings have the column `recipient`; the last error
+/// quotes the mail server and may repeat the address.
 #[must_use]
 pub fn queue(pool: ServicePool, outbox: &Outbox) -> Queue {
     Queue::new(pool, &ALL, Some(outbox.sealed_by()))
 }
 
-/// Mails that were sent, were given up or lie in the mailbox go after `keep`.
+/// Deletes sent, dead and mailbox rows after `keep`.
 pub(crate) fn retention(keep: Duration) -> Vec<Retention> {
     vec![
         Retention { rows: "state in ('sent', 'dead')", since: "finished_at", keep },
@@ -68,6 +68,6 @@ pub(crate) fn retention(keep: Duration) -> Vec<Retention> {
     ]
 }
 
-/// What a mail can be: it waits or is on its way; it was given up, and is kept for `mail.retention`; the mail server took it,
-/// and its content is erased; it lies in the development mailbox.
+/// States of a mail: waiting or being sent; abandoned, and kept for `mail.retention`; accepted by the mail server, with its
+/// content erased; delivered to the development mailbox.
 pub const STATES: [&str; 4] = ["queued", "dead", "sent", "mailbox"];

@@ -1,4 +1,4 @@
-//! Sends one mail through Resend's API (functions.md 3.21), and tells transient refusals from permanent ones.
+//! Sends a mail through Resend's API (functions.md 3.21) and classifies its errors as transient or permanent.
 
 use std::time::Duration;
 
@@ -16,24 +16,24 @@ use url::Url;
 use crate::Content;
 use crate::smtp::sender;
 
-/// How long one call may take.
+/// Time limit of one call.
 const LIMIT: Duration = Duration::from_secs(10);
-/// Most bytes of an answer.
-const ANSWER_BYTES: usize = 64 * 1024;
+/// Longest response body.
+const RESPONSE_BYTES: usize = 64 * 1024;
 const IDEMPOTENCY_KEY: HeaderName = HeaderName::from_static("idempotency-key");
 
-/// The account that sends.
+/// A Resend account.
 #[derive(Clone, Debug)]
 pub struct ResendAccount {
     /// `re_…`.
     pub api_key: SecretString,
-    /// Sender's address; the one of `mail.from` where it is empty.
+    /// Sender's address; if empty, `mail.from` is used.
     pub from_email: String,
     /// Sender's name; may be empty.
     pub from_name: String,
 }
 
-/// Says which account sends, if any. Asked for each mail: an administrator may change it at any time.
+/// Loads the account, if one is configured. Called for each mail: an administrator can change it at any time.
 pub type FindAccount =
     Box<dyn Fn() -> BoxFuture<'static, Result<Option<ResendAccount>, String>> + Send + Sync>;
 
@@ -53,7 +53,7 @@ struct Sent {
 }
 
 #[derive(Deserialize, Default)]
-struct Refusal {
+struct ErrorBody {
     #[serde(default)]
     name: String,
     #[serde(default)]
@@ -61,21 +61,21 @@ struct Refusal {
 }
 
 impl Resend {
-    /// Resend's own address, or another one that the operator has configured. `from` is the sender where an account names none.
+    /// `base` overrides Resend's URL. `from` is the sender if an account has none.
     ///
     /// # Errors
-    /// `base` is no URL that paths can be appended to.
+    /// `base` is not a URL to which paths can be appended.
     pub fn new(client: HttpClient, base: Option<&Url>, from: &str) -> Result<Self, String> {
         let (base, reach) = match base {
             Some(base) => (base.as_str(), Reach::Anywhere),
             None => ("https://api.resend.com", Reach::Public),
         };
         let emails = format!("{}/emails", base.trim_end_matches('/'));
-        let emails = emails.parse().map_err(|error| format!("{emails} is no URL: {error}"))?;
+        let emails = emails.parse().map_err(|error| format!("{emails} is not a URL: {error}"))?;
         Ok(Self { client, emails, reach, from: from.to_owned() })
     }
 
-    /// Sends one mail; the provider's id of it.
+    /// Sends a mail and returns Resend's id for it.
     pub(crate) async fn send(
         &self,
         account: &ResendAccount,
@@ -97,7 +97,7 @@ impl Resend {
         let mut headers = HeaderMap::new();
         let secret = |text: String| {
             let value = HeaderValue::try_from(text);
-            value.map_err(|_invalid| Failure::permanent("the key of Resend has characters that no key has"))
+            value.map_err(|_invalid| Failure::permanent("the Resend API key contains invalid characters"))
         };
         let mut bearer = secret(format!("Bearer {}", account.api_key.expose_secret()))?;
         bearer.set_sensitive(true);
@@ -111,41 +111,41 @@ impl Resend {
             url: &self.emails,
             headers,
             body: body.to_string().into(),
-            limit: ANSWER_BYTES,
+            limit: RESPONSE_BYTES,
             reach: self.reach,
         };
         match self.client.send(request, Instant::now() + LIMIT).await {
             Ok(answer) if answer.status.is_success() => serde_json::from_slice::<Sent>(&answer.body)
                 .map(|sent| sent.id)
-                // It was taken all the same: another attempt would be answered alike.
+                // Accepted nevertheless; a retry would get the same response.
                 .or_else(|_no_id| Ok(String::new())),
-            Ok(answer) => Err(refusal(&answer)),
+            Ok(answer) => Err(failure(&answer)),
             Err(error @ (HttpError::Url | HttpError::NotPublic)) => {
-                Err(Failure::permanent(format!("Resend cannot be reached: {error}")))
+                Err(Failure::permanent(format!("cannot reach Resend: {error}")))
             }
-            Err(error) => Err(Failure::transient(format!("Resend cannot be reached: {error}"))),
+            Err(error) => Err(Failure::transient(format!("cannot reach Resend: {error}"))),
         }
     }
 }
 
-fn refusal(answer: &Answer) -> Failure {
+fn failure(answer: &Answer) -> Failure {
     let status = answer.status.as_u16();
-    let Refusal { name, message } = serde_json::from_slice(&answer.body).unwrap_or_default();
+    let ErrorBody { name, message } = serde_json::from_slice(&answer.body).unwrap_or_default();
     let is_transient = match (status, name.as_str()) {
         (429, name) => !name.ends_with("quota_exceeded"),
         (409, name) => name != "invalid_idempotent_request",
         _ => status >= 500,
     };
-    // Names are words of a list; messages may repeat addresses.
+    // The name comes from a fixed list and can be logged; the message may repeat addresses.
     let is_name = !name.is_empty()
         && name.len() <= 64
         && name.bytes().all(|byte| byte.is_ascii_lowercase() || byte == b'_');
-    let shown = if is_name { name } else { "without a reason".to_owned() };
+    let shown = if is_name { name } else { "no error name".to_owned() };
     let hint = match status {
         401 | 403 => ": check the key and the domain in the e-mail settings",
         _ => "",
     };
-    let reason = format!("Resend answered {status} ({shown}){hint}");
+    let reason = format!("Resend returned {status} ({shown}){hint}");
     let message: String = message.chars().filter(|char| !char.is_control()).take(300).collect();
     let detail = if message.is_empty() { reason.clone() } else { message };
     Failure { is_transient, reason, detail }
@@ -160,11 +160,11 @@ mod tests {
     fn transient(status: u16, name: &str) -> bool {
         let body = format!(r#"{{"statusCode":{status},"name":"{name}","message":"No"}}"#);
         let status = StatusCode::from_u16(status).unwrap();
-        refusal(&Answer { status, headers: HeaderMap::new(), body: body.into() }).is_transient
+        failure(&Answer { status, headers: HeaderMap::new(), body: body.into() }).is_transient
     }
 
     #[test]
-    fn what_may_pass_is_tried_again() {
+    fn transient_errors_are_retried() {
         for (status, name) in [
             (409, "concurrent_idempotent_requests"),
             (409, "resource_locked"),
@@ -190,10 +190,10 @@ mod tests {
     }
 
     #[test]
-    fn the_reason_that_is_logged_has_no_words_of_the_provider() {
+    fn logged_reason_does_not_quote_the_provider() {
         let body = r#"{"statusCode":403,"name":"validation_error","message":"ada@example.org is not verified\u0007"}"#;
         let answer = Answer { status: StatusCode::FORBIDDEN, headers: HeaderMap::new(), body: body.into() };
-        let failure = refusal(&answer);
+        let failure = failure(&answer);
         assert_eq!(failure.detail, "ada@example.org is not verified");
         assert!(!failure.reason.contains("ada@"), "{}", failure.reason);
     }

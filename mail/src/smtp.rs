@@ -1,8 +1,8 @@
-//! Sends one mail to one SMTP server: keeps and reuses connections, uses TLS as the URL asks, and tells transient refusals
-//! from permanent ones.
+//! Sends mail to an SMTP server over pooled connections, with TLS as the URL requires, and classifies errors as transient or
+//! permanent.
 //!
-//! A refusal of the *login* counts as transient although its code (535) says permanent: it is a fault of the
-//! configuration, which the operator will correct, and not of the mail.
+//! A rejected *login* counts as transient although its code (535) is permanent: the configuration is wrong, not the mail,
+//! and the operator will correct it.
 
 use std::time::Duration;
 
@@ -19,7 +19,7 @@ use url::{Host, Url};
 
 use crate::Content;
 
-/// How mail reaches the SMTP server.
+/// The SMTP server and the sender.
 #[derive(Debug, Clone)]
 pub struct SmtpConfig {
     /// The server and the login.
@@ -28,24 +28,24 @@ pub struct SmtpConfig {
     pub from: String,
     /// Sender's name; may be empty.
     pub sender_name: String,
-    /// Further headers of each mail; `$messageType` in a value stands for the mail's kind.
+    /// Extra headers of each mail; `$messageType` in a value is replaced by the mail's kind.
     pub headers: Vec<(String, String)>,
-    /// Limit of each step of the exchange: connecting, one command, one answer.
+    /// Time limit of each step: connecting, one command, one reply.
     pub timeout: Duration,
     /// Connections open at once.
     pub connections: u32,
 }
 
-/// `smtp://user:password@host:587` or `smtps://user:password@host:465`. `?tls=required` insists on STARTTLS,
-/// which is otherwise used when offered; `?tls=none` does without. A login is never sent in clear, except to this
-/// machine or with `tls=none`; a server that asks for none (a mail catcher) gets mail without, as upstream has it.
+/// `smtp://user:password@host:587` or `smtps://user:password@host:465`. `?tls=required` requires STARTTLS,
+/// which is otherwise used if offered; `?tls=none` disables it. A login is never sent unencrypted, except to localhost or with
+/// `tls=none`. If the server does not support AUTH (a mail catcher), mail is sent without a login, as upstream does.
 #[derive(Clone)]
 pub struct SmtpUrl {
     host: String,
     port: u16,
     login: Option<(String, String)>,
     security: Security,
-    /// What is used when the server offers no login.
+    /// Applies if the server does not support AUTH.
     security_without_login: Security,
 }
 
@@ -61,7 +61,7 @@ impl SmtpUrl {
     /// Reads a URL.
     ///
     /// # Errors
-    /// What is wrong with it, to follow the setting's name; never a part of the login.
+    /// A phrase that completes "<setting> …". Never contains the login.
     pub fn parse(text: &str) -> Result<Self, &'static str> {
         const FORM: &str = "must read smtp://user:password@host:587 or smtps://user:password@host:465";
         let url = Url::parse(text).map_err(|_not_a_url| FORM)?;
@@ -114,7 +114,7 @@ impl std::fmt::Debug for SmtpUrl {
 /// A connection pool to one SMTP server.
 pub struct Smtp {
     transport: AsyncSmtpTransport<Tokio1Executor>,
-    /// The same without a login, for a server that offers none.
+    /// The same without a login, for servers that do not support AUTH.
     without_login: Option<AsyncSmtpTransport<Tokio1Executor>>,
     sender: Mailbox,
     headers: Vec<(HeaderName, String)>,
@@ -126,7 +126,7 @@ impl std::fmt::Debug for Smtp {
     }
 }
 
-/// What is to be sent.
+/// A mail to send.
 pub(super) struct Outgoing<'a> {
     pub(super) id: &'a str,
     pub(super) kind: &'a str,
@@ -136,10 +136,10 @@ pub(super) struct Outgoing<'a> {
 }
 
 impl Smtp {
-    /// Prepares the pool; connections are made when they are needed. Must be called within a runtime.
+    /// Creates the pool; connections are opened on demand. Must be called within a runtime.
     ///
     /// # Errors
-    /// What is wrong with the configuration, in a sentence.
+    /// Describes what is wrong with the configuration.
     pub fn new(config: &SmtpConfig) -> Result<Self, String> {
         let server = &config.server;
         let headers = config.headers.iter().map(|(name, value)| {
@@ -161,31 +161,31 @@ impl Smtp {
     /// Connects, greets and logs in.
     ///
     /// # Errors
-    /// Why that does not work.
+    /// One of these steps fails.
     pub async fn check(&self) -> Result<(), Failure> {
         let mut result = self.transport.test_connection().await;
-        if let Some(without_login) = self.without_login.as_ref().filter(|_| is_not_on_offer(&result)) {
+        if let Some(without_login) = self.without_login.as_ref().filter(|_| is_unsupported(&result)) {
             result = without_login.test_connection().await;
         }
         match result {
             Ok(true) => Ok(()),
             Ok(false) => Err(Failure::transient("the server closed the connection")),
-            Err(error) => Err(refusal(&error)),
+            Err(error) => Err(failure(&error)),
         }
     }
 
-    /// Sends one mail; its `Message-ID`.
+    /// Sends a mail and returns its `Message-ID`.
     pub(super) async fn send(&self, mail: Outgoing<'_>) -> Result<String, Failure> {
         let id = self.message_id(&mail);
         let message = self.message(mail, &id)?;
         let mut result = self.transport.send(message.clone()).await;
-        if let Some(without_login) = self.without_login.as_ref().filter(|_| is_not_on_offer(&result)) {
+        if let Some(without_login) = self.without_login.as_ref().filter(|_| is_unsupported(&result)) {
             result = without_login.send(message).await;
         }
-        result.map(|_taken| id).map_err(|error| refusal(&error))
+        result.map(|_taken| id).map_err(|error| failure(&error))
     }
 
-    /// The same at each attempt, so that a mail server recognises a mail that was sent twice.
+    /// Equal for all attempts, so that mail servers can recognise duplicates.
     fn message_id(&self, mail: &Outgoing<'_>) -> String {
         format!("<{}.{}@{}>", mail.id, mail.created_at.as_microsecond(), self.sender.email.domain())
     }
@@ -225,9 +225,8 @@ fn transport(
     login: Option<&(String, String)>,
 ) -> Result<AsyncSmtpTransport<Tokio1Executor>, String> {
     let SmtpUrl { host, port, .. } = &config.server;
-    let tls = || {
-        TlsParameters::new(host.clone()).map_err(|error| format!("TLS to {host} cannot be prepared: {error}"))
-    };
+    let tls =
+        || TlsParameters::new(host.clone()).map_err(|error| format!("cannot set up TLS for {host}: {error}"));
     let tls = match security {
         Security::None => Tls::None,
         Security::StartTlsWhenOffered => Tls::Opportunistic(tls()?),
@@ -245,15 +244,15 @@ fn transport(
     Ok(builder.build())
 }
 
-/// The server refused nothing; it does not offer what we wanted (a login, TLS).
-fn is_not_on_offer<T>(result: &Result<T, smtp::Error>) -> bool {
+/// Whether the server lacks an extension that we need (AUTH, STARTTLS).
+fn is_unsupported<T>(result: &Result<T, smtp::Error>) -> bool {
     result.as_ref().is_err_and(smtp::Error::is_client)
 }
 
-/// Checks a sender.
+/// Parses a sender.
 ///
 /// # Errors
-/// It is none.
+/// `address` is not an e-mail address.
 pub fn sender(address: &str, name: &str) -> Result<Mailbox, String> {
     let address: Address = address
         .parse()
@@ -261,20 +260,20 @@ pub fn sender(address: &str, name: &str) -> Result<Mailbox, String> {
     Ok(Mailbox::new(Some(name.to_owned()).filter(|name| !name.is_empty()), address))
 }
 
-fn refusal(error: &smtp::Error) -> Failure {
+fn failure(error: &smtp::Error) -> Failure {
     let detail = basalt_core::pg_error::with_cause(error);
     let Some(code) = error.status() else {
-        // No answer: nothing of the server's in the text.
+        // No reply, so the text does not quote the server.
         return Failure::transient(detail);
     };
     let code = u16::from(code);
-    // RFC 4954: authentication is required, too weak, or was refused.
+    // RFC 4954: authentication is required, too weak, or was rejected.
     let is_login = matches!(code, 530 | 534 | 535 | 538);
     let is_transient = is_login || !error.is_permanent();
     let reason = if is_login {
-        format!("the server refused the login with {code}: check mail.smtp_url")
+        format!("the server rejected the login with {code}: check mail.smtp_url")
     } else {
-        format!("the server answered {code}")
+        format!("the server replied with {code}")
     };
     Failure { is_transient, reason, detail }
 }
@@ -288,7 +287,7 @@ mod tests {
     }
 
     #[test]
-    fn a_login_goes_over_tls_unless_it_stays_on_this_machine() {
+    fn login_requires_tls_except_on_localhost() {
         assert_eq!(security("smtp://u:p@mail.example.org"), Security::StartTls);
         let catcher = SmtpUrl::parse("smtp://u:p@mail").unwrap();
         assert_eq!(catcher.security_without_login, Security::StartTlsWhenOffered);
@@ -301,7 +300,7 @@ mod tests {
     }
 
     #[test]
-    fn ports_and_escapes_are_read() {
+    fn parses_ports_and_escapes() {
         let url = SmtpUrl::parse("smtp://ada%40example.org:p%3Aw%2Fd@mail.example.org").unwrap();
         assert_eq!(url.address(), "mail.example.org:587");
         assert_eq!(url.login, Some(("ada@example.org".to_owned(), "p:w/d".to_owned())));
@@ -311,7 +310,7 @@ mod tests {
     }
 
     #[test]
-    fn an_invalid_url_is_refused_without_telling_the_login() {
+    fn error_about_invalid_url_omits_the_login() {
         for url in [
             "http://mail",
             "smtp://",

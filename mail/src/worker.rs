@@ -1,4 +1,4 @@
-//! The worker that hands the outbox's mails to the mail server: the handler of a [`basalt_core::jobs`] table.
+//! Sends the outbox's mails: the handler of a [`basalt_core::jobs`] queue.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -11,38 +11,38 @@ use crate::resend::{FindAccount, Resend, ResendAccount};
 use crate::smtp::{Outgoing, Smtp, SmtpConfig};
 use crate::{Content, Outbox, kinds, queue};
 
-/// Steps of one exchange, each with the transport's limit: connect, greet, STARTTLS, greet, log in (3), check, sender,
-/// recipient, data (2), and room.
+/// Steps of one SMTP exchange, each with its own time limit: connect, greet, STARTTLS, greet, log in (3), check, sender,
+/// recipient, data (2), and some slack.
 const STEPS: u32 = 13;
-/// The time of one attempt without a mail server: the provider's answer, and room.
+/// Time limit of one attempt without a mail server: one call to the provider, and some slack.
 const PROVIDER_LIMIT: Duration = Duration::from_secs(20);
 const LONGEST_PAUSE: Duration = Duration::from_secs(3600);
 
-/// How persistent the worker is.
+/// Retry and concurrency limits.
 #[derive(Debug, Clone, Copy)]
 pub struct Limits {
-    /// Mails on their way at once.
+    /// Mails sent concurrently.
     pub concurrency: u32,
-    /// Attempts until a mail is given up.
+    /// Attempts before a mail is abandoned.
     pub max_attempts: u32,
-    /// Pause after the first failed attempt; it doubles up to an hour.
+    /// Pause after the first failed attempt; doubles up to an hour.
     pub first_pause: Duration,
-    /// How long rows about sent mails, and mails given up, are kept.
+    /// How long rows of sent and abandoned mails are kept.
     pub retention: Duration,
 }
 
-/// Sends one mail: through Resend where an account is set and the mail is one of the functions', else through the mail server.
+/// Sends the functions' mails through Resend if an account is configured, and all others through the mail server.
 pub struct Sender {
     outbox: Outbox,
     smtp: Option<Smtp>,
     provider: Option<Provider>,
 }
 
-/// Resend, and who says whether it is used.
+/// Resend and the source of its account.
 pub struct Provider {
-    /// Its API.
+    /// The API client.
     pub resend: Resend,
-    /// Its account.
+    /// Loads the account.
     pub find_account: FindAccount,
 }
 
@@ -52,11 +52,11 @@ impl std::fmt::Debug for Sender {
     }
 }
 
-/// A worker on `outbox`'s table as `pool`'s login, which owns schema `basalt`; its attempts are tasks of `tracker`. Without a
-/// mail server it takes the functions' mails alone. Must be called within a runtime.
+/// Creates the worker of `outbox`. `pool` logs in as the owner of schema `basalt`; attempts run as tasks of `tracker`. Without
+/// a mail server the worker sends only the functions' mails. Must be called within a runtime.
 ///
 /// # Errors
-/// What is wrong with the configuration, in a sentence.
+/// Describes what is wrong with the configuration.
 pub fn worker(
     pool: ServicePool,
     outbox: Outbox,
@@ -80,18 +80,18 @@ pub fn worker(
 }
 
 impl Sender {
-    /// Where the functions' mails would go now.
+    /// Whether the functions' mails can be sent now.
     ///
     /// # Errors
-    /// It cannot be found out; a sentence.
+    /// The account cannot be loaded.
     pub async fn reaches(&self) -> Result<bool, String> {
         Ok(self.smtp.is_some() || self.account().await?.is_some())
     }
 
-    /// Sends a mail of the functions now, without the outbox. The provider's or our own id of it.
+    /// Sends a mail of the functions immediately, bypassing the outbox, and returns its id.
     ///
     /// # Errors
-    /// It was not taken.
+    /// Delivery failed.
     pub async fn send_now(
         &self,
         id: &str,
@@ -119,7 +119,7 @@ impl Sender {
         match &self.smtp {
             Some(smtp) => smtp.send(mail).await,
             None => Err(Failure::transient(
-                "no mail server is configured: set mail.smtp_url, or Resend's key in the app",
+                "no mail server is configured: set mail.smtp_url, or the Resend API key in the app",
             )),
         }
     }

@@ -1,4 +1,4 @@
-//! Mail, from the request that asks for it to the mailbox or the SMTP server.
+//! Mail, from the request to the mailbox or the SMTP server.
 
 #![expect(clippy::unwrap_used, clippy::indexing_slicing, reason = "a test's helpers fail it by panicking")]
 
@@ -14,13 +14,13 @@ fn confirming() -> Builder {
     Basalt::builder().config("auth.mailer_autoconfirm", "false").config("mail.max_frequency", "0")
 }
 
-/// Signs a user up, who gets a confirmation mail.
+/// Signs a user up, which sends a confirmation mail.
 async fn sign_up(server: &Basalt, email: &str) -> Response {
     let body = json!({ "email": email, "password": "correct horse 7" });
     server.post("/auth/v1/signup").apikey(server.anon_key()).json(&body).send().await.expect(200)
 }
 
-/// Asks for a recovery mail.
+/// Requests a recovery mail.
 async fn recover(server: &Basalt, email: &str) -> Response {
     let body = json!({ "email": email });
     server.post("/auth/v1/recover").apikey(server.anon_key()).json(&body).send().await.expect(200)

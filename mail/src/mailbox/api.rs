@@ -1,4 +1,4 @@
-//! The JSON API, in Mailpit's words.
+//! The JSON API, compatible with Mailpit's.
 
 use super::store::{CAPACITY, Delivered};
 use axum::response::Response;
@@ -7,11 +7,11 @@ use serde::Deserialize;
 use serde_json::{Value, json};
 
 use super::search::Search;
-use super::{Mailbox, NOT_FOUND, PageRequest, Refusal, json as answer, plain};
+use super::{Failure, Mailbox, NOT_FOUND, PageRequest, json as answer, plain};
 
-/// Mails in one answer unless `limit` asks for another number.
+/// Default of `limit`.
 const PAGE: usize = 50;
-/// Characters of the text that a list shows.
+/// Characters of the text shown in lists.
 const SNIPPET: usize = 200;
 
 #[derive(Deserialize)]
@@ -21,16 +21,16 @@ struct Deletion {
 }
 
 impl Mailbox {
-    /// The mails that `query` finds, the newest first.
-    pub(super) async fn found(&self, query: &str) -> Result<Vec<Delivered>, Refusal> {
+    /// The mails that match `query`, newest first.
+    pub(super) async fn found(&self, query: &str) -> Result<Vec<Delivered>, Failure> {
         let search = Search::parse(query);
         let mut mails = self.store.list(search.recipient()).await?;
         mails.retain(|mail| search.finds(mail));
         Ok(mails)
     }
 
-    /// One mail by its id, or the newest as `latest`.
-    pub(super) async fn one(&self, id: &str) -> Result<Delivered, Refusal> {
+    /// A mail by its id, or the newest as `latest`.
+    pub(super) async fn one(&self, id: &str) -> Result<Delivered, Failure> {
         let id = match id {
             "latest" => self.store.state().await?.1,
             id => id.parse().map_err(|_not_ours| NOT_FOUND)?,
@@ -38,14 +38,14 @@ impl Mailbox {
         self.store.get(id).await?.ok_or(NOT_FOUND)
     }
 
-    pub(super) async fn info(&self) -> Result<Response, Refusal> {
+    pub(super) async fn info(&self) -> Result<Response, Failure> {
         let (count, latest) = self.store.state().await?;
         Ok(answer(&json!({
             "Version": env!("CARGO_PKG_VERSION"), "Messages": count, "Unread": count, "Latest": latest.to_string(),
         })))
     }
 
-    pub(super) async fn messages(&self, request: &PageRequest, query: &str) -> Result<Response, Refusal> {
+    pub(super) async fn messages(&self, request: &PageRequest, query: &str) -> Result<Response, Failure> {
         let number = |name, default| request.parameter(name).parse::<usize>().unwrap_or(default);
         let (start, limit) = (number("start", 0), number("limit", PAGE));
         let mails = self.found(query).await?;
@@ -63,7 +63,7 @@ impl Mailbox {
         })))
     }
 
-    pub(super) async fn message(&self, id: &str) -> Result<Response, Refusal> {
+    pub(super) async fn message(&self, id: &str) -> Result<Response, Failure> {
         let mail = self.one(id).await?;
         Ok(answer(&json!({
             "ID": mail.id.to_string(),
@@ -85,13 +85,13 @@ impl Mailbox {
         })))
     }
 
-    /// Deletes the mails that the body names (`{"IDs":[…]}`); without a body, or with an empty list, all.
-    pub(super) async fn delete(&self, body: &[u8]) -> Result<Response, Refusal> {
+    /// Deletes the mails listed in the body (`{"IDs":[…]}`); all if the body or the list is empty.
+    pub(super) async fn delete(&self, body: &[u8]) -> Result<Response, Failure> {
         let ids = if body.trim_ascii().is_empty() {
             Vec::new()
         } else {
             let deletion: Deletion = serde_json::from_slice(body).map_err(|_| {
-                Refusal::Status(StatusCode::BAD_REQUEST, "The body must read {\"IDs\":[\"1\"]}\n")
+                Failure::Status(StatusCode::BAD_REQUEST, "invalid body: expected {\"IDs\":[\"1\"]}\n")
             })?;
             deletion.ids
         };
@@ -144,7 +144,7 @@ fn size(mail: &Delivered) -> usize {
     mail.content.html.len() + mail.content.text.len()
 }
 
-/// The beginning of the text, on one line, without a heading that says what the subject says.
+/// The beginning of the text on one line, without a heading that repeats the subject.
 pub(super) fn snippet(mail: &Delivered) -> String {
     let text = mail.content.text.trim_start();
     let text = text.strip_prefix(&mail.content.subject).unwrap_or(text);

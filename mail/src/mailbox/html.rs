@@ -1,8 +1,8 @@
-//! What the pages need of HTML: links in plain text, and a mail's own document prepared for its frame.
+//! HTML for the pages: links in plain text, and a mail's own document for its frame.
 
 use basalt_core::html::escape;
 
-/// Plain text as HTML, its web addresses as links that open elsewhere.
+/// Plain text as HTML with its URLs as links.
 pub(super) fn linked(text: &str) -> String {
     let mut out = String::with_capacity(text.len() * 2);
     let mut rest = text;
@@ -10,7 +10,7 @@ pub(super) fn linked(text: &str) -> String {
         let (before, from) = rest.split_at(start);
         let end =
             from.find(|c: char| c.is_whitespace() || matches!(c, '<' | '>' | '"')).unwrap_or(from.len());
-        // A full stop or bracket that ends the sentence is not the address's.
+        // Punctuation that ends the sentence is not part of the URL.
         let link = from.split_at(end).0.trim_end_matches(['.', ',', ';', ')', '!', '\'']);
         out.push_str(&escape(before));
         let link_text = escape(link);
@@ -23,8 +23,8 @@ pub(super) fn linked(text: &str) -> String {
     out
 }
 
-/// A mail's document with its links opening in tabs of their own: the frame may not leave the page. Browsers put the
-/// `base` into the head and read on: a doctype or `<head>` of the mail's own after it changes nothing.
+/// A mail's document whose links open in new tabs, since the frame must not navigate. Browsers move `base` into the head and
+/// ignore the mail's own doctype and `<head>` after it.
 pub(super) fn for_frame(html: &str) -> String {
     format!("<!doctype html><base target=\"_blank\">{html}")
 }
@@ -34,7 +34,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn addresses_become_links_and_everything_else_is_text() {
+    fn links_urls_and_escapes_everything_else() {
         assert_eq!(
             linked("<b> see http://localhost:8000/a?b=1&c=2. Or (https://example.org)!"),
             "&lt;b&gt; see <a href=\"http://localhost:8000/a?b=1&amp;c=2\" target=\"_blank\" \

@@ -1,4 +1,4 @@
-//! The pages: the list, and a mail beside it. They work without the script, which keeps the list up to date.
+//! The pages: the list with the selected mail beside it. They work without the script, which only refreshes the list.
 
 use std::fmt::Write as _;
 
@@ -11,24 +11,24 @@ use jiff::Timestamp;
 
 use super::api::snippet;
 use super::html::{for_frame, linked};
-use super::{Mailbox, NOT_FOUND, PageRequest, Refusal, guarded, page};
+use super::{Failure, Mailbox, NOT_FOUND, PageRequest, guarded, page};
 
-/// Mails listed; older ones are found by searching.
+/// Mails in the list; older ones can be found by search.
 const LISTED: usize = 100;
 
 impl Mailbox {
-    pub(super) async fn list_page(&self, request: &PageRequest) -> Result<Response, Refusal> {
+    pub(super) async fn list_page(&self, request: &PageRequest) -> Result<Response, Failure> {
         let query = request.parameter("query");
         let mails = self.found(query).await?;
         let main = "<p class=\"hint\">Choose a mail to read it here.</p>".to_owned();
         Ok(page(self.document(request, &mails, None, "Mailbox", &main)))
     }
 
-    pub(super) async fn mail_page(&self, request: &PageRequest, id: &str) -> Result<Response, Refusal> {
+    pub(super) async fn mail_page(&self, request: &PageRequest, id: &str) -> Result<Response, Failure> {
         let mails = self.found(request.parameter("query")).await?;
         let mail = match self.one(id).await {
             Ok(mail) => mail,
-            Err(Refusal::Status(StatusCode::NOT_FOUND, _)) => {
+            Err(Failure::Status(StatusCode::NOT_FOUND, _)) => {
                 let main = "<p class=\"hint\">This mail is no longer here.</p>".to_owned();
                 let mut response = page(self.document(request, &mails, Some(0), "No such mail", &main));
                 *response.status_mut() = StatusCode::NOT_FOUND;
@@ -41,8 +41,8 @@ impl Mailbox {
     }
 
     /// A mail's own document for the frame, `<id>.html`.
-    pub(super) async fn view(&self, file: &str) -> Result<Response, Refusal> {
-        // Twice, in the header and in the frame's attribute: opened on its own the document is as harmless.
+    pub(super) async fn view(&self, file: &str) -> Result<Response, Failure> {
+        // The frame has the same sandbox; the header covers a document opened directly.
         const POLICY: &str = "default-src 'none'; style-src 'unsafe-inline'; img-src data: http: https:; \
                               font-src data: https:; form-action 'none'; base-uri 'none'; frame-ancestors 'self'; \
                               sandbox allow-popups allow-popups-to-escape-sandbox";
@@ -157,7 +157,7 @@ fn list(base: &str, mails: &[Delivered], current: Option<i64>, query: &str) -> S
     out
 }
 
-/// In UTC; the script puts the reader's own time in its place.
+/// In UTC; the script converts it to the reader's time zone.
 fn time(at: Timestamp) -> String {
     let shown = at.strftime("%Y-%m-%d %H:%M UTC");
     format!("<time datetime=\"{}\">{shown}</time>", at.strftime("%Y-%m-%dT%H:%M:%SZ"))

@@ -1,5 +1,5 @@
 //! The part of Mailpit's search language that tests use: `to:` and `subject:` with a word or a quoted text, and bare
-//! words. All must hold; case does not matter.
+//! words. All terms must match; case is ignored.
 
 use super::store::Delivered;
 
@@ -15,12 +15,12 @@ enum Term {
 pub(super) struct Search(Vec<Term>);
 
 impl Search {
-    /// Every text is a query: what names no field is looked for as it stands.
+    /// Never fails: text without a field name is a plain search term.
     pub(super) fn parse(query: &str) -> Self {
         Self(words(&query.to_lowercase()).iter().filter_map(|word| term(word)).collect())
     }
 
-    /// What the recipient must contain, for the database to filter by; may be empty.
+    /// The recipient term, which the database filters by; may be empty.
     pub(super) fn recipient(&self) -> &str {
         self.0
             .iter()
@@ -31,7 +31,7 @@ impl Search {
             .unwrap_or_default()
     }
 
-    /// Whether a mail fits.
+    /// Whether a mail matches.
     pub(super) fn finds(&self, mail: &Delivered) -> bool {
         let contains = |text: &str, wanted: &str| text.to_lowercase().contains(wanted);
         let content = &mail.content;
@@ -45,7 +45,7 @@ impl Search {
     }
 }
 
-/// Splits at white space that is not within double quotes; the quotes go.
+/// Splits at white space outside double quotes, and removes the quotes.
 fn words(query: &str) -> Vec<String> {
     let mut words = vec![String::new()];
     let mut quoted = false;

@@ -1,5 +1,5 @@
-//! The development mailbox: the rows that [`Outbox::enqueue`] delivered to it, opened. It outlives restarts, and
-//! several servers of one database show the same mails.
+//! The mailbox's storage: outbox rows that [`Outbox::enqueue`] delivered to it, decrypted. Mails survive restarts, and all
+//! servers of a database show the same ones.
 
 use std::time::Duration;
 
@@ -11,15 +11,15 @@ use crate::{Content, Outbox, queue};
 use basalt_core::pool::{ServicePool, Tx};
 use basalt_core::session::SessionError;
 
-/// Mails kept; the oldest make room.
+/// Mails kept; the oldest are deleted first.
 pub const CAPACITY: i64 = 500;
 
 /// A delivered mail.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Delivered {
-    /// Counts up.
+    /// Ascending.
     pub id: i64,
-    /// What it is about.
+    /// See [`crate::Message::kind`].
     pub kind: String,
     /// The recipient.
     pub to: String,
@@ -37,14 +37,14 @@ pub struct Store {
 }
 
 impl Store {
-    /// The mailbox that `outbox` fills, read as `pool`'s login, which owns schema `basalt`.
+    /// The mailbox of `outbox`. `pool` logs in as the owner of schema `basalt`.
     #[must_use]
     pub const fn new(pool: ServicePool, outbox: Outbox) -> Self {
         Self { pool, outbox }
     }
 
-    /// The newest mails first, at most [`CAPACITY`], of recipients that contain `to` in any case. One that cannot be
-    /// opened (the master key has changed) is left out.
+    /// At most [`CAPACITY`] mails, newest first, whose recipient contains `to`, ignoring case. Mails that cannot be decrypted
+    /// (the master key has changed) are skipped.
     ///
     /// # Errors
     /// The database fails.
@@ -72,7 +72,7 @@ where state = 'mailbox' and sealed_by = $1 and id = $2";
         Ok(row.and_then(|row| self.open(&row)))
     }
 
-    /// How many mails there are, and the newest one's id (0 without any): cheap to ask again and again.
+    /// The number of mails, and the id of the newest (0 if none). Cheap enough to poll.
     ///
     /// # Errors
     /// The database fails.
@@ -83,7 +83,7 @@ select count(*), coalesce(max(id), 0) from basalt.mail_outbox where state = 'mai
         Ok((number(&row, 0), number(&row, 1)))
     }
 
-    /// Deletes these mails, or all.
+    /// Deletes these mails; `None` deletes all.
     ///
     /// # Errors
     /// The database fails.
@@ -99,7 +99,7 @@ delete from basalt.mail_outbox where state = 'mailbox' and sealed_by = $1 and id
         Ok(())
     }
 
-    /// Keeps the mailbox within its bounds until it is dropped: [`CAPACITY`] mails, none older than `retention`.
+    /// Periodically deletes mails beyond [`CAPACITY`] or older than `retention`. Never returns.
     #[expect(clippy::infinite_loop, reason = "ended from outside, by the shutdown token")]
     pub async fn keep(self, retention: Duration) {
         const INTERVAL: Duration = Duration::from_secs(60);
@@ -112,7 +112,7 @@ delete from basalt.mail_outbox where state = 'mailbox' and sealed_by = $1 and id
                 rows.clean(&retention).await
             };
             if let Err(error) = kept.await {
-                tracing::debug!(%error, "the mailbox cannot be cleaned up");
+                tracing::debug!(%error, "cannot clean up the mailbox");
             }
         }
     }

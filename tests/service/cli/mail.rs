@@ -41,7 +41,7 @@ fn sending(smtp: &SmtpServer) -> basalt_testkit::Builder {
 async fn mails_that_were_given_up_are_listed_and_sent_again() {
     let smtp = SmtpServer::start().await;
     smtp.refuse("RCPT", "550 5.1.1 nobody here", 3);
-    let server = sending(&smtp).expect_log("a mail was given up").start().await;
+    let server = sending(&smtp).expect_log("mail delivery abandoned").start().await;
     assert_eq!(listed(&server, &[], 0).await, [] as [Value; 0]);
     for (index, email) in ["ada@example.org", "bob@example.org", "eve@example.org"].into_iter().enumerate() {
         sign_up(&server, email).await;
@@ -93,7 +93,7 @@ async fn a_mail_that_waits_for_its_next_attempt_leaves_when_told_to() {
     let smtp = SmtpServer::start().await;
     smtp.refuse("RCPT", "451 4.3.0 later", 1);
     let server =
-        sending(&smtp).config("mail.retry_pause", "1h").expect_log("a mail was not taken").start().await;
+        sending(&smtp).config("mail.retry_pause", "1h").expect_log("mail delivery failed").start().await;
     sign_up(&server, "ada@example.org").await;
     let deadline = Instant::now() + Duration::from_secs(60);
     let mail = loop {

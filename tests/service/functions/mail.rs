@@ -191,7 +191,7 @@ async fn resend_sends_where_its_key_is_set() {
         })
     );
     // The administrator sees the provider's words; the log has none of them.
-    server.expect_log("a mail was");
+    server.expect_log("mail delivery");
     resend.act(|_| Act::Answer(403, r#"{"statusCode":403,"name":"validation_error","message":"The example.org domain is not verified"}"#.to_owned()));
     let refused = call(&server, "test-email", Some(&admin), &test).send().await;
     assert_eq!(shown(&refused), (502, failure("The example.org domain is not verified")));
@@ -204,7 +204,7 @@ async fn resend_sends_where_its_key_is_set() {
         (
             502,
             failure(
-                "The e-mail could not be sent: Resend answered 403 (validation_error): check the key and the domain in the e-mail settings"
+                "The e-mail could not be sent: Resend returned 403 (validation_error): check the key and the domain in the e-mail settings"
             )
         )
     );

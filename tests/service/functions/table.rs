@@ -136,9 +136,12 @@ struct World {
 async fn world() -> World {
     let stripe = Stripe::start().await;
     let mut server = server(&stripe).config("mail.resend_url", &stripe.provider.url());
-    for line in
-        ["an event of Stripe", "a mail was", "no configuration of the customer portal", "two subscriptions"]
-    {
+    for line in [
+        "an event of Stripe",
+        "mail delivery",
+        "no configuration of the customer portal",
+        "two subscriptions",
+    ] {
         server = server.expect_log(line);
     }
     let server = server.start().await;

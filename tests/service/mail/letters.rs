@@ -1,4 +1,4 @@
-//! E-mails with templates of the project's own, and what a configuration with a broken one is told.
+//! Project templates for e-mails, and errors about broken ones.
 
 use std::fs;
 use std::io::ErrorKind;
@@ -11,8 +11,8 @@ use tokio::net::{TcpListener, TcpStream};
 use crate::mail::{confirming, recover, sign_up};
 
 #[tokio::test]
-async fn templates_are_text_a_file_or_fetched_from_a_url() {
-    // Another server gives the template out, as a file of its app.
+async fn templates_come_from_text_file_or_url() {
+    // Another server serves the template as a file of its app.
     let web = TempDir::new().unwrap();
     fs::write(web.path().join("index.html"), "<title>App</title>").unwrap();
     fs::write(
@@ -48,7 +48,7 @@ async fn templates_are_text_a_file_or_fetched_from_a_url() {
         mail.html
     );
 
-    // Fetched in the background: the first e-mails may be the built-in ones.
+    // Fetched in the background: the first e-mails may use the built-in template.
     let mail = loop {
         let _recovery = recover(&server, "ada@example.org").await;
         let mail = server.mailbox().wait_for("ada@example.org").await;
@@ -59,7 +59,7 @@ async fn templates_are_text_a_file_or_fetched_from_a_url() {
     };
     assert!(mail.text.starts_with("From afar\n\nGo\nhttp://"), "{}", mail.text);
 
-    // A template that cannot be fetched costs the e-mail its looks only.
+    // If the template cannot be fetched, the built-in one is used.
     let admin = serde_json::json!({ "email": "eve@example.org", "email_confirm": true });
     let admin = server
         .post("/auth/v1/admin/users")
@@ -73,9 +73,9 @@ async fn templates_are_text_a_file_or_fetched_from_a_url() {
     assert!(mail.html.contains("Sign in") && mail.subject == "Your sign-in link");
 }
 
-/// A template server that takes its time must hold up neither requests nor their connections and row locks.
+/// A slow template server must not block requests, or their connections and row locks.
 #[tokio::test]
-async fn a_slow_template_server_holds_up_no_request() {
+async fn slow_template_server_does_not_block_requests() {
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let url = format!("http://{}/confirmation.html", listener.local_addr().unwrap());
     let server = confirming()
@@ -85,7 +85,7 @@ async fn a_slow_template_server_holds_up_no_request() {
         .start()
         .await;
 
-    // The request that waits for its answer while users sign up.
+    // The fetch that is pending while users sign up.
     let accepted = async {
         let (mut fetch, _peer) = listener.accept().await.unwrap();
         let mut head = [0; 1024];
@@ -96,11 +96,11 @@ async fn a_slow_template_server_holds_up_no_request() {
     let _user = sign_up(&server, "eve@example.org").await;
     let mut byte = [0];
     let is_pending = fetch.try_read(&mut byte).is_err_and(|error| error.kind() == ErrorKind::WouldBlock);
-    assert!(is_pending, "the sign-ups waited until the fetch of the template had ended");
+    assert!(is_pending, "sign-ups waited for the template fetch");
     let mail = server.mailbox().wait_for("ada@example.org").await;
     assert!(mail.html.contains("Confirm"), "{}", mail.html);
 
-    // Once it answers, its template is used.
+    // Once fetched, the template is used.
     answer(fetch).await;
     let serving = async {
         loop {
@@ -120,16 +120,16 @@ async fn a_slow_template_server_holds_up_no_request() {
     tokio::select! { () = serving => {}, () = used => {} }
 }
 
-/// Answers a fetch with a template.
+/// Serves the template to one request.
 async fn answer(mut fetch: TcpStream) {
     let body = "<p>Slow</p>";
     let answer = format!("HTTP/1.1 200 OK\r\ncontent-length: {}\r\n\r\n{body}", body.len());
-    // The client may have given up; it fetches again.
+    // The client may have timed out; it fetches again.
     let _written = fetch.write_all(answer.as_bytes()).await;
 }
 
 #[tokio::test]
-async fn the_mailbox_has_a_port_of_its_own_when_asked() {
+async fn mailbox_can_have_its_own_port() {
     let port = basalt_testkit::free_port();
     let server = confirming().config("mail.mailbox_port", &port.to_string()).start().await;
     let _user = sign_up(&server, "ada@example.org").await;

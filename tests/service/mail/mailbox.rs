@@ -1,4 +1,4 @@
-//! The development mailbox: its API in Mailpit's words, its pages, and whom it answers.
+//! The development mailbox: its Mailpit-compatible API, its pages, and which clients it serves.
 
 use basalt_testkit::{Basalt, Response};
 use http::Method;
@@ -7,7 +7,7 @@ use serde_json::{Value, json};
 use crate::mail::{confirming, recover, sign_up};
 
 #[tokio::test]
-async fn a_mail_is_there_when_the_request_is_answered() {
+async fn mail_is_in_the_mailbox_when_the_request_returns() {
     let server = confirming().start().await;
     let _user = sign_up(&server, "Ada+test@example.org").await;
     let mails = server.mailbox().mails("ada+test@example.org").await;
@@ -21,14 +21,14 @@ async fn a_mail_is_there_when_the_request_is_answered() {
     let _recovery = recover(&server, "ada+test@example.org").await;
     assert_eq!(server.mailbox().wait_for("ada+test@example.org").await.subject, "Reset your password");
 
-    // A rolled back request sends nothing: the address is taken.
+    // A request that is rolled back sends nothing.
     let _same = sign_up(&server, "ada+test@example.org").await;
     server.mailbox().clear().await;
     assert!(server.mailbox().mails("ada+test@example.org").await.is_empty());
 }
 
 #[tokio::test]
-async fn the_api_speaks_mailpit() {
+async fn api_is_compatible_with_mailpit() {
     let server =
         confirming().config("mail.from", "app@example.org").config("mail.sender_name", "App").start().await;
     for name in ["ada", "eve", "bob"] {
@@ -66,7 +66,7 @@ async fn the_api_speaks_mailpit() {
 }
 
 #[tokio::test]
-async fn pages_show_mails_without_trusting_them() {
+async fn pages_sandbox_the_html_of_mails() {
     let server = confirming().start().await;
     let _user = sign_up(&server, "ada@example.org").await;
     let id = server.mailbox().wait_for("ada@example.org").await.id;
@@ -99,7 +99,7 @@ async fn pages_show_mails_without_trusting_them() {
 }
 
 #[tokio::test]
-async fn it_answers_this_machine_in_development_only() {
+async fn serves_only_local_clients_in_development() {
     let server = confirming().start().await;
     for (host, status) in [("localhost:1", 200), ("[::1]", 200), ("evil.example", 404), ("10.0.0.7:80", 404)]
     {
@@ -107,7 +107,7 @@ async fn it_answers_this_machine_in_development_only() {
             assert_eq!(server.get(path).header("host", host).send().await.status, status, "{host}{path}");
         }
     }
-    // A proxy on this machine is no reason to trust the client behind it.
+    // A client behind a local proxy is not local.
     let forwarded = server.get("/mailbox").header("x-forwarded-for", "203.0.113.9").send().await;
     assert_eq!(forwarded.status, 404);
 

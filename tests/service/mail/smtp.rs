@@ -1,5 +1,4 @@
-//! Mail by SMTP, to a real server: what arrives, and what becomes of it when the mail server or ours does not do its
-//! part.
+//! Mail by SMTP to a real server: delivery, and failures of the mail server or of ours.
 
 use std::time::Duration;
 
@@ -8,7 +7,7 @@ use tokio::time::{Instant, sleep};
 
 use crate::mail::{recover, sign_up};
 
-/// A server that sends its mail to `smtp` and does not wait long for anything.
+/// A server that sends its mail to `smtp`, with short timeouts.
 fn sending(smtp: &SmtpServer) -> Builder {
     Basalt::builder()
         .config("auth.mailer_autoconfirm", "false")
@@ -42,7 +41,7 @@ async fn until_state(server: &Basalt, wanted: &str) -> (String, u32, bool, Strin
     }
 }
 
-/// The value of a metric, all kinds together.
+/// A metric, summed over all kinds.
 async fn metric(server: &Basalt, name: &str) -> f64 {
     let metrics = server.get("/metrics").bearer(server.secret_key()).send().await.expect(200).text();
     metrics
@@ -53,7 +52,7 @@ async fn metric(server: &Basalt, name: &str) -> f64 {
 }
 
 #[tokio::test]
-async fn a_mail_leaves_at_once_and_is_forgotten() {
+async fn mail_is_sent_at_once_and_its_content_erased() {
     let smtp = SmtpServer::start().await;
     smtp.require_login("app", "p:w/d");
     let url = smtp.url().replace("://", "://app:p%3Aw%2Fd@");
@@ -86,40 +85,40 @@ async fn a_mail_leaves_at_once_and_is_forgotten() {
     assert!(metric(&server, "basalt_mail_queued_total").await >= 1.0);
     assert!(metric(&server, "basalt_mail_sent_total").await >= 1.0);
 
-    // The next one goes over the same connection.
+    // The next mail reuses the connection.
     let sent = Instant::now();
     let _recovery = recover(&server, "ada@example.org").await;
     while smtp.mails().len() < 2 {
-        // The clock looks every five seconds, and has just looked.
-        assert!(sent.elapsed() < Duration::from_secs(4), "woken by the commit, not by the clock");
+        // The worker polls every five seconds, and has just polled.
+        assert!(sent.elapsed() < Duration::from_secs(4), "woken by NOTIFY, not by polling");
         sleep(Duration::from_millis(10)).await;
     }
     assert_eq!(smtp.connections(), 1);
-    // With a mail server there is no mailbox.
+    // A configured mail server disables the mailbox.
     assert_eq!(server.get("/mailbox").send().await.status, 404);
 }
 
 #[tokio::test]
-async fn a_passing_refusal_is_tried_again() {
+async fn transient_error_is_retried() {
     let smtp = SmtpServer::start().await;
     smtp.refuse("RCPT", "451 4.3.0 later, eve@example.org", 1);
     smtp.refuse("DATA.", "452 4.2.2 full", 1);
-    let server = sending(&smtp).expect_log("a mail was not taken").start().await;
+    let server = sending(&smtp).expect_log("mail delivery failed").start().await;
     let _user = sign_up(&server, "eve@example.org").await;
     let _mail = smtp.wait_for("eve@example.org").await;
     let (_, attempts, is_erased, _) = until_state(&server, "sent").await;
     assert_eq!((attempts, is_erased, smtp.mails().len()), (3, true, 1));
     assert!(metric(&server, "basalt_mail_failed_total").await >= 2.0);
-    // What the server said stays out of the log: it names people.
-    assert!(server.log().iter().any(|line| line.raw.contains("the server answered 451")));
+    // The reply is not logged: it contains addresses.
+    assert!(server.log().iter().any(|line| line.raw.contains("the server replied with 451")));
     assert!(!server.log().iter().any(|line| line.raw.contains("eve@example.org")));
 }
 
 #[tokio::test]
-async fn a_lasting_refusal_gives_the_mail_up_and_keeps_it() {
+async fn permanent_error_abandons_the_mail_and_keeps_it() {
     let smtp = SmtpServer::start().await;
     smtp.refuse("RCPT", "550 5.1.1 no such user <nobody@example.org>", 1);
-    let server = sending(&smtp).expect_log("a mail was given up").start().await;
+    let server = sending(&smtp).expect_log("mail delivery abandoned").start().await;
     let _user = sign_up(&server, "nobody@example.org").await;
     let (_, attempts, is_erased, error) = until_state(&server, "dead").await;
     assert!(attempts == 1 && !is_erased && error.contains("550"), "{error}");
@@ -129,23 +128,23 @@ async fn a_lasting_refusal_gives_the_mail_up_and_keeps_it() {
 }
 
 #[tokio::test]
-async fn a_refused_login_is_no_fault_of_the_mail() {
+async fn rejected_login_does_not_abandon_the_mail() {
     let smtp = SmtpServer::start().await;
     smtp.require_login("app", "right");
     let server = sending(&smtp)
         .config("mail.smtp_url", &smtp.url().replace("://", "://app:wrong@"))
-        .expect_log("a mail was not taken")
+        .expect_log("mail delivery failed")
         .start()
         .await;
     let _user = sign_up(&server, "ada@example.org").await;
-    server.wait_for_log("refused the login with 535").await;
+    server.wait_for_log("rejected the login with 535").await;
     assert_eq!(row(&server).await.0, "queued");
     smtp.require_login("app", "wrong");
     let _mail = smtp.wait_for("ada@example.org").await;
 }
 
 #[tokio::test]
-async fn a_server_that_asks_for_no_login_gets_the_mail_without() {
+async fn sends_without_login_when_auth_is_unsupported() {
     let smtp = SmtpServer::start().await;
     let server =
         sending(&smtp).config("mail.smtp_url", &smtp.url().replace("://", "://user:password@")).start().await;
@@ -154,13 +153,13 @@ async fn a_server_that_asks_for_no_login_gets_the_mail_without() {
 }
 
 #[tokio::test]
-async fn attempts_come_to_an_end() {
+async fn mail_is_abandoned_after_the_last_attempt() {
     let mut smtp = SmtpServer::start().await;
     smtp.stop();
     let server = sending(&smtp)
         .config("mail.max_attempts", "3")
-        .expect_log("a mail was not taken")
-        .expect_log("a mail was given up")
+        .expect_log("mail delivery failed")
+        .expect_log("mail delivery abandoned")
         .start()
         .await;
     let _user = sign_up(&server, "ada@example.org").await;
@@ -169,12 +168,12 @@ async fn attempts_come_to_an_end() {
 }
 
 #[tokio::test]
-async fn what_was_queued_is_sent_after_a_restart_and_never_lies_in_clear() {
+async fn queued_mail_is_encrypted_and_survives_a_restart() {
     let mut smtp = SmtpServer::start().await;
     smtp.stop();
-    let mut server = sending(&smtp).expect_log("a mail was not taken").start().await;
+    let mut server = sending(&smtp).expect_log("mail delivery failed").start().await;
     let _user = sign_up(&server, "ada@example.org").await;
-    server.wait_for_log("a mail was not taken").await;
+    server.wait_for_log("mail delivery failed").await;
     let stored = server
         .database()
         .admin_sql("select to_jsonb(m)::text, encode(sealed, 'escape') from basalt.mail_outbox m")
@@ -192,31 +191,31 @@ async fn what_was_queued_is_sent_after_a_restart_and_never_lies_in_clear() {
     for column in stored.iter().flatten().flatten() {
         assert!(!column.contains(hash) && !column.contains(code) && !column.contains("verify"), "{column}");
     }
-    // The address, which says whom it is for, is all there is to read.
+    // Only the recipient is readable.
     assert!(stored[0][0].as_ref().unwrap().contains("ada@example.org"));
 }
 
 #[tokio::test]
-async fn a_server_that_dies_while_sending_sends_again() {
+async fn killed_server_sends_again_after_restart() {
     let smtp = SmtpServer::start().await;
     smtp.be_silent_at(Some("DATA."));
     let mut server = sending(&smtp).start().await;
     let _user = sign_up(&server, "ada@example.org").await;
     let deadline = Instant::now() + Duration::from_secs(20);
     while row(&server).await.1 == 0 {
-        assert!(Instant::now() < deadline, "no worker took the mail");
+        assert!(Instant::now() < deadline, "no worker claimed the mail");
         sleep(Duration::from_millis(5)).await;
     }
     server.kill();
     smtp.be_silent_at(None);
     server.start_again().await;
-    // Its lease has to run out first.
+    // The lease has to expire first.
     let _mail = smtp.wait_for("ada@example.org").await;
     assert_eq!(until_state(&server, "sent").await.1, 2);
 }
 
 #[tokio::test]
-async fn servers_of_one_database_send_each_mail_once() {
+async fn servers_of_a_database_send_each_mail_once() {
     let smtp = SmtpServer::start().await;
     let first = sending(&smtp)
         .config("auth.rate_limit_otp", "0")
@@ -240,7 +239,7 @@ async fn servers_of_one_database_send_each_mail_once() {
 }
 
 #[tokio::test]
-async fn tls_is_used_when_offered_and_insisted_on_when_asked() {
+async fn tls_is_used_if_offered_and_can_be_required() {
     let authority = SmtpServer::authority().display().to_string();
     for security in [Security::StartTls, Security::Tls] {
         let smtp = SmtpServer::start_with(security).await;
@@ -252,7 +251,7 @@ async fn tls_is_used_when_offered_and_insisted_on_when_asked() {
     let plain = SmtpServer::start().await;
     let server = sending(&plain)
         .config("mail.smtp_url", &format!("{}?tls=required", plain.url()))
-        .expect_log("a mail was not taken")
+        .expect_log("mail delivery failed")
         .start()
         .await;
     let _user = sign_up(&server, "ada@example.org").await;
@@ -260,16 +259,16 @@ async fn tls_is_used_when_offered_and_insisted_on_when_asked() {
     assert!(plain.mails().is_empty());
     drop(server);
 
-    // A certificate of an unknown authority.
+    // The certificate's issuer is unknown.
     let unknown = SmtpServer::start_with(Security::StartTls).await;
-    let server = sending(&unknown).expect_log("a mail was not taken").start().await;
+    let server = sending(&unknown).expect_log("mail delivery failed").start().await;
     let _user = sign_up(&server, "ada@example.org").await;
-    server.wait_for_log("a mail was not taken").await;
+    server.wait_for_log("mail delivery failed").await;
     assert!(unknown.mails().is_empty());
 }
 
 #[tokio::test]
-async fn production_logs_no_secret_and_says_when_it_cannot_send() {
+async fn production_without_smtp_warns_and_logs_no_secret() {
     let smtp = SmtpServer::start().await;
     let production = |builder: Builder| {
         builder
@@ -291,7 +290,7 @@ async fn production_logs_no_secret_and_says_when_it_cannot_send() {
         }
     }
 
-    let mute = Basalt::builder().expect_log("a mail was not sent, because no mail server is configured");
+    let mute = Basalt::builder().expect_log("mail not sent: no mail server is configured");
     let mute = production(mute).start().await;
     let _user = sign_up(&mute, "marked-person@example.org").await;
     mute.wait_for_log("set mail.smtp_url and mail.from").await;
