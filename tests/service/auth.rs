@@ -1,4 +1,4 @@
-//! `/auth/v1` over the wire, as auth.md has it: the real server on a real PostgreSQL.
+//! `/auth/v1` over the wire (auth.md): the real server on a real PostgreSQL.
 
 #![expect(
     clippy::panic,
@@ -52,7 +52,7 @@ use http::Method;
 use serde_json::{Value, json};
 use tokio::sync::Mutex;
 
-/// A server whose limits and hashes do not slow the tests down.
+/// A server with cheap hashes and without limits, so that tests run fast.
 fn quick() -> Builder {
     Basalt::builder()
         .config("auth.rate_limit_otp", "0")
@@ -61,8 +61,8 @@ fn quick() -> Builder {
         .config("auth.password_argon2_iterations", "1")
 }
 
-/// A server with no more settings than that, for all tests that run at one time: each with people of its own. The
-/// last one to leave stops it and checks its log.
+/// A [`quick`] server that concurrent tests share; each uses its own users. The
+/// last test stops it and checks its log.
 async fn shared() -> Arc<Basalt> {
     static SHARED: Mutex<Weak<Basalt>> = Mutex::const_new(Weak::new());
     let mut shared = SHARED.lock().await;
@@ -108,7 +108,7 @@ async fn put_user(server: &Basalt, token: &str, body: &Value) -> Response {
     client(server, Method::PUT, "/user").bearer(token).json(body).send().await
 }
 
-/// A transaction that has run `statement` and holds its locks until the client commits or is dropped.
+/// A transaction that has run `statement` and holds its locks until the client commits or drops.
 async fn holding(server: &Basalt, statement: &str) -> tokio_postgres::Client {
     let (client, connection) = server.database().config().connect(tokio_postgres::NoTls).await.unwrap();
     tokio::spawn(connection);
@@ -116,7 +116,7 @@ async fn holding(server: &Basalt, statement: &str) -> tokio_postgres::Client {
     client
 }
 
-/// Asserts status, code and message of an error, and that its header agrees.
+/// Asserts status, code and message of an error, and the code header.
 #[track_caller]
 fn assert_error(response: &Response, status: u16, code: &str, message: &str) {
     let body = response.json();
@@ -131,7 +131,7 @@ fn text<'a>(body: &'a Value, pointer: &str) -> &'a str {
     body.pointer(pointer).and_then(Value::as_str).unwrap_or_else(|| panic!("no {pointer} in {body}"))
 }
 
-/// The claims of a token, unverified.
+/// The claims of a token, without verifying it.
 fn claims(token: &str) -> Value {
     use base64::Engine;
     let payload = token.split('.').nth(1).unwrap();

@@ -19,7 +19,7 @@ async fn delete(server: &Basalt, id: &str, body: &Value) -> Response {
 }
 
 #[tokio::test]
-async fn only_admin_roles_may() {
+async fn requires_an_admin_role() {
     let server = shared().await;
     let user = server.sign_up(&fresh("ada")).await;
     let as_user = client(&server, Method::GET, "/admin/users").bearer(&user.access_token).send().await;
@@ -30,7 +30,7 @@ async fn only_admin_roles_may() {
         "not_admin",
         "User not allowed",
     );
-    // As client test suites make their admin: a token without user and without exp.
+    // Client test suites create such admin tokens: without `sub` and `exp`.
     let token = server.token(&json!({ "sub": "1234567890", "role": "supabase_admin" }));
     let _list = client(&server, Method::GET, "/admin/users").bearer(&token).send().await.expect(200);
     let dead = server.token(&json!({
@@ -41,7 +41,7 @@ async fn only_admin_roles_may() {
 }
 
 #[tokio::test]
-async fn a_banned_admin_is_none() {
+async fn banned_admin_is_rejected() {
     let server = shared().await;
     let user = server.sign_up(&fresh("ada")).await;
     let session = claims(&user.access_token)["session_id"].clone();
@@ -53,7 +53,7 @@ async fn a_banned_admin_is_none() {
 }
 
 #[tokio::test]
-async fn lists_come_in_pages_newest_first() {
+async fn lists_users_in_pages_newest_first() {
     let server = quick().start().await;
     let _rows = server
         .sql(
@@ -97,7 +97,7 @@ async fn lists_come_in_pages_newest_first() {
 }
 
 #[tokio::test]
-async fn a_created_user_is_confirmed_only_when_asked() {
+async fn created_user_is_confirmed_only_on_request() {
     let server = shared().await;
     let body = json!({
         "email": "Created@example.org", "password": "1", "user_metadata": { "name": "Ada" },
@@ -138,7 +138,7 @@ async fn a_created_user_is_confirmed_only_when_asked() {
 }
 
 #[tokio::test]
-async fn what_cannot_be_created_says_why() {
+async fn explains_why_a_user_cannot_be_created() {
     let server = shared().await;
     let invalid = "validation_failed";
     for (body, status, code, message) in [
@@ -194,12 +194,12 @@ async fn what_cannot_be_created_says_why() {
 }
 
 #[tokio::test]
-async fn checks_come_in_upstreams_order() {
+async fn checks_run_in_upstream_order() {
     let server = shared().await;
     let taken = fresh("taken");
     let phone = "15551230001";
     let _user = create(&server, &json!({ "email": taken, "phone": phone })).await.expect(200);
-    // Each body has a fault of every later check, too.
+    // Each body also fails all later checks.
     let mut body = json!({
         "ban_duration": "x", "id": "x", "password": "p", "password_hash": "$1$x", "phone": "x", "email": "x"
     });
@@ -227,7 +227,7 @@ async fn checks_come_in_upstreams_order() {
 }
 
 #[tokio::test]
-async fn imported_hashes_sign_in_and_become_ours() {
+async fn imported_hashes_are_replaced_at_sign_in() {
     let server = shared().await;
     for (name, password, hash) in [
         ("bcrypt", "password", "$2a$06$L6Bc/AlTQHyd9liGgGEZyOFLPHNgyxeEPfgYfBCVxJ7JIlwxyVU3u"),
@@ -244,7 +244,7 @@ async fn imported_hashes_sign_in_and_become_ours() {
     ] {
         let email = fresh(name);
         let hash = if name == "bcrypt" {
-            // As seeds make it.
+            // As in typical seeds.
             let made = "select extensions.crypt('password', extensions.gen_salt('bf', 6))";
             server.database().value(made).await
         } else {
@@ -264,7 +264,7 @@ async fn imported_hashes_sign_in_and_become_ours() {
 }
 
 #[tokio::test]
-async fn paths_name_users_and_bodies_are_objects() {
+async fn rejects_unknown_users_and_invalid_bodies() {
     let server = shared().await;
     let nobody = "11111111-2222-4333-8444-555555555555";
     for (method, suffix) in
@@ -354,7 +354,7 @@ async fn changes_take_effect_at_once() {
 }
 
 #[tokio::test]
-async fn users_are_deleted_for_good_or_made_unknown() {
+async fn deletes_users_hard_or_soft() {
     let server = shared().await;
     let ada = server.sign_up("ada-deleted@example.org").await;
     let eve = server.sign_up("eve-deleted@example.org").await;

@@ -12,9 +12,9 @@ async fn list(server: &Basalt, query: &str) -> Response {
 }
 
 #[tokio::test]
-async fn a_cursor_leads_through_all_users_once() {
+async fn cursor_visits_each_user_once() {
     let server = quick().start().await;
-    // Two of one time, and one that a seed left without any.
+    // Two with equal timestamps, and one without (from a seed).
     let _rows = server
         .sql(
             "insert into auth.users (id, aud, role, email, created_at)
@@ -43,7 +43,7 @@ async fn a_cursor_leads_through_all_users_once() {
         seen.dedup();
         assert_eq!(seen.len(), 7);
     }
-    // `page` decides: then there is no cursor, and the headers are there.
+    // `page` takes precedence: no cursor, but headers.
     let numbered = list(&server, "?page=1&limit=2&cursor=x").await;
     assert_eq!(numbered.header("x-total-count"), "7");
     assert!(numbered.json().get("pagination").is_none());
@@ -52,7 +52,7 @@ async fn a_cursor_leads_through_all_users_once() {
 }
 
 #[tokio::test]
-async fn parameters_are_refused_in_upstreams_words() {
+async fn invalid_parameters_get_upstream_errors() {
     let server = shared().await;
     for (query, message) in [
         ("page=x", "Bad Pagination Parameters: strconv.ParseUint: parsing \"x\": invalid syntax"),
@@ -73,7 +73,7 @@ async fn parameters_are_refused_in_upstreams_words() {
 }
 
 #[tokio::test]
-async fn a_list_is_of_one_audience_and_wildcards_are_text() {
+async fn lists_one_audience_and_escapes_wildcards() {
     let server = quick().start().await;
     assert_eq!(list(&server, "").await.header("link"), "</admin/users?page=0>; rel=\"last\"");
     let _rows = server
@@ -94,7 +94,7 @@ async fn a_list_is_of_one_audience_and_wildcards_are_text() {
 }
 
 #[tokio::test]
-async fn the_audit_log_is_searched_and_paged() {
+async fn audit_log_can_be_searched_and_paged() {
     let server = quick().start().await;
     let ada = server.sign_up("ada@example.org").await;
     let _session = sign_in(&server, "ada@example.org", &ada.password).await.expect(200);
@@ -147,7 +147,7 @@ async fn the_audit_log_is_searched_and_paged() {
 }
 
 #[tokio::test]
-async fn the_audit_log_can_be_switched_off() {
+async fn audit_log_can_be_disabled() {
     let server = quick().config("auth.audit_log_disable_postgres", "true").start().await;
     let ada = server.sign_up("ada@example.org").await;
     let _session = refresh(&server, &ada.refresh_token).await.expect(200);

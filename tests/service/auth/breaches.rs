@@ -1,4 +1,4 @@
-//! Passwords known from breaches (auth.md §3.17): asked of a server of our own here.
+//! Passwords known from breaches (auth.md §3.17), with a local range server.
 
 use std::sync::Mutex as StdMutex;
 
@@ -11,7 +11,7 @@ use super::*;
 const PREFIX: &str = "E38AD";
 const MESSAGE: &str = "Password is known to be weak and easy to guess, please choose a different one.";
 
-/// A range server that knows `password1`, and what it was asked.
+/// A range server that lists `password1` and records requests.
 struct Ranges {
     url: String,
     asked: Arc<StdMutex<Vec<String>>>,
@@ -62,7 +62,7 @@ fn assert_pwned(response: &Response, reasons: &Value, message: &str) {
 }
 
 #[tokio::test]
-async fn a_breached_password_is_refused_and_only_five_digits_leave() {
+async fn rejects_breached_password_and_sends_five_digits() {
     let ranges = Ranges::start("200 OK").await;
     let server = ranges.server().start().await;
     let sign_up = async |password: &str| {
@@ -81,7 +81,7 @@ async fn a_breached_password_is_refused_and_only_five_digits_leave() {
     assert!(asked[0].starts_with(&format!("GET /range/{PREFIX} HTTP/1.1\r\n")), "{asked:?}");
     assert!(asked[0].contains("add-padding: true\r\n"));
     assert!(asked.iter().all(|head| !head.contains("214943") && !head.contains("password1")), "{asked:?}");
-    // An account that has it already may sign in, and is told.
+    // An existing account can sign in, with a warning.
     let id = text(&session, "/user/id");
     let hash = "$argon2id$v=19$m=256,t=2,p=1$c29tZXNhbHQ$iBuQ61Zr9QjrvlFHGYzMlfqTo5cx5bcu6y6Otz2MSBc";
     let _user = super::admin::admin(&server, Method::PUT, &format!("/admin/users/{id}"))
@@ -97,7 +97,7 @@ async fn a_breached_password_is_refused_and_only_five_digits_leave() {
 }
 
 #[tokio::test]
-async fn both_reasons_are_named_and_a_sign_in_tells() {
+async fn reports_both_reasons_at_sign_up_and_sign_in() {
     let ranges = Ranges::start("200 OK").await;
     let server = ranges.server().config("auth.password_min_length", "12").start().await;
     let refused =
@@ -112,7 +112,7 @@ async fn both_reasons_are_named_and_a_sign_in_tells() {
 }
 
 #[tokio::test]
-async fn without_the_list_the_password_is_taken() {
+async fn accepts_password_when_the_list_is_unavailable() {
     let ranges = Ranges::start("503 Service Unavailable").await;
     let server = ranges.server().start().await;
     server.expect_log("list of breached passwords");

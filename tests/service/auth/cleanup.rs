@@ -1,4 +1,4 @@
-//! The clean-up in the background (auth.md §3.23, §6), with a clock that is moved.
+//! The background clean-up (auth.md §3.23, §6), with a test clock.
 
 use basalt_auth::{AuthConfig, clean_up};
 use basalt_core::clock::Clock;
@@ -11,7 +11,7 @@ use super::*;
 const HOUR: i64 = 3600;
 const DAY: i64 = 24 * HOUR;
 
-/// A pool of another server on the same database. A test that closes one runs on several threads: its connections end while the kit
+/// A second server's pool on the same database. Tests that close one need several threads: its connections end while the kit
 /// waits for them.
 fn pool(server: &Basalt) -> ServicePool {
     let database = Database::from_url(&server.database().url()).unwrap();
@@ -27,7 +27,7 @@ fn in_the_future(seconds: i64) -> Clock {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn each_kind_goes_a_day_after_it_expired() {
+async fn removes_each_kind_a_day_after_expiry() {
     let server = quick().config("auth.db_cleanup_enabled", "false").start().await;
     let ada = server.sign_up("ada@example.org").await;
     let _rows = server
@@ -60,14 +60,14 @@ async fn each_kind_goes_a_day_after_it_expired() {
     assert_eq!(count(&server, "users").await, 1);
     let entries = u64::try_from(count(&server, "audit_log_entries").await).unwrap();
     assert_eq!(clean(10 * DAY + 60).await, [("audit_log_entries", entries)]);
-    // With the defaults neither sessions nor the log nor users go.
+    // By default sessions, the audit log and users are kept.
     let defaults = AuthConfig::default();
     assert_eq!(clean_up(&defaults, &pool, &in_the_future(1000 * DAY)).await.unwrap(), []);
     pool.close();
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn anonymous_users_go_unless_something_holds_them() {
+async fn removes_anonymous_users_unless_referenced() {
     let server = quick().config("auth.external_anonymous_users_enabled", "true").start().await;
     let _user = server.sign_up("ada@example.org").await;
     let mut ids = Vec::new();
@@ -91,7 +91,7 @@ async fn anonymous_users_go_unless_something_holds_them() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn servers_share_the_work_in_batches_and_wait_for_nobody() {
+async fn servers_clean_up_in_batches_without_blocking() {
     let server = quick().start().await;
     let _rows = server
         .sql(
@@ -101,7 +101,7 @@ async fn servers_share_the_work_in_batches_and_wait_for_nobody() {
         .await;
     let (one, two) = (pool(&server), pool(&server));
     let (config, clock) = (AuthConfig::default(), Clock::system());
-    // Another session holds a row: the clean-up leaves it for the next time and does not wait.
+    // Another session locks a row: the clean-up skips it.
     let holder = holding(&server, "select id from auth.flow_state limit 1 for update").await;
     let (by_one, by_two) = tokio::join!(clean_up(&config, &one, &clock), clean_up(&config, &two, &clock));
     let removed: u64 = by_one.unwrap().into_iter().chain(by_two.unwrap()).map(|(_, rows)| rows).sum();
@@ -113,7 +113,7 @@ async fn servers_share_the_work_in_batches_and_wait_for_nobody() {
 }
 
 #[tokio::test]
-async fn the_server_cleans_up_by_itself() {
+async fn server_cleans_up_periodically() {
     let server = quick().config("auth.db_cleanup_interval", "1").start().await;
     let _rows = server
         .sql(

@@ -1,5 +1,5 @@
-//! What the tests of codes and links share: a server that asks for confirmation, links from the admin API and from the
-//! mailbox, and the addresses that browsers are sent to.
+//! Shared by tests of codes and links: a server that requires confirmation, links from the admin API and from the
+//! mailbox, and redirect targets.
 
 use std::collections::BTreeMap;
 
@@ -12,7 +12,7 @@ pub(crate) const ALLOWED: &str = "https://*.example.org/**,myapp://callback,http
 pub(crate) const CHALLENGE: &str = "E9Melhoa2OwvFrEMTJguCHaoeK1t8URWbuGJSstw-cM";
 pub(crate) const VERIFIER: &str = "dBjftJeZ4CVP-mB92K27uhbUJU1p1r_wW1gFWFOEjXk";
 
-/// Without autoconfirm and without limits on mails and redemptions.
+/// Without autoconfirm and without limits on mails and verifications.
 pub(crate) fn redeeming() -> Builder {
     quick()
         .config("auth.mailer_autoconfirm", "false")
@@ -23,7 +23,7 @@ pub(crate) fn redeeming() -> Builder {
         .config("auth.uri_allow_list", ALLOWED)
 }
 
-/// One such server for all tests that run at one time.
+/// Such a server, shared by concurrent tests.
 pub(crate) async fn server() -> Arc<Basalt> {
     static SHARED: Mutex<Weak<Basalt>> = Mutex::const_new(Weak::new());
     let mut shared = SHARED.lock().await;
@@ -35,7 +35,7 @@ pub(crate) async fn server() -> Arc<Basalt> {
     server
 }
 
-/// `POST /admin/generate_link`: the answer, whose `email_otp` and `hashed_token` are a pending code.
+/// Response of `POST /admin/generate_link`; its `email_otp` and `hashed_token` are a pending code.
 pub(crate) async fn generate(server: &Basalt, body: &Value) -> Value {
     let request = server.post("/auth/v1/admin/generate_link").apikey(server.service_key());
     request.bearer(server.service_key()).json(body).send().await.expect(200).json()
@@ -45,7 +45,7 @@ pub(crate) async fn link(server: &Basalt, kind: &str, email: &str) -> Value {
     generate(server, &json!({ "type": kind, "email": email, "password": "secret1" })).await
 }
 
-/// A confirmed member with the password `secret1`: their id.
+/// Id of a new confirmed user with the password `secret1`.
 pub(crate) async fn confirmed(server: &Basalt, email: &str) -> String {
     let body = json!({ "email": email, "password": "secret1", "email_confirm": true });
     let request = server.post("/auth/v1/admin/users").apikey(server.service_key());
@@ -53,7 +53,7 @@ pub(crate) async fn confirmed(server: &Basalt, email: &str) -> String {
     text(&user, "/id").to_owned()
 }
 
-/// A member's session.
+/// A session of such a user.
 pub(crate) async fn session(server: &Basalt, email: &str) -> Value {
     sign_in(server, email, "secret1").await.expect(200).json()
 }
@@ -70,13 +70,13 @@ pub(crate) async fn verify_hash(server: &Basalt, kind: &str, hash: &str) -> Resp
     verify(server, &json!({ "type": kind, "token_hash": hash })).await
 }
 
-/// Opens a link as a browser does: without a key.
+/// Opens a link as a browser does: without an API key.
 pub(crate) async fn open(server: &Basalt, kind: &str, hash: &str, redirect_to: &str) -> Response {
     let path = format!("/auth/v1/verify?token={hash}&type={kind}&redirect_to={redirect_to}");
     server.get(&path).without("apikey").without("authorization").send().await
 }
 
-/// Where a 303 leads.
+/// Location of a 303 response.
 #[track_caller]
 pub(crate) fn location(response: &Response) -> String {
     assert_eq!(response.status.as_u16(), 303, "{}", response.text());

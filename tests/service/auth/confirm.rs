@@ -1,4 +1,4 @@
-//! POST /signup where addresses are confirmed by mail (auth.md §3.3): which mail leaves, and what is answered when the
+//! POST /signup with confirmation by mail (auth.md §3.3): which mail is sent, and the response when the
 //! address is taken.
 
 use super::mail_support::*;
@@ -9,7 +9,7 @@ fn ada(email: &str) -> Value {
 }
 
 #[tokio::test]
-async fn a_sign_up_is_mailed_a_code_that_is_stored_as_its_hash() {
+async fn sign_up_mails_a_code_and_stores_its_hash() {
     let (server, email) = (confirming().await, fresh("ada"));
     let user = post(&server, "/signup", &ada(&email)).await.expect(200).json();
     assert!(user.get("access_token").is_none() && user.get("email_confirmed_at").is_none(), "{user}");
@@ -36,7 +36,7 @@ async fn a_sign_up_is_mailed_a_code_that_is_stored_as_its_hash() {
 }
 
 #[tokio::test]
-async fn a_challenge_begins_a_flow() {
+async fn challenge_starts_a_flow() {
     let (server, email) = (confirming().await, fresh("ada"));
     let mut body = ada(&email);
     body["code_challenge"] = CHALLENGE.into();
@@ -53,7 +53,7 @@ async fn a_challenge_begins_a_flow() {
 }
 
 #[tokio::test]
-async fn an_unconfirmed_account_is_mailed_again_and_keeps_what_it_has() {
+async fn repeated_sign_up_resends_and_changes_nothing() {
     let (server, email) = (confirming().await, fresh("ada"));
     let first = post(&server, "/signup", &ada(&email)).await.expect(200).json();
     let mail = server.mailbox().wait_for(&email).await;
@@ -74,7 +74,7 @@ async fn an_unconfirmed_account_is_mailed_again_and_keeps_what_it_has() {
 }
 
 #[tokio::test]
-async fn a_confirmed_account_is_hidden_and_gets_no_mail() {
+async fn confirmed_account_is_hidden_and_gets_no_mail() {
     let (server, email) = (confirming().await, fresh("ada"));
     let id = member(&server, &email).await;
     let hidden = post(&server, "/signup", &ada(&email.to_uppercase())).await.expect(200).json();
@@ -96,7 +96,7 @@ async fn a_confirmed_account_is_hidden_and_gets_no_mail() {
 }
 
 #[tokio::test]
-async fn a_sign_up_that_fails_sends_no_mail() {
+async fn failed_sign_up_sends_no_mail() {
     let server = confirm_by_mail()
         .config("auth.rate_limit_email_sent", "1")
         .expect_log("Database error saving new user")
@@ -114,6 +114,6 @@ async fn a_sign_up_that_fails_sends_no_mail() {
     assert_eq!(refused["message"], "Database error saving new user");
     assert_eq!(server.mailbox().mails("eve@example.org").await.len(), 0);
     assert_eq!(server.sql("select count(*) from auth.users").await, [[Some("0".to_owned())]]);
-    // What was never sent does not count.
+    // Mails that were not sent do not count.
     let _user = post(&server, "/signup", &ada("ada@example.org")).await.expect(200);
 }

@@ -1,4 +1,4 @@
-//! PUT /user with another address (auth.md §3.7), and what a change of password does to it. How the change ends is
+//! PUT /user with a new address (auth.md §3.7), and how a password change affects it. Confirmation is tested in
 //! verify_email_change.rs.
 
 use super::mail_support::*;
@@ -17,7 +17,7 @@ async fn pending(server: &Basalt, email: &str) -> [String; 4] {
 }
 
 #[tokio::test]
-async fn both_addresses_are_asked_with_codes_of_their_own() {
+async fn both_addresses_get_their_own_code() {
     let (server, email, new_email) = (confirming().await, fresh("ada"), fresh("new"));
     let _id = member(&server, &email).await;
     let token = token_of(&server, &email).await;
@@ -40,12 +40,12 @@ async fn both_addresses_are_asked_with_codes_of_their_own() {
     let again = put_user(&server, &token, &json!({ "email": fresh("other"), "data": { "a": 2 } })).await;
     assert_eq!(again.status, 429);
     assert_eq!(again.header("x-sb-error-code"), "over_email_send_rate_limit");
-    // The whole change is refused.
+    // The whole change is rejected.
     assert_eq!(get_user(&server, &token).await.expect(200).json()["user_metadata"]["a"], 1);
 }
 
 #[tokio::test]
-async fn one_mail_suffices_where_one_consent_does() {
+async fn only_new_address_is_asked_without_secure_change() {
     let server = confirm_by_mail().config("auth.mailer_secure_email_change_enabled", "false").start().await;
     let _id = member(&server, "ada@example.org").await;
     let token = token_of(&server, "ada@example.org").await;
@@ -57,7 +57,7 @@ async fn one_mail_suffices_where_one_consent_does() {
 }
 
 #[tokio::test]
-async fn under_autoconfirm_a_member_still_needs_both_mails() {
+async fn autoconfirm_still_asks_both_addresses() {
     let (server, email, new_email) = (shared().await, fresh("ada"), fresh("new"));
     let _id = member(&server, &email).await;
     let token = token_of(&server, &email).await;
@@ -69,7 +69,7 @@ async fn under_autoconfirm_a_member_still_needs_both_mails() {
 }
 
 #[tokio::test]
-async fn an_anonymous_user_becomes_somebody_by_mail() {
+async fn anonymous_user_becomes_permanent_by_mail() {
     let server = confirm_by_mail().config("auth.external_anonymous_users_enabled", "true").start().await;
     let session = post(&server, "/signup", &json!({ "data": {} })).await.expect(200).json();
     let token = text(&session, "/access_token");
@@ -83,7 +83,7 @@ async fn an_anonymous_user_becomes_somebody_by_mail() {
 }
 
 #[tokio::test]
-async fn a_challenge_begins_a_flow_and_a_bad_one_is_refused_first() {
+async fn challenge_starts_a_flow_unless_invalid() {
     let (server, email, new_email) = (confirming().await, fresh("ada"), fresh("new"));
     let id = member(&server, &email).await;
     let token = token_of(&server, &email).await;
@@ -106,7 +106,7 @@ async fn a_challenge_begins_a_flow_and_a_bad_one_is_refused_first() {
 }
 
 #[tokio::test]
-async fn a_new_password_makes_every_pending_code_void() {
+async fn new_password_invalidates_pending_codes() {
     let (server, email, new_email) = (confirming().await, fresh("ada"), fresh("new"));
     let id = member(&server, &email).await;
     let token = token_of(&server, &email).await;
@@ -121,7 +121,7 @@ async fn a_new_password_makes_every_pending_code_void() {
         ))
         .await;
     assert_eq!(left, [["0", "", "", ""].map(|text| Some(text.to_owned()))]);
-    // One request that does both leaves the new codes.
+    // A request that changes both keeps the new codes.
     let _rows =
         server.sql(&format!("update auth.users set email_change_sent_at = null where id = '{id}'")).await;
     let both = json!({ "password": "secret3", "email": new_email });
@@ -132,7 +132,7 @@ async fn a_new_password_makes_every_pending_code_void() {
 }
 
 #[tokio::test]
-async fn notifications_are_sent_where_they_are_on() {
+async fn enabled_notifications_are_sent() {
     let on =
         confirm_by_mail().config("auth.mailer_notifications_password_changed_enabled", "true").start().await;
     for (server, mails) in [(&*confirming().await, 0), (&on, 1)] {
@@ -147,7 +147,7 @@ async fn notifications_are_sent_where_they_are_on() {
 }
 
 #[tokio::test]
-async fn the_old_address_is_told_where_that_is_on() {
+async fn old_address_is_notified_if_enabled() {
     let server = confirm_by_mail()
         .config("auth.mailer_secure_email_change_enabled", "false")
         .config("auth.mailer_notifications_email_changed_enabled", "true")

@@ -1,9 +1,9 @@
-//! Shapes and order of errors, and the routes that need no person (auth.md §3.1, §3.14).
+//! Format and order of errors, and public routes (auth.md §3.1, §3.14).
 
 use super::*;
 
 #[tokio::test]
-async fn the_request_header_decides_the_shape() {
+async fn version_header_selects_the_error_format() {
     let server = shared().await;
     let request = |version: &str| {
         let request = client(&server, Method::POST, "/token?grant_type=password");
@@ -29,7 +29,7 @@ async fn the_request_header_decides_the_shape() {
 }
 
 #[tokio::test]
-async fn unknown_routes_wrong_methods_and_large_bodies() {
+async fn rejects_unknown_routes_methods_and_large_bodies() {
     let server = shared().await;
     let missing = client(&server, Method::GET, "/nowhere").send().await.expect(404);
     assert_eq!(missing.text(), "404 page not found");
@@ -46,9 +46,9 @@ async fn unknown_routes_wrong_methods_and_large_bodies() {
     }
 }
 
-/// PostgreSQL takes none, and would make a 500 and a line in the log of each.
+/// PostgreSQL rejects NUL; each such value would cause a 500 and an ERROR line.
 #[tokio::test]
-async fn a_nul_in_the_query_is_not_looked_for() {
+async fn ignores_query_values_with_nul() {
     let server = shared().await;
     let missing = "Verify requires a token or a token hash";
     let verify = client(&server, Method::GET, "/verify?type=signup&token=a%00b").send().await;
@@ -60,12 +60,12 @@ async fn a_nul_in_the_query_is_not_looked_for() {
 }
 
 #[tokio::test]
-async fn bearers_are_judged_in_the_contracts_order() {
+async fn bearer_errors_follow_the_contract_order() {
     let server = shared().await;
     let user = server.sign_up(&fresh("ada")).await;
     let none = client(&server, Method::GET, "/user").header("authorization", "Basic eDp5").send().await;
     assert_error(&none, 401, "no_authorization", "This endpoint requires a valid Bearer token");
-    // The key gate has made a token of the anon key.
+    // The gateway has replaced the anon key by a token.
     let key_only = client(&server, Method::GET, "/user").send().await;
     assert_error(&key_only, 403, "bad_jwt", "invalid claim: missing sub claim");
 
@@ -107,7 +107,7 @@ async fn bearers_are_judged_in_the_contracts_order() {
     ] {
         assert_error(&get_user(&server, &server.token(&claims)).await, status, code, message);
     }
-    // A token outside of sessions is good, also one signed with the shared secret.
+    // Tokens without a session are valid, including ones signed with the shared secret.
     let _user = get_user(&server, &server.token(&json!({ "sub": id, "exp": far }))).await.expect(200);
     let other_audience =
         client(&server, Method::GET, "/user").bearer(&user.access_token).header("x-jwt-aud", "other");
@@ -135,9 +135,9 @@ async fn bearers_are_judged_in_the_contracts_order() {
 }
 
 #[tokio::test]
-async fn routes_without_a_person() {
+async fn public_routes_need_no_user() {
     let server = shared().await;
-    // No key at all.
+    // Without any key.
     let health = server.get("/auth/v1/health").send().await.expect(200);
     assert_eq!(
         health.json(),
@@ -170,7 +170,7 @@ async fn routes_without_a_person() {
 }
 
 #[tokio::test]
-async fn secrets_never_reach_the_log() {
+async fn log_contains_no_secrets() {
     let server = shared().await;
     let (marked, email) = ("marked-Secret-7", fresh("marked"));
     let body = json!({ "email": email, "password": marked, "data": { "note": marked } });

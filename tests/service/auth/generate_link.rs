@@ -19,11 +19,11 @@ async fn column(server: &Basalt, email: &str, column: &str) -> String {
 }
 
 #[tokio::test]
-async fn a_link_comes_with_its_user_its_code_and_its_hash() {
+async fn link_comes_with_user_code_and_hash() {
     let (server, email) = (confirming().await, fresh("ada"));
     let id = member(&server, &email).await;
     for kind in ["magiclink", "recovery"] {
-        // No limit on mails counts.
+        // Mail limits do not apply.
         let body = json!({ "type": kind, "email": email.to_uppercase() });
         let link = generate(&server, &body).await.expect(200).json();
         assert_eq!(link["id"], *id);
@@ -41,7 +41,7 @@ async fn a_link_comes_with_its_user_its_code_and_its_hash() {
 }
 
 #[tokio::test]
-async fn a_sign_up_link_makes_an_account_or_confirms_one_that_waits() {
+async fn sign_up_link_creates_or_confirms_an_account() {
     let (server, email) = (confirming().await, fresh("ada"));
     let body = |password: &str, team: &str| json!({ "type": "signup", "email": email, "password": password, "data": { "team": team } });
     assert_error(
@@ -88,7 +88,7 @@ async fn a_sign_up_link_makes_an_account_or_confirms_one_that_waits() {
 }
 
 #[tokio::test]
-async fn a_magic_link_for_nobody_is_a_sign_up() {
+async fn magic_link_for_unknown_address_signs_up() {
     let server = confirm_by_mail().config("auth.disable_signup", "true").start().await;
     let body = json!({ "type": "magiclink", "email": "ada@example.org", "data": { "a": 1 } });
     let link = generate(&server, &body).await.expect(200).json();
@@ -100,7 +100,7 @@ async fn a_magic_link_for_nobody_is_a_sign_up() {
 }
 
 #[tokio::test]
-async fn an_invitation_can_be_handed_over() {
+async fn returns_the_link_of_an_invitation() {
     let (server, email) = (confirming().await, fresh("ada"));
     let body = json!({ "type": "invite", "email": email, "data": { "team": "blue" } });
     let link = generate(&server, &body).await.expect(200).json();
@@ -112,7 +112,7 @@ async fn an_invitation_can_be_handed_over() {
 }
 
 #[tokio::test]
-async fn both_links_of_an_email_change_verify_their_own_address() {
+async fn email_change_links_verify_their_own_address() {
     let (server, email, new_email) = (confirming().await, fresh("ada"), fresh("new"));
     let _id = member(&server, &email).await;
     let mut hashes = Vec::new();
@@ -130,16 +130,16 @@ async fn both_links_of_an_email_change_verify_their_own_address() {
         assert_eq!(column(&server, &email, token).await, hash);
         hashes.push(hash);
     }
-    // The second left the first alone.
+    // The second link did not void the first.
     assert_eq!(column(&server, &email, "email_change_token_current").await, hashes[0]);
-    // A change to another address makes both void.
+    // A change to another address voids both.
     let other = json!({ "type": "email_change_new", "email": email, "new_email": fresh("other") });
     let _link = generate(&server, &other).await.expect(200);
     assert_eq!(column(&server, &email, "email_change_token_current").await, "");
 }
 
 #[tokio::test]
-async fn what_is_wrong_with_a_request_is_named() {
+async fn invalid_requests_get_specific_errors() {
     let (server, email, other) = (confirming().await, fresh("ada"), fresh("eve"));
     let _id = member(&server, &email).await;
     let _id = member(&server, &other).await;
@@ -202,7 +202,7 @@ async fn what_is_wrong_with_a_request_is_named() {
 }
 
 #[tokio::test]
-async fn the_bodys_target_counts_before_the_querys() {
+async fn body_redirect_takes_precedence_over_query() {
     let server = confirm_by_mail()
         .config("auth.site_url", "https://app.example.org")
         .config("auth.uri_allow_list", "https://*.example.net/**")

@@ -1,11 +1,11 @@
-//! What a client sends is the client's fault, whatever PostgreSQL says of it (auth.md §3.1).
+//! Invalid values from clients cause 4xx, whichever error PostgreSQL raises (auth.md §3.1).
 
 use futures_util::future::join_all;
 
 use super::admin::admin;
 use super::*;
 
-/// Nested so many levels deep.
+/// Nested `levels` deep.
 fn deep(levels: usize) -> String {
     format!("{}1{}", "{\"a\":".repeat(levels), "}".repeat(levels))
 }
@@ -17,9 +17,9 @@ async fn server() -> Basalt {
 }
 
 #[tokio::test]
-async fn metadata_that_is_kept_can_be_read() {
+async fn stored_metadata_can_be_read() {
     let server = server().await;
-    // With the body's object, `data` and the number they make 100.
+    // 100 levels including the body's object, `data` and the number.
     let sign_up = |email: &str, levels: usize| {
         let body = format!(r#"{{"email":"{email}","password":"secret1","data":{}}}"#, deep(levels));
         client(&server, Method::POST, "/signup").body(body)
@@ -38,7 +38,7 @@ async fn metadata_that_is_kept_can_be_read() {
 }
 
 #[tokio::test]
-async fn a_value_that_is_too_long_is_the_clients() {
+async fn too_long_value_is_a_client_error() {
     let server = server().await;
     let user = server.sign_up("ada@example.org").await;
     let long = "x".repeat(256);
@@ -59,7 +59,7 @@ async fn a_value_that_is_too_long_is_the_clients() {
     }
 }
 
-/// Values for any field, as they stand in a body.
+/// Values for any field, as JSON text.
 fn hostile() -> Vec<String> {
     let texts = [
         "\\u0000",
@@ -95,7 +95,7 @@ fn hostile() -> Vec<String> {
 }
 
 #[tokio::test]
-async fn no_field_of_a_body_makes_a_server_error() {
+async fn hostile_field_values_never_cause_a_500() {
     let server = server().await;
     server.expect_log("a redirect_to is neither below");
     let user = server.sign_up("ada@example.org").await;

@@ -1,4 +1,4 @@
-//! Identities of type e-mail: how they look, and unlinking (auth.md §3.2, §3.16).
+//! E-mail identities: their format, and unlinking (auth.md §3.2, §3.16).
 
 use super::*;
 
@@ -20,7 +20,7 @@ async fn add_identity(server: &Basalt, user_id: &str, provider: &str, email: &st
 }
 
 #[tokio::test]
-async fn the_identity_of_a_sign_up_is_shown_with_its_user() {
+async fn sign_up_identity_is_returned_with_the_user() {
     let server = shared().await;
     let ada = server.sign_up(&fresh("ada")).await;
     let user = get_user(&server, &ada.access_token).await.expect(200).json();
@@ -49,7 +49,7 @@ async fn the_identity_of_a_sign_up_is_shown_with_its_user() {
 }
 
 #[tokio::test]
-async fn linking_is_off_by_default() {
+async fn manual_linking_is_disabled_by_default() {
     let server = shared().await;
     let ada = server.sign_up(&fresh("ada")).await;
     let off = "Manual linking is disabled";
@@ -61,12 +61,12 @@ async fn linking_is_off_by_default() {
         "manual_linking_disabled",
         off,
     );
-    // Who asks is judged first.
+    // The caller is checked first.
     assert_error(&authorize.send().await, 403, "bad_jwt", "invalid claim: missing sub claim");
 }
 
 #[tokio::test]
-async fn identities_are_unlinked_but_the_last() {
+async fn last_identity_cannot_be_unlinked() {
     let server = quick().config("auth.security_manual_linking_enabled", "true").start().await;
     let ada = server.sign_up("ada@example.org").await;
     let eve = server.sign_up("eve@example.org").await;
@@ -89,7 +89,7 @@ async fn identities_are_unlinked_but_the_last() {
         "unexpected_audience",
         "Token audience doesn't match request audience",
     );
-    // What would be left is eve's address.
+    // The remaining address belongs to eve.
     assert_error(
         &unlink(&server, token, &own).await,
         422,
@@ -120,7 +120,7 @@ async fn identities_are_unlinked_but_the_last() {
 }
 
 #[tokio::test]
-async fn two_unlinkings_at_once_leave_one() {
+async fn concurrent_unlinking_leaves_one_identity() {
     let server = quick().config("auth.security_manual_linking_enabled", "true").start().await;
     let ada = server.sign_up("ada@example.org").await;
     let user = get_user(&server, &ada.access_token).await.expect(200).json();

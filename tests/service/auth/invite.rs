@@ -8,7 +8,7 @@ async fn invite(server: &Basalt, body: &Value) -> Response {
 }
 
 #[tokio::test]
-async fn an_invitation_makes_an_account_without_password() {
+async fn invitation_creates_account_without_password() {
     let server = confirm_by_mail().config("auth.disable_signup", "true").start().await;
     let body = json!({ "email": "Ada@Example.org", "data": { "team": "blue", "sub": "x" } });
     let user = invite(&server, &body).await.expect(200).json();
@@ -33,7 +33,7 @@ async fn an_invitation_makes_an_account_without_password() {
     let audit = "user_invited by service_role of ada@example.org".to_owned();
     assert_eq!(row, [[Some(mail.token_hash()), None, Some(audit)]]);
 
-    // Again, within the minute: the inviter may insist.
+    // Again within the minute: invitations have no frequency limit.
     let again = invite(&server, &json!({ "email": "ada@example.org", "data": { "team": "red" } }))
         .await
         .expect(200)
@@ -44,7 +44,7 @@ async fn an_invitation_makes_an_account_without_password() {
 }
 
 #[tokio::test]
-async fn who_signs_up_with_an_invited_address_sees_nothing_of_the_invitation() {
+async fn sign_up_with_invited_address_hides_the_invitation() {
     let (server, email) = (confirming().await, fresh("ada"));
     let _user = invite(&server, &json!({ "email": email, "data": { "salary": 1 } })).await.expect(200);
     let body = json!({ "email": email, "password": "secret1" });
@@ -57,7 +57,7 @@ async fn who_signs_up_with_an_invited_address_sees_nothing_of_the_invitation() {
 }
 
 #[tokio::test]
-async fn what_is_wrong_with_an_invitation_is_named() {
+async fn invalid_invitations_get_specific_errors() {
     let (server, email) = (confirming().await, fresh("ada"));
     let _id = member(&server, &email).await;
     for (body, status, code, message) in [
@@ -85,7 +85,7 @@ async fn what_is_wrong_with_an_invitation_is_named() {
         let user = client(&server, Method::POST, path).bearer(&token).json(&body).send().await;
         assert_error(&user, 403, "not_admin", "User not allowed");
     }
-    // The key gate makes the anon key the bearer when there is none.
+    // Without a bearer, the gateway uses the anon key.
     let unsigned = client(&server, Method::POST, "/invite").bearer("x").json(&body).send().await.expect(403);
     assert_eq!(unsigned.header("x-sb-error-code"), "bad_jwt");
 }

@@ -4,7 +4,7 @@ use super::*;
 
 const MESSAGE: &str = "Request rate limit reached";
 
-/// Limits as they are by default, and a proxy in front that is believed.
+/// Default limits, behind a trusted proxy.
 fn limited() -> Builder {
     Basalt::builder()
         .config("auth.password_argon2_memory", "64")
@@ -17,7 +17,7 @@ fn from(server: &Basalt, address: &str, path: &str, body: &Value) -> Request {
     client(server, Method::POST, path).header("x-forwarded-for", address).json(body)
 }
 
-/// Sends until it is refused; how many were let through, and the refusal.
+/// Sends until a request is rejected; returns the number of accepted ones, and the rejection.
 async fn until_refused(request: &Request) -> (usize, Response) {
     for passed in 0..100 {
         let answer = request.clone().send().await;
@@ -29,9 +29,9 @@ async fn until_refused(request: &Request) -> (usize, Response) {
 }
 
 #[tokio::test]
-async fn each_route_lets_a_burst_of_thirty_through_and_then_asks_to_wait() {
+async fn each_route_allows_thirty_then_returns_429() {
     let server = limited().start().await;
-    // Requests that are refused for what they say still count, and cost nothing else.
+    // Invalid requests count, too, and are cheap.
     for (path, body, wait) in [
         ("/token?grant_type=password", json!({}), 2),
         ("/signup", json!({ "email": "x" }), 10),
@@ -43,7 +43,7 @@ async fn each_route_lets_a_burst_of_thirty_through_and_then_asks_to_wait() {
     ] {
         let request = from(&server, "203.0.113.1", path, &body);
         let (passed, refused) = until_refused(&request).await;
-        // A slow machine earns a request meanwhile.
+        // On a slow machine the bucket refills by one meanwhile.
         assert!((30..=31).contains(&passed), "{path}: {passed}");
         assert_error(&refused, 429, "over_request_rate_limit", MESSAGE);
         let retry_after: u64 = refused.header("retry-after").parse().unwrap();
@@ -73,7 +73,7 @@ async fn each_route_lets_a_burst_of_thirty_through_and_then_asks_to_wait() {
 }
 
 #[tokio::test]
-async fn a_subscribers_ipv6_network_is_one_client() {
+async fn ipv6_network_counts_as_one_client() {
     let server = limited().start().await;
     let token = "/token?grant_type=password";
     let _refused = until_refused(&from(&server, "2001:db8:0:1::1", token, &json!({}))).await;
@@ -93,7 +93,7 @@ async fn untrusted_proxy_does_not_choose_the_client_address() {
 }
 
 #[tokio::test]
-async fn an_account_closes_for_guessers_and_not_for_its_owner() {
+async fn account_locks_for_guessers_but_not_its_owner() {
     let server = limited().config("auth.rate_limit_sign_in_failures", "5").start().await;
     server.expect_log("rate");
     let sign_in_from = async |address: &str, email: &str, password: &str| {
@@ -103,7 +103,7 @@ async fn an_account_closes_for_guessers_and_not_for_its_owner() {
     let home = "198.51.100.7";
     let body = json!({ "email": "ada@example.org", "password": "correct horse 7" });
     let _session = from(&server, home, "/signup", &body).send().await.expect(200);
-    // A guess from each of many addresses: no limit by address would notice. The spelling does not matter.
+    // One guess per address: limits by address do not apply. Case is ignored.
     for email in ["ada@example.org", "nobody@example.org"] {
         let mut statuses = Vec::new();
         for guess in 0..12 {
@@ -119,7 +119,7 @@ async fn an_account_closes_for_guessers_and_not_for_its_owner() {
         assert_eq!(statuses[5], 429, "{email}, whether it exists or not: {statuses:?}");
         assert!(statuses[5..].iter().filter(|status| **status == 400).count() <= 2, "{statuses:?}");
     }
-    // The right password does not help from a strange address: otherwise a guess could still be tried.
+    // The correct password is rejected too, or guessing could continue.
     let mut answer = sign_in_from("203.0.113.99", "ada@example.org", "wrong").await;
     for _ in 0..3 {
         answer = sign_in_from("203.0.113.99", "ada@example.org", "correct horse 7").await;
@@ -135,7 +135,7 @@ async fn an_account_closes_for_guessers_and_not_for_its_owner() {
 }
 
 #[tokio::test]
-async fn of_sixty_guesses_at_once_as_many_are_judged_as_are_free() {
+async fn concurrent_guesses_cannot_exceed_the_limit() {
     let server = limited()
         .config("auth.rate_limit_sign_in_failures", "5")
         .config("auth.password_argon2_memory", "19456")
@@ -156,16 +156,16 @@ async fn of_sixty_guesses_at_once_as_many_are_judged_as_are_free() {
     let strangers = |guess: usize| format!("203.0.113.{guess}");
     for name in ["ada@example.org", "nobody@example.org"] {
         let (_, judged, refused) = sixty("wrong", name, &strangers).await;
-        // A closing is a second: on a slow machine the one after it is judged as well.
+        // The lock lasts a second: on a slow machine one more guess is checked.
         assert!(
             (5..=6).contains(&judged) && judged + refused == 60,
             "{name}: {judged} judged, {refused} refused"
         );
     }
-    // The owner's own, all at once, wait for each other.
+    // Concurrent sign-ins of the owner queue.
     let (signed_in, _, _) = sixty("correct horse 7", "ada@example.org", &|_| home.to_owned()).await;
     assert!(signed_in >= 30, "as many as the limit by address lets through: {signed_in}");
-    // The other route that judges a password: a session may not be used to find out the one that is stored.
+    // PUT /user checks passwords, too: a stolen session must not allow guessing.
     let token = text(&session, "/access_token");
     let guesses = (0..60).map(|guess| {
         client(&server, Method::PUT, "/user")

@@ -1,22 +1,22 @@
-//! How many mails leave, and to whom (auth.md §3.19, §3.21).
+//! Limits on mails, and authorised recipients (auth.md §3.19, §3.21).
 
 use super::mail_support::*;
 use super::*;
 
 #[tokio::test]
-async fn the_servers_limit_counts_mails_and_is_the_same_for_everybody() {
+async fn server_limit_counts_sent_mails() {
     let server = confirm_by_mail().config("auth.rate_limit_email_sent", "3/1h").start().await;
     for name in ["ada", "bob"] {
         let _id = member(&server, &format!("{name}@example.org")).await;
     }
     let token = token_of(&server, "ada@example.org").await;
-    // An address without an account is sent nothing, which costs nothing.
+    // A request for an unknown address sends nothing and does not count.
     for _ in 0..5 {
         let body = json!({ "email": "nobody@example.org" });
         let _answer = post(&server, "/recover", &body).await.expect(200);
     }
     let _sent = post(&server, "/recover", &json!({ "email": "ada@example.org" })).await.expect(200);
-    // A change of address costs two; refused for the second, it gives the first back.
+    // An address change costs two; if the second is over the limit, the first is refunded.
     let _user = put_user(&server, &token, &json!({ "email": "new@example.org" })).await.expect(200);
     let (code, message) = ("over_email_send_rate_limit", "email rate limit exceeded");
     for (path, body) in [
@@ -43,7 +43,7 @@ async fn the_servers_limit_counts_mails_and_is_the_same_for_everybody() {
 }
 
 #[tokio::test]
-async fn a_change_of_address_that_cannot_send_both_mails_sends_none() {
+async fn email_change_sends_both_mails_or_none() {
     let server = confirm_by_mail().config("auth.rate_limit_email_sent", "1").start().await;
     let _id = member(&server, "ada@example.org").await;
     let token = token_of(&server, "ada@example.org").await;
@@ -55,7 +55,7 @@ async fn a_change_of_address_that_cannot_send_both_mails_sends_none() {
 }
 
 #[tokio::test]
-async fn under_autoconfirm_there_is_no_limit() {
+async fn autoconfirm_lifts_the_mail_limit() {
     let server = quick()
         .config("auth.mailer_autoconfirm", "true")
         .config("auth.rate_limit_email_sent", "1")
@@ -70,7 +70,7 @@ async fn under_autoconfirm_there_is_no_limit() {
 }
 
 #[tokio::test]
-async fn only_authorized_addresses_get_mail() {
+async fn only_authorized_addresses_receive_mail() {
     let server = confirm_by_mail()
         .config("auth.external_email_authorized_addresses", "ada@example.org,new@example.org")
         .start()
@@ -96,7 +96,7 @@ async fn only_authorized_addresses_get_mail() {
     let (code, message) = refused("guest@example.org");
     let invited = as_admin(&server, Method::POST, "/invite").json(&json!({ "email": "guest@example.org" }));
     assert_error(&invited.send().await, 400, code, &message);
-    // Both addresses of a change are written to.
+    // A change sends mail to both addresses.
     let token = token_of(&server, "eve@example.org").await;
     let (code, message) = refused("eve@example.org");
     let change = put_user(&server, &token, &json!({ "email": "new@example.org" })).await;

@@ -1,14 +1,14 @@
-//! What the tests of the routes that ask for mail share.
+//! Shared by tests of routes that send mail.
 
 pub(crate) use super::codes::{CHALLENGE, confirmed as member};
 use super::*;
 
-/// A server that confirms addresses by mail and sends as many as it is asked for, though one of a kind a minute.
+/// A server that confirms addresses by mail, without a server-wide limit but with one mail per kind and minute.
 pub(crate) fn confirm_by_mail() -> Builder {
     quick().config("auth.mailer_autoconfirm", "false").config("auth.rate_limit_email_sent", "0")
 }
 
-/// One such server for all tests that run at one time.
+/// Such a server, shared by concurrent tests.
 pub(crate) async fn confirming() -> Arc<Basalt> {
     static SHARED: Mutex<Weak<Basalt>> = Mutex::const_new(Weak::new());
     let mut shared = SHARED.lock().await;
@@ -20,12 +20,12 @@ pub(crate) async fn confirming() -> Arc<Basalt> {
     server
 }
 
-/// A member's access token.
+/// A user's access token.
 pub(crate) async fn token_of(server: &Basalt, email: &str) -> String {
     text(&sign_in(server, email, "secret1").await.expect(200).json(), "/access_token").to_owned()
 }
 
-/// A request of an admin.
+/// A request with the service key.
 pub(crate) fn as_admin(server: &Basalt, method: Method, path: &str) -> Request {
     client(server, method, path).apikey(server.service_key()).bearer(server.service_key())
 }

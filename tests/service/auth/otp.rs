@@ -8,7 +8,7 @@ async fn otp(server: &Basalt, email: &str) -> Response {
 }
 
 #[tokio::test]
-async fn a_confirmed_user_gets_a_magic_link() {
+async fn confirmed_user_gets_a_magic_link() {
     let (server, email) = (confirming().await, fresh("ada"));
     let id = member(&server, &email).await;
     let body = json!({
@@ -29,13 +29,13 @@ async fn a_confirmed_user_gets_a_magic_link() {
 
     let soon = otp(&server, &email).await.expect(429);
     assert_eq!(soon.header("x-sb-error-code"), "over_email_send_rate_limit");
-    // A recovery would use the same column, and so the same minute.
+    // Recovery uses the same column, so the limit is shared.
     let _silent = post(&server, "/recover", &json!({ "email": email })).await.expect(200);
     assert_eq!(server.mailbox().mails(&email).await.len(), 1);
 }
 
 #[tokio::test]
-async fn an_unknown_address_is_signed_up_and_confirmed_by_the_mail() {
+async fn unknown_address_is_signed_up_and_confirmed_by_mail() {
     let (server, email) = (confirming().await, fresh("ada"));
     let body = json!({ "email": email, "data": { "name": "Ada" } });
     assert_eq!(post(&server, "/otp", &body).await.expect(200).json(), json!({}));
@@ -77,7 +77,7 @@ async fn an_unknown_address_is_signed_up_and_confirmed_by_the_mail() {
 }
 
 #[tokio::test]
-async fn under_autoconfirm_a_new_user_is_confirmed_and_gets_a_magic_link() {
+async fn autoconfirm_confirms_and_sends_a_magic_link() {
     let (server, email) = (shared().await, fresh("ada"));
     for (expected, path) in [("created", "/otp"), ("known", "/magiclink")] {
         let _rows = server
@@ -98,7 +98,7 @@ async fn under_autoconfirm_a_new_user_is_confirmed_and_gets_a_magic_link() {
 }
 
 #[tokio::test]
-async fn without_create_user_nobody_is_created() {
+async fn create_user_false_creates_no_account() {
     let (server, email) = (confirming().await, fresh("nobody"));
     let body = json!({ "email": email, "create_user": false });
     let refused = post(&server, "/otp", &body).await;
@@ -109,7 +109,7 @@ async fn without_create_user_nobody_is_created() {
 }
 
 #[tokio::test]
-async fn checks_come_in_the_contracts_order() {
+async fn checks_run_in_the_contract_order() {
     let server = confirming().await;
     let invalid = "validation_failed";
     for (body, message) in [
@@ -147,7 +147,7 @@ async fn checks_come_in_the_contracts_order() {
 }
 
 #[tokio::test]
-async fn what_is_switched_off_says_so() {
+async fn disabled_methods_return_their_error() {
     let off = quick().config("auth.external_email_enabled", "false").start().await;
     let refused = otp(&off, "ada@example.org").await;
     assert_error(&refused, 422, "email_provider_disabled", "Email logins are disabled");
@@ -188,7 +188,7 @@ async fn what_is_switched_off_says_so() {
 }
 
 #[tokio::test]
-async fn closed_sign_ups_let_members_in_and_nobody_else() {
+async fn disabled_sign_up_still_admits_existing_users() {
     let server = confirm_by_mail().config("auth.disable_signup", "true").start().await;
     let _id = member(&server, "ada@example.org").await;
     let _sent = otp(&server, "ada@example.org").await.expect(200);
@@ -202,7 +202,7 @@ async fn closed_sign_ups_let_members_in_and_nobody_else() {
 }
 
 #[tokio::test]
-async fn a_challenge_begins_a_flow_of_the_mails_kind() {
+async fn challenge_starts_a_flow_of_the_mail_kind() {
     let (server, known, unknown) = (confirming().await, fresh("ada"), fresh("eve"));
     let _id = member(&server, &known).await;
     for (email, method) in [(known, "magiclink"), (unknown, "email/signup")] {
@@ -220,7 +220,7 @@ async fn a_challenge_begins_a_flow_of_the_mails_kind() {
 }
 
 #[tokio::test]
-async fn of_many_at_one_moment_one_account_and_one_mail_come() {
+async fn concurrent_requests_create_one_account_and_mail() {
     let (server, email) = (confirming().await, fresh("many"));
     let attempts = (0..8).map(|_| otp(&server, &email));
     let mut statuses: Vec<u16> =

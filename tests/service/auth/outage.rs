@@ -1,11 +1,11 @@
-//! The database away or stuck: answers that a client retries, and never one that signs it out (auth.md §5.2, §6).
+//! The database unavailable or blocked: clients get errors they retry, never one that signs them out (auth.md §5.2, §6).
 
 use basalt_testkit::Link;
 
 use super::*;
 
 #[tokio::test]
-async fn an_outage_is_503_and_sessions_outlive_it() {
+async fn outage_is_503_and_sessions_survive() {
     let server = quick().through_proxy().config("auth.api_max_request_duration", "2").start().await;
     server.expect_log("database");
     server.expect_log("timed out");
@@ -21,7 +21,7 @@ async fn an_outage_is_503_and_sessions_outlive_it() {
         assert_eq!(answer.header("retry-after"), "1");
         assert_eq!(answer.header("x-supabase-api-version"), "2024-01-01");
     }
-    // A browser that follows a link is sent back to the app, which is told.
+    // A browser that follows a link is redirected to the app with the error.
     let opened = client(&server, Method::GET, "/verify?type=signup&token=x").send().await;
     if opened.status != 504 {
         assert_eq!(opened.status, 303);
@@ -39,11 +39,11 @@ async fn an_outage_is_503_and_sessions_outlive_it() {
 }
 
 #[tokio::test]
-async fn a_stuck_statement_ends_with_the_request() {
+async fn blocked_statement_ends_with_the_request() {
     let server = quick().config("auth.api_max_request_duration", "1").start().await;
     server.expect_log("timed out");
     let user = server.sign_up("ada@example.org").await;
-    // Another session holds the user's row: a sign-in waits for it.
+    // Another session locks the user's row, which blocks the sign-in.
     let holder = holding(&server, "select 1 from auth.users for update").await;
     let answer = sign_in(&server, &user.email, &user.password).await;
     holder.batch_execute("commit").await.unwrap();

@@ -1,4 +1,4 @@
-//! The PKCE flow of mails: from the challenge in the request, over the link, to `POST /token?grant_type=pkce`
+//! The PKCE flow of mails, from the challenge in the request and the link to `POST /token?grant_type=pkce`
 //! (auth.md §3.5, §3.10).
 
 use super::codes::*;
@@ -11,7 +11,7 @@ async fn exchange(server: &Basalt, code: &str, verifier: &str) -> Response {
     post(server, "/token?grant_type=pkce", &body).await
 }
 
-/// Asks for a mail as an app of the PKCE flow does, and gives the hash in its link.
+/// Requests a mail with a challenge and returns the hash in its link.
 async fn asked(server: &Basalt, path: &str, email: &str, more: &Value) -> String {
     let mut body = json!({ "email": email, "code_challenge": CHALLENGE, "code_challenge_method": "s256" });
     body.as_object_mut().unwrap().extend(more.as_object().unwrap().clone());
@@ -21,7 +21,7 @@ async fn asked(server: &Basalt, path: &str, email: &str, more: &Value) -> String
     hash
 }
 
-/// The authorization code in the query of where a link leads.
+/// The authorization code in a redirect target's query.
 #[track_caller]
 fn code_of(response: &Response) -> String {
     let there = location(response);
@@ -31,7 +31,7 @@ fn code_of(response: &Response) -> String {
 }
 
 #[tokio::test]
-async fn what_is_wrong_with_an_exchange_is_told_in_order() {
+async fn exchange_errors_follow_the_contract_order() {
     let (server, email) = (server().await, fresh("ada"));
     let empty = "invalid request: both auth code and code verifier should be non-empty";
     for body in [json!({}), json!({ "auth_code": "x" }), json!({ "auth_code": "", "code_verifier": "x" })] {
@@ -75,7 +75,7 @@ async fn what_is_wrong_with_an_exchange_is_told_in_order() {
 }
 
 #[tokio::test]
-async fn each_flow_ends_in_a_session_that_knows_its_method() {
+async fn session_records_the_method_of_its_flow() {
     let server = server().await;
     for (path, kind, method, more) in [
         ("/recover", "recovery", "recovery", json!({})),
@@ -104,7 +104,7 @@ async fn each_flow_ends_in_a_session_that_knows_its_method() {
         let id = text(&body, "/user/id");
         let left = format!("select count(*) from auth.flow_state where user_id = '{id}'");
         assert_eq!(server.database().value(&left).await, "0");
-        // The link was good once.
+        // The link is used up.
         let again = location(&open(&server, kind, &hash, "").await);
         assert_eq!(pairs(&again, '?')["error_code"], "otp_expired");
         assert_eq!(pairs(&again, '#')["error_code"], "otp_expired");
@@ -112,7 +112,7 @@ async fn each_flow_ends_in_a_session_that_knows_its_method() {
 }
 
 #[tokio::test]
-async fn a_mail_may_lie_for_as_long_as_its_link_lives() {
+async fn flow_lasts_as_long_as_its_link() {
     let (server, email) = (server().await, fresh("ada"));
     let id = confirmed(&server, &email).await;
     let hash = asked(&server, "/recover", &email, &json!({})).await;
@@ -127,7 +127,7 @@ async fn a_mail_may_lie_for_as_long_as_its_link_lives() {
 }
 
 #[tokio::test]
-async fn a_plain_challenge_is_the_verifier() {
+async fn plain_challenge_equals_the_verifier() {
     let (server, email) = (server().await, fresh("ada"));
     let _id = confirmed(&server, &email).await;
     let hash = asked(&server, "/otp", &email, &json!({ "code_challenge_method": "PLAIN" })).await;
@@ -137,7 +137,7 @@ async fn a_plain_challenge_is_the_verifier() {
 }
 
 #[tokio::test]
-async fn of_32_exchanges_at_once_one_wins() {
+async fn concurrent_exchanges_succeed_once() {
     let (server, email) = (server().await, fresh("ada"));
     let id = confirmed(&server, &email).await;
     let before = session(&server, &email).await;
@@ -163,7 +163,7 @@ async fn of_32_exchanges_at_once_one_wins() {
 }
 
 #[tokio::test]
-async fn the_newest_mail_counts_and_its_code_can_be_typed() {
+async fn newest_mail_wins_and_its_code_can_be_typed() {
     let (server, email) = (server().await, fresh("ada"));
     let id = confirmed(&server, &email).await;
     let first = asked(&server, "/recover", &email, &json!({})).await;
@@ -173,12 +173,12 @@ async fn the_newest_mail_counts_and_its_code_can_be_typed() {
             .await;
     let gone = location(&open(&server, "recovery", &first, "").await);
     assert_eq!(pairs(&gone, '?')["error_code"], "otp_expired");
-    // Recovery and magic link share a code, so a link of either type goes on with the newest flow.
+    // Recovery and magic link share a code, so a link of either type continues the newest flow.
     let code = code_of(&open(&server, "recovery", &second, "").await);
     let body = exchange(&server, &code, &other).await.expect(200).json();
     assert_eq!(claims(text(&body, "/access_token"))["amr"][0]["method"], "magiclink");
 
-    // A caller that types the code, or posts the hash, is in without an exchange.
+    // Typing the code or posting the hash signs in without an exchange.
     let hash = asked(&server, "/otp", &email, &json!({})).await;
     let _session = verify_hash(&server, "magiclink", &hash).await.expect(200);
     let _asked = post(
@@ -191,7 +191,7 @@ async fn the_newest_mail_counts_and_its_code_can_be_typed() {
     let typed = server.mailbox().wait_for(&email).await.code();
     let _session = verify_code(&server, "email", &email, &typed).await.expect(200);
 
-    // A link whose flow was cleaned up meanwhile.
+    // The link's flow was cleaned up meanwhile.
     let hash = asked(&server, "/otp", &email, &json!({})).await;
     let _rows = server.sql(&format!("delete from auth.flow_state where user_id = '{id}'")).await;
     let there = location(&open(&server, "magiclink", &hash, "").await);
@@ -200,9 +200,9 @@ async fn the_newest_mail_counts_and_its_code_can_be_typed() {
     assert!(!told.contains_key("error"), "{there}");
 }
 
-/// The browser that opened a link keeps no way in once the owner has locked the door.
+/// An authorization code must not survive the owner's countermeasures.
 #[tokio::test]
-async fn an_opened_link_dies_with_the_password_the_address_and_the_account() {
+async fn opened_link_is_void_after_account_changes() {
     let server = server().await;
     for change in ["password", "address", "account"] {
         let email = fresh("ada");

@@ -1,5 +1,5 @@
-//! The app's invitations to plans under autoconfirm, as development has it: whoever reads a token is not yet the person
-//! whom it was sent to.
+//! The app's plan invitations under autoconfirm, as in development: knowing the token does not prove
+//! ownership of the address.
 
 use super::mail_support::token_of;
 use super::*;
@@ -21,7 +21,7 @@ impl Plan {
         Self { id, server, owner }
     }
 
-    /// Invites as the app does; the token.
+    /// Invites as the app does, and returns the token.
     async fn invite(&self, email: &str, role: &str) -> String {
         let invitation = json!({ "plan_id": self.id, "email": email, "role": role });
         let invited = rest(&self.server, &self.owner, Method::POST, "plan_members?select=invite_token")
@@ -40,7 +40,7 @@ impl Plan {
         rest(&self.server, as_user, Method::GET, path).send().await.expect(200).json()
     }
 
-    /// Signs in by a link from the mailbox.
+    /// Signs in with a link from the mailbox.
     async fn follow_link(&self, email: &str) -> String {
         let _sent = post(&self.server, "/otp", &json!({ "email": email })).await.expect(200);
         let mail = self.server.mailbox().wait_for(email).await;
@@ -60,7 +60,7 @@ async fn signed_up(server: &Basalt, email: &str) -> String {
 }
 
 #[tokio::test]
-async fn an_invitation_is_accepted_after_a_link_from_the_mailbox() {
+async fn invitation_requires_a_link_from_the_mailbox() {
     let plan = Plan::begin().await;
     let token = plan.invite("Maya@example.org", "manager").await;
     let maya = signed_up(&plan.server, "maya@example.org").await;
@@ -70,13 +70,13 @@ async fn an_invitation_is_accepted_after_a_link_from_the_mailbox() {
 
     let maya = plan.follow_link("maya@example.org").await;
     assert_eq!(plan.accept(&maya, &token).await.expect(200).json(), "manager");
-    // Once proven, no link is needed any more.
+    // Once the address is proven, no link is needed.
     let again = token_of(&plan.server, "maya@example.org").await;
     assert_eq!(plan.invitations(&again).await, json!([]));
 }
 
 #[tokio::test]
-async fn a_manager_cannot_become_owner_by_an_owners_invitation() {
+async fn manager_cannot_use_an_owner_invitation() {
     let plan = Plan::begin().await;
     let token = plan.invite("mallory@example.org", "manager").await;
     let _session = signed_up(&plan.server, "mallory@example.org").await;
@@ -87,13 +87,13 @@ async fn a_manager_cannot_become_owner_by_an_owners_invitation() {
     let viewers = plan.invite("viewer@example.org", "viewer").await;
     assert_eq!(plan.invitations(&mallory).await, json!([{ "role": "viewer", "invite_token": viewers }]));
     assert_eq!(plan.invitations(&plan.owner).await.as_array().unwrap().len(), 2);
-    // Whoever learned the token some other way and takes the address has no mail from it.
+    // A user who learned the token elsewhere and claims the address has not received its mail.
     let taken = signed_up(&plan.server, "victim@example.org").await;
     assert_eq!(plan.accept(&taken, &owners).await.expect(403).json()["code"], "42501");
 }
 
 #[tokio::test]
-async fn the_word_of_an_administrator_proves_an_address_and_an_anonymous_users_does_not() {
+async fn admin_can_prove_an_address_anonymous_user_cannot() {
     let plan = Plan::begin().await;
     let token = plan.invite("ghost@example.org", "owner").await;
     let session = post(&plan.server, "/signup", &json!({ "data": {} })).await.expect(200).json();

@@ -8,7 +8,7 @@ async fn reauthenticate(server: &Basalt, token: &str) -> Response {
 }
 
 #[tokio::test]
-async fn a_nonce_from_the_mail_sets_a_password_once() {
+async fn nonce_sets_a_password_once() {
     let server = confirm_by_mail()
         .config("auth.security_update_password_require_reauthentication", "true")
         .start()
@@ -23,7 +23,7 @@ async fn a_nonce_from_the_mail_sets_a_password_once() {
         "reauthentication_needed",
         "Password update requires reauthentication",
     );
-    // Only a password asks for it.
+    // Only password changes require it.
     let _user = put_user(&server, &token, &json!({ "data": { "a": 1 } })).await.expect(200);
     let (code, message) = ("reauthentication_not_valid", "Nonce has expired or is invalid");
     assert_error(&put_user(&server, &token, &change("secret2", "000000")).await, 422, code, message);
@@ -41,7 +41,7 @@ async fn a_nonce_from_the_mail_sets_a_password_once() {
     let soon = reauthenticate(&server, &token).await.expect(429);
     assert_eq!(soon.header("x-sb-error-code"), "over_email_send_rate_limit");
 
-    // A password that cannot be set does not use the nonce up.
+    // A rejected password does not use up the nonce.
     let same = put_user(&server, &token, &change("secret1", &nonce)).await;
     assert_error(&same, 422, "same_password", "New password should be different from the old password.");
     let _user = put_user(&server, &token, &change("secret2", &nonce)).await.expect(200);
@@ -54,7 +54,7 @@ async fn a_nonce_from_the_mail_sets_a_password_once() {
 }
 
 #[tokio::test]
-async fn of_many_changes_with_one_nonce_one_wins() {
+async fn concurrent_changes_use_a_nonce_once() {
     let server = confirm_by_mail()
         .config("auth.security_update_password_require_reauthentication", "true")
         .start()
@@ -76,7 +76,7 @@ async fn of_many_changes_with_one_nonce_one_wins() {
 }
 
 #[tokio::test]
-async fn an_old_nonce_is_none() {
+async fn expired_nonce_is_rejected() {
     let server = confirm_by_mail()
         .config("auth.security_update_password_require_reauthentication", "true")
         .config("auth.mailer_otp_exp", "60")
@@ -101,7 +101,7 @@ async fn an_old_nonce_is_none() {
 }
 
 #[tokio::test]
-async fn an_address_that_was_never_confirmed_gets_no_nonce() {
+async fn unconfirmed_address_gets_no_nonce() {
     let server = confirm_by_mail().config("auth.external_anonymous_users_enabled", "true").start().await;
     let _id = member(&server, "ada@example.org").await;
     let token = token_of(&server, "ada@example.org").await;

@@ -1,4 +1,4 @@
-//! POST /recover: the mail that leads to a new password, and that no caller learns who has an account (auth.md §3.9).
+//! POST /recover: the recovery mail, and that responses do not reveal accounts (auth.md §3.9).
 
 use std::time::{Duration, Instant};
 
@@ -11,7 +11,7 @@ async fn recover(server: &Basalt, email: &str) -> Response {
 }
 
 #[tokio::test]
-async fn a_recovery_is_mailed_and_stored_as_its_hash() {
+async fn recovery_mails_a_code_and_stores_its_hash() {
     let (server, email) = (confirming().await, fresh("ada"));
     let _id = member(&server, &email).await;
     let answer = recover(&server, &email.to_uppercase()).await.expect(200);
@@ -38,7 +38,7 @@ async fn a_recovery_is_mailed_and_stored_as_its_hash() {
 }
 
 #[tokio::test]
-async fn checks_come_in_the_contracts_order() {
+async fn checks_run_in_the_contract_order() {
     let server = confirming().await;
     let pkce = "PKCE flow requires code_challenge_method and code_challenge";
     for (body, message) in [
@@ -71,7 +71,7 @@ async fn checks_come_in_the_contracts_order() {
 }
 
 #[tokio::test]
-async fn who_asks_too_often_gets_one_mail_and_the_same_answer() {
+async fn frequent_requests_send_one_mail_same_response() {
     let (server, email, nobody) = (confirming().await, fresh("ada"), fresh("nobody"));
     let _id = member(&server, &email).await;
     for _ in 0..3 {
@@ -100,7 +100,7 @@ async fn who_asks_too_often_gets_one_mail_and_the_same_answer() {
 }
 
 #[tokio::test]
-async fn the_frequency_can_be_told_as_upstream_tells_it() {
+async fn frequency_error_can_be_enabled() {
     let server = confirm_by_mail().config("auth.mailer_recovery_tells_frequency", "true").start().await;
     let _id = member(&server, "ada@example.org").await;
     let _sent = recover(&server, "ada@example.org").await.expect(200);
@@ -117,7 +117,7 @@ async fn the_frequency_can_be_told_as_upstream_tells_it() {
 }
 
 #[tokio::test]
-async fn many_requests_at_one_moment_send_one_mail() {
+async fn concurrent_requests_send_one_mail() {
     let (server, email) = (confirming().await, fresh("ada"));
     let _id = member(&server, &email).await;
     let requests = (0..12).map(|_| recover(&server, &email));
@@ -128,7 +128,7 @@ async fn many_requests_at_one_moment_send_one_mail() {
 }
 
 #[tokio::test]
-async fn an_account_without_password_or_confirmation_may_recover() {
+async fn account_without_password_can_recover() {
     let (server, email) = (confirming().await, fresh("ada"));
     let _id = member(&server, &email).await;
     let _rows = server
@@ -141,7 +141,7 @@ async fn an_account_without_password_or_confirmation_may_recover() {
 }
 
 #[tokio::test]
-async fn a_challenge_begins_a_flow() {
+async fn challenge_starts_a_flow() {
     let (server, email) = (confirming().await, fresh("ada"));
     let id = member(&server, &email).await;
     let body = json!({ "email": email, "code_challenge": CHALLENGE, "code_challenge_method": "S256" });
@@ -159,7 +159,7 @@ async fn a_challenge_begins_a_flow() {
 }
 
 #[tokio::test]
-async fn the_link_leads_where_it_may() {
+async fn link_uses_an_allowed_redirect() {
     let server = confirm_by_mail()
         .config("auth.site_url", "https://app.example.org")
         .config("auth.uri_allow_list", "https://*.example.net/**")
@@ -181,7 +181,7 @@ async fn the_link_leads_where_it_may() {
 }
 
 #[tokio::test]
-async fn the_link_leads_to_the_name_of_ours_that_was_asked() {
+async fn link_uses_the_allowed_forwarded_host() {
     let server = confirm_by_mail().config("auth.mailer_external_hosts", "auth.example.org").start().await;
     let _id = member(&server, "ada@example.org").await;
     for (host, base) in [
@@ -197,7 +197,7 @@ async fn the_link_leads_to_the_name_of_ours_that_was_asked() {
 }
 
 #[tokio::test]
-async fn the_time_of_the_answer_does_not_tell() {
+async fn response_time_does_not_reveal_accounts() {
     let (server, email) = (confirming().await, fresh("ada"));
     let _id = member(&server, &email).await;
     let mut quickest = [Duration::MAX; 2];
@@ -210,8 +210,8 @@ async fn the_time_of_the_answer_does_not_tell() {
             let _answer = recover(&server, address).await.expect(200);
             *quickest = started.elapsed().min(*quickest);
         }
-        // The account's part takes milliseconds, which end within the step that every answer takes; a machine that
-        // does other things may need a few rounds to show it.
+        // Work for an existing account takes milliseconds and fits into the padding of every response; a busy machine
+        // may need a few rounds to show it.
         let [known, unknown] = quickest;
         assert!(known.min(unknown) >= Duration::from_millis(50), "{known:?} {unknown:?}");
         if round >= 7 && known.abs_diff(unknown) < Duration::from_millis(30) {

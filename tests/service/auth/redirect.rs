@@ -1,10 +1,10 @@
-//! Where browsers are sent (auth.md §3.11). The rules themselves are tested beside them, in `auth/src/http/redirect`; here,
-//! that a request reaches them, in which order its parts count, and that the operator learns of a refusal.
+//! Redirect targets (auth.md §3.11). The rules have unit tests in `auth/src/redirects`; here:
+//! that requests apply them, the precedence of a request's parts, and the log line about a rejected target.
 
 use super::codes::*;
 use super::*;
 
-/// Where a link that is worth nothing leads, without its fragment.
+/// Redirect target of an invalid link, without the fragment.
 async fn target(server: &Basalt, query: &str, headers: &[(&str, &str)]) -> String {
     let path = format!("/auth/v1/verify?type=signup&token=x{query}");
     let request = server.get(&path).without("apikey").without("authorization");
@@ -18,7 +18,7 @@ fn encoded(text: &str) -> String {
 }
 
 #[tokio::test]
-async fn header_then_query_then_referer_then_site() {
+async fn precedence_is_header_query_referer_site() {
     let server = server().await;
     let (query, header, referer) = (
         "&redirect_to=https://a.example.org/query",
@@ -33,7 +33,7 @@ async fn header_then_query_then_referer_then_site() {
 }
 
 #[tokio::test]
-async fn what_the_list_allows_is_reached_as_it_was_asked_for() {
+async fn allowed_targets_are_used_verbatim() {
     let server = server().await;
     for url in [
         "http://localhost:3000/any/page?x=1",
@@ -50,7 +50,7 @@ async fn what_the_list_allows_is_reached_as_it_was_asked_for() {
 }
 
 #[tokio::test]
-async fn nobody_is_sent_elsewhere_and_the_log_says_why() {
+async fn rejected_targets_fall_back_and_are_logged() {
     let server = redeeming().expect_log("a redirect_to is neither").start().await;
     for url in [
         "https://evil.test/",
@@ -99,7 +99,7 @@ async fn nobody_is_sent_elsewhere_and_the_log_says_why() {
 }
 
 #[tokio::test]
-async fn a_list_with_an_open_bracket_is_refused_at_start() {
+async fn invalid_glob_fails_at_start() {
     let faults = basalt_auth::AuthConfig {
         uri_allow_list: vec!["https://{a,b.test/**".to_owned()],
         ..basalt_auth::AuthConfig::default()

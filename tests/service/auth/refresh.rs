@@ -16,12 +16,12 @@ async fn next(server: &Basalt, token: &str) -> String {
     text(&refresh(server, token).await.expect(200).json(), "/refresh_token").to_owned()
 }
 
-/// Puts the last refresh out of the reuse interval.
+/// Moves the last refresh out of the reuse interval.
 async fn an_hour_passes(server: &Basalt) {
     an_hour_passes_for(server, "true").await;
 }
 
-/// The same for the sessions that `condition` names, where other tests have theirs.
+/// The same for sessions that match `condition`, on a shared server.
 async fn an_hour_passes_for(server: &Basalt, condition: &str) {
     let statements = format!(
         "update auth.sessions set refreshed_at = refreshed_at - interval '1 hour',
@@ -37,7 +37,7 @@ fn session_of(access_token: &str) -> String {
 }
 
 #[tokio::test]
-async fn a_refresh_rotates_and_keeps_how_the_session_began() {
+async fn refresh_rotates_and_keeps_amr() {
     let server = shared().await;
     let (access, first) = signed_up(&server).await;
     let response = refresh(&server, &first).await.expect(200);
@@ -60,19 +60,19 @@ async fn a_refresh_rotates_and_keeps_how_the_session_began() {
 }
 
 #[tokio::test]
-async fn the_token_before_the_current_one_always_answers_the_current_one() {
+async fn previous_token_returns_the_current_one() {
     let server = shared().await;
     let (access, first) = signed_up(&server).await;
     let second = next(&server, &first).await;
     an_hour_passes_for(&server, &session_of(&access)).await;
     assert_eq!(next(&server, &first).await, second);
     let third = next(&server, &second).await;
-    // Two back, but within the interval.
+    // Two steps back, but within the interval.
     assert_eq!(next(&server, &first).await, third);
 }
 
 #[tokio::test]
-async fn an_older_token_ends_the_session() {
+async fn older_token_ends_the_session() {
     let server = shared().await;
     let (access, first) = signed_up(&server).await;
     let second = next(&server, &first).await;
@@ -99,7 +99,7 @@ async fn an_older_token_ends_the_session() {
 }
 
 #[tokio::test]
-async fn without_rotation_an_older_token_fails_alone() {
+async fn without_rotation_older_token_keeps_the_session() {
     let server = quick().config("auth.security_refresh_token_rotation_enabled", "false").start().await;
     let (_, first) = signed_up(&server).await;
     let second = next(&server, &first).await;
@@ -110,7 +110,7 @@ async fn without_rotation_an_older_token_fails_alone() {
 }
 
 #[tokio::test]
-async fn sixty_four_refreshes_of_one_token_agree() {
+async fn concurrent_refreshes_return_one_token() {
     let server = shared().await;
     let (access, first) = signed_up(&server).await;
     let answers = futures_util::future::join_all((0..64).map(|_| next(&server, &first))).await;
@@ -125,13 +125,13 @@ async fn sixty_four_refreshes_of_one_token_agree() {
 }
 
 #[tokio::test]
-async fn tokens_that_are_none_are_told_apart_from_unknown_ones() {
+async fn malformed_and_unknown_tokens_differ() {
     let server = quick().start().await;
     let (_, token) = signed_up(&server).await;
     for text in ["", "nonsense", "ABEREREiIkMzhERVVVVVVVUAI-IcsaseXEKS7q68JAgmU-80L2N"] {
         assert_error(&refresh(&server, text).await, 400, "validation_failed", "Refresh token is not valid");
     }
-    // A v1 token without a session, and the contract's vector: a session that does not exist here.
+    // A v1 token without a session, and the contract's test vector, whose session does not exist here.
     for text in ["wx3k9q2m5a7b", "ABEREREiIkMzhERVVVVVVVUAI-IcsaseXEKS7q68JAgmU-80L2M"] {
         assert_error(
             &refresh(&server, text).await,
@@ -161,7 +161,7 @@ async fn tokens_that_are_none_are_told_apart_from_unknown_ones() {
 }
 
 #[tokio::test]
-async fn the_contracts_vector_is_honoured_for_a_session_with_that_key() {
+async fn accepts_the_test_vector_of_the_contract() {
     let server = quick().start().await;
     let _tokens = signed_up(&server).await;
     let _rows = server
@@ -171,7 +171,7 @@ async fn the_contracts_vector_is_honoured_for_a_session_with_that_key() {
                'AAECAwQFBgcICQoLDA0ODxAREhMUFRYXGBkaGxwdHh8', 299 from auth.users",
         )
         .await;
-    // Counter 299 advances to 300, whose text is in the contract.
+    // Counter 299 advances to 300, whose token is in the contract.
     let _rows = server
         .sql("update auth.sessions set refresh_token_counter = 0 where refresh_token_counter = 299")
         .await;
@@ -185,7 +185,7 @@ async fn the_contracts_vector_is_honoured_for_a_session_with_that_key() {
 }
 
 #[tokio::test]
-async fn imported_v1_tokens_are_accepted_and_moved_on() {
+async fn imported_v1_tokens_are_upgraded() {
     let server = quick().start().await;
     let _tokens = signed_up(&server).await;
     let _rows = server
@@ -219,7 +219,7 @@ async fn imported_v1_tokens_are_accepted_and_moved_on() {
 }
 
 #[tokio::test]
-async fn limits_on_sessions_are_judged_at_refresh() {
+async fn session_limits_apply_at_refresh() {
     let server = quick()
         .config("auth.sessions_timebox", "7200")
         .config("auth.sessions_inactivity_timeout", "1800")
@@ -242,7 +242,7 @@ async fn limits_on_sessions_are_judged_at_refresh() {
 }
 
 #[tokio::test]
-async fn a_newer_login_can_be_the_only_one() {
+async fn newer_login_can_end_older_sessions() {
     let server = quick().config("auth.sessions_single_per_user", "true").start().await;
     let (_, first) = signed_up_as(&server, "ada@example.org").await;
     let session = sign_in(&server, "ada@example.org", "secret1").await.expect(200).json();

@@ -8,7 +8,7 @@ async fn resend(server: &Basalt, kind: &str, email: &str) -> Response {
 }
 
 #[tokio::test]
-async fn a_confirmation_is_sent_again() {
+async fn resends_a_confirmation() {
     let (server, email) = (confirming().await, fresh("ada"));
     let body = json!({ "email": email, "password": "secret1" });
     let _user = post(&server, "/signup", &body).await.expect(200);
@@ -32,7 +32,7 @@ async fn a_confirmation_is_sent_again() {
 }
 
 #[tokio::test]
-async fn an_email_change_is_found_by_the_present_address() {
+async fn email_change_is_found_by_current_address() {
     let (server, email, new_email) = (confirming().await, fresh("ada"), fresh("new"));
     let _id = member(&server, &email).await;
     let token = token_of(&server, &email).await;
@@ -44,7 +44,7 @@ async fn an_email_change_is_found_by_the_present_address() {
             "update auth.users set email_change_sent_at = now() - interval '61 s' where email = '{email}'"
         ))
         .await;
-    // No account has the new address yet.
+    // The new address has no account yet.
     let _nothing = resend(&server, "email_change", &new_email).await.expect(200);
     assert_eq!(server.mailbox().mails(&new_email).await.len(), 1);
     let _sent = resend(&server, "email_change", &email).await.expect(200);
@@ -54,7 +54,7 @@ async fn an_email_change_is_found_by_the_present_address() {
 }
 
 #[tokio::test]
-async fn who_waits_for_nothing_is_answered_like_everybody() {
+async fn nothing_pending_gets_the_same_response() {
     let (server, email, nobody) = (confirming().await, fresh("ada"), fresh("nobody"));
     let _id = member(&server, &email).await;
     for address in [&email, &nobody] {
@@ -66,7 +66,7 @@ async fn who_waits_for_nothing_is_answered_like_everybody() {
 }
 
 #[tokio::test]
-async fn checks_come_in_the_contracts_order() {
+async fn checks_run_in_the_contract_order() {
     let server = confirming().await;
     let types = "Missing one of these types: signup, email_change, sms, phone_change";
     for (body, message) in [
@@ -97,7 +97,7 @@ async fn checks_come_in_the_contracts_order() {
 }
 
 #[tokio::test]
-async fn a_message_cannot_be_sent_again() {
+async fn sms_cannot_be_resent() {
     let server = confirm_by_mail().config("auth.external_phone_enabled", "true").start().await;
     let unknown = json!({ "type": "sms", "phone": "491512345" });
     assert_eq!(post(&server, "/resend", &unknown).await.expect(200).json(), json!({}));

@@ -1,4 +1,4 @@
-//! What an attacker, a leaked dump and a leaked log may learn: nothing of use (auth.md §5.2, §6; STYLE §7.6).
+//! An attacker, a leaked dump and a leaked log reveal nothing useful (auth.md §5.2, §6; STYLE §7.6).
 
 use std::collections::BTreeSet;
 
@@ -16,7 +16,7 @@ async fn hashes(server: &Basalt) -> u64 {
 }
 
 #[tokio::test]
-async fn a_sign_in_costs_the_same_work_whoever_it_is_for() {
+async fn sign_in_does_equal_work_for_every_account() {
     let server = quick().start().await;
     server.expect_log("no supported form");
     let _ada = server.sign_up("ada@example.org").await;
@@ -35,14 +35,14 @@ async fn a_sign_in_costs_the_same_work_whoever_it_is_for() {
         let computed = hashes(&server).await;
         let refused = sign_in(&server, &format!("{who}@example.org"), "wrong password").await;
         assert_error(&refused, 400, "invalid_credentials", "Invalid login credentials");
-        // A comparison with the stored hash, or with one made up with the same parameters; one place in the queue.
+        // One comparison, with the stored hash or a dummy of equal cost, in one queue slot.
         assert_eq!(hashes(&server).await - computed, 1, "{who}");
         let executed = server.database().executed().await;
         told.push(executed[before..].to_vec());
         before = executed.len();
     }
     assert!(told.iter().all(|statements| *statements == told[0]), "{told:#?}");
-    // Only the right password is told more.
+    // Only the correct password gets a specific error.
     let _rows = server.sql("update auth.users set email_confirmed_at = null").await;
     assert_error(
         &sign_in(&server, "ada@example.org", "wrong password").await,
@@ -59,7 +59,7 @@ async fn a_sign_in_costs_the_same_work_whoever_it_is_for() {
 }
 
 #[tokio::test]
-async fn sixty_four_refreshes_on_two_servers_sign_nobody_out() {
+async fn concurrent_refreshes_on_two_servers_succeed() {
     let one = quick().start().await;
     let two = quick().database_url(&one.database().url()).start().await;
     let ada = one.sign_up("ada@example.org").await;
@@ -84,7 +84,7 @@ async fn sixty_four_refreshes_on_two_servers_sign_nobody_out() {
     let _user = get_user(&two, &ada.access_token).await.expect(200);
 }
 
-/// Every table of the two schemas, and the text of all its rows, as the superuser sees it.
+/// Every table of both schemas with all rows as text, read by the superuser.
 async fn everything(server: &Basalt) -> Vec<(String, String)> {
     let tables =
         "select n.nspname || '.' || c.relname from pg_class c join pg_namespace n on n.oid = c.relnamespace
@@ -99,7 +99,7 @@ async fn everything(server: &Basalt) -> Vec<(String, String)> {
 }
 
 #[tokio::test]
-async fn what_is_handed_out_is_stored_hashed_or_sealed() {
+async fn issued_secrets_are_stored_hashed_or_encrypted() {
     let server = super::codes::redeeming().config("auth.mailer_otp_length", "10").start().await;
     let (email, password) = ("ada@example.org", "correct horse 7");
     let mut secrets = vec![password.to_owned(), "another horse 8".to_owned()];
@@ -111,7 +111,7 @@ async fn what_is_handed_out_is_stored_hashed_or_sealed() {
     secrets.extend([access.clone(), text(&session, "/refresh_token").to_owned()]);
     let next = refresh(&server, text(&session, "/refresh_token")).await.expect(200).json();
     secrets.extend(["/access_token", "/refresh_token"].map(|name| text(&next, name).to_owned()));
-    // One of each pending code.
+    // One pending code of each kind.
     let challenge = json!({ "email": email, "code_challenge": CHALLENGE, "code_challenge_method": "s256" });
     for (method, path, body) in [
         (Method::POST, "/recover", challenge),
@@ -142,10 +142,10 @@ async fn what_is_handed_out_is_stored_hashed_or_sealed() {
 }
 
 #[tokio::test]
-async fn api_roles_read_no_table_of_ours() {
+async fn api_roles_cannot_read_our_tables() {
     let server = quick().start().await;
     let _user = server.sign_up("ada@example.org").await;
-    // Asked for real, in a transaction that is undone: rights on paper could be outdone by a view or a function.
+    // Tested with real statements that are rolled back: a view or function could bypass the grants.
     let _rows = server
         .database()
         .admin_sql(
@@ -182,7 +182,7 @@ async fn api_roles_read_no_table_of_ours() {
 }
 
 #[tokio::test]
-async fn secrets_never_reach_the_most_verbose_log() {
+async fn trace_log_contains_no_secrets() {
     let server = super::codes::redeeming().config("server.log", "trace").start().await;
     server.expect_log("");
     let email = "marked-address@example.org";
@@ -234,7 +234,7 @@ async fn secrets_never_reach_the_most_verbose_log() {
 
     let log = server.log();
     assert!(log.iter().any(|line| line.level == "TRACE" || line.level == "DEBUG"), "the log is verbose");
-    // A developer's mailbox is announced with the recipient; where mail leaves the machine nothing is (auth.md §3.21).
+    // Only the development mailbox logs recipients (auth.md §3.21).
     let announces = |line: &LogLine| line.message.starts_with("a mail is in the mailbox at http");
     assert!(log.iter().any(|line| announces(line) && line.raw.contains(email)));
     for line in &log {
@@ -245,7 +245,7 @@ async fn secrets_never_reach_the_most_verbose_log() {
 }
 
 #[tokio::test]
-async fn a_row_that_the_database_refuses_does_not_reach_the_log() {
+async fn rejected_rows_are_not_logged() {
     let server = super::codes::redeeming().expect_log("Database error saving new user").start().await;
     server
         .database()

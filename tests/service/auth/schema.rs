@@ -1,4 +1,4 @@
-//! Schema auth as users' SQL meets it (auth.md §4).
+//! Schema `auth` as users' SQL sees it (auth.md §4).
 
 use super::*;
 
@@ -7,7 +7,7 @@ fn cell(text: &str) -> Vec<Vec<Option<String>>> {
 }
 
 #[tokio::test]
-async fn every_table_has_its_columns_and_row_level_security() {
+async fn tables_have_expected_columns_and_rls() {
     let server = shared().await;
     let tables = server
         .sql(
@@ -54,7 +54,7 @@ async fn every_table_has_its_columns_and_row_level_security() {
 }
 
 #[tokio::test]
-async fn the_claim_functions_treat_an_empty_setting_as_absent() {
+async fn claim_functions_treat_empty_setting_as_absent() {
     let server = shared().await;
     let seen = "select coalesce(auth.uid()::text, '-') || ' ' || coalesce(auth.role(), '-') || ' ' ||
                   coalesce(auth.email(), '-') || ' ' || coalesce(auth.jwt()::text, '-')";
@@ -84,7 +84,7 @@ async fn the_claim_functions_treat_an_empty_setting_as_absent() {
 }
 
 #[tokio::test]
-async fn api_roles_see_nothing_and_postgres_may_build_on_it() {
+async fn api_roles_have_no_rights_but_postgres_has() {
     let server = shared().await;
     let rights = "select string_agg(r || ' ' || has_schema_privilege(r, 'auth', 'usage') || ' ' ||
                     has_schema_privilege(r, 'auth', 'create') || ' ' || coalesce((
@@ -103,7 +103,7 @@ async fn api_roles_see_nothing_and_postgres_may_build_on_it() {
 }
 
 #[tokio::test]
-async fn deleting_a_user_takes_everything_of_theirs() {
+async fn deleting_a_user_cascades() {
     let server = shared().await;
     let user = server.sign_up(&fresh("ada")).await;
     let _rows = server.sql(&format!("delete from auth.users where id = '{}'", user.id)).await;

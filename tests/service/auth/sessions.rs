@@ -15,7 +15,7 @@ async fn list(server: &Basalt, token: &str) -> Vec<Value> {
 }
 
 #[tokio::test]
-async fn a_user_sees_and_ends_their_own() {
+async fn user_lists_and_ends_own_sessions() {
     let server = shared().await;
     let ada = server.sign_up(&fresh("ada")).await;
     let second = client(&server, Method::POST, "/token?grant_type=password")
@@ -58,7 +58,7 @@ async fn a_user_sees_and_ends_their_own() {
         "refresh_token_not_found",
         "Invalid Refresh Token: Refresh Token Not Found",
     );
-    // Their own one as well: then the token is of a dead session.
+    // Ending the current session invalidates its token.
     let _none = delete(&session_of(&ada.access_token), &ada.access_token).await.expect(204);
     let gone = client(&server, Method::GET, "/user/sessions").bearer(&ada.access_token).send().await;
     assert_error(&gone, 403, "session_not_found", "Session from session_id claim in JWT does not exist");
@@ -67,7 +67,7 @@ async fn a_user_sees_and_ends_their_own() {
 }
 
 #[tokio::test]
-async fn an_admin_sees_and_ends_anybodys() {
+async fn admin_lists_and_ends_sessions_of_any_user() {
     let server = shared().await;
     let ada = server.sign_up(&fresh("ada")).await;
     let second = sign_in(&server, &ada.email, &ada.password).await.expect(200).json();
@@ -109,7 +109,7 @@ async fn an_admin_sees_and_ends_anybodys() {
 }
 
 #[tokio::test]
-async fn the_client_is_kept_with_its_session() {
+async fn session_records_the_client() {
     let server = quick().config("server.trusted_proxies", "127.0.0.1").start().await;
     let sign_in_from = async |address: &str, agent: &str| {
         client(&server, Method::POST, "/token?grant_type=password")
@@ -140,7 +140,7 @@ async fn the_client_is_kept_with_its_session() {
 }
 
 #[tokio::test]
-async fn one_session_for_each_tag() {
+async fn keeps_one_session_per_tag() {
     let server = quick()
         .config("auth.sessions_single_per_user", "true")
         .config("auth.sessions_tags", "web,phone")
@@ -155,7 +155,7 @@ async fn one_session_for_each_tag() {
     let _rows = server.sql(&tag).await;
     let _web = refresh(&server, &web.refresh_token).await.expect(200);
     let _phone = refresh(&server, text(&phone, "/refresh_token")).await.expect(200);
-    // A tag that is none of them counts as the first.
+    // An unknown tag counts as the first.
     let other = sign_in(&server, "ada@example.org", &web.password).await.expect(200).json();
     let _rows = server
         .sql(&format!(
@@ -173,7 +173,7 @@ async fn one_session_for_each_tag() {
 }
 
 #[tokio::test]
-async fn an_end_set_from_outside_and_a_missing_factor_count() {
+async fn not_after_and_missing_factor_end_sessions() {
     let server = quick().config("auth.sessions_allow_low_aal", "60").start().await;
     let ada = server.sign_up("ada@example.org").await;
     let _rows = server
@@ -205,7 +205,7 @@ async fn an_end_set_from_outside_and_a_missing_factor_count() {
 }
 
 #[tokio::test]
-async fn an_admins_session_must_live_within_its_limits() {
+async fn session_limits_apply_to_admin_tokens() {
     let server = quick().config("auth.sessions_timebox", "3600").start().await;
     let ada = server.sign_up("ada@example.org").await;
     let token = server.token(&json!({

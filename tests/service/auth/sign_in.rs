@@ -2,7 +2,7 @@
 
 use super::*;
 
-/// A user with the password `secret1` on the server that tests share.
+/// A user with the password `secret1` on the shared server.
 async fn ada() -> (Arc<Basalt>, String) {
     let (server, email) = (shared().await, fresh("ada"));
     let _session =
@@ -11,7 +11,7 @@ async fn ada() -> (Arc<Basalt>, String) {
 }
 
 #[tokio::test]
-async fn the_right_password_answers_a_session() {
+async fn correct_password_returns_a_session() {
     let (server, email) = ada().await;
     let response = sign_in(&server, &email.to_uppercase(), "secret1").await.expect(200);
     assert_eq!(response.header("cache-control"), "no-store");
@@ -30,7 +30,7 @@ async fn the_right_password_answers_a_session() {
 }
 
 #[tokio::test]
-async fn unknown_wrong_and_missing_passwords_answer_alike() {
+async fn unknown_wrong_and_missing_passwords_look_alike() {
     let (server, email) = ada().await;
     let mut bodies = Vec::new();
     for (email, password) in
@@ -53,7 +53,7 @@ async fn unknown_wrong_and_missing_passwords_answer_alike() {
 }
 
 #[tokio::test]
-async fn what_is_wrong_with_an_account_is_said_after_the_password() {
+async fn account_errors_require_the_password() {
     let (server, email) = ada().await;
     let _rows =
         server.sql(&format!("update auth.users set banned_until = 'infinity' where email = '{email}'")).await;
@@ -73,7 +73,7 @@ async fn what_is_wrong_with_an_account_is_said_after_the_password() {
 }
 
 #[tokio::test]
-async fn requests_that_name_nobody_or_two_are_refused() {
+async fn rejects_zero_or_two_identifiers() {
     let server = quick().config("auth.external_email_enabled", "false").start().await;
     for (path, body, status, code, message) in [
         (
@@ -112,9 +112,9 @@ async fn requests_that_name_nobody_or_two_are_refused() {
 }
 
 #[tokio::test]
-async fn seeded_users_sign_in_and_get_a_hash_of_ours() {
+async fn seeded_users_are_rehashed_at_sign_in() {
     let server = shared().await;
-    // As people write seeds: bcrypt of `secret1` at cost 6, token columns left NULL, no identity.
+    // A typical seed: bcrypt of `secret1` at cost 6, NULL token columns, no identity.
     let _rows = server
         .sql(
             "insert into auth.users (id, aud, role, email, encrypted_password, email_confirmed_at, created_at, updated_at)
@@ -140,7 +140,7 @@ async fn seeded_users_sign_in_and_get_a_hash_of_ours() {
 }
 
 #[tokio::test]
-async fn a_password_below_todays_policy_signs_in_and_says_so() {
+async fn weak_password_signs_in_with_a_warning() {
     let server = quick().config("auth.password_required_characters", "abc:123").start().await;
     let _session = post(&server, "/signup", &json!({ "email": "ada@example.org", "password": "aaaaa1" }))
         .await
@@ -160,7 +160,7 @@ async fn a_password_below_todays_policy_signs_in_and_says_so() {
 }
 
 #[tokio::test]
-async fn a_burst_is_limited_by_address_and_told_when_to_return() {
+async fn burst_is_limited_with_retry_after() {
     let server = Basalt::builder().config("auth.password_argon2_memory", "64").start().await;
     for _ in 0..30 {
         let _refused = post(&server, "/token", &json!({})).await.expect(400);
@@ -169,6 +169,6 @@ async fn a_burst_is_limited_by_address_and_told_when_to_return() {
     assert_error(&limited, 429, "over_request_rate_limit", "Request rate limit reached");
     let seconds: u64 = limited.header("retry-after").parse().unwrap();
     assert!((1..=3).contains(&seconds), "{seconds}");
-    // Another bucket is another matter.
+    // Other routes have their own bucket.
     let _refused = post(&server, "/signup", &json!({ "email": "a" })).await.expect(400);
 }

@@ -1,4 +1,4 @@
-//! What the time of an answer tells about an account: nothing (decision 0054).
+//! Response times do not reveal accounts (decision 0054).
 
 use std::time::{Duration, Instant};
 
@@ -41,7 +41,7 @@ async fn accounts() -> Basalt {
         server.sql("update auth.users set banned_until = 'infinity' where email like 'banned@%';").await;
     let _rows =
         server.sql("update auth.users set email_confirmed_at = null where email like 'unconfirmed@%'").await;
-    // Each kind is known from its first refusal, and from the start on a server that finds it in the table.
+    // A kind is measured at its first rejection, or at startup if the table has it.
     for (name, _) in KINDS {
         let _refused = sign_in(&server, &format!("{name}@example.org"), "wrong").await.expect(400);
     }
@@ -57,7 +57,7 @@ async fn took(request: Request) -> Duration {
     took
 }
 
-/// The chance that an answer of `a` is slower than one of `b`.
+/// The probability that a response of `a` is slower than one of `b`.
 fn auc(a: &[Duration], b: &[Duration]) -> f64 {
     let mut wins = 0.0;
     for left in a {
@@ -77,20 +77,20 @@ fn report(line: &str) {
     eprintln!("{line}");
 }
 
-/// A kind of account, and the request of a sample.
+/// A kind of account, and the request to measure.
 type Kind = (String, Box<dyn Fn(usize) -> Request>);
 
 fn same(name: &str, request: Request) -> Kind {
     (name.to_owned(), Box::new(move |_sample| request.clone()))
 }
 
-/// 200 of each kind, or `BASALT_TEST_TIMING_SAMPLES`.
+/// Samples per kind: 200, or `BASALT_TEST_TIMING_SAMPLES`.
 #[expect(clippy::disallowed_methods, reason = "how long a test runs is no setting of the server")]
 fn samples() -> usize {
     std::env::var("BASALT_TEST_TIMING_SAMPLES").map_or(200, |text| text.parse().unwrap())
 }
 
-/// How far from a half the AUC of two times `samples` equal times may be: four standard deviations, which one comparison in
+/// Allowed deviation of the AUC from 0.5 for two sets of `samples` equal times: four standard deviations, which one comparison in
 /// 16,000 exceeds by chance. With 1,000 it is 0.05.
 fn chance(samples: usize) -> f64 {
     let samples = samples as f64;
@@ -101,7 +101,7 @@ async fn assert_alike(name: &str, requests: &[Kind]) {
     assert_samples_alike(samples(), name, requests).await;
 }
 
-/// Samples of every request in turn, so that a slow moment is everybody's; each in every place of the turn.
+/// Samples all requests in rotation, so that a slow moment affects all of them equally.
 async fn assert_samples_alike(samples: usize, name: &str, requests: &[Kind]) {
     let mut times: Vec<Vec<Duration>> = vec![Vec::new(); requests.len()];
     for sample in 0..samples {
@@ -142,10 +142,10 @@ fn sign_ins(server: &Basalt) -> Vec<Kind> {
 }
 
 #[tokio::test]
-async fn a_refusal_waits_for_the_slowest_kind() {
+async fn rejection_takes_as_long_as_slowest_hash() {
     let server = accounts().await;
     let mut seen = Vec::new();
-    // A busy machine may slow one request down in a round, hardly in each; before, the fastest took a tenth of the slowest
+    // A busy machine may slow one request in a round, hardly in each. Without padding the fastest took a tenth of the slowest
     // in every round.
     for _ in 0..5 {
         let mut fastest = Duration::MAX;
@@ -164,25 +164,25 @@ async fn a_refusal_waits_for_the_slowest_kind() {
 
 #[tokio::test]
 #[ignore = "cargo xtask nightly: 200 samples of each kind take minutes"]
-async fn times_of_refusals_are_alike() {
+async fn rejection_times_are_equal() {
     let server = accounts().await;
     assert_alike("sign-in, idle", &sign_ins(&server)).await;
 }
 
 #[tokio::test]
 #[ignore = "cargo xtask nightly: 200 samples of each kind take minutes"]
-async fn times_of_refusals_are_alike_beside_other_sign_ins() {
+async fn rejection_times_are_equal_during_sign_ins() {
     let server = accounts().await;
     let request = client(&server, Method::POST, "/token?grant_type=password")
         .json(&json!({ "email": "load@example.org", "password": "wrong" }));
     beside(3, request, assert_alike("sign-in, beside others", &sign_ins(&server))).await;
 }
 
-/// Beside a load that leaves no core free times vary most: five times as many samples, of an unknown account and of the
-/// one whose hash takes longest.
+/// Under full load times vary most: five times as many samples, of an unknown account and of the
+/// one with the slowest hash.
 #[tokio::test]
 #[ignore = "cargo xtask nightly: 1,000 samples of two kinds take half an hour"]
-async fn times_of_refusals_are_alike_beside_reads() {
+async fn rejection_times_are_equal_during_reads() {
     let server = accounts().await;
     let read = server.get("/rest/v1/").apikey(server.secret_key());
     let mut kinds = sign_ins(&server);
@@ -192,20 +192,20 @@ async fn times_of_refusals_are_alike_beside_reads() {
 
 #[tokio::test]
 #[ignore = "cargo xtask nightly: 200 samples of each kind take minutes"]
-async fn times_of_answers_about_addresses_are_alike() {
+async fn address_response_times_are_equal() {
     let server = accounts().await;
     assert_answers_alike(&server, "idle").await;
 }
 
 #[tokio::test]
 #[ignore = "cargo xtask nightly: 200 samples of each kind take minutes"]
-async fn times_of_answers_about_addresses_are_alike_beside_reads() {
+async fn address_response_times_are_equal_during_reads() {
     let server = accounts().await;
     let read = server.get("/rest/v1/").apikey(server.secret_key());
     beside(8, read, assert_answers_alike(&server, "beside reads")).await;
 }
 
-/// Answers of the routes that speak of an address, and of a nonce for the own account.
+/// Requests about an address, and about the caller's own nonce.
 async fn assert_answers_alike(server: &Basalt, load: &str) {
     for path in ["/recover", "/otp", "/signup"] {
         let post = {
@@ -216,7 +216,7 @@ async fn assert_answers_alike(server: &Basalt, load: &str) {
         for name in ["argon2", "bcrypt4", "nopassword"] {
             requests.push(same(name, post(&format!("{name}@example.org"))));
         }
-        // Where that makes an account, each sample is another one's.
+        // If the request creates an account, each sample uses another address.
         let is_new = path != "/recover";
         let address =
             move |sample| format!("new{}of{}@example.org", if is_new { sample } else { 0 }, path.len());
@@ -235,7 +235,7 @@ async fn assert_answers_alike(server: &Basalt, load: &str) {
     assert_alike(&format!("/reauthenticate, {load}"), &requests).await;
 }
 
-/// Runs `measured` while so many connections repeat `request`.
+/// Runs `measured` while `connections` repeat `request`.
 async fn beside(connections: usize, request: Request, measured: impl Future<Output = ()>) {
     let repeat = async || {
         loop {

@@ -43,7 +43,7 @@ async fn each_scope_ends_its_sessions() {
 }
 
 #[tokio::test]
-async fn an_unknown_scope_ends_nothing() {
+async fn unknown_scope_ends_no_session() {
     let server = shared().await;
     let tokens = three_sessions(&server).await;
     let refused = log_out(&server, "?scope=all", &tokens[0]).await;
@@ -52,7 +52,7 @@ async fn an_unknown_scope_ends_nothing() {
 }
 
 #[tokio::test]
-async fn an_ended_sessions_refresh_token_is_unknown() {
+async fn refresh_token_of_ended_session_is_unknown() {
     let server = shared().await;
     let email = fresh("ada");
     let body = json!({ "email": email, "password": "secret1" });

@@ -1,10 +1,10 @@
-//! POST /signup: what is stored, what is answered, what an address that is taken answers (auth.md §3.3, §3.4). Where
-//! addresses are confirmed by mail: confirm.rs.
+//! POST /signup: the stored rows, the response, and the response for a taken address (auth.md §3.3, §3.4).
+//! Confirmation by mail: confirm.rs.
 
 use super::*;
 
 #[tokio::test]
-async fn a_sign_up_answers_with_a_session_and_stores_what_the_contract_says() {
+async fn sign_up_returns_a_session_and_stores_the_user() {
     let server = quick().start().await;
     let body = json!({
         "email": "Ada@Example.org", "password": "secret1", "data": { "organization_name": "Acme", "sub": "x" }
@@ -74,7 +74,7 @@ async fn a_sign_up_answers_with_a_session_and_stores_what_the_contract_says() {
 }
 
 #[tokio::test]
-async fn checks_come_in_the_contracts_order() {
+async fn checks_run_in_the_contract_order() {
     let server = shared().await;
     let invalid = "validation_failed";
     for (body, status, code, message) in [
@@ -126,7 +126,7 @@ async fn checks_come_in_the_contracts_order() {
 }
 
 #[tokio::test]
-async fn disabled_sign_ups_are_refused_first() {
+async fn disabled_sign_up_is_checked_first() {
     let server = quick().config("auth.disable_signup", "true").start().await;
     assert_error(
         &post(&server, "/signup", &json!({ "email": "a" })).await,
@@ -137,7 +137,7 @@ async fn disabled_sign_ups_are_refused_first() {
 }
 
 #[tokio::test]
-async fn a_users_trigger_takes_part_and_its_failure_undoes_everything() {
+async fn failing_trigger_rolls_back_the_sign_up() {
     let server = quick().expect_log("Database error saving new user").start().await;
     server
         .sql(
@@ -166,7 +166,7 @@ async fn a_users_trigger_takes_part_and_its_failure_undoes_everything() {
     let refused = post(&server, "/signup", &body("Mallory")).await.expect(500).json();
     assert_eq!(refused["code"], "unexpected_failure");
     assert_eq!(refused["message"], "Database error saving new user");
-    // The server runs in development mode.
+    // Development mode adds the database error.
     assert_eq!(refused["database_error"]["code"], "P0001");
 
     let old_form =
@@ -179,7 +179,7 @@ async fn a_users_trigger_takes_part_and_its_failure_undoes_everything() {
 }
 
 #[tokio::test]
-async fn a_taken_address_is_told_under_autoconfirm() {
+async fn autoconfirm_reports_a_taken_address() {
     let server = shared().await;
     let body = json!({ "email": "taken@example.org", "password": "secret1" });
     let _session = post(&server, "/signup", &body).await.expect(200);
@@ -191,7 +191,7 @@ async fn a_taken_address_is_told_under_autoconfirm() {
 }
 
 #[tokio::test]
-async fn an_unconfirmed_account_is_entered_with_its_own_password_only() {
+async fn unconfirmed_account_requires_its_password() {
     let server = shared().await;
     let body = |password: &str| json!({ "email": "unconfirmed@example.org", "password": password });
     let _session = post(&server, "/signup", &body("secret1")).await.expect(200);
@@ -205,7 +205,7 @@ async fn an_unconfirmed_account_is_entered_with_its_own_password_only() {
 }
 
 #[tokio::test]
-async fn of_many_sign_ups_with_one_address_one_wins() {
+async fn concurrent_sign_ups_create_one_account() {
     let server = shared().await;
     let body = json!({ "email": "many@example.org", "password": "secret1" });
     let attempts = (0..12).map(|_| post(&server, "/signup", &body));
@@ -221,7 +221,7 @@ async fn of_many_sign_ups_with_one_address_one_wins() {
 }
 
 #[tokio::test]
-async fn an_anonymous_user_becomes_a_lasting_one() {
+async fn anonymous_user_becomes_permanent() {
     let server = quick().config("auth.external_anonymous_users_enabled", "true").start().await;
     let session = post(&server, "/signup", &json!({ "data": { "theme": "dark" } })).await.expect(200).json();
     let token = text(&session, "/access_token");

@@ -1,4 +1,4 @@
-//! Features of a later release: each answers as upstream does with the feature off (auth.md §2, §3.15, §3.16, §3.22).
+//! Features that are not implemented respond like upstream's disabled ones (auth.md §2, §3.15, §3.16, §3.22).
 
 use http::Method;
 use serde_json::{Value, json};
@@ -6,7 +6,7 @@ use serde_json::{Value, json};
 use super::{assert_error, client, fresh, post, shared, text};
 
 #[tokio::test]
-async fn groups_that_are_off_say_so() {
+async fn disabled_features_return_their_error() {
     let server = shared().await;
     let saml = (404, "saml_provider_disabled", "SAML 2.0 is disabled");
     let oauth = (404, "feature_disabled", "OAuth server is disabled");
@@ -57,7 +57,7 @@ async fn groups_that_are_off_say_so() {
             assert_error(&stranger, 403, "not_admin", "User not allowed");
         }
     }
-    // Another method is none of theirs.
+    // Other methods are not routed.
     let wrong = client(&server, Method::PUT, "/sso").send().await;
     assert_eq!((wrong.status.as_u16(), wrong.text().as_str()), (405, ""));
 }
@@ -96,7 +96,7 @@ async fn external_providers_are_unsupported() {
 }
 
 #[tokio::test]
-async fn the_grants_of_providers_and_wallets_are_refused() {
+async fn provider_and_web3_grants_are_rejected() {
     let server = shared().await;
     let grant =
         async |grant: &str, body: Value| post(&server, &format!("/token?grant_type={grant}"), &body).await;
@@ -120,7 +120,7 @@ async fn the_grants_of_providers_and_wallets_are_refused() {
 }
 
 #[tokio::test]
-async fn second_factors_are_off_and_imported_ones_can_be_given_up_unverified() {
+async fn unverified_imported_factors_can_be_unenrolled() {
     let server = shared().await;
     let account = json!({ "email": fresh("factors"), "password": "password" });
     let session = post(&server, "/signup", &account).await.expect(200).json();
@@ -181,7 +181,7 @@ async fn second_factors_are_off_and_imported_ones_can_be_given_up_unverified() {
 }
 
 #[tokio::test]
-async fn what_nobody_knows_is_still_unknown() {
+async fn unknown_routes_still_return_404() {
     let server = shared().await;
     for path in ["/nothing", "/scim/v2/Users", "/factors/a/b/c", "/oauth"] {
         let answer = client(&server, Method::GET, path).send().await;

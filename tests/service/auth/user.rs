@@ -14,7 +14,7 @@ async fn ada_at(server: &Basalt, email: &str) -> String {
 }
 
 #[tokio::test]
-async fn metadata_merges_by_top_level_keys_and_null_removes_one() {
+async fn metadata_merges_keys_and_null_removes_them() {
     let (server, email) = (shared().await, fresh("ada"));
     let token = ada_at(&server, &email).await;
     let change = json!({ "data": { "name": null, "city": { "name": "Paris" }, "age": 36 } });
@@ -28,7 +28,7 @@ async fn metadata_merges_by_top_level_keys_and_null_removes_one() {
 }
 
 #[tokio::test]
-async fn a_new_password_ends_the_other_sessions() {
+async fn new_password_ends_other_sessions() {
     let (server, email) = (shared().await, fresh("ada"));
     let token = ada_at(&server, &email).await;
     let other = sign_in(&server, &email, "secret1").await.expect(200).json();
@@ -51,7 +51,7 @@ async fn a_new_password_ends_the_other_sessions() {
 }
 
 #[tokio::test]
-async fn the_current_password_can_be_asked_for() {
+async fn current_password_can_be_required() {
     let server =
         quick().config("auth.security_update_password_require_current_password", "true").start().await;
     let token = ada(&server).await;
@@ -68,7 +68,7 @@ async fn the_current_password_can_be_asked_for() {
 }
 
 #[tokio::test]
-async fn what_a_user_may_not_change_is_refused() {
+async fn rejects_forbidden_changes() {
     let (server, email) = (shared().await, fresh("ada"));
     let token = ada_at(&server, &email).await;
     let other = fresh("eve");
@@ -96,7 +96,7 @@ async fn what_a_user_may_not_change_is_refused() {
     ] {
         assert_error(&put_user(&server, &token, &change).await, status, code, message);
     }
-    // One's own address is no change, and asks for nothing.
+    // The current address is not a change.
     let same = put_user(&server, &token, &json!({ "email": email.to_uppercase() })).await.expect(200).json();
     assert!(same.get("new_email").is_none());
     let _rows = server
@@ -116,10 +116,10 @@ async fn what_a_user_may_not_change_is_refused() {
 }
 
 #[tokio::test]
-async fn the_command_line_makes_a_confirmed_user() {
+async fn command_line_creates_a_confirmed_user() {
     let server = quick().start().await;
     assert_eq!(server.database().value("select count(*) from auth.users").await, "0");
-    // The same code that `basalt user create` runs, over the login that has no rights of its own on auth.
+    // The code behind `basalt user create`, with a login that has no rights of its own on `auth`.
     let database = basalt_core::database::Database::from_url(&server.database().url()).unwrap();
     let pool = basalt_core::pool::ServicePool::new(
         database,

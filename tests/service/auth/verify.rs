@@ -14,7 +14,7 @@ pub(crate) fn assert_expired(response: &Response) {
 }
 
 #[tokio::test]
-async fn each_broken_request_is_told_apart() {
+async fn invalid_requests_get_specific_errors() {
     let server = server().await;
     let (no_type, no_token) =
         ("Verify requires a verification type", "Verify requires a token or a token hash");
@@ -77,7 +77,7 @@ async fn each_broken_request_is_told_apart() {
 }
 
 #[tokio::test]
-async fn the_api_key_is_asked_of_apps_and_not_of_browsers() {
+async fn api_key_is_required_for_post_but_not_get() {
     let server = server().await;
     let keyless = |method: Method, path: &str| {
         server.request(method, path).without("apikey").without("authorization").json(&json!({}))
@@ -89,7 +89,7 @@ async fn the_api_key_is_asked_of_apps_and_not_of_browsers() {
 }
 
 #[tokio::test]
-async fn a_link_that_does_not_say_what_it_is_gets_json_and_every_other_a_redirect() {
+async fn link_without_parameters_gets_json_else_redirect() {
     let server = server().await;
     for (path, message) in [
         ("/verify", "Verify requires a verification type"),
@@ -114,7 +114,7 @@ async fn a_link_that_does_not_say_what_it_is_gets_json_and_every_other_a_redirec
         let there = location(&open(&server, kind, "x", "https://a.example.org/cb?x=1").await);
         assert_eq!(there, format!("https://a.example.org/cb?x=1{LINK_EXPIRED_AT}"));
     }
-    // Apps of the PKCE flow look into the query.
+    // PKCE apps read the query.
     assert_eq!(
         location(&open(&server, "recovery", "pkce_x", "https://a.example.org/cb?x=1").await),
         "https://a.example.org/cb?error=access_denied&error_code=otp_expired\
@@ -125,7 +125,7 @@ async fn a_link_that_does_not_say_what_it_is_gets_json_and_every_other_a_redirec
 }
 
 #[tokio::test]
-async fn a_sign_up_is_confirmed_by_code_by_hash_and_by_link() {
+async fn sign_up_is_confirmed_by_code_hash_or_link() {
     let server = server().await;
     for way in ["code", "email", "hash", "link"] {
         let email = fresh("ada");
@@ -178,7 +178,7 @@ async fn a_sign_up_is_confirmed_by_code_by_hash_and_by_link() {
         let columns = "u.confirmation_token, (select count(*)::text from auth.one_time_tokens t where t.user_id = u.id)";
         let left = row_of(&server, columns, &email).await;
         assert_eq!(left, [Some(String::new()), Some("0".to_owned())]);
-        // Once.
+        // The code works once.
         assert_expired(&verify_code(&server, "signup", &email, code).await);
         assert_error(&verify_hash(&server, "signup", hash).await, 403, "otp_expired", LINK_EXPIRED);
         assert_eq!(location(&open(&server, "signup", hash, "").await), format!("{SITE}{LINK_EXPIRED_AT}"));
@@ -186,7 +186,7 @@ async fn a_sign_up_is_confirmed_by_code_by_hash_and_by_link() {
 }
 
 #[tokio::test]
-async fn an_invited_user_gets_a_password_that_nobody_knows() {
+async fn invited_user_gets_a_random_password() {
     let (server, email) = (server().await, fresh("ada"));
     let made = generate(&server, &json!({ "type": "invite", "email": email, "data": { "team": 7 } })).await;
     let before = row_of(&server, "coalesce(u.encrypted_password, ''), u.email_confirmed_at", &email).await;
@@ -201,7 +201,7 @@ async fn an_invited_user_gets_a_password_that_nobody_knows() {
 }
 
 #[tokio::test]
-async fn recovery_and_magic_link_share_a_code_and_confirm_the_address() {
+async fn recovery_and_magic_link_share_a_code() {
     let (server, email) = (server().await, fresh("ada"));
     let id = confirmed(&server, &email).await;
     let first = link(&server, "recovery", &email).await;
@@ -215,7 +215,7 @@ async fn recovery_and_magic_link_share_a_code_and_confirm_the_address() {
     let recovery = link(&server, "recovery", &email).await;
     let there = location(&open(&server, "recovery", text(&recovery, "/hashed_token"), "").await);
     assert_eq!(pairs(&there, '#')["type"], "recovery");
-    // The session of a recovery sets a password without the old one.
+    // A recovery session can set a password without the old one.
     let token = pairs(&there, '#')["access_token"].clone();
     let _user = put_user(&server, &token, &json!({ "password": "secret2" })).await.expect(200);
 
@@ -223,7 +223,7 @@ async fn recovery_and_magic_link_share_a_code_and_confirm_the_address() {
     let body = verify_code(&server, "email", &email, text(&again, "/email_otp")).await.expect(200).json();
     assert_eq!(text(&body, "/user/id"), id);
 
-    // An address that was never confirmed is by this.
+    // Recovery confirms an unconfirmed address.
     let email = fresh("bob");
     let _pending = link(&server, "signup", &email).await;
     let recovery = link(&server, "recovery", &email).await;
@@ -235,7 +235,7 @@ async fn recovery_and_magic_link_share_a_code_and_confirm_the_address() {
 }
 
 #[tokio::test]
-async fn a_code_lives_as_long_as_its_sending_says() {
+async fn code_expires_after_its_sent_at_time() {
     let (server, email) = (server().await, fresh("ada"));
     let _id = confirmed(&server, &email).await;
     for (seconds, is_alive) in [(86_390, true), (86_401, false)] {
@@ -256,7 +256,7 @@ async fn a_code_lives_as_long_as_its_sending_says() {
 }
 
 #[tokio::test]
-async fn a_banned_user_is_not_let_in_and_keeps_the_code() {
+async fn banned_user_is_rejected_and_keeps_the_code() {
     let (server, email) = (server().await, fresh("ada"));
     let _id = confirmed(&server, &email).await;
     let made = link(&server, "recovery", &email).await;
@@ -270,14 +270,14 @@ async fn a_banned_user_is_not_let_in_and_keeps_the_code() {
         there,
         format!("{SITE}#error=access_denied&error_code=user_banned&error_description=User+is+banned&sb=")
     );
-    // Only who has the right code learns of the ban.
+    // The ban is reported only for the correct code.
     assert_expired(&verify_code(&server, "recovery", &email, "0000000").await);
     let _rows = server.sql(&ban("null")).await;
     let _session = verify_code(&server, "recovery", &email, code).await.expect(200);
 }
 
 #[tokio::test]
-async fn a_link_in_a_mailbox_that_was_left_opens_nothing() {
+async fn link_sent_to_a_former_address_is_void() {
     let (server, email) = (server().await, fresh("ada"));
     let id = confirmed(&server, &email).await;
     let made = link(&server, "recovery", &email).await;
@@ -290,9 +290,9 @@ async fn a_link_in_a_mailbox_that_was_left_opens_nothing() {
 }
 
 #[tokio::test]
-async fn codes_of_seeds_and_messages_are_redeemed_by_phone() {
+async fn phone_codes_can_be_redeemed() {
     let server = server().await;
-    // auth.md §3.10 says how a code is hashed; there is no provider of messages yet that could send one.
+    // Inserted by hand (hash as in auth.md §3.10): no SMS provider is implemented yet.
     let _rows = server
         .sql(
             "with u as (
@@ -309,7 +309,7 @@ async fn codes_of_seeds_and_messages_are_redeemed_by_phone() {
     let by_phone =
         |kind: &str, phone: &str, code: &str| json!({ "type": kind, "phone": phone, "token": code });
     assert_expired(&verify(&server, &by_phone("sms", "49151001", "654321")).await);
-    // A link of a mail would confirm an e-mail address, of which this user has none.
+    // An e-mail type does not apply: this user has no e-mail address.
     let hash = "select token_hash from auth.one_time_tokens where relates_to = '49151001'";
     let hash = server.database().value(hash).await;
     assert_error(&verify_hash(&server, "signup", &hash).await, 403, "otp_expired", LINK_EXPIRED);
@@ -322,7 +322,7 @@ async fn codes_of_seeds_and_messages_are_redeemed_by_phone() {
     assert_eq!(body["user"]["identities"][0]["provider"], "phone");
     assert_eq!(body["user"]["identities"][0]["identity_data"]["phone"], "49151002");
     assert_eq!(body["user"]["app_metadata"]["providers"], json!(["phone"]));
-    // Messages live a minute.
+    // SMS codes expire after a minute.
     let _rows = server
         .sql(
             "with u as (update auth.users set confirmation_sent_at = now() - interval '61 s' where phone = '49151002' returning id)
@@ -334,7 +334,7 @@ async fn codes_of_seeds_and_messages_are_redeemed_by_phone() {
 }
 
 #[tokio::test]
-async fn a_project_s_trigger_that_refuses_is_told_and_the_code_stays() {
+async fn failing_trigger_keeps_the_code() {
     let server = redeeming().expect_log("Database error saving new user").start().await;
     let email = fresh("ada");
     let made = link(&server, "signup", &email).await;

@@ -1,4 +1,4 @@
-//! What guessing, racing, scanning and reading the tables gain at /verify (auth.md §3.10, §3.19): nothing.
+//! Guessing, racing, prefetching and reading tables do not defeat /verify (auth.md §3.10, §3.19).
 
 use std::time::Duration;
 
@@ -7,7 +7,7 @@ use super::verify::{LINK_EXPIRED, LINK_EXPIRED_AT, assert_expired};
 use super::*;
 
 #[tokio::test]
-async fn five_wrong_codes_end_a_pending_one() {
+async fn five_wrong_codes_invalidate_the_pending_one() {
     let (server, email) = (server().await, fresh("ada"));
     let _id = confirmed(&server, &email).await;
     let made = link(&server, "recovery", &email).await;
@@ -16,7 +16,7 @@ async fn five_wrong_codes_end_a_pending_one() {
     for _ in 0..4 {
         assert_expired(&verify_code(&server, "recovery", &email, wrong).await);
     }
-    // Four are forgiven, and forgotten with the code.
+    // Four failures are allowed, and reset with a new code.
     let _session = verify_code(&server, "recovery", &email, &code).await.expect(200);
 
     for kind in ["recovery", "email"] {
@@ -30,13 +30,13 @@ async fn five_wrong_codes_end_a_pending_one() {
         let row = row_of(&server, "u.recovery_token", &email).await;
         assert_eq!(row, [Some(String::new())]);
     }
-    // A new one starts anew.
+    // A new code starts at zero.
     let made = link(&server, "recovery", &email).await;
     let _session = verify_code(&server, "recovery", &email, text(&made, "/email_otp")).await.expect(200);
 }
 
 #[tokio::test]
-async fn guessing_at_once_gains_nothing() {
+async fn concurrent_guesses_are_counted() {
     let (server, email) = (server().await, fresh("ada"));
     let _id = confirmed(&server, &email).await;
     let made = link(&server, "recovery", &email).await;
@@ -62,7 +62,7 @@ async fn guessing_at_once_gains_nothing() {
 }
 
 #[tokio::test]
-async fn of_32_redemptions_at_once_one_wins_and_nobody_is_signed_out() {
+async fn concurrent_redemptions_succeed_once() {
     let (server, email) = (server().await, fresh("ada"));
     let id = confirmed(&server, &email).await;
     let before = session(&server, &email).await;
@@ -103,7 +103,7 @@ async fn of_32_redemptions_at_once_one_wins_and_nobody_is_signed_out() {
 }
 
 #[tokio::test]
-async fn asking_redeeming_and_changing_at_once_never_lock_each_other_up() {
+async fn concurrent_code_operations_do_not_deadlock() {
     let (server, email) = (server().await, fresh("ada"));
     let _id = confirmed(&server, &email).await;
     let token = text(&session(&server, &email).await, "/access_token").to_owned();
@@ -128,7 +128,7 @@ async fn asking_redeeming_and_changing_at_once_never_lock_each_other_up() {
 }
 
 #[tokio::test]
-async fn five_wrong_nonces_end_a_pending_one() {
+async fn five_wrong_nonces_invalidate_the_pending_one() {
     let server =
         redeeming().config("auth.security_update_password_require_reauthentication", "true").start().await;
     let email = fresh("ada");
@@ -148,7 +148,7 @@ async fn five_wrong_nonces_end_a_pending_one() {
 }
 
 #[tokio::test]
-async fn looking_ahead_uses_nothing_up() {
+async fn prefetch_does_not_use_up_a_link() {
     let (server, email) = (server().await, fresh("ada"));
     let _id = confirmed(&server, &email).await;
     let made = link(&server, "magiclink", &email).await;
@@ -166,7 +166,7 @@ async fn looking_ahead_uses_nothing_up() {
 }
 
 #[tokio::test]
-async fn a_button_can_be_put_before_the_use_of_a_link() {
+async fn confirmation_page_can_precede_a_link() {
     let server = redeeming().config("auth.mailer_confirm_links", "true").start().await;
     let email = fresh("ada");
     let _id = confirmed(&server, &email).await;
@@ -182,14 +182,14 @@ async fn a_button_can_be_put_before_the_use_of_a_link() {
     }
     let pressed = open(&server, "magiclink", hash, "https://a.example.org/x&confirmed=1").await;
     assert!(location(&pressed).starts_with("https://a.example.org/x#access_token="));
-    // Apps ask for themselves.
+    // Apps have their own confirmation step.
     let made = link(&server, "magiclink", &email).await;
     let _session = verify_hash(&server, "magiclink", text(&made, "/hashed_token")).await.expect(200);
     server.expect_log("a redirect_to is neither");
 }
 
 #[tokio::test]
-async fn redemptions_are_limited_by_address() {
+async fn verifications_are_limited_by_address() {
     let server = redeeming().config("auth.rate_limit_verify", "30").start().await;
     let body = json!({ "type": "email", "email": "nobody@example.org", "token": "123456" });
     for _ in 0..30 {
@@ -203,7 +203,7 @@ async fn redemptions_are_limited_by_address() {
 }
 
 #[tokio::test]
-async fn a_wrong_code_takes_as_long_for_nobody_as_for_somebody() {
+async fn wrong_code_takes_equal_time_for_any_address() {
     let (server, email) = (server().await, fresh("ada"));
     let _id = confirmed(&server, &email).await;
     let mut fastest = [Duration::MAX; 2];
@@ -215,12 +215,12 @@ async fn a_wrong_code_takes_as_long_for_nobody_as_for_somebody() {
             fastest[index] = fastest[index].min(started.elapsed());
         }
     }
-    // Both leave at a full step of time (see auth's `pace`).
+    // Both responses are padded to a full step (`response_padding`).
     assert!(fastest.iter().all(|time| *time >= Duration::from_millis(50)), "{fastest:?}");
 }
 
 #[tokio::test]
-async fn no_api_role_reads_codes_or_their_count() {
+async fn api_roles_cannot_read_codes_or_attempts() {
     let server = server().await;
     for table in ["basalt.one_time_attempts", "auth.one_time_tokens", "auth.flow_state"] {
         for role in ["anon", "authenticated", "service_role"] {

@@ -1,4 +1,4 @@
-//! The end of an e-mail change (auth.md §3.7): who has to agree, in which order, and what is different after it.
+//! Confirming an e-mail change (auth.md §3.7): who must confirm, in which order, and the effects.
 
 use super::codes::*;
 use super::*;
@@ -14,7 +14,7 @@ struct Change {
     new: String,
 }
 
-/// A member who has asked for another address.
+/// A user who has requested another address.
 async fn asked(server: &Basalt) -> Change {
     let (old, new) = (fresh("old"), fresh("new"));
     let id = confirmed(server, &old).await;
@@ -36,13 +36,13 @@ async fn assert_changed(server: &Basalt, change: &Change, user: &Value) {
     assert_eq!(row, [Some(String::new()), Some("0".to_owned())]);
     let _session = sign_in(server, &change.new, "secret1").await.expect(200);
     let _unknown = sign_in(server, &change.old, "secret1").await.expect(400);
-    // The session that asked goes on.
+    // The requesting session continues.
     assert_eq!(text(&get_user(server, &change.token).await.expect(200).json(), "/email"), change.new);
     assert!(audited(server, &change.id).await.contains(&"user_modified".to_owned()));
 }
 
 #[tokio::test]
-async fn both_addresses_agree_in_any_order() {
+async fn both_addresses_confirm_in_any_order() {
     let server = server().await;
     for order in [["old", "new"], ["new", "old"]] {
         let change = asked(&server).await;
@@ -52,7 +52,7 @@ async fn both_addresses_agree_in_any_order() {
         assert_eq!(there, format!("https://a.example.org/x#{HALF_AT}&sb="));
         let still = get_user(&server, &change.token).await.expect(200).json();
         assert_eq!((text(&still, "/email"), text(&still, "/new_email")), (&*change.old, &*change.new));
-        // The same side does not agree twice.
+        // Confirming one side twice is not enough.
         let again = verify_hash(&server, "email_change", &hash).await.expect(403);
         assert_eq!(again.header("x-sb-error-code"), "otp_expired");
         let hash = server.mailbox().wait_for(second).await.token_hash();
@@ -65,12 +65,12 @@ async fn both_addresses_agree_in_any_order() {
 }
 
 #[tokio::test]
-async fn typed_codes_and_posted_hashes_do_as_well() {
+async fn typed_codes_and_posted_hashes_confirm_too() {
     let server = server().await;
     let change = asked(&server).await;
     let (old, new) =
         (server.mailbox().wait_for(&change.old).await, server.mailbox().wait_for(&change.new).await);
-    // Each code is of its own address.
+    // Each code belongs to its address.
     let crossed = verify_code(&server, "email_change", &change.old, &new.code()).await;
     if old.code() != new.code() {
         assert_error(&crossed, 403, "otp_expired", "Token has expired or is invalid");
@@ -83,7 +83,7 @@ async fn typed_codes_and_posted_hashes_do_as_well() {
 }
 
 #[tokio::test]
-async fn a_newer_request_takes_the_older_one_s_consent_back() {
+async fn newer_request_voids_earlier_consent() {
     let server = server().await;
     let change = asked(&server).await;
     let old = server.mailbox().wait_for(&change.old).await;
@@ -98,7 +98,7 @@ async fn a_newer_request_takes_the_older_one_s_consent_back() {
 }
 
 #[tokio::test]
-async fn autoconfirm_does_not_make_one_link_enough() {
+async fn autoconfirm_still_requires_both_links() {
     let server = redeeming().config("auth.mailer_autoconfirm", "true").start().await;
     let change = asked(&server).await;
     let (old, new) =
@@ -110,7 +110,7 @@ async fn autoconfirm_does_not_make_one_link_enough() {
 }
 
 #[tokio::test]
-async fn without_secure_change_the_new_address_decides() {
+async fn without_secure_change_new_address_suffices() {
     let server = redeeming().config("auth.mailer_secure_email_change_enabled", "false").start().await;
     let change = asked(&server).await;
     assert_eq!(server.mailbox().mails(&change.old).await.len(), 0);
@@ -120,7 +120,7 @@ async fn without_secure_change_the_new_address_decides() {
 }
 
 #[tokio::test]
-async fn an_address_that_was_taken_meanwhile_is_refused() {
+async fn rejects_an_address_taken_meanwhile() {
     let server = redeeming().config("auth.mailer_secure_email_change_enabled", "false").start().await;
     let change = asked(&server).await;
     let hash = server.mailbox().wait_for(&change.new).await.token_hash();
@@ -141,7 +141,7 @@ async fn an_address_that_was_taken_meanwhile_is_refused() {
 }
 
 #[tokio::test]
-async fn links_of_the_old_address_die_with_the_change() {
+async fn change_voids_links_to_the_old_address() {
     let server = redeeming().config("auth.mailer_secure_email_change_enabled", "false").start().await;
     let change = asked(&server).await;
     let recovery = link(&server, "recovery", &change.old).await;
@@ -152,7 +152,7 @@ async fn links_of_the_old_address_die_with_the_change() {
 }
 
 #[tokio::test]
-async fn an_anonymous_user_becomes_a_member_by_the_link() {
+async fn anonymous_user_becomes_permanent_by_link() {
     let server = redeeming().config("auth.external_anonymous_users_enabled", "true").start().await;
     let anonymous = post(&server, "/signup", &json!({ "data": { "x": 1 } })).await.expect(200).json();
     let (token, email) = (text(&anonymous, "/access_token"), fresh("ada"));
@@ -172,7 +172,7 @@ async fn an_anonymous_user_becomes_a_member_by_the_link() {
 }
 
 #[tokio::test]
-async fn links_of_an_admin_agree_too() {
+async fn generated_links_confirm_too() {
     let server = server().await;
     let (old, new) = (fresh("old"), fresh("new"));
     let _id = confirmed(&server, &old).await;
@@ -186,7 +186,7 @@ async fn links_of_an_admin_agree_too() {
 }
 
 #[tokio::test]
-async fn in_the_pkce_flow_query_and_fragment_tell() {
+async fn pkce_reports_in_query_and_fragment() {
     let server = server().await;
     let (old, new) = (fresh("old"), fresh("new"));
     let _id = confirmed(&server, &old).await;
