@@ -1,4 +1,4 @@
-//! Rows of `auth.audit_log_entries` (auth.md §3.13): written in the transaction of what they tell of, and listed.
+//! `auth.audit_log_entries` (auth.md §3.13). Entries are written in the transaction of the action they record.
 
 use std::net::IpAddr;
 
@@ -13,7 +13,7 @@ use crate::database::{Window, column};
 use crate::error::AuthError;
 use crate::users::User;
 
-/// What happened. Names and groups are upstream's.
+/// The recorded action. Names and groups are upstream's.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Action {
     Login,
@@ -107,10 +107,10 @@ fn payload(actor: &User, action: Action, traits: Option<Value>) -> Value {
     Value::Object(payload)
 }
 
-/// What a search of the log looks at.
+/// The field that a search of the log matches.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Field {
-    /// E-mail, phone or name of who acted.
+    /// E-mail, phone or name of the actor.
     Author,
     /// The action's name.
     Action,
@@ -126,7 +126,7 @@ pub(crate) struct Entry {
     pub(crate) ip_address: String,
 }
 
-/// One page of the log, the newest first, with how many rows there are. `query` is a field and a LIKE pattern.
+/// One page of the log, newest first, and the total number of rows. `query` is a field and a LIKE pattern.
 pub(crate) async fn list(
     tx: &Tx,
     query: Option<(Field, &str)>,
@@ -168,12 +168,12 @@ pub(crate) async fn list(
     Ok((entries.collect::<Result<_, AuthError>>()?, column(&count, "total")?))
 }
 
-/// The traits of what is done to another's account: whose.
+/// Traits of an action on another user's account.
 pub(crate) fn about(user: &User) -> Option<Value> {
     Some(json!({ "user_id": user.id, "user_email": user.email }))
 }
 
-/// The trait that sign-up and sign-in rows carry.
+/// Trait of sign-up and sign-in entries.
 pub(crate) fn provider(provider: &str) -> Option<Value> {
     Some(json!({ "provider": provider }))
 }

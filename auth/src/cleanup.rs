@@ -1,9 +1,7 @@
-//! Removes what has expired (auth.md §3.23, §6), in the background: upstream does it inside of requests, where it is on
-//! at all, and its tables grow.
+//! Removes expired rows in the background (auth.md §3.23, §6). Upstream does so within requests, if at all.
 //!
-//! Several servers may do it at one time: a batch skips rows that another server has locked, so that each row is removed
-//! once and no server waits. What is removed was of no use any more for a day ([`GRACE`]): until then an answer can still
-//! say why, and a lost one be given again.
+//! Several servers can clean up concurrently: a batch skips rows that another server has locked. Rows are kept for a day after
+//! they expire ([`GRACE`]), so that requests about them still get a specific error and a lost response can be repeated.
 
 use std::time::Duration;
 
@@ -19,19 +17,19 @@ use crate::database;
 use crate::database::column;
 use crate::error::AuthError;
 
-/// Rows that one statement removes: a fraction of a second, and little to wait for.
+/// Rows per statement. Keeps statements, and waits for their locks, short.
 const BATCH: i64 = 1000;
-/// Batches of one table in one clean-up; the next goes on.
+/// Batches per table and clean-up; the next clean-up continues.
 const BATCHES: u32 = 100;
-/// Between batches, so that requests get the disk.
+/// Pause between batches, to leave I/O for requests.
 const PAUSE: Duration = Duration::from_millis(20);
 const STATEMENT_LIMIT: Duration = Duration::from_secs(30);
-/// How soon after the start the first one comes, so that servers which are often restarted clean up as well.
+/// Latest start of the first clean-up, so that servers which restart often also clean up.
 const FIRST: Duration = Duration::from_secs(60);
-/// How long what has expired is kept.
+/// How long expired rows are kept.
 const GRACE: SignedDuration = SignedDuration::from_hours(24);
 
-/// A table with the rows of it that go: those whose `time` is before `$1`, with a `condition`.
+/// A statement that deletes a batch of a table's expired rows: those older than `$1`.
 struct Expired {
     table: &'static str,
     delete: &'static str,
@@ -52,8 +50,7 @@ macro_rules! delete {
     };
 }
 
-/// Cleans up at intervals, for ever; the owner of the task ends it. Failures are logged and counted, and tried again
-/// the next time.
+/// Cleans up periodically and never returns. Failures are logged, counted, and retried at the next interval.
 #[expect(clippy::infinite_loop, reason = "ended from outside, by the shutdown token")]
 pub(crate) async fn keep_clean(config: AuthConfig, pool: ServicePool, clock: Clock) {
     let interval = Duration::from_secs(config.db_cleanup_interval);
@@ -62,18 +59,21 @@ pub(crate) async fn keep_clean(config: AuthConfig, pool: ServicePool, clock: Clo
         if let Err(error) = clean_up(&config, &pool, &clock).await {
             crate::metrics::cleanup_failed();
             let cause = std::error::Error::source(&error).map(ToString::to_string).unwrap_or_default();
-            tracing::warn!(cause, "expired rows of auth could not be removed now: {error}");
+            tracing::warn!(
+                cause,
+                "cannot remove expired rows of schema auth; retrying at the next interval: {error}"
+            );
         }
-        // Servers that were started together need not work at the same moment.
+        // Jitter: servers that started together should not clean up simultaneously.
         let [jitter] = random::bytes::<1>();
         sleep(interval.mul_f64(0.9 + f64::from(jitter) / 1280.0)).await;
     }
 }
 
-/// One clean-up: the tables, with how many rows of each were removed.
+/// Runs one clean-up and returns the number of rows removed per table.
 ///
 /// # Errors
-/// The database's; what was removed before stays so.
+/// The database fails. Batches that were removed before are committed.
 pub async fn clean_up(
     config: &AuthConfig,
     pool: &ServicePool,
@@ -109,7 +109,7 @@ fn note(removed: &mut Vec<(&'static str, u64)>, table: &'static str, rows: u64) 
     }
 }
 
-/// `seconds` ago; `None` for 0, which is "never".
+/// `seconds` before `now`; `None` for 0, which means "never".
 fn before(now: Timestamp, seconds: u64) -> Option<Timestamp> {
     let age = SignedDuration::from_secs(i64::try_from(seconds).ok()?);
     if age.is_zero() { None } else { now.checked_sub(age).ok() }
@@ -126,7 +126,7 @@ fn expired(config: &AuthConfig, now: Timestamp) -> Vec<Expired> {
             delete!("auth.one_time_tokens", "t.created_at < $1::timestamptz at time zone 'utc'"),
             before(yesterday, code_life),
         ),
-        // Its link may be opened for as long as codes live, and is exchanged after that.
+        // A flow must outlive its link and the exchange that follows.
         rows(
             "flow_state",
             delete!("auth.flow_state", "greatest(t.auth_code_issued_at, t.created_at) < $1"),
@@ -153,7 +153,7 @@ fn expired(config: &AuthConfig, now: Timestamp) -> Vec<Expired> {
             delete!("auth.audit_log_entries", "t.created_at < $1"),
             before(now, config.audit_log_retention),
         ),
-        // Of sign-ins that are built later; imported rows expire all the same.
+        // The features behind these tables are not implemented, but imported rows expire, too.
         rows("mfa_challenges", delete!("auth.mfa_challenges", "t.created_at < $1"), Some(yesterday)),
         rows(
             "webauthn_challenges",
@@ -172,7 +172,7 @@ fn expired(config: &AuthConfig, now: Timestamp) -> Vec<Expired> {
     .collect()
 }
 
-/// Users one by one: a table of the project's that references one without cascade keeps that one, not the others.
+/// Deletes users one by one, so that a foreign key without cascade keeps only its own user.
 async fn anonymous_users(pool: &ServicePool, before: Timestamp) -> Result<u64, AuthError> {
     const OLDEST: &str = "\
 select u.id
@@ -193,7 +193,7 @@ limit $3";
         sleep(PAUSE).await;
     }
     if !kept.is_empty() {
-        tracing::info!(users = kept.len(), "anonymous users were kept: rows of the project reference them");
+        tracing::info!(users = kept.len(), "anonymous users kept: rows of the project reference them");
     }
     Ok(removed)
 }

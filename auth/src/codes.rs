@@ -1,5 +1,4 @@
-//! Codes and links that e-mails carry: how they are made, what they prove when they come back, and the PKCE flows that
-//! wait for them.
+//! One-time codes and links in e-mails, and the PKCE flows that they continue.
 
 pub(crate) mod challenge;
 pub(crate) mod flow_state;

@@ -1,6 +1,6 @@
-//! What can be set about accounts and tokens. Field names are the keys of auth.md §3.24 in lower case, so that
-//! `[auth]` in `basalt.toml` and upstream's `GOTRUE_…` variables name the same things. The gateway reads them, adds
-//! what is not in `[auth]`, and checks the whole ([`AuthConfig::faults`]). All times are whole seconds.
+//! The settings of accounts and tokens. Field names are the keys of auth.md §3.24 in lower case, so that `[auth]` in
+//! `basalt.toml` matches upstream's `GOTRUE_…` variables. The gateway reads them, adds values from other sections, and
+//! validates the result ([`AuthConfig::faults`]). All times are in whole seconds.
 
 pub(crate) mod email_rate;
 
@@ -21,115 +21,115 @@ settings! {
     /// `[auth]`, and the part of `[jwt]` that auth needs.
     #[derive(Debug, Clone, PartialEq)]
     pub struct AuthConfig in "auth" with r {
-        /// Where the app lives: target of mail links and of redirects that name none.
+        /// URL of the app: the default target of links in mails and of redirects.
         site_url: String = ByOr("`server.public_url`", "http://localhost:8000");
-        /// Globs that a `redirect_to` may match besides `auth.site_url`.
+        /// Globs of further allowed `redirect_to` targets besides `auth.site_url`.
         uri_allow_list: Vec<String> = Is("");
-        /// Refuse new accounts; admins may still create users.
+        /// Disable sign-up; admins can still create users.
         disable_signup: bool = Is("false");
         /// Sign-up and sign-in by e-mail.
         external_email_enabled: bool = Is("true");
         /// Sign-in by a mailed link or code.
         external_email_magic_link_enabled: bool = Is("true");
-        /// The only addresses that get mail, for trying things out; what follows a `+` in the local part does not count. Empty for all.
+        /// The only addresses that may receive mail, for testing; `+suffix` in the local part is ignored. Empty for all.
         external_email_authorized_addresses: Vec<String> = Is("");
         /// Sign-up and sign-in by phone.
         external_phone_enabled: bool = Is("false");
         /// Accounts without address or password.
         external_anonymous_users_enabled: bool = Is("false");
-        /// Take an e-mail address as confirmed without a mail.
+        /// Confirm e-mail addresses without sending a mail.
         mailer_autoconfirm: bool = ByOr("true in development without `mail.smtp_url`, else false", "false");
-        /// Let sign-ins through other providers in with an unverified address.
+        /// Allow sign-ins through other providers with an unverified address.
         mailer_allow_unverified_email_sign_ins: bool = Is("false");
-        /// A change of address needs the consent of both addresses.
+        /// A change of address must be confirmed at both addresses.
         mailer_secure_email_change_enabled: bool = Is("true");
-        /// Show a page with a button when a mailed link is opened, and use the link up only when it is pressed: for mailboxes whose scanner opens links.
+        /// Links in mails open a page with a button, and are used only when it is pressed. For mail scanners that open links.
         mailer_confirm_links: bool = Is("false");
-        /// Life of mailed codes and links.
+        /// Lifetime of mailed codes and links.
         mailer_otp_exp: u64 as Seconds<1> = Is("86400");
-        /// Digits of a mailed code.
+        /// Number of digits of mailed codes.
         mailer_otp_length: u8 as Whole<6, 10> = Is("6");
-        /// Tell users by mail that their password was changed.
+        /// Notify users by mail when their password is changed.
         mailer_notifications_password_changed_enabled: bool = Is("false");
-        /// Tell users at their old address that the address was changed.
+        /// Notify users at the old address when their address is changed.
         mailer_notifications_email_changed_enabled: bool = Is("false");
-        /// Tell users by mail that their phone number was changed.
+        /// Notify users by mail when their phone number is changed.
         mailer_notifications_phone_changed_enabled: bool = Is("false");
-        /// Tell users by mail that a sign-in method was linked.
+        /// Notify users by mail when a sign-in method is linked.
         mailer_notifications_identity_linked_enabled: bool = Is("false");
-        /// Tell users by mail that a sign-in method was removed.
+        /// Notify users by mail when a sign-in method is removed.
         mailer_notifications_identity_unlinked_enabled: bool = Is("false");
-        /// Tell users by mail that a verification method was added.
+        /// Notify users by mail when a verification method is added.
         mailer_notifications_mfa_factor_enrolled_enabled: bool = Is("false");
-        /// Tell users by mail that a verification method was removed.
+        /// Notify users by mail when a verification method is removed.
         mailer_notifications_mfa_factor_unenrolled_enabled: bool = Is("false");
-        /// Further names of this server, with port where it is not the usual one: a request that came by one of them (`X-Forwarded-Host`) gets links to it in its mails.
+        /// Further host names of this server, with port unless it is the default: if a request came through one of them (`X-Forwarded-Host`), links in its mails use it.
         mailer_external_hosts: Vec<String> = Is("");
-        /// Answer `/recover` with 429 within `mail.max_frequency` of the last mail, as GoTrue does, which tells that the account exists.
+        /// `/recover` returns 429 within `mail.max_frequency` of the last mail, as GoTrue does. Reveals that the account exists.
         mailer_recovery_tells_frequency: bool = Is("false");
-        /// Take a phone number as confirmed without a message.
+        /// Confirm phone numbers without sending a message.
         sms_autoconfirm: bool = Is("false");
-        /// Life of codes in messages.
+        /// Lifetime of SMS codes.
         sms_otp_exp: u64 as Seconds<1> = Is("60");
-        /// Digits of a code in a message.
+        /// Number of digits of SMS codes.
         sms_otp_length: u8 as Whole<6, 10> = Is("6");
-        /// Least time between two messages of one kind to one user; 0 for none.
+        /// Minimum time between two messages of one kind to a user; 0 for none.
         sms_max_frequency: u64 as Seconds = Is("60");
-        /// Least length of a password, in bytes.
+        /// Minimum length of passwords, in bytes.
         password_min_length: usize as Whole<6, 72> = Is("6");
-        /// Sets of characters separated by `:`; a password needs one of each. `\:` is a colon.
+        /// Character sets separated by `:`; a password needs a character of each. `\:` is a colon.
         password_required_characters: String = Is("");
-        /// Refuse passwords known from breaches.
+        /// Reject passwords known from breaches.
         password_hibp_enabled: bool = Is("false");
-        /// Where breached passwords are looked up: the first five digits of the SHA-1 are appended, and nothing else leaves the machine.
+        /// URL of the breach list. Only the first five digits of a password's SHA-1 are sent, appended to the URL.
         password_hibp_url: String = Is("https://api.pwnedpasswords.com/range/");
-        /// argon2id memory of one hash, in KiB.
+        /// argon2id memory per hash, in KiB.
         password_argon2_memory: u32 as Whole<8, 4_194_304> = Is("19456");
-        /// argon2id passes.
+        /// argon2id iterations.
         password_argon2_iterations: u32 as Whole<1, 1000> = Is("2");
         /// argon2id lanes.
         password_argon2_parallelism: u32 as Whole<1, 255> = Is("1");
-        /// Password hashes computed at once; 0 for one less than there are cores, and at least one.
+        /// Password hashes computed concurrently; 0 for one less than the number of cores, but at least one.
         password_hash_concurrency: usize as Whole<0, 1024> = Is("0");
-        /// Requests that may wait for a hash; one more is refused: 503 `unexpected_failure` with `Retry-After: 1`.
+        /// Requests that may wait for a hash; further ones get 503 `unexpected_failure` with `Retry-After: 1`.
         password_hash_queue: usize as Whole<0, 100_000> = Is("128");
-        /// Hand out a new refresh token at each refresh, and end a session whose old token comes back late.
+        /// Rotate refresh tokens, and end a session if an old token is reused.
         security_refresh_token_rotation_enabled: bool = Is("true");
-        /// How long after a refresh the older token still answers; 0 for not at all.
+        /// How long after a refresh older tokens are still accepted; 0 for not at all.
         security_refresh_token_reuse_interval: u64 as Seconds = Is("10");
-        /// Answer older refresh tokens at any time.
+        /// Always accept older refresh tokens.
         security_refresh_token_allow_reuse: bool = Is("false");
-        /// A change of password needs a recent session or a mailed nonce.
+        /// Changing the password requires a recent session or a mailed nonce.
         security_update_password_require_reauthentication: bool = Is("false");
-        /// A change of password needs the current one.
+        /// Changing the password requires the current one.
         security_update_password_require_current_password: bool = Is("false");
         /// Users may link and unlink sign-in providers themselves.
         security_manual_linking_enabled: bool = Is("false");
-        /// Greatest age of a session, judged at refresh; 0 for none.
+        /// Maximum age of a session, checked at refresh; 0 for none.
         sessions_timebox: u64 as Seconds = Is("0");
-        /// Longest time between refreshes; 0 for none.
+        /// Maximum time between refreshes; 0 for none.
         sessions_inactivity_timeout: u64 as Seconds = Is("0");
-        /// Life of a session without second factor, for users who have one; 0 for no limit.
+        /// Lifetime of sessions without second factor, for users who have one; 0 for no limit.
         sessions_allow_low_aal: u64 as Seconds = Is("0");
-        /// Only the session refreshed last may refresh.
+        /// Only the most recently used session of a user can refresh.
         sessions_single_per_user: bool = Is("false");
-        /// With `auth.sessions_single_per_user`: one session for each of these tags; a session without tag has the first.
+        /// With `auth.sessions_single_per_user`: one session per tag; a session without tag counts as the first.
         sessions_tags: Vec<String> = Is("");
-        /// Sign-ins and refreshes in five minutes from one address; 0 for no limit.
+        /// Sign-ins and refreshes per address in five minutes; 0 for no limit.
         rate_limit_token_refresh: u32 as Whole<0, 4_000_000_000> = Is("150");
-        /// Codes and links tried in five minutes from one address; 0 for no limit.
+        /// Attempted codes and links per address in five minutes; 0 for no limit.
         rate_limit_verify: u32 as Whole<0, 4_000_000_000> = Is("30");
-        /// Sign-ups, recoveries, magic links, and changes to users (each) in five minutes from one address; 0 for no limit.
+        /// Sign-ups, recoveries, magic links and user changes (each) per address in five minutes; 0 for no limit.
         rate_limit_otp: u32 as Whole<0, 4_000_000_000> = Is("30");
-        /// Anonymous sign-ins in an hour from one address; 0 for no limit.
+        /// Anonymous sign-ins per address in an hour; 0 for no limit.
         rate_limit_anonymous_users: u32 as Whole<0, 4_000_000_000> = Is("30");
-        /// Wrong passwords for one account before its sign-in closes for a second, then two, then four, up to 15 minutes. Addresses from which the account has a session are counted for themselves, so that a stranger cannot lock the owner out; 0 for no limit.
+        /// Wrong passwords for an account before its sign-in is locked for a second, then two, then four, up to 15 minutes. Addresses with a session of the account are counted separately, so that attackers cannot lock the owner out; 0 for no limit.
         rate_limit_sign_in_failures: u32 as Whole<0, 4_000_000_000> = Is("20");
-        /// Mails of the whole server in an hour, or in a time of your own: `30/10m`; 0 for no limit.
+        /// Mails of the whole server per hour, or per period (`30/10m`); 0 for no limit.
         rate_limit_email_sent: EmailRate = Is("30");
-        /// Messages in an hour, whole server; 0 for no limit.
+        /// Messages of the whole server per hour; 0 for no limit.
         rate_limit_sms_sent: u32 as Whole<0, 4_000_000_000> = Is("30");
-        /// Write no rows to `auth.audit_log_entries`.
+        /// Do not write to `auth.audit_log_entries`.
         audit_log_disable_postgres: bool = Is("false");
         /// Age at which rows of `auth.audit_log_entries` are removed; 0 for never.
         audit_log_retention: u64 as Seconds = Is("0");
@@ -137,18 +137,18 @@ settings! {
         db_cleanup_enabled: bool = Is("true");
         /// Time between two clean-ups.
         db_cleanup_interval: u64 as Seconds<1> = Is("10m");
-        /// Age at which anonymous users are removed, with all that references them; 0 for never.
+        /// Age at which anonymous users are removed, with everything that references them; 0 for never.
         db_cleanup_anonymous_users_after: u64 as Seconds = Is("0");
-        /// Longest time a request may take before 504.
+        /// Time limit of a request, after which it gets 504.
         api_max_request_duration: u64 as Seconds<1> = Is("10");
     } also {
         /// Public URL of this service, without a trailing slash: `server.public_url` + `/auth/v1`.
         external_url: String = "http://localhost:8000/auth/v1".to_owned();
         /// Least time between two mails of one kind to one user, in seconds: `mail.max_frequency`.
         mailer_max_frequency: u64 = 60;
-        /// What e-mails are called after; empty = the host of `site_url` (`mail.sender_name`).
+        /// The app's name in e-mails (`mail.sender_name`); empty for the host of `site_url`.
         mailer_sender_name: String = String::new();
-        /// How e-mails differ from ours, by kind: `confirmation`, `recovery`, … (auth.md §3.21).
+        /// Overrides of the built-in e-mails by kind: `confirmation`, `recovery`, … (auth.md §3.21).
         mailer_letters: BTreeMap<String, EmailSettings> = emails(r);
         /// `[jwt]`.
         jwt: JwtConfig = JwtConfig::read(r);
@@ -156,10 +156,10 @@ settings! {
 }
 
 settings! {
-    /// The part of `[jwt]` that says what goes into tokens; the keys are `basalt_core::keys`.
+    /// The claims of tokens; the rest of `[jwt]` belongs to `basalt_core::keys`.
     #[derive(Debug, Clone, PartialEq, Eq)]
     pub struct JwtConfig in "jwt" with r {
-        /// How long access tokens live.
+        /// Lifetime of access tokens.
         exp: u32 as Seconds<1> = Is("3600");
         /// `aud` of new users and their tokens.
         aud: String = Is("authenticated");
@@ -167,7 +167,7 @@ settings! {
         default_group_name: String = Is("authenticated");
         /// `iss` of access tokens.
         issuer: String = ByOr("`server.public_url` + `/auth/v1`", "");
-        /// Roles that may call the auth service's admin routes.
+        /// Roles that can call the auth service's admin routes.
         admin_roles: Vec<String> = Is("service_role,supabase_admin");
     }
 }
@@ -188,7 +188,7 @@ macro_rules! email {
             subject: Setting::new::<Option<String>, Option<String>>(
                 concat!("auth.mailer_subjects_", $name),
                 By("ours"),
-                concat!("Subject of ", $emails, ": a template of text."),
+                concat!("Subject of ", $emails, ": a text template."),
             ),
             body: Setting::new::<Option<String>, Option<String>>(
                 concat!("auth.mailer_templates_", $name),
@@ -215,19 +215,19 @@ macro_rules! email {
 }
 
 static EMAILS: [Email; 13] = [
-    email!("confirmation", "mails that finish a sign-up", has_link: true),
+    email!("confirmation", "mails that confirm a sign-up", has_link: true),
     email!("invite", "invitations", has_link: true),
     email!("magic_link", "mails with a sign-in link", has_link: true),
-    email!("recovery", "mails that lead to a new password", has_link: true),
+    email!("recovery", "password recovery mails", has_link: true),
     email!("email_change", "mails that confirm a new address", has_link: true),
     email!("reauthentication", "mails with a verification code", has_link: false),
-    email!("password_changed", "notices of a changed password", has_link: false),
-    email!("email_changed", "notices of a changed address", has_link: false),
-    email!("phone_changed", "notices of a changed phone number", has_link: false),
-    email!("identity_linked", "notices of a linked provider", has_link: false),
-    email!("identity_unlinked", "notices of an unlinked provider", has_link: false),
-    email!("mfa_factor_enrolled", "notices of an added second factor", has_link: false),
-    email!("mfa_factor_unenrolled", "notices of a removed second factor", has_link: false),
+    email!("password_changed", "notifications of a changed password", has_link: false),
+    email!("email_changed", "notifications of a changed address", has_link: false),
+    email!("phone_changed", "notifications of a changed phone number", has_link: false),
+    email!("identity_linked", "notifications of a linked provider", has_link: false),
+    email!("identity_unlinked", "notifications of an unlinked provider", has_link: false),
+    email!("mfa_factor_enrolled", "notifications of an added second factor", has_link: false),
+    email!("mfa_factor_unenrolled", "notifications of a removed second factor", has_link: false),
 ];
 
 /// Every setting that auth reads, in the order they are documented.
@@ -239,7 +239,7 @@ pub fn settings() -> impl Iterator<Item = &'static Setting> {
     AuthConfig::SETTINGS.iter().chain(emails).chain(&JwtConfig::SETTINGS)
 }
 
-/// The e-mails that have settings.
+/// Reads the settings of all kinds of e-mail.
 fn emails(r: &mut Reader) -> BTreeMap<String, EmailSettings> {
     let mut emails = BTreeMap::new();
     for email in &EMAILS {
@@ -254,7 +254,7 @@ fn emails(r: &mut Reader) -> BTreeMap<String, EmailSettings> {
             [(email.subject.key, settings.subject_fault()), (email.body.key, settings.body_fault())]
         {
             if let Some(fault) = fault {
-                r.fault(key, &format!("is no template: {fault}"));
+                r.fault(key, &format!("is not a template: {fault}"));
             }
         }
         if settings != EmailSettings::default() {
@@ -264,14 +264,14 @@ fn emails(r: &mut Reader) -> BTreeMap<String, EmailSettings> {
     emails
 }
 
-/// The HTML itself, a file of it, or a URL; which of them is told by its looks: HTML has `<`, `{{` or a line break, a URL
-/// its scheme.
+/// Parses a template setting: inline HTML (contains `<`, `{{` or a line break), a URL (starts with a scheme), or the path of a
+/// file.
 fn template(project_dir: &Path, text: &str) -> Result<TemplateSource, String> {
-    /// Longest file of a template, in bytes (auth.md §3.21).
+    /// Largest template file in bytes (auth.md §3.21).
     const LONGEST: u64 = 1_048_576;
     let is_url = ["http://", "https://"].iter().any(|scheme| text.starts_with(scheme));
     if is_url && !text.contains(char::is_whitespace) {
-        let url = url::Url::parse(text).map_err(|error| format!("is no URL: {error}"))?;
+        let url = url::Url::parse(text).map_err(|error| format!("is not a URL: {error}"))?;
         return Ok(TemplateSource::Url(url));
     }
     if text.contains(['<', '\n']) || text.contains("{{") {
@@ -279,7 +279,7 @@ fn template(project_dir: &Path, text: &str) -> Result<TemplateSource, String> {
     }
     let path = project_dir.join(text);
     if std::fs::metadata(&path).is_ok_and(|file| file.len() > LONGEST) {
-        return Err(format!("names {}, which is longer than 1 MB", path.display()));
+        return Err(format!("names {}, which is larger than 1 MB", path.display()));
     }
     std::fs::read_to_string(&path)
         .map(TemplateSource::Text)
@@ -287,8 +287,7 @@ fn template(project_dir: &Path, text: &str) -> Result<TemplateSource, String> {
 }
 
 impl AuthConfig {
-    /// What is wrong with the values beyond their kinds, as `(key, sentence)`: every fault, so that one start shows
-    /// them all.
+    /// Invalid values beyond type errors, as `(key, sentence)`. All are returned, so that one start reports them all.
     #[must_use]
     pub fn faults(&self) -> Vec<(&'static str, String)> {
         let mut faults = Vec::new();
@@ -308,7 +307,7 @@ impl AuthConfig {
         check(
             self.uri_allow_list.iter().all(|entry| redirects::is_glob(entry)),
             "auth.uri_allow_list",
-            "must hold globs whose brackets are closed (a backslash takes one as it is)",
+            "must contain globs with balanced brackets (escape a bracket with a backslash)",
         );
         check(is_http(&self.external_url), "server.public_url", "must be an http or https URL");
         check(
@@ -362,12 +361,12 @@ mod tests {
     use super::*;
 
     #[test]
-    fn defaults_are_usable() {
+    fn defaults_are_valid() {
         assert_eq!(AuthConfig::default().faults(), Vec::new());
     }
 
     #[test]
-    fn every_fault_is_listed() {
+    fn faults_lists_every_invalid_value() {
         let config = AuthConfig {
             site_url: "nowhere".to_owned(),
             uri_allow_list: vec!["https://{a".to_owned()],
@@ -391,7 +390,7 @@ mod tests {
     }
 
     #[test]
-    fn an_unset_role_is_authenticated_but_an_unset_audience_stays_empty() {
+    fn empty_role_has_a_default_but_empty_audience_stays() {
         let mut config = AuthConfig::default();
         config.jwt.default_group_name.clear();
         config.jwt.aud.clear();

@@ -1,4 +1,4 @@
-//! E-mails to users: which one is sent, what it says, and the link in it. Delivery is [`basalt_mail`].
+//! E-mails to users: content, links and notifications. [`basalt_mail`] delivers them.
 
 mod link;
 pub(crate) mod mailer;

@@ -1,10 +1,9 @@
-//! What can go wrong, and how it looks on the wire (auth.md §3.1): code outside of this folder knows no statuses, codes
-//! and shapes. Status and code are [`mod@wire`]'s, bodies [`mod@render`]'s; what other crates' failures become is
-//! [`mod@cause`].
+//! Errors and their wire format (auth.md §3.1). No other module defines statuses, codes or error bodies. [`mod@wire`] has status
+//! and code, [`mod@render`] the bodies, and [`mod@cause`] the conversions from other errors.
 //!
-//! An error's `Display` text is its message, word for word as clients compare it. Which of the two shapes it takes
-//! depends on the request's `X-Supabase-Api-Version`, so an error travels to [`mod@render`] in the response's extensions
-//! and becomes a body there. What only operators may see (SQL, causes) stays in the variants and goes to the log.
+//! An error's `Display` text is the message that clients compare, so it is part of the contract. The body depends on the
+//! request's `X-Supabase-Api-Version`, so an error is passed to [`mod@render`] in the response's extensions. SQL and causes
+//! stay in the variants and are only logged.
 
 mod cause;
 pub(crate) mod feature;
@@ -23,42 +22,42 @@ pub(crate) use cause::Taken;
 use feature::Feature;
 pub(crate) use render::{ApiVersion, RenderContext, not_found, render, render_fault};
 
-/// Everything auth answers with instead of what was asked for. Messages are the contract's.
+/// Every error of the service. The contract fixes the messages.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum AuthError {
     // The request itself.
-    /// The body is no JSON object of the expected fields.
+    /// The body is not a JSON object with the expected fields.
     #[error("Could not parse request body as JSON: {0}")]
     BadJson(String),
-    /// The body passed the limit, in bytes.
+    /// The body exceeds the limit, in bytes.
     #[error("Request body too large (max {0} bytes)")]
     BodyTooLarge(usize),
-    /// A parameter breaks a rule; the text names it.
+    /// A parameter is invalid; the text says why.
     #[error("{0}")]
     Validation(Cow<'static, str>),
-    /// The per-address limiter.
+    /// Too many requests from an address, or wrong passwords for an account.
     #[error("Request rate limit reached")]
     RateLimited {
-        /// When the next request may come.
+        /// Time until the next request is accepted.
         retry_after: Duration,
     },
-    /// The same kind of mail went to this user a moment ago.
+    /// The user received a mail of this kind too recently.
     #[error("For security purposes, you can only request this after {seconds} seconds.")]
     MailTooSoon {
         /// Whole seconds left.
         seconds: i64,
     },
-    /// The whole server has sent as many mails as it may for now.
+    /// The server-wide limit on mails is exhausted.
     #[error("email rate limit exceeded")]
     MailLimit {
-        /// When the next mail may leave.
+        /// Time until the next mail can be sent.
         retry_after: Duration,
     },
-    /// Only some addresses get mail here, and this is none of them.
+    /// The address is not on the list of authorised recipients.
     #[error("Email address {0:?} cannot be used as it is not authorized")]
     EmailNotAuthorized(String),
-    /// The deadline passed.
+    /// The request exceeded its deadline.
     #[error("Processing this request timed out, please retry after a moment.")]
     Timeout,
     /// The client sends its body too slowly.
@@ -66,22 +65,22 @@ pub enum AuthError {
     SlowBody,
 
     // The bearer.
-    /// No bearer at all.
+    /// There is no bearer token.
     #[error("This endpoint requires a valid Bearer token")]
     NoBearer,
-    /// Signature, algorithm, key or a time claim.
+    /// Invalid signature, algorithm, key or time claim.
     #[error("invalid JWT: unable to parse or verify signature, {0}")]
     BadJwt(String),
-    /// No `sub`: an API key used as a user's token.
+    /// No `sub` claim: an API key was used as a user's token.
     #[error("invalid claim: missing sub claim")]
     NoSub,
-    /// `sub` is no UUID.
+    /// `sub` is not a UUID.
     #[error("invalid claim: sub claim must be a UUID")]
     SubNotUuid,
-    /// `session_id` is no UUID.
+    /// `session_id` is not a UUID.
     #[error("invalid claim: session_id claim must be a UUID")]
     SessionIdNotUuid,
-    /// The token's user is gone.
+    /// The token's user was deleted.
     #[error("User from sub claim in JWT does not exist")]
     NoSuchSub,
     /// The token's session has ended.
@@ -90,115 +89,115 @@ pub enum AuthError {
     /// The token's user is banned.
     #[error("User is banned")]
     BannedBearer,
-    /// The token's role is no admin role.
+    /// The token's role is not an admin role.
     #[error("User not allowed")]
     NotAdmin,
 
     // Sign-up and sign-in.
-    /// `disable_signup`.
+    /// Sign-up is disabled.
     #[error("Signups not allowed for this instance")]
     SignupDisabled,
     /// The password breaks the policy.
     #[error("{}", .0.message)]
     WeakPassword(Weakness),
-    /// Sign-up by e-mail is off.
+    /// Sign-up by e-mail is disabled.
     #[error("Email signups are disabled")]
     EmailSignupsDisabled,
-    /// Sign-up by phone is off.
+    /// Sign-up by phone is disabled.
     #[error("Phone signups are disabled")]
     PhoneSignupsDisabled,
-    /// Sign-in by e-mail is off.
+    /// Sign-in by e-mail is disabled.
     #[error("Email logins are disabled")]
     EmailLoginsDisabled,
-    /// Sign-in by phone is off.
+    /// Sign-in by phone is disabled.
     #[error("Phone logins are disabled")]
     PhoneLoginsDisabled,
-    /// A mail route while mail is off; sign-in says the same with another status.
+    /// E-mail is disabled, for routes that send mail; sign-in has the same message with another status.
     #[error("Email logins are disabled")]
     MailRoutesDisabled,
-    /// A message route while messages are off.
+    /// Phone is disabled, for routes that send messages.
     #[error("Phone logins are disabled")]
     MessageRoutesDisabled,
-    /// Magic links are off.
+    /// Magic links are disabled.
     #[error("Login with magic link is disabled")]
     MagicLinkDisabled,
-    /// Messages are off, or there is no provider for them.
+    /// Phone is disabled, or no SMS provider is configured.
     #[error("Unsupported phone provider")]
     UnsupportedPhoneProvider,
-    /// A code for an unknown address, and no account was to be made.
+    /// A code for an unknown address with `create_user: false`.
     #[error("Signups not allowed for otp")]
     OtpDisabled,
-    /// A nonce for an address that was never confirmed.
+    /// Reauthentication with an unconfirmed address.
     #[error("Please verify your email first.")]
     VerifyEmailFirst,
-    /// A nonce for a number that was never confirmed.
+    /// Reauthentication with an unconfirmed number.
     #[error("Please verify your phone first.")]
     VerifyPhoneFirst,
-    /// Anonymous accounts are off.
+    /// Anonymous sign-in is disabled.
     #[error("Anonymous sign-ins are disabled")]
     AnonymousDisabled,
-    /// The address belongs to a user.
+    /// The address belongs to another user.
     #[error("User already registered")]
     UserAlreadyExists,
     /// `grant_type` is missing or unknown.
     #[error("unsupported_grant_type")]
     UnsupportedGrant,
-    /// Unknown user, no password, or the wrong one: the same answer.
+    /// Unknown user, no password, or a wrong one; indistinguishable on purpose.
     #[error("Invalid login credentials")]
     InvalidCredentials,
-    /// The right password of a banned user.
+    /// Correct password, but the user is banned.
     #[error("User is banned")]
     SignInBanned,
-    /// The right password, the address is not confirmed.
+    /// Correct password, but the address is not confirmed.
     #[error("Email not confirmed")]
     EmailNotConfirmed,
-    /// No provider of messages is configured; the text is what the message was to be about.
+    /// No SMS provider is configured; the text names the kind of message.
     #[error("Error sending {0} OTP to provider: no SMS provider is configured")]
     SmsSendFailed(&'static str),
-    /// The right password, the number is not confirmed.
+    /// Correct password, but the number is not confirmed.
     #[error("Phone not confirmed")]
     PhoneNotConfirmed,
 
     // Refresh.
-    /// Unknown token, or a signature that is not the session's.
+    /// Unknown token, or not signed with the session's key.
     #[error("Invalid Refresh Token: Refresh Token Not Found")]
     RefreshTokenNotFound,
-    /// Reuse outside the interval; the session is gone.
+    /// Reuse outside the interval, which ended the session.
     #[error("Invalid Refresh Token: Already Used")]
     RefreshTokenAlreadyUsed,
-    /// An old row without a session.
+    /// An imported token without a session.
     #[error("Invalid Refresh Token: No Valid Session Found")]
     NoValidSession,
-    /// A limit on sessions; the text in brackets, with a space before it, says which.
+    /// A session limit was reached; the text is empty or names the limit in brackets after a space.
     #[error("Invalid Refresh Token: Session Expired{0}")]
     SessionExpired(&'static str),
     /// The user is banned.
     #[error("Invalid Refresh Token: User Banned")]
     RefreshBanned,
-    /// The session belongs to an OAuth client, which refreshes elsewhere.
+    /// The session belongs to an OAuth client, which uses another endpoint.
     #[error("Invalid client for this refresh token")]
     OAuthClientSession,
 
     // Codes, links and flows.
-    /// A typed code that is wrong or old, or of no user.
+    /// A typed code is wrong or expired, or belongs to no user.
     #[error("Token has expired or is invalid")]
     OtpExpired,
-    /// A link whose code is gone, old or was never made.
+    /// A link's code is used up, expired or unknown.
     #[error("Email link is invalid or has expired")]
     LinkExpired,
-    /// The right code of a banned user.
+    /// Correct code, but the user is banned.
     #[error("User is banned")]
     VerifyBanned,
-    /// An address that is none, where a code is given back.
+    /// Invalid address at `/verify`.
     #[error("Invalid email format")]
     VerifyEmailFormat,
-    /// No PKCE flow waits for this code.
+    /// No PKCE flow has this authorization code.
     #[error("invalid flow state, no valid flow state found")]
     FlowStateNotFound,
-    /// The link was opened too long ago.
+    /// The authorization code was issued too long ago.
     #[error("invalid flow state, flow state has expired")]
     FlowStateExpired,
-    /// Not what the challenge was made of.
+    /// The verifier does not match the challenge.
     #[error("code challenge does not match previously saved code verifier")]
     BadCodeVerifier,
 
@@ -206,28 +205,28 @@ pub enum AuthError {
     /// `app_metadata` from a normal user.
     #[error("Updating app_metadata requires admin privileges")]
     AppMetadataNeedsAdmin,
-    /// A verified factor, and the session is aal1.
+    /// The user has a verified factor, but the session is aal1.
     #[error("AAL2 session is required to update email or password when MFA is enabled.")]
     InsufficientAal,
-    /// A password for an account without an address.
+    /// Password for an account without an address.
     #[error("Updating password of an anonymous user without an email or phone is not allowed")]
     AnonymousPassword,
     /// A single sign-on account.
     #[error("Updating email, phone, password of a SSO account only possible via SSO")]
     SsoManaged,
-    /// The new address is another user's.
+    /// The new address belongs to another user.
     #[error("A user with this email address has already been registered")]
     EmailExists,
-    /// The new number is another user's.
+    /// The new number belongs to another user.
     #[error("A user with this phone number has already been registered")]
     PhoneExists,
-    /// The session is older than a day and no nonce was given.
+    /// The session is older than a day, and there is no nonce.
     #[error("Password update requires reauthentication")]
     ReauthenticationNeeded,
-    /// The nonce is wrong or old.
+    /// The nonce is wrong or expired.
     #[error("Nonce has expired or is invalid")]
     ReauthenticationNotValid,
-    /// `current_password` is asked for and missing.
+    /// `current_password` is required but missing.
     #[error("Current password required when setting new password.")]
     CurrentPasswordRequired,
     /// `current_password` is wrong.
@@ -241,112 +240,112 @@ pub enum AuthError {
     /// A token bound to a session that has ended.
     #[error("Session is no longer valid")]
     AdminSessionExpired,
-    /// The path names no user.
+    /// The user in the path does not exist.
     #[error("User not found")]
     UserNotFound,
-    /// A link for an unknown address.
+    /// Link for an unknown address.
     #[error("User with this email not found")]
     NoUserWithEmail,
-    /// The path's id is no UUID.
+    /// The user id in the path is not a UUID.
     #[error("user_id must be an UUID")]
     UserIdNotUuid,
-    /// The new user's number is another one's.
+    /// The new user's number belongs to another user.
     #[error("Phone number already registered by another user")]
     PhoneRegistered,
-    /// The path's session id is no UUID.
+    /// The session id in the path is not a UUID.
     #[error("session_id must be an UUID")]
     SessionPathNotUuid,
-    /// The path names no session of the user.
+    /// The user has no such session.
     #[error("Session not found")]
     SessionNotFound,
-    /// The path's identity id is no UUID.
+    /// The identity id in the path is not a UUID.
     #[error("identity_id must be an UUID")]
     IdentityIdNotUuid,
-    /// Users may not link and unlink by themselves here.
+    /// Manual linking is disabled.
     #[error("Manual linking is disabled")]
     ManualLinkingDisabled,
-    /// Unlinking with a token of another audience.
+    /// The token has another audience.
     #[error("Token audience doesn't match request audience")]
     UnexpectedAudience,
-    /// The last identity stays.
+    /// The last identity cannot be removed.
     #[error("User must have at least 1 identity after unlinking")]
     SingleIdentity,
-    /// The path names no identity of the user.
+    /// The user has no such identity.
     #[error("Identity doesn't exist")]
     IdentityNotFound,
-    /// A feature that is off.
+    /// The feature is not available.
     #[error("{}", .0.message)]
     SwitchedOff(Feature),
-    /// Anonymous users have no account to protect.
+    /// Anonymous users cannot enroll factors.
     #[error("Anonymous user not allowed to perform these actions")]
     AnonymousRefused,
-    /// The path's factor id is no UUID.
+    /// The factor id in the path is not a UUID.
     #[error("factor_id must be an UUID")]
     FactorIdNotUuid,
-    /// The path names no factor of the user.
+    /// The user has no such factor.
     #[error("Factor not found")]
     FactorNotFound,
-    /// A verified factor may be given up with a session that used one.
+    /// Removing a verified factor requires an aal2 session.
     #[error("AAL2 required to unenroll verified factor")]
     FactorNeedsAal2,
-    /// The grants `id_token` and `web3` in the words of OAuth: what their request lacks.
+    /// An OAuth error of the grants `id_token` and `web3`.
     #[error("{0}")]
     InvalidRequest(&'static str),
-    /// The provider behind this issuer is off.
+    /// The issuer's provider is disabled.
     #[error("Provider (issuer \"{0}\") is not enabled")]
     IssuerDisabled(String),
-    /// A wallet of an unsupported chain.
+    /// Unsupported blockchain.
     #[error("Unsupported chain")]
     UnsupportedChain,
-    /// The address that would be left belongs to another user.
+    /// The remaining address belongs to another user.
     #[error("Unable to unlink identity due to email conflict")]
     IdentityEmailConflict,
-    /// The given password hash cannot be used.
+    /// The imported password hash is not supported.
     #[error("Error creating user")]
     CreatingUser,
-    /// The insert of an admin's new user failed.
+    /// Inserting an admin's new user failed.
     #[error("Database error creating new user")]
     InsertingUser(#[source] Box<PgError>),
-    /// The removal of a user failed, most often at a foreign key of the project's.
+    /// Deleting a user failed, usually because of a foreign key in the project's schema.
     #[error("Database error deleting user")]
     DeletingUser(#[source] Box<PgError>),
 
-    // The command line's.
-    /// An administrator was asked for, and the project has no table for them.
+    // The command line.
+    /// `--admin`, but the project has no table for administrators.
     #[error(
         "the table public.user_roles does not exist: apply the project's migrations first (basalt migrate)"
     )]
     NoUserRoles,
 
-    // Ours and the database's.
-    /// As many password hashes as may wait are waiting.
+    // The server and the database.
+    /// The queue of password hashes is full.
     #[error("The server is busy, please retry after a moment.")]
     Overloaded,
-    /// The insert of a user failed, most often in a trigger of the project's.
+    /// Inserting a user failed, usually in a trigger of the project.
     #[error("Database error saving new user")]
     SavingUser(#[source] Box<PgError>),
-    /// The update of a user failed.
+    /// Updating a user failed.
     #[error("Error updating user")]
     UpdatingUser(#[source] Box<PgError>),
-    /// A look-up failed.
+    /// A query failed.
     #[error("Database error querying schema")]
     Querying(#[source] Box<PgError>),
-    /// The database is not there, or too busy.
+    /// The database is unreachable or overloaded.
     #[error("The database is unavailable, please retry after a moment.")]
     DatabaseUnavailable(#[source] SessionError),
-    /// Any other statement failed.
+    /// Another statement failed.
     #[error("Unexpected failure, please check server logs for more information")]
     Database(#[source] Box<PgError>),
-    /// A token could not be signed.
+    /// Signing a token failed.
     #[error("Unexpected failure, please check server logs for more information")]
     Signing(#[source] KeyError),
-    /// Something that cannot happen did; the text is for the log.
+    /// A bug or an inconsistent database; the text is for the log.
     #[error("Unexpected failure, please check server logs for more information")]
     Internal(String),
 }
 
 impl AuthError {
-    /// A rule on a parameter was broken.
+    /// A [`Self::Validation`] with a static text.
     pub(crate) const fn validation(text: &'static str) -> Self {
         Self::Validation(Cow::Borrowed(text))
     }

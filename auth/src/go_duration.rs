@@ -1,8 +1,8 @@
-//! Durations as upstream's clients write them: `24h30m`, `1.5h`, `300ms` (the form of Go's `time.ParseDuration`).
+//! Durations in the format of Go's `time.ParseDuration`: `24h30m`, `1.5h`, `300ms`.
 
 use jiff::SignedDuration;
 
-/// Reads a duration; `None` when it has another form or is too long to count in nanoseconds.
+/// Parses a duration; `None` if it is invalid or exceeds 64 bits of nanoseconds.
 pub(crate) fn parse(text: &str) -> Option<SignedDuration> {
     let (is_negative, mut rest) = match text.as_bytes().first()? {
         b'-' => (true, text.get(1..)?),
@@ -25,7 +25,7 @@ pub(crate) fn parse(text: &str) -> Option<SignedDuration> {
         rest = rest.get(letters..)?;
     }
     let duration = SignedDuration::try_from_secs_f64(total).ok()?;
-    // As far as Go's 64 bits of nanoseconds reach: about 292 years.
+    // Go's limit of 64 bits of nanoseconds: about 292 years.
     let counts = i64::try_from(duration.as_nanos()).is_ok();
     counts.then_some(if is_negative { -duration } else { duration })
 }
@@ -47,7 +47,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn durations_read_as_go_reads_them() {
+    fn parses_durations_like_go() {
         for (text, seconds) in [
             ("24h30m", 88_200),
             ("1.5h", 5_400),

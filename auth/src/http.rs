@@ -1,5 +1,4 @@
-//! What the routes share with HTTP: how a request is read, who sends it, what a success looks like, and the handlers.
-//! Errors become answers in [`crate::error`].
+//! The HTTP layer: handlers, extractors, request bodies and success bodies. [`crate::error`] renders errors.
 
 pub(crate) mod bearer;
 mod location;

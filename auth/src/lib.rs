@@ -57,15 +57,15 @@ use passwords::kinds;
 use redirects::Redirects;
 use state::Auth;
 
-/// Whether a web address is a page of the site, of this server (`public_url`), or of a site of the allow-list, for services that send
-/// people back to the app. On localhost any port is: development servers move.
+/// Whether a URL is a page of the site, of this server (`public_url`), or of an allowed site, for services that redirect users
+/// back to the app. On localhost all ports count as one site: development servers change theirs.
 pub fn page_check(config: &AuthConfig, public_url: &str) -> impl Fn(&str) -> bool + Send + Sync + use<> {
     let pages = Redirects::new(&config.site_url, &config.uri_allow_list);
     let own_pages = Redirects::new(public_url, &[]);
     move |url| pages.names_page(url) || own_pages.names_page(url)
 }
 
-/// Every route, with the client call that reaches it. Routes of later work are not here: they are unknown.
+/// Every route, with the client call that uses it.
 fn router(auth: Arc<Auth>) -> Router {
     Router::new()
         .route("/signup", post(routes::signup::post)) // signUp, signInAnonymously
@@ -89,17 +89,17 @@ fn router(auth: Arc<Auth>) -> Router {
         .route("/admin/generate_link", post(routes::generate_link::post)) // admin.generateLink
         .route("/admin/users/{id}/factors", get(routes::admin_users::factors)) // admin.mfa.listFactors
         .route(
-            "/admin/users/{id}/sessions", // no call: ours
+            "/admin/users/{id}/sessions", // ours, no client call
             get(routes::sessions::list_of).delete(routes::sessions::delete_all_of),
         )
-        .route("/admin/users/{id}/sessions/{session_id}", delete(routes::sessions::delete_of)) // no call: ours
-        .route("/admin/audit", get(routes::admin_audit::list)) // no call
-        .route("/user/sessions", get(routes::sessions::list)) // no call: ours
-        .route("/user/sessions/{session_id}", delete(routes::sessions::delete)) // no call: ours
+        .route("/admin/users/{id}/sessions/{session_id}", delete(routes::sessions::delete_of)) // ours, no client call
+        .route("/admin/audit", get(routes::admin_audit::list)) // no client call
+        .route("/user/sessions", get(routes::sessions::list)) // ours, no client call
+        .route("/user/sessions/{session_id}", delete(routes::sessions::delete)) // ours, no client call
         .route("/user/identities/authorize", get(routes::identities::authorize)) // linkIdentity
         .route("/user/identities/{identity_id}", delete(routes::identities::delete)) // unlinkIdentity
-        .route("/settings", get(routes::settings::get)) // no call; sign-in pages read it
-        .route("/health", get(routes::health::get)) // no call; stacks poll it
+        .route("/settings", get(routes::settings::get)) // no client call; sign-in pages read it
+        .route("/health", get(routes::health::get)) // no client call; used for health checks
         .route("/.well-known/jwks.json", get(routes::jwks::get)) // getClaims
         .merge(routes::switched_off::router())
         .fallback(async || error::not_found())
@@ -110,7 +110,7 @@ fn router(auth: Arc<Auth>) -> Router {
 /// Builds the service and starts its tasks.
 ///
 /// # Errors
-/// [`AuthConfig::faults`] finds the argon2 parameters unusable, or the system has no thread to give.
+/// The argon2 parameters are invalid ([`AuthConfig::faults`]), or a thread cannot be started.
 pub fn service(config: AuthConfig, dependencies: Dependencies) -> Result<Service, AuthError> {
     let (tracker, shutdown) = (dependencies.tracker.clone(), dependencies.shutdown.clone());
     let deadline = Duration::from_secs(config.api_max_request_duration);
@@ -134,7 +134,7 @@ pub fn service(config: AuthConfig, dependencies: Dependencies) -> Result<Service
         prefix: "/auth/v1",
         router: router(auth),
         bodies: |_| BodyMode::Buffered,
-        // The limits that clients meet are inside, where the error's shape is known; the gateway's are a net below.
+        // Handlers enforce tighter limits, since they know the error format; the gateway's are a safety net.
         body_limit: 8 * BODY_LIMIT,
         deadline: deadline.saturating_add(Duration::from_secs(2)),
         compresses: true,
@@ -148,7 +148,7 @@ pub fn service(config: AuthConfig, dependencies: Dependencies) -> Result<Service
     })
 }
 
-/// Requests, by method and path without the prefix, that browsers and probes send without an API key (auth.md §1.1).
+/// Whether a route (path without the prefix) needs no API key, since browsers and probes send none (auth.md §1.1).
 #[must_use]
 pub fn is_open(method: &Method, path: &str) -> bool {
     let reads = matches!(*method, Method::GET | Method::HEAD);
@@ -161,7 +161,7 @@ pub fn is_open(method: &Method, path: &str) -> bool {
     }
 }
 
-/// What holds for every answer: the deadline, the shape of errors, and that nothing is cached unless it says so.
+/// Applies to every response: the deadline, the error format, and `no-store` by default.
 async fn envelope(State(auth): State<Arc<Auth>>, mut request: Request, next: Next) -> Response {
     let context = RenderContext {
         version: ApiVersion::of(request.headers()),

@@ -1,4 +1,4 @@
-//! Limits per client address, per account and per server.
+//! Rate limits per client address, per account and per server.
 
 pub(crate) mod email_rate;
 pub(crate) mod rate_limit;

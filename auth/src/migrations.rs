@@ -1,9 +1,8 @@
-//! Schema `auth`, in steps. What the files hold is API to users' SQL; who runs them and when is
-//! `basalt_core::system_migrations`.
+//! The migrations of schema `auth`, which users' SQL depends on. `basalt_core::system_migrations` runs them.
 
 use basalt_core::system_migrations::SystemMigration;
 
-/// All steps, oldest first.
+/// All migrations, oldest first.
 pub const MIGRATIONS: &[SystemMigration] = &[
     SystemMigration::new("auth", 1, "schema", include_str!("../migrations/0001_schema.sql")),
     SystemMigration::new("auth", 2, "accounts", include_str!("../migrations/0002_accounts.sql")),

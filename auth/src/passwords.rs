@@ -1,4 +1,4 @@
-//! Passwords: which ones may be set, and how they are hashed and checked.
+//! Password rules and password hashing.
 
 pub(crate) mod breaches;
 pub(crate) mod hasher;

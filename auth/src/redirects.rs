@@ -1,9 +1,8 @@
-//! Where a link may lead (auth.md §3.11): the one place that decides it, because a target that an attacker chooses
-//! receives the tokens of the user who clicks.
+//! The redirect allow-list (auth.md §3.11). All redirects are checked here: a target that an attacker chooses would receive the
+//! tokens of the user who clicks.
 //!
-//! The rules are upstream's. Before them stands one of ours: a target is considered only if a browser reads it as we
-//! do. So whatever two parsers could see differently (backslashes, white space, user names, encoded or numeric
-//! hosts) is refused, and what is let through is handed on as it was sent.
+//! The rules are upstream's, with one more: a target is rejected if another parser could read it differently (backslashes, white
+//! space, user names, encoded or numeric hosts). Allowed targets are used verbatim.
 
 mod glob;
 
@@ -13,25 +12,25 @@ use url::{Host, Url};
 
 use glob::Glob;
 
-/// A longer target is no real page, and would not fit into a header.
+/// Longest target; more would not fit into a header.
 const MAX_BYTES: usize = 4096;
 
-/// What auth-js adds to tell its flows apart; no entry of a list could name it (auth.md §5.4, 18).
+/// A parameter that auth-js adds with a random value, so no entry can match it (auth.md §5.4, 18).
 const FLOW_ID: &str = "sb_flow_id";
 
-/// Schemes that run or show what the URL itself holds, or files. No entry allows them.
+/// Schemes that execute or show the URL's own content, or files. No entry can allow them.
 const NEVER: [&str; 7] = ["javascript", "data", "vbscript", "file", "blob", "about", "view-source"];
 
-/// `site_url` and the allow-list, ready to be asked.
+/// `site_url` and the compiled allow-list.
 pub(crate) struct Redirects {
     site_url: String,
-    /// `None` when it is none that all parsers read alike; then it allows nothing beside itself.
+    /// `None` if `site_url` is ambiguous between parsers; then no other URL counts as the site.
     site: Option<Target>,
     globs: Vec<Glob>,
 }
 
 impl Redirects {
-    /// Entries that are no globs were refused at start ([`is_glob`]); here they match nothing.
+    /// Invalid globs were reported at startup ([`is_glob`]); they are ignored here.
     pub(crate) fn new(site_url: &str, allow_list: &[String]) -> Self {
         Self {
             site_url: site_url.to_owned(),
@@ -40,7 +39,7 @@ impl Redirects {
         }
     }
 
-    /// Whether it is a page of the site, or of a site of the allow-list. Programs on the reader's own machine are not.
+    /// Whether a URL is a page of the site or of an allowed site. Excludes loopback addresses.
     pub(crate) fn names_page(&self, url: &str) -> bool {
         let Some(target) = Target::parse(url).filter(Target::is_web) else { return false };
         let matched = without_flow_id(url.split('#').next().unwrap_or_default());
@@ -48,14 +47,14 @@ impl Redirects {
             || self.globs.iter().any(|glob| glob.matches(&matched))
     }
 
-    /// Whether a link may lead there.
+    /// Whether a redirect to `url` is allowed.
     pub(crate) fn allow(&self, url: &str) -> bool {
         let Some(target) = Target::parse(url) else { return false };
         if self.site.as_ref().is_some_and(|site| target.is_at(site)) {
             return true;
         }
         match &target.host {
-            // Only a program on the reader's own machine answers there.
+            // Loopback: only a program on the user's own machine can answer.
             Some(Host::Ipv4(address)) if target.is_web() => return address.is_loopback(),
             Some(Host::Ipv6(address)) if target.is_web() => {
                 return IpAddr::V6(*address).to_canonical().is_loopback();
@@ -72,11 +71,11 @@ impl Redirects {
         if let Some(named) = named {
             return self.allowed(named).unwrap_or(&self.site_url).to_owned();
         }
-        // Not logged: every page that links here sends its own address.
+        // Not logged: every page that links here sends a Referer.
         referer.filter(|referer| self.allow(referer)).unwrap_or(&self.site_url).to_owned()
     }
 
-    /// A target that the request names, if it is allowed.
+    /// The requested target, if it is allowed.
     pub(crate) fn allowed<'a>(&self, named: &'a str) -> Option<&'a str> {
         let is_allowed = self.allow(named);
         if !is_allowed && !named.is_empty() {
@@ -86,31 +85,31 @@ impl Redirects {
     }
 }
 
-/// A silent fallback is the most asked question about this service.
+/// Logged because a silent fallback is hard to diagnose.
 fn refused(named: &str) {
     let shown: String = named.chars().take(200).collect();
     tracing::warn!(
         redirect_to = ?shown,
-        "a redirect_to is neither below auth.site_url nor matched by auth.uri_allow_list; site_url is used instead"
+        "redirect_to is neither below auth.site_url nor matched by auth.uri_allow_list; using site_url"
     );
 }
 
-/// Whether an entry of the allow-list can be used.
+/// Whether an entry of the allow-list is a valid glob.
 pub(crate) fn is_glob(entry: &str) -> bool {
     Glob::parse(entry).is_some()
 }
 
-/// A URL that every parser reads alike.
+/// A URL that all parsers read alike.
 struct Target {
     scheme: String,
-    /// A custom scheme need not have one.
+    /// Optional for custom schemes.
     host: Option<Host>,
     port: Option<u16>,
 }
 
 impl Target {
     fn parse(text: &str) -> Option<Self> {
-        // What browsers drop, turn into slashes, or show as something else.
+        // Rejects characters that browsers drop, convert to slashes or display differently.
         let is_plain =
             |byte: u8| byte.is_ascii_graphic() && !matches!(byte, b'\\' | b'"' | b'<' | b'>' | b'`' | b'^');
         if text.len() > MAX_BYTES || !text.bytes().all(is_plain) {
@@ -135,7 +134,7 @@ impl Target {
         };
         let is_read_alike = match target.host.as_ref()? {
             Host::Domain(name) => is_host_name(host) && name.eq_ignore_ascii_case(host),
-            // Not `127.1` nor `2130706433`: other parsers take those for names.
+            // Rejects `127.1` and `2130706433`, which other parsers read as names.
             Host::Ipv4(address) => address.to_string() == host,
             Host::Ipv6(_) => host.starts_with('['),
         };
@@ -146,7 +145,7 @@ impl Target {
         matches!(self.scheme.as_str(), "http" | "https")
     }
 
-    /// Whether this is a page of `site`. On localhost any port is: development servers move.
+    /// Whether this is a page of `site`. On localhost the port is ignored: development servers change theirs.
     fn is_at(&self, site: &Self) -> bool {
         let is_localhost = matches!(&site.host, Some(Host::Domain(name)) if name == "localhost");
         site.host.is_some()
@@ -165,7 +164,7 @@ fn is_host_name(host: &str) -> bool {
         && bytes.iter().all(|byte| byte.is_ascii_alphanumeric() || matches!(byte, b'.' | b'-'))
 }
 
-/// A URL without the client's own parameter.
+/// Removes the client's own parameter from a URL.
 fn without_flow_id(url: &str) -> String {
     let Some((path, query)) = url.split_once('?') else { return url.to_owned() };
     let is_flow_id = |pair: &&str| pair.split('=').next() == Some(FLOW_ID);

@@ -1,21 +1,20 @@
-//! Answers whose time must not tell whether an account exists (decision 0054). What an account adds to the work (a code,
-//! a mail, a commit) takes a few milliseconds; such an answer leaves at the next full step since its start. A step is
-//! several times what the work takes and, on a busy server, more than such answers took of late: so all of them take one.
+//! Padding of responses whose time must not reveal whether an account exists (decision 0054). The extra work for an account (a
+//! code, a mail, a commit) takes a few milliseconds; such a response is delayed to the next full step. A step is several times
+//! longer than the work and, on a busy server, longer than recent responses, so that all of them take one step.
 
 use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
 
 use tokio::time::Instant;
 
-/// Less than a person notices. Steps are a whole number of these.
+/// Steps are multiples of this. Too short to notice.
 const STEP: Duration = Duration::from_millis(50);
-/// Slower answers than this make the step no longer.
+/// Upper bound of the recorded time, and so of the step.
 const MOST: Duration = Duration::from_secs(1);
-/// What is remembered of the slowest answer after each further one and each minute: a busy server forgets it within
-/// seconds, a quiet one within hours.
+/// Decay of the recorded maximum per response and per minute: within seconds on a busy server, hours on an idle one.
 const KEPT: f64 = 63.0 / 64.0;
 
-/// How long answers of one sort take of late.
+/// Recent response times of one kind.
 #[derive(Default)]
 pub(crate) struct ResponseTimes(Mutex<Recent>);
 
@@ -31,7 +30,7 @@ impl ResponseTimes {
         ResponsePadding { times: self, started: Instant::now() }
     }
 
-    /// Notes an answer and gives the step of now; a slow answer is forgotten by and by.
+    /// Records a response and returns the current step.
     fn note(&self, took: Duration) -> Duration {
         let now = Instant::now();
         let mut recent = self.0.lock().unwrap_or_else(PoisonError::into_inner);
@@ -39,36 +38,36 @@ impl ResponseTimes {
             recent.noted.replace(now).map_or(Duration::ZERO, |noted| now.saturating_duration_since(noted));
         let remembered = recent.slowest.mul_f64(KEPT.powf(1.0 + quiet.as_secs_f64() / 60.0));
         recent.slowest = took.min(MOST).max(remembered);
-        // A step is left only well below its bound: near it, forgetting would change the step from answer to answer.
+        // Hysteresis: near a boundary the decay would otherwise change the step from response to response.
         let (wanted, kept) = (step_beyond(recent.slowest), step_beyond(recent.slowest + recent.slowest / 4));
         recent.step = recent.step.clamp(wanted, kept);
         recent.step
     }
 }
 
-/// A step that takes a quarter more than `work`, so that no work ends just about when the step does.
+/// A step at least a quarter longer than `work`, so that work does not end close to the step.
 fn step_beyond(work: Duration) -> Duration {
     STEP * full_steps(work + work / 4, STEP)
 }
 
-/// How many steps end after `time`.
+/// Number of steps that exceed `time`.
 fn full_steps(time: Duration, step: Duration) -> u32 {
     u32::try_from(time.as_micros() / step.as_micros() + 1).unwrap_or(1)
 }
 
-/// A started clock.
+/// A running measurement of one response.
 pub(crate) struct ResponsePadding<'a> {
     times: &'a ResponseTimes,
     started: Instant,
 }
 
 impl ResponsePadding<'_> {
-    /// Waits for the full step.
+    /// Waits until the next full step.
     pub(crate) async fn wait(&self) {
         self.wait_beyond(Duration::ZERO).await;
     }
 
-    /// Waits for a full step that is longer than `work`, which every such answer has done.
+    /// Waits until the next full step, where steps are longer than `work`, which every such response includes.
     pub(crate) async fn wait_beyond(&self, work: Duration) {
         let step = self.times.note(self.started.elapsed().max(work));
         tokio::time::sleep_until(self.started + step * full_steps(self.started.elapsed(), step)).await;
@@ -87,14 +86,14 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn answers_leave_at_full_steps() {
+    async fn responses_end_at_full_steps() {
         for (work_ms, expected) in [(0, 50), (3, 50), (39, 50), (50, 100), (120, 200), (900, 1150)] {
             assert_eq!(answer_ms(&ResponseTimes::default(), work_ms).await, expected, "{work_ms}");
         }
     }
 
     #[tokio::test(start_paused = true)]
-    async fn on_a_busy_server_quick_answers_take_as_long_as_slow_ones() {
+    async fn fast_responses_match_slow_ones_under_load() {
         let times = ResponseTimes::default();
         assert_eq!(answer_ms(&times, 90).await, 150);
         for _ in 0..20 {
@@ -107,7 +106,7 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn a_slow_answer_on_a_quiet_server_is_forgotten() {
+    async fn slow_response_decays_on_an_idle_server() {
         let times = ResponseTimes::default();
         assert_eq!(answer_ms(&times, 5_000).await, 5_200);
         assert_eq!(answer_ms(&times, 5).await, 1_300);
@@ -116,7 +115,7 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn refusals_take_one_step_beside_load_too() {
+    async fn rejections_take_one_step_under_load() {
         let (times, work) = (ResponseTimes::default(), Duration::from_millis(60));
         let mut seen = Vec::new();
         for elapsed_ms in [600, 90, 240, 410, 130, 560] {

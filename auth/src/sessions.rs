@@ -1,9 +1,9 @@
-//! `auth.sessions`: how a session begins, refreshes and ends. How long it may go on is [`mod@life`], in which order
-//! refreshes of one session run [`mod@refresh_locks`], a sign-in by password [`mod@password`]; imported v1 tokens are [`mod@stored_token`]. The text of refresh tokens is
-//! [`crate::sessions::refresh_token`], what a presented one is worth [`crate::flows::grants::refresh`].
+//! `auth.sessions`: beginning, advancing and ending sessions. Limits are in [`mod@life`], queues for refreshes in
+//! [`mod@refresh_locks`], sign-in by password in [`mod@password`], imported v1 tokens in [`mod@stored_token`], and the format of
+//! refresh tokens in [`mod@refresh_token`].
 //!
-//! A session row holds an HMAC key and a counter, so a refresh writes one row and inserts none, and moves on only from
-//! where it was read ([`step`]).
+//! A session row contains an HMAC key and a counter, so a refresh updates one row, provided that it is unchanged since it was
+//! read ([`step`]).
 
 pub(crate) mod access_token;
 mod life;
@@ -31,7 +31,7 @@ pub(crate) use password::SignIn;
 pub(crate) use refresh_locks::RefreshLocks;
 pub(crate) use stored_token::{StoredToken, begin_signing, find_stored_token, retire_stored_tokens};
 
-/// A row of `auth.sessions`. No `Debug`, so that no log can show its key.
+/// A row of `auth.sessions`. No `Debug`, so that no log can show the key.
 #[derive(Clone)]
 pub(crate) struct Session {
     pub(crate) id: Uuid,
@@ -45,7 +45,7 @@ pub(crate) struct Session {
     pub(crate) counter: i64,
 }
 
-/// How a session was signed in to, and when: an entry of the `amr` claim.
+/// An entry of the `amr` claim: how and when the session was authenticated.
 #[derive(Debug, Clone, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
 pub(crate) struct Amr {
     pub(crate) method: String,
@@ -85,7 +85,7 @@ impl Session {
     }
 }
 
-/// A session that just began.
+/// A new session.
 pub(crate) struct Begun {
     pub(crate) session_id: Uuid,
     pub(crate) user: User,
@@ -93,16 +93,16 @@ pub(crate) struct Begun {
     pub(crate) refresh_token: String,
 }
 
-/// What must still hold of a password for a session to begin.
+/// The password state that a new session requires.
 #[derive(Clone, Copy, Default)]
 pub(crate) struct PasswordState<'a> {
-    /// The hash that was verified: should it have changed since, the sign-in fails.
+    /// The verified hash. If it has changed since, the sign-in fails.
     pub(crate) verified: Option<&'a str>,
-    /// What replaces it.
+    /// The new hash, if it is to be replaced.
     pub(crate) rehashed: Option<&'a str>,
 }
 
-/// Signs in: user, session and method. Repeated with the same ids, it begins nothing new.
+/// Updates the user and inserts session and method. Idempotent for equal ids.
 macro_rules! begin_session {
     () => {
         "with u as (
@@ -126,8 +126,8 @@ use begin_session;
 
 const BEGIN: &str = concat!(begin_session!(), " select ", user_columns!(), " from u");
 
-/// Signs a user in: session, its first method, `last_sign_in_at`. `None` when the user is gone or their password
-/// changed meanwhile.
+/// Begins a session: its row, its first method, and `last_sign_in_at`. `None` if the user was deleted or the password has
+/// changed.
 pub(crate) async fn begin(
     tx: &Tx,
     client: &Client,
@@ -168,13 +168,13 @@ pub(crate) async fn begin(
 const FIND: &str =
     concat!("select ", session_columns!(), " from auth.sessions s where s.id = $1 and s.user_id = $2");
 
-/// A session of this user.
+/// Finds a session of a user.
 pub(crate) async fn find(tx: &Tx, id: Uuid, user_id: Uuid) -> Result<Option<Session>, AuthError> {
     let row = tx.query_opt(FIND, &[&id, &user_id]).await.map_err(AuthError::querying)?;
     row.as_ref().map(Session::from_row).transpose()
 }
 
-/// A session with its user and its methods, newest first: all that a refresh judges.
+/// A session with its account and its methods, newest first: the input of a refresh.
 pub(crate) struct Held {
     pub(crate) session: Session,
     pub(crate) account: Account,
@@ -189,7 +189,7 @@ macro_rules! amr_json {
     };
 }
 
-/// A session and what hangs on it, by one statement and without a lock.
+/// Loads a session with account and methods in one statement, without locks.
 pub(crate) async fn hold(tx: &Tx, id: Uuid) -> Result<Option<Held>, AuthError> {
     const HOLD: &str = concat!(
         "select ",
@@ -214,10 +214,10 @@ pub(crate) async fn hold(tx: &Tx, id: Uuid) -> Result<Option<Held>, AuthError> {
         .transpose()
 }
 
-// Not FOR UPDATE: an insert of a method or a token into this session needs no wait.
+// Not FOR UPDATE, which would block inserts of methods and tokens that reference the session.
 const LOCK: &str = "select from auth.sessions where id = $1 for no key update";
 
-/// Locks a session until the transaction ends; `None` when there is none.
+/// Locks a session until the transaction ends; `None` if it does not exist.
 pub(crate) async fn lock(tx: &Tx, id: Uuid) -> Result<Option<()>, AuthError> {
     let row = tx.query_opt(LOCK, &[&id]).await.map_err(AuthError::querying)?;
     Ok(row.map(|_locked| ()))
@@ -239,8 +239,8 @@ order by c.updated_at desc, c.id";
         .collect()
 }
 
-/// Moves a session of v2 tokens on by one, and tells the audit log, in one statement. `false` when another request was
-/// quicker, or the session has ended: nothing happened then.
+/// Increments the counter and writes the audit log, in one statement. `false`, without effects, if a concurrent request
+/// advanced the session or it has ended.
 pub(crate) async fn step(
     tx: &Tx,
     audit_log: AuditLog,
@@ -280,7 +280,7 @@ select from stepped";
     Ok(moved.is_some())
 }
 
-/// Whether the user has a session from this network: an IPv4 address, or an IPv6 /64.
+/// Whether the user has a session from a network: an IPv4 address, or an IPv6 /64.
 pub(crate) async fn is_from(tx: &Tx, user_id: Uuid, network: IpAddr) -> Result<bool, AuthError> {
     const IS_FROM: &str = "\
 select exists (select from auth.sessions s where s.user_id = $1 and s.ip <<= $2::text::inet) as is_known";
@@ -289,7 +289,7 @@ select exists (select from auth.sessions s where s.user_id = $1 and s.ip <<= $2:
     column(&row, "is_known")
 }
 
-/// Which sessions of a user end.
+/// The sessions of a user to end.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Scope {
     /// All.
@@ -300,7 +300,7 @@ pub(crate) enum Scope {
     Others(Uuid),
 }
 
-/// Ends sessions; their tokens and methods go with them. Says how many there were.
+/// Ends sessions, including their tokens and methods, and returns their number.
 pub(crate) async fn end(tx: &Tx, user_id: Uuid, scope: Scope) -> Result<u64, AuthError> {
     const ALL: &str = "delete from auth.sessions where user_id = $1";
     const ONE: &str = "delete from auth.sessions where user_id = $1 and id = $2";
@@ -313,7 +313,7 @@ pub(crate) async fn end(tx: &Tx, user_id: Uuid, scope: Scope) -> Result<u64, Aut
     Ok(ended)
 }
 
-/// A session as its user and admins see it.
+/// A session in a list.
 pub(crate) struct Listed {
     pub(crate) session: Session,
     pub(crate) updated_at: Option<Timestamp>,
@@ -322,7 +322,7 @@ pub(crate) struct Listed {
     pub(crate) amr: Vec<Amr>,
 }
 
-/// The sessions of a user, the one used last first.
+/// The sessions of a user, most recently used first.
 pub(crate) async fn of_user(tx: &Tx, user_id: Uuid) -> Result<Vec<Listed>, AuthError> {
     const OF_USER: &str = concat!(
         "select ",
@@ -351,7 +351,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_second_factor_makes_aal2() {
+    fn second_factor_makes_aal2() {
         let amr = |method: &str| Amr { method: method.to_owned(), timestamp: 0 };
         assert_eq!(aal(&[amr("password")]), "aal1");
         assert_eq!(aal(&[amr("totp"), amr("password")]), "aal2");

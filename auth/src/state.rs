@@ -27,25 +27,25 @@ use crate::response_padding::ResponseTimes;
 use crate::sessions::RefreshLocks;
 use crate::sessions::access_token::AccessTokens;
 
-/// What the gateway hands the service beside its configuration.
+/// What the gateway passes to the service besides its configuration.
 pub struct Dependencies {
-    /// Of the login `supabase_auth_admin`.
+    /// Logs in as `supabase_auth_admin`.
     pub pool: ServicePool,
     /// Keys that sign and verify tokens.
     pub keys: Arc<Keys>,
-    /// Time.
+    /// The clock; tests replace it.
     pub clock: Clock,
-    /// Takes the e-mails.
+    /// Where mails are enqueued.
     pub outbox: Outbox,
-    /// Every task and thread of the service is in it.
+    /// Tracks every task and thread of the service.
     pub tracker: TaskTracker,
-    /// Ends them.
+    /// Stops them.
     pub shutdown: CancellationToken,
     /// Whether error bodies may name SQLSTATEs (DESIGN §12).
     pub development: bool,
 }
 
-/// What every handler shares.
+/// The parts that handlers, commands and flows share.
 pub(crate) struct Auth {
     pub(crate) config: AuthConfig,
     pub(crate) pool: ServicePool,
@@ -59,16 +59,15 @@ pub(crate) struct Auth {
     pub(crate) mailer: Mailer,
     pub(crate) redirects: Redirects,
     pub(crate) email_limiter: EmailRateLimiter,
-    /// Of answers about an address.
+    /// Pads responses about an address.
     pub(crate) response_times: ResponseTimes,
-    /// Of refused sign-ins, which wait for a hash thread besides.
+    /// Pads rejected sign-ins, which also wait for a hash thread.
     pub(crate) refusal_times: ResponseTimes,
     /// Whether error bodies may name SQLSTATEs.
     pub(crate) development: bool,
 }
 
 impl Auth {
-    /// What handlers and the command line share.
     pub(crate) fn new(config: AuthConfig, dependencies: Dependencies) -> Result<Self, AuthError> {
         let Dependencies { pool, keys, clock, outbox, tracker, shutdown: _, development } = dependencies;
         Ok(Self {
@@ -93,22 +92,22 @@ impl Auth {
         })
     }
 
-    /// Now, as PostgreSQL will keep it: a time that was answered must read the same from the table.
+    /// The current time in PostgreSQL's precision, so that a response shows the time that the table stores.
     pub(crate) fn now(&self) -> Timestamp {
         database::in_microseconds(self.clock.now())
     }
 
-    /// A transaction that ends with the request. Close it with [`finish`].
+    /// Begins a transaction bounded by the request's deadline. End it with [`database::finish`].
     pub(crate) async fn begin(&self, origin: &Origin) -> Result<Tx, AuthError> {
         Ok(self.pool.begin_for(origin.identity(), origin.deadline).await?)
     }
 
-    /// A connection whose statements stand alone. Close it with [`finish`].
+    /// A connection in autocommit mode. End it with [`database::finish`].
     pub(crate) async fn autocommit(&self, origin: &Origin) -> Result<Tx, AuthError> {
         Ok(self.pool.autocommit_for(origin.identity(), origin.deadline).await?)
     }
 
-    /// The audience whose accounts a request without a bearer is about: named by header, else the configured one.
+    /// The audience of a request without a bearer: `X-JWT-AUD`, else the configured one.
     pub(crate) fn audience<'a>(&'a self, origin: &'a Origin) -> &'a str {
         origin.audience.as_deref().unwrap_or(&self.config.jwt.aud)
     }

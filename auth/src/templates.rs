@@ -1,8 +1,8 @@
-//! Which template an e-mail is written with: the project's own, given as text or by URL, or the built-in one.
+//! Templates of e-mails: the project's own, as text or from a URL, or the built-in ones.
 //!
-//! A template behind a URL is fetched by a task of the service ([`Remote::keep_fresh`]), never by a request: a request holds a
-//! row lock and a connection while it writes an e-mail (decision 0030). Until there is a good one, and when the project's
-//! own template does not render, the built-in one is used.
+//! A template behind a URL is fetched by a background task ([`Remote::keep_fresh`]), never by a request, which holds a row lock
+//! and a connection while it writes an e-mail (decision 0030). The built-in template is used until the first successful fetch,
+//! and if the project's template fails to render.
 
 mod builtin;
 mod engine;
@@ -23,31 +23,31 @@ use engine::{LONGEST, Template, TemplateError};
 use kind::EmailKind;
 
 const FETCH_LIMIT: Duration = Duration::from_secs(10);
-/// From one good fetch to the next (auth.md §3.21).
+/// Interval after a successful fetch (auth.md §3.21).
 const REFRESH_AFTER: Duration = Duration::from_secs(600);
 const RETRY_AFTER: Duration = Duration::from_secs(30);
 
-/// The body of a kind of e-mail, as configured.
+/// The source of a configured body.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum TemplateSource {
-    /// HTML in the syntax of templates.
+    /// An HTML template.
     Text(String),
-    /// Where such HTML is fetched from.
+    /// The URL of an HTML template.
     Url(Url),
 }
 
-/// How e-mails of a kind differ from the built-in ones.
+/// Overrides of a built-in e-mail.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct EmailSettings {
-    /// The subject, a template of text; `None` = the built-in one.
+    /// The subject, a text template; `None` for the built-in one.
     pub subject: Option<String>,
-    /// The body; `None` = the built-in one.
+    /// The body; `None` for the built-in one.
     pub body: Option<TemplateSource>,
-    /// Where links lead; empty = this service's `/verify`. A path is one of the service's host, a URL is taken whole.
+    /// Target of links: a path on the service's host, or a URL. Empty for this service's `/verify`.
     pub url_path: String,
 }
 
-/// An e-mail, rendered.
+/// A rendered e-mail.
 pub(crate) struct RenderedEmail {
     pub(crate) subject: String,
     pub(crate) html: String,
@@ -82,11 +82,11 @@ enum Body {
 pub(crate) struct Remote {
     name: &'static str,
     url: Url,
-    /// The last good one.
+    /// The last successfully fetched template.
     fetched: Arc<RwLock<Option<Arc<Template>>>>,
 }
 
-/// The names of kinds, each once.
+/// The distinct names of kinds.
 fn names() -> impl Iterator<Item = &'static str> {
     let mut names: Vec<_> = EmailKind::ALL.iter().map(|kind| kind.name()).collect();
     names.dedup();
@@ -94,14 +94,14 @@ fn names() -> impl Iterator<Item = &'static str> {
 }
 
 impl EmailSettings {
-    /// Why the subject is no template, if it is none.
+    /// The syntax error of the subject, if any.
     #[must_use]
     pub fn subject_fault(&self) -> Option<String> {
         let error = Template::text(self.subject.as_deref()?).err()?;
         Some(error.to_string())
     }
 
-    /// Why the body is no template, if it stands here and is none.
+    /// The syntax error of an inline body, if any.
     #[must_use]
     pub fn body_fault(&self) -> Option<String> {
         let Some(TemplateSource::Text(source)) = &self.body else { return None };
@@ -118,7 +118,7 @@ impl Templates {
             let body = match own.body {
                 None => Body::Builtin,
                 Some(TemplateSource::Url(url)) => Body::Remote(Remote { name, url, fetched: Arc::default() }),
-                // A broken one was refused when the configuration was read.
+                // Syntax errors were reported when the configuration was read.
                 Some(TemplateSource::Text(source)) => {
                     Template::html(&source).map_or(Body::Builtin, |own| Body::Own(Arc::new(own)))
                 }
@@ -129,7 +129,7 @@ impl Templates {
         Self { by_name: names().map(entry).collect() }
     }
 
-    /// Those that have to be fetched.
+    /// The templates behind URLs.
     pub(crate) fn remotes(&self) -> impl Iterator<Item = Remote> {
         self.by_name.values().filter_map(|entry| match &entry.body {
             Body::Remote(remote) => Some(remote.clone()),
@@ -137,12 +137,12 @@ impl Templates {
         })
     }
 
-    /// Writes an e-mail of `kind`.
+    /// Renders an e-mail of `kind`.
     pub(crate) fn render(&self, kind: EmailKind, values: &Value) -> Result<RenderedEmail, TemplateError> {
         let name = kind.name();
         let entry = self.by_name.get(name).unwrap_or_else(|| unreachable!("every kind has an entry"));
         let subject = entry.subject.render(values).or_else(|error| {
-            tracing::warn!(template = name, %error, "a subject does not render; using the built-in one");
+            tracing::warn!(template = name, %error, "cannot render the subject; using the built-in one");
             entry.builtin.subject.render(values)
         })?;
         let own = match &entry.body {
@@ -157,7 +157,7 @@ impl Templates {
             }
             failed => {
                 if let Some(Err(error)) = failed {
-                    tracing::warn!(template = name, %error, "a template does not render; using the built-in one");
+                    tracing::warn!(template = name, %error, "cannot render the template; using the built-in one");
                 }
                 (entry.builtin.html.render(values)?, entry.builtin.text.render(values)?)
             }
@@ -166,7 +166,7 @@ impl Templates {
     }
 }
 
-/// A subject is one line, even when a user's name holds line breaks.
+/// Folds the subject into one line: user data may contain line breaks.
 fn one_line(subject: &str) -> String {
     subject.split_whitespace().collect::<Vec<_>>().join(" ")
 }
@@ -190,7 +190,7 @@ impl Remote {
         self.fetched.read().unwrap_or_else(PoisonError::into_inner).clone()
     }
 
-    /// Fetches the template now and again and again.
+    /// Fetches the template periodically and never returns.
     #[expect(clippy::infinite_loop, reason = "ended from outside, by the shutdown token")]
     pub(crate) async fn keep_fresh(self) {
         let client = HttpClient::default();
@@ -205,7 +205,7 @@ impl Remote {
                         template = self.name,
                         url = self.url.as_str(),
                         error,
-                        "cannot fetch a template; using the last good one, or the built-in one"
+                        "cannot fetch the template; using the last fetched or the built-in one"
                     );
                     RETRY_AFTER
                 }
@@ -221,7 +221,7 @@ impl Remote {
         if answer.status != StatusCode::OK {
             return Err(format!("status {}", answer.status.as_u16()));
         }
-        let source = std::str::from_utf8(&answer.body).map_err(|_| "it is not UTF-8 text".to_owned())?;
+        let source = std::str::from_utf8(&answer.body).map_err(|_| "not UTF-8".to_owned())?;
         Template::html(source).map_err(|error| error.to_string())
     }
 }

@@ -1,8 +1,8 @@
-//! `auth.users`, `auth.identities` and `auth.mfa_factors` as rows: how they are read here, in pages in [`mod@list`],
-//! how they are written in [`mod@write`]. What a change means for sessions is [`crate::sessions`]; what of it a client sees is [`crate::http::wire`].
+//! Rows of `auth.users`, `auth.identities` and `auth.mfa_factors`: read here, paginated in [`mod@list`], written in
+//! [`mod@write`], created in [`mod@create`].
 //!
-//! Rows are also written by people: seeds leave token columns and metadata NULL, which reads as `''` and `{}` here
-//! (auth.md §4.1), and triggers change what we have just inserted, so a new row is read again before it is shown.
+//! Users write these tables, too. Seeds leave token columns and metadata NULL, which is read as `''` and `{}` (auth.md §4.1).
+//! Triggers change rows on insert, so a new row is read again before it is returned.
 
 pub(crate) mod address;
 pub(crate) mod create;
@@ -26,7 +26,7 @@ pub(crate) use write::{
 /// A JSON object.
 pub(crate) type Object = Map<String, Value>;
 
-/// The columns of [`User`], of `auth.users` as `u`. `banned_until` may be `infinity`, which no clock can hold.
+/// The columns of [`User`], from `auth.users` as `u`. `banned_until` may be `infinity`, which `Timestamp` cannot represent.
 macro_rules! user_columns {
     () => {
         "u.id, coalesce(u.aud, '') as aud, coalesce(u.role, '') as role, \
@@ -43,7 +43,7 @@ macro_rules! user_columns {
 }
 pub(crate) use user_columns;
 
-/// What belongs to the user `u`, as JSON: one statement reads an account whole, in one round trip.
+/// Identities and factors of the user `u` as JSON, so that one statement reads a whole account.
 macro_rules! belongings {
     () => {
         "(select coalesce(json_agg(json_build_object('id', i.id, 'provider_id', i.provider_id, 'user_id', i.user_id, \
@@ -58,16 +58,16 @@ macro_rules! belongings {
 }
 pub(crate) use belongings;
 
-/// A row of `auth.users`, as far as anything reads it. No `Debug`, so that no log can show the password's hash.
+/// A row of `auth.users`, without unused columns. No `Debug`, so that no log can show the password hash.
 #[derive(Clone)]
 pub(crate) struct User {
     pub(crate) id: Uuid,
     pub(crate) aud: String,
     pub(crate) role: String,
-    /// `""` for none, like `phone`.
+    /// `""` if there is none, like `phone`.
     pub(crate) email: String,
     pub(crate) phone: String,
-    /// `None` for none; an empty column counts as none.
+    /// An empty column is read as `None`.
     pub(crate) encrypted_password: Option<String>,
     pub(crate) email_confirmed_at: Option<Timestamp>,
     pub(crate) phone_confirmed_at: Option<Timestamp>,
@@ -124,7 +124,7 @@ impl User {
         })
     }
 
-    /// A user of nothing but an id.
+    /// A user with only an id.
     pub(crate) fn blank(id: Uuid, now: Timestamp) -> Self {
         Self {
             id,
@@ -188,7 +188,7 @@ pub(crate) struct Factor {
     pub(crate) updated_at: Timestamp,
 }
 
-/// A user with what the API shows of them.
+/// A user with identities and factors.
 #[derive(Clone)]
 pub(crate) struct Account {
     pub(crate) user: User,
@@ -197,7 +197,7 @@ pub(crate) struct Account {
 }
 
 impl Account {
-    /// From a row with the columns of a user and what belongs to them.
+    /// From a row with `user_columns!` and `belongings!`.
     pub(crate) fn from_row(row: &Row) -> Result<Self, AuthError> {
         Self::of(User::from_row(row)?, row)
     }
@@ -216,7 +216,7 @@ const BY_ID: &str = concat!("select ", user_columns!(), " from auth.users u wher
 const ACCOUNT: &str =
     concat!("select ", user_columns!(), ", ", belongings!(), " from auth.users u where u.id = $1");
 
-// Seeds insert addresses in any case; should two rows differ in nothing else, the exact one is meant.
+// Seeds insert addresses in any case. If rows differ only in case, prefer the exact match.
 const BY_EMAIL: &str = concat!(
     "select ",
     user_columns!(),
@@ -230,13 +230,15 @@ const BY_PHONE: &str = concat!(
     " from auth.users u where u.phone = $1 and u.is_sso_user = false and coalesce(u.aud, '') = $2"
 );
 
-/// A row that this transaction has just written.
+/// Reads a row that this transaction has written.
 pub(crate) async fn read_back(tx: &Tx, id: Uuid) -> Result<User, AuthError> {
     find(tx, id).await?.ok_or_else(row_missing)
 }
 
 pub(crate) fn row_missing() -> AuthError {
-    AuthError::Internal("a user just written is not there: a trigger on auth.users discards rows".to_owned())
+    AuthError::Internal(
+        "the user row just written does not exist: a trigger on auth.users discards rows".to_owned(),
+    )
 }
 
 pub(crate) async fn find(tx: &Tx, id: Uuid) -> Result<Option<User>, AuthError> {
@@ -244,7 +246,7 @@ pub(crate) async fn find(tx: &Tx, id: Uuid) -> Result<Option<User>, AuthError> {
     row.as_ref().map(User::from_row).transpose()
 }
 
-/// A user, whose row is locked until the transaction ends.
+/// Finds a user and locks the row until the transaction ends.
 pub(crate) async fn lock(tx: &Tx, id: Uuid) -> Result<Option<User>, AuthError> {
     const LOCK: &str =
         concat!("select ", user_columns!(), " from auth.users u where u.id = $1 for no key update");
@@ -252,36 +254,36 @@ pub(crate) async fn lock(tx: &Tx, id: Uuid) -> Result<Option<User>, AuthError> {
     row.as_ref().map(User::from_row).transpose()
 }
 
-/// As [`find_by_email`], with the row locked until the transaction ends.
+/// As [`find_by_email`], and locks the row until the transaction ends.
 pub(crate) async fn lock_by_email(tx: &Tx, email: &str, audience: &str) -> Result<Option<User>, AuthError> {
     match find_by_email(tx, email, audience).await? {
-        // Read again: the last holder of the lock may have changed the row.
+        // Read again: the previous holder of the lock may have changed the row.
         Some(user) => lock(tx, user.id).await,
         None => Ok(None),
     }
 }
 
-/// The user of an e-mail address within an audience; users of single sign-on have no part in this.
+/// The user with an e-mail address within an audience. Excludes single sign-on users.
 pub(crate) async fn find_by_email(tx: &Tx, email: &str, audience: &str) -> Result<Option<User>, AuthError> {
     let email = email.to_lowercase();
     let row = tx.query_opt(BY_EMAIL, &[&email, &audience]).await.map_err(AuthError::querying)?;
     row.as_ref().map(User::from_row).transpose()
 }
 
-/// The user of a phone number (digits only) within an audience.
+/// The user with a phone number (digits only) within an audience.
 pub(crate) async fn find_by_phone(tx: &Tx, phone: &str, audience: &str) -> Result<Option<User>, AuthError> {
     let row = tx.query_opt(BY_PHONE, &[&phone, &audience]).await.map_err(AuthError::querying)?;
     row.as_ref().map(User::from_row).transpose()
 }
 
-/// A user with their identities and factors.
+/// Loads the identities and factors of a user.
 pub(crate) async fn complete(tx: &Tx, user: User) -> Result<Account, AuthError> {
     const BELONGINGS: &str = concat!("select ", belongings!(), " from (select $1::uuid as id) u");
     let row = tx.query_one(BELONGINGS, &[&user.id]).await.map_err(AuthError::querying)?;
     Account::of(user, &row)
 }
 
-/// The whole account of an id.
+/// The account with an id.
 pub(crate) async fn account(tx: &Tx, id: Uuid) -> Result<Option<Account>, AuthError> {
     let row = tx.query_opt(ACCOUNT, &[&id]).await.map_err(AuthError::querying)?;
     row.as_ref().map(Account::from_row).transpose()

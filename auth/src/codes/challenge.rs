@@ -1,11 +1,11 @@
-//! The PKCE challenge of a request (auth.md §3.2). What becomes of it is [`crate::codes::flow_state`]'s.
+//! The PKCE challenge of a request (auth.md §3.2); [`crate::codes::flow_state`] stores it.
 
 use serde::Deserialize;
 
 use crate::error::AuthError;
 use crate::fields::text;
 
-/// The two fields with which any body may begin a PKCE flow.
+/// The fields of a body that begin a PKCE flow.
 #[derive(Deserialize)]
 pub(crate) struct ChallengeFields {
     code_challenge: Option<String>,
@@ -13,16 +13,16 @@ pub(crate) struct ChallengeFields {
 }
 
 impl ChallengeFields {
-    /// The challenge, when both are there.
+    /// The challenge, if both fields are present.
     ///
     /// # Errors
-    /// One is missing or of another form.
+    /// One is missing or invalid.
     pub(crate) fn read(&self) -> Result<Option<Challenge>, AuthError> {
         Challenge::read(text(&self.code_challenge), text(&self.code_challenge_method))
     }
 }
 
-/// A challenge and its method, of the right form.
+/// A valid challenge and its method.
 #[derive(Clone)]
 #[cfg_attr(test, derive(Debug, PartialEq, Eq))]
 pub(crate) struct Challenge {
@@ -57,7 +57,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn challenge_and_method_come_together_and_in_form() {
+    fn challenge_requires_a_valid_method() {
         let message =
             |text: &str, method: &str| Challenge::read(text, method).err().map(|error| error.to_string());
         let good = "E9Melhoa2OwvFrEMTJguCHaoeK1t8URWbuGJSstw-cM";

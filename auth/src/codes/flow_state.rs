@@ -1,9 +1,8 @@
-//! `auth.flow_state`: PKCE flows between the request that brought a challenge and the exchange of the code
-//! (auth.md §3.5). A flow begins with the mail, gets its authorization code when the link is opened, and ends with
-//! the exchange; its life is counted from the opening, so that a mail may lie in the inbox for as long as its link
-//! lives.
+//! `auth.flow_state`: PKCE flows from the challenge to the exchange of the code (auth.md §3.5). A flow begins with the mail, gets
+//! its authorization code when the link is opened, and ends with the exchange. It expires relative to the opening, so that a
+//! link can be opened as long as it is valid.
 //!
-//! The authorization code is stored as its SHA-256: who reads the table cannot exchange anything.
+//! Only the SHA-256 of the authorization code is stored, so that reading the table does not allow an exchange.
 
 use aws_lc_rs::digest::{SHA256, digest};
 use basalt_core::pool::Tx;
@@ -16,10 +15,10 @@ use uuid::Uuid;
 use crate::database::column;
 use crate::error::AuthError;
 
-/// Seconds between the opening of the link and the exchange (`external.flow_state_expiry_duration`).
+/// Time limit from opening the link to the exchange (`external.flow_state_expiry_duration`).
 const LIFE_SECONDS: i64 = 300;
 
-/// How a flow signs in: `authentication_method`, which becomes the session's `amr`.
+/// `authentication_method` of a flow, which becomes the session's `amr`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum AuthenticationMethod {
     EmailSignup,
@@ -40,7 +39,7 @@ impl AuthenticationMethod {
         }
     }
 
-    /// The methods whose codes share a column with this one's: a new mail of either ends the flow of both.
+    /// Methods whose codes share a column with this one, so that a new mail of either ends the flows of both.
     const fn siblings(self) -> &'static [&'static str] {
         match self {
             Self::EmailSignup | Self::Invite => &["email/signup", "invite"],
@@ -50,8 +49,7 @@ impl AuthenticationMethod {
     }
 }
 
-/// Begins a flow for a mail that is about to be sent. `method` is `code_challenge_method` in any case; both were
-/// checked as auth.md §3.2 has it.
+/// Begins a flow for a mail. Challenge and `method` (in any case) must be valid (auth.md §3.2).
 ///
 /// # Errors
 /// The database's.
@@ -63,7 +61,7 @@ pub(crate) async fn begin(
     authentication_method: AuthenticationMethod,
     now: Timestamp,
 ) -> Result<(), AuthError> {
-    // The code of an older mail was replaced, so its flow cannot go on.
+    // The code of an older mail was replaced, so its flow has ended.
     const FORGET: &str = "\
 delete from auth.flow_state
 where user_id = $1 and authentication_method = any($2) and auth_code_issued_at is null";
@@ -81,10 +79,10 @@ values ($1, $2, $3::text::auth.code_challenge_method, $4, 'email', $5, $6, $6)";
     Ok(())
 }
 
-/// Gives the user's newest flow of this kind its authorization code: the link was opened.
+/// Issues the authorization code of the user's newest flow of this kind, when the link is opened.
 ///
 /// # Errors
-/// There is no such flow, or the database's.
+/// There is no such flow, or the database failed.
 pub(crate) async fn issue_code(
     tx: &Tx,
     user_id: Uuid,
@@ -107,18 +105,18 @@ where f.id = (
     if changed == 0 { Err(AuthError::FlowStateNotFound) } else { Ok(code) }
 }
 
-/// A flow whose code was presented with the right verifier. The row is gone when the transaction commits.
+/// An exchanged flow. Its row is deleted.
 pub(crate) struct Exchanged {
     pub(crate) user_id: Uuid,
     /// For `amr`.
     pub(crate) authentication_method: String,
 }
 
-/// Ends the flow of an authorization code: of any number of exchanges at one moment one finds the row. Locks its user
-/// first, as every change of codes does.
+/// Exchanges an authorization code and deletes its flow. Of concurrent exchanges one succeeds. Locks the user first, as every
+/// change of codes does.
 ///
 /// # Errors
-/// No such code, too late, or not the verifier of the challenge.
+/// The code is unknown or expired, or the verifier does not match.
 pub(crate) async fn exchange(
     tx: &Tx,
     code: &str,
@@ -139,7 +137,7 @@ for update";
     const END: &str = "delete from auth.flow_state where id = $1";
     let code = stored(code);
     tx.query_opt(LOCK, &[&code]).await?.ok_or(AuthError::FlowStateNotFound)?;
-    // A statement of its own: what is read here is as it stands under the lock.
+    // A separate statement, so that its snapshot is taken under the lock.
     let row = tx.query_opt(FIND, &[&code]).await?.ok_or(AuthError::FlowStateNotFound)?;
     let issued_at: Option<Timestamp> = column(&row, "issued_at")?;
     let age = issued_at.map_or(i64::MAX, |at| now.as_second().saturating_sub(at.as_second()));
@@ -159,12 +157,12 @@ for update";
     })
 }
 
-/// What is stored of an authorization code.
+/// The stored hash of an authorization code.
 fn stored(code: &str) -> String {
     digest(&SHA256, code.as_bytes()).as_ref().iter().map(|byte| format!("{byte:02x}")).collect()
 }
 
-/// Whether `verifier` is the one that `challenge` was made of. A flow without a challenge has none.
+/// Whether `verifier` matches `challenge`. An empty challenge matches none.
 fn is_verifier(method: &str, challenge: &str, verifier: &str) -> bool {
     let expected = match method {
         "s256" => URL_SAFE_NO_PAD.encode(digest(&SHA256, verifier.as_bytes())),
@@ -179,7 +177,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_contract_s_vector_holds() {
+    fn matches_the_test_vector_of_the_contract() {
         let (challenge, verifier) =
             ("E9Melhoa2OwvFrEMTJguCHaoeK1t8URWbuGJSstw-cM", "dBjftJeZ4CVP-mB92K27uhbUJU1p1r_wW1gFWFOEjXk");
         assert!(is_verifier("s256", challenge, verifier));

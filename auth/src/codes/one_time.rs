@@ -1,9 +1,8 @@
-//! Codes that are mailed to people and given back once (auth.md §3.10): how they are made, hashed and stored. Giving
-//! one back is [`mod@redeem`].
+//! One-time codes (auth.md §3.10): generated, hashed and stored here, redeemed in [`mod@redeem`].
 //!
-//! A pending code is a row of `auth.one_time_tokens`, one per user and type; the newer replaces the older. The column
-//! of `auth.users` repeats the hash for readers of that table and names the time from which its life is counted.
-//! Every change of both locks the user's row first, so that asking and redeeming at one moment cannot deadlock.
+//! A pending code is a row of `auth.one_time_tokens`, one per user and type; a newer code replaces it. Columns of `auth.users`
+//! repeat the hash for readers of that table and contain the sent-at time, from which its life counts. Every change of
+//! either locks the user's row first, to prevent deadlocks.
 
 mod redeem;
 
@@ -20,21 +19,21 @@ pub(crate) use redeem::{
     Pending, check_nonce, consume, note_failure, pending_at, pending_with_hash, use_nonce,
 };
 
-/// What marks the hash of a code that ends in an authorization code instead of a session.
+/// Prefix of the hashes of PKCE flows, which end in an authorization code instead of a session.
 const PKCE_PREFIX: &str = "pkce_";
 
-/// What a code is good for: `auth.one_time_token_type`.
+/// Purpose of a code: `auth.one_time_token_type`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum TokenType {
-    /// Sign-up and invitation; of a phone sign-up, too.
+    /// Sign-up by e-mail or phone, and invitation.
     Confirmation,
-    /// Password reset and magic link, each of which replaces the other.
+    /// Password reset and magic link; a newer one replaces either.
     Recovery,
-    /// E-mail change, sent to the address that is left.
+    /// E-mail change, sent to the current address.
     EmailChangeCurrent,
     /// E-mail change, sent to the new address.
     EmailChangeNew,
-    /// A nonce for a password change.
+    /// Nonce for a password change.
     Reauthentication,
     /// Phone change, sent to the new number.
     PhoneChange,
@@ -67,7 +66,7 @@ impl TokenType {
     }
 }
 
-/// How the link of a mail ends: with a session in the fragment, or with an authorization code in the query.
+/// The result of a mail's link: a session in the fragment, or an authorization code in the query.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum FlowType {
     Implicit,
@@ -102,11 +101,11 @@ impl CodeSettings {
     }
 }
 
-/// A code that was just stored. The code itself is nowhere but here: no `Debug`, so that no log can show it.
+/// A new code. Only its hash is stored. No `Debug`, so that no log can show the code.
 pub(crate) struct IssuedCode {
-    /// For people to type.
+    /// The digits to type.
     pub(crate) code: String,
-    /// For links; what is stored.
+    /// The stored hash, which is also the token of links.
     pub(crate) hash: String,
 }
 
@@ -129,8 +128,8 @@ set id = excluded.id, token_hash = excluded.token_hash, relates_to = excluded.re
     };
 }
 
-/// Makes a code for `address` (an e-mail address, or the digits of a phone number) and stores its hash in place of the pending one of that type;
-/// the column's sent-at time becomes `now`.
+/// Generates a code for `address` (an e-mail address or digits) and stores its hash, replacing a pending one of the type. Sets the
+/// sent-at time.
 ///
 /// # Errors
 /// The database's.
@@ -184,7 +183,7 @@ delete from auth.one_time_tokens t where t.user_id = $1 and t.token_type = $2::t
     };
 }
 
-/// Takes a pending code back; no code is no fault.
+/// Deletes a pending code, if there is one.
 ///
 /// # Errors
 /// The database's.
@@ -212,26 +211,26 @@ fn digits(length: u8) -> String {
     let length = usize::from(length);
     let mut code = String::with_capacity(length);
     while code.len() < length {
-        // Of 256 values the last six would favour the digits 0 to 5.
+        // Rejection sampling: using all 256 values would favour the digits 0 to 5.
         let fair = random::bytes::<16>().into_iter().filter(|byte| *byte < 250);
         code.extend(fair.take(length - code.len()).map(|byte| char::from(b'0' + byte % 10)));
     }
     code
 }
 
-/// What is stored of a code: `hex(SHA-224(lower(address) || code))`; of a phone number its digits.
+/// The stored hash of a code: `hex(SHA-224(lower(address) || code))`.
 pub(crate) fn code_hash(address: &str, code: &str) -> String {
     let text = format!("{}{code}", address.to_lowercase());
     digest(&SHA224, text.as_bytes()).as_ref().iter().map(|byte| format!("{byte:02x}")).collect()
 }
 
-/// Whether `code` is the one whose hash is stored. Rows of PKCE flows prefix the hash.
+/// Whether `code` matches the stored hash, which has a prefix for PKCE flows.
 pub(crate) fn is_code(stored: &str, address: &str, code: &str) -> bool {
     let stored = stored.strip_prefix(PKCE_PREFIX).unwrap_or(stored);
     verify_slices_are_equal(stored.as_bytes(), code_hash(address, code).as_bytes()).is_ok()
 }
 
-/// The flow that a hash belongs to.
+/// The flow type of a stored hash.
 pub(crate) fn flow_of(hash: &str) -> FlowType {
     if hash.starts_with(PKCE_PREFIX) { FlowType::Pkce } else { FlowType::Implicit }
 }
@@ -241,7 +240,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_contract_s_vector_holds() {
+    fn matches_the_test_vector_of_the_contract() {
         let hash = "b507a4ef007e1379d644aa6fe395cf98f1054ac96b63a052dca9a26a";
         assert_eq!(code_hash("User@example.com", "123456"), hash);
         assert!(is_code(hash, "user@example.com", "123456"));
@@ -251,7 +250,7 @@ mod tests {
     }
 
     #[test]
-    fn codes_have_their_length_and_every_digit_is_as_likely() {
+    fn codes_have_uniform_digits() {
         for length in 6..=10 {
             let code = digits(length);
             assert_eq!(code.len(), usize::from(length));

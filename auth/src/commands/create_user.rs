@@ -1,4 +1,4 @@
-//! Accounts that the operator creates without a request: `basalt user create`.
+//! `basalt user create`.
 
 use std::net::{IpAddr, Ipv4Addr};
 
@@ -20,23 +20,22 @@ use crate::users::address;
 use crate::users::create::{NewUser, create};
 use crate::users::{self, read_back};
 
-/// An account to make.
+/// An account to create.
 #[derive(Clone, Copy)]
 pub struct NewAccount<'a> {
-    /// E-mail address; taken as confirmed.
+    /// E-mail address, confirmed immediately.
     pub email: &'a str,
-    /// Password, judged by the policy.
+    /// Password; must satisfy the policy.
     pub password: &'a str,
-    /// Whether it gets a row in `public.user_roles`.
+    /// Whether to add the user to `public.user_roles` as admin.
     pub is_admin: bool,
 }
 
-/// Makes a confirmed account with its identity, in one transaction. `pool` is of the login of `database.url`: the
-/// user is inserted as `supabase_auth_admin`, the admin's row as that login.
+/// Creates a confirmed account with its identity in one transaction. `pool` uses the login of `database.url`: the user is
+/// inserted as `supabase_auth_admin`, the admin's row as that login.
 ///
 /// # Errors
-/// The address or the password is not acceptable, the address is taken, `public.user_roles` does not exist, or the
-/// database failed.
+/// The address or password is invalid, the address is taken, `public.user_roles` does not exist, or the database failed.
 pub async fn create_user(
     config: &AuthConfig,
     pool: &ServicePool,
@@ -86,7 +85,7 @@ async fn insert(
     Ok(id)
 }
 
-/// The app reads who is an administrator of the site from this table of its own.
+/// The app's own table of administrators.
 async fn make_admin(tx: &Tx, id: Uuid) -> Result<(), AuthError> {
     let table = tx.query_one("select to_regclass('public.user_roles') is not null as is_there", &[]).await?;
     if !database::column::<bool>(&table, "is_there")? {

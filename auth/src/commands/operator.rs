@@ -1,5 +1,4 @@
-//! What the operator does with accounts, without a request: `basalt user list|delete|reset-password|…`. The
-//! rules are those of the routes; the audit log names the command line as who acted.
+//! `basalt user list|delete|reset-password|…`. The rules are those of the routes; the audit log names the command line as actor.
 
 use std::sync::Arc;
 
@@ -29,37 +28,37 @@ use crate::templates::kind::EmailKind;
 use crate::users::address;
 use crate::users::{self, User};
 
-/// An account as the operator sees it.
+/// An account in the operator's list.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct AccountSummary {
     /// `auth.uid()`.
     pub id: Uuid,
-    /// Empty for none.
+    /// Empty if there is none.
     pub email: String,
-    /// Digits; empty for none.
+    /// Digits; empty if there is none.
     pub phone: String,
-    /// When it was made.
+    /// Creation time.
     pub created_at: Option<Timestamp>,
-    /// When an address was confirmed.
+    /// Time of the first confirmation.
     pub confirmed_at: Option<Timestamp>,
-    /// The last sign-in.
+    /// Time of the last sign-in.
     pub last_sign_in_at: Option<Timestamp>,
-    /// Until when it may not sign in.
+    /// End of the ban.
     pub banned_until: Option<Timestamp>,
-    /// Without address or password.
+    /// Whether it has neither address nor password.
     pub is_anonymous: bool,
-    /// Sessions that may still refresh.
+    /// Number of sessions.
     pub sessions: i64,
 }
 
 /// Which accounts to list.
 #[derive(Debug, Clone, Copy)]
 pub struct ListAccounts<'a> {
-    /// Part of an address or phone number, or of a full name.
+    /// Substring of an address, phone number or full name.
     pub search: Option<&'a str>,
-    /// Most of them, the newest first.
+    /// Maximum number of accounts, newest first.
     pub limit: i64,
-    /// How many to leave out.
+    /// Number of accounts to skip.
     pub offset: i64,
 }
 
@@ -80,10 +79,10 @@ macro_rules! summary {
 }
 
 impl Operator {
-    /// `pool` is of a login that acts as `supabase_auth_admin`.
+    /// `pool` must act as `supabase_auth_admin`.
     ///
     /// # Errors
-    /// The settings of password hashes cannot be used.
+    /// The settings of password hashing are invalid.
     pub fn new(
         config: AuthConfig,
         pool: ServicePool,
@@ -96,7 +95,7 @@ impl Operator {
         Ok(Self(Box::new(Auth::new(config, dependencies)?)))
     }
 
-    /// Accounts, the newest first, and how many there are in all.
+    /// Accounts, newest first, and the total number.
     ///
     /// # Errors
     /// The database failed.
@@ -124,7 +123,7 @@ impl Operator {
         database::finish(tx, listed).await
     }
 
-    /// The account of an id or an e-mail address.
+    /// The account with an id or e-mail address.
     ///
     /// # Errors
     /// There is none, or the database failed.
@@ -139,10 +138,10 @@ impl Operator {
         database::finish(tx, found).await
     }
 
-    /// Deletes the account with everything that hangs on it.
+    /// Deletes the account and everything that belongs to it.
     ///
     /// # Errors
-    /// There is none, something of the project's holds on to it, or the database failed.
+    /// There is none, a foreign key in the project's schema prevents it, or the database failed.
     pub async fn delete(&self, who: &str) -> Result<AccountSummary, AuthError> {
         let account = self.find(who).await?;
         let user = self.load(account.id).await?;
@@ -150,7 +149,7 @@ impl Operator {
         Ok(account)
     }
 
-    /// Sets the password, and ends every session and every code that waits: an intruder is out.
+    /// Sets the password, ends all sessions and voids all pending codes, so that an intruder loses access.
     ///
     /// # Errors
     /// There is no such account, the password breaks the policy, or the database failed.
@@ -171,7 +170,7 @@ impl Operator {
         Ok(account)
     }
 
-    /// A link that signs the account in once, to choose a password. The link of the last mail, if one waits, ends.
+    /// Creates a recovery link. It voids a pending one.
     ///
     /// # Errors
     /// There is no such account, it has no e-mail address, or the database failed.
@@ -201,7 +200,7 @@ impl Operator {
         database::finish(tx, made).await
     }
 
-    /// Ends every session of the account; how many there were. Access tokens hold until they expire.
+    /// Ends all sessions of the account and returns their number. Access tokens remain valid until they expire.
     ///
     /// # Errors
     /// There is no such account, or the database failed.
@@ -241,7 +240,7 @@ impl Operator {
         database::finish(tx, found).await?.ok_or(AuthError::UserNotFound)
     }
 
-    /// Who acts, for the audit log.
+    /// The audit log's actor.
     fn actor(&self) -> User {
         const NAME: &str = "basalt user";
         User { email: NAME.to_owned(), ..User::blank(Uuid::nil(), self.0.now()) }

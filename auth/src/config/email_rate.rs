@@ -12,12 +12,12 @@ use crate::go_duration;
 
 const HOUR: Duration = Duration::from_secs(3600);
 
-/// `auth.rate_limit_email_sent`: so many mails in such a time. Written `30` (an hour) or `30/10m`.
+/// `auth.rate_limit_email_sent`: mails per period, written `30` (per hour) or `30/10m`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct EmailRate {
-    /// Mails; 0 = no limit.
+    /// Number of mails; 0 for no limit.
     pub mails: u32,
-    /// The time they are for.
+    /// The period.
     pub period: Duration,
 }
 
@@ -38,7 +38,7 @@ impl fmt::Display for EmailRate {
     }
 }
 
-/// The text is no rate.
+/// The text is not a rate.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 #[error("a number of mails for each hour such as 30, or with the time they are for such as 30/10m")]
 pub struct ParseEmailRateError;
@@ -83,7 +83,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn rates_are_written_as_upstream_writes_them() {
+    fn parses_and_prints_rates_like_upstream() {
         let rate = |mails, seconds| Ok(EmailRate { mails, period: Duration::from_secs(seconds) });
         assert_eq!("30".parse(), rate(30, 3600));
         assert_eq!("30/10m".parse(), rate(30, 600));

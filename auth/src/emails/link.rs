@@ -2,8 +2,8 @@
 
 use std::fmt::Write as _;
 
-/// `base`'s `/verify` with what it needs. `redirect_to` goes in as it is unless it would end the parameter or the
-/// query; characters that no URL holds are encoded in any case.
+/// The link to `verify_url`. `redirect_to` is percent-encoded entirely if it contains `&`, `=` or `#`; otherwise only characters
+/// that are invalid in URLs are encoded.
 pub(crate) fn verify(
     verify_url: &str,
     token_hash: &str,
@@ -23,15 +23,15 @@ pub(crate) fn verify(
         if keep {
             link.push(char::from(byte));
         } else {
-            // Writing to a string does not fail.
+            // Writing to a string cannot fail.
             let _written = write!(link, "%{byte:02X}");
         }
     }
     link
 }
 
-/// Where a kind's links lead. `path` is `auth.mailer_url_paths_<kind>`: empty or upstream's `/verify` mean this service's
-/// own `/verify` below `external_url`; anything else is resolved as a browser would, an absolute URL included.
+/// The link target of a kind. `path` is `auth.mailer_url_paths_<kind>`: empty or upstream's `/verify` mean `/verify` below
+/// `external_url`; any other value is resolved relative to it, and may be an absolute URL.
 pub(crate) fn verify_url(external_url: &str, path: &str) -> String {
     let own = || format!("{external_url}/verify");
     if path.is_empty() || path == "/verify" {
@@ -60,7 +60,7 @@ mod tests {
     const BASE: &str = "https://api.example.org/auth/v1/verify";
 
     #[test]
-    fn a_plain_target_stays_readable() {
+    fn plain_target_is_not_encoded() {
         assert_eq!(
             verify(BASE, "abc", "signup", "https://app.example.org/welcome?to"),
             "https://api.example.org/auth/v1/verify?token=abc&type=signup&redirect_to=https://app.example.org/welcome?to"
@@ -68,7 +68,7 @@ mod tests {
     }
 
     #[test]
-    fn a_target_with_a_query_of_its_own_is_encoded_whole() {
+    fn target_with_query_is_fully_encoded() {
         assert_eq!(
             verify(BASE, "pkce_abc", "magiclink", "https://app.example.org/?a=b&c#d"),
             "https://api.example.org/auth/v1/verify?token=pkce_abc&type=magiclink\
@@ -77,7 +77,7 @@ mod tests {
     }
 
     #[test]
-    fn what_no_url_holds_is_encoded_in_any_case() {
+    fn invalid_url_characters_are_always_encoded() {
         let link = verify(BASE, "abc", "signup", "app://x/\"><script> ä");
         assert!(link.ends_with("redirect_to=app://x/%22%3E%3Cscript%3E%20%C3%A4"), "{link}");
     }
@@ -96,7 +96,7 @@ mod tests {
     }
 
     #[test]
-    fn the_path_of_the_external_url_is_kept_unless_another_is_configured() {
+    fn configured_path_replaces_verify() {
         let external = "https://api.example.org/auth/v1";
         assert_eq!(verify_url(external, ""), BASE);
         assert_eq!(verify_url(external, "/verify"), BASE);

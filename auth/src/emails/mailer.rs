@@ -1,6 +1,5 @@
-//! E-mails to users: from what happened to a mail in the outbox. [`Mailer::send`] renders subject, HTML and plain text
-//! and enqueues them in the caller's transaction; when they leave is [`basalt_mail`]'s business. Which code a
-//! e-mail carries, whether it may be sent again so soon, and where its link may lead were decided before.
+//! Writes e-mails: [`Mailer::send`] renders subject, HTML and plain text and enqueues them in the caller's transaction.
+//! [`basalt_mail`] delivers them. The caller has issued the code and checked limits and redirect target.
 
 use basalt_core::pool::Tx;
 use basalt_mail::{Destination, Message, Outbox, mailbox};
@@ -13,7 +12,7 @@ use crate::templates::kind::EmailKind;
 use crate::templates::{Remote, RenderedEmail, Templates};
 use crate::users::User;
 
-/// An e-mail to be written. What its kind does not need may be empty. No `Debug`, so that no log can show its code.
+/// An e-mail to write. Fields that its kind does not use may be empty. No `Debug`, so that no log can show the code.
 #[derive(Clone)]
 pub(crate) struct Email<'a> {
     pub(crate) kind: EmailKind,
@@ -21,19 +20,19 @@ pub(crate) struct Email<'a> {
     pub(crate) user: &'a User,
     /// The recipient.
     pub(crate) to: &'a str,
-    /// `.Token`: what a person types.
+    /// `.Token`: the code to type.
     pub(crate) code: &'a str,
     /// `.TokenHash`, as stored: with `pkce_` in a PKCE flow.
     pub(crate) token_hash: &'a str,
-    /// `.RedirectTo`: the allowed target, never the raw parameter.
+    /// `.RedirectTo`: an allowed target, never the raw parameter.
     pub(crate) redirect_to: &'a str,
-    /// Base of the link when it is not the configured one (`X-Forwarded-Host` among `mailer_external_hosts`), with the
-    /// service's path and without a slash at the end.
+    /// Base of the link if it differs from the configured one (`X-Forwarded-Host` in `mailer_external_hosts`), with the service's
+    /// path and without a trailing slash.
     pub(crate) external_url: Option<&'a str>,
     pub(crate) details: Details<'a>,
 }
 
-/// What only some kinds tell.
+/// Variables of some kinds.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Details<'a> {
     /// E-mail change.
@@ -51,13 +50,13 @@ pub(crate) struct Details<'a> {
 }
 
 impl<'a> Email<'a> {
-    /// A notification, which carries neither code nor link.
+    /// A notification, without code or link.
     pub(crate) fn notification(kind: EmailKind, user: &'a User, to: &'a str, details: Details<'a>) -> Self {
         Self { kind, user, to, code: "", token_hash: "", redirect_to: "", external_url: None, details }
     }
 }
 
-/// Writes e-mails. One for each service.
+/// Writes e-mails.
 pub(crate) struct Mailer {
     config: AuthConfig,
     outbox: Outbox,
@@ -69,7 +68,7 @@ impl Mailer {
         Self { templates: Templates::new(&config.mailer_letters), config: config.clone(), outbox }
     }
 
-    /// The templates behind URLs. Each has to be kept fresh by a task.
+    /// The templates behind URLs. Each needs a task that refreshes it.
     pub(crate) fn remote_templates(&self) -> impl Iterator<Item = Remote> {
         self.templates.remotes()
     }
@@ -87,7 +86,7 @@ impl Mailer {
         link::external_url(forwarded_host?, &self.config.mailer_external_hosts, &self.config.external_url)
     }
 
-    /// The link of an e-mail (auth.md §3.21), also for `generate_link`; `None` where its kind has none.
+    /// The link of an e-mail (auth.md §3.21), also for `generate_link`; `None` if its kind has none.
     pub(crate) fn link(&self, email: &Email<'_>) -> Option<String> {
         let config = &self.config;
         let external_url = email.external_url.unwrap_or(&config.external_url);
@@ -97,8 +96,7 @@ impl Mailer {
         Some(link::verify(&verify_url, email.token_hash, verification_type, email.redirect_to))
     }
 
-    /// Writes the e-mail and puts it into the outbox: it leaves when `tx` has committed. A notification that is
-    /// switched off is not written.
+    /// Renders the e-mail and enqueues it, to be sent when `tx` has committed. Does nothing for a disabled notification.
     pub(crate) async fn send(&self, tx: &Tx, email: &Email<'_>) -> Result<(), AuthError> {
         let config = &self.config;
         let kind = email.kind;
@@ -110,13 +108,13 @@ impl Mailer {
         let rendered = self.templates.render(kind, &values);
         let RenderedEmail { subject, html, text } =
             rendered.map_err(|error| AuthError::Internal(format!("the {} email: {error}", kind.name())))?;
-        // Not the link: a reader of the log could sign in with it.
+        // Without the link: a reader of the log could sign in with it.
         if self.outbox.destination() == Destination::Mailbox {
             let url = config.external_url.trim_end_matches("/auth/v1");
             tracing::info!(
                 kind = kind.name(),
                 to = email.to,
-                "a mail is in the mailbox at {url}{}",
+                "mail delivered to the mailbox at {url}{}",
                 mailbox::PATH
             );
         }
@@ -132,7 +130,7 @@ impl Mailer {
     }
 }
 
-/// Whether e-mails of this kind are written at all.
+/// Whether e-mails of this kind are enabled.
 fn is_enabled(config: &AuthConfig, kind: EmailKind) -> bool {
     match kind {
         EmailKind::PasswordChanged => config.mailer_notifications_password_changed_enabled,
@@ -152,7 +150,7 @@ fn is_enabled(config: &AuthConfig, kind: EmailKind) -> bool {
     }
 }
 
-/// The variables of auth.md §3.21, and `.AppName`, which is ours: what the sender is called, else the site's host.
+/// The variables of auth.md §3.21, and our own `.AppName`: the sender's name, else the site's host.
 fn values(config: &AuthConfig, email: &Email<'_>, link: Option<&str>) -> Value {
     let Email { user, to, code, token_hash, redirect_to, details, .. } = email;
     let site = url::Url::parse(&config.site_url).ok();

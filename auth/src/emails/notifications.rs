@@ -1,6 +1,5 @@
-//! E-mails that tell a user what has been done to their account (auth.md §3.21), each off unless asked for: the mailer
-//! knows. They go out whatever the limits on mails say, because they warn an owner who did not do it; and only to people
-//! who have an address.
+//! Notifications of changes to an account (auth.md §3.21). Each is disabled by default; the mailer checks the setting. Mail limits
+//! do not apply, because a notification may be the owner's only warning. Users without an address get none.
 
 use basalt_core::pool::Tx;
 
@@ -9,12 +8,12 @@ use crate::error::AuthError;
 use crate::templates::kind::EmailKind;
 use crate::users::User;
 
-/// The password is another, or gone.
+/// The password was changed or removed.
 pub(crate) async fn password_changed(tx: &Tx, mailer: &Mailer, user: &User) -> Result<(), AuthError> {
     send(tx, mailer, EmailKind::PasswordChanged, user, &user.email, Details::default()).await
 }
 
-/// The address is another: `user` has the new one already, the old one is told.
+/// The address was changed; `user` has the new one. Sent to the old address.
 pub(crate) async fn email_changed(
     tx: &Tx,
     mailer: &Mailer,
@@ -25,7 +24,7 @@ pub(crate) async fn email_changed(
     send(tx, mailer, EmailKind::EmailChanged, user, old_email, details).await
 }
 
-/// The number is another: `user` has the new one already.
+/// The phone number was changed; `user` has the new one.
 pub(crate) async fn phone_changed(
     tx: &Tx,
     mailer: &Mailer,
@@ -36,7 +35,7 @@ pub(crate) async fn phone_changed(
     send(tx, mailer, EmailKind::PhoneChanged, user, &user.email, details).await
 }
 
-/// A way of signing in is gone.
+/// A sign-in method was removed.
 pub(crate) async fn identity_unlinked(
     tx: &Tx,
     mailer: &Mailer,

@@ -1,5 +1,5 @@
-//! Failures of what auth stands on (the database, keys, hashes, bodies) as errors of its own: what PostgreSQL says
-//! decides between "try again", "the address is taken" and the sentence of the endpoint.
+//! Conversions from errors of the database, keys and passwords. PostgreSQL's error decides between "retry", "address taken" and
+//! the endpoint's own message.
 
 use basalt_core::keys::{KeyError, TokenError};
 use basalt_core::pg_error::PgError;
@@ -9,7 +9,7 @@ use super::AuthError;
 use crate::passwords::hasher::HashError;
 use crate::passwords::policy::PasswordError;
 
-/// An address that another user has.
+/// The kind of address that belongs to another user.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Taken {
     Email,
@@ -17,34 +17,34 @@ pub(crate) enum Taken {
 }
 
 impl AuthError {
-    /// A failure while a user was being inserted: PostgreSQL's refusal is the project's trigger, not ours.
+    /// Inserting a user failed: usually in the project's trigger.
     pub(crate) fn saving(error: SessionError) -> Self {
         Self::of_database(error, Self::SavingUser)
     }
 
-    /// A failed insert, in an admin's words.
+    /// Replaces the message of a failed insert by that of the admin endpoint.
     pub(crate) fn creating(self) -> Self {
         let Self::SavingUser(error) = self else { return self };
         Self::InsertingUser(error)
     }
 
-    /// A failed update, in the words of the sign-up that it was part of.
+    /// Replaces the message of a failed update by that of the sign-up it was part of.
     pub(crate) fn signing_up(self) -> Self {
         let Self::UpdatingUser(error) = self else { return self };
         Self::SavingUser(error)
     }
 
-    /// A failure while a user was being removed.
+    /// Deleting a user failed.
     pub(crate) fn deleting(error: SessionError) -> Self {
         Self::of_database(error, Self::DeletingUser)
     }
 
-    /// A failure while a user was being changed.
+    /// Updating a user failed.
     pub(crate) fn updating(error: SessionError) -> Self {
         Self::of_database(error, Self::UpdatingUser)
     }
 
-    /// A failure while a user was being looked up.
+    /// Querying a user failed.
     pub(crate) fn querying(error: SessionError) -> Self {
         Self::of_database(error, Self::Querying)
     }
@@ -65,7 +65,7 @@ impl AuthError {
         }
     }
 
-    /// Whether the connection broke: one that died while idle says so when it is first asked something.
+    /// Whether the connection broke. A connection that died while idle fails at its first statement.
     pub(crate) fn is_lost_connection(&self) -> bool {
         let Self::DatabaseUnavailable(error) = self else { return false };
         match error {
@@ -78,7 +78,7 @@ impl AuthError {
         }
     }
 
-    /// PostgreSQL's error behind this one.
+    /// The underlying error of PostgreSQL.
     pub(super) fn postgres(&self) -> Option<&PgError> {
         #[expect(clippy::wildcard_enum_match_arm, reason = "only these carry one")]
         match self {
@@ -92,7 +92,7 @@ impl AuthError {
         }
     }
 
-    /// Which address the database refused because it is another user's: two sign-ups at one moment.
+    /// The kind of address that violated a unique constraint, as in concurrent sign-ups.
     pub(crate) fn taken_address(&self) -> Option<Taken> {
         match self.postgres()?.constraint.as_deref()? {
             "users_email_partial_key" => Some(Taken::Email),
@@ -101,12 +101,12 @@ impl AuthError {
         }
     }
 
-    /// Whether the database refused because the address is another user's.
+    /// Whether an address violated a unique constraint.
     pub(crate) fn is_taken_address(&self) -> bool {
         self.taken_address().is_some()
     }
 
-    /// `taken` when this is about an address that is another user's.
+    /// Replaces the error by `taken` if an address violated a unique constraint.
     pub(crate) fn or_taken(self, taken: Self) -> Self {
         if self.is_taken_address() { taken } else { self }
     }
@@ -142,13 +142,13 @@ impl From<PasswordError> for AuthError {
     }
 }
 
-/// A value of the request is too long for its column. What a trigger of the project's refuses stays an error of the server
+/// Whether a value of the request is too long for its column. Errors raised by the project's triggers stay server errors
 /// (auth.md §3.1).
 fn is_too_long(error: &PgError) -> bool {
     error.code == "22001" && !error.is_nested
 }
 
-/// A refused token, in the words of upstream's JWT library.
+/// An invalid token, with the messages of upstream's JWT library.
 impl From<TokenError> for AuthError {
     fn from(error: TokenError) -> Self {
         Self::BadJwt(match error {
@@ -160,7 +160,7 @@ impl From<TokenError> for AuthError {
             TokenError::Unsupported { alg } => {
                 format!("token signature is invalid: signing method {alg} is invalid")
             }
-            // Upstream asks for the algorithm before it looks for a key.
+            // Upstream checks the algorithm before it looks up the key.
             TokenError::NoKey { alg, is_configured: false, .. } => {
                 format!("token signature is invalid: signing method {alg} is invalid")
             }

@@ -1,9 +1,9 @@
-//! Features that are not built yet, and what they answer meanwhile: as upstream does where an operator has switched
-//! them off (auth.md §2, §3.15, §3.22). A change that builds one takes its line out here.
+//! Features that are not implemented. They respond as upstream does when an operator has disabled them (auth.md §2, §3.15,
+//! §3.22).
 
 use http::StatusCode;
 
-/// A feature that is off, and its answer.
+/// A disabled feature and its error.
 #[derive(Debug, Clone, Copy)]
 pub struct Feature {
     pub(crate) status: StatusCode,
@@ -11,7 +11,7 @@ pub struct Feature {
     pub(crate) message: &'static str,
 }
 
-/// Types of second factors: enrolling one and using one.
+/// Types of second factors with the errors for enrolling and for using one.
 const FACTORS: [(&str, Feature, Feature); 3] = [
     (
         "totp",
@@ -41,12 +41,12 @@ impl Feature {
     pub(crate) const VERIFY_CODES: Self =
         refused("mfa_recovery_codes_verify_not_enabled", "MFA verification is disabled for Recovery Codes");
 
-    /// Enrolling a second factor; `None` for an unknown type.
+    /// The error for enrolling a factor; `None` for an unknown type.
     pub(crate) fn enroll(factor_type: &str) -> Option<Self> {
         FACTORS.iter().find(|(name, _, _)| *name == factor_type).map(|(_, enroll, _)| *enroll)
     }
 
-    /// Using a second factor. Only an import could have left one of an unknown type: it answers as the first type does.
+    /// The error for using a factor. An unknown type, possible only after an import, gets that of the first type.
     pub(crate) fn verify(factor_type: &str) -> Self {
         let [(_, _, totp), ..] = FACTORS;
         FACTORS.iter().find(|(name, _, _)| *name == factor_type).map_or(totp, |(_, _, verify)| *verify)

@@ -1,5 +1,4 @@
-//! The bodies of errors in both versions, and what of them goes to the log. Beside its parent the only file that
-//! knows how an error looks on the wire.
+//! Error bodies in both API versions, and the logging of errors.
 
 use std::sync::Arc;
 
@@ -11,12 +10,12 @@ use serde_json::{Map, Value, json};
 
 use super::AuthError;
 
-/// The error on its way to [`render`].
+/// An error in a response's extensions, for [`render`].
 #[derive(Clone)]
 enum Carried {
-    /// The response waits for its body.
+    /// The response has no body yet.
     Unanswered(Arc<AuthError>),
-    /// The response says it already: a redirect. What is left is the log.
+    /// The response is complete (a redirect); the error only has to be logged.
     Answered(Arc<AuthError>),
 }
 
@@ -29,8 +28,8 @@ impl IntoResponse for AuthError {
 }
 
 impl AuthError {
-    /// What a browser is told in the address it is sent to (auth.md §3.10). Statuses without a name in OAuth have no
-    /// `error`.
+    /// Parameters for a redirect that reports this error (auth.md §3.10). `error` is omitted for statuses that OAuth does not
+    /// name.
     pub(crate) fn redirect_parameters(&self) -> Vec<(&'static str, String)> {
         let (status, code) = self.wire();
         let error = match status {
@@ -47,14 +46,14 @@ impl AuthError {
         pairs
     }
 
-    /// A response that tells of this error by itself.
+    /// Attaches the error to a response that already reports it.
     pub(crate) fn answered_by(self, mut response: Response) -> Response {
         response.extensions_mut().insert(Carried::Answered(Arc::new(self)));
         response
     }
 }
 
-/// The API version a client asked for, which decides the shape of errors.
+/// The API version that a client requests; it selects the error format.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum ApiVersion {
     /// `code` is the status, the message is `msg`.
@@ -67,7 +66,7 @@ const VERSION_HEADER: HeaderName = HeaderName::from_static("x-supabase-api-versi
 const CODE_HEADER: HeaderName = HeaderName::from_static("x-sb-error-code");
 
 impl ApiVersion {
-    /// The newest version that is not newer than what the header names; a bad date is none.
+    /// The newest version up to the date in the header. An invalid date is ignored.
     pub(crate) fn of(headers: &HeaderMap) -> Self {
         let asked = headers.get(VERSION_HEADER).and_then(|value| value.to_str().ok());
         let asked = asked.filter(|text| text.len() == "2024-01-01".len());
@@ -78,16 +77,16 @@ impl ApiVersion {
     }
 }
 
-/// What rendering needs to know of the request.
+/// What rendering uses of the request.
 pub(crate) struct RenderContext {
     pub(crate) version: ApiVersion,
-    /// Id that the log carries; in 5xx bodies of the initial version.
+    /// Request id for the log, and for 5xx bodies in the initial version.
     pub(crate) request_id: Option<String>,
-    /// Whether bodies may name SQLSTATEs.
+    /// Whether bodies may contain SQLSTATEs.
     pub(crate) development: bool,
 }
 
-/// Gives a failed response its body. Others pass.
+/// Renders the body of an error response; leaves other responses unchanged.
 pub(crate) fn render(mut response: Response, context: &RenderContext) -> Response {
     match response.extensions_mut().remove::<Carried>() {
         None => response,
@@ -106,16 +105,16 @@ fn log(error: &AuthError, context: &RenderContext) {
     let (status, code) = error.wire();
     let id = context.request_id.as_deref().unwrap_or_default();
     if let Some(postgres) = error.postgres() {
-        // Without the detail, which may be the whole row: hashes of passwords, and tokens that sign in.
+        // Without the detail: it may contain the row, with password hashes and valid tokens.
         let (sqlstate, message) = (&postgres.code, &postgres.message);
         tracing::error!(code, request_id = id, sqlstate, "{error}: {message}");
     } else if status.is_server_error() {
-        #[expect(clippy::wildcard_enum_match_arm, reason = "the others say it all in their message")]
+        #[expect(clippy::wildcard_enum_match_arm, reason = "the other messages are complete")]
         let cause = match error {
             AuthError::Internal(cause) => cause.clone(),
             _ => std::error::Error::source(error).map(ToString::to_string).unwrap_or_default(),
         };
-        // Faults that pass by themselves are no reason to wake the operator.
+        // Transient errors do not need an operator.
         if status == StatusCode::INTERNAL_SERVER_ERROR {
             tracing::error!(code, request_id = id, cause, "{error}");
         } else {
@@ -143,7 +142,7 @@ fn error_response(error: &AuthError, context: &RenderContext) -> Response {
     headers.insert(CODE_HEADER, HeaderValue::from_static(code));
     headers.insert(header::CACHE_CONTROL, HeaderValue::from_static("no-store"));
     if context.version == ApiVersion::V20240101 {
-        // Only errors echo the version: the client chooses its parser by it.
+        // Only errors echo the version: clients select their parser by it.
         headers.insert(VERSION_HEADER, HeaderValue::from_static("2024-01-01"));
     }
     if let Some(seconds) = error.retry_after() {
@@ -186,7 +185,7 @@ fn body(
     body
 }
 
-/// Errors that a project's own trigger raises on purpose, and the status they ask for.
+/// The status requested by an error that a project's trigger raises on purpose.
 fn user_code_status(error: &PgError) -> Option<(StatusCode, &PgError)> {
     let status = match error.code.as_str() {
         "P0001" | "23000" | "23001" | "23502" | "23503" | "23505" | "23514" | "23P01" => {
@@ -209,8 +208,7 @@ fn user_code_body(error: &PgError) -> Value {
     Value::Object(body)
 }
 
-/// Words a failure that happened outside the handlers. The request is gone by then, and with it its version: the
-/// shape is the one that every client of the last years asks for.
+/// Renders a failure outside the handlers. The request's version is not available, so the format is the current one.
 pub(crate) fn render_fault(fault: Fault) -> Response {
     let (error, request_id) = match fault {
         Fault::NotFound => return not_found(),
@@ -225,7 +223,7 @@ pub(crate) fn render_fault(fault: Fault) -> Response {
     error_response(&error, &RenderContext { version: ApiVersion::V20240101, request_id, development: false })
 }
 
-/// Unknown routes, as upstream's router words them.
+/// The response for unknown routes, as from upstream's router.
 pub(crate) fn not_found() -> Response {
     (
         StatusCode::NOT_FOUND,

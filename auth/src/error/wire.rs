@@ -5,7 +5,7 @@ use http::StatusCode;
 use super::AuthError;
 
 impl AuthError {
-    /// Status and code. No `_` arm: a new variant asks for its own.
+    /// Status and code. No `_` arm: a new variant must choose its own.
     pub(super) fn wire(&self) -> (StatusCode, &'static str) {
         const BAD: StatusCode = StatusCode::BAD_REQUEST;
         const DENIED: StatusCode = StatusCode::FORBIDDEN;
@@ -109,9 +109,9 @@ impl AuthError {
         self.wire().1
     }
 
-    /// Seconds after which asking again may help; `None` where it does not.
+    /// Seconds after which a retry may succeed; `None` if it cannot.
     pub(super) fn retry_after(&self) -> Option<u64> {
-        #[expect(clippy::wildcard_enum_match_arm, reason = "the others do not help to retry")]
+        #[expect(clippy::wildcard_enum_match_arm, reason = "a retry does not help with the others")]
         match self {
             Self::RateLimited { retry_after } | Self::MailLimit { retry_after } => {
                 Some(retry_after.as_secs().saturating_add(1))

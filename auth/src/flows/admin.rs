@@ -1,5 +1,5 @@
-//! What an admin may do to accounts (auth.md §3.13): create and change them here, remove them in [`mod@removal`]. Nothing
-//! sends mail, asks for a password, or cares whether sign-ups are open.
+//! Admins create and change accounts (auth.md §3.13); [`mod@removal`] deletes them. No mail is sent, and `disable_signup` does
+//! not apply.
 
 mod body;
 mod removal;
@@ -23,7 +23,7 @@ use body::{Ban, Secret, Wanted};
 pub(crate) use removal::delete;
 
 impl AdminUser {
-    /// Makes an account. Checks come in upstream's order: addresses, passwords, id, ban.
+    /// Creates an account. Checks in upstream's order: addresses, password, id, ban.
     pub(crate) async fn create(
         &self,
         auth: &Auth,
@@ -54,7 +54,7 @@ impl AdminUser {
                 hash.to_owned()
             }
             Some(Secret::Password(password)) if !password.is_empty() => auth.hasher.hash(password).await?,
-            // No password fits it: the account waits for a recovery.
+            // Matches no password: the user has to recover the account.
             Some(Secret::Password(_)) | None => auth.hasher.unguessable(),
         };
         let tx = auth.begin(origin).await?;
@@ -113,7 +113,7 @@ impl AdminUser {
         Ok(())
     }
 
-    /// Changes an account. Addresses change at once, without mail; a new password signs the user out everywhere.
+    /// Changes an account. Addresses change without confirmation; a new password ends all sessions.
     pub(crate) async fn change(
         &self,
         auth: &Auth,
@@ -226,7 +226,7 @@ async fn set_ban(tx: &Tx, id: Uuid, ban: Ban, now: Timestamp) -> Result<(), Auth
     Ok(())
 }
 
-/// A new address, and the identity that goes with it, made if the user had none.
+/// Sets an address and updates or creates its identity.
 async fn change_address(
     tx: &Tx,
     id: Uuid,

@@ -1,10 +1,8 @@
-//! E-mails that carry a code: everything that asks for one comes through here. A code is issued, its flow begun and its
-//! e-mail put into the outbox in the caller's transaction, within three limits: so many mails of a kind to one user,
-//! so many of the whole server, and only to addresses that may get mail (auth.md §3.19, §3.21). Who may ask for what
-//! is the routes' business.
+//! Mails with a code; all of them are sent here. In the caller's transaction this issues the code, begins the PKCE flow and
+//! enqueues the mail, subject to three limits: frequency per kind and user, mails of the whole server, and authorised recipients
+//! (auth.md §3.19, §3.21).
 //!
-//! The caller must have read the user under lock in the same transaction. The times in
-//! it are what holds two requests at one moment to one mail.
+//! The caller must have locked the user in the same transaction: its sent-at times limit concurrent requests to one mail.
 
 use basalt_core::pool::Tx;
 use jiff::Timestamp;
@@ -31,15 +29,15 @@ pub(crate) struct CodeEmails<'a> {
 }
 
 impl<'a> CodeEmails<'a> {
-    /// For a request whose account is known.
+    /// For requests about a known account.
     pub(crate) fn new(auth: &'a Auth, origin: &Origin, challenge: Option<Challenge>) -> Self {
         Self::with(auth.email_limiter.reserve(), auth, origin, challenge)
     }
 
-    /// For a request about an address that may have no account: the price of one mail is put aside.
+    /// For requests about an address that may have no account: reserves one mail in advance.
     ///
     /// # Errors
-    /// The whole server has sent too many.
+    /// The server-wide limit is exhausted.
     pub(crate) fn about_address(
         auth: &'a Auth,
         origin: &Origin,
@@ -64,46 +62,46 @@ impl<'a> CodeEmails<'a> {
         }
     }
 
-    /// The transaction has committed; without this the e-mails count for nothing.
+    /// Counts the mails towards the server-wide limit; call it after the commit.
     pub(crate) fn sent(self) {
         self.reservation.spend();
     }
 
-    /// Finishes a sign-up.
+    /// Mails the confirmation of a sign-up.
     pub(crate) async fn confirmation(&mut self, tx: &Tx, user: &User) -> Result<(), AuthError> {
         self.check_frequency(user.confirmation_sent_at)?;
         let flow = self.begin(tx, user, AuthenticationMethod::EmailSignup).await?;
         self.send(tx, user, EmailKind::Confirmation, TokenType::Confirmation, &user.email, flow).await
     }
 
-    /// Invites; as often as the inviter likes, and never in a flow of the inviter's browser.
+    /// Mails an invitation. Without frequency limit, and always implicit: a PKCE flow would belong to the inviter's browser.
     pub(crate) async fn invitation(&mut self, tx: &Tx, user: &User) -> Result<(), AuthError> {
         let (kind, token) = (EmailKind::Invite, TokenType::Confirmation);
         self.send(tx, user, kind, token, &user.email, FlowType::Implicit).await
     }
 
-    /// Leads to a new password.
+    /// Mails a password reset.
     pub(crate) async fn recovery(&mut self, tx: &Tx, user: &User) -> Result<(), AuthError> {
         self.check_frequency(user.recovery_sent_at)?;
         let flow = self.begin(tx, user, AuthenticationMethod::Recovery).await?;
         self.send(tx, user, EmailKind::Recovery, TokenType::Recovery, &user.email, flow).await
     }
 
-    /// Signs in.
+    /// Mails a magic link.
     pub(crate) async fn magic_link(&mut self, tx: &Tx, user: &User) -> Result<(), AuthError> {
         self.check_frequency(user.recovery_sent_at)?;
         let flow = self.begin(tx, user, AuthenticationMethod::MagicLink).await?;
         self.send(tx, user, EmailKind::MagicLink, TokenType::Recovery, &user.email, flow).await
     }
 
-    /// Brings a nonce.
+    /// Mails a reauthentication nonce.
     pub(crate) async fn reauthentication(&mut self, tx: &Tx, user: &User) -> Result<(), AuthError> {
         self.check_frequency(user.reauthentication_sent_at)?;
         let (kind, token) = (EmailKind::Reauthentication, TokenType::Reauthentication);
         self.send(tx, user, kind, token, &user.email, FlowType::Implicit).await
     }
 
-    /// Asks the new address, and the present one where both have to agree (auth.md §3.7).
+    /// Mails the new address, and the current one if both must confirm (auth.md §3.7).
     pub(crate) async fn email_change(
         &mut self,
         tx: &Tx,
@@ -123,12 +121,11 @@ impl<'a> CodeEmails<'a> {
         Ok(())
     }
 
-    /// At most one mail of a kind per user and interval.
     fn check_frequency(&self, last: Option<Timestamp>) -> Result<(), AuthError> {
         check_frequency(last, self.auth.config.mailer_max_frequency, self.now)
     }
 
-    /// The flow of the request, which waits for the link when the request brought a challenge.
+    /// Begins a PKCE flow if the request has a challenge.
     async fn begin(&self, tx: &Tx, user: &User, method: AuthenticationMethod) -> Result<FlowType, AuthError> {
         let Some(challenge) = &self.challenge else { return Ok(FlowType::Implicit) };
         flow_state::begin(tx, user.id, &challenge.text, &challenge.method, method, self.now).await?;
@@ -156,7 +153,7 @@ impl<'a> CodeEmails<'a> {
     }
 }
 
-/// An e-mail as [`CodeEmails`] writes it; `generate_link` takes its link and sends nothing.
+/// The mail for a code. `generate_link` uses only its link.
 pub(crate) fn email_with_code<'a>(
     kind: EmailKind,
     user: &'a User,
@@ -176,7 +173,7 @@ pub(crate) fn email_with_code<'a>(
     }
 }
 
-/// At most one of a kind per user and interval (auth.md §3.19).
+/// At most one mail of a kind per user and interval (auth.md §3.19).
 pub(crate) fn check_frequency(
     last: Option<Timestamp>,
     interval_seconds: u64,
@@ -186,7 +183,7 @@ pub(crate) fn check_frequency(
     let interval_ms = i64::try_from(interval_seconds).unwrap_or(i64::MAX).saturating_mul(1000);
     let passed_ms = now.as_millisecond().saturating_sub(last.as_millisecond());
     let left_ms = interval_ms.saturating_sub(passed_ms);
-    // Whole seconds, but "after 0 seconds" would be no answer.
+    // Whole seconds, but at least 1: "after 0 seconds" makes no sense.
     if left_ms > 0 { Err(AuthError::MailTooSoon { seconds: (left_ms / 1000).max(1) }) } else { Ok(()) }
 }
 
@@ -195,7 +192,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_second_mail_waits_for_its_minute() {
+    fn limits_mails_to_one_per_interval() {
         let at = |ms| Timestamp::from_millisecond(ms).unwrap();
         let text = |last: Option<i64>, now: i64| {
             check_frequency(last.map(at), 60, at(now)).err().map(|error| error.to_string())

@@ -1,5 +1,4 @@
-//! Links that an admin has made (auth.md §3.12): each type's effect on the account, and the code that the link carries.
-//! The code is a mail's in every respect but is not mailed.
+//! Links that an admin generates (auth.md §3.12): each type's effect on the account, and its code, which is like a mailed one.
 
 use basalt_core::pool::Tx;
 use jiff::Timestamp;
@@ -80,31 +79,31 @@ impl LinkType {
     }
 }
 
-/// A request whose addresses are in form.
+/// A validated request.
 pub(crate) struct GeneratedLink<'a> {
     pub(crate) kind: LinkType,
-    /// In stored form.
+    /// Normalised.
     pub(crate) email: String,
-    /// Of a sign-up.
+    /// For a sign-up.
     pub(crate) password: String,
-    /// Of an e-mail change, as it was sent.
+    /// For an e-mail change; not validated.
     pub(crate) new_email: String,
     pub(crate) data: Object,
-    /// Allowed.
+    /// An allowed target.
     pub(crate) redirect_to: String,
     pub(crate) audience: &'a str,
 }
 
-/// What came of it.
+/// The generated link.
 pub(crate) struct Made {
-    /// The type that was made: an unknown address turns a magic link into a sign-up.
+    /// The actual type: for an unknown address a magic link becomes a sign-up.
     pub(crate) kind: LinkType,
     pub(crate) account: Account,
     pub(crate) issued: IssuedCode,
     pub(crate) action_link: String,
 }
 
-/// The transaction that makes a link, and on whose behalf.
+/// The transaction and the actor.
 struct Work<'a> {
     auth: &'a Auth,
     origin: &'a Origin,
@@ -143,7 +142,7 @@ impl GeneratedLink<'_> {
         database::finish(tx, made).await
     }
 
-    /// The password of a new account.
+    /// The password hash of a new account.
     async fn hash(&self, auth: &Auth) -> Result<String, AuthError> {
         if self.kind == LinkType::MagicLink {
             return Ok(auth.hasher.unguessable());
@@ -155,7 +154,7 @@ impl GeneratedLink<'_> {
         Ok(auth.hasher.hash(&self.password).await?)
     }
 
-    /// Everything but the code.
+    /// Applies the effects on the account.
     async fn prepare(
         &self,
         work: &Work<'_>,
@@ -191,7 +190,7 @@ impl GeneratedLink<'_> {
         users::lock_by_email(tx, &self.email, self.audience).await?.ok_or(AuthError::NoUserWithEmail)
     }
 
-    /// An account that waits for its confirmation: a new one, or one that waits already and takes the new metadata.
+    /// Creates an unconfirmed account, or updates the metadata of an existing one.
     async fn sign_up(&self, work: &Work<'_>, hash: Option<String>) -> Result<User, AuthError> {
         let Work { auth, tx, now, .. } = *work;
         match (users::lock_by_email(tx, &self.email, self.audience).await?, hash) {
@@ -214,7 +213,7 @@ impl GeneratedLink<'_> {
         }
     }
 
-    /// Notes the new address. A change to it that is under way goes on: an admin asks for its two links one by one.
+    /// Stores the new address. A pending change to the same address continues: an admin requests its two links separately.
     async fn request_email_change(&self, work: &Work<'_>, user: &User) -> Result<User, AuthError> {
         let Work { auth, tx, now, .. } = *work;
         let is_current = self.kind == LinkType::EmailChangeCurrent;
@@ -234,7 +233,7 @@ impl GeneratedLink<'_> {
         read_back(tx, user.id).await
     }
 
-    /// The code and its link.
+    /// Issues the code and builds the link.
     async fn issue(&self, work: &Work<'_>, kind: LinkType, user: User) -> Result<Made, AuthError> {
         let Work { auth, tx, now, .. } = *work;
         let to = if kind == LinkType::EmailChangeNew { &user.email_change } else { &user.email };

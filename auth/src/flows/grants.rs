@@ -1,5 +1,4 @@
-//! What `/token` grants: one module per `grant_type`. Each answers with an account, its session and a refresh token;
-//! [`crate::http::routes::token`] makes the body of them.
+//! The grants of `/token`, one module per `grant_type`. Each returns an account, its session and a refresh token.
 
 pub(crate) mod password;
 pub(crate) mod pkce;

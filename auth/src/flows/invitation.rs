@@ -1,5 +1,4 @@
-//! Invitations (auth.md §3.12): the account that waits for them. Whether an e-mail goes out or a link is handed to
-//! the admin is the routes' business.
+//! Invitations (auth.md §3.12): the invited account. The caller sends a mail or returns a link.
 
 use basalt_core::pool::Tx;
 use jiff::Timestamp;
@@ -11,7 +10,7 @@ use crate::users::{self, Object, User, read_back};
 
 /// A person to invite.
 pub(crate) struct Invitee<'a> {
-    /// In stored form.
+    /// Normalised.
     pub(crate) email: String,
     pub(crate) audience: &'a str,
     /// Metadata of a new account.
@@ -20,7 +19,7 @@ pub(crate) struct Invitee<'a> {
 }
 
 impl Invitee<'_> {
-    /// The account, created if no account has the address, marked as invited.
+    /// Finds or creates the account and marks it as invited.
     ///
     /// # Errors
     /// A confirmed account has the address, or the database fails.

@@ -1,7 +1,7 @@
-//! Signing in by mail (auth.md §3.9): a magic link for a user with a confirmed account. Any other address gets an account
-//! without a usable password, and a confirmation, whose link signs in just the same.
+//! Sign-in by mail (auth.md §3.9): a magic link for a confirmed account. Any other address gets an account without a usable
+//! password and a confirmation mail, whose link also signs in.
 //!
-//! No password is hashed on any of these ways, so that none takes longer than another.
+//! No password is hashed, so that all cases take the same time.
 
 use basalt_core::pool::Tx;
 
@@ -15,9 +15,9 @@ use crate::state::Auth;
 use crate::users::create::{NewUser, create};
 use crate::users::{self, Object, User, read_back};
 
-/// A checked request.
+/// A validated request.
 pub(crate) struct MagicLink {
-    /// In stored form.
+    /// Normalised.
     pub(crate) email: String,
     /// Metadata of a new account.
     pub(crate) data: Object,
@@ -31,7 +31,7 @@ impl MagicLink {
         let first = emails()?;
         let padding = auth.response_times.start();
         let asked = match self.ask(auth, origin, first).await {
-            // Another request took the address a moment ago.
+            // A concurrent request took the address.
             Err(error) if error.is_taken_address() => match emails() {
                 Ok(again) => self.ask(auth, origin, again).await,
                 Err(error) => Err(error),
@@ -75,7 +75,7 @@ impl MagicLink {
         emails.magic_link(tx, user).await
     }
 
-    /// Confirmed at once where no mail is asked for, else by the mail.
+    /// Creates the account. Under autoconfirm it is confirmed at once, else by the mail.
     async fn sign_up(
         &self,
         auth: &Auth,

@@ -1,10 +1,9 @@
-//! Making accounts (auth.md §3.3, §3.4). One sign-up is one transaction, in which the project's triggers take part:
-//! insert of the user, insert of the identity, the update that confirms, then a second look at the row, because a
-//! trigger may have changed it.
+//! Sign-up (auth.md §3.3, §3.4). A sign-up is one transaction, which includes the project's triggers: insert the user, insert the
+//! identity, confirm, and read the row again, because a trigger may have changed it.
 //!
-//! What an address that is taken answers depends on the settings. Without autoconfirm a client may not learn from it: the
-//! answer is a made-up user, and takes as long. With autoconfirm a sign-up answers with a session, so the address
-//! cannot be hidden; an account that was never confirmed is entered only with its own password.
+//! The response for a taken address depends on the settings. Without autoconfirm it must not reveal the account: it contains a
+//! fake user and takes as long. With autoconfirm a sign-up returns a session, so the account cannot be hidden; an unconfirmed
+//! account can be signed in to only with its password.
 
 use basalt_core::pool::Tx;
 use basalt_core::random;
@@ -25,7 +24,7 @@ use crate::state::Auth;
 use crate::users::create::{NewUser, create, provider_metadata};
 use crate::users::{self, Account, Object, User, read_back, row_missing};
 
-/// The address of a sign-up, in the form that is stored.
+/// The normalised address of a sign-up.
 #[derive(Debug, Clone)]
 pub(crate) enum Contact {
     Email(String),
@@ -69,7 +68,7 @@ impl Contact {
     }
 }
 
-/// A checked sign-up.
+/// A validated sign-up.
 pub(crate) struct SignUp {
     pub(crate) contact: Contact,
     pub(crate) password: String,
@@ -77,11 +76,11 @@ pub(crate) struct SignUp {
     pub(crate) challenge: Option<Challenge>,
 }
 
-/// How a sign-up ended.
+/// Result of a sign-up.
 pub(crate) enum SignedUp {
-    /// With a session.
+    /// A session.
     SignedIn(Box<Granted>),
-    /// With an account that waits for confirmation, or looks like one.
+    /// An unconfirmed account, or a fake one.
     Unconfirmed(Box<Account>),
 }
 
@@ -97,7 +96,7 @@ impl SignUp {
         match self.find(auth, origin).await? {
             Some(user) => Box::pin(self.again(auth, origin, user)).await,
             None => match Box::pin(self.create(auth, origin)).await {
-                // Another request took the address a moment ago.
+                // A concurrent request took the address.
                 Err(error) if error.is_taken_address() => {
                     let user = self.find(auth, origin).await?.ok_or(error)?;
                     Box::pin(self.again(auth, origin, user)).await
@@ -218,12 +217,12 @@ impl SignUp {
         let begun = sessions::begin(tx, &origin.client, user.id, "password", state, now)
             .await?
             .ok_or(AuthError::UserAlreadyExists)?;
-        // The statement that began the session answered the row as it was before its own triggers ran.
+        // The statement that began the session returned the row as it was before triggers ran.
         let begun = sessions::Begun { user: read_back(tx, user.id).await?, ..begun };
         Granted::of(tx, begun, now).await
     }
 
-    /// A sign-up with an address that has an account.
+    /// A sign-up with an existing account's address.
     async fn again(&self, auth: &Auth, origin: &Origin, user: User) -> Result<SignedUp, AuthError> {
         let is_autoconfirmed = auth.config.mailer_autoconfirm || auth.config.sms_autoconfirm;
         match (self.contact.is_confirmed(&user), self.contact.is_autoconfirmed(auth)) {
@@ -231,7 +230,7 @@ impl SignUp {
             (false, true) => self.enter(auth, origin, user).await,
             (is_confirmed, _) => {
                 let emails = self.emails(auth, origin)?;
-                // A new account would be hashed for now.
+                // Takes the same time as a new account.
                 auth.hasher.hash(&self.password).await?;
                 let padding = auth.response_times.start();
                 let account = if is_confirmed {
@@ -247,7 +246,7 @@ impl SignUp {
         }
     }
 
-    /// An account that was never confirmed and now may be: its own password opens it, another one does not.
+    /// Confirms and signs in to an unconfirmed account, if the password is correct.
     async fn enter(&self, auth: &Auth, origin: &Origin, user: User) -> Result<SignedUp, AuthError> {
         let name = user.email.to_lowercase();
         let attempt = auth.limits.accounts.attempt(&name, Counter::Strangers).await?;
@@ -269,7 +268,7 @@ impl SignUp {
         Ok(SignedUp::SignedIn(Box::new(granted)))
     }
 
-    /// The user exists and waits for confirmation: another mail, nothing of what was sent is stored.
+    /// Resends the confirmation of an unconfirmed account; nothing of the request is stored.
     async fn repeat(
         &self,
         auth: &Auth,
@@ -288,14 +287,14 @@ impl SignUp {
         let mut account = database::finish(tx, account).await?;
         emails.sent();
         if account.user.invited_at.is_some() {
-            // A client that signs up with an invited address may not see what the inviter stored.
+            // Do not reveal the inviter's data to a client that signs up with the invited address.
             account.user.user_metadata = Object::new();
             account.identities.clear();
         }
         Ok(account)
     }
 
-    /// The user exists and is confirmed: an answer that does not say so.
+    /// A fake user, which hides that a confirmed account exists.
     async fn obfuscate(&self, auth: &Auth, origin: &Origin, user: &User) -> Result<Account, AuthError> {
         let now = auth.now();
         let tx = auth.begin(origin).await?;
@@ -314,7 +313,7 @@ impl SignUp {
     }
 }
 
-/// An account without address and password, signed in.
+/// Creates an anonymous account and signs in.
 pub(crate) async fn anonymous(auth: &Auth, origin: &Origin, data: Object) -> Result<Granted, AuthError> {
     let now = auth.now();
     let new =

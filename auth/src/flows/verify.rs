@@ -1,9 +1,7 @@
-//! Giving a code or a link back (auth.md §3.10): which pending code is meant, whether it holds, and what it ends with:
-//! a session, an authorization code, or the wait for a second confirmation. What it changes about the account is
-//! [`mod@effects`]; how the answer looks is [`crate::http`].
+//! Redeeming a code or link (auth.md §3.10): finds and checks the pending code, applies its effects ([`mod@effects`]), and
+//! returns a session, an authorization code, or a request for the second confirmation.
 //!
-//! All of it is one transaction, in which the code's row is deleted. Only the count of wrong codes outlives a request
-//! that fails.
+//! All of it is one transaction, which deletes the code. If the request fails, only the count of wrong codes is committed.
 
 mod effects;
 
@@ -28,7 +26,7 @@ pub(crate) enum VerificationType {
     Invite,
     Recovery,
     MagicLink,
-    /// Becomes [`VerificationType::Signup`] or [`VerificationType::MagicLink`], whichever is pending.
+    /// Resolved to [`VerificationType::Signup`] or [`VerificationType::MagicLink`], whichever is pending.
     Email,
     EmailChange,
     Sms,
@@ -63,7 +61,7 @@ impl VerificationType {
         }
     }
 
-    /// Whether its codes go to phones, which get no links.
+    /// Whether its codes are sent to phones, which get no links.
     pub(crate) const fn is_phone(self) -> bool {
         matches!(self, Self::Sms | Self::PhoneChange)
     }
@@ -78,7 +76,7 @@ impl VerificationType {
         }
     }
 
-    /// What it turns out to be once the code is found.
+    /// The resolved type, given the code that was found.
     const fn resolved(self, found: TokenType) -> Self {
         match (self, found) {
             (Self::Email, TokenType::Recovery) => Self::MagicLink,
@@ -87,7 +85,7 @@ impl VerificationType {
         }
     }
 
-    /// The flow that a link of this type goes on with.
+    /// The authentication method of the flow that a link of this type continues.
     const fn authentication_method(self) -> AuthenticationMethod {
         match self {
             Self::Invite => AuthenticationMethod::Invite,
@@ -99,16 +97,16 @@ impl VerificationType {
     }
 }
 
-/// What a request brings.
+/// The code or hash in a request.
 pub(crate) enum Proof {
-    /// A typed code and the address, in stored form, that it was sent to.
+    /// A typed code and the normalised address it was sent to.
     Code { address: String, code: String },
-    /// What stands in the link.
+    /// The token of a link.
     Hash(String),
 }
 
 impl Proof {
-    /// The one answer to whatever is wrong with it.
+    /// The error, which is the same for every reason.
     const fn refusal(&self) -> AuthError {
         match self {
             Self::Code { .. } => AuthError::OtpExpired,
@@ -117,27 +115,27 @@ impl Proof {
     }
 }
 
-/// How a code that held ended.
+/// Result of a valid code.
 pub(crate) enum Verified {
-    /// With a session; the type is the resolved one.
+    /// A session, with the resolved type.
     SignedIn(Box<Granted>, VerificationType),
-    /// With a code to exchange.
+    /// An authorization code to exchange.
     AuthCode(String),
-    /// With the wait for the other of two confirmations.
+    /// The other of two confirmations is still pending.
     HalfConfirmed,
 }
 
-/// How the transaction ended. All but an error commit.
+/// Result of the transaction. Both commit.
 enum Outcome {
     Verified(Verified),
-    /// The request fails, the count of wrong codes stays.
+    /// The request fails, but the count of wrong codes is committed.
     Refused(AuthError),
 }
 
-/// Redeems what the request brings; with [`FlowType::Pkce`] for an authorization code.
+/// Redeems a code: for a session, or with [`FlowType::Pkce`] for an authorization code.
 ///
 /// # Errors
-/// The code does not hold, its user is banned, or the database's.
+/// The code is invalid, its user is banned, or the database failed.
 pub(crate) async fn redeem(
     auth: &Auth,
     origin: &Origin,
@@ -198,7 +196,7 @@ impl Attempt<'_> {
         }
     }
 
-    /// The pending code that is meant. A typed one that is wrong counts against those it could have been.
+    /// Finds the pending code. A wrong typed code counts against all pending codes it could have matched.
     async fn find(
         &self,
         tx: &Tx,
@@ -219,7 +217,7 @@ impl Attempt<'_> {
         }
     }
 
-    /// Changes the account. `false` when the change waits for another confirmation.
+    /// Applies the effects. `false` if another confirmation is pending.
     async fn apply(
         &self,
         tx: &Tx,
@@ -241,7 +239,7 @@ impl Attempt<'_> {
     }
 }
 
-/// A confirmation may have gone to the e-mail address or to the phone: it confirms only where it went.
+/// A confirmation may have been sent by e-mail or to the phone; it confirms only that address.
 fn is_for(kind: VerificationType, user: &User, pending: &Pending) -> bool {
     let address = match kind {
         VerificationType::Sms => &user.phone,
@@ -255,10 +253,10 @@ fn is_for(kind: VerificationType, user: &User, pending: &Pending) -> bool {
     !address.is_empty() && address.eq_ignore_ascii_case(&pending.relates_to)
 }
 
-/// Begins a session; the account is read after the project's triggers have run.
+/// Begins a session. Reads the account again after the project's triggers have run.
 ///
 /// # Errors
-/// The user is gone, or the database's.
+/// The user does not exist, or the database failed.
 pub(crate) async fn sign_in(
     tx: &Tx,
     client: &Client,
@@ -266,7 +264,7 @@ pub(crate) async fn sign_in(
     method: &str,
     now: Timestamp,
 ) -> Result<Granted, AuthError> {
-    let vanished = || AuthError::Internal("a user whose row is locked is not there".to_owned());
+    let vanished = || AuthError::Internal("a locked user row does not exist".to_owned());
     let Begun { session_id, amr, refresh_token, user: _ } =
         sessions::begin(tx, client, user_id, method, PasswordState::default(), now)
             .await?

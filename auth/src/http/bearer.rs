@@ -1,7 +1,7 @@
-//! Who is calling: the bearer's token, then its user, then its session, in the contract's order (auth.md §3.1).
+//! Authentication of the caller: token, user and session, checked in the contract's order (auth.md §3.1).
 //!
-//! The API-key gate has already turned project keys into tokens, so a token without `sub` is an ordinary sight: it
-//! is a project key on a route that wants a person.
+//! The gateway has already replaced API keys by tokens, so a token without `sub` is common: an API key on a route that
+//! requires a user.
 
 use std::sync::Arc;
 
@@ -18,12 +18,12 @@ use crate::sessions::{self, Session};
 use crate::state::Auth;
 use crate::users::{self, Account, User};
 
-/// A token whose signature and times hold.
+/// A token whose signature and times are valid.
 pub(crate) struct Bearer {
     claims: Arc<Claims>,
 }
 
-/// A user who is there, not banned, and whose session, if the token names one, lives.
+/// An existing, unbanned user, with the token's session if it names one.
 pub(crate) struct Caller {
     pub(crate) account: Account,
     pub(crate) session: Option<Session>,
@@ -33,7 +33,7 @@ impl Bearer {
     /// Reads and verifies the bearer of a request.
     ///
     /// # Errors
-    /// There is none, or it does not verify, or its time is over.
+    /// The token is missing, invalid or expired.
     pub(crate) fn read(auth: &Auth, request: &RequestContext) -> Result<Self, AuthError> {
         let token = bearer_token(&request.headers)
             .filter(|token| !token.is_empty() && !token.contains(char::is_whitespace))
@@ -43,14 +43,13 @@ impl Bearer {
         Ok(Self { claims })
     }
 
-    /// The audience this request is about (auth.md §3.1): named by header, else the token's own unless it is an
-    /// admin's, else the configured one.
+    /// The audience of the request (auth.md §3.1): `X-JWT-AUD`, else that of a non-admin token, else the configured one.
     pub(crate) fn audience<'a>(&'a self, auth: &'a Auth, request: &'a RequestContext) -> &'a str {
         let own = self.own_audience().filter(|own| !own.is_empty() && !self.is_admin(auth));
         request.origin.audience.as_deref().or(own).unwrap_or(&auth.config.jwt.aud)
     }
 
-    /// Whether the token was made for `audience`. One that names none fits the configured audience only.
+    /// Whether the token was issued for `audience`. A token without one belongs to the configured audience.
     pub(crate) fn is_for(&self, auth: &Auth, audience: &str) -> bool {
         self.own_audience().unwrap_or(&auth.config.jwt.aud) == audience
     }
@@ -63,7 +62,7 @@ impl Bearer {
     /// The user and session of the token.
     ///
     /// # Errors
-    /// It names none, or they are gone.
+    /// The token names no user, or the user or session does not exist.
     pub(crate) async fn caller(&self, auth: &Auth, tx: &Tx) -> Result<Caller, AuthError> {
         let sub = self.claims.sub().filter(|sub| !sub.is_empty()).ok_or(AuthError::NoSub)?;
         let user_id = Uuid::try_parse(sub).map_err(|_error| AuthError::SubNotUuid)?;
@@ -85,19 +84,19 @@ impl Bearer {
         Ok(Caller { account, session })
     }
 
-    /// The user and session that the token names, when both are UUIDs: admin tokens may name anything else.
+    /// The token's user and session, if both are UUIDs. Admin tokens may contain other values.
     pub(crate) fn named_session(&self) -> Option<(Uuid, Uuid)> {
         let user_id = Uuid::try_parse(self.claims.sub()?).ok()?;
         Some((user_id, self.session_id().ok()??))
     }
 
-    /// A stand-in for the audit log: a token of a role, not of a person.
+    /// The audit log's actor for a token of a role without a user.
     pub(crate) fn nobody(&self, auth: &Auth) -> User {
         let role = self.claims.role().unwrap_or_default().to_owned();
         User { role: role.clone(), email: role, ..User::blank(Uuid::nil(), auth.now()) }
     }
 
-    /// `None` for a token outside of sessions, which the nil UUID also stands for.
+    /// `None` for a token without a session, which may also contain the nil UUID.
     fn session_id(&self) -> Result<Option<Uuid>, AuthError> {
         match self.claims.get("session_id") {
             None | Some(Value::Null) => Ok(None),
@@ -110,7 +109,7 @@ impl Bearer {
         }
     }
 
-    /// `aud` may be a list; the first entry counts, as upstream.
+    /// `aud` may be an array; its first entry counts, as upstream.
     fn own_audience(&self) -> Option<&str> {
         match self.claims.get("aud")? {
             Value::String(audience) => Some(audience),
@@ -120,7 +119,7 @@ impl Bearer {
     }
 }
 
-/// No leeway. A token without `exp` is good for ever: admin tokens need none.
+/// Checks `exp` and `nbf` without leeway. `exp` is optional: admin tokens often have none.
 fn check_times(claims: &Claims, now: Timestamp) -> Result<(), AuthError> {
     let now = now.as_duration().as_secs_f64();
     let seconds = |name: &str| {
@@ -150,7 +149,7 @@ mod tests {
     }
 
     #[test]
-    fn expiry_has_no_leeway_and_is_not_required() {
+    fn exp_is_optional_and_has_no_leeway() {
         assert_eq!(checked(json!({})), Ok(()));
         assert_eq!(checked(json!({"exp": 1001})), Ok(()));
         assert_eq!(

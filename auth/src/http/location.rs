@@ -1,21 +1,21 @@
-//! The address that a browser is sent to: an allowed target with our answer in its fragment, in its query, or in both.
-//! Upstream escapes `%` twice in some fragments; here everything is escaped once.
+//! Redirect URLs: an allowed target with the result in its fragment, its query, or both. Unlike upstream, which escapes `%` twice
+//! in some fragments, everything is escaped once.
 
 use axum::response::{IntoResponse, Response};
 use http::StatusCode;
 use http::header::{HeaderValue, LOCATION};
 use url::form_urlencoded;
 
-/// A target on its way to become a `Location`.
+/// A `Location` under construction.
 pub(crate) struct Location {
     /// Without the fragment.
     target: String,
-    /// Without `#`. An app that routes by its fragment names its page there.
+    /// Without `#`. Apps with hash routing have their page here.
     fragment: Option<String>,
 }
 
 impl Location {
-    /// `target` was allowed, so it is plain ASCII.
+    /// `target` must be allowed, so it is plain ASCII.
     pub(crate) fn new(target: &str) -> Self {
         match target.split_once('#') {
             Some((target, fragment)) => {
@@ -25,7 +25,7 @@ impl Location {
         }
     }
 
-    /// Adds parameters to the query; those of the same name give way, the others stay. Sorted by name.
+    /// Adds parameters to the query, replacing those of the same name. Sorts by name.
     #[must_use]
     pub(crate) fn with_query(self, pairs: &[(&str, String)]) -> Self {
         let (base, query) = self.target.split_once('?').unwrap_or((&self.target, ""));
@@ -37,7 +37,7 @@ impl Location {
         Self { target: format!("{base}?{}", encode(all)), ..self }
     }
 
-    /// Replaces the fragment by these parameters, sorted by name; an empty `sb` marks it as ours.
+    /// Replaces the fragment by these parameters, sorted by name. An empty `sb` marks it as ours.
     #[must_use]
     pub(crate) fn with_fragment(self, pairs: &[(&str, String)]) -> Self {
         let mut all: Vec<(String, String)> =
@@ -53,7 +53,7 @@ impl Location {
         }
     }
 
-    /// 303, so that the browser goes there with GET.
+    /// A 303 response, so that the browser follows with GET.
     pub(crate) fn see_other(self) -> Response {
         let location = HeaderValue::from_str(&self.url()).unwrap_or(HeaderValue::from_static("/"));
         (StatusCode::SEE_OTHER, [(LOCATION, location)]).into_response()
@@ -74,7 +74,7 @@ mod tests {
     }
 
     #[test]
-    fn fragments_are_sorted_form_encoded_and_marked() {
+    fn fragment_is_sorted_encoded_and_marked() {
         let location = Location::new("https://app.test/cb?x=1#old").with_fragment(&pairs(&[
             ("type", "recovery"),
             ("error_description", "a b & 100%"),
@@ -87,7 +87,7 @@ mod tests {
     }
 
     #[test]
-    fn queries_keep_what_is_not_ours() {
+    fn query_keeps_other_parameters() {
         let location = Location::new("https://app.test/cb?x=1&code=old&sb_flow_id=f#part")
             .with_query(&pairs(&[("code", "new")]));
         assert_eq!(location.url(), "https://app.test/cb?code=new&sb_flow_id=f&x=1#part");
@@ -96,7 +96,7 @@ mod tests {
     }
 
     #[test]
-    fn query_comes_before_the_fragment_of_the_target() {
+    fn query_precedes_the_fragment() {
         let to = |target: &str| Location::new(target).with_query(&pairs(&[("code", "c")])).url();
         assert_eq!(to("https://app.test/guide#/route"), "https://app.test/guide?code=c#/route");
         assert_eq!(

@@ -1,5 +1,5 @@
-//! Pages of lists and the headers that lead through them (auth.md §3.13). The client reads only what follows the
-//! first `=` of a link, so `page` comes first in it.
+//! Pagination of lists and its headers (auth.md §3.13). The client parses only what follows the first `=` of a link, so `page`
+//! must be its first parameter.
 
 use http::{HeaderMap, HeaderName, HeaderValue, header};
 use url::form_urlencoded::Serializer;
@@ -10,14 +10,14 @@ use crate::http::request::RequestContext;
 use crate::users::list::Direction;
 
 const DEFAULT_PER_PAGE: i64 = 50;
-/// An answer has a bound (STYLE, invariant 6).
+/// Responses are bounded (STYLE, invariant 6).
 const MAX_PER_PAGE: i64 = 1000;
 const TOTAL: HeaderName = HeaderName::from_static("x-total-count");
 
-/// Which page of a list.
+/// A page of a list.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Page {
-    /// Counts from 1.
+    /// Starts at 1.
     number: i64,
     per_page: i64,
 }
@@ -59,7 +59,7 @@ pub(crate) fn limit(request: &RequestContext) -> Result<i64, AuthError> {
     Ok(bounded(number(request, "limit", DEFAULT_PER_PAGE)?))
 }
 
-/// A cursor that we did not make.
+/// The cursor is invalid.
 pub(crate) fn bad_cursor() -> AuthError {
     AuthError::validation("Bad Pagination Parameters: invalid cursor")
 }
@@ -68,7 +68,7 @@ fn bounded(wanted: i64) -> i64 {
     if wanted == 0 { DEFAULT_PER_PAGE } else { wanted.min(MAX_PER_PAGE) }
 }
 
-/// A parameter that counts, refused in upstream's words.
+/// A numeric parameter, with upstream's error messages.
 fn number(request: &RequestContext, name: &str, default: i64) -> Result<i64, AuthError> {
     let Some(text) = request.query(name) else { return Ok(default) };
     let is_number = text.bytes().all(|byte| byte.is_ascii_digit());
@@ -108,7 +108,7 @@ pub(crate) fn direction(request: &RequestContext) -> Result<Direction, AuthError
     }
 }
 
-/// Text that LIKE takes literally.
+/// Escapes the wildcards of LIKE.
 pub(crate) fn escape_like(text: &str) -> String {
     text.replace('\\', r"\\").replace('%', r"\%").replace('_', r"\_")
 }
@@ -135,7 +135,7 @@ mod tests {
     }
 
     #[test]
-    fn links_lead_on_and_end() {
+    fn link_header_has_next_and_last() {
         assert_eq!(
             headers(&[("page", "1"), ("per_page", "50")], 123),
             (
@@ -153,7 +153,7 @@ mod tests {
     }
 
     #[test]
-    fn bad_parameters_say_so() {
+    fn rejects_invalid_parameters() {
         for (page, reason) in [
             ("x", "invalid syntax"),
             ("-1", "invalid syntax"),
@@ -177,7 +177,7 @@ mod tests {
     }
 
     #[test]
-    fn like_takes_escaped_text_literally() {
+    fn escapes_like_wildcards() {
         assert_eq!(escape_like(r"50%_\"), r"50\%\_\\");
     }
 }

@@ -1,4 +1,4 @@
-//! What handlers read of a request besides its route: client address, deadline, audience, query, JSON body.
+//! Extracting a request: client, deadline, audience, query and JSON body.
 
 use std::collections::HashMap;
 use std::convert::Infallible;
@@ -22,16 +22,16 @@ use crate::origin::{Client, LinkHints, Origin};
 /// Largest request body in bytes (auth.md §3.1).
 pub(crate) const BODY_LIMIT: usize = 1_048_576;
 
-/// Longest `User-Agent` kept with a session.
+/// Longest `User-Agent` stored with a session.
 const USER_AGENT_BYTES: usize = 1024;
 
-/// Levels of a body, its values counted as the last.
+/// Nesting depth of a body; scalar values count as a level.
 const MAX_DEPTH: usize = 100;
 
 /// A request without its body.
 pub(crate) struct RequestContext {
     pub(crate) origin: Origin,
-    /// Decoded query; the first of equal names counts, one with a NUL does not.
+    /// Decoded query. The first of equal names counts; values with NUL are ignored.
     query: HashMap<String, String>,
     pub(crate) headers: HeaderMap,
 }
@@ -42,7 +42,7 @@ impl<S: Sync> FromRequestParts<S> for RequestContext {
     async fn from_request_parts(parts: &mut Parts, _state: &S) -> Result<Self, Infallible> {
         let mut query = HashMap::new();
         for (name, value) in url::form_urlencoded::parse(parts.uri.query().unwrap_or_default().as_bytes()) {
-            // PostgreSQL stores no NUL in text and would fail the request with a 500: nothing that is looked for has one.
+            // PostgreSQL rejects NUL in text, which would cause a 500; no stored value can match it anyway.
             if !value.contains('\0') {
                 query.entry(name.into_owned()).or_insert_with(|| value.into_owned());
             }
@@ -92,7 +92,7 @@ impl RequestContext {
         self.query.get(name).map(String::as_str).filter(|value| !value.is_empty())
     }
 
-    /// All parameters, by name.
+    /// All parameters, sorted by name.
     pub(crate) fn sorted_query(&self) -> Vec<(&str, &str)> {
         let mut pairs: Vec<_> =
             self.query.iter().map(|(name, value)| (name.as_str(), value.as_str())).collect();
@@ -110,16 +110,16 @@ pub(crate) async fn read_bytes(body: Body) -> Result<Bytes, AuthError> {
     })
 }
 
-/// Reads a JSON object into `T`. Unknown fields are ignored, the last of equal names counts, `null` is absence.
+/// Parses a JSON object. Unknown fields are ignored, the last of equal names counts, and `null` means absent.
 ///
 /// # Errors
-/// No JSON, no object, a field of another type, or too many bytes.
+/// The body is too large, is not a JSON object, or has a field of another type.
 pub(crate) async fn read_json<T: DeserializeOwned>(body: Body) -> Result<T, AuthError> {
     let bytes = read_bytes(body).await?;
     parse_json(&bytes)
 }
 
-/// As [`read_json`], for routes whose body may be left out.
+/// As [`read_json`], for routes with an optional body.
 ///
 /// # Errors
 /// As [`read_json`].
@@ -133,7 +133,7 @@ fn parse_json<T: DeserializeOwned>(bytes: &[u8]) -> Result<T, AuthError> {
     if bytes.is_empty() {
         return Err(bad("unexpected end of JSON input".to_owned()));
     }
-    // Through a Value, because a struct would refuse repeated names and accept an array.
+    // Via `Value`: a struct would reject repeated names and accept an array.
     let value: Value = serde_json::from_slice(bytes).map_err(|error| bad(error.to_string()))?;
     if !value.is_object() {
         return Err(bad("the body must be a JSON object".to_owned()));
@@ -144,8 +144,8 @@ fn parse_json<T: DeserializeOwned>(bytes: &[u8]) -> Result<T, AuthError> {
     serde_json::from_value(value).map_err(|error| bad(error.to_string()))
 }
 
-/// Why it cannot be kept, if so. PostgreSQL stores no NUL in text; metadata is read again as a part of rows and tokens, which
-/// are not read where they nest 128 levels deep.
+/// Why a value cannot be stored. PostgreSQL rejects NUL in text; and metadata is parsed again within rows and tokens, where
+/// serde_json's limit is 128 levels.
 fn unstorable(value: &Value, levels: usize) -> Option<&'static str> {
     const NUL: &str = "strings must not contain \\u0000";
     let Some(levels) = levels.checked_sub(1) else {
@@ -181,7 +181,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn bodies_are_read_as_clients_send_them() {
+    async fn parses_bodies_leniently() {
         let sample = |email: Option<&str>| Ok(Sample { email: email.map(str::to_owned) });
         assert_eq!(read(r#"{"email":"a","other":{}}"#).await, sample(Some("a")));
         assert_eq!(read(r#"{"email":null}"#).await, sample(None));
@@ -189,7 +189,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn what_is_no_object_is_bad_json() {
+    async fn non_objects_are_bad_json() {
         for body in ["", "[]", "null", "{", r#"{"email":5}"#, r#"{"email":"a\u0000"}"#] {
             let message = read(body).await.unwrap_err();
             assert!(message.starts_with("Could not parse request body as JSON: "), "{body}: {message}");
@@ -197,7 +197,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn a_large_body_is_told_apart() {
+    async fn too_large_body_has_its_own_error() {
         let body = format!(r#"{{"email":"{}"}}"#, "x".repeat(BODY_LIMIT));
         assert_eq!(read(&body).await.unwrap_err(), "Request body too large (max 1048576 bytes)");
     }

@@ -1,5 +1,5 @@
-//! Handlers, one module per path: they read the request and word the answer. What happens in between is in
-//! [`crate::flows::grants`], [`crate::flows::sign_up`], [`crate::flows::code_emails`] and the modules of rows.
+//! Handlers, one module per path. They parse the request and build the response; [`crate::flows`] and the row modules do the
+//! work.
 
 pub(crate) mod admin;
 pub(crate) mod admin_audit;

@@ -1,4 +1,4 @@
-//! Bodies of successful answers: user and token objects (auth.md §3.2), sessions, audit rows.
+//! Bodies of success responses: users and tokens (auth.md §3.2), sessions, audit log entries.
 
 use jiff::Timestamp;
 use serde::{Serialize, Serializer};
@@ -12,8 +12,7 @@ use crate::sessions::access_token::{AccessToken, Granted};
 use crate::sessions::{Amr, Listed, aal};
 use crate::users::{Account, Factor, Identity, Object};
 
-/// A user as clients see one. Absent times and pending changes are left out; the rest is always there, because apps
-/// index it blindly.
+/// A user. Absent times and pending changes are omitted; all other fields are always present, because apps rely on them.
 #[derive(Serialize)]
 pub(crate) struct UserBody<'a> {
     id: Uuid,
@@ -126,7 +125,7 @@ impl<'a> From<&'a Identity> for IdentityBody<'a> {
     }
 }
 
-/// A second factor, without its secret.
+/// A factor, without its secret.
 #[derive(Serialize)]
 pub(crate) struct FactorBody<'a> {
     id: Uuid,
@@ -155,7 +154,7 @@ impl<'a> From<&'a Factor> for FactorBody<'a> {
     }
 }
 
-/// A session as lists show it (ours, docs/decisions/0013).
+/// A session in a list (docs/decisions/0013).
 #[derive(Serialize)]
 pub(crate) struct SessionBody<'a> {
     id: Uuid,
@@ -169,7 +168,7 @@ pub(crate) struct SessionBody<'a> {
     user_agent: Option<&'a str>,
     ip: Option<&'a str>,
     tag: Option<&'a str>,
-    /// Whether it is the session of the token that asked.
+    /// Whether it is the session of the caller's token.
     is_current: bool,
 }
 
@@ -192,7 +191,7 @@ impl<'a> SessionBody<'a> {
     }
 }
 
-/// A row of the audit log.
+/// An entry of the audit log.
 #[derive(Serialize)]
 pub(crate) struct AuditBody {
     id: Uuid,
@@ -208,7 +207,7 @@ impl From<Entry> for AuditBody {
     }
 }
 
-/// The answer of every grant.
+/// The response of every grant.
 #[derive(Serialize)]
 pub(crate) struct TokenBody<'a> {
     pub(crate) access_token: String,
@@ -217,7 +216,7 @@ pub(crate) struct TokenBody<'a> {
     pub(crate) expires_at: i64,
     pub(crate) refresh_token: &'a str,
     user: UserBody<'a>,
-    /// Of the password grant only, and `null` there when the password is good.
+    /// Only for the password grant; `null` if the password is strong.
     #[serde(skip_serializing_if = "Option::is_none")]
     weak_password: Option<Option<WeakPasswordBody<'a>>>,
 }
@@ -250,10 +249,10 @@ impl<'a> From<&'a Weakness> for WeakPasswordBody<'a> {
     }
 }
 
-/// What upstream prints for a row whose time is NULL and may not be left out.
+/// Upstream's value for a NULL time that must not be omitted.
 const YEAR_ONE: Timestamp = Timestamp::constant(-62_135_596_800, 0);
 
-/// RFC 3339 in UTC with `Z`, up to microseconds, without trailing zeros: PostgreSQL keeps no more.
+/// RFC 3339 in UTC with `Z`, in PostgreSQL's microseconds, without trailing zeros.
 #[derive(Clone, Copy)]
 pub(crate) struct Time(Timestamp);
 
@@ -274,7 +273,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn times_are_utc_and_short() {
+    fn times_are_utc_without_trailing_zeros() {
         let text = |at: &str| serde_json::to_string(&Time(at.parse().unwrap())).unwrap();
         assert_eq!(text("2026-01-02T03:04:05.678Z"), r#""2026-01-02T03:04:05.678Z""#);
         assert_eq!(text("2026-01-02T03:04:05Z"), r#""2026-01-02T03:04:05Z""#);

@@ -1,9 +1,8 @@
-//! How many mails the whole server sends in a time (auth.md §3.19): a bucket in memory, filled at
-//! `auth.rate_limit_email_sent`. A mail costs when its transaction has committed, so that what was never sent counts
-//! for nothing; until then its price is put aside.
+//! The server-wide limit on mails (auth.md §3.19): an in-memory token bucket, refilled at `auth.rate_limit_email_sent`. A mail
+//! counts when its transaction has committed; until then its token is reserved.
 //!
-//! A request that a stranger makes about an address puts the price of one aside before it looks for the account, and gets
-//! it back when no mail leaves. An empty bucket would otherwise say who has an account, also to requests that come at once.
+//! A request about an address reserves a token before it looks up the account, and returns it if no mail is sent. Otherwise an
+//! empty bucket, or concurrent requests, would reveal accounts.
 
 use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
@@ -13,16 +12,16 @@ use tokio::time::Instant;
 use crate::config::email_rate::EmailRate;
 use crate::error::AuthError;
 
-/// The bucket.
+/// The limiter.
 pub(crate) struct EmailRateLimiter {
-    /// `None` = no limit.
+    /// `None` sets no limit.
     bucket: Option<Bucket>,
 }
 
 struct Bucket {
     capacity: f64,
     per_second: f64,
-    /// Held for one look, never across an await.
+    /// Never held across an await.
     level: Mutex<Level>,
 }
 
@@ -43,12 +42,12 @@ impl EmailRateLimiter {
         Self { bucket }
     }
 
-    /// Nothing taken yet.
+    /// An empty reservation.
     pub(crate) fn reserve(&self) -> Reservation<'_> {
         Reservation { email_limiter: self, taken: 0, used: 0 }
     }
 
-    /// The price of one mail, put aside.
+    /// Reserves one mail in advance.
     ///
     /// # Errors
     /// The bucket is empty.
@@ -79,8 +78,8 @@ impl EmailRateLimiter {
     }
 }
 
-/// What one request has put aside. What it did not use goes back when it ends, all of it unless
-/// [`Reservation::spend`] came: the mails were rolled back.
+/// The tokens reserved by a request. On drop, unused ones are returned; without [`Reservation::spend`] all are, since the mails
+/// were rolled back.
 pub(crate) struct Reservation<'a> {
     email_limiter: &'a EmailRateLimiter,
     taken: u32,
@@ -88,7 +87,7 @@ pub(crate) struct Reservation<'a> {
 }
 
 impl Reservation<'_> {
-    /// Uses the price of one mail.
+    /// Uses a token for one mail.
     ///
     /// # Errors
     /// The bucket is empty.
@@ -101,7 +100,7 @@ impl Reservation<'_> {
         Ok(())
     }
 
-    /// The mails are on their way.
+    /// Consumes the used tokens: the mails were committed.
     pub(crate) fn spend(mut self) {
         self.taken -= self.used;
     }
@@ -131,7 +130,7 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn the_bucket_empties_and_fills_again() {
+    async fn bucket_empties_and_refills() {
         let email_limiter = email_limiter("2/10m");
         assert!(send(&email_limiter).is_ok() && send(&email_limiter).is_ok());
         assert!(matches!(email_limiter.reserve_one(), Err(AuthError::MailLimit { .. })));
@@ -143,7 +142,7 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn a_mail_that_was_never_sent_costs_nothing() {
+    async fn unsent_mail_returns_its_token() {
         let email_limiter = email_limiter("1");
         for _ in 0..3 {
             email_limiter.reserve().take().unwrap();
@@ -154,11 +153,11 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn what_is_put_aside_is_missing_until_it_comes_back() {
+    async fn reserved_tokens_are_unavailable_until_returned() {
         let email_limiter = email_limiter("2");
         let mut known = email_limiter.reserve_one().unwrap();
         let unknown = email_limiter.reserve_one().unwrap();
-        assert!(email_limiter.reserve_one().is_err(), "both are on their way, as far as anybody can tell");
+        assert!(email_limiter.reserve_one().is_err(), "both tokens are reserved");
         known.take().unwrap();
         assert!(known.take().is_err());
         known.spend();

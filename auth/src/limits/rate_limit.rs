@@ -1,6 +1,6 @@
-//! Token buckets per client address, in memory (auth.md §3.19). Upstream has none unless a header is named; ours are
-//! on. Each table is bounded: the address seen longest ago is forgotten first, which forgives it, so an attacker with
-//! many addresses gains what he had anyway. Wrong passwords are counted by account in [`mod@account`].
+//! In-memory token buckets per client address (auth.md §3.19). Unlike upstream's, they need no configured header. Each table is
+//! bounded and evicts the least recently seen address, which resets its limit; an attacker with that many addresses gains
+//! nothing. [`mod@account`] counts wrong passwords per account.
 
 mod account;
 
@@ -18,7 +18,7 @@ use crate::config::AuthConfig;
 use crate::error::AuthError;
 pub(crate) use account::{AccountLimit, Attempt, Counter};
 
-/// Addresses remembered per bucket: about a megabyte.
+/// Addresses tracked per limiter: about a megabyte.
 const ADDRESSES: NonZeroUsize = match NonZeroUsize::new(16_384) {
     Some(addresses) => addresses,
     None => NonZeroUsize::MIN,
@@ -27,7 +27,7 @@ const BURST: f64 = 30.0;
 const FIVE_MINUTES: f64 = 300.0;
 const HOUR: f64 = 3600.0;
 
-/// The limiters of all routes that have one.
+/// The limiters of all routes.
 pub(crate) struct RateLimits {
     pub(crate) token: RateLimit,
     pub(crate) verify: RateLimit,
@@ -63,11 +63,11 @@ impl RateLimits {
 /// One limiter.
 pub(crate) struct RateLimit {
     name: &'static str,
-    /// Requests per second that an address earns; `None` = no limit.
+    /// Refill rate per address; `None` sets no limit.
     per_second: Option<f64>,
-    /// Held for one look-up, never across an await.
+    /// Never held across an await.
     buckets: Mutex<LruCache<IpAddr, Bucket>>,
-    /// Addresses in it.
+    /// Number of tracked addresses.
     remembered: Gauge,
 }
 
@@ -84,10 +84,10 @@ impl RateLimit {
         Self { name, per_second, buckets, remembered: crate::metrics::rate_limit_addresses(name) }
     }
 
-    /// Takes one token of `address`.
+    /// Takes a token of `address`.
     ///
     /// # Errors
-    /// None is left; the error says when the next one comes.
+    /// None is left. The error contains the time until the next one.
     pub(crate) fn check(&self, address: IpAddr) -> Result<(), AuthError> {
         let Some(per_second) = self.per_second else { return Ok(()) };
         let now = Instant::now();
@@ -122,7 +122,7 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn a_burst_of_thirty_then_the_rate() {
+    async fn allows_burst_of_thirty_then_the_rate() {
         let limit = RateLimit::new("test", 30, FIVE_MINUTES);
         let client = address("192.0.2.1");
         for _ in 0..30 {
@@ -137,7 +137,7 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn each_rate_is_the_contracts() {
+    async fn rates_match_the_contract() {
         let limits = RateLimits::new(&AuthConfig::default());
         for (limit, seconds) in [
             (&limits.token, 2.0),
@@ -161,13 +161,13 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn ipv6_counts_by_its_64_and_mapped_addresses_as_ipv4() {
+    async fn ipv6_counts_by_its_64_network() {
         assert_eq!(network(address("2001:db8:1:2:3:4:5:6")), address("2001:db8:1:2::"));
         assert_eq!(network(address("::ffff:192.0.2.1")), address("192.0.2.1"));
     }
 
     #[tokio::test(start_paused = true)]
-    async fn zero_is_no_limit() {
+    async fn zero_sets_no_limit() {
         let limit = RateLimit::new("test", 0, FIVE_MINUTES);
         for _ in 0..1000 {
             assert!(limit.check(address("192.0.2.1")).is_ok());
@@ -175,7 +175,7 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn memory_is_bounded_under_a_spray_of_networks() {
+    async fn number_of_tracked_networks_is_bounded() {
         let limit = RateLimit::new("test", 30, FIVE_MINUTES);
         for index in 0..20_000_u128 {
             let sprayed = (0x2001_0db8_u128 << 96) | (index << 64) | index;

@@ -1,6 +1,6 @@
-//! Passwords known from breaches (auth.md §3.17), asked for by k-anonymity: the first five of the forty digits of a
-//! password's SHA-1 leave this machine, and hundreds of passwords share them. Off unless configured; where the list
-//! cannot be had the password is taken, with a warning: sign-up must not depend on a third party's server.
+//! Lookup of breached passwords with k-anonymity (auth.md §3.17): only the first five of forty digits of the password's SHA-1
+//! are sent, which hundreds of passwords share. Disabled by default. If the list is unavailable the password is accepted with
+//! a warning: sign-up must not depend on a third party.
 
 use std::num::NonZeroUsize;
 use std::sync::{Mutex, PoisonError};
@@ -15,23 +15,23 @@ use tokio::time::Instant;
 use url::Url;
 
 const PREFIX_DIGITS: usize = 5;
-/// Longest wait for the list.
+/// Time limit of a request.
 const LIMIT: Duration = Duration::from_secs(5);
-/// A range has 40 kB, with padding a little more.
+/// Largest response. A range has about 40 kB, with padding a little more.
 const RANGE_BYTES: usize = 256 * 1024;
-/// Ranges kept: a few megabytes.
+/// Cached ranges: a few megabytes.
 const RANGES: NonZeroUsize = match NonZeroUsize::new(64) {
     Some(ranges) => ranges,
     None => NonZeroUsize::MIN,
 };
-/// How long a range is kept: the list grows by a few breaches a month.
+/// The list grows by a few breaches a month.
 const KEPT: Duration = Duration::from_secs(3600);
 
 /// The list of breached passwords.
 pub(crate) struct Breaches {
     client: HttpClient,
     url: String,
-    /// Bodies by prefix, with when they came. Held for one look-up, never across an await.
+    /// Bodies by prefix, with the time of their fetch. Never held across an await.
     ranges: Mutex<LruCache<String, (Instant, Bytes)>>,
 }
 
@@ -41,7 +41,7 @@ impl Breaches {
         Self { client: HttpClient::default(), url: url.to_owned(), ranges: Mutex::new(LruCache::new(RANGES)) }
     }
 
-    /// Whether the list has the password; `false` where it cannot be had.
+    /// Whether the list contains the password; `false` if it is unavailable.
     pub(crate) async fn has(&self, password: &str) -> bool {
         let hash = digest(&SHA1_FOR_LEGACY_USE_ONLY, password.as_bytes());
         let hash: String = hash.as_ref().iter().map(|byte| format!("{byte:02X}")).collect();
@@ -54,7 +54,7 @@ impl Breaches {
                     crate::metrics::breach_list_failed();
                     tracing::warn!(
                         reason,
-                        "the list of breached passwords cannot be had; a password was taken unchecked"
+                        "list of breached passwords unavailable; password accepted without the check"
                     );
                     return false;
                 }
@@ -70,7 +70,7 @@ impl Breaches {
 
     async fn ask(&self, prefix: &str) -> Result<Bytes, String> {
         let url: Url = format!("{}{prefix}", self.url).parse().map_err(|error| format!("{error}"))?;
-        // Rows with count 0 make all answers about equally long, so that a listener cannot guess the prefix.
+        // Padding rows with count 0 equalise response sizes, so that an eavesdropper cannot guess the prefix.
         let headers = HeaderMap::from_iter([(
             http::HeaderName::from_static("add-padding"),
             HeaderValue::from_static("true"),
@@ -86,7 +86,7 @@ impl Breaches {
     }
 }
 
-/// Whether a range (`SUFFIX:COUNT` in lines) has a row for `suffix` that is no padding.
+/// Whether a range (lines of `SUFFIX:COUNT`) contains `suffix`. A count of 0 is padding.
 fn holds(range: &[u8], suffix: &str) -> bool {
     range.split(|byte| *byte == b'\n').any(|line| {
         let Ok(line) = std::str::from_utf8(line) else { return false };
@@ -100,7 +100,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn padding_is_no_breach() {
+    fn ignores_padding() {
         let range =
             b"00000000000000000000000000000000AAA:0\r\n1E4C9B93F3F0682250B6CF8331B7EE68FD8:9\r\nx\r\n";
         assert!(holds(range, "1E4C9B93F3F0682250B6CF8331B7EE68FD8"));

@@ -1,13 +1,10 @@
-//! Password hashes: argon2id for new ones; bcrypt, argon2i/id and Firebase's scrypt accepted for imported ones, which
-//! sign-in then replaces (auth.md §3.17, [`mod@stored`]). Every computation runs on threads of its own ([`mod@threads`]), so that a
-//! login burst can neither starve the runtime nor take more memory than configured; a request that finds the queue full is
-//! answered 503.
+//! Password hashing: argon2id for new passwords. Imported hashes may be bcrypt, argon2i/id or Firebase's scrypt; sign-in replaces
+//! them (auth.md §3.17, [`mod@stored`]). Hashes are computed on dedicated threads ([`mod@threads`]), so that a burst of sign-ins
+//! neither starves the runtime nor exceeds the configured memory; when the queue is full, requests fail with 503.
 //!
-//! A permit travels with the job: a client that leaves does not stop a hash that has begun, and that hash has to keep
-//! counting.
+//! The job owns its permit: a hash that has started continues, and counts, even if the client disconnects.
 //!
-//! A refused sign-in takes the same place in the queue and the same processor's time for every account
-//! ([`Hasher::judge`], [`mod@costs`]).
+//! A rejected sign-in uses the same queue slot and the same CPU time for every account ([`Hasher::judge`], [`mod@costs`]).
 
 mod costs;
 mod firebase;
@@ -32,25 +29,25 @@ use threads::{Memory, Threads};
 /// Why a hash could not be computed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 pub(crate) enum HashError {
-    /// As many requests as may wait are waiting already.
-    #[error("too many password hashes are waiting")]
+    /// The queue is full.
+    #[error("the queue of password hashes is full")]
     Overloaded,
-    /// The stored hash is of no known form, or beyond the bounds.
-    #[error("the stored password hash is of no supported form")]
+    /// The stored hash has an unknown format or exceeds the bounds.
+    #[error("the format of the stored password hash is not supported")]
     Unsupported,
-    /// The hash function refused or panicked, or there is no thread for it.
-    #[error("the password could not be hashed")]
+    /// The hash function failed or panicked, or a thread could not be started.
+    #[error("cannot hash the password")]
     Failed,
 }
 
-/// What comparing a password with a stored hash gave.
+/// Result of comparing a password with a stored hash.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Verdict {
-    /// The password is another one.
+    /// The password is wrong.
     Wrong,
-    /// The password is right.
+    /// The password is correct.
     Right,
-    /// The password is right, and the hash is not what we would make today: store a new one.
+    /// The password is correct, but the hash has outdated parameters and should be replaced.
     RightButOutdated,
 }
 
@@ -79,30 +76,30 @@ impl HasherSettings {
     }
 }
 
-/// Computes and compares password hashes, a bounded number at a time. Cheap to clone.
+/// Computes and verifies password hashes with bounded concurrency. Cheap to clone.
 #[derive(Clone)]
 pub(crate) struct Hasher {
     params: Arc<Params>,
     threads: Threads,
-    /// Computations that may run or wait; full means 503.
+    /// Computations that may run or wait.
     admitted: Arc<Semaphore>,
     in_use: Gauge,
-    /// A hash of no password with today's parameters, so that an unknown user costs what a known one does. Made up
-    /// rather than computed: a start is not the time to hash.
+    /// A random hash with current parameters, so that unknown users cost as much as known ones. Not computed, to keep startup
+    /// fast.
     dummy: Arc<str>,
     costs: Arc<Costs>,
 }
 
 impl Hasher {
-    /// A hasher with the configuration's parameters and bounds. `tracker` waits for its threads.
+    /// Starts the threads. `tracker` waits for them.
     ///
     /// # Errors
-    /// argon2 refuses the parameters, or the system has no thread to give.
+    /// argon2 rejects the parameters, or a thread cannot be started.
     pub(crate) fn new(settings: HasherSettings, tracker: &TaskTracker) -> Result<Self, HashError> {
         let params = settings.params()?;
         let cores = std::thread::available_parallelism().map_or(2, NonZeroUsize::get);
         let concurrency = match settings.concurrency {
-            // A free core is worth more to requests than any priority (decision 0032).
+            // Leaving a core free helps requests more than thread priorities (decision 0032).
             0 => cores.saturating_sub(1).max(1),
             wanted => wanted,
         };
@@ -118,7 +115,7 @@ impl Hasher {
         })
     }
 
-    /// Ends the threads; hashes that are asked for afterwards fail.
+    /// Stops the threads; further hashes fail.
     pub(crate) fn close(&self) {
         self.threads.close();
     }
@@ -133,15 +130,15 @@ impl Hasher {
         self.run(move |memory| stored::hash(&params, &password, memory)).await
     }
 
-    /// A hash of no password, as [`Hasher::hash`] would make it; without its work.
+    /// A random hash in the format of [`Hasher::hash`], which matches no password. Cheap.
     pub(crate) fn unguessable(&self) -> String {
         stored::unguessable(&self.params)
     }
 
-    /// Compares a password with a stored hash.
+    /// Verifies a password against a stored hash.
     ///
     /// # Errors
-    /// The queue is full, or the stored hash is unusable.
+    /// The queue is full, or the stored hash is not supported.
     pub(crate) async fn verify(&self, password: &str, stored: &str) -> Result<Verdict, HashError> {
         let params = Arc::clone(&self.params);
         let password = password.as_bytes().to_vec();
@@ -149,11 +146,11 @@ impl Hasher {
         self.run(move |memory| stored::verify(&params, &password, &stored, memory)).await
     }
 
-    /// Judges the password of a sign-in; `None` is the hash of a user who does not exist or has no password. A refusal
-    /// costs the same whatever is stored, also of a right password when the user `is_refused` anyway.
+    /// Verifies the password of a sign-in; `stored` is `None` for an unknown user or one without a password. A rejection takes the
+    /// same CPU time for every kind of hash, including a correct password of a user who is rejected anyway (`is_refused`).
     ///
     /// # Errors
-    /// The queue is full, or the stored hash is unusable.
+    /// The queue is full, or the stored hash is not supported.
     pub(crate) async fn judge(
         &self,
         password: &str,
@@ -185,14 +182,14 @@ impl Hasher {
         .await
     }
 
-    /// Measures a kind of hash that accounts have, before the first sign-in to one of them.
+    /// Measures the cost of a kind of hash before the first sign-in that uses it.
     pub(crate) async fn learn(&self, stored: &str) {
         if self.costs.knows(stored) {
             return;
         }
         let (params, costs) = (Arc::clone(&self.params), Arc::clone(&self.costs));
         let stored = stored.to_owned();
-        // A kind that is not measured now is measured at the next sign-in.
+        // On failure the kind is measured at the next sign-in.
         let _measured = self
             .run(move |memory| {
                 let time = ProcessorTime::start();
@@ -203,7 +200,7 @@ impl Hasher {
             .await;
     }
 
-    /// What a refusal takes of the processor.
+    /// CPU time of a rejection.
     pub(crate) fn cost_of_refusal(&self) -> Duration {
         self.costs.of_refusal()
     }
@@ -219,14 +216,14 @@ impl Hasher {
         let admitted = Place::taken(admitted, self.in_use.clone());
         let (answer, answered) = oneshot::channel();
         self.threads.send(Box::new(move |memory| {
-            // A client that left while its job waited needs no answer.
+            // The client disconnected while the job was queued.
             if answer.is_closed() {
                 return;
             }
             let start = Instant::now();
             let result = work(memory);
             crate::metrics::password_hashed(start.elapsed());
-            // Before the answer: its reader may ask for the next hash at once. A panic gives the place back as well.
+            // Release the slot before the response: its receiver may request the next hash at once. A panic drops it, too.
             drop(admitted);
             drop(answer.send(result));
         }));
@@ -234,7 +231,7 @@ impl Hasher {
     }
 }
 
-/// A place among the hashes that run or wait, and what says so.
+/// A permit for a hash that runs or waits, counted in the gauge.
 struct Place {
     in_use: Gauge,
     _permit: OwnedSemaphorePermit,
@@ -261,7 +258,7 @@ mod tests {
         HasherSettings { memory_kib: 64, iterations: 1, lanes: 1, concurrency: 1, queue: 0 };
 
     #[tokio::test]
-    async fn a_hash_is_a_phc_string_that_verifies_and_fits_the_column() {
+    async fn hash_is_a_phc_string_that_verifies() {
         let hasher =
             Hasher::new(HasherSettings { memory_kib: 19_456, iterations: 2, ..CHEAP }, &TaskTracker::new())
                 .unwrap();
@@ -273,7 +270,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn a_full_queue_refuses_at_once() {
+    async fn full_queue_rejects_immediately() {
         let hasher = Hasher::new(CHEAP, &TaskTracker::new()).unwrap();
         let permit = Arc::clone(&hasher.admitted).try_acquire_owned().unwrap();
         assert_eq!(hasher.hash("password").await, Err(HashError::Overloaded));
@@ -282,7 +279,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn a_refusal_costs_the_same_for_every_kind_of_hash() {
+    async fn rejection_cost_is_equal_for_all_hashes() {
         let hasher = Hasher::new(HasherSettings { queue: 9, ..CHEAP }, &TaskTracker::new()).unwrap();
         let slow = bcrypt::hash("password", 8).unwrap();
         hasher.learn(&slow).await;
@@ -301,13 +298,13 @@ mod tests {
             let time = hasher.run(|_memory| Ok(ProcessorTime::start())).await.unwrap();
             let _verdict = hasher.judge(password, stored, is_refused).await;
             let spent = hasher.run(move |_memory| Ok(time.spent())).await.unwrap();
-            // One thread does all of it, and its time is the processor's: a busy machine does not matter.
+            // One thread does all work and measures its own CPU time, so other load does not matter.
             assert!(spent >= cost - cost / 20, "{stored:?}: {spent:?} of {cost:?}");
             assert!(spent < 3 * cost, "{stored:?}: {spent:?} of {cost:?}");
         }
         let time = hasher.run(|_memory| Ok(ProcessorTime::start())).await.unwrap();
         assert_eq!(hasher.judge("password", Some(&ours), false).await, Ok(Verdict::Right));
         let spent = hasher.run(move |_memory| Ok(time.spent())).await.unwrap();
-        assert!(spent < cost, "who knows the password does not wait: {spent:?} of {cost:?}");
+        assert!(spent < cost, "a correct password is not padded: {spent:?} of {cost:?}");
     }
 }

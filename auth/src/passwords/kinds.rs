@@ -1,5 +1,4 @@
-//! The kinds of password hashes that accounts have, read once at the start: a refused sign-in costs as much as the slowest
-//! of them (decision 0054).
+//! Measures the kinds of stored password hashes at startup: a rejected sign-in costs as much as the slowest (decision 0054).
 
 use std::time::Duration;
 
@@ -12,12 +11,12 @@ use super::hasher::Hasher;
 const LIMIT: Duration = Duration::from_secs(60);
 const PAUSE: Duration = Duration::from_secs(10);
 
-/// Measures one hash of each kind, as soon as the database gives them.
+/// Measures one hash of each kind, once the database is reachable.
 pub(crate) async fn learn(hasher: Hasher, pool: ServicePool) {
     let samples = loop {
         match samples(&pool).await {
             Ok(samples) => break samples,
-            Err(error) => tracing::debug!(%error, "the kinds of password hashes could not be read yet"),
+            Err(error) => tracing::debug!(%error, "cannot read the kinds of password hashes yet"),
         }
         sleep(PAUSE).await;
     };

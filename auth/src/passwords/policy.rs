@@ -1,25 +1,25 @@
-//! Which passwords are accepted (auth.md §3.17). Pure; the breach list, which needs the network, is another matter.
+//! The password policy (auth.md §3.17). Pure; [`super::breaches`] needs the network.
 
 use serde::Serialize;
 
-/// Longest password in bytes: bcrypt reads no more, and imported and new accounts must behave alike.
+/// Longest password in bytes. bcrypt ignores further bytes, and imported and new accounts must behave alike.
 const MAX_PASSWORD_BYTES: usize = 72;
-/// Shortest minimum that can be configured.
+/// Lower bound of the configurable minimum.
 const LEAST_MIN_LENGTH: usize = 6;
 
-/// What a password lacks; the words are those clients switch on.
+/// Why a password is weak, as clients read it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "lowercase")]
 pub enum WeakReason {
-    /// Shorter than the minimum.
+    /// Shorter than the minimum length.
     Length,
-    /// A required set of characters is missing.
+    /// A required character set is missing.
     Characters,
     /// Known from a breach.
     Pwned,
 }
 
-/// A password that breaks the policy.
+/// A violation of the policy.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Weakness {
     /// One sentence per reason, joined by a space.
@@ -63,7 +63,7 @@ pub(crate) struct PasswordPolicy {
 }
 
 impl PasswordPolicy {
-    /// `required_characters` is sets separated by `:`; `\:` is a colon within a set.
+    /// `required_characters` contains sets separated by `:`; `\:` is a colon within a set.
     pub(crate) fn new(min_length: usize, required_characters: &str) -> Self {
         let mut required = vec![String::new()];
         let mut characters = required_characters.chars().peekable();
@@ -83,7 +83,7 @@ impl PasswordPolicy {
         Self { min_length: min_length.max(LEAST_MIN_LENGTH), required }
     }
 
-    /// What is wrong with `password`, if anything. Length counts bytes, as upstream does.
+    /// How `password` violates the policy, if it does. Length counts bytes, as upstream.
     pub(crate) fn weakness(&self, password: &str) -> Option<Weakness> {
         let mut sentences = Vec::new();
         let mut reasons = Vec::new();
@@ -107,7 +107,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_minimum_cannot_be_lower_than_six() {
+    fn minimum_length_is_at_least_six() {
         let policy = PasswordPolicy::new(0, "");
         let weakness = policy.weakness("12345").unwrap();
         assert_eq!(weakness.message, "Password should be at least 6 characters.");
@@ -121,7 +121,7 @@ mod tests {
     }
 
     #[test]
-    fn every_set_is_required_and_every_reason_named() {
+    fn requires_every_set_and_reports_every_reason() {
         let policy = PasswordPolicy::new(8, r"abc:123:\:;");
         let weakness = policy.weakness("a1").unwrap();
         assert_eq!(weakness.reasons, [WeakReason::Length, WeakReason::Characters]);

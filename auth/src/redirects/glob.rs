@@ -1,8 +1,7 @@
-//! Globs of the allow-list (auth.md §3.11): `*` is any run without the separators `.` and `/`, `**` any run, `?` one
-//! character that is no separator, `[a-z]` and `[!a]` one of a class, `{a,b}` alternatives, `\` takes the next
-//! character as it is.
+//! Globs of the allow-list (auth.md §3.11): `*` matches any run without the separators `.` and `/`, `**` any run, `?` one
+//! character except separators, `[a-z]` and `[!a]` a class, `{a,b}` alternatives; `\` escapes the next character.
 //!
-//! Each becomes a regular expression for an engine that is linear in the text: the text is an attacker's.
+//! Compiled to a regular expression for a linear-time engine, since attackers control the text.
 
 use std::iter::Peekable;
 use std::str::Chars;
@@ -13,7 +12,7 @@ use regex_lite::Regex;
 pub(crate) struct Glob(Regex);
 
 impl Glob {
-    /// `None` when a bracket is left open or a class is empty.
+    /// `None` if a bracket is unbalanced or a class is empty.
     pub(crate) fn parse(text: &str) -> Option<Self> {
         let mut regex = String::from("^(?s:");
         let mut rest = text.chars().peekable();
@@ -45,7 +44,7 @@ impl Glob {
         Regex::new(&regex).ok().map(Self)
     }
 
-    /// Whether the whole text is meant.
+    /// Whether the entire text matches.
     pub(crate) fn matches(&self, text: &str) -> bool {
         self.0.is_match(text)
     }
@@ -69,7 +68,7 @@ fn class(rest: &mut Peekable<Chars<'_>>, regex: &mut String) -> Option<()> {
     }
     let last = items.len().checked_sub(1)?;
     for (index, item) in items.iter().enumerate() {
-        // Between two characters a dash makes a range, at an edge it is itself.
+        // A dash forms a range between two characters and is literal at an edge.
         let is_at_edge = index == 0 || index == last;
         regex.push_str(if item == "-" && is_at_edge { "\\-" } else { item });
     }

@@ -8,7 +8,7 @@ fn redirects(site: &str, entries: &[&str]) -> Redirects {
 }
 
 #[test]
-fn pages_of_the_site_are_allowed() {
+fn allows_pages_of_the_site() {
     let site = redirects("https://app.example.org/start", &[]);
     for url in [
         "https://app.example.org",
@@ -34,7 +34,7 @@ fn pages_of_the_site_are_allowed() {
 }
 
 #[test]
-fn on_localhost_any_port_is_the_site() {
+fn localhost_matches_any_port() {
     let site = redirects("http://localhost:3000", &[]);
     assert!(site.allow("http://localhost:5173/x"));
     assert!(site.allow("http://localhost/x"));
@@ -43,7 +43,7 @@ fn on_localhost_any_port_is_the_site() {
 }
 
 #[test]
-fn of_addresses_only_loopback_passes() {
+fn allows_only_loopback_addresses() {
     let all = redirects("https://app.example.org", &["http*://**"]);
     for url in
         ["http://127.0.0.1:54321/x", "https://127.8.8.8", "http://[::1]:3000/", "http://[::ffff:127.0.0.1]/"]
@@ -66,7 +66,7 @@ fn of_addresses_only_loopback_passes() {
 }
 
 #[test]
-fn what_parsers_read_differently_is_refused_even_by_a_list_of_everything() {
+fn rejects_ambiguous_urls_despite_a_catch_all() {
     let all = redirects("https://app.example.org", &["**"]);
     for url in [
         "javascript:alert(1)",
@@ -120,7 +120,7 @@ fn what_parsers_read_differently_is_refused_even_by_a_list_of_everything() {
 }
 
 #[test]
-fn custom_schemes_pass_by_glob_only() {
+fn custom_schemes_require_a_glob() {
     let site =
         redirects("https://app.example.org", &["myapp://callback", "exp://*.example.org/**", "other:/*"]);
     for url in ["myapp://callback", "myapp://callback#x", "exp://a.example.org/x/y", "other:/here"] {
@@ -135,7 +135,7 @@ fn custom_schemes_pass_by_glob_only() {
 }
 
 #[test]
-fn entries_match_the_query_but_neither_fragment_nor_flow_id() {
+fn entries_match_query_without_fragment_or_flow_id() {
     let site = redirects("https://app.example.org", &["https://other.test/cb", "https://q.test/cb?x=1"]);
     for url in [
         "https://other.test/cb",
@@ -186,7 +186,7 @@ fn globs_follow_the_contract() {
     }
 }
 
-/// The same rules without a regular expression: tries every way.
+/// The same rules by backtracking, as a reference.
 fn naive(glob: &[char], text: &[char]) -> bool {
     let is_separator = |character: &char| matches!(character, '.' | '/');
     match glob {
@@ -203,21 +203,21 @@ fn naive(glob: &[char], text: &[char]) -> bool {
 
 proptest! {
     #[test]
-    fn globs_match_as_trying_every_way_does(glob in "[ab./*?]{1,8}", text in "[ab./]{0,10}") {
+    fn globs_match_like_the_reference(glob in "[ab./*?]{1,8}", text in "[ab./]{0,10}") {
         let (pattern, characters): (Vec<_>, Vec<_>) = (glob.chars().collect(), text.chars().collect());
         prop_assert_eq!(Glob::parse(&glob).unwrap().matches(&text), naive(&pattern, &characters));
     }
 
     #[test]
-    fn no_text_is_too_much(glob in ".{0,30}", text in ".{0,60}") {
+    fn matching_never_panics(glob in ".{0,30}", text in ".{0,60}") {
         if let Some(glob) = Glob::parse(&glob) {
             let _matched = glob.matches(&text);
         }
     }
 
-    /// Whatever is let through, a browser goes to the site, to loopback, or to what the entry names.
+    /// Every allowed URL leads to the site, to loopback, or to a host of the entries.
     #[test]
-    fn what_is_allowed_leads_where_it_says(
+    fn allowed_urls_lead_to_allowed_hosts(
         url in r"(https?|HTTP|javascript|myapp):[/\\]{0,3}(app\.example\.org|127\.0\.0\.1|a\.test|evil\.test|user|[a-z%@:\\.0-9]{0,12})[@:/\\?#]?(app\.example\.org|a\.test|evil\.test|[a-z]{0,5})?[/?#]?.{0,8}"
     ) {
         let redirects = redirects("https://app.example.org", &["https://*.test/**", "https://a.test"]);

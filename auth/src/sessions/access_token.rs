@@ -1,4 +1,4 @@
-//! Access tokens (auth.md §3.18): what their claims say. Signing is `basalt_core::keys`.
+//! The claims of access tokens (auth.md §3.18). `basalt_core::keys` signs them.
 
 use std::sync::Arc;
 
@@ -32,23 +32,20 @@ struct AccessClaims<'a> {
     is_anonymous: bool,
 }
 
-/// What a grant ends with; [`AccessTokens`] issues its access token.
+/// Result of a grant. [`AccessTokens`] issues its access token.
 pub(crate) struct Granted {
     pub(crate) account: Account,
     pub(crate) session_id: Uuid,
     pub(crate) amr: Vec<Amr>,
     pub(crate) refresh_token: String,
-    /// When the tokens are issued.
+    /// Time of issue.
     pub(crate) now: Timestamp,
-    /// Of the password grant: `Some(None)` for a password that is good today.
+    /// Only for the password grant: `Some(None)` if the password satisfies the policy.
     pub(crate) weak_password: Option<Option<Weakness>>,
 }
 
 impl Granted {
-    /// A session that just began, with the rest of its account.
-    ///
-    /// # Errors
-    /// The database's.
+    /// Loads the rest of a new session's account.
     pub(crate) async fn of(tx: &Tx, begun: Begun, now: Timestamp) -> Result<Self, AuthError> {
         let Begun { session_id, user, amr, refresh_token } = begun;
         let account = users::complete(tx, user).await?;
@@ -101,7 +98,7 @@ impl AccessTokens {
             phone: &user.phone,
             app_metadata: &user.app_metadata,
             user_metadata: &user.user_metadata,
-            // A row without a role would make a token that no policy knows.
+            // A row without a role would produce a token that matches no policy.
             role: if user.role.is_empty() { &self.default_role } else { &user.role },
             aal: aal(&granted.amr),
             amr: &granted.amr,

@@ -1,5 +1,4 @@
-//! The configured limits on a session's life (auth.md §3.23), judged when it is used to refresh: nothing ends a session
-//! by the clock alone.
+//! Limits on sessions (auth.md §3.23). They are checked at refresh; no timer ends a session.
 
 use std::time::Duration;
 
@@ -12,7 +11,7 @@ use crate::config::AuthConfig;
 use crate::database::column;
 use crate::error::AuthError;
 
-/// How long sessions may go on. Times are in seconds; 0 sets no limit.
+/// The configured limits. Times are in seconds; 0 sets no limit.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct SessionLimits<'a> {
     timebox: u64,
@@ -35,7 +34,7 @@ impl<'a> SessionLimits<'a> {
 }
 
 impl Session {
-    /// When it was last proven to be in use.
+    /// Time of the last refresh, or of creation.
     pub(crate) fn last_refresh(&self) -> Option<Timestamp> {
         self.refreshed_at.max(self.created_at)
     }
@@ -43,7 +42,7 @@ impl Session {
     /// Whether the session may still refresh.
     ///
     /// # Errors
-    /// It is too old, was idle for too long, or lacks the second factor that its user has.
+    /// It is too old, was idle too long, or lacks the user's second factor.
     pub(crate) fn check_life(
         &self,
         limits: SessionLimits<'_>,
@@ -71,8 +70,8 @@ fn age(start: Timestamp, now: Timestamp) -> Duration {
     Duration::try_from(now.duration_since(start)).unwrap_or(Duration::ZERO)
 }
 
-/// Whether another session of the user was refreshed later (`sessions.single_per_user`); with `sessions.tags`, another
-/// one of the same tag. A session whose tag is none of those has the first.
+/// Whether another session of the user was used later (`sessions.single_per_user`); with `sessions.tags`, another one with the
+/// same tag. An unknown tag counts as the first.
 pub(crate) async fn is_superseded(
     tx: &Tx,
     limits: SessionLimits<'_>,
@@ -127,7 +126,7 @@ mod tests {
     }
 
     #[test]
-    fn each_limit_names_itself() {
+    fn each_limit_has_its_own_message() {
         let config = AuthConfig {
             sessions_timebox: 1000,
             sessions_inactivity_timeout: 100,

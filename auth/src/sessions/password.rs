@@ -1,5 +1,5 @@
-//! A sign-in by password: its session, its method, its row of the audit log and all that the answer shows, in one
-//! statement. The hash before it takes the processor's time; what the database adds is a round trip.
+//! Sign-in by password: begins the session, writes the audit log and reads the account in one statement, so that the database
+//! adds only a round trip to the hash.
 
 use basalt_core::pool::Tx;
 use basalt_core::random;
@@ -14,7 +14,7 @@ use crate::sessions::access_token::Granted;
 use crate::sessions::refresh_token::SessionKey;
 use crate::users::{Account, User, belongings, user_columns};
 
-/// A session that may begin more than once: the second time changes nothing.
+/// An idempotent sign-in, which can be retried when the connection breaks.
 pub(crate) struct SignIn {
     session_id: Uuid,
     claim_id: Uuid,
@@ -29,7 +29,7 @@ impl SignIn {
         Self { session_id, claim_id, audit_id, key: SessionKey::generate(), now }
     }
 
-    /// Signs `user` in, who came by `provider`. `None` when the user is gone or their password changed meanwhile.
+    /// Signs `user` in with `provider`. `None` if the user was deleted or the password has changed.
     pub(crate) async fn begin(
         &self,
         tx: &Tx,

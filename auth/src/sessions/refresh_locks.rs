@@ -1,5 +1,5 @@
-//! Refreshes of one session queue here before they take a connection, so that a storm on one session cannot occupy the
-//! pool. Within one process; between servers the row decides ([`super::step`]).
+//! Queues refreshes of a session before they take a connection, so that many of them cannot exhaust the pool. Per process; across
+//! servers the session row decides ([`super::step`]).
 
 use std::time::Duration;
 
@@ -8,12 +8,11 @@ use uuid::Uuid;
 
 use crate::error::AuthError;
 
-/// One queue per group of sessions: a session's id decides its group, so refreshes of one session come one after
-/// the other, and those of others hardly ever meet.
+/// One queue per group of sessions, chosen by the session id. Refreshes of one session are serialised; different sessions rarely
+/// share a queue.
 pub(crate) struct RefreshLocks(Vec<Mutex<()>>);
 
-/// How long a refresh waits for its turn; then the server is too busy and says so, since a 4xx would sign the
-/// client out (auth.md §5.2).
+/// Time limit of waiting. The error is a 503, since a 4xx would sign the client out (auth.md §5.2).
 const TURN_LIMIT: Duration = Duration::from_secs(5);
 
 impl RefreshLocks {
@@ -21,7 +20,7 @@ impl RefreshLocks {
         Self(std::iter::repeat_with(|| Mutex::new(())).take(256).collect())
     }
 
-    /// Waits for this session's turn.
+    /// Waits in the session's queue.
     pub(crate) async fn take(&self, session_id: Uuid) -> Result<Option<MutexGuard<'_, ()>>, AuthError> {
         let [.., last] = *session_id.as_bytes();
         let Some(turn) = self.0.get(usize::from(last)) else { return Ok(None) };

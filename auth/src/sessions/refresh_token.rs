@@ -1,8 +1,7 @@
-//! The text of refresh tokens (auth.md §3.5). Pure: what a token means for its session is [`crate::sessions`].
+//! The format of refresh tokens (auth.md §3.5).
 //!
-//! A v2 token names its session and a counter and is signed with the session's own key, so nothing is stored per
-//! refresh. A v1 token is twelve random characters that a table row holds; we accept those of imported rows and
-//! make none.
+//! A v2 token contains its session's id and a counter and is signed with the session's key, so nothing is stored per refresh. A
+//! v1 token is a string of twelve random characters in a table row; only imported ones are accepted.
 
 use aws_lc_rs::constant_time::verify_slices_are_equal;
 use aws_lc_rs::digest::{SHA256, digest};
@@ -22,32 +21,32 @@ const ID_BYTES: usize = 16;
 const MAX_TOKEN_BYTES: usize = 1 + ID_BYTES + 10 + SIGNATURE_BYTES + CHECKSUM_BYTES;
 const V1_CHARACTERS: usize = 12;
 
-/// Keys in rows of others' making may be padded.
+/// Keys in imported rows may be padded.
 const LENIENT: GeneralPurpose = GeneralPurpose::new(
     &URL_SAFE,
     GeneralPurposeConfig::new().with_decode_padding_mode(DecodePaddingMode::Indifferent),
 );
 
-/// A presented refresh token of a form we know.
+/// A parsed refresh token.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum RefreshToken {
     /// A row of `auth.refresh_tokens`.
     V1(String),
-    /// A signed counter of a session; the signature is not judged yet.
+    /// A session's counter, whose signature is not verified yet.
     V2(SignedCounter),
 }
 
-/// A v2 token taken apart. Its checksum is right; whether our key signed it, [`SignedCounter::is_signed_by`] tells.
+/// A parsed v2 token with a valid checksum. [`SignedCounter::is_signed_by`] verifies the signature.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct SignedCounter {
     /// The session it belongs to.
     pub(crate) session_id: Uuid,
-    /// How many refreshes had happened when it was made.
+    /// Number of refreshes before it was issued.
     pub(crate) counter: i64,
     signature: [u8; SIGNATURE_BYTES],
 }
 
-/// A session's HMAC key, as `auth.sessions.refresh_token_hmac_key` holds it: base64url.
+/// A session's HMAC key and its base64url text in `auth.sessions.refresh_token_hmac_key`.
 pub(crate) struct SessionKey(hmac::Key, String);
 
 impl SessionKey {
@@ -57,7 +56,7 @@ impl SessionKey {
         Self(hmac::Key::new(hmac::HMAC_SHA256, &bytes), URL_SAFE_NO_PAD.encode(bytes))
     }
 
-    /// A stored key; `None` when the column holds something else.
+    /// Parses a stored key; `None` if it is invalid.
     pub(crate) fn from_column(column: &str) -> Option<Self> {
         let bytes = LENIENT.decode(column.replace('+', "-").replace('/', "_")).ok()?;
         if bytes.len() < SIGNATURE_BYTES {
@@ -66,7 +65,7 @@ impl SessionKey {
         Some(Self(hmac::Key::new(hmac::HMAC_SHA256, &bytes), column.to_owned()))
     }
 
-    /// What the column holds.
+    /// The column's value.
     pub(crate) fn as_column(&self) -> &str {
         &self.1
     }
@@ -92,7 +91,7 @@ impl SessionKey {
 }
 
 impl SignedCounter {
-    /// Whether `key` made this token.
+    /// Whether `key` signed this token.
     pub(crate) fn is_signed_by(&self, key: &SessionKey) -> bool {
         let expected = key.sign(&head(self.session_id, self.counter));
         verify_slices_are_equal(&expected, &self.signature).is_ok()
@@ -100,7 +99,7 @@ impl SignedCounter {
 }
 
 impl RefreshToken {
-    /// Reads a presented token; `None` when it has neither form.
+    /// Parses a token; `None` if it has neither format.
     pub(crate) fn parse(text: &str) -> Option<Self> {
         let is_v1 = text.len() == V1_CHARACTERS
             && text.bytes().all(|byte| byte.is_ascii_lowercase() || byte.is_ascii_digit());
@@ -109,7 +108,7 @@ impl RefreshToken {
 }
 
 fn parse_v2(text: &str) -> Option<SignedCounter> {
-    // Before decoding, so that a megabyte of base64 costs nothing.
+    // Checked before decoding, so that long input is cheap.
     if text.len() > MAX_TOKEN_BYTES.div_ceil(3) * 4 {
         return None;
     }
@@ -142,7 +141,7 @@ fn head(session_id: Uuid, counter: i64) -> Vec<u8> {
     }
 }
 
-/// A whole LEB128 number in its shortest form: each counter has one text.
+/// Parses a LEB128 number in its shortest form, so that each counter has one encoding.
 fn read_uvarint(bytes: &[u8]) -> Option<i64> {
     let (&last, init) = bytes.split_last()?;
     if last & 0x80 != 0 || (last == 0 && !init.is_empty()) || bytes.len() > 9 {
@@ -167,7 +166,7 @@ mod tests {
     }
 
     #[test]
-    fn the_contract_s_vectors_hold() {
+    fn matches_the_test_vectors_of_the_contract() {
         for (counter, token) in [
             (0, "ABEREREiIkMzhERVVVVVVVUAI-IcsaseXEKS7q68JAgmU-80L2M"),
             (300, "ABEREREiIkMzhERVVVVVVVWsAg7ZC0vLuQzqLzMCy_Bbh8fZrB2g"),
@@ -181,7 +180,7 @@ mod tests {
     }
 
     #[test]
-    fn every_counter_reads_back() {
+    fn counters_round_trip() {
         let key = SessionKey::generate();
         for counter in [0, 1, 127, 128, 16_383, 16_384, i64::from(u32::MAX), i64::MAX] {
             let token = key.token(SESSION, counter);
@@ -192,7 +191,7 @@ mod tests {
     }
 
     #[test]
-    fn v1_is_twelve_lower_case_characters() {
+    fn v1_token_is_twelve_lower_case_characters() {
         assert_eq!(RefreshToken::parse("wx3k9q2m5a7b"), Some(RefreshToken::V1("wx3k9q2m5a7b".to_owned())));
         for text in ["", "wx3k9q2m5a7", "WX3K9Q2M5A7B", "wx3k9q2m5a7bc", "not a token"] {
             assert_eq!(RefreshToken::parse(text), None, "{text}");
@@ -200,7 +199,7 @@ mod tests {
     }
 
     #[test]
-    fn a_changed_character_is_no_token_and_hostile_lengths_are_refused() {
+    fn rejects_changed_characters_and_long_input() {
         let token = vector_key().token(SESSION, 300);
         for index in 0..token.len() {
             let mut bytes = token.clone().into_bytes();
@@ -214,7 +213,7 @@ mod tests {
     }
 
     #[test]
-    fn a_counter_has_one_spelling() {
+    fn counter_has_one_encoding() {
         assert_eq!(read_uvarint(&[0x80, 0x00]), None);
         assert_eq!(read_uvarint(&[0x80]), None);
         assert_eq!(read_uvarint(&[]), None);
@@ -224,7 +223,7 @@ mod tests {
 
     proptest::proptest! {
         #[test]
-        fn what_is_printed_reads_back(id in proptest::prelude::any::<u128>(), counter in 0..=i64::MAX) {
+        fn tokens_round_trip(id in proptest::prelude::any::<u128>(), counter in 0..=i64::MAX) {
             let (id, key) = (Uuid::from_u128(id), SessionKey::generate());
             let token = key.token(id, counter);
             let Some(RefreshToken::V2(parsed)) = RefreshToken::parse(&token) else { panic!("{token}") };
@@ -234,14 +233,14 @@ mod tests {
         }
 
         #[test]
-        fn no_text_panics_and_few_are_tokens(text in ".{0,100}") {
+        fn parsing_never_panics(text in ".{0,100}") {
             if let Some(RefreshToken::V1(token)) = RefreshToken::parse(&text) {
                 proptest::prop_assert_eq!(token.len(), V1_CHARACTERS);
             }
         }
 
         #[test]
-        fn bytes_that_were_tampered_with_are_none(
+        fn rejects_tampered_bytes(
             flipped in 0..41_usize, bits in 1..=255_u8, appended in 0..3_usize, counter in 0..i64::MAX
         ) {
             let token = vector_key().token(SESSION, counter);
@@ -253,7 +252,7 @@ mod tests {
         }
 
         #[test]
-        fn a_forged_checksum_does_not_make_a_signature(signature in proptest::prelude::any::<[u8; SIGNATURE_BYTES]>()) {
+        fn forged_checksum_is_not_a_signature(signature in proptest::prelude::any::<[u8; SIGNATURE_BYTES]>()) {
             let mut bytes = head(SESSION, 7);
             bytes.extend_from_slice(&signature);
             let checksum = digest(&SHA256, &bytes);

@@ -1,5 +1,4 @@
-//! `auth.refresh_tokens`: upstream's v1 tokens, of imported sessions. Here none is made, and each session leaves them with
-//! its first refresh.
+//! `auth.refresh_tokens`: v1 tokens of imported sessions. The first refresh upgrades a session to v2.
 
 use basalt_core::pool::Tx;
 use jiff::Timestamp;
@@ -10,14 +9,14 @@ use crate::error::AuthError;
 use crate::origin::Client;
 use crate::sessions::refresh_token::SessionKey;
 
-/// A row of `auth.refresh_tokens`: upstream's v1.
+/// A row of `auth.refresh_tokens`.
 pub(crate) struct StoredToken {
     pub(crate) session_id: Option<Uuid>,
     pub(crate) is_revoked: bool,
     pub(crate) updated_at: Option<Timestamp>,
 }
 
-/// An imported v1 token.
+/// Finds an imported v1 token.
 pub(crate) async fn find_stored_token(tx: &Tx, token: &str) -> Result<Option<StoredToken>, AuthError> {
     const STORED: &str = "\
 select t.session_id, coalesce(t.revoked, false) as revoked, t.updated_at
@@ -35,7 +34,7 @@ where t.token = $1";
         .transpose()
 }
 
-/// Revokes a session's v1 tokens: from here on it has v2 tokens.
+/// Revokes a session's v1 tokens.
 pub(crate) async fn retire_stored_tokens(tx: &Tx, session_id: Uuid, now: Timestamp) -> Result<(), AuthError> {
     const RETIRE: &str = "\
 update auth.refresh_tokens
@@ -45,7 +44,7 @@ where session_id = $1 and not coalesce(revoked, false)";
     Ok(())
 }
 
-/// Gives a session of upstream's v1 tokens a key, and counter 0.
+/// Upgrades a session to v2 tokens: sets its key, and counter 0.
 pub(crate) async fn begin_signing(
     tx: &Tx,
     client: &Client,

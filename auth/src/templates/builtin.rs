@@ -1,13 +1,13 @@
 //! The built-in e-mails: turns the files in `auth/templates` into templates.
 //!
-//! An e-mail's file is its plain text part. Its first line is the subject, its second what a mail program shows beside
-//! that in its list. Then come blocks between empty lines: `# ` a heading, `[code]` the code, `[Words]` the link on a
-//! button of that name, `> ` words set back at the end, anything else a paragraph. The HTML part says the same in
-//! `layout.html`, made for mail programs: tables, inline styles, no pictures, nothing fetched.
+//! A file contains the plain text part. Its first line is the subject, its second the preview text of mail clients. Blocks
+//! follow, separated by empty lines: `# ` is a heading, `[code]` the code, `[Label]` the link with a button label, `> ` a
+//! footnote, anything else a paragraph. The HTML part puts the same content into `layout.html`, which is made for mail clients:
+//! tables, inline styles, no images, no external resources.
 
 use basalt_core::html::escape;
 
-/// An e-mail's sources, in the syntax of [`super::engine`].
+/// The template sources of an e-mail.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Email {
     pub(super) subject: String,
@@ -58,7 +58,7 @@ fn typeset(source: &str) -> Email {
     }
 }
 
-/// Escapes the words between the template's own actions.
+/// Escapes the text between template actions.
 fn escape_words(text: &str) -> String {
     let mut out = String::new();
     for (index, part) in text.split("{{").enumerate() {
@@ -110,8 +110,7 @@ fn html_block(block: &str) -> String {
     }
 }
 
-/// The button, and below it the address itself, for those whose program shows no buttons and those who look before
-/// they click.
+/// The button and, below it, the URL as text.
 fn button(label: &str) -> String {
     format!(
         "<table role=\"presentation\" class=\"wide\" cellpadding=\"0\" cellspacing=\"0\" border=\"0\" style=\"margin:0 0 20px;\"><tr>\

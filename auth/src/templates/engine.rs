@@ -1,8 +1,8 @@
-//! Templates of e-mails: the part of Go's `html/template` that projects use for them (auth.md §3.21). Variables, `if`,
-//! `range` and six functions; see [`SUPPORTED`]. Anything else is an error when the template is read.
+//! The template engine: the subset of Go's `html/template` that projects use in e-mails (auth.md §3.21). Variables, `if`, `range`
+//! and six functions; see [`SUPPORTED`]. Anything else is a syntax error.
 //!
-//! A value is always escaped for the place it lands in ([`mod@place`]). Rendering is bounded in steps and output, because
-//! `range` runs over what users say of themselves.
+//! Values are escaped for their HTML context ([`mod@place`]). Steps and output are bounded, because `range` iterates over user
+//! data.
 
 mod escape;
 mod parse;
@@ -13,43 +13,43 @@ use serde_json::Value;
 use escape::Escape;
 use parse::{Expr, Function, Node};
 
-/// Longest source, and longest result, in bytes (auth.md §3.21).
+/// Maximum size of source and output (auth.md §3.21).
 pub(crate) const LONGEST: usize = 1_048_576;
-/// Nodes and values that one rendering may touch.
+/// Maximum number of nodes and values evaluated per rendering.
 const STEPS: usize = 50_000;
-/// Variables with addresses that were checked before, which may have an app's own scheme.
+/// Variables with validated URLs, which may have a custom scheme.
 const CHECKED_ADDRESSES: [&str; 3] = ["ConfirmationURL", "SiteURL", "RedirectTo"];
-/// Part of the error about anything else.
+/// Part of the error about unsupported syntax.
 const SUPPORTED: &str =
     "templates may use .variables, if, else, range, end, and the functions eq, ne, and, or, not, index";
 
-/// A template, read and checked.
+/// A parsed template.
 #[derive(Debug, Clone)]
 pub(crate) struct Template(Vec<Node>);
 
-/// Why a text is no template, or why it did not render.
+/// A syntax error, or a failed rendering.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub(crate) enum TemplateError {
     #[error("line {line}: {problem}")]
     Syntax { line: usize, problem: String },
-    #[error("it is longer than 1 MB")]
+    #[error("larger than 1 MB")]
     TooLong,
-    #[error("it takes too many steps")]
+    #[error("too many steps")]
     Steps,
 }
 
 impl Template {
-    /// A template of HTML.
+    /// Parses an HTML template.
     pub(crate) fn html(source: &str) -> Result<Self, TemplateError> {
         parse::parse(source, Some(place::Place::default())).map(Self)
     }
 
-    /// A template of plain text, where nothing is escaped.
+    /// Parses a plain text template, without escaping.
     pub(crate) fn text(source: &str) -> Result<Self, TemplateError> {
         parse::parse(source, None).map(Self)
     }
 
-    /// Fills it in. `values` is an object; what it lacks reads as empty.
+    /// Renders the template. Missing fields of `values`, an object, are empty.
     pub(crate) fn render(&self, values: &Value) -> Result<String, TemplateError> {
         let checked = CHECKED_ADDRESSES.iter().filter_map(|name| values.get(name)?.as_str()).collect();
         let mut run = Run { root: values, checked, out: String::new(), steps: 0 };
@@ -134,7 +134,7 @@ fn call<'a>(function: Function, values: &[&'a Value]) -> &'a Value {
         Function::Eq => truth(rest.iter().any(|other| is_equal(first, other))),
         Function::Ne => truth(!rest.iter().any(|other| is_equal(first, other))),
         Function::Not => truth(!is_true(first)),
-        // As in Go: the value that decided, not its truth.
+        // As in Go: the deciding value, not a boolean.
         Function::And => values.iter().copied().find(|value| !is_true(value)).unwrap_or(last),
         Function::Or => values.iter().copied().find(|value| is_true(value)).unwrap_or(last),
         Function::Index => rest.iter().fold(first, |value, key| {

@@ -1,35 +1,35 @@
-//! The kinds of e-mails, and what their names are in settings, links and metrics.
+//! The kinds of e-mails, with their names in settings, links and metrics.
 
-/// What an e-mail is about. Two kinds may share a template: both e-mails of an e-mail change are `email_change`.
+/// The kind of an e-mail. Both e-mails of an e-mail change share the template `email_change`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub(crate) enum EmailKind {
-    /// Finishes a sign-up.
+    /// Confirms a sign-up.
     Confirmation,
-    /// Invites a person without an account.
+    /// Invites a new user.
     Invite,
     /// Signs in without a password.
     MagicLink,
     /// Lets the user choose a new password.
     Recovery,
-    /// Asks the present address about its replacement.
+    /// Confirms an e-mail change at the current address.
     EmailChangeCurrent,
-    /// Asks the new address.
+    /// Confirms an e-mail change at the new address.
     EmailChangeNew,
-    /// Carries a nonce; no link.
+    /// Contains a nonce and no link.
     Reauthentication,
-    /// Tells that the password is another.
+    /// Notifies of a changed password.
     PasswordChanged,
-    /// Tells that the address is another; goes to the old one.
+    /// Notifies the old address of a changed address.
     EmailChanged,
-    /// Tells that the phone number is another.
+    /// Notifies of a changed phone number.
     PhoneChanged,
-    /// Tells of a linked provider.
+    /// Notifies of a linked provider.
     IdentityLinked,
-    /// Tells of an unlinked provider.
+    /// Notifies of an unlinked provider.
     IdentityUnlinked,
-    /// Tells of an enrolled factor.
+    /// Notifies of an enrolled factor.
     MfaFactorEnrolled,
-    /// Tells of a removed factor.
+    /// Notifies of a removed factor.
     MfaFactorUnenrolled,
 }
 
@@ -70,7 +70,7 @@ impl EmailKind {
         }
     }
 
-    /// `type` in the link, as `/verify` takes it; `None` where the e-mail has no link (auth.md §3.21).
+    /// `type` in the link to `/verify`; `None` if the e-mail has no link (auth.md §3.21).
     pub(crate) const fn verification_type(self) -> Option<&'static str> {
         match self {
             Self::Confirmation => Some("signup"),

@@ -1,22 +1,22 @@
-//! The plain text part of an e-mail whose HTML comes from a project: the words, with breaks where blocks end and each
-//! link's address beside its words. For people whose programs show no HTML, and for programs that read codes.
+//! Derives the plain text part of a project's HTML e-mail: the text with line breaks between blocks, and the URL after each
+//! link. For mail clients without HTML, and for programs that extract codes.
 
 use std::sync::LazyLock;
 
 use regex_lite::{Captures, Regex};
 
-/// A comment, or a tag with its name and its attributes. A `>` in quotes does not end a tag, the end of the text does.
+/// A comment, or a tag with name and attributes. A `>` in quotes does not end a tag; the end of the text does.
 static TAG: LazyLock<Regex> = LazyLock::new(|| {
     compiled(r#"(?s)<!--.*?(?:-->|$)|<([a-zA-Z/!][^\s>]*)((?:"[^"]*(?:"|$)|'[^']*(?:'|$)|[^"'>])*)(?:>|$)"#)
 });
 static ATTRIBUTE: LazyLock<Regex> = LazyLock::new(|| compiled(r#"\s([a-zA-Z]+)=(?:"([^"]*)"|'([^']*)')"#));
 static ENTITY: LazyLock<Regex> = LazyLock::new(|| compiled("&(?:([a-z]+)|#([0-9]+)|#[xX]([0-9a-fA-F]+));"));
 
-/// HTML as plain text. Never fails: what is no HTML is text.
+/// Converts HTML to plain text. Never fails: invalid HTML is treated as text.
 pub(super) fn text(html: &str) -> String {
     let mut out = Writer::default();
     let mut rest = html;
-    // A link's address, and where its words begin in the text.
+    // A link's URL and the start of its text in the output.
     let mut link: Option<(String, usize)> = None;
     while let Some(tag) = TAG.captures(rest) {
         let place = tag.get(0).map_or(0..0, |whole| whole.range());
@@ -41,7 +41,7 @@ pub(super) fn text(html: &str) -> String {
                 _ => {}
             },
         }
-        // What is hidden is for lists of mails, not for readers.
+        // Hidden content is preview text.
         if attribute(attributes, "style").is_some_and(|style| style.replace(' ', "").contains("display:none"))
         {
             rest = after_end(rest, &name);
@@ -54,14 +54,14 @@ pub(super) fn text(html: &str) -> String {
 #[derive(Default)]
 struct Writer {
     text: String,
-    /// Line breaks owed before the next word.
+    /// Pending line breaks before the next word.
     owed: usize,
-    /// Whether a blank is owed.
+    /// Whether a space is pending.
     blank: bool,
 }
 
 impl Writer {
-    /// Words, with entities resolved and white space folded.
+    /// Writes text, resolving entities and folding white space.
     fn words(&mut self, html: &str) {
         for character in unescape(html).chars() {
             if character.is_whitespace() {
@@ -82,7 +82,7 @@ impl Writer {
         self.owed = self.owed.max(count);
     }
 
-    /// A link's address after its words, unless they are the address.
+    /// Writes a link's URL after its text, unless they are equal.
     fn address(&mut self, address: &str, begins: usize) {
         let is_shown = self.text.get(begins..).is_some_and(|words| words.trim() == address);
         if !is_shown && address.contains("://") {
@@ -93,20 +93,20 @@ impl Writer {
     }
 }
 
-/// What follows the end tag of this name; nothing without one.
+/// The text after the end tag of `name`; empty without one.
 fn after_end<'a>(rest: &'a str, name: &str) -> &'a str {
     let end = rest.to_ascii_lowercase().find(&format!("</{name}"));
     let after = end.and_then(|at| rest.get(at..)).unwrap_or_default();
     after.split_once('>').map_or("", |(_, rest)| rest)
 }
 
-/// An attribute's value in quotes, unescaped.
+/// The unescaped value of a quoted attribute.
 fn attribute(attributes: &str, name: &str) -> Option<String> {
     let found = ATTRIBUTE.captures_iter(attributes).find(|one| group(one, 1).eq_ignore_ascii_case(name))?;
     Some(unescape(found.get(2).or(found.get(3))?.as_str()))
 }
 
-/// Resolves the entities that templates write and our own escaping makes; others stay as they are.
+/// Resolves common entities and those of our escaping; keeps others.
 fn unescape(text: &str) -> String {
     let resolved = |entity: &Captures<'_>| {
         let (decimal, hexadecimal) = (group(entity, 2), group(entity, 3));
@@ -150,7 +150,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn words_breaks_and_addresses_are_kept() {
+    fn keeps_words_breaks_and_urls() {
         let html = "<html><head><title>x</title><style>p{}</style></head><body>\
                     <div style=\"display: none\">hidden</div>\
                     <h2>Hello &amp;  good\n day</h2><p>One<br>two &lt;3</p>\
@@ -167,7 +167,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn no_html_panics(html in "(<|>|&|;|\"|'|a href=|/|!--|-->|style|\\PC){0,40}") {
+        fn conversion_never_panics(html in "(<|>|&|;|\"|'|a href=|/|!--|-->|style|\\PC){0,40}") {
             let _text = text(&html);
         }
     }

@@ -1,10 +1,10 @@
-//! E-mail addresses and phone numbers as they are checked and stored (auth.md §3.2).
+//! Validation and normalisation of e-mail addresses and phone numbers (auth.md §3.2).
 
 use crate::error::AuthError;
 
 const MAX_EMAIL_BYTES: usize = 255;
 
-/// Checks an e-mail address and returns the form that is stored: lower case.
+/// Validates an e-mail address and returns it in lower case.
 ///
 /// # Errors
 /// Empty, too long, or not of the form `local@host`.
@@ -36,7 +36,7 @@ fn is_host_label(label: &str) -> bool {
         && !label.ends_with('-')
 }
 
-/// Checks a phone number and returns the form that is stored: digits only.
+/// Validates a phone number and returns its digits.
 ///
 /// # Errors
 /// Not E.164.
@@ -57,13 +57,13 @@ mod tests {
     use super::*;
 
     #[test]
-    fn e_mail_addresses_are_lower_cased() {
+    fn email_is_lower_cased() {
         assert_eq!(email("Ada.Lovelace+x@Example.ORG").unwrap(), "ada.lovelace+x@example.org");
         assert_eq!(email("root@localhost").unwrap(), "root@localhost");
     }
 
     #[test]
-    fn malformed_e_mail_addresses_are_named() {
+    fn rejects_malformed_email() {
         for text in
             ["a", "@b.org", "a@", "a b@c.org", "a@-b.org", "a@b..org", "a@b_c.org", "ä@b.org", "a@b@c,org"]
         {
@@ -81,7 +81,7 @@ mod tests {
     }
 
     #[test]
-    fn phones_lose_plus_and_spaces() {
+    fn phone_is_reduced_to_digits() {
         assert_eq!(phone("+49 151 2345").unwrap(), "491512345");
         for text in ["", "+", "0123", "12a", "1234567890123456"] {
             assert!(phone(text).is_err(), "{text}");

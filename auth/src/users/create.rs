@@ -1,5 +1,5 @@
-//! Creates accounts: the one place where a row of `auth.users` and its identities begin. Sign-up, magic links,
-//! invitations, admins, the command line and anonymous sign-ins say what differs in a [`NewUser`].
+//! Creates accounts: the only code that inserts into `auth.users`. Sign-up, magic links, invitations, admins, the command line and
+//! anonymous sign-ins differ in their [`NewUser`].
 
 use basalt_core::pool::Tx;
 use basalt_core::random;
@@ -10,20 +10,20 @@ use uuid::Uuid;
 use crate::error::AuthError;
 use crate::users::{self, Object};
 
-/// An account to create. Without e-mail address and phone number it is anonymous.
+/// An account to create. It is anonymous without e-mail address and phone number.
 pub(crate) struct NewUser<'a> {
     pub(crate) id: Uuid,
     pub(crate) audience: &'a str,
     pub(crate) role: &'a str,
-    /// In stored form, like `phone`. Each of the two brings an identity.
+    /// Normalised, like `phone`. Each of them gets an identity.
     pub(crate) email: Option<&'a str>,
     pub(crate) phone: Option<&'a str>,
     pub(crate) password_hash: Option<String>,
     /// Merged into `provider` and `providers`; `null` removes a key.
     pub(crate) app_metadata: Object,
     pub(crate) user_metadata: Object,
-    /// The user signs up: identity and user metadata both hold what the user sent and what we say of the address
-    /// (auth.md §3.3). Otherwise the user metadata is as given, and the identity holds only the address.
+    /// For a sign-up, identity and user metadata both contain the user's data and the state of the address (auth.md §3.3).
+    /// Otherwise the user metadata is unchanged, and the identity contains only the address.
     pub(crate) is_sign_up: bool,
 }
 
@@ -44,18 +44,18 @@ impl<'a> NewUser<'a> {
     }
 }
 
-// Unused token columns are '' as upstream writes them: other readers of this table expect no NULL there.
+// Unused token columns are '' as in upstream: other readers of this table do not expect NULL.
 const INSERT: &str = "\
 insert into auth.users (instance_id, id, aud, role, email, phone, encrypted_password, raw_app_meta_data,
   raw_user_meta_data, is_anonymous, created_at, updated_at, confirmation_token,
   recovery_token, email_change_token_new, email_change)
 values ('00000000-0000-0000-0000-000000000000', $1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $10, '', '', '', '')";
 
-/// Inserts the user and the identities. The project's triggers run here and may change the row, so callers read it again
-/// ([`users::read_back`]) before they show it.
+/// Inserts the user and the identities. The project's triggers may change the row, so callers read it again
+/// ([`users::read_back`]) before they return it.
 ///
 /// # Errors
-/// Another account has the address ([`AuthError::taken_address`]), a trigger refuses, or the database fails.
+/// Another account has the address ([`AuthError::taken_address`]), a trigger raises an error, or the database fails.
 pub(crate) async fn create(tx: &Tx, new: NewUser<'_>, now: Timestamp) -> Result<Uuid, AuthError> {
     let NewUser { id, audience, role, email, phone, password_hash, user_metadata, is_sign_up, .. } = new;
     let is_anonymous = email.is_none() && phone.is_none();
@@ -104,7 +104,7 @@ pub(crate) async fn create(tx: &Tx, new: NewUser<'_>, now: Timestamp) -> Result<
     Ok(id)
 }
 
-/// What an identity by e-mail or phone holds: our four keys win over the client's (auth.md §3.3).
+/// The data of an e-mail or phone identity. Our keys override the client's (auth.md §3.3).
 fn identity_data(id: Uuid, email: Option<&str>, phone: Option<&str>, sent: &Object) -> Object {
     let mut data = sent.clone();
     data.insert("sub".to_owned(), id.to_string().into());
@@ -119,7 +119,7 @@ fn identity_data(id: Uuid, email: Option<&str>, phone: Option<&str>, sent: &Obje
     data
 }
 
-/// `{"provider": the first, "providers": all}`; empty without any.
+/// `{"provider": <first>, "providers": [<all>]}`; empty without providers.
 pub(crate) fn provider_metadata(providers: &[&str]) -> Object {
     let mut metadata = Object::new();
     if let Some(first) = providers.first() {
@@ -134,7 +134,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn an_identity_cannot_claim_what_we_decide() {
+    fn client_cannot_override_identity_keys() {
         let Value::Object(sent) =
             json!({"sub": "x", "email": "y", "email_verified": true, "organization_name": "Acme"})
         else {

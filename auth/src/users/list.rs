@@ -1,6 +1,5 @@
-//! The users of an audience in pages, by number or by cursor (auth.md §3.13). Newest first unless asked; rows that a
-//! seed left without a time count as the oldest. Both ways read the index `users_listed_idx`; only the numbered way
-//! counts, which is what makes it slow with very many users.
+//! Pages of an audience's users, by number or by cursor (auth.md §3.13), newest first by default. Rows without a time count as the
+//! oldest. Both variants use the index `users_listed_idx`; only numbered pages count all users, which is slow for very many.
 
 use basalt_core::pool::Tx;
 use base64::Engine;
@@ -13,7 +12,7 @@ use super::{Account, belongings, user_columns};
 use crate::database::{Window, column};
 use crate::error::AuthError;
 
-/// Which users a list shows: `$1` audience, `$2` a LIKE pattern or null.
+/// The listed users: `$1` audience, `$2` a LIKE pattern or null.
 macro_rules! listed {
     () => {
         "coalesce(u.aud, '') = $1 and ($2::text is null or u.email like $2 \
@@ -52,7 +51,7 @@ pub(crate) enum Direction {
     Descending,
 }
 
-/// One page, with how many users there are.
+/// One page, and the total number of users.
 pub(crate) async fn page(
     tx: &Tx,
     audience: &str,
@@ -80,12 +79,12 @@ pub(crate) async fn page(
 /// The body's `pagination` in cursor mode.
 #[derive(Debug, Serialize)]
 pub(crate) struct Next {
-    /// Where the next page begins; null on the last.
+    /// Start of the next page; null on the last.
     next_cursor: Option<String>,
     has_more: bool,
 }
 
-/// The place after one user in the list.
+/// A position in the list: after this user.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Cursor {
     created_at: Option<Timestamp>,
@@ -93,7 +92,7 @@ pub(crate) struct Cursor {
 }
 
 impl Cursor {
-    /// Reads what [`Cursor::encode`] wrote; `None` for anything else.
+    /// Decodes [`Cursor::encode`]'s format; `None` if invalid.
     pub(crate) fn decode(text: &str) -> Option<Self> {
         let bytes = URL_SAFE_NO_PAD.decode(text).ok()?;
         let (micros, id) = std::str::from_utf8(&bytes).ok()?.split_once('|')?;
@@ -110,7 +109,7 @@ impl Cursor {
     }
 }
 
-/// The users after `cursor`, `limit` at most.
+/// At most `limit` users after `cursor`.
 pub(crate) async fn after(
     tx: &Tx,
     audience: &str,
@@ -135,7 +134,7 @@ pub(crate) async fn after(
         oldest!(),
         " limit $3"
     );
-    // One more than is shown tells whether there is more.
+    // One more than returned, to detect further pages.
     let wanted = limit.saturating_add(1);
     let rows = match (cursor, direction) {
         (None, Direction::Descending) => tx.query(NEWEST, &[&audience, &filter, &wanted]).await,
@@ -162,7 +161,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_cursor_reads_back_and_nothing_else_is_one() {
+    fn cursor_round_trips_and_rejects_other_text() {
         for created_at in [None, Timestamp::from_microsecond(1_767_225_600_123_456).ok()] {
             let cursor = Cursor { created_at, id: Uuid::from_u128(7) };
             assert_eq!(Cursor::decode(&cursor.encode()), Some(cursor));

@@ -1,5 +1,5 @@
-//! Changes to `auth.users` and `auth.identities`. Each is one statement, so that the project's triggers see what
-//! upstream's would show them; the caller decides which of them make up a request.
+//! Changes to `auth.users` and `auth.identities`. Each is a statement of its own, so that the project's triggers see the same
+//! updates as with upstream.
 
 use basalt_core::pool::Tx;
 use basalt_core::random;
@@ -15,7 +15,7 @@ const INSERT_IDENTITY: &str = "\
 insert into auth.identities (id, provider_id, user_id, identity_data, provider, last_sign_in_at, created_at, updated_at)
 values ($1, $2, $3, $4, $5, $6, $6, $6)";
 
-/// Adds an identity. Those of provider `email` and `phone` are named by the user's own id.
+/// Adds an identity. For `email` and `phone` the `provider_id` is the user's id.
 pub(crate) async fn insert_identity(
     tx: &Tx,
     user_id: Uuid,
@@ -31,7 +31,7 @@ pub(crate) async fn insert_identity(
     Ok(())
 }
 
-/// Confirms one kind of address; both kinds share the token column.
+/// Confirms an address; both kinds share the token column.
 macro_rules! confirm {
     ($kind:literal) => {
         concat!(
@@ -45,14 +45,14 @@ macro_rules! confirm {
     };
 }
 
-/// Takes the e-mail address as confirmed. An update of its own, as upstream: projects hang triggers on it.
+/// Confirms the e-mail address. A separate update, as in upstream: projects have triggers on it.
 pub(crate) async fn confirm_email(tx: &Tx, id: Uuid, now: Timestamp) -> Result<(), AuthError> {
     tx.execute(confirm!("email"), &[&id, &now]).await.map_err(AuthError::saving)?;
     Ok(())
 }
 
-/// Notes in the identity that the address was proven: by a code from a mail, or by the word of an administrator. Under
-/// autoconfirm an address is confirmed without that. `false` when no identity has the address.
+/// Marks the identity's address as verified: by a mailed code, or by an administrator. Autoconfirm confirms an address without
+/// this. `false` if no identity has the address.
 pub(crate) async fn prove_email(tx: &Tx, id: Uuid, now: Timestamp) -> Result<bool, AuthError> {
     const PROVE: &str = "\
 update auth.identities i
@@ -62,21 +62,21 @@ where u.id = $1 and i.user_id = u.id and lower(i.identity_data ->> 'email') = lo
     Ok(tx.execute(PROVE, &[&id, &now]).await.map_err(AuthError::updating)? > 0)
 }
 
-/// Takes the phone number as confirmed.
+/// Confirms the phone number.
 pub(crate) async fn confirm_phone(tx: &Tx, id: Uuid, now: Timestamp) -> Result<(), AuthError> {
     tx.execute(confirm!("phone"), &[&id, &now]).await.map_err(AuthError::saving)?;
     Ok(())
 }
 
-/// Notes that the user was invited.
+/// Sets `invited_at`.
 pub(crate) async fn set_invited(tx: &Tx, id: Uuid, now: Timestamp) -> Result<(), AuthError> {
     const INVITED: &str = "update auth.users set invited_at = $2, updated_at = $2 where id = $1";
     tx.execute(INVITED, &[&id, &now]).await.map_err(AuthError::updating)?;
     Ok(())
 }
 
-/// Sets or clears the password, and with it every pending code, authorization codes too: the holder of one could undo
-/// the change.
+/// Sets or clears the password and voids all pending codes, including authorization codes: their holder could undo the
+/// change.
 pub(crate) async fn set_password(
     tx: &Tx,
     id: Uuid,
@@ -96,7 +96,7 @@ delete from auth.one_time_tokens where user_id = $1";
     Ok(())
 }
 
-/// `$2` merged into a column of metadata, without the keys of `$3`.
+/// Merges `$2` into a metadata column and removes the keys `$3`.
 macro_rules! merge_into {
     ($column:literal) => {
         concat!(
@@ -109,16 +109,16 @@ macro_rules! merge_into {
     };
 }
 
-/// Whose say a user's metadata is.
+/// The kinds of metadata.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Metadata {
-    /// The user's own: `user_metadata`.
+    /// `user_metadata`, which users can change.
     User,
-    /// The project's: `app_metadata`, which policies trust.
+    /// `app_metadata`, which policies can trust.
     App,
 }
 
-/// Merges top-level keys into a user's metadata; `null` removes one. In SQL, so that two changes at once both hold.
+/// Merges top-level keys into metadata; `null` removes a key. Done in SQL, so that concurrent changes are not lost.
 pub(crate) async fn merge_metadata(
     tx: &Tx,
     id: Uuid,
@@ -141,7 +141,7 @@ pub(crate) async fn merge_metadata(
     Ok(())
 }
 
-/// Gives an anonymous user a confirmed e-mail address, which makes the account a lasting one.
+/// Sets the confirmed e-mail address of an anonymous user, which makes the account permanent.
 pub(crate) async fn set_email(
     tx: &Tx,
     id: Uuid,
@@ -163,7 +163,7 @@ where id = $1";
     Ok(())
 }
 
-/// Gives a user a phone number that is taken as confirmed.
+/// Sets a confirmed phone number.
 pub(crate) async fn set_phone(tx: &Tx, id: Uuid, phone: &str, now: Timestamp) -> Result<(), AuthError> {
     const SET: &str = "\
 update auth.users
@@ -173,7 +173,7 @@ where id = $1";
     Ok(())
 }
 
-/// Notes the address that a user wants to have. Codes for another one, and what was agreed to about it, are void.
+/// Stores a requested address. Voids codes and confirmations of an earlier request.
 pub(crate) async fn request_email_change(
     tx: &Tx,
     id: Uuid,
@@ -193,11 +193,10 @@ where user_id = $1 and token_type in ('email_change_token_new', 'email_change_to
     Ok(())
 }
 
-/// Removes an identity, and what the user has from it: the number, or the address, which becomes that of an identity
-/// that is left.
+/// Removes an identity and its phone number, or replaces its address by that of a remaining identity.
 ///
 /// # Errors
-/// [`AuthError::IdentityEmailConflict`] when every address that is left is another user's.
+/// [`AuthError::IdentityEmailConflict`] if all remaining addresses belong to other users.
 pub(crate) async fn unlink(
     tx: &Tx,
     account: &Account,

@@ -206,7 +206,7 @@ async fn body_redirect_takes_precedence_over_query() {
     let server = confirm_by_mail()
         .config("auth.site_url", "https://app.example.org")
         .config("auth.uri_allow_list", "https://*.example.net/**")
-        .expect_log("site_url is used instead")
+        .expect_log("using site_url")
         .start()
         .await;
     let _id = member(&server, "ada@example.org").await;

@@ -163,7 +163,7 @@ async fn link_uses_an_allowed_redirect() {
     let server = confirm_by_mail()
         .config("auth.site_url", "https://app.example.org")
         .config("auth.uri_allow_list", "https://*.example.net/**")
-        .expect_log("site_url is used instead")
+        .expect_log("using site_url")
         .start()
         .await;
     let _id = member(&server, "ada@example.org").await;

@@ -51,7 +51,7 @@ async fn allowed_targets_are_used_verbatim() {
 
 #[tokio::test]
 async fn rejected_targets_fall_back_and_are_logged() {
-    let server = redeeming().expect_log("a redirect_to is neither").start().await;
+    let server = redeeming().expect_log("redirect_to is neither").start().await;
     for url in [
         "https://evil.test/",
         "https://evil.test/?https://a.example.org/",

@@ -18,7 +18,7 @@ async fn hashes(server: &Basalt) -> u64 {
 #[tokio::test]
 async fn sign_in_does_equal_work_for_every_account() {
     let server = quick().start().await;
-    server.expect_log("no supported form");
+    server.expect_log("unsupported password hash");
     let _ada = server.sign_up("ada@example.org").await;
     let _rows = server
         .sql(
@@ -235,7 +235,7 @@ async fn trace_log_contains_no_secrets() {
     let log = server.log();
     assert!(log.iter().any(|line| line.level == "TRACE" || line.level == "DEBUG"), "the log is verbose");
     // Only the development mailbox logs recipients (auth.md §3.21).
-    let announces = |line: &LogLine| line.message.starts_with("a mail is in the mailbox at http");
+    let announces = |line: &LogLine| line.message.starts_with("mail delivered to the mailbox at http");
     assert!(log.iter().any(|line| announces(line) && line.raw.contains(email)));
     for line in &log {
         for secret in secrets.iter().filter(|secret| *secret != email || !announces(line)) {

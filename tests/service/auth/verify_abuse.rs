@@ -185,7 +185,7 @@ async fn confirmation_page_can_precede_a_link() {
     // Apps have their own confirmation step.
     let made = link(&server, "magiclink", &email).await;
     let _session = verify_hash(&server, "magiclink", text(&made, "/hashed_token")).await.expect(200);
-    server.expect_log("a redirect_to is neither");
+    server.expect_log("redirect_to is neither");
 }
 
 #[tokio::test]

@@ -36,7 +36,7 @@ async fn templates_come_from_text_file_or_url() {
         .config("auth.mailer_templates_recovery", &files.url("/recovery.html"))
         .config("auth.mailer_templates_magic_link", &files.url("/assets/missing.html"))
         .config("auth.rate_limit_email_sent", "0")
-        .expect_log("cannot fetch a template")
+        .expect_log("cannot fetch the template")
         .start()
         .await;
     let _user = sign_up(&server, "ada@example.org").await;
@@ -81,7 +81,7 @@ async fn slow_template_server_does_not_block_requests() {
     let server = confirming()
         .config("auth.mailer_templates_confirmation", &url)
         .config("auth.rate_limit_email_sent", "0")
-        .expect_log("cannot fetch a template")
+        .expect_log("cannot fetch the template")
         .start()
         .await;
 
@@ -159,10 +159,10 @@ fn a_broken_template_stops_the_start_with_its_line() {
     assert!(!output.status.success());
     let said = String::from_utf8_lossy(&output.stderr);
     for fault in [
-        "auth.mailer_templates_invite is no template: line 2: {{ if }} without {{ end }}",
+        "auth.mailer_templates_invite is not a template: line 2: {{ if }} without {{ end }}",
         "auth.mailer_templates_recovery names",
-        "auth.mailer_subjects_recovery is no template: line 1: {{ without }}",
-        "auth.mailer_templates_magic_link is no template: line 1: values inside <script> are not supported",
+        "auth.mailer_subjects_recovery is not a template: line 1: {{ without }}",
+        "auth.mailer_templates_magic_link is not a template: line 1: values inside <script> are not supported",
     ] {
         assert!(said.contains(fault), "{fault} in {said}");
     }

@@ -1,9 +1,8 @@
-//! Giving codes back. The user's row is locked before a code is compared, and the lock is held until the outcome is
-//! written: so one of many that come with the right code deletes the row and the others find none, and of many that
-//! guess at once no more than [`MAX_FAILURES`] are compared.
+//! Redeeming codes. The user's row is locked before a code is compared and until the result is written. So of concurrent
+//! requests with the correct code one succeeds, and of concurrent guesses at most [`MAX_FAILURES`] are compared.
 //!
-//! A wrong code is counted against every pending code it could have been, in a table that the API does not show. The
-//! count commits although the request fails; who calls [`note_failure`] has to see to that.
+//! A wrong code counts against every pending code it could have matched, in a table that the API does not expose. Callers of
+//! [`note_failure`] must commit the count although the request fails.
 
 use basalt_core::pool::Tx;
 use jiff::Timestamp;
@@ -14,7 +13,7 @@ use crate::database::column;
 use crate::error::AuthError;
 use crate::users::{self, User};
 
-/// Wrong codes after which a pending one dies (auth.md §3.19, ours).
+/// Wrong codes after which a pending one is deleted (auth.md §3.19; not in upstream).
 const MAX_FAILURES: i16 = 5;
 
 /// A row of `auth.one_time_tokens`.
@@ -23,18 +22,18 @@ pub(crate) struct Pending {
     pub(crate) user_id: Uuid,
     pub(crate) token_type: TokenType,
     hash: String,
-    /// The address that the code was sent to, as it was then.
+    /// The address that the code was sent to.
     pub(crate) relates_to: String,
 }
 
 impl Pending {
-    /// Whether this is the code that was sent.
+    /// Whether `code` is the code that was sent.
     pub(crate) fn is(&self, code: &str) -> bool {
         is_code(&self.hash, &self.relates_to, code)
     }
 
-    /// Whether the code may still be used: not too old, and sent to what is still the user's address. A link that
-    /// lies in a mailbox which the user has left must not confirm the one they have now.
+    /// Whether the code has not expired and was sent to the user's current address. A link sent to a former address must not
+    /// confirm the current one.
     pub(crate) fn is_alive(&self, settings: CodeSettings, user: &User, now: Timestamp) -> bool {
         let life = settings.of(&self.relates_to).life_seconds;
         let sent_at = match self.token_type {
@@ -59,8 +58,8 @@ impl Pending {
     }
 }
 
-/// Locks the user who has a code of these types pending at `address` (lower case, or digits), and gives those codes. For an
-/// unknown address the statements are the same and find nothing.
+/// Locks the user with pending codes of these types at `address` (lower case, or digits) and returns the codes. The statements
+/// are the same for an unknown address.
 ///
 /// # Errors
 /// The database's.
@@ -77,7 +76,7 @@ where u.id in (select t.user_id from auth.one_time_tokens t where t.relates_to =
   and u.is_sso_user = false and coalesce(u.aud, '') = $3
 order by u.id
 for no key update";
-    // A statement of its own: what is read here is as it stands under the lock.
+    // A separate statement, so that its snapshot is taken under the lock.
     const READ: &str = "\
 select t.id, t.user_id, t.token_type::text as token_type, t.token_hash, t.relates_to
 from auth.one_time_tokens t
@@ -90,7 +89,7 @@ order by t.user_id, t.token_type";
     rows.iter().map(pending).collect()
 }
 
-/// Locks the user whose pending code has this hash, and gives that code.
+/// Locks the user whose pending code has this hash and returns the code.
 ///
 /// # Errors
 /// The database's.
@@ -123,13 +122,13 @@ fn pending(row: &tokio_postgres::Row) -> Result<Pending, AuthError> {
         id: column(row, "id")?,
         user_id: column(row, "user_id")?,
         token_type: TokenType::of_label(label)
-            .ok_or_else(|| AuthError::Internal(format!("a one-time token of type {label}")))?,
+            .ok_or_else(|| AuthError::Internal(format!("unknown type of one-time token: {label}")))?,
         hash: column(row, "token_hash")?,
         relates_to: column(row, "relates_to")?,
     })
 }
 
-/// Uses a code up. `false` when another request has done so.
+/// Deletes a redeemed code. `false` if a concurrent request has.
 ///
 /// # Errors
 /// The database's.
@@ -149,8 +148,7 @@ select user_id from t";
     Ok(true)
 }
 
-/// Counts a wrong code against each of these; one that has had enough of them is gone. Takes as many statements for
-/// none as for one.
+/// Counts a wrong code against each of these and deletes those over the limit. Runs the same statements if `pending` is empty.
 ///
 /// # Errors
 /// The database's.
@@ -184,7 +182,7 @@ pub(crate) async fn check_nonce(
     nonce: &str,
     now: Timestamp,
 ) -> Result<bool, AuthError> {
-    // Read again, under the lock that guards the count.
+    // Read again under the lock that protects the count.
     let Some(user) = users::lock(tx, user_id).await? else { return Ok(false) };
     let pending = nonce_of(tx, user.id).await?;
     let is_valid = |pending: &Pending| pending.is(nonce) && pending.is_alive(settings, &user, now);
@@ -195,8 +193,7 @@ pub(crate) async fn check_nonce(
     Ok(false)
 }
 
-/// Uses up the nonce that [`check_nonce`] accepted, in the transaction of the change. `false` when another change
-/// has.
+/// Deletes the nonce that [`check_nonce`] accepted, in the transaction of the change. `false` if a concurrent change has.
 ///
 /// # Errors
 /// The database's.

@@ -48,7 +48,7 @@ fn written(config: &AuthConfig, kind: EmailKind) -> RenderedEmail {
 }
 
 #[test]
-fn each_kind_has_its_subject_and_both_parts() {
+fn each_kind_has_subject_html_and_text() {
     for (kind, subject) in [
         (EmailKind::Confirmation, "Confirm your email address"),
         (EmailKind::Invite, "You've been invited"),
@@ -67,7 +67,7 @@ fn each_kind_has_its_subject_and_both_parts() {
     ] {
         let RenderedEmail { subject: own, html, text } = written(&config(), kind);
         assert_eq!(own, subject);
-        // What mail programs cut off, block or show as it stands.
+        // Content that mail clients truncate, block or show verbatim.
         assert!(html.len() < 20_000, "{subject}: {} bytes", html.len());
         for foreign in ["[[", "{{", "src=", "url(", "<script", "@import", "\n\n[", "#refused"] {
             assert!(!html.contains(foreign), "{subject}: {foreign}");
@@ -97,7 +97,7 @@ fn the_plain_parts_read_well() {
 }
 
 #[test]
-fn a_project_s_own_template_is_used_and_gets_a_plain_part() {
+fn project_template_gets_a_plain_text_part() {
     let mut config = config();
     let own = EmailSettings {
         subject: Some("{{ .Data.name }}:\n{{ .Token }}".to_owned()),
@@ -117,7 +117,7 @@ fn a_project_s_own_template_is_used_and_gets_a_plain_part() {
 }
 
 #[test]
-fn a_template_that_does_not_render_costs_its_looks_only() {
+fn built_in_template_replaces_one_that_fails() {
     let mut config = config();
     let endless = "{{ range .Data.many }}{{ range $.Data.many }}x{{ end }}{{ end }}";
     let own = EmailSettings {
@@ -132,7 +132,7 @@ fn a_template_that_does_not_render_costs_its_looks_only() {
 }
 
 #[test]
-fn faults_of_settings_are_named() {
+fn reports_faults_of_settings() {
     let settings = EmailSettings {
         subject: Some("{{ .Token".to_owned()),
         body: Some(TemplateSource::Text("a\n{{ nope 1 }}".to_owned())),

@@ -1,4 +1,4 @@
-//! What an admin asks for, read and checked; what the database has to say to it comes after.
+//! The body of admin requests and its validation, except for checks that need the database.
 
 use basalt_core::random;
 use jiff::Timestamp;
@@ -13,7 +13,7 @@ use crate::passwords::policy;
 use crate::users::Object;
 use crate::users::address;
 
-/// Body of a create or a change.
+/// Body of a create or change request.
 #[derive(Default, Deserialize)]
 pub(crate) struct AdminUser {
     id: Option<String>,
@@ -30,7 +30,7 @@ pub(crate) struct AdminUser {
     ban_duration: Option<String>,
 }
 
-/// The addresses and the ban of a body, checked.
+/// Validated addresses and ban.
 pub(super) struct Wanted {
     pub(super) email: Option<String>,
     pub(super) phone: Option<String>,
@@ -45,7 +45,7 @@ pub(super) enum Ban {
 }
 
 impl Ban {
-    /// What the column holds.
+    /// The column's value.
     pub(super) const fn until(self) -> Option<Timestamp> {
         match self {
             Self::Lift => None,
@@ -54,19 +54,19 @@ impl Ban {
     }
 }
 
-/// What a body wants in the password column.
+/// The password or hash in a body.
 pub(super) enum Secret<'a> {
     Password(&'a str),
     Hash(&'a str),
 }
 
 impl AdminUser {
-    /// In stored form.
+    /// The normalised address.
     pub(super) fn email(&self) -> Result<Option<String>, AuthError> {
         filled(&self.email).map(address::email).transpose()
     }
 
-    /// In stored form.
+    /// The normalised number.
     pub(super) fn phone(&self) -> Result<Option<String>, AuthError> {
         filled(&self.phone).map(address::phone).transpose()
     }
@@ -86,7 +86,7 @@ impl AdminUser {
         }
     }
 
-    /// The id that the account shall have: an importer keeps the old one.
+    /// The account's id; imports set it to keep an existing one.
     pub(super) fn id(&self) -> Result<Uuid, AuthError> {
         let Some(text) = filled(&self.id) else { return Ok(random::uuid()) };
         let id = Uuid::try_parse(text)
@@ -94,7 +94,7 @@ impl AdminUser {
         if id.is_nil() { Err(AuthError::validation("ID cannot be a nil uuid")) } else { Ok(id) }
     }
 
-    /// `None` when the body names no password. An empty one beside a hash is one too many all the same.
+    /// `None` if there is no password. Even an empty password conflicts with a hash.
     pub(super) fn secret(&self) -> Result<Option<Secret<'_>>, AuthError> {
         match (self.password.as_deref(), filled(&self.password_hash)) {
             (Some(_), Some(_)) => {

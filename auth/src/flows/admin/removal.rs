@@ -1,4 +1,4 @@
-//! Removing an account (auth.md §3.13): its row with all that hangs on it, or what in it says who it was.
+//! Hard and soft deletion of accounts (auth.md §3.13).
 
 use aws_lc_rs::digest::{SHA256, digest};
 use basalt_core::pool::Tx;
@@ -15,7 +15,7 @@ use crate::origin::Origin;
 use crate::state::Auth;
 use crate::users::User;
 
-/// Removes an account: its row, or everything in the row that says who it was.
+/// Deletes an account's row, or only the personal data in it (`is_soft`).
 pub(crate) async fn delete(
     auth: &Auth,
     origin: &Origin,
@@ -42,7 +42,7 @@ pub(crate) async fn delete(
     database::finish(tx, deleted).await
 }
 
-/// Soft deletion: nothing personal stays, and the address can register again.
+/// Soft deletion: removes personal data, so that the address can register again.
 async fn obscure(tx: &Tx, user: &User, now: Timestamp) -> Result<(), AuthError> {
     const USER: &str = "\
 update auth.users

@@ -1,9 +1,8 @@
-//! Grant `password` (auth.md §3.5). The answer and its time are the same whether the user is unknown, has no
-//! password, or sent a wrong one; what else is wrong with an account is said only to who knows the password.
+//! Grant `password` (auth.md §3.5). Response and time are the same for an unknown user, a user without a password, and a wrong
+//! password. Other problems of an account are reported only with the correct password.
 //!
-//! The database is not held while hashing: a short read, then the hash, then one statement that begins the session
-//! only if the hash that was verified is still the stored one. Two round trips: on the processor of the hashes they are
-//! what a sign-in costs beside its hash (decision 0027).
+//! No connection is held while hashing: a short read, then the hash, then one statement that begins the session only if the
+//! verified hash is still the stored one. These two round trips are the cost of a sign-in besides the hash (decision 0027).
 //!
 //! Wrong passwords are counted by account ([`crate::limits::rate_limit::AccountLimit`]), before anything is hashed.
 
@@ -29,7 +28,7 @@ pub(crate) struct PasswordGrant {
     password: Option<String>,
 }
 
-/// What the user signs in by.
+/// The identifier of a sign-in.
 #[derive(Clone, Copy)]
 enum Login<'a> {
     Email(&'a str),
@@ -37,7 +36,7 @@ enum Login<'a> {
 }
 
 impl Login<'_> {
-    /// The account as people name it, in one spelling.
+    /// The normalised identifier.
     fn name(self) -> String {
         match self {
             Self::Email(email) => email.to_lowercase(),
@@ -67,7 +66,7 @@ impl PasswordGrant {
         let padding = auth.refusal_times.start();
         let found = find(auth, origin, login).await?;
         let attempt = attempt(auth, origin, &login.name(), found.as_ref()).await?;
-        // Known before the password is judged, said only to who knows it.
+        // Determined before the password is verified, but reported only if it is correct.
         let refusal = found.as_ref().and_then(|user| check_state(auth, user, login).err());
         let verified = verify(auth, found, password, refusal.is_some()).await;
         match &verified {
@@ -84,7 +83,7 @@ impl PasswordGrant {
         }
         let (user, verified, verdict) = allowed?;
         let rehashed = match verdict {
-            // A full queue is no reason to refuse a right password: the next sign-in tries again.
+            // A full queue must not fail the sign-in: the next one rehashes.
             Verdict::RightButOutdated => auth.hasher.hash(password).await.ok(),
             Verdict::Right | Verdict::Wrong => None,
         };
@@ -114,10 +113,10 @@ async fn find(auth: &Auth, origin: &Origin, login: Login<'_>) -> Result<Option<U
     }
 }
 
-/// A place for one password, and what it will count against if it is wrong.
+/// Registers an attempt with the account's limiter.
 ///
 /// # Errors
-/// Too many were wrong.
+/// There were too many wrong passwords.
 async fn attempt<'a>(
     auth: &'a Auth,
     origin: &Origin,
@@ -128,7 +127,7 @@ async fn attempt<'a>(
         Ok(attempt) => return Ok(attempt),
         Err(closed) => closed,
     };
-    // Also of a user who does not exist: the refusal's time must not tell.
+    // Also for unknown users: the time must not reveal them.
     let user_id = user.map_or(Uuid::nil(), |user| user.id);
     let network = network(origin.client.address);
     let tx = auth.begin(origin).await?;
@@ -139,7 +138,7 @@ async fn attempt<'a>(
     auth.limits.accounts.attempt(login, Counter::Known(network)).await
 }
 
-/// Compares the password; a refusal costs the same whatever there is to compare with.
+/// Verifies the password. A rejection takes the same time for every account.
 async fn verify(
     auth: &Auth,
     found: Option<User>,
@@ -154,7 +153,7 @@ async fn verify(
             Ok((user, stored, verdict))
         }
         (Err(HashError::Unsupported), Some((user, _))) => {
-            tracing::warn!(user_id = %user.id, "cannot sign this user in: the stored password hash has no supported form; reset the password");
+            tracing::warn!(user_id = %user.id, "unsupported password hash; reset this user's password");
             Err(AuthError::InvalidCredentials)
         }
         (Err(error @ (HashError::Overloaded | HashError::Failed)), _) => Err(error.into()),
@@ -191,7 +190,7 @@ async fn begin(
         let tx = auth.autocommit(origin).await?;
         let begun = sign_in.begin(&tx, audit_log, &origin.client, user, provider, state).await;
         match database::finish(tx, begun).await {
-            // Whether it began before the connection broke or not.
+            // Safe even if the session began before the connection broke.
             Err(error) if may_repeat && error.is_lost_connection() => may_repeat = false,
             begun => return begun?.ok_or(AuthError::InvalidCredentials),
         }

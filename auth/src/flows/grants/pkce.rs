@@ -1,4 +1,4 @@
-//! Grant `pkce` (auth.md §3.5): an authorization code and the verifier that only the client which asked can know.
+//! Grant `pkce` (auth.md §3.5): exchanges an authorization code and the verifier that only the requesting client knows.
 
 use serde::Deserialize;
 
@@ -20,7 +20,7 @@ pub(crate) struct PkceGrant {
 }
 
 impl PkceGrant {
-    /// Exchanges the code. It is used up only together with the session it begins.
+    /// Exchanges the code, in one transaction with the start of the session.
     pub(crate) async fn run(&self, auth: &Auth, origin: &Origin) -> Result<Granted, AuthError> {
         let (Some(code), Some(verifier)) = (filled(&self.auth_code), filled(&self.code_verifier)) else {
             return Err(AuthError::validation(

@@ -1,13 +1,13 @@
 //! Grant `refresh_token` (auth.md §3.5): rotation, the reuse interval, reuse detection.
 //!
-//! A refresh is safe to repeat: the token before the current one always answers the current one, so a lost answer or
-//! two tabs at once keep their session. A still older one, outside the interval, means that another client has the
-//! token: the session ends, and that is committed although the request fails.
+//! A refresh can be repeated: the previous token always returns the current one, so a lost response or two tabs do not end the
+//! session. An older token outside the interval means that another client has it: the session ends, which is committed
+//! although the request fails.
 //!
-//! Nothing is locked. One statement reads all that is judged, another moves the session on if it
-//! still stands where it was read; who comes second reads again, and finds that its token is now the one before.
+//! There are no locks. One statement reads the session, another advances it if it is unchanged. A concurrent request reads
+//! again and finds that its token is now the previous one.
 //!
-//! v1 tokens are accepted from imported rows and turned into v2 on the spot: [`mod@stored`].
+//! v1 tokens are accepted from imported rows and upgraded to v2: [`mod@stored`].
 
 mod stored;
 
@@ -29,8 +29,7 @@ use crate::sessions::refresh_token::{RefreshToken, SessionKey, SignedCounter};
 use crate::sessions::{self, Held, Scope, Session, SessionLimits};
 use crate::state::Auth;
 
-/// How often a refresh reads anew after another request was quicker. A second reading finds its token used already and
-/// answers; more happens only while a session is being changed from all sides.
+/// Attempts after a concurrent refresh. The second one usually finds the token already used and succeeds.
 const ATTEMPTS: u32 = 4;
 
 #[derive(Deserialize)]
@@ -38,14 +37,14 @@ pub(crate) struct RefreshGrant {
     refresh_token: Option<String>,
 }
 
-/// What a presented token is worth.
+/// Status of a presented token.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Worth {
-    /// The newest: the session moves on to this counter.
+    /// The newest: the session advances to this counter.
     Advance(i64),
-    /// An older one that may be answered: the session stays where it is.
+    /// An acceptable older one: the session does not change.
     Current,
-    /// Too old: a thief may hold it.
+    /// Too old: it may be stolen.
     Reused,
 }
 
@@ -55,7 +54,7 @@ impl RefreshGrant {
         let text = text(&self.refresh_token);
         let token = RefreshToken::parse(text).ok_or(AuthError::validation("Refresh token is not valid"))?;
         match &token {
-            // A v1 token does not name its session: its queue is that of the nil id.
+            // A v1 token does not contain its session's id, so all of them share a queue.
             RefreshToken::V1(text) => {
                 let _turn = auth.refresh_locks.take(Uuid::nil()).await?;
                 stored::refresh(auth, origin, text).await
@@ -75,7 +74,7 @@ async fn refresh(auth: &Auth, origin: &Origin, token: &SignedCounter) -> Result<
         match database::finish(tx, granted).await {
             Ok(Some(granted)) => return Ok(granted),
             Ok(None) => {}
-            // The connection died while idle. Whatever was asked of it, asking again does no harm.
+            // The connection died while idle. A refresh can be repeated.
             Err(error) if attempt == 1 && error.is_lost_connection() => {}
             Err(error) => return Err(error),
         }
@@ -83,7 +82,7 @@ async fn refresh(auth: &Auth, origin: &Origin, token: &SignedCounter) -> Result<
     Err(AuthError::Overloaded)
 }
 
-/// `None` when another request was quicker.
+/// `None` if a concurrent request advanced the session.
 async fn attempt_on(
     auth: &Auth,
     origin: &Origin,
@@ -115,7 +114,7 @@ fn granted(held: Held, key: &SessionKey, counter: i64, now: Timestamp) -> Grante
     Granted { account, session_id: session.id, amr, refresh_token, now, weak_password: None }
 }
 
-/// Ends the session of a token that came back late, and makes the request's error.
+/// Ends the session of a reused token and returns the error.
 async fn reused(auth: &Auth, origin: &Origin, held: &Held, now: Timestamp) -> AuthError {
     if auth.config.security_refresh_token_rotation_enabled {
         let ended = async {
@@ -136,7 +135,7 @@ async fn reused(auth: &Auth, origin: &Origin, held: &Held, now: Timestamp) -> Au
     AuthError::RefreshTokenAlreadyUsed
 }
 
-/// What ends a refresh whatever the token is worth.
+/// Checks that do not depend on the token.
 async fn check(auth: &Auth, tx: &Tx, held: &Held, now: Timestamp) -> Result<(), AuthError> {
     let Held { session, account, amr } = held;
     if account.user.is_banned(now) {

@@ -1,5 +1,5 @@
-//! The grants `id_token` and `web3` while no provider is on (auth.md §3.5): they word what is wrong with a request as
-//! upstream does, and in the end that the provider is not enabled.
+//! The grants `id_token` and `web3` without an enabled provider (auth.md §3.5). They validate like upstream, and then report
+//! that the provider is not enabled.
 
 use serde::Deserialize;
 
@@ -7,7 +7,7 @@ use crate::error::AuthError;
 use crate::error::feature::Feature;
 use crate::fields::text;
 
-/// Providers whose issuer is the same for everybody.
+/// Providers with a fixed issuer.
 const ISSUERS: [(&str, &str); 5] = [
     ("apple", "https://appleid.apple.com"),
     ("google", "https://accounts.google.com"),
@@ -15,10 +15,10 @@ const ISSUERS: [(&str, &str); 5] = [
     ("kakao", "https://kauth.kakao.com"),
     ("vercel_marketplace", "https://marketplace.vercel.com"),
 ];
-/// Those whose issuer depends on the account.
+/// Providers whose issuer depends on the tenant.
 const OTHERS: [&str; 3] = ["azure", "keycloak", "snapchat"];
 
-/// Body of the `id_token` grant, as far as it counts.
+/// The relevant fields of an `id_token` grant.
 #[derive(Deserialize)]
 pub(crate) struct IdTokenGrant {
     provider: Option<String>,
@@ -48,7 +48,7 @@ impl IdTokenGrant {
     }
 }
 
-/// Body of the `web3` grant, as far as it counts.
+/// The relevant fields of a `web3` grant.
 #[derive(Deserialize)]
 pub(crate) struct Web3Grant {
     chain: Option<String>,
@@ -73,7 +73,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_missing_is_said_before_what_is_off() {
+    fn reports_missing_fields_before_disabled_provider() {
         assert_eq!(refusal("{}"), "id_token required");
         assert_eq!(refusal(r#"{"id_token":"a"}"#), "provider or client_id and issuer required");
         assert_eq!(

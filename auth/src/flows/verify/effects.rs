@@ -1,4 +1,4 @@
-//! What a code that held changes about its account (auth.md §3.10, "Effects"; §3.7 for changes of an address).
+//! The effects of a valid code on its account (auth.md §3.10, "Effects"; §3.7 for address changes).
 
 use basalt_core::pool::Tx;
 use jiff::Timestamp;
@@ -13,7 +13,7 @@ use crate::origin::Origin;
 use crate::state::Auth;
 use crate::users::{self, Object, User};
 
-/// One account, whose row is locked.
+/// The account, whose row is locked.
 pub(super) struct Effects<'a> {
     pub(super) auth: &'a Auth,
     pub(super) origin: &'a Origin,
@@ -23,8 +23,8 @@ pub(super) struct Effects<'a> {
 }
 
 impl Effects<'_> {
-    /// Sign-up and invitation. An invited user without a password gets an unguessable one: they sign in by mail
-    /// until they choose their own.
+    /// Sign-up and invitation. An invited user without a password gets a random hash, and signs in by mail until they set a
+    /// password.
     pub(super) async fn confirm_email(&self) -> Result<(), AuthError> {
         const PASSWORD: &str = "\
 update auth.users set encrypted_password = $2, updated_at = $3
@@ -39,7 +39,7 @@ where id = $1 and coalesce(encrypted_password, '') = ''";
         self.prove_email().await
     }
 
-    /// The code came by mail. Accounts that were written by SQL may have no identity yet.
+    /// Records that the user owns the address. Accounts created by SQL may have no identity yet.
     async fn prove_email(&self) -> Result<(), AuthError> {
         if users::prove_email(self.tx, self.user.id, self.now).await? {
             return Ok(());
@@ -47,7 +47,7 @@ where id = $1 and coalesce(encrypted_password, '') = ''";
         self.set_identity("email", &self.user.email, "email_verified").await
     }
 
-    /// Password reset and magic link: proof of the address, whatever it was asked for.
+    /// Password reset and magic link; both prove ownership of the address.
     pub(super) async fn recover(&self) -> Result<(), AuthError> {
         if self.user.email_confirmed_at.is_none() {
             return self.confirm_email().await;
@@ -56,7 +56,7 @@ where id = $1 and coalesce(encrypted_password, '') = ''";
         self.prove_email().await
     }
 
-    /// A phone sign-up.
+    /// Phone sign-up.
     pub(super) async fn confirm_phone(&self) -> Result<(), AuthError> {
         self.audit(Action::UserSignedUp, "phone").await?;
         users::confirm_phone(self.tx, self.user.id, self.now).await?;
@@ -64,14 +64,14 @@ where id = $1 and coalesce(encrypted_password, '') = ''";
         self.mark_phone().await
     }
 
-    /// One of the codes of an e-mail change. `false` when the other is still waited for: with two addresses both have
-    /// to agree, in any order, and `mailer_autoconfirm` is no reason to ask only one.
+    /// One of the codes of an e-mail change. `false` while the other is pending: with two addresses both must confirm, in any
+    /// order, even under `mailer_autoconfirm`.
     pub(super) async fn change_email(&self, token_type: TokenType) -> Result<bool, AuthError> {
         const FIRST: &str = "\
 update auth.users set email_change_confirm_status = 1, updated_at = $2
 where id = $1 and coalesce(email_change_confirm_status, 0) = 0";
-        // The codes of the old address die with it, those too that its links were exchanged for. The flow of this change
-        // has none yet.
+        // Voids codes sent to the old address, including authorization codes issued for its links. This change's own flow
+        // has no code yet.
         const CHANGE: &str = "\
 update auth.users
 set email = $2, email_confirmed_at = $3, email_change = '', email_change_confirm_status = 0,
@@ -88,7 +88,7 @@ delete from auth.one_time_tokens where user_id = $1 and token_type::text <> 'pho
             return Ok(false);
         }
         if !needs_both && token_type == TokenType::EmailChangeCurrent {
-            // Asked for while both were needed. What counts now is the new address alone.
+            // Issued while both confirmations were required. Now only that of the new address counts.
             return Ok(false);
         }
         self.audit(Action::UserModified, "email").await?;
@@ -104,7 +104,7 @@ delete from auth.one_time_tokens where user_id = $1 and token_type::text <> 'pho
         Ok(true)
     }
 
-    /// The code of a phone change.
+    /// Phone change.
     pub(super) async fn change_phone(&self, new: &str) -> Result<(), AuthError> {
         const CHANGE: &str = "\
 update auth.users
@@ -127,7 +127,7 @@ where id = $1";
         Ok(())
     }
 
-    /// The identity of the number, of whatever provider, knows that it was proven.
+    /// Marks the number as verified in its identity, whatever the provider.
     async fn mark_phone(&self) -> Result<(), AuthError> {
         const MARK: &str = "\
 update auth.identities i
@@ -137,7 +137,7 @@ where i.user_id = $1 and i.identity_data ->> 'phone' = $2";
         Ok(())
     }
 
-    /// The identity of provider `key` gets the new address, or comes to be.
+    /// Sets the address of provider `key`'s identity, which is created if missing.
     async fn set_identity(&self, key: &str, address: &str, verified: &str) -> Result<(), AuthError> {
         const SET: &str = "\
 update auth.identities i
@@ -172,9 +172,9 @@ where i.user_id = $1 and i.provider = $2";
     }
 }
 
-/// `app_metadata.providers` from the identities; `provider` stays the first one there ever was.
+/// Recomputes `app_metadata.providers` from the identities; `provider` never changes.
 pub(super) async fn recompute_providers(tx: &Tx, user_id: Uuid, now: Timestamp) -> Result<(), AuthError> {
-    // An update that changes nothing would still run the project's triggers.
+    // An update without changes would still fire the project's triggers.
     const RECOMPUTE: &str = "\
 with of_user as (
   select jsonb_agg(p.provider order by p.since, p.provider) as providers

@@ -1,5 +1,4 @@
-//! Who may call the admin routes ([`Admin`]), and whom the path names ([`OfUser`]): what each of those routes asks first,
-//! in this order.
+//! Extractors of the admin routes: the caller ([`Admin`]), then the user in the path ([`OfUser`]).
 
 use std::sync::Arc;
 
@@ -15,11 +14,11 @@ use crate::sessions::{self, SessionLimits};
 use crate::state::Auth;
 use crate::users::{self, Account, User};
 
-/// A request by an admin: its token's role is an admin role, which the secret key's is.
+/// A request whose token has an admin role, such as the secret key's.
 pub(crate) struct Admin {
     pub(crate) request: RequestContext,
     pub(crate) bearer: Bearer,
-    /// For the audit log.
+    /// The audit log's actor.
     pub(crate) actor: User,
 }
 
@@ -34,7 +33,7 @@ impl FromRequestParts<Arc<Auth>> for Admin {
     }
 }
 
-/// A request by an admin about the user whose id is the path's `{id}`.
+/// An admin request about the user in the path's `{id}`.
 pub(crate) struct OfUser {
     pub(crate) admin: Admin,
     pub(crate) account: Account,
@@ -57,8 +56,8 @@ impl FromRequestParts<Arc<Auth>> for OfUser {
 }
 
 impl Bearer {
-    /// Who acts as admin. A token need not belong to a user: a project key acts in the name of its role. Its
-    /// session, if it names one, must live, within the limits on sessions, and its user not be banned.
+    /// Authorises an admin and returns the audit log's actor. The token need not belong to a user: an API key acts as its role. If
+    /// it names a session, the session must be valid and its user not banned.
     pub(crate) async fn admin(&self, auth: &Auth, request: &RequestContext) -> Result<User, AuthError> {
         if !self.is_admin(auth) {
             return Err(AuthError::NotAdmin);

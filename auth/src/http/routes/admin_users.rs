@@ -32,7 +32,7 @@ struct DeleteBody {
     should_soft_delete: Option<bool>,
 }
 
-/// Pages by number, or from `cursor` on where only `cursor` or `limit` is given.
+/// Paginates by number, or by cursor if only `cursor` or `limit` is given.
 pub(crate) async fn list(
     State(auth): State<Arc<Auth>>,
     Admin { request, bearer, .. }: Admin,
@@ -102,7 +102,7 @@ pub(crate) async fn delete(
     Ok(Json(json!({})).into_response())
 }
 
-/// The user's second factors.
+/// Lists the user's factors.
 pub(crate) async fn factors(OfUser { account, .. }: OfUser) -> Response {
     let factors: Vec<FactorBody<'_>> = account.factors.iter().map(FactorBody::from).collect();
     Json(factors).into_response()

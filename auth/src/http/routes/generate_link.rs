@@ -1,5 +1,5 @@
-//! `POST /admin/generate_link`: what a mail would carry, given to an admin instead (auth.md §3.12). Nothing is sent, and
-//! no limit on mails counts. The answer is a user with five more properties, which the client takes apart again.
+//! `POST /admin/generate_link`: returns a mail's link to an admin instead of sending it (auth.md §3.12). Mail limits do not apply.
+//! The response is a user with five more properties, which the client separates again.
 
 use std::sync::Arc;
 

@@ -1,4 +1,4 @@
-//! `GET /health`: liveness and version, in the words that stack scripts wait for (auth.md §3.14).
+//! `GET /health`: liveness and version, in the format that deployment scripts expect (auth.md §3.14).
 
 use axum::Json;
 use serde_json::{Value, json};

@@ -1,4 +1,4 @@
-//! `/user/identities`: linking and unlinking by the user (auth.md §3.16). There are no providers to link yet.
+//! `/user/identities`: linking and unlinking by the user (auth.md §3.16). No provider is implemented yet.
 
 use std::sync::Arc;
 
@@ -62,7 +62,7 @@ async fn unlink(
     if !bearer.is_for(auth, bearer.audience(auth, request)) {
         return Err(AuthError::UnexpectedAudience);
     }
-    // Locked before the identities are counted: two unlinkings at once must leave one.
+    // Lock before counting, so that concurrent requests cannot remove the last identity.
     let user = users::lock(tx, account.user.id).await?.ok_or(AuthError::NoSuchSub)?;
     let account = users::complete(tx, user).await?;
     if account.identities.len() <= 1 {

@@ -1,5 +1,5 @@
-//! `POST /invite`: creates an account and sends an e-mail that signs its owner in (auth.md §3.12). Open to admins even where
-//! sign-ups are closed. Whom it lets in is [`crate::flows::invitation`]'s.
+//! `POST /invite`: creates an account and mails its owner a sign-in link (auth.md §3.12). Works for admins even if sign-up is
+//! disabled.
 
 use std::sync::Arc;
 

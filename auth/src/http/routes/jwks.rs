@@ -1,5 +1,5 @@
-//! `GET /.well-known/jwks.json`: the public keys that verify our tokens; symmetric ones are never among them
-//! (auth.md §3.14). The only answer that caches may keep.
+//! `GET /.well-known/jwks.json`: the public keys that verify our tokens, without symmetric ones (auth.md §3.14). The only
+//! cacheable response.
 
 use std::sync::Arc;
 

@@ -1,5 +1,5 @@
-//! `POST /logout?scope=`: ends sessions of the bearer's user (auth.md §3.6). Access tokens stay good for other
-//! services until they expire.
+//! `POST /logout?scope=`: ends sessions of the caller (auth.md §3.6). Other services accept their access tokens until these
+//! expire.
 
 use std::sync::Arc;
 
@@ -36,7 +36,7 @@ async fn end(auth: &Auth, request: &RequestContext, bearer: &Bearer, tx: &Tx) ->
         .await
 }
 
-/// `None` when there is nothing to end: a token outside of sessions asks for its own.
+/// `None` if there is nothing to end: `local` with a token that has no session.
 fn scope(request: &RequestContext, caller: &Caller) -> Result<Option<Scope>, AuthError> {
     let session = caller.session.as_ref().map(|session| session.id);
     match request.query("scope") {

@@ -1,5 +1,5 @@
-//! `POST /otp` and `POST /magiclink`: a code or link that signs in (auth.md §3.9). The checks, in the contract's order;
-//! what they let through is [`crate::flows::magic_link`]'s.
+//! `POST /otp` and `POST /magiclink`: mails a code or link that signs in (auth.md §3.9). Validation in the contract's order; the
+//! rest is [`crate::flows::magic_link`].
 
 use std::sync::Arc;
 
@@ -43,7 +43,7 @@ pub(crate) async fn post(
     run(&auth, &request, body).await
 }
 
-/// `/magiclink`: the older form, by mail only and always creating.
+/// `/magiclink`: the older route, by mail only, always with `create_user`.
 pub(crate) async fn magiclink(
     State(auth): State<Arc<Auth>>,
     request: RequestContext,
@@ -84,7 +84,7 @@ async fn run(auth: &Auth, request: &RequestContext, body: OtpBody) -> Result<Res
     Ok(Json(json!({})).into_response())
 }
 
-/// There is no provider of messages yet: the answer says so.
+/// Always an error: no SMS provider is implemented yet.
 async fn by_message(
     auth: &Auth,
     request: &RequestContext,

@@ -1,4 +1,4 @@
-//! `GET /reauthenticate`: a nonce by mail, which `PUT /user` takes for a new password (auth.md §3.8).
+//! `GET /reauthenticate`: mails a nonce that `PUT /user` requires for a new password (auth.md §3.8).
 
 use std::sync::Arc;
 

@@ -1,5 +1,5 @@
-//! `POST /recover`: a mail that leads to a new password (auth.md §3.9). Whether an account has the address, the answer does
-//! not say: not by its body, not by its status, not by its time.
+//! `POST /recover`: mails a password reset link (auth.md §3.9). Neither body, status nor time of the response reveal whether the
+//! address has an account.
 
 use std::sync::Arc;
 

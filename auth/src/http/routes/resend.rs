@@ -1,5 +1,5 @@
-//! `POST /resend`: sends again what a user is waiting for (auth.md §3.9). Users who wait for nothing and unknown
-//! addresses get the same answer.
+//! `POST /resend`: resends a pending confirmation (auth.md §3.9). The response is the same for unknown addresses and for users
+//! without one.
 
 use std::sync::Arc;
 

@@ -1,5 +1,5 @@
-//! Sessions, listed and ended: `/user/sessions` for their user, `/admin/users/{id}/sessions` for admins. Ours: upstream
-//! has no such routes (auth.md §7, docs/decisions/0013).
+//! Listing and ending sessions: `/user/sessions` for users, `/admin/users/{id}/sessions` for admins. Upstream has no such routes
+//! (auth.md §7, docs/decisions/0013).
 
 use std::sync::Arc;
 
@@ -22,7 +22,7 @@ use crate::sessions::{self, Scope};
 use crate::state::Auth;
 use crate::users::User;
 
-/// The caller's own, the newest first.
+/// Lists the caller's sessions, newest first.
 pub(crate) async fn list(
     State(auth): State<Arc<Auth>>,
     request: RequestContext,
@@ -39,7 +39,7 @@ pub(crate) async fn list(
     Ok(body(&sessions, current))
 }
 
-/// Ends one of the caller's own.
+/// Ends a session of the caller.
 pub(crate) async fn delete(
     State(auth): State<Arc<Auth>>,
     Path(id): Path<String>,
@@ -60,7 +60,7 @@ pub(crate) async fn delete(
     Ok(StatusCode::NO_CONTENT)
 }
 
-/// Those of any user.
+/// Lists the sessions of any user.
 pub(crate) async fn list_of(
     State(auth): State<Arc<Auth>>,
     OfUser { admin, account }: OfUser,
@@ -70,7 +70,7 @@ pub(crate) async fn list_of(
     Ok(body(&database::finish(tx, listed).await?, None))
 }
 
-/// Ends all of a user's.
+/// Ends all sessions of a user.
 pub(crate) async fn delete_all_of(
     State(auth): State<Arc<Auth>>,
     OfUser { admin, account }: OfUser,
@@ -78,7 +78,7 @@ pub(crate) async fn delete_all_of(
     revoke(&auth, &admin, &account.user, None).await
 }
 
-/// Ends one of a user's.
+/// Ends a session of a user.
 pub(crate) async fn delete_of(
     State(auth): State<Arc<Auth>>,
     OfUser { admin, account }: OfUser,

@@ -1,4 +1,4 @@
-//! `GET /settings`: which ways of signing in are on (auth.md §3.14).
+//! `GET /settings`: the enabled sign-in methods (auth.md §3.14).
 
 use std::sync::Arc;
 
@@ -8,7 +8,7 @@ use serde_json::{Map, Value, json};
 
 use crate::state::Auth;
 
-/// Providers that upstream has built in and we answer as off. Order is upstream's.
+/// Upstream's built-in providers, reported as disabled. In upstream's order.
 const PROVIDERS: [&str; 23] = [
     "apple",
     "azure",
@@ -35,7 +35,7 @@ const PROVIDERS: [&str; 23] = [
     "zoom",
 ];
 
-/// Whether upstream knows a provider of this name.
+/// Whether upstream has a provider of this name.
 pub(crate) fn is_provider(name: &str) -> bool {
     PROVIDERS.contains(&name)
 }

@@ -1,5 +1,5 @@
-//! `POST /signup`: by e-mail, by phone, or anonymously (auth.md §3.3, §3.4). The checks, in the contract's order;
-//! what they let through is [`crate::flows::sign_up`]'s.
+//! `POST /signup`: by e-mail, by phone, or anonymously (auth.md §3.3, §3.4). Validation in the contract's order; the rest is
+//! [`crate::flows::sign_up`].
 
 use std::sync::Arc;
 
@@ -104,7 +104,7 @@ async fn check(
     Ok((contact, challenge))
 }
 
-/// WhatsApp needs a provider that we do not have.
+/// WhatsApp requires a provider that is not implemented.
 pub(crate) fn check_channel(channel: &str) -> Result<(), AuthError> {
     if matches!(channel, "" | "sms") {
         return Ok(());

@@ -1,8 +1,5 @@
-//! Routes of features that a later release brings ([`Feature`]): they answer as upstream does with the feature switched
-//! off, because clients tell "off" from "no such server". A feature that gets built takes its routes from here.
-//!
-//! What can be said before the switch is said first, as upstream does: who is calling where people act on their own
-//! account, and what the path names.
+//! Routes of features that are not implemented ([`Feature`]). They respond as upstream does with the feature disabled, because
+//! clients distinguish that from a missing route. As upstream, they first check the caller and the path.
 
 use std::sync::Arc;
 
@@ -27,7 +24,7 @@ use crate::http::routes::settings::is_provider;
 use crate::state::Auth;
 use crate::users::Factor;
 
-/// Routes whose only answer is that their feature is off. Those below `/admin/` tell it to admins.
+/// Routes that always return their feature's error; those below `/admin/` only to admins.
 const OFF: &[(Feature, &str, MethodFilter)] = {
     const GET: MethodFilter = MethodFilter::GET;
     const POST: MethodFilter = MethodFilter::POST;
@@ -68,7 +65,7 @@ const OFF: &[(Feature, &str, MethodFilter)] = {
     ]
 };
 
-/// Every route of a feature that is off.
+/// All routes of disabled features.
 pub(crate) fn router() -> Router<Arc<Auth>> {
     let router = Router::new()
         .route("/authorize", get(authorize)) // signInWithOAuth
@@ -96,7 +93,7 @@ async fn authorize(request: RequestContext) -> AuthError {
     unsupported_provider(request.query("provider").unwrap_or_default())
 }
 
-/// Known and off, or unknown.
+/// The error for a disabled or unknown provider.
 pub(crate) fn unsupported_provider(provider: &str) -> AuthError {
     let reason = if is_provider(provider) {
         "provider is not enabled".to_owned()
@@ -106,8 +103,8 @@ pub(crate) fn unsupported_provider(provider: &str) -> AuthError {
     AuthError::Validation(format!("Unsupported provider: {reason}").into())
 }
 
-/// The way back from a provider. No browser was sent to one, so no state is known; the browser goes to the app with that.
-/// Some providers post a form.
+/// A provider's callback. No browser is ever sent to a provider, so the state is always unknown; the browser is redirected to
+/// the app with that error. Some providers post a form.
 async fn callback(
     State(auth): State<Arc<Auth>>,
     request: RequestContext,
@@ -149,7 +146,7 @@ async fn enroll(State(auth): State<Arc<Auth>>, request: RequestContext, body: Bo
     })
 }
 
-/// Challenge and verify.
+/// Challenges or verifies a factor.
 async fn use_factor(
     State(auth): State<Arc<Auth>>,
     Path(id): Path<String>,
@@ -160,7 +157,7 @@ async fn use_factor(
     Err(AuthError::SwitchedOff(Feature::verify(&factor.factor_type)))
 }
 
-/// A factor that was imported can be given up while it is unverified; a verified one needs aal2, which no session reaches.
+/// Removes an imported, unverified factor. A verified one requires aal2, which no session can have.
 async fn unenroll(
     State(auth): State<Arc<Auth>>,
     Path(id): Path<String>,
@@ -188,7 +185,7 @@ async fn admin_factor(
     }
 }
 
-/// A caller who has an account to protect.
+/// The caller, who must not be anonymous.
 async fn person(auth: &Auth, request: &RequestContext) -> Result<Caller, AuthError> {
     let bearer = Bearer::read(auth, request)?;
     let tx = auth.autocommit(&request.origin).await?;

@@ -1,4 +1,4 @@
-//! `POST /token?grant_type=`: picks the grant and words its answer (auth.md §3.5).
+//! `POST /token?grant_type=`: dispatches to the grant and builds the response (auth.md §3.5).
 
 use std::sync::Arc;
 
@@ -41,7 +41,7 @@ pub(crate) async fn post(
     answer(&auth, &granted?)
 }
 
-/// The token body; the envelope keeps it out of caches.
+/// The token response.
 pub(crate) fn answer(auth: &Auth, granted: &Granted) -> Result<Response, AuthError> {
     let token = auth.access_tokens.issue(granted)?;
     Ok(Json(TokenBody::new(granted, token)).into_response())

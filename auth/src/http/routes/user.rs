@@ -1,7 +1,7 @@
 //! `GET /user` and `PUT /user`: the caller's own account (auth.md §3.7).
 //!
-//! A change is checked in the contract's order against the account as it stood when the request came; passwords are
-//! hashed between two transactions, so that no connection waits for argon2.
+//! A change is checked in the contract's order against the account as read at the start. Passwords are hashed between two
+//! transactions, so that no connection waits for argon2.
 
 use std::sync::Arc;
 
@@ -32,7 +32,7 @@ use crate::state::Auth;
 use crate::users::address;
 use crate::users::{self, Account, Metadata, Object, User};
 
-/// A session older than this proves too little for a new password (`security.update_password_require_…`).
+/// Age of a session from which a new password requires a nonce (`security.update_password_require_…`).
 const REAUTHENTICATE_AFTER_SECONDS: i64 = 24 * 3600;
 
 #[derive(Deserialize)]
@@ -74,7 +74,7 @@ pub(crate) async fn put(
     let change: UserChange = read_json(body).await?;
     let mut change = change.checked(&auth, &bearer, &caller.account).await?;
     check_account(&auth, &request, &change, &caller.account, &amr).await?;
-    // Guesses of the stored password count against the account: a stolen session must not find it out.
+    // Wrong passwords count against the account: a stolen session must not allow guessing.
     let attempt = match change.password {
         Some(_) => {
             let id = caller.account.user.id.to_string();
@@ -84,7 +84,7 @@ pub(crate) async fn put(
     };
     let written = write(&auth, &request, &caller, &mut change, &amr).await;
     if let Some(attempt) = attempt {
-        // Whatever refused it: a change that would fail anyway could otherwise ask for nothing.
+        // Any failure counts: otherwise a change that fails for another reason would be a free guess.
         if written.is_ok() { attempt.succeeded() } else { attempt.failed() }
     }
     Ok(Json(UserBody::from(&written?)).into_response())
@@ -124,7 +124,7 @@ async fn load(
     database::finish(tx, loaded).await
 }
 
-/// A change whose fields are in stored form; an address that is the account's own is no change.
+/// A validated change. Addresses are normalised, and omitted if unchanged.
 struct Change {
     email: Option<String>,
     phone: Option<String>,
@@ -138,7 +138,7 @@ struct Change {
 }
 
 impl UserChange {
-    /// Everything that can be judged without the database, in the contract's order.
+    /// The checks that need no database, in the contract's order.
     async fn checked(self, auth: &Auth, bearer: &Bearer, account: &Account) -> Result<Change, AuthError> {
         let user = &account.user;
         let email = filled(&self.email).map(address::email).transpose()?;
@@ -166,7 +166,7 @@ impl UserChange {
     }
 }
 
-/// What the account and other accounts have to say: rows 3 to 7 of the contract's table.
+/// Checks against the database: rows 3 to 7 of the contract's table.
 async fn check_account(
     auth: &Auth,
     request: &RequestContext,
@@ -222,20 +222,20 @@ async fn check_account(
     }
 }
 
-/// Whether a new address counts without a mail: an anonymous user's first one, where none is asked for.
+/// Whether a new address needs no confirmation: an anonymous user's first one under autoconfirm.
 fn is_immediate(auth: &Auth, user: &User) -> bool {
     user.is_anonymous && auth.config.mailer_autoconfirm
 }
 
-/// A new password that may be set.
+/// A new password that passed all checks.
 struct NewPassword {
-    /// What the column will hold; `None` clears it.
+    /// The column's new value; `None` clears it.
     hash: Option<String>,
-    /// Whether it costs the pending nonce.
+    /// Whether it uses up the pending nonce.
     uses_nonce: bool,
 }
 
-/// Rows 8 to 10.
+/// Rows 8 to 10 of the contract's table.
 async fn new_password(
     auth: &Auth,
     request: &RequestContext,
@@ -270,7 +270,7 @@ async fn new_password(
     Ok(Some(NewPassword { hash, uses_nonce }))
 }
 
-/// No password fits a hash of no supported form.
+/// An unsupported hash matches no password.
 async fn is_password(auth: &Auth, password: &str, stored: &str) -> Result<bool, AuthError> {
     match auth.hasher.verify(password, stored).await {
         Ok(verdict) => Ok(verdict != Verdict::Wrong),
@@ -279,7 +279,7 @@ async fn is_password(auth: &Auth, password: &str, stored: &str) -> Result<bool, 
     }
 }
 
-/// Whether the change needs the nonce that it brought, which then is right. It is used up with the change.
+/// Whether the change requires a nonce, which is then valid. The change uses it up.
 async fn needs_nonce(
     auth: &Auth,
     request: &RequestContext,
@@ -304,7 +304,7 @@ async fn needs_nonce(
     if database::finish(tx, is_valid).await? { Ok(true) } else { Err(AuthError::ReauthenticationNotValid) }
 }
 
-/// Writes the change and reads the account back.
+/// Writes the change and returns the account.
 async fn apply(
     auth: &Auth,
     request: &RequestContext,
@@ -316,14 +316,14 @@ async fn apply(
 ) -> Result<Account, AuthError> {
     let now = emails.now;
     let user = &caller.account.user;
-    // Every change of codes locks the user first.
+    // Every change of codes locks the user first, to prevent deadlocks.
     let locked = users::lock(tx, user.id).await?.ok_or(AuthError::NoSuchSub)?;
     if let Some(password) = password {
         if password.uses_nonce && !one_time::use_nonce(tx, user.id).await? {
             return Err(AuthError::ReauthenticationNotValid);
         }
         users::set_password(tx, user.id, password.hash.as_deref(), now).await?;
-        // The session that changed the password stays; a token outside of sessions has none to spare.
+        // Keep the session that changed the password, if the token has one.
         let scope = caller.session.as_ref().map_or(Scope::Global, |session| Scope::Others(session.id));
         sessions::end(tx, user.id, scope).await?;
         auth.audit_log(&request.origin.client)
@@ -350,7 +350,7 @@ async fn apply(
     users::account(tx, user.id).await?.ok_or(AuthError::NoSuchSub)
 }
 
-/// Takes the address over, or asks for its confirmation.
+/// Sets the address, or mails a confirmation.
 async fn change_email(
     auth: &Auth,
     tx: &Tx,
@@ -368,7 +368,7 @@ async fn change_email(
         users::set_email(tx, user.id, email, &data, now)
             .await
             .map_err(|error| error.or_taken(AuthError::EmailExists))?;
-        // Confirmed, as autoconfirm has it, and not proven.
+        // Autoconfirm confirms the address but does not prove its ownership.
         data.insert("email_verified".to_owned(), Value::Bool(false));
         return users::insert_identity(tx, user.id, "email", &user.id.to_string(), &data, now).await;
     }

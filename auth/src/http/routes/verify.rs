@@ -1,8 +1,8 @@
-//! `/verify` (auth.md §3.10): `GET` is the link of a mail and always ends in a redirect once it names what it is;
-//! `POST` takes a code or a hash from the app and answers as a grant does.
+//! `/verify` (auth.md §3.10). `GET` is a mail's link and redirects, even with an error, once its parameters are present. `POST`
+//! takes a code or hash from the app and returns a session.
 //!
-//! A link is worth a session once, so only a person may use it up. `HEAD`, and a `GET` that says it is a prefetch,
-//! are answered without looking at the code, and a setting puts a page with a button before it ([`mod@page`]).
+//! A link works once, so scanners and prefetching must not use it up. `HEAD` and prefetching `GET`s do not touch the code, and
+//! a setting inserts a page with a button ([`mod@page`]).
 
 mod page;
 
@@ -29,7 +29,7 @@ use crate::users::address;
 
 const NO_TYPE: &str = "Verify requires a verification type";
 const NO_TOKEN: &str = "Verify requires a token or a token hash";
-/// The button of [`mod@page`] was.
+/// Parameter that the button of [`mod@page`] adds.
 const PRESSED: &str = "confirmed";
 const HALF_CONFIRMED: &str =
     "Confirmation link accepted. Please proceed to confirm link sent to the other email";
@@ -44,7 +44,7 @@ struct VerifyBody {
     phone: Option<String>,
 }
 
-/// Says that there is something, and no more.
+/// Returns 200 without checking the code.
 pub(crate) async fn head() -> StatusCode {
     StatusCode::OK
 }
@@ -54,7 +54,7 @@ pub(crate) async fn get(
     request: RequestContext,
 ) -> Result<Response, AuthError> {
     if is_prefetch(&request.headers) {
-        // Not a success, so the browser throws it away and asks again when the person follows the link.
+        // An error, so that the browser discards the prefetch and requests the link again on a click.
         return Ok((StatusCode::SERVICE_UNAVAILABLE, [(header::RETRY_AFTER, "1")]).into_response());
     }
     auth.limits.verify.check(request.address())?;
@@ -91,10 +91,10 @@ pub(crate) async fn post(
             Ok(Json(json!({ "code": "200", "msg": HALF_CONFIRMED })).into_response())
         }
         Ok(Verified::AuthCode(_)) => {
-            Err(AuthError::Internal("a code where a session was asked for".to_owned()))
+            Err(AuthError::Internal("got an authorization code in the implicit flow".to_owned()))
         }
         Err(error) => {
-            // A stranger may not learn whether a user has a code pending.
+            // The time must not reveal whether a code is pending.
             padding.wait().await;
             Err(error)
         }
@@ -144,7 +144,7 @@ async fn redeem(
     verified
 }
 
-/// Apps of the PKCE flow look into the query.
+/// Apps with PKCE read the query instead of the fragment.
 fn with_query_of(location: Location, flow: FlowType, parameters: &[(&str, String)]) -> Location {
     match flow {
         FlowType::Implicit => location,
@@ -152,7 +152,7 @@ fn with_query_of(location: Location, flow: FlowType, parameters: &[(&str, String
     }
 }
 
-/// Browsers (and proxies of theirs) that fetch ahead of a click say so.
+/// Browsers and their proxies mark prefetches with these headers.
 fn is_prefetch(headers: &HeaderMap) -> bool {
     ["sec-purpose", "purpose", "x-purpose", "x-moz"].into_iter().any(|name| {
         headers.get(name).and_then(|value| value.to_str().ok()).is_some_and(|value| {
@@ -163,7 +163,7 @@ fn is_prefetch(headers: &HeaderMap) -> bool {
 }
 
 impl VerifyBody {
-    /// The checks, in the contract's order.
+    /// Validation in the contract's order.
     fn checked(self) -> Result<(VerificationType, Proof), AuthError> {
         let filled = |field: Option<String>| field.filter(|text| !text.is_empty());
         let kind = parse_type(&filled(self.verification_type).ok_or(AuthError::validation(NO_TYPE))?)?;
@@ -199,7 +199,7 @@ fn parse_type(name: &str) -> Result<VerificationType, AuthError> {
     VerificationType::parse(name).ok_or(AuthError::validation("Unsupported verification type"))
 }
 
-/// Phones get codes, never links.
+/// Phone types have codes only, no links.
 fn hash_of(kind: VerificationType, hash: &str) -> Result<Proof, AuthError> {
     if kind.is_phone() {
         return Err(AuthError::validation("Invalid email verification type"));
@@ -212,7 +212,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn prefetches_are_told_by_their_purpose() {
+    fn recognises_prefetch_headers() {
         let purpose = |name: &'static str, value: &'static str| {
             let mut headers = HeaderMap::new();
             headers.insert(name, value.parse().unwrap());

@@ -1,10 +1,10 @@
-//! Wrong passwords by account: after some free ones, each closes the account's sign-in for twice as long as the one
-//! before, a quarter of an hour at most. A password takes a place before it is hashed ([`AccountLimit::attempt`]), so
-//! that guesses that come at once are not judged before the first of them counts.
+//! Limits wrong passwords per account. After some free ones, each locks the account's sign-in for twice as long as the previous
+//! one, up to 15 minutes. An attempt takes a slot before the password is hashed ([`AccountLimit::attempt`]), so that
+//! concurrent guesses count.
 //!
-//! An attacker cannot lock an owner out this way. What is closed is the account as seen from addresses where none of its
-//! sessions lives; an address that has one is counted for itself ([`Counter::Known`]). Accounts that do not exist are
-//! counted like others, so that a refusal tells nothing. Recovery by mail stays open, and makes the address a known one.
+//! This does not lock out the owner: the lock applies to networks without a session of the account; a network with a session
+//! has its own count ([`Counter::Known`]). Unknown accounts are limited like existing ones, so that a rejection reveals
+//! nothing. Recovery by mail is not limited, and makes the network a known one.
 
 use std::collections::HashMap;
 use std::collections::hash_map::Entry;
@@ -20,40 +20,40 @@ use tokio::time::Instant;
 
 use crate::error::AuthError;
 
-/// Accounts remembered: a few megabytes. To push one out, as many wrong passwords have to be hashed.
+/// Accounts tracked: a few megabytes. Evicting one requires that many hashed passwords.
 const ACCOUNTS: NonZeroUsize = match NonZeroUsize::new(65_536) {
     Some(accounts) => accounts,
     None => NonZeroUsize::MIN,
 };
-/// Longest time a wrong password closes an account for.
+/// Longest lock.
 const LONGEST: Duration = Duration::from_secs(900);
-/// After so long without a wrong password all are forgotten.
+/// Time without a wrong password after which the count is reset.
 const MEMORY: Duration = Duration::from_secs(24 * 3600);
 
-/// Who shares a count of wrong passwords for one account.
+/// The networks that share a count of wrong passwords for an account.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub(crate) enum Counter {
-    /// All networks that the account has no session from.
+    /// All networks without a session of the account.
     Strangers,
-    /// One network that the account has a session from.
+    /// A network with a session of the account.
     Known(IpAddr),
 }
 
 /// The limiter of sign-ins by password.
 pub(crate) struct AccountLimit {
-    /// Wrong passwords until the first closing; 0 = no limit.
+    /// Wrong passwords before the first lock; 0 sets no limit.
     free: u32,
-    /// Logins are kept as keyed hashes: a bounded size whatever people type.
+    /// Logins are stored as keyed hashes, which bounds their size.
     hasher: RandomState,
-    /// Held for one look-up, never across an await.
+    /// Never held across an await.
     accounts: Mutex<Accounts>,
-    /// An attempt ended.
+    /// Notified when an attempt ends.
     ended: Notify,
 }
 
 struct Accounts {
     failures: LruCache<u64, Failures>,
-    /// Attempts that are being judged: as many as requests in flight, and never forgotten as failures may be.
+    /// Attempts in progress. Bounded by the requests in flight and, unlike failures, never evicted.
     pending: HashMap<u64, u32>,
 }
 
@@ -71,16 +71,15 @@ impl AccountLimit {
         Self { free, hasher: RandomState::new(), accounts: Mutex::new(accounts), ended: Notify::new() }
     }
 
-    /// A place for one password of `login`. Waits while other passwords are being judged that would close the account if
-    /// they are wrong: of many guesses at once no more are judged than one after the other, and many right ones at
-    /// once all sign in.
+    /// Takes a slot for one password of `login`. Waits while concurrent attempts could lock the account: concurrent guesses are
+    /// limited like sequential ones, and concurrent correct passwords all succeed.
     ///
     /// # Errors
-    /// Too many were wrong; the error says when the next one may come.
+    /// The account is locked. The error contains the remaining time.
     pub(crate) async fn attempt(&self, login: &str, counter: Counter) -> Result<Attempt<'_>, AuthError> {
         let key = self.hasher.hash_one((login, counter));
         loop {
-            // Before the look, so that no end between the two is missed.
+            // Created before the check, so that no notification in between is missed.
             let ended = self.ended.notified();
             if let Some(attempt) = self.reserve(key)? {
                 return Ok(attempt);
@@ -89,7 +88,7 @@ impl AccountLimit {
         }
     }
 
-    /// `None` while every place is taken.
+    /// `None` while all slots are taken.
     fn reserve(&self, key: u64) -> Result<Option<Attempt<'_>>, AuthError> {
         let attempt = |is_pending| Attempt { limit: self, key, is_pending };
         if self.free == 0 {
@@ -130,8 +129,7 @@ impl Accounts {
     }
 }
 
-/// One password that is being judged. Dropped without an outcome (a full queue, a client that left), it counts for
-/// nothing.
+/// An attempt in progress. If it is dropped without a result (full queue, disconnected client), it does not count.
 pub(crate) struct Attempt<'a> {
     limit: &'a AccountLimit,
     key: u64,
@@ -145,14 +143,14 @@ impl Attempt<'_> {
         self.end(|accounts, key| accounts.failed(free, key));
     }
 
-    /// The right one came: the wrong ones are forgotten.
+    /// The password was correct: resets the count.
     pub(crate) fn succeeded(mut self) {
         self.end(|accounts, key| {
             accounts.failures.pop(&key);
         });
     }
 
-    /// Gives the place back together with what the outcome changes, so that no other attempt comes between.
+    /// Applies the result and releases the slot atomically.
     fn end(&mut self, outcome: impl FnOnce(&mut Accounts, u64)) {
         if !std::mem::take(&mut self.is_pending) {
             return;
@@ -207,7 +205,7 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn waits_double_up_to_a_quarter_of_an_hour() {
+    async fn locks_double_up_to_fifteen_minutes() {
         let limit = AccountLimit::new(3);
         for _ in 0..3 {
             assert_eq!(fail(&limit, Counter::Strangers).await, None);
@@ -217,13 +215,13 @@ mod tests {
             let wait = fail(&limit, Counter::Strangers).await.unwrap();
             waits.push(wait);
             tokio::time::advance(Duration::from_secs(wait)).await;
-            assert_eq!(fail(&limit, Counter::Strangers).await, None, "nothing is closed for ever");
+            assert_eq!(fail(&limit, Counter::Strangers).await, None, "locks expire");
         }
         assert_eq!(waits, [1, 2, 4, 8, 16, 32, 64, 128, 256, 512, 900, 900]);
     }
 
     #[tokio::test(start_paused = true)]
-    async fn of_sixty_guesses_at_once_as_many_are_judged_as_are_free() {
+    async fn concurrent_guesses_cannot_exceed_the_limit() {
         let limit = Arc::new(AccountLimit::new(5));
         let mut guesses = JoinSet::new();
         for _ in 0..60 {
@@ -241,7 +239,7 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn of_sixty_right_passwords_at_once_all_are_judged() {
+    async fn concurrent_correct_passwords_all_succeed() {
         let limit = Arc::new(AccountLimit::new(5));
         let mut sign_ins = JoinSet::new();
         for index in 0..60 {
@@ -260,7 +258,7 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn a_known_network_and_other_accounts_stay_open() {
+    async fn known_networks_and_other_accounts_are_not_locked() {
         let limit = AccountLimit::new(1);
         fail_often(&limit).await;
         assert!(fail(&limit, Counter::Strangers).await.is_some());
@@ -269,7 +267,7 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn the_right_password_and_a_day_forgive() {
+    async fn correct_password_or_a_day_resets_the_count() {
         let limit = AccountLimit::new(2);
         assert_eq!(fail(&limit, Counter::Strangers).await, None);
         limit.attempt(ADA, Counter::Strangers).await.unwrap().succeeded();
@@ -284,7 +282,7 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn memory_is_bounded_and_zero_is_no_limit() {
+    async fn memory_is_bounded_and_zero_sets_no_limit() {
         let limit = AccountLimit::new(1);
         for index in 0..70_000 {
             limit.attempt(&index.to_string(), Counter::Strangers).await.unwrap().failed();

@@ -1,6 +1,6 @@
-//! What comparing a password costs by kind of hash, so that a refusal costs the same for every account (decision 0054):
-//! as much as the slowest kind that accounts have here. Counted is the processor's time of the thread. By the clock a
-//! comparison takes longer on a busy machine and a pause does not, which would tell them apart again.
+//! CPU time of verification by kind of hash, so that a rejection costs the same for every account (decision 0054): as much as the
+//! slowest kind in use. Measured as thread CPU time, since under load the wall-clock time of a verification grows and that
+//! of a pause does not, which would distinguish them.
 
 use std::collections::HashMap;
 use std::sync::{Mutex, MutexGuard, PoisonError};
@@ -8,12 +8,13 @@ use std::time::Duration;
 
 use rustix::time::{ClockId, clock_gettime};
 
-/// Slower kinds are told by their time: hiding one bcrypt hash of cost 16 would make every refusal take four seconds.
+/// Upper bound; slower kinds remain distinguishable. Hiding a bcrypt hash of cost 16 would make every rejection take four
+/// seconds.
 const MOST: Duration = Duration::from_millis(500);
-/// Kinds remembered. A project has one or two.
+/// Kinds tracked. A project usually has one or two.
 const KINDS: usize = 64;
 
-/// Kinds of hashes, each with its slowest comparison of late.
+/// Recent maximum per kind of hash.
 #[derive(Default)]
 pub(super) struct Costs(Mutex<HashMap<String, Duration>>);
 
@@ -26,7 +27,7 @@ impl Costs {
         self.kinds().contains_key(kind(stored))
     }
 
-    /// Notes what a comparison with `stored` took. A slow one is forgotten by and by.
+    /// Records a verification of `stored`. The maximum decays slowly.
     pub(super) fn note(&self, stored: &str, took: Duration) {
         let kind = kind(stored);
         let mut kinds = self.kinds();
@@ -38,19 +39,19 @@ impl Costs {
             if took > MOST {
                 tracing::warn!(
                     ?took,
-                    "accounts have password hashes so slow that refusals of their sign-ins tell them by their time; have these passwords reset"
+                    "some password hashes are so slow that rejected sign-ins reveal their accounts by time; reset these passwords"
                 );
             }
         }
     }
 
-    /// What a refusal costs.
+    /// CPU time of a rejection.
     pub(super) fn of_refusal(&self) -> Duration {
         self.kinds().values().copied().max().unwrap_or_default().min(MOST)
     }
 }
 
-/// A hash without salt and result, and without a Firebase project's key.
+/// The kind: algorithm and parameters, without salt, hash or Firebase signer key.
 fn kind(stored: &str) -> &str {
     let dollars = if stored.starts_with("$argon2") { 4 } else { 3 };
     let end = stored.match_indices('$').nth(dollars - 1).map_or(stored.len(), |(at, _)| at);
@@ -58,7 +59,7 @@ fn kind(stored: &str) -> &str {
     kind.split(",ss=").next().unwrap_or(kind)
 }
 
-/// The processor's time that this thread has had, from now on.
+/// Measures this thread's CPU time.
 pub(super) struct ProcessorTime(Duration);
 
 impl ProcessorTime {
@@ -74,7 +75,7 @@ impl ProcessorTime {
         Self::now().saturating_sub(self.0)
     }
 
-    /// Works on nothing until so much is spent.
+    /// Spins until `cost` is spent.
     pub(super) fn spend(&self, cost: Duration) {
         while self.spent() < cost {
             for _ in 0..100 {
@@ -89,7 +90,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_kind_has_neither_salt_nor_secret() {
+    fn kind_contains_no_salt_or_secret() {
         for (stored, expected) in [
             ("$2b$10$L6Bc/AlTQHyd9liGgGEZyOFLPHNgyxeEPfgYfBCVxJ7JIlwxyVU3u", "$2b$10"),
             ("$argon2id$v=19$m=256,t=2,p=1$c29tZXNhbHQ$nf65EOg", "$argon2id$v=19$m=256,t=2,p=1"),
@@ -101,7 +102,7 @@ mod tests {
     }
 
     #[test]
-    fn a_refusal_costs_as_much_as_the_slowest_kind() {
+    fn rejection_costs_as_much_as_slowest_kind() {
         let (costs, ms) = (Costs::default(), Duration::from_millis);
         assert_eq!(costs.of_refusal(), ms(0));
         costs.note("$2b$06$a", ms(5));

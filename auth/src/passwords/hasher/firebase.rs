@@ -1,6 +1,6 @@
 //! Firebase's password hashes, imported as `$fbscrypt$v=1,n=14,r=8,p=1,ss=<b64>,sk=<b64>$<b64 salt>$<b64 hash>`
-//! (auth.md §3.17). scrypt makes a key of password, salt and separator; AES-256-CTR with that key and a zero counter
-//! over the project's signer key is the hash.
+//! (auth.md §3.17). scrypt derives a key from password, salt and separator; the hash is the project's signer key encrypted with
+//! AES-256-CTR under that key with a zero counter.
 
 use aws_lc_rs::cipher::{AES_256, EncryptingKey, EncryptionContext, UnboundCipherKey};
 use aws_lc_rs::constant_time::verify_slices_are_equal;
@@ -10,13 +10,13 @@ use base64::engine::general_purpose::STANDARD;
 
 use super::HashError;
 
-/// scrypt takes 128 · r · 2^n bytes: 64 MiB, four times what Firebase uses.
+/// scrypt uses 128 · r · 2^n bytes. 64 MiB is four times what Firebase uses.
 const MAX_MEMORY_BYTES: u64 = 64 * 1024 * 1024;
 const MAX_PARALLELISM: u32 = 4;
-/// AES-256's, which is all that is taken of scrypt's output.
+/// Length of an AES-256 key, and of scrypt's output.
 const KEY_BYTES: usize = 32;
 
-/// A hash taken apart and within bounds.
+/// A parsed hash within the bounds.
 pub(super) struct FirebaseHash {
     params: scrypt::Params,
     salt_and_separator: Vec<u8>,
@@ -25,7 +25,7 @@ pub(super) struct FirebaseHash {
 }
 
 impl FirebaseHash {
-    /// The fields after `$fbscrypt$`.
+    /// Parses the fields after `$fbscrypt$`.
     pub(super) fn parse<'a>(mut fields: impl Iterator<Item = &'a str>) -> Result<Self, HashError> {
         let (Some(parameters), Some(salt), Some(hash), None) =
             (fields.next(), fields.next(), fields.next(), fields.next())
@@ -56,7 +56,7 @@ impl FirebaseHash {
         Ok(Self { params, salt_and_separator, signer_key, hash })
     }
 
-    /// Whether `password` makes this hash.
+    /// Whether `password` matches this hash.
     pub(super) fn is_of(&self, password: &[u8]) -> Result<bool, HashError> {
         let mut key = [0_u8; KEY_BYTES];
         scrypt::scrypt(password, &self.salt_and_separator, &self.params, &mut key)
@@ -87,14 +87,14 @@ mod tests {
         $lSrfV15cpx95/sZS2W9c9Kp6i/LVgQNDNC/qzrCnh1SAyZvqmZqAjTdn3aoItz+VHjoZilo78198JAdRuid5lQ==";
 
     #[test]
-    fn firebases_sample_verifies() {
+    fn verifies_the_sample_of_firebase() {
         let hash = FirebaseHash::parse(SAMPLE.split('$')).unwrap();
         assert_eq!(hash.is_of(b"user1password"), Ok(true));
         assert_eq!(hash.is_of(b"user2password"), Ok(false));
     }
 
     #[test]
-    fn hashes_that_would_take_the_machine_are_refused() {
+    fn rejects_excessive_parameters() {
         for changed in [
             SAMPLE.replace("n=14", "n=30"),
             SAMPLE.replace("n=14", "n=200"),

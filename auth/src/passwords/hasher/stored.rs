@@ -1,5 +1,5 @@
-//! Password hashes as the column holds them: made, read, compared. All of it is a thread's work; which thread's is
-//! [`super::Hasher`]'s business. What is read is bounded, because others made it and it says how much work it wants.
+//! Stored password hashes: created, parsed, verified. CPU-bound; [`super::Hasher`] runs it on its threads. Parameters of parsed
+//! hashes are bounded, because imported hashes determine the work they cause.
 
 use argon2::{Algorithm, Argon2, Params, Version};
 use aws_lc_rs::constant_time::verify_slices_are_equal;
@@ -14,11 +14,11 @@ use super::{HashError, Verdict};
 const SALT_BYTES: usize = 16;
 pub(super) const HASH_BYTES: usize = 32;
 
-/// Bounds on imported argon2 hashes (auth.md §3.17): verifying one must not take the machine.
+/// Bounds on imported argon2 hashes (auth.md §3.17), which limit the cost of a verification.
 pub(super) const MAX_MEMORY_KIB: u32 = 1024 * 1024;
 const MAX_ITERATIONS: u32 = 20;
 const MAX_LANES: u32 = 16;
-/// Cost 16 is about four seconds of one core; more would hold a hashing slot for a request's whole life.
+/// Cost 16 takes about four seconds; more would occupy a hashing thread for a request's entire deadline.
 const MAX_BCRYPT_COST: u32 = 16;
 
 /// Hashes a new password.
@@ -32,7 +32,7 @@ pub(super) fn hash(params: &Params, password: &[u8], memory: &mut Memory) -> Res
     Ok(text(params, &salt, &hash))
 }
 
-/// A hash that no password fits and that looks like any other; made without its work.
+/// A random hash that matches no password. Cheap.
 pub(super) fn unguessable(params: &Params) -> String {
     text(params, &random::bytes::<SALT_BYTES>(), &random::bytes::<HASH_BYTES>())
 }
@@ -50,7 +50,7 @@ fn argon2(
         .map_err(|_error| HashError::Failed)
 }
 
-/// The PHC string of a hash that we made.
+/// The PHC string of an argon2id hash.
 fn text(params: &Params, salt: &[u8], hash: &[u8]) -> String {
     format!(
         "$argon2id$v=19$m={},t={},p={}${}${}",
@@ -62,10 +62,10 @@ fn text(params: &Params, salt: &[u8], hash: &[u8]) -> String {
     )
 }
 
-/// Compares a password with what the column holds; `params` are today's.
+/// Verifies a password against a stored hash; `params` are the current parameters.
 ///
 /// # Errors
-/// The hash has no supported form, or is beyond the bounds.
+/// The hash is not supported or exceeds the bounds.
 pub(super) fn verify(
     params: &Params,
     password: &[u8],
@@ -88,7 +88,7 @@ pub(super) fn verify(
         Stored::Firebase(hash) => {
             Ok(if hash.is_of(password)? { Verdict::RightButOutdated } else { Verdict::Wrong })
         }
-        // Truncates at 72 bytes as the maker of the hash did.
+        // Truncates at 72 bytes, like the implementation that created the hash.
         Stored::Bcrypt(hash) => match bcrypt::verify(password, &hash) {
             Ok(true) => Ok(Verdict::RightButOutdated),
             Ok(false) => Ok(Verdict::Wrong),
@@ -97,15 +97,15 @@ pub(super) fn verify(
     }
 }
 
-/// Whether a hash of others' making can be verified here.
+/// Checks that an imported hash can be verified.
 ///
 /// # Errors
-/// It has no supported form, or is beyond the bounds.
+/// It is not supported or exceeds the bounds.
 pub(crate) fn check_imported(stored: &str) -> Result<(), HashError> {
     Stored::parse(stored).map(|_parsed| ())
 }
 
-/// A stored hash, taken apart and within bounds.
+/// A parsed hash within the bounds.
 enum Stored {
     Argon2(Argon2Hash),
     Bcrypt(String),
@@ -144,7 +144,7 @@ impl Stored {
 }
 
 impl Argon2Hash {
-    /// `v=19$m=..,t=..,p=..$salt$hash`, in this order, without `keyid` and `data`.
+    /// Parses `v=19$m=..,t=..,p=..$salt$hash`, in this order, without `keyid` and `data`.
     fn parse<'a>(algorithm: Algorithm, mut fields: impl Iterator<Item = &'a str>) -> Result<Self, HashError> {
         let (Some("v=19"), Some(costs), Some(salt), Some(hash), None) =
             (fields.next(), fields.next(), fields.next(), fields.next(), fields.next())
@@ -171,7 +171,7 @@ impl Argon2Hash {
         let (salt, hash) = (decode(salt)?, decode(hash)?);
         let params = Params::new(memory, iterations, lanes, Some(hash.len()))
             .map_err(|_error| HashError::Unsupported)?;
-        // A hash of a few bytes would be matched by chance.
+        // A hash of a few bytes could match by chance.
         if hash.len() < 16 || hash.len() > 128 || salt.len() < 8 {
             return Err(HashError::Unsupported);
         }
@@ -189,7 +189,7 @@ mod tests {
     }
 
     #[test]
-    fn imported_hashes_verify_and_ask_for_a_new_one() {
+    fn imported_hashes_verify_as_outdated() {
         // `select crypt('password', gen_salt('bf'))`, the reference argon2 tool's `password`/`somesalt`, and the
         // three prefixes of bcrypt.
         let bcrypt = bcrypt::hash("password", 4).unwrap();
@@ -206,14 +206,14 @@ mod tests {
     }
 
     #[test]
-    fn bcrypt_hashes_of_long_passwords_stay_truncated() {
+    fn bcrypt_truncates_long_passwords() {
         let long = "x".repeat(80);
         let stored = bcrypt::hash(&long, 4).unwrap();
         assert_eq!(verified(&long, &stored), Ok(Verdict::RightButOutdated));
     }
 
     #[test]
-    fn hashes_beyond_the_bounds_are_refused() {
+    fn rejects_hashes_beyond_the_bounds() {
         for stored in [
             "",
             "plain",

@@ -1,8 +1,7 @@
-//! The threads that compute password hashes, apart from those that answer requests. They are one fewer than the cores
-//! (decision 0032) and, on Linux, of lower priority: a burst of sign-ins leaves requests a core.
+//! Dedicated threads for password hashes: one fewer than there are cores (decision 0032) and, on Linux, with lower priority, so
+//! that a burst of sign-ins leaves a core to requests.
 //!
-//! Each thread keeps the memory of its last argon2 hash for a while: getting 19 MiB anew from the system costs a third
-//! of the hash itself.
+//! Each thread keeps the memory of its last argon2 hash for a while: allocating 19 MiB again costs a third of a hash.
 
 use std::collections::VecDeque;
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -14,23 +13,23 @@ use tokio_util::task::TaskTracker;
 
 use super::HashError;
 
-/// Steps of `nice`: a thread of priority 0 that wants a core gets about nine tenths of it.
+/// Increment of the nice value. A competing thread with nice 0 gets about 90 % of a core.
 const LOWER_BY: i32 = 10;
-/// How long unused memory is kept.
+/// How long an idle thread keeps its memory.
 const KEPT: Duration = Duration::from_secs(10);
-/// From 32 MiB on glibc always takes memory from the system and gives it back at once; it may keep smaller pieces for
-/// itself. Untouched pages cost nothing.
+/// Minimum capacity in blocks. From 32 MiB on glibc maps memory directly and returns it to the system when freed; smaller
+/// allocations may stay in its heap. Untouched pages use no memory.
 const RETURNED_BLOCKS: usize = 33 * 1024;
 
-/// Blocks that argon2 works on, kept between hashes.
+/// argon2's working memory, kept between hashes.
 #[derive(Default)]
 pub(super) struct Memory(Vec<Block>);
 
 impl Memory {
-    /// At least `count` blocks with any content: argon2 fills them before it reads.
+    /// At least `count` blocks with arbitrary content: argon2 overwrites them before reading.
     pub(super) fn blocks(&mut self, count: usize) -> &mut [Block] {
         if self.0.len() < count {
-            // Not grown: that would copy content that argon2 does not need.
+            // Reallocated rather than grown, which would copy the old content.
             self.0 = Vec::new();
             self.0 = Vec::with_capacity(count.max(RETURNED_BLOCKS));
             self.0.resize(count, Block::new());
@@ -41,8 +40,8 @@ impl Memory {
 
 type Job = Box<dyn FnOnce(&mut Memory) + Send>;
 
-/// A handle to the threads; they end with the last one, or when it closes. The queue has no bound of its own: each job
-/// carries a permit of [`super::Hasher`].
+/// A handle to the threads, which stop when the last handle is dropped or closed. The queue is bounded by [`super::Hasher`]'s
+/// permits.
 #[derive(Clone)]
 pub(super) struct Threads(Arc<Handle>);
 
@@ -53,7 +52,7 @@ struct Handle(Arc<Shared>);
 struct Shared {
     queue: Mutex<Queue>,
     changed: Condvar,
-    /// Blocks a thread may keep.
+    /// Blocks a thread keeps.
     kept_blocks: usize,
 }
 
@@ -64,7 +63,7 @@ struct Queue {
 }
 
 impl Threads {
-    /// Starts `count` threads that keep up to `kept_blocks` each. `tracker` waits for them.
+    /// Starts `count` threads that keep up to `kept_blocks` each; `tracker` waits for them.
     pub(super) fn start(count: usize, kept_blocks: usize, tracker: &TaskTracker) -> Result<Self, HashError> {
         let shared = Arc::new(Shared { kept_blocks, ..Shared::default() });
         let threads = Self(Arc::new(Handle(Arc::clone(&shared))));
@@ -87,7 +86,7 @@ impl Threads {
         shared.changed.notify_one();
     }
 
-    /// Ends the threads after the jobs that wait.
+    /// Stops the threads after the queued jobs.
     pub(super) fn close(&self) {
         self.0.close();
     }
@@ -113,14 +112,14 @@ impl Shared {
     }
 
     fn work(&self) {
-        // `nice` is about the calling thread on Linux only; elsewhere it is about the whole process.
+        // `nice` applies to the calling thread only on Linux; elsewhere it applies to the process.
         #[cfg(target_os = "linux")]
         if let Err(error) = rustix::process::nice(LOWER_BY) {
-            tracing::debug!(%error, "password hashes run at the priority of requests");
+            tracing::debug!(%error, "cannot lower the priority of password hashing threads");
         }
         let mut memory = Memory::default();
         while let Some(job) = self.next(&mut memory) {
-            // The caller of a job that panics sees its answer dropped.
+            // If a job panics, its caller sees a dropped channel.
             if catch_unwind(AssertUnwindSafe(|| job(&mut memory))).is_err()
                 || memory.0.len() > self.kept_blocks
             {
@@ -129,7 +128,7 @@ impl Shared {
         }
     }
 
-    /// The next job; `None` at the end. Gives back memory that was not used for a while.
+    /// Waits for a job; `None` when closed. Frees memory that was idle too long.
     fn next(&self, memory: &mut Memory) -> Option<Job> {
         let idle_since = Instant::now();
         let mut queue = self.queue();
@@ -161,7 +160,7 @@ mod tests {
     use super::*;
 
     #[tokio::test]
-    async fn threads_outlive_a_panic_and_end_with_the_handle() {
+    async fn threads_survive_panics_and_stop_with_the_handle() {
         let tracker = TaskTracker::new();
         let threads = Threads::start(2, 1, &tracker).unwrap();
         threads.send(Box::new(|_memory| panic!("as a bug would")));
@@ -175,7 +174,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn closing_ends_the_threads_after_the_jobs_that_wait() {
+    async fn close_stops_threads_after_queued_jobs() {
         let tracker = TaskTracker::new();
         let threads = Threads::start(1, 1, &tracker).unwrap();
         let (done, begun) = channel();

@@ -1,29 +1,29 @@
-//! The escapes.
+//! Escaping by context.
 
 use std::fmt::Write as _;
 
 use basalt_core::html;
 
-/// What a value is escaped for.
+/// The escaping of a value.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Escape {
-    /// Plain text: nothing.
+    /// Plain text, unescaped.
     None,
-    /// HTML text, comments, attributes.
+    /// HTML text, comments and attributes.
     Html,
-    /// The beginning of an address: its scheme is checked.
+    /// The start of a URL, whose scheme is checked.
     Address,
-    /// An address whose scheme is there already.
+    /// The rest of a URL, after the scheme.
     AddressRest,
-    /// A part of an address's query or fragment.
+    /// A part of a URL's query or fragment.
     Query,
 }
 
-/// Stands for an address that would have run a script or read a file. It leads nowhere.
+/// Replaces a URL with an unsafe scheme.
 const REFUSED_ADDRESS: &str = "#refused";
 
 impl Escape {
-    /// Escapes `value`. `checked` are addresses that were checked elsewhere (an app's own scheme in `.RedirectTo`).
+    /// Escapes `value`. `checked` contains validated URLs (such as `.RedirectTo` with a custom scheme).
     pub(super) fn apply(self, value: &str, checked: &[&str]) -> String {
         match self {
             Self::None => value.to_owned(),
@@ -36,15 +36,15 @@ impl Escape {
     }
 }
 
-/// No scheme, or one that a link in an e-mail may have. Browsers skip white space and control characters in schemes, so
-/// anything else with a colon before the first slash is refused.
+/// Whether the URL has no scheme or an allowed one. Browsers ignore white space and control characters in schemes, so
+/// anything else with a colon before the first slash is unsafe.
 fn has_harmless_scheme(address: &str) -> bool {
     let beginning = address.split(['/', '?', '#']).next().unwrap_or_default();
     let Some((scheme, _)) = beginning.split_once(':') else { return true };
     ["http", "https", "mailto", "tel"].iter().any(|harmless| scheme.eq_ignore_ascii_case(harmless))
 }
 
-/// An address in an attribute: characters that no address holds are percent-encoded, existing escapes stay.
+/// Percent-encodes characters that are invalid in URLs; keeps existing escapes.
 fn normalised(address: &str) -> String {
     let mut out = String::with_capacity(address.len());
     for byte in address.bytes() {
@@ -60,11 +60,11 @@ fn normalised(address: &str) -> String {
 }
 
 fn encode(out: &mut String, byte: u8) {
-    // Writing to a string does not fail.
+    // Writing to a string cannot fail.
     let _written = write!(out, "%{byte:02X}");
 }
 
-/// One value of a query: every character that could end it is encoded, a blank as `%20`.
+/// Percent-encodes a query value, with `%20` for spaces.
 fn query(text: &str) -> String {
     let mut out = String::with_capacity(text.len());
     for byte in text.bytes() {

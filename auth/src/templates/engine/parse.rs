@@ -1,11 +1,11 @@
-//! From source to a tree. [`Place`] follows the HTML between the actions and gives each value its escape.
+//! The parser. [`Place`] tracks the HTML between actions and determines each value's escaping.
 
 use serde_json::Value;
 
 use super::place::Place;
 use super::{Escape, LONGEST, SUPPORTED, TemplateError};
 
-/// Blocks and brackets within each other.
+/// Maximum nesting of blocks and parentheses.
 const DEEPEST: usize = 32;
 
 #[derive(Debug, Clone)]
@@ -19,7 +19,7 @@ pub(super) enum Node {
 #[derive(Debug, Clone)]
 pub(super) enum Expr {
     Literal(Value),
-    /// `.a.b`, or `$.a.b` from the root; without names the whole.
+    /// `.a.b`, or `$.a.b` from the root. Without names, the value itself.
     Path {
         from_root: bool,
         names: Vec<String>,
@@ -51,7 +51,7 @@ impl Function {
     }
 }
 
-/// Reads `source`; `place` is where HTML begins, `None` for plain text.
+/// Parses `source`. `place` is the initial HTML context, `None` for plain text.
 pub(super) fn parse(source: &str, place: Option<Place>) -> Result<Vec<Node>, TemplateError> {
     if source.len() > LONGEST {
         return Err(TemplateError::TooLong);
@@ -59,7 +59,9 @@ pub(super) fn parse(source: &str, place: Option<Place>) -> Result<Vec<Node>, Tem
     let mut parser = Parser { source, rest: source, place, depth: 0 };
     let parsed = parser.block().and_then(|(nodes, end)| match end {
         BlockEnd::Source => Ok(nodes),
-        BlockEnd::Else(_) | BlockEnd::Close => Err("{{ end }} or {{ else }} without a beginning".to_owned()),
+        BlockEnd::Else(_) | BlockEnd::Close => {
+            Err("{{ end }} or {{ else }} without {{ if }} or {{ range }}".to_owned())
+        }
     });
     parsed.map_err(|problem| TemplateError::Syntax { line: parser.line(), problem })
 }
@@ -67,7 +69,7 @@ pub(super) fn parse(source: &str, place: Option<Place>) -> Result<Vec<Node>, Tem
 /// What ended a block.
 enum BlockEnd {
     Source,
-    /// With the words of `else if …`; empty for a plain `else`.
+    /// With the rest of `else if …`; empty for a plain `else`.
     Else(String),
     Close,
 }
@@ -80,7 +82,7 @@ struct Parser<'a> {
 }
 
 impl<'a> Parser<'a> {
-    /// The line that the last action read is on.
+    /// The line of the last parsed action.
     fn line(&self) -> usize {
         let read = self.source.len() - self.rest.len();
         self.source.get(..read).unwrap_or_default().matches('\n').count() + 1
@@ -106,13 +108,13 @@ impl<'a> Parser<'a> {
         Ok((nodes, BlockEnd::Source))
     }
 
-    /// Takes the text up to the next action, and the action; `None` at the end of the source.
+    /// Parses the text up to the next action, and the action; `None` at the end of the source.
     fn text_and_action(&mut self, nodes: &mut Vec<Node>) -> Result<Option<&'a str>, String> {
         let (text, action) = match self.rest.split_once("{{") {
             Some((text, action)) => (text, Some(action)),
             None => (self.rest, None),
         };
-        // `{{-` takes the white space before it away, `-}}` what follows.
+        // `{{-` trims the white space before it, `-}}` after it.
         let trimmed = action.is_some_and(|action| {
             action.strip_prefix('-').is_some_and(|action| action.starts_with(char::is_whitespace))
         });
@@ -143,7 +145,7 @@ impl<'a> Parser<'a> {
             _ => action,
         };
         match action.trim() {
-            "" => Err("{{ }} says nothing".to_owned()),
+            "" => Err("{{ }} is empty".to_owned()),
             _ if is_comment => Ok(Some("")),
             action => Ok(Some(action)),
         }
@@ -159,14 +161,14 @@ impl<'a> Parser<'a> {
         let over = expression(words)?;
         let start = self.place.clone();
         let (body, otherwise) = self.branches("range")?;
-        // Without this the second item would land in another place than the first.
+        // Otherwise the second item would be in another context than the first.
         if self.place != start {
-            return Err("{{ range }} ends in another place of HTML than it begins in".to_owned());
+            return Err("{{ range }} must end in the HTML context in which it begins".to_owned());
         }
         Ok(Node::Range { over, body, otherwise })
     }
 
-    /// Both branches of a block. They have to end in the same place of HTML.
+    /// Parses both branches of a block, which must end in the same HTML context.
     fn branches(&mut self, what: &str) -> Result<(Vec<Node>, Vec<Node>), String> {
         self.depth += 1;
         if self.depth > DEEPEST {
@@ -191,7 +193,7 @@ impl<'a> Parser<'a> {
             (Some(one), Some(other)) => {
                 let joined = one.join(other);
                 Some(joined.ok_or_else(|| {
-                    format!("the branches of {{{{ {what} }}}} end in different places of HTML")
+                    format!("the branches of {{{{ {what} }}}} end in different HTML contexts")
                 })?)
             }
             _ => None,
@@ -199,20 +201,20 @@ impl<'a> Parser<'a> {
         Ok((then, otherwise))
     }
 
-    /// What follows a plain `else`.
+    /// The branch after a plain `else`.
     fn otherwise(&mut self, words: &str) -> Result<Vec<Node>, String> {
         if !words.is_empty() {
             return Err(unsupported(&format!("else {words}")));
         }
         match self.block()? {
             (nodes, BlockEnd::Close) => Ok(nodes),
-            (_, BlockEnd::Else(_)) => Err("two {{ else }} in one block".to_owned()),
+            (_, BlockEnd::Else(_)) => Err("duplicate {{ else }}".to_owned()),
             (_, BlockEnd::Source) => Err("{{ else }} without {{ end }}".to_owned()),
         }
     }
 }
 
-/// Where `}}` stands after `from`, not within quotes.
+/// Position of `}}` after `from`, outside quotes.
 fn end_of(action: &str, from: usize) -> Option<usize> {
     let mut quote = None;
     let mut is_escaped = false;
@@ -232,7 +234,7 @@ fn end_of(action: &str, from: usize) -> Option<usize> {
     None
 }
 
-/// Reads all of `text` as one value.
+/// Parses all of `text` as one value.
 fn expression(text: &str) -> Result<Expr, String> {
     let (expr, rest) = operands(text, 0)?;
     match rest.trim_start().chars().next() {
@@ -246,10 +248,10 @@ fn unsupported(text: &str) -> String {
     format!("{{{{ {} }}}} is not supported: {SUPPORTED}", text.trim())
 }
 
-/// A function with its values, or one value; ends at `)` or the end.
+/// Parses a function call or a value, up to `)` or the end.
 fn operands(text: &str, depth: usize) -> Result<(Expr, &str), String> {
     if depth > DEEPEST {
-        return Err("brackets are nested too deep".to_owned());
+        return Err("parentheses are nested too deep".to_owned());
     }
     let text = text.trim_start();
     let name_length = text.find(|c: char| !c.is_ascii_alphanumeric() && c != '_').unwrap_or(text.len());
@@ -263,7 +265,7 @@ fn operands(text: &str, depth: usize) -> Result<(Expr, &str), String> {
     }
     let least = if matches!(function, Function::Eq | Function::Ne | Function::Index) { 2 } else { 1 };
     if arguments.len() < least {
-        return Err(format!("{name} needs {least} values or more"));
+        return Err(format!("{name} needs at least {least} values"));
     }
     Ok((Expr::Call(function, arguments), rest))
 }
@@ -277,7 +279,7 @@ fn operand(text: &str, depth: usize) -> Result<(Expr, &str), String> {
         return Ok((inner, rest));
     }
     if let Some(quote @ ('"' | '`')) = first {
-        let length = quoted_length(text, quote).ok_or("a quote without its end")?;
+        let length = quoted_length(text, quote).ok_or("unterminated string")?;
         let (literal, rest) = text.split_at(length);
         let text = match quote {
             '"' => serde_json::from_str(literal).map_err(|error| format!("{literal}: {error}"))?,
@@ -306,7 +308,7 @@ fn operand(text: &str, depth: usize) -> Result<(Expr, &str), String> {
     }
     let literal = match word {
         "nil" => Value::Null,
-        // JSON's numbers and truths are Go's.
+        // JSON numbers and booleans are valid in Go.
         _ => match serde_json::from_str(word) {
             Ok(value @ (Value::Bool(_) | Value::Number(_))) => value,
             _ => return Err(unsupported(word)),
@@ -315,7 +317,7 @@ fn operand(text: &str, depth: usize) -> Result<(Expr, &str), String> {
     Ok((Expr::Literal(literal), rest))
 }
 
-/// The length of a quoted text with its quotes.
+/// The length of a quoted string including quotes.
 fn quoted_length(text: &str, quote: char) -> Option<usize> {
     let mut is_escaped = false;
     for (at, character) in text.char_indices().skip(1) {

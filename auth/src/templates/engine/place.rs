@@ -1,13 +1,13 @@
-//! Where in HTML a value lands: it follows the text between values, in the order of the source, with as much of HTML as
-//! that takes. Where no escape makes a value safe (scripts, styles, outside of quotes) the template is refused.
+//! Tracks the HTML context of values. It is a minimal HTML tokenizer over the text between values. If no escaping makes a value
+//! safe (scripts, styles, unquoted attributes), the template is rejected.
 
 use super::escape::Escape;
 
-/// A place in HTML, and the element whose content is read differently, if it is in one.
+/// An HTML context, with the enclosing raw text element, if any.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(super) struct Place {
     state: State,
-    /// The name of the element that began last, in lower case.
+    /// The last opened element, in lower case.
     element: String,
 }
 
@@ -17,12 +17,12 @@ enum State {
     #[default]
     Text,
     Comment,
-    /// After `<`, in the name of a tag, with a slash before the name of an end tag.
+    /// After `<`, in a tag's name, which starts with a slash for an end tag.
     TagName(String),
-    /// In a tag, between attributes.
+    /// In a tag between attributes.
     Tag,
     AttributeName(String),
-    /// After an attribute's name; `has_equals` after `=`.
+    /// After an attribute's name; `has_equals` is set after `=`.
     AfterName {
         name: String,
         has_equals: bool,
@@ -34,16 +34,16 @@ enum State {
     Unquoted,
 }
 
-/// What an attribute holds.
+/// The content type of an attribute.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Kind {
     Plain,
     Address(Part),
-    /// Scripts, styles, lists of addresses.
+    /// Scripts, styles and URL lists.
     Unsupported,
 }
 
-/// How far into an address.
+/// The position in a URL.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Part {
     Start,
@@ -63,7 +63,7 @@ impl Kind {
         }
     }
 
-    /// After `text` in the attribute's value.
+    /// The kind after `text` in the attribute's value.
     fn after(self, text: &str) -> Self {
         match self {
             Self::Address(_) if text.contains(['?', '#']) => Self::Address(Part::Query),
@@ -74,7 +74,7 @@ impl Kind {
 }
 
 impl Place {
-    /// How a value is escaped here.
+    /// The escaping of a value in this context.
     pub(super) fn value(&self) -> Result<Escape, String> {
         match &self.state {
             State::Text if matches!(self.element.as_str(), "script" | "style") => {
@@ -82,7 +82,7 @@ impl Place {
             }
             State::Text | State::Comment | State::Quoted { kind: Kind::Plain, .. } => Ok(Escape::Html),
             State::Quoted { kind: Kind::Address(part), .. } => {
-                // A value leaves the part as it is: it may be empty, and then the next one begins the address.
+                // A value does not change the part: it may be empty, and then the next one starts the URL.
                 Ok(match part {
                     Part::Start => Escape::Address,
                     Part::Rest => Escape::AddressRest,
@@ -90,22 +90,21 @@ impl Place {
                 })
             }
             State::Quoted { kind: Kind::Unsupported, .. } => {
-                Err("values in attributes with scripts, styles or lists of addresses are not supported"
-                    .to_owned())
+                Err("values in attributes with scripts, styles or URL lists are not supported".to_owned())
             }
             State::TagName(_)
             | State::Tag
             | State::AttributeName(_)
             | State::AfterName { .. }
-            | State::Unquoted => Err("a value in a tag has to stand in an attribute's quotes".to_owned()),
+            | State::Unquoted => Err("a value in a tag must be inside a quoted attribute".to_owned()),
         }
     }
 
-    /// The place after two branches; `None` when they end in different ones.
+    /// The context after two branches; `None` if they differ.
     pub(super) fn join(self, other: Self) -> Option<Self> {
         let state = match (self.state, other.state) {
             (one, other) if one == other => one,
-            // How far an address has come may differ: the stricter reading holds.
+            // The position in a URL may differ: use the stricter one.
             (
                 State::Quoted { quote, kind: Kind::Address(one) },
                 State::Quoted { quote: quote2, kind: Kind::Address(other) },
@@ -118,7 +117,7 @@ impl Place {
         (self.element == other.element).then_some(Self { state, element: self.element })
     }
 
-    /// Follows the text between two values.
+    /// Advances over the text between two values.
     pub(super) fn text(&mut self, text: &str) {
         let mut rest = text;
         while !rest.is_empty() {
@@ -126,7 +125,7 @@ impl Place {
         }
     }
 
-    /// Takes the beginning of `text`; what is left of it.
+    /// Consumes the start of `text` and returns the rest.
     fn step<'a>(&mut self, text: &'a str) -> &'a str {
         let first = text.chars().next().unwrap_or_default();
         let after_first = text.get(first.len_utf8()..).unwrap_or_default();
@@ -249,7 +248,7 @@ impl Place {
 
     fn end_tag<'a>(&mut self, rest: &'a str) -> &'a str {
         self.start_attributes();
-        // Only elements whose content is read differently matter from here.
+        // Only raw text elements matter from here.
         if !is_raw(&self.element) {
             self.element.clear();
         }
@@ -258,7 +257,7 @@ impl Place {
     }
 }
 
-/// Elements whose content has no tags.
+/// Raw text elements, whose content has no tags.
 fn is_raw(element: &str) -> bool {
     matches!(element, "script" | "style" | "title" | "textarea")
 }

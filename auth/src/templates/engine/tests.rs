@@ -73,7 +73,7 @@ fn branches_and_loops() {
 }
 
 #[test]
-fn a_value_is_escaped_for_its_place() {
+fn values_are_escaped_for_their_context() {
     for (source, expected) in [
         ("<p>{{ .Data.name }}</p>", "<p>&lt;Ada&gt; &amp; &#39;co&#39; &#34;x&#34;</p>"),
         ("<p title=\"{{ .Data.name }}\">", "<p title=\"&lt;Ada&gt; &amp; &#39;co&#39; &#34;x&#34;\">"),
@@ -110,36 +110,36 @@ fn a_value_is_escaped_for_its_place() {
 }
 
 #[test]
-fn faults_are_named_when_the_template_is_read() {
+fn reports_syntax_errors() {
     for (source, expected) in [
         ("a\n{{ .Token ", "line 2: {{ without }}"),
         ("{{ if .Token }}\n", "line 1: {{ if }} without {{ end }}"),
-        ("{{ end }}", "line 1: {{ end }} or {{ else }} without a beginning"),
+        ("{{ end }}", "line 1: {{ end }} or {{ else }} without {{ if }} or {{ range }}"),
         ("{{ (.A }}", "line 1: ( without )"),
         ("{{ .A ) }}", "line 1: ) without ("),
-        ("{{ }}", "line 1: {{ }} says nothing"),
-        ("{{ eq .A }}", "line 1: eq needs 2 values or more"),
+        ("{{ }}", "line 1: {{ }} is empty"),
+        ("{{ eq .A }}", "line 1: eq needs at least 2 values"),
         ("{{ \"a }}", "line 1: {{ without }}"),
         ("<script>{{ .Token }}</script>", "line 1: values inside <script> are not supported"),
         ("<style>{{ .Token }}</style>", "line 1: values inside <style> are not supported"),
         (
             "{{ range .A }}<p title=\"{{ end }}",
-            "line 1: the branches of {{ range }} end in different places of HTML",
+            "line 1: the branches of {{ range }} end in different HTML contexts",
         ),
         (
             "{{ if .Token }}<a href=\"{{ end }}x",
-            "line 1: the branches of {{ if }} end in different places of HTML",
+            "line 1: the branches of {{ if }} end in different HTML contexts",
         ),
     ] {
         assert_eq!(fault(source), expected, "{source}");
     }
     for source in ["<p onclick=\"{{ .A }}\">", "<p style=\"color: {{ .A }}\">", "<img srcset='{{ .A }}'>"] {
-        assert!(fault(source).contains("scripts, styles or lists of addresses"), "{source}");
+        assert!(fault(source).contains("scripts, styles or URL lists"), "{source}");
     }
     for source in
         ["<p title={{ .A }}>", "<p title=x{{ .A }}>", "<p {{ .A }}>", "<{{ .A }}>", "<p a{{ .A }}=''>"]
     {
-        assert!(fault(source).contains("has to stand in an attribute's quotes"), "{source}");
+        assert!(fault(source).contains("must be inside a quoted attribute"), "{source}");
     }
     for (source, what) in [
         ("\n\n{{ nope .Token }}", "line 3: {{ nope }}"),
@@ -169,14 +169,14 @@ fn loops_are_bounded() {
 
 proptest! {
     #[test]
-    fn no_source_panics(source in "(\\{\\{|\\}\\}|[a-z.$|()=:\"`< >/'-]|if |end|range |eq |\\PC){0,40}") {
+    fn parsing_never_panics(source in "(\\{\\{|\\}\\}|[a-z.$|()=:\"`< >/'-]|if |end|range |eq |\\PC){0,40}") {
         if let Ok(template) = Template::html(&source) {
             let _rendered = template.render(&values());
         }
     }
 
     #[test]
-    fn a_value_never_leaves_its_place(value in "\\PC{0,30}") {
+    fn value_never_leaves_its_context(value in "\\PC{0,30}") {
         let values = json!({ "v": value });
         let source = "<a href=\"{{ .v }}\" title='{{ .v }}' rel=\"{{ .v }}\">{{ .v }}</a><!--{{ .v }}-->";
         let out = Template::html(source).unwrap().render(&values).unwrap();

@@ -1,6 +1,5 @@
-//! v1 refresh tokens, which are rows of `auth.refresh_tokens`: imported, never made here. The first refresh gives the
-//! session a key and counter 0, and so v2 tokens. From then on a v1 token of that session is "the one before the
-//! current" for as long as the counter stands at 0.
+//! v1 refresh tokens, which are imported rows of `auth.refresh_tokens`. The first refresh upgrades the session to v2 tokens: it
+//! gets a key and counter 0. Its v1 token then counts as the previous token while the counter is 0.
 
 use basalt_core::pool::Tx;
 use jiff::Timestamp;
@@ -15,13 +14,13 @@ use crate::sessions::refresh_token::SessionKey;
 use crate::sessions::{self, Held, Session, StoredToken};
 use crate::state::Auth;
 
-/// How a refresh ended. Reuse is a success of the reading and a failure of the request.
+/// Result of a refresh. Reuse commits but fails the request.
 enum Outcome {
     Granted(Box<Granted>),
     Reused(Box<Held>),
 }
 
-/// Refreshes with a v1 token, under the session's lock: two rows change here, in other tables than the session's.
+/// Refreshes with a v1 token. Locks the session, since rows of two tables change.
 pub(super) async fn refresh(auth: &Auth, origin: &Origin, token: &str) -> Result<Granted, AuthError> {
     let now = auth.now();
     let tx = auth.begin(origin).await?;
@@ -73,7 +72,7 @@ fn worth(auth: &Auth, session: &Session, stored: &StoredToken, now: Timestamp) -
         return Worth::Current;
     }
     if is_within_reuse_interval(&auth.config, stored.updated_at, now) {
-        // Revoked by another server a moment ago: upstream would hand out one more child.
+        // Revoked by another server recently: upstream would issue one more child.
         return if has_moved_on { Worth::Current } else { Worth::Advance(0) };
     }
     Worth::Reused

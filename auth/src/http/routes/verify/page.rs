@@ -1,10 +1,10 @@
-//! The page between a link and its use (`auth.mailer_confirm_links`, decision 0010): a scanner that opens every link of
-//! a mail gets the page, a person presses the button. The code is not looked at before that.
+//! The confirmation page (`auth.mailer_confirm_links`, decision 0010). Mail scanners that open links get the page; the code is
+//! used only when the user presses the button.
 
 use axum::response::{Html, IntoResponse, Response};
 use http::header::{CONTENT_SECURITY_POLICY, REFERRER_POLICY, X_CONTENT_TYPE_OPTIONS};
 
-/// No script and nothing from elsewhere. `form-action` is left out: browsers apply it to the redirect as well.
+/// No scripts and no external resources. Without `form-action`, which browsers would also apply to the redirect.
 const POLICY: &str = "default-src 'none'; style-src 'unsafe-inline'; base-uri 'none'; frame-ancestors 'none'";
 
 const STYLE: &str = "\
@@ -16,7 +16,7 @@ button{margin-top:1rem;padding:.625rem 1.5rem;border:0;border-radius:.5rem;backg
 font:inherit;cursor:pointer}\
 @media(prefers-color-scheme:dark){body{background:#18181b;color:#fafafa}button{background:#fafafa;color:#18181b}}";
 
-/// Asks for a press of the button; `fields` come back with it, to the same address.
+/// The page. The button submits `fields` to the same URL.
 pub(super) fn page(fields: &[(&str, &str)]) -> Response {
     let hidden: String = fields
         .iter()
@@ -37,7 +37,7 @@ pub(super) fn page(fields: &[(&str, &str)]) -> Response {
     (headers, Html(html)).into_response()
 }
 
-/// Text as an attribute's value.
+/// Escapes an attribute's value.
 fn escape(text: &str) -> String {
     text.replace('&', "&amp;").replace('"', "&quot;").replace('<', "&lt;").replace('>', "&gt;")
 }
@@ -47,7 +47,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_value_stays_in_its_attribute() {
+    fn escapes_attribute_values() {
         assert_eq!(escape("\"><script>&"), "&quot;&gt;&lt;script&gt;&amp;");
     }
 }
