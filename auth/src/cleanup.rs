@@ -52,7 +52,7 @@ macro_rules! delete {
 
 /// Cleans up periodically and never returns. Failures are logged, counted, and retried at the next interval.
 #[expect(clippy::infinite_loop, reason = "ended from outside, by the shutdown token")]
-pub(crate) async fn keep_clean(config: AuthConfig, pool: ServicePool, clock: Clock) {
+pub(crate) async fn run_periodically(config: AuthConfig, pool: ServicePool, clock: Clock) {
     let interval = Duration::from_secs(config.db_cleanup_interval);
     sleep(interval.min(FIRST)).await;
     loop {

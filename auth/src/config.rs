@@ -268,7 +268,7 @@ fn emails(r: &mut Reader) -> BTreeMap<String, EmailSettings> {
 /// file.
 fn template(project_dir: &Path, text: &str) -> Result<TemplateSource, String> {
     /// Largest template file in bytes (auth.md §3.21).
-    const LONGEST: u64 = 1_048_576;
+    const MAX_BYTES: u64 = 1_048_576;
     let is_url = ["http://", "https://"].iter().any(|scheme| text.starts_with(scheme));
     if is_url && !text.contains(char::is_whitespace) {
         let url = url::Url::parse(text).map_err(|error| format!("is not a URL: {error}"))?;
@@ -278,7 +278,7 @@ fn template(project_dir: &Path, text: &str) -> Result<TemplateSource, String> {
         return Ok(TemplateSource::Text(text.to_owned()));
     }
     let path = project_dir.join(text);
-    if std::fs::metadata(&path).is_ok_and(|file| file.len() > LONGEST) {
+    if std::fs::metadata(&path).is_ok_and(|file| file.len() > MAX_BYTES) {
         return Err(format!("names {}, which is larger than 1 MB", path.display()));
     }
     std::fs::read_to_string(&path)

@@ -34,7 +34,7 @@ pub(crate) fn in_microseconds(at: Timestamp) -> Timestamp {
     Timestamp::from_microsecond(at.as_microsecond()).unwrap_or(at)
 }
 
-/// [`Tx::finish`] with the error type fixed, so that `?` inside the closure infers it.
+/// [`Tx::finish`] with a fixed error type, so that `?` in an `async` block infers it.
 pub(crate) fn finish<T>(tx: Tx, result: Result<T, AuthError>) -> impl Future<Output = Result<T, AuthError>> {
     tx.finish(result)
 }

@@ -18,7 +18,7 @@ use basalt_core::pg_error::PgError;
 use basalt_core::session::SessionError;
 
 use crate::passwords::policy::Weakness;
-pub(crate) use cause::Taken;
+pub(crate) use cause::TakenAddress;
 use feature::Feature;
 pub(crate) use render::{ApiVersion, RenderContext, not_found, render, render_fault};
 

@@ -1,6 +1,5 @@
-//! What a request or a command does, from its checked input to its result: each flow combines accounts, sessions, codes,
-//! e-mails and limits, and owns its transactions. The handlers above read input and write responses; the modules below
-//! know nothing of requests.
+//! What a request or command does, from validated input to result. A flow combines accounts, sessions, codes, e-mails and limits,
+//! and owns its transactions. Handlers parse requests and build responses; the modules below are independent of requests.
 
 pub(crate) mod admin;
 pub(crate) mod code_emails;

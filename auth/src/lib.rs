@@ -62,7 +62,7 @@ use state::Auth;
 pub fn page_check(config: &AuthConfig, public_url: &str) -> impl Fn(&str) -> bool + Send + Sync + use<> {
     let pages = Redirects::new(&config.site_url, &config.uri_allow_list);
     let own_pages = Redirects::new(public_url, &[]);
-    move |url| pages.names_page(url) || own_pages.names_page(url)
+    move |url| pages.is_app_page(url) || own_pages.is_app_page(url)
 }
 
 /// Every route, with the client call that uses it.
@@ -90,9 +90,9 @@ fn router(auth: Arc<Auth>) -> Router {
         .route("/admin/users/{id}/factors", get(routes::admin_users::factors)) // admin.mfa.listFactors
         .route(
             "/admin/users/{id}/sessions", // ours, no client call
-            get(routes::sessions::list_of).delete(routes::sessions::delete_all_of),
+            get(routes::sessions::list_for_user).delete(routes::sessions::delete_all_for_user),
         )
-        .route("/admin/users/{id}/sessions/{session_id}", delete(routes::sessions::delete_of)) // ours, no client call
+        .route("/admin/users/{id}/sessions/{session_id}", delete(routes::sessions::delete_for_user)) // ours, no client call
         .route("/admin/audit", get(routes::admin_audit::list)) // no client call
         .route("/user/sessions", get(routes::sessions::list)) // ours, no client call
         .route("/user/sessions/{session_id}", delete(routes::sessions::delete)) // ours, no client call
@@ -116,14 +116,14 @@ pub fn service(config: AuthConfig, dependencies: Dependencies) -> Result<Service
     let deadline = Duration::from_secs(config.api_max_request_duration);
     let auth = Arc::new(Auth::new(config, dependencies)?);
     if auth.config.db_cleanup_enabled {
-        let keep = cleanup::keep_clean(auth.config.clone(), auth.pool.clone(), auth.clock.clone());
-        tracker.spawn(shutdown.clone().run_until_cancelled_owned(keep));
+        let clean_up = cleanup::run_periodically(auth.config.clone(), auth.pool.clone(), auth.clock.clone());
+        tracker.spawn(shutdown.clone().run_until_cancelled_owned(clean_up));
     }
     for template in auth.mailer.remote_templates() {
-        tracker.spawn(shutdown.clone().run_until_cancelled_owned(template.keep_fresh()));
+        tracker.spawn(shutdown.clone().run_until_cancelled_owned(template.refresh_periodically()));
     }
-    let learn = kinds::learn(auth.hasher.clone(), auth.pool.clone());
-    tracker.spawn(shutdown.clone().run_until_cancelled_owned(learn));
+    let measure = kinds::measure(auth.hasher.clone(), auth.pool.clone());
+    tracker.spawn(shutdown.clone().run_until_cancelled_owned(measure));
     let hasher = auth.hasher.clone();
     tracker.spawn(async move {
         shutdown.cancelled().await;
@@ -134,7 +134,7 @@ pub fn service(config: AuthConfig, dependencies: Dependencies) -> Result<Service
         prefix: "/auth/v1",
         router: router(auth),
         bodies: |_| BodyMode::Buffered,
-        // Handlers enforce tighter limits, since they know the error format; the gateway's are a safety net.
+        // Handlers enforce tighter limits, with the right error format; the gateway's are a safety net.
         body_limit: 8 * BODY_LIMIT,
         deadline: deadline.saturating_add(Duration::from_secs(2)),
         compresses: true,
@@ -164,7 +164,7 @@ pub fn is_open(method: &Method, path: &str) -> bool {
 /// Applies to every response: the deadline, the error format, and `no-store` by default.
 async fn envelope(State(auth): State<Arc<Auth>>, mut request: Request, next: Next) -> Response {
     let context = RenderContext {
-        version: ApiVersion::of(request.headers()),
+        version: ApiVersion::from_headers(request.headers()),
         request_id: request.extensions().get::<RequestId>().map(|id| id.0.clone()),
         development: auth.development,
     };

@@ -37,7 +37,7 @@ pub(crate) fn accounts(remembered: usize, limit: usize) {
 }
 
 /// Wrong guesses invalidated a pending code.
-pub(crate) fn code_died() {
+pub(crate) fn code_invalidated() {
     metrics::counter!("basalt_auth_codes_died_total").increment(1);
 }
 

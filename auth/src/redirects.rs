@@ -19,7 +19,8 @@ const MAX_BYTES: usize = 4096;
 const FLOW_ID: &str = "sb_flow_id";
 
 /// Schemes that execute or show the URL's own content, or files. No entry can allow them.
-const NEVER: [&str; 7] = ["javascript", "data", "vbscript", "file", "blob", "about", "view-source"];
+const FORBIDDEN_SCHEMES: [&str; 7] =
+    ["javascript", "data", "vbscript", "file", "blob", "about", "view-source"];
 
 /// `site_url` and the compiled allow-list.
 pub(crate) struct Redirects {
@@ -40,17 +41,17 @@ impl Redirects {
     }
 
     /// Whether a URL is a page of the site or of an allowed site. Excludes loopback addresses.
-    pub(crate) fn names_page(&self, url: &str) -> bool {
+    pub(crate) fn is_app_page(&self, url: &str) -> bool {
         let Some(target) = Target::parse(url).filter(Target::is_web) else { return false };
         let matched = without_flow_id(url.split('#').next().unwrap_or_default());
-        self.site.as_ref().is_some_and(|site| target.is_at(site))
+        self.site.as_ref().is_some_and(|site| target.is_same_site(site))
             || self.globs.iter().any(|glob| glob.matches(&matched))
     }
 
     /// Whether a redirect to `url` is allowed.
-    pub(crate) fn allow(&self, url: &str) -> bool {
+    pub(crate) fn is_allowed(&self, url: &str) -> bool {
         let Some(target) = Target::parse(url) else { return false };
-        if self.site.as_ref().is_some_and(|site| target.is_at(site)) {
+        if self.site.as_ref().is_some_and(|site| target.is_same_site(site)) {
             return true;
         }
         match &target.host {
@@ -72,21 +73,21 @@ impl Redirects {
             return self.allowed(named).unwrap_or(&self.site_url).to_owned();
         }
         // Not logged: every page that links here sends a Referer.
-        referer.filter(|referer| self.allow(referer)).unwrap_or(&self.site_url).to_owned()
+        referer.filter(|referer| self.is_allowed(referer)).unwrap_or(&self.site_url).to_owned()
     }
 
     /// The requested target, if it is allowed.
     pub(crate) fn allowed<'a>(&self, named: &'a str) -> Option<&'a str> {
-        let is_allowed = self.allow(named);
+        let is_allowed = self.is_allowed(named);
         if !is_allowed && !named.is_empty() {
-            refused(named);
+            log_rejected(named);
         }
         Some(named).filter(|_| is_allowed)
     }
 }
 
 /// Logged because a silent fallback is hard to diagnose.
-fn refused(named: &str) {
+fn log_rejected(named: &str) {
     let shown: String = named.chars().take(200).collect();
     tracing::warn!(
         redirect_to = ?shown,
@@ -117,7 +118,7 @@ impl Target {
         }
         let (scheme, rest) = text.split_once(':')?;
         let url = Url::parse(text).ok()?;
-        if !url.scheme().eq_ignore_ascii_case(scheme) || NEVER.contains(&url.scheme()) {
+        if !url.scheme().eq_ignore_ascii_case(scheme) || FORBIDDEN_SCHEMES.contains(&url.scheme()) {
             return None;
         }
         let port = url.port_or_known_default();
@@ -146,7 +147,7 @@ impl Target {
     }
 
     /// Whether this is a page of `site`. On localhost the port is ignored: development servers change theirs.
-    fn is_at(&self, site: &Self) -> bool {
+    fn is_same_site(&self, site: &Self) -> bool {
         let is_localhost = matches!(&site.host, Some(Host::Domain(name)) if name == "localhost");
         site.host.is_some()
             && self.scheme == site.scheme

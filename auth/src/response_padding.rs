@@ -10,9 +10,9 @@ use tokio::time::Instant;
 /// Steps are multiples of this. Too short to notice.
 const STEP: Duration = Duration::from_millis(50);
 /// Upper bound of the recorded time, and so of the step.
-const MOST: Duration = Duration::from_secs(1);
+const MAX_STEP: Duration = Duration::from_secs(1);
 /// Decay of the recorded maximum per response and per minute: within seconds on a busy server, hours on an idle one.
-const KEPT: f64 = 63.0 / 64.0;
+const DECAY: f64 = 63.0 / 64.0;
 
 /// Recent response times of one kind.
 #[derive(Default)]
@@ -36,8 +36,8 @@ impl ResponseTimes {
         let mut recent = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         let quiet =
             recent.noted.replace(now).map_or(Duration::ZERO, |noted| now.saturating_duration_since(noted));
-        let remembered = recent.slowest.mul_f64(KEPT.powf(1.0 + quiet.as_secs_f64() / 60.0));
-        recent.slowest = took.min(MOST).max(remembered);
+        let remembered = recent.slowest.mul_f64(DECAY.powf(1.0 + quiet.as_secs_f64() / 60.0));
+        recent.slowest = took.min(MAX_STEP).max(remembered);
         // Hysteresis: near a boundary the decay would otherwise change the step from response to response.
         let (wanted, kept) = (step_beyond(recent.slowest), step_beyond(recent.slowest + recent.slowest / 4));
         recent.step = recent.step.clamp(wanted, kept);

@@ -3,7 +3,7 @@
 //! refresh tokens in [`mod@refresh_token`].
 //!
 //! A session row contains an HMAC key and a counter, so a refresh updates one row, provided that it is unchanged since it was
-//! read ([`step`]).
+//! read ([`advance`]).
 
 pub(crate) mod access_token;
 mod life;
@@ -86,7 +86,7 @@ impl Session {
 }
 
 /// A new session.
-pub(crate) struct Begun {
+pub(crate) struct NewSession {
     pub(crate) session_id: Uuid,
     pub(crate) user: User,
     pub(crate) amr: Vec<Amr>,
@@ -135,7 +135,7 @@ pub(crate) async fn begin(
     method: &str,
     password: PasswordState<'_>,
     now: Timestamp,
-) -> Result<Option<Begun>, AuthError> {
+) -> Result<Option<NewSession>, AuthError> {
     let session_id = random::uuid();
     let key = SessionKey::generate();
     let address = client.address.to_string();
@@ -157,7 +157,7 @@ pub(crate) async fn begin(
         )
         .await?;
     let Some(row) = row else { return Ok(None) };
-    Ok(Some(Begun {
+    Ok(Some(NewSession {
         session_id,
         user: User::from_row(&row)?,
         amr: vec![Amr { method: method.to_owned(), timestamp: now.as_second() }],
@@ -175,7 +175,7 @@ pub(crate) async fn find(tx: &Tx, id: Uuid, user_id: Uuid) -> Result<Option<Sess
 }
 
 /// A session with its account and its methods, newest first: the input of a refresh.
-pub(crate) struct Held {
+pub(crate) struct SessionDetails {
     pub(crate) session: Session,
     pub(crate) account: Account,
     pub(crate) amr: Vec<Amr>,
@@ -190,8 +190,8 @@ macro_rules! amr_json {
 }
 
 /// Loads a session with account and methods in one statement, without locks.
-pub(crate) async fn hold(tx: &Tx, id: Uuid) -> Result<Option<Held>, AuthError> {
-    const HOLD: &str = concat!(
+pub(crate) async fn find_details(tx: &Tx, id: Uuid) -> Result<Option<SessionDetails>, AuthError> {
+    const FIND_DETAILS: &str = concat!(
         "select ",
         session_columns!(),
         ", ",
@@ -202,10 +202,10 @@ pub(crate) async fn hold(tx: &Tx, id: Uuid) -> Result<Option<Held>, AuthError> {
         belongings!(),
         " from auth.sessions s join auth.users u on u.id = s.user_id where s.id = $1"
     );
-    let row = tx.query_opt(HOLD, &[&id]).await.map_err(AuthError::querying)?;
+    let row = tx.query_opt(FIND_DETAILS, &[&id]).await.map_err(AuthError::querying)?;
     row.as_ref()
         .map(|row| {
-            Ok(Held {
+            Ok(SessionDetails {
                 session: Session::from_row(row)?,
                 account: Account::from_row(row)?,
                 amr: json_column(row, "amr")?,
@@ -241,14 +241,14 @@ order by c.updated_at desc, c.id";
 
 /// Increments the counter and writes the audit log, in one statement. `false`, without effects, if a concurrent request
 /// advanced the session or it has ended.
-pub(crate) async fn step(
+pub(crate) async fn advance(
     tx: &Tx,
     audit_log: AuditLog,
     client: &Client,
-    held: &Held,
+    details: &SessionDetails,
     now: Timestamp,
 ) -> Result<bool, AuthError> {
-    const STEP: &str = "\
+    const ADVANCE: &str = "\
 with stepped as (
   update auth.sessions
   set refresh_token_counter = $3 + 1, refreshed_at = $4::timestamptz at time zone 'utc', updated_at = $4,
@@ -260,11 +260,11 @@ with stepped as (
   select '00000000-0000-0000-0000-000000000000', $7, $8, $4, $6 from stepped where $8::json is not null
 )
 select from stepped";
-    let session = &held.session;
-    let payload = audit_log.payload(&held.account.user, Action::TokenRefreshed, None);
+    let session = &details.session;
+    let payload = audit_log.payload(&details.account.user, Action::TokenRefreshed, None);
     let moved = tx
         .query_opt(
-            STEP,
+            ADVANCE,
             &[
                 &session.id,
                 &session.hmac_key,
@@ -281,11 +281,11 @@ select from stepped";
 }
 
 /// Whether the user has a session from a network: an IPv4 address, or an IPv6 /64.
-pub(crate) async fn is_from(tx: &Tx, user_id: Uuid, network: IpAddr) -> Result<bool, AuthError> {
-    const IS_FROM: &str = "\
+pub(crate) async fn has_session_from(tx: &Tx, user_id: Uuid, network: IpAddr) -> Result<bool, AuthError> {
+    const HAS_SESSION_FROM: &str = "\
 select exists (select from auth.sessions s where s.user_id = $1 and s.ip <<= $2::text::inet) as is_known";
     let bits = if network.is_ipv4() { 32 } else { 64 };
-    let row = tx.query_one(IS_FROM, &[&user_id, &format!("{network}/{bits}")]).await?;
+    let row = tx.query_one(HAS_SESSION_FROM, &[&user_id, &format!("{network}/{bits}")]).await?;
     column(&row, "is_known")
 }
 
@@ -314,7 +314,7 @@ pub(crate) async fn end(tx: &Tx, user_id: Uuid, scope: Scope) -> Result<u64, Aut
 }
 
 /// A session in a list.
-pub(crate) struct Listed {
+pub(crate) struct SessionEntry {
     pub(crate) session: Session,
     pub(crate) updated_at: Option<Timestamp>,
     pub(crate) user_agent: Option<String>,
@@ -323,8 +323,8 @@ pub(crate) struct Listed {
 }
 
 /// The sessions of a user, most recently used first.
-pub(crate) async fn of_user(tx: &Tx, user_id: Uuid) -> Result<Vec<Listed>, AuthError> {
-    const OF_USER: &str = concat!(
+pub(crate) async fn list(tx: &Tx, user_id: Uuid) -> Result<Vec<SessionEntry>, AuthError> {
+    const LIST: &str = concat!(
         "select ",
         session_columns!(),
         ", s.updated_at, s.user_agent, host(s.ip) as ip, ",
@@ -332,10 +332,10 @@ pub(crate) async fn of_user(tx: &Tx, user_id: Uuid) -> Result<Vec<Listed>, AuthE
         " from auth.sessions s where s.user_id = $1 \
          order by greatest(s.refreshed_at at time zone 'utc', s.created_at) desc nulls last, s.id limit 1000"
     );
-    let rows = tx.query(OF_USER, &[&user_id]).await.map_err(AuthError::querying)?;
+    let rows = tx.query(LIST, &[&user_id]).await.map_err(AuthError::querying)?;
     rows.iter()
         .map(|row| {
-            Ok(Listed {
+            Ok(SessionEntry {
                 session: Session::from_row(row)?,
                 updated_at: column(row, "updated_at")?,
                 user_agent: column(row, "user_agent")?,

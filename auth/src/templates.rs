@@ -1,8 +1,8 @@
 //! Templates of e-mails: the project's own, as text or from a URL, or the built-in ones.
 //!
-//! A template behind a URL is fetched by a background task ([`Remote::keep_fresh`]), never by a request, which holds a row lock
-//! and a connection while it writes an e-mail (decision 0030). The built-in template is used until the first successful fetch,
-//! and if the project's template fails to render.
+//! A template behind a URL is fetched by a background task ([`RemoteTemplate::refresh_periodically`]), never by a request,
+//! which holds a row lock and a connection while it writes an e-mail (decision 0030). The built-in template is used until the
+//! first successful fetch, and if the project's template fails to render.
 
 mod builtin;
 mod engine;
@@ -19,7 +19,7 @@ use serde_json::Value;
 use tokio::time::{Instant, sleep};
 use url::Url;
 
-use engine::{LONGEST, Template, TemplateError};
+use engine::{MAX_BYTES, Template, TemplateError};
 use kind::EmailKind;
 
 const FETCH_LIMIT: Duration = Duration::from_secs(10);
@@ -74,12 +74,12 @@ struct Builtin {
 enum Body {
     Builtin,
     Own(Arc<Template>),
-    Remote(Remote),
+    Remote(RemoteTemplate),
 }
 
 /// A template behind a URL.
 #[derive(Clone)]
-pub(crate) struct Remote {
+pub(crate) struct RemoteTemplate {
     name: &'static str,
     url: Url,
     /// The last successfully fetched template.
@@ -117,7 +117,9 @@ impl Templates {
             let subject = own.subject.as_deref().map(Template::text);
             let body = match own.body {
                 None => Body::Builtin,
-                Some(TemplateSource::Url(url)) => Body::Remote(Remote { name, url, fetched: Arc::default() }),
+                Some(TemplateSource::Url(url)) => {
+                    Body::Remote(RemoteTemplate { name, url, fetched: Arc::default() })
+                }
                 // Syntax errors were reported when the configuration was read.
                 Some(TemplateSource::Text(source)) => {
                     Template::html(&source).map_or(Body::Builtin, |own| Body::Own(Arc::new(own)))
@@ -130,7 +132,7 @@ impl Templates {
     }
 
     /// The templates behind URLs.
-    pub(crate) fn remotes(&self) -> impl Iterator<Item = Remote> {
+    pub(crate) fn remote_templates(&self) -> impl Iterator<Item = RemoteTemplate> {
         self.by_name.values().filter_map(|entry| match &entry.body {
             Body::Remote(remote) => Some(remote.clone()),
             Body::Builtin | Body::Own(_) => None,
@@ -185,14 +187,14 @@ impl Builtin {
     }
 }
 
-impl Remote {
+impl RemoteTemplate {
     fn fetched(&self) -> Option<Arc<Template>> {
         self.fetched.read().unwrap_or_else(PoisonError::into_inner).clone()
     }
 
     /// Fetches the template periodically and never returns.
     #[expect(clippy::infinite_loop, reason = "ended from outside, by the shutdown token")]
-    pub(crate) async fn keep_fresh(self) {
+    pub(crate) async fn refresh_periodically(self) {
         let client = HttpClient::default();
         loop {
             let pause = match self.fetch(&client).await {
@@ -216,7 +218,7 @@ impl Remote {
 
     async fn fetch(&self, client: &HttpClient) -> Result<Template, String> {
         let deadline = Instant::now() + FETCH_LIMIT;
-        let answer = client.get(&self.url, HeaderMap::new(), LONGEST, deadline).await;
+        let answer = client.get(&self.url, HeaderMap::new(), MAX_BYTES, deadline).await;
         let answer = answer.map_err(|error| error.to_string())?;
         if answer.status != StatusCode::OK {
             return Err(format!("status {}", answer.status.as_u16()));

@@ -16,7 +16,7 @@ use uuid::Uuid;
 use crate::config::AuthConfig;
 use crate::error::AuthError;
 pub(crate) use redeem::{
-    Pending, check_nonce, consume, note_failure, pending_at, pending_with_hash, use_nonce,
+    PendingCode, check_nonce, consume, find_by_address, find_by_hash, note_failure, use_nonce,
 };
 
 /// Prefix of the hashes of PKCE flows, which end in an authorization code instead of a session.
@@ -53,7 +53,7 @@ impl TokenType {
     }
 
     /// The type of a label in the database.
-    fn of_label(label: &str) -> Option<Self> {
+    fn from_label(label: &str) -> Option<Self> {
         const ALL: [TokenType; 6] = [
             TokenType::Confirmation,
             TokenType::Recovery,
@@ -96,7 +96,7 @@ impl CodeSettings {
         }
     }
 
-    fn of(self, address: &str) -> CodeForm {
+    fn for_address(self, address: &str) -> CodeForm {
         if address.contains('@') { self.email } else { self.sms }
     }
 }
@@ -156,7 +156,7 @@ pub(crate) async fn issue(
         TokenType::Reauthentication => REAUTHENTICATION,
         TokenType::PhoneChange => PHONE_CHANGE,
     };
-    let code = digits(settings.of(address).length);
+    let code = digits(settings.for_address(address).length);
     let prefix = match flow {
         FlowType::Implicit => "",
         FlowType::Pkce => PKCE_PREFIX,
@@ -231,7 +231,7 @@ pub(crate) fn is_code(stored: &str, address: &str, code: &str) -> bool {
 }
 
 /// The flow type of a stored hash.
-pub(crate) fn flow_of(hash: &str) -> FlowType {
+pub(crate) fn flow_type(hash: &str) -> FlowType {
     if hash.starts_with(PKCE_PREFIX) { FlowType::Pkce } else { FlowType::Implicit }
 }
 

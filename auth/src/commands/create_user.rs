@@ -71,7 +71,7 @@ async fn insert(
         ..NewUser::new(&config.jwt.aud, config.default_role())
     };
     let created = create(tx, new, now).await;
-    let id = created.map_err(|error| error.or_taken(AuthError::UserAlreadyExists))?;
+    let id = created.map_err(|error| error.map_taken_address(AuthError::UserAlreadyExists))?;
     users::confirm_email(tx, id, now).await?;
     users::prove_email(tx, id, now).await?;
     let user = read_back(tx, id).await?;

@@ -12,12 +12,12 @@ pub(crate) fn verify(
 ) -> String {
     let separator = if verify_url.contains('?') { '&' } else { '?' };
     let mut link = format!("{verify_url}{separator}token={token_hash}&type={verification_type}&redirect_to=");
-    let whole = redirect_to.contains(['&', '=', '#']);
+    let encode_all = redirect_to.contains(['&', '=', '#']);
     for byte in redirect_to.bytes() {
         let keep = match byte {
             b'A'..=b'Z' | b'a'..=b'z' | b'0'..=b'9' | b'-' | b'_' | b'.' | b'~' => true,
             b'"' | b'<' | b'>' | b'\\' | b'^' | b'`' | b'{' | b'|' | b'}' | b'+' => false,
-            0x21..=0x7e => !whole,
+            0x21..=0x7e => !encode_all,
             _ => false,
         };
         if keep {

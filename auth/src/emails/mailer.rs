@@ -9,7 +9,7 @@ use super::{link, recipients};
 use crate::config::AuthConfig;
 use crate::error::AuthError;
 use crate::templates::kind::EmailKind;
-use crate::templates::{Remote, RenderedEmail, Templates};
+use crate::templates::{RemoteTemplate, RenderedEmail, Templates};
 use crate::users::User;
 
 /// An e-mail to write. Fields that its kind does not use may be empty. No `Debug`, so that no log can show the code.
@@ -69,8 +69,8 @@ impl Mailer {
     }
 
     /// The templates behind URLs. Each needs a task that refreshes it.
-    pub(crate) fn remote_templates(&self) -> impl Iterator<Item = Remote> {
-        self.templates.remotes()
+    pub(crate) fn remote_templates(&self) -> impl Iterator<Item = RemoteTemplate> {
+        self.templates.remote_templates()
     }
 
     /// Checks that an address may receive mail.

@@ -11,7 +11,7 @@ use crate::passwords::policy::PasswordError;
 
 /// The kind of address that belongs to another user.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Taken {
+pub(crate) enum TakenAddress {
     Email,
     Phone,
 }
@@ -19,7 +19,7 @@ pub(crate) enum Taken {
 impl AuthError {
     /// Inserting a user failed: usually in the project's trigger.
     pub(crate) fn saving(error: SessionError) -> Self {
-        Self::of_database(error, Self::SavingUser)
+        Self::from_database(error, Self::SavingUser)
     }
 
     /// Replaces the message of a failed insert by that of the admin endpoint.
@@ -36,20 +36,20 @@ impl AuthError {
 
     /// Deleting a user failed.
     pub(crate) fn deleting(error: SessionError) -> Self {
-        Self::of_database(error, Self::DeletingUser)
+        Self::from_database(error, Self::DeletingUser)
     }
 
     /// Updating a user failed.
     pub(crate) fn updating(error: SessionError) -> Self {
-        Self::of_database(error, Self::UpdatingUser)
+        Self::from_database(error, Self::UpdatingUser)
     }
 
     /// Querying a user failed.
     pub(crate) fn querying(error: SessionError) -> Self {
-        Self::of_database(error, Self::Querying)
+        Self::from_database(error, Self::Querying)
     }
 
-    fn of_database(error: SessionError, refused: impl FnOnce(Box<PgError>) -> Self) -> Self {
+    fn from_database(error: SessionError, refused: impl FnOnce(Box<PgError>) -> Self) -> Self {
         match error {
             SessionError::Deadline => Self::Timeout,
             SessionError::Postgres(error) if error.code == "57014" => Self::Timeout,
@@ -93,10 +93,10 @@ impl AuthError {
     }
 
     /// The kind of address that violated a unique constraint, as in concurrent sign-ups.
-    pub(crate) fn taken_address(&self) -> Option<Taken> {
+    pub(crate) fn taken_address(&self) -> Option<TakenAddress> {
         match self.postgres()?.constraint.as_deref()? {
-            "users_email_partial_key" => Some(Taken::Email),
-            "users_phone_key" => Some(Taken::Phone),
+            "users_email_partial_key" => Some(TakenAddress::Email),
+            "users_phone_key" => Some(TakenAddress::Phone),
             _ => None,
         }
     }
@@ -107,14 +107,14 @@ impl AuthError {
     }
 
     /// Replaces the error by `taken` if an address violated a unique constraint.
-    pub(crate) fn or_taken(self, taken: Self) -> Self {
+    pub(crate) fn map_taken_address(self, taken: Self) -> Self {
         if self.is_taken_address() { taken } else { self }
     }
 }
 
 impl From<SessionError> for AuthError {
     fn from(error: SessionError) -> Self {
-        Self::of_database(error, Self::Database)
+        Self::from_database(error, Self::Database)
     }
 }
 

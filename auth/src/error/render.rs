@@ -12,17 +12,17 @@ use super::AuthError;
 
 /// An error in a response's extensions, for [`render`].
 #[derive(Clone)]
-enum Carried {
+enum PendingError {
     /// The response has no body yet.
-    Unanswered(Arc<AuthError>),
+    NeedsBody(Arc<AuthError>),
     /// The response is complete (a redirect); the error only has to be logged.
-    Answered(Arc<AuthError>),
+    LogOnly(Arc<AuthError>),
 }
 
 impl IntoResponse for AuthError {
     fn into_response(self) -> Response {
         let mut response = self.wire().0.into_response();
-        response.extensions_mut().insert(Carried::Unanswered(Arc::new(self)));
+        response.extensions_mut().insert(PendingError::NeedsBody(Arc::new(self)));
         response
     }
 }
@@ -47,8 +47,8 @@ impl AuthError {
     }
 
     /// Attaches the error to a response that already reports it.
-    pub(crate) fn answered_by(self, mut response: Response) -> Response {
-        response.extensions_mut().insert(Carried::Answered(Arc::new(self)));
+    pub(crate) fn with_response(self, mut response: Response) -> Response {
+        response.extensions_mut().insert(PendingError::LogOnly(Arc::new(self)));
         response
     }
 }
@@ -67,7 +67,7 @@ const CODE_HEADER: HeaderName = HeaderName::from_static("x-sb-error-code");
 
 impl ApiVersion {
     /// The newest version up to the date in the header. An invalid date is ignored.
-    pub(crate) fn of(headers: &HeaderMap) -> Self {
+    pub(crate) fn from_headers(headers: &HeaderMap) -> Self {
         let asked = headers.get(VERSION_HEADER).and_then(|value| value.to_str().ok());
         let asked = asked.filter(|text| text.len() == "2024-01-01".len());
         match asked.and_then(|text| jiff::civil::Date::strptime("%Y-%m-%d", text).ok()) {
@@ -88,13 +88,13 @@ pub(crate) struct RenderContext {
 
 /// Renders the body of an error response; leaves other responses unchanged.
 pub(crate) fn render(mut response: Response, context: &RenderContext) -> Response {
-    match response.extensions_mut().remove::<Carried>() {
+    match response.extensions_mut().remove::<PendingError>() {
         None => response,
-        Some(Carried::Answered(error)) => {
+        Some(PendingError::LogOnly(error)) => {
             log(&error, context);
             response
         }
-        Some(Carried::Unanswered(error)) => {
+        Some(PendingError::NeedsBody(error)) => {
             log(&error, context);
             error_response(&error, context)
         }

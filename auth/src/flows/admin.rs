@@ -11,18 +11,18 @@ use uuid::Uuid;
 
 use crate::audit::Action;
 use crate::database;
-use crate::error::{AuthError, Taken};
+use crate::error::{AuthError, TakenAddress};
 use crate::fields::filled;
 use crate::origin::Origin;
 use crate::sessions::{self, Scope};
 use crate::state::Auth;
 use crate::users::create::{NewUser, create};
 use crate::users::{self, Account, Metadata, User, read_back};
-pub(crate) use body::AdminUser;
-use body::{Ban, Secret, Wanted};
+pub(crate) use body::AdminUserBody;
+use body::{Ban, CheckedFields, Secret};
 pub(crate) use removal::delete;
 
-impl AdminUser {
+impl AdminUserBody {
     /// Creates an account. Checks in upstream's order: addresses, password, id, ban.
     pub(crate) async fn create(
         &self,
@@ -47,15 +47,15 @@ impl AdminUser {
         let phone = database::finish(tx, phone).await?;
         let secret = self.secret()?;
         let id = self.id()?;
-        let wanted = Wanted { email, phone, ban: self.ban(now)?, now };
+        let wanted = CheckedFields { email, phone, ban: self.ban(now)?, now };
         let hash = match secret {
             Some(Secret::Hash(hash)) => {
-                auth.hasher.learn(hash).await;
+                auth.hasher.measure(hash).await;
                 hash.to_owned()
             }
             Some(Secret::Password(password)) if !password.is_empty() => auth.hasher.hash(password).await?,
             // Matches no password: the user has to recover the account.
-            Some(Secret::Password(_)) | None => auth.hasher.unguessable(),
+            Some(Secret::Password(_)) | None => auth.hasher.random_hash(),
         };
         let tx = auth.begin(origin).await?;
         let created = async {
@@ -75,7 +75,7 @@ impl AdminUser {
         id: Uuid,
         audience: &str,
         hash: String,
-        wanted: &Wanted,
+        wanted: &CheckedFields,
     ) -> Result<User, AuthError> {
         let now = wanted.now;
         let mut user_metadata = self.user_metadata.clone().unwrap_or_default();
@@ -90,8 +90,8 @@ impl AdminUser {
             ..NewUser::new(audience, filled(&self.role).unwrap_or(auth.config.default_role()))
         };
         let taken = |error: AuthError| match error.taken_address() {
-            Some(Taken::Email) => AuthError::EmailExists,
-            Some(Taken::Phone) => AuthError::PhoneRegistered,
+            Some(TakenAddress::Email) => AuthError::EmailExists,
+            Some(TakenAddress::Phone) => AuthError::PhoneRegistered,
             None => error.creating(),
         };
         create(tx, new, now).await.map_err(taken)?;
@@ -122,10 +122,10 @@ impl AdminUser {
         user: &User,
     ) -> Result<Account, AuthError> {
         let now = auth.now();
-        let wanted = Wanted { email: self.email()?, phone: self.phone()?, ban: self.ban(now)?, now };
+        let wanted = CheckedFields { email: self.email()?, phone: self.phone()?, ban: self.ban(now)?, now };
         let hash = match self.secret()? {
             Some(Secret::Hash(hash)) => {
-                auth.hasher.learn(hash).await;
+                auth.hasher.measure(hash).await;
                 Some(hash.to_owned())
             }
             Some(Secret::Password(password)) => {
@@ -152,7 +152,7 @@ impl AdminUser {
         &self,
         tx: &Tx,
         user: &User,
-        wanted: &Wanted,
+        wanted: &CheckedFields,
         hash: Option<&str>,
         now: Timestamp,
     ) -> Result<(), AuthError> {
@@ -247,7 +247,7 @@ do update set identity_data = auth.identities.identity_data || excluded.identity
     let (statement, taken) =
         if provider == "email" { (EMAIL, AuthError::EmailExists) } else { (PHONE, AuthError::PhoneExists) };
     let changed = tx.execute(statement, &[&id, &value, &now]).await.map_err(AuthError::updating);
-    changed.map_err(|error| error.or_taken(taken))?;
+    changed.map_err(|error| error.map_taken_address(taken))?;
     tx.execute(IDENTITY, &[&id.to_string(), &id, &data, &provider, &now])
         .await
         .map_err(AuthError::updating)?;

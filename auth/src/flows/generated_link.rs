@@ -80,7 +80,7 @@ impl LinkType {
 }
 
 /// A validated request.
-pub(crate) struct GeneratedLink<'a> {
+pub(crate) struct LinkRequest<'a> {
     pub(crate) kind: LinkType,
     /// Normalised.
     pub(crate) email: String,
@@ -95,7 +95,7 @@ pub(crate) struct GeneratedLink<'a> {
 }
 
 /// The generated link.
-pub(crate) struct Made {
+pub(crate) struct GeneratedLink {
     /// The actual type: for an unknown address a magic link becomes a sign-up.
     pub(crate) kind: LinkType,
     pub(crate) account: Account,
@@ -104,7 +104,7 @@ pub(crate) struct Made {
 }
 
 /// The transaction and the actor.
-struct Work<'a> {
+struct LinkContext<'a> {
     auth: &'a Auth,
     origin: &'a Origin,
     actor: &'a User,
@@ -112,15 +112,20 @@ struct Work<'a> {
     now: Timestamp,
 }
 
-impl Work<'_> {
+impl LinkContext<'_> {
     async fn record(&self, user: &User, action: Action) -> Result<(), AuthError> {
         let Self { auth, origin, actor, tx, now } = *self;
         auth.audit_log(&origin.client).record(tx, actor, action, audit::about(user), now).await
     }
 }
 
-impl GeneratedLink<'_> {
-    pub(crate) async fn make(&self, auth: &Auth, origin: &Origin, actor: &User) -> Result<Made, AuthError> {
+impl LinkRequest<'_> {
+    pub(crate) async fn generate(
+        &self,
+        auth: &Auth,
+        origin: &Origin,
+        actor: &User,
+    ) -> Result<GeneratedLink, AuthError> {
         let tx = auth.begin(origin).await?;
         let found = users::find_by_email(&tx, &self.email, self.audience).await;
         let is_unknown = database::finish(tx, found).await?.is_none();
@@ -133,10 +138,10 @@ impl GeneratedLink<'_> {
         let kind = if becomes_sign_up { LinkType::Signup } else { self.kind };
         let hash = if kind == LinkType::Signup && is_unknown { Some(self.hash(auth).await?) } else { None };
         let tx = auth.begin(origin).await?;
-        let work = Work { auth, origin, actor, tx: &tx, now: auth.now() };
+        let context = LinkContext { auth, origin, actor, tx: &tx, now: auth.now() };
         let made = async {
-            let user = self.prepare(&work, kind, hash).await?;
-            self.issue(&work, kind, user).await
+            let user = self.prepare(&context, kind, hash).await?;
+            self.issue(&context, kind, user).await
         }
         .await;
         database::finish(tx, made).await
@@ -145,7 +150,7 @@ impl GeneratedLink<'_> {
     /// The password hash of a new account.
     async fn hash(&self, auth: &Auth) -> Result<String, AuthError> {
         if self.kind == LinkType::MagicLink {
-            return Ok(auth.hasher.unguessable());
+            return Ok(auth.hasher.random_hash());
         }
         if self.password.is_empty() {
             return Err(AuthError::validation("Signup requires a valid password"));
@@ -157,11 +162,11 @@ impl GeneratedLink<'_> {
     /// Applies the effects on the account.
     async fn prepare(
         &self,
-        work: &Work<'_>,
+        context: &LinkContext<'_>,
         kind: LinkType,
         hash: Option<String>,
     ) -> Result<User, AuthError> {
-        let Work { auth, origin, actor, tx, now } = *work;
+        let LinkContext { auth, origin, actor, tx, now } = *context;
         match kind {
             LinkType::Invite => {
                 let (email, data) = (self.email.clone(), self.data.clone());
@@ -170,18 +175,18 @@ impl GeneratedLink<'_> {
                     .await
             }
             LinkType::Signup => {
-                let user = self.sign_up(work, hash).await?;
-                work.record(&user, Action::UserConfirmationRequested).await?;
+                let user = self.sign_up(context, hash).await?;
+                context.record(&user, Action::UserConfirmationRequested).await?;
                 Ok(user)
             }
             LinkType::MagicLink | LinkType::Recovery => {
                 let user = self.known(tx).await?;
-                work.record(&user, Action::UserRecoveryRequested).await?;
+                context.record(&user, Action::UserRecoveryRequested).await?;
                 Ok(user)
             }
             LinkType::EmailChangeCurrent | LinkType::EmailChangeNew => {
                 let user = self.known(tx).await?;
-                self.request_email_change(work, &user).await
+                self.request_email_change(context, &user).await
             }
         }
     }
@@ -191,8 +196,8 @@ impl GeneratedLink<'_> {
     }
 
     /// Creates an unconfirmed account, or updates the metadata of an existing one.
-    async fn sign_up(&self, work: &Work<'_>, hash: Option<String>) -> Result<User, AuthError> {
-        let Work { auth, tx, now, .. } = *work;
+    async fn sign_up(&self, context: &LinkContext<'_>, hash: Option<String>) -> Result<User, AuthError> {
+        let LinkContext { auth, tx, now, .. } = *context;
         match (users::lock_by_email(tx, &self.email, self.audience).await?, hash) {
             (Some(user), _) if user.email_confirmed_at.is_some() => Err(AuthError::EmailExists),
             (Some(user), _) => {
@@ -207,15 +212,15 @@ impl GeneratedLink<'_> {
                     ..NewUser::new(self.audience, auth.config.default_role())
                 };
                 let created = create(tx, new, now).await;
-                let id = created.map_err(|error| error.or_taken(AuthError::EmailExists))?;
+                let id = created.map_err(|error| error.map_taken_address(AuthError::EmailExists))?;
                 read_back(tx, id).await
             }
         }
     }
 
     /// Stores the new address. A pending change to the same address continues: an admin requests its two links separately.
-    async fn request_email_change(&self, work: &Work<'_>, user: &User) -> Result<User, AuthError> {
-        let Work { auth, tx, now, .. } = *work;
+    async fn request_email_change(&self, context: &LinkContext<'_>, user: &User) -> Result<User, AuthError> {
+        let LinkContext { auth, tx, now, .. } = *context;
         let is_current = self.kind == LinkType::EmailChangeCurrent;
         if is_current && !auth.config.mailer_secure_email_change_enabled {
             return Err(AuthError::validation(
@@ -234,19 +239,24 @@ impl GeneratedLink<'_> {
     }
 
     /// Issues the code and builds the link.
-    async fn issue(&self, work: &Work<'_>, kind: LinkType, user: User) -> Result<Made, AuthError> {
-        let Work { auth, tx, now, .. } = *work;
+    async fn issue(
+        &self,
+        context: &LinkContext<'_>,
+        kind: LinkType,
+        user: User,
+    ) -> Result<GeneratedLink, AuthError> {
+        let LinkContext { auth, tx, now, .. } = *context;
         let to = if kind == LinkType::EmailChangeNew { &user.email_change } else { &user.email };
         let settings = CodeSettings::new(&auth.config);
         let issued =
             one_time::issue(tx, settings, user.id, kind.token(), to, FlowType::Implicit, now).await?;
-        let external_url = auth.mailer.external_url(work.origin.links.forwarded_host.as_deref());
+        let external_url = auth.mailer.external_url(context.origin.links.forwarded_host.as_deref());
         let email = Email {
             external_url: external_url.as_deref(),
             ..code_emails::email_with_code(kind.email(), &user, to, &issued, &self.redirect_to)
         };
         let action_link = auth.mailer.link(&email).unwrap_or_default();
         let account = users::account(tx, user.id).await?.ok_or_else(row_missing)?;
-        Ok(Made { kind, account, issued, action_link })
+        Ok(GeneratedLink { kind, account, issued, action_link })
     }
 }

@@ -40,7 +40,7 @@ impl Invitee<'_> {
                     ..NewUser::new(self.audience, default_role)
                 };
                 let created = create(tx, new, self.now).await;
-                let id = created.map_err(|error| error.or_taken(AuthError::EmailExists))?;
+                let id = created.map_err(|error| error.map_taken_address(AuthError::EmailExists))?;
                 read_back(tx, id).await?
             }
         };

@@ -90,7 +90,7 @@ impl MagicLink {
             None => {
                 let new = NewUser {
                     email: Some(&self.email),
-                    password_hash: Some(auth.hasher.unguessable()),
+                    password_hash: Some(auth.hasher.random_hash()),
                     user_metadata: self.data.clone(),
                     is_sign_up: true,
                     ..NewUser::new(auth.audience(origin), auth.config.default_role())

@@ -94,12 +94,12 @@ impl SignUp {
             Contact::Email(_) | Contact::Phone(_) => {}
         }
         match self.find(auth, origin).await? {
-            Some(user) => Box::pin(self.again(auth, origin, user)).await,
+            Some(user) => Box::pin(self.repeat(auth, origin, user)).await,
             None => match Box::pin(self.create(auth, origin)).await {
                 // A concurrent request took the address.
                 Err(error) if error.is_taken_address() => {
                     let user = self.find(auth, origin).await?.ok_or(error)?;
-                    Box::pin(self.again(auth, origin, user)).await
+                    Box::pin(self.repeat(auth, origin, user)).await
                 }
                 created => created,
             },
@@ -214,20 +214,20 @@ impl SignUp {
             Contact::Phone(_) => users::confirm_phone(tx, user.id, now).await?,
         }
         self.record(auth, origin, tx, user, Action::Login, now).await?;
-        let begun = sessions::begin(tx, &origin.client, user.id, "password", state, now)
+        let new_session = sessions::begin(tx, &origin.client, user.id, "password", state, now)
             .await?
             .ok_or(AuthError::UserAlreadyExists)?;
         // The statement that began the session returned the row as it was before triggers ran.
-        let begun = sessions::Begun { user: read_back(tx, user.id).await?, ..begun };
-        Granted::of(tx, begun, now).await
+        let new_session = sessions::NewSession { user: read_back(tx, user.id).await?, ..new_session };
+        Granted::from_new_session(tx, new_session, now).await
     }
 
     /// A sign-up with an existing account's address.
-    async fn again(&self, auth: &Auth, origin: &Origin, user: User) -> Result<SignedUp, AuthError> {
+    async fn repeat(&self, auth: &Auth, origin: &Origin, user: User) -> Result<SignedUp, AuthError> {
         let is_autoconfirmed = auth.config.mailer_autoconfirm || auth.config.sms_autoconfirm;
         match (self.contact.is_confirmed(&user), self.contact.is_autoconfirmed(auth)) {
             (true, _) if is_autoconfirmed => Err(AuthError::UserAlreadyExists),
-            (false, true) => self.enter(auth, origin, user).await,
+            (false, true) => self.sign_in_unconfirmed(auth, origin, user).await,
             (is_confirmed, _) => {
                 let emails = self.emails(auth, origin)?;
                 // Takes the same time as a new account.
@@ -238,7 +238,7 @@ impl SignUp {
                     drop(emails);
                     account
                 } else {
-                    self.repeat(auth, origin, user.id, emails).await
+                    self.resend_confirmation(auth, origin, user.id, emails).await
                 };
                 padding.wait().await;
                 Ok(SignedUp::Unconfirmed(Box::new(account?)))
@@ -247,11 +247,16 @@ impl SignUp {
     }
 
     /// Confirms and signs in to an unconfirmed account, if the password is correct.
-    async fn enter(&self, auth: &Auth, origin: &Origin, user: User) -> Result<SignedUp, AuthError> {
+    async fn sign_in_unconfirmed(
+        &self,
+        auth: &Auth,
+        origin: &Origin,
+        user: User,
+    ) -> Result<SignedUp, AuthError> {
         let name = user.email.to_lowercase();
-        let attempt = auth.limits.accounts.attempt(&name, Counter::Strangers).await?;
+        let attempt = auth.limits.accounts.attempt(&name, Counter::UnknownNetworks).await?;
         let stored = user.encrypted_password.as_deref();
-        match auth.hasher.judge(&self.password, stored, false).await {
+        match auth.hasher.verify_sign_in(&self.password, stored, false).await {
             Ok(Verdict::Right | Verdict::RightButOutdated) => {}
             Ok(Verdict::Wrong) | Err(HashError::Unsupported) => {
                 attempt.failed();
@@ -269,7 +274,7 @@ impl SignUp {
     }
 
     /// Resends the confirmation of an unconfirmed account; nothing of the request is stored.
-    async fn repeat(
+    async fn resend_confirmation(
         &self,
         auth: &Auth,
         origin: &Origin,
@@ -321,12 +326,15 @@ pub(crate) async fn anonymous(auth: &Auth, origin: &Origin, data: Object) -> Res
     let tx = auth.begin(origin).await?;
     let granted = async {
         let id = create(&tx, new, now).await?;
-        let begun = sessions::begin(&tx, &origin.client, id, "anonymous", PasswordState::default(), now)
-            .await?
-            .ok_or_else(row_missing)?;
-        let begun = sessions::Begun { user: read_back(&tx, id).await?, ..begun };
-        auth.audit_log(&origin.client).record(&tx, &begun.user, Action::UserSignedUp, None, now).await?;
-        Granted::of(&tx, begun, now).await
+        let new_session =
+            sessions::begin(&tx, &origin.client, id, "anonymous", PasswordState::default(), now)
+                .await?
+                .ok_or_else(row_missing)?;
+        let new_session = sessions::NewSession { user: read_back(&tx, id).await?, ..new_session };
+        auth.audit_log(&origin.client)
+            .record(&tx, &new_session.user, Action::UserSignedUp, None, now)
+            .await?;
+        Granted::from_new_session(&tx, new_session, now).await
     }
     .await;
     database::finish(tx, granted).await

@@ -10,12 +10,12 @@ use jiff::Timestamp;
 use uuid::Uuid;
 
 use crate::codes::flow_state::{self, AuthenticationMethod};
-use crate::codes::one_time::{self, CodeSettings, FlowType, Pending, TokenType};
+use crate::codes::one_time::{self, CodeSettings, FlowType, PendingCode, TokenType};
 use crate::database;
 use crate::error::AuthError;
 use crate::origin::{Client, Origin};
 use crate::sessions::access_token::Granted;
-use crate::sessions::{self, Begun, PasswordState};
+use crate::sessions::{self, NewSession, PasswordState};
 use crate::state::Auth;
 use crate::users::{self, User};
 
@@ -168,7 +168,7 @@ impl Attempt<'_> {
         let Some(user) = users::find(tx, pending.user_id).await? else {
             return Ok(Outcome::Refused(proof.refusal()));
         };
-        if !pending.is_alive(CodeSettings::new(&self.auth.config), &user, self.now)
+        if !pending.is_valid(CodeSettings::new(&self.auth.config), &user, self.now)
             || !is_for(kind, &user, &pending)
         {
             return Ok(Outcome::Refused(proof.refusal()));
@@ -202,13 +202,14 @@ impl Attempt<'_> {
         tx: &Tx,
         kind: VerificationType,
         proof: &Proof,
-    ) -> Result<Option<Pending>, AuthError> {
+    ) -> Result<Option<PendingCode>, AuthError> {
         match proof {
-            Proof::Hash(hash) => one_time::pending_with_hash(tx, hash, kind.token_types()).await,
+            Proof::Hash(hash) => one_time::find_by_hash(tx, hash, kind.token_types()).await,
             Proof::Code { address, code } => {
                 let audience = self.auth.audience(self.origin);
-                let mut pending = one_time::pending_at(tx, address, kind.token_types(), audience).await?;
-                if let Some(index) = pending.iter().position(|pending| pending.is(code)) {
+                let mut pending =
+                    one_time::find_by_address(tx, address, kind.token_types(), audience).await?;
+                if let Some(index) = pending.iter().position(|pending| pending.matches(code)) {
                     return Ok(Some(pending.swap_remove(index)));
                 }
                 one_time::note_failure(tx, &pending).await?;
@@ -223,7 +224,7 @@ impl Attempt<'_> {
         tx: &Tx,
         kind: VerificationType,
         user: &User,
-        pending: &Pending,
+        pending: &PendingCode,
     ) -> Result<bool, AuthError> {
         let account = effects::Effects { auth: self.auth, origin: self.origin, tx, user, now: self.now };
         match kind {
@@ -240,7 +241,7 @@ impl Attempt<'_> {
 }
 
 /// A confirmation may have been sent by e-mail or to the phone; it confirms only that address.
-fn is_for(kind: VerificationType, user: &User, pending: &Pending) -> bool {
+fn is_for(kind: VerificationType, user: &User, pending: &PendingCode) -> bool {
     let address = match kind {
         VerificationType::Sms => &user.phone,
         VerificationType::Signup
@@ -265,7 +266,7 @@ pub(crate) async fn sign_in(
     now: Timestamp,
 ) -> Result<Granted, AuthError> {
     let vanished = || AuthError::Internal("a locked user row does not exist".to_owned());
-    let Begun { session_id, amr, refresh_token, user: _ } =
+    let NewSession { session_id, amr, refresh_token, user: _ } =
         sessions::begin(tx, client, user_id, method, PasswordState::default(), now)
             .await?
             .ok_or_else(vanished)?;

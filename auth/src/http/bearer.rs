@@ -91,7 +91,7 @@ impl Bearer {
     }
 
     /// The audit log's actor for a token of a role without a user.
-    pub(crate) fn nobody(&self, auth: &Auth) -> User {
+    pub(crate) fn role_actor(&self, auth: &Auth) -> User {
         let role = self.claims.role().unwrap_or_default().to_owned();
         User { role: role.clone(), email: role, ..User::blank(Uuid::nil(), auth.now()) }
     }

@@ -9,7 +9,7 @@ use crate::audit::Entry;
 use crate::database;
 use crate::passwords::policy::{WeakReason, Weakness};
 use crate::sessions::access_token::{AccessToken, Granted};
-use crate::sessions::{Amr, Listed, aal};
+use crate::sessions::{Amr, SessionEntry, aal};
 use crate::users::{Account, Factor, Identity, Object};
 
 /// A user. Absent times and pending changes are omitted; all other fields are always present, because apps rely on them.
@@ -173,7 +173,7 @@ pub(crate) struct SessionBody<'a> {
 }
 
 impl<'a> SessionBody<'a> {
-    pub(crate) fn of(listed: &'a Listed, current: Option<Uuid>) -> Self {
+    pub(crate) fn new(listed: &'a SessionEntry, current: Option<Uuid>) -> Self {
         let session = &listed.session;
         Self {
             id: session.id,

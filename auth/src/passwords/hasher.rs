@@ -4,7 +4,8 @@
 //!
 //! The job owns its permit: a hash that has started continues, and counts, even if the client disconnects.
 //!
-//! A rejected sign-in uses the same queue slot and the same CPU time for every account ([`Hasher::judge`], [`mod@costs`]).
+//! A rejected sign-in uses the same queue slot and the same CPU time for every account ([`Hasher::verify_sign_in`],
+//! [`mod@costs`]).
 
 mod costs;
 mod firebase;
@@ -21,7 +22,7 @@ use tokio::sync::{OwnedSemaphorePermit, Semaphore, TryAcquireError, oneshot};
 use tokio::time::Instant;
 use tokio_util::task::TaskTracker;
 
-use costs::{Costs, ProcessorTime};
+use costs::{Costs, CpuTime};
 pub(crate) use stored::check_imported;
 use stored::{HASH_BYTES, MAX_MEMORY_KIB};
 use threads::{Memory, Threads};
@@ -57,7 +58,7 @@ pub(crate) struct HasherSettings {
     pub(crate) memory_kib: u32,
     pub(crate) iterations: u32,
     pub(crate) lanes: u32,
-    /// Hashes computed at once; 0 for one less than there are cores.
+    /// Hashes computed concurrently; 0 for one less than the number of cores.
     pub(crate) concurrency: usize,
     /// Further requests that may wait for a hash.
     pub(crate) queue: usize,
@@ -104,7 +105,7 @@ impl Hasher {
             wanted => wanted,
         };
         let limit = concurrency.saturating_add(settings.queue);
-        let dummy = stored::unguessable(&params);
+        let dummy = stored::random_hash(&params);
         Ok(Self {
             threads: Threads::start(concurrency, params.block_count(), tracker)?,
             params: Arc::new(params),
@@ -131,8 +132,8 @@ impl Hasher {
     }
 
     /// A random hash in the format of [`Hasher::hash`], which matches no password. Cheap.
-    pub(crate) fn unguessable(&self) -> String {
-        stored::unguessable(&self.params)
+    pub(crate) fn random_hash(&self) -> String {
+        stored::random_hash(&self.params)
     }
 
     /// Verifies a password against a stored hash.
@@ -151,7 +152,7 @@ impl Hasher {
     ///
     /// # Errors
     /// The queue is full, or the stored hash is not supported.
-    pub(crate) async fn judge(
+    pub(crate) async fn verify_sign_in(
         &self,
         password: &str,
         stored: Option<&str>,
@@ -162,7 +163,7 @@ impl Hasher {
         let password = password.as_bytes().to_vec();
         let stored = stored.map(str::to_owned);
         self.run(move |memory| {
-            let time = ProcessorTime::start();
+            let time = CpuTime::start();
             let mut kind = stored.as_deref().unwrap_or(&dummy);
             let mut verdict = stored::verify(&params, &password, kind, memory);
             if verdict == Err(HashError::Unsupported) {
@@ -175,7 +176,7 @@ impl Hasher {
             }
             let is_right = matches!(verdict, Ok(Verdict::Right | Verdict::RightButOutdated));
             if is_refused || !is_right {
-                time.spend(costs.of_refusal());
+                time.spend(costs.rejection_cost());
             }
             verdict
         })
@@ -183,8 +184,8 @@ impl Hasher {
     }
 
     /// Measures the cost of a kind of hash before the first sign-in that uses it.
-    pub(crate) async fn learn(&self, stored: &str) {
-        if self.costs.knows(stored) {
+    pub(crate) async fn measure(&self, stored: &str) {
+        if self.costs.is_known(stored) {
             return;
         }
         let (params, costs) = (Arc::clone(&self.params), Arc::clone(&self.costs));
@@ -192,7 +193,7 @@ impl Hasher {
         // On failure the kind is measured at the next sign-in.
         let _measured = self
             .run(move |memory| {
-                let time = ProcessorTime::start();
+                let time = CpuTime::start();
                 stored::verify(&params, b"", &stored, memory)?;
                 costs.note(&stored, time.spent());
                 Ok(())
@@ -201,8 +202,8 @@ impl Hasher {
     }
 
     /// CPU time of a rejection.
-    pub(crate) fn cost_of_refusal(&self) -> Duration {
-        self.costs.of_refusal()
+    pub(crate) fn rejection_cost(&self) -> Duration {
+        self.costs.rejection_cost()
     }
 
     async fn run<T: Send + 'static>(
@@ -213,7 +214,7 @@ impl Hasher {
             TryAcquireError::NoPermits => HashError::Overloaded,
             TryAcquireError::Closed => HashError::Failed,
         })?;
-        let admitted = Place::taken(admitted, self.in_use.clone());
+        let admitted = QueueSlot::new(admitted, self.in_use.clone());
         let (answer, answered) = oneshot::channel();
         self.threads.send(Box::new(move |memory| {
             // The client disconnected while the job was queued.
@@ -223,7 +224,7 @@ impl Hasher {
             let start = Instant::now();
             let result = work(memory);
             crate::metrics::password_hashed(start.elapsed());
-            // Release the slot before the response: its receiver may request the next hash at once. A panic drops it, too.
+            // Release the slot before the response: its receiver may request the next hash immediately. A panic drops it, too.
             drop(admitted);
             drop(answer.send(result));
         }));
@@ -232,19 +233,19 @@ impl Hasher {
 }
 
 /// A permit for a hash that runs or waits, counted in the gauge.
-struct Place {
+struct QueueSlot {
     in_use: Gauge,
     _permit: OwnedSemaphorePermit,
 }
 
-impl Place {
-    fn taken(permit: OwnedSemaphorePermit, in_use: Gauge) -> Self {
+impl QueueSlot {
+    fn new(permit: OwnedSemaphorePermit, in_use: Gauge) -> Self {
         in_use.increment(1.0);
         Self { in_use, _permit: permit }
     }
 }
 
-impl Drop for Place {
+impl Drop for QueueSlot {
     fn drop(&mut self) {
         self.in_use.decrement(1.0);
     }
@@ -282,8 +283,8 @@ mod tests {
     async fn rejection_cost_is_equal_for_all_hashes() {
         let hasher = Hasher::new(HasherSettings { queue: 9, ..CHEAP }, &TaskTracker::new()).unwrap();
         let slow = bcrypt::hash("password", 8).unwrap();
-        hasher.learn(&slow).await;
-        let cost = hasher.cost_of_refusal();
+        hasher.measure(&slow).await;
+        let cost = hasher.rejection_cost();
         let ours = hasher.hash("password").await.unwrap();
         let quick = bcrypt::hash("password", 4).unwrap();
         for (stored, password, is_refused) in [
@@ -295,15 +296,15 @@ mod tests {
             (Some(ours.as_str()), "password", true),
             (Some(quick.as_str()), "password", true),
         ] {
-            let time = hasher.run(|_memory| Ok(ProcessorTime::start())).await.unwrap();
-            let _verdict = hasher.judge(password, stored, is_refused).await;
+            let time = hasher.run(|_memory| Ok(CpuTime::start())).await.unwrap();
+            let _verdict = hasher.verify_sign_in(password, stored, is_refused).await;
             let spent = hasher.run(move |_memory| Ok(time.spent())).await.unwrap();
             // One thread does all work and measures its own CPU time, so other load does not matter.
             assert!(spent >= cost - cost / 20, "{stored:?}: {spent:?} of {cost:?}");
             assert!(spent < 3 * cost, "{stored:?}: {spent:?} of {cost:?}");
         }
-        let time = hasher.run(|_memory| Ok(ProcessorTime::start())).await.unwrap();
-        assert_eq!(hasher.judge("password", Some(&ours), false).await, Ok(Verdict::Right));
+        let time = hasher.run(|_memory| Ok(CpuTime::start())).await.unwrap();
+        assert_eq!(hasher.verify_sign_in("password", Some(&ours), false).await, Ok(Verdict::Right));
         let spent = hasher.run(move |_memory| Ok(time.spent())).await.unwrap();
         assert!(spent < cost, "a correct password is not padded: {spent:?} of {cost:?}");
     }

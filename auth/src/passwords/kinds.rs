@@ -12,7 +12,7 @@ const LIMIT: Duration = Duration::from_secs(60);
 const PAUSE: Duration = Duration::from_secs(10);
 
 /// Measures one hash of each kind, once the database is reachable.
-pub(crate) async fn learn(hasher: Hasher, pool: ServicePool) {
+pub(crate) async fn measure(hasher: Hasher, pool: ServicePool) {
     let samples = loop {
         match samples(&pool).await {
             Ok(samples) => break samples,
@@ -21,7 +21,7 @@ pub(crate) async fn learn(hasher: Hasher, pool: ServicePool) {
         sleep(PAUSE).await;
     };
     for stored in samples {
-        hasher.learn(&stored).await;
+        hasher.measure(&stored).await;
     }
 }
 

@@ -17,7 +17,7 @@ impl PasswordRules {
     pub(crate) async fn weakness(&self, password: &str) -> Option<Weakness> {
         let weakness = self.policy.weakness(password);
         match &self.breaches {
-            Some(breaches) if breaches.has(password).await => Some(Weakness::pwned(weakness)),
+            Some(breaches) if breaches.contains(password).await => Some(Weakness::pwned(weakness)),
             Some(_) | None => weakness,
         }
     }

@@ -17,7 +17,7 @@ fn allows_pages_of_the_site() {
         "https://APP.example.org:443/x",
         "HTTPS://app.example.org/x",
     ] {
-        assert!(site.allow(url), "{url}");
+        assert!(site.is_allowed(url), "{url}");
     }
     for url in [
         "",
@@ -29,17 +29,17 @@ fn allows_pages_of_the_site() {
         "https://evil.test/?https://app.example.org/",
         "https://evil.test/#https://app.example.org/",
     ] {
-        assert!(!site.allow(url), "{url}");
+        assert!(!site.is_allowed(url), "{url}");
     }
 }
 
 #[test]
 fn localhost_matches_any_port() {
     let site = redirects("http://localhost:3000", &[]);
-    assert!(site.allow("http://localhost:5173/x"));
-    assert!(site.allow("http://localhost/x"));
-    assert!(!site.allow("https://localhost:3000"));
-    assert!(!site.allow("http://localhost.evil.test:3000"));
+    assert!(site.is_allowed("http://localhost:5173/x"));
+    assert!(site.is_allowed("http://localhost/x"));
+    assert!(!site.is_allowed("https://localhost:3000"));
+    assert!(!site.is_allowed("http://localhost.evil.test:3000"));
 }
 
 #[test]
@@ -48,7 +48,7 @@ fn allows_only_loopback_addresses() {
     for url in
         ["http://127.0.0.1:54321/x", "https://127.8.8.8", "http://[::1]:3000/", "http://[::ffff:127.0.0.1]/"]
     {
-        assert!(all.allow(url), "{url}");
+        assert!(all.is_allowed(url), "{url}");
     }
     for url in [
         "http://192.0.2.7/",
@@ -60,9 +60,9 @@ fn allows_only_loopback_addresses() {
         "http://[::1%25eth0]/",
         "http://0/",
     ] {
-        assert!(!all.allow(url), "{url}");
+        assert!(!all.is_allowed(url), "{url}");
     }
-    assert!(redirects("http://192.0.2.7:3000", &[]).allow("http://192.0.2.7:3000/x"), "the site itself");
+    assert!(redirects("http://192.0.2.7:3000", &[]).is_allowed("http://192.0.2.7:3000/x"), "the site itself");
 }
 
 #[test]
@@ -112,11 +112,11 @@ fn rejects_ambiguous_urls_despite_a_catch_all() {
         "https://evil.test:99999/",
         "not a url",
     ] {
-        assert!(!all.allow(url), "{url:?}");
-        assert!(!redirects("https://app.example.org", &[]).allow(url), "{url:?}");
+        assert!(!all.is_allowed(url), "{url:?}");
+        assert!(!redirects("https://app.example.org", &[]).is_allowed(url), "{url:?}");
     }
-    assert!(all.allow("https://anything.test/x"));
-    assert!(!all.allow(&format!("https://anything.test/{}", "x".repeat(MAX_BYTES))));
+    assert!(all.is_allowed("https://anything.test/x"));
+    assert!(!all.is_allowed(&format!("https://anything.test/{}", "x".repeat(MAX_BYTES))));
 }
 
 #[test]
@@ -124,14 +124,14 @@ fn custom_schemes_require_a_glob() {
     let site =
         redirects("https://app.example.org", &["myapp://callback", "exp://*.example.org/**", "other:/*"]);
     for url in ["myapp://callback", "myapp://callback#x", "exp://a.example.org/x/y", "other:/here"] {
-        assert!(site.allow(url), "{url}");
+        assert!(site.is_allowed(url), "{url}");
     }
     for url in ["myapp://callback/x", "myapp:callback", "yours://callback", "exp://127.0.0.1/x"] {
-        assert!(!site.allow(url), "{url}");
+        assert!(!site.is_allowed(url), "{url}");
     }
     let native = redirects("myapp://home", &[]);
-    assert!(native.allow("myapp://home/x"));
-    assert!(!native.allow("myapp://elsewhere/x"));
+    assert!(native.is_allowed("myapp://home/x"));
+    assert!(!native.is_allowed("myapp://elsewhere/x"));
 }
 
 #[test]
@@ -144,10 +144,10 @@ fn entries_match_query_without_fragment_or_flow_id() {
         "https://q.test/cb?x=1",
         "https://q.test/cb?sb_flow_id=abc&x=1",
     ] {
-        assert!(site.allow(url), "{url}");
+        assert!(site.is_allowed(url), "{url}");
     }
     for url in ["https://other.test/cb?x=1", "https://other.test/cb?sb_flow_ids=1", "https://q.test/cb"] {
-        assert!(!site.allow(url), "{url}");
+        assert!(!site.is_allowed(url), "{url}");
     }
 }
 
@@ -221,7 +221,7 @@ proptest! {
         url in r"(https?|HTTP|javascript|myapp):[/\\]{0,3}(app\.example\.org|127\.0\.0\.1|a\.test|evil\.test|user|[a-z%@:\\.0-9]{0,12})[@:/\\?#]?(app\.example\.org|a\.test|evil\.test|[a-z]{0,5})?[/?#]?.{0,8}"
     ) {
         let redirects = redirects("https://app.example.org", &["https://*.test/**", "https://a.test"]);
-        if redirects.allow(&url) {
+        if redirects.is_allowed(&url) {
             let read = Url::parse(&url).unwrap();
             let host = read.host_str().unwrap();
             prop_assert!(matches!(read.scheme(), "http" | "https"), "{}", url);

@@ -11,7 +11,7 @@ use uuid::Uuid;
 use crate::config::AuthConfig;
 use crate::error::AuthError;
 use crate::passwords::policy::Weakness;
-use crate::sessions::{Amr, Begun, aal};
+use crate::sessions::{Amr, NewSession, aal};
 use crate::users::{self, Account, Object};
 
 #[derive(Serialize)]
@@ -46,8 +46,12 @@ pub(crate) struct Granted {
 
 impl Granted {
     /// Loads the rest of a new session's account.
-    pub(crate) async fn of(tx: &Tx, begun: Begun, now: Timestamp) -> Result<Self, AuthError> {
-        let Begun { session_id, user, amr, refresh_token } = begun;
+    pub(crate) async fn from_new_session(
+        tx: &Tx,
+        new_session: NewSession,
+        now: Timestamp,
+    ) -> Result<Self, AuthError> {
+        let NewSession { session_id, user, amr, refresh_token } = new_session;
         let account = users::complete(tx, user).await?;
         Ok(Self { account, session_id, amr, refresh_token, now, weak_password: None })
     }

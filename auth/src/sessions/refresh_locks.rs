@@ -1,5 +1,5 @@
 //! Queues refreshes of a session before they take a connection, so that many of them cannot exhaust the pool. Per process; across
-//! servers the session row decides ([`super::step`]).
+//! servers the session row decides ([`super::advance`]).
 
 use std::time::Duration;
 

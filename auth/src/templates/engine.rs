@@ -1,12 +1,12 @@
 //! The template engine: the subset of Go's `html/template` that projects use in e-mails (auth.md §3.21). Variables, `if`, `range`
 //! and six functions; see [`SUPPORTED`]. Anything else is a syntax error.
 //!
-//! Values are escaped for their HTML context ([`mod@place`]). Steps and output are bounded, because `range` iterates over user
+//! Values are escaped for their HTML context ([`mod@html_context`]). Steps and output are bounded, because `range` iterates over user
 //! data.
 
 mod escape;
+mod html_context;
 mod parse;
-mod place;
 
 use serde_json::Value;
 
@@ -14,9 +14,9 @@ use escape::Escape;
 use parse::{Expr, Function, Node};
 
 /// Maximum size of source and output (auth.md §3.21).
-pub(crate) const LONGEST: usize = 1_048_576;
+pub(crate) const MAX_BYTES: usize = 1_048_576;
 /// Maximum number of nodes and values evaluated per rendering.
-const STEPS: usize = 50_000;
+const MAX_STEPS: usize = 50_000;
 /// Variables with validated URLs, which may have a custom scheme.
 const CHECKED_ADDRESSES: [&str; 3] = ["ConfirmationURL", "SiteURL", "RedirectTo"];
 /// Part of the error about unsupported syntax.
@@ -41,7 +41,7 @@ pub(crate) enum TemplateError {
 impl Template {
     /// Parses an HTML template.
     pub(crate) fn html(source: &str) -> Result<Self, TemplateError> {
-        parse::parse(source, Some(place::Place::default())).map(Self)
+        parse::parse(source, Some(html_context::HtmlContext::default())).map(Self)
     }
 
     /// Parses a plain text template, without escaping.
@@ -72,7 +72,7 @@ struct Run<'a> {
 impl<'a> Run<'a> {
     fn step(&mut self) -> Result<(), TemplateError> {
         self.steps += 1;
-        if self.steps > STEPS { Err(TemplateError::Steps) } else { Ok(()) }
+        if self.steps > MAX_STEPS { Err(TemplateError::Steps) } else { Ok(()) }
     }
 
     fn block(&mut self, nodes: &'a [Node], dot: &'a Value) -> Result<(), TemplateError> {
@@ -99,7 +99,7 @@ impl<'a> Run<'a> {
                     }
                 }
             }
-            if self.out.len() > LONGEST {
+            if self.out.len() > MAX_BYTES {
                 return Err(TemplateError::TooLong);
             }
         }

@@ -1,4 +1,4 @@
-//! Changes to `auth.users` and `auth.identities`. Each is a statement of its own, so that the project's triggers see the same
+//! Changes to `auth.users` and `auth.identities`. Each is a separate statement, so that the project's triggers see the same
 //! updates as with upstream.
 
 use basalt_core::pool::Tx;

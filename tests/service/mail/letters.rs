@@ -145,7 +145,7 @@ async fn mailbox_can_have_its_own_port() {
 }
 
 #[test]
-fn a_broken_template_stops_the_start_with_its_line() {
+fn syntax_error_in_template_fails_at_start() {
     let project = TempDir::new().unwrap();
     fs::write(project.path().join("bad.html"), "<p>\n{{ if .Token }}</p>").unwrap();
     let output = Basalt::command(project.path())

@@ -17,7 +17,7 @@ use crate::users::{self, User};
 const MAX_FAILURES: i16 = 5;
 
 /// A row of `auth.one_time_tokens`.
-pub(crate) struct Pending {
+pub(crate) struct PendingCode {
     id: Uuid,
     pub(crate) user_id: Uuid,
     pub(crate) token_type: TokenType,
@@ -26,16 +26,16 @@ pub(crate) struct Pending {
     pub(crate) relates_to: String,
 }
 
-impl Pending {
+impl PendingCode {
     /// Whether `code` is the code that was sent.
-    pub(crate) fn is(&self, code: &str) -> bool {
+    pub(crate) fn matches(&self, code: &str) -> bool {
         is_code(&self.hash, &self.relates_to, code)
     }
 
     /// Whether the code has not expired and was sent to the user's current address. A link sent to a former address must not
     /// confirm the current one.
-    pub(crate) fn is_alive(&self, settings: CodeSettings, user: &User, now: Timestamp) -> bool {
-        let life = settings.of(&self.relates_to).life_seconds;
+    pub(crate) fn is_valid(&self, settings: CodeSettings, user: &User, now: Timestamp) -> bool {
+        let life = settings.for_address(&self.relates_to).life_seconds;
         let sent_at = match self.token_type {
             TokenType::Confirmation => user.confirmation_sent_at,
             TokenType::Recovery => user.recovery_sent_at,
@@ -63,12 +63,12 @@ impl Pending {
 ///
 /// # Errors
 /// The database's.
-pub(crate) async fn pending_at(
+pub(crate) async fn find_by_address(
     tx: &Tx,
     address: &str,
     types: &[TokenType],
     audience: &str,
-) -> Result<Vec<Pending>, AuthError> {
+) -> Result<Vec<PendingCode>, AuthError> {
     const LOCK: &str = "\
 select u.id
 from auth.users u
@@ -93,11 +93,11 @@ order by t.user_id, t.token_type";
 ///
 /// # Errors
 /// The database's.
-pub(crate) async fn pending_with_hash(
+pub(crate) async fn find_by_hash(
     tx: &Tx,
     hash: &str,
     types: &[TokenType],
-) -> Result<Option<Pending>, AuthError> {
+) -> Result<Option<PendingCode>, AuthError> {
     const LOCK: &str = "\
 select u.id
 from auth.users u
@@ -116,12 +116,12 @@ limit 1";
     row.as_ref().map(pending).transpose()
 }
 
-fn pending(row: &tokio_postgres::Row) -> Result<Pending, AuthError> {
+fn pending(row: &tokio_postgres::Row) -> Result<PendingCode, AuthError> {
     let label: &str = column(row, "token_type")?;
-    Ok(Pending {
+    Ok(PendingCode {
         id: column(row, "id")?,
         user_id: column(row, "user_id")?,
-        token_type: TokenType::of_label(label)
+        token_type: TokenType::from_label(label)
             .ok_or_else(|| AuthError::Internal(format!("unknown type of one-time token: {label}")))?,
         hash: column(row, "token_hash")?,
         relates_to: column(row, "relates_to")?,
@@ -132,7 +132,7 @@ fn pending(row: &tokio_postgres::Row) -> Result<Pending, AuthError> {
 ///
 /// # Errors
 /// The database's.
-pub(crate) async fn consume(tx: &Tx, pending: &Pending) -> Result<bool, AuthError> {
+pub(crate) async fn consume(tx: &Tx, pending: &PendingCode) -> Result<bool, AuthError> {
     const DELETE: &str = "\
 with t as (
   delete from auth.one_time_tokens where id = $1 and token_hash = $2 returning user_id, token_type
@@ -152,7 +152,7 @@ select user_id from t";
 ///
 /// # Errors
 /// The database's.
-pub(crate) async fn note_failure(tx: &Tx, pending: &[Pending]) -> Result<(), AuthError> {
+pub(crate) async fn note_failure(tx: &Tx, pending: &[PendingCode]) -> Result<(), AuthError> {
     const COUNT: &str = "\
 insert into basalt.one_time_attempts as a (user_id, token_type, token_id, failures)
 select t.user_id, t.token_type::text, t.id, 1
@@ -166,7 +166,7 @@ returning a.token_id, a.failures";
         let (id, failures): (Uuid, i16) = (column(&row, "token_id")?, column(&row, "failures")?);
         if let Some(dead) = pending.iter().find(|pending| pending.id == id && failures >= MAX_FAILURES) {
             clear(tx, dead.user_id, dead.token_type).await?;
-            crate::metrics::code_died();
+            crate::metrics::code_invalidated();
         }
     }
     Ok(())
@@ -185,7 +185,7 @@ pub(crate) async fn check_nonce(
     // Read again under the lock that protects the count.
     let Some(user) = users::lock(tx, user_id).await? else { return Ok(false) };
     let pending = nonce_of(tx, user.id).await?;
-    let is_valid = |pending: &Pending| pending.is(nonce) && pending.is_alive(settings, &user, now);
+    let is_valid = |pending: &PendingCode| pending.matches(nonce) && pending.is_valid(settings, &user, now);
     if pending.as_ref().is_some_and(is_valid) {
         return Ok(true);
     }
@@ -204,7 +204,7 @@ pub(crate) async fn use_nonce(tx: &Tx, user_id: Uuid) -> Result<bool, AuthError>
     }
 }
 
-async fn nonce_of(tx: &Tx, user_id: Uuid) -> Result<Option<Pending>, AuthError> {
+async fn nonce_of(tx: &Tx, user_id: Uuid) -> Result<Option<PendingCode>, AuthError> {
     const READ: &str = "\
 select t.id, t.user_id, t.token_type::text as token_type, t.token_hash, t.relates_to
 from auth.one_time_tokens t

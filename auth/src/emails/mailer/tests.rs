@@ -87,7 +87,7 @@ fn each_kind_has_subject_html_and_text() {
 }
 
 #[test]
-fn the_plain_parts_read_well() {
+fn plain_text_parts_match_snapshot() {
     let mut all = String::new();
     for kind in EmailKind::ALL {
         let RenderedEmail { subject, text, .. } = written(&config(), kind);

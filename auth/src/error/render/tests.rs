@@ -37,7 +37,7 @@ fn trigger_error(code: &str) -> Box<PgError> {
 }
 
 #[tokio::test]
-async fn the_initial_shape_has_a_numeric_code() {
+async fn initial_version_has_a_numeric_code() {
     let (status, headers, body) = rendered(AuthError::InvalidCredentials, ApiVersion::Initial, false).await;
     assert_eq!(status, 400);
     assert_eq!(
@@ -49,7 +49,7 @@ async fn the_initial_shape_has_a_numeric_code() {
 }
 
 #[tokio::test]
-async fn the_dated_shape_has_a_text_code_and_echoes_the_version() {
+async fn dated_version_has_a_text_code_and_is_echoed() {
     let (status, headers, body) = rendered(AuthError::NoSuchSession, ApiVersion::V20240101, false).await;
     assert_eq!(status, 403);
     assert_eq!(
@@ -64,7 +64,7 @@ async fn the_dated_shape_has_a_text_code_and_echoes_the_version() {
 }
 
 #[tokio::test]
-async fn a_weak_password_names_its_reasons_in_both_shapes() {
+async fn weak_password_has_reasons_in_both_versions() {
     let weak = || {
         AuthError::WeakPassword(Weakness {
             message: "Password should be at least 6 characters.".to_owned(),
@@ -94,7 +94,7 @@ async fn a_weak_password_names_its_reasons_in_both_shapes() {
 }
 
 #[tokio::test]
-async fn a_server_error_of_the_initial_version_has_an_id() {
+async fn server_error_in_initial_version_has_an_id() {
     let (_, _, body) = rendered(AuthError::Internal("why".to_owned()), ApiVersion::Initial, false).await;
     assert_eq!(
         body,
@@ -108,7 +108,7 @@ async fn a_server_error_of_the_initial_version_has_an_id() {
 }
 
 #[tokio::test]
-async fn an_error_of_user_code_passes_only_in_the_initial_version() {
+async fn trigger_errors_pass_only_in_initial_version() {
     let (status, _, body) =
         rendered(AuthError::SavingUser(trigger_error("P0001")), ApiVersion::Initial, false).await;
     assert_eq!(status, 500);
@@ -123,7 +123,7 @@ async fn an_error_of_user_code_passes_only_in_the_initial_version() {
 }
 
 #[tokio::test]
-async fn development_shows_the_cause_beside_the_message() {
+async fn development_adds_the_database_error() {
     let (_, _, body) =
         rendered(AuthError::SavingUser(trigger_error("42P01")), ApiVersion::V20240101, true).await;
     assert_eq!(body["message"], "Database error saving new user");
@@ -132,7 +132,7 @@ async fn development_shows_the_cause_beside_the_message() {
 }
 
 #[tokio::test]
-async fn what_passes_by_itself_says_when_to_retry() {
+async fn transient_errors_have_retry_after() {
     let limited = AuthError::RateLimited { retry_after: Duration::from_millis(9_500) };
     let (status, headers, _) = rendered(limited, ApiVersion::V20240101, false).await;
     assert_eq!((status.as_u16(), &headers["retry-after"]), (429, &HeaderValue::from(10)));
@@ -143,7 +143,7 @@ async fn what_passes_by_itself_says_when_to_retry() {
 }
 
 #[test]
-fn the_version_is_the_newest_not_newer_than_asked() {
+fn selects_newest_version_up_to_the_requested() {
     for (asked, version) in [
         (None, ApiVersion::Initial),
         (Some("2024-01-01"), ApiVersion::V20240101),
@@ -157,12 +157,12 @@ fn the_version_is_the_newest_not_newer_than_asked() {
         if let Some(asked) = asked {
             headers.insert(VERSION_HEADER, HeaderValue::from_static(asked));
         }
-        assert_eq!(ApiVersion::of(&headers), version, "{asked:?}");
+        assert_eq!(ApiVersion::from_headers(&headers), version, "{asked:?}");
     }
 }
 
 #[test]
-fn refused_tokens_speak_as_upstream_s_library() {
+fn token_errors_match_upstream_library() {
     let text = |error: TokenError| AuthError::from(error).to_string();
     assert_eq!(
         text(TokenError::BadSignature),

@@ -15,7 +15,7 @@ use crate::users::address;
 
 /// Body of a create or change request.
 #[derive(Default, Deserialize)]
-pub(crate) struct AdminUser {
+pub(crate) struct AdminUserBody {
     id: Option<String>,
     pub(super) email: Option<String>,
     pub(super) phone: Option<String>,
@@ -31,7 +31,7 @@ pub(crate) struct AdminUser {
 }
 
 /// Validated addresses and ban.
-pub(super) struct Wanted {
+pub(super) struct CheckedFields {
     pub(super) email: Option<String>,
     pub(super) phone: Option<String>,
     pub(super) ban: Option<Ban>,
@@ -60,7 +60,7 @@ pub(super) enum Secret<'a> {
     Hash(&'a str),
 }
 
-impl AdminUser {
+impl AdminUserBody {
     /// The normalised address.
     pub(super) fn email(&self) -> Result<Option<String>, AuthError> {
         filled(&self.email).map(address::email).transpose()

@@ -79,7 +79,7 @@ impl PasswordGrant {
             (verified, _) => verified,
         };
         if allowed.is_err() {
-            padding.wait_beyond(auth.hasher.cost_of_refusal()).await;
+            padding.wait_beyond(auth.hasher.rejection_cost()).await;
         }
         let (user, verified, verdict) = allowed?;
         let rehashed = match verdict {
@@ -123,7 +123,7 @@ async fn attempt<'a>(
     login: &str,
     user: Option<&User>,
 ) -> Result<Attempt<'a>, AuthError> {
-    let closed = match auth.limits.accounts.attempt(login, Counter::Strangers).await {
+    let closed = match auth.limits.accounts.attempt(login, Counter::UnknownNetworks).await {
         Ok(attempt) => return Ok(attempt),
         Err(closed) => closed,
     };
@@ -131,11 +131,11 @@ async fn attempt<'a>(
     let user_id = user.map_or(Uuid::nil(), |user| user.id);
     let network = network(origin.client.address);
     let tx = auth.begin(origin).await?;
-    let is_known = sessions::is_from(&tx, user_id, network).await;
+    let is_known = sessions::has_session_from(&tx, user_id, network).await;
     if !database::finish(tx, is_known).await? {
         return Err(closed);
     }
-    auth.limits.accounts.attempt(login, Counter::Known(network)).await
+    auth.limits.accounts.attempt(login, Counter::KnownNetwork(network)).await
 }
 
 /// Verifies the password. A rejection takes the same time for every account.
@@ -147,7 +147,7 @@ async fn verify(
 ) -> Result<(User, String, Verdict), AuthError> {
     let found = found.and_then(|mut user| user.encrypted_password.take().map(|stored| (user, stored)));
     let stored = found.as_ref().map(|(_, stored)| stored.as_str());
-    let verdict = auth.hasher.judge(password, stored, is_refused).await;
+    let verdict = auth.hasher.verify_sign_in(password, stored, is_refused).await;
     match (verdict, found) {
         (Ok(verdict @ (Verdict::Right | Verdict::RightButOutdated)), Some((user, stored))) => {
             Ok((user, stored, verdict))

@@ -26,7 +26,7 @@ use crate::fields::text;
 use crate::origin::Origin;
 use crate::sessions::access_token::Granted;
 use crate::sessions::refresh_token::{RefreshToken, SessionKey, SignedCounter};
-use crate::sessions::{self, Held, Scope, Session, SessionLimits};
+use crate::sessions::{self, Scope, Session, SessionDetails, SessionLimits};
 use crate::state::Auth;
 
 /// Attempts after a concurrent refresh. The second one usually finds the token already used and succeeds.
@@ -39,7 +39,7 @@ pub(crate) struct RefreshGrant {
 
 /// Status of a presented token.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Worth {
+enum TokenStatus {
     /// The newest: the session advances to this counter.
     Advance(i64),
     /// An acceptable older one: the session does not change.
@@ -68,14 +68,14 @@ impl RefreshGrant {
 }
 
 async fn refresh(auth: &Auth, origin: &Origin, token: &SignedCounter) -> Result<Granted, AuthError> {
-    for attempt in 1..=ATTEMPTS {
+    for round in 1..=ATTEMPTS {
         let tx = auth.autocommit(origin).await?;
-        let granted = Box::pin(attempt_on(auth, origin, &tx, token)).await;
+        let granted = Box::pin(attempt(auth, origin, &tx, token)).await;
         match database::finish(tx, granted).await {
             Ok(Some(granted)) => return Ok(granted),
             Ok(None) => {}
             // The connection died while idle. A refresh can be repeated.
-            Err(error) if attempt == 1 && error.is_lost_connection() => {}
+            Err(error) if round == 1 && error.is_lost_connection() => {}
             Err(error) => return Err(error),
         }
     }
@@ -83,45 +83,46 @@ async fn refresh(auth: &Auth, origin: &Origin, token: &SignedCounter) -> Result<
 }
 
 /// `None` if a concurrent request advanced the session.
-async fn attempt_on(
+async fn attempt(
     auth: &Auth,
     origin: &Origin,
     tx: &Tx,
     token: &SignedCounter,
 ) -> Result<Option<Granted>, AuthError> {
     let now = auth.now();
-    let held = sessions::hold(tx, token.session_id).await?.ok_or(AuthError::RefreshTokenNotFound)?;
-    let key = held.session.hmac_key.as_deref().and_then(SessionKey::from_column);
+    let details =
+        sessions::find_details(tx, token.session_id).await?.ok_or(AuthError::RefreshTokenNotFound)?;
+    let key = details.session.hmac_key.as_deref().and_then(SessionKey::from_column);
     let key = key.filter(|key| token.is_signed_by(key)).ok_or(AuthError::RefreshTokenNotFound)?;
-    check(auth, tx, &held, now).await?;
-    let counter = match worth(auth, &held.session, token, now)? {
-        Worth::Advance(counter) => {
+    check(auth, tx, &details, now).await?;
+    let counter = match token_status(auth, &details.session, token, now)? {
+        TokenStatus::Advance(counter) => {
             let audit_log = auth.audit_log(&origin.client);
-            if !sessions::step(tx, audit_log, &origin.client, &held, now).await? {
+            if !sessions::advance(tx, audit_log, &origin.client, &details, now).await? {
                 return Ok(None);
             }
             counter
         }
-        Worth::Current => held.session.counter,
-        Worth::Reused => return Err(reused(auth, origin, &held, now).await),
+        TokenStatus::Current => details.session.counter,
+        TokenStatus::Reused => return Err(reused(auth, origin, &details, now).await),
     };
-    Ok(Some(granted(held, &key, counter, now)))
+    Ok(Some(granted(details, &key, counter, now)))
 }
 
-fn granted(held: Held, key: &SessionKey, counter: i64, now: Timestamp) -> Granted {
-    let Held { session, account, amr } = held;
+fn granted(details: SessionDetails, key: &SessionKey, counter: i64, now: Timestamp) -> Granted {
+    let SessionDetails { session, account, amr } = details;
     let refresh_token = key.token(session.id, counter);
     Granted { account, session_id: session.id, amr, refresh_token, now, weak_password: None }
 }
 
 /// Ends the session of a reused token and returns the error.
-async fn reused(auth: &Auth, origin: &Origin, held: &Held, now: Timestamp) -> AuthError {
+async fn reused(auth: &Auth, origin: &Origin, details: &SessionDetails, now: Timestamp) -> AuthError {
     if auth.config.security_refresh_token_rotation_enabled {
         let ended = async {
             let tx = auth.begin(origin).await?;
             let ended = async {
-                sessions::end(&tx, held.session.user_id, Scope::Local(held.session.id)).await?;
-                let user = &held.account.user;
+                sessions::end(&tx, details.session.user_id, Scope::Local(details.session.id)).await?;
+                let user = &details.account.user;
                 auth.audit_log(&origin.client).record(&tx, user, Action::TokenRevoked, None, now).await
             }
             .await;
@@ -136,8 +137,8 @@ async fn reused(auth: &Auth, origin: &Origin, held: &Held, now: Timestamp) -> Au
 }
 
 /// Checks that do not depend on the token.
-async fn check(auth: &Auth, tx: &Tx, held: &Held, now: Timestamp) -> Result<(), AuthError> {
-    let Held { session, account, amr } = held;
+async fn check(auth: &Auth, tx: &Tx, details: &SessionDetails, now: Timestamp) -> Result<(), AuthError> {
+    let SessionDetails { session, account, amr } = details;
     if account.user.is_banned(now) {
         return Err(AuthError::RefreshBanned);
     }
@@ -152,13 +153,18 @@ async fn check(auth: &Auth, tx: &Tx, held: &Held, now: Timestamp) -> Result<(), 
     Ok(())
 }
 
-fn worth(auth: &Auth, session: &Session, token: &SignedCounter, now: Timestamp) -> Result<Worth, AuthError> {
+fn token_status(
+    auth: &Auth,
+    session: &Session,
+    token: &SignedCounter,
+    now: Timestamp,
+) -> Result<TokenStatus, AuthError> {
     match session.counter.saturating_sub(token.counter) {
         ..0 => Err(AuthError::validation("Invalid Refresh Token: Not Issued By This Server")),
-        0 => Ok(Worth::Advance(session.counter.saturating_add(1))),
-        1 => Ok(Worth::Current),
-        _ if is_within_reuse_interval(&auth.config, session.last_refresh(), now) => Ok(Worth::Current),
-        _ => Ok(Worth::Reused),
+        0 => Ok(TokenStatus::Advance(session.counter.saturating_add(1))),
+        1 => Ok(TokenStatus::Current),
+        _ if is_within_reuse_interval(&auth.config, session.last_refresh(), now) => Ok(TokenStatus::Current),
+        _ => Ok(TokenStatus::Reused),
     }
 }
 

@@ -28,7 +28,7 @@ pub(crate) struct IdTokenGrant {
 }
 
 impl IdTokenGrant {
-    /// Why it is refused.
+    /// The error of the grant, which always fails.
     pub(crate) fn refusal(&self) -> AuthError {
         let (provider, issuer) = (text(&self.provider), text(&self.issuer));
         if text(&self.id_token).is_empty() {
@@ -55,7 +55,7 @@ pub(crate) struct Web3Grant {
 }
 
 impl Web3Grant {
-    /// Why it is refused.
+    /// The error of the grant, which always fails.
     pub(crate) fn refusal(&self) -> AuthError {
         match self.chain.as_deref() {
             Some("solana" | "ethereum") => AuthError::SwitchedOff(Feature::WEB3),

@@ -30,7 +30,7 @@ impl Effects<'_> {
 update auth.users set encrypted_password = $2, updated_at = $3
 where id = $1 and coalesce(encrypted_password, '') = ''";
         if self.user.invited_at.is_some() && self.user.encrypted_password.is_none() {
-            self.execute(PASSWORD, &[&self.user.id, &self.auth.hasher.unguessable(), &self.now]).await?;
+            self.execute(PASSWORD, &[&self.user.id, &self.auth.hasher.random_hash(), &self.now]).await?;
         }
         self.audit(Action::UserSignedUp, "email").await?;
         if self.user.email_confirmed_at.is_none() {
@@ -94,7 +94,7 @@ delete from auth.one_time_tokens where user_id = $1 and token_type::text <> 'pho
         self.audit(Action::UserModified, "email").await?;
         self.execute(CHANGE, &[&self.user.id, new, &self.now])
             .await
-            .map_err(|error| error.or_taken(AuthError::EmailExists))?;
+            .map_err(|error| error.map_taken_address(AuthError::EmailExists))?;
         self.execute(FORGET, &[&self.user.id]).await?;
         self.set_identity("email", new, "email_verified").await?;
         if !old.is_empty() {
@@ -114,7 +114,7 @@ where id = $1";
         self.audit(Action::UserModified, "phone").await?;
         self.execute(CHANGE, &[&self.user.id, &new, &self.now])
             .await
-            .map_err(|error| error.or_taken(AuthError::PhoneExists))?;
+            .map_err(|error| error.map_taken_address(AuthError::PhoneExists))?;
         self.set_identity("phone", new, "phone_verified").await?;
         let changed = User { phone: new.to_owned(), ..self.user.clone() };
         notifications::phone_changed(self.tx, &self.auth.mailer, &changed, &self.user.phone).await

@@ -1,4 +1,4 @@
-//! Extractors of the admin routes: the caller ([`Admin`]), then the user in the path ([`OfUser`]).
+//! Extractors of the admin routes: the caller ([`Admin`]), then the user in the path ([`TargetUser`]).
 
 use std::sync::Arc;
 
@@ -34,12 +34,12 @@ impl FromRequestParts<Arc<Auth>> for Admin {
 }
 
 /// An admin request about the user in the path's `{id}`.
-pub(crate) struct OfUser {
+pub(crate) struct TargetUser {
     pub(crate) admin: Admin,
     pub(crate) account: Account,
 }
 
-impl FromRequestParts<Arc<Auth>> for OfUser {
+impl FromRequestParts<Arc<Auth>> for TargetUser {
     type Rejection = AuthError;
 
     async fn from_request_parts(parts: &mut Parts, auth: &Arc<Auth>) -> Result<Self, AuthError> {
@@ -62,23 +62,23 @@ impl Bearer {
         if !self.is_admin(auth) {
             return Err(AuthError::NotAdmin);
         }
-        let Some((user_id, session_id)) = self.named_session() else { return Ok(self.nobody(auth)) };
+        let Some((user_id, session_id)) = self.named_session() else { return Ok(self.role_actor(auth)) };
         let tx = auth.autocommit(&request.origin).await?;
         let found = async {
-            let held = sessions::hold(&tx, session_id).await?;
-            let held = held.filter(|held| held.session.user_id == user_id);
-            let held = held.ok_or(AuthError::AdminSessionExpired)?;
+            let details = sessions::find_details(&tx, session_id).await?;
+            let details = details.filter(|details| details.session.user_id == user_id);
+            let details = details.ok_or(AuthError::AdminSessionExpired)?;
             let now = auth.now();
-            if held.account.user.is_banned(now) {
+            if details.account.user.is_banned(now) {
                 return Err(AuthError::BannedBearer);
             }
-            let has_factor = held.account.has_verified_factor();
+            let has_factor = details.account.has_verified_factor();
             let limits = SessionLimits::new(&auth.config);
-            let lives = held.session.check_life(limits, has_factor, &held.amr, now);
-            if lives.is_err() || sessions::is_superseded(&tx, limits, &held.session).await? {
+            let lives = details.session.check_life(limits, has_factor, &details.amr, now);
+            if lives.is_err() || sessions::is_superseded(&tx, limits, &details.session).await? {
                 return Err(AuthError::AdminSessionExpired);
             }
-            Ok(held.account.user)
+            Ok(details.account.user)
         }
         .await;
         database::finish(tx, found).await

@@ -11,10 +11,10 @@ use serde_json::json;
 
 use crate::database;
 use crate::error::AuthError;
-use crate::flows::admin::{self, AdminUser};
+use crate::flows::admin::{self, AdminUserBody};
 use crate::http::pagination::{self, Page, escape_like};
 use crate::http::request::{read_json, read_json_or_default};
-use crate::http::routes::admin::{Admin, OfUser};
+use crate::http::routes::admin::{Admin, TargetUser};
 use crate::http::wire::{FactorBody, UserBody};
 use crate::state::Auth;
 use crate::users::list::{self, Cursor, Next};
@@ -72,28 +72,28 @@ pub(crate) async fn create(
     Admin { request, actor, .. }: Admin,
     body: Body,
 ) -> Result<Response, AuthError> {
-    let wanted: AdminUser = read_json(body).await?;
+    let wanted: AdminUserBody = read_json(body).await?;
     let account = Box::pin(wanted.create(&auth, &request.origin, &actor)).await?;
     Ok(Json(UserBody::from(&account)).into_response())
 }
 
-pub(crate) async fn get(OfUser { account, .. }: OfUser) -> Response {
+pub(crate) async fn get(TargetUser { account, .. }: TargetUser) -> Response {
     Json(UserBody::from(&account)).into_response()
 }
 
 pub(crate) async fn change(
     State(auth): State<Arc<Auth>>,
-    OfUser { admin: Admin { request, actor, .. }, account }: OfUser,
+    TargetUser { admin: Admin { request, actor, .. }, account }: TargetUser,
     body: Body,
 ) -> Result<Response, AuthError> {
-    let wanted: AdminUser = read_json(body).await?;
+    let wanted: AdminUserBody = read_json(body).await?;
     let account = Box::pin(wanted.change(&auth, &request.origin, &actor, &account.user)).await?;
     Ok(Json(UserBody::from(&account)).into_response())
 }
 
 pub(crate) async fn delete(
     State(auth): State<Arc<Auth>>,
-    OfUser { admin: Admin { request, actor, .. }, account }: OfUser,
+    TargetUser { admin: Admin { request, actor, .. }, account }: TargetUser,
     body: Body,
 ) -> Result<Response, AuthError> {
     let body: DeleteBody = read_json_or_default(body).await?;
@@ -103,7 +103,7 @@ pub(crate) async fn delete(
 }
 
 /// Lists the user's factors.
-pub(crate) async fn factors(OfUser { account, .. }: OfUser) -> Response {
+pub(crate) async fn factors(TargetUser { account, .. }: TargetUser) -> Response {
     let factors: Vec<FactorBody<'_>> = account.factors.iter().map(FactorBody::from).collect();
     Json(factors).into_response()
 }

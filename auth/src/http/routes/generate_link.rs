@@ -11,7 +11,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::error::AuthError;
 use crate::fields::text;
-use crate::flows::generated_link::{GeneratedLink, LinkType};
+use crate::flows::generated_link::{LinkRequest, LinkType};
 use crate::http::request::read_json;
 use crate::http::routes::admin::Admin;
 use crate::http::wire::UserBody;
@@ -50,7 +50,7 @@ pub(crate) async fn post(
     let email = address::email(text(&body.email))?;
     let named = body.redirect_to.as_deref().and_then(|named| auth.redirects.allowed(named));
     let redirect_to = named.map_or_else(|| request.origin.links.target(&auth.redirects), str::to_owned);
-    let link = GeneratedLink {
+    let link = LinkRequest {
         kind: LinkType::read(text(&body.kind))?,
         email,
         password: body.password.unwrap_or_default(),
@@ -59,7 +59,7 @@ pub(crate) async fn post(
         redirect_to,
         audience: bearer.audience(&auth, &request),
     };
-    let made = Box::pin(link.make(&auth, &request.origin, &actor)).await?;
+    let made = Box::pin(link.generate(&auth, &request.origin, &actor)).await?;
     let body = LinkBody {
         user: UserBody::from(&made.account),
         action_link: &made.action_link,

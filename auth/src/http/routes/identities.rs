@@ -73,7 +73,7 @@ async fn unlink(
     let now = auth.now();
     users::unlink(tx, &account, identity, now)
         .await
-        .map_err(|error| error.or_taken(AuthError::IdentityEmailConflict))?;
+        .map_err(|error| error.map_taken_address(AuthError::IdentityEmailConflict))?;
     let traits = json!({
         "identity_id": identity.id, "provider": identity.provider, "provider_id": identity.provider_id
     });

@@ -16,7 +16,7 @@ use crate::database;
 use crate::error::AuthError;
 use crate::http::bearer::{Bearer, Caller};
 use crate::http::request::RequestContext;
-use crate::http::routes::admin::{Admin, OfUser};
+use crate::http::routes::admin::{Admin, TargetUser};
 use crate::http::wire::SessionBody;
 use crate::sessions::{self, Scope};
 use crate::state::Auth;
@@ -31,7 +31,7 @@ pub(crate) async fn list(
     let tx = auth.autocommit(&request.origin).await?;
     let listed = async {
         let Caller { account, session } = bearer.caller(&auth, &tx).await?;
-        let sessions = sessions::of_user(&tx, account.user.id).await?;
+        let sessions = sessions::list(&tx, account.user.id).await?;
         Ok((sessions, session.map(|session| session.id)))
     }
     .await;
@@ -61,27 +61,27 @@ pub(crate) async fn delete(
 }
 
 /// Lists the sessions of any user.
-pub(crate) async fn list_of(
+pub(crate) async fn list_for_user(
     State(auth): State<Arc<Auth>>,
-    OfUser { admin, account }: OfUser,
+    TargetUser { admin, account }: TargetUser,
 ) -> Result<Response, AuthError> {
     let tx = auth.autocommit(&admin.request.origin).await?;
-    let listed = sessions::of_user(&tx, account.user.id).await;
+    let listed = sessions::list(&tx, account.user.id).await;
     Ok(body(&database::finish(tx, listed).await?, None))
 }
 
 /// Ends all sessions of a user.
-pub(crate) async fn delete_all_of(
+pub(crate) async fn delete_all_for_user(
     State(auth): State<Arc<Auth>>,
-    OfUser { admin, account }: OfUser,
+    TargetUser { admin, account }: TargetUser,
 ) -> Result<StatusCode, AuthError> {
     revoke(&auth, &admin, &account.user, None).await
 }
 
 /// Ends a session of a user.
-pub(crate) async fn delete_of(
+pub(crate) async fn delete_for_user(
     State(auth): State<Arc<Auth>>,
-    OfUser { admin, account }: OfUser,
+    TargetUser { admin, account }: TargetUser,
     Path((_user_id, id)): Path<(String, String)>,
 ) -> Result<StatusCode, AuthError> {
     let id = session_id(&id)?;
@@ -115,8 +115,8 @@ fn session_id(text: &str) -> Result<Uuid, AuthError> {
     Uuid::try_parse(text).map_err(|_error| AuthError::SessionPathNotUuid)
 }
 
-fn body(sessions: &[sessions::Listed], current: Option<Uuid>) -> Response {
+fn body(sessions: &[sessions::SessionEntry], current: Option<Uuid>) -> Response {
     let sessions: Vec<SessionBody<'_>> =
-        sessions.iter().map(|session| SessionBody::of(session, current)).collect();
+        sessions.iter().map(|session| SessionBody::new(session, current)).collect();
     Json(json!({ "sessions": sessions })).into_response()
 }

@@ -19,7 +19,7 @@ use crate::error::AuthError;
 use crate::error::feature::Feature;
 use crate::http::bearer::{Bearer, Caller};
 use crate::http::request::{RequestContext, read_bytes, read_json};
-use crate::http::routes::admin::{Admin, OfUser};
+use crate::http::routes::admin::{Admin, TargetUser};
 use crate::http::routes::settings::is_provider;
 use crate::state::Auth;
 use crate::users::Factor;
@@ -137,7 +137,7 @@ struct Enrolment {
 }
 
 async fn enroll(State(auth): State<Arc<Auth>>, request: RequestContext, body: Body) -> Result<(), AuthError> {
-    person(&auth, &request).await?;
+    registered_caller(&auth, &request).await?;
     let body: Enrolment = read_json(body).await?;
     let feature = body.factor_type.as_deref().and_then(Feature::enroll);
     Err(match feature {
@@ -152,7 +152,7 @@ async fn use_factor(
     Path(id): Path<String>,
     request: RequestContext,
 ) -> Result<(), AuthError> {
-    let caller = person(&auth, &request).await?;
+    let caller = registered_caller(&auth, &request).await?;
     let factor = factor(&caller.account.factors, &id)?;
     Err(AuthError::SwitchedOff(Feature::verify(&factor.factor_type)))
 }
@@ -164,7 +164,7 @@ async fn unenroll(
     request: RequestContext,
 ) -> Result<Response, AuthError> {
     const DELETE: &str = "delete from auth.mfa_factors where id = $1 and user_id = $2";
-    let caller = person(&auth, &request).await?;
+    let caller = registered_caller(&auth, &request).await?;
     let factor = factor(&caller.account.factors, &id)?;
     if factor.status == "verified" {
         return Err(AuthError::FactorNeedsAal2);
@@ -176,7 +176,7 @@ async fn unenroll(
 }
 
 async fn admin_factor(
-    OfUser { account, .. }: OfUser,
+    TargetUser { account, .. }: TargetUser,
     Path((_user_id, factor_id)): Path<(String, String)>,
 ) -> AuthError {
     match factor(&account.factors, &factor_id) {
@@ -186,7 +186,7 @@ async fn admin_factor(
 }
 
 /// The caller, who must not be anonymous.
-async fn person(auth: &Auth, request: &RequestContext) -> Result<Caller, AuthError> {
+async fn registered_caller(auth: &Auth, request: &RequestContext) -> Result<Caller, AuthError> {
     let bearer = Bearer::read(auth, request)?;
     let tx = auth.autocommit(&request.origin).await?;
     let caller = bearer.caller(auth, &tx).await;

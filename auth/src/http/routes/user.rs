@@ -78,7 +78,7 @@ pub(crate) async fn put(
     let attempt = match change.password {
         Some(_) => {
             let id = caller.account.user.id.to_string();
-            Some(auth.limits.accounts.attempt(&id, Counter::Strangers).await?)
+            Some(auth.limits.accounts.attempt(&id, Counter::UnknownNetworks).await?)
         }
         None => None,
     };
@@ -342,7 +342,7 @@ async fn apply(
     }
     if let Some(phone) = &change.phone {
         let set = users::set_phone(tx, user.id, phone, now).await;
-        set.map_err(|error| error.or_taken(AuthError::PhoneExists))?;
+        set.map_err(|error| error.map_taken_address(AuthError::PhoneExists))?;
         let changed = User { phone: phone.clone(), ..user.clone() };
         notifications::phone_changed(tx, &auth.mailer, &changed, &user.phone).await?;
     }
@@ -367,7 +367,7 @@ async fn change_email(
         data.insert("phone_verified".to_owned(), Value::Bool(false));
         users::set_email(tx, user.id, email, &data, now)
             .await
-            .map_err(|error| error.or_taken(AuthError::EmailExists))?;
+            .map_err(|error| error.map_taken_address(AuthError::EmailExists))?;
         // Autoconfirm confirms the address but does not prove its ownership.
         data.insert("email_verified".to_owned(), Value::Bool(false));
         return users::insert_identity(tx, user.id, "email", &user.id.to_string(), &data, now).await;

@@ -64,14 +64,14 @@ pub(crate) async fn get(
     if auth.config.mailer_confirm_links && request.query(PRESSED).is_none() {
         return Ok(page::page(&[("token", hash), ("type", name), ("redirect_to", &target), (PRESSED, "1")]));
     }
-    let flow = one_time::flow_of(hash);
+    let flow = one_time::flow_type(hash);
     match follow(&auth, &request, name, hash, flow, &target).await {
         Ok(response) => Ok(response),
         Err(error) => {
             let parameters = error.redirect_parameters();
             let location =
                 with_query_of(Location::new(&target), flow, &parameters).with_fragment(&parameters);
-            Ok(error.answered_by(location.see_other()))
+            Ok(error.with_response(location.see_other()))
         }
     }
 }

@@ -3,7 +3,7 @@
 //! concurrent guesses count.
 //!
 //! This does not lock out the owner: the lock applies to networks without a session of the account; a network with a session
-//! has its own count ([`Counter::Known`]). Unknown accounts are limited like existing ones, so that a rejection reveals
+//! has its own count ([`Counter::KnownNetwork`]). Unknown accounts are limited like existing ones, so that a rejection reveals
 //! nothing. Recovery by mail is not limited, and makes the network a known one.
 
 use std::collections::HashMap;
@@ -26,17 +26,17 @@ const ACCOUNTS: NonZeroUsize = match NonZeroUsize::new(65_536) {
     None => NonZeroUsize::MIN,
 };
 /// Longest lock.
-const LONGEST: Duration = Duration::from_secs(900);
+const MAX_LOCK: Duration = Duration::from_secs(900);
 /// Time without a wrong password after which the count is reset.
-const MEMORY: Duration = Duration::from_secs(24 * 3600);
+const FORGET_AFTER: Duration = Duration::from_secs(24 * 3600);
 
 /// The networks that share a count of wrong passwords for an account.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub(crate) enum Counter {
     /// All networks without a session of the account.
-    Strangers,
+    UnknownNetworks,
     /// A network with a session of the account.
-    Known(IpAddr),
+    KnownNetwork(IpAddr),
 }
 
 /// The limiter of sign-ins by password.
@@ -61,7 +61,7 @@ struct Accounts {
 struct Failures {
     count: u32,
     last: Instant,
-    closed_until: Instant,
+    locked_until: Instant,
 }
 
 impl AccountLimit {
@@ -97,14 +97,14 @@ impl AccountLimit {
         let now = Instant::now();
         let mut accounts = self.accounts.lock().unwrap_or_else(PoisonError::into_inner);
         let failures = accounts.failures.get(&key).copied();
-        let left = failures.map(|failures| failures.closed_until.saturating_duration_since(now));
+        let left = failures.map(|failures| failures.locked_until.saturating_duration_since(now));
         if let Some(retry_after) = left.filter(|left| !left.is_zero()) {
             crate::metrics::rate_limited("account");
             return Err(AuthError::RateLimited { retry_after });
         }
-        let places = self.free.saturating_sub(failures.map_or(0, |failures| failures.count)).max(1);
+        let slots = self.free.saturating_sub(failures.map_or(0, |failures| failures.count)).max(1);
         let pending = accounts.pending.entry(key).or_default();
-        if *pending >= places {
+        if *pending >= slots {
             return Ok(None);
         }
         *pending += 1;
@@ -116,15 +116,15 @@ impl Accounts {
     fn failed(&mut self, free: u32, key: u64) {
         let now = Instant::now();
         let failures =
-            self.failures.get_or_insert_mut(key, || Failures { count: 0, last: now, closed_until: now });
-        if now.saturating_duration_since(failures.last) > MEMORY {
+            self.failures.get_or_insert_mut(key, || Failures { count: 0, last: now, locked_until: now });
+        if now.saturating_duration_since(failures.last) > FORGET_AFTER {
             failures.count = 0;
         }
         failures.count = failures.count.saturating_add(1);
         failures.last = now;
         if let Some(doublings) = failures.count.checked_sub(free) {
             let seconds = 1_u64.checked_shl(doublings).unwrap_or(u64::MAX);
-            failures.closed_until = now + Duration::from_secs(seconds).min(LONGEST);
+            failures.locked_until = now + Duration::from_secs(seconds).min(MAX_LOCK);
         }
     }
 }
@@ -200,7 +200,7 @@ mod tests {
 
     async fn fail_often(limit: &AccountLimit) {
         for _ in 0..9 {
-            let _closed = fail(limit, Counter::Strangers).await;
+            let _closed = fail(limit, Counter::UnknownNetworks).await;
         }
     }
 
@@ -208,14 +208,14 @@ mod tests {
     async fn locks_double_up_to_fifteen_minutes() {
         let limit = AccountLimit::new(3);
         for _ in 0..3 {
-            assert_eq!(fail(&limit, Counter::Strangers).await, None);
+            assert_eq!(fail(&limit, Counter::UnknownNetworks).await, None);
         }
         let mut waits = Vec::new();
         for _ in 0..12 {
-            let wait = fail(&limit, Counter::Strangers).await.unwrap();
+            let wait = fail(&limit, Counter::UnknownNetworks).await.unwrap();
             waits.push(wait);
             tokio::time::advance(Duration::from_secs(wait)).await;
-            assert_eq!(fail(&limit, Counter::Strangers).await, None, "locks expire");
+            assert_eq!(fail(&limit, Counter::UnknownNetworks).await, None, "locks expire");
         }
         assert_eq!(waits, [1, 2, 4, 8, 16, 32, 64, 128, 256, 512, 900, 900]);
     }
@@ -227,7 +227,7 @@ mod tests {
         for _ in 0..60 {
             let limit = Arc::clone(&limit);
             guesses.spawn(async move {
-                let Ok(attempt) = limit.attempt(ADA, Counter::Strangers).await else { return false };
+                let Ok(attempt) = limit.attempt(ADA, Counter::UnknownNetworks).await else { return false };
                 tokio::task::yield_now().await;
                 attempt.failed();
                 true
@@ -245,7 +245,7 @@ mod tests {
         for index in 0..60 {
             let limit = Arc::clone(&limit);
             sign_ins.spawn(async move {
-                let attempt = limit.attempt(ADA, Counter::Strangers).await.unwrap();
+                let attempt = limit.attempt(ADA, Counter::UnknownNetworks).await.unwrap();
                 tokio::task::yield_now().await;
                 // Every third client leaves before its answer.
                 if index % 3 > 0 {
@@ -261,23 +261,23 @@ mod tests {
     async fn known_networks_and_other_accounts_are_not_locked() {
         let limit = AccountLimit::new(1);
         fail_often(&limit).await;
-        assert!(fail(&limit, Counter::Strangers).await.is_some());
-        assert_eq!(fail(&limit, Counter::Known(IpAddr::V4(Ipv4Addr::LOCALHOST))).await, None);
-        assert!(limit.attempt("eve@example.org", Counter::Strangers).await.is_ok());
+        assert!(fail(&limit, Counter::UnknownNetworks).await.is_some());
+        assert_eq!(fail(&limit, Counter::KnownNetwork(IpAddr::V4(Ipv4Addr::LOCALHOST))).await, None);
+        assert!(limit.attempt("eve@example.org", Counter::UnknownNetworks).await.is_ok());
     }
 
     #[tokio::test(start_paused = true)]
     async fn correct_password_or_a_day_resets_the_count() {
         let limit = AccountLimit::new(2);
-        assert_eq!(fail(&limit, Counter::Strangers).await, None);
-        limit.attempt(ADA, Counter::Strangers).await.unwrap().succeeded();
+        assert_eq!(fail(&limit, Counter::UnknownNetworks).await, None);
+        limit.attempt(ADA, Counter::UnknownNetworks).await.unwrap().succeeded();
         for _ in 0..2 {
-            assert_eq!(fail(&limit, Counter::Strangers).await, None);
+            assert_eq!(fail(&limit, Counter::UnknownNetworks).await, None);
         }
-        assert_eq!(fail(&limit, Counter::Strangers).await, Some(1));
-        tokio::time::advance(MEMORY + Duration::from_secs(1)).await;
+        assert_eq!(fail(&limit, Counter::UnknownNetworks).await, Some(1));
+        tokio::time::advance(FORGET_AFTER + Duration::from_secs(1)).await;
         for _ in 0..2 {
-            assert_eq!(fail(&limit, Counter::Strangers).await, None, "a new count");
+            assert_eq!(fail(&limit, Counter::UnknownNetworks).await, None, "a new count");
         }
     }
 
@@ -285,12 +285,12 @@ mod tests {
     async fn memory_is_bounded_and_zero_sets_no_limit() {
         let limit = AccountLimit::new(1);
         for index in 0..70_000 {
-            limit.attempt(&index.to_string(), Counter::Strangers).await.unwrap().failed();
+            limit.attempt(&index.to_string(), Counter::UnknownNetworks).await.unwrap().failed();
         }
         assert_eq!(limit.accounts.lock().unwrap().failures.len(), ACCOUNTS.get());
         let off = AccountLimit::new(0);
         for _ in 0..99 {
-            assert_eq!(fail(&off, Counter::Strangers).await, None);
+            assert_eq!(fail(&off, Counter::UnknownNetworks).await, None);
         }
     }
 }

@@ -10,9 +10,9 @@ use rustix::time::{ClockId, clock_gettime};
 
 /// Upper bound; slower kinds remain distinguishable. Hiding a bcrypt hash of cost 16 would make every rejection take four
 /// seconds.
-const MOST: Duration = Duration::from_millis(500);
+const MAX_COST: Duration = Duration::from_millis(500);
 /// Kinds tracked. A project usually has one or two.
-const KINDS: usize = 64;
+const MAX_KINDS: usize = 64;
 
 /// Recent maximum per kind of hash.
 #[derive(Default)]
@@ -23,7 +23,7 @@ impl Costs {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    pub(super) fn knows(&self, stored: &str) -> bool {
+    pub(super) fn is_known(&self, stored: &str) -> bool {
         self.kinds().contains_key(kind(stored))
     }
 
@@ -33,10 +33,10 @@ impl Costs {
         let mut kinds = self.kinds();
         if let Some(slowest) = kinds.get_mut(kind) {
             *slowest = took.max(*slowest - *slowest / 256);
-        } else if kinds.len() < KINDS {
+        } else if kinds.len() < MAX_KINDS {
             kinds.insert(kind.to_owned(), took);
             drop(kinds);
-            if took > MOST {
+            if took > MAX_COST {
                 tracing::warn!(
                     ?took,
                     "some password hashes are so slow that rejected sign-ins reveal their accounts by time; reset these passwords"
@@ -46,8 +46,8 @@ impl Costs {
     }
 
     /// CPU time of a rejection.
-    pub(super) fn of_refusal(&self) -> Duration {
-        self.kinds().values().copied().max().unwrap_or_default().min(MOST)
+    pub(super) fn rejection_cost(&self) -> Duration {
+        self.kinds().values().copied().max().unwrap_or_default().min(MAX_COST)
     }
 }
 
@@ -60,9 +60,9 @@ fn kind(stored: &str) -> &str {
 }
 
 /// Measures this thread's CPU time.
-pub(super) struct ProcessorTime(Duration);
+pub(super) struct CpuTime(Duration);
 
-impl ProcessorTime {
+impl CpuTime {
     pub(super) fn start() -> Self {
         Self(Self::now())
     }
@@ -104,13 +104,13 @@ mod tests {
     #[test]
     fn rejection_costs_as_much_as_slowest_kind() {
         let (costs, ms) = (Costs::default(), Duration::from_millis);
-        assert_eq!(costs.of_refusal(), ms(0));
+        assert_eq!(costs.rejection_cost(), ms(0));
         costs.note("$2b$06$a", ms(5));
         costs.note("$2b$10$a", ms(70));
         costs.note("$2b$06$b", ms(6));
-        assert_eq!(costs.of_refusal(), ms(70));
-        assert!(costs.knows("$2b$10$other") && !costs.knows("$2b$12$a"));
+        assert_eq!(costs.rejection_cost(), ms(70));
+        assert!(costs.is_known("$2b$10$other") && !costs.is_known("$2b$12$a"));
         costs.note("$2b$12$a", ms(900));
-        assert_eq!(costs.of_refusal(), MOST);
+        assert_eq!(costs.rejection_cost(), MAX_COST);
     }
 }

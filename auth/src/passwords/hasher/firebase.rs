@@ -57,7 +57,7 @@ impl FirebaseHash {
     }
 
     /// Whether `password` matches this hash.
-    pub(super) fn is_of(&self, password: &[u8]) -> Result<bool, HashError> {
+    pub(super) fn matches(&self, password: &[u8]) -> Result<bool, HashError> {
         let mut key = [0_u8; KEY_BYTES];
         scrypt::scrypt(password, &self.salt_and_separator, &self.params, &mut key)
             .map_err(|_error| HashError::Failed)?;
@@ -89,8 +89,8 @@ mod tests {
     #[test]
     fn verifies_the_sample_of_firebase() {
         let hash = FirebaseHash::parse(SAMPLE.split('$')).unwrap();
-        assert_eq!(hash.is_of(b"user1password"), Ok(true));
-        assert_eq!(hash.is_of(b"user2password"), Ok(false));
+        assert_eq!(hash.matches(b"user1password"), Ok(true));
+        assert_eq!(hash.matches(b"user2password"), Ok(false));
     }
 
     #[test]

@@ -24,7 +24,7 @@ const MAX_BCRYPT_COST: u32 = 16;
 /// Hashes a new password.
 ///
 /// # Errors
-/// argon2 refuses it.
+/// argon2 fails.
 pub(super) fn hash(params: &Params, password: &[u8], memory: &mut Memory) -> Result<String, HashError> {
     let salt = random::bytes::<SALT_BYTES>();
     let mut hash = [0_u8; HASH_BYTES];
@@ -33,7 +33,7 @@ pub(super) fn hash(params: &Params, password: &[u8], memory: &mut Memory) -> Res
 }
 
 /// A random hash that matches no password. Cheap.
-pub(super) fn unguessable(params: &Params) -> String {
+pub(super) fn random_hash(params: &Params) -> String {
     text(params, &random::bytes::<SALT_BYTES>(), &random::bytes::<HASH_BYTES>())
 }
 
@@ -86,7 +86,7 @@ pub(super) fn verify(
             Ok(if is_ours { Verdict::Right } else { Verdict::RightButOutdated })
         }
         Stored::Firebase(hash) => {
-            Ok(if hash.is_of(password)? { Verdict::RightButOutdated } else { Verdict::Wrong })
+            Ok(if hash.matches(password)? { Verdict::RightButOutdated } else { Verdict::Wrong })
         }
         // Truncates at 72 bytes, like the implementation that created the hash.
         Stored::Bcrypt(hash) => match bcrypt::verify(password, &hash) {

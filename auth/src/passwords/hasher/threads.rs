@@ -14,9 +14,9 @@ use tokio_util::task::TaskTracker;
 use super::HashError;
 
 /// Increment of the nice value. A competing thread with nice 0 gets about 90 % of a core.
-const LOWER_BY: i32 = 10;
+const NICE_INCREMENT: i32 = 10;
 /// How long an idle thread keeps its memory.
-const KEPT: Duration = Duration::from_secs(10);
+const MEMORY_IDLE_LIMIT: Duration = Duration::from_secs(10);
 /// Minimum capacity in blocks. From 32 MiB on glibc maps memory directly and returns it to the system when freed; smaller
 /// allocations may stay in its heap. Untouched pages use no memory.
 const RETURNED_BLOCKS: usize = 33 * 1024;
@@ -114,7 +114,7 @@ impl Shared {
     fn work(&self) {
         // `nice` applies to the calling thread only on Linux; elsewhere it applies to the process.
         #[cfg(target_os = "linux")]
-        if let Err(error) = rustix::process::nice(LOWER_BY) {
+        if let Err(error) = rustix::process::nice(NICE_INCREMENT) {
             tracing::debug!(%error, "cannot lower the priority of password hashing threads");
         }
         let mut memory = Memory::default();
@@ -139,14 +139,14 @@ impl Shared {
             if queue.is_closed {
                 return None;
             }
-            let keeps_for = KEPT.saturating_sub(idle_since.elapsed());
-            if keeps_for.is_zero() {
+            let remaining = MEMORY_IDLE_LIMIT.saturating_sub(idle_since.elapsed());
+            if remaining.is_zero() {
                 *memory = Memory::default();
             }
             queue = if memory.0.is_empty() {
                 self.changed.wait(queue).unwrap_or_else(PoisonError::into_inner)
             } else {
-                let woken = self.changed.wait_timeout(queue, keeps_for);
+                let woken = self.changed.wait_timeout(queue, remaining);
                 woken.map_or_else(|error| error.into_inner().0, |woken| woken.0)
             };
         }

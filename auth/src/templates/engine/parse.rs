@@ -1,12 +1,12 @@
-//! The parser. [`Place`] tracks the HTML between actions and determines each value's escaping.
+//! The parser. [`HtmlContext`] tracks the HTML between actions and determines each value's escaping.
 
 use serde_json::Value;
 
-use super::place::Place;
-use super::{Escape, LONGEST, SUPPORTED, TemplateError};
+use super::html_context::HtmlContext;
+use super::{Escape, MAX_BYTES, SUPPORTED, TemplateError};
 
 /// Maximum nesting of blocks and parentheses.
-const DEEPEST: usize = 32;
+const MAX_DEPTH: usize = 32;
 
 #[derive(Debug, Clone)]
 pub(super) enum Node {
@@ -51,12 +51,12 @@ impl Function {
     }
 }
 
-/// Parses `source`. `place` is the initial HTML context, `None` for plain text.
-pub(super) fn parse(source: &str, place: Option<Place>) -> Result<Vec<Node>, TemplateError> {
-    if source.len() > LONGEST {
+/// Parses `source`. `context` is the initial HTML context, `None` for plain text.
+pub(super) fn parse(source: &str, context: Option<HtmlContext>) -> Result<Vec<Node>, TemplateError> {
+    if source.len() > MAX_BYTES {
         return Err(TemplateError::TooLong);
     }
-    let mut parser = Parser { source, rest: source, place, depth: 0 };
+    let mut parser = Parser { source, rest: source, context, depth: 0 };
     let parsed = parser.block().and_then(|(nodes, end)| match end {
         BlockEnd::Source => Ok(nodes),
         BlockEnd::Else(_) | BlockEnd::Close => {
@@ -77,7 +77,7 @@ enum BlockEnd {
 struct Parser<'a> {
     source: &'a str,
     rest: &'a str,
-    place: Option<Place>,
+    context: Option<HtmlContext>,
     depth: usize,
 }
 
@@ -100,7 +100,7 @@ impl<'a> Parser<'a> {
                 "range" => nodes.push(self.range(words)?),
                 _ => {
                     let value = expression(action)?;
-                    let escape = self.place.as_ref().map_or(Ok(Escape::None), Place::value)?;
+                    let escape = self.context.as_ref().map_or(Ok(Escape::None), HtmlContext::value)?;
                     nodes.push(Node::Print(value, escape));
                 }
             }
@@ -120,8 +120,8 @@ impl<'a> Parser<'a> {
         });
         let text = if trimmed { text.trim_end() } else { text };
         if !text.is_empty() {
-            if let Some(place) = &mut self.place {
-                place.text(text);
+            if let Some(context) = &mut self.context {
+                context.text(text);
             }
             nodes.push(Node::Text(text.to_owned()));
         }
@@ -159,10 +159,10 @@ impl<'a> Parser<'a> {
 
     fn range(&mut self, words: &str) -> Result<Node, String> {
         let over = expression(words)?;
-        let start = self.place.clone();
+        let start = self.context.clone();
         let (body, otherwise) = self.branches("range")?;
         // Otherwise the second item would be in another context than the first.
-        if self.place != start {
+        if self.context != start {
             return Err("{{ range }} must end in the HTML context in which it begins".to_owned());
         }
         Ok(Node::Range { over, body, otherwise })
@@ -171,12 +171,12 @@ impl<'a> Parser<'a> {
     /// Parses both branches of a block, which must end in the same HTML context.
     fn branches(&mut self, what: &str) -> Result<(Vec<Node>, Vec<Node>), String> {
         self.depth += 1;
-        if self.depth > DEEPEST {
+        if self.depth > MAX_DEPTH {
             return Err("blocks are nested too deep".to_owned());
         }
-        let (start, begins) = (self.place.clone(), self.rest);
+        let (start, begins) = (self.context.clone(), self.rest);
         let (then, end) = self.block()?;
-        let after_then = std::mem::replace(&mut self.place, start);
+        let after_then = std::mem::replace(&mut self.context, start);
         let otherwise = match end {
             BlockEnd::Close => Vec::new(),
             BlockEnd::Source => {
@@ -189,7 +189,7 @@ impl<'a> Parser<'a> {
             },
         };
         self.depth -= 1;
-        self.place = match (self.place.take(), after_then) {
+        self.context = match (self.context.take(), after_then) {
             (Some(one), Some(other)) => {
                 let joined = one.join(other);
                 Some(joined.ok_or_else(|| {
@@ -250,7 +250,7 @@ fn unsupported(text: &str) -> String {
 
 /// Parses a function call or a value, up to `)` or the end.
 fn operands(text: &str, depth: usize) -> Result<(Expr, &str), String> {
-    if depth > DEEPEST {
+    if depth > MAX_DEPTH {
         return Err("parentheses are nested too deep".to_owned());
     }
     let text = text.trim_start();

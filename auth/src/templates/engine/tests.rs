@@ -152,7 +152,7 @@ fn reports_syntax_errors() {
     ] {
         assert_eq!(fault(source), format!("{what} is not supported: {SUPPORTED}"), "{source}");
     }
-    assert_eq!(Template::text(&"x".repeat(LONGEST + 1)).unwrap_err(), TemplateError::TooLong);
+    assert_eq!(Template::text(&"x".repeat(MAX_BYTES + 1)).unwrap_err(), TemplateError::TooLong);
     assert!(fault(&"{{ if . }}".repeat(100)).contains("nested too deep"));
     assert!(fault(&format!("{{{{ {} }}}}", "(".repeat(100))).contains("nested too deep"));
 }

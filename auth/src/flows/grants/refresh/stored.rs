@@ -4,20 +4,20 @@
 use basalt_core::pool::Tx;
 use jiff::Timestamp;
 
-use super::{Worth, check, granted, is_within_reuse_interval, reused};
+use super::{TokenStatus, check, granted, is_within_reuse_interval, reused};
 use crate::audit::Action;
 use crate::database;
 use crate::error::AuthError;
 use crate::origin::Origin;
 use crate::sessions::access_token::Granted;
 use crate::sessions::refresh_token::SessionKey;
-use crate::sessions::{self, Held, Session, StoredToken};
+use crate::sessions::{self, Session, SessionDetails, StoredToken};
 use crate::state::Auth;
 
 /// Result of a refresh. Reuse commits but fails the request.
 enum Outcome {
     Granted(Box<Granted>),
-    Reused(Box<Held>),
+    Reused(Box<SessionDetails>),
 }
 
 /// Refreshes with a v1 token. Locks the session, since rows of two tables change.
@@ -27,7 +27,7 @@ pub(super) async fn refresh(auth: &Auth, origin: &Origin, token: &str) -> Result
     let outcome = outcome(auth, origin, &tx, token, now).await;
     match database::finish(tx, outcome).await? {
         Outcome::Granted(granted) => Ok(*granted),
-        Outcome::Reused(held) => Err(reused(auth, origin, &held, now).await),
+        Outcome::Reused(details) => Err(reused(auth, origin, &details, now).await),
     }
 }
 
@@ -42,13 +42,13 @@ async fn outcome(
     let session_id = unlocked.session_id.ok_or(AuthError::NoValidSession)?;
     sessions::lock(tx, session_id).await?.ok_or(AuthError::NoValidSession)?;
     let stored = sessions::find_stored_token(tx, token).await?.ok_or(AuthError::RefreshTokenNotFound)?;
-    let held = sessions::hold(tx, session_id).await?.ok_or(AuthError::RefreshTokenNotFound)?;
-    let key = held.session.hmac_key.as_deref().and_then(SessionKey::from_column);
+    let details = sessions::find_details(tx, session_id).await?.ok_or(AuthError::RefreshTokenNotFound)?;
+    let key = details.session.hmac_key.as_deref().and_then(SessionKey::from_column);
     let key = key.unwrap_or_else(SessionKey::generate);
-    check(auth, tx, &held, now).await?;
-    let counter = match worth(auth, &held.session, &stored, now) {
-        Worth::Advance(counter) => {
-            let user = &held.account.user;
+    check(auth, tx, &details, now).await?;
+    let counter = match token_status(auth, &details.session, &stored, now) {
+        TokenStatus::Advance(counter) => {
+            let user = &details.account.user;
             sessions::retire_stored_tokens(tx, session_id, now).await?;
             tokio::try_join!(
                 sessions::begin_signing(tx, &origin.client, session_id, &key, now),
@@ -56,24 +56,24 @@ async fn outcome(
             )?;
             counter
         }
-        Worth::Current => held.session.counter,
-        Worth::Reused => return Ok(Outcome::Reused(Box::new(held))),
+        TokenStatus::Current => details.session.counter,
+        TokenStatus::Reused => return Ok(Outcome::Reused(Box::new(details))),
     };
-    Ok(Outcome::Granted(Box::new(granted(held, &key, counter, now))))
+    Ok(Outcome::Granted(Box::new(granted(details, &key, counter, now))))
 }
 
-fn worth(auth: &Auth, session: &Session, stored: &StoredToken, now: Timestamp) -> Worth {
+fn token_status(auth: &Auth, session: &Session, stored: &StoredToken, now: Timestamp) -> TokenStatus {
     let has_moved_on = session.hmac_key.is_some();
     if !stored.is_revoked && !has_moved_on {
-        return Worth::Advance(0);
+        return TokenStatus::Advance(0);
     }
     let is_parent_of_current = has_moved_on && session.counter == 0;
     if is_parent_of_current {
-        return Worth::Current;
+        return TokenStatus::Current;
     }
     if is_within_reuse_interval(&auth.config, stored.updated_at, now) {
         // Revoked by another server recently: upstream would issue one more child.
-        return if has_moved_on { Worth::Current } else { Worth::Advance(0) };
+        return if has_moved_on { TokenStatus::Current } else { TokenStatus::Advance(0) };
     }
-    Worth::Reused
+    TokenStatus::Reused
 }

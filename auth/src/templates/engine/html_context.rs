@@ -5,7 +5,7 @@ use super::escape::Escape;
 
 /// An HTML context, with the enclosing raw text element, if any.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub(super) struct Place {
+pub(super) struct HtmlContext {
     state: State,
     /// The last opened element, in lower case.
     element: String,
@@ -52,7 +52,7 @@ enum Part {
 }
 
 impl Kind {
-    fn of(attribute: &str) -> Self {
+    fn from_attribute(attribute: &str) -> Self {
         let name = attribute.rsplit(':').next().unwrap_or_default();
         match name {
             "href" | "src" | "action" | "formaction" | "background" | "cite" | "poster" | "data"
@@ -73,7 +73,7 @@ impl Kind {
     }
 }
 
-impl Place {
+impl HtmlContext {
     /// The escaping of a value in this context.
     pub(super) fn value(&self) -> Result<Escape, String> {
         match &self.state {
@@ -206,7 +206,7 @@ impl Place {
                     after_first
                 }
                 ('"' | '\'', true) => {
-                    self.state = State::Quoted { quote: first, kind: Kind::of(name) };
+                    self.state = State::Quoted { quote: first, kind: Kind::from_attribute(name) };
                     after_first
                 }
                 _ if first.is_whitespace() => after_first,
