@@ -17,6 +17,7 @@ use tokio_postgres::Row;
 use uuid::Uuid;
 
 use crate::database::{column, json_column};
+use crate::emails::mailer::Profile;
 use crate::error::AuthError;
 pub(crate) use write::{
     Metadata, confirm_email, confirm_phone, insert_identity, merge_metadata, prove_email,
@@ -154,6 +155,11 @@ impl User {
             is_sso_user: false,
             is_anonymous: false,
         }
+    }
+
+    /// The data that e-mails to this user can contain.
+    pub(crate) fn profile(&self) -> Profile<'_> {
+        Profile { email: &self.email, phone: &self.phone, metadata: &self.user_metadata }
     }
 
     pub(crate) fn is_banned(&self, now: Timestamp) -> bool {

@@ -3,21 +3,31 @@
 
 use basalt_core::pool::Tx;
 use basalt_mail::{Destination, Message, Outbox, mailbox};
-use serde_json::{Value, json};
+use serde_json::{Map, Value, json};
 
 use super::{link, recipients};
 use crate::config::AuthConfig;
 use crate::error::AuthError;
 use crate::templates::kind::EmailKind;
 use crate::templates::{RemoteTemplate, RenderedEmail, Templates};
-use crate::users::User;
+
+/// The data of an account that templates can use.
+#[derive(Clone, Copy)]
+pub(crate) struct Profile<'a> {
+    /// `.Email`.
+    pub(crate) email: &'a str,
+    /// `.Phone`.
+    pub(crate) phone: &'a str,
+    /// `.Data`.
+    pub(crate) metadata: &'a Map<String, Value>,
+}
 
 /// An e-mail to write. Fields that its kind does not use may be empty. No `Debug`, so that no log can show the code.
 #[derive(Clone)]
 pub(crate) struct Email<'a> {
     pub(crate) kind: EmailKind,
     /// The account it is about.
-    pub(crate) user: &'a User,
+    pub(crate) profile: Profile<'a>,
     /// The recipient.
     pub(crate) to: &'a str,
     /// `.Token`: the code to type.
@@ -51,8 +61,13 @@ pub(crate) struct Details<'a> {
 
 impl<'a> Email<'a> {
     /// A notification, without code or link.
-    pub(crate) fn notification(kind: EmailKind, user: &'a User, to: &'a str, details: Details<'a>) -> Self {
-        Self { kind, user, to, code: "", token_hash: "", redirect_to: "", external_url: None, details }
+    pub(crate) fn notification(
+        kind: EmailKind,
+        profile: Profile<'a>,
+        to: &'a str,
+        details: Details<'a>,
+    ) -> Self {
+        Self { kind, profile, to, code: "", token_hash: "", redirect_to: "", external_url: None, details }
     }
 }
 
@@ -152,15 +167,15 @@ fn is_enabled(config: &AuthConfig, kind: EmailKind) -> bool {
 
 /// The variables of auth.md §3.21, and our own `.AppName`: the sender's name, else the site's host.
 fn values(config: &AuthConfig, email: &Email<'_>, link: Option<&str>) -> Value {
-    let Email { user, to, code, token_hash, redirect_to, details, .. } = email;
+    let Email { profile, to, code, token_hash, redirect_to, details, .. } = email;
     let site = url::Url::parse(&config.site_url).ok();
     let host = site.as_ref().and_then(url::Url::host_str).unwrap_or(&config.site_url);
     let name = if config.mailer_sender_name.is_empty() { host } else { &config.mailer_sender_name };
     json!({
         "AppName": name,
         "SiteURL": config.site_url,
-        "Email": user.email,
-        "Data": user.user_metadata,
+        "Email": profile.email,
+        "Data": profile.metadata,
         "RedirectTo": redirect_to,
         "Token": code,
         "TokenHash": token_hash,
@@ -168,7 +183,7 @@ fn values(config: &AuthConfig, email: &Email<'_>, link: Option<&str>) -> Value {
         "SendingTo": to,
         "NewEmail": details.new_email,
         "OldEmail": details.old_email,
-        "Phone": if details.phone.is_empty() { &user.phone } else { details.phone },
+        "Phone": if details.phone.is_empty() { profile.phone } else { details.phone },
         "OldPhone": details.old_phone,
         "Provider": details.provider,
         "FactorType": details.factor_type,

@@ -3,59 +3,62 @@
 
 use basalt_core::pool::Tx;
 
-use crate::emails::mailer::{Details, Email, Mailer};
+use crate::emails::mailer::{Details, Email, Mailer, Profile};
 use crate::error::AuthError;
 use crate::templates::kind::EmailKind;
-use crate::users::User;
 
 /// The password was changed or removed.
-pub(crate) async fn password_changed(tx: &Tx, mailer: &Mailer, user: &User) -> Result<(), AuthError> {
-    send(tx, mailer, EmailKind::PasswordChanged, user, &user.email, Details::default()).await
+pub(crate) async fn password_changed(
+    tx: &Tx,
+    mailer: &Mailer,
+    profile: Profile<'_>,
+) -> Result<(), AuthError> {
+    send(tx, mailer, EmailKind::PasswordChanged, profile, profile.email, Details::default()).await
 }
 
-/// The address was changed; `user` has the new one. Sent to the old address.
+/// The address was changed; `profile` has the new one. Sent to the old address.
 pub(crate) async fn email_changed(
     tx: &Tx,
     mailer: &Mailer,
-    user: &User,
+    profile: Profile<'_>,
     old_email: &str,
 ) -> Result<(), AuthError> {
-    let details = Details { old_email, new_email: &user.email, ..Details::default() };
-    send(tx, mailer, EmailKind::EmailChanged, user, old_email, details).await
+    let details = Details { old_email, new_email: profile.email, ..Details::default() };
+    send(tx, mailer, EmailKind::EmailChanged, profile, old_email, details).await
 }
 
-/// The phone number was changed; `user` has the new one.
+/// The phone number was changed; `profile` has the new one.
 pub(crate) async fn phone_changed(
     tx: &Tx,
     mailer: &Mailer,
-    user: &User,
+    profile: Profile<'_>,
     old_phone: &str,
 ) -> Result<(), AuthError> {
-    let details = Details { old_phone, phone: &user.phone, ..Details::default() };
-    send(tx, mailer, EmailKind::PhoneChanged, user, &user.email, details).await
+    let details = Details { old_phone, phone: profile.phone, ..Details::default() };
+    send(tx, mailer, EmailKind::PhoneChanged, profile, profile.email, details).await
 }
 
 /// A sign-in method was removed.
 pub(crate) async fn identity_unlinked(
     tx: &Tx,
     mailer: &Mailer,
-    user: &User,
+    profile: Profile<'_>,
     provider: &str,
 ) -> Result<(), AuthError> {
     let details = Details { provider, ..Details::default() };
-    send(tx, mailer, EmailKind::IdentityUnlinked, user, &user.email, details).await
+    send(tx, mailer, EmailKind::IdentityUnlinked, profile, profile.email, details).await
 }
 
 async fn send(
     tx: &Tx,
     mailer: &Mailer,
     kind: EmailKind,
-    user: &User,
+    profile: Profile<'_>,
     to: &str,
     details: Details<'_>,
 ) -> Result<(), AuthError> {
     if to.is_empty() || mailer.check_recipient(to).is_err() {
         return Ok(());
     }
-    mailer.send(tx, &Email::notification(kind, user, to, details)).await
+    mailer.send(tx, &Email::notification(kind, profile, to, details)).await
 }

@@ -163,7 +163,7 @@ pub(crate) fn email_with_code<'a>(
 ) -> Email<'a> {
     Email {
         kind,
-        user,
+        profile: user.profile(),
         to,
         code: &issued.code,
         token_hash: &issued.hash,

@@ -1,19 +1,11 @@
-use jiff::Timestamp;
-use uuid::Uuid;
-
 use super::*;
 use crate::templates::{EmailSettings, TemplateSource};
 
 const LINK: &str =
     "http://localhost:8000/auth/v1/verify?token=5f3a&type=signup&redirect_to=http://localhost:8000";
 
-fn user() -> User {
-    let mut user = User::blank(Uuid::nil(), Timestamp::UNIX_EPOCH);
-    user.email = "ada@example.org".to_owned();
-    user.phone = "15550100".to_owned();
-    user.user_metadata.insert("name".to_owned(), "Ada <b>".into());
-    user.user_metadata.insert("many".to_owned(), vec![0; 400].into());
-    user
+fn metadata() -> Map<String, Value> {
+    Map::from_iter([("name".to_owned(), "Ada <b>".into()), ("many".to_owned(), vec![0; 400].into())])
 }
 
 fn config() -> AuthConfig {
@@ -21,7 +13,8 @@ fn config() -> AuthConfig {
 }
 
 fn written(config: &AuthConfig, kind: EmailKind) -> RenderedEmail {
-    let user = user();
+    let metadata = metadata();
+    let profile = Profile { email: "ada@example.org", phone: "15550100", metadata: &metadata };
     let is_new = kind == EmailKind::EmailChangeNew;
     let email = Email {
         code: "123456",
@@ -37,8 +30,8 @@ fn written(config: &AuthConfig, kind: EmailKind) -> RenderedEmail {
         },
         ..Email::notification(
             kind,
-            &user,
-            if is_new { "ada@new.example" } else { &user.email },
+            profile,
+            if is_new { "ada@new.example" } else { profile.email },
             Details::default(),
         )
     };

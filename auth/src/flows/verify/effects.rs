@@ -7,6 +7,7 @@ use uuid::Uuid;
 
 use crate::audit::{self, Action};
 use crate::codes::one_time::TokenType;
+use crate::emails::mailer::Profile;
 use crate::emails::notifications;
 use crate::error::AuthError;
 use crate::origin::Origin;
@@ -98,8 +99,8 @@ delete from auth.one_time_tokens where user_id = $1 and token_type::text <> 'pho
         self.execute(FORGET, &[&self.user.id]).await?;
         self.set_identity("email", new, "email_verified").await?;
         if !old.is_empty() {
-            let changed = User { email: new.clone(), ..self.user.clone() };
-            notifications::email_changed(self.tx, &self.auth.mailer, &changed, old).await?;
+            let changed = Profile { email: new, ..self.user.profile() };
+            notifications::email_changed(self.tx, &self.auth.mailer, changed, old).await?;
         }
         Ok(true)
     }
@@ -116,8 +117,8 @@ where id = $1";
             .await
             .map_err(|error| error.map_taken_address(AuthError::PhoneExists))?;
         self.set_identity("phone", new, "phone_verified").await?;
-        let changed = User { phone: new.to_owned(), ..self.user.clone() };
-        notifications::phone_changed(self.tx, &self.auth.mailer, &changed, &self.user.phone).await
+        let changed = Profile { phone: new, ..self.user.profile() };
+        notifications::phone_changed(self.tx, &self.auth.mailer, changed, &self.user.phone).await
     }
 
     async fn become_permanent(&self) -> Result<(), AuthError> {

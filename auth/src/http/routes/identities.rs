@@ -81,5 +81,5 @@ async fn unlink(
     auth.audit_log(&request.origin.client)
         .record(tx, user, Action::IdentityUnlinked, Some(traits), now)
         .await?;
-    notifications::identity_unlinked(tx, &auth.mailer, user, &identity.provider).await
+    notifications::identity_unlinked(tx, &auth.mailer, user.profile(), &identity.provider).await
 }

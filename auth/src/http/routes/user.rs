@@ -17,6 +17,7 @@ use crate::audit::Action;
 use crate::codes::challenge::{Challenge, ChallengeFields};
 use crate::codes::one_time::{self, CodeSettings};
 use crate::database;
+use crate::emails::mailer::Profile;
 use crate::emails::notifications;
 use crate::error::AuthError;
 use crate::fields::{filled, text};
@@ -329,7 +330,7 @@ async fn apply(
         auth.audit_log(&request.origin.client)
             .record(tx, user, Action::UserUpdatedPassword, None, now)
             .await?;
-        notifications::password_changed(tx, &auth.mailer, user).await?;
+        notifications::password_changed(tx, &auth.mailer, user.profile()).await?;
     }
     if let Some(data) = &change.data {
         users::merge_metadata(tx, user.id, Metadata::User, data, now).await?;
@@ -343,8 +344,8 @@ async fn apply(
     if let Some(phone) = &change.phone {
         let set = users::set_phone(tx, user.id, phone, now).await;
         set.map_err(|error| error.map_taken_address(AuthError::PhoneExists))?;
-        let changed = User { phone: phone.clone(), ..user.clone() };
-        notifications::phone_changed(tx, &auth.mailer, &changed, &user.phone).await?;
+        let changed = Profile { phone, ..user.profile() };
+        notifications::phone_changed(tx, &auth.mailer, changed, &user.phone).await?;
     }
     auth.audit_log(&request.origin.client).record(tx, user, Action::UserModified, None, now).await?;
     users::account(tx, user.id).await?.ok_or(AuthError::NoSuchSub)
