@@ -191,17 +191,19 @@ fn remedy(dir: &Path) -> String {
 
 #[cfg(test)]
 mod tests {
-    use std::os::unix::fs::PermissionsExt;
-
     use super::*;
 
     /// A stand-in for `postgres` that answers `--version`; only the finding is under test here.
     fn fake(dir: &Path, script: &str) -> PathBuf {
         fs::create_dir_all(dir).unwrap();
         for name in ["postgres", "initdb"] {
-            let path = dir.join(name);
-            fs::write(&path, format!("#!/bin/sh\n{script}\n")).unwrap();
-            fs::set_permissions(&path, fs::Permissions::from_mode(0o755)).unwrap();
+            // Written by another process: a child that a parallel test starts meanwhile would hold our open file, and Linux
+            // runs no program that is open for writing.
+            let write = r#"printf '#!/bin/sh\n%s\n' "$2" > "$1" && chmod 755 "$1""#;
+            let arguments = [OsStr::new("-c"), OsStr::new(write), OsStr::new("sh")];
+            let status =
+                std::process::Command::new("sh").args(arguments).arg(dir.join(name)).arg(script).status();
+            assert!(status.unwrap().success());
         }
         dir.canonicalize().unwrap()
     }
