@@ -13,6 +13,7 @@ pub mod jobs;
 pub mod keys;
 pub mod listen;
 pub mod memory;
+pub mod metric;
 pub mod missing_grants;
 pub mod pg_error;
 pub mod pool;

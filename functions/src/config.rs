@@ -1,12 +1,11 @@
-//! What can be set about functions, and about the payments of those that are built in: `[functions]`, `[functions.NAME]`,
-//! `[stripe]`.
+//! Settings of functions: `[functions]` and `[functions.NAME]`.
 
 use std::path::PathBuf;
 
 use basalt_core::settings;
 use basalt_core::settings::Fallback::{By, ByOr, Is};
 use basalt_core::settings::kinds::read_as;
-use basalt_core::settings::{BaseUrl, Kind, Misfit, Value};
+use basalt_core::settings::{Kind, Misfit, Value};
 use secrecy::{ExposeSecret, SecretString};
 
 use crate::secrets::{Names, check};
@@ -17,26 +16,13 @@ settings! {
     pub struct FunctionsConfig in "functions" with r {
         /// Folder of the TypeScript functions, `NAME/index.ts`.
         dir: PathBuf = ByOr("`functions` of the project", "functions");
-        /// Whether the planning app's eight functions are registered; another project has none of their tables.
+        /// Whether the functions that are compiled into the server are registered. They need the tables of their own project.
         builtin: bool = Is("false");
         /// Secrets of all functions, by name: the section `[functions.secrets]`. Those of `basalt secrets set` win.
         secrets: Vec<(String, SecretString)> as SecretPairs = By("none"), secret;
     } also {
         /// The sections `[functions.NAME]`.
         each: Vec<FunctionSettings> = Vec::new();
-    }
-}
-
-settings! {
-    /// `[stripe]`.
-    #[derive(Clone, Debug)]
-    pub struct StripeConfig in "stripe" with r {
-        /// `sk_…` or `rk_…`; functions see it as `STRIPE_SECRET_KEY`.
-        secret_key: Option<SecretString> = By("none"), secret;
-        /// `whsec_…`: the signing secret of the webhook endpoint. Functions see it as `STRIPE_WEBHOOK_SECRET`.
-        webhook_secret: Option<SecretString> = By("none"), secret;
-        /// Address of the Stripe API.
-        api_base: Option<BaseUrl> = By("Stripe's; the local double without a key");
     }
 }
 

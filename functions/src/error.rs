@@ -64,8 +64,9 @@ impl IntoResponse for Refused {
     }
 }
 
-/// Failures outside the functions, unknown names among them.
-pub(crate) fn render(fault: Fault) -> Response {
+/// The response to a failure outside a function.
+#[must_use]
+pub fn render(fault: Fault) -> Response {
     match fault {
         Fault::NotFound => answer(StatusCode::NOT_FOUND, "NOT_FOUND", "Requested function was not found"),
         Fault::MethodNotAllowed => {

@@ -1,4 +1,4 @@
-//! Names and labels of the functions' metrics. Labels come from closed sets: names of the registry, types of signed events.
+//! This service's metrics. Labels come from a closed set: the names of the registry.
 
 use std::time::Duration;
 
@@ -21,20 +21,4 @@ pub(crate) fn called(function: &str, status: StatusCode, took: Duration) {
 /// A call was refused for its token.
 pub(crate) fn refused(function: &str) {
     metrics::counter!("basalt_functions_refused_total", "function" => function.to_owned()).increment(1);
-}
-
-/// A caller of a built-in function was refused by a rate limit.
-pub(crate) fn rate_limited(limit: &'static str) {
-    metrics::counter!("basalt_functions_rate_limited_total", "limit" => limit).increment(1);
-}
-
-/// A call of Stripe's API ended.
-pub(crate) fn stripe_called(outcome: &'static str, took: Duration) {
-    metrics::counter!("basalt_stripe_calls_total", "outcome" => outcome).increment(1);
-    metrics::histogram!("basalt_stripe_call_duration_seconds").record(took.as_secs_f64());
-}
-
-/// A webhook was delivered.
-pub(crate) fn webhook(outcome: &'static str) {
-    metrics::counter!("basalt_stripe_webhooks_total", "outcome" => outcome).increment(1);
 }

@@ -1,7 +1,7 @@
-//! Secrets of functions: from the configuration, and from the database, where `basalt secrets set` and the function
-//! `set-webhook-secret` put them, sealed under `server.master_key`. Those of the database win.
+//! Secrets of functions: from the configuration, and from the database, where `basalt secrets set` and built-in functions store them, sealed
+//! under `server.master_key`. Those of the database win.
 //!
-//! Functions read them from memory. A change is told by NOTIFY, and every server reads them again.
+//! Functions read them from memory. A change notifies every server, which reads them again.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -19,18 +19,13 @@ use tokio::sync::broadcast::error::RecvError;
 use tokio::time::{Instant, sleep};
 use uuid::Uuid;
 
-use crate::builtin::SECRET_NAME;
-
-/// The channel of `NOTIFY` on which changes are told.
+/// The channel that announces changes with `NOTIFY`.
 pub const CHANNEL: &str = "basalt_secrets";
 
 /// functions.md 3.4.
 const MOST: usize = 100;
 const NAME_BYTES: usize = 256;
 const VALUE_BYTES: usize = 48 * 1024;
-
-/// Secrets with which the server verifies signatures. With an empty one anyone could sign.
-const SIGNING: [&str; 1] = [SECRET_NAME];
 
 /// How long one read or change may take.
 const LIMIT: Duration = Duration::from_secs(10);
@@ -65,9 +60,6 @@ pub fn check<'a>(secrets: impl Iterator<Item = (&'a str, &'a str)>, names: Names
         if names == Names::OfProject && name.starts_with("SUPABASE_") {
             return Err(format!("{name} is set by the server: names that begin with SUPABASE_ are its own"));
         }
-        if SIGNING.contains(&name) && value.trim().is_empty() {
-            return Err(format!("the value of {name} is empty: anyone could sign with it"));
-        }
         if value.len() > VALUE_BYTES || value.contains('\0') {
             return Err(format!(
                 "the value of {name} is too long, or holds a NUL: {VALUE_BYTES} bytes at most"
@@ -78,6 +70,20 @@ pub fn check<'a>(secrets: impl Iterator<Item = (&'a str, &'a str)>, names: Names
         }
     }
     Ok(())
+}
+
+/// Checks that no secret that verifies signatures is blank: anyone could sign with it.
+///
+/// # Errors
+/// Which is, in a sentence.
+pub fn check_signing<'a>(
+    mut secrets: impl Iterator<Item = (&'a str, &'a str)>,
+    signing: &[&str],
+) -> Result<(), String> {
+    match secrets.find(|(name, value)| signing.contains(name) && value.trim().is_empty()) {
+        Some((name, _)) => Err(format!("the value of {name} is empty: anyone could sign with it")),
+        None => Ok(()),
+    }
 }
 
 /// Why secrets were not changed.
@@ -104,13 +110,15 @@ pub struct ListedSecret {
 pub struct SecretStore {
     pool: ServicePool,
     sealer: Sealer,
+    /// See [`check_signing`].
+    signing: &'static [&'static str],
 }
 
 impl SecretStore {
-    /// `pool` is of the system's login: no other may read the table.
+    /// `pool` has the system's login: no other may read the table. `signing` are the names of secrets that verify signatures.
     #[must_use]
-    pub fn new(pool: ServicePool, master_key: &SecretString) -> Self {
-        Self { pool, sealer: Sealer::new(master_key, "functions secrets") }
+    pub fn new(pool: ServicePool, master_key: &SecretString, signing: &'static [&'static str]) -> Self {
+        Self { pool, sealer: Sealer::new(master_key, "functions secrets"), signing }
     }
 
     /// All of them, by name.
@@ -141,8 +149,9 @@ insert into functions.runtime_secrets (name, ciphertext, updated_by) values ($1,
 on conflict (name) do update
 set ciphertext = excluded.ciphertext, updated_by = excluded.updated_by, updated_at = now()";
         const COUNT: &str = "select count(*) from functions.runtime_secrets";
-        let named = secrets.iter().map(|(name, secret)| (name.as_str(), secret.expose_secret()));
-        check(named, Names::OfProject).map_err(SecretsError::Refused)?;
+        let named = || secrets.iter().map(|(name, secret)| (name.as_str(), secret.expose_secret()));
+        let checked = check(named(), Names::OfProject).and_then(|()| check_signing(named(), self.signing));
+        checked.map_err(SecretsError::Refused)?;
         let tx = self.pool.begin(Instant::now() + LIMIT).await?;
         let changed = async {
             // One writer at a time, so that the count holds.
@@ -215,45 +224,55 @@ impl std::fmt::Debug for SecretStore {
     }
 }
 
-/// The secrets in memory.
+/// The secrets of functions, in memory: those of the configuration and those of the database.
 #[derive(Debug)]
-pub(crate) struct Secrets {
+pub struct Secrets {
     store: SecretStore,
     configured: HashMap<String, SecretString>,
     stored: ArcSwap<HashMap<String, SecretString>>,
 }
 
 impl Secrets {
-    pub(crate) fn new(store: SecretStore, configured: &[(String, SecretString)]) -> Self {
+    /// The secrets of the configuration; [`Secrets::refresh`] reads those of the database.
+    #[must_use]
+    pub fn new(store: SecretStore, configured: &[(String, SecretString)]) -> Self {
         Self { store, configured: configured.iter().cloned().collect(), stored: ArcSwap::default() }
     }
 
     /// The value that functions see.
-    pub(crate) fn get(&self, name: &str) -> Option<SecretString> {
+    #[must_use]
+    pub fn get(&self, name: &str) -> Option<SecretString> {
         self.all(name).into_iter().next()
     }
 
-    /// The value of the database and that of the configuration.
-    pub(crate) fn all(&self, name: &str) -> Vec<SecretString> {
+    /// The value in the database and the value in the configuration.
+    #[must_use]
+    pub fn all(&self, name: &str) -> Vec<SecretString> {
         let stored = self.stored.load();
         [stored.get(name), self.configured.get(name)].into_iter().flatten().cloned().collect()
     }
 
-    /// Stores a secret and puts it into force here.
-    pub(crate) async fn set(&self, name: &str, secret: SecretString, by: Uuid) -> Result<(), SecretsError> {
+    /// Stores a secret, which is in force on this server when this returns.
+    ///
+    /// # Errors
+    /// See [`SecretsError`].
+    pub async fn set(&self, name: &str, secret: SecretString, by: Uuid) -> Result<(), SecretsError> {
         self.store.set(&[(name.to_owned(), secret)], Some(by)).await?;
         Ok(self.refresh().await?)
     }
 
-    /// Reads the database's.
-    pub(crate) async fn refresh(&self) -> Result<(), SessionError> {
+    /// Reads the secrets of the database.
+    ///
+    /// # Errors
+    /// The database fails; the known secrets stay in force.
+    pub async fn refresh(&self) -> Result<(), SessionError> {
         self.stored.store(Arc::new(self.store.read().await?));
         Ok(())
     }
 
-    /// Follows the database, for ever. While it is away the last known secrets hold.
+    /// Follows the database without end. While it cannot be reached, the last known secrets stay in force.
     #[expect(clippy::infinite_loop, reason = "ended from outside, by the shutdown token")]
-    pub(crate) async fn keep(self: Arc<Self>, mut events: Receiver<Event>) {
+    pub async fn keep(self: Arc<Self>, mut events: Receiver<Event>) {
         loop {
             if let Err(error) = self.refresh().await {
                 tracing::debug!(%error, "the secrets of functions cannot be read; those known hold");
@@ -307,19 +326,21 @@ mod tests {
     #[test]
     fn names_and_values_are_bounded() {
         let one = |name: &str, value: &str| check([(name, value)].into_iter(), Names::OfProject);
-        assert_eq!(one("STRIPE_SECRET_KEY", "sk_test_1"), Ok(()));
+        assert_eq!(one("API_KEY", "x"), Ok(()));
         for (name, value) in [
             ("", "x"),
             ("1A", "x"),
             ("A-B", "x"),
             ("SUPABASE_URL", "x"),
             ("A", "x\0"),
-            ("STRIPE_WEBHOOK_SECRET", ""),
-            ("STRIPE_WEBHOOK_SECRET", " "),
             ("A", &"x".repeat(VALUE_BYTES + 1)),
             (&"A".repeat(NAME_BYTES + 1), "x"),
         ] {
             assert!(one(name, value).is_err(), "{name}");
+        }
+        for (value, is_fine) in [("", false), (" ", false), ("x", true)] {
+            let signing = check_signing([("SIGNS", value)].into_iter(), &["SIGNS"]);
+            assert_eq!((signing.is_ok(), one("SIGNS", value).is_ok()), (is_fine, true), "{value:?}");
         }
         let many: Vec<String> = (0..=MOST).map(|number| format!("A{number}")).collect();
         assert!(check(many.iter().map(|name| (name.as_str(), "x")), Names::Any).is_err());

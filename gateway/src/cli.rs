@@ -1,13 +1,13 @@
 //! The command line: what can be typed, and which part of the server does it.
 
 mod command_database;
+mod functions;
 mod generate;
 mod keys;
 mod mail;
 mod policies;
 mod secrets;
 mod storage;
-mod stripe;
 mod terminal;
 mod user;
 
@@ -15,13 +15,15 @@ use std::io::{self, Write};
 use std::path::PathBuf;
 use std::process::ExitCode;
 
-use clap::{Args, Parser, Subcommand};
+use clap::{ArgMatches, Args, CommandFactory as _, FromArgMatches as _, Parser, Subcommand};
 
 use crate::banner::Console;
+use crate::built_in::built_in;
 use crate::config::{CommandLine, Config, LogFormat, Only};
 use crate::database_setup::{self, Options, Seed};
 use crate::secrets::Secrets;
 use crate::{doctor, logging, serve};
+use basalt_functions::built_in::BuiltIn;
 use basalt_http::shutdown::{EndSignals, Shutdown};
 
 /// A backend for supabase-js over PostgreSQL, in one process. `basalt serve` starts it.
@@ -86,11 +88,6 @@ enum Command {
         #[command(subcommand)]
         command: secrets::SecretsCommand,
     },
-    /// Payments, compared with Stripe's.
-    Stripe {
-        #[command(subcommand)]
-        command: stripe::StripeCommand,
-    },
     /// The bytes of objects, compared with their rows.
     Storage {
         #[command(subcommand)]
@@ -129,6 +126,40 @@ struct Settings {
     db_port: Option<String>,
 }
 
+impl From<Settings> for CommandLine {
+    fn from(settings: Settings) -> Self {
+        let Settings { project, port, data, db_port } = settings;
+        Self { only: None, project, port, data, db_port, postgrest_file: None }
+    }
+}
+
+/// A command line.
+enum Typed {
+    /// A command of the platform.
+    Own(Cli),
+    /// The command of the built-in functions.
+    OfBuiltIn { settings: Settings, arguments: ArgMatches },
+}
+
+impl Typed {
+    /// Reads the arguments of this process; ends it after a mistake, or with the help.
+    fn parse() -> Self {
+        let of_built_in = built_in().map(BuiltIn::command);
+        let name = of_built_in.as_ref().map(|command| command.get_name().to_owned());
+        let mut command = Cli::command().subcommands(of_built_in);
+        let matches = command.get_matches_mut();
+        let read = match matches.subcommand() {
+            Some((typed, arguments)) if Some(typed) == name.as_deref() => {
+                let arguments = arguments.clone();
+                // The settings are global options: the subcommand has them too.
+                Settings::from_arg_matches(&arguments).map(|settings| Self::OfBuiltIn { settings, arguments })
+            }
+            _ => Cli::from_arg_matches(&matches).map(Self::Own),
+        };
+        read.unwrap_or_else(|error| error.format(&mut command).exit())
+    }
+}
+
 fn parse_only(name: &str) -> Result<Only, String> {
     Only::from_name(name).ok_or_else(|| {
         let names: Vec<&str> = Only::ALL.iter().map(|only| only.as_str()).collect();
@@ -139,9 +170,9 @@ fn parse_only(name: &str) -> Result<Only, String> {
 /// Runs what was typed.
 #[must_use]
 pub fn run() -> ExitCode {
-    let cli = Cli::parse();
+    let typed = Typed::parse();
     match tokio::runtime::Builder::new_multi_thread().enable_all().build() {
-        Ok(runtime) => match runtime.block_on(execute_until_signal(cli)) {
+        Ok(runtime) => match runtime.block_on(execute_until_signal(typed)) {
             Ok(code) => code,
             // `basalt config | head`: the reader has seen what it wanted.
             Err(error) if is_broken_pipe(&error) => ExitCode::SUCCESS,
@@ -170,12 +201,19 @@ fn is_broken_pipe(error: &anyhow::Error) -> bool {
 }
 
 /// A command that a signal ends takes the PostgreSQL along that it may have started. `serve` follows the signals itself.
-async fn execute_until_signal(cli: Cli) -> anyhow::Result<ExitCode> {
-    if !matches!(cli.command, Command::Serve { .. }) {
+async fn execute_until_signal(typed: Typed) -> anyhow::Result<ExitCode> {
+    if !matches!(typed, Typed::Own(Cli { command: Command::Serve { .. }, .. })) {
         // Its own task: the command may block in a read from the terminal.
         tokio::spawn(end_on_signal(EndSignals::new()?));
     }
-    Box::pin(execute(cli)).await
+    match typed {
+        Typed::Own(cli) => Box::pin(execute(cli)).await,
+        Typed::OfBuiltIn { settings, arguments } => {
+            let config = load(&settings.into())?;
+            Box::pin(functions::run(&config, &arguments)).await?;
+            Ok(ExitCode::SUCCESS)
+        }
+    }
 }
 
 #[expect(clippy::exit, reason = "a command that reads from the terminal cannot be cancelled")]
@@ -186,14 +224,7 @@ async fn end_on_signal(mut signals: EndSignals) {
 }
 
 async fn execute(cli: Cli) -> anyhow::Result<ExitCode> {
-    let mut command_line = CommandLine {
-        only: None,
-        project: cli.settings.project,
-        port: cli.settings.port,
-        data: cli.settings.data,
-        db_port: cli.settings.db_port,
-        postgrest_file: None,
-    };
+    let mut command_line = CommandLine::from(cli.settings);
     match cli.command {
         Command::Version => {
             writeln!(io::stdout(), "basalt {}", env!("CARGO_PKG_VERSION"))?;
@@ -272,11 +303,6 @@ async fn execute(cli: Cli) -> anyhow::Result<ExitCode> {
         Command::Secrets { command } => {
             let config = load(&command_line)?;
             Box::pin(secrets::run(&config, &command)).await?;
-            Ok(ExitCode::SUCCESS)
-        }
-        Command::Stripe { command } => {
-            let config = load(&command_line)?;
-            Box::pin(stripe::run(&config, &command)).await?;
             Ok(ExitCode::SUCCESS)
         }
         Command::Storage { command } => {

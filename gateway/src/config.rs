@@ -20,6 +20,9 @@ mod tests;
 
 use std::fmt;
 use std::path::PathBuf;
+use std::sync::Arc;
+
+use basalt_functions::built_in::ConfiguredBuiltIn;
 
 pub use basalt_core::settings::{BaseUrl, Fault, Setting, Source};
 
@@ -109,8 +112,8 @@ pub struct Config {
     pub functions: basalt_functions::FunctionsConfig,
     /// `[mail]`.
     pub mail: Mail,
-    /// `[stripe]`.
-    pub stripe: basalt_functions::StripeConfig,
+    /// The functions that are compiled into this program, with the settings of their own sections.
+    pub built_in: Option<Arc<dyn ConfiguredBuiltIn>>,
     /// `[project]`.
     pub project: Project,
     /// Whether it is configured as a PostgREST, with PostgREST's defaults.
@@ -209,6 +212,13 @@ impl Config {
         matches!(self.only, Some(Only::Auth))
             && self.database.url.is_some()
             && (self.jwt.secret.is_some() || self.jwt.keys.is_some())
+    }
+
+    /// The built-in functions, where the project uses them and this process runs functions.
+    #[must_use]
+    pub fn built_in_functions(&self) -> Option<&Arc<dyn ConfiguredBuiltIn>> {
+        let runs_functions = matches!(self.only, None | Some(Only::Functions));
+        self.built_in.as_ref().filter(|_| self.functions.builtin && runs_functions)
     }
 
     /// Whether this is a developer's server.

@@ -10,6 +10,7 @@ use basalt_project::{MigrateOptions, Project};
 use secrecy::ExposeSecret;
 use tokio_postgres::Client;
 
+use crate::built_in::built_in;
 use crate::config::Config;
 use crate::demo_accounts;
 use crate::secrets::{Secrets, SecretsError};
@@ -98,12 +99,13 @@ pub const STORAGE_ADMIN: &str = "supabase_storage_admin";
 /// Roles whose passwords derive from the master key.
 const LOGINS: [&str; 3] = ["authenticator", AUTH_ADMIN, "postgres"];
 
-pub(crate) fn service_migrations() -> [&'static [SystemMigration]; 4] {
+pub(crate) fn service_migrations() -> [&'static [SystemMigration]; 5] {
     [
         basalt_auth::MIGRATIONS,
         basalt_storage::MIGRATIONS,
         basalt_realtime::MIGRATIONS,
         basalt_functions::MIGRATIONS,
+        built_in().map_or(&[], |built_in| built_in.migrations()),
     ]
 }
 

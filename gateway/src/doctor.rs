@@ -2,11 +2,10 @@
 //! nothing: a folder without secrets stays without, no PostgreSQL is started, no schema is touched.
 //!
 //! `machine` looks at ports, folders and programs, `database` at a PostgreSQL that answers, `servers` at what several servers on it share,
-//! `payments` at Stripe.
+//! and built-in functions at what they need.
 
 mod database;
 mod machine;
-mod payments;
 mod servers;
 
 use std::fmt::Write as _;
@@ -14,6 +13,7 @@ use std::io::Write;
 use std::time::Duration;
 
 use basalt_core::clock::Clock;
+use basalt_functions::built_in::{Finding, Outcome};
 use basalt_mail::smtp::Smtp;
 use basalt_storage::Backend;
 use basalt_storage::blobs::{BlobError, BlobStore};
@@ -23,33 +23,13 @@ use crate::config::{Config, Mode, Only};
 use crate::database_setup;
 use crate::secrets::Secrets;
 
-/// How a check came out.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Outcome {
-    Ok,
-    /// It works, but not as people expect.
-    Warn,
-    /// It does not work.
-    Fail,
-}
-
-impl Outcome {
-    /// The word at the start of a line: colour alone would not reach every reader.
-    const fn word(self) -> &'static str {
-        match self {
-            Self::Ok => "ok",
-            Self::Warn => "warn",
-            Self::Fail => "FAIL",
-        }
+/// The word at the start of a line: colour alone would not reach every reader.
+const fn word(outcome: Outcome) -> &'static str {
+    match outcome {
+        Outcome::Ok => "ok",
+        Outcome::Warn => "warn",
+        Outcome::Fail => "FAIL",
     }
-}
-
-/// One line of the report.
-#[derive(Clone, Debug)]
-struct Finding {
-    outcome: Outcome,
-    subject: &'static str,
-    text: String,
 }
 
 /// What was found, in the order it was looked at.
@@ -80,7 +60,7 @@ impl Report {
     fn render(&self) -> String {
         let mut text = String::new();
         for Finding { outcome, subject, text: sentence } in &self.0 {
-            let _ = writeln!(text, "{:<5} {subject:<14} {sentence}", outcome.word());
+            let _ = writeln!(text, "{:<5} {subject:<14} {sentence}", word(*outcome));
         }
         let (warnings, failures) = (self.count(Outcome::Warn), self.count(Outcome::Fail));
         let plural = |count: usize| if count == 1 { "" } else { "s" };
@@ -120,7 +100,9 @@ async fn examine(config: &Config, clock: &Clock) -> Report {
     functions(config, &mut report);
     mail(config, &mut report).await;
     objects(config, &mut report).await;
-    payments::payments(config, clock, &mut report).await;
+    if let Some(built_in) = config.built_in_functions() {
+        report.0.extend(built_in.check(clock).await);
+    }
     if config.is_embedded() {
         embedded(config, secrets.as_ref(), clock, &mut report).await;
     } else {

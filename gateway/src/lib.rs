@@ -1,6 +1,7 @@
 #![doc = include_str!("../README.md")]
 
 pub mod banner;
+mod built_in;
 pub mod cli;
 pub mod config;
 pub mod database_setup;
@@ -17,6 +18,7 @@ mod running;
 pub mod secrets;
 pub mod serve;
 mod signals;
+#[cfg(feature = "planning")]
 mod stripe_double;
 pub mod system_routes;
 mod welcome;

@@ -70,14 +70,12 @@ pub fn start(
     Ok(started)
 }
 
-/// Resend, for the functions of the app, whose settings name the account.
+/// Resend, for mails of built-in functions.
 fn provider(config: &Config, pool: &ServicePool) -> Result<Option<Provider>, String> {
-    if !config.functions.builtin || !matches!(config.only, None | Some(Only::Functions)) {
-        return Ok(None);
-    }
+    let Some(built_in) = config.built_in_functions() else { return Ok(None) };
     let base = config.mail.resend_url.as_ref().map(BaseUrl::url);
     let resend = Resend::new(HttpClient::default(), base, &config.mail.from)?;
-    Ok(Some(Provider { resend, find_account: basalt_functions::resend_account(pool.clone()) }))
+    Ok(Some(Provider { resend, mails: built_in.provider_mails(pool.clone()) }))
 }
 
 /// Whether this server has a development mailbox.

@@ -4,63 +4,20 @@
 
 mod bounds;
 #[cfg(test)]
+#[cfg(feature = "planning")]
 mod document;
 mod table;
 
-use metrics::{Unit, describe_counter, describe_gauge, describe_histogram};
+use ::metrics::{Unit, describe_counter, describe_gauge, describe_histogram};
 
+pub use basalt_core::metric::{Kind, Metric, Shown};
 pub use bounds::BOUNDS;
-pub use table::METRICS;
 
-/// What its value does.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Kind {
-    /// Only grows, until the server starts anew.
-    Counter,
-    /// What is now.
-    Gauge,
-    /// How many took how long.
-    Histogram,
-}
+use crate::built_in::built_in;
 
-impl Kind {
-    /// As after `# TYPE`.
-    #[must_use]
-    pub const fn as_str(self) -> &'static str {
-        match self {
-            Self::Counter => "counter",
-            Self::Gauge => "gauge",
-            Self::Histogram => "histogram",
-        }
-    }
-}
-
-/// When it is there.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Shown {
-    /// From the start, of the service that it is about.
-    Always,
-    /// Once it has happened.
-    Happened,
-}
-
-/// One line of the table.
-#[derive(Debug)]
-pub struct Metric {
-    /// The name.
-    pub name: &'static str,
-    /// What its value does.
-    pub kind: Kind,
-    /// Names of its labels with the words they may have.
-    pub labels: &'static [(&'static str, &'static str)],
-    /// What is counted or measured.
-    pub unit: &'static str,
-    /// When it is there.
-    pub shown: Shown,
-    /// What it tells.
-    pub meaning: &'static str,
-    /// What to do when it rises, or what it should be like.
-    pub advice: &'static str,
+/// All of them, in the order of docs/METRICS.md.
+pub fn metrics() -> impl Iterator<Item = &'static Metric> {
+    table::METRICS.iter().chain(built_in().map_or(&[][..], |built_in| built_in.metrics()))
 }
 
 /// A bound and where it is seen.
@@ -82,7 +39,7 @@ pub struct Bound {
 
 /// Says what each metric is, to the recorder in force.
 pub(crate) fn describe() {
-    for metric in METRICS {
+    for metric in metrics() {
         let unit = match metric.unit {
             "bytes" => Unit::Bytes,
             "seconds" => Unit::Seconds,

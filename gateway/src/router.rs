@@ -50,6 +50,7 @@ impl Gateway {
         let request = request.map(Body::new);
         let path = request.uri().path();
         if let Some(mount) = self.mounts.iter().find(|mount| is_below(&mount.prefix, path)) {
+            #[cfg(feature = "planning")]
             if *mount.prefix == *basalt_stripe_double::PATH
                 && let Some(refusal) = local_only::refusal(peer.ip(), &request, &self.trusted_proxies)
             {

@@ -9,9 +9,9 @@ use basalt_core::pool::ServicePool;
 use basalt_core::seal::Sealer;
 use basalt_core::service::{BodyMode, Cors, Fault, Service};
 use basalt_core::session::SessionError;
-use basalt_functions::StripeAccess;
 use basalt_http::layers::Mount;
 use basalt_http::layers::api_key::Gate;
+use basalt_planning::StripeConfig;
 use basalt_stripe_double::{Config as DoubleConfig, Double, Interval, PATH, Price, Prices};
 use futures_util::future::{BoxFuture, FutureExt as _};
 use http::StatusCode;
@@ -38,13 +38,12 @@ pub(crate) fn start(
     pool: &ServicePool,
     tracker: &TaskTracker,
     shutdown: &CancellationToken,
-) -> Option<(StripeAccess, Mount)> {
+) -> Option<(StripeConfig, Mount)> {
     let runs_functions = matches!(config.only, None | Some(Only::Functions));
     let is_wanted = config.functions.builtin
         && runs_functions
         && config.is_development()
-        && config.stripe.secret_key.is_none()
-        && config.stripe.api_base.is_none()
+        && !config.effective.iter().any(|effective| matches!(effective.setting.key, "stripe.secret_key" | "stripe.api_base") && effective.value.is_some())
         // It is reached over TCP.
         && config.server.unix_socket.is_none();
     if !is_wanted {
@@ -64,12 +63,12 @@ pub(crate) fn start(
         state_file: Some(config.server.state_dir.join("stripe-double.json")),
     });
     tracker.spawn(double.clone().run(shutdown.clone()));
-    let access = StripeAccess {
-        base: url(format!("{own}{PATH}"))?,
-        key: SecretString::from(KEY),
+    let stripe = StripeConfig {
+        secret_key: Some(SecretString::from(KEY)),
         webhook_secret: Some(secret),
+        api_base: format!("{own}{PATH}").parse().ok(),
     };
-    Some((access, Mount::new(PATH, service(&double), Gate::Untouched)))
+    Some((stripe, Mount::new(PATH, service(&double), Gate::Untouched)))
 }
 
 fn service(double: &Double) -> Service {

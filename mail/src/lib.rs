@@ -1,6 +1,5 @@
 #![doc = include_str!("../README.md")]
 
-pub mod kinds;
 pub mod mailbox;
 mod outbox;
 pub mod queue;
@@ -9,3 +8,4 @@ pub mod smtp;
 pub mod worker;
 
 pub use outbox::{CHANNEL, Content, Destination, Message, Outbox};
+pub use queue::table_of;

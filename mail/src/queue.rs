@@ -43,14 +43,16 @@ const TABLE: Table = Table {
 
 static ALL: Table = TABLE;
 
-/// Without a mail server only the functions' mails can be sent; others wait for one.
-static FUNCTIONS_TABLE: Table =
-    Table { waiting: "state = 'queued' and kind in ('plan_invitation', 'test')", ..TABLE };
-
-/// The jobs of the functions' mails.
+/// The outbox as a table of jobs with this condition on `kind` and `state` for the rows that wait.
 #[must_use]
-pub(crate) fn functions_queue(pool: ServicePool, outbox: &Outbox) -> Queue {
-    Queue::new(pool, &FUNCTIONS_TABLE, Some(outbox.sealed_by()))
+pub const fn table_of(waiting: &'static str) -> Table {
+    Table { waiting, ..TABLE }
+}
+
+/// A part of `outbox` as jobs, for a server without a mail server: other mails wait for one.
+#[must_use]
+pub(crate) fn part_of_queue(pool: ServicePool, outbox: &Outbox, table: &'static Table) -> Queue {
+    Queue::new(pool, table, Some(outbox.sealed_by()))
 }
 
 /// The jobs of `outbox`. `pool` logs in as the owner of schema `basalt`. Listings have the column `recipient`; the last error

@@ -3,13 +3,13 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use basalt_core::jobs::{self, Done, Failure, Handler, Job, Policy};
+use basalt_core::jobs::{self, Done, Failure, Handler, Job, Policy, Table};
 use basalt_core::pool::ServicePool;
 use tokio_util::task::TaskTracker;
 
 use crate::resend::{FindAccount, Resend, ResendAccount};
 use crate::smtp::{Outgoing, Smtp, SmtpConfig};
-use crate::{Content, Outbox, kinds, queue};
+use crate::{Content, Outbox, queue};
 
 /// Steps of one SMTP exchange, each with its own time limit: connect, greet, STARTTLS, greet, log in (3), check, sender,
 /// recipient, data (2), and some slack.
@@ -31,18 +31,28 @@ pub struct Limits {
     pub retention: Duration,
 }
 
-/// Sends the functions' mails through Resend if an account is configured, and all others through the mail server.
+/// Sends one mail: through Resend if it is one of [`ProviderMails`] and there is an account, else through the mail server.
 pub struct Sender {
     outbox: Outbox,
     smtp: Option<Smtp>,
     provider: Option<Provider>,
 }
 
-/// Resend and the source of its account.
+/// Resend, and the mails that it sends.
 pub struct Provider {
     /// The API client.
     pub resend: Resend,
-    /// Loads the account.
+    /// What it sends.
+    pub mails: ProviderMails,
+}
+
+/// The mails that leave through Resend while there is an account.
+pub struct ProviderMails {
+    /// Their kinds.
+    pub kinds: &'static [&'static str],
+    /// The outbox with these kinds, for a server without a mail server: [`crate::table_of`].
+    pub table: &'static Table,
+    /// Reads the account.
     pub find_account: FindAccount,
 }
 
@@ -52,8 +62,8 @@ impl std::fmt::Debug for Sender {
     }
 }
 
-/// Creates the worker of `outbox`. `pool` logs in as the owner of schema `basalt`; attempts run as tasks of `tracker`. Without
-/// a mail server the worker sends only the functions' mails. Must be called within a runtime.
+/// A worker on `outbox`'s table as `pool`'s login, which owns schema `basalt`; its attempts are tasks of `tracker`. Without a mail server it
+/// takes only the mails of `provider`. Must be called within a runtime.
 ///
 /// # Errors
 /// Describes what is wrong with the configuration.
@@ -71,27 +81,27 @@ pub fn worker(
         time_limit: smtp.map_or(PROVIDER_LIMIT, |smtp| smtp.timeout * STEPS),
         retention: queue::retention(limits.retention),
     };
-    let queue = match smtp {
-        Some(_) => queue::queue(pool, &outbox),
-        None => queue::functions_queue(pool, &outbox),
+    let queue = match (smtp, &provider) {
+        (None, Some(provider)) => queue::part_of_queue(pool, &outbox, provider.mails.table),
+        (Some(_), _) | (None, None) => queue::queue(pool, &outbox),
     };
     let smtp = smtp.map(Smtp::new).transpose()?;
     Ok(jobs::Worker::new(queue, Sender { outbox, smtp, provider }, policy, tracker))
 }
 
 impl Sender {
-    /// Whether the functions' mails can be sent now.
+    /// Whether mails of [`ProviderMails`] can be sent now.
     ///
     /// # Errors
-    /// The account cannot be loaded.
+    /// The account cannot be read; a sentence.
     pub async fn reaches(&self) -> Result<bool, String> {
         Ok(self.smtp.is_some() || self.account().await?.is_some())
     }
 
-    /// Sends a mail of the functions immediately, bypassing the outbox, and returns its id.
+    /// Sends a mail now, without the outbox, and returns the provider's or our own id of it.
     ///
     /// # Errors
-    /// Delivery failed.
+    /// It was not accepted.
     pub async fn send_now(
         &self,
         id: &str,
@@ -104,12 +114,13 @@ impl Sender {
     }
 
     async fn account(&self) -> Result<Option<(&Resend, ResendAccount)>, String> {
-        let Some(Provider { resend, find_account }) = &self.provider else { return Ok(None) };
-        Ok(find_account().await?.map(|account| (resend, account)))
+        let Some(Provider { resend, mails }) = &self.provider else { return Ok(None) };
+        Ok((mails.find_account)().await?.map(|account| (resend, account)))
     }
 
     async fn send(&self, mail: Outgoing<'_>) -> Result<String, Failure> {
-        if kinds::is_of_functions(mail.kind)
+        let is_providers = |provider: &Provider| provider.mails.kinds.contains(&mail.kind);
+        if self.provider.as_ref().is_some_and(is_providers)
             && let Some((resend, account)) = self.account().await.map_err(Failure::transient)?
         {
             let usual = || format!("mail/{}/{}", mail.id, mail.created_at.as_microsecond());

@@ -303,7 +303,7 @@ async fn stripes_key_and_clock_are_looked_at() {
     }
     let settings = [("functions.builtin", "true")];
     let (_, report) = doctor(dir.path(), &settings, Some(Only::Functions)).await;
-    assert!(line(&report, "payments").contains("double of Stripe"), "{report}");
+    assert!(line(&report, "payments").contains("basalt-stripe-double"), "{report}");
 }
 
 #[tokio::test]

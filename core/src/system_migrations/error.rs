@@ -18,10 +18,10 @@ pub enum MigrationError {
         /// Its name.
         name: &'static str,
     },
-    /// A newer release has changed the database.
+    /// A newer release, or a build with more features, has changed the database.
     #[error(
-        "this database was used by a newer release of Basalt, whose system migrations this one does not know ({}); nothing was changed. Start that \
-         release, or restore a backup from before the upgrade",
+        "this database was used by a newer release of Basalt, or by one built with more features, whose system migrations this one does not know \
+         ({}); nothing was changed. Start that release, or restore a backup from before it",
         .0.join(", ")
     )]
     Newer(

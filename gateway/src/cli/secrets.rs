@@ -13,6 +13,7 @@ use serde_json::{Value, json};
 
 use super::command_database::CommandDatabase;
 use super::terminal::{table, time};
+use crate::built_in::signing_secrets;
 use crate::config::Config;
 
 /// Longer files hold more than secrets may have together.
@@ -67,7 +68,7 @@ pub(super) async fn run(config: &Config, command: &SecretsCommand) -> anyhow::Re
     }
     let mut database = CommandDatabase::open(config).await?;
     let pool = database.system_pool();
-    let store = SecretStore::new(pool, database.secrets.master_key());
+    let store = SecretStore::new(pool, database.secrets.master_key(), signing_secrets());
     let done = match command {
         SecretsCommand::Set(set) => Box::pin(self::set(&store, set)).await,
         SecretsCommand::List(list) => Box::pin(self::list(&store, list)).await,

@@ -5,7 +5,7 @@ use std::io::{self, Write};
 
 use basalt_core::settings::Fallback;
 
-use super::sections::{SECTIONS, settings};
+use super::sections::{sections, settings};
 use super::{Config, Setting, Source};
 use super::{gotrue, postgrest};
 
@@ -22,7 +22,7 @@ pub fn print_config(config: &Config, out: &mut impl Write) -> io::Result<()> {
         Some(file) => writeln!(out, "# File: {}", file.display())?,
         None => writeln!(out, "# File: none in {}", config.project.dir.display())?,
     }
-    for (section, _) in SECTIONS {
+    for (section, _) in sections() {
         writeln!(out, "\n[{section}]")?;
         for setting in &config.effective {
             let Some(key) = setting.setting.key.strip_prefix(section).and_then(|rest| rest.strip_prefix('.'))
@@ -76,7 +76,7 @@ pub fn markdown() -> String {
          - `basalt config` shows what is in force and where each value comes from; mistakes are reported all at once.\n\
          - **secret**: never shown. **reserved**: checked, but no part of this release reads it yet.\n",
     );
-    for (section, purpose) in SECTIONS {
+    for (section, purpose) in sections() {
         let _ = write!(
             text,
             "\n## [{section}]\n\n{purpose}\n\n| setting | value | default | meaning |\n|---|---|---|---|\n"

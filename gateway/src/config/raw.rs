@@ -14,7 +14,7 @@ use toml::de::{DeTable, DeValue};
 use super::Only;
 use super::gotrue;
 use super::postgrest;
-use super::sections::{SECTIONS, setting, settings};
+use super::sections::{sections, setting, settings};
 use basalt_core::settings::{Fault, Source, Value, Written};
 
 /// The file in the project folder.
@@ -264,7 +264,7 @@ impl RawConfig {
                 (None, DeValue::Table(_)) => {
                     // One line for the whole section, not one for each key in it.
                     if !has_section(&name) {
-                        let near = nearest(&name, SECTIONS.iter().map(|(name, _)| (*name).to_owned()));
+                        let near = nearest(&name, sections().map(|(name, _)| name.to_owned()));
                         let message = format!(
                             "there is no section [{name}].{}",
                             suggest(near.map(|near| format!("[{near}]")))

@@ -7,7 +7,8 @@ use basalt_auth::AuthConfig;
 use basalt_core::keys::{ApiKeyKind, decode_secret, read_jwks, signs};
 use basalt_core::settings::kinds::LongSecret;
 use basalt_core::settings::{Fault, Reader};
-use basalt_functions::{FunctionSettings, FunctionsConfig, StripeConfig};
+use basalt_functions::secrets::check_signing;
+use basalt_functions::{FunctionSettings, FunctionsConfig};
 use basalt_mail::smtp;
 use basalt_realtime::RealtimeConfig;
 use basalt_rest::config::RestConfig;
@@ -16,6 +17,8 @@ use secrecy::ExposeSecret;
 
 use super::raw::{FunctionSection, RawConfig};
 use super::sections::settings;
+use crate::built_in::{built_in, signing_secrets};
+
 use super::{Config, ConfigErrors, Database, Effective, Jwt, Mail, Mode, Only, Project, Server};
 
 /// Resolves everything, or reports everything.
@@ -90,7 +93,7 @@ pub(super) fn read(r: &mut Reader, only: Option<Only>, is_postgrest: bool) -> Co
         storage: StorageConfig::read(r),
         realtime: RealtimeConfig::read(r),
         functions: FunctionsConfig::read(r),
-        stripe: StripeConfig::read(r),
+        built_in: built_in().map(|built_in| built_in.configure(r)),
         project,
         server,
         database,
@@ -215,6 +218,17 @@ fn check(r: &mut Reader, config: &Config) {
     }
     for (key, sentence) in config.storage.faults().into_iter().chain(config.realtime.faults()) {
         r.fault(key, sentence);
+    }
+    let secrets = config.functions.secrets.iter();
+    let secrets = secrets.map(|(name, secret)| (name.as_str(), secret.expose_secret()));
+    if let Err(fault) = check_signing(secrets, signing_secrets()) {
+        r.fault("functions.secrets", &format!("cannot be used: {fault}"));
+    }
+    if config.functions.builtin && config.built_in.is_none() {
+        r.warn(
+            "functions.builtin does nothing: no functions are compiled into this program (it was built without the feature `planning`)"
+                .to_owned(),
+        );
     }
     let same_host = server.unix_socket.is_none() && server.admin_host == server.host;
     let bytes = |count: usize| u64::try_from(count).unwrap_or(u64::MAX);

@@ -7,7 +7,7 @@ use basalt_core::settings;
 use basalt_core::settings::Fallback::{By, ByOr, Is};
 use basalt_core::settings::kinds::{Seconds, Time, Whole};
 use basalt_core::settings::{BaseUrl, Kind, Misfit, Setting, Value};
-use basalt_functions::{FunctionsConfig, StripeConfig};
+use basalt_functions::FunctionsConfig;
 use basalt_mail::smtp::SmtpUrl;
 use basalt_realtime::RealtimeConfig;
 use basalt_rest::config::RestConfig;
@@ -15,9 +15,10 @@ use basalt_storage::{ImagesConfig, S3Config, S3ProtocolConfig, StorageConfig};
 use secrecy::{ExposeSecret, SecretSlice, SecretString};
 
 use super::{Database, Server};
+use crate::built_in::built_in;
 
-/// What each section is for, in the order of docs/CONFIG.md.
-pub(super) const SECTIONS: &[(&str, &str)] = &[
+/// The platform's sections except the last one, [`PROJECT`].
+const SECTIONS: &[(&str, &str)] = &[
     ("server", "Where the server listens, how it presents itself, where it keeps its things."),
     ("database", "Which PostgreSQL: the embedded one, or yours by URL."),
     ("jwt", "Tokens and keys of all services."),
@@ -33,9 +34,16 @@ pub(super) const SECTIONS: &[(&str, &str)] = &[
     ),
     ("functions", "`/functions/v1`."),
     ("mail", "How mail leaves. Without it, a development server keeps mail in its own mailbox."),
-    ("stripe", "Payments. Without a key, a development server plays the card provider itself."),
-    ("project", "The folder with `basalt.toml`, `migrations/`, `policies/`, `functions/` and `seed.sql`."),
 ];
+
+const PROJECT: (&str, &str) =
+    ("project", "The folder with `basalt.toml`, `migrations/`, `policies/`, `functions/` and `seed.sql`.");
+
+/// Every section with its purpose, in the order of docs/CONFIG.md.
+pub(super) fn sections() -> impl Iterator<Item = (&'static str, &'static str)> {
+    let built_in = built_in().map_or(&[][..], |built_in| built_in.sections());
+    SECTIONS.iter().chain(built_in).copied().chain([PROJECT])
+}
 
 /// Every setting of every section.
 pub fn settings() -> impl Iterator<Item = &'static Setting> {
@@ -52,7 +60,7 @@ pub fn settings() -> impl Iterator<Item = &'static Setting> {
         .chain(&RealtimeConfig::SETTINGS)
         .chain(&FunctionsConfig::SETTINGS)
         .chain(&Mail::SETTINGS)
-        .chain(&StripeConfig::SETTINGS)
+        .chain(built_in().map_or(&[][..], |built_in| built_in.settings()))
         .chain(&Project::SETTINGS)
 }
 
@@ -110,7 +118,7 @@ settings! {
         retry_pause: Duration as Time<100> = Is("10s");
         /// How long rows about sent mails (without what they said) and mails given up are kept, 0 for not at all; in development also mails in the mailbox, the last 500.
         retention: Duration as Time = Is("7d");
-        /// Address of Resend's API, through which the app's functions send where an administrator has set its key.
+        /// Address of Resend's API, through which built-in functions send once an administrator has set a key.
         resend_url: Option<BaseUrl> = By("Resend's");
         /// A port of its own for the development mailbox, which is at `/mailbox` in any case.
         mailbox_port: Option<u16> = By("none");

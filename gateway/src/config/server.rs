@@ -43,7 +43,7 @@ settings! {
         port: u16 as ListenPort = Is("8000");
         /// How browsers and mails reach this server: in links, signed URLs and the tokens' `iss`.
         public_url: BaseUrl = ByOr("`http://localhost:` and the port", "http://localhost:8000");
-        /// Development has the mailbox, the Stripe double, seeds, sign-up without confirmation and detailed errors; production has none of them.
+        /// Development has the mailbox, seeds, sign-up without confirmation and detailed errors; production has none of them.
         mode: Option<Mode> = By("`development` while `server.host` and `server.public_url` are this machine's own, else `production`");
         /// Whether requests need an API key.
         require_apikey: bool = Is("true");

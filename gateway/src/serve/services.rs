@@ -12,6 +12,8 @@ use basalt_core::memory::AnswerMemory;
 use basalt_core::pool::{BackendLimit, PoolConfig, ServicePool};
 use basalt_core::service::Service;
 use basalt_core::session::Sessions;
+use basalt_functions::built_in::Host;
+use basalt_functions::secrets::{SecretStore, Secrets as FunctionSecrets};
 use basalt_rest::RestHandle;
 use basalt_storage::StorageConfig;
 use basalt_storage::blobs::BlobStore;
@@ -19,12 +21,12 @@ use futures_util::FutureExt;
 
 use super::{Background, ServeError};
 use crate::banner::Console;
+use crate::built_in::signing_secrets;
 use crate::config::{Config, Only};
 use crate::database_setup::{self, Databases, STORAGE_ADMIN, Seed};
 use crate::key_keeper::KeyKeeper;
 use crate::mail;
 use crate::secrets::Secrets;
-use crate::stripe_double;
 use crate::system_routes::{ReachCheck, ReadinessCheck};
 use basalt_http::layers::Mount;
 use basalt_http::layers::api_key::Gate;
@@ -340,33 +342,46 @@ pub(super) async fn whole(
         reach.push(realtime_reaches(&realtime_sessions));
     }
     if runs(Only::Functions) {
-        let double =
-            stripe_double::start(config, secrets, &functions_pool, &background.tracker, &background.shutdown);
-        let (double, pages) = double.unzip();
-        mounts.extend(pages);
-        let service = basalt_functions::service(
-            &config.functions,
-            &config.stripe,
-            basalt_functions::Dependencies {
+        let store = SecretStore::new(system_pool.clone(), secrets.master_key(), signing_secrets());
+        let function_secrets = Arc::new(FunctionSecrets::new(store, &config.functions.secrets));
+        let kept = Arc::clone(&function_secrets).keep(events.subscribe());
+        background.tracker.spawn(background.shutdown.clone().run_until_cancelled_owned(kept));
+        let mut built_in = config.built_in_functions().cloned();
+        #[cfg(feature = "planning")]
+        if let Some((stripe, pages)) = crate::stripe_double::start(
+            config,
+            secrets,
+            &functions_pool,
+            &background.tracker,
+            &background.shutdown,
+        ) {
+            built_in = Some(Arc::new(stripe));
+            mounts.push(pages);
+        }
+        let built_in = built_in.map(|built_in| {
+            built_in.start(Host {
                 sessions: sessions.clone(),
-                billing: functions_pool.clone(),
+                service_role: functions_pool.clone(),
                 system: system_pool.clone(),
-                events: events.subscribe(),
+                secrets: function_secrets,
                 keys: Arc::clone(keys),
                 clock: Clock::system(),
-                master_key: secrets.master_key().clone(),
-                double,
                 outbox: outbox.clone(),
                 mail_worker,
-                is_page: Box::new(basalt_auth::page_check(&config.auth, config.server.public_url.as_str())),
                 confirms_without_mail: config.auth.mailer_autoconfirm,
+                is_page: Box::new(basalt_auth::page_check(&config.auth, config.server.public_url.as_str())),
                 site_url: config.auth.site_url.trim_end_matches('/').to_owned(),
+                is_development: config.is_development(),
                 tracker: background.tracker.clone(),
                 shutdown: background.shutdown.clone(),
-            },
-        );
+            })
+        });
+        let built_in = built_in.unwrap_or_default();
+        let has_built_in = !built_in.is_empty();
+        let service =
+            basalt_functions::service(&config.functions, built_in, Arc::clone(keys), Clock::system());
         mounts.push(mount(config, service, Gate::RewriteAndKeep));
-        if config.functions.builtin {
+        if has_built_in {
             reach.push(pool_reaches("database connection of functions", &functions_pool));
         }
     }

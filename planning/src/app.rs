@@ -1,0 +1,111 @@
+//! What every function of the app uses.
+
+use std::sync::Arc;
+
+use basalt_core::clock::Clock;
+use basalt_core::keys::Keys;
+use basalt_core::session::{SessionError, Sessions};
+use basalt_functions::built_in::{Host, IsPage};
+use basalt_functions::secrets::Secrets;
+use secrecy::SecretString;
+use serde_json::Value;
+use tokio::time::Instant;
+use url::Url;
+use uuid::Uuid;
+
+use crate::STATEMENT_LIMIT;
+use crate::config::StripeConfig;
+use crate::mailer::Mailer;
+use crate::rates::Rates;
+use crate::stripe::billing::Billing;
+use crate::stripe::inbox::Inbox;
+use crate::stripe::{Stripe, catch_up, former_customers};
+
+pub(crate) struct App {
+    pub(crate) sessions: Sessions,
+    pub(crate) billing: Billing,
+    pub(crate) stripe: Arc<Stripe>,
+    pub(crate) inbox: Inbox,
+    /// `stripe.webhook_secret`.
+    pub(crate) webhook_secret: Option<SecretString>,
+    pub(crate) keys: Arc<Keys>,
+    pub(crate) clock: Clock,
+    pub(crate) secrets: Arc<Secrets>,
+    pub(crate) mailer: Mailer,
+    pub(crate) rates: Rates,
+    pub(crate) confirms_without_mail: bool,
+    pub(crate) is_page: IsPage,
+    pub(crate) site_url: String,
+}
+
+impl App {
+    /// Starts the background jobs in `host.tracker`, until `host.shutdown`.
+    pub(crate) fn start(config: &StripeConfig, host: Host) -> Self {
+        let Host {
+            sessions,
+            service_role,
+            system,
+            secrets,
+            keys,
+            clock,
+            outbox,
+            mail_worker,
+            confirms_without_mail,
+            is_page,
+            site_url,
+            is_development,
+            tracker,
+            shutdown,
+        } = host;
+        let stripe = Arc::new(Stripe::new(config, Arc::clone(&secrets), is_development));
+        let billing = Billing { pool: service_role };
+        former_customers::start(billing.pool.clone(), Arc::clone(&stripe), &tracker, shutdown.clone());
+        let catching_up = catch_up::daily(billing.clone(), Arc::clone(&stripe));
+        tracker.spawn(shutdown.clone().run_until_cancelled_owned(catching_up));
+        let inbox = Inbox::start(billing.clone(), Arc::clone(&stripe), &tracker, shutdown);
+        Self {
+            sessions,
+            billing,
+            stripe,
+            inbox,
+            webhook_secret: config.webhook_secret.clone(),
+            keys,
+            clock,
+            secrets,
+            mailer: Mailer { outbox, worker: mail_worker, system },
+            rates: Rates::default(),
+            confirms_without_mail,
+            is_page,
+            site_url,
+        }
+    }
+
+    /// The origin of a page of the app; `None` for other addresses.
+    pub(crate) fn origin(&self, url: &str) -> Option<String> {
+        let parsed = Url::parse(url).ok().filter(|_| (self.is_page)(url))?;
+        Some(parsed.origin().ascii_serialization())
+    }
+
+    /// A value of `app_settings`.
+    pub(crate) async fn setting(&self, key: &str) -> Result<Option<Value>, SessionError> {
+        const SETTING: &str = "select value from public.app_settings where key = $1";
+        let tx = self.billing.pool.autocommit(Instant::now() + STATEMENT_LIMIT).await?;
+        let row = tx.query_opt(SETTING, &[&key]).await;
+        Ok(tx.finish(row).await?.and_then(|row| row.try_get(0).ok()))
+    }
+
+    /// Adds an administrator's action to the audit log.
+    pub(crate) async fn audit(
+        &self,
+        actor: Uuid,
+        action: &str,
+        subject: &str,
+        id: &str,
+    ) -> Result<(), SessionError> {
+        const AUDIT: &str = "\
+insert into public.audit_log (actor_id, action, subject, subject_id) values ($1, $2, $3, $4)";
+        let tx = self.billing.pool.autocommit(Instant::now() + STATEMENT_LIMIT).await?;
+        let written = tx.execute(AUDIT, &[&actor, &action, &subject, &id]).await;
+        tx.finish(written).await.map(drop)
+    }
+}

@@ -1,0 +1,111 @@
+//! The mail of an invitation: an administrator's template, filled with values (functions.md 3.21).
+
+use basalt_core::html;
+
+const SUBJECT: &str = "You've been invited to collaborate on {{planTitle}}";
+const BODY: &str = "<p>Hello,</p>\
+<p>{{inviterEmail}} has invited you to work on the strategic plan <strong>{{planTitle}}</strong> as {{role}}.</p>\
+<p><a href=\"{{inviteUrl}}\">Accept the invitation</a></p>";
+const SUBJECT_CHARS: usize = 200;
+
+/// The values.
+pub(crate) struct Values<'a> {
+    pub(crate) plan_title: &'a str,
+    pub(crate) inviter_email: &'a str,
+    pub(crate) role: &'a str,
+    pub(crate) invite_url: &'a str,
+}
+
+/// A mail's parts.
+#[derive(Debug, PartialEq, Eq)]
+pub(crate) struct Rendered {
+    pub(crate) subject: String,
+    pub(crate) html: String,
+    pub(crate) text: String,
+}
+
+/// Fills the template; `None` stands for the default one.
+pub(crate) fn render(subject: Option<&str>, body: Option<&str>, values: &Values<'_>) -> Rendered {
+    let subject = fill(subject.unwrap_or(SUBJECT), |name| match name {
+        "planTitle" => Some(one_line(values.plan_title)),
+        _ => None,
+    });
+    let html = fill(body.unwrap_or(BODY), |name| {
+        let value = match name {
+            "planTitle" => values.plan_title,
+            "inviterEmail" => values.inviter_email,
+            "role" => values.role,
+            "inviteUrl" => values.invite_url,
+            _ => return None,
+        };
+        Some(html::escape(value))
+    });
+    let subject = one_line(&subject).chars().take(SUBJECT_CHARS).collect();
+    Rendered { subject, text: html::to_text(&html), html }
+}
+
+/// Replaces line breaks and control characters with spaces: a value must not start another header.
+pub(crate) fn one_line(text: &str) -> String {
+    text.chars().map(|character| if character.is_control() { ' ' } else { character }).collect()
+}
+
+/// Replaces `{{name}}` and `{name}` in one pass, so that placeholders in values are not expanded. Unknown names stay unchanged.
+fn fill(template: &str, value: impl Fn(&str) -> Option<String>) -> String {
+    let mut out = String::with_capacity(template.len());
+    let mut rest = template;
+    while let Some((before, after)) = rest.split_once('{') {
+        out.push_str(before);
+        let (inside, closing) = match after.strip_prefix('{') {
+            Some(inside) => (inside, "}}"),
+            None => (after, "}"),
+        };
+        let found = inside.split_once(closing).and_then(|(name, after)| Some((value(name.trim())?, after)));
+        match found {
+            Some((value, after)) => {
+                out.push_str(&value);
+                rest = after;
+            }
+            None => {
+                out.push('{');
+                rest = after;
+            }
+        }
+    }
+    out.push_str(rest);
+    out
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const VALUES: Values<'static> = Values {
+        plan_title: "<b>2027</b> {{role}}\r\nBcc: eve@example.org",
+        inviter_email: "ada@example.org",
+        role: "viewer",
+        invite_url: "https://app.example/invite?token=1&plan=2",
+    };
+
+    #[test]
+    fn values_are_escaped_and_not_expanded_again() {
+        let body = "<a href='{{ inviteUrl }}'>{planTitle}</a> {{unknown}} {{inviteUrl {x} {{role}}";
+        let mail = render(Some("On {{planTitle}}, {{role}}"), Some(body), &VALUES);
+        assert_eq!(mail.subject, "On <b>2027</b> {{role}}  Bcc: eve@example.org, {{role}}");
+        assert_eq!(
+            mail.html,
+            "<a href='https://app.example/invite?token=1&amp;plan=2'>&lt;b&gt;2027&lt;/b&gt; {{role}}\r\nBcc: \
+             eve@example.org</a> {{unknown}} {{inviteUrl {x} viewer"
+        );
+        assert!(mail.text.contains("https://app.example/invite?token=1&plan=2"), "{}", mail.text);
+    }
+
+    #[test]
+    fn our_own_template_names_all() {
+        let mail = render(None, None, &VALUES);
+        assert!(mail.subject.starts_with("You've been invited to collaborate on <b>2027</b>"));
+        for part in ["ada@example.org", "viewer", "https://app.example/invite?token=1&plan=2"] {
+            assert!(mail.text.contains(part), "{part} in {}", mail.text);
+        }
+        assert_eq!(render(Some(&"x".repeat(300)), None, &VALUES).subject.len(), 200);
+    }
+}

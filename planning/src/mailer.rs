@@ -1,0 +1,144 @@
+//! Mail of the functions (functions.md 3.21): through Resend where the app's settings name an account, else through the mail server, else
+//! into the development mailbox.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use basalt_core::jobs::{Failure, Outcome, Table, Worker};
+use basalt_core::pool::ServicePool;
+use basalt_core::random;
+use basalt_core::session::SessionError;
+use basalt_mail::resend::ResendAccount;
+use basalt_mail::worker::{ProviderMails, Sender};
+use basalt_mail::{Content, Destination, Message, Outbox, table_of};
+use futures_util::FutureExt as _;
+use secrecy::SecretString;
+use tokio::time::{Instant, timeout};
+
+use crate::STATEMENT_LIMIT;
+
+/// The kind of an invitation to a plan.
+pub(crate) const PLAN_INVITATION: &str = "plan_invitation";
+/// The kind of a mail by which an administrator tries the settings.
+pub(crate) const TEST: &str = "test";
+
+/// The rows of the outbox with these kinds.
+static TABLE: Table = table_of("state = 'queued' and kind in ('plan_invitation', 'test')");
+
+/// How long a request waits for the provider; the outbox continues after it.
+const DELIVERY_WAIT: Duration = Duration::from_secs(3);
+/// The time limit of a mail that bypasses the outbox.
+const IMMEDIATE_LIMIT: Duration = Duration::from_secs(10);
+
+/// The state of a mail in the outbox.
+#[derive(Debug, PartialEq, Eq)]
+pub(crate) enum Delivery {
+    /// The provider accepted it under this id.
+    Accepted(String),
+    /// It waits in the outbox.
+    Queued,
+}
+
+/// Why a mail did not leave.
+#[derive(Debug)]
+pub(crate) enum MailError {
+    /// There is no provider, no mail server and no mailbox.
+    NotConfigured,
+    /// The provider refuses it.
+    Refused(Failure),
+    /// The database fails.
+    Database(SessionError),
+    /// The app's settings cannot be read.
+    Settings(String),
+}
+
+pub(crate) struct Mailer {
+    pub(crate) outbox: Outbox,
+    pub(crate) worker: Option<Arc<Worker<Sender>>>,
+    /// Connections of the login that owns the outbox.
+    pub(crate) system: ServicePool,
+}
+
+impl Mailer {
+    /// Queues a mail and waits a moment for the result.
+    pub(crate) async fn enqueue(&self, message: &Message) -> Result<Delivery, MailError> {
+        let (outbox, worker) = self.route().await?;
+        let deadline = Instant::now() + STATEMENT_LIMIT;
+        let id = outbox.enqueue_alone(&self.system, message, deadline).await.map_err(MailError::Database)?;
+        let id = id.ok_or(MailError::NotConfigured)?.to_string();
+        let Some(worker) = worker else { return Ok(Delivery::Accepted(id)) };
+        match timeout(DELIVERY_WAIT, worker.run_now(&id)).await {
+            Ok(Ok(Some(Outcome::Done(done)))) => {
+                Ok(Delivery::Accepted(done.outcome.filter(|taken| !taken.is_empty()).unwrap_or(id)))
+            }
+            Ok(Ok(Some(Outcome::Dead(failure)))) => Err(MailError::Refused(failure)),
+            Ok(Ok(Some(Outcome::Retry(..)) | None) | Err(_)) | Err(_) => Ok(Delivery::Queued),
+        }
+    }
+
+    /// Sends a mail without the outbox and returns its id.
+    pub(crate) async fn send_now(&self, message: Message) -> Result<String, MailError> {
+        let (outbox, worker) = self.route().await?;
+        let Some(worker) = worker else {
+            let deadline = Instant::now() + STATEMENT_LIMIT;
+            let id =
+                outbox.enqueue_alone(&self.system, &message, deadline).await.map_err(MailError::Database)?;
+            return id.map(|id| id.to_string()).ok_or(MailError::NotConfigured);
+        };
+        let Message { kind, to, subject, html, text, idempotency_key } = message;
+        let id = random::uuid().to_string();
+        let content = Content { subject, html, text, idempotency_key };
+        let sent = timeout(IMMEDIATE_LIMIT, worker.handler().send_now(&id, &to, kind, content)).await;
+        let sent = sent.unwrap_or_else(|_elapsed| Err(Failure::transient("no response within 10 s")));
+        sent.map_err(MailError::Refused)
+    }
+
+    /// Whether mail is sent to its recipients, rather than kept in the development mailbox.
+    pub(crate) async fn sends_mail(&self) -> Result<bool, MailError> {
+        Ok(self.route().await?.1.is_some())
+    }
+
+    /// Where mail goes now. Without a worker the outbox's row is the delivered mail.
+    async fn route(&self) -> Result<(Outbox, Option<&Arc<Worker<Sender>>>), MailError> {
+        if let Some(worker) = &self.worker
+            && worker.handler().reaches().await.map_err(MailError::Settings)?
+        {
+            return Ok((self.outbox.to(Destination::Server), Some(worker)));
+        }
+        match self.outbox.destination() {
+            Destination::Mailbox => Ok((self.outbox.clone(), None)),
+            Destination::Server | Destination::Nowhere => Err(MailError::NotConfigured),
+        }
+    }
+}
+
+/// The mails that leave through Resend, and the account in the app's settings. `system` has the system's login: no API role may read the key.
+pub(crate) fn provider_mails(system: ServicePool) -> ProviderMails {
+    const ACCOUNT: &str = "\
+select s.secret, coalesce(a.value ->> 'fromEmail', ''), coalesce(a.value ->> 'fromName', '')
+from public.app_settings a
+join app_private.secrets s on s.name = 'email_resend'
+where a.key = 'email_resend' and s.secret <> ''";
+    let find_account = Box::new(move || {
+        let system = system.clone();
+        async move {
+            let read = async {
+                let tx = system.autocommit(Instant::now() + STATEMENT_LIMIT).await?;
+                let row = tx.query_opt(ACCOUNT, &[]).await;
+                tx.finish(row).await
+            };
+            let row = read.await.map_err(|error: SessionError| error.to_string())?;
+            let account = row.map(|row| {
+                let text = |column| row.try_get::<_, String>(column).unwrap_or_default();
+                ResendAccount {
+                    api_key: SecretString::from(text(0)),
+                    from_email: text(1),
+                    from_name: text(2),
+                }
+            });
+            Ok(account)
+        }
+        .boxed()
+    });
+    ProviderMails { kinds: &[PLAN_INVITATION, TEST], table: &TABLE, find_account }
+}
