@@ -6,7 +6,7 @@ import { type Account, expect, looks, type Person, test } from "./fixtures";
 // moves it must not meet another one's open checkout.
 test.describe.configure({ mode: "default" });
 
-const double = "/stripe-double";
+const double = process.env.BASALT_STRIPE_DOUBLE_URL ?? "http://127.0.0.1:12111";
 
 const plan = (page: Page, name: string) => page.getByRole("listitem", { name, exact: true });
 

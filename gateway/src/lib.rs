@@ -8,7 +8,6 @@ pub mod database_setup;
 mod demo_accounts;
 pub mod doctor;
 pub mod key_keeper;
-mod local_only;
 pub mod logging;
 pub mod mail;
 pub mod metric_table;
@@ -18,7 +17,5 @@ mod running;
 pub mod secrets;
 pub mod serve;
 mod signals;
-#[cfg(feature = "planning")]
-mod stripe_double;
 pub mod system_routes;
 mod welcome;

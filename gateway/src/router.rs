@@ -12,12 +12,12 @@ use http::header::CONTENT_TYPE;
 use http::{Request, StatusCode};
 use hyper::body::Incoming;
 
-use crate::local_only;
 use crate::running::RunningNote;
 use crate::system_routes::SystemRoutes;
 use crate::welcome;
 use basalt_http::address::IpRange;
 use basalt_http::layers::{self, Client, Mount, Shared, client_address};
+use basalt_http::local_only;
 use basalt_http::static_app::StaticApp;
 use basalt_mail::mailbox::{self, Mailbox};
 
@@ -50,12 +50,6 @@ impl Gateway {
         let request = request.map(Body::new);
         let path = request.uri().path();
         if let Some(mount) = self.mounts.iter().find(|mount| is_below(&mount.prefix, path)) {
-            #[cfg(feature = "planning")]
-            if *mount.prefix == *basalt_stripe_double::PATH
-                && let Some(refusal) = local_only::refusal(peer.ip(), &request, &self.trusted_proxies)
-            {
-                return refusal;
-            }
             // Boxed: a service's future is large, and connections waiting for their next request need not hold it.
             let client = self.client(peer.ip(), &request);
             return Box::pin(layers::serve(&self.shared, mount, request, client)).await;

@@ -10,7 +10,9 @@ mod error;
 mod json;
 mod pages;
 mod params;
+mod plan_prices;
 mod prices;
+mod server;
 mod state;
 mod state_file;
 #[cfg(test)]
@@ -30,21 +32,19 @@ use tokio::sync::{Notify, watch};
 use tokio_util::sync::CancellationToken;
 use url::Url;
 
+pub use plan_prices::PlanPrices;
 pub use prices::{FixedPrices, Interval, Price, Prices};
+pub use server::serve;
 
 use state::State;
 use webhooks::Outgoing;
-
-/// Where the gateway mounts the double.
-pub const PATH: &str = "/stripe-double";
 
 /// Longest body of a request to the API, a page or a control route.
 const BODY_LIMIT: usize = 256 * 1024;
 
 /// What the double needs to know about its surroundings.
 pub struct Config {
-    /// Public address at which the router is mounted, such as `http://localhost:8000/stripe-double`. Links to the hosted
-    /// pages begin with it.
+    /// Address of the router, such as `http://localhost:12111`. Links to the hosted pages begin with it.
     pub base_url: Url,
     /// Where webhooks go, by plain HTTP; `None` sends none.
     pub endpoint: Option<Url>,

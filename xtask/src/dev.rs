@@ -1,8 +1,9 @@
 //! `dev`: from a fresh clone to a server with the app on it; and the verbs around a running one.
 //!
 //! What would make the build or the server fail is checked first. The server's build needs the processor and npm the network, so they run in parallel;
-//! when one fails, the other is stopped. What has not changed is skipped: packages by their lock file, the app by its sources, the server by cargo. At the
-//! end this process becomes the server, so that Ctrl-C and the exit code are the server's own.
+//! when one fails, the other is stopped. What has not changed is skipped: packages by their lock file, the app by its sources, the server by cargo.
+//!
+//! The server runs beside a double of Stripe (decision 0099), and beside Vite with `--watch`. Without either, this process becomes the server.
 
 use std::hash::{DefaultHasher, Hasher};
 use std::os::unix::fs::MetadataExt;
@@ -15,6 +16,8 @@ use anyhow::{Context, Result, anyhow, bail};
 
 use crate::cargo_build::CargoBuild;
 use crate::run::{self, Running};
+use crate::server::{free_port, status};
+use crate::stripe_double::{self, StripeDouble};
 use crate::suite::{cargo, cargo_command};
 use crate::{Arguments, node, preflight, ui};
 
@@ -30,11 +33,89 @@ pub(crate) fn dev(root: &Path, arguments: &Arguments) -> Result<ExitCode> {
     let basalt = server_program(root);
     let mut serve = Command::new(&basalt);
     serve.current_dir(root).arg("serve").args(&arguments.passed);
-    if arguments.has("--watch") {
-        return watch(root, &mut serve);
+    let config = Effective::read(root, &basalt, &arguments.passed);
+    let double =
+        config.filter(Effective::needs_double).map(|config| double(&config, &mut serve)).transpose()?;
+    let watches = arguments.has("--watch");
+    if double.is_none() && !watches {
+        ui::note(&run::line(&serve));
+        return become_program(&mut serve);
     }
-    ui::note(&run::line(&serve));
-    become_program(&mut serve)
+    let vite = watches.then(|| node::script(root, "app", "dev", &[]));
+    side_by_side(root, &mut serve, double, vite, &arguments.passed)
+}
+
+/// The double's usual port.
+const DOUBLE_PORT: u16 = 12111;
+
+/// The settings in force, as `basalt config` prints them.
+struct Effective(String);
+
+impl Effective {
+    /// `None` for a configuration with faults: the server names them.
+    fn read(root: &Path, basalt: &Path, arguments: &[String]) -> Option<Self> {
+        let mut command = Command::new(basalt);
+        run::output(command.current_dir(root).arg("config").args(arguments)).map(Self)
+    }
+
+    fn get(&self, section: &str, key: &str) -> Option<&str> {
+        let mut lines = self.0.lines().skip_while(|line| line.trim() != format!("[{section}]")).skip(1);
+        let line = lines.by_ref().take_while(|line| !line.starts_with('[')).find_map(|line| {
+            let line = line.strip_prefix("# ").unwrap_or(line);
+            line.strip_prefix(key)?.strip_prefix(" =").map(str::trim_start)
+        })?;
+        let value = match line.strip_prefix('"') {
+            Some(text) => text.split('"').next()?,
+            None => line.split(" #").next()?.trim(),
+        };
+        Some(value).filter(|value| !value.is_empty() && !value.starts_with('#'))
+    }
+
+    /// Whether this server has plans to sell and no Stripe.
+    fn needs_double(&self) -> bool {
+        self.get("server", "mode") == Some("development")
+            && self.get("functions", "builtin") == Some("true")
+            && self.get("stripe", "secret_key").is_none()
+            && self.get("stripe", "api_base").is_none()
+    }
+}
+
+/// A double of Stripe that waits for its server.
+struct WaitingDouble {
+    double: StripeDouble,
+    server: String,
+    port: u16,
+    state_file: PathBuf,
+}
+
+/// Points the server to a double.
+fn double(config: &Effective, serve: &mut Command) -> Result<WaitingDouble> {
+    let get =
+        |key| config.get("server", key).with_context(|| format!("`basalt config` prints no server.{key}"));
+    let is_free = std::net::TcpListener::bind(("127.0.0.1", DOUBLE_PORT)).is_ok();
+    let double = StripeDouble::new("localhost", if is_free { DOUBLE_PORT } else { free_port()? })?;
+    serve.envs(double.settings());
+    Ok(WaitingDouble {
+        double,
+        server: get("public_url")?.to_owned(),
+        port: get("port")?.parse().context("server.port")?,
+        state_file: Path::new(get("state_dir")?).join("stripe-double.json"),
+    })
+}
+
+impl WaitingDouble {
+    /// Starts it once the server is ready.
+    fn start_when_ready(&mut self, root: &Path, arguments: &[String]) -> Result<()> {
+        if self.double.is_started() || status(self.port, "GET", "/ready") != Some(200) {
+            return Ok(());
+        }
+        let basalt = server_program(root);
+        let mut keys = Command::new(&basalt);
+        let keys = run::output(keys.current_dir(root).arg("keys").args(arguments)).unwrap_or_default();
+        let key = keys.lines().find_map(|line| line.strip_prefix("SUPABASE_SECRET_KEY="));
+        let key = key.context("`basalt keys` prints no secret key")?;
+        self.double.start(&basalt, &self.server, key, &self.state_file, None)
+    }
 }
 
 /// The server that `dev` builds.
@@ -55,7 +136,7 @@ fn build(root: &Path) -> Result<()> {
         if !server_program(root).is_file() {
             ui::note("building the server: about five minutes on two cores the first time");
         }
-        let arguments = ["build", "--profile", PROFILE, "-p", "basalt"];
+        let arguments = ["build", "--profile", PROFILE, "-p", "basalt", "-p", stripe_double::PROGRAM];
         let mut server = CargoBuild::start(root, "building the server", &arguments)?;
         let mut is_server_done = false;
         while !is_server_done || app.is_some() {
@@ -123,17 +204,28 @@ fn sources(folder: &Path, files: &mut Vec<PathBuf>) -> Result<()> {
     Ok(())
 }
 
-/// Server and Vite side by side; when one ends, the other is stopped.
-fn watch(root: &Path, serve: &mut Command) -> Result<ExitCode> {
-    ui::note(&format!("{} beside Vite, which reloads the app as you edit it", run::line(serve)));
+/// The server with a double of Stripe, Vite or both; when the server or Vite ends, the others are stopped.
+fn side_by_side(
+    root: &Path,
+    serve: &mut Command,
+    mut double: Option<WaitingDouble>,
+    vite: Option<Command>,
+    arguments: &[String],
+) -> Result<ExitCode> {
+    ui::note(&run::line(serve));
     let mut server = Running::spawn(serve)?;
-    let mut vite = Running::spawn(&mut node::script(root, "app", "dev", &[]))?;
+    let mut vite = vite.map(|mut vite| Running::spawn(&mut vite)).transpose()?;
     loop {
         if let Some(status) = server.try_wait()? {
             bail!("the server ended ({status})");
         }
-        if let Some(status) = vite.try_wait()? {
+        if let Some(vite) = &mut vite
+            && let Some(status) = vite.try_wait()?
+        {
             bail!("Vite ended ({status})");
+        }
+        if let Some(double) = &mut double {
+            double.start_when_ready(root, arguments)?;
         }
         run::pause(Duration::from_millis(100));
     }
@@ -213,4 +305,23 @@ pub(crate) fn target(root: &Path) -> PathBuf {
 fn become_program(command: &mut Command) -> Result<ExitCode> {
     let error = command.exec();
     Err(error).with_context(|| format!("`{}` could not be started", run::line(command)))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn effective_settings_are_read_from_their_section() {
+        let text = "# File: x\n\n[server]\nport = 8000        # default\npublic_url = \"http://localhost:8000\"   # default\nmode = \"development\" # default\n\n\
+                    [functions]\nbuiltin = true   # basalt.toml:6\n\n[stripe]\n# secret_key =   # not set\n# webhook_secret = (set)  # X\n# api_base =  # not set: Stripe's\n";
+        let config = Effective(text.to_owned());
+        assert_eq!(config.get("server", "port"), Some("8000"));
+        assert_eq!(config.get("server", "public_url"), Some("http://localhost:8000"));
+        assert_eq!(config.get("stripe", "webhook_secret"), Some("(set)"));
+        assert_eq!((config.get("stripe", "secret_key"), config.get("stripe", "port")), (None, None));
+        assert!(config.needs_double());
+        let with_key = Effective(text.replace("# secret_key =  ", "# secret_key = (set)"));
+        assert!(!with_key.needs_double());
+    }
 }

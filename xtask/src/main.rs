@@ -12,6 +12,7 @@ mod postgres_meta;
 mod preflight;
 mod run;
 mod server;
+mod stripe_double;
 mod suite;
 mod ui;
 
@@ -23,7 +24,7 @@ use anyhow::{Context, Result, bail};
 const HELP: &str = "\
 usage: cargo xtask VERB [ARGUMENTS]
 
-  dev [-- ARGS]        set up what is missing, build, start Basalt with the app and demo data;
+  dev [-- ARGS]        set up what is missing, build, start Basalt with the app, demo data and test payments;
                        ARGS go to `basalt serve`; --watch adds Vite with reload
   db [-- ARGS]         psql on the database that `dev` started
 

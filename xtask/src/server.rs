@@ -10,6 +10,7 @@ use std::time::{Duration, Instant};
 use anyhow::{Context, Result, bail};
 
 use crate::run::{self, Running};
+use crate::stripe_double::StripeDouble;
 use crate::ui;
 
 /// Initialising a PostgreSQL and migrating it takes seconds; on a loaded machine of two cores, some more.
@@ -22,16 +23,19 @@ pub(crate) struct Server {
     log: PathBuf,
     port: u16,
     keys: Keys,
+    double: Option<StripeDouble>,
 }
 
 impl Server {
-    /// Starts `basalt serve` on the project. `name` names its log in `target/xtask`; `settings` are environment variables of its own.
+    /// Starts `basalt serve` on the project. `name` names its log in `target/xtask`; `settings` are environment variables of its own. Where
+    /// the project sells plans, a double of Stripe follows it.
     pub(crate) fn launch(
         root: &Path,
         basalt: &Path,
         project: &Path,
         name: &str,
         settings: &[(&str, &str)],
+        sells: bool,
     ) -> Result<Launched> {
         let folder = root.join(format!("target/xtask/{name}-{}", std::process::id()));
         std::fs::create_dir_all(&folder).with_context(|| format!("could not make {}", folder.display()))?;
@@ -47,12 +51,17 @@ impl Server {
             command.env(format!("BASALT_AUTH_RATE_LIMIT_{limit}"), "0");
         }
         command.envs(settings.iter().copied());
+        let double = if sells { Some(StripeDouble::new("127.0.0.1", free_port()?)?) } else { None };
+        if let Some(double) = &double {
+            command.envs(double.settings());
+        }
         command.stdout(file.try_clone()?).stderr(file);
         ui::note(&format!("starting {} (log: {})", run::line(&command), log.display()));
         let running = Running::spawn(&mut command)?;
         let mut keys = Command::new(basalt);
         keys.current_dir(root).arg("keys").arg("--project").arg(project).arg("--data").arg(&folder);
-        Ok(Launched { server: Self { running, folder, log, port, keys: Keys::default() }, keys })
+        let server = Self { running, folder, log, port, keys: Keys::default(), double };
+        Ok(Launched { server, keys, basalt: basalt.to_owned() })
     }
 
     /// What a test program needs to know, as environment variables that begin with `prefix`.
@@ -63,6 +72,9 @@ impl Server {
             .env(format!("{prefix}_SERVICE_KEY"), &self.keys.service)
             .env(format!("{prefix}_PUBLISHABLE_KEY"), &self.keys.publishable)
             .env(format!("{prefix}_SECRET_KEY"), &self.keys.secret);
+        if let Some(double) = &self.double {
+            command.env(format!("{prefix}_STRIPE_DOUBLE_URL"), double.url());
+        }
     }
 
     fn wait_until_ready(&mut self) -> Result<()> {
@@ -99,6 +111,7 @@ pub(crate) struct Launched {
     server: Server,
     /// Prints its keys, once there are any.
     keys: Command,
+    basalt: PathBuf,
 }
 
 impl Launched {
@@ -106,13 +119,30 @@ impl Launched {
     pub(crate) fn ready(mut self) -> Result<Server> {
         self.server.wait_until_ready()?;
         self.server.keys = Keys::of(&mut self.keys)?;
+        let server = &mut self.server;
+        if let Some(double) = &mut server.double {
+            let log = server.log.with_extension("double.log");
+            let log =
+                run::private_file(&log).with_context(|| format!("could not write {}", log.display()))?;
+            let url = format!("http://127.0.0.1:{}", server.port);
+            double.start(
+                &self.basalt,
+                &url,
+                &server.keys.secret,
+                &server.folder.join("stripe-double.json"),
+                Some(log),
+            )?;
+        }
         Ok(self.server)
     }
 }
 
 impl Drop for Server {
     fn drop(&mut self) {
-        // First the server, then the folder it writes to.
+        // First the programs, then the folder they write to.
+        if let Some(double) = &mut self.double {
+            double.stop();
+        }
         self.running.stop();
         if let Err(error) = std::fs::remove_dir_all(&self.folder) {
             ui::error(&format!("{} could not be removed: {error}", self.folder.display()));

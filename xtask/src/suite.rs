@@ -17,6 +17,7 @@ pub(crate) use self::quick::quick;
 use self::steps::{Kind, Suite, Tallies};
 use crate::count::{self, CargoTest};
 use crate::server::Server;
+use crate::stripe_double::PROGRAM as STRIPE_DOUBLE;
 use crate::{browser, dev, fuzz, moto, nats, node, postgres_meta, preflight, run, ui};
 
 const NO_ARGUMENTS: &[&str] = &[];
@@ -183,7 +184,9 @@ fn rustfmt(root: &Path) -> Result<()> {
 /// `cargo clippy` would check every dependency, and each of our crates, a second time. A warning fails this step only, so
 /// that the tests still run.
 fn clippy(root: &Path) -> Result<()> {
-    lint_targets(root, &["--workspace"])
+    lint_targets(root, &["--workspace"])?;
+    // The platform without the app's server half; everything but `gateway` is as compiled above.
+    lint_targets(root, &["--workspace", "--no-default-features", "--bin", "basalt"])
 }
 
 /// Compiles test targets with clippy's driver and fails on a warning.
@@ -267,7 +270,7 @@ enum Build {
 impl Build {
     fn run(self, root: &Path) -> Result<PathBuf> {
         match self {
-            Self::Alone => cargo(root, &["build", "-p", "basalt"])?,
+            Self::Alone => cargo(root, &["build", "-p", "basalt", "-p", STRIPE_DOUBLE])?,
             Self::WithTests => run::run(test_command(root).args(["--quiet", "--workspace", "--no-run"]))?,
         }
         Ok(dev::target(root).join("debug/basalt"))
@@ -324,13 +327,16 @@ impl Servers {
             ("BASALT_AUTH_RATE_LIMIT_ANONYMOUS_USERS", "0"),
             ("BASALT_MAIL_MAX_FREQUENCY", "1"),
         ];
-        let plain = Server::launch(root, basalt, project, name, settings)?;
+        // The app's own project; others have no plans.
+        let sells = project == root;
+        let plain = Server::launch(root, basalt, project, name, settings, sells)?;
         let confirming = Server::launch(
             root,
             basalt,
             project,
             &format!("{name}-confirming"),
             &[settings, &confirm].concat(),
+            sells,
         )?;
         Ok(Self { program: basalt.to_owned(), plain: plain.ready()?, confirming: confirming.ready()? })
     }

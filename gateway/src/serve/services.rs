@@ -346,19 +346,7 @@ pub(super) async fn whole(
         let function_secrets = Arc::new(FunctionSecrets::new(store, &config.functions.secrets));
         let kept = Arc::clone(&function_secrets).keep(events.subscribe());
         background.tracker.spawn(background.shutdown.clone().run_until_cancelled_owned(kept));
-        let mut built_in = config.built_in_functions().cloned();
-        #[cfg(feature = "planning")]
-        if let Some((stripe, pages)) = crate::stripe_double::start(
-            config,
-            secrets,
-            &functions_pool,
-            &background.tracker,
-            &background.shutdown,
-        ) {
-            built_in = Some(Arc::new(stripe));
-            mounts.push(pages);
-        }
-        let built_in = built_in.map(|built_in| {
+        let built_in = config.built_in_functions().map(|built_in| {
             built_in.start(Host {
                 sessions: sessions.clone(),
                 service_role: functions_pool.clone(),

@@ -13,6 +13,7 @@ use crate::keys::Keys;
 use crate::ports::free_port;
 use crate::process;
 use crate::server::Basalt;
+use crate::stripe_double::{KEY, StripeDouble, WEBHOOK_SECRET};
 
 /// How to start a server.
 #[derive(Debug)]
@@ -25,6 +26,7 @@ pub struct Builder {
     expected_logs: Vec<String>,
     database: DatabaseChoice,
     proxied: bool,
+    has_stripe_double: bool,
 }
 
 #[derive(Debug)]
@@ -49,6 +51,7 @@ impl Builder {
             expected_logs: Vec::new(),
             database: DatabaseChoice::Clone,
             proxied: false,
+            has_stripe_double: false,
         }
     }
 
@@ -114,6 +117,12 @@ impl Builder {
         self
     }
 
+    /// Starts a double of Stripe beside the server, for its payments.
+    pub fn stripe_double(mut self) -> Self {
+        self.has_stripe_double = true;
+        self
+    }
+
     /// Starts it and waits until it is ready.
     ///
     /// # Panics
@@ -137,7 +146,18 @@ impl Builder {
         } else {
             None
         };
-        let settings = self.all_settings(cluster, database.as_ref(), proxy.as_ref());
+        let mut settings = self.all_settings(cluster, database.as_ref(), proxy.as_ref());
+        let double = self.has_stripe_double.then(free_port);
+        if let Some(port) = double {
+            settings.extend(
+                [
+                    ("stripe.secret_key", KEY.to_owned()),
+                    ("stripe.webhook_secret", WEBHOOK_SECRET.to_owned()),
+                    ("stripe.api_base", format!("http://127.0.0.1:{port}")),
+                ]
+                .map(|(key, value)| (key.to_owned(), value)),
+            );
+        }
         let has_own_keys = settings.keys().any(|key| key.starts_with("jwt."));
         let keys = if has_own_keys {
             Keys::read(&project, &state_dir, &settings)
@@ -157,8 +177,11 @@ impl Builder {
             keys,
             database,
             proxy,
+            stripe_double: None,
         };
         server.start_again().await;
+        server.stripe_double =
+            double.map(|port| StripeDouble::start(port, &server.url(""), server.secret_key()));
         server
     }
 

@@ -19,6 +19,7 @@ mod runtime;
 mod s3_server;
 mod server;
 mod smtp;
+mod stripe_double;
 mod user;
 mod websocket;
 
@@ -35,5 +36,6 @@ pub use probe_service::{ProbeLimits, ProbeServer};
 pub use s3_server::S3Server;
 pub use server::Basalt;
 pub use smtp::{ReceivedMail, Security, SmtpServer};
+pub use stripe_double::StripeDouble;
 pub use user::User;
 pub use websocket::{Message, WebSocket};

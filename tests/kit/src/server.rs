@@ -19,6 +19,7 @@ use crate::http::{Request, Response};
 use crate::keys::Keys;
 use crate::log::LogLine;
 use crate::process;
+use crate::stripe_double::StripeDouble;
 
 const POLL: Duration = Duration::from_millis(5);
 
@@ -41,6 +42,7 @@ pub struct Basalt {
     /// Dropped after the process has ended.
     pub(crate) database: Option<TestDatabase>,
     pub(crate) proxy: Option<ChaosProxy>,
+    pub(crate) stripe_double: Option<StripeDouble>,
 }
 
 impl Basalt {
@@ -166,6 +168,15 @@ impl Basalt {
     #[must_use]
     pub fn proxy(&self) -> &ChaosProxy {
         self.proxy.as_ref().expect("this server was not started through a proxy")
+    }
+
+    /// The double of [`Builder::stripe_double`].
+    ///
+    /// # Panics
+    /// It was not asked for.
+    #[must_use]
+    pub fn stripe_double(&self) -> &StripeDouble {
+        self.stripe_double.as_ref().expect("this server was not started with a double of Stripe")
     }
 
     /// Runs statements as `postgres` on its database; see [`TestDatabase::sql`].

@@ -2,19 +2,16 @@
 
 use std::process::Output;
 
-use basalt_testkit::Basalt;
+use basalt_testkit::{Basalt, User};
 use http::Method;
 use serde_json::{Value, json};
 
 use super::stripe::{PRICE, add_plan};
 use super::{app, call};
 
-/// `basalt stripe sync` with the double of the running server for Stripe.
+/// `basalt stripe sync` with the running server's settings.
 fn sync(server: &Basalt, arguments: &[&str]) -> Output {
     let mut command = server.same_settings();
-    command
-        .env("BASALT_STRIPE_SECRET_KEY", "sk_test_x")
-        .env("BASALT_STRIPE_API_BASE", server.url("/stripe-double"));
     command.args(["stripe", "sync"]).args(arguments).output().unwrap()
 }
 
@@ -24,14 +21,20 @@ fn synced(server: &Basalt) -> Value {
     serde_json::from_slice(&output.stdout).unwrap()
 }
 
+/// The user's subscriptions.
+async fn seen(server: &Basalt, user: &User) -> Value {
+    let request = server.post("/rest/v1/rpc/get_user_subscription").by(server, user);
+    request.json(&json!({"user_id": user.id})).send().await.expect(200).json()
+}
+
 async fn pay(server: &Basalt, session: &str) {
-    let path = format!("/stripe-double/_control/checkout/{session}");
-    server.post(&path).json(&json!({})).send().await.expect(200);
+    let request = server.stripe_double().control(Method::POST, &format!("checkout/{session}"));
+    request.json(&json!({})).send().await.expect(200);
 }
 
 /// A form at the double's API.
 async fn ask(server: &Basalt, path: &str, form: &str) -> Value {
-    let request = server.post(&format!("/stripe-double/v1/{path}")).bearer("sk_test_x");
+    let request = server.stripe_double().api(Method::POST, path);
     let request = request.header("content-type", "application/x-www-form-urlencoded").body(form.to_owned());
     request.send().await.expect(200).json()
 }
@@ -39,11 +42,11 @@ async fn ask(server: &Basalt, path: &str, form: &str) -> Value {
 #[tokio::test]
 async fn what_stripe_could_not_deliver_is_fetched_afterwards() {
     // Events of the other product have no user here.
-    let server = app().expect_log("an event of Stripe").start().await;
+    let mut server = app().stripe_double().expect_log("an event of Stripe").start().await;
     add_plan(&server, PRICE, true).await;
     let user = server.sign_up("ada@example.org").await;
     let lost = json!({"drop_next": 1000, "retries": false});
-    let delivery = server.request(Method::PUT, "/stripe-double/_control/delivery");
+    let delivery = server.stripe_double().control(Method::PUT, "delivery");
     delivery.json(&lost).send().await.expect(200);
 
     let body = json!({"priceId": PRICE});
@@ -57,17 +60,16 @@ async fn what_stripe_could_not_deliver_is_fetched_afterwards() {
         "http%3A%2F%2Flocalhost%2F"
     );
     pay(&server, ask(&server, "checkout/sessions", &form).await["id"].as_str().unwrap()).await;
-    let seen = async || {
-        let request = server.post("/rest/v1/rpc/get_user_subscription").by(&server, &user);
-        request.json(&json!({"user_id": user.id})).send().await.expect(200).json()
-    };
-    assert_eq!(seen().await, json!([]), "the events were lost");
+    assert_eq!(seen(&server, &user).await, json!([]), "the events were lost");
 
+    // A running server could process the fetched events before the subscriptions are compared.
+    server.stop().await;
     let found = synced(&server);
+    server.start_again().await;
     assert!(found["events"].as_u64() > Some(3), "{found}");
     assert_eq!((&found["subscriptions"], &found["changed"]), (&json!(2), &json!(1)), "{found}");
     assert_eq!(found["without_account"].as_array().unwrap().len(), 1, "{found}");
-    assert_eq!(seen().await[0]["status"], "active");
+    assert_eq!(seen(&server, &user).await[0]["status"], "active");
     // What is known is not written again: whoever watches the table would hear of it.
     let written = "select xmin::text || state_as_of from public.user_subscriptions";
     let before = server.database().value(written).await;
@@ -77,12 +79,14 @@ async fn what_stripe_could_not_deliver_is_fetched_afterwards() {
 
     let said = String::from_utf8(sync(&server, &[]).stdout).unwrap();
     assert!(said.contains("2 subscriptions compared, 0 brought up to date"), "{said}");
-    let without_key = server.same_settings().args(["stripe", "sync"]).output().unwrap();
+    let mut without_key = server.same_settings();
+    let without_key =
+        without_key.env_remove("BASALT_STRIPE_SECRET_KEY").args(["stripe", "sync"]).output().unwrap();
     let said = String::from_utf8(without_key.stderr).unwrap();
     assert!(!without_key.status.success() && said.contains("no Stripe key is known"), "{said}");
 
     let busy = json!({"path": "/v1/events", "status": 429, "times": 10});
-    server.post("/stripe-double/_control/faults").json(&busy).send().await.expect(200);
+    server.stripe_double().control(Method::POST, "faults").json(&busy).send().await.expect(200);
     let refused = sync(&server, &[]);
     let said = String::from_utf8(refused.stderr).unwrap();
     assert!(!refused.status.success() && said.contains("Stripe is busy"), "{said}");

@@ -304,7 +304,7 @@ async fn what_stripe_does_badly_is_told_in_our_words() {
     let (stripe, server, user) = start().await;
     subscribe(&stripe, &server, &user, "sub_1", "active").await;
     server.expect_log("Stripe refuses the key");
-    server.expect_log("another account");
+    server.expect_log("the same account");
     let refused = |kind: &str, code: &str, message: &str| {
         json!({"error": {"type": kind, "code": code, "message": message}}).to_string()
     };
@@ -463,7 +463,7 @@ async fn who_is_deleted_within_a_checkout_gets_no_page_to_pay_on() {
 #[tokio::test]
 async fn what_runs_for_a_deleted_user_is_ended_when_stripe_is_back() {
     let (stripe, server, user) = start().await;
-    server.expect_log("what runs at Stripe for a deleted user was not ended");
+    server.expect_log("could not end the subscriptions of a deleted user at Stripe");
     let state = subscribe(&stripe, &server, &user, "sub_1", "active").await;
     stripe.fail(Act::Answer(500, "{}".to_owned()));
     server.database().admin_sql(&format!("delete from auth.users where id = '{}'", user.id)).await;

@@ -128,3 +128,16 @@ async fn get(server: &Basalt, path: &str) -> Response {
 async fn api(server: &Basalt, path: &str) -> Value {
     get(server, &format!("/mailbox/api/v1/{path}")).await.expect(200).json()
 }
+
+#[tokio::test]
+async fn behind_a_trusted_proxy_the_client_must_be_this_machine() {
+    let server = Basalt::builder().config("server.trusted_proxies", "127.0.0.0/8").start().await;
+    for (name, value, status) in [
+        ("x-forwarded-for", "127.0.0.1", 200),
+        ("x-forwarded-for", "203.0.113.9", 404),
+        ("x-forwarded-for", "127.0.0.1, 203.0.113.9", 404),
+        ("forwarded", "for=127.0.0.1", 404),
+    ] {
+        assert_eq!(server.get("/mailbox").header(name, value).send().await.status, status, "{name}: {value}");
+    }
+}

@@ -15,13 +15,15 @@ use crate::{moto, node, run, ui};
 
 /// Service tests for a change below a folder. Those of a whole service take longer than a minute, so these are what its
 /// change breaks first; `quick NAME` runs others.
-const TESTS: [(&str, &[&str]); 8] = [
+const TESTS: [(&str, &[&str]); 10] = [
     ("core/", &["session::"]),
     ("http/", &["gateway::"]),
     ("gateway/", &["gateway::"]),
     ("mail/", &["mail::letters::", "mail::mailbox::"]),
     ("rest/", &["rest::reads::", "rest::calls::"]),
     ("auth/", &["auth::sign_up::", "auth::sign_in::"]),
+    ("functions/", &["functions::gate::"]),
+    ("planning/", &["functions::gate::", "functions::double_of_stripe::"]),
     ("project/", &["project::schemas::", "project::project_files::"]),
     ("policies/", &["project::policies::"]),
 ];

@@ -1,20 +1,20 @@
-//! Which requests reach the development mailbox and the Stripe double: those of programs on this machine. Mails hold sign-in links, and
-//! the double's control routes change subscriptions.
+//! Admits only requests of programs on this machine, for pages of development: the mailbox shows sign-in links.
 //!
 //! The name in `Host` must be this machine's own, or a foreign page whose name resolves to it could read them (DNS rebinding). The peer must
 //! be this machine, because any client can write any `Host`. Behind a proxy on this machine the peer is the proxy: a request that was
 //! forwarded is refused, unless the proxy is in `server.trusted_proxies` and names a client on this machine. A proxy that adds no
 //! forwarding header cannot be recognised; a server behind one has its public address in `server.public_url`, which makes it a production
-//! server, and that has neither mailbox nor double.
+//! server, and that has no mailbox.
 
 use std::net::IpAddr;
 
 use axum::response::{IntoResponse as _, Response};
-use basalt_http::address::IpRange;
-use basalt_http::layers::client_address;
 use http::header::{CACHE_CONTROL, CONTENT_TYPE, FORWARDED, HOST, X_CONTENT_TYPE_OPTIONS};
 use http::uri::Authority;
 use http::{HeaderName, Request, StatusCode};
+
+use crate::address::IpRange;
+use crate::layers::client_address;
 
 const FORWARDED_FOR: HeaderName = HeaderName::from_static("x-forwarded-for");
 /// What proxies add to the requests that they pass on.
@@ -27,7 +27,8 @@ const FORWARDING: [HeaderName; 5] = [
 ];
 
 /// The response to a request that does not come from this machine; `None` for one that does.
-pub(crate) fn refusal<B>(peer: IpAddr, request: &Request<B>, trusted: &[IpRange]) -> Option<Response> {
+#[must_use]
+pub fn refusal<B>(peer: IpAddr, request: &Request<B>, trusted: &[IpRange]) -> Option<Response> {
     const TEXT: &str = "This is for programs on the server's own machine. Open it there, as localhost, 127.0.0.1 or [::1], without a \
                         proxy in between.\n";
     if names_this_machine(request) && comes_from_this_machine(peer, request, trusted) {

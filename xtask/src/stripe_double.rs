@@ -1,0 +1,86 @@
+//! `basalt-stripe-double` beside a server of `dev` or of the browser tests, so that both sell to test cards.
+
+use std::fs::File;
+use std::io::Read;
+use std::path::Path;
+use std::process::Command;
+
+use anyhow::{Context, Result};
+
+use crate::run::Running;
+
+/// The package and its program, which lies beside `basalt`.
+pub(crate) const PROGRAM: &str = "basalt-stripe-double";
+
+/// A double for one server.
+pub(crate) struct StripeDouble {
+    host: &'static str,
+    port: u16,
+    key: String,
+    webhook_secret: String,
+    running: Option<Running>,
+}
+
+impl StripeDouble {
+    /// Chooses its keys; `host` is the name in the addresses of its pages.
+    pub(crate) fn new(host: &'static str, port: u16) -> Result<Self> {
+        let (key, secret) = (random_hex()?, random_hex()?);
+        let (key, webhook_secret) = (format!("sk_test_{key}"), format!("whsec_{secret}"));
+        Ok(Self { host, port, key, webhook_secret, running: None })
+    }
+
+    /// The settings that point the server to it, as environment variables.
+    pub(crate) fn settings(&self) -> [(&'static str, String); 3] {
+        [
+            ("BASALT_STRIPE_API_BASE", format!("http://127.0.0.1:{}", self.port)),
+            ("BASALT_STRIPE_SECRET_KEY", self.key.clone()),
+            ("BASALT_STRIPE_WEBHOOK_SECRET", self.webhook_secret.clone()),
+        ]
+    }
+
+    /// Its address.
+    pub(crate) fn url(&self) -> String {
+        format!("http://{}:{}", self.host, self.port)
+    }
+
+    /// Whether it was started.
+    pub(crate) fn is_started(&self) -> bool {
+        self.running.is_some()
+    }
+
+    /// Starts the double that was built with `basalt`, for the server at `server`. `log` takes its output instead of the terminal.
+    pub(crate) fn start(
+        &mut self,
+        basalt: &Path,
+        server: &str,
+        server_key: &str,
+        state_file: &Path,
+        log: Option<File>,
+    ) -> Result<()> {
+        let mut command = Command::new(basalt.with_file_name(PROGRAM));
+        command
+            .args(["--host", self.host, "--port", &self.port.to_string(), "--state-file"])
+            .arg(state_file)
+            .env("SUPABASE_URL", server)
+            .env("SUPABASE_SECRET_KEY", server_key)
+            .env("BASALT_STRIPE_WEBHOOK_SECRET", &self.webhook_secret);
+        if let Some(log) = log {
+            command.stdout(log.try_clone().context("cannot share the log")?).stderr(log);
+        }
+        self.running = Some(Running::spawn(&mut command)?);
+        Ok(())
+    }
+
+    /// Ends it.
+    pub(crate) fn stop(&mut self) {
+        self.running = None;
+    }
+}
+
+fn random_hex() -> Result<String> {
+    let mut bytes = [0; 24];
+    File::open("/dev/urandom")
+        .and_then(|mut file| file.read_exact(&mut bytes))
+        .context("cannot read /dev/urandom")?;
+    Ok(bytes.iter().map(|byte| format!("{byte:02x}")).collect())
+}
