@@ -216,8 +216,11 @@ fn side_by_side(
     let mut server = Running::spawn(serve)?;
     let mut vite = vite.map(|mut vite| Running::spawn(&mut vite)).transpose()?;
     loop {
-        if let Some(status) = server.try_wait()? {
-            bail!("the server ended ({status})");
+        match server.try_wait()? {
+            // After Ctrl-C.
+            Some(status) if status.success() => return Ok(ExitCode::SUCCESS),
+            Some(status) => bail!("the server ended ({status})"),
+            None => {}
         }
         if let Some(vite) = &mut vite
             && let Some(status) = vite.try_wait()?
