@@ -16,7 +16,7 @@ use std::time::Duration;
 
 use tokio_postgres::Row;
 
-pub use queue::{Listed, ListedJob, Queue, Which};
+pub use queue::{Listed, ListedJob, Queue, RetrySelection};
 pub use table::{Completion, Metrics, Table};
 pub use worker::{Outcome, Worker};
 

@@ -1,7 +1,7 @@
 //! Bytes that count against a bound for as long as they live: the owner of a share travels inside the `Bytes`. So a body
 //! that outlives its request, or an answer that a slow client has not read, counts until its last slice is dropped.
 //!
-//! [`Hold`] is for the body of a request: the gateway takes the share of a buffered body, a service that of what it buffers
+//! [`BodyLease`] is for the body of a request: the gateway takes the share of a buffered body, a service that of what it buffers
 //! of a streamed one. [`AnswerMemory`] bounds what all answers take together, from the moment PostgreSQL announces a row
 //! until the client has it. An answer that finds no room is refused at once, unless it tells of a write: the write has
 //! happened by then.
@@ -22,23 +22,23 @@ pub trait BodyMemory: Send + Sync {
     fn grow(&self, more: usize) -> bool;
 
     /// An empty share of the same memory.
-    fn fresh(&self) -> Hold;
+    fn fresh(&self) -> BodyLease;
 }
 
 /// Keeps the share of a request's body alive; a request extension of the gateway's.
 #[derive(Clone)]
-pub struct Hold {
+pub struct BodyLease {
     share: Arc<dyn BodyMemory>,
 }
 
-impl fmt::Debug for Hold {
+impl fmt::Debug for BodyLease {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str("Hold")
     }
 }
 
-impl Hold {
-    /// Holds `share` until the last clone and the last of the bytes given to [`Hold::keep`] are gone.
+impl BodyLease {
+    /// Holds `share` until the last clone and the last of the bytes given to [`BodyLease::keep`] are gone.
     pub fn new(share: impl BodyMemory + 'static) -> Self {
         Self { share: Arc::new(share) }
     }
@@ -178,12 +178,12 @@ impl AnswerShare {
 
 /// What the rows of one answer take, as they come.
 #[derive(Debug, Default)]
-pub(crate) struct Intake {
+pub(crate) struct ResponseReservation {
     bytes: usize,
     share: Option<AnswerShare>,
 }
 
-impl Intake {
+impl ResponseReservation {
     /// Makes room for `more` bytes on top of those that are here. Where `anyway`, there always is room.
     pub(crate) fn has_room(&mut self, more: usize, memory: &AnswerMemory, anyway: bool) -> bool {
         let total = self.bytes.saturating_add(more);
@@ -218,8 +218,8 @@ mod tests {
             more < **self
         }
 
-        fn fresh(&self) -> Hold {
-            Hold::new(Arc::clone(self))
+        fn fresh(&self) -> BodyLease {
+            BodyLease::new(Arc::clone(self))
         }
     }
 
@@ -241,7 +241,7 @@ mod tests {
     #[test]
     fn a_share_lives_as_long_as_any_of_its_bytes() {
         let memory = memory(200_000);
-        let mut intake = Intake::default();
+        let mut intake = ResponseReservation::default();
         assert!(intake.has_room(50_000, &memory, false));
         assert!(intake.add(50_000).is_none(), "small answers are free");
         assert!(intake.has_room(50_000, &memory, false));
@@ -263,7 +263,7 @@ mod tests {
     #[test]
     fn what_finds_no_room_is_refused_unless_it_has_to_be_taken() {
         let memory = memory(100_000);
-        let (mut first, mut second) = (Intake::default(), Intake::default());
+        let (mut first, mut second) = (ResponseReservation::default(), ResponseReservation::default());
         assert!(first.has_room(90_000, &memory, false));
         assert!(!second.has_room(70_000, &memory, false));
         assert_eq!(memory.in_use(), 90_000, "a refused one takes nothing");
@@ -279,7 +279,7 @@ mod tests {
     #[test]
     fn a_hold_ends_with_the_last_slice() {
         let witness = Arc::new(10_usize);
-        let hold = Hold::new(Arc::clone(&witness));
+        let hold = BodyLease::new(Arc::clone(&witness));
         assert!(hold.grow(9) && !hold.grow(10));
         let bytes = hold.keep(Bytes::from_static(b"abc"));
         drop(hold);

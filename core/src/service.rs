@@ -20,7 +20,7 @@ use http_body_util::{BodyExt, LengthLimitError};
 use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 
-use crate::memory::Hold;
+use crate::memory::BodyLease;
 
 /// One mounted service.
 pub struct Service {
@@ -53,8 +53,8 @@ pub enum BodyMode {
     /// ends the request at `Service::deadline`.
     Buffered,
     /// The service passes it on as it comes, however long it is. The gateway reserves nothing and sets no total
-    /// deadline; the client must keep the pace. The service counts what it buffers, with [`Hold::fresh`] of the
-    /// request extension [`Hold`].
+    /// deadline; the client must keep the pace. The service counts what it buffers, with [`BodyLease::fresh`] of the
+    /// request extension [`BodyLease`].
     Streamed,
 }
 
@@ -175,12 +175,12 @@ pub enum BodyError {
     Disconnected(String),
 }
 
-/// Reads a whole body; the gateway has bounded it. `hold` is its share of the server's memory ([`Hold`], a request
+/// Reads a whole body; the gateway has bounded it. `hold` is its share of the server's memory ([`BodyLease`], a request
 /// extension), which goes with the bytes.
 ///
 /// # Errors
 /// It passed the limit, or the client left.
-pub async fn read_body(mut body: Body, hold: Option<&Hold>) -> Result<Bytes, BodyError> {
+pub async fn read_body(mut body: Body, hold: Option<&BodyLease>) -> Result<Bytes, BodyError> {
     /// Announced is not sent: more is made room for as it comes.
     const FIRST_BYTES: u64 = 1024 * 1024;
     let mut first = Bytes::new();

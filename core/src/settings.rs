@@ -28,7 +28,7 @@ use std::collections::BTreeMap;
 use std::fmt;
 use std::path::{Path, PathBuf};
 
-pub use kinds::{Kind, Misfit, Value};
+pub use kinds::{InvalidValue, Kind, Value};
 pub use url::BaseUrl;
 
 /// What holds while a setting is not written.
@@ -204,8 +204,8 @@ impl Reader {
                     self.shown.insert(setting.key, Some(shown).filter(|_| !hidden));
                     return value;
                 }
-                Err(Misfit::Because(sentence)) => self.fault(setting.key, &sentence),
-                Err(Misfit::Kind) => {
+                Err(InvalidValue::Because(sentence)) => self.fault(setting.key, &sentence),
+                Err(InvalidValue::Kind) => {
                     let found = if setting.is_secret || K::HOLDS_SECRET {
                         String::new()
                     } else {

@@ -43,7 +43,7 @@ use statements::{Prepared, Statements};
 pub(crate) use statements::{StatementKey, StatementMetrics};
 use stream::Stream;
 
-use crate::memory::{AnswerMemory, Intake};
+use crate::memory::{AnswerMemory, ResponseReservation};
 use crate::pg_error::{DriverError, PgError};
 
 /// Room for at least this much is made before each read: two of the server's own buffers.
@@ -115,7 +115,7 @@ struct Batch {
     simple: Option<Simple>,
     /// Rows of any length are taken in: a commit stands behind them.
     commits: bool,
-    intake: Intake,
+    intake: ResponseReservation,
     outcome: Outcome,
 }
 
@@ -376,7 +376,7 @@ impl Connection {
             Ok(in_transaction) => {
                 self.state = State::Idle;
                 // The rows have its share from now on.
-                self.batch.intake = Intake::default();
+                self.batch.intake = ResponseReservation::default();
                 let mut outcome = std::mem::take(&mut self.batch.outcome);
                 outcome.answers.extend(self.batch.simple.take().map(|simple| simple.rows));
                 outcome.in_transaction = in_transaction;

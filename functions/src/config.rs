@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use basalt_core::settings;
 use basalt_core::settings::Fallback::{By, ByOr, Is};
 use basalt_core::settings::kinds::read_as;
-use basalt_core::settings::{Kind, Misfit, Value};
+use basalt_core::settings::{InvalidValue, Kind, Value};
 use secrecy::{ExposeSecret, SecretString};
 
 use crate::secrets::{Names, check};
@@ -37,12 +37,16 @@ impl Kind<Vec<(String, SecretString)>> for SecretPairs {
         "a section of names with texts".to_owned()
     }
 
-    fn read(value: &Value, base: &std::path::Path) -> Result<(Vec<(String, SecretString)>, String), Misfit> {
+    fn read(
+        value: &Value,
+        base: &std::path::Path,
+    ) -> Result<(Vec<(String, SecretString)>, String), InvalidValue> {
         let (pairs, _shown) = <Vec<(String, String)> as Kind<Vec<(String, String)>>>::read(value, base)?;
         let pairs: Vec<(String, SecretString)> =
             pairs.into_iter().map(|(name, text)| (name, SecretString::from(text))).collect();
         let names = pairs.iter().map(|(name, secret)| (name.as_str(), secret.expose_secret()));
-        check(names, Names::Any).map_err(|fault| Misfit::Because(format!("cannot be used: {fault}")))?;
+        check(names, Names::Any)
+            .map_err(|fault| InvalidValue::Because(format!("cannot be used: {fault}")))?;
         Ok((pairs, "(set)".to_owned()))
     }
 

@@ -113,7 +113,7 @@ pub async fn serve(
     let starting = async {
         match config.only {
             Some(Only::Rest) => services::rest_alone(&config, &keys, &answers, &background),
-            _ => services::whole(&config, &secrets, &keys, &answers, &background, console).await,
+            _ => services::all_services(&config, &secrets, &keys, &answers, &background, console).await,
         }
     };
     // Boxed: it is large.

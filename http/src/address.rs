@@ -6,7 +6,7 @@ use std::path::Path;
 use std::str::FromStr;
 
 use basalt_core::settings::kinds::quote;
-use basalt_core::settings::{Kind, Misfit, Value};
+use basalt_core::settings::{InvalidValue, Kind, Value};
 
 /// What to listen on.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -49,8 +49,8 @@ impl Kind<Self> for ListenHost {
             .to_owned()
     }
 
-    fn read(value: &Value, _: &Path) -> Result<(Self, String), Misfit> {
-        let text = value.text().ok_or(Misfit::Kind)?.trim();
+    fn read(value: &Value, _: &Path) -> Result<(Self, String), InvalidValue> {
+        let text = value.text().ok_or(InvalidValue::Kind)?.trim();
         let address = || text.trim_start_matches('[').trim_end_matches(']').parse().ok().map(Self::Address);
         let name = || {
             let is_name = text.chars().all(|c| c.is_ascii_alphanumeric() || matches!(c, '.' | '-' | '_'))
@@ -62,7 +62,7 @@ impl Kind<Self> for ListenHost {
             "!4" => Self::Address(Ipv4Addr::UNSPECIFIED.into()),
             "!6" => Self::EveryIpv6,
             "*" | "*4" | "*6" => Self::Everywhere,
-            _ => address().or_else(name).ok_or(Misfit::Kind)?,
+            _ => address().or_else(name).ok_or(InvalidValue::Kind)?,
         };
         let shown = quote(&host.to_string());
         Ok((host, shown))
@@ -122,10 +122,10 @@ impl Kind<Vec<IpRange>> for IpRanges {
         "a list of addresses or blocks such as 10.0.0.0/8".to_owned()
     }
 
-    fn read(value: &Value, base: &Path) -> Result<(Vec<IpRange>, String), Misfit> {
+    fn read(value: &Value, base: &Path) -> Result<(Vec<IpRange>, String), InvalidValue> {
         let (items, _) = <Vec<String>>::read(value, base)?;
         let ranges: Option<Vec<IpRange>> = items.iter().map(|item| item.parse().ok()).collect();
-        let ranges = ranges.ok_or(Misfit::Kind)?;
+        let ranges = ranges.ok_or(InvalidValue::Kind)?;
         let shown = ranges.iter().map(|range| quote(&range.to_string()));
         let shown = format!("[{}]", shown.collect::<Vec<_>>().join(", "));
         Ok((ranges, shown))

@@ -20,7 +20,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use axum::body::Body;
 use axum::extract::DefaultBodyLimit;
 use axum::response::Response;
-use basalt_core::memory::Hold;
+use basalt_core::memory::BodyLease;
 use basalt_core::service::{
     BodyMode, ClientAddress, Deadline, Fault, Handler, Original, Renderer, RequestId, Service,
 };
@@ -279,7 +279,7 @@ async fn call_with_room(
         }
     };
     if let Some(share) = &share {
-        request.extensions_mut().insert(Hold::new(share.clone()));
+        request.extensions_mut().insert(BodyLease::new(share.clone()));
     }
     let arrival = Arc::new(Arrival::default());
     let watched = arrival.watch(std::mem::take(request.body_mut()), limit, bounds.pace(), counted);

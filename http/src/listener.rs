@@ -86,13 +86,13 @@ impl Limits {
 }
 
 /// What a connection holds until its socket is closed, also after an upgrade, when a handler owns the socket.
-struct Place {
+struct ConnectionGuard {
     _permit: OwnedSemaphorePermit,
     _token: TaskTrackerToken,
     is_upgraded: Arc<AtomicBool>,
 }
 
-impl Drop for Place {
+impl Drop for ConnectionGuard {
     fn drop(&mut self) {
         if self.is_upgraded.load(Ordering::Relaxed) {
             upgraded().decrement(1.0);
@@ -124,8 +124,11 @@ where
         let Some((stream, peer, permit)) = accepted else { continue };
         let activity = Activity::new();
         let is_upgraded = Arc::new(AtomicBool::new(false));
-        let place =
-            Place { _permit: permit, _token: connections.token(), is_upgraded: Arc::clone(&is_upgraded) };
+        let place = ConnectionGuard {
+            _permit: permit,
+            _token: connections.token(),
+            is_upgraded: Arc::clone(&is_upgraded),
+        };
         let service = {
             let (handle, activity) = (Arc::clone(&handle), Arc::clone(&activity));
             let draining = Draining(shutdown.graceful.clone());

@@ -16,7 +16,7 @@ use std::sync::Arc;
 
 use axum::body::Body;
 use axum::response::{IntoResponse, Response};
-use basalt_core::memory::Hold;
+use basalt_core::memory::BodyLease;
 use basalt_core::service::{BodyError, Fault, Handler, read_body};
 use basalt_functions::render_fault;
 use bytes::Bytes;
@@ -86,7 +86,7 @@ fn ok(body: &Value) -> Answer {
 
 /// Reads a body of at most `limit` bytes; `Err` is the response to a longer or broken one.
 async fn read(parts: &Parts, body: Body, limit: usize) -> Result<Bytes, Response> {
-    let hold = parts.extensions.get::<Hold>().map(Hold::fresh);
+    let hold = parts.extensions.get::<BodyLease>().map(BodyLease::fresh);
     let read = read_body(Body::new(Limited::new(body, limit)), hold.as_ref()).await;
     read.map_err(|error| match error {
         BodyError::TooLarge => render_fault(Fault::BodyTooLarge { limit }),

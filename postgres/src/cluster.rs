@@ -15,9 +15,9 @@ use tokio::process::Command;
 
 use crate::account::Account;
 use crate::binaries::Binaries;
+use crate::data_dirs::sync_folder;
 use crate::error::EmbeddedError;
 use crate::owner::beside;
-use crate::place::sync_folder;
 use crate::{SUPERUSER, leftover, settings};
 
 /// The cluster and who works on it.

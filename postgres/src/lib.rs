@@ -3,12 +3,12 @@
 mod account;
 mod binaries;
 mod cluster;
+mod data_dirs;
 mod error;
 mod leftover;
 mod log;
 mod memory_limit;
 mod owner;
-mod place;
 mod postmaster;
 mod settings;
 mod supervisor;
@@ -25,10 +25,10 @@ use tokio_util::task::TaskTracker;
 
 use account::Account;
 use binaries::{Binaries, Search};
+use data_dirs::{DataDirs, Wanted};
 pub use error::EmbeddedError;
 pub use memory_limit::MemoryLimit;
 use owner::OwnerLock;
-use place::{Place, Wanted};
 pub use postmaster::interrupt_all;
 use postmaster::{Launch, Postmaster};
 use supervisor::PidSlot;
@@ -113,7 +113,7 @@ impl Embedded {
         let configured_port = config.port;
         let Prepared { mut launch, owner, notices, is_new } = prepare(config, progress).await?;
         // Before the port is chosen: a leftover server may be what holds it.
-        leftover::end_all(&launch.place.data_dir, progress).await?;
+        leftover::end_all(&launch.dirs.data_dir, progress).await?;
         progress(&format!("starting PostgreSQL {}", launch.binaries.version));
         let postmaster = start_on_free_port(&mut launch, configured_port, progress).await?;
 
@@ -135,7 +135,7 @@ impl Embedded {
     ) -> Result<(), EmbeddedError> {
         let progress: &mut (dyn FnMut(&str) + Send) = &mut progress;
         let Prepared { launch, owner: _owner, .. } = prepare(config, progress).await?;
-        leftover::end_all(&launch.place.data_dir, progress).await?;
+        leftover::end_all(&launch.dirs.data_dir, progress).await?;
         progress("resetting the superuser's password");
         launch.cluster().set_password(&launch.password).await
     }
@@ -143,7 +143,7 @@ impl Embedded {
     /// Where the data of `data_dir` is: there, or where it went instead.
     #[must_use]
     pub fn current_data_dir(state_dir: &Path, data_dir: &Path) -> PathBuf {
-        place::current_data_dir(state_dir, data_dir)
+        data_dirs::current_data_dir(state_dir, data_dir)
     }
 
     /// Whether there is a cluster in that folder.
@@ -173,7 +173,7 @@ impl Embedded {
         let path = std::env::var_os("PATH");
         let search = search_for(config.bin_dir.as_deref(), &config.project_dir, path.as_deref());
         let binaries = Binaries::find(&search).await?;
-        let data_dir = place::current_data_dir(&config.state_dir, &config.data_dir);
+        let data_dir = data_dirs::current_data_dir(&config.state_dir, &config.data_dir);
         match cluster::check(&data_dir, &binaries) {
             Ok(version) => Ok((data_dir, version)),
             Err(error) => Err(with_matching_version(error, &search).await),
@@ -183,7 +183,7 @@ impl Embedded {
     /// How to reach the PostgreSQL that another server runs on this configuration's data, if one does.
     #[must_use]
     pub fn running(config: &EmbeddedConfig) -> Option<tokio_postgres::Config> {
-        let data_dir = place::current_data_dir(&config.state_dir, &config.data_dir);
+        let data_dir = data_dirs::current_data_dir(&config.state_dir, &config.data_dir);
         owner::is_owned(&data_dir).then(|| postmaster::recorded(&data_dir, &config.password)).flatten()
     }
 
@@ -196,7 +196,7 @@ impl Embedded {
     /// The folder of the socket.
     #[must_use]
     pub fn socket_dir(&self) -> &Path {
-        &self.launch.place.run_dir
+        &self.launch.dirs.run_dir
     }
 
     /// The loopback port, also in the socket's name.
@@ -208,13 +208,13 @@ impl Embedded {
     /// The data folder in use, which need not be the configured one.
     #[must_use]
     pub fn data_dir(&self) -> &Path {
-        &self.launch.place.data_dir
+        &self.launch.dirs.data_dir
     }
 
     /// The folder on PostgreSQL 18's extension path: control files in `extension/`, libraries in `lib/`.
     #[must_use]
     pub fn extensions_dir(&self) -> &Path {
-        &self.launch.place.extensions_dir
+        &self.launch.dirs.extensions_dir
     }
 
     /// The password of [`SUPERUSER`].
@@ -258,7 +258,7 @@ impl Embedded {
     /// # Errors
     /// Why not.
     pub async fn check_memory_limit(config: &EmbeddedConfig) -> std::io::Result<()> {
-        let data_dir = place::current_data_dir(&config.state_dir, &config.data_dir);
+        let data_dir = data_dirs::current_data_dir(&config.state_dir, &config.data_dir);
         MemoryLimit::new(Account::choose(&data_dir)).check().await
     }
 
@@ -326,20 +326,20 @@ async fn prepare(
         fallback_dir: &config.fallback_dir,
         temp_dir: &std::env::temp_dir(),
     };
-    let place = Place::prepare(&wanted, &account, &mut notices)?;
+    let dirs = DataDirs::prepare(&wanted, &account, &mut notices)?;
     // The data may lie elsewhere than the configuration says, and root runs PostgreSQL as the owner of the data.
-    let account = Account::choose(&place.data_dir);
-    account.give(&place.run_dir)?;
+    let account = Account::choose(&dirs.data_dir);
+    account.give(&dirs.run_dir)?;
     if notices.is_empty() && account != Account::Own {
         notices.push(format!("PostgreSQL runs as {}, since it refuses to run as root", account.describe()));
     }
-    let owner = OwnerLock::acquire(&place.data_dir)?;
+    let owner = OwnerLock::acquire(&dirs.data_dir)?;
     let binaries =
-        place::reachable_binaries(found, &account, &config.fallback_dir, progress, &mut notices).await?;
+        data_dirs::reachable_binaries(found, &account, &config.fallback_dir, progress, &mut notices).await?;
     let launch = Launch {
         binaries,
         account,
-        place,
+        dirs,
         port: 0,
         tcp: true,
         password: config.password,

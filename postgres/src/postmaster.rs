@@ -18,9 +18,9 @@ use tokio_postgres::error::SqlState;
 use crate::account::Account;
 use crate::binaries::Binaries;
 use crate::cluster::Cluster;
+use crate::data_dirs::DataDirs;
 use crate::error::EmbeddedError;
 use crate::log::{Tail, forward};
-use crate::place::Place;
 use crate::{SUPERUSER, leftover, settings};
 
 /// Recovery after a crash replays at most the log since the last checkpoint; this is far beyond that.
@@ -38,7 +38,7 @@ const IMMEDIATE_LIMIT: Duration = Duration::from_secs(5);
 pub(super) struct Launch {
     pub(super) binaries: Binaries,
     pub(super) account: Account,
-    pub(super) place: Place,
+    pub(super) dirs: DataDirs,
     pub(super) port: u16,
     /// False once another program took the port while we were down.
     pub(super) tcp: bool,
@@ -94,7 +94,7 @@ pub(super) struct Postmaster {
 impl Launch {
     pub(super) fn cluster(&self) -> Cluster<'_> {
         Cluster {
-            data_dir: &self.place.data_dir,
+            data_dir: &self.dirs.data_dir,
             binaries: &self.binaries,
             account: &self.account,
             durable: self.durable,
@@ -103,7 +103,7 @@ impl Launch {
 
     /// Connection settings over the socket.
     pub(super) fn connect_config(&self) -> tokio_postgres::Config {
-        connect_config(&self.place.run_dir, self.port, &self.password)
+        connect_config(&self.dirs.run_dir, self.port, &self.password)
     }
 
     /// Starts the server and waits until it takes connections with our password. Processes of an earlier run are ended first.
@@ -111,7 +111,7 @@ impl Launch {
         &self,
         progress: &mut (dyn FnMut(&str) + Send),
     ) -> Result<Postmaster, EmbeddedError> {
-        leftover::end_all(&self.place.data_dir, progress).await?;
+        leftover::end_all(&self.dirs.data_dir, progress).await?;
         let mut postmaster = self.spawn()?;
         match self.ready(&mut postmaster, progress).await {
             Ok(()) => Ok(postmaster),
@@ -126,15 +126,15 @@ impl Launch {
         self.remove_stale_socket();
         let inputs = settings::Inputs {
             major: self.binaries.major,
-            run_dir: &self.place.run_dir,
-            extensions_dir: &self.place.extensions_dir,
+            run_dir: &self.dirs.run_dir,
+            extensions_dir: &self.dirs.extensions_dir,
             port: self.port,
             tcp: self.tcp,
             durable: self.durable,
             extra: &self.extra,
         };
         let mut command = self.cluster().command("postgres");
-        command.arg("-D").arg(&self.place.data_dir);
+        command.arg("-D").arg(&self.dirs.data_dir);
         for setting in settings::command_line(&inputs) {
             command.arg("-c").arg(setting);
         }
@@ -164,7 +164,7 @@ impl Launch {
     /// The port was free a moment ago and the folder is ours, so no live server has this socket.
     fn remove_stale_socket(&self) {
         for suffix in ["", ".lock"] {
-            let path = self.place.run_dir.join(format!(".s.PGSQL.{}{suffix}", self.port));
+            let path = self.dirs.run_dir.join(format!(".s.PGSQL.{}{suffix}", self.port));
             match fs::remove_file(&path) {
                 Ok(()) => {}
                 Err(error) if error.kind() == io::ErrorKind::NotFound => {}
@@ -182,7 +182,7 @@ impl Launch {
     ) -> Result<(), EmbeddedError> {
         let started = Instant::now();
         let mut told = started;
-        let pid_file = self.place.data_dir.join("postmaster.pid");
+        let pid_file = self.dirs.data_dir.join("postmaster.pid");
         let config = self.connect_config();
         loop {
             if let Some(status) = postmaster.child.try_wait().ok().flatten() {
@@ -193,7 +193,7 @@ impl Launch {
                 match timeout(PATIENCE, config.connect(NoTls)).await {
                     Ok(Ok(_)) => return Ok(()),
                     Ok(Err(error)) if refuses_password(&error) => {
-                        let data_dir = self.place.data_dir.clone();
+                        let data_dir = self.dirs.data_dir.clone();
                         return Err(EmbeddedError::OtherPassword { data_dir });
                     }
                     Ok(Err(error)) => {
@@ -222,7 +222,7 @@ impl Launch {
         }
         let account = self.account.describe();
         let said = postmaster.tail.text();
-        EmbeddedError::from_output(&said, &self.place.data_dir, &account, self.port).unwrap_or_else(|| {
+        EmbeddedError::from_output(&said, &self.dirs.data_dir, &account, self.port).unwrap_or_else(|| {
             EmbeddedError::Start { reason: format!("{} ({status})", postmaster.tail.reason()) }
         })
     }

@@ -121,7 +121,7 @@ async fn restart(
 
 /// Ends a server whose start was given up half way.
 async fn end_half_started(launch: &Launch) {
-    if let Err(error) = super::leftover::end_all(&launch.place.data_dir, &mut |_| {}).await {
+    if let Err(error) = super::leftover::end_all(&launch.dirs.data_dir, &mut |_| {}).await {
         tracing::warn!(%error, "PostgreSQL could not be stopped");
     }
 }

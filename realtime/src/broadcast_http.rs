@@ -7,7 +7,7 @@ use std::sync::Arc;
 
 use axum::extract::{Path, Request, State};
 use axum::response::{IntoResponse, Response};
-use basalt_core::memory::Hold;
+use basalt_core::memory::BodyLease;
 use basalt_core::request_settings::headers_json;
 use basalt_core::service::{ClientAddress, read_body};
 use bytes::Bytes;
@@ -57,7 +57,7 @@ pub(crate) async fn batch(State(realtime): State<Arc<Realtime>>, request: Reques
     let (parts, body) = request.into_parts();
     let sent = async {
         let token = authenticate(&realtime, &parts)?;
-        let body = read_body(body, parts.extensions.get::<Hold>()).await;
+        let body = read_body(body, parts.extensions.get::<BodyLease>()).await;
         let body = body.map_err(|error| bad_request(&error.to_string()))?;
         send_batch(&realtime, &parts, token, &body).await
     };
@@ -205,7 +205,7 @@ pub(crate) async fn one(
         if !is_private && persists.iter().flatten().any(|value| value != "false") {
             return Err(unprocessable(&json!({ "persist": ["can only be used on private channels"] })));
         }
-        let body = read_body(body, parts.extensions.get::<Hold>()).await;
+        let body = read_body(body, parts.extensions.get::<BodyLease>()).await;
         let body = body.map_err(|error| bad_request(&error.to_string()))?;
         let payload = payload(encoding, body)?;
         if payload.len() > realtime.config.max_payload_size + PAYLOAD_ALLOWANCE {

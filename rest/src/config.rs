@@ -18,7 +18,7 @@ use basalt_core::session::Statement;
 use basalt_core::settings;
 use basalt_core::settings::Fallback::{By, ByOr, Is};
 use basalt_core::settings::kinds::{Bytes, Cap, Parsed, ParsedList, Time};
-use basalt_core::settings::{BaseUrl, Kind, Misfit, Value};
+use basalt_core::settings::{BaseUrl, InvalidValue, Kind, Value};
 use basalt_core::sql::Sql;
 
 pub use claim_path::ClaimPath;
@@ -102,7 +102,7 @@ impl Kind<Vec<String>> for Identifiers {
         <Vec<String>>::expected()
     }
 
-    fn read(value: &Value, base: &Path) -> Result<(Vec<String>, String), Misfit> {
+    fn read(value: &Value, base: &Path) -> Result<(Vec<String>, String), InvalidValue> {
         let items = value
             .text()
             .map(|text| Value::List(split_identifiers(text, ',').into_iter().map(Value::Text).collect()));
@@ -118,14 +118,16 @@ impl Kind<Vec<String>> for Schemas {
         Identifiers::expected()
     }
 
-    fn read(value: &Value, base: &Path) -> Result<(Vec<String>, String), Misfit> {
+    fn read(value: &Value, base: &Path) -> Result<(Vec<String>, String), InvalidValue> {
         let (schemas, shown) = Identifiers::read(value, base)?;
         // A list that names the system catalogs would expose them whole.
         match schemas.iter().find(|schema| is_system_schema(schema)) {
-            Some(schema) => Err(Misfit::Because(format!(
+            Some(schema) => Err(InvalidValue::Because(format!(
                 "must not expose {schema}, which belongs to PostgreSQL itself: remove it"
             ))),
-            None if schemas.is_empty() => Err(Misfit::Because("must name at least one schema".to_owned())),
+            None if schemas.is_empty() => {
+                Err(InvalidValue::Because("must name at least one schema".to_owned()))
+            }
             None => Ok((schemas, shown)),
         }
     }

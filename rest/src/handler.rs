@@ -7,7 +7,7 @@ use axum::extract::State as Extract;
 use axum::response::Response;
 use basalt_core::clock::Clock;
 use basalt_core::identity::Identity;
-use basalt_core::memory::Hold;
+use basalt_core::memory::BodyLease;
 use basalt_core::service::{BodyError, ClientAddress, Deadline, read_body};
 use basalt_core::session::{SessionError, Sessions};
 use http::{Method, Request};
@@ -108,7 +108,7 @@ async fn answer(
     let request = receive(request, config).await?;
     let mut may_be_stale = true;
     let catalog = rights::Catalog { sessions: &state.sessions, identity, deadline: request.deadline };
-    let conceal = |error| rights::conceal(catalog, &caller.role, error);
+    let redact_unknown_names = |error| rights::redact_unknown_names(catalog, &caller.role, error);
     let mut json = JsonBy::Server;
     // Each round prepares the request anew, and there are three at most: one under the schema cache that is there, one
     // under a newer one, one that leaves JSON to PostgreSQL.
@@ -118,11 +118,11 @@ async fn answer(
                 may_be_stale = false;
                 match state.handle.newer(&snapshot, request.deadline).await {
                     Some(newer) => snapshot = newer,
-                    None => return Err(conceal(error).await),
+                    None => return Err(redact_unknown_names(error).await),
                 }
                 continue;
             }
-            Err(error) => return Err(conceal(error).await),
+            Err(error) => return Err(redact_unknown_names(error).await),
             Ok(prepared) => prepared,
         };
         if !prepared.hold_values(&request) {
@@ -162,7 +162,7 @@ async fn answer(
 /// Waits for the body, within the request's deadline.
 async fn receive(request: Request<Body>, config: &RestConfig) -> Result<Received, RestError> {
     let (head, body) = request.into_parts();
-    let body = read_body(body, head.extensions.get::<Hold>()).await.map_err(|error| match error {
+    let body = read_body(body, head.extensions.get::<BodyLease>()).await.map_err(|error| match error {
         BodyError::TooLarge => RestError::BodyTooLarge { limit: config.max_body_bytes },
         BodyError::Disconnected(_) => RestError::BodyIncomplete,
     })?;

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use basalt_core::memory::Hold;
+use basalt_core::memory::BodyLease;
 use bytes::Bytes;
 use http::request::Parts;
 use tokio::time::Instant;
@@ -26,7 +26,7 @@ pub(crate) struct Received {
 
 impl Received {
     /// Counts the memory that belongs to this request.
-    fn hold(&self) -> Option<&Hold> {
+    fn hold(&self) -> Option<&BodyLease> {
         self.head.extensions.get()
     }
 }

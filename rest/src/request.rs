@@ -3,7 +3,7 @@
 
 pub mod payload;
 
-use basalt_core::memory::Hold;
+use basalt_core::memory::BodyLease;
 use bytes::Bytes;
 use http::header::{ACCEPT, CONTENT_TYPE, RANGE};
 use http::request::Parts;
@@ -135,14 +135,14 @@ impl Action {
 }
 
 impl ApiRequest {
-    /// Reads a request whose body was received whole; what is made of it takes room with the [`Hold`] among its
+    /// Reads a request whose body was received whole; what is made of it takes room with the [`BodyLease`] among its
     /// extensions.
     ///
     /// # Errors
     /// The first thing that cannot be understood, in the order of rest.md §1.2.
     pub fn read(config: &RestConfig, head: &Parts, body: Bytes) -> Result<Self, RestError> {
         let (mut api, content_type) = Self::read_head(config, head)?;
-        let room = Room::new(config, head.extensions.get::<Hold>());
+        let room = Room::new(config, head.extensions.get::<BodyLease>());
         api.payload = Payload::read(&api.action, &content_type, api.query.columns.as_deref(), body, room)?;
         Ok(api)
     }

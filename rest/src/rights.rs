@@ -33,7 +33,11 @@ pub(crate) struct Catalog<'a> {
 
 /// The error, without names of what the caller may not use. The catalog is queried only if the error names something;
 /// when the query fails, no name is returned.
-pub(crate) async fn conceal(catalog: Catalog<'_>, role: &str, mut error: RestError) -> RestError {
+pub(crate) async fn redact_unknown_names(
+    catalog: Catalog<'_>,
+    role: &str,
+    mut error: RestError,
+) -> RestError {
     let told = error.told();
     if !told.is_empty() {
         let shown: Vec<Object> = visible(catalog, role, &told).await.into_iter().cloned().collect();

@@ -32,14 +32,14 @@ use tokio::sync::Mutex;
 use tokio::time::{Instant, timeout};
 use tokio_util::task::TaskTracker;
 
-use crate::config::{Backend, StorageConfig};
+use crate::config::{Backend as BackendKind, StorageConfig};
 pub use error::BlobError;
 use folder::Folder;
 pub use id::BlobId;
 pub use reader::BlobStream;
 use room::Room;
 use s3::Bucket;
-use sweeper::Beginning;
+use sweeper::IncompleteUpload;
 pub use writer::{BlobWriter, Written};
 
 /// Where blobs lie. Cheap to clone.
@@ -50,7 +50,7 @@ pub struct BlobStore {
 
 #[derive(Debug)]
 struct Shared {
-    place: Place,
+    place: Backend,
     objects: Arc<dyn ObjectStore>,
     room: Room,
     /// When it was last asked whether blobs can be written, and the answer.
@@ -69,7 +69,7 @@ struct Listed {
 }
 
 #[derive(Debug)]
-enum Place {
+enum Backend {
     Folder(Folder),
     Bucket(Bucket),
 }
@@ -80,16 +80,16 @@ impl BlobStore {
     /// # Errors
     /// The folder cannot be made, or the settings do not make a client; a sentence.
     pub async fn open(config: &StorageConfig, tracker: TaskTracker) -> Result<Self, BlobError> {
-        let (place, objects): (Place, Arc<dyn ObjectStore>) = match config.backend {
-            Backend::File => {
+        let (place, objects): (Backend, Arc<dyn ObjectStore>) = match config.backend {
+            BackendKind::File => {
                 let folder = Folder::open(&config.dir).await?;
                 let objects = folder.objects();
-                (Place::Folder(folder), objects)
+                (Backend::Folder(folder), objects)
             }
-            Backend::S3 => {
+            BackendKind::S3 => {
                 let bucket = Bucket::open(&config.s3, config.max_file_size)?;
                 let objects = bucket.objects();
-                (Place::Bucket(bucket), objects)
+                (Backend::Bucket(bucket), objects)
             }
         };
         let room = Room::new(config.upload_memory);
@@ -109,8 +109,8 @@ impl BlobStore {
     /// the range does.
     pub async fn read(&self, id: BlobId, range: Range<u64>) -> Result<BlobStream, BlobError> {
         match &self.shared.place {
-            Place::Folder(folder) => reader::of_file(folder.path(id), id, range).await,
-            Place::Bucket(_) => reader::of_object(&self.shared.objects, id, range).await,
+            Backend::Folder(folder) => reader::of_file(folder.path(id), id, range).await,
+            Backend::Bucket(_) => reader::of_object(&self.shared.objects, id, range).await,
         }
     }
 
@@ -120,7 +120,7 @@ impl BlobStore {
     /// There is no such blob, or the store fails.
     pub async fn copy(&self, from: BlobId, to: BlobId) -> Result<(), BlobError> {
         let objects = &self.shared.objects;
-        if matches!(self.shared.place, Place::Bucket(_)) {
+        if matches!(self.shared.place, Backend::Bucket(_)) {
             let found = objects.head(&from.path()).await.map_err(|error| BlobError::of(from, &error))?;
             if found.size > s3::LARGEST_COPY {
                 return self.concat(&[from], to).await;
@@ -140,8 +140,8 @@ impl BlobStore {
         let mut writer = self.writer(Identity::SERVER, to).without_md5();
         for part in parts {
             let mut bytes = match &self.shared.place {
-                Place::Folder(folder) => reader::of_whole_file(folder.path(*part), *part).await?,
-                Place::Bucket(_) => reader::of_whole_object(&self.shared.objects, *part).await?,
+                Backend::Folder(folder) => reader::of_whole_file(folder.path(*part), *part).await?,
+                Backend::Bucket(_) => reader::of_whole_object(&self.shared.objects, *part).await?,
             };
             while let Some(chunk) = bytes.try_next().await? {
                 writer.write(chunk).await?;
@@ -166,8 +166,8 @@ impl BlobStore {
     /// The store fails.
     pub async fn delete(&self, id: BlobId) -> Result<(), BlobError> {
         match &self.shared.place {
-            Place::Folder(folder) => folder.delete(id).await,
-            Place::Bucket(_) => match self.shared.objects.delete(&id.path()).await {
+            Backend::Folder(folder) => folder.delete(id).await,
+            Backend::Bucket(_) => match self.shared.objects.delete(&id.path()).await {
                 Ok(()) | Err(object_store::Error::NotFound { .. }) => Ok(()),
                 Err(error) => Err(BlobError::of(id, &error)),
             },
@@ -180,8 +180,8 @@ impl BlobStore {
     /// The store fails.
     pub(crate) async fn discard(&self, id: BlobId) -> Result<(), BlobError> {
         let beginnings = match &self.shared.place {
-            Place::Folder(folder) => folder.beginnings_of(id).await?,
-            Place::Bucket(bucket) => bucket.beginnings(&id.path()).await?,
+            Backend::Folder(folder) => folder.beginnings_of(id).await?,
+            Backend::Bucket(bucket) => bucket.beginnings(&id.path()).await?,
         };
         for beginning in beginnings {
             self.remove_beginning(&beginning).await?;
@@ -190,17 +190,17 @@ impl BlobStore {
     }
 
     /// What was begun and neither finished nor given up; of very many, not all.
-    async fn beginnings(&self) -> Result<Vec<Beginning>, BlobError> {
+    async fn beginnings(&self) -> Result<Vec<IncompleteUpload>, BlobError> {
         match &self.shared.place {
-            Place::Folder(folder) => folder.beginnings().await,
-            Place::Bucket(bucket) => bucket.beginnings(&Path::default()).await,
+            Backend::Folder(folder) => folder.beginnings().await,
+            Backend::Bucket(bucket) => bucket.beginnings(&Path::default()).await,
         }
     }
 
-    async fn remove_beginning(&self, beginning: &Beginning) -> Result<(), BlobError> {
+    async fn remove_beginning(&self, beginning: &IncompleteUpload) -> Result<(), BlobError> {
         match &self.shared.place {
-            Place::Folder(folder) => folder.remove_beginning(beginning).await,
-            Place::Bucket(bucket) => bucket.remove_beginning(beginning).await,
+            Backend::Folder(folder) => folder.remove_beginning(beginning).await,
+            Backend::Bucket(bucket) => bucket.remove_beginning(beginning).await,
         }
     }
 
@@ -225,8 +225,8 @@ impl BlobStore {
     /// They cannot, and why.
     pub async fn check(&self) -> Result<(), BlobError> {
         match &self.shared.place {
-            Place::Folder(folder) => folder.check().await,
-            Place::Bucket(bucket) => bucket.check().await,
+            Backend::Folder(folder) => folder.check().await,
+            Backend::Bucket(bucket) => bucket.check().await,
         }
     }
 
@@ -259,29 +259,29 @@ impl BlobStore {
     #[must_use]
     pub fn describe(&self) -> String {
         match &self.shared.place {
-            Place::Folder(folder) => folder.describe(),
-            Place::Bucket(bucket) => bucket.describe(),
+            Backend::Folder(folder) => folder.describe(),
+            Backend::Bucket(bucket) => bucket.describe(),
         }
     }
 
     /// How many bytes are written at once.
     fn chunk_bytes(&self) -> usize {
         match &self.shared.place {
-            Place::Folder(_) => folder::CHUNK_BYTES,
-            Place::Bucket(bucket) => bucket.part_bytes(),
+            Backend::Folder(_) => folder::CHUNK_BYTES,
+            Backend::Bucket(bucket) => bucket.part_bytes(),
         }
     }
 
     /// How many chunks of one blob may be on their way.
     fn chunks_in_flight(&self) -> usize {
         match &self.shared.place {
-            Place::Folder(_) => 1,
-            Place::Bucket(_) => s3::PARTS_IN_FLIGHT,
+            Backend::Folder(_) => 1,
+            Backend::Bucket(_) => s3::PARTS_IN_FLIGHT,
         }
     }
 
     fn is_folder(&self) -> bool {
-        matches!(self.shared.place, Place::Folder(_))
+        matches!(self.shared.place, Backend::Folder(_))
     }
 }
 

@@ -11,7 +11,7 @@ use std::sync::Arc;
 use axum::body::Body;
 use axum::extract::Request;
 use axum::response::{IntoResponse, Response};
-use basalt_core::memory::Hold;
+use basalt_core::memory::BodyLease;
 use basalt_core::service::Deadline;
 use basalt_core::sql::Param;
 use http::Method;
@@ -68,7 +68,7 @@ fn id(segment: &str) -> Result<String, StorageError> {
 }
 
 async fn body_of(parts: &Parts, body: Body, empty: EmptyBody) -> Result<JsonBody, StorageError> {
-    JsonBody::receive(&parts.headers, body, parts.extensions.get::<Hold>(), empty).await
+    JsonBody::receive(&parts.headers, body, parts.extensions.get::<BodyLease>(), empty).await
 }
 
 /// The body of a route that needs none.

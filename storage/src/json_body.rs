@@ -16,7 +16,7 @@ use std::borrow::Cow;
 use std::ops::{Bound, RangeBounds, RangeInclusive};
 
 use axum::body::Body;
-use basalt_core::memory::Hold;
+use basalt_core::memory::BodyLease;
 use basalt_core::service::{BodyError, read_body};
 use http::HeaderMap;
 use http::header::CONTENT_TYPE;
@@ -49,7 +49,7 @@ impl JsonBody {
     pub(crate) async fn receive(
         headers: &HeaderMap,
         body: Body,
-        hold: Option<&Hold>,
+        hold: Option<&BodyLease>,
         empty: EmptyBody,
     ) -> Result<Self, StorageError> {
         let bytes = read_body(body, hold).await.map_err(|error| match error {

@@ -9,13 +9,13 @@ pub(crate) mod form;
 mod info;
 mod list;
 pub(crate) mod metadata;
-mod receive;
 mod rename;
 mod robots;
 pub(crate) mod routes;
 mod row;
 mod sign;
-pub(crate) mod upload;
+mod upload_routes;
+pub(crate) mod write;
 
 use std::sync::Arc;
 
@@ -32,14 +32,15 @@ use crate::database::{RequestSettings, deadline};
 use crate::error::StorageError;
 use crate::operation::Operation;
 pub(crate) use routes::body_mode;
-use routes::{Readings, Route};
+use routes::{Route, RouteCandidates};
 
 /// Answers a request to `/object/…`.
 ///
 /// # Errors
 /// The answer.
 pub(crate) async fn handle(storage: &Arc<Storage>, request: Request) -> Result<Response, StorageError> {
-    let Readings { first, others } = routes::readings(request.method(), request.uri(), request.headers())?;
+    let RouteCandidates { first, others } =
+        routes::route_candidates(request.method(), request.uri(), request.headers())?;
     if others.is_empty() {
         return serve(storage, first, request).await;
     }
@@ -85,10 +86,10 @@ async fn choose(
 async fn serve(storage: &Arc<Storage>, route: Route, request: Request) -> Result<Response, StorageError> {
     let (parts, body) = request.into_parts();
     match route {
-        Route::Upload(at) => receive::create(storage, at, &parts, body).await,
-        Route::Update(at) => receive::update(storage, at, &parts, body).await,
-        Route::UploadSigned(at) => receive::by_token(storage, at, &parts, body).await,
-        Route::SignUpload(at) => receive::sign(storage, at, &parts).await,
+        Route::Upload(at) => upload_routes::create(storage, at, &parts, body).await,
+        Route::Update(at) => upload_routes::update(storage, at, &parts, body).await,
+        Route::UploadSigned(at) => upload_routes::by_token(storage, at, &parts, body).await,
+        Route::SignUpload(at) => upload_routes::sign(storage, at, &parts).await,
         Route::Download(door, at) => download::download(storage, door, &at, &parts).await,
         Route::DownloadSigned(at) => download::download_signed(storage, &at, &parts).await,
         Route::Info(door, at) => info::info(storage, door, &at, &parts).await,

@@ -27,7 +27,7 @@ use std::sync::Arc;
 use axum::body::Body;
 use axum::extract::Request;
 use axum::response::Response;
-use basalt_core::memory::Hold;
+use basalt_core::memory::BodyLease;
 use basalt_core::service::{BodyMode, Deadline, Original};
 use bytes::Bytes;
 use http::request::Parts;
@@ -37,7 +37,7 @@ use crate::Storage;
 use crate::caller::Caller;
 use crate::database::{self, RequestSettings};
 use crate::objects::routes::ObjectPath;
-use crate::objects::upload::Context;
+use crate::objects::write::Context;
 use crate::operation::Operation;
 use authentication::Authenticated;
 use error::S3Error;
@@ -134,7 +134,9 @@ impl Call {
 
     /// The body of a document.
     async fn document(&self, payload: Payload) -> Result<Bytes, S3Error> {
-        Ok(payload.collect(DOCUMENT_LIMIT, self.parts.extensions.get::<Hold>().map(Hold::fresh)).await?)
+        Ok(payload
+            .collect(DOCUMENT_LIMIT, self.parts.extensions.get::<BodyLease>().map(BodyLease::fresh))
+            .await?)
     }
 }
 

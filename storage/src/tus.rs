@@ -25,7 +25,7 @@ use crate::Storage;
 use crate::caller::Caller;
 use crate::error::StorageError;
 use crate::objects::routes::ObjectPath;
-use crate::objects::upload::{self as objects, Context};
+use crate::objects::write::{self as objects, Context};
 use crate::operation::Operation;
 use answer::{Refusal, Shown};
 use headers::Metadata;

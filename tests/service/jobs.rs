@@ -9,7 +9,8 @@ use std::time::Duration;
 
 use basalt_core::database::Database;
 use basalt_core::jobs::{
-    Completion, Done, Failure, Handler, Job, Metrics, Outcome, Policy, Queue, Retention, Table, Which, Worker,
+    Completion, Done, Failure, Handler, Job, Metrics, Outcome, Policy, Queue, Retention, RetrySelection,
+    Table, Worker,
 };
 use basalt_core::listen::Event;
 use basalt_core::pool::{PoolConfig, ServicePool};
@@ -282,11 +283,11 @@ async fn a_job_that_fails_runs_again_and_is_a_dead_letter_in_the_end() {
     assert_eq!((job.state.as_str(), job.next_attempt_at, job.row.get("source")), ("failed", None, "stripe"));
 
     let keys = ["evt_passing".to_owned(), "evt_fine".to_owned(), "evt_other".to_owned()];
-    let missing = queue.retry(Which::Keys(&keys)).await.unwrap().unwrap_err();
+    let missing = queue.retry(RetrySelection::Keys(&keys)).await.unwrap().unwrap_err();
     assert_eq!(missing, ["evt_fine", "evt_other"]);
     fixture.until_event("evt_passing", "next_attempt_at is null").await;
     mends.fetch_add(1, Ordering::SeqCst);
-    let mut revived = queue.retry(Which::Dead).await.unwrap().unwrap();
+    let mut revived = queue.retry(RetrySelection::Dead).await.unwrap().unwrap();
     revived.sort();
     assert_eq!(revived, ["evt_lasting", "evt_passing"]);
     running.wake();
@@ -351,7 +352,7 @@ async fn an_attempt_that_outlives_its_lease_marks_nothing() {
         fixture.until_event("evt_1", "attempts = 1").await;
         // As an operator's retry has it: the number of the next attempt is the same.
         let keys = ["evt_1".to_owned()];
-        fixture.queue(&EVENTS).retry(Which::Keys(&keys)).await.unwrap().unwrap();
+        fixture.queue(&EVENTS).retry(RetrySelection::Keys(&keys)).await.unwrap().unwrap();
         let held = Arc::new(Notify::new());
         let wait = Arc::clone(&held);
         let second = fixture.start(&EVENTS, policy(), move |_job| {

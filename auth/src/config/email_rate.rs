@@ -6,7 +6,7 @@ use std::str::FromStr;
 use std::time::Duration;
 
 use basalt_core::settings::kinds::{Value, fits, quote};
-use basalt_core::settings::{Kind, Misfit};
+use basalt_core::settings::{InvalidValue, Kind};
 
 use crate::go_duration;
 
@@ -68,7 +68,7 @@ impl Kind<Self> for EmailRate {
             .to_owned()
     }
 
-    fn read(value: &Value, _: &Path) -> Result<(Self, String), Misfit> {
+    fn read(value: &Value, _: &Path) -> Result<(Self, String), InvalidValue> {
         let number = value.whole().map(|mails| mails.to_string());
         let text = number.as_deref().or_else(|| value.text());
         fits(text.and_then(|text| text.parse().ok()), |rate: &Self| {

@@ -61,7 +61,7 @@ pub struct Listed {
 
 /// Which jobs are tried again.
 #[derive(Debug, Clone, Copy)]
-pub enum Which<'a> {
+pub enum RetrySelection<'a> {
     /// All that were given up.
     Dead,
     /// Those with these keys, given up or still waiting.
@@ -302,10 +302,13 @@ impl Queue {
     ///
     /// # Errors
     /// The database fails.
-    pub async fn retry(&self, which: Which<'_>) -> Result<Result<Vec<String>, Vec<String>>, SessionError> {
+    pub async fn retry(
+        &self,
+        which: RetrySelection<'_>,
+    ) -> Result<Result<Vec<String>, Vec<String>>, SessionError> {
         let keys = match which {
-            Which::Dead => None,
-            Which::Keys(keys) => Some(keys),
+            RetrySelection::Dead => None,
+            RetrySelection::Keys(keys) => Some(keys),
         };
         let tx = self.pool.begin(Instant::now() + STATEMENT_LIMIT).await?;
         let revived = async {

@@ -65,7 +65,7 @@ impl Value {
 
 /// Why a value cannot be used.
 #[derive(Debug)]
-pub enum Misfit {
+pub enum InvalidValue {
     /// It is not what [`Kind::expected`] says.
     Kind,
     /// This sentence, which goes on after the setting's name.
@@ -86,7 +86,7 @@ pub trait Kind<T> {
     ///
     /// # Errors
     /// It does not fit.
-    fn read(value: &Value, base: &Path) -> Result<(T, String), Misfit>;
+    fn read(value: &Value, base: &Path) -> Result<(T, String), InvalidValue>;
 
     /// The value where there is neither text nor default.
     #[must_use]
@@ -99,8 +99,8 @@ pub trait Kind<T> {
 ///
 /// # Errors
 /// There is no value.
-pub fn fits<T>(value: Option<T>, show: impl FnOnce(&T) -> String) -> Result<(T, String), Misfit> {
-    let value = value.ok_or(Misfit::Kind)?;
+pub fn fits<T>(value: Option<T>, show: impl FnOnce(&T) -> String) -> Result<(T, String), InvalidValue> {
+    let value = value.ok_or(InvalidValue::Kind)?;
     let shown = show(&value);
     Ok((value, shown))
 }
@@ -111,8 +111,8 @@ pub fn fits<T>(value: Option<T>, show: impl FnOnce(&T) -> String) -> Result<(T, 
 /// It does not fit; a sentence without its subject.
 pub fn read_as<T, K: Kind<T>>(value: &Value) -> Result<T, String> {
     K::read(value, Path::new("")).map(|(value, _)| value).map_err(|misfit| match misfit {
-        Misfit::Because(sentence) => sentence,
-        Misfit::Kind => format!("must be {}", K::expected()),
+        InvalidValue::Because(sentence) => sentence,
+        InvalidValue::Kind => format!("must be {}", K::expected()),
     })
 }
 
@@ -133,7 +133,7 @@ impl<T, K: Kind<T>> Kind<Option<T>> for Option<K> {
         K::expected()
     }
 
-    fn read(value: &Value, base: &Path) -> Result<(Option<T>, String), Misfit> {
+    fn read(value: &Value, base: &Path) -> Result<(Option<T>, String), InvalidValue> {
         if K::EMPTY_IS_NONE && value.text() == Some("") {
             return Ok((None, quote("")));
         }
@@ -150,7 +150,7 @@ impl Kind<Self> for bool {
         "true or false".to_owned()
     }
 
-    fn read(value: &Value, _: &Path) -> Result<(Self, String), Misfit> {
+    fn read(value: &Value, _: &Path) -> Result<(Self, String), InvalidValue> {
         let flag = match value {
             Value::Boolean(flag) => Some(*flag),
             Value::Bare(text) => match text.trim().to_ascii_lowercase().as_str() {
@@ -171,7 +171,7 @@ impl Kind<Self> for String {
         "text".to_owned()
     }
 
-    fn read(value: &Value, _: &Path) -> Result<(Self, String), Misfit> {
+    fn read(value: &Value, _: &Path) -> Result<(Self, String), InvalidValue> {
         fits(value.text().map(ToOwned::to_owned), |text| quote(text))
     }
 }
@@ -187,9 +187,9 @@ impl<T: FromStr<Err: Display>> Kind<T> for Parsed {
         "text".to_owned()
     }
 
-    fn read(value: &Value, _: &Path) -> Result<(T, String), Misfit> {
-        let text = value.text().ok_or(Misfit::Kind)?;
-        let parsed = text.parse().map_err(|error| Misfit::Because(format!("does not fit: {error}")))?;
+    fn read(value: &Value, _: &Path) -> Result<(T, String), InvalidValue> {
+        let text = value.text().ok_or(InvalidValue::Kind)?;
+        let parsed = text.parse().map_err(|error| InvalidValue::Because(format!("does not fit: {error}")))?;
         Ok((parsed, quote(text)))
     }
 }
@@ -199,7 +199,7 @@ impl Kind<Self> for Vec<String> {
         "a list of texts (in a variable: separated by commas)".to_owned()
     }
 
-    fn read(value: &Value, _: &Path) -> Result<(Self, String), Misfit> {
+    fn read(value: &Value, _: &Path) -> Result<(Self, String), InvalidValue> {
         let items: Option<Self> = match value {
             // A comma-separated TOML string is how PostgREST and GoTrue write such lists.
             Value::Bare(text) | Value::Text(text) => Some(
@@ -225,11 +225,12 @@ impl<T: FromStr<Err: Display> + PartialEq> Kind<Vec<T>> for ParsedList {
         <Vec<String> as Kind<Vec<String>>>::expected()
     }
 
-    fn read(value: &Value, base: &Path) -> Result<(Vec<T>, String), Misfit> {
+    fn read(value: &Value, base: &Path) -> Result<(Vec<T>, String), InvalidValue> {
         let (items, shown) = <Vec<String>>::read(value, base)?;
         let mut parsed = Vec::new();
         for item in items {
-            let item = item.parse().map_err(|error| Misfit::Because(format!("does not fit: {error}")))?;
+            let item =
+                item.parse().map_err(|error| InvalidValue::Because(format!("does not fit: {error}")))?;
             if !parsed.contains(&item) {
                 parsed.push(item);
             }
@@ -244,7 +245,7 @@ impl Kind<Self> for Vec<(String, String)> {
         "a section of names with texts (in a variable: NAME=value, separated by commas)".to_owned()
     }
 
-    fn read(value: &Value, _: &Path) -> Result<(Self, String), Misfit> {
+    fn read(value: &Value, _: &Path) -> Result<(Self, String), InvalidValue> {
         let pairs: Option<Self> = match value {
             Value::Bare(text) | Value::Text(text) => text
                 .split(',')
@@ -273,7 +274,7 @@ impl Kind<Self> for SecretString {
         "text that is not empty".to_owned()
     }
 
-    fn read(value: &Value, _: &Path) -> Result<(Self, String), Misfit> {
+    fn read(value: &Value, _: &Path) -> Result<(Self, String), InvalidValue> {
         let text = value.text().filter(|text| !text.is_empty());
         fits(text.map(Self::from), |_| "(set)".to_owned())
     }
@@ -306,10 +307,10 @@ impl Kind<SecretString> for LongSecret {
         SecretString::expected()
     }
 
-    fn read(value: &Value, base: &Path) -> Result<(SecretString, String), Misfit> {
+    fn read(value: &Value, base: &Path) -> Result<(SecretString, String), InvalidValue> {
         let (secret, shown) = SecretString::read(value, base)?;
         let fault = Self::fault(secret.expose_secret().len());
-        fault.map_or(Ok((secret, shown)), |fault| Err(Misfit::Because(fault)))
+        fault.map_or(Ok((secret, shown)), |fault| Err(InvalidValue::Because(fault)))
     }
 }
 
@@ -321,7 +322,7 @@ impl Kind<Self> for PathBuf {
         "a path".to_owned()
     }
 
-    fn read(value: &Value, base: &Path) -> Result<(Self, String), Misfit> {
+    fn read(value: &Value, base: &Path) -> Result<(Self, String), InvalidValue> {
         let text = value.text().filter(|text| !text.is_empty() && !text.contains('\0'));
         let absolute = |text: &str| {
             let path = base.join(text);
@@ -341,9 +342,9 @@ impl<T: TryFrom<u64>, const MIN: u64, const MAX: u64> Kind<T> for Whole<MIN, MAX
         format!("a whole number from {MIN} to {MAX}")
     }
 
-    fn read(value: &Value, _: &Path) -> Result<(T, String), Misfit> {
-        let number = value.whole().filter(|number| (MIN..=MAX).contains(number)).ok_or(Misfit::Kind)?;
-        Ok((T::try_from(number).map_err(|_| Misfit::Kind)?, number.to_string()))
+    fn read(value: &Value, _: &Path) -> Result<(T, String), InvalidValue> {
+        let number = value.whole().filter(|number| (MIN..=MAX).contains(number)).ok_or(InvalidValue::Kind)?;
+        Ok((T::try_from(number).map_err(|_| InvalidValue::Kind)?, number.to_string()))
     }
 }
 
@@ -356,7 +357,7 @@ impl<const MAX: u64> Kind<Option<u64>> for Cap<MAX> {
         <Whole<0, MAX> as Kind<u64>>::expected()
     }
 
-    fn read(value: &Value, base: &Path) -> Result<(Option<u64>, String), Misfit> {
+    fn read(value: &Value, base: &Path) -> Result<(Option<u64>, String), InvalidValue> {
         let (number, shown): (u64, _) = <Whole<0, MAX>>::read(value, base)?;
         Ok((Some(number).filter(|number| *number > 0), shown))
     }
@@ -368,7 +369,7 @@ impl Kind<Self> for u16 {
         "a port, a whole number from 1 to 65535".to_owned()
     }
 
-    fn read(value: &Value, _: &Path) -> Result<(Self, String), Misfit> {
+    fn read(value: &Value, _: &Path) -> Result<(Self, String), InvalidValue> {
         let port = value.whole().and_then(|number| Self::try_from(number).ok());
         fits(port.filter(|port| *port > 0), Self::to_string)
     }
@@ -383,7 +384,7 @@ impl Kind<u16> for ListenPort {
         "a port, a whole number from 1 to 65535 (0: any free one)".to_owned()
     }
 
-    fn read(value: &Value, _: &Path) -> Result<(u16, String), Misfit> {
+    fn read(value: &Value, _: &Path) -> Result<(u16, String), InvalidValue> {
         fits(value.whole().and_then(|number| u16::try_from(number).ok()), u16::to_string)
     }
 }
@@ -398,11 +399,14 @@ impl<const LEAST_MS: u64> Kind<Duration> for Time<LEAST_MS> {
         "a time such as 30 (seconds), \"250ms\", \"15m\", \"24h\" or \"7d\"".to_owned()
     }
 
-    fn read(value: &Value, _: &Path) -> Result<(Duration, String), Misfit> {
-        let time = read_time(value).ok_or(Misfit::Kind)?;
+    fn read(value: &Value, _: &Path) -> Result<(Duration, String), InvalidValue> {
+        let time = read_time(value).ok_or(InvalidValue::Kind)?;
         let least = Duration::from_millis(LEAST_MS);
         if time < least {
-            return Err(Misfit::Because(format!("must be at least {}", show_time(least).trim_matches('"'))));
+            return Err(InvalidValue::Because(format!(
+                "must be at least {}",
+                show_time(least).trim_matches('"')
+            )));
         }
         Ok((time, show_time(time)))
     }
@@ -417,14 +421,14 @@ impl<T: TryFrom<u64>, const LEAST: u64> Kind<T> for Seconds<LEAST> {
         <Time>::expected()
     }
 
-    fn read(value: &Value, _: &Path) -> Result<(T, String), Misfit> {
-        let time = read_time(value).ok_or(Misfit::Kind)?;
+    fn read(value: &Value, _: &Path) -> Result<(T, String), InvalidValue> {
+        let time = read_time(value).ok_or(InvalidValue::Kind)?;
         if time < Duration::from_secs(LEAST) {
             let least = show_time(Duration::from_secs(LEAST));
-            return Err(Misfit::Because(format!("must be at least {}", least.trim_matches('"'))));
+            return Err(InvalidValue::Because(format!("must be at least {}", least.trim_matches('"'))));
         }
         let seconds = time.as_secs() + u64::from(time.subsec_nanos() > 0);
-        Ok((T::try_from(seconds).map_err(|_| Misfit::Kind)?, show_time(time)))
+        Ok((T::try_from(seconds).map_err(|_| InvalidValue::Kind)?, show_time(time)))
     }
 }
 
@@ -486,18 +490,18 @@ impl<T: TryFrom<u64>, const LEAST: u64, const MOST: u64> Kind<T> for Bytes<LEAST
         "a size such as 1048576 (bytes), \"50MiB\" or \"2GB\"".to_owned()
     }
 
-    fn read(value: &Value, _: &Path) -> Result<(T, String), Misfit> {
-        let bytes = read_bytes(value).ok_or(Misfit::Kind)?;
+    fn read(value: &Value, _: &Path) -> Result<(T, String), InvalidValue> {
+        let bytes = read_bytes(value).ok_or(InvalidValue::Kind)?;
         if !(LEAST..=MOST).contains(&bytes) {
             let (least, most) = (show_bytes(LEAST), show_bytes(MOST));
             let (least, most) = (least.trim_matches('"'), most.trim_matches('"'));
-            return Err(Misfit::Because(if MOST == u64::MAX {
+            return Err(InvalidValue::Because(if MOST == u64::MAX {
                 format!("must be at least {least}")
             } else {
                 format!("must be from {least} to {most}")
             }));
         }
-        Ok((T::try_from(bytes).map_err(|_| Misfit::Kind)?, show_bytes(bytes)))
+        Ok((T::try_from(bytes).map_err(|_| InvalidValue::Kind)?, show_bytes(bytes)))
     }
 }
 
@@ -555,7 +559,7 @@ macro_rules! choice {
             fn read(
                 value: &$crate::settings::Value,
                 _: &std::path::Path,
-            ) -> Result<(Self, String), $crate::settings::Misfit> {
+            ) -> Result<(Self, String), $crate::settings::InvalidValue> {
                 let word = match value.text().map(str::trim) {
                     $(Some($word) => Some(Self::$variant),)+
                     _ => None,

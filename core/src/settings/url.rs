@@ -6,7 +6,7 @@ use std::str::FromStr;
 
 use url::{Host, Url};
 
-use super::kinds::{Kind, Misfit, Value, fits, quote};
+use super::kinds::{InvalidValue, Kind, Value, fits, quote};
 
 /// An `http(s)` address under which something is reached; paths are appended to it.
 #[derive(Clone, PartialEq, Eq)]
@@ -79,7 +79,7 @@ impl Kind<Self> for BaseUrl {
         "a URL such as https://example.org, without query or password".to_owned()
     }
 
-    fn read(value: &Value, _: &Path) -> Result<(Self, String), Misfit> {
+    fn read(value: &Value, _: &Path) -> Result<(Self, String), InvalidValue> {
         fits(value.text().and_then(|text| text.parse().ok()), |url: &Self| quote(&url.text))
     }
 }
@@ -90,7 +90,7 @@ impl Kind<String> for BaseUrl {
         <Self as Kind<Self>>::expected()
     }
 
-    fn read(value: &Value, base: &Path) -> Result<(String, String), Misfit> {
+    fn read(value: &Value, base: &Path) -> Result<(String, String), InvalidValue> {
         <Self as Kind<Self>>::read(value, base).map(|(url, shown)| (url.text, shown))
     }
 }

@@ -15,7 +15,7 @@ use tokio_postgres::config::{Host, LoadBalanceHosts, SslMode, SslNegotiation, Ta
 use tokio_postgres::tls::{MakeTlsConnect, TlsConnect};
 use tokio_postgres::{CancelToken, Config, NoTls};
 
-use super::stream::{AlreadyEncrypted, Encrypted, Lent, Stream};
+use super::stream::{AlreadyEncrypted, BorrowedStream, Encrypted, Stream};
 use super::{Connection, Limits};
 use crate::database::Database;
 use crate::pg_error::{DriverError, with_cause};
@@ -55,7 +55,7 @@ impl Canceller {
     pub(crate) async fn cancel(&self) -> Result<bool, DriverError> {
         let mut stream = dial(&self.database, &self.address, self.is_encrypted).await?;
         if self.is_encrypted {
-            self.token.cancel_query_raw(Lent::new(&mut stream), AlreadyEncrypted).await?;
+            self.token.cancel_query_raw(BorrowedStream::new(&mut stream), AlreadyEncrypted).await?;
         } else {
             self.token.cancel_query_raw(&mut stream, NoTls).await?;
         }
@@ -172,8 +172,8 @@ async fn open_at(
     let mut stream = dial(database, &address, true).await?;
     let is_encrypted = stream.is_encrypted();
     let lent = match purpose {
-        Purpose::Statements => Lent::new(&mut stream),
-        Purpose::Replication => Lent::with_parameter(&mut stream, b"replication\0database\0"),
+        Purpose::Statements => BorrowedStream::new(&mut stream),
+        Purpose::Replication => BorrowedStream::with_parameter(&mut stream, b"replication\0database\0"),
     };
     let token = if is_encrypted {
         // "Direct": the driver must not ask for TLS once more.

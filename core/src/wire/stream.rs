@@ -63,7 +63,7 @@ impl AsyncWrite for Stream {
 }
 
 /// A stream lent to the driver for the login.
-pub(super) struct Lent<'a> {
+pub(super) struct BorrowedStream<'a> {
     stream: &'a mut Stream,
     startup: Startup,
 }
@@ -78,7 +78,7 @@ enum Startup {
     Sending { message: Vec<u8>, sent: usize },
 }
 
-impl<'a> Lent<'a> {
+impl<'a> BorrowedStream<'a> {
     /// As it is.
     pub(super) const fn new(stream: &'a mut Stream) -> Self {
         Self { stream, startup: Startup::Sent }
@@ -101,13 +101,13 @@ fn with_parameter(message: &[u8], parameter: &[u8]) -> Option<Vec<u8>> {
     (*ending == 0).then(|| [&longer.to_be_bytes(), rest, parameter, &[0]].concat())
 }
 
-impl AsyncRead for Lent<'_> {
+impl AsyncRead for BorrowedStream<'_> {
     fn poll_read(self: Pin<&mut Self>, cx: &mut Context<'_>, into: &mut ReadBuf<'_>) -> Poll<io::Result<()>> {
         Pin::new(&mut *self.get_mut().stream).poll_read(cx, into)
     }
 }
 
-impl AsyncWrite for Lent<'_> {
+impl AsyncWrite for BorrowedStream<'_> {
     fn poll_write(self: Pin<&mut Self>, cx: &mut Context<'_>, from: &[u8]) -> Poll<io::Result<usize>> {
         let Self { stream, startup } = self.get_mut();
         if let Startup::Awaited(parameter) = startup {
@@ -137,7 +137,7 @@ impl AsyncWrite for Lent<'_> {
     }
 }
 
-impl TlsStream for Lent<'_> {
+impl TlsStream for BorrowedStream<'_> {
     fn channel_binding(&self) -> ChannelBinding {
         match &self.stream {
             Stream::Tls(stream) => stream.channel_binding(),
@@ -149,12 +149,12 @@ impl TlsStream for Lent<'_> {
 /// "TLS" for the driver's login over a stream that is encrypted already: it still binds the login to the certificate.
 pub(super) struct AlreadyEncrypted;
 
-impl<'a> TlsConnect<Lent<'a>> for AlreadyEncrypted {
-    type Stream = Lent<'a>;
+impl<'a> TlsConnect<BorrowedStream<'a>> for AlreadyEncrypted {
+    type Stream = BorrowedStream<'a>;
     type Error = io::Error;
-    type Future = Ready<Result<Lent<'a>, io::Error>>;
+    type Future = Ready<Result<BorrowedStream<'a>, io::Error>>;
 
-    fn connect(self, stream: Lent<'a>) -> Self::Future {
+    fn connect(self, stream: BorrowedStream<'a>) -> Self::Future {
         ready(Ok(stream))
     }
 }

@@ -3,7 +3,7 @@
 
 use std::io::{self, Write};
 
-use basalt_core::jobs::{ListedJob, Queue, Which};
+use basalt_core::jobs::{ListedJob, Queue, RetrySelection};
 use basalt_mail::queue::{self, STATES};
 use clap::{Args, Subcommand};
 use serde_json::{Value, json};
@@ -129,7 +129,7 @@ fn recipient(mail: &ListedJob) -> String {
 
 async fn retry(config: &Config, queue: &Queue, retry: &Retry) -> anyhow::Result<()> {
     let ids: Vec<String> = retry.ids.iter().map(i64::to_string).collect();
-    let which = if retry.all { Which::Dead } else { Which::Keys(&ids) };
+    let which = if retry.all { RetrySelection::Dead } else { RetrySelection::Keys(&ids) };
     let count = match queue.retry(which).await? {
         Ok(ids) => ids.len(),
         Err(missing) => anyhow::bail!(

@@ -7,7 +7,7 @@ use std::time::Duration;
 use basalt_core::settings;
 use basalt_core::settings::Fallback::{By, ByOr, Is};
 use basalt_core::settings::kinds::{Bytes, Time, Whole, quote};
-use basalt_core::settings::{Kind, Misfit, Value};
+use basalt_core::settings::{InvalidValue, Kind, Value};
 use secrecy::{ExposeSecret, SecretString};
 
 settings! {
@@ -115,10 +115,10 @@ impl Kind<Self> for DatabaseUrl {
             .to_owned()
     }
 
-    fn read(value: &Value, _: &Path) -> Result<(Self, String), Misfit> {
-        let url = Self(SecretString::from(value.text().ok_or(Misfit::Kind)?.trim()));
+    fn read(value: &Value, _: &Path) -> Result<(Self, String), InvalidValue> {
+        let url = Self(SecretString::from(value.text().ok_or(InvalidValue::Kind)?.trim()));
         let names_a_host = url.driver().is_some_and(|driver| !driver.get_hosts().is_empty());
         let shown = url.shown();
-        names_a_host.then_some((url, shown)).ok_or(Misfit::Kind)
+        names_a_host.then_some((url, shown)).ok_or(InvalidValue::Kind)
     }
 }

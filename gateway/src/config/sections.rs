@@ -6,7 +6,7 @@ use std::time::Duration;
 use basalt_core::settings;
 use basalt_core::settings::Fallback::{By, ByOr, Is};
 use basalt_core::settings::kinds::{Seconds, Time, Whole};
-use basalt_core::settings::{BaseUrl, Kind, Misfit, Setting, Value};
+use basalt_core::settings::{BaseUrl, InvalidValue, Kind, Setting, Value};
 use basalt_functions::FunctionsConfig;
 use basalt_mail::smtp::SmtpUrl;
 use basalt_realtime::RealtimeConfig;
@@ -149,11 +149,11 @@ impl Kind<SecretString> for LegacyKey {
         SecretString::expected()
     }
 
-    fn read(value: &Value, base: &Path) -> Result<(SecretString, String), Misfit> {
+    fn read(value: &Value, base: &Path) -> Result<(SecretString, String), InvalidValue> {
         let (key, shown) = SecretString::read(value, base)?;
         if key.expose_secret().split('.').filter(|part| !part.is_empty()).count() != 3 {
             let sentence = "is no JWT: copy the whole key, three parts with dots between";
-            return Err(Misfit::Because(sentence.to_owned()));
+            return Err(InvalidValue::Because(sentence.to_owned()));
         }
         Ok((key, shown))
     }
@@ -169,9 +169,9 @@ impl Kind<SmtpUrl> for SmtpServer {
         SecretString::expected()
     }
 
-    fn read(value: &Value, _: &Path) -> Result<(SmtpUrl, String), Misfit> {
-        let text = value.text().filter(|text| !text.is_empty()).ok_or(Misfit::Kind)?;
-        let url = SmtpUrl::parse(text).map_err(|fault| Misfit::Because(fault.to_owned()))?;
+    fn read(value: &Value, _: &Path) -> Result<(SmtpUrl, String), InvalidValue> {
+        let text = value.text().filter(|text| !text.is_empty()).ok_or(InvalidValue::Kind)?;
+        let url = SmtpUrl::parse(text).map_err(|fault| InvalidValue::Because(fault.to_owned()))?;
         Ok((url, "(set)".to_owned()))
     }
 }

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use basalt_core::settings::Fallback::{By, ByOr, Is};
 use basalt_core::settings::kinds::{Bytes, ListenPort, LongSecret, Time, Whole, fits, quote};
-use basalt_core::settings::{BaseUrl, Kind, Misfit, Value};
+use basalt_core::settings::{BaseUrl, InvalidValue, Kind, Value};
 use basalt_core::{choice, settings};
 use secrecy::SecretString;
 
@@ -126,12 +126,12 @@ impl Kind<String> for Prefix {
         String::expected()
     }
 
-    fn read(value: &Value, _: &Path) -> Result<(String, String), Misfit> {
-        let text = value.text().ok_or(Misfit::Kind)?;
+    fn read(value: &Value, _: &Path) -> Result<(String, String), InvalidValue> {
+        let text = value.text().ok_or(InvalidValue::Kind)?;
         let prefix = text.trim_end_matches('/');
         let clean = prefix.bytes().all(|byte| byte.is_ascii_alphanumeric() || b"/-._~".contains(&byte));
         if !(prefix.is_empty() || prefix.starts_with('/')) || prefix.contains("//") || !clean {
-            return Err(Misfit::Because("must be \"\" or a path such as /rest/v1".to_owned()));
+            return Err(InvalidValue::Because("must be \"\" or a path such as /rest/v1".to_owned()));
         }
         Ok((prefix.to_owned(), quote(text)))
     }
@@ -145,21 +145,23 @@ impl Kind<Option<Vec<String>>> for Origins {
         <Vec<String>>::expected()
     }
 
-    fn read(value: &Value, base: &Path) -> Result<(Option<Vec<String>>, String), Misfit> {
+    fn read(value: &Value, base: &Path) -> Result<(Option<Vec<String>>, String), InvalidValue> {
         let (written, shown) = <Vec<String>>::read(value, base)?;
         if written.iter().any(|origin| origin == "*") {
             return if written.len() == 1 {
                 Ok((None, shown))
             } else {
                 let both = "names * and other origins: * already allows all, so keep one or the other";
-                Err(Misfit::Because(both.to_owned()))
+                Err(InvalidValue::Because(both.to_owned()))
             };
         }
         let origin = |text: &String| {
             // Browsers send the origin without a path; a slash at the end would never match.
             let url = text.parse::<BaseUrl>().ok().filter(|url| url.url().path() == "/");
             url.map(|url| url.url().origin().ascii_serialization()).ok_or_else(|| {
-                Misfit::Because(format!("has {text:?}, which is no origin: write https://app.example.org"))
+                InvalidValue::Because(format!(
+                    "has {text:?}, which is no origin: write https://app.example.org"
+                ))
             })
         };
         Ok((Some(written.iter().map(origin).collect::<Result<_, _>>()?), shown))
@@ -174,10 +176,10 @@ impl Kind<String> for LogFilter {
         String::expected()
     }
 
-    fn read(value: &Value, _: &Path) -> Result<(String, String), Misfit> {
+    fn read(value: &Value, _: &Path) -> Result<(String, String), InvalidValue> {
         if let Some(Err(error)) = value.text().map(tracing_subscriber::EnvFilter::try_new) {
             let sentence = format!("is not a log filter ({error}): write info, or info,basalt_rest=debug");
-            return Err(Misfit::Because(sentence));
+            return Err(InvalidValue::Because(sentence));
         }
         fits(value.text().map(ToOwned::to_owned), |text| quote(text))
     }
@@ -191,9 +193,9 @@ impl Kind<u32> for SocketMode {
         "an octal number from 600 to 777, as a text: \"660\"".to_owned()
     }
 
-    fn read(value: &Value, _: &Path) -> Result<(u32, String), Misfit> {
+    fn read(value: &Value, _: &Path) -> Result<(u32, String), InvalidValue> {
         let mode = value.text().and_then(|text| u32::from_str_radix(text.trim(), 8).ok());
-        let mode = mode.filter(|mode| (0o600..=0o777).contains(mode)).ok_or(Misfit::Kind)?;
+        let mode = mode.filter(|mode| (0o600..=0o777).contains(mode)).ok_or(InvalidValue::Kind)?;
         Ok((mode, quote(&format!("{mode:o}"))))
     }
 }

@@ -186,7 +186,7 @@ fn database_there(events: &Events) -> ReadinessCheck {
 }
 
 /// Everything, or one service on a database that is ours to prepare.
-pub(super) async fn whole(
+pub(super) async fn all_services(
     config: &Config,
     secrets: &Secrets,
     keys: &Arc<Keys>,

@@ -14,7 +14,7 @@ use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
-use basalt_core::memory::{AnswerMemory, BodyMemory, Hold};
+use basalt_core::memory::{AnswerMemory, BodyLease, BodyMemory};
 use metrics::Counter;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use tokio::time::{Instant, timeout_at};
@@ -265,8 +265,8 @@ impl BodyMemory for BodyShare {
         self.hold(|has| has.saturating_add(more)).is_ok()
     }
 
-    fn fresh(&self) -> Hold {
-        Hold::new(self.0.memory.share(None))
+    fn fresh(&self) -> BodyLease {
+        BodyLease::new(self.0.memory.share(None))
     }
 }
 

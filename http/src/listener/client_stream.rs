@@ -64,7 +64,11 @@ impl<S, P> ClientStream<S, P> {
     }
 
     /// Passes a write's outcome on, or an error when the client is too slow.
-    fn hurry(&mut self, cx: &mut Context<'_>, outcome: Poll<io::Result<usize>>) -> Poll<io::Result<usize>> {
+    fn enforce_write_rate(
+        &mut self,
+        cx: &mut Context<'_>,
+        outcome: Poll<io::Result<usize>>,
+    ) -> Poll<io::Result<usize>> {
         if let Poll::Ready(outcome) = outcome {
             self.taking.moved(*outcome.as_ref().unwrap_or(&0));
             return Poll::Ready(outcome);
@@ -117,7 +121,7 @@ impl<S: AsyncRead + Unpin, P: Unpin> AsyncRead for ClientStream<S, P> {
 impl<S: AsyncRead + AsyncWrite + Unpin, P: Unpin> AsyncWrite for ClientStream<S, P> {
     fn poll_write(mut self: Pin<&mut Self>, cx: &mut Context<'_>, buf: &[u8]) -> Poll<io::Result<usize>> {
         let outcome = Pin::new(&mut self.inner).poll_write(cx, buf);
-        self.hurry(cx, outcome)
+        self.enforce_write_rate(cx, outcome)
     }
 
     fn poll_flush(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
@@ -158,7 +162,7 @@ impl<S: AsyncRead + AsyncWrite + Unpin, P: Unpin> AsyncWrite for ClientStream<S,
         bufs: &[io::IoSlice<'_>],
     ) -> Poll<io::Result<usize>> {
         let outcome = Pin::new(&mut self.inner).poll_write_vectored(cx, bufs);
-        self.hurry(cx, outcome)
+        self.enforce_write_rate(cx, outcome)
     }
 
     fn is_write_vectored(&self) -> bool {

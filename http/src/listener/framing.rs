@@ -15,21 +15,21 @@
 use bytes::BytesMut;
 
 /// No header: what makes the library refuse a head.
-const SPOILT: &[u8] = b"\0\r\n";
+const INVALID_HEADER_LINE: &[u8] = b"\0\r\n";
 /// Header lines are kept up to this length; those that matter here are shorter.
 const KEPT_LINE_BYTES: usize = 256;
 
 /// Where in the stream of requests the next byte is.
 #[derive(Debug, Default)]
 pub(super) struct Framing {
-    place: Place,
+    place: ParserState,
     /// The current line, up to [`KEPT_LINE_BYTES`]; without its end.
     line: Vec<u8>,
     head: Head,
 }
 
 #[derive(Debug, Default, Clone, Copy, PartialEq, Eq)]
-enum Place {
+enum ParserState {
     /// In a request line, or before one.
     #[default]
     RequestLine,
@@ -69,7 +69,7 @@ impl Framing {
     pub(super) fn follow(&mut self, input: &[u8]) -> Option<BytesMut> {
         let mut escaped: Option<BytesMut> = None;
         let mut rest = input;
-        while !rest.is_empty() && !matches!(self.place, Place::Transparent | Place::Http2) {
+        while !rest.is_empty() && !matches!(self.place, ParserState::Transparent | ParserState::Http2) {
             let position = input.len() - rest.len();
             let (part, after) = rest.split_at(self.next_part(rest));
             rest = after;
@@ -80,11 +80,14 @@ impl Framing {
             };
             // No way out of the loop: so it is done by many bytes at a time.
             let is_to_escape = || part.iter().fold(false, |found, byte| found | needs_escape(*byte));
-            if self.place == Place::RequestLine && is_to_escape() {
+            if self.place == ParserState::RequestLine && is_to_escape() {
                 escape(part, escaped.get_or_insert_with(before));
-            } else if self.place == Place::Header && self.head.has_two_ends() && self.ends_head(part) {
+            } else if self.place == ParserState::Header
+                && self.head.has_length_and_transfer_encoding()
+                && self.ends_head(part)
+            {
                 let out = escaped.get_or_insert_with(before);
-                out.extend_from_slice(SPOILT);
+                out.extend_from_slice(INVALID_HEADER_LINE);
                 out.extend_from_slice(part);
             } else if let Some(out) = &mut escaped {
                 out.extend_from_slice(part);
@@ -99,11 +102,11 @@ impl Framing {
 
     /// Whether the last request was read to its end, as far as that can be told.
     pub(super) fn is_between_requests(&self) -> bool {
-        self.place == Place::RequestLine && self.line.is_empty()
+        self.place == ParserState::RequestLine && self.line.is_empty()
     }
 
     pub(super) fn is_http2(&self) -> bool {
-        self.place == Place::Http2
+        self.place == ParserState::Http2
     }
 
     /// Whether `part`, in a head, is its last line or the end of that.
@@ -114,27 +117,31 @@ impl Framing {
     /// How much of `rest` belongs to the place we are in: a line with its end, or a stretch of body.
     fn next_part(&self, rest: &[u8]) -> usize {
         match self.place {
-            Place::Body(left) | Place::Chunk(left) => {
+            ParserState::Body(left) | ParserState::Chunk(left) => {
                 rest.len().min(usize::try_from(left).unwrap_or(usize::MAX))
             }
-            Place::RequestLine | Place::Header | Place::ChunkSize | Place::Trailer => {
-                memchr::memchr(b'\n', rest).map_or(rest.len(), |end| end + 1)
-            }
-            Place::Transparent | Place::Http2 => rest.len(),
+            ParserState::RequestLine
+            | ParserState::Header
+            | ParserState::ChunkSize
+            | ParserState::Trailer => memchr::memchr(b'\n', rest).map_or(rest.len(), |end| end + 1),
+            ParserState::Transparent | ParserState::Http2 => rest.len(),
         }
     }
 
     fn advance(&mut self, part: &[u8]) {
         match self.place {
-            Place::Body(left) => {
+            ParserState::Body(left) => {
                 let left = left - part.len() as u64;
-                self.place = if left == 0 { Place::RequestLine } else { Place::Body(left) };
+                self.place = if left == 0 { ParserState::RequestLine } else { ParserState::Body(left) };
             }
-            Place::Chunk(left) => {
+            ParserState::Chunk(left) => {
                 let left = left - part.len() as u64;
-                self.place = if left == 0 { Place::ChunkSize } else { Place::Chunk(left) };
+                self.place = if left == 0 { ParserState::ChunkSize } else { ParserState::Chunk(left) };
             }
-            Place::RequestLine | Place::Header | Place::ChunkSize | Place::Trailer => {
+            ParserState::RequestLine
+            | ParserState::Header
+            | ParserState::ChunkSize
+            | ParserState::Trailer => {
                 let is_whole = part.last() == Some(&b'\n');
                 let room = KEPT_LINE_BYTES.saturating_sub(self.line.len());
                 let kept = part.get(..room).unwrap_or(part);
@@ -150,39 +157,41 @@ impl Framing {
                     self.line = line;
                 }
             }
-            Place::Transparent | Place::Http2 => {}
+            ParserState::Transparent | ParserState::Http2 => {}
         }
     }
 
-    fn after_line(&mut self, line: &[u8]) -> Place {
+    fn after_line(&mut self, line: &[u8]) -> ParserState {
         match self.place {
             // Empty lines before a request line are allowed.
-            Place::RequestLine if line.is_empty() => Place::RequestLine,
-            Place::RequestLine if line.starts_with(b"PRI ") => Place::Http2,
-            Place::RequestLine => {
+            ParserState::RequestLine if line.is_empty() => ParserState::RequestLine,
+            ParserState::RequestLine if line.starts_with(b"PRI ") => ParserState::Http2,
+            ParserState::RequestLine => {
                 self.head = Head::default();
-                Place::Header
+                ParserState::Header
             }
-            Place::Header if line.is_empty() => self.head.body(),
-            Place::Header => {
+            ParserState::Header if line.is_empty() => self.head.body(),
+            ParserState::Header => {
                 self.head.read(line);
-                Place::Header
+                ParserState::Header
             }
-            Place::ChunkSize => match chunk_size(line) {
-                Some(0) => Place::Trailer,
-                Some(size) => Place::Chunk(size.saturating_add(2)),
-                None => Place::Transparent,
+            ParserState::ChunkSize => match chunk_size(line) {
+                Some(0) => ParserState::Trailer,
+                Some(size) => ParserState::Chunk(size.saturating_add(2)),
+                None => ParserState::Transparent,
             },
-            Place::Trailer if line.is_empty() => Place::RequestLine,
-            Place::Trailer => Place::Trailer,
-            Place::Body(_) | Place::Chunk(_) | Place::Transparent | Place::Http2 => self.place,
+            ParserState::Trailer if line.is_empty() => ParserState::RequestLine,
+            ParserState::Trailer => ParserState::Trailer,
+            ParserState::Body(_) | ParserState::Chunk(_) | ParserState::Transparent | ParserState::Http2 => {
+                self.place
+            }
         }
     }
 }
 
 impl Head {
     /// By its length it ends at one place, by its coding at another.
-    const fn has_two_ends(self) -> bool {
+    const fn has_length_and_transfer_encoding(self) -> bool {
         self.names_length && self.is_chunked
     }
 
@@ -209,14 +218,14 @@ impl Head {
         }
     }
 
-    const fn body(self) -> Place {
+    const fn body(self) -> ParserState {
         match self {
             Self { is_unclear: true, .. } | Self { is_chunked: true, length: Some(_), .. } => {
-                Place::Transparent
+                ParserState::Transparent
             }
-            Self { is_chunked: true, .. } => Place::ChunkSize,
-            Self { length: Some(length @ 1..), .. } => Place::Body(length),
-            Self { .. } => Place::RequestLine,
+            Self { is_chunked: true, .. } => ParserState::ChunkSize,
+            Self { length: Some(length @ 1..), .. } => ParserState::Body(length),
+            Self { .. } => ParserState::RequestLine,
         }
     }
 }

@@ -64,7 +64,7 @@ impl Worker {
                         notify(&plan, &failures);
                     }
                 }
-                Err(error) => worker.lose(&plan, addressees.into_iter(), &error),
+                Err(error) => worker.force_resync(&plan, addressees.into_iter(), &error),
             }
         };
         let tracker = &self.parts.tracker;

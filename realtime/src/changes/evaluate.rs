@@ -149,7 +149,7 @@ impl Worker {
                 }
                 self.settle(plan, seen).await;
             }
-            Err(error) => self.lose(plan, addressees.into_iter().flatten(), &error),
+            Err(error) => self.force_resync(plan, addressees.into_iter().flatten(), &error),
         }
     }
 
@@ -187,7 +187,7 @@ impl Worker {
             |trial: &Trial<'_>| trial.addressees.iter().map(|(number, _)| *number).collect::<Vec<_>>();
         let outcomes = match self.parts.judge.passing(role, &checks).await {
             Ok(outcomes) => outcomes,
-            Err(error) => return self.lose(plan, trials.iter().flat_map(numbers), &error),
+            Err(error) => return self.force_resync(plan, trials.iter().flat_map(numbers), &error),
         };
         let mut decided = Vec::new();
         for (outcome, trial) in outcomes.into_iter().zip(trials) {
@@ -214,7 +214,12 @@ impl Worker {
     }
 
     /// PostgreSQL did not answer: these subscribers join again.
-    pub(super) fn lose(&self, plan: &Plan, addressees: impl Iterator<Item = usize>, error: &SessionError) {
+    pub(super) fn force_resync(
+        &self,
+        plan: &Plan,
+        addressees: impl Iterator<Item = usize>,
+        error: &SessionError,
+    ) {
         let lost = addressees.filter_map(|number| plan.addressees.get(number));
         let lost: Vec<Arc<Subscriber>> = lost.map(|addressee| Arc::clone(&addressee.subscriber)).collect();
         self.gap(&lost, "database");

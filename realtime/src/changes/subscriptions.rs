@@ -44,7 +44,7 @@ pub(super) struct Subscriber {
     pub(super) sink: Arc<dyn ChangeSink>,
     /// Held to read or replace it only.
     identity: Mutex<Arc<Identity>>,
-    bindings: Vec<Place>,
+    bindings: Vec<IndexKey>,
     visitor: Arc<str>,
     /// Locked while changes leave, so that they leave in order; never across an await.
     outbox: Mutex<Outbox>,
@@ -94,7 +94,7 @@ impl Subscriber {
 
 /// Where a binding lies in the index.
 #[derive(Clone, Debug)]
-struct Place {
+struct IndexKey {
     scope: Target,
     /// Column and value.
     value: Option<(Arc<str>, Arc<str>)>,
@@ -210,7 +210,7 @@ impl Inner {
         if self.subscribers.remove(&subscriber.number).is_none() {
             return false;
         }
-        for (place, Place { scope, value }) in subscriber.bindings.iter().enumerate() {
+        for (place, IndexKey { scope, value }) in subscriber.bindings.iter().enumerate() {
             let index = self.index(scope);
             index.remove((subscriber.number, place), value.as_ref());
             if !index.is_empty() {
@@ -337,7 +337,7 @@ impl Registry {
                 }
                 Operand::One(_) | Operand::Many { .. } | Operand::Truth(_) => None,
             });
-            Place { scope: checked.target.clone(), value }
+            IndexKey { scope: checked.target.clone(), value }
         });
         let subscriber = Arc::new(Subscriber {
             number,

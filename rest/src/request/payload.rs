@@ -6,7 +6,7 @@
 mod csv;
 mod json;
 
-use basalt_core::memory::Hold;
+use basalt_core::memory::BodyLease;
 use bytes::Bytes;
 use serde_json::{Map, Value};
 
@@ -29,14 +29,14 @@ pub struct Room<'a> {
     /// At most so many bytes.
     pub most: usize,
     /// Where they are counted.
-    pub hold: Option<&'a Hold>,
+    pub hold: Option<&'a BodyLease>,
 }
 
 impl<'a> Room<'a> {
     /// Rows of CSV name their columns once, and as JSON in each row: four times `rest.max_body_bytes` is room for short
     /// names and values.
     #[must_use]
-    pub const fn new(config: &RestConfig, hold: Option<&'a Hold>) -> Self {
+    pub const fn new(config: &RestConfig, hold: Option<&'a BodyLease>) -> Self {
         Self { most: config.max_body_bytes.saturating_mul(4), hold }
     }
 

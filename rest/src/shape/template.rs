@@ -54,12 +54,12 @@ pub struct Template {
 struct Pattern {
     statement: Statement,
     /// One for each parameter.
-    places: Vec<Place>,
+    places: Vec<ParamSource>,
 }
 
 /// Where a parameter comes from.
 #[derive(Clone, Copy, Debug)]
-enum Place {
+enum ParamSource {
     /// From the shape.
     Fixed,
     /// The operand of this filter.
@@ -144,27 +144,27 @@ impl Marks {
         }
     }
 
-    fn place(&self, param: &Param, operations: &[Operation], body: Option<&Bytes>) -> Place {
-        let Some(bytes) = &param.0 else { return Place::Fixed };
+    fn place(&self, param: &Param, operations: &[Operation], body: Option<&Bytes>) -> ParamSource {
+        let Some(bytes) = &param.0 else { return ParamSource::Fixed };
         if body == Some(bytes) {
-            return Place::Body;
+            return ParamSource::Body;
         }
         if let Some(index) = self.value_place(bytes) {
-            return Place::Value(index);
+            return ParamSource::Value(index);
         }
         let is_it = |operation: &Operation| operand(operation).as_ref() == Some(param);
         if let Some(index) = operations.iter().position(is_it) {
-            return Place::Filter(index);
+            return ParamSource::Filter(index);
         }
         let number: Option<u128> = std::str::from_utf8(bytes).ok().and_then(|text| text.parse().ok());
         match number {
             Some(number) if (self.offset..self.offset + NEAR).contains(&number) => {
-                Place::Offset(number - self.offset)
+                ParamSource::Offset(number - self.offset)
             }
             Some(number) if (self.limit..self.limit + NEAR).contains(&number) => {
-                Place::Limit(number - self.limit)
+                ParamSource::Limit(number - self.limit)
             }
-            _ => Place::Fixed,
+            _ => ParamSource::Fixed,
         }
     }
 }
@@ -196,14 +196,14 @@ struct Values<'a> {
 }
 
 impl Values<'_> {
-    fn at(&self, place: Place) -> Option<Param> {
+    fn at(&self, place: ParamSource) -> Option<Param> {
         match place {
-            Place::Fixed => None,
-            Place::Filter(index) => self.operations.get(index).and_then(operand),
-            Place::Body => self.body.cloned().map(Param::from),
-            Place::Value(index) => self.values.get(index).cloned().map(Param),
-            Place::Offset(more) => Some(Param::from_display(self.range.offset.saturating_add(more))),
-            Place::Limit(more) => {
+            ParamSource::Fixed => None,
+            ParamSource::Filter(index) => self.operations.get(index).and_then(operand),
+            ParamSource::Body => self.body.cloned().map(Param::from),
+            ParamSource::Value(index) => self.values.get(index).cloned().map(Param),
+            ParamSource::Offset(more) => Some(Param::from_display(self.range.offset.saturating_add(more))),
+            ParamSource::Limit(more) => {
                 self.range.limit.map(|limit| Param::from_display(limit.saturating_add(more)))
             }
         }

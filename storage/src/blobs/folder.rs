@@ -12,7 +12,7 @@ use object_store::ObjectStore;
 use object_store::local::LocalFileSystem;
 use tokio::task::spawn_blocking;
 
-use super::sweeper::Beginning;
+use super::sweeper::IncompleteUpload;
 use super::{BlobError, BlobId, parent_of};
 
 /// Bytes that are written at once.
@@ -65,7 +65,7 @@ impl Folder {
     }
 
     /// Files that were begun and not renamed.
-    pub(super) async fn beginnings(&self) -> Result<Vec<Beginning>, BlobError> {
+    pub(super) async fn beginnings(&self) -> Result<Vec<IncompleteUpload>, BlobError> {
         let dir = self.dir.clone();
         blocking(move || {
             let mut found = Vec::new();
@@ -82,7 +82,7 @@ impl Folder {
                     // It may be renamed just now.
                     let Ok(metadata) = entry.metadata() else { continue };
                     let began_at = Timestamp::from_second(metadata.mtime()).unwrap_or(Timestamp::MAX);
-                    found.push(Beginning { blob, mark: mark.to_owned(), began_at });
+                    found.push(IncompleteUpload { blob, mark: mark.to_owned(), began_at });
                 }
             }
             Ok(found)
@@ -91,14 +91,14 @@ impl Folder {
     }
 
     /// The files that were begun of this blob.
-    pub(super) async fn beginnings_of(&self, blob: BlobId) -> Result<Vec<Beginning>, BlobError> {
+    pub(super) async fn beginnings_of(&self, blob: BlobId) -> Result<Vec<IncompleteUpload>, BlobError> {
         // A writer takes the first mark that is free, and a blob has one writer.
-        let beginning = Beginning { blob, mark: "1".to_owned(), began_at: Timestamp::UNIX_EPOCH };
+        let beginning = IncompleteUpload { blob, mark: "1".to_owned(), began_at: Timestamp::UNIX_EPOCH };
         let path = self.staged(&beginning);
         blocking(move || Ok(if path.exists() { vec![beginning] } else { Vec::new() })).await
     }
 
-    pub(super) async fn remove_beginning(&self, beginning: &Beginning) -> Result<(), BlobError> {
+    pub(super) async fn remove_beginning(&self, beginning: &IncompleteUpload) -> Result<(), BlobError> {
         let path = self.staged(beginning);
         blocking(move || match fs::remove_file(&path) {
             Err(error) if error.kind() != io::ErrorKind::NotFound => {
@@ -109,8 +109,8 @@ impl Folder {
         .await
     }
 
-    fn staged(&self, beginning: &Beginning) -> PathBuf {
-        let Beginning { blob, mark, .. } = beginning;
+    fn staged(&self, beginning: &IncompleteUpload) -> PathBuf {
+        let IncompleteUpload { blob, mark, .. } = beginning;
         self.dir.join(blob.folder()).join(format!("{blob}#{mark}"))
     }
 

@@ -15,7 +15,7 @@ use serde::Deserialize;
 use tokio::time::timeout;
 use url::Url;
 
-use super::sweeper::Beginning;
+use super::sweeper::IncompleteUpload;
 use super::{BlobError, BlobId};
 use crate::config::S3Config;
 
@@ -115,7 +115,7 @@ impl Bucket {
     }
 
     /// Uploads of keys under `prefix` that were neither completed nor aborted: the first thousand.
-    pub(super) async fn beginnings(&self, prefix: &Path) -> Result<Vec<Beginning>, BlobError> {
+    pub(super) async fn beginnings(&self, prefix: &Path) -> Result<Vec<IncompleteUpload>, BlobError> {
         let away = |error: &dyn std::error::Error| BlobError::Unavailable(error.to_string());
         let target = format!("{}?prefix={}&uploads=", self.url, prefix.as_ref().replace('/', "%2F"));
         let mut request = HttpRequest::new(HttpRequestBody::empty());
@@ -141,13 +141,13 @@ impl Bucket {
         let ours = uploads.upload.into_iter().filter_map(|upload| {
             let (_, name) = upload.key.split_once('/')?;
             let blob = BlobId::parse(name).filter(|blob| blob.path().as_ref() == upload.key)?;
-            Some(Beginning { blob, mark: upload.upload_id, began_at: upload.initiated })
+            Some(IncompleteUpload { blob, mark: upload.upload_id, began_at: upload.initiated })
         });
         Ok(ours.collect())
     }
 
-    pub(super) async fn remove_beginning(&self, beginning: &Beginning) -> Result<(), BlobError> {
-        let Beginning { blob, mark, .. } = beginning;
+    pub(super) async fn remove_beginning(&self, beginning: &IncompleteUpload) -> Result<(), BlobError> {
+        let IncompleteUpload { blob, mark, .. } = beginning;
         match self.objects.abort_multipart(&blob.path(), mark).await {
             Ok(()) | Err(object_store::Error::NotFound { .. }) => Ok(()),
             Err(error) => Err(BlobError::general(&error)),

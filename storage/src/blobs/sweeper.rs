@@ -44,7 +44,7 @@ pub struct Swept {
 
 /// Begins of blobs: files that were not renamed yet, and uploads to S3 that were not completed.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) struct Beginning {
+pub(super) struct IncompleteUpload {
     pub(super) blob: BlobId,
     /// The file's suffix, or the upload's id.
     pub(super) mark: String,

@@ -4,17 +4,17 @@ use std::sync::Arc;
 
 use axum::body::Body;
 use axum::response::{IntoResponse, Response};
-use basalt_core::memory::Hold;
+use basalt_core::memory::BodyLease;
 use basalt_core::sql::Param;
 use http::request::Parts;
 use serde::Serialize;
 use serde_json::{Map, Value};
 
 use super::metadata::{is_header_value, iso, user_metadata_header};
-use super::receive::{tracked, wants_upsert};
 use super::routes::ObjectPath;
 use super::row;
-use super::upload::{
+use super::upload_routes::{tracked, wants_upsert};
+use super::write::{
     COPY_LOCK_LIMIT, Context, NewObject, StoredObject, on_conflict_update, owner_uuid, store,
 };
 use crate::Storage;
@@ -69,7 +69,8 @@ pub(super) async fn copy(
 
     let caller = storage.callers.required(&parts.headers)?;
     let body =
-        JsonBody::receive(&parts.headers, body, parts.extensions.get::<Hold>(), EmptyBody::Refused).await?;
+        JsonBody::receive(&parts.headers, body, parts.extensions.get::<BodyLease>(), EmptyBody::Refused)
+            .await?;
     let fields = body.fields()?;
     let (from, to) = paths(&fields, &["sourceKey", "bucketId", "destinationKey"])?;
     let changes = changes(&fields, parts)?;

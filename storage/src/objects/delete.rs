@@ -5,14 +5,14 @@ use std::sync::Arc;
 
 use axum::body::Body;
 use axum::response::{IntoResponse, Response};
-use basalt_core::memory::Hold;
+use basalt_core::memory::BodyLease;
 use basalt_core::session::Row;
 use http::request::Parts;
 use serde_json::json;
 
 use super::routes::ObjectPath;
 use super::row;
-use super::upload::Context;
+use super::write::Context;
 use crate::Storage;
 use crate::error::StorageError;
 use crate::json_body::{EmptyBody, JsonBody};
@@ -33,7 +33,7 @@ pub(super) async fn one(
     body: Body,
 ) -> Result<Response, StorageError> {
     let caller = storage.callers.required(&parts.headers)?;
-    let hold = parts.extensions.get::<Hold>();
+    let hold = parts.extensions.get::<BodyLease>();
     let _ignored = JsonBody::receive(&parts.headers, body, hold, EmptyBody::Refused).await?;
     names::check_bucket_name(&at.bucket)?;
     let cx = Context::new(storage, parts, Operation::OBJECT_DELETE, caller);
@@ -77,7 +77,8 @@ pub(super) async fn many(
 ) -> Result<Response, StorageError> {
     let caller = storage.callers.required(&parts.headers)?;
     let body =
-        JsonBody::receive(&parts.headers, body, parts.extensions.get::<Hold>(), EmptyBody::Refused).await?;
+        JsonBody::receive(&parts.headers, body, parts.extensions.get::<BodyLease>(), EmptyBody::Refused)
+            .await?;
     let fields = body.fields()?;
     fields.require(&["prefixes"])?;
     let keys = fields.strings("prefixes", 1..)?.unwrap_or_default();

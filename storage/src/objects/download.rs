@@ -17,7 +17,7 @@ use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, utf8_percent_encode};
 
 use super::conditions;
 use super::find::{Lookup, Opened, Reader, StoredObject};
-use super::routes::{Door, ObjectPath};
+use super::routes::{AccessPath, ObjectPath};
 use crate::Storage;
 use crate::blobs::{BlobError, BlobStream};
 use crate::database::{RequestSettings, deadline};
@@ -51,14 +51,16 @@ const EXTENDED_VALUE: &AsciiSet = &NON_ALPHANUMERIC
 /// The answer.
 pub(crate) async fn download(
     storage: &Storage,
-    door: Door,
+    door: AccessPath,
     at: &ObjectPath,
     parts: &Parts,
 ) -> Result<Response, StorageError> {
     let operation = match (door, &parts.method) {
-        (Door::Public, _) => Operation::OBJECT_GET_PUBLIC,
-        (Door::Authenticated | Door::Either, &Method::HEAD) => Operation::OBJECT_HEAD_AUTHENTICATED_INFO,
-        (Door::Authenticated | Door::Either, _) => Operation::OBJECT_GET_AUTHENTICATED,
+        (AccessPath::Public, _) => Operation::OBJECT_GET_PUBLIC,
+        (AccessPath::Authenticated | AccessPath::Either, &Method::HEAD) => {
+            Operation::OBJECT_HEAD_AUTHENTICATED_INFO
+        }
+        (AccessPath::Authenticated | AccessPath::Either, _) => Operation::OBJECT_GET_AUTHENTICATED,
     };
     let caller = door.caller(storage, parts)?;
     names::check_bucket_name(&at.bucket)?;

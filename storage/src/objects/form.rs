@@ -7,7 +7,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::task::{Context, Poll};
 
 use axum::body::{Body, BodyDataStream};
-use basalt_core::memory::Hold;
+use basalt_core::memory::BodyLease;
 use bytes::Bytes;
 use futures_util::{Stream, StreamExt as _, stream};
 use multer::{Field, Multipart};
@@ -30,7 +30,7 @@ pub(crate) struct Form {
     parts: Multipart<'static>,
     /// Bytes that the parser took and did not hand out.
     unread: Arc<AtomicUsize>,
-    hold: Option<Hold>,
+    hold: Option<BodyLease>,
     fields: Vec<(String, String)>,
     most_fields: usize,
     parts_seen: usize,
@@ -47,7 +47,11 @@ impl Form {
     ///
     /// # Errors
     /// The type names no boundary.
-    pub(crate) fn new(content_type: &str, body: Body, hold: Option<&Hold>) -> Result<Self, StorageError> {
+    pub(crate) fn new(
+        content_type: &str,
+        body: Body,
+        hold: Option<&BodyLease>,
+    ) -> Result<Self, StorageError> {
         let boundary = multer::parse_boundary(content_type)
             .map_err(|_| StorageError::bad_request("Multipart: Boundary not found"))?;
         let unread = Arc::new(AtomicUsize::new(0));
@@ -55,7 +59,7 @@ impl Form {
         Ok(Self {
             parts: Multipart::new(bounded, boundary),
             unread,
-            hold: hold.map(Hold::fresh),
+            hold: hold.map(BodyLease::fresh),
             fields: Vec::new(),
             most_fields: MOST_FIELDS,
             parts_seen: 0,

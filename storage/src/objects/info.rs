@@ -9,7 +9,7 @@ use serde_json::{Value, json};
 use super::conditions::http_date;
 use super::download::{download, insert};
 use super::find::{Lookup, Reader, StoredObject};
-use super::routes::{Door, ObjectPath};
+use super::routes::{AccessPath, ObjectPath};
 use crate::Storage;
 use crate::database::{RequestSettings, deadline};
 use crate::error::StorageError;
@@ -22,7 +22,7 @@ use crate::operation::Operation;
 /// The answer.
 pub(crate) async fn info(
     storage: &Storage,
-    door: Door,
+    door: AccessPath,
     at: &ObjectPath,
     parts: &Parts,
 ) -> Result<Response, StorageError> {
@@ -30,8 +30,8 @@ pub(crate) async fn info(
         return download(storage, door, at, parts).await;
     }
     let operation = match door {
-        Door::Public => Operation::OBJECT_INFO_PUBLIC,
-        Door::Authenticated | Door::Either => Operation::OBJECT_GET_AUTHENTICATED_INFO,
+        AccessPath::Public => Operation::OBJECT_INFO_PUBLIC,
+        AccessPath::Authenticated | AccessPath::Either => Operation::OBJECT_GET_AUTHENTICATED_INFO,
     };
     let caller = door.caller(storage, parts)?;
     names::check_bucket_name(&at.bucket)?;

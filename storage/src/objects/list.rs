@@ -5,7 +5,7 @@ use std::borrow::Cow;
 
 use axum::extract::Request;
 use axum::response::{IntoResponse, Response};
-use basalt_core::memory::Hold;
+use basalt_core::memory::BodyLease;
 use basalt_core::session::Row;
 use basalt_core::sql::Param;
 use base64::Engine;
@@ -63,7 +63,7 @@ impl<'a> Entry<'a> {
 }
 
 async fn fields_of(parts: &Parts, body: axum::body::Body) -> Result<JsonBody, StorageError> {
-    JsonBody::receive(&parts.headers, body, parts.extensions.get::<Hold>(), EmptyBody::Refused).await
+    JsonBody::receive(&parts.headers, body, parts.extensions.get::<BodyLease>(), EmptyBody::Refused).await
 }
 
 /// The member `sortBy`: column and direction.

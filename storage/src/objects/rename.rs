@@ -5,14 +5,14 @@ use std::sync::Arc;
 
 use axum::body::Body;
 use axum::response::{IntoResponse, Response};
-use basalt_core::memory::Hold;
+use basalt_core::memory::BodyLease;
 use basalt_core::sql::Param;
 use http::request::Parts;
 use serde_json::json;
 
 use super::copy::paths;
 use super::routes::ObjectPath;
-use super::upload::{Context, LOCK_LIMIT, lock, owner_uuid};
+use super::write::{Context, LOCK_LIMIT, lock, owner_uuid};
 use crate::Storage;
 use crate::error::StorageError;
 use crate::json_body::{EmptyBody, JsonBody};
@@ -29,7 +29,8 @@ pub(super) async fn rename(
 ) -> Result<Response, StorageError> {
     let caller = storage.callers.required(&parts.headers)?;
     let body =
-        JsonBody::receive(&parts.headers, body, parts.extensions.get::<Hold>(), EmptyBody::Refused).await?;
+        JsonBody::receive(&parts.headers, body, parts.extensions.get::<BodyLease>(), EmptyBody::Refused)
+            .await?;
     let (from, to) = paths(&body.fields()?, &["bucketId", "sourceKey", "destinationKey"])?;
     let cx = Context::new(storage, parts, Operation::OBJECT_MOVE, caller);
     rename_object(&cx, &from, &to).await.map_err(|error| {

@@ -1,5 +1,5 @@
 //! The routes of `/object/…` (storage.md §2). A word of a route may be the name of a bucket as well (§5.1): such a path has
-//! several readings, the route's first.
+//! several route_candidates, the route's first.
 
 use std::fmt;
 
@@ -32,7 +32,7 @@ impl fmt::Display for ObjectPath {
 
 /// Which door of a bucket a reader comes through.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Door {
+pub(crate) enum AccessPath {
     /// `/object/public/…`: public buckets, without any token.
     Public,
     /// `/object/authenticated/…`: a token is needed.
@@ -41,7 +41,7 @@ pub(crate) enum Door {
     Either,
 }
 
-impl Door {
+impl AccessPath {
     /// Who comes through it; `None` for a caller who may see public buckets only.
     ///
     /// # Errors
@@ -67,11 +67,11 @@ pub(crate) enum Route {
     /// PUT `/object/upload/sign/{b}/{key}`.
     UploadSigned(ObjectPath),
     /// GET `/object[/public|/authenticated]/{b}/{key}`.
-    Download(Door, ObjectPath),
+    Download(AccessPath, ObjectPath),
     /// GET `/object/sign/{b}/{key}`.
     DownloadSigned(ObjectPath),
     /// GET `/object/info[/public|/authenticated]/{b}/{key}`.
-    Info(Door, ObjectPath),
+    Info(AccessPath, ObjectPath),
     /// POST `/object/sign/{b}/{key}`.
     Sign(ObjectPath),
     /// POST `/object/sign/{b}`.
@@ -118,7 +118,7 @@ impl Route {
 
 /// What a request may mean: the first reading counts, unless its bucket does not exist and that of a later one does.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) struct Readings {
+pub(crate) struct RouteCandidates {
     /// The route's own meaning.
     pub(crate) first: Route,
     /// The meanings of the same path where a bucket is called like a word of the route.
@@ -129,18 +129,22 @@ pub(crate) struct Readings {
 ///
 /// # Errors
 /// There is none, or the path has a broken escape.
-pub(crate) fn readings(method: &Method, uri: &Uri, headers: &HeaderMap) -> Result<Readings, StorageError> {
+pub(crate) fn route_candidates(
+    method: &Method,
+    uri: &Uri,
+    headers: &HeaderMap,
+) -> Result<RouteCandidates, StorageError> {
     let rest = uri.path().strip_prefix("/object/").unwrap_or_default();
     let mut found = Found(Vec::new());
     match *method {
         Method::GET | Method::HEAD => {
-            found.object(rest, "public/", |at| Route::Download(Door::Public, at))?;
-            found.object(rest, "authenticated/", |at| Route::Download(Door::Authenticated, at))?;
+            found.object(rest, "public/", |at| Route::Download(AccessPath::Public, at))?;
+            found.object(rest, "authenticated/", |at| Route::Download(AccessPath::Authenticated, at))?;
             found.object(rest, "sign/", Route::DownloadSigned)?;
-            found.object(rest, "info/public/", |at| Route::Info(Door::Public, at))?;
-            found.object(rest, "info/authenticated/", |at| Route::Info(Door::Authenticated, at))?;
-            found.object(rest, "info/", |at| Route::Info(Door::Either, at))?;
-            found.object(rest, "", |at| Route::Download(Door::Either, at))?;
+            found.object(rest, "info/public/", |at| Route::Info(AccessPath::Public, at))?;
+            found.object(rest, "info/authenticated/", |at| Route::Info(AccessPath::Authenticated, at))?;
+            found.object(rest, "info/", |at| Route::Info(AccessPath::Either, at))?;
+            found.object(rest, "", |at| Route::Download(AccessPath::Either, at))?;
         }
         Method::POST => {
             match rest {
@@ -168,7 +172,7 @@ pub(crate) fn readings(method: &Method, uri: &Uri, headers: &HeaderMap) -> Resul
     let mut found = found.0.into_iter();
     let first = found.next().ok_or_else(|| StorageError::unknown_route(method, uri))?;
     let others = if is_certain(&first, uri, headers) { Vec::new() } else { found.collect() };
-    Ok(Readings { first, others })
+    Ok(RouteCandidates { first, others })
 }
 
 /// Whether this can only have been meant this way: JSON to a route that reads JSON, or a token to one that needs it.
@@ -199,7 +203,7 @@ fn is_certain(route: &Route, uri: &Uri, headers: &HeaderMap) -> bool {
 
 /// How the body of a request to `/object/…` comes.
 pub(crate) fn body_mode(request: &Request) -> BodyMode {
-    let takes_bytes = readings(request.method(), request.uri(), request.headers())
+    let takes_bytes = route_candidates(request.method(), request.uri(), request.headers())
         .is_ok_and(|found| found.first.takes_bytes() || found.others.iter().any(Route::takes_bytes));
     if takes_bytes { BodyMode::Streamed } else { BodyMode::Buffered }
 }
@@ -264,7 +268,7 @@ mod tests {
         let (method, target) = line.split_once(' ').unwrap();
         let headers = media.map(|media| (CONTENT_TYPE, HeaderValue::from_static(media)));
         let method = Method::from_bytes(method.as_bytes()).unwrap();
-        let found = readings(&method, &target.parse().unwrap(), &headers.into_iter().collect())?;
+        let found = route_candidates(&method, &target.parse().unwrap(), &headers.into_iter().collect())?;
         Ok(std::iter::once(found.first).chain(found.others).collect())
     }
 
@@ -282,8 +286,8 @@ mod tests {
             ("PUT /object/b/a//b/", None, vec![Route::Update(at("b|a//b/"))]),
             ("POST /object/b/", None, vec![Route::Upload(at("b|"))]),
             ("PUT /object/b/", None, vec![Route::Update(at("b|"))]),
-            ("GET /object/b/k", None, vec![Route::Download(Door::Either, at("b|k"))]),
-            ("HEAD /object/b/k?x=1", None, vec![Route::Download(Door::Either, at("b|k"))]),
+            ("GET /object/b/k", None, vec![Route::Download(AccessPath::Either, at("b|k"))]),
+            ("HEAD /object/b/k?x=1", None, vec![Route::Download(AccessPath::Either, at("b|k"))]),
             ("DELETE /object/list/k", None, vec![Route::Delete(at("list|k"))]),
             ("DELETE /object/public", json, vec![Route::DeleteMany("public".to_owned())]),
             ("POST /object/move", json, vec![Route::Move]),
@@ -308,24 +312,24 @@ mod tests {
                 "GET /object/public/logos/l.png",
                 None,
                 vec![
-                    Route::Download(Door::Public, at("logos|l.png")),
-                    Route::Download(Door::Either, at("public|logos/l.png")),
+                    Route::Download(AccessPath::Public, at("logos|l.png")),
+                    Route::Download(AccessPath::Either, at("public|logos/l.png")),
                 ],
             ),
-            ("GET /object/public/l.png", None, vec![Route::Download(Door::Either, at("public|l.png"))]),
+            ("GET /object/public/l.png", None, vec![Route::Download(AccessPath::Either, at("public|l.png"))]),
             (
                 "GET /object/info/public/logos/l.png",
                 None,
                 vec![
-                    Route::Info(Door::Public, at("logos|l.png")),
-                    Route::Info(Door::Either, at("public|logos/l.png")),
-                    Route::Download(Door::Either, at("info|public/logos/l.png")),
+                    Route::Info(AccessPath::Public, at("logos|l.png")),
+                    Route::Info(AccessPath::Either, at("public|logos/l.png")),
+                    Route::Download(AccessPath::Either, at("info|public/logos/l.png")),
                 ],
             ),
             (
                 "GET /object/sign/b/k",
                 None,
-                vec![Route::DownloadSigned(at("b|k")), Route::Download(Door::Either, at("sign|b/k"))],
+                vec![Route::DownloadSigned(at("b|k")), Route::Download(AccessPath::Either, at("sign|b/k"))],
             ),
             (
                 "POST /object/list/l.png",

@@ -4,7 +4,7 @@ use std::collections::HashSet;
 
 use axum::body::Body;
 use axum::response::{IntoResponse, Response};
-use basalt_core::memory::Hold;
+use basalt_core::memory::BodyLease;
 use http::request::Parts;
 use percent_encoding::{AsciiSet, CONTROLS, utf8_percent_encode};
 use serde_json::{Value, json};
@@ -95,7 +95,7 @@ pub(crate) async fn sign_many(
 }
 
 async fn receive(parts: &Parts, body: Body) -> Result<JsonBody, StorageError> {
-    JsonBody::receive(&parts.headers, body, parts.extensions.get::<Hold>(), EmptyBody::Refused).await
+    JsonBody::receive(&parts.headers, body, parts.extensions.get::<BodyLease>(), EmptyBody::Refused).await
 }
 
 /// How the image is to be shown, for a URL of a transformed one.

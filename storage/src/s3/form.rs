@@ -2,7 +2,7 @@
 
 use axum::body::Body;
 use axum::response::{IntoResponse, Response};
-use basalt_core::memory::Hold;
+use basalt_core::memory::BodyLease;
 use http::header::{CONTENT_TYPE, HeaderMap, LOCATION};
 use http::request::Parts;
 use http::{HeaderName, HeaderValue, StatusCode};
@@ -18,7 +18,7 @@ use super::{Call, Target};
 use crate::Storage;
 use crate::objects::form::Form;
 use crate::objects::routes::ObjectPath;
-use crate::objects::upload::{self, Content};
+use crate::objects::write::{self, Content};
 use crate::operation::Operation;
 
 /// Fields of a form: those of the signature, and what may be said of an object.
@@ -38,7 +38,7 @@ pub(super) async fn post(
     body: Body,
 ) -> Result<Response, S3Error> {
     let media = parts.headers.get(CONTENT_TYPE).and_then(|media| media.to_str().ok()).unwrap_or_default();
-    let form = Form::new(media, body, parts.extensions.get::<Hold>())?;
+    let form = Form::new(media, body, parts.extensions.get::<BodyLease>())?;
     let mut form = form.with_most_fields(MOST_FIELDS);
     let file = form.file().await?;
     let file_name = file.name().unwrap_or_default().to_owned();
@@ -70,9 +70,9 @@ pub(super) async fn post(
     let found = cx.bucket(&bucket).await?;
     let most_bytes = object.judge(&cx.storage, &found, None, Some(MAX_SINGLE_BYTES))?;
     let (least_bytes, policys_most) = policy.length.unwrap_or((0, u64::MAX));
-    let intent = upload::begin(&cx, &object).await?;
+    let intent = write::begin(&cx, &object).await?;
     let most_bytes = most_bytes.min(policys_most);
-    let written = upload::write_body(&cx, &intent, most_bytes, None, file.bytes()).await;
+    let written = write::write_body(&cx, &intent, most_bytes, None, file.bytes()).await;
     let written = written.map_err(|error| match error.code() {
         "EntityTooLarge" => {
             S3Error::bad_request("EntityTooLarge", "Your proposed upload exceeds the maximum allowed size")
@@ -85,7 +85,7 @@ pub(super) async fn post(
     }
     form.rest().await?;
     let content = Content::of(&intent, &written);
-    let _stored = upload::finish(&cx, &object, &content, Some(intent), Vec::new()).await?;
+    let _stored = write::finish(&cx, &object, &content, Some(intent), Vec::new()).await?;
     Ok(answer(&call, &content.e_tag, field("success_action_redirect"), field("success_action_status")))
 }
 

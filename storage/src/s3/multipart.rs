@@ -25,7 +25,7 @@ use super::xml::Writer;
 use crate::blobs::intents::{self, Intent};
 use crate::blobs::{BlobId, Written};
 use crate::error::StorageError;
-use crate::objects::upload::{self, Also, Content, Context, MAX_UNFINISHED_UPLOADS, NewObject};
+use crate::objects::write::{self, Content, Context, MAX_UNFINISHED_UPLOADS, NewObject, RequiredStatement};
 use crate::operation::Operation;
 
 /// The most parts of a page.
@@ -76,10 +76,10 @@ pub(super) async fn create(call: &Call) -> Result<Response, S3Error> {
         // A user cannot list uploads, so old ones do not count for ever.
         Param::from_display(if cx.caller.is_service() { u32::MAX } else { MAX_UNFINISHED_UPLOADS }),
     ];
-    upload::probe(&cx, &object).await?;
+    write::probe(&cx, &object).await?;
     let mut batch = cx.as_service();
     if !cx.caller.is_service() {
-        upload::lock_client(&mut batch, &format!("user {}", object.owner.as_deref().unwrap_or_default()));
+        write::lock_client(&mut batch, &format!("user {}", object.owner.as_deref().unwrap_or_default()));
     }
     let inserted = batch.query(INSERT, params);
     let rows = batch.commit(call.deadline()).await?;
@@ -96,7 +96,7 @@ pub(super) async fn put_part(call: &Call, mut payload: Payload) -> Result<Respon
     let begun = find(call, &cx, Some(number)).await?;
     let length = payload.announced_length();
     let most_bytes = room(&cx, &begun, length).await?;
-    let intent = upload::begin(&cx, &begun.object).await?;
+    let intent = write::begin(&cx, &begun.object).await?;
     let written = receive(&cx, &intent, most_bytes, &mut payload).await?;
     let e_tag = store_part(&cx, &begun, number, intent, &written).await?;
     let mut headers = HeaderMap::new();
@@ -115,10 +115,10 @@ pub(super) async fn copy_part(call: &Call) -> Result<String, S3Error> {
     let cx = call.context(operation);
     let begun = find(call, &cx, Some(number)).await?;
     let most_bytes = room(&cx, &begun, Some(length)).await?;
-    let intent = upload::begin(&cx, &begun.object).await?;
+    let intent = write::begin(&cx, &begun.object).await?;
     let bytes = cx.storage.blobs.read(blob, range).await.map_err(StorageError::from)?;
     let bytes = bytes.map_err(StorageError::from);
-    let written = upload::write_body(&cx, &intent, most_bytes, Some(length), bytes).await?;
+    let written = write::write_body(&cx, &intent, most_bytes, Some(length), bytes).await?;
     let e_tag = store_part(&cx, &begun, number, intent, &written).await?;
     Ok(copied("CopyPartResult", &e_tag, cx.storage.callers.clock.now()))
 }
@@ -135,7 +135,7 @@ pub(super) async fn list_parts(call: &Call) -> Result<Response, S3Error> {
         if call.parameter("part-number-marker").is_some_and(|text| !text.is_empty()) { marker } else { 0 };
     let cx = call.context(Operation::S3_UPLOAD_LIST_PARTS);
     let begun = find(call, &cx, None).await?;
-    upload::probe(&cx, &begun.object).await?;
+    write::probe(&cx, &begun.object).await?;
     let mut batch = cx.as_service();
     let params =
         [begun.id.as_str().into(), Param::from_display(marker), Param::from_display(limit.saturating_add(1))];
@@ -163,7 +163,7 @@ pub(super) async fn list_parts(call: &Call) -> Result<Response, S3Error> {
 pub(super) async fn abort(call: &Call) -> Result<Response, S3Error> {
     let cx = call.context(Operation::S3_UPLOAD_ABORT_MULTIPART);
     let begun = find(call, &cx, None).await?;
-    upload::probe(&cx, &begun.object).await?;
+    write::probe(&cx, &begun.object).await?;
     let mut batch = cx.as_service();
     let deleted = batch.push(end_statement(&begun.id));
     let rows = batch.commit(call.deadline()).await?;
@@ -187,24 +187,29 @@ pub(super) async fn complete(call: Call, wanted: Vec<CompletedPart>) -> Result<S
     let bucket = cx.bucket(&begun.object.at.bucket).await?;
     let _most_bytes = begun.object.judge(&cx.storage, &bucket, Some(size), None)?;
     let e_tag = e_tag_of(&parts);
-    let mut also =
-        vec![Also { statement: end_statement(&begun.id), otherwise: StorageError::no_such_upload() }];
+    let mut also = vec![RequiredStatement {
+        statement: end_statement(&begun.id),
+        otherwise: StorageError::no_such_upload(),
+    }];
     let (blob, intent) = match parts.as_slice() {
         [part] => {
-            upload::probe(&cx, &begun.object).await.map_err(taken)?;
+            write::probe(&cx, &begun.object).await.map_err(taken)?;
             // The object takes the part's blob over, provided that it is still the part's.
-            also.insert(0, Also { statement: take_statement(&begun.id, part), otherwise: changed_parts() });
+            also.insert(
+                0,
+                RequiredStatement { statement: take_statement(&begun.id, part), otherwise: changed_parts() },
+            );
             (part.blob, None)
         }
         _ => {
-            let intent = upload::begin(&cx, &begun.object).await.map_err(taken)?;
+            let intent = write::begin(&cx, &begun.object).await.map_err(taken)?;
             let blobs: Vec<BlobId> = parts.iter().map(|part| part.blob).collect();
             cx.storage.blobs.concat(&blobs, intent.blob()).await.map_err(StorageError::from)?;
             (intent.blob(), Some(intent))
         }
     };
     let content = Content { blob, size, e_tag };
-    let _stored = upload::finish(&cx, &begun.object, &content, intent, also).await.map_err(taken)?;
+    let _stored = write::finish(&cx, &begun.object, &content, intent, also).await.map_err(taken)?;
     let mut out = Writer::new("CompleteMultipartUploadResult");
     let prefix = call.storage.public_url.trim_end_matches('/');
     let (bucket, key) = (encode_path(call.bucket()), encode_path(call.key()));
@@ -363,7 +368,7 @@ fn changed_parts() -> StorageError {
 
 /// The object's tag, from those of its parts.
 fn e_tag_of(parts: &[StoredPart]) -> String {
-    upload::e_tag_of_parts(parts.iter().map(|part| hex::decode_array(&part.e_tag).unwrap_or_default()))
+    write::e_tag_of_parts(parts.iter().map(|part| hex::decode_array(&part.e_tag).unwrap_or_default()))
 }
 
 /// Ends the upload; its parts go with it, and their blobs become garbage.

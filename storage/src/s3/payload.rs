@@ -4,7 +4,7 @@
 
 use aws_lc_rs::digest;
 use axum::body::Body;
-use basalt_core::memory::Hold;
+use basalt_core::memory::BodyLease;
 use basalt_core::random::constant_time_eq;
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
@@ -309,7 +309,11 @@ impl Payload {
     ///
     /// # Errors
     /// It is longer, or refused, or there is no room for it.
-    pub(crate) async fn collect(mut self, limit: usize, hold: Option<Hold>) -> Result<Bytes, PayloadError> {
+    pub(crate) async fn collect(
+        mut self,
+        limit: usize,
+        hold: Option<BodyLease>,
+    ) -> Result<Bytes, PayloadError> {
         let mut whole = BytesMut::new();
         while let Some(piece) = self.next().await? {
             if whole.len() + piece.len() > limit {

@@ -26,7 +26,7 @@ use crate::objects;
 use crate::objects::copy::{Changes, Copy, copy_object};
 use crate::objects::find::{Lookup, Reader, StoredObject};
 use crate::objects::routes::ObjectPath;
-use crate::objects::upload::{self, Content, Context, NewObject};
+use crate::objects::write::{self, Content, Context, NewObject};
 use crate::operation::Operation;
 
 /// The largest object of one PutObject, or part of one: 5 GiB.
@@ -46,10 +46,10 @@ pub(super) async fn put(call: &Call, mut payload: Payload) -> Result<Response, S
     object.upsert = !creates_only(call.headers())?;
     let bucket = cx.bucket(&object.at.bucket).await?;
     let most_bytes = object.judge(&cx.storage, &bucket, length, Some(MAX_SINGLE_BYTES))?;
-    let intent = upload::begin(&cx, &object).await.map_err(taken)?;
+    let intent = write::begin(&cx, &object).await.map_err(taken)?;
     let written = receive(&cx, &intent, most_bytes, &mut payload).await?;
     let content = Content::of(&intent, &written);
-    let stored = upload::finish(&cx, &object, &content, Some(intent), Vec::new()).await;
+    let stored = write::finish(&cx, &object, &content, Some(intent), Vec::new()).await;
     let _stored = stored.map_err(taken)?;
     let mut headers = HeaderMap::new();
     describe_bytes(&mut headers, &content.e_tag, payload.checksum());
@@ -95,7 +95,7 @@ pub(super) async fn receive(
     let mut refused = None;
     let written = {
         let body = pieces(payload, &mut refused);
-        upload::write_body(cx, intent, most_bytes, length, body).await
+        write::write_body(cx, intent, most_bytes, length, body).await
     };
     match (refused, written) {
         (Some(refused), _) => Err(refused.into()),

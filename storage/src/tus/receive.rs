@@ -12,7 +12,7 @@ use crate::blobs::intents::{self, Intent};
 use crate::blobs::{BlobWriter, Written};
 use crate::error::StorageError;
 use crate::objects::metadata::hex;
-use crate::objects::upload::{self as objects, Also, Content, Context, NewObject};
+use crate::objects::write::{self as objects, Content, Context, NewObject, RequiredStatement};
 
 /// How the bytes of a PATCH ended.
 enum End {
@@ -135,8 +135,10 @@ async fn add_part(
 /// As any upload's end; the bytes stay, and the next request tries again.
 pub(super) async fn complete(cx: &Context, upload: Upload, object: &NewObject) -> Result<Upload, Refusal> {
     let parts = upload.parts(cx).await?;
-    let also =
-        vec![Also { statement: upload.mark_completed(), otherwise: StorageError::key_already_exists() }];
+    let also = vec![RequiredStatement {
+        statement: upload.mark_completed(),
+        otherwise: StorageError::key_already_exists(),
+    }];
     match parts.as_slice() {
         // Its blob is the object's.
         [Part { blob, md5 }] => {

@@ -12,7 +12,7 @@ use crate::blobs::{BlobId, Written};
 use crate::buckets::row::Bucket;
 use crate::error::StorageError;
 use crate::objects::routes::ObjectPath;
-use crate::objects::upload::{Context, MAX_UNFINISHED_UPLOADS, NewObject, lock_client};
+use crate::objects::write::{Context, MAX_UNFINISHED_UPLOADS, NewObject, lock_client};
 
 /// An upload, as far as it is.
 #[derive(Debug, Clone)]

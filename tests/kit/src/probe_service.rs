@@ -12,7 +12,7 @@ use axum::routing::{any, get, options, post};
 use axum::{Json, Router};
 use basalt_core::clock::Clock;
 use basalt_core::keys::{ApiKeys, KeyMaterial, Keys};
-use basalt_core::memory::Hold;
+use basalt_core::memory::BodyLease;
 use basalt_core::service::{
     BodyMode, ClientAddress, Cors, Deadline, Draining, Fault, Original, Renderer, Service, read_body,
 };
@@ -304,7 +304,7 @@ async fn steps(request: Request) -> Response {
 
 /// Buffers a stream in pieces of a mebibyte, each counted while it lives.
 async fn parts(request: Request) -> Response {
-    let hold = request.extensions().get::<Hold>().cloned().expect("the gateway sets it");
+    let hold = request.extensions().get::<BodyLease>().cloned().expect("the gateway sets it");
     let keep = request.headers().contains_key("x-keep");
     let mut body = request.into_body();
     let (mut share, mut filled, mut kept) = (hold.fresh(), 0, Vec::new());
@@ -326,7 +326,7 @@ async fn parts(request: Request) -> Response {
 
 async fn whole(request: Request) -> Response {
     let (head, body) = request.into_parts();
-    match read_body(body, head.extensions.get::<Hold>()).await {
+    match read_body(body, head.extensions.get::<BodyLease>()).await {
         Ok(bytes) => Json(json!({ "bytes": bytes.len() })).into_response(),
         Err(error) => (StatusCode::BAD_REQUEST, error.to_string()).into_response(),
     }

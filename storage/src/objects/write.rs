@@ -274,7 +274,7 @@ pub(crate) fn e_tag_of_parts(md5s: impl IntoIterator<Item = [u8; 16]>) -> String
 
 /// A statement that must answer a row in the transaction that makes an object, and the error when it does not.
 #[derive(Debug)]
-pub(crate) struct Also {
+pub(crate) struct RequiredStatement {
     pub(crate) statement: Statement,
     pub(crate) otherwise: StorageError,
 }
@@ -307,7 +307,7 @@ pub(crate) async fn finish(
     object: &NewObject,
     content: &Content,
     intent: Option<Intent>,
-    also: Vec<Also>,
+    also: Vec<RequiredStatement>,
 ) -> Result<StoredObject, StorageError> {
     let metadata = ObjectMetadata {
         e_tag: &format!("\"{}\"", content.e_tag),
@@ -327,7 +327,7 @@ pub(super) async fn store(
     metadata: &str,
     blob: BlobId,
     intent: Option<Intent>,
-    also: Vec<Also>,
+    also: Vec<RequiredStatement>,
     lock_limit: LockLimit,
 ) -> Result<StoredObject, StorageError> {
     let mut batch = cx.as_service();

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use axum::body::Body;
 use axum::response::{IntoResponse, Response};
-use basalt_core::memory::Hold;
+use basalt_core::memory::BodyLease;
 use futures_util::StreamExt as _;
 use http::header::{CACHE_CONTROL, CONNECTION, CONTENT_LENGTH, CONTENT_TYPE};
 use http::request::Parts;
@@ -17,7 +17,7 @@ use super::metadata::{NO_USER_METADATA, is_header_value, user_metadata, user_met
 use super::robots;
 use super::routes::ObjectPath;
 use super::sign::address;
-use super::upload::{Content, Context, NewObject, StoredObject, begin, finish, probe, write_body};
+use super::write::{Content, Context, NewObject, StoredObject, begin, finish, probe, write_body};
 use crate::Storage;
 use crate::buckets::row::Bucket;
 use crate::caller::Caller;
@@ -70,7 +70,7 @@ async fn by_caller(
     let owner = caller.subject.clone();
     let cx = Context::new(storage, parts, operation, caller);
     let name = at.to_string();
-    let stored = match receive(&cx, parts, body, Place { at, upsert, owner }).await {
+    let stored = match receive(&cx, parts, body, UploadTarget { at, upsert, owner }).await {
         Ok(stored) => stored,
         Err(refusal) => return Ok(refused(refusal, parts)),
     };
@@ -94,7 +94,7 @@ pub(super) async fn by_token(
     let token = fields.string("token")?.unwrap_or_default();
     let token = storage.callers.verify_upload(&token, &name)?;
     let cx = Context::new(storage, parts, Operation::OBJECT_UPLOAD_SIGNED, Caller::service());
-    let place = Place { at, upsert: token.upsert, owner: token.owner };
+    let place = UploadTarget { at, upsert: token.upsert, owner: token.owner };
     match receive(&cx, parts, body, place).await {
         Ok(_) => Ok(axum::Json(json!({"Key": name})).into_response()),
         Err(refusal) => Ok(refused(refusal, parts)),
@@ -137,7 +137,7 @@ pub(super) async fn sign(
 }
 
 /// Where an upload goes, and whose it will be.
-struct Place {
+struct UploadTarget {
     at: ObjectPath,
     upsert: bool,
     owner: Option<String>,
@@ -148,13 +148,13 @@ async fn receive(
     cx: &Context,
     parts: &Parts,
     body: Body,
-    place: Place,
+    place: UploadTarget,
 ) -> Result<StoredObject, StorageError> {
     let bucket = cx.bucket(&place.at.bucket).await?;
     let robots = robots::of(&parts.headers)?;
     let mime_type = content_type(&parts.headers)?;
     let announced = content_length(&parts.headers);
-    let Place { at, upsert, owner } = place;
+    let UploadTarget { at, upsert, owner } = place;
     let object = NewObject {
         at,
         upsert,
@@ -168,7 +168,7 @@ async fn receive(
     let essence = object.mime_type.split(';').next().unwrap_or_default().trim();
     let is_form = essence.eq_ignore_ascii_case("multipart/form-data");
     if is_form {
-        let form = Form::new(&object.mime_type, body, parts.extensions.get::<Hold>())?;
+        let form = Form::new(&object.mime_type, body, parts.extensions.get::<BodyLease>())?;
         receive_form(cx, form, bucket, object).await
     } else {
         let user_metadata = user_metadata_header(&parts.headers);

@@ -21,7 +21,7 @@ const ORIGIN_FILE: &str = "origin";
 
 /// The folders, existing and right, except that the data folder itself may be missing.
 #[derive(Clone, Debug)]
-pub(super) struct Place {
+pub(super) struct DataDirs {
     pub(super) data_dir: PathBuf,
     pub(super) run_dir: PathBuf,
     pub(super) extensions_dir: PathBuf,
@@ -36,7 +36,7 @@ pub(super) struct Wanted<'a> {
     pub(super) temp_dir: &'a Path,
 }
 
-impl Place {
+impl DataDirs {
     /// Makes the folders that `account` needs, or finds the ones that stand in for them.
     pub(super) fn prepare(
         wanted: &Wanted<'_>,
@@ -317,11 +317,11 @@ mod tests {
         let state = dir.path().canonicalize().unwrap().join("state");
         let data = state.join("postgres");
         let mut notices = Vec::new();
-        let place =
-            Place::prepare(&wanted(&state, &data, Path::new("/nowhere")), &Account::Own, &mut notices)
+        let dirs =
+            DataDirs::prepare(&wanted(&state, &data, Path::new("/nowhere")), &Account::Own, &mut notices)
                 .unwrap();
-        assert_eq!((place.data_dir, place.run_dir.clone()), (data, state.join("run")));
-        assert_eq!(fs::metadata(place.run_dir).unwrap().mode() & 0o777, 0o700);
+        assert_eq!((dirs.data_dir, dirs.run_dir.clone()), (data, state.join("run")));
+        assert_eq!(fs::metadata(dirs.run_dir).unwrap().mode() & 0o777, 0o700);
         assert!(notices.is_empty());
     }
 
@@ -330,12 +330,12 @@ mod tests {
         let dir = tempfile::tempdir().unwrap();
         let state = dir.path().join("x".repeat(90));
         let data = state.join("postgres");
-        let place =
-            Place::prepare(&wanted(&state, &data, Path::new("/nowhere")), &Account::Own, &mut Vec::new())
+        let dirs =
+            DataDirs::prepare(&wanted(&state, &data, Path::new("/nowhere")), &Account::Own, &mut Vec::new())
                 .unwrap();
-        assert!(socket_fits(&place.run_dir), "{}", place.run_dir.display());
-        assert!(!place.run_dir.starts_with(dir.path()));
-        fs::remove_dir(place.run_dir).unwrap();
+        assert!(socket_fits(&dirs.run_dir), "{}", dirs.run_dir.display());
+        assert!(!dirs.run_dir.starts_with(dir.path()));
+        fs::remove_dir(dirs.run_dir).unwrap();
     }
 
     #[test]
