@@ -292,7 +292,6 @@ select exists (select from auth.sessions s where s.user_id = $1 and s.ip <<= $2:
 /// The sessions of a user to end.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Scope {
-    /// All.
     Global,
     /// This one.
     Local(Uuid),

@@ -73,7 +73,6 @@ enum Command {
         #[command(subcommand)]
         command: Option<keys::KeysCommand>,
     },
-    /// Accounts.
     User {
         #[command(subcommand)]
         command: user::UserCommand,

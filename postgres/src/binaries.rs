@@ -36,7 +36,6 @@ pub(super) struct Search<'a> {
     pub(super) configured: Option<&'a Path>,
     /// Folders whose `node_modules`, and those above, are looked at.
     pub(super) roots: Vec<PathBuf>,
-    /// `PATH`.
     pub(super) path: Option<&'a OsStr>,
     /// The folder that holds one folder for each major version, as Debian lays it out.
     pub(super) system: &'a Path,

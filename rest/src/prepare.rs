@@ -36,7 +36,6 @@ impl Received {
 pub(crate) enum JsonBy {
     /// This server, where it can.
     Server,
-    /// PostgreSQL.
     Postgres,
 }
 

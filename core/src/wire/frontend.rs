@@ -19,9 +19,7 @@ const KEPT_BUFFER_BYTES: usize = 256 * 1024;
 /// A parameter in text format.
 #[derive(Clone, Copy)]
 pub(crate) enum Value<'a> {
-    /// NULL.
     Null,
-    /// Text.
     Text(&'a [u8]),
     /// Text that need not be copied.
     Shared(&'a Bytes),

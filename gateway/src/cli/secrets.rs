@@ -51,7 +51,6 @@ pub(super) struct List {
 
 #[derive(Debug, Args)]
 pub(super) struct Unset {
-    /// Names.
     #[arg(required = true, value_name = "NAME")]
     names: Vec<String>,
 }

@@ -166,7 +166,6 @@ async fn replay(app: Arc<App>, parts: Parts, body: Body) -> Answer {
     }
 }
 
-/// `replay_metadata`.
 struct ReplayHints<'a>(&'a Value);
 
 impl ReplayHints<'_> {

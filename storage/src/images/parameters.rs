@@ -35,7 +35,6 @@ impl Resize {
 pub(crate) enum Format {
     /// The source's own.
     Origin,
-    /// WebP.
     WebP,
     /// AVIF. We write WebP instead, which every client of AVIF reads (decision 0060).
     Avif,

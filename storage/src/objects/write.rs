@@ -112,7 +112,6 @@ impl Context {
 /// An object that is to be written, without its bytes.
 #[derive(Debug, Clone)]
 pub(crate) struct NewObject {
-    /// Where.
     pub(crate) at: ObjectPath,
     /// Whether it may replace another.
     pub(crate) upsert: bool,

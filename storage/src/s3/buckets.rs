@@ -48,7 +48,6 @@ pub(super) async fn create(call: &Call, payload: Payload) -> Result<Response, S3
     Ok([(LOCATION, location)].into_response())
 }
 
-/// DeleteBucket.
 pub(super) async fn delete(call: &Call) -> Result<Response, S3Error> {
     let operation = Operation::S3_BUCKET_DELETE;
     let batch = call.storage.database.batch(&call.settings, operation, &Caller::service());
@@ -56,13 +55,11 @@ pub(super) async fn delete(call: &Call) -> Result<Response, S3Error> {
     Ok(StatusCode::NO_CONTENT.into_response())
 }
 
-/// HeadBucket.
 pub(super) async fn head(call: &Call) -> Result<Response, S3Error> {
     see(call, Operation::S3_BUCKET_HEAD).await?;
     Ok([("x-amz-bucket-region", call.storage.config.s3_protocol.region.clone())].into_response())
 }
 
-/// GetBucketLocation.
 pub(super) async fn location(call: &Call) -> Result<Response, S3Error> {
     see(call, Operation::S3_BUCKET_GET_LOCATION).await?;
     let mut out = Writer::new("LocationConstraint");

@@ -76,7 +76,6 @@ impl<'a> Asked<'a> {
     }
 }
 
-/// ListObjects.
 pub(super) async fn objects_v1(call: &Call) -> Result<Response, S3Error> {
     let asked = Asked::read(call, "max-keys")?;
     let marker = call.parameter("marker").unwrap_or_default();
@@ -92,7 +91,6 @@ pub(super) async fn objects_v1(call: &Call) -> Result<Response, S3Error> {
     Ok(xml(StatusCode::OK, out.finish("ListBucketResult")))
 }
 
-/// ListObjectsV2.
 pub(super) async fn objects_v2(call: &Call) -> Result<Response, S3Error> {
     if call.parameter("list-type") != Some("2") {
         return Err(S3Error::invalid_argument("list-type must be 2"));
@@ -136,7 +134,6 @@ pub(super) async fn object_versions(call: &Call) -> Result<Response, S3Error> {
     Ok(xml(StatusCode::OK, out.finish("ListVersionsResult")))
 }
 
-/// ListMultipartUploads.
 pub(super) async fn multipart_uploads(call: &Call) -> Result<Response, S3Error> {
     let asked = Asked::read(call, "max-uploads")?;
     let key_marker = call.parameter("key-marker").unwrap_or_default();

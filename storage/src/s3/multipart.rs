@@ -49,7 +49,6 @@ struct StoredPart {
     blob: BlobId,
 }
 
-/// CreateMultipartUpload.
 pub(super) async fn create(call: &Call) -> Result<Response, S3Error> {
     const INSERT: &str = "insert into storage.s3_multipart_uploads \
          (id, upload_signature, bucket_id, key, version, owner_id, metadata, user_metadata) \
@@ -89,7 +88,6 @@ pub(super) async fn create(call: &Call) -> Result<Response, S3Error> {
     Ok(xml(StatusCode::OK, out.finish("InitiateMultipartUploadResult")))
 }
 
-/// UploadPart.
 pub(super) async fn put_part(call: &Call, mut payload: Payload) -> Result<Response, S3Error> {
     let number = number(call)?;
     let cx = call.context(Operation::S3_UPLOAD_PART);
@@ -104,7 +102,6 @@ pub(super) async fn put_part(call: &Call, mut payload: Payload) -> Result<Respon
     Ok(headers.into_response())
 }
 
-/// UploadPartCopy.
 pub(super) async fn copy_part(call: &Call) -> Result<String, S3Error> {
     let number = number(call)?;
     let operation = Operation::S3_UPLOAD_PART_COPY;
@@ -123,7 +120,6 @@ pub(super) async fn copy_part(call: &Call) -> Result<String, S3Error> {
     Ok(copied("CopyPartResult", &e_tag, cx.storage.callers.clock.now()))
 }
 
-/// ListParts.
 pub(super) async fn list_parts(call: &Call) -> Result<Response, S3Error> {
     const LIST: &str = "select part_number, etag, size, \
          to_char(created_at at time zone 'utc', 'YYYY-MM-DD\"T\"HH24:MI:SS.MS\"Z\"') \
@@ -176,7 +172,6 @@ pub(super) async fn wanted_parts(call: &Call, payload: Payload) -> Result<Vec<Co
     documents::completed_parts(&call.document(payload).await?)
 }
 
-/// CompleteMultipartUpload.
 pub(super) async fn complete(call: Call, wanted: Vec<CompletedPart>) -> Result<String, S3Error> {
     let cx = call.context(Operation::S3_UPLOAD_COMPLETE_MULTIPART);
     let mut begun = find(&call, &cx, None).await?;

@@ -23,7 +23,6 @@ use super::sigv4::UNSIGNED_PAYLOAD;
 pub(crate) enum PayloadForm {
     /// It has this hash.
     Hashed([u8; 32]),
-    /// Nothing.
     Unsigned,
     /// It comes in chunks.
     Chunked {

@@ -79,7 +79,6 @@ impl ConditionHeaders {
     }
 }
 
-/// GetObject.
 pub(super) async fn get(call: &Call) -> Result<Response, S3Error> {
     let at = call.object();
     let lookup = Lookup::new(
@@ -114,7 +113,6 @@ pub(super) async fn get(call: &Call) -> Result<Response, S3Error> {
     Ok((status, headers, Body::from_stream(bytes)).into_response())
 }
 
-/// HeadObject.
 pub(super) async fn head(call: &Call) -> Result<Response, S3Error> {
     let at = call.object();
     let operation = Operation::S3_OBJECT_INFO;

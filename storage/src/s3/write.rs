@@ -33,7 +33,6 @@ use crate::operation::Operation;
 pub(super) const MAX_SINGLE_BYTES: u64 = 5 * 1024 * 1024 * 1024;
 const META: &str = "x-amz-meta-";
 
-/// PutObject.
 pub(super) async fn put(call: &Call, mut payload: Payload) -> Result<Response, S3Error> {
     let mut at = call.object();
     let length = payload.announced_length();
@@ -154,7 +153,6 @@ fn user_metadata(headers: &HeaderMap) -> String {
     Value::Object(members).to_string()
 }
 
-/// CopyObject.
 pub(super) async fn copy(call: &Call) -> Result<String, S3Error> {
     let operation = Operation::S3_OBJECT_COPY;
     let changes = match call.header("x-amz-metadata-directive").unwrap_or("COPY") {
@@ -226,7 +224,6 @@ pub(super) async fn delete(call: &Call) -> Result<Response, S3Error> {
     Ok(StatusCode::NO_CONTENT.into_response())
 }
 
-/// DeleteObjects.
 pub(super) async fn delete_many(call: &Call, payload: Payload) -> Result<Response, S3Error> {
     let document = call.document(payload).await?;
     let deletion = documents::deletion(&document)?;

@@ -95,7 +95,6 @@ fn show(response: &mut Response, shown: &Shown) {
     }
 }
 
-/// OPTIONS.
 pub(super) fn capabilities(most_bytes: u64) -> Response {
     let mut response = answer(StatusCode::NO_CONTENT);
     let headers = response.headers_mut();
@@ -105,7 +104,6 @@ pub(super) fn capabilities(most_bytes: u64) -> Response {
     response
 }
 
-/// POST.
 pub(super) fn created(location: &str, shown: &Shown) -> Response {
     let mut response = answer(StatusCode::CREATED);
     set(&mut response, "location", &location);
@@ -113,19 +111,16 @@ pub(super) fn created(location: &str, shown: &Shown) -> Response {
     response
 }
 
-/// PATCH.
 pub(super) fn appended(shown: &Shown) -> Response {
     let mut response = answer(StatusCode::NO_CONTENT);
     show(&mut response, shown);
     response
 }
 
-/// DELETE.
 pub(super) fn terminated() -> Response {
     answer(StatusCode::NO_CONTENT)
 }
 
-/// HEAD.
 pub(super) fn progress(upload: &Upload, expires: Option<i64>) -> Response {
     let mut response = answer(StatusCode::OK);
     response.headers_mut().insert(header::CACHE_CONTROL, HeaderValue::from_static("no-store"));

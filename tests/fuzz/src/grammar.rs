@@ -68,7 +68,6 @@ pub(crate) fn columns(data: &[u8]) {
     );
 }
 
-/// `Prefer`.
 pub(crate) fn prefer(data: &[u8]) {
     if let Ok(text) = from_utf8(data) {
         let read = Preferences::parse([text]);

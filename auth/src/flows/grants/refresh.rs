@@ -49,7 +49,6 @@ enum TokenStatus {
 }
 
 impl RefreshGrant {
-    /// Refreshes.
     pub(crate) async fn run(&self, auth: &Auth, origin: &Origin) -> Result<Granted, AuthError> {
         let text = text(&self.refresh_token);
         let token = RefreshToken::parse(text).ok_or(AuthError::validation("Refresh token is not valid"))?;

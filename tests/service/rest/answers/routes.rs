@@ -39,7 +39,6 @@ enum Outcome {
     Empty(u16),
     /// The root document: JSON and OpenAPI only.
     Document,
-    /// OPTIONS.
     Allow(&'static str),
     /// An error that has nothing to do with the type.
     Error(u16, &'static str),
