@@ -236,9 +236,6 @@ fn optional_tool(root: &Path, program: &str, arguments: &[&str]) -> Result<()> {
 fn rust_tests(root: &Path, tallies: &Tallies, what: &[&str], arguments: &[impl AsRef<OsStr>]) -> Result<()> {
     let mut command = test_command(root);
     command.arg("--no-fail-fast").args(what).arg("--").args(arguments);
-    if std::env::var_os("RUST_TEST_THREADS").is_none() {
-        command.env("RUST_TEST_THREADS", test_threads().to_string());
-    }
     let mut count = CargoTest::default();
     let success = run::run_reading(&mut command, |line| {
         count.read(line);
@@ -250,12 +247,6 @@ fn rust_tests(root: &Path, tallies: &Tallies, what: &[&str], arguments: &[impl A
         return Ok(());
     }
     bail!("`{}` failed; `cargo test -p CRATE NAME` runs one test alone", run::line(&command))
-}
-
-/// Two more than there are cores: a test of a whole server often waits, for a deadline, a retry or a process to end, and leaves
-/// its core idle meanwhile. Not a multiple of the cores, since each test opens ten to twenty of the 400 connections of the test cluster.
-fn test_threads() -> usize {
-    std::thread::available_parallelism().map_or(2, usize::from) + 2
 }
 
 /// How the debug build of the server comes about.

@@ -340,7 +340,8 @@ async fn compare_with_select(rounds: u32) {
         }
         server.sql(&format!("{before} commit")).await;
         // Before any of them is deleted.
-        let _keys = observer.until(before.matches("insert into").count()).await;
+        let inserted = before.matches("insert into").count();
+        until(&context, || observer.heard().len() >= inserted).await;
         let literals = "set search_path = public, ext; set timezone = 'UTC';";
         let select = |condition: &str| {
             format!("select coalesce(string_agg(n::text, ','), '') from {name} where {condition}")
