@@ -36,7 +36,7 @@ pub(crate) const STATEMENT_LIMIT: Duration = Duration::from_secs(10);
 
 /// Tables and SQL functions for payments. Released as versions of the service `functions`: databases have them under this name and these
 /// numbers, so neither may change. New ones get the service name `planning`.
-const MIGRATIONS: &[SystemMigration] = &[
+pub const MIGRATIONS: &[SystemMigration] = &[
     SystemMigration::new(
         "functions",
         3,

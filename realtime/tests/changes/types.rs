@@ -75,7 +75,7 @@ const fn text(sql: &'static str, values: &'static [&'static str], probes: &'stat
 }
 
 pub(crate) const TYPES: &str = "
-    create schema ext; grant usage on schema ext to authenticated; create extension citext schema ext;
+    create schema ext; grant usage on schema ext to authenticated, service_role; create extension citext schema ext;
     create type mood as enum ('sad', 'happy', 'sadder');
     create type pair as (a char(3), b int);
     create domain country as char(3);

@@ -18,11 +18,12 @@ use tempfile::TempDir;
 use tokio::sync::{OnceCell, mpsc};
 use tokio_postgres::{AsyncMessage, Client, Error, NoTls, SimpleQueryMessage};
 
-pub(crate) const SERVICES: [&[SystemMigration]; 4] = [
+pub(crate) const SERVICES: [&[SystemMigration]; 5] = [
     basalt_auth::MIGRATIONS,
     basalt_storage::MIGRATIONS,
     basalt_realtime::MIGRATIONS,
     basalt_functions::MIGRATIONS,
+    basalt_planning::MIGRATIONS,
 ];
 
 /// The repository, which is the app's project folder.
