@@ -217,8 +217,9 @@ test("the card provider's pages have nothing for axe to find and fit a phone", a
   await page.waitForURL("/dashboard**");
   await page.goto("/dashboard/subscription");
   await page.getByRole("button", { name: "Billing Settings" }).click();
-  await expect(page.getByRole("heading", { name: "Billing" })).toBeVisible();
+  await expect(page.getByRole("link", { name: "Change card" })).toBeVisible();
   await examine("portal");
   await page.getByRole("link", { name: "Change card" }).click();
+  await page.waitForURL(/\/card$/);
   await examine("portal, card");
 });
