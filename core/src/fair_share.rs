@@ -8,6 +8,10 @@
 //! identity gets another permit only while it holds fewer than twice the free ones. One identity alone gets two thirds of
 //! the permits, two get two fifths each, and so on, until there is one permit for each.
 //!
+//! Many short requests slow others down as well: two thirds of the connections are more busy backends than there are
+//! processors. So an identity that requests more permits than exist holds no more than [`Limits::flood_share`] while others
+//! are active (docs/decisions/0118).
+//!
 //! A request may need several permits at once, such as one for each kilobyte of a buffer. It gets all of them or waits, and
 //! no identity that holds as many as its own is served before it.
 
@@ -15,8 +19,10 @@ use std::collections::hash_map::Entry;
 use std::collections::{BTreeSet, HashMap, VecDeque};
 use std::fmt;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
 
 use tokio::sync::oneshot;
+use tokio::time::Instant;
 
 use crate::identity::Identity;
 
@@ -34,7 +40,13 @@ pub struct Limits {
     /// Whether permits stay free for identities that hold few. For work that may take long; with one or two permits it has
     /// no effect.
     pub keeps_headroom: bool,
+    /// Permits held at most by an identity that holds and waits for more than [`Limits::permits`], while another identity
+    /// waits or has made a request within the last second. `None` sets no limit.
+    pub flood_share: Option<usize>,
 }
+
+/// How long an identity counts as active after its last request.
+const ACTIVE_FOR: Duration = Duration::from_secs(1);
 
 /// Why there is no permit.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
@@ -80,6 +92,8 @@ struct State {
     queue: BTreeSet<(usize, u64, Identity)>,
     /// Numbers turns and waiters.
     next_number: u64,
+    /// The last request's identity, and the last different one. Kept with [`Limits::flood_share`] only.
+    recent: [Option<(Identity, Instant)>; 2],
 }
 
 #[derive(Default)]
@@ -127,6 +141,7 @@ impl FairShare {
             identities: HashMap::new(),
             queue: BTreeSet::new(),
             next_number: 0,
+            recent: [None; 2],
         };
         Self { shared: Arc::new(Shared { limits, state: Mutex::new(state) }) }
     }
@@ -286,20 +301,54 @@ impl State {
         if self.is_closed {
             return false;
         }
+        if limits.flood_share.is_some() {
+            self.note_request(identity);
+        }
         let free = self.free;
-        let fewest_waiting = self.queue.first().map(|(held, ..)| *held);
-        let usage = self.identities.entry(identity);
-        let held = match &usage {
-            Entry::Occupied(usage) => usage.get().held,
-            Entry::Vacant(_) => 0,
+        let fewest_waiting = self.next_in_queue(limits).map(|(held, ..)| held);
+        let (held, waiting) = match self.identities.get(&identity) {
+            Some(usage) => (usage.held, usage.waiters.len()),
+            None => (0, 0),
         };
-        let may_take =
-            fewest_waiting.is_none_or(|fewest| held < fewest) && may_take(held, permits, free, limits);
+        let may_take = fewest_waiting.is_none_or(|fewest| held < fewest)
+            && may_take(held, permits, free, limits)
+            && !self.is_held_back(identity, held, waiting + 1, limits);
         if may_take {
-            usage.or_default().held += permits;
+            self.identities.entry(identity).or_default().held += permits;
             self.free -= permits;
         }
         may_take
+    }
+
+    fn note_request(&mut self, identity: Identity) {
+        let now = Instant::now();
+        match &mut self.recent[0] {
+            Some((last, at)) if *last == identity => *at = now,
+            _ => self.recent = [Some((identity, now)), self.recent[0]],
+        }
+    }
+
+    /// Whether the identity floods the queue and has its share ([`Limits::flood_share`]). `waiting` counts its requests that
+    /// hold no permit.
+    fn is_held_back(&self, identity: Identity, held: usize, waiting: usize, limits: &Limits) -> bool {
+        limits.flood_share.is_some_and(|share| held >= share)
+            && held + waiting > limits.permits
+            && self.is_shared_with_others(identity)
+    }
+
+    fn is_shared_with_others(&self, identity: Identity) -> bool {
+        // Of two that wait, one is another.
+        self.queue.iter().take(2).any(|(.., waiting)| *waiting != identity)
+            || self.recent.iter().flatten().any(|(other, at)| *other != identity && at.elapsed() < ACTIVE_FOR)
+    }
+
+    /// The waiting identity to be served next: of those that are not held back, the one with the fewest permits.
+    fn next_in_queue(&self, limits: &Limits) -> Option<(usize, u64, Identity)> {
+        let is_held_back = |(held, _, identity): &(usize, u64, Identity)| {
+            let waiting = self.identities.get(identity).map_or(0, |usage| usage.waiters.len());
+            self.is_held_back(*identity, *held, waiting, limits)
+        };
+        self.queue.iter().find(|entry| !is_held_back(entry)).copied()
     }
 
     fn enqueue(
@@ -359,7 +408,7 @@ impl State {
     /// Takes permits for the waiter to be served next, if there are enough for it. When the identity that holds the fewest may
     /// not have another, no other may; when it needs more than are free, the others wait with it.
     fn next_grant(&mut self, limits: &Limits) -> Option<(Identity, usize, oneshot::Sender<FairPermit>)> {
-        let &(held, turn, identity) = self.queue.first()?;
+        let (held, turn, identity) = self.next_in_queue(limits)?;
         let usage = self.identities.get_mut(&identity)?;
         if !may_take(held, usage.waiters.front()?.permits, self.free, limits) {
             return None;

@@ -46,6 +46,8 @@ pub struct PoolConfig {
     pub waiting_per_client: Option<usize>,
     /// Whether connections stay free for clients that use few ([`crate::fair_share`]): where a client can make statements slow.
     pub keeps_headroom: bool,
+    /// Connections that one client holds at most while it floods the pool and others use it ([`crate::fair_share`]).
+    pub flood_share: Option<usize>,
     /// Prepared statements kept per connection; the least recently used is closed first. With 0, request work prepares
     /// none and other work keeps one.
     pub statement_cache: usize,
@@ -71,6 +73,7 @@ impl PoolConfig {
             acquire_timeout: Duration::from_secs(10),
             waiting_per_client: None,
             keeps_headroom: false,
+            flood_share: None,
             statement_cache: STATEMENT_CACHE,
             // PostgreSQL builds no larger value.
             row_bytes: 1 << 30,

@@ -40,8 +40,12 @@ pub(crate) struct ClientCpu<'a> {
 impl CpuPermits {
     /// So many at a time, as tasks of `tracker`.
     pub(crate) fn new(at_a_time: usize, tracker: &TaskTracker) -> Self {
-        let limits =
-            Limits { permits: at_a_time, waiting_per_identity: WAITING_PER_IDENTITY, keeps_headroom: true };
+        let limits = Limits {
+            permits: at_a_time,
+            waiting_per_identity: WAITING_PER_IDENTITY,
+            keeps_headroom: true,
+            flood_share: None,
+        };
         Self { permits: FairShare::new(limits), tracker: tracker.clone() }
     }
 

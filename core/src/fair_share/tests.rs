@@ -11,7 +11,7 @@ fn identity(number: u8) -> Identity {
 }
 
 fn share(permits: usize, keeps_headroom: bool) -> FairShare {
-    FairShare::new(Limits { permits, waiting_per_identity: 8, keeps_headroom })
+    FairShare::new(Limits { permits, waiting_per_identity: 8, keeps_headroom, flood_share: None })
 }
 
 type Acquiring = Pin<Box<dyn Future<Output = Result<FairPermit, AcquireError>>>>;
@@ -46,6 +46,25 @@ fn headroom_is_left_for_newcomers() {
         assert_eq!((first.len(), newcomer.len()), (alone, second), "of {permits}");
     }
     assert_eq!(take_all(&share(10, false), identity(1)).len(), 10);
+}
+
+#[tokio::test(start_paused = true)]
+async fn flood_is_held_back_while_others_are_active() {
+    let limits = Limits { permits: 6, waiting_per_identity: 8, keeps_headroom: false, flood_share: Some(1) };
+    let share = FairShare::new(limits);
+    drop(share.try_acquire(identity(2)));
+    let mut held = take_all(&share, identity(1));
+    assert_eq!(held.len(), 6, "as many requests as permits are no flood");
+    let mut flood: Vec<Acquiring> = (0..8).map(|_| acquire(&share, identity(1))).collect();
+    assert!(flood.iter_mut().all(|acquiring| poll(acquiring).is_none()));
+    held.truncate(1);
+    assert_eq!(share.load().free, 5);
+    drop(share.try_acquire(identity(3)).unwrap());
+    // With nobody else active for a second, the flood gets every permit.
+    tokio::time::advance(ACTIVE_FOR).await;
+    held.clear();
+    let served = flood.iter_mut().filter_map(poll).map(Result::unwrap).collect::<Vec<_>>();
+    assert_eq!(served.len(), 6);
 }
 
 #[test]
@@ -138,7 +157,12 @@ fn forgotten_permits_come_back_with_add_permit() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
 async fn contended_permits_are_never_lost() {
-    let share = FairShare::new(Limits { permits: 3, waiting_per_identity: 1000, keeps_headroom: true });
+    let share = FairShare::new(Limits {
+        permits: 3,
+        waiting_per_identity: 1000,
+        keeps_headroom: true,
+        flood_share: None,
+    });
     let tasks = (0..64_u64).map(|task| {
         let share = share.clone();
         tokio::spawn(async move {
@@ -198,9 +222,9 @@ fn check(share: &FairShare, total: usize) {
         assert!(usage.held > 0 || queued, "an idle identity is kept");
         assert!(usage.waiters.len() <= share.shared.limits.waiting_per_identity);
     }
-    if let Some((held, _, identity)) = state.queue.first() {
-        let permits = state.identities[identity].waiters[0].permits;
-        assert!(!may_take(*held, permits, state.free, &share.shared.limits), "a wake-up was lost");
+    if let Some((held, _, identity)) = state.next_in_queue(&share.shared.limits) {
+        let permits = state.identities[&identity].waiters[0].permits;
+        assert!(!may_take(held, permits, state.free, &share.shared.limits), "a wake-up was lost");
     }
     assert_eq!(
         state.queue.len(),
@@ -213,9 +237,13 @@ proptest! {
     fn no_order_of_events_loses_a_permit(
         permits in 0_usize..6,
         keeps_headroom: bool,
+        flood_share in proptest::option::of(1_usize..3),
         steps in proptest::collection::vec(any_step(), 0..120),
     ) {
-        let share = share(permits, keeps_headroom);
+        // Time stands still, so that every identity stays active.
+        let runtime = tokio::runtime::Builder::new_current_thread().enable_time().start_paused(true).build().unwrap();
+        let _guard = runtime.enter();
+        let share = FairShare::new(Limits { permits, waiting_per_identity: 8, keeps_headroom, flood_share });
         let mut total = permits;
         let mut waiting: Vec<(u8, u32, Acquiring)> = Vec::new();
         let mut held = Vec::new();

@@ -95,6 +95,7 @@ impl<M: managed::Manager<Error = DriverError>> Pool<M> {
             permits: size,
             waiting_per_identity: config.waiting_per_client.unwrap_or(usize::MAX),
             keeps_headroom: config.keeps_headroom,
+            flood_share: config.flood_share,
         };
         Self {
             inner,

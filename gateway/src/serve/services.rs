@@ -2,6 +2,7 @@
 //! REST alone on an existing database, or every service on a database that is prepared first.
 
 use std::sync::Arc;
+use std::thread::available_parallelism;
 
 use basalt_core::clock::Clock;
 use basalt_core::database::Database;
@@ -403,6 +404,7 @@ fn shared_pool(config: &Config, name: &'static str, size: usize) -> PoolConfig {
     PoolConfig {
         waiting_per_client: Some(WAITING_PER_IDENTITY),
         keeps_headroom: true,
+        flood_share: Some(available_parallelism().map_or(1, |cores| (cores.get() - 1).max(1))),
         ..pool(config, name, size)
     }
 }

@@ -44,8 +44,12 @@ impl Room {
         let limit = usize::try_from(bytes / UNIT as u64).unwrap_or(usize::MAX).max(1);
         metrics::gauge!("basalt_storage_buffer_bytes").set(0.0);
         metrics::gauge!("basalt_storage_buffer_bytes_limit").set(limit as f64 * UNIT as f64);
-        let limits =
-            Limits { permits: limit, waiting_per_identity: WAITING_PER_IDENTITY, keeps_headroom: true };
+        let limits = Limits {
+            permits: limit,
+            waiting_per_identity: WAITING_PER_IDENTITY,
+            keeps_headroom: true,
+            flood_share: None,
+        };
         Self { permits: FairShare::new(limits), limit }
     }
 

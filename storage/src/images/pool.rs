@@ -49,7 +49,12 @@ impl Pool {
     fn with_threads(threads: usize, queue: usize, tracker: TaskTracker) -> Self {
         let limit = threads.saturating_add(queue.saturating_mul(FULL_QUEUES));
         // An image takes seconds at most: a newcomer is served soon without threads that are kept free for it.
-        let limits = Limits { permits: threads, waiting_per_identity: queue, keeps_headroom: false };
+        let limits = Limits {
+            permits: threads,
+            waiting_per_identity: queue,
+            keeps_headroom: false,
+            flood_share: None,
+        };
         Self {
             admitted: Arc::new(Semaphore::new(limit)),
             threads: FairShare::new(limits),
