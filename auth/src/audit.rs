@@ -2,8 +2,8 @@
 
 use std::net::IpAddr;
 
-use basalt_core::pool::Tx;
 use basalt_core::random;
+use basalt_pg::pool::Tx;
 use jiff::Timestamp;
 use serde_json::{Map, Value, json};
 use uuid::Uuid;

@@ -6,8 +6,8 @@
 use std::time::Duration;
 
 use basalt_core::clock::Clock;
-use basalt_core::pool::{ServicePool, Tx};
 use basalt_core::random;
+use basalt_pg::pool::{ServicePool, Tx};
 use jiff::{SignedDuration, Timestamp};
 use tokio::time::{Instant, sleep};
 use uuid::Uuid;

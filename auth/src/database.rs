@@ -1,6 +1,6 @@
 //! Reading rows and ending transactions, for every module that has statements.
 
-use basalt_core::pool::Tx;
+use basalt_pg::pool::Tx;
 use jiff::Timestamp;
 use serde::de::DeserializeOwned;
 use tokio_postgres::Row;

@@ -14,8 +14,8 @@ use std::borrow::Cow;
 use std::time::Duration;
 
 use basalt_core::keys::KeyError;
-use basalt_core::pg_error::PgError;
-use basalt_core::session::SessionError;
+use basalt_pg::pg_error::PgError;
+use basalt_pg::session::SessionError;
 
 use crate::passwords::policy::Weakness;
 pub(crate) use cause::TakenAddress;

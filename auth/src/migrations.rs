@@ -1,6 +1,6 @@
-//! The migrations of schema `auth`, which users' SQL depends on. `basalt_core::system_migrations` runs them.
+//! The migrations of schema `auth`, which users' SQL depends on. `basalt_pg::system_migrations` runs them.
 
-use basalt_core::system_migrations::SystemMigration;
+use basalt_pg::system_migrations::SystemMigration;
 
 /// All migrations, oldest first.
 pub const MIGRATIONS: &[SystemMigration] = &[

@@ -14,8 +14,8 @@ mod stored_token;
 
 use std::net::IpAddr;
 
-use basalt_core::pool::Tx;
 use basalt_core::random;
+use basalt_pg::pool::Tx;
 use jiff::Timestamp;
 use tokio_postgres::Row;
 use uuid::Uuid;

@@ -9,7 +9,7 @@ pub(crate) mod create;
 pub(crate) mod list;
 mod write;
 
-use basalt_core::pool::Tx;
+use basalt_pg::pool::Tx;
 use jiff::Timestamp;
 use serde::{Deserialize, Deserializer};
 use serde_json::{Map, Value};

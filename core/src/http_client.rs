@@ -199,7 +199,7 @@ impl HttpClient {
             return handshake(stream).await;
         }
         let name = ServerName::try_from(server.host.clone()).map_err(|_error| HttpError::Url)?;
-        let tls = self.tls.get_or_init(|| Arc::new(crate::database::tls_config()).into());
+        let tls = self.tls.get_or_init(|| Arc::new(crate::tls::client_config()).into());
         handshake(tls.connect(name, stream).await.map_err(|error| connection(&error))?).await
     }
 
@@ -264,7 +264,7 @@ fn request(outgoing: &Outgoing<'_>) -> Result<Request<Full<Bytes>>, HttpError> {
 }
 
 fn connection(error: &(impl std::error::Error + 'static)) -> HttpError {
-    HttpError::Connection(crate::pg_error::with_cause(error))
+    HttpError::Connection(crate::error::with_cause(error))
 }
 
 async fn handshake<S>(stream: S) -> Result<SendRequest<Full<Bytes>>, HttpError>
@@ -276,7 +276,7 @@ where
     // It holds nothing but the socket and ends with its sender, which the request or the pool has.
     tokio::spawn(async move {
         if let Err(error) = driver.await {
-            tracing::debug!(error = crate::pg_error::with_cause(&error), "an outgoing connection ended");
+            tracing::debug!(error = crate::error::with_cause(&error), "an outgoing connection ended");
         }
     });
     Ok(sender)

@@ -10,7 +10,6 @@ mod generate;
 mod jwk;
 mod jwt_secret;
 mod ring;
-mod store;
 mod stored;
 
 use std::sync::Arc;
@@ -27,12 +26,12 @@ use uuid::Uuid;
 
 use crate::claims::Claims;
 pub use generate::{generate, generate_es256, opaque_key};
-pub use jwk::{KeyError, secret_kid, signs, thumbprint};
+pub use jwk::{KeyError, algorithm_of, kid_of, secret_kid, signs, thumbprint};
 pub use jwt_secret::{decode_secret, read_jwks};
 use ring::Ring;
-pub use store::{CHANNEL, KeyStore, KeyStoreError, NewApiKey};
 pub use stored::{
-    ApiKeyKind, DEFAULT_NAME, KeyStatus, SigningKeyInfo, StoredApiKey, StoredKeys, StoredSigningKey,
+    ApiKeyKind, DEFAULT_NAME, KeyStatus, NewApiKey, SigningKeyInfo, StoredApiKey, StoredKeys,
+    StoredSigningKey,
 };
 
 /// Life of legacy keys and of the tokens that opaque keys stand for: realtime insists on an `exp`.

@@ -178,14 +178,14 @@ impl AnswerShare {
 
 /// What the rows of one answer take, as they come.
 #[derive(Debug, Default)]
-pub(crate) struct ResponseReservation {
+pub struct ResponseReservation {
     bytes: usize,
     share: Option<AnswerShare>,
 }
 
 impl ResponseReservation {
     /// Makes room for `more` bytes on top of those that are here. Where `anyway`, there always is room.
-    pub(crate) fn has_room(&mut self, more: usize, memory: &AnswerMemory, anyway: bool) -> bool {
+    pub fn has_room(&mut self, more: usize, memory: &AnswerMemory, anyway: bool) -> bool {
         let total = self.bytes.saturating_add(more);
         if total <= FREE_BYTES {
             return true;
@@ -199,7 +199,7 @@ impl ResponseReservation {
     }
 
     /// `more` bytes are here; what holds their share.
-    pub(crate) fn add(&mut self, more: usize) -> Option<AnswerShare> {
+    pub fn add(&mut self, more: usize) -> Option<AnswerShare> {
         self.bytes = self.bytes.saturating_add(more);
         self.share.clone()
     }

@@ -8,7 +8,7 @@ use axum::extract::Request;
 use basalt_core::clock::Clock;
 use basalt_core::keys::Keys;
 use basalt_core::service::{BodyMode, Cors, Handler, Service};
-use basalt_core::system_migrations::SystemMigration;
+use basalt_pg::system_migrations::SystemMigration;
 use http::StatusCode;
 
 pub mod built_in;

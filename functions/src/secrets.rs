@@ -8,10 +8,10 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use arc_swap::ArcSwap;
-use basalt_core::listen::Event;
-use basalt_core::pool::ServicePool;
 use basalt_core::seal::Sealer;
-use basalt_core::session::SessionError;
+use basalt_pg::listen::Event;
+use basalt_pg::pool::ServicePool;
+use basalt_pg::session::SessionError;
 use jiff::Timestamp;
 use secrecy::{ExposeSecret, SecretString};
 use tokio::sync::broadcast::Receiver;

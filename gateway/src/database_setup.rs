@@ -3,9 +3,9 @@
 
 use std::time::Duration;
 
-use basalt_core::database::Database;
-use basalt_core::pg_error::DriverError;
-use basalt_core::system_migrations::{self, Layout, MigrationSettings, SystemMigration};
+use basalt_pg::database::Database;
+use basalt_pg::pg_error::DriverError;
+use basalt_pg::system_migrations::{self, Layout, MigrationSettings, SystemMigration};
 use basalt_project::{MigrateOptions, Project};
 use secrecy::ExposeSecret;
 use tokio_postgres::Client;

@@ -211,7 +211,7 @@ async fn external(config: &Config, secrets: Option<&Secrets>, clock: &Clock, rep
          processes (LimitDATA=640M in its systemd unit), or rely on the machine's",
     );
     let Some(url) = login else { return };
-    match basalt_core::database::Database::from_url(url.expose_secret()) {
+    match basalt_pg::database::Database::from_url(url.expose_secret()) {
         Ok(database) => database::examine(&database, config, secrets, clock, report).await,
         Err(error) => report.fail("database", error.to_string()),
     }

@@ -7,9 +7,10 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use basalt_core::clock::Clock;
-use basalt_core::keys::{CHANNEL, KeyStore, KeyStoreError, Keys};
-use basalt_core::listen::Event;
-use basalt_core::session::SessionError;
+use basalt_core::keys::Keys;
+use basalt_pg::key_store::{CHANNEL, KeyStore, KeyStoreError};
+use basalt_pg::listen::Event;
+use basalt_pg::session::SessionError;
 use tokio::sync::broadcast::Receiver;
 use tokio::sync::broadcast::error::RecvError;
 use tokio::time::{Instant, MissedTickBehavior, interval, sleep};

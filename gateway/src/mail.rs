@@ -4,15 +4,15 @@
 use std::sync::Arc;
 
 use basalt_core::http_client::HttpClient;
-use basalt_core::jobs::Worker;
-use basalt_core::listen::Events;
-use basalt_core::pool::ServicePool;
 pub use basalt_mail::CHANNEL;
 use basalt_mail::mailbox::store::Store;
 use basalt_mail::resend::Resend;
 use basalt_mail::smtp::SmtpConfig;
 use basalt_mail::worker::{Limits, Provider, worker};
 use basalt_mail::{Destination, Outbox};
+use basalt_pg::jobs::Worker;
+use basalt_pg::listen::Events;
+use basalt_pg::pool::ServicePool;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 

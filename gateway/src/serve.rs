@@ -9,7 +9,8 @@ use std::time::{Duration, Instant};
 
 use axum::body::Body;
 use basalt_core::clock::Clock;
-use basalt_core::keys::{KeyStoreError, Keys};
+use basalt_core::keys::Keys;
+use basalt_pg::key_store::KeyStoreError;
 use http::Request;
 use hyper::body::Incoming;
 use tokio::sync::Semaphore;

@@ -13,7 +13,7 @@ pub mod store;
 use axum::body::Body;
 use axum::response::{IntoResponse, Response};
 use basalt_core::service::read_body;
-use basalt_core::session::SessionError;
+use basalt_pg::session::SessionError;
 use http::header::{
     ALLOW, CACHE_CONTROL, CONTENT_SECURITY_POLICY, CONTENT_TYPE, HOST, LOCATION, ORIGIN, REFERRER_POLICY,
     X_CONTENT_TYPE_OPTIONS, X_FRAME_OPTIONS,

@@ -14,9 +14,9 @@ use secrecy::SecretString;
 use serde::{Deserialize, Serialize};
 use tokio::time::Instant;
 
-use basalt_core::pool::{ServicePool, Tx};
 use basalt_core::seal::{CannotOpen, Sealer};
-use basalt_core::session::SessionError;
+use basalt_pg::pool::{ServicePool, Tx};
+use basalt_pg::session::SessionError;
 
 /// The NOTIFY channel that wakes the workers of all servers when mail is committed.
 pub const CHANNEL: &str = "basalt_mail";

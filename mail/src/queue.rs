@@ -3,8 +3,8 @@
 
 use std::time::Duration;
 
-use basalt_core::jobs::{Completion, Metrics, Queue, Retention, Table};
-use basalt_core::pool::ServicePool;
+use basalt_pg::jobs::{Completion, Metrics, Queue, Retention, Table};
+use basalt_pg::pool::ServicePool;
 
 use crate::{CHANNEL, Outbox};
 

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use basalt_core::http_client::{Answer, HttpClient, HttpError, Outgoing as Request, Reach};
-use basalt_core::jobs::Failure;
+use basalt_pg::jobs::Failure;
 use futures_util::future::BoxFuture;
 use http::header::{AUTHORIZATION, CONTENT_TYPE};
 use http::{HeaderMap, HeaderName, HeaderValue, Method};

@@ -6,7 +6,7 @@
 
 use std::time::Duration;
 
-use basalt_core::jobs::Failure;
+use basalt_pg::jobs::Failure;
 use jiff::Timestamp;
 use lettre::message::header::{HeaderName, HeaderValue};
 use lettre::message::{Mailbox, MultiPart};
@@ -261,7 +261,7 @@ pub fn sender(address: &str, name: &str) -> Result<Mailbox, String> {
 }
 
 fn failure(error: &smtp::Error) -> Failure {
-    let detail = basalt_core::pg_error::with_cause(error);
+    let detail = basalt_core::error::with_cause(error);
     let Some(code) = error.status() else {
         // No reply, so the text does not quote the server.
         return Failure::transient(detail);

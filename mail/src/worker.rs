@@ -1,10 +1,10 @@
-//! Sends the outbox's mails: the handler of a [`basalt_core::jobs`] queue.
+//! Sends the outbox's mails: the handler of a [`basalt_pg::jobs`] queue.
 
 use std::sync::Arc;
 use std::time::Duration;
 
-use basalt_core::jobs::{self, Done, Failure, Handler, Job, Policy, Table};
-use basalt_core::pool::ServicePool;
+use basalt_pg::jobs::{self, Done, Failure, Handler, Job, Policy, Table};
+use basalt_pg::pool::ServicePool;
 use tokio_util::task::TaskTracker;
 
 use crate::resend::{FindAccount, Resend, ResendAccount};

@@ -4,9 +4,9 @@ use std::sync::Arc;
 
 use basalt_core::clock::Clock;
 use basalt_core::keys::Keys;
-use basalt_core::session::{SessionError, Sessions};
 use basalt_functions::built_in::{Host, IsPage};
 use basalt_functions::secrets::Secrets;
+use basalt_pg::session::{SessionError, Sessions};
 use secrecy::SecretString;
 use serde_json::Value;
 use tokio::time::Instant;

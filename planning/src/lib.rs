@@ -6,12 +6,12 @@ use std::time::Duration;
 
 use basalt_core::clock::Clock;
 use basalt_core::metric::Metric;
-use basalt_core::pool::ServicePool;
 use basalt_core::service::Handler;
 use basalt_core::settings::{Reader, Setting};
-use basalt_core::system_migrations::SystemMigration;
 use basalt_functions::built_in::{BuiltIn, CommandError, CommandHost, ConfiguredBuiltIn, Finding, Host};
 use basalt_mail::worker::ProviderMails;
+use basalt_pg::pool::ServicePool;
+use basalt_pg::system_migrations::SystemMigration;
 use clap::{ArgMatches, Command};
 use futures_util::future::{BoxFuture, FutureExt as _};
 

@@ -4,13 +4,13 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use basalt_core::jobs::{Failure, Outcome, Table, Worker};
-use basalt_core::pool::ServicePool;
 use basalt_core::random;
-use basalt_core::session::SessionError;
 use basalt_mail::resend::ResendAccount;
 use basalt_mail::worker::{ProviderMails, Sender};
 use basalt_mail::{Content, Destination, Message, Outbox, table_of};
+use basalt_pg::jobs::{Failure, Outcome, Table, Worker};
+use basalt_pg::pool::ServicePool;
+use basalt_pg::session::SessionError;
 use futures_util::FutureExt as _;
 use secrecy::SecretString;
 use tokio::time::{Instant, timeout};

@@ -3,7 +3,7 @@
 use std::borrow::Cow;
 
 use axum::response::{IntoResponse, Response};
-use basalt_core::session::SessionError;
+use basalt_pg::session::SessionError;
 use http::{HeaderValue, StatusCode, header};
 use serde_json::json;
 

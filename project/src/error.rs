@@ -3,7 +3,7 @@
 
 use std::path::PathBuf;
 
-use basalt_core::pg_error::{DriverError, PgError};
+use basalt_pg::pg_error::{DriverError, PgError};
 
 /// Why a project could not be applied. What was applied before stays.
 #[derive(Debug, thiserror::Error)]

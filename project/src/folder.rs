@@ -3,7 +3,7 @@
 use std::io::ErrorKind;
 use std::path::Path;
 
-use basalt_core::system_migrations::sha256_hex;
+use basalt_pg::system_migrations::sha256_hex;
 
 use crate::error::ProjectError;
 

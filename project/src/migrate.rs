@@ -9,7 +9,7 @@ mod plan;
 
 use std::time::Duration;
 
-use basalt_core::pg_error::DriverError;
+use basalt_pg::pg_error::DriverError;
 use tokio_postgres::{Client, Transaction};
 
 use crate::error::{ProjectError, StatementError};

@@ -6,7 +6,7 @@ mod expression;
 use std::collections::BTreeSet;
 use std::fmt;
 
-use basalt_core::system_migrations::unprotected_tables;
+use basalt_pg::system_migrations::unprotected_tables;
 use tokio_postgres::{Client, Transaction};
 
 use crate::error::ProjectError;

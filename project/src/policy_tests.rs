@@ -10,7 +10,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
 
-use basalt_core::pg_error::DriverError;
+use basalt_pg::pg_error::DriverError;
 use serde::Deserialize;
 use tokio_postgres::{Client, SimpleQueryMessage, Transaction};
 

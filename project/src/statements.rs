@@ -1,7 +1,7 @@
 //! Runs one file, statement by statement, inside the caller's transaction.
 
-use basalt_core::pg_error::DriverError;
-use basalt_core::system_migrations::line_of;
+use basalt_pg::pg_error::DriverError;
+use basalt_pg::system_migrations::line_of;
 use tokio_postgres::Transaction;
 
 use crate::error::{ProjectError, StatementError};

@@ -7,10 +7,10 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use basalt_core::identity::{Identity, network};
-use basalt_core::missing_grants;
-use basalt_core::pg_error::PgError;
-use basalt_core::session::{Access, Answers, Isolation, Row, Scope, SessionError, Sessions, Statement};
-use basalt_core::sql::Param;
+use basalt_pg::missing_grants;
+use basalt_pg::pg_error::PgError;
+use basalt_pg::session::{Access, Answers, Isolation, Row, Scope, SessionError, Sessions, Statement};
+use basalt_pg::sql::Param;
 use tokio::sync::Semaphore;
 use tokio::time::{Instant, timeout};
 

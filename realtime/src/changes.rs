@@ -42,10 +42,10 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use basalt_core::claims::Claims;
-use basalt_core::database::Database;
-use basalt_core::listen::Events;
-use basalt_core::pool::ServicePool;
-use basalt_core::session::{SessionError, Sessions};
+use basalt_pg::database::Database;
+use basalt_pg::listen::Events;
+use basalt_pg::pool::ServicePool;
+use basalt_pg::session::{SessionError, Sessions};
 use bytes::Bytes;
 use tokio::sync::watch;
 use tokio_util::sync::CancellationToken;

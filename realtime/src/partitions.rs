@@ -3,8 +3,8 @@
 
 use std::time::Duration;
 
-use basalt_core::database::Database;
-use basalt_core::pg_error::DriverError;
+use basalt_pg::database::Database;
+use basalt_pg::pg_error::DriverError;
 use tokio_postgres::Client;
 use tokio_util::sync::CancellationToken;
 

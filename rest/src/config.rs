@@ -14,12 +14,12 @@ mod stored;
 use std::path::Path;
 use std::time::Duration;
 
-use basalt_core::session::Statement;
 use basalt_core::settings;
 use basalt_core::settings::Fallback::{By, ByOr, Is};
 use basalt_core::settings::kinds::{Bytes, Cap, Parsed, ParsedList, Time};
 use basalt_core::settings::{BaseUrl, InvalidValue, Kind, Value};
-use basalt_core::sql::Sql;
+use basalt_pg::session::Statement;
+use basalt_pg::sql::Sql;
 
 pub use claim_path::ClaimPath;
 pub use stored::{DATABASE_SETTINGS, JwtSecret, Stored};

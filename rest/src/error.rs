@@ -5,7 +5,7 @@ mod wire;
 
 pub use wire::{ErrorContext, ErrorResponse, fault};
 
-use basalt_core::session::SessionError;
+use basalt_pg::session::SessionError;
 
 use crate::auth::AuthError;
 use crate::parse::ParseError;

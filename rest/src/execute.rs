@@ -7,7 +7,7 @@ mod scope;
 use std::sync::Arc;
 
 use basalt_core::identity::Identity;
-use basalt_core::session::{Access, Answers, End, Row, SessionError, Sessions, Statement};
+use basalt_pg::session::{Access, Answers, End, Row, SessionError, Sessions, Statement};
 use http::HeaderMap;
 use tokio::time::Instant;
 

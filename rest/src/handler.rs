@@ -9,7 +9,7 @@ use basalt_core::clock::Clock;
 use basalt_core::identity::Identity;
 use basalt_core::memory::BodyLease;
 use basalt_core::service::{BodyError, ClientAddress, Deadline, read_body};
-use basalt_core::session::{SessionError, Sessions};
+use basalt_pg::session::{SessionError, Sessions};
 use http::{Method, Request};
 use tokio::time::Instant;
 

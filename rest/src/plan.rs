@@ -17,7 +17,7 @@ pub mod read;
 mod returned;
 mod tree;
 
-use basalt_core::session::{Access, Isolation};
+use basalt_pg::session::{Access, Isolation};
 
 use crate::config::RestConfig;
 use crate::error::RestError;

@@ -19,7 +19,7 @@ use std::time::Duration;
 
 use arc_swap::{ArcSwap, ArcSwapOption};
 use basalt_core::keys::Keys;
-use basalt_core::session::Sessions;
+use basalt_pg::session::Sessions;
 use tokio::sync::{Mutex, Notify};
 use tokio::time::Instant;
 use tokio_util::task::TaskTracker;

@@ -9,9 +9,9 @@ use std::collections::HashSet;
 use std::sync::{Arc, LazyLock, Mutex, PoisonError};
 
 use basalt_core::identity::Identity;
-use basalt_core::pg_error::PgError;
-use basalt_core::session::{Access, Isolation, Scope, SessionError, Sessions, Statement};
-use basalt_core::sql::Param;
+use basalt_pg::pg_error::PgError;
+use basalt_pg::session::{Access, Isolation, Scope, SessionError, Sessions, Statement};
+use basalt_pg::sql::Param;
 use tokio::time::Instant;
 
 use crate::error::{Object, RestError};

@@ -11,7 +11,7 @@
 pub mod types;
 mod value;
 
-use basalt_core::session::{Column, Row};
+use basalt_pg::session::{Column, Row};
 use bytes::Bytes;
 
 use types::{Form, TextTypes};

@@ -42,8 +42,8 @@ impl QualifiedName {
 
     /// `"schema"."name"`.
     #[must_use]
-    pub fn sql(&self) -> basalt_core::sql::Sql {
-        basalt_core::sql::Sql::qualified(&self.schema, &self.name)
+    pub fn sql(&self) -> basalt_pg::sql::Sql {
+        basalt_pg::sql::Sql::qualified(&self.schema, &self.name)
     }
 }
 

@@ -16,8 +16,8 @@ pub mod select;
 
 use std::sync::{Arc, LazyLock};
 
-use basalt_core::session::Statement;
-use basalt_core::sql::Sql;
+use basalt_pg::session::Statement;
+use basalt_pg::sql::Sql;
 
 use crate::parse::media::PlanMedia;
 use crate::parse::prefer::Count;

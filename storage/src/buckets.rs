@@ -13,7 +13,7 @@ use axum::extract::Request;
 use axum::response::{IntoResponse, Response};
 use basalt_core::memory::BodyLease;
 use basalt_core::service::Deadline;
-use basalt_core::sql::Param;
+use basalt_pg::sql::Param;
 use http::Method;
 use http::request::Parts;
 use serde_json::json;

@@ -6,11 +6,11 @@ use std::net::IpAddr;
 use std::sync::Arc;
 
 use basalt_core::identity::Identity;
-use basalt_core::missing_grants;
-use basalt_core::request_settings::headers_json;
 use basalt_core::service::{ClientAddress, Deadline};
-use basalt_core::session::{Access, Answers, End, Isolation, Row, Scope, SessionError, Sessions, Statement};
-use basalt_core::sql::Param;
+use basalt_pg::missing_grants;
+use basalt_pg::request_settings::headers_json;
+use basalt_pg::session::{Access, Answers, End, Isolation, Row, Scope, SessionError, Sessions, Statement};
+use basalt_pg::sql::Param;
 use http::request::Parts;
 use tokio::time::Instant;
 

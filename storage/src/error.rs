@@ -5,9 +5,9 @@
 use std::borrow::Cow;
 
 use axum::response::{IntoResponse, Response};
-use basalt_core::pg_error::PgError;
 use basalt_core::service::Fault;
-use basalt_core::session::SessionError;
+use basalt_pg::pg_error::PgError;
+use basalt_pg::session::SessionError;
 use http::{HeaderValue, Method, StatusCode, Uri, header};
 use serde_json::{Value, json};
 

@@ -12,12 +12,12 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::time::Duration;
 
-use basalt_core::database::Database;
 use basalt_core::identity::Identity;
-use basalt_core::pool::PoolConfig;
-use basalt_core::replication::{Frame, Replication};
-use basalt_core::session::{Access, Isolation, Scope, SessionError, Sessions, Statement};
-use basalt_core::sql::Sql;
+use basalt_pg::database::Database;
+use basalt_pg::pool::PoolConfig;
+use basalt_pg::replication::{Frame, Replication};
+use basalt_pg::session::{Access, Isolation, Scope, SessionError, Sessions, Statement};
+use basalt_pg::sql::Sql;
 use basalt_testkit::{Basalt, Cluster, TestDatabase};
 use bytes::Bytes;
 use futures_util::future::join_all;

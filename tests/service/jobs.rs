@@ -7,13 +7,13 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use basalt_core::database::Database;
-use basalt_core::jobs::{
+use basalt_pg::database::Database;
+use basalt_pg::jobs::{
     Completion, Done, Failure, Handler, Job, Metrics, Outcome, Policy, Queue, Retention, RetrySelection,
     Table, Worker,
 };
-use basalt_core::listen::Event;
-use basalt_core::pool::{PoolConfig, ServicePool};
+use basalt_pg::listen::Event;
+use basalt_pg::pool::{PoolConfig, ServicePool};
 use basalt_testkit::TestDatabase;
 use futures_util::future::BoxFuture;
 use tokio::sync::{Notify, broadcast};

@@ -6,9 +6,10 @@
 use std::time::{Duration, Instant};
 
 use basalt_core::clock::Clock;
-use basalt_core::database::Database;
-use basalt_core::keys::{ApiKeyKind, KeyStore, NewApiKey, StoredApiKey, generate};
-use basalt_core::pool::{PoolConfig, ServicePool};
+use basalt_core::keys::{ApiKeyKind, NewApiKey, StoredApiKey, generate};
+use basalt_pg::database::Database;
+use basalt_pg::key_store::KeyStore;
+use basalt_pg::pool::{PoolConfig, ServicePool};
 use basalt_testkit::{Basalt, Link, Request, Response, TestDatabase};
 use http::Method;
 use jsonwebtoken::{Algorithm, EncodingKey, Header, encode};

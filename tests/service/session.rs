@@ -12,11 +12,11 @@ mod retry;
 
 use std::time::Duration;
 
-use basalt_core::database::Database;
 use basalt_core::identity::Identity;
-use basalt_core::pool::PoolConfig;
-use basalt_core::session::{Access, Answers, End, Isolation, Scope, SessionError, Sessions, Statement};
-use basalt_core::sql::{Param, Sql};
+use basalt_pg::database::Database;
+use basalt_pg::pool::PoolConfig;
+use basalt_pg::session::{Access, Answers, End, Isolation, Scope, SessionError, Sessions, Statement};
+use basalt_pg::sql::{Param, Sql};
 use basalt_testkit::TestDatabase;
 use tokio::time::Instant;
 use tokio_util::task::TaskTracker;

@@ -5,8 +5,8 @@
 //! Only the SHA-256 of the authorization code is stored, so that reading the table does not allow an exchange.
 
 use aws_lc_rs::digest::{SHA256, digest};
-use basalt_core::pool::Tx;
 use basalt_core::random;
+use basalt_pg::pool::Tx;
 use base64::Engine;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
 use jiff::Timestamp;

@@ -3,7 +3,7 @@
 use std::net::{IpAddr, Ipv4Addr};
 
 use basalt_core::clock::Clock;
-use basalt_core::pool::{ServicePool, Tx};
+use basalt_pg::pool::{ServicePool, Tx};
 use jiff::Timestamp;
 use tokio::time::Instant;
 use tokio_util::task::TaskTracker;

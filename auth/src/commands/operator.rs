@@ -4,8 +4,8 @@ use std::sync::Arc;
 
 use basalt_core::clock::Clock;
 use basalt_core::keys::Keys;
-use basalt_core::pool::{ServicePool, Tx};
 use basalt_mail::Outbox;
+use basalt_pg::pool::{ServicePool, Tx};
 use jiff::Timestamp;
 use tokio::time::Instant;
 use tokio_postgres::Row;

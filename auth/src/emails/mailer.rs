@@ -1,8 +1,8 @@
 //! Writes e-mails: [`Mailer::send`] renders subject, HTML and plain text and enqueues them in the caller's transaction.
 //! [`basalt_mail`] delivers them. The caller has issued the code and checked limits and redirect target.
 
-use basalt_core::pool::Tx;
 use basalt_mail::{Destination, Message, Outbox, mailbox};
+use basalt_pg::pool::Tx;
 use serde_json::{Map, Value, json};
 
 use super::{link, recipients};

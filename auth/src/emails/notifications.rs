@@ -1,7 +1,7 @@
 //! Notifications of changes to an account (auth.md §3.21). Each is disabled by default; the mailer checks the setting. Mail limits
 //! do not apply, because a notification may be the owner's only warning. Users without an address get none.
 
-use basalt_core::pool::Tx;
+use basalt_pg::pool::Tx;
 
 use crate::emails::mailer::{Details, Email, Mailer, Profile};
 use crate::error::AuthError;

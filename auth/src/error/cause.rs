@@ -2,8 +2,8 @@
 //! the endpoint's own message.
 
 use basalt_core::keys::{KeyError, TokenError};
-use basalt_core::pg_error::PgError;
-use basalt_core::session::SessionError;
+use basalt_pg::pg_error::PgError;
+use basalt_pg::session::SessionError;
 
 use super::AuthError;
 use crate::passwords::hasher::HashError;

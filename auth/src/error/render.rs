@@ -3,8 +3,8 @@
 use std::sync::Arc;
 
 use axum::response::{IntoResponse, Response};
-use basalt_core::pg_error::PgError;
 use basalt_core::service::Fault;
+use basalt_pg::pg_error::PgError;
 use http::{HeaderMap, HeaderName, HeaderValue, StatusCode, header};
 use serde_json::{Map, Value, json};
 

@@ -4,7 +4,7 @@
 mod body;
 mod removal;
 
-use basalt_core::pool::Tx;
+use basalt_pg::pool::Tx;
 use jiff::Timestamp;
 use serde_json::{Value, json};
 use uuid::Uuid;

@@ -4,7 +4,7 @@
 //!
 //! The caller must have locked the user in the same transaction: its sent-at times limit concurrent requests to one mail.
 
-use basalt_core::pool::Tx;
+use basalt_pg::pool::Tx;
 use jiff::Timestamp;
 
 use crate::codes::challenge::Challenge;

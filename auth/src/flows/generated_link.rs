@@ -1,6 +1,6 @@
 //! Links that an admin generates (auth.md §3.12): each type's effect on the account, and its code, which is like a mailed one.
 
-use basalt_core::pool::Tx;
+use basalt_pg::pool::Tx;
 use jiff::Timestamp;
 
 use crate::audit::{self, Action};

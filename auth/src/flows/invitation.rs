@@ -1,6 +1,6 @@
 //! Invitations (auth.md §3.12): the invited account. The caller sends a mail or returns a link.
 
-use basalt_core::pool::Tx;
+use basalt_pg::pool::Tx;
 use jiff::Timestamp;
 
 use crate::audit::{self, Action, AuditLog};

@@ -3,7 +3,7 @@
 //!
 //! No password is hashed, so that all cases take the same time.
 
-use basalt_core::pool::Tx;
+use basalt_pg::pool::Tx;
 
 use crate::audit::{self, Action};
 use crate::codes::challenge::Challenge;

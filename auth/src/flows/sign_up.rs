@@ -5,8 +5,8 @@
 //! fake user and takes as long. With autoconfirm a sign-up returns a session, so the account cannot be hidden; an unconfirmed
 //! account can be signed in to only with its password.
 
-use basalt_core::pool::Tx;
 use basalt_core::random;
+use basalt_pg::pool::Tx;
 use jiff::Timestamp;
 use uuid::Uuid;
 

@@ -5,7 +5,7 @@
 
 mod effects;
 
-use basalt_core::pool::Tx;
+use basalt_pg::pool::Tx;
 use jiff::Timestamp;
 use uuid::Uuid;
 

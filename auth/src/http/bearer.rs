@@ -7,7 +7,7 @@ use std::sync::Arc;
 
 use basalt_core::bearer::bearer_token;
 use basalt_core::claims::Claims;
-use basalt_core::pool::Tx;
+use basalt_pg::pool::Tx;
 use jiff::Timestamp;
 use serde_json::Value;
 use uuid::Uuid;

@@ -2,8 +2,8 @@
 
 use std::time::Duration;
 
-use basalt_core::pool::ServicePool;
-use basalt_core::session::SessionError;
+use basalt_pg::pool::ServicePool;
+use basalt_pg::session::SessionError;
 use tokio::time::{Instant, sleep};
 
 use super::hasher::Hasher;

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use basalt_core::keys::Keys;
-use basalt_core::pool::Tx;
+use basalt_pg::pool::Tx;
 use jiff::Timestamp;
 use serde::Serialize;
 use uuid::Uuid;

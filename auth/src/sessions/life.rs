@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use basalt_core::pool::Tx;
+use basalt_pg::pool::Tx;
 use jiff::Timestamp;
 use uuid::Uuid;
 

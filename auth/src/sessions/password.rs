@@ -1,8 +1,8 @@
 //! Sign-in by password: begins the session, writes the audit log and reads the account in one statement, so that the database
 //! adds only a round trip to the hash.
 
-use basalt_core::pool::Tx;
 use basalt_core::random;
+use basalt_pg::pool::Tx;
 use jiff::Timestamp;
 use uuid::Uuid;
 

@@ -1,6 +1,6 @@
 //! `auth.refresh_tokens`: v1 tokens of imported sessions. The first refresh upgrades a session to v2.
 
-use basalt_core::pool::Tx;
+use basalt_pg::pool::Tx;
 use jiff::Timestamp;
 use uuid::Uuid;
 

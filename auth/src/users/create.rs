@@ -1,8 +1,8 @@
 //! Creates accounts: the only code that inserts into `auth.users`. Sign-up, magic links, invitations, admins, the command line and
 //! anonymous sign-ins differ in their [`NewUser`].
 
-use basalt_core::pool::Tx;
 use basalt_core::random;
+use basalt_pg::pool::Tx;
 use jiff::Timestamp;
 use serde_json::{Value, json};
 use uuid::Uuid;

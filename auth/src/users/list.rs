@@ -1,7 +1,7 @@
 //! Pages of an audience's users, by number or by cursor (auth.md §3.13), newest first by default. Rows without a time count as the
 //! oldest. Both variants use the index `users_listed_idx`; only numbered pages count all users, which is slow for very many.
 
-use basalt_core::pool::Tx;
+use basalt_pg::pool::Tx;
 use base64::Engine;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
 use jiff::Timestamp;

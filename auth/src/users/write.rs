@@ -1,8 +1,8 @@
 //! Changes to `auth.users` and `auth.identities`. Each is a separate statement, so that the project's triggers see the same
 //! updates as with upstream.
 
-use basalt_core::pool::Tx;
 use basalt_core::random;
+use basalt_pg::pool::Tx;
 use jiff::Timestamp;
 use serde_json::Value;
 use uuid::Uuid;

@@ -78,7 +78,10 @@ fn parse(source: &Value) -> Result<Jwk, KeyError> {
 }
 
 /// The name of a key: its own, else its thumbprint.
-pub(super) fn kid_of(source: &Value) -> Result<String, KeyError> {
+///
+/// # Errors
+/// The key has no name and is not a JWK.
+pub fn kid_of(source: &Value) -> Result<String, KeyError> {
     match source.get("kid").and_then(Value::as_str) {
         Some(kid) => Ok(kid.to_owned()),
         None => thumbprint(source),
@@ -93,7 +96,10 @@ pub fn signs(source: &Value) -> bool {
 }
 
 /// What a key signs with, as tokens name it.
-pub(super) fn algorithm_of(source: &Value) -> Result<String, KeyError> {
+///
+/// # Errors
+/// The key cannot be read, or is of a kind that is not supported.
+pub fn algorithm_of(source: &Value) -> Result<String, KeyError> {
     let algorithms = usable_algorithms(source, &parse(source)?)?;
     let name = algorithms.first().and_then(|algorithm| json!(algorithm).as_str().map(ToOwned::to_owned));
     name.ok_or_else(|| KeyError::Unsupported("alg".to_owned()))

@@ -1,5 +1,5 @@
 //! What of the keys is in the database: API keys made after the first start, and signing keys with their life
-//! (docs/decisions/0012). [`super::store`] reads and writes the rows; [`super::ring`] makes of them what requests see.
+//! (docs/decisions/0012). `basalt_pg::key_store` reads and writes the rows; [`super::ring`] makes of them what requests see.
 
 use std::fmt::Write as _;
 
@@ -9,10 +9,10 @@ use secrecy::{ExposeSecret, SecretString};
 use serde_json::Value;
 use uuid::Uuid;
 
+use super::KeyMaterial;
 use super::generate::opaque_key;
 use super::jwk::{self, KeyError};
 use super::ring::hash_of;
-use super::{KeyMaterial, NewApiKey};
 use crate::random;
 
 /// The name of the keys that a project starts with, and of those that take their place.
@@ -100,6 +100,21 @@ impl KeyStatus {
     }
 }
 
+/// A key to make.
+#[derive(Debug, Clone)]
+pub struct NewApiKey {
+    /// Publishable or secret.
+    pub kind: ApiKeyKind,
+    /// Its name, unique among the active keys of a kind.
+    pub name: String,
+    /// What it is for.
+    pub description: String,
+    /// The role that its requests have.
+    pub role: String,
+    /// From when on it is refused.
+    pub expires_at: Option<Timestamp>,
+}
+
 /// A row of `basalt.api_keys`.
 #[derive(Debug, Clone)]
 pub struct StoredApiKey {
@@ -153,7 +168,8 @@ impl StoredApiKey {
     }
 
     /// A new key as it goes into its row.
-    pub(super) fn made(new: &NewApiKey, now: Timestamp) -> Self {
+    #[must_use]
+    pub fn made(new: &NewApiKey, now: Timestamp) -> Self {
         let key = opaque_key(new.kind);
         Self {
             id: random::uuid(),

@@ -3,10 +3,11 @@
 
 use std::time::Duration;
 
-use basalt_core::database::Database;
-use basalt_core::keys::{KeyMaterial, KeyStore};
-use basalt_core::pool::{PoolConfig, ServicePool};
-use basalt_core::system_migrations::check_release;
+use basalt_core::keys::KeyMaterial;
+use basalt_pg::database::Database;
+use basalt_pg::key_store::KeyStore;
+use basalt_pg::pool::{PoolConfig, ServicePool};
+use basalt_pg::system_migrations::check_release;
 
 use crate::banner::Console;
 use crate::config::Config;

@@ -7,7 +7,8 @@ mod signing;
 use std::io::{self, Write};
 use std::sync::Arc;
 
-use basalt_core::keys::{ApiKeyKind, ApiKeys, KeyMaterial, KeyStatus, KeyStore, SigningKeyInfo};
+use basalt_core::keys::{ApiKeyKind, ApiKeys, KeyMaterial, KeyStatus, SigningKeyInfo};
+use basalt_pg::key_store::KeyStore;
 use clap::{Args, Subcommand, ValueEnum};
 use jiff::Timestamp;
 use serde_json::{Value, json};

@@ -3,8 +3,8 @@
 
 use std::io::{self, Write};
 
-use basalt_core::jobs::{ListedJob, Queue, RetrySelection};
 use basalt_mail::queue::{self, STATES};
+use basalt_pg::jobs::{ListedJob, Queue, RetrySelection};
 use clap::{Args, Subcommand};
 use serde_json::{Value, json};
 

@@ -5,8 +5,8 @@
 use std::time::Duration;
 
 use basalt_core::clock::Clock;
-use basalt_core::database::Database;
-use basalt_core::system_migrations::check_release;
+use basalt_pg::database::Database;
+use basalt_pg::system_migrations::check_release;
 use basalt_project::Project;
 use tokio_postgres::{Client, SimpleQueryMessage};
 
@@ -364,7 +364,7 @@ async fn instance(
 /// The services' tables; a database without their schemas has none.
 async fn row_security(client: &Client, report: &mut Report) -> Result<(), tokio_postgres::Error> {
     let subject = "row security";
-    let unprotected = basalt_core::system_migrations::unprotected_tables(client).await?;
+    let unprotected = basalt_pg::system_migrations::unprotected_tables(client).await?;
     if unprotected.is_empty() {
         report.ok(subject, "on for every table of the services");
     } else {

@@ -135,6 +135,7 @@ fn the_table_has_what_the_code_sets_and_nothing_else() {
     let mut files = Vec::new();
     for member in [
         "core",
+        "pg",
         "http",
         "postgres",
         "mail",

@@ -8,8 +8,8 @@ use tokio::time::Instant;
 use tokio_postgres::Row;
 
 use crate::{Content, Outbox, queue};
-use basalt_core::pool::{ServicePool, Tx};
-use basalt_core::session::SessionError;
+use basalt_pg::pool::{ServicePool, Tx};
+use basalt_pg::session::SessionError;
 
 /// Mails kept; the oldest are deleted first.
 pub const CAPACITY: i64 = 500;

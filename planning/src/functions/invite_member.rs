@@ -6,8 +6,8 @@
 use std::sync::Arc;
 
 use axum::body::Body;
-use basalt_core::sql::Param;
 use basalt_mail::Message;
+use basalt_pg::sql::Param;
 use http::StatusCode;
 use http::request::Parts;
 use serde_json::{Value, json};

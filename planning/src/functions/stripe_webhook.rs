@@ -7,7 +7,7 @@ use std::sync::Arc;
 
 use axum::body::Body;
 use axum::response::IntoResponse as _;
-use basalt_core::jobs::Outcome;
+use basalt_pg::jobs::Outcome;
 use http::request::Parts;
 use http::{HeaderName, StatusCode};
 use secrecy::SecretString;
@@ -78,7 +78,7 @@ pub(crate) async fn stripe_webhook(app: Arc<App>, parts: Parts, body: Body) -> A
         Err(error) => {
             metrics::webhook("not_stored");
             // PostgreSQL cannot store NUL in a text.
-            let is_text = matches!(&error, basalt_core::session::SessionError::Postgres(error) if matches!(error.code.as_str(), "22021" | "22P05"));
+            let is_text = matches!(&error, basalt_pg::session::SessionError::Postgres(error) if matches!(error.code.as_str(), "22021" | "22P05"));
             if is_text { Err(invalid()) } else { Err(Refusal::from(error)) }
         }
     }

@@ -1,7 +1,7 @@
 //! The tables of payments, as `service_role`: no caller may write them, because that would make subscriptions free.
 
-use basalt_core::pool::{ServicePool, Tx};
-use basalt_core::session::SessionError;
+use basalt_pg::pool::{ServicePool, Tx};
+use basalt_pg::session::SessionError;
 use jiff::Timestamp;
 use serde_json::{Value, json};
 use tokio::time::Instant;

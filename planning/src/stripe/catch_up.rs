@@ -4,7 +4,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use basalt_core::session::SessionError;
+use basalt_pg::session::SessionError;
 use jiff::Timestamp;
 use serde_json::Value;
 use tokio::time::{Interval, MissedTickBehavior, interval, sleep};

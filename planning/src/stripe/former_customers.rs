@@ -4,10 +4,10 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use basalt_core::jobs::{
+use basalt_pg::jobs::{
     Completion, Done, Failure, Handler, Job, Metrics, Policy, Queue, Retention, Table, Worker,
 };
-use basalt_core::pool::ServicePool;
+use basalt_pg::pool::ServicePool;
 use serde_json::Value;
 use tokio::sync::broadcast;
 use tokio_util::sync::CancellationToken;

@@ -4,9 +4,9 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use basalt_core::jobs::{Completion, Failure, Metrics, Outcome, Policy, Queue, Retention, Table, Worker};
-use basalt_core::listen::Event;
-use basalt_core::session::SessionError;
+use basalt_pg::jobs::{Completion, Failure, Metrics, Outcome, Policy, Queue, Retention, Table, Worker};
+use basalt_pg::listen::Event;
+use basalt_pg::session::SessionError;
 use jiff::Timestamp;
 use serde_json::Value;
 use tokio::sync::{Semaphore, broadcast};

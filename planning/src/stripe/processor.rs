@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use basalt_core::jobs::{Done, Failure, Handler, Job};
+use basalt_pg::jobs::{Done, Failure, Handler, Job};
 use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;

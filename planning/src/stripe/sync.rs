@@ -1,6 +1,6 @@
 //! Brings the row of a subscription up to date with Stripe (functions.md 3.17.5). Every event has this effect and no other.
 
-use basalt_core::session::SessionError;
+use basalt_pg::session::SessionError;
 use jiff::Timestamp;
 use serde_json::Value;
 use uuid::Uuid;

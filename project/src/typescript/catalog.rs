@@ -2,7 +2,7 @@
 
 use std::collections::{BTreeMap, HashMap};
 
-use basalt_core::view_origins::ViewOrigins;
+use basalt_pg::view_origins::ViewOrigins;
 use tokio_postgres::{Client, Row};
 
 use super::order::by_name;

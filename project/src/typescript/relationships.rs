@@ -3,7 +3,7 @@
 
 use std::collections::{BTreeMap, HashMap};
 
-use basalt_core::view_origins::ViewOrigins;
+use basalt_pg::view_origins::ViewOrigins;
 
 use super::catalog::Relation;
 use super::order::by_name;

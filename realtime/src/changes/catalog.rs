@@ -8,9 +8,9 @@ use std::collections::{HashMap, HashSet};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-use basalt_core::listen::Event;
-use basalt_core::pool::ServicePool;
-use basalt_core::session::SessionError;
+use basalt_pg::listen::Event;
+use basalt_pg::pool::ServicePool;
+use basalt_pg::session::SessionError;
 use tokio::sync::broadcast;
 use tokio::sync::broadcast::error::RecvError;
 use tokio::time::Instant;

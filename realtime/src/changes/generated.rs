@@ -3,9 +3,9 @@
 
 use std::sync::Arc;
 
-use basalt_core::pool::ServicePool;
-use basalt_core::session::SessionError;
-use basalt_core::sql::Sql;
+use basalt_pg::pool::ServicePool;
+use basalt_pg::session::SessionError;
+use basalt_pg::sql::Sql;
 use bytes::Bytes;
 use tokio::time::Instant;
 

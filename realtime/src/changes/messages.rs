@@ -9,8 +9,8 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use basalt_core::clock::Clock;
-use basalt_core::pool::ServicePool;
-use basalt_core::session::SessionError;
+use basalt_pg::pool::ServicePool;
+use basalt_pg::session::SessionError;
 use bytes::Bytes;
 use jiff::Timestamp;
 use tokio::sync::{Notify, mpsc};

@@ -5,7 +5,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
-use basalt_core::session::{SessionError, Sessions, Statement};
+use basalt_pg::session::{SessionError, Sessions, Statement};
 use tokio::time::{Instant, sleep};
 
 use super::visibility::scope;

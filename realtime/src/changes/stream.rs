@@ -10,12 +10,12 @@ use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
 
-use basalt_core::database::Database;
-use basalt_core::pg_error::DriverError;
-use basalt_core::pool::ServicePool;
 use basalt_core::random;
-use basalt_core::replication::{Frame, Lsn, Replication, ReplicationStream};
-use basalt_core::session::SessionError;
+use basalt_pg::database::Database;
+use basalt_pg::pg_error::DriverError;
+use basalt_pg::pool::ServicePool;
+use basalt_pg::replication::{Frame, Lsn, Replication, ReplicationStream};
+use basalt_pg::session::SessionError;
 use bytes::Bytes;
 use tokio::sync::watch;
 use tokio::time::{Instant, sleep};

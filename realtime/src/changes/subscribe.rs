@@ -3,8 +3,8 @@
 use std::sync::Arc;
 
 use basalt_core::claims::Claims;
-use basalt_core::session::{SessionError, Statement};
-use basalt_core::sql::{Param, Sql};
+use basalt_pg::session::{SessionError, Statement};
+use basalt_pg::sql::{Param, Sql};
 
 use super::catalog::{Catalog, Column, Published, Rights, Table};
 use super::filter::{self, Comparison, Condition, MAX_ITEMS, Operand, Operator, Test, Truth, quoted};

@@ -5,7 +5,7 @@ use std::collections::HashMap;
 use std::fmt::Write as _;
 use std::sync::Arc;
 
-use basalt_core::sql::Sql;
+use basalt_pg::sql::Sql;
 
 use super::filter::Comparison;
 

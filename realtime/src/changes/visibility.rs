@@ -14,9 +14,9 @@ use std::collections::HashSet;
 use std::sync::Arc;
 use std::time::Duration;
 
-use basalt_core::pg_error::PgError;
-use basalt_core::session::{Access, Answers, Isolation, Partial, Scope, Sessions, Statement};
-use basalt_core::sql::{Param, Sql};
+use basalt_pg::pg_error::PgError;
+use basalt_pg::session::{Access, Answers, Isolation, Partial, Scope, Sessions, Statement};
+use basalt_pg::sql::{Param, Sql};
 use tokio::sync::{Semaphore, SemaphorePermit};
 use tokio::time::Instant;
 
@@ -26,7 +26,7 @@ use super::stream::SESSION_SETTINGS;
 use super::subscriptions::Identity;
 use super::types::push_array_literal;
 
-pub(super) use basalt_core::session::SessionError;
+pub(super) use basalt_pg::session::SessionError;
 
 /// Time budget of a subscriber for a batch, and what each row adds to it.
 pub(super) const BUDGET: Duration = Duration::from_millis(100);
@@ -239,7 +239,7 @@ impl Judge {
         let scope = scope(formatted(role, limit));
         let Partial { answers, failure } = self.sessions.run_until_error(scope, steps).await?;
         let passing = answers.iter().map(|rows| {
-            let number = |row: &basalt_core::session::Row, column| usize::try_from(row.number(column)?).ok();
+            let number = |row: &basalt_pg::session::Row, column| usize::try_from(row.number(column)?).ok();
             // Values are counted from 1.
             let passing =
                 rows.iter().filter_map(|row| Some((number(row, 0)?, number(row, 1)?.checked_sub(1)?)));

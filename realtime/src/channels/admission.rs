@@ -104,7 +104,7 @@ fn reason_of(error: &AskError, topic: &str) -> String {
 }
 
 /// A row of [`crate::authorization::Authorization::stored`].
-fn stored_message(topic: &str, row: &basalt_core::session::Row) -> Option<Fanout> {
+fn stored_message(topic: &str, row: &basalt_pg::session::Row) -> Option<Fanout> {
     let id: Uuid = row.text(0)?.parse().ok()?;
     let event = row.text(1)?.into();
     let meta = Some(format!("{{\"replayed\":true,\"id\":\"{id}\"}}").into());

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use basalt_core::database::Database;
+use basalt_pg::database::Database;
 use basalt_realtime::changes::SubscribeError;
 use basalt_testkit::TestDatabase;
 use serde_json::json;

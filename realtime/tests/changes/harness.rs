@@ -4,11 +4,11 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use basalt_core::claims::Claims;
-use basalt_core::database::Database;
-use basalt_core::listen::Events;
-use basalt_core::pool::{PoolConfig, ServicePool};
-use basalt_core::session::Sessions;
-use basalt_core::system_migrations::{self, MigrationSettings};
+use basalt_pg::database::Database;
+use basalt_pg::listen::Events;
+use basalt_pg::pool::{PoolConfig, ServicePool};
+use basalt_pg::session::Sessions;
+use basalt_pg::system_migrations::{self, MigrationSettings};
 use basalt_realtime::changes::{
     Binding, CHANNEL, ChangeSink, Changes, Dependencies, EncodedChange, EventKind, MessagePayload,
     MessageSink, SubscribeError, Subscriber, Subscription,

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use basalt_core::pg_error::PgError;
+use basalt_pg::pg_error::PgError;
 use http::header::WWW_AUTHENTICATE;
 use http::{HeaderName, StatusCode};
 use serde::Deserialize;

@@ -3,7 +3,7 @@
 use axum::body::Body;
 use axum::response::Response;
 use basalt_core::service::Fault;
-use basalt_core::session::SessionError;
+use basalt_pg::session::SessionError;
 use http::header::{CONTENT_LENGTH, CONTENT_TYPE, RETRY_AFTER, WWW_AUTHENTICATE};
 use http::{HeaderName, HeaderValue, StatusCode};
 use serde_json::{Value, json};

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use basalt_core::session::{Answers, Row};
+use basalt_pg::session::{Answers, Row};
 use bytes::Bytes;
 use serde_json::Value;
 

@@ -2,8 +2,8 @@
 
 use std::sync::Arc;
 
-use basalt_core::session::{Answers, Statement};
-use basalt_core::sql::Param;
+use basalt_pg::session::{Answers, Statement};
+use basalt_pg::sql::Param;
 use bytes::Bytes;
 use http::header::HOST;
 

@@ -2,7 +2,7 @@
 
 use std::borrow::Cow;
 
-use basalt_core::session::{Access, Scope};
+use basalt_pg::session::{Access, Scope};
 use http::HeaderMap;
 use http::header::COOKIE;
 use serde_json::{Map, Value};
@@ -35,7 +35,7 @@ pub(super) fn scope(context: &ExecuteContext<'_>, common: &Common) -> Scope {
             RequestSetting::Method => ("request.method".into(), context.api.method.as_str().to_owned()),
             RequestSetting::Path => ("request.path".into(), context.api.path.clone()),
             RequestSetting::Headers => {
-                ("request.headers".into(), basalt_core::request_settings::headers_json(context.headers))
+                ("request.headers".into(), basalt_pg::request_settings::headers_json(context.headers))
             }
             RequestSetting::Cookies => ("request.cookies".into(), cookies_json(context.headers)),
         });
@@ -84,7 +84,7 @@ fn search_path(schema: &str, config: &RestConfig) -> String {
         if !path.is_empty() {
             path.push_str(", ");
         }
-        basalt_core::sql::push_quoted(&mut path, name, '"');
+        basalt_pg::sql::push_quoted(&mut path, name, '"');
     }
     path
 }

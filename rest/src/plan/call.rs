@@ -1,6 +1,6 @@
 //! Calls: which function, with which arguments, and what its result is (rest.md §3.10).
 
-use basalt_core::session::Access;
+use basalt_pg::session::Access;
 use bytes::Bytes;
 
 use super::read::Tree;

@@ -1,6 +1,6 @@
 //! Which preferences are honoured, and what is echoed of them (rest.md §3.11).
 
-use basalt_core::session::Access;
+use basalt_pg::session::Access;
 
 use super::Common;
 use crate::config::RestConfig;

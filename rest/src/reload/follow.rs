@@ -3,7 +3,7 @@
 
 use std::time::Duration;
 
-use basalt_core::listen::Event;
+use basalt_pg::listen::Event;
 use tokio::sync::broadcast;
 use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;

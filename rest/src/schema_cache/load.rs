@@ -11,8 +11,8 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use basalt_core::identity::Identity;
-use basalt_core::session::{Access, Answers, Isolation, Row, Scope, SessionError, Sessions, Statement};
-use basalt_core::sql::Param;
+use basalt_pg::session::{Access, Answers, Isolation, Row, Scope, SessionError, Sessions, Statement};
+use basalt_pg::sql::Param;
 use serde::Deserialize;
 use serde::de::DeserializeOwned;
 use tokio::time::Instant;

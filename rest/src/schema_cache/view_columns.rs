@@ -1,6 +1,6 @@
-//! Which table column a view column shows, by name. [`basalt_core::view_origins`] reads it from the stored query trees.
+//! Which table column a view column shows, by name. [`basalt_pg::view_origins`] reads it from the stored query trees.
 
-use basalt_core::view_origins::ViewOrigins;
+use basalt_pg::view_origins::ViewOrigins;
 
 use super::QualifiedName;
 use super::name::Name;

@@ -6,8 +6,8 @@
 
 use std::sync::LazyLock;
 
-use basalt_core::session::Statement;
-use basalt_core::sql::Param;
+use basalt_pg::session::Statement;
+use basalt_pg::sql::Param;
 use bytes::Bytes;
 use http::Method;
 

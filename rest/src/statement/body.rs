@@ -1,6 +1,6 @@
 //! The body as an aggregate over the rows `pgrst_t`.
 
-use basalt_core::sql::Sql;
+use basalt_pg::sql::Sql;
 
 use crate::plan::call::CallResult;
 use crate::plan::media::BodyShape;

@@ -1,6 +1,6 @@
 //! Calls of functions (rest.md §3.10, §3.17).
 
-use basalt_core::sql::Sql;
+use basalt_pg::sql::Sql;
 use bytes::Bytes;
 
 use super::{Form, RESPONSE_SETTINGS, Statements, array_literal, body, explained, select, total};
@@ -154,7 +154,7 @@ fn hex(bytes: &[u8]) -> Bytes {
     Bytes::from(text)
 }
 
-fn typed(value: basalt_core::sql::Param, param: &RoutineParam) -> Sql {
+fn typed(value: basalt_pg::sql::Param, param: &RoutineParam) -> Sql {
     Sql::param(value).then(Sql::text("::")).then(Sql::catalog(param.wide_type.clone()))
 }
 

@@ -1,6 +1,6 @@
 //! Columns and conditions.
 
-use basalt_core::sql::{Param, Sql};
+use basalt_pg::sql::{Param, Sql};
 
 use super::array_literal;
 use super::select::{self, Row};

@@ -1,6 +1,6 @@
 //! Writes (rest.md §3.9, §3.17).
 
-use basalt_core::sql::{Param, Sql};
+use basalt_pg::sql::{Param, Sql};
 use bytes::Bytes;
 
 use super::select::{self, Row};

@@ -2,7 +2,7 @@
 
 use std::collections::{BTreeMap, HashMap};
 
-use basalt_core::sql::Sql;
+use basalt_pg::sql::Sql;
 
 use super::{condition, number};
 use crate::parse::range::RowRange;

@@ -18,7 +18,7 @@ mod writes;
 
 use std::fmt::Write;
 
-use basalt_core::session::Statement;
+use basalt_pg::session::Statement;
 use basalt_rest::config::RestConfig;
 use basalt_rest::error::{ErrorContext, RestError};
 use basalt_rest::plan::{self, Plan};

@@ -4,11 +4,9 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use basalt_core::jobs::{
-    self, Completion, Done, Failure, Handler, Job, Metrics, Policy, Queue, Table, Worker,
-};
-use basalt_core::pool::ServicePool;
-use basalt_core::session::SessionError;
+use basalt_pg::jobs::{self, Completion, Done, Failure, Handler, Job, Metrics, Policy, Queue, Table, Worker};
+use basalt_pg::pool::ServicePool;
+use basalt_pg::session::SessionError;
 use tokio::time::Instant;
 use tokio_util::task::TaskTracker;
 

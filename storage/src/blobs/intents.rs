@@ -10,9 +10,9 @@ use std::collections::HashSet;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
-use basalt_core::pool::ServicePool;
-use basalt_core::session::{SessionError, Statement};
-use basalt_core::sql::Param;
+use basalt_pg::pool::ServicePool;
+use basalt_pg::session::{SessionError, Statement};
+use basalt_pg::sql::Param;
 use tokio::sync::Notify;
 use tokio::time::{Instant, MissedTickBehavior, interval};
 use tokio_util::sync::CancellationToken;

@@ -5,8 +5,8 @@ use std::collections::HashMap;
 use std::time::Duration;
 
 use basalt_core::clock::Clock;
-use basalt_core::pool::ServicePool;
-use basalt_core::session::SessionError;
+use basalt_pg::pool::ServicePool;
+use basalt_pg::session::SessionError;
 use jiff::{SignedDuration, Timestamp};
 use tokio::time::Instant;
 use tokio_postgres::Row;

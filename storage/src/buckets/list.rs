@@ -1,7 +1,7 @@
 //! GET `/bucket` (storage.md §3.3).
 
 use axum::response::{IntoResponse, Response};
-use basalt_core::sql::Param;
+use basalt_pg::sql::Param;
 use http::header::{HeaderMap, USER_AGENT};
 use http::request::Parts;
 

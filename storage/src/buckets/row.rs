@@ -1,7 +1,7 @@
 //! A bucket's row, and how the API shows it.
 
 use basalt_core::service::Deadline;
-use basalt_core::session::Row;
+use basalt_pg::session::Row;
 use serde::Serialize;
 use serde_json::value::RawValue;
 

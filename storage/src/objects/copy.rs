@@ -5,7 +5,7 @@ use std::sync::Arc;
 use axum::body::Body;
 use axum::response::{IntoResponse, Response};
 use basalt_core::memory::BodyLease;
-use basalt_core::sql::Param;
+use basalt_pg::sql::Param;
 use http::request::Parts;
 use serde::Serialize;
 use serde_json::{Map, Value};

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use axum::body::Body;
 use axum::response::{IntoResponse, Response};
 use basalt_core::memory::BodyLease;
-use basalt_core::session::Row;
+use basalt_pg::session::Row;
 use http::request::Parts;
 use serde_json::json;
 

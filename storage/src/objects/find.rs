@@ -4,8 +4,8 @@
 use std::ops::Range;
 
 use basalt_core::service::Deadline;
-use basalt_core::session::Row;
-use basalt_core::sql::Param;
+use basalt_pg::session::Row;
+use basalt_pg::sql::Param;
 use jiff::Timestamp;
 use serde_json::Value;
 

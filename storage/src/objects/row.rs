@@ -1,6 +1,6 @@
 //! A row of `storage.objects`, and how answers show it whole (storage.md §3.10, §3.11).
 
-use basalt_core::session::Row;
+use basalt_pg::session::Row;
 use serde::Serialize;
 use serde_json::value::RawValue;
 

@@ -9,8 +9,8 @@ use std::sync::Arc;
 
 use basalt_core::identity::Identity;
 use basalt_core::service::Deadline;
-use basalt_core::session::{Row, Statement};
-use basalt_core::sql::Param;
+use basalt_pg::session::{Row, Statement};
+use basalt_pg::sql::Param;
 use bytes::Bytes;
 use futures_util::{Stream, StreamExt as _};
 use http::request::Parts;

@@ -1,8 +1,8 @@
 //! ListObjects, both versions, and ListMultipartUploads: as the caller, so that policies decide what is listed.
 
 use axum::response::Response;
-use basalt_core::session::Row;
-use basalt_core::sql::Param;
+use basalt_pg::session::Row;
+use basalt_pg::sql::Param;
 use base64::Engine;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
 use http::StatusCode;

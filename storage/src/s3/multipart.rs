@@ -6,8 +6,8 @@ use std::sync::Arc;
 
 use axum::response::{IntoResponse, Response};
 use basalt_core::random;
-use basalt_core::session::{Row, Statement};
-use basalt_core::sql::Param;
+use basalt_pg::session::{Row, Statement};
+use basalt_pg::sql::Param;
 use futures_util::TryStreamExt as _;
 use http::{HeaderMap, StatusCode};
 use serde_json::json;

@@ -1,7 +1,7 @@
 //! An upload's row.
 
-use basalt_core::session::Statement;
-use basalt_core::sql::Param;
+use basalt_pg::session::Statement;
+use basalt_pg::sql::Param;
 use http::StatusCode;
 use uuid::Uuid;
 
@@ -223,7 +223,7 @@ update storage.tus_uploads set completed_at = now() where id = $1::uuid and comp
         let mut batch = cx.as_service();
         let step = batch.query(PARTS, [Param::from_display(self.id)]);
         let rows = batch.read(cx.deadline.renewed()).await?;
-        let part = |row: &basalt_core::session::Row| {
+        let part = |row: &basalt_pg::session::Row| {
             Some(Part { blob: BlobId::parse(row.text(0)?)?, md5: row.bytes(1)?.as_ref().try_into().ok()? })
         };
         rows.all(step).iter().map(part).collect::<Option<_>>().ok_or_else(StorageError::internal)

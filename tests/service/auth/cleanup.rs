@@ -2,8 +2,8 @@
 
 use basalt_auth::{AuthConfig, clean_up};
 use basalt_core::clock::Clock;
-use basalt_core::database::Database;
-use basalt_core::pool::{PoolConfig, ServicePool};
+use basalt_pg::database::Database;
+use basalt_pg::pool::{PoolConfig, ServicePool};
 use tokio_util::task::TaskTracker;
 
 use super::*;

@@ -120,10 +120,10 @@ async fn command_line_creates_a_confirmed_user() {
     let server = quick().start().await;
     assert_eq!(server.database().value("select count(*) from auth.users").await, "0");
     // The code behind `basalt user create`, with a login that has no rights of its own on `auth`.
-    let database = basalt_core::database::Database::from_url(&server.database().url()).unwrap();
-    let pool = basalt_core::pool::ServicePool::new(
+    let database = basalt_pg::database::Database::from_url(&server.database().url()).unwrap();
+    let pool = basalt_pg::pool::ServicePool::new(
         database,
-        basalt_core::pool::PoolConfig::new("cli", 1),
+        basalt_pg::pool::PoolConfig::new("cli", 1),
         tokio_util::task::TaskTracker::new(),
     );
     let account = basalt_auth::NewAccount { email: "Root@example.org", password: "secret1", is_admin: true };

@@ -2,7 +2,7 @@
 //! own, because roles belong to a cluster and here another login makes them first.
 
 use super::support::{self, SERVICES, admin, connect, repository, values};
-use basalt_core::system_migrations::{Layout, MigrationSettings, apply};
+use basalt_pg::system_migrations::{Layout, MigrationSettings, apply};
 use basalt_project::Project;
 use basalt_testkit::Cluster;
 use secrecy::SecretString;

@@ -11,7 +11,7 @@ use std::fs;
 use std::future::poll_fn;
 use std::path::{Path, PathBuf};
 
-use basalt_core::system_migrations::{self, Layout, MigrationSettings, Report, SystemMigration};
+use basalt_pg::system_migrations::{self, Layout, MigrationSettings, Report, SystemMigration};
 use basalt_project::{MigrateOptions, Project};
 use basalt_testkit::{Cluster, TestDatabase};
 use tempfile::TempDir;

@@ -1,6 +1,6 @@
 //! Core's system migrations: several servers at once, rights, passwords, layouts.
 
-use basalt_core::system_migrations::{Layout, MigrationError, MigrationSettings, SystemMigration, apply};
+use basalt_pg::system_migrations::{Layout, MigrationError, MigrationSettings, SystemMigration, apply};
 use secrecy::SecretString;
 
 use super::support::{self, admin, empty_database, failure, values};

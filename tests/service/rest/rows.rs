@@ -9,11 +9,11 @@ use std::fmt::Write;
 use std::sync::Arc;
 use std::time::Duration;
 
-use basalt_core::database::Database;
 use basalt_core::identity::Identity;
-use basalt_core::pool::PoolConfig;
-use basalt_core::session::{Access, Isolation, Scope, Sessions, Statement};
-use basalt_core::sql::Param;
+use basalt_pg::database::Database;
+use basalt_pg::pool::PoolConfig;
+use basalt_pg::session::{Access, Isolation, Scope, Sessions, Statement};
+use basalt_pg::sql::Param;
 use basalt_rest::rows::types::TextTypes;
 use basalt_rest::rows::{Frame, to_json};
 use basalt_rest::statement::array_literal;
@@ -71,7 +71,7 @@ async fn fixture() -> Fixture {
     fixture
 }
 
-type Rows = Vec<basalt_core::session::Row>;
+type Rows = Vec<basalt_pg::session::Row>;
 
 impl Fixture {
     async fn ask(&self, settings: &[(&'static str, &str)], steps: &[(String, Vec<Param>)]) -> Vec<Rows> {

@@ -3,9 +3,9 @@
 use std::net::Ipv4Addr;
 use std::time::Duration;
 
-use basalt_core::database::Database;
-use basalt_core::pool::{PoolConfig, ServicePool, Tx};
-use basalt_core::session::SessionError;
+use basalt_pg::database::Database;
+use basalt_pg::pool::{PoolConfig, ServicePool, Tx};
+use basalt_pg::session::SessionError;
 use basalt_testkit::{ChaosProxy, Link, TestDatabase};
 use tokio::time::Instant;
 use tokio_util::task::TaskTracker;

@@ -4,8 +4,8 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::Duration;
 
-use basalt_core::session::{Access, End, SessionError, Statement};
-use basalt_core::sql::{Param, Sql};
+use basalt_pg::session::{Access, End, SessionError, Statement};
+use basalt_pg::sql::{Param, Sql};
 use tokio::time::Instant;
 
 use crate::session::{Fixture, code, fixture, insert, int, scope, statement};

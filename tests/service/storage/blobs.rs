@@ -4,9 +4,9 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use basalt_core::clock::Clock;
-use basalt_core::database::Database;
 use basalt_core::identity::Identity;
-use basalt_core::pool::{PoolConfig, ServicePool};
+use basalt_pg::database::Database;
+use basalt_pg::pool::{PoolConfig, ServicePool};
 use basalt_storage::StorageConfig;
 use basalt_storage::blobs::intents::{Intents, begin_step, commit_step};
 use basalt_storage::blobs::sweeper::{Swept, sweep};

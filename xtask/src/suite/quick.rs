@@ -15,8 +15,9 @@ use crate::{moto, node, run, ui};
 
 /// Service tests for a change below a folder. Those of a whole service take longer than a minute, so these are what its
 /// change breaks first; `quick NAME` runs others.
-const TESTS: [(&str, &[&str]); 10] = [
-    ("core/", &["session::"]),
+const TESTS: [(&str, &[&str]); 11] = [
+    ("core/", &["keys::"]),
+    ("pg/", &["session::"]),
     ("http/", &["gateway::"]),
     ("gateway/", &["gateway::"]),
     ("mail/", &["mail::letters::", "mail::mailbox::"]),
@@ -100,7 +101,7 @@ mod tests {
     fn a_change_chooses_its_service_tests() {
         let chosen =
             |paths: &[&str]| filters(&paths.iter().map(|path| (*path).to_owned()).collect::<Vec<_>>());
-        assert_eq!(chosen(&["core/src/sql.rs", "core/src/claims.rs"]), ["session::"]);
+        assert_eq!(chosen(&["pg/src/sql.rs", "core/src/claims.rs"]), ["keys::", "session::"]);
         assert_eq!(chosen(&["tests/service/rest/reads/embeds.txt"]), ["rest::reads::"]);
         assert_eq!(chosen(&["tests/service/keys.rs", "README.md"]), ["keys::"]);
         assert_eq!(chosen(&["tests/service/faults/link.rs", "xtask/src/main.rs"]), [""; 0]);

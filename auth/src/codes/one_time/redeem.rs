@@ -4,7 +4,7 @@
 //! A wrong code counts against every pending code it could have matched, in a table that the API does not expose. Callers of
 //! [`note_failure`] must commit the count although the request fails.
 
-use basalt_core::pool::Tx;
+use basalt_pg::pool::Tx;
 use jiff::Timestamp;
 use uuid::Uuid;
 

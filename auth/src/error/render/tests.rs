@@ -1,7 +1,7 @@
 use std::time::Duration;
 
 use basalt_core::keys::TokenError;
-use basalt_core::session::SessionError;
+use basalt_pg::session::SessionError;
 use http_body_util::BodyExt;
 
 use super::*;

@@ -1,7 +1,7 @@
 //! Hard and soft deletion of accounts (auth.md §3.13).
 
 use aws_lc_rs::digest::{SHA256, digest};
-use basalt_core::pool::Tx;
+use basalt_pg::pool::Tx;
 use base64::Engine;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
 use jiff::Timestamp;

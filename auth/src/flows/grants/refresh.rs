@@ -13,7 +13,7 @@ mod stored;
 
 use std::time::Duration;
 
-use basalt_core::pool::Tx;
+use basalt_pg::pool::Tx;
 use jiff::Timestamp;
 use serde::Deserialize;
 use uuid::Uuid;

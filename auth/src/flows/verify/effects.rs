@@ -1,6 +1,6 @@
 //! The effects of a valid code on its account (auth.md §3.10, "Effects"; §3.7 for address changes).
 
-use basalt_core::pool::Tx;
+use basalt_pg::pool::Tx;
 use jiff::Timestamp;
 use serde_json::Value;
 use uuid::Uuid;

@@ -4,7 +4,7 @@
 use std::sync::Arc;
 
 use axum::extract::State;
-use basalt_core::pool::Tx;
+use basalt_pg::pool::Tx;
 use http::StatusCode;
 
 use crate::audit::Action;

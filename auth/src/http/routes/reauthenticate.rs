@@ -5,7 +5,7 @@ use std::sync::Arc;
 use axum::Json;
 use axum::extract::State;
 use axum::response::{IntoResponse, Response};
-use basalt_core::pool::Tx;
+use basalt_pg::pool::Tx;
 use serde_json::json;
 
 use crate::audit::Action;

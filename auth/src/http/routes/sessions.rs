@@ -6,7 +6,7 @@ use std::sync::Arc;
 use axum::Json;
 use axum::extract::{Path, State};
 use axum::response::{IntoResponse, Response};
-use basalt_core::pool::Tx;
+use basalt_pg::pool::Tx;
 use http::StatusCode;
 use serde_json::json;
 use uuid::Uuid;

@@ -9,7 +9,7 @@ use axum::Json;
 use axum::body::Body;
 use axum::extract::State;
 use axum::response::{IntoResponse, Response};
-use basalt_core::pool::Tx;
+use basalt_pg::pool::Tx;
 use serde::Deserialize;
 use serde_json::Value;
 

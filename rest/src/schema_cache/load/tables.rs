@@ -3,7 +3,7 @@
 use std::collections::HashMap;
 use std::fmt;
 
-use basalt_core::session::Row;
+use basalt_pg::session::Row;
 use serde::Deserialize;
 
 use super::{LoadError, json};

@@ -1,7 +1,7 @@
 //! v1 refresh tokens, which are imported rows of `auth.refresh_tokens`. The first refresh upgrades the session to v2 tokens: it
 //! gets a key and counter 0. Its v1 token then counts as the previous token while the counter is 0.
 
-use basalt_core::pool::Tx;
+use basalt_pg::pool::Tx;
 use jiff::Timestamp;
 
 use super::{TokenStatus, check, granted, is_within_reuse_interval, reused};

@@ -4,6 +4,7 @@ use std::panic::AssertUnwindSafe;
 use std::sync::Arc;
 use std::time::Duration;
 
+use basalt_core::random;
 use futures_util::FutureExt as _;
 use tokio::sync::broadcast::Receiver;
 use tokio::sync::broadcast::error::RecvError;
@@ -15,7 +16,6 @@ use tokio_util::task::TaskTracker;
 use super::{Done, Failure, Handler, Job, Policy, Queue, Table};
 use crate::error::SessionError;
 use crate::listen::Event;
-use crate::random;
 
 /// Without a notification (a pooler between us and PostgreSQL swallows them) jobs are looked for this often.
 const POLL: Duration = Duration::from_secs(5);

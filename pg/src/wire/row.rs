@@ -4,11 +4,10 @@ use std::fmt;
 use std::io;
 use std::sync::Arc;
 
+use basalt_core::memory::AnswerShare;
 use bytes::Bytes;
 use fallible_iterator::FallibleIterator;
 use postgres_protocol::message::backend::RowDescriptionBody;
-
-use crate::memory::AnswerShare;
 
 /// `bytea`'s object id, fixed in PostgreSQL's catalog.
 const BYTEA: u32 = 17;

@@ -6,12 +6,14 @@ mod unverified;
 use std::sync::Arc;
 use std::time::Duration;
 
+use basalt_core::error::with_cause;
+use basalt_core::tls;
 use tokio_postgres::config::{Host, SslMode};
 use tokio_postgres::tls::MakeTlsConnect;
 use tokio_postgres::{Client, Config, Connection, Socket};
 use tokio_postgres_rustls::MakeRustlsConnect;
 
-use crate::pg_error::{DriverError, with_cause};
+use crate::pg_error::DriverError;
 
 /// How long connecting may take unless the URL says otherwise.
 const CONNECT_LIMIT: Duration = Duration::from_secs(10);
@@ -87,7 +89,7 @@ impl Database {
         if config.get_hosts().iter().all(|host| matches!(host, Host::Unix(_))) {
             config.ssl_mode(SslMode::Disable);
         }
-        Self { config: Arc::new(config), tls: MakeRustlsConnect::new(tls_config()) }
+        Self { config: Arc::new(config), tls: MakeRustlsConnect::new(tls::client_config()) }
     }
 
     /// The same without checking the server's certificate.
@@ -172,19 +174,6 @@ impl Database {
     pub(crate) const fn tls(&self) -> &MakeRustlsConnect {
         &self.tls
     }
-}
-
-/// libpq does not check certificates for `sslmode=require` and `prefer`; we do, against the system's roots, because a login
-/// travels over this connection.
-pub(crate) fn tls_config() -> rustls::ClientConfig {
-    let mut roots = rustls::RootCertStore::empty();
-    for certificate in rustls_native_certs::load_native_certs().certs {
-        // A system store may hold certificates that rustls refuses; the others are still usable.
-        if let Err(error) = roots.add(certificate) {
-            tracing::debug!(%error, "a system certificate is unusable");
-        }
-    }
-    rustls::ClientConfig::builder().with_root_certificates(roots).with_no_client_auth()
 }
 
 #[cfg(test)]

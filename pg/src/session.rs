@@ -33,6 +33,8 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
+use basalt_core::identity::Identity;
+use basalt_core::memory::AnswerMemory;
 use bytes::Bytes;
 use deadpool::managed::{self, RecycleError, RecycleResult};
 use tokio::time::Instant;
@@ -40,8 +42,6 @@ use tokio_util::task::TaskTracker;
 
 use crate::database::Database;
 pub use crate::error::SessionError;
-use crate::identity::Identity;
-use crate::memory::AnswerMemory;
 use crate::pg_error::{DriverError, PgError};
 use crate::pool::{BackendLimit, Lease, Pool, PoolConfig};
 use crate::sql::{Param, Sql};

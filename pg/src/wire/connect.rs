@@ -8,6 +8,7 @@ use std::io;
 use std::net::SocketAddr;
 use std::path::PathBuf;
 
+use basalt_core::error::with_cause;
 use socket2::{SockRef, TcpKeepalive};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::{TcpStream, UnixStream};
@@ -18,7 +19,7 @@ use tokio_postgres::{CancelToken, Config, NoTls};
 use super::stream::{AlreadyEncrypted, BorrowedStream, Encrypted, Stream};
 use super::{Connection, Limits};
 use crate::database::Database;
-use crate::pg_error::{DriverError, with_cause};
+use crate::pg_error::DriverError;
 
 /// `SSLRequest` of the protocol: length and code.
 const SSL_REQUEST: [u8; 8] = [0, 0, 0, 8, 0x04, 0xd2, 0x16, 0x2f];
@@ -153,7 +154,7 @@ async fn addresses(config: &Config) -> Result<Vec<Address>, DriverError> {
         }
     }
     if config.get_load_balance_hosts() == LoadBalanceHosts::Random && found.len() > 1 {
-        let first = usize::from(crate::random::bytes::<1>()[0]) % found.len();
+        let first = usize::from(basalt_core::random::bytes::<1>()[0]) % found.len();
         found.rotate_left(first);
     }
     match failure {

@@ -1,6 +1,9 @@
 //! Rows of `basalt.api_keys` and `basalt.signing_keys`. Keys lie in them sealed, each bound to its row: an id or a kid.
 //! A key that was sealed under another master key is read as `None`.
 
+use basalt_core::keys::{
+    ApiKeyKind, KeyMaterial, KeyStatus, StoredApiKey, StoredKeys, StoredSigningKey, algorithm_of,
+};
 use jiff::Timestamp;
 use secrecy::{ExposeSecret, SecretString};
 use serde_json::Value;
@@ -9,8 +12,6 @@ use tokio_postgres::types::FromSql;
 use uuid::Uuid;
 
 use super::{KeyStore, KeyStoreError};
-use crate::keys::stored::{ApiKeyKind, KeyStatus, StoredApiKey, StoredKeys, StoredSigningKey};
-use crate::keys::{KeyMaterial, jwk};
 use crate::pool::Tx;
 
 const API_KEYS: &str = "
@@ -153,7 +154,7 @@ impl KeyStore {
         now: Timestamp,
     ) -> Result<(), KeyStoreError> {
         let sealed = self.signing.seal(kid, jwk.to_string().as_bytes());
-        let algorithm = jwk::algorithm_of(jwk)?;
+        let algorithm = algorithm_of(jwk)?;
         tx.execute(UPSERT_SIGNING_KEY, &[&kid, &algorithm, &status.as_str(), &sealed, &now]).await?;
         Ok(())
     }

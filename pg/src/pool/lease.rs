@@ -1,7 +1,7 @@
 //! Connections of one login, shared fairly between clients.
 //!
 //! deadpool keeps the connections. A request takes a permit first, of which there are as many as there may be connections
-//! ([`crate::fair_share`] decides who gets the next one); when the server accepts fewer (`53300`), the pool withholds permits until it accepts more. Without permits each request
+//! ([`basalt_core::fair_share`] decides who gets the next one); when the server accepts fewer (`53300`), the pool withholds permits until it accepts more. Without permits each request
 //! that the server refuses would try again by itself, start a backend in vain each time, and never get a connection that is
 //! returned: deadpool gives those to the next in its own queue.
 
@@ -11,6 +11,8 @@ use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
 
+use basalt_core::fair_share::{AcquireError, FairPermit, FairShare, Limits};
+use basalt_core::identity::Identity;
 use deadpool::managed::{self, Object, PoolError};
 use metrics::Counter;
 use tokio::time::Instant;
@@ -18,8 +20,6 @@ use tokio::time::Instant;
 use super::PoolConfig;
 use super::reach::Reach;
 use crate::error::SessionError;
-use crate::fair_share::{AcquireError, FairPermit, FairShare, Limits};
-use crate::identity::Identity;
 use crate::pg_error::{DriverError, PgError};
 
 /// The pool restores one withheld permit after this long: each costs one refused connection while the server is still full.

@@ -6,6 +6,7 @@
 
 use std::time::Duration;
 
+use basalt_core::identity::Identity;
 use deadpool::managed::{self, PoolError};
 use tokio::sync::Mutex;
 use tokio::time::{Instant, timeout};
@@ -13,7 +14,6 @@ use tokio::time::{Instant, timeout};
 use super::Pool;
 use super::lease::Lease;
 use crate::error::SessionError;
-use crate::identity::Identity;
 use crate::pg_error::DriverError;
 
 /// How long an answer is good.

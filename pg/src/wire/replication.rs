@@ -10,6 +10,7 @@ use std::io;
 use std::str::FromStr;
 use std::task::{Context, Poll, ready};
 
+use basalt_core::clock::Clock;
 use bytes::{Buf, Bytes, BytesMut};
 use postgres_protocol::message::backend::Header;
 
@@ -18,7 +19,6 @@ use super::row::Row;
 use super::{
     CLOSED, Connection, KEPT_BUFFER_BYTES, Limits, StatementMetrics, error_of, frame_bytes, garbled,
 };
-use crate::clock::Clock;
 use crate::database::Database;
 use crate::pg_error::{DriverError, PgError};
 

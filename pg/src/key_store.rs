@@ -1,4 +1,4 @@
-//! The keys in the database: read by every server, changed by `basalt keys`. Each change is one transaction that ends
+//! API keys and signing keys in the database: read by every server, changed by `basalt keys`. Each change is one transaction that ends
 //! with a notification, so that servers learn of it at once. [`mod@rows`] knows the columns.
 //!
 //! The connection is of the system's login: no other may read these tables.
@@ -8,17 +8,16 @@ mod rows;
 
 use std::time::Duration;
 
+use basalt_core::keys::{
+    KeyMaterial, KeyStatus, NewApiKey, SigningKeyInfo, StoredApiKey, StoredKeys, generate, kid_of,
+};
+use basalt_core::seal::Sealer;
 use jiff::Timestamp;
 use secrecy::SecretString;
 use tokio::time::Instant;
 use uuid::Uuid;
 
-use super::generate::generate;
-use super::jwk;
-use super::stored::{ApiKeyKind, KeyStatus, StoredApiKey, StoredKeys};
-use super::{KeyMaterial, SigningKeyInfo};
 use crate::pool::{ServicePool, Tx};
-use crate::seal::Sealer;
 pub use error::KeyStoreError;
 use rows::column;
 
@@ -30,21 +29,6 @@ const LIMIT: Duration = Duration::from_secs(10);
 
 /// One writer at a time, so that what it read still holds when it writes. Readers do not wait.
 const LOCK: &str = "lock table basalt.api_keys, basalt.signing_keys in share row exclusive mode";
-
-/// A key to make.
-#[derive(Debug, Clone)]
-pub struct NewApiKey {
-    /// Publishable or secret.
-    pub kind: ApiKeyKind,
-    /// Its name, unique among the active keys of a kind.
-    pub name: String,
-    /// What it is for.
-    pub description: String,
-    /// The role that its requests have.
-    pub role: String,
-    /// From when on it is refused.
-    pub expires_at: Option<Timestamp>,
-}
 
 /// Both tables, and the means to open what is sealed in them.
 pub struct KeyStore {
@@ -178,7 +162,7 @@ impl KeyStore {
             return Err(KeyStoreError::Configured);
         }
         let key = generate(algorithm)?;
-        let kid = jwk::kid_of(&key)?;
+        let kid = kid_of(&key)?;
         let tx = self.begin().await?;
         let created = async {
             self.put_signing_key(&tx, &kid, &key, KeyStatus::Standby, now).await?;

@@ -10,14 +10,15 @@
 use std::future::poll_fn;
 use std::time::Duration;
 
+use basalt_core::error::with_cause;
+use basalt_core::random;
 use tokio::sync::{broadcast, watch};
 use tokio_postgres::AsyncMessage;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
 use crate::database::{Database, DriverConnection};
-use crate::pg_error::{DriverError, with_cause};
-use crate::random;
+use crate::pg_error::DriverError;
 use crate::sql::push_quoted;
 
 /// What happened.

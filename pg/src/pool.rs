@@ -14,6 +14,9 @@ use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
+use basalt_core::error::with_cause;
+use basalt_core::identity::Identity;
+use basalt_core::memory::AnswerMemory;
 use deadpool::managed::{self, RecycleError, RecycleResult};
 use futures_util::future::BoxFuture;
 use lru::LruCache;
@@ -25,9 +28,7 @@ use tokio_util::task::TaskTracker;
 
 use crate::database::Database;
 use crate::error::SessionError;
-use crate::identity::Identity;
-use crate::memory::AnswerMemory;
-use crate::pg_error::{DriverError, with_cause};
+use crate::pg_error::DriverError;
 pub(crate) use lease::{Lease, Pool};
 
 /// Prepared statements kept per connection unless configured otherwise.
@@ -44,9 +45,9 @@ pub struct PoolConfig {
     pub acquire_timeout: Duration,
     /// Requests of one client that may wait for a connection; more are refused. `None` sets no limit.
     pub waiting_per_client: Option<usize>,
-    /// Whether connections stay free for clients that use few ([`crate::fair_share`]): where a client can make statements slow.
+    /// Whether connections stay free for clients that use few ([`basalt_core::fair_share`]): where a client can make statements slow.
     pub keeps_headroom: bool,
-    /// Connections that one client holds at most while it floods the pool and others use it ([`crate::fair_share`]).
+    /// Connections that one client holds at most while it floods the pool and others use it ([`basalt_core::fair_share`]).
     pub flood_share: Option<usize>,
     /// Prepared statements kept per connection; the least recently used is closed first. With 0, request work prepares
     /// none and other work keeps one.

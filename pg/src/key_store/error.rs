@@ -1,7 +1,8 @@
 //! Why keys were not read or changed, in sentences for the person at the command line.
 
+use basalt_core::keys::KeyError;
+
 use crate::error::SessionError;
-use crate::keys::jwk::KeyError;
 
 /// Why keys were not read or changed.
 #[derive(Debug, thiserror::Error)]

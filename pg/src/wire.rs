@@ -28,6 +28,7 @@ use std::io;
 use std::pin::Pin;
 use std::task::{Context, Poll, Waker, ready};
 
+use basalt_core::memory::{AnswerMemory, ResponseReservation};
 use bytes::{Bytes, BytesMut};
 use postgres_protocol::message::backend::{Header, Message};
 use tokio::io::AsyncWrite;
@@ -43,7 +44,6 @@ use statements::{Prepared, Statements};
 pub(crate) use statements::{StatementKey, StatementMetrics};
 use stream::Stream;
 
-use crate::memory::{AnswerMemory, ResponseReservation};
 use crate::pg_error::{DriverError, PgError};
 
 /// Room for at least this much is made before each read: two of the server's own buffers.
