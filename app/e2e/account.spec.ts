@@ -1,6 +1,6 @@
 import { expect, test } from "./fixtures";
 
-test("a visitor is sent to log in, and back to where they were going", async ({ page, person }) => {
+test("login returns a visitor to the requested page", async ({ page, person }) => {
   const { email, password } = await person();
   await page.goto("/dashboard");
   await expect(page).toHaveURL("/login");
@@ -12,7 +12,7 @@ test("a visitor is sent to log in, and back to where they were going", async ({ 
   await expect(page.getByText("Welcome back!", { exact: true })).toBeVisible();
 });
 
-test("someone signed in is sent from the log-in screens to the dashboard", async ({ person, signedIn }) => {
+test("signed-in user is redirected from login to dashboard", async ({ person, signedIn }) => {
   const page = await signedIn(await person());
   for (const path of ["/login", "/register", "/forgot-password", "/reset-password"]) {
     await page.goto(path);
@@ -20,7 +20,7 @@ test("someone signed in is sent from the log-in screens to the dashboard", async
   }
 });
 
-test("signing out ends at the log-in screen, and stays out", async ({ person, signedIn }) => {
+test("signing out leads to the login screen", async ({ person, signedIn }) => {
   const page = await signedIn(await person());
   await page.goto("/dashboard");
   await page.getByRole("button", { name: "User menu" }).click();
@@ -30,7 +30,7 @@ test("signing out ends at the log-in screen, and stays out", async ({ person, si
   await expect(page).toHaveURL("/login");
 });
 
-test("wrong password, unknown address: the same words", async ({ page, person }) => {
+test("wrong password and unknown address show the same error", async ({ page, person }) => {
   const { email } = await person();
   const refused = page.getByRole("alert").getByText("Invalid email or password. Please try again.");
   await page.goto("/login");
@@ -44,7 +44,7 @@ test("wrong password, unknown address: the same words", async ({ page, person })
   await expect(page).toHaveURL("/login");
 });
 
-test("an address has one account", async ({ page, person }) => {
+test("an address can sign up only once", async ({ page, person }) => {
   const { email, password } = await person();
   await page.goto("/register");
   await page.getByLabel("Organization Name").fill("Second try");
@@ -63,9 +63,7 @@ test("an address has one account", async ({ page, person }) => {
   await expect(page.getByLabel("Email")).toHaveValue(email);
 });
 
-test("the two forms are tabs of one screen, a typed address comes along, a password can be looked at", async ({
-  page,
-}) => {
+test("login and sign-up are tabs that share the address", async ({ page }) => {
   await page.goto("/login");
   await page.getByLabel("Email").fill("maria@example.org");
   const password = page.getByLabel("Password");
@@ -111,7 +109,7 @@ for (const remembered of [true, false]) {
   });
 }
 
-test("the user menu names the person", async ({ person, signedIn }) => {
+test("user menu shows the user's name", async ({ person, signedIn }) => {
   const maria = await person();
   const page = await signedIn(maria);
   await page.goto("/");
@@ -123,7 +121,7 @@ test("the user menu names the person", async ({ person, signedIn }) => {
   await expect(page.getByRole("heading", { level: 1 })).toBeFocused();
 });
 
-test("a session that ends while someone types loses nothing", async ({ person, signedIn }) => {
+test("typed text survives the end of the session", async ({ person, signedIn }) => {
   const maria = await person();
   const page = await signedIn(maria);
   await page.goto("/dashboard");
@@ -148,7 +146,7 @@ test("a session that ends while someone types loses nothing", async ({ person, s
   await expect(page.getByText("Plan created", { exact: true })).toBeVisible();
 });
 
-test("a session that was over before the page opened says so", async ({ page, person }) => {
+test("expired session is reported on load", async ({ page, person }) => {
   const { storage } = await person();
   await page.goto("/terms");
   await page.evaluate(

@@ -1,6 +1,6 @@
 import { expect, test } from "./fixtures";
 
-test("a visitor is sent to log in, a plain user to their dashboard", async ({ page, person, signedIn }) => {
+test("admin area redirects visitors and users", async ({ page, person, signedIn }) => {
   await page.goto("/admin");
   await expect(page).toHaveURL("/login");
   const plain = await signedIn(await person());
@@ -9,7 +9,7 @@ test("a visitor is sent to log in, a plain user to their dashboard", async ({ pa
   await expect(plain.getByRole("heading", { name: "Strategic Plans", exact: true })).toBeVisible();
 });
 
-test("the overview leads to mail, words and settings, and says who is looking", async ({ administrator, signedIn }) => {
+test("overview links to all sections and names the admin", async ({ administrator, signedIn }) => {
   const maria = await administrator();
   const page = await signedIn(maria);
   await page.goto("/admin");
@@ -26,10 +26,7 @@ test("the overview leads to mail, words and settings, and says who is looking", 
   await expect(main.getByText(maria.id)).toBeVisible();
 });
 
-test("the sidebar: 16rem, collapsed 3rem, by button and by keys, remembered for seven days", async ({
-  administrator,
-  signedIn,
-}) => {
+test("sidebar collapses and remembers its state", async ({ administrator, signedIn }) => {
   const page = await signedIn(await administrator());
   await page.goto("/admin");
   const sidebar = page.getByRole("complementary");
@@ -53,10 +50,7 @@ test("the sidebar: 16rem, collapsed 3rem, by button and by keys, remembered for 
   await expect(sidebar).toHaveCSS("width", "48px");
 });
 
-test("on a phone the sidebar is a sheet of 18rem, and closes with the navigation", async ({
-  administrator,
-  signedIn,
-}) => {
+test("phone sidebar is a sheet that closes on navigation", async ({ administrator, signedIn }) => {
   const page = await signedIn(await administrator());
   await page.setViewportSize({ width: 375, height: 700 });
   await page.goto("/admin");
@@ -72,10 +66,7 @@ test("on a phone the sidebar is a sheet of 18rem, and closes with the navigation
   await expect(sheet).toBeHidden();
 });
 
-test("an administrator whose role is taken away while looking is told and led out", async ({
-  administrator,
-  signedIn,
-}) => {
+test("admin who loses the role is told and redirected", async ({ administrator, signedIn }) => {
   const [maria, other] = [await administrator(), await administrator()];
   const page = await signedIn(maria);
   await page.goto("/admin");

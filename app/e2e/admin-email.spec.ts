@@ -4,7 +4,7 @@ import { Mailbox } from "./mailbox";
 // The settings are one row each: what one test writes another would find.
 test.describe.configure({ mode: "serial" });
 
-test("settings: every message, the key masked once saved, replaced or kept", async ({ administrator, signedIn }) => {
+test("settings mask the key and keep or replace it", async ({ administrator, signedIn }) => {
   const maria = await administrator();
   await maria.client.from("app_settings").delete().eq("key", "email_resend").throwOnError();
   const page = await signedIn(maria);
@@ -42,7 +42,7 @@ test("settings: every message, the key masked once saved, replaced or kept", asy
   expect(await page.content()).not.toContain("re_1234567890");
 });
 
-test("template: messages, variables, preview, saved", async ({ administrator, signedIn }) => {
+test("template is validated, previewed and saved", async ({ administrator, signedIn }) => {
   const maria = await administrator();
   const { data: before } = await maria.client
     .from("app_settings")
@@ -79,7 +79,7 @@ test("template: messages, variables, preview, saved", async ({ administrator, si
     .throwOnError();
 });
 
-test("of two administrators who save the template, the later is told", async ({ administrator, signedIn }) => {
+test("second admin to save the template sees a conflict", async ({ administrator, signedIn }) => {
   const maria = await administrator();
   const { data: before } = await maria.client
     .from("app_settings")
@@ -104,15 +104,11 @@ test("of two administrators who save the template, the later is told", async ({ 
     .throwOnError();
 });
 
-test.describe("test email", () => {
+test.describe("test e-mail", () => {
   // The refusal of the mail service, as the browser reports it.
   test.use({ allowedComplaint: /the server responded with a status of 502/ });
 
-  test("every message, what the mail service refuses, and one that arrives", async ({
-    administrator,
-    signedIn,
-    request,
-  }) => {
+  test("is validated, shows provider errors, and arrives", async ({ administrator, signedIn, request }) => {
     const maria = await administrator();
     const value = { apiKey: "re_no_such_key_at_resend_0000", fromEmail: "plans@example.org", fromName: "Riverside" };
     await maria.client

@@ -32,10 +32,7 @@ function note(what: string, since: number) {
   test.info().annotations.push({ type: "live", description: `${what}: ${Date.now() - since} ms after the press` });
 }
 
-test("the hero's title: another browser's landing page has it at once, and its old one again", async ({
-  page: visitor,
-  browser,
-}) => {
+test("hero title changes live on another browser", async ({ page: visitor, browser }) => {
   const admin = await (await browser.newContext()).newPage();
   await logIn(admin, "demo@basalt.local");
   await watchLive(visitor, "marketing_content");
@@ -65,7 +62,7 @@ test("the hero's title: another browser's landing page has it at once, and its o
 const drawing =
   '<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 120 32"><rect width="120" height="32" fill="#0f5c55"/></svg>';
 
-test("the logo: another browser's header has it at once", async ({ page: visitor, browser }) => {
+test("logo changes live on another browser", async ({ page: visitor, browser }) => {
   const admin = await (await browser.newContext()).newPage();
   await logIn(admin, "demo@basalt.local");
   await watchLive(visitor, "brand_assets");
@@ -82,10 +79,10 @@ test("the logo: another browser's header has it at once", async ({ page: visitor
   await admin.context().close();
 });
 
-test.describe("the prompt", () => {
+test.describe("subscription prompt", () => {
   test.use({ upgradePrompt: true });
 
-  test("says what was saved, to the next who come and to those who have it open", async ({ page: maya, browser }) => {
+  test("shows saved texts to new and current visitors", async ({ page: maya, browser }) => {
     const admin = await (await browser.newContext()).newPage();
     await logIn(admin, "demo@basalt.local");
     await admin.goto("/admin/settings?tab=subscription-prompt");

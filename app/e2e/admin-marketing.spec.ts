@@ -3,11 +3,7 @@ import { expect, test } from "./fixtures";
 // The sections are one row each: what one test writes another would find.
 test.describe.configure({ mode: "serial" });
 
-test("a section's words: preview, save, and the landing page of another browser", async ({
-  page: visitor,
-  administrator,
-  signedIn,
-}) => {
+test("section is previewed, saved and shown on another browser", async ({ page: visitor, administrator, signedIn }) => {
   const maria = await administrator();
   const { data: before } = await maria.client
     .from("marketing_content")
@@ -49,7 +45,7 @@ test.describe("HTML with scripts", () => {
   // The browser reports what it blocked while the HTML was being cleaned.
   test.use({ allowedComplaint: /inline event handler violates/ });
 
-  test("does nothing", async ({ page: visitor, administrator, signedIn }) => {
+  test("is not executed", async ({ page: visitor, administrator, signedIn }) => {
     const maria = await administrator();
     const page = await signedIn(maria);
     await page.goto("/admin/marketing");
@@ -72,7 +68,7 @@ test.describe("HTML with scripts", () => {
   });
 });
 
-test("a hidden section says so; the later of two administrators is told", async ({ administrator, signedIn }) => {
+test("hidden section is marked; a conflicting save is reported", async ({ administrator, signedIn }) => {
   const maria = await administrator();
   const page = await signedIn(maria);
   await page.goto("/admin/marketing");

@@ -1,11 +1,6 @@
 import { expect, test } from "./fixtures";
 
-test("users: found, appointed, dismissed, disabled and enabled", async ({
-  administrator,
-  person,
-  signedIn,
-  page: other,
-}) => {
+test("users can be found, promoted, demoted and disabled", async ({ administrator, person, signedIn, page: other }) => {
   const [maria, tom] = [await administrator(), await person()];
   const page = await signedIn(maria);
   await page.goto("/admin/users");
@@ -58,7 +53,7 @@ test("users: found, appointed, dismissed, disabled and enabled", async ({
   }
 });
 
-test("the audit log names the change and never a secret", async ({ administrator, signedIn }) => {
+test("audit log shows changes without secrets", async ({ administrator, signedIn }) => {
   const maria = await administrator();
   const value = { apiKey: "re_audit_secret_0123456789", fromEmail: "a@example.org", fromName: "A" };
   await maria.client.from("app_settings").insert({ key: "test_audit", value }).throwOnError();
@@ -72,7 +67,7 @@ test("the audit log names the change and never a secret", async ({ administrator
   expect(await page.content()).not.toContain("re_audit_secret");
 });
 
-test("health and growth have figures", async ({ administrator, signedIn }) => {
+test("health and growth show figures", async ({ administrator, signedIn }) => {
   const page = await signedIn(await administrator());
   await page.goto("/admin/health");
   for (const panel of ["Webhook inbox", "E-mail", "Storage", "Accounts", "Database and versions"]) {
@@ -85,7 +80,7 @@ test("health and growth have figures", async ({ administrator, signedIn }) => {
   await expect(page.getByRole("img", { name: /^Monthly revenue, the last 90 days: \$/ })).toBeVisible();
 });
 
-test("the server refuses a plain user each call of the area", async ({ person }) => {
+test("server rejects all admin calls of a plain user", async ({ person }) => {
   const { client, id } = await person();
   const calls = await Promise.all([
     client.rpc("admin_list_users"),

@@ -1,7 +1,7 @@
 import { randomUUID } from "node:crypto";
 import { expect, test } from "./fixtures";
 
-test("a plan for sale: added, edited, deleted, with every text", async ({ administrator, signedIn }) => {
+test("subscription plan is added, edited and deleted", async ({ administrator, signedIn }) => {
   const page = await signedIn(await administrator());
   const [name, priceId] = [`Plan ${randomUUID()}`, `price_${randomUUID()}`];
   await page.goto("/admin/subscription-plans");
@@ -75,7 +75,7 @@ test("a plan for sale: added, edited, deleted, with every text", async ({ admini
   await expect(row).toBeHidden();
 });
 
-test("one Stripe price belongs to one plan", async ({ administrator, signedIn }) => {
+test("a Stripe price can belong to only one plan", async ({ administrator, signedIn }) => {
   const maria = await administrator();
   const stripe_price_id = `price_${randomUUID()}`;
   const { data: plan } = await maria.client
@@ -100,7 +100,7 @@ test("one Stripe price belongs to one plan", async ({ administrator, signedIn })
   await maria.client.from("subscription_plans").delete().eq("id", plan.id).throwOnError();
 });
 
-test("of two administrators who save one plan, the later is told and decides", async ({ administrator, signedIn }) => {
+test("second admin to save a plan resolves the conflict", async ({ administrator, signedIn }) => {
   const maria = await administrator();
   const name = `Plan ${randomUUID()}`;
   const { data: plan } = await maria.client

@@ -3,7 +3,7 @@ import { expect, pixel, test } from "./fixtures";
 // One row each: what one test writes another would find.
 test.describe.configure({ mode: "serial" });
 
-test("general: every setting with its key, time and JSON, and no secret", async ({ administrator, signedIn }) => {
+test("general lists every setting without secrets", async ({ administrator, signedIn }) => {
   const maria = await administrator();
   await maria.client
     .from("app_settings")
@@ -20,7 +20,7 @@ test("general: every setting with its key, time and JSON, and no secret", async 
   await maria.client.from("app_settings").delete().eq("key", "test_setting").throwOnError();
 });
 
-test("settings that cannot be loaded say so", async ({ administrator, signedIn }) => {
+test("failed settings request shows an error", async ({ administrator, signedIn }) => {
   const page = await signedIn(await administrator());
   await page.route("**/rest/v1/app_settings*", (route) => route.fulfill({ status: 400, json: { message: "No" } }));
   await page.goto("/admin/settings");
@@ -30,7 +30,7 @@ test("settings that cannot be loaded say so", async ({ administrator, signedIn }
   await expect(page.getByText("invite_email_template")).toBeVisible();
 });
 
-test("logo: three sizes, each with its use; a new one is everywhere at once", async ({ administrator, signedIn }) => {
+test("new logo appears everywhere in three sizes", async ({ administrator, signedIn }) => {
   const maria = await administrator();
   const page = await signedIn(maria);
   await page.goto("/admin/settings?tab=logo");
@@ -58,7 +58,7 @@ test("logo: three sizes, each with its use; a new one is everywhere at once", as
     .throwOnError();
 });
 
-test("logo: what is no picture, or too large, is refused", async ({ administrator, signedIn }) => {
+test("logo rejects non-images and large files", async ({ administrator, signedIn }) => {
   const page = await signedIn(await administrator());
   await page.goto("/admin/settings?tab=logo");
   const png = { name: "a.png", mimeType: "image/png" };
@@ -74,7 +74,7 @@ test("logo: what is no picture, or too large, is refused", async ({ administrato
   }
 });
 
-test("subscription prompt: its words, its preview, its limits", async ({ administrator, signedIn }) => {
+test("subscription prompt has texts, preview and limits", async ({ administrator, signedIn }) => {
   const maria = await administrator();
   const { data: before } = await maria.client.from("subscription_prompt").select("*").single().throwOnError();
   const page = await signedIn(maria);

@@ -20,7 +20,7 @@ async function deliver(request: APIRequestContext, type: string, object: object)
   return { id, status: response.status() };
 }
 
-test("configuration: address, secret and instructions", async ({ administrator, signedIn, baseURL }) => {
+test("configuration shows address, secret and instructions", async ({ administrator, signedIn, baseURL }) => {
   const page = await signedIn(await administrator());
   await page
     .context()
@@ -60,11 +60,7 @@ test("configuration: address, secret and instructions", async ({ administrator, 
   await expect(instructions).toBeHidden();
 });
 
-test("events: found by the database, looked at, and a failed one replayed", async ({
-  administrator,
-  signedIn,
-  request,
-}) => {
+test("events are searched, viewed and replayed", async ({ administrator, signedIn, request }) => {
   const page = await signedIn(await administrator());
   // A subscription of no user: it fails for good.
   const subscription = `sub_${randomUUID().slice(0, 8)}`;
@@ -124,10 +120,7 @@ test("events: found by the database, looked at, and a failed one replayed", asyn
   await expect(page.getByText("Try a different search term")).toBeVisible();
 });
 
-test("a replay that works, one without a reason, an empty list and one that cannot be loaded", async ({
-  administrator,
-  signedIn,
-}) => {
+test("replay, empty list and load error are handled", async ({ administrator, signedIn }) => {
   const page = await signedIn(await administrator());
   const event = {
     id: "evt_made_up",

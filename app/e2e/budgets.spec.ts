@@ -36,7 +36,7 @@ async function layoutShift(page: Page) {
   });
 }
 
-test("public pages keep to their budget of scripts, and the landing page stands still", async ({ browser }) => {
+test("public pages meet script and layout-shift budgets", async ({ browser }) => {
   for (const path of ["/", "/pricing", "/terms", "/privacy"]) {
     // A browser that has nothing of it yet.
     const context = await browser.newContext();
@@ -47,10 +47,7 @@ test("public pages keep to their budget of scripts, and the landing page stands 
   }
 });
 
-test("a person's pages keep to their budget of scripts, and those with lists stand still", async ({
-  person,
-  signedIn,
-}) => {
+test("user pages meet script and layout-shift budgets", async ({ person, signedIn }) => {
   const maria = await person();
   const { id } = await makePlan(maria, "Weighed", {
     Hubs: [{ title: "Find a hall" }, { title: "Sign", done: true }],
@@ -63,7 +60,7 @@ test("a person's pages keep to their budget of scripts, and those with lists sta
   }
 });
 
-test("the admin area keeps to its budget of scripts", async ({ administrator, signedIn }) => {
+test("admin area meets its script budget", async ({ administrator, signedIn }) => {
   test.slow();
   const maria = await administrator();
   for (const place of [

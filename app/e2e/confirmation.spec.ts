@@ -6,7 +6,7 @@ const server = process.env.BASALT_CONFIRMING_URL;
 test.use({ baseURL: server });
 test.skip(!server, "BASALT_CONFIRMING_URL names no server that wants addresses confirmed");
 
-test("signing up: a mail, its link, and in", async ({ page, newAccount, request }) => {
+test("sign-up link in the mail signs in", async ({ page, newAccount, request }) => {
   const { email, password, organization } = newAccount;
   const refused = "Please check your email to confirm your account before logging in.";
   await page.goto("/register");

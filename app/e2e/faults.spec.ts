@@ -28,10 +28,7 @@ async function expectNothingBeyond(page: Page, paths: string[]) {
   }
 }
 
-test("in narrow windows nothing that people have is beyond the edge, and every dialog can be sent off", async ({
-  person,
-  signedIn,
-}) => {
+test("user pages and dialogs fit narrow windows", async ({ person, signedIn }) => {
   test.slow();
   const maria = await person();
   const { id } = await makePlan(maria, longTitle, {
@@ -67,7 +64,7 @@ test("in narrow windows nothing that people have is beyond the edge, and every d
   }
 });
 
-test("in narrow windows nothing of the admin area is beyond the edge", async ({ administrator, signedIn }) => {
+test("admin area fits narrow windows", async ({ administrator, signedIn }) => {
   const page = await signedIn(await administrator());
   await expectNothingBeyond(page, [
     "/admin",
@@ -83,7 +80,7 @@ test("in narrow windows nothing of the admin area is beyond the edge", async ({ 
   ]);
 });
 
-test("too many tries to log in are told of in words, and nothing typed is lost", async ({ page }) => {
+test("login rate limit shows an error and keeps the input", async ({ page }) => {
   await page.route("**/auth/v1/token?*", (route) =>
     route.fulfill({
       status: 429,
@@ -99,7 +96,7 @@ test("too many tries to log in are told of in words, and nothing typed is lost",
   await expect(page.getByLabel("Password")).toHaveValue("correct horse");
 });
 
-test("too many saves are told of, the text stays, and the next try works", async ({ person, signedIn }) => {
+test("save rate limit keeps the text and allows a retry", async ({ person, signedIn }) => {
   const page = await signedIn(await person());
   let busy = true;
   await page.route("**/rest/v1/plans*", (route) =>
@@ -124,11 +121,11 @@ test("too many saves are told of, the text stays, and the next try works", async
   await expect(page.getByRole("article", { name: "Patient plan" })).toBeVisible();
 });
 
-test.describe("a server that fails", () => {
+test.describe("failing server", () => {
   // The browser's own lines for the requests that fail here.
   test.use({ allowedComplaint: /the server responded with a status of 5\d\d/ });
 
-  test("is told of without its own words, and can be asked again", async ({ person, signedIn }) => {
+  test("shows an error without details and allows a retry", async ({ person, signedIn }) => {
     const maria = await person();
     await makePlans(maria, { title: "Still here" });
     const page = await signedIn(maria);
@@ -165,7 +162,7 @@ async function hold(page: Page, pattern: string, method: string) {
   return { release: () => release(), count: () => count };
 }
 
-test("slow answers: the list's place is held, and nothing jumps when it comes", async ({ person, signedIn }) => {
+test("slow list has a placeholder and causes no shift", async ({ person, signedIn }) => {
   const maria = await person();
   await makePlans(maria, { title: "Slow one" });
   const page = await signedIn(maria);
@@ -181,7 +178,7 @@ test("slow answers: the list's place is held, and nothing jumps when it comes", 
   expect((await heading.boundingBox())?.y).toBe(before?.y);
 });
 
-test("a second press while the first is under way makes no second plan", async ({ person, signedIn }) => {
+test("double submit creates one plan", async ({ person, signedIn }) => {
   const page = await signedIn(await person());
   const answer = await hold(page, "**/rest/v1/plans*", "POST");
   await page.goto("/dashboard");
@@ -196,10 +193,7 @@ test("a second press while the first is under way makes no second plan", async (
   expect(answer.count()).toBe(1);
 });
 
-test("two tabs: what one does, the other shows; signed out in one is signed out in both", async ({
-  person,
-  signedIn,
-}) => {
+test("two tabs share changes and sign-out", async ({ person, signedIn }) => {
   const maria = await person();
   await makePlans(maria, { title: "Shared by two tabs" });
   const page = await signedIn(maria);
@@ -220,11 +214,11 @@ test("two tabs: what one does, the other shows; signed out in one is signed out 
   await expect(page).toHaveURL("/login");
 });
 
-test.describe("without a network", () => {
+test.describe("offline", () => {
   // The browser's own lines for the requests that fail here.
   test.use({ allowedComplaint: /ERR_INTERNET_DISCONNECTED|WebSocket connection/ });
 
-  test("nothing typed is lost, and saving works once it is back", async ({ person, signedIn }) => {
+  test("input is kept and can be saved after reconnecting", async ({ person, signedIn }) => {
     const page = await signedIn(await person());
     await page.goto("/dashboard");
     await page.getByRole("button", { name: "Create Plan" }).click();
@@ -243,7 +237,7 @@ test.describe("without a network", () => {
     await expect(page.getByRole("article", { name: "Written on a train" })).toBeVisible();
   });
 
-  test("a check-off is taken back", async ({ person, signedIn }) => {
+  test("failed check-off is reverted", async ({ person, signedIn }) => {
     const maria = await person();
     const { id } = await makePlan(maria, "Offline", { Hubs: [{ title: "Find a hall" }] });
     const page = await signedIn(maria);
@@ -256,7 +250,7 @@ test.describe("without a network", () => {
     await expect(task).not.toBeChecked();
   });
 
-  test("what a screen can do without takes nothing along, and comes later", async ({ person, signedIn }) => {
+  test("optional data fails separately and recovers", async ({ person, signedIn }) => {
     const maria = await person();
     const { id } = await makePlan(maria, "Extras", { Hubs: [{ title: "Find a hall" }] });
     const page = await signedIn(maria);
@@ -277,10 +271,7 @@ test.describe("without a network", () => {
     await expect(page.getByRole("region", { name: "Notifications" })).toBeAttached();
   });
 
-  test("a tab and a dialog that were never opened say so, and come with the connection", async ({
-    administrator,
-    signedIn,
-  }) => {
+  test("unloaded tab and dialog recover after reconnecting", async ({ administrator, signedIn }) => {
     const page = await signedIn(await administrator());
     await page.goto("/admin/marketing");
     const title = page.getByRole("textbox", { name: "Title", exact: true });

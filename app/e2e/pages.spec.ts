@@ -7,12 +7,7 @@ for (const [visit, screens] of visits) {
     // Nothing is judged while it fades.
     test.use({ contextOptions: { reducedMotion: "reduce" } });
 
-    test("nothing for axe to find, nothing beyond the edge", async ({
-      page: visitors,
-      person,
-      administrator,
-      signedIn,
-    }) => {
+    test("passes axe and fits the window", async ({ page: visitors, person, administrator, signedIn }) => {
       // Examinations of whole pages.
       test.setTimeout(300_000);
       const [first] = screens;
@@ -34,7 +29,7 @@ for (const [visit, screens] of visits) {
   });
 }
 
-test("the narrowest phones lose nothing", async ({ page }) => {
+test("narrowest phones show everything", async ({ page }) => {
   await page.setViewportSize({ width: 320, height: 640 });
   for (const path of [
     "/",
@@ -53,7 +48,7 @@ test("the narrowest phones lose nothing", async ({ page }) => {
   }
 });
 
-test("the menu of a phone", async ({ page }) => {
+test("phone menu works", async ({ page }) => {
   await page.setViewportSize({ width: 375, height: 700 });
   await page.goto("/");
   await page.getByRole("button", { name: "Open menu" }).click();
@@ -65,7 +60,7 @@ test("the menu of a phone", async ({ page }) => {
   await expect(page.getByRole("button", { name: "Open menu" })).toBeVisible();
 });
 
-test("the theme follows the system until somebody chooses, and the choice stays", async ({ page }) => {
+test("theme follows the system until the user chooses", async ({ page }) => {
   const html = page.locator("html");
   await page.emulateMedia({ colorScheme: "dark" });
   await page.goto("/");
@@ -77,18 +72,18 @@ test("the theme follows the system until somebody chooses, and the choice stays"
   await expect(html).not.toHaveClass(/dark/);
 });
 
-test("an unknown address says so and leads home", async ({ page }) => {
+test("unknown address shows a not-found page", async ({ page }) => {
   await page.goto("/no/such/page");
   await expect(page.getByText("Oops! Page not found")).toBeVisible();
   await page.getByRole("link", { name: "Return to Home" }).click();
   await expect(page).toHaveURL("/");
 });
 
-test.describe("a server without a configuration", () => {
+test.describe("server without configuration", () => {
   // The browser reports the error that React caught, and so do we.
   test.use({ allowedComplaint: /did not give its configuration/ });
 
-  test("is told of, with a way to try again; the landing page does without", async ({ page }) => {
+  test("shows an error with retry; the landing page still works", async ({ page }) => {
     let away = true;
     await page.route("**/app-config.json", (route) => (away ? route.fulfill({ status: 404 }) : route.continue()));
     await page.goto("/");

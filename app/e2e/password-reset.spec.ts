@@ -4,11 +4,7 @@ import { server } from "./workspace";
 
 const newPassword = "battery staple";
 
-test("forgotten: mail, link, new password; the old one is void and the link spent", async ({
-  page,
-  person,
-  request,
-}) => {
+test("reset link replaces the password and works once", async ({ page, person, request }) => {
   const { email, password } = await person();
   await page.goto("/login");
   await page.getByRole("link", { name: "Forgot password?" }).click();
@@ -46,7 +42,7 @@ test("forgotten: mail, link, new password; the old one is void and the link spen
   await expect(page).toHaveURL("/dashboard");
 });
 
-test("a spent link leads to the way to another one", async ({ page, person, request, browser }) => {
+test("used link offers a new one", async ({ page, person, request, browser }) => {
   const { email } = await person();
   await page.goto("/forgot-password");
   await page.getByLabel("Email").fill(email);
@@ -65,7 +61,7 @@ test("a spent link leads to the way to another one", async ({ page, person, requ
   await elsewhere.context().close();
 });
 
-test("an unknown address is told the same, and gets no mail", async ({ page, newAccount, request }) => {
+test("unknown address gets the same message and no mail", async ({ page, newAccount, request }) => {
   await page.goto("/forgot-password");
   await page.getByLabel("Email").fill(newAccount.email);
   await page.getByRole("button", { name: "Send Reset Link" }).click();
@@ -73,7 +69,7 @@ test("an unknown address is told the same, and gets no mail", async ({ page, new
   expect(await new Mailbox(request).count(newAccount.email)).toBe(0);
 });
 
-test("another person's link does not change the password of whoever is signed in", async ({ person, signedIn }) => {
+test("another user's link keeps the current user's password", async ({ person, signedIn }) => {
   const page = await signedIn(await person());
   await page.goto("/reset-password#access_token=e30.eyJzdWIiOiJub2JvZHkifQ.none&type=recovery");
   await page.getByLabel("New Password").fill(newPassword);
@@ -82,11 +78,7 @@ test("another person's link does not change the password of whoever is signed in
   await expect(page.getByRole("alert")).toHaveText("Invalid or expired password reset link. Please request a new one.");
 });
 
-test("invited by an administrator of the server: the mail's link asks for a password, which is the way in", async ({
-  page,
-  newAccount,
-  request,
-}) => {
+test("server invitation asks for a password and signs in", async ({ page, newAccount, request }) => {
   const { error } = await server().auth.admin.inviteUserByEmail(newAccount.email);
   expect(error).toBeNull();
   const { link } = await new Mailbox(request).latest(newAccount.email);

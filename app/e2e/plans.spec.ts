@@ -9,7 +9,7 @@ async function act(page: Page, title: string, action: "Edit plan" | "Delete plan
   await page.getByRole("menuitem", { name: action }).click();
 }
 
-test("from an account to a plan and back to nothing", async ({ page, newAccount }) => {
+test("plan is created, edited and deleted", async ({ page, newAccount }) => {
   await page.goto("/");
   await page.getByRole("link", { name: "Start Planning Free" }).click();
 
@@ -61,7 +61,7 @@ test("from an account to a plan and back to nothing", async ({ page, newAccount 
   await expect(page.getByRole("heading", { name: "No Strategic Plans Yet" })).toBeVisible();
 });
 
-test("newest first", async ({ person, signedIn }) => {
+test("plans are sorted newest first", async ({ person, signedIn }) => {
   const maria = await person();
   await makePlans(maria, { title: "First" }, { title: "Second" }, { title: "Third" });
   const page = await signedIn(maria);
@@ -69,7 +69,7 @@ test("newest first", async ({ person, signedIn }) => {
   await expect(page.getByRole("article").getByRole("heading")).toHaveText(["Third", "Second", "First"]);
 });
 
-test("nobody sees another's plans", async ({ person, signedIn }) => {
+test("plans are visible only to their members", async ({ person, signedIn }) => {
   const [maria, stranger] = [await person(), await person()];
   await makePlans(maria, { title: "Confidential" });
   const [hers, his] = [await signedIn(maria), await signedIn(stranger)];
@@ -80,7 +80,7 @@ test("nobody sees another's plans", async ({ person, signedIn }) => {
   await expect(his.getByRole("heading", { name: "No Strategic Plans Yet" })).toBeVisible();
 });
 
-test("a plan that is gone meanwhile is not said to be saved", async ({ person, signedIn }) => {
+test("saving a deleted plan shows an error", async ({ person, signedIn }) => {
   const maria = await person();
   await makePlans(maria, { title: "Short-lived" });
   const page = await signedIn(maria);
@@ -100,7 +100,7 @@ test("a plan that is gone meanwhile is not said to be saved", async ({ person, s
 test.describe("hostile markup", () => {
   // Chromium judges handlers already in the inert document in which the sanitiser takes them out.
   test.use({ allowedComplaint: /inline event handler violates/ });
-  test("in a description is shown or dropped, never run", async ({ person, signedIn }) => {
+  test("in a description is never executed", async ({ person, signedIn }) => {
     const maria = await person();
     await makePlans(maria, {
       title: "Hostile",
@@ -115,7 +115,7 @@ test.describe("hostile markup", () => {
   });
 });
 
-test("everything by keyboard", async ({ person, signedIn }) => {
+test("plans can be managed by keyboard", async ({ person, signedIn }) => {
   const maria = await person();
   const page = await signedIn(maria);
   await page.goto("/dashboard");
@@ -138,7 +138,7 @@ test("everything by keyboard", async ({ person, signedIn }) => {
   await expect(page.getByRole("button", { name: "Actions for By hand" })).toBeFocused();
 });
 
-test("a card opens its plan, wherever it is pressed", async ({ person, signedIn }) => {
+test("whole card opens its plan", async ({ person, signedIn }) => {
   const maria = await person();
   await makePlans(maria, { title: "Warm meals", description: "<p>For every district</p>" });
   const page = await signedIn(maria);
@@ -148,7 +148,7 @@ test("a card opens its plan, wherever it is pressed", async ({ person, signedIn 
   await expect(page.getByRole("heading", { level: 1, name: "Warm meals" })).toBeVisible();
 });
 
-test("typed text is not lost unasked: Escape, a press outside, back, reload", async ({ person, signedIn }) => {
+test("closing with unsaved text asks for confirmation", async ({ person, signedIn }) => {
   const maria = await person();
   const page = await signedIn(maria);
   await page.goto("/");
@@ -198,7 +198,7 @@ test("formatting survives an edit", async ({ person, signedIn }) => {
   await expect(card.getByRole("listitem")).toHaveText(["One", "Two"]);
 });
 
-test("long words cut off no button", async ({ person, signedIn }) => {
+test("long words do not hide buttons", async ({ person, signedIn }) => {
   const maria = await person();
   const title = "https://riverside.example.org/".padEnd(200, "x");
   await makePlans(maria, { title });
@@ -211,7 +211,7 @@ test("long words cut off no button", async ({ person, signedIn }) => {
   }
 });
 
-test("a title has a limit, and a wrong date moves nothing", async ({ person, signedIn }) => {
+test("title length is limited; invalid date shows no shift", async ({ person, signedIn }) => {
   const maria = await person();
   await makePlans(maria, { title: "Dated" });
   const page = await signedIn(maria);
@@ -232,7 +232,7 @@ test("a title has a limit, and a wrong date moves nothing", async ({ person, sig
   expect(after?.height).toBeCloseTo(before?.height ?? 0, 0);
 });
 
-test("counts and percent follow the tasks", async ({ person, signedIn }) => {
+test("counts and percentage follow the tasks", async ({ person, signedIn }) => {
   const maria = await person();
   const plan = await makePlan(maria, "Counted", { Hubs: [{ title: "Find a hall" }, { title: "Sign", done: true }] });
   expect(plan.id).toBeTruthy();

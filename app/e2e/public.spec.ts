@@ -15,8 +15,8 @@ async function answer(page: Page, table: string, change: (rows: Row[]) => Row[])
 const inSection = (section: string, change: Row) => (rows: Row[]) =>
   rows.map((row) => (row.section === section ? { ...row, ...change } : row));
 
-test.describe("what administrators say", () => {
-  test("stands on the page, as text", async ({ page }) => {
+test.describe("marketing texts", () => {
+  test("appear on the page as text", async ({ page }) => {
     await answer(
       page,
       "marketing_content",
@@ -32,7 +32,7 @@ test.describe("what administrators say", () => {
     await expect(page.getByRole("link", { name: "Go" })).toHaveAttribute("href", "/register");
   });
 
-  test("hides a section", async ({ page }) => {
+  test("can hide a section", async ({ page }) => {
     let hidden = "";
     await answer(page, "marketing_content", (rows) => inSection(hidden, { visible: false })(rows));
     for (const [section, heading] of [
@@ -52,7 +52,7 @@ test.describe("what administrators say", () => {
     }
   });
 
-  test("a hidden footer is the copyright line", async ({ page }) => {
+  test("hidden footer still shows the copyright", async ({ page }) => {
     await answer(page, "marketing_content", inSection("footer", { visible: false }));
     await page.goto("/");
     await expect(page.locator("footer")).toHaveText(/^© \d{4} Basalt\. All rights reserved\.$/);
@@ -61,7 +61,7 @@ test.describe("what administrators say", () => {
   test.describe("in HTML", () => {
     // Chromium judges handlers already in the inert document in which the sanitiser takes them out.
     test.use({ allowedComplaint: /inline event handler violates/ });
-    test("lays prices out, and runs nothing", async ({ page }) => {
+    test("is laid out without running scripts", async ({ page }) => {
       await answer(
         page,
         "marketing_content",
@@ -79,7 +79,7 @@ test.describe("what administrators say", () => {
     });
   });
 
-  test("a server that is away leaves the app's own words", async ({ page }) => {
+  test("unreachable server shows the default texts", async ({ page }) => {
     await page.route("**/rest/v1/marketing_content?*", (route) => route.fulfill({ status: 404, json: {} }));
     await page.goto("/");
     await expect(page.getByRole("heading", { level: 1 })).toHaveText("Strategic Planning Made Simple");
@@ -99,7 +99,7 @@ const plan = (name: string, price: number, more: Row = {}) => ({
 });
 
 test.describe("prices", () => {
-  test("dollars without cents, per interval", async ({ page }) => {
+  test("are in whole dollars per interval", async ({ page }) => {
     await answer(page, "subscription_plans", () => [plan("Small", 19), plan("Large", 1490, { interval: "year" })]);
     await page.goto("/pricing");
     await expect(page.getByRole("listitem", { name: "Small" })).toContainText("$19/month");
@@ -114,7 +114,7 @@ test.describe("prices", () => {
     await expect(page).toHaveURL("/register");
   });
 
-  test("fifty, with long names and from right to left, on a narrow phone", async ({ page }) => {
+  test("fifty plans with long and RTL names fit a phone", async ({ page }) => {
     await page.setViewportSize({ width: 320, height: 640 });
     const many = Array.from({ length: 48 }, (_, index) => plan(`Plan ${index}`, index));
     await answer(page, "subscription_plans", () => [
@@ -127,7 +127,7 @@ test.describe("prices", () => {
     expect(await page.evaluate(() => document.documentElement.scrollWidth)).toBeLessThanOrEqual(320);
   });
 
-  test("after signing up, on to the provider; a failure ends at the dashboard", async ({ page, newAccount }) => {
+  test("sign-up continues to checkout or the dashboard", async ({ page, newAccount }) => {
     await page.route("**/functions/v1/create-checkout-session", (route) =>
       route.fulfill({ status: 400, json: { error: "Unknown or inactive plan" } }),
     );
@@ -145,7 +145,7 @@ test.describe("prices", () => {
     expect(await page.evaluate(() => sessionStorage.getItem("selectedPlanId"))).toBeNull();
   });
 
-  test("the plans dialog tells of a failed checkout by the browser's own alert", async ({ person, signedIn }) => {
+  test("failed checkout shows an alert", async ({ person, signedIn }) => {
     const page = await signedIn(await person());
     await page.route("**/functions/v1/create-checkout-session", (route) =>
       route.fulfill({ status: 400, json: { error: "Unknown or inactive plan" } }),
@@ -162,7 +162,7 @@ test.describe("prices", () => {
     await expect(subscribe).toBeEnabled();
   });
 
-  test("coming back from the provider without paying", async ({ page }) => {
+  test("return from checkout without payment", async ({ page }) => {
     for (const path of ["/", "/pricing"]) {
       await page.goto(`${path}?subscription=canceled`);
       await expect(page.getByText("You canceled the subscription process."), path).toBeVisible();
@@ -171,7 +171,7 @@ test.describe("prices", () => {
   });
 });
 
-test.describe("the subscription page", () => {
+test.describe("subscription page", () => {
   const states: { name: string; row: SubscriptionRow; sees: string[]; lacks: string[] }[] = [
     {
       name: "active",
@@ -191,7 +191,7 @@ test.describe("the subscription page", () => {
     { name: "canceled", row: { status: "canceled" }, sees: ["This subscription has ended."], lacks: ["Next billing"] },
   ];
 
-  test("in each state", async ({ person, signedIn }) => {
+  test("shows each state", async ({ person, signedIn }) => {
     test.slow();
     const maria = await person();
     const page = await signedIn(maria);
@@ -221,7 +221,7 @@ test.describe("the subscription page", () => {
     }
   });
 
-  test("a refused cancellation says why, and leaves the question", async ({ person, signedIn }) => {
+  test("rejected cancellation shows the reason", async ({ person, signedIn }) => {
     const maria = await person();
     await subscribe(maria);
     const page = await signedIn(maria);
@@ -239,10 +239,10 @@ test.describe("the subscription page", () => {
   });
 });
 
-test.describe("the prompt to subscribe", () => {
+test.describe("subscription prompt", () => {
   test.use({ upgradePrompt: true });
 
-  test("comes after its delay, once, and not where it would disturb", async ({ person, signedIn }) => {
+  test("appears once after its delay, not on excluded pages", async ({ person, signedIn }) => {
     const page = await signedIn(await person());
     await answer(page, "subscription_prompt", (rows) => rows.map((row) => ({ ...row, delay_seconds: 1 })));
     await page.goto("/dashboard/subscription");
@@ -255,7 +255,7 @@ test.describe("the prompt to subscribe", () => {
     await expect(prompt).toBeHidden();
   });
 
-  test("administrators are not asked to subscribe", async ({ administrator, signedIn }) => {
+  test("administrators see no subscription prompt", async ({ administrator, signedIn }) => {
     const page = await signedIn(await administrator());
     await answer(page, "subscription_prompt", (rows) => rows.map((row) => ({ ...row, delay_seconds: 1 })));
     await page.goto("/dashboard");
@@ -266,7 +266,7 @@ test.describe("the prompt to subscribe", () => {
   });
 });
 
-test("each page has a title and a description of its own", async ({ page }) => {
+test("each page has its own title and description", async ({ page }) => {
   for (const [path, title] of [
     ["/", "Basalt · Strategic Planning Made Simple"],
     ["/pricing", "Pricing · Basalt"],

@@ -575,7 +575,7 @@ for (const [name, { as, scenes }] of Object.entries(visits)) {
   });
 }
 
-test("each scene has its visit", () => {
+test("every scene is visited", () => {
   const shown = Object.values(visits).flatMap(({ scenes }) => Object.keys(scenes));
   expect(shown.toSorted()).toEqual(Object.keys(texts).toSorted());
 });

@@ -8,7 +8,7 @@ const csv = (content: string | Buffer) => ({
   buffer: Buffer.from(content),
 });
 
-test("priorities are imported from CSV: all, or none when a line is wrong", async ({ person, signedIn }) => {
+test("CSV import adds all priorities or none", async ({ person, signedIn }) => {
   test.slow();
   const maria = await person();
   const plan = await makePlan(maria, "Warm meals");
@@ -45,7 +45,7 @@ test("priorities are imported from CSV: all, or none when a line is wrong", asyn
   await expect(priorityCard(page, "Fresh food")).toContainText("Near, and good");
 });
 
-test("a viewer imports nothing, and exports the plan", async ({ person, signedIn }) => {
+test("viewer can export but not import", async ({ person, signedIn }) => {
   const [maria, vera] = [await person(), await person()];
   const plan = await makePlan(maria, "Warm meals: 2027", {
     Hubs: [{ title: "Find a hall, quickly", done: true, due: "2027-01-31", by: ["Maya", "Tom"] }],
@@ -67,7 +67,7 @@ test("a viewer imports nothing, and exports the plan", async ({ person, signedIn
   expect(lines[2]).toBe('Hubs,,"Find a hall, quickly",,,2027-01-31,"Maya, Tom",Completed');
 });
 
-test("the print view holds the whole plan, and on paper no buttons", async ({ person, signedIn }) => {
+test("print view has the whole plan without buttons", async ({ person, signedIn }) => {
   const maria = await person();
   const plan = await makePlan(maria, "Warm meals", { Hubs: [{ title: "Find a hall" }] });
   await maria.client
@@ -86,7 +86,7 @@ test("the print view holds the whole plan, and on paper no buttons", async ({ pe
   await expect(page.getByRole("button")).toHaveCount(0);
 });
 
-test("the timeline shows tasks by the day they are due, overdue ones marked", async ({ person, signedIn }) => {
+test("timeline groups tasks by due date and marks overdue", async ({ person, signedIn }) => {
   const maria = await person();
   const now = new Date();
   const month = `${now.getFullYear()}-${String(now.getMonth() + 1).padStart(2, "0")}`;

@@ -18,7 +18,7 @@ async function proveAddress(person: Person) {
   await server().auth.admin.updateUserById(person.id, { email_confirm: true });
 }
 
-test("a link without its parts says that something is missing", async ({ page }) => {
+test("incomplete link shows an error", async ({ page }) => {
   for (const path of ["/invite", "/invite?token=x", "/invite?plan=x"]) {
     await page.goto(path);
     await expect(page.getByRole("heading", { name: "Invitation Error" }), path).toBeVisible();
@@ -31,7 +31,7 @@ test("a link without its parts says that something is missing", async ({ page })
   await expect(page).toHaveURL("/");
 });
 
-test("an unknown, a used and an expired invitation lead nowhere", async ({ page, person }) => {
+test("invalid invitations are rejected", async ({ page, person }) => {
   const maria = await person();
   const { path, memberId } = await invite(maria, "late@example.org");
   const none = "00000000-0000-4000-8000-000000000000";
@@ -45,7 +45,7 @@ test("an unknown, a used and an expired invitation lead nowhere", async ({ page,
   await expect(page.getByText("is older than 14 days")).toBeVisible();
 });
 
-test("a visitor accepts, logs in, and is a member", async ({ page, person }) => {
+test("visitor accepts, logs in and becomes a member", async ({ page, person }) => {
   const [maria, tom] = [await person(), await person()];
   const { path, planId } = await invite(maria, tom.email, "manager");
   await proveAddress(tom);
@@ -69,7 +69,7 @@ test("a visitor accepts, logs in, and is a member", async ({ page, person }) => 
   await expect(page).toHaveURL(`/plan/${planId}`);
 });
 
-test("an invitation that is declined stays open", async ({ person, signedIn }) => {
+test("declined invitation stays pending", async ({ person, signedIn }) => {
   const [maria, tom] = [await person(), await person()];
   const { path } = await invite(maria, tom.email);
   const page = await signedIn(tom);
@@ -80,7 +80,7 @@ test("an invitation that is declined stays open", async ({ person, signedIn }) =
   await expect(page.getByRole("button", { name: "Accept Invitation" })).toBeVisible();
 });
 
-test("another address is told so, and can sign out", async ({ person, signedIn }) => {
+test("other address sees an error and can sign out", async ({ person, signedIn }) => {
   const [maria, tom] = [await person(), await person()];
   const { path } = await invite(maria, "tom@elsewhere.example");
   const page = await signedIn(tom);
@@ -91,12 +91,7 @@ test("another address is told so, and can sign out", async ({ person, signedIn }
   await expect(page.getByRole("button", { name: "Accept Invitation" })).toBeVisible();
 });
 
-test("who signs up for it proves the address by a mail, and is taken on from there", async ({
-  page,
-  request,
-  newAccount,
-  person,
-}) => {
+test("sign-up for an invitation requires confirming the mail", async ({ page, request, newAccount, person }) => {
   test.slow();
   const maria = await person();
   const { path, planId } = await invite(maria, newAccount.email);

@@ -1,7 +1,7 @@
 import { expect, test } from "./fixtures";
 import { addMember, expectToast, makePlan, server } from "./workspace";
 
-test("a manager fills in the organization, with a logo", async ({ person, signedIn }) => {
+test("manager edits the organization and its logo", async ({ person, signedIn }) => {
   test.slow();
   const [maria, tom] = [await person(), await person()];
   const plan = await makePlan(maria, "Warm meals");
@@ -47,7 +47,7 @@ test("a manager fills in the organization, with a logo", async ({ person, signed
   expect((await server().storage.from("org_logos").list(plan.id)).data).toHaveLength(0);
 });
 
-test("typed text is not lost unasked, and a colleague's is not written over", async ({ person, signedIn }) => {
+test("unsaved text is kept and conflicts are reported", async ({ person, signedIn }) => {
   const maria = await person();
   const plan = await makePlan(maria, "Warm meals");
   const page = await signedIn(maria);

@@ -9,7 +9,7 @@ const priorities = {
   "Fresh produce": [{ title: "Agreement with a farm", description: "<p>Too large for <strong>shops</strong></p>" }],
 };
 
-test("an owner sees the whole plan, and may do everything", async ({ person, signedIn }) => {
+test("owner sees and can edit the whole plan", async ({ person, signedIn }) => {
   const maria = await person();
   const plan = await makePlan(maria, "Warm meals", priorities);
   const page = await signedIn(maria);
@@ -45,7 +45,7 @@ test("an owner sees the whole plan, and may do everything", async ({ person, sig
   await expect(priorityCard(page, "Fresh produce").locator("strong")).toHaveText("shops");
 });
 
-test("a check-off shows at once, and can be undone", async ({ person, signedIn }) => {
+test("check-off is immediate and can be undone", async ({ person, signedIn }) => {
   const maria = await person();
   const plan = await makePlan(maria, "Warm meals", priorities);
   const page = await signedIn(maria);
@@ -73,7 +73,7 @@ test("a check-off shows at once, and can be undone", async ({ person, signedIn }
   await expect(check).not.toBeChecked();
 });
 
-test("a check-off that the server refuses is taken back", async ({ person, signedIn }) => {
+test("rejected check-off is reverted", async ({ person, signedIn }) => {
   const maria = await person();
   const plan = await makePlan(maria, "Warm meals", priorities);
   const page = await signedIn(maria);
@@ -88,7 +88,7 @@ test("a check-off that the server refuses is taken back", async ({ person, signe
   await expect(page.getByRole("checkbox", { name: "Find a hall" })).not.toBeChecked();
 });
 
-test("priorities and tasks are made, changed and deleted", async ({ person, signedIn }) => {
+test("priorities and tasks are added, edited and deleted", async ({ person, signedIn }) => {
   test.slow();
   const maria = await person();
   const plan = await makePlan(maria, "Warm meals");
@@ -152,7 +152,7 @@ test("priorities and tasks are made, changed and deleted", async ({ person, sign
   await expect(page.getByRole("heading", { name: "No priorities yet." })).toBeVisible();
 });
 
-test("the plan itself is changed and deleted", async ({ person, signedIn }) => {
+test("plan is edited and deleted", async ({ person, signedIn }) => {
   const maria = await person();
   const plan = await makePlan(maria, "Warm meals");
   const page = await signedIn(maria);
@@ -177,7 +177,7 @@ test("the plan itself is changed and deleted", async ({ person, signedIn }) => {
   await expect(page.getByRole("heading", { name: "Plan not found" })).toBeVisible();
 });
 
-test("by keyboard: down, up, space, e and n", async ({ person, signedIn }) => {
+test("keyboard shortcuts work", async ({ person, signedIn }) => {
   const maria = await person();
   const plan = await makePlan(maria, "Warm meals", priorities);
   const page = await signedIn(maria);
@@ -205,7 +205,7 @@ test("by keyboard: down, up, space, e and n", async ({ person, signedIn }) => {
   await expect(page.getByRole("dialog", { name: "Add Task" })).toBeVisible();
 });
 
-test("a viewer who was a manager a moment ago is told what the server refuses", async ({ person, signedIn }) => {
+test("demoted manager sees the server's rejections", async ({ person, signedIn }) => {
   const [maria, tom] = [await person(), await person()];
   const plan = await makePlan(maria, "Warm meals", priorities);
   await addMember(plan.id, tom, "manager");
@@ -220,7 +220,7 @@ test("a viewer who was a manager a moment ago is told what the server refuses", 
   await expect(page.getByRole("checkbox", { name: "Find a hall" })).not.toBeChecked();
 });
 
-test("a visitor logs in first, and comes back", async ({ page, person }) => {
+test("visitor returns to the plan after login", async ({ page, person }) => {
   const maria = await person();
   const plan = await makePlan(maria, "Warm meals");
   await page.goto(`/plan/${plan.id}?tab=team`);
@@ -231,7 +231,7 @@ test("a visitor logs in first, and comes back", async ({ page, person }) => {
   await expect(page).toHaveURL(`/plan/${plan.id}?tab=team`);
 });
 
-test("a plan that cannot be loaded leads back, with the reason", async ({ person, signedIn }) => {
+test("failed plan request leads back with the reason", async ({ person, signedIn }) => {
   const maria = await person();
   const plan = await makePlan(maria, "Warm meals");
   const page = await signedIn(maria);
@@ -243,7 +243,7 @@ test("a plan that cannot be loaded leads back, with the reason", async ({ person
   await expectToast(page, /Error fetching plan.*Out of order/);
 });
 
-test("what a colleague changed meanwhile is not written over unseen", async ({ person, signedIn }) => {
+test("concurrent edit is not overwritten silently", async ({ person, signedIn }) => {
   const maria = await person();
   const plan = await makePlan(maria, "Warm meals", priorities);
   const page = await signedIn(maria);

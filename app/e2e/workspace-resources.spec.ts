@@ -4,7 +4,7 @@ import { addMember, expectToast, makePlan, server } from "./workspace";
 
 const text = (name: string, content = "Dear all") => ({ name, mimeType: "text/plain", buffer: Buffer.from(content) });
 
-test("files are uploaded with titles, downloaded, and deleted with their bytes", async ({ person, signedIn }) => {
+test("files are uploaded, downloaded and deleted", async ({ person, signedIn }) => {
   test.slow();
   const maria = await person();
   const plan = await makePlan(maria, "Warm meals");
@@ -46,7 +46,7 @@ test("files are uploaded with titles, downloaded, and deleted with their bytes",
   expect((await server().storage.from("plan_files").list(plan.id)).data).toHaveLength(1);
 });
 
-test("what cannot be kept is refused before it is sent, in words", async ({ person, signedIn }) => {
+test("unsupported files are rejected before upload", async ({ person, signedIn }) => {
   const maria = await person();
   const plan = await makePlan(maria, "Warm meals");
   const page = await signedIn(maria);
@@ -63,7 +63,7 @@ test("what cannot be kept is refused before it is sent, in words", async ({ pers
   await expect(page.getByLabel("Title of good.txt")).toBeVisible();
 });
 
-test("pictures can be looked at, and dropped", async ({ person, signedIn }) => {
+test("images can be previewed and dropped", async ({ person, signedIn }) => {
   const maria = await person();
   const plan = await makePlan(maria, "Warm meals");
   const page = await signedIn(maria);
@@ -88,7 +88,7 @@ test.describe(() => {
   // The connection that the test cuts.
   test.use({ allowedComplaint: /net::ERR_FAILED/ });
 
-  test("a large upload shows how far it is, and goes on where it was cut off", async ({ person, signedIn }) => {
+  test("large upload shows progress and resumes", async ({ person, signedIn }) => {
     test.slow();
     const maria = await person();
     const plan = await makePlan(maria, "Warm meals");
@@ -139,7 +139,7 @@ test("an upload can be cancelled", async ({ person, signedIn }) => {
   await expect(page.getByText("Failed to upload file")).toHaveCount(0);
 });
 
-test("viewers read files and cannot add any; strangers get none", async ({ person, signedIn }) => {
+test("viewers can only read files; others have no access", async ({ person, signedIn }) => {
   const [maria, vera, stranger] = [await person(), await person(), await person()];
   const plan = await makePlan(maria, "Warm meals");
   await addMember(plan.id, vera, "viewer");

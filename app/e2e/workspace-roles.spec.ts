@@ -34,7 +34,7 @@ async function expectButtons(page: Page, there: boolean, names: (string | RegExp
   }
 }
 
-test("each part of a plan, as its owner, as a manager and as a viewer", async ({ person, signedIn }) => {
+test("each role sees the right controls", async ({ person, signedIn }) => {
   test.slow();
   const { people, planId } = await planOfAll(person);
   for (const role of roles)
@@ -85,7 +85,7 @@ test("each part of a plan, as its owner, as a manager and as a viewer", async ({
     });
 });
 
-test("a stranger finds none of it, by any address or call", async ({ person, signedIn }) => {
+test("non-member has no access by URL or API", async ({ person, signedIn }) => {
   const { planId } = await planOfAll(person);
   const stranger = await person();
   const page = await signedIn(stranger);
@@ -103,7 +103,7 @@ test("a stranger finds none of it, by any address or call", async ({ person, sig
   }
 });
 
-test("what a viewer may not, the server refuses whatever the page shows", async ({ person, signedIn }) => {
+test("server rejects a viewer's writes", async ({ person, signedIn }) => {
   test.slow();
   const { people, planId } = await planOfAll(person);
   const page = await signedIn(people.viewer);

@@ -219,7 +219,7 @@ async function examinePlan(page: Page, name: string) {
 test.use({ contextOptions: { reducedMotion: "reduce" } });
 
 for (const [visit, screens] of Object.entries(visits)) {
-  test(`${visit}: nothing for axe to find, nothing beyond the edge`, async ({ person, signedIn }) => {
+  test(`${visit}: passes axe and fits the window`, async ({ person, signedIn }) => {
     // Examinations of whole pages.
     test.setTimeout(300_000);
     const [maria, tom] = [await person(), await person()];
@@ -238,7 +238,7 @@ for (const [visit, screens] of Object.entries(visits)) {
   });
 }
 
-test("invitation, and a link that leads nowhere: nothing for axe to find", async ({ person, signedIn }) => {
+test("invitation and invalid link pass axe", async ({ person, signedIn }) => {
   test.slow();
   const [maria, tom] = [await person(), await person()];
   const plan = await makePlan(maria, texts.title);
@@ -257,7 +257,7 @@ test("invitation, and a link that leads nowhere: nothing for axe to find", async
   await examinePlan(page, "invitation error");
 });
 
-test("colleagues, a conflict and a lost connection: nothing for axe to find", async ({ person, signedIn }) => {
+test("presence, conflict and disconnect states pass axe", async ({ person, signedIn }) => {
   test.slow();
   const [maria, tom] = [await person(), await person()];
   const planId = await fullPlan(maria, tom);

@@ -11,7 +11,7 @@ async function planWithTeam(person: () => Promise<Person>) {
   return { maria, tom, vera, plan };
 }
 
-test("an owner invites, changes roles and removes", async ({ person, signedIn }) => {
+test("owner invites, changes roles and removes members", async ({ person, signedIn }) => {
   test.slow();
   const { maria, tom, vera, plan } = await planWithTeam(person);
   const page = await signedIn(maria);
@@ -59,7 +59,7 @@ test("an owner invites, changes roles and removes", async ({ person, signedIn })
   await expect(row(page, vera.email)).toHaveCount(0);
 });
 
-test("the last owner stays", async ({ person, signedIn }) => {
+test("last owner cannot leave", async ({ person, signedIn }) => {
   const { maria, tom, plan } = await planWithTeam(person);
   const page = await signedIn(maria);
   await page.goto(`/plan/${plan.id}?tab=team`);
@@ -92,7 +92,7 @@ test("the last owner stays", async ({ person, signedIn }) => {
   );
 });
 
-test("an owner who is not the last may leave", async ({ person, signedIn }) => {
+test("owner can leave if another remains", async ({ person, signedIn }) => {
   const [maria, otto] = [await person(), await person()];
   const plan = await makePlan(maria, "Warm meals");
   await addMember(plan.id, otto, "owner");
@@ -105,7 +105,7 @@ test("an owner who is not the last may leave", async ({ person, signedIn }) => {
   await expect(page).toHaveURL("/dashboard");
 });
 
-test("a manager invites managers and viewers, and changes no one", async ({ person, signedIn }) => {
+test("manager can invite but not change members", async ({ person, signedIn }) => {
   const { tom, plan } = await planWithTeam(person);
   const page = await signedIn(tom);
   await page.goto(`/plan/${plan.id}?tab=team`);

@@ -314,7 +314,7 @@ const visits: Record<string, Partial<Record<Screen, Arrange>>> = {
 };
 
 for (const [name, screens] of Object.entries(visits)) {
-  test(`the specification's texts: ${name}`, async ({ person, signedIn }) => {
+  test(`specified texts: ${name}`, async ({ person, signedIn }) => {
     test.slow();
     const maria = await person();
     const page = await signedIn(maria);
@@ -342,7 +342,7 @@ for (const [name, screens] of Object.entries(visits)) {
   });
 }
 
-test("each screen has its visit", () => {
+test("every screen is visited", () => {
   const shown = Object.values(visits).flatMap((screens) => Object.keys(screens));
   expect(shown.toSorted()).toEqual(Object.keys(texts).toSorted());
 });

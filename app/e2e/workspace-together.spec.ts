@@ -16,7 +16,7 @@ async function team(person: () => Promise<Person>) {
 
 const hereNow = (page: import("@playwright/test").Page) => page.getByRole("list", { name: "Here now" }).first();
 
-test("three browsers on one plan: a check-off is seen by the others, and who is here", async ({ person, signedIn }) => {
+test("check-off and presence are shared live", async ({ person, signedIn }) => {
   test.slow();
   const { maria, tom, vera, path } = await team(person);
   const [hers, his, viewers] = [await signedIn(maria), await signedIn(tom), await signedIn(vera)];
@@ -55,10 +55,7 @@ test("three browsers on one plan: a check-off is seen by the others, and who is 
   await expect(hereNow(hers)).toContainText(tom.email);
 });
 
-test("lists follow: priorities, tasks, the organization, files and the plan's own words", async ({
-  person,
-  signedIn,
-}) => {
+test("all lists update live", async ({ person, signedIn }) => {
   test.slow();
   const { maria, tom, plan, path } = await team(person);
   const page = await signedIn(tom);
@@ -94,7 +91,7 @@ test("lists follow: priorities, tasks, the organization, files and the plan's ow
   await expect(page.getByRole("list", { name: "Files" })).toContainText("Letter");
 });
 
-test("a member who is removed while looking is told so, and sees no more", async ({ person, signedIn }) => {
+test("removed member is told and loses access", async ({ person, signedIn }) => {
   test.slow();
   const { maria, tom, vera, path } = await team(person);
   const [hers, theirs, his] = [await signedIn(maria), await signedIn(vera), await signedIn(tom)];
@@ -122,7 +119,7 @@ test("a member who is removed while looking is told so, and sees no more", async
   await expect(his.getByRole("button", { name: "Invite Member" })).toHaveCount(0);
 });
 
-test("a plan that is deleted under one's hands", async ({ person, signedIn }) => {
+test("deleted plan is reported to open browsers", async ({ person, signedIn }) => {
   const { maria, tom, plan, path } = await team(person);
   const page = await signedIn(tom);
   await page.goto(path);
@@ -135,7 +132,7 @@ test("a plan that is deleted under one's hands", async ({ person, signedIn }) =>
   await expect(page).toHaveURL("/dashboard");
 });
 
-test("a colleague's edit of the plan is not written over unseen", async ({ person, signedIn }) => {
+test("concurrent plan edit is not overwritten silently", async ({ person, signedIn }) => {
   const { maria, tom, plan, path } = await team(person);
   const page = await signedIn(tom);
   await page.goto(path);
@@ -166,10 +163,7 @@ test("a colleague's edit of the plan is not written over unseen", async ({ perso
   await expect(page.getByRole("heading", { level: 1 })).toHaveText("Warm meals, mine");
 });
 
-test("titles are changed where they stand, and a colleague's is not written over unseen", async ({
-  person,
-  signedIn,
-}) => {
+test("inline title edits detect conflicts", async ({ person, signedIn }) => {
   test.slow();
   const { maria, tom, plan, path } = await team(person);
   const page = await signedIn(tom);
@@ -206,10 +200,7 @@ test("titles are changed where they stand, and a colleague's is not written over
   expect((await maria.client.from("plans").select("title").eq("id", plan.id).single()).data?.title).toBe("Mine");
 });
 
-test("while the live connection is gone the page says so, asks by itself, and comes back", async ({
-  person,
-  signedIn,
-}) => {
+test("lost live connection is shown, polled and restored", async ({ person, signedIn }) => {
   test.slow();
   const { maria, tom, path } = await team(person);
   const page = await signedIn(tom);
@@ -244,10 +235,7 @@ test("while the live connection is gone the page says so, asks by itself, and co
   await expect(hall).not.toBeChecked();
 });
 
-test("a stranger who knows the plan's id is not let into its channel, and is not heard from outside", async ({
-  person,
-  signedIn,
-}) => {
+test("non-member cannot join or broadcast to the channel", async ({ person, signedIn }) => {
   const { maria, tom, plan, path } = await team(person);
   const stranger = await person();
   const page = await signedIn(maria);

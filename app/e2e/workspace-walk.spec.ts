@@ -4,7 +4,7 @@ import { expect, test } from "./fixtures";
 import { Mailbox } from "./mailbox";
 import { expectToast, server } from "./workspace";
 
-test("a plan is made and a colleague invited; she accepts on a phone and completes a task; it is printed", async ({
+test("create, invite, accept on a phone, complete and print", async ({
   baseURL,
   browser,
   newAccount,

@@ -21,20 +21,20 @@ function open(path: string, auth: Auth) {
   return renderRoutes([{ Component: provider, children: screens }], path).router;
 }
 
-test("while the session is being read nobody is sent anywhere", () => {
+test("does not redirect while the session loads", () => {
   const router = open("/dashboard", { ...visitor, loading: true });
   expect(screen.getByRole("status")).toHaveTextContent("Checking your session...");
   expect(router.state.location.pathname).toBe("/dashboard");
 });
 
-test("a visitor is sent to log in, and knows the way back", () => {
+test("redirects a visitor to login with a return path", () => {
   const router = open("/dashboard?tab=2", visitor);
   expect(screen.getByRole("heading", { name: "Welcome back" })).toBeVisible();
   expect(returnPath(router.state.location.state)).toBe("/dashboard?tab=2");
   expect(router.state.historyAction).toBe("REPLACE");
 });
 
-test("someone signed in has no use for the log-in screen", () => {
+test("redirects a signed-in user from login", () => {
   open("/login", { ...visitor, user: someone });
   expect(screen.getByRole("heading", { name: "Plans" })).toBeVisible();
 });
@@ -57,7 +57,7 @@ function Lost() {
   return null;
 }
 
-test("the context says so when it is missing", () => {
+test("missing auth context throws", () => {
   vi.spyOn(console, "error").mockImplementation(() => {});
   expect(() => renderElement(<Lost />)).toThrow("useAuth must be used within an AuthProvider");
 });

@@ -3,7 +3,7 @@ import { expect, test } from "vitest";
 import { FormField } from "./form-field";
 import { Input } from "./ui/input";
 
-test("a field without hint or error refers to nothing", () => {
+test("field without hint or error has no aria-describedby", () => {
   render(
     <FormField label="Title">
       <Input />
@@ -13,7 +13,7 @@ test("a field without hint or error refers to nothing", () => {
   expect(screen.getByLabelText("Title")).toBeValid();
 });
 
-test("the error takes the place of the hint, for the eye and the ear", () => {
+test("error replaces the hint visibly and in ARIA", () => {
   const { rerender } = render(
     <FormField label="Title" hint="Short and clear">
       <Input />

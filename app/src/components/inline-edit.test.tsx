@@ -27,7 +27,7 @@ async function open(save: (text: string, seen: string) => Promise<boolean>) {
   return { user, field: screen.getByRole("textbox", { name: "Rename Hall" }) };
 }
 
-test("Enter saves, and the focus goes back to the button", async () => {
+test("Enter saves and returns the focus to the button", async () => {
   const save = vi.fn(async () => true);
   const { user } = await open(save);
   await user.keyboard("Two halls{Enter}");
@@ -37,7 +37,7 @@ test("Enter saves, and the focus goes back to the button", async () => {
   expect(screen.getByRole("heading", { name: "Hall" })).toBeInTheDocument();
 });
 
-test("Escape saves nothing, and neither does a text that did not change", async () => {
+test("Escape and unchanged text do not save", async () => {
   const save = vi.fn(async () => true);
   const { user } = await open(save);
   await user.keyboard("Never mind{Escape}");
@@ -47,7 +47,7 @@ test("Escape saves nothing, and neither does a text that did not change", async 
   expect(save).not.toHaveBeenCalled();
 });
 
-test("leaving the field saves; what will not do stays, with the reason", async () => {
+test("blur saves; invalid text stays with its error", async () => {
   const save = vi.fn(async () => true);
   const { user, field } = await open(save);
   await user.keyboard("ab");
@@ -59,7 +59,7 @@ test("leaving the field saves; what will not do stays, with the reason", async (
   expect(save).toHaveBeenCalledExactlyOnceWith("abc", "Hall");
 });
 
-test("a colleague's text is shown, and written over by a second Enter alone", async () => {
+test("conflicting text needs a second Enter to overwrite", async () => {
   const save = vi.fn(async (_text: string, seen: string) => seen === "Theirs");
   const { user, field } = await open(save);
   await user.keyboard("Mine");
@@ -73,7 +73,7 @@ test("a colleague's text is shown, and written over by a second Enter alone", as
   expect(screen.queryByRole("textbox")).not.toBeInTheDocument();
 });
 
-test("a save that fails leaves the text in the field", async () => {
+test("failed save keeps the text", async () => {
   const { user, field } = await open(() => Promise.reject(new Error("no")));
   await user.keyboard("Two halls{Enter}");
   expect(field).toHaveValue("Two halls");

@@ -17,7 +17,7 @@ function Harness() {
   );
 }
 
-test("shows another version that the form loads", async () => {
+test("shows a newly loaded value", async () => {
   const { user } = renderElement(<Harness />);
   expect(screen.getByRole("textbox")).toHaveTextContent("Mine");
   await user.click(screen.getByRole("button", { name: "Load theirs" }));

@@ -20,7 +20,7 @@ function start(initial: { fresh: Item | null; isDirty: boolean; isBusy?: boolean
   return { ...hook, load };
 }
 
-test("a newer row comes in by itself while nothing was typed", () => {
+test("newer row replaces an unedited form", () => {
   const { result, rerender, load } = start({ fresh: first, isDirty: false });
   rerender({ fresh: renamed, isDirty: false });
   expect(load).toHaveBeenCalledExactlyOnceWith(renamed);
@@ -31,7 +31,7 @@ test("a newer row comes in by itself while nothing was typed", () => {
   expect(result.current.base).toBe(third);
 });
 
-test("what was typed waits for a decision", () => {
+test("newer row with edits requires a decision", () => {
   const { result, rerender, load } = start({ fresh: first, isDirty: true });
   rerender({ fresh: renamed, isDirty: true });
   expect(result.current).toMatchObject({ base: first, isStale: true });
@@ -45,7 +45,7 @@ test("what was typed waits for a decision", () => {
   expect(load).toHaveBeenCalledTimes(1);
 });
 
-test("a change of something that the form does not edit is none", () => {
+test("change of an unedited column is ignored", () => {
   const { result, rerender, load } = start({ fresh: first, isDirty: true });
   const done = { ...first, updated_at: "2", done: true };
   rerender({ fresh: done, isDirty: true });
@@ -53,7 +53,7 @@ test("a change of something that the form does not edit is none", () => {
   expect(load).not.toHaveBeenCalled();
 });
 
-test("what comes in while it is being saved waits until that is over", () => {
+test("row received during a save is handled afterwards", () => {
   const { result, rerender, load } = start({ fresh: first, isDirty: true });
   rerender({ fresh: renamed, isDirty: true, isBusy: true });
   expect(result.current).toMatchObject({ base: first, isStale: false });
@@ -62,7 +62,7 @@ test("what comes in while it is being saved waits until that is over", () => {
   expect(load).not.toHaveBeenCalled();
 });
 
-test("a first row that another person made is newer than none", () => {
+test("first row by another user is newer than none", () => {
   const { result, rerender } = start({ fresh: null, isDirty: true });
   rerender({ fresh: first, isDirty: true });
   expect(result.current).toMatchObject({ base: null, isStale: true });

@@ -3,7 +3,7 @@ import { fetchAppConfig } from "./app-config";
 
 const answer = (response: () => Promise<Response>) => vi.stubGlobal("fetch", response);
 
-test("takes the key", async () => {
+test("reads the key", async () => {
   answer(async () => Response.json({ url: "http://localhost:8000", anonKey: "sb_publishable_x" }));
   expect(await fetchAppConfig()).toEqual({ anonKey: "sb_publishable_x" });
 });

@@ -7,14 +7,14 @@ const utf16 = (text: string, littleEndian: boolean) => {
   return new Uint8Array(bytes.buffer);
 };
 
-test("what spreadsheets write is read", () => {
+test("parses CSV of spreadsheets", () => {
   expect(decodeText(new TextEncoder().encode("\ufeffZoë"))).toBe("Zoë");
   expect(decodeText(utf16("\ufeffZoë", true))).toBe("Zoë");
   expect(decodeText(utf16("\ufeffZoë", false))).toBe("Zoë");
   expect(decodeText(new Uint8Array([0x5a, 0x6f, 0xeb]))).toBe("Zoë");
 });
 
-test("what is written is quoted, and no formula", () => {
+test("quotes values and escapes formulas", () => {
   expect(
     toCsv([
       ["a", 'say "hi"', "x, y"],

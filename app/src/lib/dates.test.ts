@@ -3,7 +3,7 @@ import { formatAge, formatDay, isRealDay, today } from "./dates";
 
 afterEach(() => vi.useRealTimers());
 
-test("a day is the same wherever one is", () => {
+test("a day is the same in every time zone", () => {
   expect(formatDay("2027-01-31")).toBe("Jan 31, 2027");
   expect(formatDay("2027-09-01T12:00:00+00:00")).toBe("Sep 1, 2027");
 });
@@ -22,7 +22,7 @@ test.each([
   expect(formatAge(new Date(Date.now() - seconds * 1000).toISOString())).toBe(age);
 });
 
-test("days that the calendar lacks are none", () => {
+test("rejects days that do not exist", () => {
   expect(["2028-02-29", "2027-02-29", "2027-13-01", "2027-1-1", ""].map(isRealDay)).toEqual([
     true,
     false,
@@ -32,7 +32,7 @@ test("days that the calendar lacks are none", () => {
   ]);
 });
 
-test("today is the person's", () => {
+test("today is in the local time zone", () => {
   vi.useFakeTimers({ now: new Date(2027, 0, 5, 0, 30) });
   expect(today()).toBe("2027-01-05");
 });

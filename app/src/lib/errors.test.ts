@@ -8,7 +8,7 @@ test.each(["TypeError: Failed to fetch", "NetworkError when attempting to fetch 
   },
 );
 
-test("the server's own words are passed on", () => {
+test("returns the server's message", () => {
   expect(messageOf({ code: "23514", message: "new row violates check constraint" })).toBe(
     "new row violates check constraint",
   );
@@ -22,7 +22,7 @@ test.each([null, undefined, "text", {}, { message: 7 }, { message: " " }, { mess
   },
 );
 
-test("a missing row is known by its code", () => {
+test("recognises a missing row by its code", () => {
   expect(isNoRows({ code: "PGRST116" })).toBe(true);
   expect(isNoRows({ code: "PGRST301" })).toBe(false);
 });

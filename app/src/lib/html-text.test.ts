@@ -8,15 +8,15 @@ test.each(["One line", "Two\nlines", "Two\n\nparagraphs\nand a line", 'A < B & "
   },
 );
 
-test("what looks like markup stays text", () => {
+test("escapes markup", () => {
   expect(textToHtml("<b>bold</b>")).toBe("<p>&lt;b&gt;bold&lt;/b&gt;</p>");
 });
 
-test("nothing is null, on the way there and back", () => {
+test("converts empty text to null and back", () => {
   expect(textToHtml(" \n\n ")).toBeNull();
   expect(htmlToText(null)).toBe("");
 });
 
-test("lists become lines", () => {
+test("converts lists to lines", () => {
   expect(htmlToText("<p>To do</p><ul><li>One</li><li>Two</li></ul>")).toBe("To do\n\nOne\nTwo");
 });

@@ -1,7 +1,7 @@
 import { expect, test } from "vitest";
 import { countDone, percentOf } from "./progress";
 
-test("none of none is nothing", () => expect(percentOf(countDone([]))).toBe(0));
+test("zero of zero is zero percent", () => expect(percentOf(countDone([]))).toBe(0));
 
 test.each([
   [1, 3, 33],

@@ -3,7 +3,7 @@ import { hasStoredSession, rememberSession, sessionStorageAdapter } from "./sess
 
 const key = "sb-localhost-auth-token";
 
-test("a remembered session is for every tab", () => {
+test("remembered session is shared by all tabs", () => {
   rememberSession(true);
   sessionStorageAdapter.setItem(key, "session");
   expect(localStorage.getItem(key)).toBe("session");
@@ -11,7 +11,7 @@ test("a remembered session is for every tab", () => {
   expect(hasStoredSession()).toBe(true);
 });
 
-test("another is for this tab, refreshed tokens too", () => {
+test("unremembered session stays in its tab", () => {
   rememberSession(false);
   sessionStorageAdapter.setItem(key, "session");
   sessionStorageAdapter.setItem(key, "refreshed");
@@ -20,7 +20,7 @@ test("another is for this tab, refreshed tokens too", () => {
   expect(hasStoredSession()).toBe(true);
 });
 
-test("signing out leaves no session behind, wherever it was", () => {
+test("signing out clears both storages", () => {
   localStorage.setItem(key, "old");
   sessionStorage.setItem(key, "new");
   sessionStorageAdapter.removeItem(key);

@@ -34,7 +34,7 @@ test.each(["{Enter}", " ", "{ArrowDown}"])(
   },
 );
 
-test("arrows and letters find an item, Enter takes it", async () => {
+test("arrows and letters focus an item, Enter selects it", async () => {
   const { user, remove, trigger } = show();
   trigger.focus();
   await user.keyboard("{Enter}");
@@ -48,7 +48,7 @@ test("arrows and letters find an item, Enter takes it", async () => {
   expect(trigger).toHaveFocus();
 });
 
-test("a second press closes it", async () => {
+test("second click closes the menu", async () => {
   const { user, trigger } = show();
   await user.click(trigger);
   await screen.findByRole("menu");

@@ -4,7 +4,7 @@ import { fillTemplate, mailSettingsSchema, templateSchema, testMailSchema, unkno
 const messagesOf = (result: { error?: { issues: { message: string }[] } | undefined }) =>
   result.error?.issues.map(({ message }) => message);
 
-test("the forms say what is missing in the specification's words", () => {
+test("forms show the specified messages", () => {
   expect(messagesOf(mailSettingsSchema.safeParse({ apiKey: "", fromEmail: "x", fromName: " " }))).toEqual([
     "API key is required",
     "Must be a valid email address",
@@ -21,12 +21,12 @@ test("the forms say what is missing in the specification's words", () => {
   ]);
 });
 
-test("variables are filled in once, unknown ones stay", () => {
+test("replaces known variables once and keeps unknown ones", () => {
   expect(fillTemplate("{{planTitle}} {{ role }} {role} {{x}}", { planTitle: "{{role}}", role: "viewer" })).toBe(
     "{{role}} viewer viewer {{x}}",
   );
 });
 
-test("a variable that is not allowed is named once", () => {
+test("reports each unknown variable once", () => {
   expect(unknownVariables("{{planTitle}} {{role}} {{rule}} {{rule}}", ["planTitle"])).toEqual(["role", "rule"]);
 });

@@ -13,7 +13,7 @@ const plan = {
 const errorsOf = (change: object) =>
   planFormSchema.safeParse({ ...plan, ...change }).error?.issues.map(({ message }) => message) ?? [];
 
-test("a plan as typed becomes a plan", () => {
+test("parses a valid form into a plan", () => {
   expect(planFormSchema.parse({ ...plan, name: " Basic ", price: "19.50" })).toMatchObject({
     name: "Basic",
     price: 19.5,
@@ -32,7 +32,7 @@ test.each([
   expect(errorsOf(change)).toEqual([message]);
 });
 
-test.each(["0", "0.1", "19.99", "1e3"])("the price %s is taken", (price) => {
+test.each(["0", "0.1", "19.99", "1e3"])("accepts the price %s", (price) => {
   expect(errorsOf({ price })).toEqual([]);
 });
 

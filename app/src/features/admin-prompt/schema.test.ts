@@ -22,7 +22,7 @@ test.each([
   expect(delayOf(text)).toBe(seconds);
 });
 
-test.each(["-1", "301", "1.5"])("a delay of %s is refused", (text) => {
+test.each(["-1", "301", "1.5"])("rejects a delay of %s", (text) => {
   expect(() => delayOf(text)).toThrow();
 });
 
@@ -30,7 +30,7 @@ test.each(["javascript:alert(1)", "//evil.org/a.png", "picture.png"])("the image
   expect(promptFormSchema.safeParse({ ...prompt, imageUrl }).success).toBe(false);
 });
 
-test("features are lines; blank ones are dropped", () => {
+test("splits features into lines and drops blank ones", () => {
   expect(linesOf(" One \n\n  \nTwo")).toEqual(["One", "Two"]);
 });
 

@@ -18,7 +18,7 @@ function press(init: KeyboardEventInit, target: EventTarget = window) {
   return event;
 }
 
-test("Ctrl or Cmd with B collapses and expands, and the cookie remembers it", () => {
+test("Ctrl/Cmd+B toggles the sidebar and sets the cookie", () => {
   const { result } = renderHook(() => useSidebar("/admin"));
   expect(result.current.open).toBe(true);
   expect(press({ ctrlKey: true }).defaultPrevented).toBe(true);
@@ -29,7 +29,7 @@ test("Ctrl or Cmd with B collapses and expands, and the cookie remembers it", ()
   expect(document.cookie).toContain("sidebar_state=expanded");
 });
 
-test("other keys leave it alone", () => {
+test("other keys do not toggle the sidebar", () => {
   const { result } = renderHook(() => useSidebar("/admin"));
   press({});
   press({ ctrlKey: true, shiftKey: true });

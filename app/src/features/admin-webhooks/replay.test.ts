@@ -3,7 +3,7 @@ import { metadataOf } from "./replay";
 
 const nothing = { customer_email: null, customer_id: null, subscription_id: null, price_id: null };
 
-test("a checkout names its customer, subscription and price", () => {
+test("reads customer, subscription and price of a checkout", () => {
   const object = {
     object: "checkout.session",
     customer: "cus_1",
@@ -19,7 +19,7 @@ test("a checkout names its customer, subscription and price", () => {
   });
 });
 
-test("a subscription is its own", () => {
+test("reads the id of a subscription", () => {
   const object = {
     object: "subscription",
     id: "sub_2",
@@ -34,12 +34,12 @@ test("a subscription is its own", () => {
   });
 });
 
-test("an invoice of either shape names its subscription", () => {
+test("reads the subscription of both invoice formats", () => {
   const parent = { subscription_details: { subscription: "sub_3" } };
   expect(metadataOf({ data: { object: { object: "invoice", parent } } }).subscription_id).toBe("sub_3");
   expect(metadataOf({ data: { object: { object: "invoice", subscription: "sub_4" } } }).subscription_id).toBe("sub_4");
 });
 
-test.each([null, "text", [], {}, { data: null }, { data: { object: 3 } }])("%j names nothing", (payload) => {
+test.each([null, "text", [], {}, { data: null }, { data: { object: 3 } }])("finds nothing in %j", (payload) => {
   expect(metadataOf(payload)).toEqual(nothing);
 });

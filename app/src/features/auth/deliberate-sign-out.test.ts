@@ -1,7 +1,7 @@
 import { expect, test, vi } from "vitest";
 import { announceSignOut, watchSignOut } from "./deliberate-sign-out";
 
-test("a tab hears of its own sign-out once, and another tab of it, too", async () => {
+test("each tab is notified of a sign-out once", async () => {
   const other = new BroadcastChannel("basalt.signed-out");
   const heard = vi.fn();
   const heardElsewhere = new Promise((resolve) => {

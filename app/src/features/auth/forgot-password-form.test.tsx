@@ -13,7 +13,7 @@ function show(answer: () => Promise<Response>) {
   return { ...renderElement(<ForgotPasswordForm onSent={onSent} />), onSent, server };
 }
 
-test("asks for the mail, with a link to the screen for a new password", async () => {
+test("requests a mail with the reset redirect", async () => {
   const { user, onSent, server } = show(async () => Response.json({}));
   await user.type(screen.getByLabelText("Email"), "maria@river.org{Enter}");
 
@@ -24,7 +24,7 @@ test("asks for the mail, with a link to the screen for a new password", async ()
   expect(JSON.parse(String(request.body))).toMatchObject({ email: "maria@river.org" });
 });
 
-test("an address that is none asks no server", async () => {
+test("invalid address sends no request", async () => {
   const { user, onSent, server } = show(async () => Response.json({}));
   await user.type(screen.getByLabelText("Email"), "maria{Enter}");
   expect(await screen.findByText("Please enter a valid email address")).toBeVisible();
@@ -32,7 +32,7 @@ test("an address that is none asks no server", async () => {
   expect(onSent).not.toHaveBeenCalled();
 });
 
-test("a failure shows nothing, and leaves the form for another try", async () => {
+test("failure keeps the form for a retry", async () => {
   const { user, onSent } = show(async () => Response.json({ message: "no mail today" }, { status: 429 }));
   await user.type(screen.getByLabelText("Email"), "maria@river.org{Enter}");
   expect(await screen.findByRole("button", { name: "Send Reset Link" })).toBeEnabled();

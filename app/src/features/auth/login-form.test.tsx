@@ -8,7 +8,7 @@ beforeEach(() => keepTypedEmail(""));
 
 const show = () => renderRoutes([{ path: "/", Component: LoginForm }]);
 
-test("says what is wrong with the fields and asks no server", async () => {
+test("invalid fields show errors and send no request", async () => {
   const { user } = show();
   await user.type(screen.getByLabelText("Email"), "nobody");
   await user.click(screen.getByRole("button", { name: "Log In" }));
@@ -19,7 +19,7 @@ test("says what is wrong with the fields and asks no server", async () => {
   expect(screen.getByLabelText("Email")).toHaveFocus();
 });
 
-test("a server that is away leaves the form as it was, with a word about it", async () => {
+test("unreachable server keeps the form and shows an error", async () => {
   vi.stubGlobal("fetch", () => Promise.reject(new TypeError("Failed to fetch")));
   const { user } = show();
   await user.type(screen.getByLabelText("Email"), "maria@river.org");
@@ -33,7 +33,7 @@ test("a server that is away leaves the form as it was, with a word about it", as
   expect(screen.getByRole("button", { name: "Log In" })).toBeEnabled();
 });
 
-test("cannot be sent twice while the server thinks", async () => {
+test("cannot be submitted twice", async () => {
   vi.stubGlobal("fetch", () => new Promise(() => {}));
   const { user } = show();
   await user.type(screen.getByLabelText("Email"), "maria@river.org");

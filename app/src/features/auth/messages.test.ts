@@ -12,12 +12,12 @@ test.each([
   expect(loginFailure(new AuthApiError(fromServer, 400, undefined))).toEqual({ message, offerSignUp });
 });
 
-test("a server that cannot be reached is not blamed on the password", () => {
+test("unreachable server has its own message", () => {
   const { message } = loginFailure(new AuthRetryableFetchError("fetch failed somehow", 0));
   expect(message).toBe("The server could not be reached. Check your connection and try again.");
 });
 
-test("an error about a field is put on that field", () => {
+test("field errors are assigned to their field", () => {
   expect(signUpErrorField(new AuthApiError("User already registered", 422, "user_already_exists"))).toBe("email");
   expect(signUpErrorField(new AuthWeakPasswordError("Password should be ...", 422, ["length"]))).toBe("password");
   expect(signUpErrorField(new AuthApiError("Signups not allowed", 422, "signup_disabled"))).toBeNull();

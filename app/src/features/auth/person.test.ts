@@ -10,7 +10,7 @@ test.each([
   expect(displayName(person)).toBe(name);
 });
 
-test("metadata is anyone's to write: what is no text is ignored", () => {
+test("ignores metadata that is not text", () => {
   const person = { email: "x@y.org", user_metadata: { name: { first: "X" }, avatar_url: 7 } };
   expect(displayName(person)).toBe("X");
   expect(avatarOf(person)).toBeUndefined();

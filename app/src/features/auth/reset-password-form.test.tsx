@@ -8,7 +8,7 @@ function show() {
   return { ...renderElement(<ResetPasswordForm userId={null} onDone={onDone} />), onDone };
 }
 
-test("wants the same password twice", async () => {
+test("requires the same password twice", async () => {
   const { user, onDone } = show();
   await user.type(screen.getByLabelText("New Password"), "correct horse");
   await user.type(screen.getByLabelText("Confirm Password"), "correct house{Enter}");
@@ -17,7 +17,7 @@ test("wants the same password twice", async () => {
   expect(onDone).not.toHaveBeenCalled();
 });
 
-test("a link that opened no session: the reason is shown as it came", async () => {
+test("link without a session shows the reason", async () => {
   const { user, onDone } = show();
   await user.type(screen.getByLabelText("New Password"), "correct horse");
   await user.type(screen.getByLabelText("Confirm Password"), "correct horse{Enter}");

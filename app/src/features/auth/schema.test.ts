@@ -10,11 +10,11 @@ function messages(schema: z.ZodMiniType, values: unknown) {
 }
 
 describe("sign-up", () => {
-  test("takes what the specification allows at least", () => {
+  test("accepts the minimum allowed values", () => {
     expect(messages(signUpSchema, { ...signUp, organization: "AB", password: "123456" })).toEqual({});
   });
 
-  test("says what is missing, in the specification's words", () => {
+  test("shows the specified messages", () => {
     expect(messages(signUpSchema, { organization: " A ", email: "a@b", password: "12345", terms: false })).toEqual({
       organization: "Organization name is required",
       email: "Please enter a valid email address",
@@ -24,14 +24,14 @@ describe("sign-up", () => {
   });
 });
 
-test("log-in asks for an address and a password of six characters", () => {
+test("login requires an address and six characters", () => {
   expect(messages(loginSchema, { email: "", password: "", rememberMe: false })).toEqual({
     email: "Please enter a valid email address",
     password: "Password must be at least 6 characters",
   });
 });
 
-test("a reset mail needs an address", () => {
+test("reset requires an address", () => {
   expect(messages(forgotPasswordSchema, { email: "maria" })).toEqual({ email: "Please enter a valid email address" });
 });
 

@@ -1,13 +1,13 @@
 import { expect, test } from "vitest";
 import { promptDelayMs, promptOf } from "./prompt-query";
 
-test("a site that says nothing has the app's own words", () => {
+test("missing settings use the default texts", () => {
   expect(promptOf(undefined)).toEqual(promptOf({ title: " ", features: [], delay_seconds: 0 }));
   expect(promptOf(undefined)).toMatchObject({ title: "Upgrade Your Plan", primary_button_text: "View Plans" });
   expect(promptOf(undefined).features).toHaveLength(4);
 });
 
-test.each([[["One", "Two"]], ['["One","Two"]']])("features are a list, or a list as a text: %j", (features) => {
+test.each([[["One", "Two"]], ['["One","Two"]']])("accepts features as a list or JSON text: %j", (features) => {
   expect(promptOf({ features }).features).toEqual(["One", "Two"]);
 });
 

@@ -8,10 +8,10 @@ afterEach(() => {
   vi.useRealTimers();
 });
 
-test("the link names token and plan", () =>
+test("link contains token and plan", () =>
   expect(invitePath(key)).toBe(`/invite?token=${key.token}&plan=${key.planId}`));
 
-test("an accepted invitation is kept over signing in, and forgotten", () => {
+test("accepted invitation survives sign-in once", () => {
   expect(pendingInvite()).toBeNull();
   keepPendingInvite(key);
   expect(pendingInvite()).toEqual(key);
@@ -19,14 +19,14 @@ test("an accepted invitation is kept over signing in, and forgotten", () => {
   expect(pendingInvite()).toBeNull();
 });
 
-test("what lies in the storage may be anything", () => {
+test("invalid stored data is ignored", () => {
   for (const value of ["", "{", "1", '{"token":1}']) {
     localStorage.setItem("basalt.pending-invite", value);
     expect(pendingInvite()).toBeNull();
   }
 });
 
-test("both are good for 14 days", () => {
+test("both expire after 14 days", () => {
   vi.useFakeTimers({ now: new Date("2027-01-01T12:00:00Z") });
   keepPendingInvite(key);
   vi.setSystemTime("2027-01-15T11:59:00Z");

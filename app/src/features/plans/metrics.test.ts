@@ -11,7 +11,7 @@ const task = (id: string, change: object = {}) => ({
   ...change,
 });
 
-test("a plan's counts are those of its own rows", () => {
+test("counts only the plan's own rows", () => {
   const tasks = [task("a", { is_completed: true }), task("b"), task("c", { plan_id: "other", priority_id: "three" })];
   const priorities = [
     { id: "one", plan_id: "plan" },
@@ -31,7 +31,7 @@ test("a plan's counts are those of its own rows", () => {
   expect(metrics.get("other")?.done).toEqual({ completed: 0, total: 1 });
 });
 
-test("the summary counts what is late, what is next, and what was done in which week", () => {
+test("summary counts overdue, upcoming and done by week", () => {
   const now = Date.parse("2027-03-10T12:00:00Z");
   const tasks = [
     task("late", { due_date: "2027-03-09" }),

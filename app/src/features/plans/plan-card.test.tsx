@@ -43,25 +43,25 @@ test.each<[PlanRole, string[]]>([
   expect((await screen.findAllByRole("menuitem")).map((item) => item.textContent)).toEqual(names);
 });
 
-test("a viewer has no actions, and opens the plan all the same", () => {
+test("viewer can open the plan but has no actions", () => {
   show("viewer");
   expect(screen.queryByRole("button", { name: "Actions for Outreach" })).not.toBeInTheDocument();
   expect(screen.getByRole("link", { name: "View Outreach" })).toHaveAttribute("href", `/plan/${plan.id}`);
 });
 
-test("counts what is done, and says how far that is", () => {
+test("shows done count and percentage", () => {
   show("viewer");
   expect(screen.getByRole("article", { name: "Outreach" })).toHaveTextContent("Priorities1Tasks1/2Files3");
   expect(screen.getByRole("progressbar", { name: "Progress of Outreach" })).toHaveAttribute("aria-valuenow", "50");
 });
 
-test("shows when it was made and when it runs", () => {
+test("shows creation date and period", () => {
   show("viewer");
   expect(screen.getByRole("article", { name: "Outreach" })).toHaveTextContent("Created 3 minutes ago");
   expect(screen.getByText(/Not started – Dec 31, 2030/)).toBeVisible();
 });
 
-test("a date is the same day in every time zone", () => {
+test("dates are the same day in every time zone", () => {
   show("viewer", { start_date: "2027-03-01", estimated_end_date: null });
   expect(screen.getByText(/Mar 1, 2027$/)).toBeVisible();
 });

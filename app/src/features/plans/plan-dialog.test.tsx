@@ -16,7 +16,7 @@ function Harness() {
   );
 }
 
-test("a title that is too short is refused before the server is asked", async () => {
+test("too short title sends no request", async () => {
   const { user } = renderPage(<Harness />);
   await user.click(screen.getByRole("button", { name: "New" }));
   await user.type(screen.getByLabelText("Title"), "ab");
@@ -25,7 +25,7 @@ test("a title that is too short is refused before the server is asked", async ()
   expect(await screen.findByText("Title must be at least 3 characters")).toBeVisible();
 });
 
-test("what was typed stays when saving fails, and is gone when the dialog is opened anew", async () => {
+test("failed save keeps the input; reopening clears it", async () => {
   const refusal = { code: "42501", message: "permission denied for table plans", details: null, hint: null };
   vi.stubGlobal("fetch", async () => Response.json(refusal, { status: 403 }));
   const { user } = renderPage(<Harness />);
@@ -44,7 +44,7 @@ test("what was typed stays when saving fails, and is gone when the dialog is ope
   expect(screen.getByLabelText("Title")).toHaveValue("");
 });
 
-test("Escape asks before typed text is lost", async () => {
+test("Escape asks before discarding input", async () => {
   const { user } = renderPage(<Harness />);
   await user.click(screen.getByRole("button", { name: "New" }));
   await user.type(screen.getByLabelText("Title"), "Outreach");
@@ -58,7 +58,7 @@ test("Escape asks before typed text is lost", async () => {
   expect(screen.queryByRole("dialog")).not.toBeInTheDocument();
 });
 
-test("Escape closes at once where nothing was typed", async () => {
+test("Escape closes an empty dialog at once", async () => {
   const { user } = renderPage(<Harness />);
   await user.click(screen.getByRole("button", { name: "New" }));
   await user.keyboard("{Escape}");
