@@ -57,7 +57,7 @@ test("an address can sign up only once", async ({ page, person }) => {
   await expect(page.getByLabel("Email")).toHaveAccessibleDescription("There is already an account with this email.");
   await expect(page.getByLabel("Email")).toBeFocused();
   await expect(page.getByLabel("Organization Name")).toHaveValue("Second try");
-  // The way out is offered, and the address comes along.
+  // The form offers to log in and keeps the address.
   await page.getByRole("main").getByRole("button", { name: "Log In" }).click();
   await expect(page).toHaveURL("/login");
   await expect(page.getByLabel("Email")).toHaveValue(email);
@@ -79,7 +79,7 @@ test("login and sign-up are tabs that share the address", async ({ page }) => {
   await expect(page.getByLabel("Email")).toHaveValue("maria@example.org");
   await expect(page.getByRole("tab", { name: "Sign Up" })).toBeFocused();
   await page.keyboard.press("ArrowLeft");
-  // The focus moves after the key press was handled.
+  // The focus moves after the key press is handled.
   await expect(page.getByRole("tab", { name: "Log In" })).toBeFocused();
   await page.keyboard.press("Enter");
   await expect(page).toHaveURL("/login");
@@ -128,13 +128,13 @@ test("typed text survives the end of the session", async ({ person, signedIn }) 
   await page.getByRole("button", { name: "Create Plan" }).click();
   const title = page.getByRole("dialog", { name: "Create Plan" }).getByLabel("Title");
   await title.fill("Long thought");
-  // As when the server has ended it: the client learns of it when it next needs a token.
+  // As if the server had ended the session: the client finds out when it next needs a token.
   await page.evaluate(() => {
     const key = Object.keys(localStorage).find((name) => name.endsWith("-auth-token")) ?? "";
     const session = JSON.parse(localStorage.getItem(key) ?? "{}");
     localStorage.setItem(key, JSON.stringify({ ...session, expires_at: 1, refresh_token: "gone" }));
   });
-  // Not a click on the button: when the client has looked already, the dialog below covers it, and takes the key.
+  // Press a key instead of clicking: the dialog below may already cover the button, and then receives the key.
   await page.keyboard.press("Enter");
   const lapsed = page.getByRole("dialog", { name: "Your session has ended" });
   await expect(lapsed).toBeVisible();

@@ -35,7 +35,7 @@ test("sidebar collapses and remembers its state", async ({ administrator, signed
 
   await page.keyboard.press("Control+b");
   await expect(sidebar).toHaveCSS("width", "48px");
-  // Collapsed, its links still have names.
+  // The links of the collapsed sidebar keep their accessible names.
   await expect(page.getByRole("link", { name: "Webhook Management" })).toBeVisible();
   const [cookie] = (await page.context().cookies()).filter(({ name }) => name === "sidebar_state");
   const days = ((cookie?.expires ?? 0) - Date.now() / 1000) / 86_400;
@@ -72,7 +72,7 @@ test("admin who loses the role is told and redirected", async ({ administrator, 
   await page.goto("/admin");
   await expect(page.getByRole("heading", { name: "Admin Overview" })).toBeVisible();
   await other.client.from("user_roles").delete().eq("user_id", maria.id).throwOnError();
-  // Returning to the tab asks again.
+  // Returning to the tab checks the role again.
   await page.evaluate(() => window.dispatchEvent(new Event("visibilitychange")));
   await expect(page).toHaveURL("/dashboard");
   await expect(page.getByText("You are no longer an administrator")).toBeVisible();

@@ -1,7 +1,7 @@
 import { expect, test } from "./fixtures";
 import { Mailbox } from "./mailbox";
 
-// The settings are one row each: what one test writes another would find.
+// The settings are one row each, so tests that write them must not run at the same time.
 test.describe.configure({ mode: "serial" });
 
 test("settings mask the key and keep or replace it", async ({ administrator, signedIn }) => {
@@ -26,7 +26,7 @@ test("settings mask the key and keep or replace it", async ({ administrator, sig
   await expect(page.getByLabel("Resend API Key")).toHaveValue("••••••••WXYZ");
   await expect(page.getByRole("tab", { name: "Test Email" })).toBeEnabled();
 
-  // Another field is saved, the key stays.
+  // Saving another field keeps the key.
   await page.getByLabel("From Name").fill("Riverside Trust");
   const again = page.waitForResponse((response) => response.request().method() === "PATCH");
   await save.click();
@@ -105,7 +105,7 @@ test("second admin to save the template sees a conflict", async ({ administrator
 });
 
 test.describe("test e-mail", () => {
-  // The refusal of the mail service, as the browser reports it.
+  // The error of the mail service, as the browser reports it.
   test.use({ allowedComplaint: /the server responded with a status of 502/ });
 
   test("is validated, shows provider errors, and arrives", async ({ administrator, signedIn, request }) => {
@@ -130,11 +130,11 @@ test.describe("test e-mail", () => {
     await page.getByLabel("Subject", { exact: true }).fill("Hello from the admin area");
     await page.getByLabel("Message").fill("Come and see: https://example.org/plans");
     await page.getByRole("button", { name: "Send Test Email" }).click();
-    // The key is none of Resend's, or Resend cannot be reached from here.
+    // Resend rejects the key or is not reachable.
     await expect(page.getByText("Failed to send test email.")).toBeVisible({ timeout: 30_000 });
     await expect(page.getByLabel("Message")).toHaveValue("Come and see: https://example.org/plans");
 
-    // Without a key the server's own mail settings count: here, the development mailbox.
+    // Without a key the server's own mail settings apply: here, the development mailbox.
     await maria.client.from("app_settings").delete().eq("key", "email_resend").throwOnError();
     await page.getByRole("button", { name: "Send Test Email" }).click();
     await expect(page.getByText("Test email sent")).toBeVisible();

@@ -1,7 +1,7 @@
 import type { Page } from "@playwright/test";
 import { expect, test } from "./fixtures";
 
-// They change what every visitor of the site sees, so they have the server to themselves that has few other tests.
+// These tests change what every visitor sees, so they run on the server that few other tests use.
 const server = process.env.BASALT_CONFIRMING_URL;
 test.use({ baseURL: server });
 test.skip(!server, "BASALT_CONFIRMING_URL names no server of its own for these tests");
@@ -15,7 +15,7 @@ async function logIn(page: Page, email: string) {
   await expect(page).toHaveURL("/dashboard");
 }
 
-/** Opens the landing page and waits until it hears of changes to the table. */
+/** Opens the landing page and waits until it is subscribed to changes of the table. */
 async function watchLive(page: Page, table: string) {
   const joined = page.waitForEvent("websocket").then((socket) =>
     socket.waitForEvent("framereceived", {
@@ -27,7 +27,7 @@ async function watchLive(page: Page, table: string) {
   await joined;
 }
 
-/** How long the other browser took, for the run's report. */
+/** Annotates the run with the other browser's time. */
 function note(what: string, since: number) {
   test.info().annotations.push({ type: "live", description: `${what}: ${Date.now() - since} ms after the press` });
 }
@@ -100,7 +100,7 @@ test.describe("subscription prompt", () => {
     await logIn(maya, "maya@basalt.local");
     await expect(maya.getByRole("dialog", { name: "Grow with us" })).toBeVisible();
 
-    // To those who have it before them as well.
+    // Also on pages that are already open.
     await prompt.title.fill("Grow further");
     const pressed = Date.now();
     await admin.getByRole("button", { name: "Save Prompt" }).click();

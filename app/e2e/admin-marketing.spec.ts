@@ -1,6 +1,6 @@
 import { expect, test } from "./fixtures";
 
-// The sections are one row each: what one test writes another would find.
+// The sections are one row each, so tests that write them must not run at the same time.
 test.describe.configure({ mode: "serial" });
 
 test("section is previewed, saved and shown on another browser", async ({ page: visitor, administrator, signedIn }) => {
@@ -29,7 +29,7 @@ test("section is previewed, saved and shown on another browser", async ({ page: 
   await page.getByRole("textbox", { name: "Title", exact: true }).fill("Made for those who give");
   await expect(preview.getByText("Made for those who give")).toBeVisible();
 
-  // What was typed is not lost by choosing another section.
+  // Choosing another section keeps the input.
   await sections.selectOption("Pricing");
   await page.getByRole("button", { name: "Keep editing" }).click();
   await expect(page.getByRole("textbox", { name: "Title", exact: true })).toHaveValue("Made for those who give");
@@ -42,7 +42,7 @@ test("section is previewed, saved and shown on another browser", async ({ page: 
 });
 
 test.describe("HTML with scripts", () => {
-  // The browser reports what it blocked while the HTML was being cleaned.
+  // The browser reports what it blocked while the HTML was sanitised.
   test.use({ allowedComplaint: /inline event handler violates/ });
 
   test("is not executed", async ({ page: visitor, administrator, signedIn }) => {

@@ -44,7 +44,7 @@ test("users can be found, promoted, demoted and disabled", async ({ administrato
   await page.getByLabel("Search").fill("nobody at all");
   await expect(page.getByText("No matching users found")).toBeVisible();
 
-  // Each left a line.
+  // Each was logged.
   await page.goto("/admin/audit-log");
   await page.getByLabel("Search").fill(tom.id);
   await expect(page.getByText("Showing 4 of 4 lines")).toBeVisible();

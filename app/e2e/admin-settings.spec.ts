@@ -1,6 +1,6 @@
 import { expect, pixel, test } from "./fixtures";
 
-// One row each: what one test writes another would find.
+// The settings are one row each, so tests that write them must not run at the same time.
 test.describe.configure({ mode: "serial" });
 
 test("general lists every setting without secrets", async ({ administrator, signedIn }) => {
@@ -88,7 +88,7 @@ test("subscription prompt has texts, preview and limits", async ({ administrator
   await page.getByRole("button", { name: "Save Prompt" }).click();
   await expect(page.getByText("Delay must be from 0 to 300 seconds")).toBeVisible();
 
-  // Leaving asks first; nothing is lost by looking at another tab.
+  // Leaving asks for confirmation; switching tabs keeps the input.
   await page.getByRole("link", { name: "Main Dashboard" }).click();
   await page.getByRole("button", { name: "Keep editing" }).click();
   await page.getByRole("tab", { name: "General" }).click();

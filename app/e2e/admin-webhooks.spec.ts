@@ -2,7 +2,7 @@ import { createHmac, randomUUID } from "node:crypto";
 import type { APIRequestContext } from "@playwright/test";
 import { expect, test } from "./fixtures";
 
-// They share the secret that events are signed with.
+// The tests share the signing secret.
 test.describe.configure({ mode: "serial" });
 
 const secret = "whsec_basaltbrowsertests0123456789";
@@ -62,7 +62,7 @@ test("configuration shows address, secret and instructions", async ({ administra
 
 test("events are searched, viewed and replayed", async ({ administrator, signedIn, request }) => {
   const page = await signedIn(await administrator());
-  // A subscription of no user: it fails for good.
+  // A subscription without a user fails permanently.
   const subscription = `sub_${randomUUID().slice(0, 8)}`;
   const failed = await deliver(request, "customer.subscription.updated", {
     id: subscription,

@@ -3,9 +3,9 @@ import type { Page, Response } from "@playwright/test";
 import { expect, test } from "./fixtures";
 import { makePlan } from "./workspace";
 
-// What a page costs whatever the machine does: its scripts, in KB of 1,024 bytes, and how much it moves while it loads.
+// Costs of a page that do not depend on the machine: scripts, in KB of 1,024 bytes, and layout shift while loading.
 
-/** Kilobytes of scripts, compressed, until the screen stands and the browser is idle. */
+/** Kilobytes of compressed scripts until the screen is rendered and the browser is idle. */
 async function scriptsOf(page: Page, path: string) {
   const scripts: Response[] = [];
   page.on("response", (response) => {
@@ -14,7 +14,7 @@ async function scriptsOf(page: Page, path: string) {
   await page.goto(path);
   await expect(page.getByRole("heading", { level: 1 })).toBeVisible();
   await page.evaluate(() => new Promise((resolve) => requestIdleCallback(resolve)));
-  // What is fetched later is not read: the page may be closed by then.
+  // Later responses are not read: the page may be closed by then.
   const bodies = await Promise.all(scripts.map((script) => script.body()));
   const bytes = bodies.map((script) => gzipSync(script).length);
   const kilobytes = bytes.reduce((sum, size) => sum + size, 0) / 1000;
@@ -22,14 +22,14 @@ async function scriptsOf(page: Page, path: string) {
   return kilobytes;
 }
 
-/** How far the load of the page has moved what already stood, until its fonts are there: the cumulative layout shift. */
+/** The cumulative layout shift until the fonts are loaded. */
 async function layoutShift(page: Page) {
   return page.evaluate(async () => {
     await document.fonts.ready;
     const shifts = await new Promise<PerformanceEntry[]>((resolve) => {
       const observer = new PerformanceObserver((list) => resolve(list.getEntries()));
       observer.observe({ type: "layout-shift", buffered: true });
-      // Without a single entry the observer is never called.
+      // The observer is not called without entries.
       setTimeout(() => resolve([]), 500);
     });
     return shifts.reduce((sum, shift) => sum + ("value" in shift ? Number(shift.value) : 0), 0);
@@ -38,7 +38,7 @@ async function layoutShift(page: Page) {
 
 test("public pages meet script and layout-shift budgets", async ({ browser }) => {
   for (const path of ["/", "/pricing", "/terms", "/privacy"]) {
-    // A browser that has nothing of it yet.
+    // A browser with an empty cache.
     const context = await browser.newContext();
     const page = await context.newPage();
     expect.soft(await scriptsOf(page, path), `${path}: kB of scripts`).toBeLessThanOrEqual(153.6);

@@ -1,7 +1,7 @@
 import { expect, test } from "./fixtures";
 import { Mailbox } from "./mailbox";
 
-// A server where addresses have to be confirmed, beside the one of the other tests.
+// Uses a second server that requires confirmed addresses.
 const server = process.env.BASALT_CONFIRMING_URL;
 test.use({ baseURL: server });
 test.skip(!server, "BASALT_CONFIRMING_URL names no server that wants addresses confirmed");
@@ -26,13 +26,13 @@ test("sign-up link in the mail signs in", async ({ page, newAccount, request }) 
   const { subject, link } = await new Mailbox(request).latest(email);
   expect(subject).toBe("Confirm your email address");
   await page.goto(link);
-  // supabase-js empties the fragment; its sign stays.
+  // supabase-js empties the fragment but leaves the "#".
   await expect(page).toHaveURL(/\/dashboard#?$/);
   await expect(page.getByRole("heading", { name: "No Strategic Plans Yet" })).toBeVisible();
   await page.getByRole("button", { name: "User menu" }).click();
   await expect(page.getByRole("menu")).toContainText(email);
 
-  // Once is enough: opened again elsewhere, the link says so instead of failing in silence.
+  // A link works once; opened again elsewhere, it shows an error.
   await page.context().clearCookies();
   await page.evaluate(() => localStorage.clear());
   await page.goto(link);

@@ -2,9 +2,9 @@ import type { Page } from "@playwright/test";
 import axe from "axe-core";
 import { expect, looks } from "./fixtures";
 
-/** Waits until nothing moves: no colour between two themes, no dialog half faded. */
+/** Waits until all animations and transitions have ended. */
 export async function settled(page: Page) {
-  // A change of theme starts its transitions with the next frames.
+  // A change of theme starts its transitions in the next frames.
   await page.evaluate(() => new Promise((done) => requestAnimationFrame(() => requestAnimationFrame(done))));
   await page.waitForFunction(() =>
     document
@@ -15,25 +15,25 @@ export async function settled(page: Page) {
   );
 }
 
-/** What axe finds wrong with the page, and where. */
+/** axe's violations on the page, with their elements. */
 export async function faultsOf(page: Page) {
   if (!(await page.evaluate(() => "axe" in window))) await page.evaluate(axe.source);
   const violations = await page.evaluate(async () => {
     const { axe: injected } = window as unknown as { axe: typeof axe };
-    // Without the lists of what is right, which take long to make.
+    // Without the list of passed checks, which is slow to build.
     return (await injected.run(document, { resultTypes: ["violations"] })).violations;
   });
   return violations.map(({ id, nodes }) => ({ id, at: nodes.map((node) => node.html) }));
 }
 
 interface Options {
-  /** There is no such state on a wider screen. */
+  /** This state exists only on narrow screens. */
   phoneOnly?: boolean;
-  /** Called in each look, before the page is judged. */
+  /** Called for each theme and width, before the page is checked. */
   inLook?: (look: { colorScheme: "light" | "dark"; width: number }) => Promise<unknown>;
 }
 
-/** Nothing for axe to find and nothing beyond the edge, in each of the looks. */
+/** Asserts for each theme and width that axe finds no violation and nothing overflows. */
 export async function examine(page: Page, what: string, { phoneOnly = false, inLook }: Options = {}) {
   for (const look of looks) {
     const { colorScheme, width } = phoneOnly ? { ...look, width: 375 } : look;

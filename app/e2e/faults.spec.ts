@@ -3,18 +3,18 @@ import { settled } from "./examine";
 import { expect, makePlans, test } from "./fixtures";
 import { expectToast, makePlan } from "./workspace";
 
-/** Pixels by which the page is wider than its window. */
+/** Pixels by which the page is wider than the window. */
 const excess = (page: Page) => page.evaluate(() => document.documentElement.scrollWidth - window.innerWidth);
 
 const longTitle = "Food security for 500 families, with averyveryverylongwordthatnobodycanbreakwithoutbeingtoldto";
 
-// Half as many pixels of the page's own as a laptop's window at 200 % has, and the narrowest phone.
+// A laptop's window at 200 % zoom and the narrowest phone.
 const narrow = [
   { what: "at 200 % zoom", viewport: { width: 640, height: 400 } },
   { what: "at 320 pixels", viewport: { width: 320, height: 640 } },
 ];
 
-/** Opens each page, and finds nothing beyond the edge of any narrow window. */
+/** Opens each page and asserts that it does not overflow in any narrow window. */
 async function expectNothingBeyond(page: Page, paths: string[]) {
   for (const path of paths) {
     await page.goto(path);
@@ -112,7 +112,7 @@ test("save rate limit keeps the text and allows a retry", async ({ person, signe
   await expectToast(page, "Error creating plan");
   await expectToast(page, "Too many requests");
   await expect(dialog.getByLabel("Title")).toHaveValue("Patient plan");
-  // What is told covers no button of the dialog.
+  // The message covers no button of the dialog.
   const toast = await page.locator("[data-sonner-toast]").first().boundingBox();
   const save = await dialog.getByRole("button", { name: "Create Plan" }).boundingBox();
   expect((toast?.y ?? 0) + (toast?.height ?? 0)).toBeLessThan(save?.y ?? 0);
@@ -122,7 +122,7 @@ test("save rate limit keeps the text and allows a retry", async ({ person, signe
 });
 
 test.describe("failing server", () => {
-  // The browser's own lines for the requests that fail here.
+  // The browser's messages for the requests that fail here.
   test.use({ allowedComplaint: /the server responded with a status of 5\d\d/ });
 
   test("shows an error without details and allows a retry", async ({ person, signedIn }) => {
@@ -145,7 +145,7 @@ test.describe("failing server", () => {
   });
 });
 
-/** Holds back what the pattern fits until it is let go. */
+/** Holds requests that match the pattern until `release` is called. */
 async function hold(page: Page, pattern: string, method: string) {
   let release = () => {};
   const held = new Promise<void>((resolve) => {
@@ -166,13 +166,13 @@ test("slow list has a placeholder and causes no shift", async ({ person, signedI
   const maria = await person();
   await makePlans(maria, { title: "Slow one" });
   const page = await signedIn(maria);
-  const answer = await hold(page, "**/rest/v1/plans?*", "GET");
+  const held = await hold(page, "**/rest/v1/plans?*", "GET");
   await page.goto("/dashboard");
   const skeleton = page.getByRole("status").filter({ hasText: "Loading plans..." });
   await expect(skeleton).toBeVisible();
   const heading = page.getByRole("heading", { level: 1 });
   const before = await heading.boundingBox();
-  answer.release();
+  held.release();
   await expect(page.getByRole("article", { name: "Slow one" })).toBeVisible();
   await expect(skeleton).toHaveCount(0);
   expect((await heading.boundingBox())?.y).toBe(before?.y);
@@ -180,17 +180,17 @@ test("slow list has a placeholder and causes no shift", async ({ person, signedI
 
 test("double submit creates one plan", async ({ person, signedIn }) => {
   const page = await signedIn(await person());
-  const answer = await hold(page, "**/rest/v1/plans*", "POST");
+  const held = await hold(page, "**/rest/v1/plans*", "POST");
   await page.goto("/dashboard");
   await page.getByRole("button", { name: "Create Plan" }).click();
   const dialog = page.getByRole("dialog", { name: "Create Plan" });
   await dialog.getByLabel("Title").fill("Only once");
   await dialog.getByRole("button", { name: "Create Plan" }).dblclick();
   await expect(dialog.getByRole("button", { name: "Creating..." })).toBeDisabled();
-  answer.release();
+  held.release();
   await expectToast(page, "Plan created");
   await expect(page.getByRole("article")).toHaveCount(1);
-  expect(answer.count()).toBe(1);
+  expect(held.count()).toBe(1);
 });
 
 test("two tabs share changes and sign-out", async ({ person, signedIn }) => {
@@ -210,12 +210,12 @@ test("two tabs share changes and sign-out", async ({ person, signedIn }) => {
   await other.getByRole("button", { name: "User menu" }).click();
   await other.getByRole("menuitem", { name: "Sign out" }).click();
   await expect(other).toHaveURL("/login");
-  // The next one at this machine sees nothing in the other tab either.
+  // The next user of this machine sees nothing in the other tab either.
   await expect(page).toHaveURL("/login");
 });
 
 test.describe("offline", () => {
-  // The browser's own lines for the requests that fail here.
+  // The browser's messages for the requests that fail here.
   test.use({ allowedComplaint: /ERR_INTERNET_DISCONNECTED|WebSocket connection/ });
 
   test("input is kept and can be saved after reconnecting", async ({ person, signedIn }) => {
@@ -267,7 +267,7 @@ test.describe("offline", () => {
     await expect(task).toBeChecked();
     await page.unroute(extras);
     await expect(page.getByRole("button", { name: "User menu" })).toBeVisible();
-    // The place for toasts may come a moment later.
+    // The toast region may be rendered a moment later.
     await expect(page.getByRole("region", { name: "Notifications" })).toBeAttached();
   });
 

@@ -11,15 +11,15 @@ export interface Account {
   organization: string;
 }
 
-/** A person with an account, and a client of their own to make data with. */
+/** A user with an account and a client to create data with. */
 export interface Person extends Account {
   id: string;
   client: SupabaseClient<Database>;
-  /** What the browser's storage holds when this person is signed in there. */
+  /** The browser's storage with this user's session. */
   storage: { name: string; value: string }[];
 }
 
-/** Themes and widths to look at a page in: two of the four, and all of them with EVERY_LOOK (`cargo xtask nightly`). */
+/** Combinations of theme and width: two of the four; all with EVERY_LOOK (`cargo xtask nightly`). */
 export const looks: { colorScheme: "light" | "dark"; width: number }[] = [
   { colorScheme: "light", width: 1280 },
   { colorScheme: "dark", width: 375 },
@@ -31,32 +31,32 @@ export const looks: { colorScheme: "light" | "dark"; width: number }[] = [
     : []),
 ];
 
-/** The smallest PNG there is: one grey pixel. */
+/** A minimal PNG: one grey pixel. */
 export const pixel = Buffer.from(
   "iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAYAAAAfFcSJAAAADUlEQVR42mNk+M9QDwADhgGAWjR9awAAAABJRU5ErkJggg==",
   "base64",
 );
 
 interface Fixtures {
-  /** No account has these details yet. */
+  /** Details that no account has yet. */
   newAccount: Account;
-  /** Makes an account through the API. */
+  /** Creates an account through the API. */
   person: () => Promise<Person>;
-  /** Makes an account of an administrator, whom the seed's administrator appoints. */
+  /** Creates an account and makes it an administrator, as the seed's administrator. */
   administrator: () => Promise<Person>;
-  /** A page of a browser of its own, where this person is signed in. */
+  /** A page in a separate browser context where this user is signed in. */
   signedIn: (person: Person) => Promise<Page>;
-  /** Fails the test when a page of it reports an error, a breach of the content policy among them. */
+  /** Fails the test if one of its pages reports an error, including content security policy violations. */
   quietPages: undefined;
-  /** What pages of this test may report all the same. */
+  /** Errors that pages of this test may report. */
   allowedComplaint: RegExp | null;
-  /** Whether people without a subscription are asked after a while to buy one: into the middle of a slow test, that is. */
+  /** Whether to show the prompt to subscribe, which would appear in the middle of a slow test. */
   upgradePrompt: boolean;
 }
 
 type Client = SupabaseClient<Database>;
 
-// Kept per worker: the anonymous key and the seed's administrator are the same for every test.
+// Cached per worker: all tests use the same anonymous key and seed administrator.
 const anonKeys = new Map<string, Promise<string>>();
 const seedAdministrators = new Map<string, Promise<Client>>();
 
@@ -78,7 +78,7 @@ function seedAdministrator(baseURL: string) {
   });
 }
 
-/** A failure is not kept: the next test asks again. */
+/** A failure is not cached: the next test tries again. */
 function once<Value>(kept: Map<string, Promise<Value>>, key: string, make: () => Promise<Value>) {
   let value = kept.get(key);
   if (!value) {
@@ -171,7 +171,7 @@ export const test = base.extend<Fixtures>({
   ],
 });
 
-/** A page that asks once more while it is being closed is no failure of the answer that a test made for it. */
+/** Ignores the error of a route handler whose page is closing. */
 async function letRoutesEnd(...pages: Page[]) {
   await Promise.all(pages.map((page) => page.unrouteAll({ behavior: "ignoreErrors" })));
 }
@@ -181,7 +181,7 @@ const complaints: string[] = [];
 function watch(page: Page) {
   page.on("pageerror", (error) => complaints.push(String(error)));
   page.on("console", (message) => {
-    // An answer of the server in the 400s is the browser's news, not an error of the app: what the app makes of it is tested.
+    // The browser reports each 4xx response; tests assert how the app handles it.
     const isRefusal = /the server responded with a status of 4\d\d/.test(message.text());
     if (message.type() === "error" && !isRefusal) complaints.push(message.text());
   });
@@ -193,7 +193,7 @@ function account(): Account {
   return { email: `${randomUUID()}@example.org`, password: "correct horse", organization: "Riverside Food Bank" };
 }
 
-/** Puts plans into the person's account, the first the oldest. */
+/** Creates plans in the user's account, oldest first. */
 export async function makePlans({ client, id }: Person, ...plans: { title: string; description?: string }[]) {
   for (const plan of plans) {
     await client

@@ -10,7 +10,7 @@ interface Mail {
   HTML: string;
 }
 
-/** The server's development mailbox, as a person sees it who waits for a mail. */
+/** The server's development mailbox. */
 export class Mailbox {
   readonly #request: APIRequestContext;
 
@@ -18,7 +18,7 @@ export class Mailbox {
     this.#request = request;
   }
 
-  /** The latest mail to this address, its words and the link in it. Waits for one; `unlike` is one already seen. */
+  /** Waits for a mail to this address other than `unlike`; returns its text and link. */
   async latest(to: string, unlike?: string) {
     let mail: Mail | null = null;
     await expect
@@ -41,10 +41,10 @@ export class Mailbox {
     return (await this.#get<Found>(`search?query=${encodeURIComponent(`to:${to}`)}`)).messages.length;
   }
 
-  async #get<Answer>(path: string) {
-    const answer = await this.#request.get(`/mailbox/api/v1/${path}`);
-    expect(answer.status(), `GET ${path}`).toBe(200);
-    return (await answer.json()) as Answer;
+  async #get<Content>(path: string) {
+    const response = await this.#request.get(`/mailbox/api/v1/${path}`);
+    expect(response.status(), `GET ${path}`).toBe(200);
+    return (await response.json()) as Content;
   }
 }
 

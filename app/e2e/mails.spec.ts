@@ -2,7 +2,7 @@ import { expect, test } from "./fixtures";
 import { Mailbox } from "./mailbox";
 import { server } from "./workspace";
 
-/** The app never asks for a code, so a mail that brings one would only puzzle. */
+/** The app has no input for a code, so a mail must not contain one. */
 const code = /\b\d{6}\b/;
 
 test("invitation, sign-in and address mails contain only a link", async ({ person, newAccount, request }) => {

@@ -4,11 +4,11 @@ import { type Screen, visits } from "./screens";
 
 for (const [visit, screens] of visits) {
   test.describe(visit, () => {
-    // Nothing is judged while it fades.
+    // Without animations, axe does not measure colours in transition.
     test.use({ contextOptions: { reducedMotion: "reduce" } });
 
     test("passes axe and fits the window", async ({ page: visitors, person, administrator, signedIn }) => {
-      // Examinations of whole pages.
+      // axe checks whole pages.
       test.setTimeout(300_000);
       const [first] = screens;
       const maria = first?.as && (await (first.as === "administrator" ? administrator() : person()));
@@ -80,7 +80,7 @@ test("unknown address shows a not-found page", async ({ page }) => {
 });
 
 test.describe("server without configuration", () => {
-  // The browser reports the error that React caught, and so do we.
+  // Both the browser and the app report the error that React caught.
   test.use({ allowedComplaint: /did not give its configuration/ });
 
   test("shows an error with retry; the landing page still works", async ({ page }) => {

@@ -19,7 +19,7 @@ test("reset link replaces the password and works once", async ({ page, person, r
   await page.goto(link);
   await expect(page).toHaveURL(/\/reset-password/);
   await expect(page.getByRole("heading", { name: "Choose a new password" })).toBeVisible();
-  // The token is out of the address, and with it out of the history and of what people copy.
+  // The token is removed from the URL, and so from the history and from copied links.
   await expect(page).not.toHaveURL(/access_token/);
 
   await page.getByLabel("New Password").fill(password);

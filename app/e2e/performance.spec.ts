@@ -2,7 +2,7 @@ import type { Page } from "@playwright/test";
 import { expect, test } from "./fixtures";
 import { makePlan, server } from "./workspace";
 
-/** Milliseconds to the largest paint of one load. */
+/** Milliseconds to the largest contentful paint of one load. */
 async function largestPaint(page: Page, path: string) {
   await page.goto(path);
   await expect(page.getByRole("heading", { level: 1 })).toBeVisible();
@@ -11,14 +11,14 @@ async function largestPaint(page: Page, path: string) {
     const paints = await new Promise<PerformanceEntry[]>((resolve) => {
       const observer = new PerformanceObserver((list) => resolve(list.getEntries()));
       observer.observe({ type: "largest-contentful-paint", buffered: true });
-      // Without a single entry the observer is never called.
+      // The observer is not called without entries.
       setTimeout(() => resolve([]), 500);
     });
     return paints.at(-1)?.startTime ?? Number.POSITIVE_INFINITY;
   });
 }
 
-/** Loads the page until it was fast enough once: something else may run on this machine, but none among eight is a fault. */
+/** Loads the page until it is fast enough once: other processes may slow a load down, but not eight loads. */
 async function bestLoad(page: Page, path: string, withinMs: number) {
   const loads: number[] = [];
   while (loads.length < 8 && !loads.some((ms) => ms < withinMs)) loads.push(await largestPaint(page, path));
@@ -34,7 +34,7 @@ test("landing page loads on a slow phone and network", async ({ page }) => {
   test.slow();
   const devtools = await page.context().newCDPSession(page);
   await devtools.send("Network.enable");
-  // Each load as the first one.
+  // Each load has an empty cache.
   await devtools.send("Network.setCacheDisabled", { cacheDisabled: true });
   const megabit = (1024 * 1024) / 8;
   await devtools.send("Network.emulateNetworkConditions", {
@@ -71,13 +71,13 @@ test("check-off responds quickly", async ({ person, signedIn }) => {
         if ("interactionId" in entry && Number(entry.interactionId) > 0) spent.push(entry.duration);
       }
     });
-    // The very first is told of however short it was: that there is an entry shows that this measures.
+    // The first input is always reported: its entry proves that this measures.
     observer.observe({ type: "first-input", buffered: true });
     observer.observe({ type: "event", durationThreshold: 16, buffered: true } as PerformanceObserverInit);
   });
   await page.goto(`/plan/${id}`);
   const durations: number[] = [];
-  // As with the loads: none among eight is a fault.
+  // As with the loads: one of eight attempts must be fast enough.
   while (durations.length < 8 && !durations.some((duration) => duration < 100)) {
     const task = page.getByRole("checkbox", { name: `Task ${durations.length + 1}`, exact: true });
     await task.scrollIntoViewIfNeeded();

@@ -3,7 +3,7 @@ import { settled } from "./examine";
 import { expect, makePlans, test } from "./fixtures";
 import { makePlan } from "./workspace";
 
-/** Chooses an action of the plan's menu. */
+/** Chooses an action in the plan's menu. */
 async function act(page: Page, title: string, action: "Edit plan" | "Delete plan") {
   await page.getByRole("button", { name: `Actions for ${title}` }).click();
   await page.getByRole("menuitem", { name: action }).click();
@@ -93,12 +93,12 @@ test("saving a deleted plan shows an error", async ({ person, signedIn }) => {
   await dialog.getByRole("button", { name: "Update Plan" }).click();
   await expect(page.getByText("Error updating plan")).toBeVisible();
   await expect(dialog.getByLabel("Title")).toHaveValue("Long-lived");
-  // The list no longer shows what is not there.
+  // The list no longer shows the deleted plan.
   await expect(page.locator("article")).toHaveCount(0);
 });
 
 test.describe("hostile markup", () => {
-  // Chromium judges handlers already in the inert document in which the sanitiser takes them out.
+  // Chromium reports inline handlers in the inert document where the sanitiser removes them.
   test.use({ allowedComplaint: /inline event handler violates/ });
   test("in a description is never executed", async ({ person, signedIn }) => {
     const maria = await person();
@@ -125,7 +125,7 @@ test("plans can be managed by keyboard", async ({ person, signedIn }) => {
   await page.keyboard.type("By hand");
   await page.keyboard.press("Enter");
   await expect(page.getByRole("article", { name: "By hand" })).toBeVisible();
-  // The button that opened the dialog went with the empty state.
+  // The button that opened the dialog disappeared with the empty state.
   await expect(page.getByRole("heading", { level: 1 })).toBeFocused();
 
   await page.getByRole("button", { name: "Actions for By hand" }).focus();
@@ -168,9 +168,9 @@ test("closing with unsaved text asks for confirmation", async ({ person, signedI
     await expect(question).toBeHidden();
     await expect(title).toHaveValue("Half a thought");
   }
-  const asked = page.waitForEvent("dialog");
+  const opened = page.waitForEvent("dialog");
   await page.evaluate(() => setTimeout(() => location.reload(), 0));
-  const dialog = await asked;
+  const dialog = await opened;
   expect(dialog.type()).toBe("beforeunload");
   await dialog.dismiss();
   await page.keyboard.press("Escape");

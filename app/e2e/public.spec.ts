@@ -2,10 +2,10 @@ import type { Page } from "@playwright/test";
 import { expect, test } from "./fixtures";
 import { type SubscriptionRow, subscribe } from "./workspace";
 
-// Other tests read the same rows of the site, so what a row says is put into the answer on its way.
+// Other tests read the same rows, so these tests change the response instead of the row.
 type Row = Record<string, unknown>;
 
-async function answer(page: Page, table: string, change: (rows: Row[]) => Row[]) {
+async function changeResponse(page: Page, table: string, change: (rows: Row[]) => Row[]) {
   await page.route(`**/rest/v1/${table}?*`, async (route) => {
     const response = await route.fetch();
     await route.fulfill({ response, json: change(await response.json()) });
@@ -17,7 +17,7 @@ const inSection = (section: string, change: Row) => (rows: Row[]) =>
 
 test.describe("marketing texts", () => {
   test("appear on the page as text", async ({ page }) => {
-    await answer(
+    await changeResponse(
       page,
       "marketing_content",
       inSection("hero", {
@@ -34,7 +34,7 @@ test.describe("marketing texts", () => {
 
   test("can hide a section", async ({ page }) => {
     let hidden = "";
-    await answer(page, "marketing_content", (rows) => inSection(hidden, { visible: false })(rows));
+    await changeResponse(page, "marketing_content", (rows) => inSection(hidden, { visible: false })(rows));
     for (const [section, heading] of [
       ["hero", "Strategic Planning Made Simple"],
       ["features", "Powerful Features for Strategic Planning"],
@@ -46,23 +46,23 @@ test.describe("marketing texts", () => {
         await page.goto("/");
         await expect(page.getByRole("navigation", { name: "Legal" })).toBeVisible();
         await expect.soft(page.getByRole("heading", { name: heading }), section).toHaveCount(0);
-        // The prices come when one scrolls to them.
+        // The prices are loaded on scrolling.
         await expect.soft(page.locator("#pricing"), section).toHaveCount(section === "pricing" ? 0 : 1);
       });
     }
   });
 
   test("hidden footer still shows the copyright", async ({ page }) => {
-    await answer(page, "marketing_content", inSection("footer", { visible: false }));
+    await changeResponse(page, "marketing_content", inSection("footer", { visible: false }));
     await page.goto("/");
     await expect(page.locator("footer")).toHaveText(/^© \d{4} Basalt\. All rights reserved\.$/);
   });
 
   test.describe("in HTML", () => {
-    // Chromium judges handlers already in the inert document in which the sanitiser takes them out.
+    // Chromium reports inline handlers in the inert document where the sanitiser removes them.
     test.use({ allowedComplaint: /inline event handler violates/ });
     test("is laid out without running scripts", async ({ page }) => {
-      await answer(
+      await changeResponse(
         page,
         "marketing_content",
         inSection("pricing", {
@@ -70,7 +70,7 @@ test.describe("marketing texts", () => {
             '<h3>Fair prices</h3><p>For {{userEmail}}!</p>{{pricingCards}}<img src=x onerror="document.title=1"><script>document.title=2</script>',
         }),
       );
-      await answer(page, "subscription_plans", () => [plan("Starter", 19)]);
+      await changeResponse(page, "subscription_plans", () => [plan("Starter", 19)]);
       await page.goto("/pricing");
       await expect(page.getByRole("heading", { name: "Fair prices" })).toBeVisible();
       await expect(page.getByText("For !")).toBeVisible();
@@ -100,14 +100,17 @@ const plan = (name: string, price: number, more: Row = {}) => ({
 
 test.describe("prices", () => {
   test("are in whole dollars per interval", async ({ page }) => {
-    await answer(page, "subscription_plans", () => [plan("Small", 19), plan("Large", 1490, { interval: "year" })]);
+    await changeResponse(page, "subscription_plans", () => [
+      plan("Small", 19),
+      plan("Large", 1490, { interval: "year" }),
+    ]);
     await page.goto("/pricing");
     await expect(page.getByRole("listitem", { name: "Small" })).toContainText("$19/month");
     await expect(page.getByRole("listitem", { name: "Large" })).toContainText("$1,490/year");
   });
 
   test("none for sale", async ({ page }) => {
-    await answer(page, "subscription_plans", () => []);
+    await changeResponse(page, "subscription_plans", () => []);
     await page.goto("/pricing");
     await expect(page.getByText("No subscription plans available at the moment.")).toBeVisible();
     await page.getByRole("main").getByRole("link", { name: "Get Started" }).click();
@@ -117,7 +120,7 @@ test.describe("prices", () => {
   test("fifty plans with long and RTL names fit a phone", async ({ page }) => {
     await page.setViewportSize({ width: 320, height: 640 });
     const many = Array.from({ length: 48 }, (_, index) => plan(`Plan ${index}`, index));
-    await answer(page, "subscription_plans", () => [
+    await changeResponse(page, "subscription_plans", () => [
       plan("x".repeat(500), 1),
       plan("خطة للجمعيات الخيرية", 2),
       ...many,
@@ -153,9 +156,9 @@ test.describe("prices", () => {
     await page.goto("/dashboard/subscription");
     await page.getByRole("button", { name: "View Plans" }).click();
     const subscribe = page.getByRole("dialog").getByRole("button", { name: "Subscribe" }).first();
-    const told = page.waitForEvent("dialog");
+    const shown = page.waitForEvent("dialog");
     const pressed = subscribe.click();
-    const alert = await told;
+    const alert = await shown;
     expect([alert.type(), alert.message()]).toEqual(["alert", "Unknown or inactive plan"]);
     await alert.accept();
     await pressed;
@@ -244,7 +247,7 @@ test.describe("subscription prompt", () => {
 
   test("appears once after its delay, not on excluded pages", async ({ person, signedIn }) => {
     const page = await signedIn(await person());
-    await answer(page, "subscription_prompt", (rows) => rows.map((row) => ({ ...row, delay_seconds: 1 })));
+    await changeResponse(page, "subscription_prompt", (rows) => rows.map((row) => ({ ...row, delay_seconds: 1 })));
     await page.goto("/dashboard/subscription");
     await expect(page.getByRole("heading", { name: "No subscription yet" })).toBeVisible();
     await page.goto("/dashboard");
@@ -257,7 +260,7 @@ test.describe("subscription prompt", () => {
 
   test("administrators see no subscription prompt", async ({ administrator, signedIn }) => {
     const page = await signedIn(await administrator());
-    await answer(page, "subscription_prompt", (rows) => rows.map((row) => ({ ...row, delay_seconds: 1 })));
+    await changeResponse(page, "subscription_prompt", (rows) => rows.map((row) => ({ ...row, delay_seconds: 1 })));
     await page.goto("/dashboard");
     await expect(page.getByRole("heading", { name: "No Strategic Plans Yet" })).toBeVisible();
     await page.getByRole("button", { name: "User menu" }).click();

@@ -2,15 +2,15 @@ import type { Page } from "@playwright/test";
 import { faultsOf } from "./examine";
 import { type Account, expect, looks, type Person, test } from "./fixtures";
 
-// The purchase of a subscription, through the server's double of the card provider. The double has one clock: a test that
-// moves it must not meet another one's open checkout.
+// The purchase of a subscription, with basalt-stripe-double as payment provider. It has one clock: a test that advances
+// the clock must not run while another has an open checkout.
 test.describe.configure({ mode: "default" });
 
 const double = process.env.BASALT_STRIPE_DOUBLE_URL ?? "http://127.0.0.1:12111";
 
 const plan = (page: Page, name: string) => page.getByRole("listitem", { name, exact: true });
 
-/** Types a card and pays. */
+/** Enters a card and pays. */
 async function pay(page: Page, number = "4242 4242 4242 4242") {
   await page.getByLabel("Card number").fill(number);
   await page.getByLabel(/^Expiry/).fill("12 / 40");
@@ -19,7 +19,7 @@ async function pay(page: Page, number = "4242 4242 4242 4242") {
   await page.getByRole("button", { name: "Pay $19.00" }).click();
 }
 
-/** Buys Starter from the subscription page, and goes back there. */
+/** Buys Starter from the subscription page and returns there. */
 async function buy(page: Page, number?: string) {
   await page.goto("/dashboard/subscription");
   await page.getByRole("button", { name: "View Plans" }).first().click();
@@ -30,7 +30,7 @@ async function buy(page: Page, number?: string) {
   await expect(page.getByText("Active", { exact: true })).toBeVisible();
 }
 
-/** What the server says of the person's subscription. */
+/** The user's subscription on the server. */
 async function subscriptionOf({ client, id }: Person) {
   const { data } = await client.rpc("get_user_subscription", { user_id: id }).throwOnError();
   const first = data[0];
@@ -38,12 +38,12 @@ async function subscriptionOf({ client, id }: Person) {
   return first;
 }
 
-/** Asks the server for the status of an account's subscription, without a browser. */
+/** Requests the status of an account's subscription without a browser. */
 async function subscriptionStatus({ request }: Page, { email, password }: Account) {
   const { anonKey } = (await (await request.get("/app-config.json")).json()) as { anonKey: string };
   const signIn = { headers: { apikey: anonKey }, data: { email, password } };
-  const answer = await request.post("/auth/v1/token?grant_type=password", signIn);
-  const session = (await answer.json()) as { access_token: string; user: { id: string } };
+  const response = await request.post("/auth/v1/token?grant_type=password", signIn);
+  const session = (await response.json()) as { access_token: string; user: { id: string } };
   const headers = { apikey: anonKey, Authorization: `Bearer ${session.access_token}` };
   return async () => {
     const rows = await request.post("/rest/v1/rpc/get_user_subscription", {
@@ -54,11 +54,11 @@ async function subscriptionStatus({ request }: Page, { email, password }: Accoun
   };
 }
 
-/** Moves the double's time to the end of the period that is paid for. */
+/** Advances the double's clock to the end of the paid period. */
 async function endPeriod(page: Page, person: Person) {
   const { subscription_id } = await subscriptionOf(person);
-  const answer = await page.request.post(`${double}/_control/clock`, { data: { to_period_end_of: subscription_id } });
-  expect(answer.ok(), await answer.text()).toBe(true);
+  const response = await page.request.post(`${double}/_control/clock`, { data: { to_period_end_of: subscription_id } });
+  expect(response.ok(), await response.text()).toBe(true);
 }
 
 /** Presses Refresh Data until the page shows `text`. */
@@ -90,7 +90,7 @@ test("visitor signs up, is declined, pays and gets the plan", async ({ page, new
   expect(await known(), "before the payment").toBeUndefined();
   await pay(page);
   await page.waitForURL("/dashboard**");
-  // The server's own time: how long a busy machine's browser draws is for performance.spec.ts.
+  // Measures the server's time only; performance.spec.ts covers rendering.
   await expect.poll(known, { timeout: 2_000, intervals: [50] }).toBe("active");
   await page.getByRole("button", { name: "User menu" }).click();
   await page.getByRole("menuitem", { name: "Subscription" }).click();
@@ -125,7 +125,7 @@ test("subscription is canceled, reactivated and ends", async ({ person, signedIn
   await expect(page.getByText("Next billing date:")).toBeVisible();
   expect((await subscriptionOf(maria)).cancel_at_period_end).toBe(false);
 
-  // The provider's own pages set a date instead of the flag; the person must not see a difference.
+  // Stripe's own pages set a date instead of the flag; the app must show the same.
   await page.getByRole("button", { name: "Billing Settings" }).click();
   await page.getByRole("link", { name: "Cancel plan" }).click();
   await page.getByRole("button", { name: "Cancel plan" }).click();

@@ -3,18 +3,18 @@ import type { Page } from "@playwright/test";
 import { expect, makePlans, type Person } from "./fixtures";
 import { makePlan, type SubscriptionRow, subscribe } from "./workspace";
 
-/** A screen in one of its states, as people meet it. */
+/** A screen in one of its states. */
 export interface Screen {
   name: string;
-  /** Where it is; with an account's data, `prepare` may say so instead. */
+  /** The path; `prepare` may return it instead. */
   path: string;
-  /** There is no such state on a wider screen. */
+  /** This state exists only on narrow screens. */
   phone?: true;
-  /** Nobody is signed in unless this says who is. */
+  /** The signed-in user; default: none. */
   as?: "person" | "administrator";
-  /** Puts into the account what the screen shows, once for all screens of a visit; gives the path where that is known only then. */
+  /** Creates the data that the screen shows, once per visit; returns the path if it depends on the data. */
   prepare?: (person: Person) => Promise<string | undefined>;
-  /** Brings the screen into its state, and waits for it. */
+  /** Brings the screen into its state and waits for it. */
   arrange: (page: Page) => Promise<void>;
 }
 
@@ -34,7 +34,7 @@ const onePlan = async (person: Person) => {
   return undefined;
 };
 
-/** A plan in full swing, seen from the dashboard or by itself. */
+/** A plan with data, on the dashboard or on its own page. */
 async function fullPlan(person: Person) {
   const { id } = await makePlan(person, "Food security for 500 families", {
     "Open four neighbourhood hubs": [
@@ -85,7 +85,7 @@ const firstRow = (page: Page, name: string) => page.getByRole("row", { name }).f
 
 const webhookSecret = "whsec_basaltbrowsertests0123456789";
 
-/** Events of every status, the failed one for want of a user. */
+/** Events of every status; the failed one has no user. */
 async function events({ client }: Person) {
   await client.functions.invoke("set-webhook-secret", { body: { secret: webhookSecret } });
   const { BASALT_URL: url = "http://127.0.0.1:8000" } = process.env;
@@ -183,7 +183,7 @@ export const screens: Screen[] = [
     },
   },
   { name: "reset password, without a link", path: "/reset-password", arrange: heading("Reset your password") },
-  // Between two that differ in the fragment alone, and would be one page to the browser.
+  // Needed between URLs that differ only in the fragment: the browser would not reload.
   { name: "not found", path: "/no/such/page", arrange: heading("404") },
   {
     name: "reset password, with its errors",
@@ -551,5 +551,5 @@ function visible(page: Page, name: string | RegExp) {
   return expect(page.getByRole("link", { name }).or(page.getByRole("button", { name })).first()).toBeVisible();
 }
 
-/** Screens by who sees them and where: one visit shows those of a place one after the other. */
+/** Screens grouped by user and place; one visit shows the screens of a group one after the other. */
 export const visits = Map.groupBy(screens, ({ as, path }) => (as ? `${as}, ${path.replace(/[?#].*/, "")}` : "visitor"));

@@ -2,7 +2,7 @@ import { settled } from "./examine";
 import { test } from "./fixtures";
 import { screens } from "./screens";
 
-// Not a test but pictures to look at: every screen in every state, by phone and at a desk, in both themes.
+// Not a test: takes screenshots of every screen in every state, in phone and desktop sizes and both themes.
 const folder = "screenshots";
 
 for (const [device, width, height] of [

@@ -4,24 +4,24 @@ import { type Account, expect, type Person, test } from "./fixtures";
 import texts from "./texts.json" with { type: "json" };
 import { type SubscriptionRow, server, subscribe } from "./workspace";
 
-// `texts.json` lists what the specification wants to be read, scene by scene; here each scene is brought about and its
-// texts are looked for. Scenes of one place share a visit: an account, a page, and what the browser has loaded already.
-// Left out is "An error occurred during checkout.": it stands in for a failure without any words, and each failure there
-// has some.
+// `texts.json` lists the texts that the specification requires, by scene; each scene is set up here and its texts are
+// searched for. The scenes of one place share a visit: an account, a page and the browser's cache.
+// Not tested: "An error occurred during checkout.", the fallback for failures without a message, because each failure
+// there has one.
 
-// What the scenes' refused requests make the browser say.
+// The browser's messages for the failed requests of the scenes.
 test.use({ allowedComplaint: /the server responded with a status of 5\d\d/ });
 
 type Scene = keyof typeof texts;
 
 interface Given {
   page: Page;
-  /** Who is signed in; for a visitor, an account to sign in with. */
+  /** The signed-in user; for a visitor, an account to sign in with. */
   maria: Person;
   newAccount: Account;
 }
 
-/** Brings a scene about, on the page as the scene before it left it. */
+/** Sets up a scene on the page as the previous scene left it. */
 type Act = (given: Given) => Promise<unknown>;
 
 interface Visit {
@@ -33,17 +33,17 @@ const refuse =
   (status = 400, json: object = { message: "No" }) =>
   (route: Route) =>
     route.fulfill({ status, json });
-/** Nothing comes back while the test looks. */
+/** Never responds. */
 const silence = () => undefined;
 const button = (page: Page, name: string | RegExp) => page.getByRole("button", { name }).first();
 
-/** On the page as it is. */
+/** Uses the page as it is. */
 const then =
   (act: (page: Page) => Promise<unknown>): Act =>
   ({ page }) =>
     act(page);
 
-/** Loads a page; `before` sets up answers. */
+/** Loads a page; `before` stubs responses. */
 const open =
   (
     path: string,
@@ -56,7 +56,7 @@ const open =
     await act(page);
   };
 
-/** Scrolls to the landing page's prices, which are fetched by then only. */
+/** Scrolls to the landing page's prices, which are loaded on scrolling. */
 const toPrices = (page: Page) => page.locator("#pricing").scrollIntoViewIfNeeded();
 
 async function fillLogIn(page: Page, email = "maria@example.org", password = "correct horse") {
@@ -65,7 +65,7 @@ async function fillLogIn(page: Page, email = "maria@example.org", password = "co
   await button(page, "Log In").click();
 }
 
-/** Logs in while the server answers like this. */
+/** Logs in with this response of the server. */
 const logIn = (reply: (route: Route) => unknown) =>
   then(async (page) => {
     await page.route("**/auth/v1/token?*", reply);
@@ -80,7 +80,7 @@ async function fillSignUp(page: Page, { organization, email, password }: Account
   await button(page, "Sign Up").click();
 }
 
-/** Chooses a plan and signs up for it while the checkout is answered like this. */
+/** Chooses a plan and signs up for it with this response to the checkout. */
 const signUpForPlan =
   (reply: (route: Route) => unknown): Act =>
   async ({ page, newAccount }) => {
@@ -88,7 +88,7 @@ const signUpForPlan =
     await fillSignUp(page, newAccount);
   };
 
-/** The subscription page in this state; `before` sets up answers. */
+/** The subscription page in this state; `before` stubs responses. */
 const subscription =
   (
     row: SubscriptionRow,
@@ -107,9 +107,9 @@ const cancel = async (page: Page) => {
   await page.getByRole("alertdialog").getByRole("button", { name: "Cancel Subscription" }).click();
 };
 
-const answer = (pattern: string, reply: (route: Route) => unknown) => (page: Page) => page.route(pattern, reply);
+const stub = (pattern: string, reply: (route: Route) => unknown) => (page: Page) => page.route(pattern, reply);
 
-/** The settings' own answers, so that no other test's settings are in the way. */
+/** Stubs the settings, so that those of other tests do not interfere. */
 const setting = (value: object | null, save: (route: Route) => unknown) => (page: Page) =>
   page.route("**/rest/v1/app_settings*", (route) =>
     route.request().method() === "GET"
@@ -143,10 +143,10 @@ const event = (id: string, status: string) => ({
   created_at: "2026-11-22T10:00:00Z",
   processed_at: status === "processed" ? "2026-11-22T10:00:01Z" : null,
 });
-const threeEvents = answer("**/rest/v1/rpc/get_webhook_events", (route) =>
+const threeEvents = stub("**/rest/v1/rpc/get_webhook_events", (route) =>
   route.fulfill({ json: [event("evt_1", "failed"), event("evt_2", "processed"), event("evt_3", "pending")] }),
 );
-/** Presses the button in the question about a replay while the server answers like this. */
+/** Confirms a replay with this response of the server. */
 const replay = (reply: (route: Route) => unknown) =>
   then(async (page) => {
     await threeEvents(page);
@@ -177,9 +177,9 @@ const onePlan = {
   created_at: "2026-11-22T10:00:00Z",
   updated_at: "2026-11-22T10:00:00Z",
 };
-/** The list of plans holds one; what is written is answered like this. */
+/** The list has one plan; writes get this response. */
 const onePlanFor = (write: (route: Route) => unknown) =>
-  answer("**/rest/v1/subscription_plans*", (route) =>
+  stub("**/rest/v1/subscription_plans*", (route) =>
     route.request().method() === "GET" ? route.fulfill({ json: [onePlan] }) : write(route),
   );
 const written = (route: Route) =>
@@ -218,14 +218,14 @@ const visits: Record<string, Visit> = {
       "landing page, nothing for sale": open(
         "/",
         toPrices,
-        answer("**/rest/v1/subscription_plans?*", (route) => route.fulfill({ json: [] })),
+        stub("**/rest/v1/subscription_plans?*", (route) => route.fulfill({ json: [] })),
       ),
       "forgot password, sent": open("/forgot-password", async (page) => {
         await page.getByLabel("Email").fill("nobody@example.org");
         await button(page, "Send Reset Link").click();
       }),
       "reset password, without a link": open("/reset-password"),
-      // Between two that differ in the fragment alone, and would be one page to the browser.
+      // Needed between URLs that differ only in the fragment: the browser would not reload.
       "not found": open("/no/such/page"),
       "reset password, empty": open("/reset-password#access_token=none&type=recovery", (page) =>
         button(page, "Reset Password").click(),
@@ -302,7 +302,7 @@ const visits: Record<string, Visit> = {
       "sign up, on to checkout": signUpForPlan(silence),
     },
   },
-  "signing up for a plan in vain": {
+  "failed sign-up for a plan": {
     as: "visitor",
     scenes: {
       "sign up, checkout refused": async (given) => {
@@ -319,12 +319,12 @@ const visits: Record<string, Visit> = {
       "pricing, checkout refused": open(
         "/pricing",
         (page) => button(page, "Subscribe").click(),
-        answer("**/functions/v1/create-checkout-session", refuse(400, {})),
+        stub("**/functions/v1/create-checkout-session", refuse(400, {})),
       ),
       "pricing, on to checkout": open(
         "/pricing",
         (page) => button(page, "Subscribe").click(),
-        answer("**/functions/v1/create-checkout-session", silence),
+        stub("**/functions/v1/create-checkout-session", silence),
       ),
       "upgrade prompt": async ({ page }) => {
         await page.addInitScript(() => sessionStorage.removeItem("basalt.prompt-dismissed"));
@@ -386,7 +386,7 @@ const visits: Record<string, Visit> = {
       "e-mail settings, empty": open(emailPath, (page) => button(page, "Save Settings").click(), setting(null, saved)),
       "e-mail settings, refused": open(emailPath, saveMail, setting(mailKey, refuse())),
       "e-mail settings, saved": open(emailPath, saveMail, setting(mailKey, saved)),
-      "e-mail settings, not loaded": open(emailPath, nothing, answer("**/rest/v1/app_settings*", refuse())),
+      "e-mail settings, not loaded": open(emailPath, nothing, stub("**/rest/v1/app_settings*", refuse())),
       "e-mail template, empty": open(
         `${emailPath}?tab=templates`,
         (page) => button(page, "Save Template").click(),
@@ -418,18 +418,18 @@ const visits: Record<string, Visit> = {
     as: "administrator",
     scenes: {
       "app settings": open("/admin/settings"),
-      "app settings, not loaded": open("/admin/settings", nothing, answer("**/rest/v1/app_settings*", refuse())),
+      "app settings, not loaded": open("/admin/settings", nothing, stub("**/rest/v1/app_settings*", refuse())),
       logos: open(logosPath, (page) => expect(button(page, "Upload small logo")).toBeEnabled()),
       "logos, refused": then((page) =>
         page
           .getByLabel("File for the small logo")
           .setInputFiles({ name: "a.png", mimeType: "text/plain", buffer: Buffer.from("hello") }),
       ),
-      "logos, not loaded": open(logosPath, nothing, answer("**/rest/v1/brand_assets*", refuse())),
+      "logos, not loaded": open(logosPath, nothing, stub("**/rest/v1/brand_assets*", refuse())),
       "prompt settings, not loaded": open(
         "/admin/settings?tab=subscription-prompt",
         nothing,
-        answer("**/rest/v1/subscription_prompt*", refuse()),
+        stub("**/rest/v1/subscription_prompt*", refuse()),
       ),
       "marketing content": open("/admin/marketing"),
       "marketing content, refused": then(async (page) => {
@@ -442,7 +442,7 @@ const visits: Record<string, Visit> = {
       "marketing content, not loaded": open(
         "/admin/marketing",
         nothing,
-        answer("**/rest/v1/marketing_content*", refuse()),
+        stub("**/rest/v1/marketing_content*", refuse()),
       ),
     },
   },
@@ -484,9 +484,9 @@ const visits: Record<string, Visit> = {
       "webhooks, none": open(
         "/admin/webhooks",
         nothing,
-        answer("**/rest/v1/rpc/get_webhook_events", (route) => route.fulfill({ json: [] })),
+        stub("**/rest/v1/rpc/get_webhook_events", (route) => route.fulfill({ json: [] })),
       ),
-      "webhooks, not loaded": open("/admin/webhooks", nothing, answer("**/rest/v1/rpc/get_webhook_events", refuse())),
+      "webhooks, not loaded": open("/admin/webhooks", nothing, stub("**/rest/v1/rpc/get_webhook_events", refuse())),
     },
   },
   "the admin area, plans for sale": {
@@ -527,14 +527,14 @@ const visits: Record<string, Visit> = {
       "subscription plans, none": open(
         plansPath,
         nothing,
-        answer("**/rest/v1/subscription_plans*", (route) => route.fulfill({ json: [] })),
+        stub("**/rest/v1/subscription_plans*", (route) => route.fulfill({ json: [] })),
       ),
-      "subscription plans, not loaded": open(plansPath, nothing, answer("**/rest/v1/subscription_plans*", refuse())),
+      "subscription plans, not loaded": open(plansPath, nothing, stub("**/rest/v1/subscription_plans*", refuse())),
     },
   },
 };
 
-/** Everything that can be read on the page, or be heard of it. */
+/** All visible text of the page and its accessible labels. */
 const readable = (page: Page) =>
   page.evaluate(() => {
     const said = [...document.querySelectorAll("[placeholder], [aria-label], [title]")].flatMap((element) =>
@@ -548,7 +548,7 @@ const readable = (page: Page) =>
     return [document.body.innerText, ...said, ...values, ...options].join("\n").replace(/\s+/g, " ").toLowerCase();
   });
 
-/** Sees each text of the scene, at whatever moment: toasts go as they came. */
+/** Finds each text of the scene at any moment, because toasts disappear. */
 async function expectTexts(page: Page, scene: Scene) {
   const left = new Set(texts[scene]);
   const look = async () => {

@@ -13,7 +13,7 @@ async function invite(owner: Person, email: string, role = "viewer") {
   return { planId: plan.id, memberId: data.id, path: `/invite?token=${data.invite_token}&plan=${plan.id}` };
 }
 
-/** As having followed a link that came by mail does. */
+/** Confirms the address, as following a link in a mail does. */
 async function proveAddress(person: Person) {
   await server().auth.admin.updateUserById(person.id, { email_confirm: true });
 }
@@ -63,7 +63,7 @@ test("visitor accepts, logs in and becomes a member", async ({ page, person }) =
   await expect(page).toHaveURL(`/plan/${planId}`);
   await expect(page.getByText("You: manager")).toBeVisible();
 
-  // The same link again.
+  // The same link a second time.
   await page.goto(path);
   await page.getByRole("link", { name: "Open the plan" }).click();
   await expect(page).toHaveURL(`/plan/${planId}`);

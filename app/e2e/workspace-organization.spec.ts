@@ -18,7 +18,7 @@ test("manager edits the organization and its logo", async ({ person, signedIn })
   await card.getByLabel("Values").fill("Dignity first.");
   await card.getByLabel("Logo file").setInputFiles({ name: "a.txt", mimeType: "text/plain", buffer: Buffer.from("a") });
   await expect(card.getByText("Please choose an image file.")).toBeVisible();
-  // Drawn by the browser itself, so that no picture lies in the repository.
+  // Drawn by the browser, so that the repository needs no image file.
   const png = await page.evaluate(async () => {
     const canvas = Object.assign(document.createElement("canvas"), { width: 40, height: 20 });
     canvas.getContext("2d")?.fillRect(0, 0, 40, 20);
@@ -38,7 +38,7 @@ test("manager edits the organization and its logo", async ({ person, signedIn })
   await expect.poll(() => logo.evaluate((image: HTMLImageElement) => image.naturalWidth)).toBe(512);
   expect((await server().storage.from("org_logos").list(plan.id)).data).toHaveLength(1);
 
-  // And without one: the picture goes, too.
+  // Saved without a logo, the image disappears.
   await card.getByRole("button", { name: "Edit Org" }).click();
   await card.getByRole("button", { name: "Remove logo" }).click();
   await card.getByRole("button", { name: "Save" }).click();

@@ -2,8 +2,8 @@ import type { Page } from "@playwright/test";
 import { expect, type Person, test } from "./fixtures";
 import { server } from "./workspace";
 
-// A large plan: 30 priorities, 1,000 tasks. It opens in 1 s, and a check-off is painted in 100 ms. Something else may run
-// on this machine, so the best of several tries counts; the figures are annotations.
+// A large plan with 30 priorities and 1,000 tasks opens in 1 s, and a check-off is painted in 100 ms. Other processes may
+// slow this machine down, so the best of several attempts counts; the figures are annotations.
 
 const [priorityCount, taskCount] = [30, 1000];
 
@@ -37,7 +37,7 @@ const least = (figures: number[]) => Math.min(...figures);
 const note = (type: string, figures: number[]) =>
   test.info().annotations.push({ type, description: figures.map((figure) => figure.toFixed(0)).join(", ") });
 
-/** Milliseconds from the beginning of the navigation until the whole plan stands. */
+/** Milliseconds from the start of the navigation until the whole plan is rendered. */
 async function openingTime(page: Page, path: string) {
   await page.goto(path);
   await page.waitForFunction(() => "standsAt" in window);
@@ -65,7 +65,7 @@ test("plan with 1,000 tasks stays responsive", async ({ person, signedIn }) => {
   note("opens, ms", openings);
   expect(least(openings)).toBeLessThan(1000);
 
-  // Everything unfolded: the worst case.
+  // All sections expanded: the worst case.
   for (const button of await page.getByRole("button", { name: /^View Tasks/ }).all()) {
     if ((await button.getAttribute("aria-expanded")) === "false") await button.click();
   }
@@ -104,7 +104,7 @@ test("plan with 1,000 tasks stays responsive", async ({ person, signedIn }) => {
           frames.push(now - last);
           last = now;
         }
-        // The 95th of a hundred: one hiccup of the machine is none of the page.
+        // The 95th percentile tolerates delays of the machine.
         return frames.sort((one, other) => one - other)[Math.floor(frames.length * 0.95)] ?? 0;
       }),
     );

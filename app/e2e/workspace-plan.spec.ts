@@ -52,19 +52,19 @@ test("check-off is immediate and can be undone", async ({ person, signedIn }) =>
   await page.goto(`/plan/${plan.id}`);
   const check = page.getByRole("checkbox", { name: "Find a hall" });
 
-  let answer = () => {};
+  let respond = () => {};
   const held = new Promise<void>((resolve) => {
-    answer = resolve;
+    respond = resolve;
   });
   await page.route("**/rest/v1/tasks?*", async (route) => {
     if (route.request().method() === "PATCH") await held;
     await route.continue();
   });
   await check.click();
-  // Before the server has answered.
+  // Before the server's response.
   await expect(check).toBeChecked();
   await expect(page.getByRole("region", { name: "Progress" })).toContainText("67%");
-  answer();
+  respond();
   await expectToast(page, "Task completed");
   await page.getByRole("button", { name: "Undo" }).click();
   await expect(check).not.toBeChecked();
@@ -188,14 +188,14 @@ test("keyboard shortcuts work", async ({ person, signedIn }) => {
   ];
   await farm.focus();
   await page.keyboard.press("ArrowDown");
-  // Of the next priority.
+  // The tasks of the next priority.
   await expect(hall).toBeFocused();
   await page.keyboard.press("ArrowUp");
   await expect(farm).toBeFocused();
   await page.keyboard.press("Space");
   await expectToast(page, "Task completed");
   await expect(farm).toBeChecked();
-  // It moved to the other group, and the focus with it.
+  // The task moved to the other group and kept the focus.
   await expect(farm).toBeFocused();
   await page.keyboard.press("e");
   await expect(page.getByRole("dialog", { name: "Edit Task" })).toBeVisible();
@@ -212,7 +212,7 @@ test("demoted manager sees the server's rejections", async ({ person, signedIn }
   const page = await signedIn(tom);
   await page.goto(`/plan/${plan.id}`);
   await expect(page.getByText("You: manager")).toBeVisible();
-  // The page does not hear of it yet.
+  // The page does not receive the change yet.
   await page.route("**/rest/v1/plan_members?select=role&*", (route) => route.fulfill({ json: { role: "manager" } }));
   await maria.client.from("plan_members").update({ role: "viewer" }).eq("user_id", tom.id).throwOnError();
   await page.getByRole("checkbox", { name: "Find a hall" }).click();

@@ -111,9 +111,9 @@ test.describe(() => {
     await page.locator("input[type=file]").setInputFiles(large);
     await page.getByRole("button", { name: "Upload", exact: true }).click();
     const bar = page.getByRole("progressbar", { name: "Upload of Report.pdf" });
-    // The first 6 MB of 14 are there, the next are held up.
+    // The first 6 of 14 MB have arrived, the rest are held.
     await expect(bar).toHaveAttribute("aria-valuenow", "43");
-    // As a closed tab does.
+    // Aborts, as closing the tab does.
     await page.goto("/terms");
     cut = false;
     await page.goto(`/plan/${plan.id}?tab=resources`);
@@ -129,7 +129,7 @@ test("an upload can be cancelled", async ({ person, signedIn }) => {
   const plan = await makePlan(maria, "Warm meals");
   const page = await signedIn(maria);
   await page.goto(`/plan/${plan.id}?tab=resources`);
-  // Never answered.
+  // Never responds.
   await page.route("**/storage/v1/upload/resumable", () => undefined);
   await page.locator("input[type=file]").setInputFiles(text("Slow.txt"));
   await page.getByRole("button", { name: "Upload", exact: true }).click();
@@ -164,7 +164,7 @@ test("viewers can only read files; others have no access", async ({ person, sign
   expect(denied.error?.message).toContain("row-level security");
   expect((await stranger.client.storage.from("plan_files").createSignedUrl(path, 60)).error).not.toBeNull();
 
-  // The file went without its row.
+  // The file is gone, its row is not.
   await maria.client.storage.from("plan_files").remove([path]);
   await page.getByRole("button", { name: "Download Letter" }).click();
   await expectToast(page, "File not found");

@@ -2,7 +2,7 @@ import type { Page } from "@playwright/test";
 import { expect, type Person, test } from "./fixtures";
 import { addMember, makePlan, server } from "./workspace";
 
-// What each role finds in each part of a plan. What it may do, policies decide: their own tests are in policies/tests.
+// The controls that each role sees in each part of a plan. The policies that enforce the rights are tested in policies/tests.
 
 type Role = "owner" | "manager" | "viewer";
 
@@ -107,7 +107,7 @@ test("server rejects a viewer's writes", async ({ person, signedIn }) => {
   test.slow();
   const { people, planId } = await planOfAll(person);
   const page = await signedIn(people.viewer);
-  // The page is made to believe it is an owner's.
+  // Changes the role in the response, so that the page shows an owner's controls.
   await page.route("**/rest/v1/plan_members?*", async (route) => {
     if (route.request().method() !== "GET" || !route.request().url().includes("select=role")) return route.continue();
     await route.fulfill({ json: { role: "owner" } });

@@ -3,14 +3,14 @@ import { examine } from "./examine";
 import { expect, type Person, pixel, test } from "./fixtures";
 import { addMember, makePlan } from "./workspace";
 
-// Each screen of the workspace and each dialog on it, in both themes, on a phone and on a desk: nothing for axe to find,
-// nothing beyond the edge. With SCREENSHOTS=folder each of them is also kept as a picture, to be looked at.
+// Each screen and dialog of the workspace, in both themes and in phone and desktop sizes, has no axe violations and no
+// horizontal overflow. SCREENSHOTS=folder also saves a screenshot of each.
 
 const folder = process.env.SCREENSHOTS;
 
 interface Screen {
   name: string;
-  /** Below the plan's own address. */
+  /** The path below the plan's URL. */
   path?: string;
   arrange?: (page: Page) => Promise<unknown>;
 }
@@ -202,7 +202,7 @@ async function fullPlan(maria: Person, tom: Person) {
 }
 
 async function examinePlan(page: Page, name: string) {
-  // What `content-visibility` skips keeps the colours of the theme before, until it comes near the screen.
+  // Content skipped by `content-visibility` keeps the previous theme's colours until it comes near the viewport.
   await page.addStyleTag({ content: "* { content-visibility: visible !important }" });
   await examine(page, name, {
     inLook: async ({ colorScheme, width }) => {
@@ -215,12 +215,12 @@ async function examinePlan(page: Page, name: string) {
   });
 }
 
-// Nothing is judged while it fades.
+// Without animations, axe does not measure colours in transition.
 test.use({ contextOptions: { reducedMotion: "reduce" } });
 
 for (const [visit, screens] of Object.entries(visits)) {
   test(`${visit}: passes axe and fits the window`, async ({ person, signedIn }) => {
-    // Examinations of whole pages.
+    // axe checks whole pages.
     test.setTimeout(300_000);
     const [maria, tom] = [await person(), await person()];
     const planId = await fullPlan(maria, tom);

@@ -21,7 +21,7 @@ test("owner invites, changes roles and removes members", async ({ person, signed
   await expect(page).toHaveURL(`/plan/${plan.id}?tab=team`);
   const table = page.getByRole("table", { name: "Team members" });
   await expect(table.getByRole("columnheader")).toHaveText(["Email", "Role", "Status", "Actions"]);
-  // By role.
+  // Ordered by role.
   await expect(table.getByRole("rowheader")).toHaveText([`${maria.email}(you)`, tom.email, vera.email]);
   await expect(row(page, tom.email)).toContainText("Active");
 
@@ -64,7 +64,7 @@ test("last owner cannot leave", async ({ person, signedIn }) => {
   const page = await signedIn(maria);
   await page.goto(`/plan/${plan.id}?tab=team`);
   await row(page, maria.email).getByRole("button").click();
-  // No roles for one's own entry, and no way out.
+  // The only owner can neither change their own role nor leave.
   await expect(page.getByRole("menuitem")).toHaveText(["Remove"]);
   await expect(page.getByRole("menuitem", { name: "Remove" })).toBeDisabled();
   await expect(page.getByRole("menu")).toContainText(
@@ -72,11 +72,11 @@ test("last owner cannot leave", async ({ person, signedIn }) => {
   );
   await page.keyboard.press("Escape");
 
-  // With a second owner there is.
+  // With a second owner they can.
   await row(page, tom.email).getByRole("button").click();
   await page.getByRole("menuitem", { name: "Owner" }).click();
   await expectToast(page, "Member role updated to owner");
-  // And the other one goes at the same moment, unseen here.
+  // The other owner leaves at the same moment; this page has not received it.
   await page.route("**/rest/v1/plan_members?*", (route) =>
     route.request().method() === "GET"
       ? route.fulfill({ status: 400, json: { code: "X", message: "Out of order", details: null, hint: null } })

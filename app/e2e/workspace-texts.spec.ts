@@ -3,8 +3,8 @@ import { expect, type Person, pixel, test } from "./fixtures";
 import { addMember, makePlan, server } from "./workspace";
 import texts from "./workspace-texts.json" with { type: "json" };
 
-// Every text of the specification (2, without the admin area) is found on its screen. The list is in workspace-texts.json.
-// Screens share a visit: an account, a page, a plan. What is said when something worked is read where it is done: in
+// Finds every text of the specification (2, without the admin area) on its screen. The list is in workspace-texts.json.
+// Screens share a visit: an account, a page, a plan. Success messages are asserted by the tests of each action: in
 // plans.spec.ts and in workspace-plan, -team, -resources, -organization and -import-export.
 
 type Screen = keyof typeof texts;
@@ -13,13 +13,13 @@ interface Context {
   maria: Person;
   page: Page;
   person: () => Promise<Person>;
-  /** The plan of this visit, made when it is first asked for. */
+  /** The plan of this visit, created on first use. */
   plan: () => Promise<{ id: string }>;
-  /** Sees these texts now; what is left of the screen's list is looked for at the end. */
+  /** Finds these texts now; the rest of the screen's list is searched for at the end. */
   see: (...now: string[]) => Promise<void>;
 }
 
-/** Brings a screen up, on the page as the one before left it. */
+/** Opens a screen on the page as the previous one left it. */
 type Arrange = (context: Context) => Promise<unknown>;
 
 async function look(page: Page, text: string) {
@@ -35,7 +35,7 @@ async function look(page: Page, text: string) {
 const refusal = { status: 400, json: { code: "X", message: "Out of order", details: null, hint: null } };
 const isWrite = (route: Route) => route.request().method() !== "GET" && route.request().method() !== "HEAD";
 
-/** Lets every write fail from now on, as an answer of the server that nothing here could provoke. */
+/** Fails every write from now on with an error response that no test can provoke. */
 async function refuseWrites(page: Page, pattern: string) {
   await page.route(pattern, (route) => (isWrite(route) ? route.fulfill(refusal) : route.continue()));
 }
@@ -72,7 +72,7 @@ async function openPlan({ page, plan }: Context, search = "") {
   await expect(page.getByRole("heading", { level: 1 })).toHaveText("Warm meals");
 }
 
-/** Another person's invitation of this one: the way to it. */
+/** Invites this user from another account; returns the path of the invitation. */
 async function invitation({ maria, person }: Context) {
   const owner = await person();
   const plan = await makePlan(owner, "Warm meals");
@@ -179,7 +179,7 @@ const visits: Record<string, Partial<Record<Screen, Arrange>>> = {
       await page.getByRole("button", { name: "Upload", exact: true }).click();
     },
     "team, none": async (context) => {
-      // Cannot be: a plan always has an owner. An answer without rows all the same.
+      // A plan always has an owner, so the empty list is stubbed.
       await context.page.route("**/rest/v1/plan_members?select=*&*", (route) => route.fulfill({ json: [] }));
       await openPlan(context, "?tab=team");
     },
@@ -327,7 +327,7 @@ for (const [name, screens] of Object.entries(visits)) {
       await test.step(screen, async () => {
         const left = new Set<string>(texts[screen]);
         const see = async (...now: string[]) => {
-          // At once: toasts go as they came.
+          // Immediately, because toasts disappear.
           await Promise.all(now.map((text) => look(page, text)));
           for (const text of now) {
             expect(texts[screen]).toContain(text);

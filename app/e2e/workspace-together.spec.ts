@@ -1,7 +1,7 @@
 import { expect, type Person, test } from "./fixtures";
 import { addMember, expectToast, makePlan, priorityCard } from "./workspace";
 
-// A pages' own word for a connection that the test cuts.
+// The browser's message for a connection that the test cuts.
 test.use({ allowedComplaint: /WebSocket connection to .* failed/ });
 
 const priorities = { "Open four hubs": [{ title: "Find a hall" }, { title: "Sign the lease" }] };
@@ -20,7 +20,7 @@ test("check-off and presence are shared live", async ({ person, signedIn }) => {
   test.slow();
   const { maria, tom, vera, path } = await team(person);
   const [hers, his, viewers] = [await signedIn(maria), await signedIn(tom), await signedIn(vera)];
-  // Only members are let in: that is the policies' doing, which are asked for private channels alone.
+  // A private channel: policies, which apply only to private channels, admit members only.
   const joined = hers.waitForEvent("websocket").then((socket) =>
     socket.waitForEvent("framesent", {
       predicate: ({ payload }) => /realtime:plan:.*phx_join.*"private":true/.test(String(payload)),
@@ -49,7 +49,7 @@ test("check-off and presence are shared live", async ({ person, signedIn }) => {
   );
   test.info().annotations.push({ type: "check-off seen by two others, ms", description: seen.join(", ") });
 
-  // Somebody closes the page.
+  // One user closes the page.
   await viewers.close();
   await expect(hereNow(hers)).not.toContainText(vera.email);
   await expect(hereNow(hers)).toContainText(tom.email);
@@ -108,11 +108,11 @@ test("removed member is told and loses access", async ({ person, signedIn }) => 
   await expect(theirs.getByRole("heading", { level: 1, name: "Plan not found" })).toBeVisible();
   await expect(theirs.getByText("It may have been deleted, or you are not a member of it.")).toBeVisible();
   await expect(theirs.getByText("Find a hall")).toHaveCount(0);
-  // The third one's list follows.
+  // The third user's list is updated.
   await expect(his.getByRole("row").filter({ hasText: vera.email })).toHaveCount(0);
   await expect(hereNow(hers)).not.toContainText(vera.email);
 
-  // A role that changes, too.
+  // So is a changed role.
   await hers.getByRole("row").filter({ hasText: tom.email }).getByRole("button").click();
   await hers.getByRole("menuitem", { name: "Viewer" }).click();
   await expect(his.getByText("You: viewer")).toBeVisible();
@@ -140,7 +140,7 @@ test("concurrent plan edit is not overwritten silently", async ({ person, signed
   const dialog = page.getByRole("dialog", { name: "Edit Plan" });
   const change = (title: string) => maria.client.from("plans").update({ title }).eq("id", plan.id).throwOnError();
 
-  // Nothing was typed: theirs comes in by itself.
+  // Without local input, the other user's text is applied.
   await change("Warm meals, theirs");
   await expect(dialog.getByLabel("Title")).toHaveValue("Warm meals, theirs");
   await expect(dialog.getByRole("alert")).toHaveCount(0);
@@ -151,7 +151,7 @@ test("concurrent plan edit is not overwritten silently", async ({ person, signed
   await expect(note).toContainText("Someone else changed this plan while you were editing");
   await expect(note).toContainText("Warm meals, theirs again");
   await expect(dialog.getByLabel("Title")).toHaveValue("Warm meals, mine");
-  // A save that does not know of it is refused by the server, too.
+  // The server also rejects a save of the outdated version.
   await dialog.getByRole("button", { name: "Update Plan" }).click();
   await expect(note).toBeVisible();
   expect((await maria.client.from("plans").select("title").eq("id", plan.id).single()).data?.title).toBe(
@@ -222,7 +222,7 @@ test("lost live connection is shown, polled and restored", async ({ person, sign
   for (const socket of sockets) await socket.close();
   const note = page.getByText("Live updates are interrupted. Looking for changes every 10 seconds.");
   await expect(note).toBeVisible();
-  // Who is here is not known now.
+  // The list of users present is unknown now.
   await expect(page.getByRole("list", { name: "Here now" })).toHaveCount(0);
   await maria.client.from("tasks").update({ is_completed: true }).eq("title", "Find a hall").throwOnError();
   await expect(hall).toBeChecked();
@@ -248,17 +248,17 @@ test("non-member cannot join or broadcast to the channel", async ({ person, sign
       config: { private: isPrivate, presence: { key: stranger.id, enabled: true } },
     });
     room.on("presence", { event: "sync" }, () => undefined);
-    const answer = await new Promise<string>((resolve) =>
+    const status = await new Promise<string>((resolve) =>
       room.subscribe((status, error) => resolve(`${status} ${error?.message ?? ""}`)),
     );
-    return { room, answer };
+    return { room, status };
   };
   const refused = await join(true);
-  expect(refused.answer).toMatch(/^CHANNEL_ERROR .*Unauthorized/);
+  expect(refused.status).toMatch(/^CHANNEL_ERROR .*Unauthorized/);
   await stranger.client.removeAllChannels();
-  // Another channel of the same name, without members.
-  const { room, answer } = await join(false);
-  expect(answer).toMatch(/^SUBSCRIBED/);
+  // A public channel of the same name, without members.
+  const { room, status } = await join(false);
+  expect(status).toMatch(/^SUBSCRIBED/);
   await room.track({});
   await expect.poll(() => Object.keys(room.presenceState())).toEqual([stranger.id]);
   await expect(hereNow(page).getByRole("listitem")).toHaveCount(1);

@@ -53,7 +53,7 @@ test("create, invite, accept on a phone, complete and print", async ({
   await phone.getByLabel("I agree to the terms and privacy policy").tap();
   await phone.getByRole("button", { name: "Sign Up" }).tap();
   step("signed up on the phone");
-  // Her address is proven, as by a link from a mail: that way is tested in workspace-invitations.
+  // Her address is confirmed; workspace-invitations tests the link in the mail.
   await expect(phone.getByText("Confirm your e-mail address first")).toBeVisible();
   const account = (await server().auth.admin.listUsers({ perPage: 1000 })).data.users.find(
     ({ email }) => email === newAccount.email,
@@ -63,7 +63,7 @@ test("create, invite, accept on a phone, complete and print", async ({
   await phone.getByRole("button", { name: "Accept Invitation" }).tap();
   await expect(phone.getByText("You: manager").first()).toBeVisible();
   step("on the plan");
-  // The owner's list follows, without a word from the server about members: she is seen to be here.
+  // The owner's list is updated through her presence, without an event about members.
   await expect(desk.getByRole("row").filter({ hasText: newAccount.email })).toContainText("Active");
   await desk.getByRole("tab", { name: "Priorities" }).click();
   await phone.getByRole("checkbox", { name: "Find a hall" }).tap();

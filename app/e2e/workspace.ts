@@ -14,7 +14,7 @@ export interface TaskSeed {
   description?: string;
 }
 
-/** Makes a plan with priorities, the first the oldest, and their tasks. */
+/** Creates a plan with priorities, oldest first, and their tasks. */
 export async function makePlan(owner: Person, title: string, priorities: Record<string, TaskSeed[]> = {}) {
   const { client } = owner;
   const plan = await client.from("plans").insert({ title, user_id: owner.id }).select("id").single().throwOnError();
@@ -45,7 +45,7 @@ export async function makePlan(owner: Person, title: string, priorities: Record<
   return { id: plan.data.id, priorities: ids };
 }
 
-/** Makes a person an accepted member, as the server itself may: an acceptance of its own is tested in workspace-invitations. */
+/** Makes a user an accepted member with the service role; workspace-invitations tests the acceptance itself. */
 export async function addMember(planId: string, member: Person, role: PlanRole) {
   await server()
     .from("plan_members")
@@ -62,7 +62,7 @@ export async function addMember(planId: string, member: Person, role: PlanRole) 
 
 export type SubscriptionRow = Partial<Database["public"]["Tables"]["user_subscriptions"]["Insert"]>;
 
-/** Gives a person a subscription, or changes theirs, as the server does when Stripe reports one. */
+/** Creates or changes a user's subscription as the server does for Stripe's events. */
 export async function subscribe({ id }: Person, row: SubscriptionRow = {}) {
   const word = id.replaceAll("-", "");
   await server()
@@ -83,7 +83,7 @@ export async function subscribe({ id }: Person, row: SubscriptionRow = {}) {
     .throwOnError();
 }
 
-/** A client with the server's own rights. `cargo xtask e2e` gives its key; `basalt keys` shows it. */
+/** A client with the service role. `cargo xtask e2e` passes its key; `basalt keys` prints it. */
 export function server() {
   const { BASALT_URL: url = "http://127.0.0.1:8000", BASALT_SERVICE_KEY: key } = process.env;
   if (!key)
@@ -93,7 +93,7 @@ export function server() {
   return createClient<Database>(url, key, { auth: { persistSession: false, autoRefreshToken: false } });
 }
 
-/** The one element that shows a priority. */
+/** The element of a priority. */
 export const priorityCard = (page: Page, title: string) => page.getByRole("article", { name: title, exact: true });
 
 export async function expectToast(page: Page, text: string | RegExp) {
