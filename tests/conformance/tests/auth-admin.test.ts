@@ -10,7 +10,7 @@ const password = "correct horse battery staple";
 const address = () => `${unique("admin")}@example.org`;
 
 describe("users", () => {
-  test("made, read, changed, deleted", async () => {
+  test("create, read, update and delete", async () => {
     const email = address();
     const made = await admin.createUser({
       email,
@@ -42,7 +42,7 @@ describe("users", () => {
     expect((await admin.getUserById(id)).error).toMatchObject({ status: 404, code: "user_not_found" });
   });
 
-  test("deleted softly: the address is free again, the row stays", async () => {
+  test("soft delete frees the address and keeps the row", async () => {
     const email = address();
     const { data } = await admin.createUser({ email, password, email_confirm: true });
     const id = data.user?.id ?? "";
@@ -56,7 +56,7 @@ describe("users", () => {
     expect((await admin.createUser({ email, password })).error).toBeNull();
   });
 
-  test("listed in pages", async () => {
+  test("lists in pages", async () => {
     for (let made = 0; made < 3; made += 1) await admin.createUser({ email: address() });
     const { data, error } = await admin.listUsers({ page: 1, perPage: 2 });
     expect(error).toBeNull();
@@ -76,7 +76,7 @@ describe("users", () => {
     expect(error).toMatchObject({ status, code, message });
   });
 
-  test("for administrators only", async () => {
+  test("requires an admin key", async () => {
     const plain = await visitor().auth.admin.listUsers();
     expect(plain.error).toMatchObject({ status: 403, code: "not_admin" });
     const person = confirmingVisitor();
@@ -94,7 +94,7 @@ describe("users", () => {
 });
 
 describe("invitations", () => {
-  test("a mail whose link signs in somebody who then chooses a password", async () => {
+  test("invitation link signs in and lets the user set a password", async () => {
     const email = address();
     const { data, error } = await admin.inviteUserByEmail(email, { data: { role: "editor" } });
     expect(error).toBeNull();
@@ -120,7 +120,7 @@ describe("invitations", () => {
   });
 });
 
-describe("links made, not sent", () => {
+describe("generateLink", () => {
   const cases = [
     ["signup", { type: "signup", email: "", password }, "signup"],
     ["invite", { type: "invite", email: "" }, "invite"],
@@ -147,7 +147,7 @@ describe("links made, not sent", () => {
     expect(fragment.get("access_token")).toBeTruthy();
   });
 
-  test("a change of address, both halves", async () => {
+  test("both halves of an address change", async () => {
     const [email, newEmail] = [address(), address()];
     const { data: made } = await admin.createUser({ email, password, email_confirm: true });
     const client = confirmingVisitor();
@@ -161,14 +161,14 @@ describe("links made, not sent", () => {
     expect((await admin.getUserById(made.user?.id ?? "")).data.user?.email).toBe(newEmail);
   });
 
-  test("of nobody", async () => {
+  test("unknown user", async () => {
     const { error } = await admin.generateLink({ type: "recovery", email: address() });
     expect(error).toMatchObject({ status: 404, code: "user_not_found", message: "User with this email not found" });
   });
 });
 
-describe("somebody else's sessions", () => {
-  test("ended with their token", async () => {
+describe("sessions of another user", () => {
+  test("signOut ends them by token", async () => {
     const email = address();
     await admin.createUser({ email, password, email_confirm: true });
     const [one, two] = [confirmingVisitor(), confirmingVisitor()];

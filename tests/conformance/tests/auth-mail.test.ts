@@ -23,7 +23,7 @@ async function confirmed(auth: Parameters<typeof confirmingVisitor>[0] = {}) {
 }
 
 describe("sign-up with confirmation", () => {
-  test("no session, no sign-in, a mail; its link lets in once", async () => {
+  test("link of the mail confirms once; no session before", async () => {
     const visitor = confirmingVisitor();
     const email = address();
     const { data, error } = await visitor.auth.signUp({ email, password, options: { data: { name: "Ada" } } });
@@ -71,7 +71,7 @@ describe("sign-up with confirmation", () => {
     );
   });
 
-  test("an address that is taken answers as a new one, and is a made-up user", async () => {
+  test("taken address returns a fake user", async () => {
     const { email, id } = await confirmed();
     const { data, error } = await confirmingVisitor().auth.signUp({ email, password: "another secret" });
     expect(error).toBeNull();
@@ -81,7 +81,7 @@ describe("sign-up with confirmation", () => {
     expect(await mailbox.count(email)).toBe(0);
   });
 
-  test("resend sends another, and the older link is void", async () => {
+  test("resend invalidates the older link", async () => {
     const visitor = confirmingVisitor();
     const email = address();
     await visitor.auth.signUp({ email, password });
@@ -103,15 +103,15 @@ describe("sign-up with confirmation", () => {
     ]);
   });
 
-  test("resend says nothing about addresses it does not know", async () => {
+  test("resend does not reveal unknown addresses", async () => {
     const { data, error } = await confirmingVisitor().auth.resend({ type: "signup", email: address() });
     expect(error).toBeNull();
     expect(data).toMatchObject({ user: null, session: null });
   });
 });
 
-describe("a forgotten password", () => {
-  test("mail, token hash, PASSWORD_RECOVERY, new password", async () => {
+describe("password recovery", () => {
+  test("token hash emits PASSWORD_RECOVERY and allows a new password", async () => {
     const { email, client: other } = await confirmed();
     const visitor = confirmingVisitor();
     const events: string[] = [];
@@ -134,7 +134,7 @@ describe("a forgotten password", () => {
     expect(events).toEqual(["INITIAL_SESSION", "PASSWORD_RECOVERY", "USER_UPDATED"]);
   });
 
-  test("the link leads to where it was asked for, with the session in the fragment", async () => {
+  test("link redirects with the session in the fragment", async () => {
     const { email } = await confirmed();
     await confirmingVisitor().auth.resetPasswordForEmail(email, { redirectTo: `${site}/reset-password?a=b` });
     const { to, fragment } = await follow((await mailbox.latest(email)).link);
@@ -142,21 +142,21 @@ describe("a forgotten password", () => {
     expect(fragment.get("type")).toBe("recovery");
   });
 
-  test("a stranger's site is no place to lead to", async () => {
+  test("link does not redirect to a foreign site", async () => {
     const { email } = await confirmed();
     await confirmingVisitor().auth.resetPasswordForEmail(email, { redirectTo: "https://evil.example/reset" });
     expect((await follow((await mailbox.latest(email)).link)).to.origin).toBe(site);
   });
 
-  test("an unknown address is answered alike", async () => {
+  test("unknown address gets the same response", async () => {
     const email = address();
     expect(await confirmingVisitor().auth.resetPasswordForEmail(email)).toEqual({ data: {}, error: null });
     expect(await mailbox.count(email)).toBe(0);
   });
 });
 
-describe("signing in by mail", () => {
-  test("a link for somebody known", async () => {
+describe("sign-in by mail", () => {
+  test("link for an existing user", async () => {
     const { email, id } = await confirmed();
     const visitor = confirmingVisitor();
     const asked = await visitor.auth.signInWithOtp({ email });
@@ -169,7 +169,7 @@ describe("signing in by mail", () => {
     expect(data.user?.id).toBe(id);
   });
 
-  test("somebody new gets an account, if the app wants", async () => {
+  test("creates an account if shouldCreateUser is set", async () => {
     const visitor = confirmingVisitor();
     const email = address();
     const refused = await visitor.auth.signInWithOtp({ email, options: { shouldCreateUser: false } });
@@ -182,7 +182,7 @@ describe("signing in by mail", () => {
     expect(data.user).toMatchObject({ email, user_metadata: { plan: "gold" } });
   });
 
-  test("by code; a wrong one and one too many say the same", async () => {
+  test("wrong and reused codes return the same error", async () => {
     const { email } = await confirmed();
     const { data } = await confirmingService().auth.admin.generateLink({ type: "magiclink", email });
     const code = data.properties?.email_otp ?? "";
@@ -201,7 +201,7 @@ describe("signing in by mail", () => {
     expect((await visitor.auth.verifyOtp({ type: "email", email, token: code })).error?.code).toBe("otp_expired");
   });
 
-  test("five wrong codes, and the right one is void", async () => {
+  test("five wrong codes invalidate the right one", async () => {
     const { email } = await confirmed();
     const { data } = await confirmingService().auth.admin.generateLink({ type: "magiclink", email });
     const code = data.properties?.email_otp ?? "";
@@ -213,7 +213,7 @@ describe("signing in by mail", () => {
 });
 
 describe("PKCE", () => {
-  test("the link brings a code, which this browser alone can use, once", async () => {
+  test("link has a code for one exchange by the same browser", async () => {
     const { email, id } = await confirmed();
     const visitor = confirmingVisitor({ flowType: "pkce" });
     await visitor.auth.signInWithOtp({ email, options: { emailRedirectTo: `${site}/welcome?from=mail` } });
@@ -244,7 +244,7 @@ describe("PKCE", () => {
     ]);
   });
 
-  test("a reset: PASSWORD_RECOVERY, and the code is spent", async () => {
+  test("recovery emits PASSWORD_RECOVERY and uses the code up", async () => {
     const { email } = await confirmed();
     const storage = memory();
     const visitor = confirmingVisitor({ flowType: "pkce", storage });
@@ -267,8 +267,8 @@ describe("PKCE", () => {
   });
 });
 
-describe("a change of address", () => {
-  test("needs the consent of both, in any order", async () => {
+describe("address change", () => {
+  test("requires both addresses, in any order", async () => {
     const { client, email, id } = await confirmed();
     const next = address();
     const { data, error } = await client.auth.updateUser({ email: next });
@@ -292,7 +292,7 @@ describe("a change of address", () => {
     expect((await confirmingVisitor().auth.signInWithPassword({ email: next, password })).error).toBeNull();
   });
 
-  test("to one that is taken", async () => {
+  test("rejects a taken address", async () => {
     const [ada, eve] = [await confirmed(), await confirmed()];
     const { error } = await eve.client.auth.updateUser({ email: ada.email });
     expect(error).toMatchObject({
@@ -304,7 +304,7 @@ describe("a change of address", () => {
 });
 
 describe("reauthentication", () => {
-  test("a code by mail", async () => {
+  test("nonce by mail", async () => {
     const { client, email } = await confirmed();
     const { error } = await client.auth.reauthenticate();
     expect(error).toBeNull();
@@ -312,8 +312,8 @@ describe("reauthentication", () => {
   });
 });
 
-describe("nobody in particular", () => {
-  test("signs in, and becomes somebody with an address", async () => {
+describe("anonymous users", () => {
+  test("can sign in and become permanent", async () => {
     const client = confirmingVisitor();
     const { data, error } = await client.auth.signInAnonymously({ options: { data: { theme: "dark" } } });
     expect(error).toBeNull();

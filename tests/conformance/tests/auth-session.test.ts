@@ -19,7 +19,7 @@ function eventsOf(client: SupabaseClient) {
 afterEach(() => void vi.useRealTimers());
 
 describe("events", () => {
-  test("a session's life, in order", async () => {
+  test("events of a session in order", async () => {
     const { email, password } = await person();
     const client = tab();
     const events = eventsOf(client);
@@ -33,7 +33,7 @@ describe("events", () => {
     );
   });
 
-  test("a stored session is there at the next start", async () => {
+  test("stored session is restored at the next start", async () => {
     const { email, password } = await person();
     const storage = memory();
     await tab({ storage }).auth.signInWithPassword({ email, password });
@@ -42,8 +42,8 @@ describe("events", () => {
   });
 });
 
-describe("refreshing without being asked", () => {
-  test("by the ticker, two minutes before the end", async () => {
+describe("automatic refresh", () => {
+  test("timer refreshes before expiry", async () => {
     const { email, password } = await person();
     vi.useFakeTimers({ toFake: ["Date", "setInterval", "clearInterval"] });
     const client = tab({ autoRefreshToken: true });
@@ -60,7 +60,7 @@ describe("refreshing without being asked", () => {
     expect((await client.auth.getUser()).error).toBeNull();
   });
 
-  test("by getSession, when less than a minute and a half is left", async () => {
+  test("getSession refreshes shortly before expiry", async () => {
     const { email, password } = await person();
     vi.useFakeTimers({ toFake: ["Date"] });
     const client = tab();
@@ -72,7 +72,7 @@ describe("refreshing without being asked", () => {
 });
 
 describe("two tabs of one browser", () => {
-  test("refresh at once, and both stay signed in", async () => {
+  test("concurrent refreshes keep both signed in", async () => {
     const { email, password } = await person();
     const storage = memory();
     const tabs = [tab({ storage }), tab({ storage })];
@@ -85,7 +85,7 @@ describe("two tabs of one browser", () => {
     for (const one of tabs) expect((await one.auth.getUser()).error).toBeNull();
   });
 
-  test("sixty-four refreshes of one token, and nobody is signed out", async () => {
+  test("64 refreshes of one token keep the session", async () => {
     const { session } = await person();
     const { refresh_token } = session;
     const clients = Array.from({ length: 64 }, () => tab());
@@ -98,8 +98,8 @@ describe("two tabs of one browser", () => {
   });
 });
 
-describe("a session that is over", () => {
-  test("refreshing it in vain signs out when the token has run out", async () => {
+describe("ended session", () => {
+  test("failed refresh signs out once the token expires", async () => {
     const { email, password } = await person();
     const client = tab();
     const elsewhere = tab();
@@ -114,7 +114,7 @@ describe("a session that is over", () => {
     expect(events).toContain("SIGNED_OUT");
   });
 
-  test("identities are read from the account", async () => {
+  test("getUserIdentities returns the identities", async () => {
     const { client, email } = await person();
     const { data, error } = await client.auth.getUserIdentities();
     expect(error).toBeNull();

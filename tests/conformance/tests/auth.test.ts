@@ -12,7 +12,7 @@ const post = (path: string, body: unknown, headers: Record<string, string> = {})
   call(`/auth/v1/${path}`, { method: "POST", body, headers });
 
 describe("sign-up", () => {
-  test("gives a session and a whole user", async () => {
+  test("returns a session and a complete user", async () => {
     const email = address();
     const { data, error } = await visitor().auth.signUp({
       email: email.toUpperCase(),
@@ -64,7 +64,7 @@ describe("sign-up", () => {
     }
   });
 
-  test("the token says who and how", async () => {
+  test("token has subject and method", async () => {
     const ada = await person({ organization_name: "Acme" });
     const { header, claims } = decode(ada.session.access_token);
     expect(header).toMatchObject({
@@ -90,13 +90,13 @@ describe("sign-up", () => {
     expect(claims.exp).toBe(ada.session.expires_at);
   });
 
-  test("an address that is taken", async () => {
+  test("rejects a taken address", async () => {
     const ada = await person();
     const { error } = await visitor().auth.signUp({ email: ada.email, password: "another secret" });
     expect(error).toMatchObject({ status: 422, code: "user_already_exists", message: "User already registered" });
   });
 
-  test("a weak password, with reasons", async () => {
+  test("rejects a weak password with reasons", async () => {
     const { error } = await visitor().auth.signUp({ email: address(), password: "short" });
     expect(error).toMatchObject({
       name: "AuthWeakPasswordError",
@@ -145,7 +145,7 @@ describe("sign-up", () => {
 });
 
 describe("sign-in", () => {
-  test("with the right password, whatever the case of the address", async () => {
+  test("address is case-insensitive", async () => {
     const ada = await person();
     const basalt = visitor();
     const { data, error } = await basalt.auth.signInWithPassword({
@@ -158,7 +158,7 @@ describe("sign-in", () => {
     expect((await basalt.auth.getUser()).data.user?.id).toBe(ada.user.id);
   });
 
-  test("wrong password and unknown address say the same", async () => {
+  test("wrong password and unknown address return one error", async () => {
     const ada = await person();
     const expected = { status: 400, code: "invalid_credentials", message: "Invalid login credentials" };
     const wrong = await visitor().auth.signInWithPassword({ email: ada.email, password: "not this one" });
@@ -167,7 +167,7 @@ describe("sign-in", () => {
     expect(unknown.error).toMatchObject(expected);
   });
 
-  test("a token answer carries weak_password and is kept out of caches", async () => {
+  test("token response has weak_password and no-store", async () => {
     const ada = await person();
     const answer = await post("token?grant_type=password", { email: ada.email, password: ada.password });
     expect(answer.status).toBe(200);
@@ -175,7 +175,7 @@ describe("sign-in", () => {
     expect(answer.headers.get("cache-control")).toContain("no-store");
   });
 
-  test("grants and bodies that are none", async () => {
+  test("rejects unknown grants and invalid bodies", async () => {
     const grant = await post("token?grant_type=teapot", {}, newForm);
     expect([grant.status, grant.json]).toEqual([
       400,
@@ -192,7 +192,7 @@ describe("sign-in", () => {
     }
   });
 
-  test("a body over a megabyte is refused", async () => {
+  test("rejects a body over 1 MB", async () => {
     const answer = await post("token?grant_type=password", { email: "x".repeat(1_100_000), password: "x" }, newForm);
     expect([answer.status, answer.json]).toEqual([
       413,
@@ -202,7 +202,7 @@ describe("sign-in", () => {
 });
 
 describe("refresh", () => {
-  test("rotates: a new access token and a new refresh token, same session", async () => {
+  test("rotates both tokens within the session", async () => {
     const ada = await person();
     const { data, error } = await ada.client.auth.refreshSession();
     expect(error).toBeNull();
@@ -214,7 +214,7 @@ describe("refresh", () => {
     expect((await ada.client.auth.getUser()).error).toBeNull();
   });
 
-  test("the previous token gives the current one: a lost answer does no harm", async () => {
+  test("previous token returns the current one", async () => {
     const ada = await person();
     const first = await visitor().auth.refreshSession({ refresh_token: ada.session.refresh_token });
     const again = await visitor().auth.refreshSession({ refresh_token: ada.session.refresh_token });
@@ -222,7 +222,7 @@ describe("refresh", () => {
     expect(again.data.session?.refresh_token).toBe(first.data.session?.refresh_token);
   });
 
-  test("two tabs at once both keep their session", async () => {
+  test("concurrent tabs keep their session", async () => {
     const ada = await person();
     const both = await Promise.all(
       [1, 2].map(() => visitor().auth.refreshSession({ refresh_token: ada.session.refresh_token })),
@@ -230,7 +230,7 @@ describe("refresh", () => {
     expect(both.map(({ error }) => error)).toEqual([null, null]);
   });
 
-  test("tokens that are none", async () => {
+  test("rejects invalid tokens", async () => {
     const refresh = (refresh_token: string) => visitor().auth.refreshSession({ refresh_token });
     expect((await refresh("nonsense!")).error).toMatchObject({
       status: 400,
@@ -245,7 +245,7 @@ describe("refresh", () => {
     });
   });
 
-  test("of a session that was ended", async () => {
+  test("rejects a token of an ended session", async () => {
     const ada = await person();
     await ada.client.auth.signOut();
     const { error } = await visitor().auth.refreshSession({ refresh_token: ada.session.refresh_token });
@@ -253,7 +253,7 @@ describe("refresh", () => {
     expect(["session_not_found", "refresh_token_not_found"]).toContain(error?.code);
   });
 
-  test("setSession takes a pair over", async () => {
+  test("setSession accepts a token pair", async () => {
     const ada = await person();
     const other = visitor();
     const { error } = await other.auth.setSession(ada.session);
@@ -291,7 +291,7 @@ describe("sign-out", () => {
     expect(await alive(clients, tokens)).toEqual(expected);
   });
 
-  test("is 204 without a body; the token then belongs to no session", async () => {
+  test("returns 204 and ends the session", async () => {
     const ada = await person();
     const answer = await call("/auth/v1/logout", { method: "POST", token: ada.session.access_token });
     expect([answer.status, answer.text]).toEqual([204, ""]);
@@ -304,7 +304,7 @@ describe("sign-out", () => {
     expect(error).toMatchObject({ name: "AuthSessionMissingError", message: "Auth session missing!" });
   });
 
-  test("an unknown scope is refused", async () => {
+  test("rejects an unknown scope", async () => {
     const ada = await person();
     const answer = await call("/auth/v1/logout?scope=galaxy", {
       method: "POST",
@@ -318,8 +318,8 @@ describe("sign-out", () => {
   });
 });
 
-describe("the user", () => {
-  test("getUser without, with a key for a token, and signed in", async () => {
+describe("user", () => {
+  test("getUser requires a user token", async () => {
     expect((await visitor().auth.getUser()).error).toMatchObject({ name: "AuthSessionMissingError" });
     const withKey = await call("/auth/v1/user", { token: anonKey, headers: newForm });
     expect([withKey.status, withKey.json]).toEqual([
@@ -330,7 +330,7 @@ describe("the user", () => {
     expect((await ada.client.auth.getUser()).data.user).toMatchObject({ id: ada.user.id, email: ada.email });
   });
 
-  test("metadata merges, and null removes a key", async () => {
+  test("metadata merges and null removes a key", async () => {
     const ada = await person({ keep: 1, drop: 2 });
     const { data, error } = await ada.client.auth.updateUser({ data: { drop: null, add: { deep: true } } });
     expect(error).toBeNull();
@@ -341,7 +341,7 @@ describe("the user", () => {
     expect(decode(refreshed.data.session?.access_token ?? "").claims.user_metadata).toEqual(data.user?.user_metadata);
   });
 
-  test("a new password keeps this session, ends the others, and is the one that counts", async () => {
+  test("new password ends other sessions", async () => {
     const ada = await person();
     const other = visitor();
     const signedIn = await other.auth.signInWithPassword({ email: ada.email, password: ada.password });
@@ -357,7 +357,7 @@ describe("the user", () => {
     ).toBeNull();
   });
 
-  test("passwords that are refused", async () => {
+  test("rejects invalid passwords", async () => {
     const ada = await person();
     expect((await ada.client.auth.updateUser({ password: "short" })).error).toMatchObject({
       status: 422,
@@ -370,7 +370,7 @@ describe("the user", () => {
     });
   });
 
-  test("nobody makes himself an administrator", async () => {
+  test("users cannot make themselves admins", async () => {
     const ada = await person();
     const answer = await call("/auth/v1/user", {
       method: "PUT",
@@ -388,7 +388,7 @@ describe("the user", () => {
     });
   });
 
-  test("no token, and one that is none", async () => {
+  test("rejects missing and invalid tokens", async () => {
     // The legacy key alone is the bearer then: a key, not a person.
     expect((await call("/auth/v1/user", { headers: newForm })).status).toBe(403);
     const basic = await call("/auth/v1/user", { headers: { ...newForm, authorization: "Basic x" } });
@@ -411,7 +411,7 @@ describe("claims and keys", () => {
     expect((await ada.client.auth.getClaims(forged)).error).not.toBeNull();
   });
 
-  test("the public keys can be cached and hold nothing secret", async () => {
+  test("public keys are cacheable and contain no secrets", async () => {
     const answer = await call("/auth/v1/.well-known/jwks.json", { key: null });
     expect(answer.headers.get("cache-control")).toBe("public, max-age=600");
     const { keys } = answer.json as { keys: Record<string, unknown>[] };
@@ -437,20 +437,20 @@ describe("claims and keys", () => {
     expect((await call("/auth/v1/health")).json).toMatchObject({ name: "GoTrue", version: expect.any(String) });
   });
 
-  test("paths and methods that are none", async () => {
+  test("rejects unknown paths and methods", async () => {
     const unknown = await call("/auth/v1/nowhere");
     expect([unknown.status, unknown.text.trim()]).toEqual([404, "404 page not found"]);
     expect((await call("/auth/v1/signup", { method: "PATCH" })).status).toBe(405);
   });
 });
 
-describe("keys in the hands of the client", () => {
-  test("the service key signs nobody in", async () => {
+describe("keys as bearer tokens", () => {
+  test("service key is not a user", async () => {
     const { error } = await service().auth.getUser();
     expect(error).toMatchObject({ name: "AuthSessionMissingError" });
   });
 
-  test("a wrong key is refused before anything else", async () => {
+  test("wrong key is rejected first", async () => {
     const { error } = await client("nonsense").auth.signInWithPassword({ email: address(), password: "secret123" });
     expect(error?.status).toBe(401);
   });

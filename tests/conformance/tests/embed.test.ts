@@ -16,7 +16,7 @@ describe("kinds of relationship", () => {
     ]);
   });
 
-  test("one-to-many is an array, empty when there is nothing", async () => {
+  test("one-to-many is an array, possibly empty", async () => {
     const { data } = await basalt
       .from("clients")
       .select("name, projects(id)")
@@ -40,7 +40,7 @@ describe("kinds of relationship", () => {
     expect(profiles.data).toEqual({ bio: "Engineer", people: { name: "Bob" } });
   });
 
-  test("many-to-many goes through the junction, from either side", async () => {
+  test("many-to-many works from both sides", async () => {
     const tasks = await basalt
       .from("tasks")
       .select("title, tags(name)")
@@ -64,7 +64,7 @@ describe("kinds of relationship", () => {
     ]);
   });
 
-  test("self reference: the column gives the parent, the table the children", async () => {
+  test("self-reference embeds parent and children", async () => {
     const { data } = await basalt
       .from("people")
       .select("name, manager:manager_id(name), reports:people(name)")
@@ -80,19 +80,19 @@ describe("kinds of relationship", () => {
     expect(hinted.data).toEqual({ name: "Bob", people: [{ name: "Dan" }] });
   });
 
-  test("a view inherits the relationships of the columns it shows", async () => {
+  test("view inherits its columns' relationships", async () => {
     const { data, error } = await basalt.from("open_tasks").select("title, projects(name)").eq("id", 6).single();
     expect(error).toBeNull();
     expect(data).toEqual({ title: "Review", projects: { name: "Audit" } });
   });
 
-  test("the junction itself", async () => {
+  test("junction can be embedded", async () => {
     const { data } = await basalt.from("task_tags").select("tasks(title), tags(name)").eq("task_id", 2);
     expect(data).toEqual([{ tasks: { title: "Build" }, tags: { name: "urgent" } }]);
   });
 });
 
-describe("which relationship", () => {
+describe("disambiguation", () => {
   const ofProject = (select: string) => basalt.from("projects").select(select).eq("id", 1).single();
 
   test("by constraint, with aliases", async () => {
@@ -109,7 +109,7 @@ describe("which relationship", () => {
     expect((await ofProject("projects_reviewer_fk(name)")).data).toEqual({ projects_reviewer_fk: { name: "Bob" } });
   });
 
-  test("the other way round too", async () => {
+  test("works in the other direction", async () => {
     const { data } = await basalt.from("people").select("owned:projects!projects_owner_fk(name)").eq("id", 2).single();
     expect(data).toEqual({ owned: [{ name: "App" }] });
   });
@@ -119,7 +119,7 @@ describe("which relationship", () => {
     expect(data).toEqual({ tags: [{ name: "blue" }] });
   });
 
-  test("a hint stands beside a join type in either order", async () => {
+  test("hint and join type in either order", async () => {
     for (const select of ["people!projects_reviewer_fk!inner(name)", "people!inner!projects_reviewer_fk(name)"]) {
       const { data, error } = await basalt.from("projects").select(`id, ${select}`).order("id");
       expect(error).toBeNull();
@@ -130,7 +130,7 @@ describe("which relationship", () => {
     }
   });
 
-  test("two candidates and no hint: 300 that lists them", async () => {
+  test("two candidates without a hint return 300", async () => {
     const answer = await rest("projects", { select: "name,people(name)" });
     expect(answer.status).toBe(300);
     expect(answer.headers.get("location")).toBeNull();
@@ -155,7 +155,7 @@ describe("which relationship", () => {
     expect(error?.code).toBe("PGRST201");
   });
 
-  test("no candidate: 400", async () => {
+  test("no candidate returns 400", async () => {
     const answer = await rest("projects", { select: "name,tags(name)" });
     expect(answer.status).toBe(400);
     expect(answer.json).toMatchObject({
@@ -167,7 +167,7 @@ describe("which relationship", () => {
   });
 });
 
-describe("inside an embed", () => {
+describe("within an embed", () => {
   test("filters keep parents without a match", async () => {
     const { data } = await basalt.from("projects").select("id, tasks(title)").eq("tasks.title", "Build").order("id");
     expect(data).toEqual([
@@ -178,7 +178,7 @@ describe("inside an embed", () => {
     ]);
   });
 
-  test("!inner drops them, and the count follows", async () => {
+  test("!inner drops parents and changes the count", async () => {
     const { data, count } = await basalt
       .from("projects")
       .select("id, tasks!inner(title)", { count: "exact" })
@@ -210,7 +210,7 @@ describe("inside an embed", () => {
     ]);
   });
 
-  test("a range inside", async () => {
+  test("range", async () => {
     const { data } = await basalt
       .from("projects")
       .select("tasks(id)")
@@ -221,7 +221,7 @@ describe("inside an embed", () => {
     expect(data).toEqual({ tasks: [{ id: 2 }] });
   });
 
-  test("or inside", async () => {
+  test("or filter", async () => {
     const { data } = await basalt
       .from("projects")
       .select("tasks(id)")
@@ -232,7 +232,7 @@ describe("inside an embed", () => {
     expect(data).toEqual({ tasks: [{ id: 1 }, { id: 3 }] });
   });
 
-  test("an alias names the embed in filters and orders", async () => {
+  test("alias is used in filters and orders", async () => {
     const { data } = await basalt
       .from("projects")
       .select("work:tasks(title)")
@@ -243,7 +243,7 @@ describe("inside an embed", () => {
     expect(data).toEqual({ work: [{ title: "Build" }, { title: "Launch" }] });
   });
 
-  test("a count", async () => {
+  test("count", async () => {
     const { data } = await basalt.from("projects").select("name, tasks(count)").order("id");
     expect(data).toEqual([
       { name: "Website", tasks: [{ count: 3 }] },
@@ -253,7 +253,7 @@ describe("inside an embed", () => {
     ]);
   });
 
-  test("several levels, with filters deep down", async () => {
+  test("filters at several levels", async () => {
     const { data, error } = await basalt
       .from("clients")
       .select("name, projects(name, tasks(title, tags(name)))")
@@ -278,7 +278,7 @@ describe("inside an embed", () => {
     });
   });
 
-  test("nested !inner reaches the root only through !inner on every level", async () => {
+  test("nested !inner needs !inner on every level", async () => {
     const through = await basalt
       .from("clients")
       .select("id, projects!inner(id, tasks!inner(id))")
@@ -296,7 +296,7 @@ describe("inside an embed", () => {
     ]);
   });
 
-  test("the same target twice", async () => {
+  test("same target twice", async () => {
     const { data } = await basalt
       .from("projects")
       .select("done:tasks(id), open:tasks(id)")
@@ -308,12 +308,12 @@ describe("inside an embed", () => {
     expect(data).toEqual({ done: [{ id: 1 }], open: [{ id: 2 }, { id: 3 }] });
   });
 
-  test("an empty embed joins without output", async () => {
+  test("empty embed joins without output", async () => {
     const { data } = await basalt.from("projects").select("id, tasks!inner()").eq("tasks.title", "Review");
     expect(data).toEqual([{ id: 3 }]);
   });
 
-  test("a filter on what is not embedded is refused", async () => {
+  test("rejects a filter on a missing embed", async () => {
     const answer = await rest("projects", { select: "id", "tasks.id": "eq.1" });
     expect([answer.status, answer.json]).toEqual([
       400,

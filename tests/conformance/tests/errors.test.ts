@@ -8,7 +8,7 @@ beforeAll(async () => {
   ada = await person();
 });
 
-describe("what stands in the request", () => {
+describe("invalid requests", () => {
   const cases: [string, string, Record<string, string>, Call, number, Record<string, unknown>][] = [
     [
       "an unknown table",
@@ -95,7 +95,7 @@ describe("what stands in the request", () => {
     expect(answer.headers.get("proxy-status")).toBe(`PostgREST; error=${body.code}`);
   });
 
-  test("a request that accepts anything is content with JSON", async () => {
+  test("Accept */* returns JSON", async () => {
     const answer = await rest("samples", { select: "id", id: "eq.1" }, { headers: { accept: "text/unknown, */*" } });
     expect([answer.status, answer.json]).toEqual([200, [{ id: 1 }]]);
   });
@@ -105,7 +105,7 @@ describe("bodies", () => {
   const post = (body: unknown, headers: Record<string, string> = {}, parameters: Record<string, string> = {}) =>
     rest("stock", parameters, { method: "POST", token: ada.session.access_token, body, headers });
 
-  test("broken, uneven, of an unknown type", async () => {
+  test("rejects malformed, uneven and unknown bodies", async () => {
     expect(await post("{")).toMatchObject({
       status: 400,
       json: { code: "PGRST102", message: "Empty or invalid json" },
@@ -121,7 +121,7 @@ describe("bodies", () => {
     });
   });
 
-  test("a column that is not there", async () => {
+  test("rejects an unknown column", async () => {
     expect(await post({ sku: unique("sku"), nope: 1 })).toMatchObject({
       status: 400,
       json: { code: "PGRST204", message: "Could not find the 'nope' column of 'stock' in the schema cache" },
@@ -130,11 +130,11 @@ describe("bodies", () => {
     expect(error?.code).toBe("PGRST204");
   });
 
-  test("broken JSON under columns= is the database's to refuse", async () => {
+  test("PostgreSQL rejects invalid JSON with columns=", async () => {
     expect(await post("[{]", {}, { columns: "sku" })).toMatchObject({ status: 400, json: { code: "22P02" } });
   });
 
-  test("a DELETE with the client's content type and no body is fine", async () => {
+  test("DELETE without a body is accepted", async () => {
     const answer = await rest(
       "stock",
       { sku: "eq.nobody" },
@@ -148,8 +148,8 @@ describe("bodies", () => {
   });
 });
 
-describe("what the database refuses", () => {
-  test("unique: 409, with the key for those whom policies do not bind", async () => {
+describe("database errors", () => {
+  test("unique violation: 409, key shown only without RLS", async () => {
     const sku = unique("sku");
     await ada.client.from("stock").insert({ sku });
     const { error, status } = await ada.client.from("stock").insert({ sku });
@@ -165,7 +165,7 @@ describe("what the database refuses", () => {
     expect(forService.error).toMatchObject({ ...body, details: `Key (sku)=(${sku}) already exists.` });
   });
 
-  test("foreign key: 409", async () => {
+  test("foreign key violation: 409", async () => {
     const { error, status } = await ada.client.from("stock").insert({ sku: unique("sku"), client_id: 99 });
     expect([status, error?.code]).toEqual([409, "23503"]);
     const note = await ada.client.from("note_comments").insert({ note_id: -1, body: "x" });
@@ -173,7 +173,7 @@ describe("what the database refuses", () => {
     expect([note.status, note.error?.code]).toEqual([403, "42501"]);
   });
 
-  test("check, not null, wrong type: 400", async () => {
+  test("check, not-null and type errors: 400", async () => {
     const check = await ada.client.from("stock").insert({ sku: unique("sku"), quantity: -1 });
     expect([check.status, check.error?.code]).toEqual([400, "23514"]);
     const missing = await ada.client.from("stock").insert({ quantity: 1 });
@@ -182,13 +182,13 @@ describe("what the database refuses", () => {
     expect([type.status, type.error?.code]).toEqual([400, "22P02"]);
   });
 
-  test("a trigger's exception: 400 with its text", async () => {
+  test("trigger exception: 400 with its text", async () => {
     const { error, status } = await service().from("forbidden").insert({ id: 1 });
     expect(status).toBe(400);
     expect(error).toMatchObject({ code: "P0001", message: "this table takes no rows", details: null, hint: null });
   });
 
-  test("a visitor's statement ends after three seconds: 500", async () => {
+  test("anon statement times out after 3 s: 500", async () => {
     const start = performance.now();
     const { error, status } = await basalt.rpc("sleep", { seconds: 10 });
     expect(status).toBe(500);
@@ -205,17 +205,17 @@ describe("preferences", () => {
     expect([answer.status, answer.headers.get("preference-applied")]).toEqual([200, "count=exact"]);
   });
 
-  test("nothing applied, no header", async () => {
+  test("no header if none applies", async () => {
     expect((await get("nonsense=1")).headers.get("preference-applied")).toBeNull();
   });
 });
 
-describe("the client", () => {
-  test("throwOnError throws what the server said", async () => {
+describe("client", () => {
+  test("throwOnError throws the server's error", async () => {
     await expect(basalt.from("nowhere").select().throwOnError()).rejects.toMatchObject({ code: "PGRST205" });
   });
 
-  test("an injected text stays a value", async () => {
+  test("injected text remains a value", async () => {
     const nasty = `x'; drop table samples; --"\\ %_*()`;
     expect((await basalt.from("samples").select("id").eq("label", nasty)).data).toEqual([]);
     const { data } = await ada.client.from("notes").insert({ title: nasty }).select("title").single();
@@ -223,13 +223,13 @@ describe("the client", () => {
     expect((await ada.client.from("notes").select("title").eq("title", nasty)).data).toEqual([{ title: nasty }]);
   });
 
-  test("identifiers cannot break out of their quotes", async () => {
+  test("identifiers stay quoted", async () => {
     const { error, status } = await basalt.from("samples").select('id, "x"" from pg_authid; --"');
     expect(status).toBe(400);
     expect(["42703", "PGRST100"]).toContain(error?.code);
   });
 
-  test("an address of 40 KB is read", async () => {
+  test("accepts a URL of 40 KB", async () => {
     const wanted = Array.from({ length: 1000 }, () => crypto.randomUUID());
     const { error, data } = await basalt
       .from("samples")

@@ -24,14 +24,14 @@ const boot = {
   body: { code: "BOOT_ERROR", message: "Worker failed to boot (please check logs)" },
 };
 
-describe("who gets to a function", () => {
-  test("anyone with a key, and users", async () => {
+describe("access", () => {
+  test("accepts keys and user tokens", async () => {
     for (const caller of [visitor(), client(serviceKey), client(publishableKey), client(secretKey), ada]) {
       expect(await refusal(caller.functions.invoke("hello"))).toEqual(boot);
     }
   });
 
-  test("without a valid token, only where none is checked", async () => {
+  test("no valid token: only with verify_jwt off", async () => {
     const forged = { headers: { Authorization: "Bearer nonsense" } };
     expect(await refusal(visitor().functions.invoke("hello", forged))).toMatchObject({
       status: 401,
@@ -41,7 +41,7 @@ describe("who gets to a function", () => {
     expect(await refusal(visitor().functions.invoke("open", forged))).toEqual(boot);
   });
 
-  test("a name that is not there", async () => {
+  test("unknown name", async () => {
     expect(await refusal(visitor().functions.invoke("nothing"))).toEqual({
       status: 404,
       header: "NOT_FOUND",
@@ -50,7 +50,7 @@ describe("who gets to a function", () => {
   });
 });
 
-describe("what a call may bring", () => {
+describe("requests", () => {
   const form = new FormData();
   form.append("file", new Blob(["x"], { type: "text/plain" }), "x.txt");
   test.each([
@@ -68,20 +68,20 @@ describe("what a call may bring", () => {
     expect((await refusal(visitor().functions.invoke("hello/sub/path?x=1", { method }))).status).toBe(503);
   });
 
-  test("a region", async () => {
+  test("region", async () => {
     const region = { region: FunctionRegion.UsEast1 };
     expect((await refusal(visitor().functions.invoke("hello", region))).status).toBe(503);
   });
 });
 
-test("an abort and a server that is away are failures to fetch", async () => {
+test("abort and network error are fetch errors", async () => {
   const aborted = new AbortController();
   aborted.abort();
   const { error } = await visitor().functions.invoke("hello", { signal: aborted.signal });
   expect(error).toBeInstanceOf(FunctionsFetchError);
 });
 
-test("a browser elsewhere may ask with any header, and read refusals", async () => {
+test("CORS allows any header and reading errors", async () => {
   const asked = await fetch(`${url}/functions/v1/hello`, {
     method: "OPTIONS",
     headers: {

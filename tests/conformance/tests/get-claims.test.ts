@@ -19,7 +19,7 @@ function watched() {
 }
 
 describe("getClaims", () => {
-  test("verifies by the published key and never asks who the user is", async () => {
+  test("verifies locally with the published key", async () => {
     const ada = await person();
     const { asked, client } = watched();
     const token = ada.session.access_token;
@@ -34,7 +34,7 @@ describe("getClaims", () => {
     expect(asked.filter((path) => path.endsWith("/.well-known/jwks.json")).length).toBeLessThanOrEqual(1);
   });
 
-  test("refuses what another key has signed", async () => {
+  test("rejects a token of another key", async () => {
     const ada = await person();
     const { client } = watched();
     const [header, payload, signature = ""] = ada.session.access_token.split(".");
@@ -42,7 +42,7 @@ describe("getClaims", () => {
     expect((await client.auth.getClaims(forged)).error).not.toBeNull();
   });
 
-  test("the set may be cached, names each key and holds nothing private", async () => {
+  test("key set is cacheable and contains only public keys", async () => {
     const answer = await fetch(`${url}/auth/v1/.well-known/jwks.json`);
     expect(answer.headers.get("cache-control")).toBe("public, max-age=600");
     const { keys } = (await answer.json()) as { keys: Record<string, unknown>[] };

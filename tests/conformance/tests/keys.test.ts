@@ -14,7 +14,7 @@ const missing = {
 };
 const wrong = { message: "Invalid API key", hint: "Double check your API key." };
 
-describe("the gate", () => {
+describe("API key check", () => {
   test.each(["/rest/v1/samples", "/auth/v1/settings", "/auth/v1/user"])("%s without a key: 401", async (path) => {
     const answer = await call(path, { key: null });
     expect([answer.status, answer.json]).toEqual([401, missing]);
@@ -27,47 +27,47 @@ describe("the gate", () => {
     }
   });
 
-  test("a refusal may be read by a browser elsewhere", async () => {
+  test("errors have CORS headers", async () => {
     const answer = await call("/rest/v1/samples", { key: null, headers: { origin: "https://elsewhere.example" } });
     expect(answer.headers.get("access-control-allow-origin")).toBe("*");
   });
 
-  test("a person's token is no key", async () => {
+  test("user token is not an API key", async () => {
     const answer = await rest("samples", {}, { key: null, token: ada.session.access_token });
     expect([answer.status, answer.json]).toEqual([401, missing]);
   });
 
-  test("the key may stand in the query, and is no filter", async () => {
+  test("key is accepted in the query", async () => {
     const answer = await rest("samples", { select: "id", id: "eq.1", apikey: anonKey }, { key: null });
     expect([answer.status, answer.json]).toEqual([200, [{ id: 1 }]]);
   });
 
-  test("health and the public keys are open", async () => {
+  test("health and public keys need no key", async () => {
     expect((await call("/auth/v1/health", { key: null })).status).toBe(200);
     expect((await call("/auth/v1/.well-known/jwks.json", { key: null })).status).toBe(200);
   });
 });
 
-describe("which role a key gives", () => {
+describe("roles of keys", () => {
   const role = async (options: Call) => {
     const answer = await rest("rpc/who_am_i", {}, { method: "POST", body: {}, ...options });
     return (answer.json as { role?: string } | undefined)?.role ?? answer.json;
   };
 
-  test("each key alone", async () => {
+  test("each key as apikey", async () => {
     expect(await role({ key: anonKey })).toBe("anon");
     expect(await role({ key: publishableKey })).toBe("anon");
     expect(await role({ key: serviceKey })).toBe("service_role");
     expect(await role({ key: secretKey })).toBe("service_role");
   });
 
-  test("a bearer that is an opaque key is ignored, the key decides", async () => {
+  test("opaque key as bearer is ignored", async () => {
     expect(await role({ key: publishableKey, token: publishableKey })).toBe("anon");
     expect(await role({ key: secretKey, token: secretKey })).toBe("service_role");
     expect(await role({ key: publishableKey, token: secretKey })).toBe("anon");
   });
 
-  test("a token wins over the key, whichever", async () => {
+  test("token takes precedence over any key", async () => {
     const token = ada.session.access_token;
     for (const key of [anonKey, publishableKey, serviceKey, secretKey]) {
       expect(await role({ key, token })).toBe("authenticated");
@@ -76,7 +76,7 @@ describe("which role a key gives", () => {
     expect(await role({ key: secretKey, token: anonKey })).toBe("anon");
   });
 
-  test("the client works with opaque keys throughout", async () => {
+  test("client works with opaque keys", async () => {
     const browser = client(publishableKey);
     expect((await browser.from("samples").select("id").eq("id", 1)).data).toEqual([{ id: 1 }]);
     const { data, error } = await browser.auth.signInWithPassword({ email: ada.email, password: ada.password });
@@ -85,7 +85,7 @@ describe("which role a key gives", () => {
     expect((await client(secretKey).rpc("who_am_i")).data).toMatchObject({ role: "service_role" });
   });
 
-  test("legacy keys say what they are, and expire one day", async () => {
+  test("legacy keys have role and expiry", async () => {
     for (const [key, role] of [
       [anonKey, "anon"],
       [serviceKey, "service_role"],
@@ -98,7 +98,7 @@ describe("which role a key gives", () => {
   });
 });
 
-describe("tokens that are not ours", () => {
+describe("foreign tokens", () => {
   const now = Math.floor(Date.now() / 1000);
   const claims = { sub: crypto.randomUUID(), role: "service_role", aud: "authenticated", iat: now, exp: now + 3600 };
 
@@ -109,7 +109,7 @@ describe("tokens that are not ours", () => {
     return answer.json as { code: string; message: string; details: string | null };
   };
 
-  test("signed with another secret", async () => {
+  test("rejects another secret", async () => {
     expect(await refused(forge(claims, "another secret of more than 32 characters"))).toMatchObject({
       code: "PGRST301",
       message: "No suitable key or wrong key type",
@@ -117,7 +117,7 @@ describe("tokens that are not ours", () => {
     });
   });
 
-  test("alg none, in every spelling", async () => {
+  test("rejects alg none in any spelling", async () => {
     for (const alg of ["none", "None", "NONE"]) {
       const body = await refused(forge(claims, "", { alg }));
       expect(body).toMatchObject({ code: "PGRST301" });
@@ -128,7 +128,7 @@ describe("tokens that are not ours", () => {
     }
   });
 
-  test("a public key taken for a secret", async () => {
+  test("rejects a public key used as secret", async () => {
     const { keys } = (await call("/auth/v1/.well-known/jwks.json", { key: null })).json as {
       keys: Record<string, string>[];
     };
@@ -139,14 +139,14 @@ describe("tokens that are not ours", () => {
     }
   });
 
-  test("claims changed after signing", async () => {
+  test("rejects changed claims", async () => {
     const [head, , signature] = ada.session.access_token.split(".");
     const changed = Buffer.from(JSON.stringify({ ...decode(ada.session.access_token).claims, role: "service_role" }));
     expect((await refused(`${head}.${changed.toString("base64url")}.${signature}`)).code).toBe("PGRST301");
     expect((await refused(`${ada.session.access_token.slice(0, -6)}AAAAAA`)).code).toBe("PGRST301");
   });
 
-  test("no token at all, or two thirds of one", async () => {
+  test("rejects malformed tokens", async () => {
     expect(await refused("a.b")).toMatchObject({ code: "PGRST301", message: "Expected 3 parts in JWT; got 2" });
     expect((await refused("nonsense")).code).toBe("PGRST301");
     const empty = await rest("samples", {}, { headers: { authorization: "Bearer " } });
@@ -154,7 +154,7 @@ describe("tokens that are not ours", () => {
     expect([200, 401]).toContain(empty.status);
   });
 
-  test("auth refuses them in its own words", async () => {
+  test("auth has its own error format", async () => {
     const header = { "x-supabase-api-version": "2024-01-01" };
     const forged = await call("/auth/v1/user", {
       token: forge(claims, "another secret of more than 32 characters"),

@@ -119,12 +119,12 @@ describe("filters", () => {
   });
 });
 
-describe("inside another table", () => {
+describe("in an embed", () => {
   const clients = () => basalt.from("clients").select("id, projects(id)").order("id");
   const inner = (data: { projects: { id: number }[] }[] | null) =>
     data?.map((row) => row.projects.map((project) => project.id));
 
-  test.each(["referencedTable", "foreignTable"] as const)("order, limit, range and or take %s", async (option) => {
+  test.each(["referencedTable", "foreignTable"] as const)("order, limit, range and or accept %s", async (option) => {
     const descending = { ascending: false, [option]: "projects" };
     expect(inner((await clients().order("id", descending)).data)).toEqual([[2, 1], [3], []]);
     const one = await clients()
@@ -139,13 +139,13 @@ describe("inside another table", () => {
     expect(inner(either.data)).toEqual([[1], [3], []]);
   });
 
-  test("nulls go where they are told, there too", async () => {
+  test("nulls first and last", async () => {
     const first = { nullsFirst: true, referencedTable: "tasks" };
     const { data } = await basalt.from("projects").select("tasks(id)").eq("id", 2).order("priority", first).single();
     expect(data?.tasks).toEqual([{ id: 5 }, { id: 4 }]);
   });
 
-  test("several orders add up", async () => {
+  test("several orders are combined", async () => {
     const { data } = await basalt
       .from("tasks")
       .select("id")
@@ -160,7 +160,7 @@ describe("inside another table", () => {
   });
 });
 
-describe("forms of an answer", () => {
+describe("response formats", () => {
   const two = () => basalt.from("people").select("id, name, manager_id").lte("id", 2).order("id");
 
   test("limit and range", async () => {
@@ -181,7 +181,7 @@ describe("forms of an answer", () => {
     expect({ data, error }).toEqual({ data: "id,name,manager_id\n1,Ada,\n2,Bob,1", error: null });
   });
 
-  test("geojson, where PostGIS is", async () => {
+  test("geojson, with PostGIS", async () => {
     const { data, error } = await two().geojson();
     if (error) {
       expect(error.code).toBe("42883");
@@ -215,7 +215,7 @@ describe("forms of an answer", () => {
     expect(data).toMatch(/^Aggregate/);
   });
 
-  test("stripNulls, of rows and of one", async () => {
+  test("stripNulls for rows and single", async () => {
     expect((await two().stripNulls()).data).toEqual([
       { id: 1, name: "Ada" },
       { id: 2, name: "Bob", manager_id: 1 },
@@ -242,7 +242,7 @@ describe("forms of an answer", () => {
 });
 
 describe("writes", () => {
-  test("insert counts, and fills in for missing keys as told", async () => {
+  test("insert counts and applies missing=default", async () => {
     const rows = (name: string) => [
       { scope: name, key: "a", revision: 4 },
       { scope: name, key: "b" },
@@ -265,7 +265,7 @@ describe("writes", () => {
     ]);
   });
 
-  test("upsert takes all its options at once", async () => {
+  test("upsert with all options", async () => {
     const name = await scope();
     const rows = [
       { scope: name, key: "a", revision: 9 },
@@ -293,14 +293,14 @@ describe("writes", () => {
     expect([gone.status, gone.count]).toEqual([204, 2]);
   });
 
-  test("rollback answers and keeps nothing", async () => {
+  test("rollback returns rows and stores nothing", async () => {
     const name = unique("scope");
     const dry = await ada.client.from("settings").insert({ scope: name, key: "a" }).select("key").rollback();
     expect([dry.status, dry.data]).toEqual([201, [{ key: "a" }]]);
     expect((await ada.client.from("settings").select().eq("scope", name)).data).toEqual([]);
   });
 
-  test("maxAffected takes back what goes too far", async () => {
+  test("maxAffected rolls back", async () => {
     const name = await scope();
     const settings = () => ada.client.from("settings");
     const many = await maxAffected(settings().update({ revision: 2 }).eq("scope", name), 2);
@@ -320,7 +320,7 @@ describe("writes", () => {
 });
 
 describe("rpc", () => {
-  test("get sends arguments in the address", async () => {
+  test("get sends arguments in the URL", async () => {
     const { calls, fetcher } = watched();
     const client = configured({ global: { fetch: fetcher } });
     expect((await client.rpc("add", { a: 1, b: undefined }, { get: true })).data).toBe(11);
@@ -331,7 +331,7 @@ describe("rpc", () => {
     expect(calls.map((call) => call.method)).toEqual(["GET", "GET", "GET"]);
   });
 
-  test("head counts, by HEAD or by POST", async () => {
+  test("head counts, by HEAD or POST", async () => {
     const { calls, fetcher } = watched();
     const client = configured({ global: { fetch: fetcher } });
     const plain = await client.rpc("projects_of", { client: 1 }, { head: true, count: "exact" });
@@ -341,14 +341,14 @@ describe("rpc", () => {
     expect(calls.map((call) => call.method)).toEqual(["HEAD", "POST"]);
   });
 
-  test("a row may be selected from and counted", async () => {
+  test("result can be selected and counted", async () => {
     const { data, count } = await basalt.rpc("task_totals", {}, { count: "exact" }).select("total").eq("project_id", 1);
     expect([data, count]).toEqual([[{ total: 3 }], 1]);
   });
 });
 
 describe("schemas", () => {
-  test("schema() asks another one, for tables and functions", async () => {
+  test("schema() selects another schema", async () => {
     expect((await basalt.schema("other").from("items").select()).data).toEqual([{ id: 1, name: "elsewhere" }]);
     expect((await basalt.schema("other").rpc("place")).data).toBe("other");
     expect((await basalt.from("items").select()).error?.code).toBe("PGRST205");
@@ -356,7 +356,7 @@ describe("schemas", () => {
     expect((await elsewhere.from("items").select("name").single()).data).toEqual({ name: "elsewhere" });
   });
 
-  test("one that is not exposed is named with those that are", async () => {
+  test("unexposed schema: error lists the exposed ones", async () => {
     const { error, status } = await basalt.schema("auth").from("users").select();
     expect([status, error]).toMatchObject([
       406,
@@ -373,18 +373,18 @@ describe("schemas", () => {
   });
 });
 
-describe("headers, retries and ends", () => {
-  test("setHeader reaches the function", async () => {
+describe("headers, retries and aborts", () => {
+  test("setHeader is sent", async () => {
     const { data } = await basalt.rpc("header_of", { name: "x-told" }).setHeader("X-Told", "so");
     expect(data).toBe("so");
   });
 
-  test("headers of a client reach it too", async () => {
+  test("client headers are sent", async () => {
     const client = configured({ global: { headers: { "X-Told": "always" } } });
     expect((await client.rpc("header_of", { name: "x-told" })).data).toBe("always");
   });
 
-  test("a busy server is asked again, as it says", async () => {
+  test("retries after Retry-After", async () => {
     const { calls, fetcher } = watched();
     const client = configured({ global: { fetch: fetcher } });
     const { data, error } = await client.rpc("busy_until", { retries: 2 }, { get: true });
@@ -393,7 +393,7 @@ describe("headers, retries and ends", () => {
     expect(calls.map((call) => call.headers.get("x-retry-count"))).toEqual([null, "1", "2"]);
   });
 
-  test("once, where retries are off, and for what may have been done", async () => {
+  test("no retry if disabled or not idempotent", async () => {
     const { calls, fetcher } = watched();
     const client = configured({ global: { fetch: fetcher } });
     const once = await client.rpc("busy_until", { retries: 1 }, { get: true }).retry(false);
@@ -407,7 +407,7 @@ describe("headers, retries and ends", () => {
     expect(own.calls.map((call) => call.status)).toEqual([400]);
   });
 
-  test("abortSignal ends a request", async () => {
+  test("abortSignal aborts a request", async () => {
     const aborted = await basalt.rpc("sleep", { seconds: 2 }).abortSignal(AbortSignal.timeout(100));
     expect([aborted.data, aborted.status]).toEqual([null, 0]);
     expect(aborted.error?.message).toMatch(/TimeoutError|AbortError/);
@@ -417,13 +417,13 @@ describe("headers, retries and ends", () => {
     expect((await long).error?.hint).toContain("Your request URL is");
   });
 
-  test("a client's timeout ends it too", async () => {
+  test("client timeout aborts a request", async () => {
     const hasty = configured({ db: { timeout: 100 } });
     const { error, status } = await hasty.rpc("sleep", { seconds: 2 });
     expect([status, error?.message]).toEqual([0, expect.stringMatching(/AbortError/)]);
   });
 
-  test("throwOnError throws what the server said, whole", async () => {
+  test("throwOnError throws the full error", async () => {
     const failing = basalt.rpc("fail", { message: "no" }).throwOnError();
     const failure = await failing.then(
       () => undefined,
@@ -438,7 +438,7 @@ describe("headers, retries and ends", () => {
   });
 });
 
-test("nothing of the client is left out", () => {
+test("every client method is covered", () => {
   expect(all.size).toBeGreaterThan(90);
   expect([...all].filter((entry) => !used.has(entry))).toEqual([]);
 });

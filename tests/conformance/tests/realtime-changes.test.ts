@@ -76,8 +76,8 @@ async function run<T>(request: PromiseLike<{ data: T; error: unknown }>): Promis
 const open_table = () => admin.from("watched_open");
 const notes = () => admin.from("watched_notes");
 
-describe("changes of a table", () => {
-  test("a write made right after SUBSCRIBED arrives: insert, update, delete", async () => {
+describe("table changes", () => {
+  test("changes right after SUBSCRIBED are delivered", async () => {
     const board = unique("board");
     const { until } = await watch(open(), { table: "watched_open", filter: `board=eq.${board}` });
     const [row] = (await run(open_table().insert({ board, title: "a" }).select())) as [Row];
@@ -97,7 +97,7 @@ describe("changes of a table", () => {
     expect(deleted).toMatchObject({ eventType: "DELETE", new: {}, old: { id: row.id, board, title: "b" } });
   });
 
-  test("listeners hear their own events", async () => {
+  test("listeners receive only their events", async () => {
     const board = unique("board");
     const filter = `board=eq.${board}`;
     const table = "watched_open";
@@ -144,7 +144,7 @@ describe("changes of a table", () => {
     );
   });
 
-  test("several channels of a socket, and a channel without a table", async () => {
+  test("several channels on a socket", async () => {
     const basalt = open();
     const board = unique("board");
     const one = await watch(basalt, { table: "watched_open", filter: `board=eq.${board}` });
@@ -157,7 +157,7 @@ describe("changes of a table", () => {
 });
 
 describe("policies", () => {
-  test("each user hears of rows that a select would show, and of no secret column", async () => {
+  test("users get only selectable rows and columns", async () => {
     const [me, you] = await Promise.all([person(), person()]);
     const board = unique("board");
     const mine = await watch(open(me.client), { table: "watched_notes" });
@@ -188,7 +188,7 @@ describe("policies", () => {
     expect(JSON.stringify([mine.heard, yours.heard])).not.toMatch(/secret/);
   });
 
-  test("a deletion tells the key to all and nothing else", async () => {
+  test("DELETE delivers only the key", async () => {
     const [me, you] = await Promise.all([person(), person()]);
     const board = unique("board");
     const [row] = (await run(notes().insert({ board, owner: me.user.id }).select())) as [Row];
@@ -199,7 +199,7 @@ describe("policies", () => {
   });
 });
 
-describe("refusals", () => {
+describe("errors", () => {
   test.each([
     [
       "a table that is not published",
@@ -227,7 +227,7 @@ describe("refusals", () => {
     });
   });
 
-  test("what is in force is told", async () => {
+  test("invalid subscription is reported", async () => {
     const { untilSystem } = await watch(open(), { table: "watched_open" });
     expect((await untilSystem(1))[0]).toMatchObject({ status: "ok", message: "Subscribed to PostgreSQL" });
   });

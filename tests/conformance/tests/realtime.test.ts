@@ -78,7 +78,7 @@ describe("broadcast", () => {
     expect(byAnn.all).toEqual([]);
   });
 
-  test("to itself and acknowledged where the channel asks for it", async () => {
+  test("self and ack options", async () => {
     const channel = open().channel(unique("room"), { config: { broadcast: { self: true, ack: true } } });
     const heard = listen(channel, "x");
     await joined(channel);
@@ -89,7 +89,7 @@ describe("broadcast", () => {
     expect(all.map(({ payload }) => (payload as { number: number }).number)).toEqual([...Array(20).keys()]);
   });
 
-  test("bytes arrive as bytes", async () => {
+  test("binary payloads", async () => {
     const topic = unique("room");
     const [ann, bob] = [open().channel(topic), open().channel(topic)];
     const heard = listen(bob, "bytes");
@@ -100,7 +100,7 @@ describe("broadcast", () => {
     expect(new Uint8Array(message?.payload as ArrayBuffer)).toEqual(bytes);
   });
 
-  test("over HTTP, from a client that has not joined", async () => {
+  test("over HTTP without joining", async () => {
     const topic = unique("room");
     const channel = open().channel(topic);
     const heard = listen(channel, "*");
@@ -111,7 +111,7 @@ describe("broadcast", () => {
     expect(message).toMatchObject({ event: "news", payload: { n: 1 } });
   });
 
-  test("with the serializer 1.0.0 on one side", async () => {
+  test("with serializer 1.0.0 on one side", async () => {
     const topic = unique("room");
     const old = createClient(url, anonKey, {
       auth: { persistSession: false },
@@ -130,7 +130,7 @@ describe("broadcast", () => {
 });
 
 describe("presence", () => {
-  test("who comes, changes and goes is seen by all", async () => {
+  test("joins, updates and leaves are seen by all", async () => {
     const topic = unique("room");
     const channel = (key: string) => open().channel(topic, { config: { presence: { key } } });
     const [ann, bob] = [channel("ann"), channel("bob")];
@@ -159,7 +159,7 @@ describe("presence", () => {
 });
 
 describe("channels", () => {
-  test("leaving, and joining anew under the same name", async () => {
+  test("leave and rejoin the same topic", async () => {
     const basalt = open();
     const topic = unique("room");
     const first = await joined(basalt.channel(topic));
@@ -168,7 +168,7 @@ describe("channels", () => {
     expect(second.state).toBe("joined");
   });
 
-  test("a private channel without a policy is refused, for the service role it is not", async () => {
+  test("private channel without policy: only service_role", async () => {
     const topic = unique("room");
     const refused = joined(open().channel(topic, { config: { private: true } }));
     await expect(refused).rejects.toThrow(

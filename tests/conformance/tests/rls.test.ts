@@ -22,8 +22,8 @@ beforeAll(async () => {
   comment = commented.data?.id;
 });
 
-describe("the owner", () => {
-  test("sees, changes and comments", async () => {
+describe("owner", () => {
+  test("can read, update and comment", async () => {
     const { data } = await ada.client.from("notes").select("body, note_comments(body)").eq("id", note).single();
     expect(data).toEqual({ body: "hers", note_comments: [{ body: "hers too" }] });
     expect((await ada.client.from("notes").update({ rank: 1 }).eq("id", note).select("rank")).data).toEqual([
@@ -31,7 +31,7 @@ describe("the owner", () => {
     ]);
   });
 
-  test("cannot give a row away", async () => {
+  test("cannot change the owner", async () => {
     const { error, status } = await ada.client.from("notes").update({ owner_id: bob.user.id }).eq("id", note);
     expect(status).toBe(403);
     expect(error).toMatchObject({
@@ -41,15 +41,15 @@ describe("the owner", () => {
   });
 });
 
-describe("a stranger", () => {
-  test("sees nothing, whichever way", async () => {
+describe("another user", () => {
+  test("sees no rows by any request", async () => {
     expect((await bob.client.from("notes").select().eq("id", note)).data).toEqual([]);
     expect((await bob.client.from("notes").select("*", { count: "exact", head: true }).eq("id", note)).count).toBe(0);
     expect((await bob.client.from("notes").select().eq("id", note).single()).error?.code).toBe("PGRST116");
     expect((await bob.client.from("note_comments").select("body, notes(title)").eq("id", comment)).data).toEqual([]);
   });
 
-  test("changes and deletes nothing, without an error", async () => {
+  test("updates and deletes no rows, without an error", async () => {
     expect(await bob.client.from("notes").update({ title: "mine" }).eq("id", note).select()).toMatchObject({
       data: [],
       status: 200,
@@ -62,7 +62,7 @@ describe("a stranger", () => {
     expect((await service().from("notes").select("body").eq("id", note).single()).data).toEqual({ body: "hers" });
   });
 
-  test("cannot write in another's name or beside another's row", async () => {
+  test("cannot write rows of others", async () => {
     const forged = await bob.client.from("notes").insert({ title: "x", owner_id: ada.user.id });
     expect([forged.status, forged.error?.code]).toEqual([403, "42501"]);
     const beside = await bob.client.from("note_comments").insert({ note_id: note, body: "hello" });
@@ -70,13 +70,13 @@ describe("a stranger", () => {
   });
 });
 
-describe("a visitor", () => {
-  test("with a grant and no policy sees nothing", async () => {
+describe("anon", () => {
+  test("with a grant but no policy sees no rows", async () => {
     expect(await visitor().from("notes").select()).toMatchObject({ data: [], error: null, status: 200 });
     expect((await visitor().from("notes").select("*", { count: "exact", head: true })).count).toBe(0);
   });
 
-  test("without a grant is told to sign in: 401", async () => {
+  test("without a grant gets 401", async () => {
     for (const refused of [
       await visitor().from("notes").insert({ title: "x" }),
       await visitor().from("notes").update({ title: "x" }).eq("id", note),
@@ -91,22 +91,22 @@ describe("a visitor", () => {
     expect((await visitor().from("note_comments").select()).status).toBe(401);
   });
 
-  test("a person without a grant is told that it will not help: 403", async () => {
+  test("authenticated without a grant gets 403", async () => {
     const { error, status } = await bob.client.from("hidden").select();
     expect([status, error?.code, error?.message]).toEqual([403, "42501", "permission denied for table hidden"]);
   });
 });
 
-describe("the service key", () => {
-  test("sees everything, and needs its grants all the same", async () => {
+describe("service key", () => {
+  test("bypasses policies but needs grants", async () => {
     expect((await service().from("notes").select("id").eq("id", note)).data).toEqual([{ id: note }]);
     const { error, status } = await service().from("hidden").select();
     expect([status, error?.code]).toEqual([403, "42501"]);
   });
 });
 
-describe("many at once", () => {
-  test("no request sees with another's eyes", async () => {
+describe("concurrency", () => {
+  test("concurrent requests keep their own claims", async () => {
     const people = [ada, bob, ...(await Promise.all([person(), person()]))];
     const titles = await Promise.all(
       people.map(async ({ client }, index) => {

@@ -4,7 +4,7 @@ import { rest } from "../support/http";
 
 const basalt = visitor();
 
-describe("shapes of an answer", () => {
+describe("result shapes", () => {
   const cases: [string, string, Record<string, unknown> | undefined, unknown][] = [
     ["a scalar", "add", { a: 1, b: 2 }, 3],
     ["a default", "add", { a: 1 }, 11],
@@ -31,7 +31,7 @@ describe("shapes of an answer", () => {
     expect({ data, error, status }).toEqual({ data: expected, error: null, status: 200 });
   });
 
-  test("a row is an object; no row is an object of nulls", async () => {
+  test("a row is an object; no row has null members", async () => {
     const row = await basalt.rpc("project_by_id", { wanted: 4 });
     expect(row.data).toEqual({
       id: 4,
@@ -63,7 +63,7 @@ describe("shapes of an answer", () => {
   });
 });
 
-describe("a set of rows is like a table", () => {
+describe("sets of rows", () => {
   test("select, filter, order, limit", async () => {
     const { data, error } = await basalt
       .rpc("projects_of", { client: 1 })
@@ -75,7 +75,7 @@ describe("a set of rows is like a table", () => {
     expect(data).toEqual([{ id: 2, name: "App" }]);
   });
 
-  test("columns of a table result are filtered and ordered too", async () => {
+  test("columns of RETURNS TABLE can be filtered", async () => {
     const { data } = await basalt.rpc("task_totals").gte("total", 2).order("project_id");
     expect(data).toEqual([
       { project_id: 1, total: 3 },
@@ -109,8 +109,8 @@ describe("a set of rows is like a table", () => {
   });
 });
 
-describe("who calls", () => {
-  test("the function sees role, claims and the path without our prefix", async () => {
+describe("caller", () => {
+  test("function sees role, claims and path", async () => {
     const { data } = await basalt.rpc("who_am_i");
     expect(data).toMatchObject({
       uid: null,
@@ -122,7 +122,7 @@ describe("who calls", () => {
     });
   });
 
-  test("a person is authenticated, with all claims of the token", async () => {
+  test("user token gives authenticated with all claims", async () => {
     const ada = await person({ organization_name: "Acme" });
     const { data } = await ada.client.rpc("who_am_i");
     expect(data).toMatchObject({
@@ -148,7 +148,7 @@ describe("who calls", () => {
     });
   });
 
-  test("EXECUTE decides: 401 for visitors, an answer for those who may", async () => {
+  test("EXECUTE privilege is required", async () => {
     const refused = await basalt.rpc("for_members_only");
     expect([refused.status, refused.error?.code]).toEqual([401, "42501"]);
     const ada = await person();
@@ -156,8 +156,8 @@ describe("who calls", () => {
   });
 });
 
-describe("refusals", () => {
-  test("a function that is not there", async () => {
+describe("errors", () => {
+  test("unknown function", async () => {
     const answer = await rest("rpc/nowhere", {}, { method: "POST", body: {} });
     expect(answer.status).toBe(404);
     expect(answer.json).toMatchObject({
@@ -168,7 +168,7 @@ describe("refusals", () => {
     });
   });
 
-  test("a parameter too many, and one too few", async () => {
+  test("wrong number of parameters", async () => {
     const many = await rest("rpc/add", {}, { method: "POST", body: { zz: 2, a: 1 } });
     expect([many.status, many.json]).toEqual([
       404,
@@ -183,18 +183,18 @@ describe("refusals", () => {
     expect((await basalt.rpc("add", { b: 1 })).error?.code).toBe("PGRST202");
   });
 
-  test("an argument of the wrong type", async () => {
+  test("wrong argument type", async () => {
     const { error, status } = await basalt.rpc("add", { a: "one" });
     expect([status, error?.code]).toEqual([400, "22P02"]);
   });
 
-  test("a raised exception is 400 with everything it said", async () => {
+  test("raised exception: 400 with all fields", async () => {
     const { error, status } = await basalt.rpc("fail", { message: "no more" });
     expect(status).toBe(400);
     expect(error).toMatchObject({ code: "P0001", message: "no more", details: "the detail", hint: "the hint" });
   });
 
-  test("PT402 is a 402", async () => {
+  test("PT402 returns 402", async () => {
     const { error, status } = await basalt.rpc("fail_with_status");
     expect(status).toBe(402);
     expect(error).toMatchObject({
@@ -205,19 +205,19 @@ describe("refusals", () => {
     });
   });
 
-  test("a stable function runs read only", async () => {
+  test("stable function is read-only", async () => {
     const { error, status } = await service().rpc("writes_though_stable");
     expect([status, error?.code]).toEqual([405, "25006"]);
   });
 
-  test("a volatile function may write, once", async () => {
+  test("volatile function writes once", async () => {
     const key = unique("rpc");
     const { data, error } = await service().rpc("add_setting", { scope: "conformance", key });
     expect({ data, error }).toEqual({ data: 1, error: null });
     expect((await service().rpc("add_setting", { scope: "conformance", key })).error?.code).toBe("23505");
   });
 
-  test("other methods and broken bodies", async () => {
+  test("other methods and invalid bodies", async () => {
     const remove = await rest("rpc/add", {}, { method: "DELETE" });
     expect([remove.status, remove.json]).toMatchObject([
       405,

@@ -62,7 +62,7 @@ const md5 = (data: string | Uint8Array) => createHash("md5").update(data).digest
 const missing = [404, "NoSuchKey", "Object not found"];
 
 describe("buckets", () => {
-  test("are made, found, listed and deleted", async () => {
+  test("can be created, found, listed and deleted", async () => {
     const name = unique("bucket");
     await client.send(new CreateBucketCommand({ Bucket: name, ACL: "public-read" }));
     expect((await service().storage.getBucket(name)).data).toMatchObject({ id: name, public: true });
@@ -92,13 +92,13 @@ describe("buckets", () => {
     ]);
   });
 
-  test("say where they are and that they have no versions", async () => {
+  test("report location and versioning", async () => {
     const { LocationConstraint } = await client.send(new GetBucketLocationCommand({ Bucket }));
     expect(LocationConstraint).toBe("us-east-1");
     expect((await client.send(new GetBucketVersioningCommand({ Bucket }))).Status).toBe("Suspended");
   });
 
-  test("have names of their own rule", async () => {
+  test("validate names", async () => {
     expect(await refusal(client.send(new CreateBucketCommand({ Bucket: "a#b" })))).toEqual([
       400,
       "InvalidBucketName",
@@ -108,7 +108,7 @@ describe("buckets", () => {
 });
 
 describe("an object", () => {
-  test("comes back as it was put, with all that was said of it", async () => {
+  test("keeps content and metadata", async () => {
     const answer = await client.send(
       new PutObjectCommand({
         Bucket,
@@ -138,7 +138,7 @@ describe("an object", () => {
     expect(await data?.text()).toBe("hello");
   });
 
-  test("is overwritten, whatever its key is made of", async () => {
+  test("can be overwritten, with any key", async () => {
     for (const key of ["plain", "a b+c&d=e?f;g,h:i@j$k'l(m)n*o!p.q-r_s", "slash//slash/", "/lead"]) {
       await put(key, "one");
       await put(key, `two of ${key}`);
@@ -149,7 +149,7 @@ describe("an object", () => {
     }
   });
 
-  test("is read in parts and on conditions", async () => {
+  test("supports ranges and conditions", async () => {
     await put("parts", "0123456789");
     const part = async (Range: string) => {
       const got = await client.send(new GetObjectCommand({ Bucket, Key: "parts", Range }));
@@ -172,13 +172,13 @@ describe("an object", () => {
     expect([named.ContentType, named.ContentDisposition]).toEqual(["image/png", 'attachment; filename="x"']);
   });
 
-  test("that is empty below a folder's name keeps the folder", async () => {
+  test("of size 0 can be a folder marker", async () => {
     await put("empty/", "");
     expect(await text("empty/.emptyFolderPlaceholder")).toBe("");
     expect(await refusal(text("empty/"))).toEqual(missing);
   });
 
-  test("is copied with or without what was said of it", async () => {
+  test("can be copied with or without metadata", async () => {
     await client.send(
       new PutObjectCommand({ Bucket, Key: "copy/source", Body: "x", ContentType: "a/b", Metadata: { a: "1" } }),
     );
@@ -211,7 +211,7 @@ describe("an object", () => {
     expect(await refusal(text("copy/never"))).toEqual(missing);
   });
 
-  test("is deleted once and for all", async () => {
+  test("can be deleted", async () => {
     await put("gone");
     for (const _ of [1, 2]) {
       const answer = await client.send(new DeleteObjectCommand({ Bucket, Key: "gone" }));
@@ -227,7 +227,7 @@ describe("an object", () => {
     expect(quiet.Deleted).toBeUndefined();
   });
 
-  test("is not overwritten where it must be new", async () => {
+  test("is not overwritten with If-None-Match", async () => {
     const IfNoneMatch = "*";
     const Key = "new/put";
     await client.send(new PutObjectCommand({ Bucket, Key, Body: "first", IfNoneMatch }));
@@ -302,15 +302,15 @@ describe("an object", () => {
   });
 });
 
-describe("what was sent is what is stored", () => {
-  test.each(["CRC32", "CRC32C", "CRC64NVME", "SHA1", "SHA256"] as const)("by %s", async (ChecksumAlgorithm) => {
+describe("integrity", () => {
+  test.each(["CRC32", "CRC32C", "CRC64NVME", "SHA1", "SHA256"] as const)("checksum %s", async (ChecksumAlgorithm) => {
     const Key = `checksum/${ChecksumAlgorithm}`;
     const answer = await client.send(new PutObjectCommand({ Bucket, Key, Body: "checked", ChecksumAlgorithm }));
     expect(answer[`Checksum${ChecksumAlgorithm}`]).toEqual(expect.any(String));
     expect(await text(Key)).toBe("checked");
   });
 
-  test("or nothing is", async () => {
+  test("mismatch stores nothing", async () => {
     const Key = "checksum/wrong";
     const wrong = (more: object) => client.send(new PutObjectCommand({ Bucket, Key, Body: "checked", ...more }));
     expect((await refusal(wrong({ ChecksumCRC32: "AAAAAA==" }))).slice(0, 2)).toEqual([400, "BadDigest"]);
@@ -320,7 +320,7 @@ describe("what was sent is what is stored", () => {
     expect(await refusal(text(Key))).toEqual(missing);
   });
 
-  test("as a stream with a checksum behind it", async () => {
+  test("streamed with a trailing checksum", async () => {
     const data = bytes(300_000);
     const Body = Readable.from([data.subarray(0, 70_000), data.subarray(70_000)]);
     await client.send(new PutObjectCommand({ Bucket, Key: "streamed", Body, ContentLength: data.length }));
@@ -336,7 +336,7 @@ describe("a list", () => {
     await Promise.all(keys.map((key) => put(key)));
   });
 
-  test("has all keys below a prefix, in order", async () => {
+  test("has all keys of a prefix in order", async () => {
     const all = await client.send(new ListObjectsV2Command({ Bucket, Prefix: "l/" }));
     expect(all.Contents?.map(({ Key }) => Key)).toEqual(keys);
     expect(all).toMatchObject({ Name: Bucket, Prefix: "l/", KeyCount: 6, MaxKeys: 1000, IsTruncated: false });
@@ -344,7 +344,7 @@ describe("a list", () => {
     expect(all.Contents?.[0]?.LastModified).toBeInstanceOf(Date);
   });
 
-  test.each([1, 2, 3, 4])("comes in pages of %i, folders counting one", async (MaxKeys) => {
+  test.each([1, 2, 3, 4])("has pages of %i, a folder counts as one", async (MaxKeys) => {
     const found: unknown[] = [];
     let pages = 0;
     for await (const page of paginateListObjectsV2({ client }, { Bucket, Prefix: "l/", Delimiter: "/", MaxKeys })) {
@@ -356,7 +356,7 @@ describe("a list", () => {
     expect(pages).toBe(Math.ceil(5 / MaxKeys));
   });
 
-  test("of the first version goes on from a marker", async () => {
+  test("v1 continues from a marker", async () => {
     const found: unknown[] = [];
     let Marker: string | undefined;
     do {
@@ -369,7 +369,7 @@ describe("a list", () => {
     expect(found.sort()).toEqual(["l/a.txt", "l/b/", "l/c & d", "l/e/", "l/z"]);
   });
 
-  test("begins where it is told, and shows keys encoded where that is wanted", async () => {
+  test("supports StartAfter and URL encoding", async () => {
     const after = await client.send(new ListObjectsV2Command({ Bucket, Prefix: "l/", StartAfter: "l/b/2" }));
     expect(after.Contents?.map(({ Key }) => Key)).toEqual(["l/c & d", "l/e/f/g", "l/z"]);
     const encoded = await client.send(new ListObjectsV2Command({ Bucket, Prefix: "l/c", EncodingType: "url" }));
@@ -389,7 +389,7 @@ describe("a multipart upload", () => {
     return { Bucket, Key, UploadId };
   };
 
-  test("puts parts together in the order of their numbers", async () => {
+  test("joins parts by number", async () => {
     const upload = await begin("multi/three", { ContentType: "a/b", Metadata: { m: "1" } });
     const parts = ["three", "one", "two"].map((word) => word.repeat(1000));
     const numbers = [3, 1, 2];
@@ -434,7 +434,7 @@ describe("a multipart upload", () => {
     expect(await refusal(complete(Parts))).toEqual([404, "NoSuchUpload", "Upload not found"]);
   });
 
-  test("of one part is that part", async () => {
+  test("can have one part", async () => {
     const upload = await begin("multi/one");
     const { ETag } = await client.send(new UploadPartCommand({ ...upload, PartNumber: 7, Body: "only" }));
     const Parts = [{ PartNumber: 7, ETag }];
@@ -442,7 +442,7 @@ describe("a multipart upload", () => {
     expect(await text("multi/one")).toBe("only");
   });
 
-  test("takes parts of other objects", async () => {
+  test("can copy parts of objects", async () => {
     await put("multi/source", "0123456789");
     const upload = await begin("multi/copied");
     const CopySource = `${Bucket}/multi/source`;
@@ -458,7 +458,7 @@ describe("a multipart upload", () => {
     expect(await text("multi/copied")).toBe("0123456789234");
   });
 
-  test("that is given up leaves nothing", async () => {
+  test("leaves nothing after abort", async () => {
     const upload = await begin("multi/aborted");
     await client.send(new UploadPartCommand({ ...upload, PartNumber: 1, Body: "x" }));
     const aborted = await client.send(new AbortMultipartUploadCommand(upload));
@@ -472,7 +472,7 @@ describe("a multipart upload", () => {
 
   // A hundred megabytes are for the night.
   const megabytes = process.env.MODE === "nightly" ? 100 : 12;
-  test(`carries a stream of unknown length, of ${megabytes} MB`, { timeout: 300_000 }, async () => {
+  test(`streams ${megabytes} MB of unknown length`, { timeout: 300_000 }, async () => {
     const data = bytes(megabytes * 1_000_000);
     const pieces = function* () {
       for (let at = 0; at < data.length; at += 100_000) yield data.subarray(at, at + 100_000);
@@ -485,8 +485,8 @@ describe("a multipart upload", () => {
   });
 });
 
-describe("a presigned address", () => {
-  test("is read and written with nothing else", async () => {
+describe("a presigned URL", () => {
+  test("works without other credentials", async () => {
     const Key = "presigned/a b";
     const write = await getSignedUrl(client, new PutObjectCommand({ Bucket, Key, Metadata: { by: "url" } }));
     const written = await fetch(write, { method: "PUT", body: "by address" });
@@ -500,14 +500,14 @@ describe("a presigned address", () => {
     expect(longer.status).toBe(403);
   });
 
-  test("ends", async () => {
+  test("expires", async () => {
     const signingDate = new Date(Date.now() - 61_000);
     const command = new GetObjectCommand({ Bucket, Key: "presigned/late" });
     const late = await fetch(await getSignedUrl(client, command, { expiresIn: 60, signingDate }));
     expect([late.status, await late.text()]).toEqual([403, expect.stringContaining("Request has expired")]);
   });
 
-  test("of a form takes what its policy allows", async () => {
+  test("as a form enforces its policy", async () => {
     const { url, fields } = await createPresignedPost(client, {
       Bucket,
       // biome-ignore lint/suspicious/noTemplateCurlyInString: S3 puts the file's name there
@@ -562,7 +562,7 @@ describe("a user's token", () => {
     await client.send(new CreateBucketCommand({ Bucket: Folders }));
   });
 
-  test("gives them what policies give them, and nothing else", async () => {
+  test("is limited by policies", async () => {
     const [ada, bob] = await Promise.all([person(), person()]);
     const [hers, his] = [s3As(ada.session.access_token), s3As(bob.session.access_token)];
     const nobody = s3As(anonKey);
@@ -594,7 +594,7 @@ describe("a user's token", () => {
     expect(await refusal(hers.send(new GetObjectCommand(at)))).toEqual(missing);
   });
 
-  test("carries a multipart upload, which a stranger cannot touch", async () => {
+  test("protects multipart uploads from other users", async () => {
     const [ada, bob] = await Promise.all([person(), person()]);
     const [hers, his] = [s3As(ada.session.access_token), s3As(bob.session.access_token)];
     const at = { Bucket: Folders, Key: `${ada.user.id}/large` };
@@ -615,15 +615,15 @@ describe("a user's token", () => {
     expect((await hers.send(new HeadObjectCommand(at))).ContentLength).toBe(4);
   });
 
-  test("has to be one of ours", async () => {
+  test("must be valid", async () => {
     const ada = await person();
     const broken = `${ada.session.access_token.slice(0, -4)}AAAA`;
     expect((await refusal(s3As(broken).send(new ListBucketsCommand()))).slice(0, 2)).toEqual([403, "AccessDenied"]);
   });
 });
 
-describe("refused", () => {
-  test("are other keys, other secrets and other regions", async () => {
+describe("rejected", () => {
+  test("wrong key, secret or region", async () => {
     const list = new ListBucketsCommand();
     expect(await refusal(s3({ ...pair, accessKeyId: "another" }).send(list))).toEqual([
       403,
@@ -645,7 +645,7 @@ describe("refused", () => {
     ]);
   });
 
-  test("is what the server does not have, and nothing is changed by it", async () => {
+  test("unsupported operations change nothing", async () => {
     await put("kept", "kept");
     const acl = client.send(new PutObjectAclCommand({ Bucket, Key: "kept", ACL: "public-read" }));
     expect((await refusal(acl)).slice(0, 2)).toEqual([501, "NotImplemented"]);

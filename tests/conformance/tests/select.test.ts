@@ -115,7 +115,7 @@ describe("logic", () => {
     expect(await ids(query)).toEqual(expected);
   });
 
-  test("not.or and and at the top", async () => {
+  test("top-level and, not.or", async () => {
     const not = await rest("samples", { select: "id", "not.or": "(id.eq.1,id.eq.2)", order: "id" });
     expect(not.json).toEqual([{ id: 3 }, { id: 4 }, { id: 5 }]);
     const and = await rest("samples", { select: "id", and: "(id.gt.1,or(flag.is.true,flag.is.null))", order: "id" });
@@ -135,7 +135,7 @@ describe("order", () => {
     expect(await order(samples().order("number", { ascending: false }))).toEqual([5, 4, 3, 2, 1]);
   });
 
-  test("nulls go where they are told", async () => {
+  test("nulls first and last", async () => {
     expect(await order(samples().order("number", { nullsFirst: true }))).toEqual([5, 1, 2, 3, 4]);
     expect(await order(samples().order("number", { ascending: false, nullsFirst: false }))).toEqual([4, 3, 2, 1, 5]);
   });
@@ -145,7 +145,7 @@ describe("order", () => {
     expect(await order(query)).toEqual([3, 5, 2, 4, 1]);
   });
 
-  test("by a json path", async () => {
+  test("by JSON path", async () => {
     const query = samples().in("id", [1, 2, 3]).order("data->>s", { ascending: false, nullsFirst: false });
     expect(await order(query)).toEqual([2, 1, 3]);
   });
@@ -154,7 +154,7 @@ describe("order", () => {
 describe("columns", () => {
   const one = (columns: string) => basalt.from("samples").select(columns).eq("id", 1).single();
 
-  test("a select names columns, in that order", async () => {
+  test("select keeps the column order", async () => {
     const answer = await rest("samples", { select: "label,id", id: "eq.1" });
     expect(Object.keys((answer.json as object[])[0] ?? {})).toEqual(["label", "id"]);
   });
@@ -171,7 +171,7 @@ describe("columns", () => {
     expect(data).toEqual({ name: "alpha", text: "10", exact: "9007199254740993" });
   });
 
-  test("json paths take their last key as name", async () => {
+  test("JSON paths are named by their last key", async () => {
     expect((await one("data->a->b")).data).toEqual({ b: 1 });
     expect((await one("data->>s")).data).toEqual({ s: "x" });
     expect((await one("data->list->0")).data).toEqual({ list: 10 });
@@ -188,12 +188,12 @@ describe("columns", () => {
     expect((await basalt.from("samples").select("count")).data).toEqual([{ count: 5 }]);
   });
 
-  test("a view is read like a table", async () => {
+  test("views can be read", async () => {
     const { data } = await basalt.from("open_tasks").select("id").order("id");
     expect(data).toEqual([{ id: 2 }, { id: 3 }, { id: 5 }, { id: 6 }]);
   });
 
-  test("values look as PostgreSQL writes them in JSON", async () => {
+  test("values match PostgreSQL's JSON", async () => {
     const { data } = await one(
       "amount, ratio, flag, mood, languages, numbers, span, days, happened_at, local_at, bytes, location",
     );
@@ -228,14 +228,14 @@ describe("ranges and counts", () => {
     expect((await samples().order("id").range(4, 9)).data).toEqual([{ id: 5 }]);
   });
 
-  test("an exact count ignores the limit and honours the filters", async () => {
+  test("exact count ignores limit, respects filters", async () => {
     const all = await basalt.from("samples").select("id", { count: "exact" }).limit(2);
     expect([all.status, all.count, all.data?.length]).toEqual([206, 5, 2]);
     const some = await basalt.from("samples").select("id", { count: "exact" }).gt("number", 20);
     expect([some.status, some.count]).toEqual([200, 2]);
   });
 
-  test("head asks for the count alone", async () => {
+  test("head returns only the count", async () => {
     const { count, data, status, error } = await basalt.from("samples").select("*", { count: "exact", head: true });
     expect({ count, data, status, error }).toEqual({ count: 5, data: null, status: 200, error: null });
     const none = await basalt.from("samples").select("*", { count: "exact", head: true }).eq("id", 99);
@@ -255,7 +255,7 @@ describe("ranges and counts", () => {
   };
   const exact = { prefer: "count=exact" };
 
-  test("Content-Range says which rows of how many", async () => {
+  test("Content-Range has range and total", async () => {
     expect(await range({})).toEqual([200, "0-4/*"]);
     expect(await range({}, exact)).toEqual([200, "0-4/5"]);
     expect(await range({ limit: "2", offset: "1" })).toEqual([200, "1-2/*"]);
@@ -267,7 +267,7 @@ describe("ranges and counts", () => {
     expect(await range({ id: "eq.99" }, exact)).toEqual([200, "*/0"]);
   });
 
-  test("an offset at the end is empty, one beyond it an error when counted", async () => {
+  test("offset beyond the end is an error with a count", async () => {
     expect(await range({ offset: "5" })).toEqual([200, "*/*"]);
     expect(await range({ offset: "100" })).toEqual([200, "*/*"]);
     expect(await range({ offset: "5" }, exact)).toEqual([206, "*/5"]);
@@ -281,7 +281,7 @@ describe("ranges and counts", () => {
     });
   });
 
-  test("a negative limit is refused, a limit that is no number ignored", async () => {
+  test("negative limit is an error, non-number is ignored", async () => {
     const negative = await rest("samples", { limit: "-1" });
     expect([negative.status, negative.json]).toEqual([
       416,
@@ -322,15 +322,15 @@ describe("single and maybeSingle", () => {
     expect((await samples().maybeSingle()).error?.code).toBe("PGRST116");
   });
 
-  test("the singular type is named in the answer", async () => {
+  test("response has the singular type", async () => {
     const accept = "application/vnd.pgrst.object+json";
     const answer = await rest("samples", { select: "id", id: "eq.1" }, { headers: { accept } });
     expect([answer.headers.get("content-type"), answer.text]).toEqual([`${accept}; charset=utf-8`, '{"id":1}']);
   });
 });
 
-describe("headers of an answer", () => {
-  test("a read names its type, schema, canonical address and what it varies by", async () => {
+describe("response headers", () => {
+  test("read has type, profile, location and vary", async () => {
     const answer = await rest(
       "samples",
       { select: "id,label", order: "id", limit: "1" },
@@ -351,19 +351,19 @@ describe("headers of an answer", () => {
     for (const name of ["Accept", "Prefer", "Range"]) expect(headers.vary).toContain(name);
   });
 
-  test("HEAD has the headers and no body", async () => {
+  test("HEAD has headers but no body", async () => {
     const answer = await rest("samples", { select: "id" }, { method: "HEAD", headers: { prefer: "count=exact" } });
     expect([answer.status, answer.text, answer.headers.get("content-range")]).toEqual([200, "", "0-4/5"]);
     expect(answer.headers.get("content-type")).toBe("application/json; charset=utf-8");
   });
 
-  test("a browser elsewhere may read counts", async () => {
+  test("CORS exposes Content-Range", async () => {
     const answer = await rest("samples", {}, { headers: { origin: "https://elsewhere.example" } });
     expect(answer.headers.get("access-control-allow-origin")).toBe("*");
     expect(answer.headers.get("access-control-expose-headers")).toMatch(/content-range/i);
   });
 
-  test("a preflight is answered without a key", async () => {
+  test("preflight needs no key", async () => {
     const answer = await rest(
       "samples",
       {},

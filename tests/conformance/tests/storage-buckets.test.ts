@@ -5,7 +5,7 @@ const storage = service().storage;
 const time = expect.stringMatching(/^\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{3}Z$/);
 
 describe("buckets", () => {
-  test("made, shown, changed, emptied, deleted", async () => {
+  test("create, get, update, empty and delete", async () => {
     const id = unique("bucket");
     expect(await storage.createBucket(id)).toEqual({ data: { name: id }, error: null });
     const made = {
@@ -38,7 +38,7 @@ describe("buckets", () => {
     });
   });
 
-  test("refusals say why", async () => {
+  test("errors have reasons", async () => {
     const id = unique("bucket");
     await storage.createBucket(id);
     const refusals = [
@@ -69,7 +69,7 @@ describe("buckets", () => {
     await storage.deleteBucket(id);
   });
 
-  test("belong to who made them", async () => {
+  test("belong to their creator", async () => {
     const [ada, bob] = [await person(), await person()];
     const id = unique("bucket");
     await ada.client.storage.createBucket(id);

@@ -46,7 +46,7 @@ beforeAll(async () => {
 });
 
 describe("transform", () => {
-  test("works in downloads", async () => {
+  test("in downloads", async () => {
     const files = ada.client.storage.from(closed);
     const { data, error } = await files.download("a.png", { transform: { width: 10, height: 10 } });
     expect(error).toBeNull();
@@ -55,7 +55,7 @@ describe("transform", () => {
     expect(hidden.error).not.toBeNull();
   });
 
-  test("works in public addresses", async () => {
+  test("in public URLs", async () => {
     const transform = { width: 10, height: 10, resize: "contain", quality: 50, format: "origin" } as const;
     const { data } = ada.client.storage.from(open).getPublicUrl("a.png", { transform, download: "b.png" });
     expect(data.publicUrl).toContain("/render/image/public/");
@@ -68,7 +68,7 @@ describe("transform", () => {
     expect(browser.headers.get("content-type")).toBe("image/webp");
   });
 
-  test("works in signed addresses, which show nothing else", async () => {
+  test("in signed URLs, limited to the signed transform", async () => {
     const files = ada.client.storage.from(closed);
     const { data, error } = await files.createSignedUrl("a.png", 60, { transform: { width: 20, resize: "fill" } });
     expect(error).toBeNull();

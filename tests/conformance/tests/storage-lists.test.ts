@@ -10,7 +10,7 @@ const bucket = () => ada.client.storage.from("listed");
 const names = (entries: { name: string }[] | null | undefined) => (entries ?? []).map((entry) => entry.name);
 
 describe("list", () => {
-  test("one level, folders and objects mixed, in any case", async () => {
+  test("one level, case-insensitive, with folders", async () => {
     const { data, error } = await bucket().list();
     expect(error).toBeNull();
     expect(names(data)).toEqual(["a.txt", "B.txt", "c_1.txt", "cx1.txt", "folder", "Folder2", "pub", "zed.txt"]);
@@ -34,7 +34,7 @@ describe("list", () => {
     expect(names((await bucket().list("FOLDER")).data)).toEqual(["a.txt", "sub"]);
   });
 
-  test("in pages, searched, sorted", async () => {
+  test("pages, search and sort", async () => {
     expect(names((await bucket().list("", { limit: 2, offset: 3 })).data)).toEqual(["cx1.txt", "folder"]);
     expect(names((await bucket().list("", { search: "fol" })).data)).toEqual(["folder", "Folder2"]);
     expect(names((await bucket().list("", { search: "ed" })).data)).toEqual([]);
@@ -45,7 +45,7 @@ describe("list", () => {
     expect(names(byDate.data)).toEqual(["Folder2", "folder", "pub", "B.txt", "a.txt", "c_1.txt", "cx1.txt", "zed.txt"]);
   });
 
-  test("shows what policies let through", async () => {
+  test("shows only visible objects", async () => {
     expect(await visitor().storage.from("listed").list()).toEqual({ data: [], error: null });
     expect(await service().storage.from("no-such-bucket").list()).toEqual({ data: [], error: null });
     const refused = await bucket().list("", { limit: -1 });
@@ -54,7 +54,7 @@ describe("list", () => {
 });
 
 describe("listV2", () => {
-  test("folders apart, with full names", async () => {
+  test("separates folders, with full names", async () => {
     const { data, error } = await bucket().listV2({ with_delimiter: true, prefix: "fol" });
     expect(error).toBeNull();
     expect(data).toMatchObject({ hasNext: false, objects: [], folders: [{ key: "folder", name: "folder/" }] });
@@ -83,7 +83,7 @@ describe("listV2", () => {
     expect(found.length).toBe(with_delimiter ? 8 : 9);
   });
 
-  test("a cursor of nobody's is refused", async () => {
+  test("rejects an invalid cursor", async () => {
     const { error } = await bucket().listV2({ cursor: "nonsense" });
     expect(error).toMatchObject({ statusCode: "400", message: "Invalid Parameter continuation token" });
   });

@@ -26,7 +26,7 @@ beforeAll(async () => {
 });
 
 describe("download", () => {
-  test("gives the owner the bytes and the type", async () => {
+  test("returns bytes and type to the owner", async () => {
     for (const path of ["a.txt", "dir/a b.txt"]) {
       const { data, error } = await ada.client.storage.from(secret).download(path);
       expect(error).toBeNull();
@@ -40,12 +40,12 @@ describe("download", () => {
     expect(await new Response(data).text()).toBe(text);
   });
 
-  test("of a public bucket needs nobody", async () => {
+  test("of a public bucket needs no key", async () => {
     const { data } = await visitor().storage.from(open).download("a.txt");
     expect(await data?.text()).toBe(text);
   });
 
-  test("hides what policies hide", async () => {
+  test("hides objects without access", async () => {
     for (const client of [bob.client, visitor()]) {
       const { data, error } = await client.storage.from(secret).download("a.txt");
       expect(data).toBeNull();
@@ -55,7 +55,7 @@ describe("download", () => {
 });
 
 describe("info and exists", () => {
-  test("tell what is stored, in camel case", async () => {
+  test("return metadata in camel case", async () => {
     const { data, error } = await ada.client.storage.from(secret).info("dir/a b.txt");
     expect(error).toBeNull();
     expect(data).toMatchObject({
@@ -71,7 +71,7 @@ describe("info and exists", () => {
     expect(data?.lastModified).toMatch(/Z$/);
   });
 
-  test("say no where there is nothing", async () => {
+  test("are false for missing objects", async () => {
     const missing = await ada.client.storage.from(secret).info("none");
     expect(missing).toMatchObject({
       data: null,
@@ -85,7 +85,7 @@ describe("info and exists", () => {
 });
 
 describe("getPublicUrl", () => {
-  test("is an address that a page can use", async () => {
+  test("can be fetched without a key", async () => {
     const shown = await fetch(visitor().storage.from(open).getPublicUrl("dir/a b.txt").data.publicUrl);
     expect([shown.status, await shown.text(), shown.headers.get("cache-control")]).toEqual([200, text, "max-age=60"]);
     const cached = await fetch(visitor().storage.from(open).getPublicUrl("a.txt").data.publicUrl, {
@@ -98,7 +98,7 @@ describe("getPublicUrl", () => {
     expect([part.status, await part.text(), part.headers.get("content-range")]).toEqual([206, "234", "bytes 2-4/10"]);
   });
 
-  test("saves under a name", async () => {
+  test("sets the download name", async () => {
     for (const [download, expected] of [
       [true, "attachment;"],
       ["b.txt", "attachment; filename=\"b.txt\"; filename*=UTF-8''b.txt"],
@@ -108,7 +108,7 @@ describe("getPublicUrl", () => {
     }
   });
 
-  test("of a private bucket is of no use", async () => {
+  test("of a private bucket fails", async () => {
     const refused = await fetch(ada.client.storage.from(secret).getPublicUrl("a.txt").data.publicUrl);
     expect(refused.status).toBe(400);
     expect(await refused.json()).toEqual({
@@ -121,7 +121,7 @@ describe("getPublicUrl", () => {
 });
 
 describe("createSignedUrl", () => {
-  test("opens an object to everybody, for a while", async () => {
+  test("gives access for a limited time", async () => {
     const { data, error } = await ada.client.storage.from(secret).createSignedUrl("dir/a b.txt", 60);
     expect(error).toBeNull();
     const answer = await fetch(data?.signedUrl ?? "");
@@ -135,14 +135,14 @@ describe("createSignedUrl", () => {
       .toMatchObject({ error: "InvalidJWT", message: '"exp" claim timestamp check failed' });
   });
 
-  test("is for those who may see the object", async () => {
+  test("requires read access", async () => {
     expect(await bob.client.storage.from(secret).createSignedUrl("a.txt", 60)).toMatchObject({
       data: null,
       error: { message: "Object not found", statusCode: "404" },
     });
   });
 
-  test("of many objects has an item for each", async () => {
+  test("of many objects has one result each", async () => {
     const { data, error } = await ada.client.storage
       .from(secret)
       .createSignedUrls(["a.txt", "none", "dir/a b.txt"], 60, { download: true });

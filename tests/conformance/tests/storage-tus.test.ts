@@ -116,7 +116,7 @@ describe("tus-js-client", () => {
     expect(await stored(key)).toBe(sha256(file));
   });
 
-  test("goes on in another tab while the first one still sends", async () => {
+  test("continues in another tab", async () => {
     const key = unique("tabs");
     const file = randomBytes(40 * chunkSize);
     const storage = urlStorage();
@@ -141,7 +141,7 @@ describe("tus-js-client", () => {
     expect(await stored(key)).toBe(sha256(file));
   });
 
-  test("says why an upload is refused", async () => {
+  test("reports the reason of a rejection", async () => {
     const limited = unique("limited");
     await service().storage.createBucket(limited, { public: false, fileSizeLimit: 10 });
     const tooLarge = run(
@@ -154,7 +154,7 @@ describe("tus-js-client", () => {
     expect((error as DetailedError).originalResponse?.getBody()).toBe("Maximum size exceeded\n");
   });
 
-  test("takes the length later, and gives an upload up", async () => {
+  test("defers the length and terminates uploads", async () => {
     const key = unique("deferred");
     const file = randomBytes(3 * chunkSize);
     await run(file, options(key, { uploadLengthDeferred: true }));
@@ -169,7 +169,7 @@ describe("tus-js-client", () => {
     expect(asked.status).toBe(404);
   });
 
-  test("writes with the token of a signed upload URL", async () => {
+  test("uploads with a signed URL's token", async () => {
     const key = unique("signed");
     const signed = await ada.client.storage.from(bucket).createSignedUploadUrl(key);
     expect(signed.error).toBeNull();
@@ -180,14 +180,14 @@ describe("tus-js-client", () => {
   });
 });
 
-describe("a server that is killed between chunks", () => {
+describe("server killed between chunks", () => {
   let server: Server;
   beforeAll(async () => {
     server = await Server.start();
   }, 120_000);
   afterAll(() => server.stop());
 
-  test("goes on where it was", async () => {
+  test("resumes at the offset", async () => {
     const admin = createClient(server.url, server.serviceKey, { auth: { persistSession: false } });
     expect((await admin.storage.createBucket(bucket, { public: false })).error).toBeNull();
     const key = unique("restart");

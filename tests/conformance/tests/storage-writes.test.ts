@@ -20,7 +20,7 @@ const row = async (folder: string, name: string) =>
   (await files().list(folder)).data?.find((file) => file.name === name);
 
 describe("upload", () => {
-  test("takes every kind of body that the client sends", async () => {
+  test("accepts every body type of the client", async () => {
     const folder = unique("kinds");
     const form = new FormData();
     form.append("file", new Blob(["form"], { type: "text/plain" }));
@@ -52,7 +52,7 @@ describe("upload", () => {
     expect(types).toEqual(["text/plain", "text/plain;charset=UTF-8"]);
   });
 
-  test("stores what its options say", async () => {
+  test("stores its options", async () => {
     const path = `${unique("options")}/a b (1).txt`;
     const options = { contentType: "application/x-mine", cacheControl: "60", metadata: { a: { b: 1 } } };
     const raw = await files().upload(path, Buffer.from("x"), options);
@@ -67,7 +67,7 @@ describe("upload", () => {
     expect((await row(folder, "form"))?.metadata?.cacheControl).toBe("max-age=60");
   });
 
-  test("refuses what is there, unless it may replace it", async () => {
+  test("needs upsert to overwrite", async () => {
     const path = `${unique("twice")}/k`;
     const first = await files().upload(path, "one");
     const second = await files().upload(path, "two");
@@ -83,12 +83,12 @@ describe("upload", () => {
     expect((await row(path.split("/")[0] ?? "", "k"))?.metadata?.size).toBe(5);
   });
 
-  test("update makes what is not there", async () => {
+  test("update creates a missing object", async () => {
     const path = `${unique("new")}/k`;
     expect((await files().update(path, "x")).data?.path).toBe(path);
   });
 
-  test("says why it refuses", async () => {
+  test("reports errors", async () => {
     const strict = ada.client.storage.from(other);
     const large = await strict.upload("large", new Blob(["12345678901"], { type: "text/plain" }));
     expect(large.error).toMatchObject({
@@ -113,7 +113,7 @@ describe("upload", () => {
     });
   });
 
-  test("one of many at once wins", async () => {
+  test("concurrent uploads create one object", async () => {
     const path = `${unique("race")}/k`;
     const all = await Promise.all(Array.from({ length: 16 }, (_, at) => files().upload(path, `content ${at}`)));
     expect(all.filter((answer) => answer.error === null)).toHaveLength(1);
@@ -121,7 +121,7 @@ describe("upload", () => {
 });
 
 describe("signed upload URLs", () => {
-  test("let others upload once, as the one who signed", async () => {
+  test("upload once as the signer", async () => {
     const path = `${unique("signed")}/a b.txt`;
     const signed = await files().createSignedUploadUrl(path);
     expect(signed.error).toBeNull();
@@ -146,7 +146,7 @@ describe("signed upload URLs", () => {
 });
 
 describe("move and copy", () => {
-  test("move gives another name, also in another bucket", async () => {
+  test("move renames, also across buckets", async () => {
     const folder = unique("move");
     const { data: uploaded } = await files().upload(`${folder}/k`, "x");
     const moved = await files().move(`${folder}/k`, `${folder}/l`);
@@ -159,7 +159,7 @@ describe("move and copy", () => {
     expect(missing.error).toMatchObject({ message: "Object not found", status: 400, statusCode: "404" });
   });
 
-  test("copy makes another object", async () => {
+  test("copy creates another object", async () => {
     const folder = unique("copy");
     await files().upload(`${folder}/k`, "x");
     const copied = await files().copy(`${folder}/k`, `${folder}/a b`);
@@ -173,7 +173,7 @@ describe("move and copy", () => {
 });
 
 describe("remove", () => {
-  test("answers what it removed", async () => {
+  test("returns the removed objects", async () => {
     const folder = unique("remove");
     for (const name of ["a", "b", "c"]) {
       await files().upload(`${folder}/${name}`, "x");

@@ -10,7 +10,7 @@ const setting = (scope: string, key: string) =>
   ada.client.from("settings").select("value, revision").eq("scope", scope).eq("key", key).single();
 
 describe("upsert", () => {
-  test("inserts what is new and updates what is there", async () => {
+  test("inserts new rows and updates existing ones", async () => {
     const scope = unique("scope");
     const first = await ada.client.from("settings").upsert({ scope, key: "a", value: 1 });
     expect([first.status, first.error]).toEqual([201, null]);
@@ -31,14 +31,14 @@ describe("upsert", () => {
     ]);
   });
 
-  test("columns that were not sent stay", async () => {
+  test("keeps columns that were not sent", async () => {
     const scope = unique("scope");
     await ada.client.from("settings").insert({ scope, key: "a", value: 1, revision: 5 });
     await ada.client.from("settings").upsert({ scope, key: "a", value: 2 });
     expect((await setting(scope, "a")).data).toEqual({ value: 2, revision: 5 });
   });
 
-  test("ignoring duplicates returns only what was inserted", async () => {
+  test("ignoreDuplicates returns only inserted rows", async () => {
     const scope = unique("scope");
     await ada.client.from("settings").insert({ scope, key: "a", value: 1 });
     const { data, status } = await ada.client
@@ -55,7 +55,7 @@ describe("upsert", () => {
     expect((await setting(scope, "a")).data).toMatchObject({ value: 1 });
   });
 
-  test("onConflict names another unique key", async () => {
+  test("onConflict selects another unique key", async () => {
     const sku = unique("sku");
     await ada.client.from("stock").insert({ sku, quantity: 1 });
     const { data, status, error } = await ada.client
@@ -67,7 +67,7 @@ describe("upsert", () => {
     expect([status, data]).toEqual([200, { quantity: 2 }]);
   });
 
-  test("a target without a unique constraint, and one row twice", async () => {
+  test("rejects a non-unique target and duplicate rows", async () => {
     const sku = unique("sku");
     const target = await ada.client.from("stock").upsert({ sku, quantity: 2 }, { onConflict: "quantity" });
     expect([target.status, target.error?.code]).toEqual([400, "42P10"]);

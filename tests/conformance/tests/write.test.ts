@@ -15,12 +15,12 @@ async function notes(...rows: Record<string, unknown>[]): Promise<number[]> {
 }
 
 describe("insert", () => {
-  test("without select: 201 and nothing", async () => {
+  test("without select: 201 without a body", async () => {
     const { data, error, status } = await ada.client.from("notes").insert({ title: "plain" });
     expect({ data, error, status }).toEqual({ data: null, error: null, status: 201 });
   });
 
-  test("with select: the row as stored, defaults and owner included", async () => {
+  test("with select: the stored row with defaults", async () => {
     const { data, error, status } = await ada.client.from("notes").insert({ title: "shown" }).select();
     expect([status, error]).toEqual([201, null]);
     expect(data).toHaveLength(1);
@@ -34,12 +34,12 @@ describe("insert", () => {
     });
   });
 
-  test("select names columns, single gives an object", async () => {
+  test("select and single shape the result", async () => {
     const { data } = await ada.client.from("notes").insert({ title: "one", rank: 3 }).select("title, rank").single();
     expect(data).toEqual({ title: "one", rank: 3 });
   });
 
-  test("every type takes its JSON form, and text too", async () => {
+  test("every type accepts JSON and text", async () => {
     const { data, error } = await ada.client
       .from("notes")
       .insert({ title: "types", rank: "42", labels: ["a", 'b"c', "d,e"], meta: { deep: [1, null, { x: "ü" }] } })
@@ -55,7 +55,7 @@ describe("insert", () => {
     expect(literal.data).toEqual({ labels: ["x", "y"] });
   });
 
-  test("in bulk a missing key is null, an explicit default is asked for", async () => {
+  test("bulk: missing keys are null or default", async () => {
     const nulls = await ada.client
       .from("notes")
       .insert([{ title: "a", rank: 1 }, { title: "b" }])
@@ -75,24 +75,24 @@ describe("insert", () => {
     ]);
   });
 
-  test("bulk is all or nothing", async () => {
+  test("bulk is atomic", async () => {
     const title = unique("atomic");
     const { error } = await ada.client.from("notes").insert([{ title }, { title, rank: "not a number" }]);
     expect(error?.code).toBe("22P02");
     expect((await ada.client.from("notes").select().eq("title", title)).data).toEqual([]);
   });
 
-  test("nothing to insert is no error", async () => {
+  test("empty insert succeeds", async () => {
     const { data, error, status } = await ada.client.from("notes").insert([]).select();
     expect({ data, error, status }).toEqual({ data: [], error: null, status: 201 });
   });
 
-  test("a row of defaults alone is a row", async () => {
+  test("row with only defaults", async () => {
     const { error } = await ada.client.from("notes").insert({});
     expect(error?.code).toBe("23502");
   });
 
-  test("embeds beside the new row", async () => {
+  test("result can embed", async () => {
     const [note] = await notes({ title: "with comments" });
     const { data, error } = await ada.client
       .from("note_comments")
@@ -113,12 +113,12 @@ describe("insert", () => {
     expect(data).toEqual({ sku, "Shelf Mark": "A-1" });
   });
 
-  test("a count of what was written", async () => {
+  test("count", async () => {
     const { count } = await ada.client.from("notes").insert([{ title: "x" }, { title: "y" }], { count: "exact" });
     expect(count).toBe(2);
   });
 
-  test("who may insert but not read needs no select", async () => {
+  test("insert privilege is enough without select", async () => {
     const text = unique("suggestion");
     expect(await visitor().from("suggestions").insert({ text })).toMatchObject({ status: 201, error: null });
     expect((await service().from("suggestions").select("text").eq("text", text)).data).toEqual([{ text }]);
@@ -129,7 +129,7 @@ describe("insert", () => {
     expect([shown.status, shown.error?.code]).toEqual([401, "42501"]);
   });
 
-  test("headers of each kind of return", async () => {
+  test("headers of each return preference", async () => {
     const post = (prefer: string, body: unknown) =>
       rest("notes", {}, { method: "POST", token: ada.session.access_token, headers: { prefer }, body });
     const minimal = await post("return=minimal", { title: "m" });
@@ -153,7 +153,7 @@ describe("insert", () => {
 });
 
 describe("update", () => {
-  test("changes what the filters choose", async () => {
+  test("changes the filtered rows", async () => {
     const [one, two] = await notes({ title: "u1" }, { title: "u2" });
     const { data, error, status } = await ada.client.from("notes").update({ rank: 1 }).eq("id", one);
     expect({ data, error, status }).toEqual({ data: null, error: null, status: 204 });
@@ -164,7 +164,7 @@ describe("update", () => {
     ]);
   });
 
-  test("with select: the new rows, embeds included", async () => {
+  test("with select: the new rows with embeds", async () => {
     const [note] = await notes({ title: "before" });
     await ada.client.from("note_comments").insert({ note_id: note, body: "c" });
     const { data, status } = await ada.client
@@ -176,7 +176,7 @@ describe("update", () => {
     expect(data).toEqual([{ title: "after", meta: { a: 1 }, note_comments: [{ body: "c" }] }]);
   });
 
-  test("of nothing is no error", async () => {
+  test("of no rows succeeds", async () => {
     expect(await ada.client.from("notes").update({ rank: 1 }).eq("id", -1).select()).toMatchObject({
       data: [],
       status: 200,
@@ -184,7 +184,7 @@ describe("update", () => {
     expect(await ada.client.from("notes").update({ rank: 1 }).eq("id", -1)).toMatchObject({ error: null, status: 204 });
   });
 
-  test("an empty change changes nothing", async () => {
+  test("empty change succeeds", async () => {
     const [note] = await notes({ title: "kept", rank: 5 });
     expect(await ada.client.from("notes").update({}).eq("id", note)).toMatchObject({ error: null, status: 204 });
     expect((await ada.client.from("notes").select("title, rank").eq("id", note).single()).data).toEqual({
@@ -193,7 +193,7 @@ describe("update", () => {
     });
   });
 
-  test("single on more or less than one row takes everything back", async () => {
+  test("single rolls back unless one row matches", async () => {
     const title = unique("single");
     await notes({ title }, { title });
     const many = await ada.client.from("notes").update({ rank: 99 }).eq("title", title).select().single();
@@ -233,14 +233,14 @@ describe("update", () => {
     ]);
   });
 
-  test("without a filter is refused", async () => {
+  test("without a filter is rejected", async () => {
     const { error, status } = await ada.client.from("notes").update({ rank: 1 });
     expect([status, error?.code, error?.message]).toEqual([400, "21000", "UPDATE requires a WHERE clause"]);
   });
 });
 
 describe("delete", () => {
-  test("removes what the filters choose", async () => {
+  test("removes the filtered rows", async () => {
     const [one, two] = await notes({ title: "d1" }, { title: "d2" });
     expect(await ada.client.from("notes").delete().eq("id", one)).toMatchObject({
       data: null,
@@ -250,13 +250,13 @@ describe("delete", () => {
     expect((await ada.client.from("notes").select("id").in("id", [one, two])).data).toEqual([{ id: two }]);
   });
 
-  test("with select: the rows that were", async () => {
+  test("with select: the deleted rows", async () => {
     const [note] = await notes({ title: "gone" });
     const { data, status } = await ada.client.from("notes").delete().eq("id", note).select("title");
     expect([status, data]).toEqual([200, [{ title: "gone" }]]);
   });
 
-  test("of nothing is no error, with a count of none", async () => {
+  test("of no rows succeeds with count 0", async () => {
     const { error, count, status } = await ada.client.from("notes").delete({ count: "exact" }).eq("id", -1);
     expect({ error, count, status }).toEqual({ error: null, count: 0, status: 204 });
   });
@@ -267,7 +267,7 @@ describe("delete", () => {
     expect((await ada.client.from("notes").delete({ count: "exact" }).eq("title", title)).count).toBe(2);
   });
 
-  test("single on more than one row takes everything back", async () => {
+  test("single rolls back on several rows", async () => {
     const title = unique("kept");
     await notes({ title }, { title });
     const { status, error } = await ada.client.from("notes").delete().eq("title", title).select().single();
@@ -275,7 +275,7 @@ describe("delete", () => {
     expect((await ada.client.from("notes").select("id").eq("title", title)).data).toHaveLength(2);
   });
 
-  test("without a filter is refused", async () => {
+  test("without a filter is rejected", async () => {
     const { error, status } = await ada.client.from("notes").delete();
     expect([status, error?.code, error?.message]).toEqual([400, "21000", "DELETE requires a WHERE clause"]);
   });
