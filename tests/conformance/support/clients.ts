@@ -7,7 +7,7 @@ import {
 } from "@supabase/supabase-js";
 import { anonKey, confirming, serviceKey, url } from "./environment";
 
-/** A client of its own: sessions are kept in memory, never shared, never refreshed behind a test's back. */
+/** An independent client: its session stays in memory and is never refreshed automatically. */
 export function client(key: string): SupabaseClient {
   return createClient(url, key, {
     auth: { persistSession: false, autoRefreshToken: false, detectSessionInUrl: false },
@@ -19,28 +19,28 @@ export function visitor(): SupabaseClient {
   return client(anonKey);
 }
 
-/** The service role: bypasses policies. For fixtures, and to look behind the curtain. */
+/** The service role: bypasses policies. For fixtures and for assertions on rows that policies hide. */
 export function service(): SupabaseClient {
   return client(serviceKey);
 }
 
 type AuthOptions = NonNullable<SupabaseClientOptions<"public">["auth"]>;
 
-/** A visitor of the server that wants addresses confirmed. Nothing refreshes behind a test's back. */
+/** A signed-out client of the server that requires confirmed addresses, without automatic refresh. */
 export function confirmingVisitor(auth: AuthOptions = {}): SupabaseClient {
   return createClient(confirming.url, confirming.anonKey, {
     auth: { autoRefreshToken: false, detectSessionInUrl: false, storage: memory(), ...auth },
   });
 }
 
-/** The service role there. */
+/** The service role on that server. */
 export function confirmingService(): SupabaseClient {
   return createClient(confirming.url, confirming.serviceKey, {
     auth: { persistSession: false, autoRefreshToken: false, detectSessionInUrl: false },
   });
 }
 
-/** What a tab keeps its session in. Two clients with one of these are two tabs of one browser. */
+/** A browser's session storage; two clients that share it are two tabs of one browser. */
 export function memory() {
   const kept = new Map<string, string>();
   return {
@@ -58,19 +58,19 @@ export interface Person {
   password: string;
 }
 
-/** Signs a new person up, with a name of their own. */
+/** Signs up a new user with a unique name. */
 export async function person(data: Record<string, unknown> = {}): Promise<Person> {
   const basalt = visitor();
   const email = `${unique("person")}@example.org`;
   const password = "correct horse battery staple";
-  const { data: answer, error } = await basalt.auth.signUp({ email, password, options: { data } });
-  if (error || !answer.session || !answer.user) {
+  const { data: response, error } = await basalt.auth.signUp({ email, password, options: { data } });
+  if (error || !response.session || !response.user) {
     throw new Error(`sign-up gave no session: ${error?.message ?? "confirmation is required"}`);
   }
-  return { client: basalt, user: answer.user, session: answer.session, email, password };
+  return { client: basalt, user: response.user, session: response.session, email, password };
 }
 
-/** A name no other test uses. */
+/** A unique name. */
 export function unique(prefix: string): string {
   return `${prefix}-${crypto.randomUUID()}`;
 }

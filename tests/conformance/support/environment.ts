@@ -1,4 +1,4 @@
-/** What `cargo xtask conformance` says about the server under test. */
+/** The server under test, as described by `cargo xtask conformance`. */
 function required(name: string): string {
   const value = process.env[name];
   if (!value) {
@@ -15,10 +15,10 @@ export const serviceKey = required("BASALT_SERVICE_KEY");
 export const publishableKey = required("BASALT_PUBLISHABLE_KEY");
 export const secretKey = required("BASALT_SECRET_KEY");
 
-/** The server's program, for tests that start and stop one of their own. */
+/** The server binary, for tests that run their own server. */
 export const program = required("BASALT_PROGRAM");
 
-/** A second server, which wants addresses confirmed by mail. */
+/** A second server, which requires confirmed email addresses. */
 export const confirming = {
   url: required("BASALT_CONFIRMING_URL").replace(/\/$/, ""),
   anonKey: required("BASALT_CONFIRMING_ANON_KEY"),

@@ -10,7 +10,7 @@ export interface Call {
   headers?: Record<string, string>;
   /** Sent as JSON unless it is a string already. */
   body?: unknown;
-  /** The server; default the plain one. */
+  /** The server's URL; default: the main server. */
   origin?: string;
 }
 
@@ -18,11 +18,11 @@ export interface Answer {
   status: number;
   headers: Headers;
   text: string;
-  /** The body read as JSON, or undefined when it is none. */
+  /** The parsed body, or undefined if it is not JSON. */
   json: unknown;
 }
 
-/** One plain request, for what the client hides: status, headers, exact bodies. */
+/** A request without the client, for what it hides: status, headers, exact bodies. */
 export async function call(
   path: string,
   { method = "GET", key = anonKey, token, headers = {}, body, origin = url }: Call = {},
@@ -54,7 +54,7 @@ function parsed(text: string): unknown {
   }
 }
 
-/** A JWT of our own making, signed with HMAC-SHA256 (or, for `alg: none`, not at all). */
+/** A custom JWT, signed with HMAC-SHA256 (or, for `alg: none`, not at all). */
 export function forge(claims: Record<string, unknown>, secret: string, header: Record<string, unknown> = {}): string {
   const full = { alg: "HS256", typ: "JWT", ...header };
   const head = `${base64url(full)}.${base64url(claims)}`;

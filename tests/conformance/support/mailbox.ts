@@ -23,7 +23,7 @@ export class Mailbox {
     this.#server = server;
   }
 
-  /** The newest mail to this address, when there are `count` of them. Waits: mail leaves after the answer. */
+  /** The newest mail to this address, when there are `count` of them. Polls, because mail is sent after the response. */
   async latest(to: string, count = 1): Promise<Mail> {
     const deadline = Date.now() + 30_000;
     for (;;) {
@@ -52,15 +52,15 @@ export class Mailbox {
 
   async #get<T>(path: string): Promise<T> {
     const response = await fetch(`${this.#server}/mailbox/api/v1/${path}`);
-    if (response.status !== 200) throw new Error(`the mailbox answered ${response.status} to ${path}`);
+    if (response.status !== 200) throw new Error(`the mailbox responded with ${response.status} to ${path}`);
     return (await response.json()) as T;
   }
 }
 
-/** Opens a mail's link as a browser does, and says where it is sent on to. */
+/** Opens a link from a mail as a browser does; returns the redirect target. */
 export async function follow(link: string): Promise<Answer & { to: URL; fragment: URLSearchParams }> {
   const { pathname, search, origin } = new URL(link);
-  const answer = await call(pathname + search, { key: null, origin });
-  const to = new URL(answer.headers.get("location") ?? "about:blank");
-  return { ...answer, to, fragment: new URLSearchParams(to.hash.replace(/^#/, "")) };
+  const response = await call(pathname + search, { key: null, origin });
+  const to = new URL(response.headers.get("location") ?? "about:blank");
+  return { ...response, to, fragment: new URLSearchParams(to.hash.replace(/^#/, "")) };
 }

@@ -4,10 +4,10 @@ import { dirname, join } from "node:path";
 import { visitor } from "./clients";
 
 /**
- * What the client's REST part can do, and what of it was used since this module was loaded.
+ * The methods and options of postgrest-js, and those used since this module was loaded.
  *
- * Methods come from the package's type declarations; options from the methods' own text, where they are taken apart by
- * name. Nothing is listed by hand, so a new version of the client brings its own demands.
+ * Methods come from the package's type declarations, options from the methods' source, where they are destructured by
+ * name. Nothing is listed by hand, so a new version of the client is covered without changes here.
  */
 export const all = new Set<string>();
 export const used = new Set<string>();
@@ -15,7 +15,7 @@ export const used = new Set<string>();
 type Method = (this: unknown, ...given: unknown[]) => unknown;
 type Prototype = Record<string, Method>;
 
-/** The three builders are one object with three layers, which override each other's methods. */
+/** The three builders are layers of one object and override each other's methods. */
 const layers: Record<string, string> = {
   PostgrestClient: "client",
   PostgrestQueryBuilder: "table",
@@ -24,7 +24,7 @@ const layers: Record<string, string> = {
   PostgrestBuilder: "query",
 };
 
-/** Public methods by class: two blanks, a name, and what follows a name. */
+/** Public methods by class: lines of two spaces, a name and its parameters. */
 function declared(): Map<string, Set<string>> {
   const outer = createRequire(import.meta.url);
   const inner = createRequire(outer.resolve("@supabase/supabase-js"));
@@ -45,7 +45,7 @@ function declared(): Map<string, Set<string>> {
   return methods;
 }
 
-/** `{ ascending = true, nullsFirst } = {}` and `options.retry` in a method's text. */
+/** `{ ascending = true, nullsFirst } = {}` and `options.retry` in a method's source. */
 function options(method: Method): string[] {
   const text = method.toString();
   const taken = [...text.matchAll(/\{([\w\s,=."$]*)\}\s*=\s*(?:\{\}|options\b)/g)].flatMap(([, names = ""]) =>

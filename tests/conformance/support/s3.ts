@@ -3,7 +3,7 @@ import { anonKey, url } from "./environment";
 
 export const endpoint = `${url}/storage/v1/s3`;
 
-/** The pair of `project/basalt.toml`. */
+/** The key pair of `project/basalt.toml`. */
 export const pair = { accessKeyId: "conformance", secretAccessKey: "a secret of the conformance tests alone" };
 
 interface Credentials {
@@ -12,20 +12,20 @@ interface Credentials {
   sessionToken?: string;
 }
 
-/** AWS's own client, as its users make it. */
+/** AWS's own client with its usual settings. */
 export function s3(credentials: Credentials = pair, region = "us-east-1"): S3Client {
   return new S3Client({ endpoint, region, forcePathStyle: true, credentials, maxAttempts: 1 });
 }
 
-/** A user by their access token. */
+/** A user, identified by their access token. */
 export function s3As(token: string): S3Client {
   return s3({ accessKeyId: "local", secretAccessKey: anonKey, sessionToken: token });
 }
 
-/** What the server refused with: `[status, code, message]`. */
-export async function refusal(answer: Promise<unknown>): Promise<[number | undefined, string, string]> {
+/** The error response: `[status, code, message]`. */
+export async function refusal(response: Promise<unknown>): Promise<[number | undefined, string, string]> {
   try {
-    await answer;
+    await response;
   } catch (error) {
     if (error instanceof S3ServiceException) {
       return [error.$metadata.httpStatusCode, error.name, error.message];
@@ -35,7 +35,7 @@ export async function refusal(answer: Promise<unknown>): Promise<[number | undef
   throw new Error("was accepted");
 }
 
-/** Bytes that are the same in each run and in no two places. */
+/** Bytes that are equal in each run and differ at each position. */
 export function bytes(length: number): Uint8Array {
   const all = new Uint8Array(length);
   let state = 0x2545f491;

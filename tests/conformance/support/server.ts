@@ -6,10 +6,10 @@ import { join } from "node:path";
 import { setTimeout as sleep } from "node:timers/promises";
 import { program } from "./environment";
 
-/** What `cargo xtask conformance` says of its servers is no setting of ours. */
+/** The variables of `cargo xtask conformance` must not configure this server. */
 const env = Object.fromEntries(Object.entries(process.env).filter(([name]) => !name.startsWith("BASALT_")));
 
-/** A server that a test may kill and start again, on a state of its own. */
+/** A server with its own state that a test can kill and restart. */
 export class Server {
   readonly url: string;
   readonly folder: string;
@@ -46,8 +46,8 @@ export class Server {
     const ports = ["--port", `${this.port}`, "--db-port", `${this.databasePort}`];
     this.#child = spawn(program, ["serve", ...this.#place(), ...ports], { stdio: "ignore", env });
     for (let tries = 0; tries < 1200; tries++) {
-      const answer = await fetch(`${this.url}/ready`).catch(() => undefined);
-      if (answer?.ok) return;
+      const response = await fetch(`${this.url}/ready`).catch(() => undefined);
+      if (response?.ok) return;
       await sleep(50);
     }
     throw new Error("the server did not get ready within a minute");
@@ -62,7 +62,7 @@ export class Server {
     await ended;
   }
 
-  /** As a power cut would: nothing is put away. */
+  /** Kills the server without a shutdown. */
   async kill(): Promise<void> {
     await this.#end("SIGKILL");
   }

@@ -83,13 +83,13 @@ describe("users", () => {
     const email = address();
     await admin.createUser({ email, password, email_confirm: true });
     const { data } = await person.auth.signInWithPassword({ email, password });
-    const answer = await call("/auth/v1/admin/users", {
+    const response = await call("/auth/v1/admin/users", {
       origin: confirming.url,
       key: confirming.anonKey,
       token: data.session?.access_token ?? "",
       headers: { "x-supabase-api-version": "2024-01-01" },
     });
-    expect([answer.status, answer.json]).toEqual([403, { code: "not_admin", message: "User not allowed" }]);
+    expect([response.status, response.json]).toEqual([403, { code: "not_admin", message: "User not allowed" }]);
   });
 });
 

@@ -7,7 +7,7 @@ import { follow, Mailbox } from "../support/mailbox";
 const mailbox = new Mailbox(confirming.url);
 const password = "correct horse battery staple";
 const address = () => `${unique("mail")}@example.org`;
-/** The site's address, where links without a `redirect_to` lead. */
+/** The site URL, the target of links without `redirect_to`. */
 const site = confirming.url;
 const pause = (ms: number) => new Promise((resolve) => setTimeout(resolve, ms));
 
@@ -116,8 +116,8 @@ describe("password recovery", () => {
     const visitor = confirmingVisitor();
     const events: string[] = [];
     visitor.auth.onAuthStateChange((event) => void events.push(event));
-    const asked = await visitor.auth.resetPasswordForEmail(email, { redirectTo: `${site}/reset-password?a=b` });
-    expect(asked).toEqual({ data: {}, error: null });
+    const response = await visitor.auth.resetPasswordForEmail(email, { redirectTo: `${site}/reset-password?a=b` });
+    expect(response).toEqual({ data: {}, error: null });
     const mail = await mailbox.latest(email);
     expect(mail.subject).toBe("Reset your password");
     expect(new URL(mail.link).searchParams.get("redirect_to")).toBe(`${site}/reset-password?a=b`);
@@ -159,9 +159,9 @@ describe("sign-in by mail", () => {
   test("link for an existing user", async () => {
     const { email, id } = await confirmed();
     const visitor = confirmingVisitor();
-    const asked = await visitor.auth.signInWithOtp({ email });
-    expect(asked.error).toBeNull();
-    expect(asked.data).toMatchObject({ user: null, session: null });
+    const response = await visitor.auth.signInWithOtp({ email });
+    expect(response.error).toBeNull();
+    expect(response.data).toMatchObject({ user: null, session: null });
     const mail = await mailbox.latest(email);
     expect(mail.subject).toBe("Your sign-in link");
     const { data, error } = await visitor.auth.verifyOtp({ type: "email", token_hash: mail.tokenHash });

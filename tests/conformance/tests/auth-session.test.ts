@@ -5,7 +5,7 @@ import { anonKey, url } from "../support/environment";
 
 type Options = { storage?: ReturnType<typeof memory>; autoRefreshToken?: boolean };
 
-/** A tab: keeps its session in storage that another may share. */
+/** A tab, with session storage that another tab may share. */
 function tab({ storage = memory(), autoRefreshToken = false }: Options = {}): SupabaseClient {
   return createClient(url, anonKey, { auth: { storage, autoRefreshToken, detectSessionInUrl: false } });
 }
@@ -78,9 +78,10 @@ describe("two tabs of one browser", () => {
     const tabs = [tab({ storage }), tab({ storage })];
     await tabs[0]?.auth.signInWithPassword({ email, password });
     for (let round = 0; round < 5; round += 1) {
-      const answers = await Promise.all(tabs.map((one) => one.auth.refreshSession()));
-      for (const { error } of answers) expect(error === null || error.name === "AuthRefreshDiscardedError").toBe(true);
-      expect(answers.some(({ error }) => error === null)).toBe(true);
+      const responses = await Promise.all(tabs.map((one) => one.auth.refreshSession()));
+      for (const { error } of responses)
+        expect(error === null || error.name === "AuthRefreshDiscardedError").toBe(true);
+      expect(responses.some(({ error }) => error === null)).toBe(true);
     }
     for (const one of tabs) expect((await one.auth.getUser()).error).toBeNull();
   });
@@ -89,8 +90,8 @@ describe("two tabs of one browser", () => {
     const { session } = await person();
     const { refresh_token } = session;
     const clients = Array.from({ length: 64 }, () => tab());
-    const answers = await Promise.all(clients.map((one) => one.auth.refreshSession({ refresh_token })));
-    for (const { data, error } of answers) {
+    const responses = await Promise.all(clients.map((one) => one.auth.refreshSession({ refresh_token })));
+    for (const { data, error } of responses) {
       expect(error).toBeNull();
       expect(data.session?.refresh_token).toBeTruthy();
     }

@@ -134,10 +134,10 @@ describe("sign-up", () => {
   ];
 
   test.each(refusals)("%s", async (_, body, status, code, message) => {
-    const answer = await post("signup", body, newForm);
-    expect([answer.status, answer.json]).toEqual([status, { code, message }]);
-    expect(answer.headers.get("x-supabase-api-version")).toBe("2024-01-01");
-    expect(answer.headers.get("x-sb-error-code")).toBe(code);
+    const response = await post("signup", body, newForm);
+    expect([response.status, response.json]).toEqual([status, { code, message }]);
+    expect(response.headers.get("x-supabase-api-version")).toBe("2024-01-01");
+    expect(response.headers.get("x-sb-error-code")).toBe(code);
     const old = await post("signup", body);
     expect([old.status, old.json]).toEqual([status, { code: status, error_code: code, msg: message }]);
     expect(old.headers.get("x-supabase-api-version")).toBeNull();
@@ -169,10 +169,10 @@ describe("sign-in", () => {
 
   test("token response has weak_password and no-store", async () => {
     const ada = await person();
-    const answer = await post("token?grant_type=password", { email: ada.email, password: ada.password });
-    expect(answer.status).toBe(200);
-    expect(answer.json).toMatchObject({ weak_password: null, token_type: "bearer" });
-    expect(answer.headers.get("cache-control")).toContain("no-store");
+    const response = await post("token?grant_type=password", { email: ada.email, password: ada.password });
+    expect(response.status).toBe(200);
+    expect(response.json).toMatchObject({ weak_password: null, token_type: "bearer" });
+    expect(response.headers.get("cache-control")).toContain("no-store");
   });
 
   test("rejects unknown grants and invalid bodies", async () => {
@@ -193,8 +193,8 @@ describe("sign-in", () => {
   });
 
   test("rejects a body over 1 MB", async () => {
-    const answer = await post("token?grant_type=password", { email: "x".repeat(1_100_000), password: "x" }, newForm);
-    expect([answer.status, answer.json]).toEqual([
+    const response = await post("token?grant_type=password", { email: "x".repeat(1_100_000), password: "x" }, newForm);
+    expect([response.status, response.json]).toEqual([
       413,
       { code: "request_entity_too_large", message: "Request body too large (max 1048576 bytes)" },
     ]);
@@ -237,7 +237,7 @@ describe("refresh", () => {
       code: "validation_failed",
       message: "Refresh token is not valid",
     });
-    // The first form, twelve characters, that no session has.
+    // A well-formed token of twelve characters that belongs to no session.
     expect((await refresh("abcdefghijkl")).error).toMatchObject({
       status: 400,
       code: "refresh_token_not_found",
@@ -293,8 +293,8 @@ describe("sign-out", () => {
 
   test("returns 204 and ends the session", async () => {
     const ada = await person();
-    const answer = await call("/auth/v1/logout", { method: "POST", token: ada.session.access_token });
-    expect([answer.status, answer.text]).toEqual([204, ""]);
+    const response = await call("/auth/v1/logout", { method: "POST", token: ada.session.access_token });
+    expect([response.status, response.text]).toEqual([204, ""]);
     const user = await call("/auth/v1/user", { token: ada.session.access_token, headers: newForm });
     expect([user.status, user.json]).toEqual([
       403,
@@ -306,12 +306,12 @@ describe("sign-out", () => {
 
   test("rejects an unknown scope", async () => {
     const ada = await person();
-    const answer = await call("/auth/v1/logout?scope=galaxy", {
+    const response = await call("/auth/v1/logout?scope=galaxy", {
       method: "POST",
       token: ada.session.access_token,
       headers: newForm,
     });
-    expect([answer.status, answer.json]).toEqual([
+    expect([response.status, response.json]).toEqual([
       400,
       { code: "validation_failed", message: 'Unsupported logout scope "galaxy"' },
     ]);
@@ -372,13 +372,13 @@ describe("user", () => {
 
   test("users cannot make themselves admins", async () => {
     const ada = await person();
-    const answer = await call("/auth/v1/user", {
+    const response = await call("/auth/v1/user", {
       method: "PUT",
       token: ada.session.access_token,
       body: { app_metadata: { role: "admin" } },
       headers: newForm,
     });
-    expect([answer.status, answer.json]).toEqual([
+    expect([response.status, response.json]).toEqual([
       403,
       { code: "not_admin", message: "Updating app_metadata requires admin privileges" },
     ]);
@@ -389,7 +389,7 @@ describe("user", () => {
   });
 
   test("rejects missing and invalid tokens", async () => {
-    // The legacy key alone is the bearer then: a key, not a person.
+    // The client then sends the legacy key as bearer token, which belongs to no user.
     expect((await call("/auth/v1/user", { headers: newForm })).status).toBe(403);
     const basic = await call("/auth/v1/user", { headers: { ...newForm, authorization: "Basic x" } });
     expect([basic.status, basic.json]).toEqual([
@@ -412,9 +412,9 @@ describe("claims and keys", () => {
   });
 
   test("public keys are cacheable and contain no secrets", async () => {
-    const answer = await call("/auth/v1/.well-known/jwks.json", { key: null });
-    expect(answer.headers.get("cache-control")).toBe("public, max-age=600");
-    const { keys } = answer.json as { keys: Record<string, unknown>[] };
+    const response = await call("/auth/v1/.well-known/jwks.json", { key: null });
+    expect(response.headers.get("cache-control")).toBe("public, max-age=600");
+    const { keys } = response.json as { keys: Record<string, unknown>[] };
     const ada = await person();
     const { header } = decode(ada.session.access_token);
     if (header.alg === "ES256") expect(keys.map((key) => key.kid)).toContain(header.kid);

@@ -131,10 +131,10 @@ describe("disambiguation", () => {
   });
 
   test("two candidates without a hint return 300", async () => {
-    const answer = await rest("projects", { select: "name,people(name)" });
-    expect(answer.status).toBe(300);
-    expect(answer.headers.get("location")).toBeNull();
-    expect(answer.json).toEqual({
+    const response = await rest("projects", { select: "name,people(name)" });
+    expect(response.status).toBe(300);
+    expect(response.headers.get("location")).toBeNull();
+    expect(response.json).toEqual({
       code: "PGRST201",
       details: [
         {
@@ -156,9 +156,9 @@ describe("disambiguation", () => {
   });
 
   test("no candidate returns 400", async () => {
-    const answer = await rest("projects", { select: "name,tags(name)" });
-    expect(answer.status).toBe(400);
-    expect(answer.json).toMatchObject({
+    const response = await rest("projects", { select: "name,tags(name)" });
+    expect(response.status).toBe(400);
+    expect(response.json).toMatchObject({
       code: "PGRST200",
       details:
         "Searched for a foreign key relationship between 'projects' and 'tags' in the schema 'public', but no matches were found.",
@@ -314,8 +314,8 @@ describe("within an embed", () => {
   });
 
   test("rejects a filter on a missing embed", async () => {
-    const answer = await rest("projects", { select: "id", "tasks.id": "eq.1" });
-    expect([answer.status, answer.json]).toEqual([
+    const response = await rest("projects", { select: "id", "tasks.id": "eq.1" });
+    expect([response.status, response.json]).toEqual([
       400,
       {
         code: "PGRST108",

@@ -86,18 +86,18 @@ describe("invalid requests", () => {
   ];
 
   test.each(cases)("%s", async (_, path, parameters, options, status, body) => {
-    const answer = await rest(path, parameters, options);
-    expect(answer.json).toMatchObject(body);
-    expect(answer.status).toBe(status);
-    // Every error has the same four keys, and says what it is in the headers too.
-    expect(Object.keys(answer.json as object).sort()).toEqual(["code", "details", "hint", "message"]);
-    expect(answer.headers.get("content-type")).toBe("application/json; charset=utf-8");
-    expect(answer.headers.get("proxy-status")).toBe(`PostgREST; error=${body.code}`);
+    const response = await rest(path, parameters, options);
+    expect(response.json).toMatchObject(body);
+    expect(response.status).toBe(status);
+    // Every error has the same four keys and repeats its code in a header.
+    expect(Object.keys(response.json as object).sort()).toEqual(["code", "details", "hint", "message"]);
+    expect(response.headers.get("content-type")).toBe("application/json; charset=utf-8");
+    expect(response.headers.get("proxy-status")).toBe(`PostgREST; error=${body.code}`);
   });
 
   test("Accept */* returns JSON", async () => {
-    const answer = await rest("samples", { select: "id", id: "eq.1" }, { headers: { accept: "text/unknown, */*" } });
-    expect([answer.status, answer.json]).toEqual([200, [{ id: 1 }]]);
+    const response = await rest("samples", { select: "id", id: "eq.1" }, { headers: { accept: "text/unknown, */*" } });
+    expect([response.status, response.json]).toEqual([200, [{ id: 1 }]]);
   });
 });
 
@@ -135,7 +135,7 @@ describe("bodies", () => {
   });
 
   test("DELETE without a body is accepted", async () => {
-    const answer = await rest(
+    const response = await rest(
       "stock",
       { sku: "eq.nobody" },
       {
@@ -144,7 +144,7 @@ describe("bodies", () => {
         headers: { "content-type": "application/json" },
       },
     );
-    expect([answer.status, answer.text]).toEqual([204, ""]);
+    expect([response.status, response.text]).toEqual([204, ""]);
   });
 });
 
@@ -169,7 +169,7 @@ describe("database errors", () => {
     const { error, status } = await ada.client.from("stock").insert({ sku: unique("sku"), client_id: 99 });
     expect([status, error?.code]).toEqual([409, "23503"]);
     const note = await ada.client.from("note_comments").insert({ note_id: -1, body: "x" });
-    // The policy is asked before the key.
+    // The policy is evaluated before the key constraint.
     expect([note.status, note.error?.code]).toEqual([403, "42501"]);
   });
 
@@ -201,8 +201,8 @@ describe("preferences", () => {
   const get = (prefer: string) => rest("samples", { select: "id" }, { headers: { prefer } });
 
   test("unknown ones are ignored", async () => {
-    const answer = await get("return=foo, count=none, nonsense=1, count=exact");
-    expect([answer.status, answer.headers.get("preference-applied")]).toEqual([200, "count=exact"]);
+    const response = await get("return=foo, count=none, nonsense=1, count=exact");
+    expect([response.status, response.headers.get("preference-applied")]).toEqual([200, "count=exact"]);
   });
 
   test("no header if none applies", async () => {

@@ -8,7 +8,7 @@ beforeAll(async () => {
   ada = (await person()).client;
 });
 
-/** The failure of a call: the status, and the body that the client leaves unread. */
+/** The status and body of a failed call; the client does not read the body. */
 async function refusal(call: Promise<{ data: unknown; error: unknown }>) {
   const { data, error } = await call;
   expect(data).toBeNull();
@@ -17,7 +17,7 @@ async function refusal(call: Promise<{ data: unknown; error: unknown }>) {
   return { status: response.status, header: response.headers.get("sb-error-code"), body: await response.json() };
 }
 
-/** This release has no runtime for TypeScript: what gets that far does not start. */
+/** This release has no TypeScript runtime, so an accepted call fails to start the function. */
 const boot = {
   status: 503,
   header: "BOOT_ERROR",
@@ -82,7 +82,7 @@ test("abort and network error are fetch errors", async () => {
 });
 
 test("CORS allows any header and reading errors", async () => {
-  const asked = await fetch(`${url}/functions/v1/hello`, {
+  const response = await fetch(`${url}/functions/v1/hello`, {
     method: "OPTIONS",
     headers: {
       Origin: "https://app.example",
@@ -90,8 +90,8 @@ test("CORS allows any header and reading errors", async () => {
       "Access-Control-Request-Headers": "authorization,x-region,x-webhook-replay,traceparent",
     },
   });
-  expect(asked.status).toBe(204);
-  const allowed = asked.headers.get("access-control-allow-headers")?.toLowerCase() ?? "";
+  expect(response.status).toBe(204);
+  const allowed = response.headers.get("access-control-allow-headers")?.toLowerCase() ?? "";
   for (const name of ["authorization", "x-region", "x-webhook-replay", "traceparent"]) {
     expect(allowed).toContain(name);
   }

@@ -3,25 +3,25 @@ import { describe, expect, test } from "vitest";
 import { memory, person } from "../support/clients";
 import { anonKey, url } from "../support/environment";
 
-/** A client whose requests to auth are written down. */
+/** A client that records its requests to auth. */
 function watched() {
-  const asked: string[] = [];
+  const paths: string[] = [];
   const client = createClient(url, anonKey, {
     auth: { autoRefreshToken: false, detectSessionInUrl: false, storage: memory() },
     global: {
       fetch: (input, init) => {
-        asked.push(new URL(input instanceof Request ? input.url : input).pathname);
+        paths.push(new URL(input instanceof Request ? input.url : input).pathname);
         return fetch(input, init);
       },
     },
   });
-  return { asked, client };
+  return { paths, client };
 }
 
 describe("getClaims", () => {
   test("verifies locally with the published key", async () => {
     const ada = await person();
-    const { asked, client } = watched();
+    const { paths, client } = watched();
     const token = ada.session.access_token;
     for (const _ of [1, 2]) {
       const { data, error } = await client.auth.getClaims(token);
@@ -30,8 +30,8 @@ describe("getClaims", () => {
       expect(data?.header).toMatchObject({ alg: "ES256", typ: "JWT" });
       expect(data?.header.kid).toEqual(expect.any(String));
     }
-    expect(asked.filter((path) => path.endsWith("/user"))).toEqual([]);
-    expect(asked.filter((path) => path.endsWith("/.well-known/jwks.json")).length).toBeLessThanOrEqual(1);
+    expect(paths.filter((path) => path.endsWith("/user"))).toEqual([]);
+    expect(paths.filter((path) => path.endsWith("/.well-known/jwks.json")).length).toBeLessThanOrEqual(1);
   });
 
   test("rejects a token of another key", async () => {
@@ -43,9 +43,9 @@ describe("getClaims", () => {
   });
 
   test("key set is cacheable and contains only public keys", async () => {
-    const answer = await fetch(`${url}/auth/v1/.well-known/jwks.json`);
-    expect(answer.headers.get("cache-control")).toBe("public, max-age=600");
-    const { keys } = (await answer.json()) as { keys: Record<string, unknown>[] };
+    const response = await fetch(`${url}/auth/v1/.well-known/jwks.json`);
+    expect(response.headers.get("cache-control")).toBe("public, max-age=600");
+    const { keys } = (await response.json()) as { keys: Record<string, unknown>[] };
     expect(keys.length).toBeGreaterThan(0);
     for (const key of keys) {
       expect(key).toMatchObject({ kid: expect.any(String), use: "sig", key_ops: ["verify"], alg: expect.any(String) });

@@ -16,30 +16,30 @@ const wrong = { message: "Invalid API key", hint: "Double check your API key." }
 
 describe("API key check", () => {
   test.each(["/rest/v1/samples", "/auth/v1/settings", "/auth/v1/user"])("%s without a key: 401", async (path) => {
-    const answer = await call(path, { key: null });
-    expect([answer.status, answer.json]).toEqual([401, missing]);
+    const response = await call(path, { key: null });
+    expect([response.status, response.json]).toEqual([401, missing]);
   });
 
   test.each(["/rest/v1/samples", "/auth/v1/settings"])("%s with a wrong key: 401", async (path) => {
     for (const key of ["nonsense", "sb_publishable_nonsense", "sb_secret_nonsense", `${anonKey.slice(0, -4)}AAAA`]) {
-      const answer = await call(path, { key });
-      expect([answer.status, answer.json]).toEqual([401, wrong]);
+      const response = await call(path, { key });
+      expect([response.status, response.json]).toEqual([401, wrong]);
     }
   });
 
   test("errors have CORS headers", async () => {
-    const answer = await call("/rest/v1/samples", { key: null, headers: { origin: "https://elsewhere.example" } });
-    expect(answer.headers.get("access-control-allow-origin")).toBe("*");
+    const response = await call("/rest/v1/samples", { key: null, headers: { origin: "https://elsewhere.example" } });
+    expect(response.headers.get("access-control-allow-origin")).toBe("*");
   });
 
   test("user token is not an API key", async () => {
-    const answer = await rest("samples", {}, { key: null, token: ada.session.access_token });
-    expect([answer.status, answer.json]).toEqual([401, missing]);
+    const response = await rest("samples", {}, { key: null, token: ada.session.access_token });
+    expect([response.status, response.json]).toEqual([401, missing]);
   });
 
   test("key is accepted in the query", async () => {
-    const answer = await rest("samples", { select: "id", id: "eq.1", apikey: anonKey }, { key: null });
-    expect([answer.status, answer.json]).toEqual([200, [{ id: 1 }]]);
+    const response = await rest("samples", { select: "id", id: "eq.1", apikey: anonKey }, { key: null });
+    expect([response.status, response.json]).toEqual([200, [{ id: 1 }]]);
   });
 
   test("health and public keys need no key", async () => {
@@ -50,8 +50,8 @@ describe("API key check", () => {
 
 describe("roles of keys", () => {
   const role = async (options: Call) => {
-    const answer = await rest("rpc/who_am_i", {}, { method: "POST", body: {}, ...options });
-    return (answer.json as { role?: string } | undefined)?.role ?? answer.json;
+    const response = await rest("rpc/who_am_i", {}, { method: "POST", body: {}, ...options });
+    return (response.json as { role?: string } | undefined)?.role ?? response.json;
   };
 
   test("each key as apikey", async () => {
@@ -103,10 +103,10 @@ describe("foreign tokens", () => {
   const claims = { sub: crypto.randomUUID(), role: "service_role", aud: "authenticated", iat: now, exp: now + 3600 };
 
   const refused = async (token: string) => {
-    const answer = await rest("samples", {}, { token });
-    expect(answer.status).toBe(401);
-    expect(answer.headers.get("www-authenticate")).toMatch(/^Bearer/);
-    return answer.json as { code: string; message: string; details: string | null };
+    const response = await rest("samples", {}, { token });
+    expect(response.status).toBe(401);
+    expect(response.headers.get("www-authenticate")).toMatch(/^Bearer/);
+    return response.json as { code: string; message: string; details: string | null };
   };
 
   test("rejects another secret", async () => {
@@ -150,7 +150,7 @@ describe("foreign tokens", () => {
     expect(await refused("a.b")).toMatchObject({ code: "PGRST301", message: "Expected 3 parts in JWT; got 2" });
     expect((await refused("nonsense")).code).toBe("PGRST301");
     const empty = await rest("samples", {}, { headers: { authorization: "Bearer " } });
-    // fetch trims the blank away; either reading refuses.
+    // fetch trims the trailing space; the key is rejected either way.
     expect([200, 401]).toContain(empty.status);
   });
 

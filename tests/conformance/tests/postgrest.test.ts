@@ -4,7 +4,7 @@ import { type Person, person, unique, visitor } from "../support/clients";
 import { anonKey, url } from "../support/environment";
 import { all, used } from "../support/recorder";
 
-// Every method and every option of the client's REST part is used here at least once; the last test compares.
+// Uses every method and option of postgrest-js at least once; the last test verifies that.
 
 const basalt = visitor();
 const samples = () => basalt.from("samples").select("id");
@@ -18,14 +18,14 @@ interface Options {
   global?: { fetch?: typeof fetch; headers?: Record<string, string> };
 }
 
-/** A visitor with a client of other settings. */
+/** A signed-out client with the given settings. */
 function configured(options: Options): SupabaseClient {
   const auth = { persistSession: false, autoRefreshToken: false, detectSessionInUrl: false };
-  // Without generated types the client knows no schema by name.
+  // Without generated types the client's types know no schema names.
   return createClient(url, anonKey, { auth, ...options } as Parameters<typeof createClient>[2]);
 }
 
-/** A fetch that keeps what was asked and answered. */
+/** A fetch that records requests and responses. */
 function watched() {
   const calls: { method: string; headers: Headers; status: number }[] = [];
   const fetcher: typeof fetch = async (input, init) => {
@@ -36,7 +36,7 @@ function watched() {
   return { calls, fetcher };
 }
 
-/** Three settings of one scope, in the order of their keys. */
+/** Three settings of one scope, ordered by key. */
 async function scope(): Promise<string> {
   const name = unique("scope");
   const rows = ["a", "b", "c"].map((key, index) => ({ scope: name, key, value: index }));
@@ -375,13 +375,13 @@ describe("schemas", () => {
 
 describe("headers, retries and aborts", () => {
   test("setHeader is sent", async () => {
-    const { data } = await basalt.rpc("header_of", { name: "x-told" }).setHeader("X-Told", "so");
+    const { data } = await basalt.rpc("header_of", { name: "x-sent" }).setHeader("X-Sent", "so");
     expect(data).toBe("so");
   });
 
   test("client headers are sent", async () => {
-    const client = configured({ global: { headers: { "X-Told": "always" } } });
-    expect((await client.rpc("header_of", { name: "x-told" })).data).toBe("always");
+    const client = configured({ global: { headers: { "X-Sent": "always" } } });
+    expect((await client.rpc("header_of", { name: "x-sent" })).data).toBe("always");
   });
 
   test("retries after Retry-After", async () => {
@@ -429,9 +429,9 @@ describe("headers, retries and aborts", () => {
       () => undefined,
       (error: unknown) => error,
     );
-    const said = { code: "P0001", message: "no", details: "the detail", hint: "the hint" };
-    expect(failure).toMatchObject({ name: "PostgrestError", ...said });
-    expect((failure as PostgrestError).toJSON()).toEqual({ name: "PostgrestError", ...said });
+    const fields = { code: "P0001", message: "no", details: "the detail", hint: "the hint" };
+    expect(failure).toMatchObject({ name: "PostgrestError", ...fields });
+    expect((failure as PostgrestError).toJSON()).toEqual({ name: "PostgrestError", ...fields });
     await expect(samples().eq("id", 99).single().throwOnError()).rejects.toMatchObject({ code: "PGRST116" });
     const { data } = await samples().eq("id", 1).throwOnError();
     expect(data).toEqual([{ id: 1 }]);

@@ -10,7 +10,7 @@ type Event = "*" | "INSERT" | "UPDATE" | "DELETE";
 const opened: SupabaseClient[] = [];
 const admin = service();
 
-/** A client whose socket is closed when the test has ended. */
+/** A client whose socket is closed after the test. */
 function open(made = client(anonKey)): SupabaseClient {
   opened.push(made);
   return made;
@@ -20,25 +20,25 @@ afterEach(async () => {
   await Promise.all(opened.splice(0).map((each) => each.removeAllChannels()));
 });
 
-interface Wish {
+interface Filter {
   event?: Event;
   table?: string;
   filter?: string;
 }
 
-/** A joined channel with one listener for each wish, and what each has heard. */
-async function watch(basalt: SupabaseClient, ...wishes: Wish[]) {
-  const heard: Change[][] = wishes.map(() => []);
+/** A joined channel with one listener for each filter, and what each has received. */
+async function watch(basalt: SupabaseClient, ...filters: Filter[]) {
+  const received: Change[][] = filters.map(() => []);
   const system: { status: string; message: string }[] = [];
   const waiting: (() => void)[] = [];
   const wake = () => {
     for (const each of waiting.splice(0)) each();
   };
   let channel: RealtimeChannel = basalt.channel(unique("changes"));
-  for (const [index, { event = "*", ...wish }] of wishes.entries()) {
+  for (const [index, { event = "*", ...filter }] of filters.entries()) {
     // The client has one overload for each event.
-    channel = channel.on("postgres_changes", { event: event as "*", schema: "public", ...wish }, (change) => {
-      heard[index]?.push(change as Change);
+    channel = channel.on("postgres_changes", { event: event as "*", schema: "public", ...filter }, (change) => {
+      received[index]?.push(change as Change);
       wake();
     });
   }
@@ -58,15 +58,15 @@ async function watch(basalt: SupabaseClient, ...wishes: Wish[]) {
   };
   return {
     channel,
-    heard: heard[0] as Change[],
-    all: heard,
+    received: received[0] as Change[],
+    all: received,
     system,
-    until: (count: number, index = 0) => until(heard[index] as Change[], count),
+    until: (count: number, index = 0) => until(received[index] as Change[], count),
     untilSystem: (count: number) => until(system, count),
   };
 }
 
-/** Runs as the service, and fails where PostgreSQL refuses it. */
+/** Runs as the service role; fails on an error of PostgreSQL. */
 async function run<T>(request: PromiseLike<{ data: T; error: unknown }>): Promise<T> {
   const { data, error } = await request;
   expect(error).toBeNull();
@@ -131,7 +131,7 @@ describe("table changes", () => {
   ])("filter %s", async (_, condition, expected) => {
     const board = unique("board");
     const filter = `board=eq.${board},${condition}`;
-    const { until, heard } = await watch(
+    const { until, received } = await watch(
       open(),
       { table: "watched_open", filter },
       { event: "DELETE", table: "watched_open", filter: `board=eq.${board}` },
@@ -139,9 +139,9 @@ describe("table changes", () => {
     await run(open_table().insert(["a", "b", "c", null].map((title) => ({ board, title }))));
     await run(open_table().delete().eq("board", board).eq("title", "a"));
     await until(1, 1);
-    expect(heard.filter((change) => change.eventType === "INSERT").map((change) => (change.new as Row).title)).toEqual(
-      expected,
-    );
+    expect(
+      received.filter((change) => change.eventType === "INSERT").map((change) => (change.new as Row).title),
+    ).toEqual(expected);
   });
 
   test("several channels on a socket", async () => {
@@ -151,8 +151,9 @@ describe("table changes", () => {
     const two = await watch(basalt, {});
     await run(open_table().insert({ board, title: "a" }));
     await one.until(1);
-    while (!two.heard.some((change) => (change.new as Row).board === board)) await two.until(two.heard.length + 1);
-    expect(one.heard).toHaveLength(1);
+    while (!two.received.some((change) => (change.new as Row).board === board))
+      await two.until(two.received.length + 1);
+    expect(one.received).toHaveLength(1);
   });
 });
 
@@ -169,9 +170,9 @@ describe("policies", () => {
         { board, owner: you.user.id, title: "yours", secret: "y" },
       ]),
     );
-    // What is judged is the row as it is by then: first its INSERT is heard of.
+    // Rights are checked against the current row, so wait for its INSERT first.
     await mine.until(1);
-    // Handed over: its new owner hears of it, its old one does not.
+    // After the change of owner, the new owner receives it and the old one does not.
     await run(notes().update({ owner: you.user.id }).eq("board", board).eq("title", "mine"));
     await run(open_table().insert({ board }));
     await nobodys.until(1);
@@ -180,12 +181,12 @@ describe("policies", () => {
       list
         .filter((change) => (change.new as Row).board === board)
         .map((change) => [change.eventType, (change.new as Row).title]);
-    expect(titles(yours.heard)).toEqual([
+    expect(titles(yours.received)).toEqual([
       ["INSERT", "yours"],
       ["UPDATE", "mine"],
     ]);
-    expect(titles(mine.heard)).toEqual([["INSERT", "mine"]]);
-    expect(JSON.stringify([mine.heard, yours.heard])).not.toMatch(/secret/);
+    expect(titles(mine.received)).toEqual([["INSERT", "mine"]]);
+    expect(JSON.stringify([mine.received, yours.received])).not.toMatch(/secret/);
   });
 
   test("DELETE delivers only the key", async () => {
@@ -195,7 +196,7 @@ describe("policies", () => {
     const yours = await watch(open(you.client), { event: "DELETE", table: "watched_notes", filter: `id=eq.${row.id}` });
     await run(notes().delete().eq("id", row.id));
     expect((await yours.until(1))[0]).toMatchObject({ eventType: "DELETE", old: { id: row.id }, new: {} });
-    expect(Object.keys(yours.heard[0]?.old ?? {})).toEqual(["id"]);
+    expect(Object.keys(yours.received[0]?.old ?? {})).toEqual(["id"]);
   });
 });
 
@@ -217,10 +218,10 @@ describe("errors", () => {
       { table: "watched_open", filter: "id=foo.1" },
       /^Error parsing `filter` params: \["foo", "1"\]$/,
     ],
-  ])("%s: joined, with a system message and without changes", async (_, wish, message) => {
-    const { untilSystem } = await watch(open(), wish);
-    const [told] = await untilSystem(1);
-    expect(told).toMatchObject({
+  ])("%s: joined, with a system message and without changes", async (_, filter, message) => {
+    const { untilSystem } = await watch(open(), filter);
+    const [reported] = await untilSystem(1);
+    expect(reported).toMatchObject({
       extension: "postgres_changes",
       status: "error",
       message: expect.stringMatching(message),

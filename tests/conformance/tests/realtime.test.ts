@@ -6,7 +6,7 @@ import { anonKey, publishableKey, serviceKey, url } from "../support/environment
 
 const opened: SupabaseClient[] = [];
 
-/** A client whose socket is closed when the test has ended. */
+/** A client whose socket is closed after the test. */
 function open(key = anonKey): SupabaseClient {
   const made = client(key);
   opened.push(made);
@@ -29,7 +29,7 @@ function joined(channel: RealtimeChannel): Promise<RealtimeChannel> {
 
 interface Collected<T> {
   all: T[];
-  /** Resolves when there are so many. */
+  /** Resolves when `count` of them have arrived. */
   until(count: number): Promise<T[]>;
 }
 
@@ -50,16 +50,16 @@ function collect<T>(): Collected<T> & { push(item: T): void } {
   };
 }
 
-interface Heard {
+interface Received {
   event: string;
   payload: unknown;
   type: string;
 }
 
 function listen(channel: RealtimeChannel, event: string) {
-  const heard = collect<Heard>();
-  channel.on("broadcast", { event }, (message) => heard.push(message as Heard));
-  return heard;
+  const received = collect<Received>();
+  channel.on("broadcast", { event }, (message) => received.push(message as Received));
+  return received;
 }
 
 describe("broadcast", () => {
@@ -80,34 +80,34 @@ describe("broadcast", () => {
 
   test("self and ack options", async () => {
     const channel = open().channel(unique("room"), { config: { broadcast: { self: true, ack: true } } });
-    const heard = listen(channel, "x");
+    const received = listen(channel, "x");
     await joined(channel);
     for (let number = 0; number < 20; number++) {
       expect(await channel.send({ type: "broadcast", event: "x", payload: { number } })).toBe("ok");
     }
-    const all = await heard.until(20);
+    const all = await received.until(20);
     expect(all.map(({ payload }) => (payload as { number: number }).number)).toEqual([...Array(20).keys()]);
   });
 
   test("binary payloads", async () => {
     const topic = unique("room");
     const [ann, bob] = [open().channel(topic), open().channel(topic)];
-    const heard = listen(bob, "bytes");
+    const received = listen(bob, "bytes");
     await Promise.all([joined(ann), joined(bob)]);
     const bytes = new Uint8Array([0, 1, 254, 255]);
     await ann.send({ type: "broadcast", event: "bytes", payload: bytes.buffer as unknown as Record<string, unknown> });
-    const [message] = await heard.until(1);
+    const [message] = await received.until(1);
     expect(new Uint8Array(message?.payload as ArrayBuffer)).toEqual(bytes);
   });
 
   test("over HTTP without joining", async () => {
     const topic = unique("room");
     const channel = open().channel(topic);
-    const heard = listen(channel, "*");
+    const received = listen(channel, "*");
     await joined(channel);
     const other = open().channel(topic);
     expect(await other.httpSend("news", { n: 1 })).toEqual({ success: true });
-    const [message] = await heard.until(1);
+    const [message] = await received.until(1);
     expect(message).toMatchObject({ event: "news", payload: { n: 1 } });
   });
 
@@ -178,10 +178,10 @@ describe("channels", () => {
       const basalt = open(key);
       return basalt.channel(topic, { config: { private: true, broadcast: { ack: true } } });
     }) as [RealtimeChannel, RealtimeChannel];
-    const heard = listen(bob, "x");
+    const received = listen(bob, "x");
     await Promise.all([joined(ann), joined(bob)]);
     expect(await ann.send({ type: "broadcast", event: "x", payload: {} })).toBe("ok");
-    await heard.until(1);
+    await received.until(1);
   });
 
   test("fifty channels on one socket", async () => {

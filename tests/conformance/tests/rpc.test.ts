@@ -49,8 +49,8 @@ describe("result shapes", () => {
   test("void is 204 without a body", async () => {
     const { data, error, status } = await basalt.rpc("nothing");
     expect({ data, error, status }).toEqual({ data: null, error: null, status: 204 });
-    const answer = await rest("rpc/nothing", {}, { method: "POST", body: {} });
-    expect([answer.text, answer.headers.get("content-type"), answer.headers.get("content-length")]).toEqual([
+    const response = await rest("rpc/nothing", {}, { method: "POST", body: {} });
+    expect([response.text, response.headers.get("content-type"), response.headers.get("content-length")]).toEqual([
       "",
       null,
       null,
@@ -58,8 +58,8 @@ describe("result shapes", () => {
   });
 
   test("a scalar has a Content-Range of one row", async () => {
-    const answer = await rest("rpc/add", {}, { method: "POST", body: { a: 1, b: 2 } });
-    expect([answer.status, answer.text, answer.headers.get("content-range")]).toEqual([200, "3", "0-0/*"]);
+    const response = await rest("rpc/add", {}, { method: "POST", body: { a: 1, b: 2 } });
+    expect([response.status, response.text, response.headers.get("content-range")]).toEqual([200, "3", "0-0/*"]);
   });
 });
 
@@ -158,9 +158,9 @@ describe("caller", () => {
 
 describe("errors", () => {
   test("unknown function", async () => {
-    const answer = await rest("rpc/nowhere", {}, { method: "POST", body: {} });
-    expect(answer.status).toBe(404);
-    expect(answer.json).toMatchObject({
+    const response = await rest("rpc/nowhere", {}, { method: "POST", body: {} });
+    expect(response.status).toBe(404);
+    expect(response.json).toMatchObject({
       code: "PGRST202",
       message: "Could not find the function public.nowhere without parameters in the schema cache",
       details:

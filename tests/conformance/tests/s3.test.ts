@@ -109,19 +109,19 @@ describe("buckets", () => {
 
 describe("an object", () => {
   test("keeps content and metadata", async () => {
-    const answer = await client.send(
+    const response = await client.send(
       new PutObjectCommand({
         Bucket,
-        Key: "said/a b.txt",
+        Key: "dir/a b.txt",
         Body: "hello",
         ContentType: "text/plain;charset=UTF-8",
         CacheControl: "max-age=60",
         Metadata: { color: "green", "with-dash": "1" },
       }),
     );
-    expect(answer.ETag).toBe(`"${md5("hello")}"`);
-    expect(answer.ChecksumCRC32).toBe("NhCmhg==");
-    const got = await client.send(new GetObjectCommand({ Bucket, Key: "said/a b.txt" }));
+    expect(response.ETag).toBe(`"${md5("hello")}"`);
+    expect(response.ChecksumCRC32).toBe("NhCmhg==");
+    const got = await client.send(new GetObjectCommand({ Bucket, Key: "dir/a b.txt" }));
     expect(got).toMatchObject({
       ContentType: "text/plain;charset=UTF-8",
       CacheControl: "max-age=60",
@@ -132,9 +132,9 @@ describe("an object", () => {
     });
     expect(await got.Body?.transformToString()).toBe("hello");
     expect(got.LastModified).toBeInstanceOf(Date);
-    const head = await client.send(new HeadObjectCommand({ Bucket, Key: "said/a b.txt" }));
+    const head = await client.send(new HeadObjectCommand({ Bucket, Key: "dir/a b.txt" }));
     expect(head).toMatchObject({ ContentLength: 5, ETag: got.ETag, Metadata: got.Metadata });
-    const { data } = await service().storage.from(Bucket).download("said/a b.txt");
+    const { data } = await service().storage.from(Bucket).download("dir/a b.txt");
     expect(await data?.text()).toBe("hello");
   });
 
@@ -214,8 +214,8 @@ describe("an object", () => {
   test("can be deleted", async () => {
     await put("gone");
     for (const _ of [1, 2]) {
-      const answer = await client.send(new DeleteObjectCommand({ Bucket, Key: "gone" }));
-      expect(answer.$metadata.httpStatusCode).toBe(204);
+      const response = await client.send(new DeleteObjectCommand({ Bucket, Key: "gone" }));
+      expect(response.$metadata.httpStatusCode).toBe(204);
     }
     expect(await refusal(text("gone"))).toEqual(missing);
     await Promise.all(["many/a", "many/b & c"].map((key) => put(key)));
@@ -245,7 +245,7 @@ describe("an object", () => {
     const completed = client.send(new CompleteMultipartUploadCommand({ ...complete, IfNoneMatch }));
     expect((await refusal(completed)).slice(0, 2)).toEqual(taken);
     expect(await text(Key)).toBe("first");
-    // Conditions that are not offered change nothing.
+    // Unsupported conditions are ignored.
     for (const condition of [{ IfNoneMatch: '"x"' }, { IfMatch: '"x"' }]) {
       const put = client.send(new PutObjectCommand({ Bucket, Key, Body: "fourth", ...condition }));
       expect((await refusal(put)).slice(0, 2)).toEqual([501, "NotImplemented"]);
@@ -284,7 +284,7 @@ describe("an object", () => {
     expect([first.IsTruncated, first.NextKeyMarker, first.NextVersionIdMarker]).toEqual([true, keys[0], "null"]);
     const rest = await list({ KeyMarker: first.NextKeyMarker, VersionIdMarker: first.NextVersionIdMarker });
     expect(rest.Versions?.map(({ Key }) => Key)).toEqual(keys.slice(1));
-    // What empties a bucket deletes by version.
+    // Tools that empty a bucket delete by version.
     const VersionId = "null";
     const got = await client.send(new GetObjectCommand({ Bucket, Key: "versions/a", VersionId }));
     expect(await got.Body?.transformToString()).toBe("versions/a");
@@ -305,8 +305,8 @@ describe("an object", () => {
 describe("integrity", () => {
   test.each(["CRC32", "CRC32C", "CRC64NVME", "SHA1", "SHA256"] as const)("checksum %s", async (ChecksumAlgorithm) => {
     const Key = `checksum/${ChecksumAlgorithm}`;
-    const answer = await client.send(new PutObjectCommand({ Bucket, Key, Body: "checked", ChecksumAlgorithm }));
-    expect(answer[`Checksum${ChecksumAlgorithm}`]).toEqual(expect.any(String));
+    const response = await client.send(new PutObjectCommand({ Bucket, Key, Body: "checked", ChecksumAlgorithm }));
+    expect(response[`Checksum${ChecksumAlgorithm}`]).toEqual(expect.any(String));
     expect(await text(Key)).toBe("checked");
   });
 
@@ -470,7 +470,7 @@ describe("a multipart upload", () => {
     expect(await refusal(text("multi/aborted"))).toEqual(missing);
   });
 
-  // A hundred megabytes are for the night.
+  // Objects of a hundred megabytes run nightly only.
   const megabytes = process.env.MODE === "nightly" ? 100 : 12;
   test(`streams ${megabytes} MB of unknown length`, { timeout: 300_000 }, async () => {
     const data = bytes(megabytes * 1_000_000);
@@ -528,20 +528,20 @@ describe("a presigned URL", () => {
     };
     const stored = await send({}, "from a form");
     expect([stored.status, await stored.text()]).toEqual([200, ""]);
-    const asked = await createPresignedPost(client, {
+    const post = await createPresignedPost(client, {
       Bucket,
-      Key: "form/asked",
+      Key: "form/signed",
       Fields: { success_action_status: "204" },
       Conditions: [["eq", "$success_action_status", "204"]],
     });
     const form = new FormData();
-    for (const [name, value] of Object.entries(asked.fields)) form.append(name, value);
+    for (const [name, value] of Object.entries(post.fields)) form.append(name, value);
     form.append("file", new Blob(["x"]));
-    expect((await fetch(asked.url, { method: "POST", body: form })).status).toBe(204);
+    expect((await fetch(post.url, { method: "POST", body: form })).status).toBe(204);
     expect(await text("form/a.txt")).toBe("from a form");
     const refused = async (changes: Record<string, string>, body: string) => {
-      const answer = await send(changes, body, "form/refused");
-      return [answer.status, /<Code>(\w+)<\/Code>/.exec(await answer.text())?.[1]];
+      const response = await send(changes, body, "form/refused");
+      return [response.status, /<Code>(\w+)<\/Code>/.exec(await response.text())?.[1]];
     };
     expect(await refused({ "Content-Type": "image/png" }, "x")).toEqual([403, "AccessDenied"]);
     expect(await refused({ acl: "public-read" }, "x")).toEqual([403, "AccessDenied"]);

@@ -108,7 +108,7 @@ describe("logic", () => {
     ["quoted range", samples().or('span.cs."[6,7)",id.eq.5'), [1, 2, 5]],
     ["timestamp", samples().or("happened_at.gte.2026-06-01T00:00:00.000Z,id.eq.3"), [2, 3]],
     ["json path", samples().or("data->>s.eq.x,id.eq.3"), [1, 3]],
-    ["two ors are both asked for", samples().or("id.eq.1,id.eq.2").or("flag.is.true,id.eq.3"), [1]],
+    ["two ors are combined with and", samples().or("id.eq.1,id.eq.2").or("flag.is.true,id.eq.3"), [1]],
   ];
 
   test.each(cases)("%s", async (_, query, expected) => {
@@ -155,8 +155,8 @@ describe("columns", () => {
   const one = (columns: string) => basalt.from("samples").select(columns).eq("id", 1).single();
 
   test("select keeps the column order", async () => {
-    const answer = await rest("samples", { select: "label,id", id: "eq.1" });
-    expect(Object.keys((answer.json as object[])[0] ?? {})).toEqual(["label", "id"]);
+    const response = await rest("samples", { select: "label,id", id: "eq.1" });
+    expect(Object.keys((response.json as object[])[0] ?? {})).toEqual(["label", "id"]);
   });
 
   test("no select, a star and an empty select are all columns", async () => {
@@ -214,10 +214,10 @@ describe("columns", () => {
   });
 
   test("numbers keep their digits, json its text", async () => {
-    const answer = await rest("samples", { select: "big,amount,written", id: "eq.1" });
-    expect(answer.text).toContain('"big":9007199254740993');
-    expect(answer.text).toContain('"amount":12.50');
-    expect(answer.text).toContain('"written":{"z": 1, "a": 2}');
+    const response = await rest("samples", { select: "big,amount,written", id: "eq.1" });
+    expect(response.text).toContain('"big":9007199254740993');
+    expect(response.text).toContain('"amount":12.50');
+    expect(response.text).toContain('"written":{"z": 1, "a": 2}');
   });
 });
 
@@ -250,8 +250,8 @@ describe("ranges and counts", () => {
   });
 
   const range = async (parameters: Record<string, string>, headers: Record<string, string> = {}) => {
-    const answer = await rest("samples", { select: "id", order: "id", ...parameters }, { headers });
-    return [answer.status, answer.headers.get("content-range")];
+    const response = await rest("samples", { select: "id", order: "id", ...parameters }, { headers });
+    return [response.status, response.headers.get("content-range")];
   };
   const exact = { prefer: "count=exact" };
 
@@ -324,14 +324,14 @@ describe("single and maybeSingle", () => {
 
   test("response has the singular type", async () => {
     const accept = "application/vnd.pgrst.object+json";
-    const answer = await rest("samples", { select: "id", id: "eq.1" }, { headers: { accept } });
-    expect([answer.headers.get("content-type"), answer.text]).toEqual([`${accept}; charset=utf-8`, '{"id":1}']);
+    const response = await rest("samples", { select: "id", id: "eq.1" }, { headers: { accept } });
+    expect([response.headers.get("content-type"), response.text]).toEqual([`${accept}; charset=utf-8`, '{"id":1}']);
   });
 });
 
 describe("response headers", () => {
   test("read has type, profile, location and vary", async () => {
-    const answer = await rest(
+    const response = await rest(
       "samples",
       { select: "id,label", order: "id", limit: "1" },
       { headers: { prefer: "count=exact", "accept-profile": "public" } },
@@ -339,7 +339,7 @@ describe("response headers", () => {
     const headers = Object.fromEntries(
       ["content-type", "content-profile", "content-location", "preference-applied", "vary"].map((name) => [
         name,
-        answer.headers.get(name),
+        response.headers.get(name),
       ]),
     );
     expect(headers).toMatchObject({
@@ -352,19 +352,19 @@ describe("response headers", () => {
   });
 
   test("HEAD has headers but no body", async () => {
-    const answer = await rest("samples", { select: "id" }, { method: "HEAD", headers: { prefer: "count=exact" } });
-    expect([answer.status, answer.text, answer.headers.get("content-range")]).toEqual([200, "", "0-4/5"]);
-    expect(answer.headers.get("content-type")).toBe("application/json; charset=utf-8");
+    const response = await rest("samples", { select: "id" }, { method: "HEAD", headers: { prefer: "count=exact" } });
+    expect([response.status, response.text, response.headers.get("content-range")]).toEqual([200, "", "0-4/5"]);
+    expect(response.headers.get("content-type")).toBe("application/json; charset=utf-8");
   });
 
   test("CORS exposes Content-Range", async () => {
-    const answer = await rest("samples", {}, { headers: { origin: "https://elsewhere.example" } });
-    expect(answer.headers.get("access-control-allow-origin")).toBe("*");
-    expect(answer.headers.get("access-control-expose-headers")).toMatch(/content-range/i);
+    const response = await rest("samples", {}, { headers: { origin: "https://elsewhere.example" } });
+    expect(response.headers.get("access-control-allow-origin")).toBe("*");
+    expect(response.headers.get("access-control-expose-headers")).toMatch(/content-range/i);
   });
 
   test("preflight needs no key", async () => {
-    const answer = await rest(
+    const response = await rest(
       "samples",
       {},
       {
@@ -377,11 +377,11 @@ describe("response headers", () => {
         },
       },
     );
-    expect(answer.status).toBe(200);
-    expect(answer.headers.get("access-control-allow-origin")).toBe("*");
-    expect(answer.headers.get("access-control-allow-methods")).toContain("PATCH");
-    expect(answer.headers.get("access-control-allow-headers")).toMatch(/apikey/i);
-    expect(answer.headers.get("access-control-allow-headers")).toMatch(/x-retry-count/i);
-    expect(answer.headers.get("access-control-max-age")).toBe("86400");
+    expect(response.status).toBe(200);
+    expect(response.headers.get("access-control-allow-origin")).toBe("*");
+    expect(response.headers.get("access-control-allow-methods")).toContain("PATCH");
+    expect(response.headers.get("access-control-allow-headers")).toMatch(/apikey/i);
+    expect(response.headers.get("access-control-allow-headers")).toMatch(/x-retry-count/i);
+    expect(response.headers.get("access-control-max-age")).toBe("86400");
   });
 });

@@ -59,9 +59,9 @@ describe("transform", () => {
     const transform = { width: 10, height: 10, resize: "contain", quality: 50, format: "origin" } as const;
     const { data } = ada.client.storage.from(open).getPublicUrl("a.png", { transform, download: "b.png" });
     expect(data.publicUrl).toContain("/render/image/public/");
-    const answer = await fetch(data.publicUrl);
-    expect(await size(await answer.blob())).toEqual([10, 5]);
-    expect(answer.headers.get("content-disposition")).toContain('filename="b.png"');
+    const response = await fetch(data.publicUrl);
+    expect(await size(await response.blob())).toEqual([10, 5]);
+    expect(response.headers.get("content-disposition")).toContain('filename="b.png"');
     const browser = await fetch(data.publicUrl.replace("format=origin", "x=y"), {
       headers: { accept: "image/avif,image/webp,*/*;q=0.8" },
     });

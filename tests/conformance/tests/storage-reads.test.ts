@@ -124,9 +124,9 @@ describe("createSignedUrl", () => {
   test("gives access for a limited time", async () => {
     const { data, error } = await ada.client.storage.from(secret).createSignedUrl("dir/a b.txt", 60);
     expect(error).toBeNull();
-    const answer = await fetch(data?.signedUrl ?? "");
-    expect([answer.status, await answer.text()]).toEqual([200, text]);
-    expect(answer.headers.get("expires")).toMatch(/GMT$/);
+    const response = await fetch(data?.signedUrl ?? "");
+    expect([response.status, await response.text()]).toEqual([200, text]);
+    expect(response.headers.get("expires")).toMatch(/GMT$/);
     const brief = await ada.client.storage.from(secret).createSignedUrl("a.txt", 1, { download: "b.txt" });
     const named = await fetch(brief.data?.signedUrl ?? "");
     expect(named.headers.get("content-disposition")).toBe("attachment; filename=\"b.txt\"; filename*=UTF-8''b.txt");
@@ -156,8 +156,8 @@ describe("createSignedUrl", () => {
       if (item.error) {
         expect(item.signedUrl).toBeNull();
       } else {
-        const answer = await fetch(item.signedUrl ?? "");
-        expect([answer.status, answer.headers.get("content-disposition")]).toEqual([200, "attachment;"]);
+        const response = await fetch(item.signedUrl ?? "");
+        expect([response.status, response.headers.get("content-disposition")]).toEqual([200, "attachment;"]);
       }
     }
   });

@@ -18,7 +18,7 @@ beforeAll(async () => {
   expect((await service().storage.createBucket(bucket, { public: false })).error).toBeNull();
 });
 
-/** What a tab keeps; two uploads with one of these are two tabs of one browser. */
+/** A browser's storage of upload URLs; two uploads that share it are two tabs of one browser. */
 function urlStorage(): NonNullable<UploadOptions["urlStorage"]> {
   const kept = new Map<string, Parameters<NonNullable<UploadOptions["urlStorage"]>["addUpload"]>[1]>();
   return {
@@ -137,7 +137,7 @@ describe("tus-js-client", () => {
     });
     await first;
     await other?.catch(() => undefined);
-    // Both write the same bytes, so that whichever ended, the object is whole.
+    // Both write the same bytes, so the object is complete whichever of them finished.
     expect(await stored(key)).toBe(sha256(file));
   });
 
@@ -162,11 +162,11 @@ describe("tus-js-client", () => {
     const given = unique("given-up");
     const upload = await pausedAfter(1, file, options(given));
     await Upload.terminate(upload.url ?? "", options(given));
-    const asked = await fetch(upload.url ?? "", {
+    const response = await fetch(upload.url ?? "", {
       method: "HEAD",
       headers: { ...options(given).headers, "tus-resumable": "1.0.0" },
     });
-    expect(asked.status).toBe(404);
+    expect(response.status).toBe(404);
   });
 
   test("uploads with a signed URL's token", async () => {

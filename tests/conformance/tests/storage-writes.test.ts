@@ -116,7 +116,7 @@ describe("upload", () => {
   test("concurrent uploads create one object", async () => {
     const path = `${unique("race")}/k`;
     const all = await Promise.all(Array.from({ length: 16 }, (_, at) => files().upload(path, `content ${at}`)));
-    expect(all.filter((answer) => answer.error === null)).toHaveLength(1);
+    expect(all.filter((response) => response.error === null)).toHaveLength(1);
   });
 });
 

@@ -7,7 +7,7 @@ beforeAll(async () => {
   ada = await person();
 });
 
-/** Adds notes of Ada's and gives their ids. */
+/** Adds notes owned by Ada and returns their ids. */
 async function notes(...rows: Record<string, unknown>[]): Promise<number[]> {
   const { data, error } = await ada.client.from("notes").insert(rows).select("id");
   expect(error).toBeNull();
