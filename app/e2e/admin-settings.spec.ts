@@ -64,7 +64,7 @@ test("logo rejects non-images and large files", async ({ administrator, signedIn
   const png = { name: "a.png", mimeType: "image/png" };
   for (const [file, reason] of [
     [{ ...png, mimeType: "text/plain", buffer: Buffer.from("hello") }, "Please choose an image file."],
-    [{ ...png, buffer: Buffer.from("hello") }, "This file is no image that a browser can show."],
+    [{ ...png, buffer: Buffer.from("hello") }, "This file is not an image that browsers can display."],
     [{ ...png, buffer: Buffer.alloc(5 * 1024 * 1024 + 1) }, "The image is too large: 5 MB at most."],
   ] as const) {
     await expect(page.getByRole("button", { name: "Upload regular logo" })).toBeEnabled();

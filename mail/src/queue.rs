@@ -43,13 +43,13 @@ const TABLE: Table = Table {
 
 static ALL: Table = TABLE;
 
-/// The outbox as a table of jobs with this condition on `kind` and `state` for the rows that wait.
+/// The outbox as a job table in which the rows that match this condition on `kind` and `state` are waiting.
 #[must_use]
 pub const fn table_of(waiting: &'static str) -> Table {
     Table { waiting, ..TABLE }
 }
 
-/// A part of `outbox` as jobs, for a server without a mail server: other mails wait for one.
+/// Part of `outbox` as a queue, for a server without a mail server; its other mails wait for one.
 #[must_use]
 pub(crate) fn part_of_queue(pool: ServicePool, outbox: &Outbox, table: &'static Table) -> Queue {
     Queue::new(pool, table, Some(outbox.sealed_by()))

@@ -42,17 +42,17 @@ pub struct Sender {
 pub struct Provider {
     /// The API client.
     pub resend: Resend,
-    /// What it sends.
+    /// The mails that it sends.
     pub mails: ProviderMails,
 }
 
-/// The mails that leave through Resend while there is an account.
+/// The mails that are sent through Resend if there is an account.
 pub struct ProviderMails {
     /// Their kinds.
     pub kinds: &'static [&'static str],
     /// The outbox with these kinds, for a server without a mail server: [`crate::table_of`].
     pub table: &'static Table,
-    /// Reads the account.
+    /// Loads the account.
     pub find_account: FindAccount,
 }
 
@@ -62,8 +62,8 @@ impl std::fmt::Debug for Sender {
     }
 }
 
-/// A worker on `outbox`'s table as `pool`'s login, which owns schema `basalt`; its attempts are tasks of `tracker`. Without a mail server it
-/// takes only the mails of `provider`. Must be called within a runtime.
+/// A worker on `outbox`'s table with `pool`, whose login owns schema `basalt`; its attempts are tasks of `tracker`. Without a mail server it
+/// sends only the mails of `provider`. Must be called within a runtime.
 ///
 /// # Errors
 /// Describes what is wrong with the configuration.
@@ -93,15 +93,15 @@ impl Sender {
     /// Whether mails of [`ProviderMails`] can be sent now.
     ///
     /// # Errors
-    /// The account cannot be read; a sentence.
+    /// The account cannot be read; the message says why.
     pub async fn reaches(&self) -> Result<bool, String> {
         Ok(self.smtp.is_some() || self.account().await?.is_some())
     }
 
-    /// Sends a mail now, without the outbox, and returns the provider's or our own id of it.
+    /// Sends a mail immediately, without the outbox, and returns the provider's or our own id for it.
     ///
     /// # Errors
-    /// It was not accepted.
+    /// The mail was not accepted.
     pub async fn send_now(
         &self,
         id: &str,

@@ -1,4 +1,4 @@
-//! `/v1/…`: keys, faults, idempotency, and then the call itself.
+//! `/v1/…`: checks keys, applies faults and idempotency, and runs the call.
 
 mod checkout;
 mod customers;
@@ -28,22 +28,22 @@ const IDEMPOTENCY_KEY: HeaderName = HeaderName::from_static("idempotency-key");
 const STRIPE_VERSION: HeaderName = HeaderName::from_static("stripe-version");
 const REPLAYED: HeaderName = HeaderName::from_static("idempotent-replayed");
 
-/// The secret key of a request, `Bearer KEY`. Stripe also takes it as the user of Basic, which no client of ours sends.
+/// The secret key of a request, `Bearer KEY`. Stripe also accepts it as the user of Basic authentication, which our clients do not use.
 fn key_of(headers: &HeaderMap) -> Option<&str> {
     bearer_token(headers).map(str::trim)
 }
 
-/// A call with what it may look at.
+/// A call with its parameters and state.
 struct Call<'a> {
     double: &'a Double,
     inner: &'a mut Inner,
     params: Params,
-    /// Read before the call; empty for calls that need none.
+    /// Read before the call; empty for calls that need no prices.
     prices: Vec<Price>,
     now: i64,
 }
 
-/// A complete answer.
+/// A complete response.
 #[derive(Clone)]
 struct Answer {
     status: StatusCode,
@@ -57,7 +57,7 @@ impl From<StripeError> for Answer {
     }
 }
 
-/// What a client sent.
+/// A client's request.
 struct Incoming {
     id: String,
     method: Method,
@@ -86,7 +86,7 @@ pub(crate) async fn answer(double: &Double, request: Request<Body>, path: &[&str
     if let Ok(params) = &read {
         incoming.params = params.clone();
     }
-    // Calls that meet a fault are recorded too: tests count attempts.
+    // Also record calls that hit a fault, because tests count attempts.
     let fault = {
         let mut inner = double.lock();
         inner.requests.push(RequestRecord {
@@ -103,12 +103,12 @@ pub(crate) async fn answer(double: &Double, request: Request<Body>, path: &[&str
     if let Some(fault) = &fault {
         tokio::time::sleep(Duration::from_millis(fault.latency_ms.min(120_000))).await;
     }
-    let instead = fault.as_ref().and_then(Fault::answer);
+    let instead = fault.as_ref().and_then(Fault::response);
     let is_done = instead.is_none() || fault.is_some_and(|fault| fault.after);
     let done = match read {
         Err(error) => Answer::from(error),
         Ok(_) if is_done => handle(double, &incoming, path).await.unwrap_or_else(Answer::from),
-        // The fault is the answer, and nothing happens.
+        // The fault replaces the call.
         Ok(_) => Answer { status: StatusCode::OK, body: Value::Null, is_replay: false },
     };
     let mut response = instead.unwrap_or_else(|| {
@@ -131,14 +131,14 @@ pub(crate) async fn answer(double: &Double, request: Request<Body>, path: &[&str
     response
 }
 
-/// The parameters: in the body of a POST, in the query of a GET, in either of a DELETE.
+/// Reads parameters from the body of a POST, the query of a GET, or either of a DELETE.
 async fn read_params(request: Request<Body>) -> Result<Params> {
     let is_get = request.method() == Method::GET;
     let query = request.uri().query().unwrap_or_default().to_owned();
     let content_type = request.headers().get(CONTENT_TYPE).cloned();
     let body = crate::body(request)
         .await
-        .ok_or_else(|| StripeError::invalid("The body is too long or broke off."))?;
+        .ok_or_else(|| StripeError::invalid("The body is too long or incomplete."))?;
     if is_get || body.is_empty() {
         return Params::parse(&query);
     }
@@ -191,15 +191,15 @@ fn check_key(key: Option<&str>) -> Result<()> {
         )),
         Some(key) if key.starts_with("sk_test_") || key.starts_with("rk_test_") => Ok(()),
         Some(key) if key.contains("_live_") => Err(StripeError::unauthorized(
-            "Invalid API Key provided: the double of Stripe takes no live key.",
+            "Invalid API Key provided: the Stripe double does not accept live keys.",
         )),
-        Some(_) => {
-            Err(StripeError::unauthorized("Invalid API Key provided: the double of Stripe takes sk_test_…."))
-        }
+        Some(_) => Err(StripeError::unauthorized(
+            "Invalid API Key provided: the Stripe double accepts sk_test_… only.",
+        )),
     }
 }
 
-/// Calls that look prices up; the others need no question to the project.
+/// Whether a call needs prices; other calls do not query the project.
 fn needs_prices(method: &Method, path: &[&str], params: &Params) -> bool {
     match path {
         ["prices", ..] => true,
@@ -283,8 +283,8 @@ impl Call<'_> {
         event.map(|event| event.body.clone()).ok_or_else(|| StripeError::not_found("event", id))
     }
 
-    /// One page of `rows` (id and object, the newest first) by `limit`, `starting_after` and `ending_before`. The last of
-    /// a call's parameters: whatever is left after them is an error.
+    /// One page of `rows` (id and object, newest first), selected by `limit`, `starting_after` and `ending_before`. Must be the last
+    /// access to a call's parameters: remaining ones are an error.
     fn page(&mut self, url: &str, rows: Vec<(String, Value)>) -> Result<Value> {
         let limit = self.params.integer("limit")?.unwrap_or(10);
         let limit = usize::try_from(limit).ok().filter(|limit| (1..=100).contains(limit));
@@ -305,7 +305,7 @@ impl Call<'_> {
             (None, Some(id)) => (0, place(id, "ending_before")?),
             (None, None) => (0, rows.len()),
         };
-        // A page before an object is the one that ends there.
+        // `ending_before` selects the page that ends just before the object.
         let start = if before.is_some() { start.max(end.saturating_sub(limit)) } else { start };
         let total = end.saturating_sub(start);
         let has_more = if before.is_some() { start > 0 } else { total > limit };
@@ -314,7 +314,7 @@ impl Call<'_> {
         Ok(shape::list(url, &data, has_more))
     }
 
-    /// The customer that a parameter names.
+    /// The customer named by a parameter.
     fn customer_param(&mut self, name: &str) -> Result<Option<String>> {
         let Some(id) = self.params.text(name)? else { return Ok(None) };
         match self.inner.state.customers.get(&id) {
@@ -323,7 +323,7 @@ impl Call<'_> {
         }
     }
 
-    /// The active price that a parameter names.
+    /// The active price named by a parameter.
     fn price_param(&mut self, name: &str) -> Result<Price> {
         let id = self.params.required(name)?;
         let price = self.prices.iter().find(|price| price.id == id);
@@ -335,16 +335,16 @@ impl Call<'_> {
         Ok(price.clone())
     }
 
-    /// A quantity, which the double takes as 1 only.
+    /// A quantity, which must be 1.
     fn quantity(&mut self, name: &str) -> Result<()> {
         match self.params.integer(name)? {
             None | Some(1) => Ok(()),
-            Some(_) => Err(StripeError::param(name, "The double of Stripe sells one of each.")),
+            Some(_) => Err(StripeError::param(name, "The Stripe double supports a quantity of 1 only.")),
         }
     }
 }
 
-/// A row that the path names.
+/// The row named by the path.
 fn find<'a, T: Row>(table: &'a Table<T>, what: &str, id: &str) -> Result<&'a T> {
     table.get(id).ok_or_else(|| StripeError::not_found(what, id))
 }

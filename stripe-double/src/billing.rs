@@ -1,4 +1,4 @@
-//! The life of a subscription: bought, renewed, changed, past due, canceled. Each step emits Stripe's events.
+//! The lifecycle of a subscription: bought, renewed, changed, past due, canceled. Each step emits Stripe's events.
 
 use std::time::Duration;
 
@@ -13,23 +13,23 @@ use crate::state::{
 };
 use crate::{Double, Inner, json as shape, new_id, webhooks};
 
-/// Days after a failed renewal at which the payment is tried again; then the subscription is canceled.
+/// Days after a failed renewal at which the payment is retried; after the last one the subscription is canceled.
 const RETRY_DAYS: [i64; 3] = [3, 5, 7];
 
 const DAY: i64 = 86_400;
 
-/// Most steps of one look at what is due; the rest follows at the next look.
+/// Maximum steps per run of [`run_due`]; the rest follows in the next run.
 const MAX_STEPS: usize = 10_000;
 
-/// A change of a subscription, as calls and pages ask for it.
+/// A change of a subscription, requested by a call or a page.
 #[derive(Debug, Clone)]
 pub(crate) enum Change {
     CancelAtPeriodEnd,
-    /// `None` takes the planned end back.
+    /// `None` removes the planned end.
     CancelAt(Option<i64>),
 }
 
-/// Records an event and queues it for the endpoint.
+/// Records an event and queues it for delivery.
 pub(crate) fn emit(
     inner: &mut Inner,
     now: i64,
@@ -70,7 +70,7 @@ fn rendered(inner: &Inner, id: &str) -> Option<Value> {
     inner.state.subscriptions.get(id).map(|it| shape::subscription(it, inner.state.is_pre_basil))
 }
 
-/// Changes a subscription and emits `customer.subscription.updated` if that is visible.
+/// Changes a subscription and emits `customer.subscription.updated` if the change is visible.
 pub(crate) fn update(inner: &mut Inner, now: i64, id: &str, work: impl FnOnce(&mut Subscription)) {
     let Some(before) = rendered(inner, id) else { return };
     if let Some(it) = inner.state.subscriptions.get_mut(id) {
@@ -83,7 +83,7 @@ pub(crate) fn update(inner: &mut Inner, now: i64, id: &str, work: impl FnOnce(&m
     }
 }
 
-/// Sets or takes back the end of a subscription.
+/// Sets or removes the planned end of a subscription.
 pub(crate) fn apply(it: &mut Subscription, now: i64, change: &Change) {
     let end = match change {
         Change::CancelAtPeriodEnd => Some(it.period_end),
@@ -98,7 +98,7 @@ pub(crate) fn apply(it: &mut Subscription, now: i64, change: &Change) {
     }
 }
 
-/// Ends a subscription now.
+/// Ends a subscription immediately.
 pub(crate) fn cancel(inner: &mut Inner, now: i64, id: &str, reason: &str) {
     let Some(it) = inner.state.subscriptions.get_mut(id) else { return };
     it.status = Status::Canceled;
@@ -111,7 +111,7 @@ pub(crate) fn cancel(inner: &mut Inner, now: i64, id: &str, reason: &str) {
     }
 }
 
-/// Moves a subscription to another price. Another interval begins a period at once, and pays for it.
+/// Changes a subscription's price. With another interval, a new period starts and is billed immediately.
 pub(crate) fn change_price(inner: &mut Inner, now: i64, id: &str, price: Price) {
     let Some(it) = inner.state.subscriptions.get(id) else { return };
     let restarts = it.price.interval != price.interval && it.status == Status::Active;
@@ -130,7 +130,7 @@ pub(crate) fn change_price(inner: &mut Inner, now: i64, id: &str, price: Price) 
     }
 }
 
-/// What a buyer bought: the subscription starts, the invoice is paid. Returns the id of `checkout.session.completed`.
+/// Completes a purchase: starts the subscription and pays its invoice. Returns the id of `checkout.session.completed`.
 pub(crate) fn complete(
     inner: &mut Inner,
     base: &str,
@@ -207,7 +207,7 @@ fn create_customer(inner: &mut Inner, now: i64, buyer: &Buyer) -> String {
     id
 }
 
-/// Makes the invoice of the running period and tries to collect it.
+/// Creates the invoice for the current period and tries to collect it.
 fn bill(inner: &mut Inner, now: i64, id: &str, reason: &str) {
     let Some(it) = inner.state.subscriptions.get(id).cloned() else { return };
     let customer = inner.state.customers.get(&it.customer);
@@ -254,7 +254,7 @@ fn emit_invoice(inner: &mut Inner, now: i64, id: &str, kind: &str, work: impl Fn
     emit(inner, now, kind, &object, None);
 }
 
-/// Tries to collect an open invoice: the card pays, or the subscription is past due and at last canceled.
+/// Tries to collect an open invoice. If the payment fails, the subscription becomes past due and is eventually canceled.
 fn collect(inner: &mut Inner, now: i64, id: &str, invoice: &str, is_trial: bool) {
     let Some(it) = inner.state.subscriptions.get(id) else { return };
     let is_first = it.status == Status::Incomplete;
@@ -280,7 +280,7 @@ fn collect(inner: &mut Inner, now: i64, id: &str, invoice: &str, is_trial: bool)
     }
 }
 
-/// A new card for a subscription; an invoice that waits for payment is collected with it at once.
+/// Replaces a subscription's card, and collects its open invoice with the new one.
 pub(crate) fn replace_card(inner: &mut Inner, now: i64, id: &str, card: Card) {
     update(inner, now, id, |it| it.card = card);
     let Some(it) = inner.state.subscriptions.get(id) else { return };
@@ -307,7 +307,7 @@ enum Step {
     Retry,
 }
 
-/// The next thing that time does to a subscription, and when.
+/// The next scheduled step of a subscription, with its time.
 fn next_step(it: &Subscription) -> Option<(i64, Step)> {
     let ends = it.cancel_at.map(|at| (at, Step::Cancel));
     let other = match it.status {
@@ -322,11 +322,11 @@ fn next_step(it: &Subscription) -> Option<(i64, Step)> {
         Status::Incomplete | Status::IncompleteExpired | Status::Unpaid | Status::Paused => None,
         Status::Canceled => return None,
     };
-    // A subscription that ends with its period is not renewed first: `min_by_key` takes the first of equals.
+    // A subscription that ends with its period is not renewed first: `min_by_key` returns the first of equal times.
     ends.into_iter().chain(other).min_by_key(|(at, _)| *at)
 }
 
-/// Does what is due up to `until`, each step at its own time.
+/// Runs all steps due up to `until`, each at its own time.
 pub(crate) fn run_due(inner: &mut Inner, base: &str, until: i64) {
     for _ in 0..MAX_STEPS {
         let expiring = inner.state.sessions.iter().filter(|it| it.status == SessionStatus::Open);
@@ -360,7 +360,7 @@ pub(crate) fn run_due(inner: &mut Inner, base: &str, until: i64) {
 
 fn renew(inner: &mut Inner, now: i64, id: &str) {
     update(inner, now, id, |it| {
-        // The period of a trial ends at the anchor, where the first paid one begins.
+        // The trial period ends at the anchor, where the first paid period starts.
         it.period = if it.period_end == it.anchor { 0 } else { it.period + 1 };
         it.period_start = it.period_end;
         it.period_end = it.price.interval.after(it.anchor, it.period + 1);
@@ -368,7 +368,7 @@ fn renew(inner: &mut Inner, now: i64, id: &str) {
     bill(inner, now, id, "subscription_cycle");
 }
 
-/// Looks every second at what time has made due.
+/// Runs due steps every second.
 pub(crate) async fn tick(double: &Double, shutdown: &CancellationToken) {
     while shutdown.run_until_cancelled(tokio::time::sleep(Duration::from_secs(1))).await.is_some() {
         let mut inner = double.lock();
@@ -383,8 +383,8 @@ pub(crate) async fn tick(double: &Double, shutdown: &CancellationToken) {
 }
 
 impl Double {
-    /// Pays a checkout session, and waits until the endpoint has answered `checkout.session.completed`, 10 s at most: the
-    /// buyer comes back to a site that knows.
+    /// Pays a checkout session, then waits at most 10 s until the endpoint has accepted `checkout.session.completed`, so that the
+    /// site knows about the purchase when the buyer returns.
     pub(crate) async fn pay(&self, session: &str, buyer: Buyer, card: Card) -> Result<()> {
         let event = self.with(|inner, now| complete(inner, self.base(), now, session, buyer, card))?;
         webhooks::wait_until_delivered(self, &event, Duration::from_secs(10)).await;

@@ -1,10 +1,10 @@
-//! Stripe's test cards, and what each does.
+//! Stripe's test cards and their behaviour.
 
 use serde::{Deserialize, Serialize};
 
 use crate::error::StripeError;
 
-/// A card on file: never its number.
+/// A stored card, without its number.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct Card {
     /// `pm_…`.
@@ -17,7 +17,7 @@ pub(crate) struct Card {
 }
 
 impl Card {
-    /// Such as `Visa ending in 4242`.
+    /// A description such as `Visa ending in 4242`.
     pub(crate) fn text(&self) -> String {
         let brand = match self.brand.as_str() {
             "mastercard" => "Mastercard",
@@ -28,19 +28,19 @@ impl Card {
     }
 }
 
-/// What a card does.
+/// The behaviour of a card.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Behaviour {
     Pays,
-    /// Pays now, fails at each later payment.
+    /// Pays now, but fails at each later payment.
     FailsLater,
-    /// Asks the buyer to confirm (3-D Secure), then pays.
+    /// Requires confirmation by the buyer (3-D Secure), then pays.
     AsksToConfirm,
-    /// Declined: code, decline code, what the buyer reads.
+    /// Declined: code, decline code, message for the buyer.
     Declines(&'static str, Option<&'static str>, &'static str),
 }
 
-/// Number, brand, behaviour, what it shows in lists.
+/// Number, brand, behaviour, description.
 pub(crate) const CARDS: [(&str, &str, Behaviour, &str); 9] = {
     use Behaviour::{AsksToConfirm, Declines, FailsLater, Pays};
     const DECLINED: &str = "Your card was declined.";
@@ -81,7 +81,7 @@ pub(crate) const CARDS: [(&str, &str, Behaviour, &str); 9] = {
     ]
 };
 
-/// What the buyer typed.
+/// The buyer's input for a card.
 pub(crate) struct TypedCard<'a> {
     pub(crate) number: &'a str,
     /// `MM / YY`.
@@ -89,7 +89,7 @@ pub(crate) struct TypedCard<'a> {
     pub(crate) cvc: &'a str,
 }
 
-/// A field of the card and what is wrong with it.
+/// An invalid field of the card, with its error.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) struct CardFault {
     pub(crate) field: &'static str,
@@ -101,7 +101,7 @@ const fn fault(field: &'static str, message: &'static str) -> CardFault {
 }
 
 impl TypedCard<'_> {
-    /// The card and what it does. `now` is in Unix seconds.
+    /// Validates the input; returns the card and its behaviour. `now` is in Unix seconds.
     pub(crate) fn check(&self, now: i64) -> Result<(Card, Behaviour), CardFault> {
         let number: String = self.number.chars().filter(|c| !c.is_whitespace() && *c != '-').collect();
         if number.is_empty() {
@@ -133,7 +133,7 @@ impl TypedCard<'_> {
 }
 
 impl Behaviour {
-    /// A card that is declined at once.
+    /// The error of a card that is declined immediately.
     pub(crate) fn decline(self) -> Option<StripeError> {
         match self {
             Self::Declines(code, decline_code, message) => {
@@ -160,7 +160,7 @@ fn year_and_month(now: i64) -> (i64, i64) {
     (i64::from(time.year()), i64::from(time.month()))
 }
 
-/// The check digit of card numbers.
+/// Whether the check digit (Luhn) is correct.
 fn is_luhn(number: &str) -> bool {
     let sum: u32 = number
         .chars()
@@ -187,7 +187,7 @@ mod tests {
     }
 
     #[test]
-    fn test_cards_do_what_stripe_s_do() {
+    fn test_cards_behave_as_at_stripe() {
         assert_eq!(check("4242 4242 4242 4242", "12 / 30", "123"), Ok(Behaviour::Pays));
         assert!(check("4000000000000002", "1230", "123").unwrap().decline().is_some());
         assert_eq!(check("4000002760003184", "12/2030", "1234"), Ok(Behaviour::AsksToConfirm));
@@ -195,27 +195,23 @@ mod tests {
     }
 
     #[test]
-    fn bad_fields_are_named() {
+    fn invalid_fields_are_named() {
         assert_eq!(check("", "12 / 30", "123"), Err("number"));
         assert_eq!(check("4242424242424241", "12 / 30", "123"), Err("number"));
-        assert_eq!(
-            check("4111111111111111", "12 / 30", "123"),
-            Err("number"),
-            "a number that is no test card"
-        );
+        assert_eq!(check("4111111111111111", "12 / 30", "123"), Err("number"), "not a test card");
         for expiry in ["", "13 / 30", "10 / 26", "x"] {
             assert_eq!(check("4242424242424242", expiry, "123"), Err("expiry"), "{expiry}");
         }
         assert_eq!(
             check("4242424242424242", "11 / 26", "123"),
             Ok(Behaviour::Pays),
-            "it lasts to the month's end"
+            "valid until the end of the month"
         );
         assert_eq!(check("4242424242424242", "12 / 30", "12"), Err("cvc"));
     }
 
     #[test]
-    fn the_number_is_not_kept() {
+    fn number_is_not_stored() {
         let typed = TypedCard { number: "4242424242424242", expiry: "12 / 30", cvc: "123" };
         let (card, _) = typed.check(NOW).unwrap();
         assert_eq!(card.last4, "4242");

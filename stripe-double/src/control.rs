@@ -1,5 +1,5 @@
-//! `/_control/…`: what tests ask of the double, in JSON. A body must say that it is JSON: no page of another origin can
-//! send that without a preflight, which the double does not answer.
+//! `/_control/…`: the control interface for tests, in JSON. A body requires the JSON content type, which a page of another
+//! origin cannot send without a preflight, and the double does not respond to preflights.
 
 use std::collections::{BTreeMap, VecDeque};
 
@@ -16,16 +16,16 @@ use crate::state::{Buyer, State, Status};
 use crate::webhooks::Delivery;
 use crate::{Double, Inner, billing};
 
-/// Newest entries of a log.
-const LOG: usize = 2_000;
+/// Maximum entries of a log.
+const LOG_ENTRIES: usize = 2_000;
 
-/// Most faults that wait.
-const FAULTS: usize = 100;
+/// Maximum waiting faults.
+const MAX_FAULTS: usize = 100;
 
-/// Furthest move of the clock: five years.
-const FURTHEST: i64 = 5 * 366 * 86_400;
+/// Maximum move of the clock: five years, in seconds.
+const MAX_CLOCK_MOVE: i64 = 5 * 366 * 86_400;
 
-/// The newest of what happened.
+/// A log of the newest entries.
 #[derive(Debug, Serialize)]
 #[serde(transparent)]
 pub(crate) struct Log<T>(VecDeque<T>);
@@ -38,14 +38,14 @@ impl<T> Default for Log<T> {
 
 impl<T> Log<T> {
     pub(crate) fn push(&mut self, entry: T) {
-        if self.0.len() == LOG {
+        if self.0.len() == LOG_ENTRIES {
             self.0.pop_front();
         }
         self.0.push_back(entry);
     }
 }
 
-/// A call to the API.
+/// A recorded call to the API.
 #[derive(Debug, Serialize)]
 pub(crate) struct RequestRecord {
     pub(crate) id: String,
@@ -57,14 +57,14 @@ pub(crate) struct RequestRecord {
     pub(crate) status: Option<u16>,
 }
 
-/// What the next calls meet.
+/// A fault for the next matching calls.
 #[derive(Debug, Clone, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct Fault {
-    /// Any method without one.
+    /// `None` matches any method.
     #[serde(default)]
     method: Option<String>,
-    /// The beginning of the path, such as `/v1/customers`.
+    /// The path's prefix, such as `/v1/customers`.
     #[serde(default)]
     path: String,
     #[serde(default = "one")]
@@ -73,16 +73,16 @@ pub(crate) struct Fault {
     pub(crate) latency_ms: u64,
     #[serde(default)]
     status: Option<u16>,
-    /// The object below `error`.
+    /// The object in the response's `error` field.
     #[serde(default)]
     error: Option<Value>,
-    /// A body that is no JSON of Stripe's.
+    /// Responds with a body that is not JSON.
     #[serde(default)]
     body: Option<String>,
-    /// The connection breaks within the answer.
+    /// Breaks the connection within the response.
     #[serde(default)]
     reset: bool,
-    /// The call is done first: only its answer is lost.
+    /// Runs the call, but replaces its response.
     #[serde(default)]
     pub(crate) after: bool,
 }
@@ -92,8 +92,8 @@ const fn one() -> usize {
 }
 
 impl Fault {
-    /// The answer instead of the call's own; `None` for a fault that only delays.
-    pub(crate) fn answer(&self) -> Option<Response> {
+    /// The response that replaces the call's own; `None` for a fault that only delays.
+    pub(crate) fn response(&self) -> Option<Response> {
         if self.reset {
             let broken = futures_util::stream::once(async {
                 Err::<Bytes, _>(std::io::Error::from(std::io::ErrorKind::ConnectionReset))
@@ -105,7 +105,7 @@ impl Fault {
             return Some((status, body.clone()).into_response());
         }
         let error = self.error.clone().unwrap_or_else(
-            || json!({ "type": "api_error", "message": "A fault that was asked of the double of Stripe." }),
+            || json!({ "type": "api_error", "message": "A fault requested from the Stripe double." }),
         );
         let body = json!({ "error": error }).to_string();
         Some((status, [(CONTENT_TYPE, "application/json")], body).into_response())
@@ -113,7 +113,7 @@ impl Fault {
 }
 
 impl Inner {
-    /// The fault that this call meets, used up by one.
+    /// The fault for this call, if any; uses it up once.
     pub(crate) fn take_fault(&mut self, method: &Method, path: &str) -> Option<Fault> {
         let fault = self.faults.iter_mut().find(|fault| {
             fault.method.as_ref().is_none_or(|wanted| wanted == method.as_str())
@@ -165,7 +165,7 @@ fn paying_card() -> String {
     "4242424242424242".to_owned()
 }
 
-/// Whether objects have the earlier shape.
+/// Whether objects have the older version.
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
 struct Shape {
@@ -174,7 +174,7 @@ struct Shape {
 
 type Answer = Result<Value, (StatusCode, String)>;
 
-fn refuse(text: impl Into<String>) -> (StatusCode, String) {
+fn bad_request(text: impl Into<String>) -> (StatusCode, String) {
     (StatusCode::BAD_REQUEST, text.into())
 }
 
@@ -196,7 +196,8 @@ async fn route(double: &Double, request: Request<Body>, path: &[&str]) -> Answer
     if method != Method::GET && !is_json {
         return Err((StatusCode::UNSUPPORTED_MEDIA_TYPE, "Send Content-Type: application/json.".to_owned()));
     }
-    let body = crate::body(request).await.ok_or_else(|| refuse("The body is too long or broke off."))?;
+    let body =
+        crate::body(request).await.ok_or_else(|| bad_request("The body is too long or incomplete."))?;
     match (method.as_str(), path) {
         ("GET", ["state"]) => Ok(double.summary()),
         ("GET", ["requests"]) => Ok(json!(double.lock().requests)),
@@ -212,9 +213,9 @@ async fn route(double: &Double, request: Request<Body>, path: &[&str]) -> Answer
             double.with(|inner, _| {
                 let unknown = events.iter().find(|id| inner.state.events.get(id).is_none());
                 if let Some(id) = unknown {
-                    return Err(refuse(format!("There is no event {id}.")));
+                    return Err(bad_request(format!("Event {id} does not exist.")));
                 }
-                events.iter().for_each(|id| inner.outgoing.ask_for(id.clone()));
+                events.iter().for_each(|id| inner.outgoing.enqueue_requested(id.clone()));
                 Ok(json!({ "queued": events.len() }))
             })
         }
@@ -226,8 +227,8 @@ async fn route(double: &Double, request: Request<Body>, path: &[&str]) -> Answer
         ("POST", ["faults"]) => {
             let fault: Fault = read(&body)?;
             let mut inner = double.lock();
-            if inner.faults.len() == FAULTS {
-                return Err(refuse("Too many faults wait."));
+            if inner.faults.len() == MAX_FAULTS {
+                return Err(bad_request("Too many faults are waiting."));
             }
             inner.faults.push(fault);
             Ok(json!({ "faults": inner.faults.len() }))
@@ -240,7 +241,7 @@ async fn route(double: &Double, request: Request<Body>, path: &[&str]) -> Answer
             let ForcedStatus { status } = read(&body)?;
             double.with(|inner, now| {
                 if inner.state.subscriptions.get(id).is_none() {
-                    return Err(refuse(format!("There is no subscription {id}.")));
+                    return Err(bad_request(format!("Subscription {id} does not exist.")));
                 }
                 if status == Status::Canceled {
                     billing::cancel(inner, now, id, "cancellation_requested");
@@ -262,13 +263,13 @@ async fn route(double: &Double, request: Request<Body>, path: &[&str]) -> Answer
         }
         _ => Err((
             StatusCode::NOT_FOUND,
-            "There is no such control route; the crate's control.rs lists them.".to_owned(),
+            "Unknown control route; control.rs in the double's sources lists them.".to_owned(),
         )),
     }
 }
 
 fn read<T: serde::de::DeserializeOwned>(body: &[u8]) -> Result<T, (StatusCode, String)> {
-    serde_json::from_slice(body).map_err(|error| refuse(error.to_string()))
+    serde_json::from_slice(body).map_err(|error| bad_request(error.to_string()))
 }
 
 impl Double {
@@ -298,18 +299,18 @@ impl Double {
                 ClockMove::To(to) => *to,
                 ClockMove::ToPeriodEndOf(id) => match inner.state.subscriptions.get(id) {
                     Some(it) => it.period_end,
-                    None => return Err(refuse(format!("There is no subscription {id}."))),
+                    None => return Err(bad_request(format!("Subscription {id} does not exist."))),
                 },
             };
-            self.advance(inner, now, to).map_err(refuse)?;
+            self.advance(inner, now, to).map_err(bad_request)?;
             Ok(json!({ "now": to }))
         })
     }
 
-    /// Moves the double's time forward and does what became due.
+    /// Moves the double's clock forward and runs due steps.
     pub(crate) fn advance(&self, inner: &mut Inner, now: i64, to: i64) -> Result<(), &'static str> {
-        if !(now..=now.saturating_add(FURTHEST)).contains(&to) {
-            return Err("The clock moves forward, five years at a time at most.");
+        if !(now..=now.saturating_add(MAX_CLOCK_MOVE)).contains(&to) {
+            return Err("The clock can move forward only, by at most five years at a time.");
         }
         inner.state.clock_offset = inner.state.clock_offset.saturating_add(to - now);
         billing::run_due(inner, self.base(), to);
@@ -323,7 +324,7 @@ impl Double {
                 .state
                 .sessions
                 .get(session)
-                .ok_or_else(|| refuse("There is no such checkout session."))?;
+                .ok_or_else(|| bad_request("The checkout session does not exist."))?;
             let customer = it.customer.as_deref().and_then(|id| inner.state.customers.get(id));
             let known =
                 customer.and_then(|customer| customer.email.clone()).or_else(|| it.customer_email.clone());
@@ -333,7 +334,7 @@ impl Double {
             )
         };
         let typed = TypedCard { number: &payment.card, expiry: "12 / 40", cvc: "123" };
-        let (card, behaviour) = typed.check(now).map_err(|fault| refuse(fault.message))?;
+        let (card, behaviour) = typed.check(now).map_err(|fault| bad_request(fault.message))?;
         if let Some(decline) = behaviour.decline() {
             return Err((StatusCode::PAYMENT_REQUIRED, decline.message));
         }

@@ -1,11 +1,11 @@
-//! Errors in Stripe's shape.
+//! Errors in Stripe's format.
 
 use http::StatusCode;
 use serde_json::{Map, Value, json};
 
 pub(crate) type Result<T> = std::result::Result<T, StripeError>;
 
-/// An error answer of the API.
+/// An error response of the API.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct StripeError {
     pub(crate) status: StatusCode,
@@ -14,7 +14,7 @@ pub(crate) struct StripeError {
     decline_code: Option<&'static str>,
     pub(crate) message: String,
     param: Option<String>,
-    /// The parameters were refused before anything was done: the answer is not kept for the idempotency key.
+    /// Whether parameters were rejected before anything happened; such a response is not stored for the idempotency key.
     pub(crate) is_validation: bool,
 }
 
@@ -23,12 +23,12 @@ impl StripeError {
         Self { status, kind, code: None, decline_code: None, message, param: None, is_validation: false }
     }
 
-    /// A request that is understood and refused.
+    /// A request that is rejected.
     pub(crate) fn invalid(message: impl Into<String>) -> Self {
         Self::new(StatusCode::BAD_REQUEST, "invalid_request_error", message.into())
     }
 
-    /// A parameter that fails validation.
+    /// A parameter with an invalid value.
     pub(crate) fn param(name: &str, message: impl Into<String>) -> Self {
         Self { param: Some(name.to_owned()), is_validation: true, ..Self::invalid(message) }
     }
@@ -45,20 +45,20 @@ impl StripeError {
         Self::param(name, format!("Missing required param: {name}.")).code("parameter_missing")
     }
 
-    /// An id in a parameter that names nothing.
+    /// A parameter with an id that does not exist.
     pub(crate) fn no_such(what: &str, id: &str, param: &str) -> Self {
         let error = Self::invalid(format!("No such {what}: '{id}'")).code("resource_missing");
         Self { param: Some(param.to_owned()), ..error }
     }
 
-    /// An id in the path that names nothing.
+    /// A path with an id that does not exist.
     pub(crate) fn not_found(what: &str, id: &str) -> Self {
         Self { status: StatusCode::NOT_FOUND, ..Self::no_such(what, id, "id") }
     }
 
     pub(crate) fn unknown_path(method: &http::Method, path: &str) -> Self {
         let text = format!(
-            "Unrecognized request URL ({method}: /v1/{path}). The double knows the calls that the app makes."
+            "Unrecognized request URL ({method}: /v1/{path}). The Stripe double supports only the calls that the app makes."
         );
         Self::new(StatusCode::NOT_FOUND, "invalid_request_error", text)
     }
@@ -72,12 +72,12 @@ impl StripeError {
         Self { is_validation: true, ..Self::new(status, "idempotency_error", message) }
     }
 
-    /// The double itself failed.
+    /// An internal error of the double.
     pub(crate) fn api(message: String) -> Self {
         Self::new(StatusCode::INTERNAL_SERVER_ERROR, "api_error", message)
     }
 
-    /// The bank refused the card.
+    /// The bank declined the card.
     pub(crate) fn declined(code: &'static str, decline_code: Option<&'static str>, message: &str) -> Self {
         let error = Self::new(StatusCode::PAYMENT_REQUIRED, "card_error", message.to_owned());
         Self { code: Some(code), decline_code, ..error }

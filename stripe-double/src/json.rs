@@ -1,4 +1,4 @@
-//! Objects as Stripe shows them: the current shape (the period on the subscription's item), or the one before 2025-03-31.
+//! Stripe's JSON objects in the current version (with the period on the subscription's item) or the version before 2025-03-31.
 
 use jiff::Timestamp;
 use serde_json::{Map, Value, json};
@@ -7,9 +7,9 @@ use crate::Double;
 use crate::prices::Price;
 use crate::state::{Customer, Invoice, Portal, Session, SessionStatus, State, Status, Subscription};
 
-/// The API version of the current shape.
+/// The API version of the current objects.
 pub(crate) const API_VERSION: &str = "2026-09-30.endive";
-/// The API version of the earlier shape.
+/// The API version of the older objects.
 pub(crate) const PRE_BASIL_VERSION: &str = "2024-06-20";
 
 /// A page of a list.
@@ -440,7 +440,7 @@ pub(crate) fn portal(it: &Portal, base: &str) -> Value {
     })
 }
 
-/// Replaces the ids at the paths of `expand` by their objects. A path that leads nowhere stays as it is.
+/// Replaces the ids at the paths in `expand` by their objects. A path without an id is ignored.
 pub(crate) fn expand(value: &mut Value, paths: &[String], state: &State, double: &Double) {
     for path in paths.iter().take(20) {
         let segments: Vec<&str> = path.split('.').take(4).collect();
@@ -455,7 +455,7 @@ fn expand_path(value: &mut Value, path: &[&str], state: &State, double: &Double)
         }
         return;
     };
-    // `data` of a list stands for each of its members.
+    // `data` of a list applies to each of its members.
     if let Value::Array(members) = value {
         return members.iter_mut().for_each(|member| expand_path(member, path, state, double));
     }
@@ -477,7 +477,7 @@ fn object(id: &str, state: &State, double: &Double) -> Option<Value> {
     }
 }
 
-/// The fields of `before` that differ in `after`, with their old values: `previous_attributes` of an event.
+/// The old values of the fields in `before` that differ in `after`: `previous_attributes` of an event.
 pub(crate) fn previous(before: &Value, after: &Value) -> Value {
     let (Value::Object(before), Value::Object(after)) = (before, after) else { return before.clone() };
     let changed = before.iter().filter(|(name, old)| after.get(*name) != Some(*old)).map(|(name, old)| {
@@ -502,12 +502,12 @@ fn set(value: &mut Value, name: &str, new: Value) {
     }
 }
 
-/// Such as `November 22, 2026`.
+/// A date such as `November 22, 2026`.
 pub(crate) fn date_text(seconds: i64) -> String {
     Timestamp::from_second(seconds).unwrap_or_default().strftime("%B %-d, %Y").to_string()
 }
 
-/// A status for people.
+/// A status as shown on pages.
 pub(crate) const fn status_text(status: Status) -> &'static str {
     match status {
         Status::Incomplete => "Incomplete",
@@ -526,7 +526,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn previous_attributes_hold_what_changed() {
+    fn previous_attributes_have_old_values() {
         let before = json!({ "a": 1, "b": { "c": 1, "d": 2 }, "e": null });
         let after = json!({ "a": 1, "b": { "c": 3, "d": 2 }, "e": 5 });
         assert_eq!(previous(&before, &after), json!({ "b": { "c": 1 }, "e": null }));

@@ -1,5 +1,5 @@
 #![doc = include_str!("../README.md")]
-// Stripe's objects have many fields, and `json!` recurses once for each token.
+// Stripe's objects have many fields, and `json!` recurses once per token.
 #![recursion_limit = "512"]
 
 mod api;
@@ -39,24 +39,24 @@ pub use server::serve;
 use state::State;
 use webhooks::Outgoing;
 
-/// Longest body of a request to the API, a page or a control route.
+/// Maximum body of a request to the API, a page or a control route.
 const BODY_LIMIT: usize = 256 * 1024;
 
-/// What the double needs to know about its surroundings.
+/// Configuration of the double.
 pub struct Config {
-    /// Address of the router, such as `http://localhost:12111`. Links to the hosted pages begin with it.
+    /// Address of the router, such as `http://localhost:12111`, used in links to the hosted pages.
     pub base_url: Url,
-    /// Where webhooks go, by plain HTTP; `None` sends none.
+    /// The webhook endpoint, over plain HTTP; `None` sends no webhooks.
     pub endpoint: Option<Url>,
-    /// `whsec_…`: what signs the webhooks. The receiver must know it too.
+    /// The secret that signs webhooks (`whsec_…`), also configured at the receiver.
     pub webhook_secret: SecretString,
-    /// The prices that can be bought.
+    /// The available prices.
     pub prices: Arc<dyn Prices>,
-    /// Where state is kept over a restart; `None` keeps it in memory only.
+    /// The file that stores the state across restarts; `None` keeps it in memory only.
     pub state_file: Option<PathBuf>,
 }
 
-/// The double. Clones are handles to the same one.
+/// The Stripe double. Clones share the same state.
 #[derive(Clone)]
 pub struct Double(Arc<Shared>);
 
@@ -65,13 +65,13 @@ struct Shared {
     clock: Clock,
     /// Held for short, synchronous work only; never across an `.await`.
     inner: Mutex<Inner>,
-    /// New deliveries are due.
+    /// Signals new deliveries.
     wake: Notify,
-    /// Counts finished deliveries, for those who wait for one.
+    /// Counts finished deliveries, for callers that wait for one.
     delivered: watch::Sender<u64>,
 }
 
-/// What the mutex guards.
+/// The state guarded by the mutex.
 #[derive(Default)]
 struct Inner {
     state: State,
@@ -79,15 +79,15 @@ struct Inner {
     idempotency: api::idempotency::Keys,
     faults: Vec<control::Fault>,
     requests: control::Log<control::RequestRecord>,
-    /// Id and idempotency key of the call that is at work, for its events.
+    /// Id and idempotency key of the current call, for its events.
     caller: Option<(String, Option<String>)>,
-    /// Increased by each change to `state`.
+    /// Incremented by each change of `state`.
     version: u64,
 }
 
 impl Double {
     /// A double that reads its state file, if it has one.
-    #[must_use]
+    /// Creates a double; reads its state file, if it has one.
     pub fn new(config: Config) -> Self {
         let state = config.state_file.as_deref().map(state_file::read).unwrap_or_default();
         let inner = Inner { state, ..Inner::default() };
@@ -100,7 +100,7 @@ impl Double {
         }))
     }
 
-    /// The API, the pages and the control routes. Paths are without the mount point.
+    /// The router of the API, the pages and the control routes, without the mount point.
     pub fn router(&self) -> Router {
         let double = self.clone();
         Router::new().fallback(move |request: Request<Body>| {
@@ -109,8 +109,8 @@ impl Double {
         })
     }
 
-    /// Delivers webhooks, expires sessions and renews subscriptions as time passes, and writes the state file, until
-    /// `shutdown`. Without it nothing is sent.
+    /// Delivers webhooks, expires sessions, renews subscriptions as time passes, and writes the state file, until
+    /// `shutdown`. Nothing is sent unless this runs.
     pub async fn run(self, shutdown: CancellationToken) {
         tokio::join!(
             webhooks::deliver(&self, &shutdown),
@@ -134,7 +134,7 @@ impl Double {
         self.0.inner.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Runs `work` on the state at the double's time, then wakes the deliveries.
+    /// Runs `work` on the state at the double's time, then wakes the delivery task.
     fn with<T>(&self, work: impl FnOnce(&mut Inner, i64) -> T) -> T {
         let mut inner = self.lock();
         let now = self.now(&inner);
@@ -145,7 +145,7 @@ impl Double {
         result
     }
 
-    /// Unix seconds: the machine's clock plus what tests have moved it by.
+    /// Unix seconds: the machine's clock plus the offset set by tests.
     fn now(&self, inner: &Inner) -> i64 {
         self.0.clock.unix_seconds().saturating_add(inner.state.clock_offset)
     }
@@ -155,18 +155,18 @@ impl Double {
         self.0.config.base_url.as_str().trim_end_matches('/')
     }
 
-    /// The mount point's path without a trailing slash: what links in pages begin with.
+    /// The mount point's path without a trailing slash, the prefix of links in pages.
     fn base_path(&self) -> &str {
         self.0.config.base_url.path().trim_end_matches('/')
     }
 }
 
-/// The body up to [`BODY_LIMIT`]; `None` if it is longer or breaks off.
+/// The body, at most [`BODY_LIMIT`]; `None` if it is longer or incomplete.
 async fn body(request: Request<Body>) -> Option<bytes::Bytes> {
     axum::body::to_bytes(request.into_body(), BODY_LIMIT).await.ok()
 }
 
-/// An id such as `cus_…`: letters and digits, as Stripe's are.
+/// Generates an id such as `cus_…`, with letters and digits like Stripe's.
 fn new_id(prefix: &str) -> String {
     let mut id = prefix.to_owned();
     let length = prefix.len() + 24;

@@ -1,4 +1,4 @@
-//! The program: a double of Stripe on a port of its own, for a Basalt on this machine.
+//! The program: a Stripe double on its own port, for a Basalt server on this machine.
 
 use std::io::{self, Write as _};
 use std::net::Ipv4Addr;
@@ -13,29 +13,29 @@ use tokio::net::TcpListener;
 use tokio_util::sync::CancellationToken;
 use url::Url;
 
-/// Plays Stripe for a Basalt on this machine: API, checkout page, customer portal and signed webhooks. No money moves.
+/// Simulates Stripe for a Basalt server on this machine: API, checkout page, customer portal and signed webhooks. No money moves.
 #[derive(Debug, Parser)]
 #[command(name = "basalt-stripe-double", version)]
 struct Arguments {
     /// Port on 127.0.0.1.
     #[arg(long, value_name = "N", default_value_t = 12111)]
     port: u16,
-    /// The Basalt that sells the plans and receives the webhooks.
+    /// Address of the Basalt server that sells the plans and receives the webhooks.
     #[arg(long, value_name = "URL", env = "SUPABASE_URL", default_value = "http://localhost:8000")]
     server: Url,
-    /// The secret API key of that Basalt, which `basalt keys` prints; reads the prices of its plans.
+    /// Secret API key of that server, as printed by `basalt keys`; used to read the prices of its plans.
     #[arg(long, value_name = "KEY", env = "SUPABASE_SECRET_KEY", hide_env_values = true)]
     server_key: SecretString,
-    /// Signs the webhooks; `stripe.webhook_secret` of that Basalt.
+    /// Secret that signs the webhooks; must be the server's `stripe.webhook_secret`.
     #[arg(long, value_name = "SECRET", env = "BASALT_STRIPE_WEBHOOK_SECRET", hide_env_values = true)]
     webhook_secret: SecretString,
-    /// The name in the addresses of its pages; must be this machine's.
+    /// Host name in the addresses of its pages; must refer to this machine.
     #[arg(long, value_name = "NAME", default_value = "localhost")]
     host: String,
-    /// Keeps the state over a restart.
+    /// File that stores the state across restarts.
     #[arg(long, value_name = "FILE")]
     state_file: Option<PathBuf>,
-    /// Ends when standard input does, as it does when the process that started this one ends.
+    /// Exits when standard input is closed, which happens when the parent process ends.
     #[arg(long)]
     exit_with_stdin: bool,
 }
@@ -84,17 +84,17 @@ async fn run(arguments: Arguments) -> io::Result<()> {
     tokio::spawn(cancel_on_signal(shutdown.clone()));
     if exit_with_stdin {
         let at_end = shutdown.clone();
-        // A thread of its own: a read from standard input cannot be cancelled.
+        // In a separate thread, because reading standard input cannot be cancelled.
         std::thread::spawn(move || {
             let _bytes = io::copy(&mut io::stdin().lock(), &mut io::sink());
             at_end.cancel();
         });
     }
-    // Standard output may be closed.
+    // Ignore a closed standard output.
     let _closed = writeln!(
         io::stdout(),
         "test payments: {own}\n\
-         settings of the server: stripe.api_base = \"http://127.0.0.1:{port}\", stripe.secret_key = any sk_test_…, stripe.webhook_secret as here"
+         settings of the server: stripe.api_base = \"http://127.0.0.1:{port}\", stripe.secret_key = any sk_test_…, stripe.webhook_secret = the same secret"
     );
     serve(double, listener, shutdown).await
 }

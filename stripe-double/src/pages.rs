@@ -1,5 +1,5 @@
-//! What people see: the checkout page, the customer portal, and an overview. Server-rendered, without scripts, marked as
-//! test. The links' random parts are what gives access, as at Stripe; there are no cookies.
+//! The web pages: checkout, customer portal, and an overview. Rendered on the server without scripts, marked as
+//! test mode. As at Stripe, the random parts of the links grant access; there are no cookies.
 
 mod checkout;
 mod overview;
@@ -21,7 +21,7 @@ use crate::Double;
 
 const STYLE: &str = include_str!("pages/style.css");
 
-/// The app's mark: three basalt columns.
+/// The app's logo: three basalt columns.
 const LOGO: &str = "<svg viewBox=\"0 0 32 32\" width=\"32\" height=\"32\" aria-hidden=\"true\" focusable=\"false\">\
     <rect width=\"32\" height=\"32\" rx=\"8\" fill=\"#0f5c55\"/><path fill=\"#9fd8cb\" d=\"M8.5 17.2 12 19.2v6.3H5v-6.3z\"/>\
     <path fill=\"#d5f0e8\" d=\"M16 11.2l3.5 2v12.3h-7V13.2z\"/><path fill=\"#f5b860\" d=\"M23.5 5.2l3.5 2v18.3h-7V7.2z\"/></svg>";
@@ -41,7 +41,7 @@ struct Page<'a> {
     /// The content of `main`, as HTML.
     main: String,
     status: StatusCode,
-    /// Where a form of the page may lead: browsers hold redirects of a form to it too.
+    /// Targets of redirects after a form of the page, which browsers check against `form-action` too.
     leads_to: Vec<&'a str>,
 }
 
@@ -62,8 +62,8 @@ pub(crate) async fn answer(double: &Double, request: Request<Body>, path: &[&str
         return message(
             double,
             StatusCode::FORBIDDEN,
-            "Not from here",
-            "Only this page's own buttons may ask for that.",
+            "Forbidden",
+            "This action is only available from the page itself.",
         );
     }
     let form = match method {
@@ -120,7 +120,7 @@ impl Page<'_> {
     }
 }
 
-/// A page that says one thing.
+/// A page with a single message.
 fn message(double: &Double, status: StatusCode, title: &str, text: &str) -> Response {
     let main = format!("<section class=\"card\"><h1>{}</h1><p>{}</p></section>", escape(title), escape(text));
     Page { title, main, status, leads_to: Vec::new() }.respond(double)
@@ -146,12 +146,12 @@ fn guarded(mut response: Response, policy: &str) -> Response {
     response
 }
 
-/// A field with its label and, if there is one, what is wrong with it.
+/// A form field with its label and, if its value is invalid, an error.
 struct Field<'a> {
     name: &'a str,
     label: &'a str,
     value: &'a str,
-    /// More attributes, as HTML.
+    /// Additional attributes, as HTML.
     attributes: &'a str,
     fault: Option<&'a str>,
 }
@@ -174,7 +174,7 @@ impl Field<'_> {
     }
 }
 
-/// The fields of a card with the test numbers as suggestions. `fault` is a field's name and what is wrong.
+/// The fields of a card, with test numbers as suggestions. `fault` is the name of a field and its error.
 fn card_fields(form: &Form, fault: Option<(&str, &str)>) -> String {
     let of = |name: &str| fault.filter(|(field, _)| *field == name).map(|(_, text)| text);
     let grouped = |number: &str| {
@@ -221,7 +221,7 @@ fn card_fields(form: &Form, fault: Option<(&str, &str)>) -> String {
     )
 }
 
-/// A sentence above a form that says why it was refused.
+/// An error message above a form.
 fn alert(text: Option<&str>) -> String {
     text.map_or_else(String::new, |text| format!("<p class=\"alert\" role=\"alert\">{}</p>", escape(text)))
 }

@@ -1,11 +1,11 @@
-//! Parameters of a call: form fields with brackets (`line_items[0][price]`), kept under their full names. What a call does
-//! not take is an error, as at Stripe.
+//! Parameters of a call: form fields with brackets (`line_items[0][price]`), stored under their full names. As at Stripe,
+//! parameters that a call does not use are an error.
 
 use std::collections::{BTreeMap, BTreeSet};
 
 use crate::error::{Result, StripeError};
 
-/// Most fields of one call.
+/// Maximum fields per call.
 const MAX_FIELDS: usize = 500;
 
 /// Stripe's limits on metadata.
@@ -14,12 +14,12 @@ const MAX_METADATA: usize = 50;
 /// Names and values that a client attaches to an object.
 pub(crate) type Metadata = BTreeMap<String, String>;
 
-/// The parameters that have not been taken yet.
+/// The parameters that have not been read yet.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(crate) struct Params(BTreeMap<String, String>);
 
 impl Params {
-    /// Reads a query or a form body. `name[]` counts from 0.
+    /// Parses a query or a form body. `name[]` is numbered from 0.
     pub(crate) fn parse(text: &str) -> Result<Self> {
         let mut fields = BTreeMap::new();
         let mut counts: BTreeMap<String, usize> = BTreeMap::new();
@@ -40,17 +40,17 @@ impl Params {
         Ok(Self(fields))
     }
 
-    /// Names and values, in the order of the names: equal for equal requests.
+    /// Names and values, sorted by name: equal for equal requests.
     pub(crate) fn as_map(&self) -> &BTreeMap<String, String> {
         &self.0
     }
 
-    /// The value as it came, an empty one too.
+    /// The unchanged value, which may be empty.
     pub(crate) fn raw(&mut self, name: &str) -> Option<String> {
         self.0.remove(name)
     }
 
-    /// A value that is not empty.
+    /// A non-empty value.
     pub(crate) fn text(&mut self, name: &str) -> Result<Option<String>> {
         match self.raw(name) {
             Some(value) if value.is_empty() => {
@@ -85,7 +85,7 @@ impl Params {
         })
     }
 
-    /// A value out of a list.
+    /// One of the allowed values.
     pub(crate) fn one_of(&mut self, name: &str, allowed: &[&str]) -> Result<Option<String>> {
         let Some(text) = self.text(name)? else { return Ok(None) };
         if allowed.contains(&text.as_str()) {
@@ -102,7 +102,7 @@ impl Params {
         Err(StripeError::param(name, format!("Invalid email address: {text}")).code("email_invalid"))
     }
 
-    /// An absolute `http` or `https` address.
+    /// An absolute `http` or `https` URL.
     pub(crate) fn url(&mut self, name: &str) -> Result<Option<String>> {
         let Some(text) = self.text(name)? else { return Ok(None) };
         let is_web = url::Url::parse(&text)
@@ -125,7 +125,7 @@ impl Params {
         indices.into_iter().map(str::to_owned).collect()
     }
 
-    /// Whether any field lies below `name`.
+    /// Whether there are fields nested in `name`.
     pub(crate) fn has_below(&self, name: &str) -> bool {
         !self.indices(name).is_empty()
     }
@@ -135,7 +135,7 @@ impl Params {
         self.indices(name).iter().filter_map(|index| self.raw(&format!("{name}[{index}]"))).collect()
     }
 
-    /// Puts `name[key]=value` into `metadata`; an empty value removes the key, an empty `name` all of them.
+    /// Applies `name[key]=value` to `metadata`; an empty value removes the key, an empty `name` removes all.
     pub(crate) fn metadata(&mut self, name: &str, metadata: &mut Metadata) -> Result<()> {
         if let Some(all) = self.raw(name) {
             if !all.is_empty() {
@@ -162,7 +162,7 @@ impl Params {
         Ok(())
     }
 
-    /// Every parameter must have been taken.
+    /// Fails if a parameter has not been read.
     pub(crate) fn finish(&self) -> Result<()> {
         match self.0.keys().next() {
             Some(name) => Err(StripeError::unknown_param(name)),
@@ -171,7 +171,7 @@ impl Params {
     }
 }
 
-/// One `@` with something before it and a name with a dot, or a single name, after it.
+/// Whether the text has one `@`, something before it, and a domain after it.
 pub(crate) fn is_email(text: &str) -> bool {
     let Some((user, host)) = text.rsplit_once('@') else { return false };
     let is_plain =
@@ -184,7 +184,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_no_call_takes_is_an_error_that_names_it() {
+    fn unknown_parameter_is_named() {
         let mut params = Params::parse("mode=subscription&line_items[0][price]=p&foo[bar]=1").unwrap();
         assert_eq!(params.required("mode").unwrap(), "subscription");
         assert_eq!(params.indices("line_items"), ["0"]);
@@ -193,14 +193,14 @@ mod tests {
     }
 
     #[test]
-    fn lists_may_be_counted_or_not() {
+    fn lists_accept_both_index_forms() {
         let mut params = Params::parse("expand[]=a&expand[]=b").unwrap();
         assert_eq!(params.list("expand"), ["a", "b"]);
         assert_eq!(Params::parse("expand%5B0%5D=a").unwrap().list("expand"), ["a"]);
     }
 
     #[test]
-    fn an_empty_metadata_value_removes_its_key() {
+    fn empty_metadata_value_removes_key() {
         let mut metadata = Metadata::from([("a".to_owned(), "1".to_owned())]);
         let mut params = Params::parse("metadata[a]=&metadata[b]=2").unwrap();
         params.metadata("metadata", &mut metadata).unwrap();

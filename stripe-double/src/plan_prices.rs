@@ -1,4 +1,4 @@
-//! The prices of the app's plans, read through the server's REST API: a plan that an administrator adds can be bought at once.
+//! The prices of the app's plans, read through the server's REST API, so that a new plan can be bought immediately.
 
 use std::time::Duration;
 
@@ -27,14 +27,14 @@ pub struct PlanPrices {
 struct Plan {
     stripe_price_id: String,
     name: String,
-    /// Dollars as text: a float would not be exact.
+    /// Dollars as a decimal string, because a float would not be exact.
     price: String,
     interval: String,
     active: bool,
 }
 
 impl PlanPrices {
-    /// `rest` is the address of the REST API, `key` a key that may read inactive plans too: existing subscriptions go on.
+    /// `rest` is the address of the REST API; `key` must be able to read inactive plans, because existing subscriptions continue.
     #[must_use]
     pub fn new(rest: Url, key: SecretString) -> Self {
         Self { http: HttpClient::default(), rest, key }
@@ -45,17 +45,17 @@ impl PlanPrices {
             "subscription_plans?select=stripe_price_id,name,price::text,interval,active&limit=1000";
         let url = format!("{}/{PLANS}", self.rest.as_str().trim_end_matches('/'));
         let url: Url = url.parse().map_err(|_| format!("{url} is not a URL"))?;
-        let mut key =
-            HeaderValue::from_str(self.key.expose_secret()).map_err(|_| "the server's key cannot be sent")?;
+        let mut key = HeaderValue::from_str(self.key.expose_secret())
+            .map_err(|_| "the server's key contains invalid characters")?;
         key.set_sensitive(true);
         let headers = HeaderMap::from_iter([(APIKEY, key)]);
         let response = self.http.get(&url, headers, RESPONSE_BYTES, Instant::now() + DEADLINE).await;
-        let response = response.map_err(|error| format!("the server does not list its plans: {error}"))?;
+        let response = response.map_err(|error| format!("cannot read the server's plans: {error}"))?;
         if !response.status.is_success() {
-            return Err(format!("the server does not list its plans ({}): check the key", response.status));
+            return Err(format!("cannot read the server's plans ({}): check the key", response.status));
         }
         let plans: Vec<Plan> = serde_json::from_slice(&response.body)
-            .map_err(|error| format!("the server's list of plans cannot be read: {error}"))?;
+            .map_err(|error| format!("the server's list of plans is invalid: {error}"))?;
         Ok(plans.into_iter().filter_map(Plan::into_price).collect())
     }
 }
@@ -79,7 +79,7 @@ impl Plan {
     }
 }
 
-/// `19`, `19.5` and `19.00` in cents.
+/// Converts `19`, `19.5` and `19.00` to cents.
 fn cents(dollars: &str) -> Option<i64> {
     let (whole, rest) = dollars.split_once('.').unwrap_or((dollars, ""));
     let digits: String = rest.chars().chain("00".chars()).take(2).collect();
@@ -91,7 +91,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn prices_become_cents() {
+    fn converts_prices_to_cents() {
         for (text, expected) in
             [("19.00", Some(1900)), ("19", Some(1900)), ("0.5", Some(50)), ("1.239", Some(123)), ("", None)]
         {

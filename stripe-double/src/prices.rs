@@ -1,4 +1,4 @@
-//! What can be bought. The project's plans are the prices, so that a plan created in the app can be bought at once.
+//! Prices, which are the project's plans, so that a plan created in the app can be bought immediately.
 
 use futures_util::future::BoxFuture;
 use jiff::{Span, Timestamp, tz::TimeZone};
@@ -7,33 +7,33 @@ use serde::{Deserialize, Serialize};
 /// A recurring price.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Price {
-    /// `price_…`.
+    /// The id, `price_…`.
     pub id: String,
     /// Name of the plan.
     pub product_name: String,
-    /// In the currency's smallest unit: cents.
+    /// Amount in the currency's smallest unit, such as cents.
     pub unit_amount: i64,
-    /// Three lower-case letters.
+    /// Currency as three lower-case letters.
     pub currency: String,
-    /// How long one payment lasts.
+    /// Billing interval.
     pub interval: Interval,
     /// Whether it can be bought.
     pub active: bool,
 }
 
 impl Price {
-    /// `prod_…`, made of the price's id: a plan has one price.
+    /// The product id, `prod_…`, derived from the price's id because a plan has one price.
     pub(crate) fn product_id(&self) -> String {
         format!("prod_{}", self.id.trim_start_matches("price_"))
     }
 
-    /// Such as `$29.00`.
+    /// The amount as text, such as `$29.00`.
     pub(crate) fn amount_text(&self) -> String {
         amount_text(self.unit_amount, &self.currency)
     }
 }
 
-/// An amount for people.
+/// Formats an amount.
 pub(crate) fn amount_text(cents: i64, currency: &str) -> String {
     let sign = if cents < 0 { "-" } else { "" };
     let (whole, rest) = (cents.unsigned_abs() / 100, cents.unsigned_abs() % 100);
@@ -43,7 +43,7 @@ pub(crate) fn amount_text(cents: i64, currency: &str) -> String {
     }
 }
 
-/// How long one payment lasts.
+/// A billing interval.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Interval {
@@ -51,14 +51,14 @@ pub enum Interval {
     Day,
     /// A week.
     Week,
-    /// A month: from the 31st to the month's last day.
+    /// A month; a period that starts on the 31st ends on the last day of shorter months.
     Month,
     /// A year.
     Year,
 }
 
 impl Interval {
-    /// The word that Stripe and `subscription_plans.interval` use.
+    /// The value at Stripe and in `subscription_plans.interval`.
     #[must_use]
     pub const fn as_str(self) -> &'static str {
         match self {
@@ -69,7 +69,7 @@ impl Interval {
         }
     }
 
-    /// The interval of that word.
+    /// Parses an interval.
     #[must_use]
     pub fn parse(word: &str) -> Option<Self> {
         [Self::Day, Self::Week, Self::Month, Self::Year]
@@ -77,7 +77,7 @@ impl Interval {
             .find(|interval| interval.as_str() == word)
     }
 
-    /// `count` intervals after `anchor`, in Unix seconds. Counted from the anchor, so that 31 January gives 28 February and
+    /// The time `count` intervals after `anchor`, in Unix seconds. Counting from the anchor makes 31 January give 28 February and
     /// then 31 March.
     pub(crate) fn after(self, anchor: i64, count: i64) -> i64 {
         let seconds = |days: i64| anchor.saturating_add(count.saturating_mul(days * 86_400));
@@ -95,16 +95,16 @@ impl Interval {
     }
 }
 
-/// Where the double reads its prices.
+/// A source of prices.
 pub trait Prices: Send + Sync + 'static {
     /// All prices, active or not.
     ///
     /// # Errors
-    /// They cannot be read; a sentence.
+    /// The prices cannot be read; the message says why.
     fn prices(&self) -> BoxFuture<'_, Result<Vec<Price>, String>>;
 }
 
-/// Prices that do not change.
+/// A fixed list of prices.
 #[derive(Debug, Clone, Default)]
 pub struct FixedPrices(pub Vec<Price>);
 
@@ -123,7 +123,7 @@ mod tests {
     }
 
     #[test]
-    fn a_month_that_is_too_short_ends_on_its_last_day() {
+    fn short_month_ends_on_its_last_day() {
         let anchor = seconds("2026-01-31T10:00:00Z");
         assert_eq!(Interval::Month.after(anchor, 1), seconds("2026-02-28T10:00:00Z"));
         assert_eq!(Interval::Month.after(anchor, 2), seconds("2026-03-31T10:00:00Z"));
@@ -133,7 +133,7 @@ mod tests {
     }
 
     #[test]
-    fn amounts_read_as_money() {
+    fn formats_amounts() {
         assert_eq!(amount_text(2_905, "usd"), "$29.05");
         assert_eq!(amount_text(5, "eur"), "0.05 EUR");
     }

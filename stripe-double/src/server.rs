@@ -1,4 +1,4 @@
-//! The double on a socket, for programs of this machine only.
+//! Serves the double on a socket, for programs on this machine only.
 
 use std::io;
 use std::net::SocketAddr;
@@ -24,7 +24,7 @@ pub async fn serve(double: Double, listener: TcpListener, shutdown: Cancellation
     let served = axum::serve(listener, service).with_graceful_shutdown(shutdown.clone().cancelled_owned());
     let served = async {
         let served = served.await;
-        // The deliveries end with the listener.
+        // Deliveries stop together with the listener.
         shutdown.cancel();
         served
     };
@@ -36,7 +36,7 @@ fn service(double: &Double) -> IntoMakeServiceWithConnectInfo<Router, SocketAddr
     double.router().layer(middleware::from_fn(admit)).into_make_service_with_connect_info()
 }
 
-/// Refuses requests from other machines and of pages of other names (decision 0084).
+/// Rejects requests from other machines, and from pages with other host names (decision 0084).
 async fn admit(
     ConnectInfo(peer): ConnectInfo<SocketAddr>,
     request: extract::Request<Body>,

@@ -1,4 +1,4 @@
-//! What the double remembers. Each table keeps its newest [`CAPACITY`] rows; the oldest are dropped.
+//! The double's state. Each table keeps its newest [`CAPACITY`] rows and drops the oldest.
 
 use std::collections::VecDeque;
 
@@ -9,15 +9,15 @@ use crate::cards::Card;
 use crate::params::Metadata;
 use crate::prices::Price;
 
-/// Most rows of one table.
+/// Maximum rows per table.
 pub(crate) const CAPACITY: usize = 5_000;
 
-/// Everything that survives a restart when there is a state file.
+/// The state that survives a restart if there is a state file.
 #[derive(Debug, Default, Serialize, Deserialize)]
 pub(crate) struct State {
     /// Seconds by which the double's clock is ahead of the machine's.
     pub(crate) clock_offset: i64,
-    /// Whether objects have the shape before 2025-03-31, with the period on the subscription.
+    /// Whether objects have the version before 2025-03-31, with the period on the subscription.
     pub(crate) is_pre_basil: bool,
     pub(crate) customers: Table<Customer>,
     pub(crate) sessions: Table<Session>,
@@ -32,7 +32,7 @@ pub(crate) trait Row {
     fn id(&self) -> &str;
 }
 
-/// Rows, the oldest first.
+/// Rows, oldest first.
 #[derive(Debug, Serialize, Deserialize)]
 #[serde(transparent)]
 pub(crate) struct Table<T>(VecDeque<T>);
@@ -59,7 +59,7 @@ impl<T: Row> Table<T> {
         self.0.iter_mut().rev().find(|row| row.id() == id)
     }
 
-    /// The oldest first.
+    /// The rows, oldest first.
     pub(crate) fn iter(&self) -> impl DoubleEndedIterator<Item = &T> {
         self.0.iter()
     }
@@ -118,19 +118,19 @@ pub(crate) struct Session {
     pub(crate) cancel_url: Option<String>,
     pub(crate) subscription: Option<String>,
     pub(crate) invoice: Option<String>,
-    /// The card that waits for its owner to confirm, and what was typed beside it.
+    /// The card that waits for confirmation by its owner, with the buyer's other input.
     pub(crate) confirming: Option<(Card, Buyer)>,
     pub(crate) buyer: Option<Buyer>,
 }
 
-/// What the buyer typed into the checkout page, the card aside.
+/// The buyer's input on the checkout page, except for the card.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct Buyer {
     pub(crate) email: String,
     pub(crate) name: String,
 }
 
-/// A billing portal session, and the visit that its link opened.
+/// A billing portal session, and the visit opened by its link.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub(crate) struct Portal {
     pub(crate) id: String,
@@ -138,19 +138,19 @@ pub(crate) struct Portal {
     pub(crate) customer: String,
     pub(crate) return_url: Option<String>,
     pub(crate) change: Option<PlanChange>,
-    /// The last part of the link; works once.
+    /// The last part of the link, which works once.
     pub(crate) secret: String,
-    /// The last part of the pages' addresses once the link was opened.
+    /// The last part of the pages' addresses after the link was opened.
     pub(crate) visit: Option<String>,
 }
 
-/// A portal session that asks to confirm a change of plan.
+/// A change of plan that a portal session asks the buyer to confirm.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub(crate) struct PlanChange {
     pub(crate) subscription: String,
     pub(crate) item: String,
     pub(crate) price: Price,
-    /// Where the buyer goes afterwards; `None` shows the portal's own confirmation.
+    /// Where the buyer is redirected afterwards; `None` shows the portal's own confirmation.
     pub(crate) redirect: Option<String>,
 }
 
@@ -194,9 +194,9 @@ pub(crate) struct Subscription {
     pub(crate) price: Price,
     pub(crate) status: Status,
     pub(crate) created: i64,
-    /// Periods are counted from here.
+    /// The start of the first period; periods are counted from here.
     pub(crate) anchor: i64,
-    /// Number of the running period, from 0.
+    /// Number of the current period, from 0.
     pub(crate) period: i64,
     pub(crate) period_start: i64,
     pub(crate) period_end: i64,
@@ -213,7 +213,7 @@ pub(crate) struct Subscription {
     pub(crate) trial_start: Option<i64>,
     pub(crate) trial_end: Option<i64>,
     pub(crate) trial_end_announced: bool,
-    /// While past due: when the payment is tried again.
+    /// Time of the next payment attempt while past due.
     pub(crate) next_attempt: Option<i64>,
 }
 
@@ -262,14 +262,14 @@ pub(crate) struct Invoice {
     pub(crate) paid_at: Option<i64>,
 }
 
-/// An event as it is sent, rendered when it happened.
+/// An event in the form in which it is sent.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub(crate) struct Event {
     pub(crate) id: String,
     pub(crate) kind: String,
     pub(crate) created: i64,
     pub(crate) body: Value,
-    /// Whether the endpoint has answered 2xx.
+    /// Whether the endpoint has responded with 2xx.
     pub(crate) delivered: bool,
 }
 
@@ -296,7 +296,7 @@ mod tests {
     }
 
     #[test]
-    fn a_full_table_drops_its_oldest_row() {
+    fn full_table_drops_oldest_row() {
         let mut table = Table::default();
         for number in 0..=CAPACITY {
             table.insert(Number(number.to_string()));

@@ -1,5 +1,5 @@
-//! State over a restart: one JSON file, written whole and renamed, at most once a second. It holds names and e-mail addresses, so
-//! only its owner may read it.
+//! Stores the state across restarts in a JSON file, replaced atomically at most once a second. The file contains names and e-mail addresses, so
+//! only its owner can read it.
 
 use std::fs::{self, OpenOptions, Permissions};
 use std::io::{self, Write as _};
@@ -14,23 +14,23 @@ use crate::state::State;
 
 const PAUSE: Duration = Duration::from_secs(1);
 
-/// The state of that file. A file that cannot be read starts an empty state: nothing in it is worth a refused start.
+/// Reads the file. If it cannot be read, starts with an empty state, because losing it is better than not starting.
 pub(crate) fn read(path: &Path) -> State {
-    // An earlier release wrote it with the process's umask.
+    // An earlier release created the file with the process's umask.
     let is_open = fs::metadata(path).is_ok_and(|metadata| metadata.permissions().mode() & 0o077 != 0);
     if is_open && let Err(error) = fs::set_permissions(path, Permissions::from_mode(0o600)) {
-        tracing::warn!(%error, path = %path.display(), "other users can read the state of the Stripe double: run chmod 600 on it");
+        tracing::warn!(%error, path = %path.display(), "other users can read the state file of the Stripe double: run chmod 600 on it");
     }
     let text = match fs::read(path) {
         Ok(text) => text,
         Err(error) if error.kind() == io::ErrorKind::NotFound => return State::default(),
         Err(error) => {
-            tracing::warn!(%error, path = %path.display(), "the state of the Stripe double cannot be read; it starts empty");
+            tracing::warn!(%error, path = %path.display(), "cannot read the state of the Stripe double; starting with an empty state");
             return State::default();
         }
     };
     serde_json::from_slice(&text).unwrap_or_else(|error| {
-        tracing::warn!(%error, path = %path.display(), "the state of the Stripe double is not readable; it starts empty");
+        tracing::warn!(%error, path = %path.display(), "cannot parse the state of the Stripe double; starting with an empty state");
         State::default()
     })
 }
@@ -50,24 +50,24 @@ pub(crate) async fn keep(double: &Double, shutdown: &CancellationToken) {
     }
 }
 
-/// Writes the file, if there is to be one.
+/// Writes the file, if one is configured.
 pub(crate) async fn write_now(double: &Double) {
     let Some(path) = double.0.config.state_file.clone() else { return };
     let text = match serde_json::to_vec(&double.lock().state) {
         Ok(text) => text,
-        Err(error) => return tracing::warn!(%error, "the state of the Stripe double cannot be written"),
+        Err(error) => return tracing::warn!(%error, "cannot serialise the state of the Stripe double"),
     };
     let written = tokio::task::spawn_blocking(move || write(&path, &text));
     match written.await {
         Ok(Ok(())) => {}
-        Ok(Err(error)) => tracing::warn!(%error, "the state of the Stripe double cannot be written"),
-        Err(error) => tracing::warn!(%error, "the state of the Stripe double was not written"),
+        Ok(Err(error)) => tracing::warn!(%error, "cannot write the state of the Stripe double"),
+        Err(error) => tracing::warn!(%error, "cannot write the state of the Stripe double"),
     }
 }
 
 fn write(path: &Path, text: &[u8]) -> io::Result<()> {
     let draft = path.with_extension("new");
-    // A draft that a killed server left keeps its mode when it is opened again.
+    // A temporary file left by a crash keeps its mode when it is opened again.
     match fs::remove_file(&draft) {
         Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error),
         _ => {}

@@ -139,7 +139,7 @@ async fn kinds(double: &Double) -> Vec<String> {
 }
 
 #[tokio::test]
-async fn a_subscription_is_bought_on_the_hosted_page() {
+async fn subscription_is_bought_on_hosted_page() {
     let double = Double::new(config());
     let customer = customer(&double).await;
     let session = session(&double, &customer, "price_month").await;
@@ -166,7 +166,7 @@ async fn a_subscription_is_bought_on_the_hosted_page() {
     let paid = page(&double, Method::POST, url, CARD).await;
     assert_eq!(paid.headers[LOCATION], format!("http://localhost:8000/dashboard?s={id}"));
     let again = page(&double, Method::POST, url, CARD).await;
-    assert!(again.text.contains("has been paid for already"), "a second click buys nothing twice");
+    assert!(again.text.contains("has been paid for already"), "a second click must not buy twice");
 
     let session = call(&double, Method::GET, &format!("/v1/checkout/sessions/{id}"), "").await.json();
     assert_eq!(
@@ -195,7 +195,7 @@ async fn a_subscription_is_bought_on_the_hosted_page() {
 }
 
 #[tokio::test]
-async fn a_card_that_asks_is_confirmed_or_refused() {
+async fn card_confirmation_can_be_accepted_or_declined() {
     let double = Double::new(config());
     let customer = customer(&double).await;
     let session = session(&double, &customer, "price_month").await;
@@ -206,14 +206,14 @@ async fn a_card_that_asks_is_confirmed_or_refused() {
     let refused = page(&double, Method::POST, &format!("{url}/confirm"), "answer=no").await;
     assert_eq!(refused.status, StatusCode::PAYMENT_REQUIRED);
     let stale = page(&double, Method::POST, &format!("{url}/confirm"), "answer=yes").await;
-    assert_eq!(stale.status, StatusCode::PAYMENT_REQUIRED, "a refused card is not confirmed later");
+    assert_eq!(stale.status, StatusCode::PAYMENT_REQUIRED, "a declined confirmation cannot be repeated");
     let _asked = page(&double, Method::POST, url, &form).await;
     let paid = page(&double, Method::POST, &format!("{url}/confirm"), "answer=yes").await;
     assert_eq!(paid.status, StatusCode::SEE_OTHER);
 }
 
 #[tokio::test]
-async fn calls_are_validated_as_stripe_validates_them() {
+async fn calls_are_validated_as_at_stripe() {
     let double = Double::new(config());
     let customer = customer(&double).await;
     let create = |form: String| {
@@ -247,14 +247,14 @@ async fn calls_are_validated_as_stripe_validates_them() {
 }
 
 #[tokio::test]
-async fn an_idempotency_key_gets_one_customer_and_faults_are_met() {
+async fn idempotency_key_creates_one_customer() {
     let double = Double::new(config());
     let create = async |form: &str| keyed(&double, Method::POST, "/v1/customers", form, Some("k")).await;
     let lost = json!({ "method": "POST", "path": "/v1/customers", "status": 500, "after": true });
     control(&double, Method::POST, "/_control/faults", lost).await;
     assert_eq!(create("name=a").await.status, StatusCode::INTERNAL_SERVER_ERROR);
     let first = create("name=a").await;
-    assert_eq!(first.headers["idempotent-replayed"], "true", "the lost answer");
+    assert_eq!(first.headers["idempotent-replayed"], "true", "the lost response is replayed");
     assert_eq!(create("name=a").await.text, first.text);
     assert_eq!(create("name=b").await.json()["error"]["type"], "idempotency_error");
     assert_eq!(
@@ -283,7 +283,7 @@ async fn an_idempotency_key_gets_one_customer_and_faults_are_met() {
     assert_eq!(requests[0]["status"], 500);
     let statuses: Vec<&Value> =
         requests.as_array().unwrap().iter().map(|request| &request["status"]).collect();
-    assert!(statuses.contains(&&json!(429)), "calls that met a fault are listed: {statuses:?}");
+    assert!(statuses.contains(&&json!(429)), "calls with a fault are listed: {statuses:?}");
     let stranger = call(&double, Method::GET, "/v1/subscriptions?customer=cus_x", "").await;
     assert_eq!(stranger.error(), (400, json!("resource_missing"), json!("customer")));
     let form = request(Method::POST, "/_control/reset")
@@ -294,7 +294,7 @@ async fn an_idempotency_key_gets_one_customer_and_faults_are_met() {
 }
 
 #[tokio::test]
-async fn cancel_reactivate_and_the_end_of_the_period() {
+async fn cancellation_and_reactivation_until_period_end() {
     let double = Double::new(config());
     let (_, id) = subscribed(&double, "4242424242424242").await;
     let path = format!("/v1/subscriptions/{id}");
@@ -331,7 +331,7 @@ async fn cancel_reactivate_and_the_end_of_the_period() {
 }
 
 #[tokio::test]
-async fn a_card_that_fails_at_renewal_leads_to_past_due_and_the_end() {
+async fn failed_renewal_leads_to_past_due_and_cancellation() {
     let double = Double::new(config());
     let (_, id) = subscribed(&double, "4000000000000341").await;
     control(&double, Method::POST, "/_control/clock", json!({ "to_period_end_of": id })).await;
@@ -357,7 +357,7 @@ async fn portal(double: &Double, form: &str) -> String {
 }
 
 #[tokio::test]
-async fn the_portal_cancels_by_date_changes_cards_and_its_link_works_once() {
+async fn portal_cancels_and_changes_cards() {
     let double = Double::new(config());
     let (customer, id) = subscribed(&double, "4000000000000341").await;
     let url =
@@ -365,7 +365,11 @@ async fn the_portal_cancels_by_date_changes_cards_and_its_link_works_once() {
             .await;
     let opened = page(&double, Method::GET, &url, "").await;
     let home = opened.headers[LOCATION].to_str().unwrap().to_owned();
-    assert_eq!(page(&double, Method::GET, &url, "").await.status, StatusCode::NOT_FOUND, "a second time");
+    assert_eq!(
+        page(&double, Method::GET, &url, "").await.status,
+        StatusCode::NOT_FOUND,
+        "the link works once"
+    );
     let shown = page(&double, Method::GET, &home, "").await;
     assert!(
         shown.text.contains("Cancel plan") && shown.text.contains("http://localhost:8000/back"),
@@ -387,11 +391,11 @@ async fn the_portal_cancels_by_date_changes_cards_and_its_link_works_once() {
     let declined = page(&double, Method::POST, &format!("{home}/{id}/card"), &declined).await;
     assert!(declined.text.contains("Your card was declined."));
     page(&double, Method::POST, &format!("{home}/{id}/card"), CARD).await;
-    assert_eq!(get(&double, &id).await["status"], "active", "the new card pays what was due");
+    assert_eq!(get(&double, &id).await["status"], "active", "the new card pays the open invoice");
 }
 
 #[tokio::test]
-async fn a_change_of_plan_is_confirmed_in_the_portal() {
+async fn plan_change_is_confirmed_in_portal() {
     let double = Double::new(config());
     let (customer, id) = subscribed(&double, "4242424242424242").await;
     let item = get(&double, &id).await["items"]["data"][0]["id"].as_str().unwrap().to_owned();
@@ -427,7 +431,7 @@ async fn a_change_of_plan_is_confirmed_in_the_portal() {
 }
 
 #[tokio::test]
-async fn lists_have_pages_and_ids_expand() {
+async fn lists_are_paged_and_ids_expand() {
     let double = Double::new(config());
     let (customer, id) = subscribed(&double, "4242424242424242").await;
     let events = call(&double, Method::GET, "/v1/events?limit=3", "").await.json();
@@ -485,7 +489,7 @@ async fn until(what: &str, is_so: impl Fn() -> bool) {
 }
 
 #[tokio::test]
-async fn webhooks_arrive_before_the_buyer_returns_twice_late_or_in_the_order_asked_for() {
+async fn webhooks_support_all_delivery_modes() {
     let (url, received) = endpoint(2).await;
     let double = Double::new(Config { endpoint: Some(url), ..config() });
     let stop = CancellationToken::new();
@@ -517,13 +521,13 @@ async fn webhooks_arrive_before_the_buyer_returns_twice_late_or_in_the_order_ask
     let (first, second) = (customer(&double).await, customer(&double).await);
     let events = call(&double, Method::GET, "/v1/events?type=customer.created&limit=2", "").await.json();
     let ids: Vec<&Value> = events["data"].as_array().unwrap().iter().map(|event| &event["id"]).collect();
-    assert_eq!(events["data"][0]["data"]["object"]["id"], json!(second), "the newest first");
+    assert_eq!(events["data"][0]["data"]["object"]["id"], json!(second), "newest first");
     assert!(kinds().is_empty(), "held");
     control(&double, Method::POST, "/_control/deliver", json!({ "events": ids })).await;
     until("both arrive", || kinds().len() == 2).await;
     let order: Vec<Value> =
         received.lock().unwrap().iter().map(|(_, event)| event["data"]["object"]["id"].clone()).collect();
-    assert_eq!(order, [json!(second), json!(first)], "the order that was asked for");
+    assert_eq!(order, [json!(second), json!(first)], "the requested order");
     assert_eq!(received.lock().unwrap()[0].0.matches(",v1=").count(), 2, "one signature for each secret");
 
     control(&double, Method::PUT, "/_control/delivery", json!({ "copies": 3, "drop_next": 1 })).await;
@@ -535,7 +539,7 @@ async fn webhooks_arrive_before_the_buyer_returns_twice_late_or_in_the_order_ask
 }
 
 #[tokio::test]
-async fn the_state_file_survives_a_restart_and_holds_no_card_number() {
+async fn state_file_survives_restart_without_card_number() {
     use std::os::unix::fs::PermissionsExt as _;
 
     let dir = tempfile::tempdir().unwrap();
@@ -550,7 +554,7 @@ async fn the_state_file_survives_a_restart_and_holds_no_card_number() {
     stop.cancel();
     double.run(stop).await;
     assert!(!std::fs::read_to_string(&path).unwrap().contains("4242424242424242"));
-    assert_eq!(mode(), 0o600, "it holds names and addresses");
+    assert_eq!(mode(), 0o600, "the file contains names and addresses");
     std::fs::set_permissions(&path, std::fs::Permissions::from_mode(0o644)).unwrap();
     assert_eq!(get(&Double::new(with_file()), &id).await["status"], "active");
     assert_eq!(mode(), 0o600);

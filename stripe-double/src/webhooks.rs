@@ -1,4 +1,4 @@
-//! Webhooks: signed, delivered to the one endpoint, shuffled by default, and late, twice, dropped or forged on demand.
+//! Webhooks: signed, delivered to one endpoint, in random order by default, and on request late, repeated, dropped or with a bad signature.
 
 use std::collections::VecDeque;
 use std::time::Duration;
@@ -22,10 +22,10 @@ use crate::control::Log;
 use crate::state::CAPACITY;
 use crate::{Double, Inner};
 
-/// How long the endpoint may take.
+/// Timeout of a delivery.
 const TIMEOUT: Duration = Duration::from_secs(20);
 
-/// Pauses between attempts; Stripe's take hours.
+/// Delays between attempts; Stripe's are hours.
 const PAUSES: [Duration; 7] = {
     const fn seconds(seconds: u64) -> Duration {
         Duration::from_secs(seconds)
@@ -40,31 +40,31 @@ pub(crate) enum Mode {
     /// In random order, a few at a time.
     #[default]
     Shuffled,
-    /// One after another, in the order in which they happened.
+    /// One at a time, in the order of events.
     Ordered,
-    /// Up to 64 at a time.
+    /// Up to 64 concurrently.
     Concurrent,
-    /// Not before a control route asks for them.
+    /// Only when a control route requests them.
     Held,
 }
 
-/// What can be asked of deliveries.
+/// Settings of deliveries, changed by a control route.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub(crate) struct Delivery {
     pub(crate) mode: Mode,
-    /// How often each event is sent.
+    /// How often each event is delivered.
     pub(crate) copies: usize,
     pub(crate) delay_ms: u64,
-    /// The next ones that are lost on their way, without a retry.
+    /// Number of next deliveries to drop, without a retry.
     pub(crate) drop_next: usize,
-    /// The next ones with a signature that does not fit.
+    /// Number of next deliveries with a wrong signature.
     pub(crate) bad_signature_next: usize,
-    /// Seconds by which `t` of the signature is off.
+    /// Offset of the signature's `t` in seconds.
     pub(crate) timestamp_offset: i64,
-    /// Sign with these instead of the configured one: several while a secret is rolled.
+    /// Secrets to sign with instead of the configured one; several while a secret is being rolled.
     pub(crate) secrets: Vec<String>,
-    /// Whether a delivery that fails is tried again.
+    /// Whether to retry a failed delivery.
     pub(crate) retries: bool,
 }
 
@@ -83,7 +83,7 @@ impl Default for Delivery {
     }
 }
 
-/// What waits to be sent, and what was.
+/// Waiting and finished deliveries.
 #[derive(Default)]
 pub(crate) struct Outgoing {
     pub(crate) settings: Delivery,
@@ -96,11 +96,11 @@ struct Due {
     event: String,
     at: Instant,
     attempt: usize,
-    /// Sent although deliveries are held.
+    /// Delivered even if deliveries are held.
     is_asked_for: bool,
 }
 
-/// One delivery and its answer.
+/// A finished delivery with its response.
 #[derive(Debug, Clone, Serialize)]
 pub(crate) struct DeliveryRecord {
     event: String,
@@ -108,13 +108,13 @@ pub(crate) struct DeliveryRecord {
     kind: String,
     attempt: usize,
     status: Option<u16>,
-    /// The beginning of the answer, or why there is none.
+    /// The start of the response, or why there is none.
     answer: String,
     duration_ms: u64,
 }
 
 impl Outgoing {
-    /// An event of now.
+    /// Queues an event that has just happened.
     pub(crate) fn enqueue(&mut self, event: &str) {
         let at = Instant::now() + Duration::from_millis(self.settings.delay_ms.min(600_000));
         for _ in 0..self.settings.copies.clamp(1, 100) {
@@ -122,13 +122,13 @@ impl Outgoing {
         }
     }
 
-    /// An event that a control route asks for, now.
-    pub(crate) fn ask_for(&mut self, event: String) {
+    /// Queues an event requested by a control route.
+    pub(crate) fn enqueue_requested(&mut self, event: String) {
         self.queue.retain(|due| due.event != event);
         self.push(Due { event, at: Instant::now(), attempt: 1, is_asked_for: true });
     }
 
-    /// A full queue drops its oldest: tests that lose events that way see it in `pending`.
+    /// A full queue drops its oldest delivery; tests can see that in `pending`.
     fn push(&mut self, due: Due) {
         if self.queue.len() >= CAPACITY {
             self.queue.pop_front();
@@ -136,7 +136,7 @@ impl Outgoing {
         self.queue.push_back(due);
     }
 
-    /// How many deliveries wait.
+    /// Number of waiting deliveries.
     pub(crate) fn pending(&self) -> usize {
         self.queue.len()
     }
@@ -145,7 +145,7 @@ impl Outgoing {
         *self = Self::default();
     }
 
-    /// Takes what is due; else says when to look again.
+    /// Takes due deliveries; if there are none, returns the time of the next one.
     fn take_due(&mut self, now: Instant) -> (Vec<Due>, Option<Instant>) {
         let is_held = self.settings.mode == Mode::Held;
         let (mut due, mut next) = (Vec::new(), None::<Instant>);
@@ -164,7 +164,7 @@ impl Outgoing {
     }
 }
 
-/// Delivers until `shutdown`. A delivery that takes long holds up others only where they are sent one after another.
+/// Delivers until `shutdown`. A slow delivery delays others only in [`Mode`]s that send one at a time.
 pub(crate) async fn deliver(double: &Double, shutdown: &CancellationToken) {
     let Some(endpoint) = double.0.config.endpoint.clone() else { return };
     let mut ready = VecDeque::new();
@@ -173,7 +173,7 @@ pub(crate) async fn deliver(double: &Double, shutdown: &CancellationToken) {
         let woken = double.0.wake.notified();
         let (due, next, mode) = {
             let mut inner = double.lock();
-            // What waits here no longer counts for the queue's bound.
+            // Deliveries waiting here no longer count towards the queue's limit.
             let (due, next) =
                 if ready.is_empty() { inner.outgoing.take_due(Instant::now()) } else { (Vec::new(), None) };
             (due, next, inner.outgoing.settings.mode)
@@ -200,7 +200,7 @@ pub(crate) async fn deliver(double: &Double, shutdown: &CancellationToken) {
                 () = tokio::time::sleep_until(next) => {}
             }
         };
-        // What was under way is lost: the state file does not hold deliveries, as the receiver asks Stripe anyway.
+        // Unfinished deliveries are lost: the state file does not store them, because receivers fetch missed events anyway.
         let _or_shutdown = shutdown.run_until_cancelled(something_new).await;
     }
 }
@@ -213,15 +213,15 @@ fn shuffle<T>(items: &mut [T]) {
     }
 }
 
-/// One delivery, its record and its retry.
+/// Sends one delivery, records it and schedules a retry.
 async fn send(double: &Double, endpoint: &Url, due: Due) {
     let Some((kind, body, signature)) = prepare(&mut double.lock(), double, &due.event) else { return };
     let start = Instant::now();
     let sent = match signature {
-        None => Ok((None, "dropped on its way".to_owned())),
+        None => Ok((None, "dropped on request".to_owned())),
         Some(signature) => match tokio::time::timeout(TIMEOUT, post(endpoint, body, signature)).await {
             Ok(answer) => answer.map(|(status, text)| (Some(status), text)),
-            Err(_late) => Err("no answer in time".to_owned()),
+            Err(_late) => Err("no response in time".to_owned()),
         },
     };
     let duration_ms = u64::try_from(start.elapsed().as_millis()).unwrap_or(u64::MAX);
@@ -251,7 +251,7 @@ async fn send(double: &Double, endpoint: &Url, due: Due) {
     double.0.delivered.send_modify(|count| *count += 1);
 }
 
-/// What is sent: the event's type, its body and signature. No signature means that the delivery is lost on purpose.
+/// The event's type, body and signature. Without a signature, the delivery is dropped on purpose.
 fn prepare(inner: &mut Inner, double: &Double, id: &str) -> Option<(String, Bytes, Option<String>)> {
     let event = inner.state.events.get(id)?;
     let body = Bytes::from(serde_json::to_vec_pretty(&event.body).ok()?);
@@ -261,7 +261,7 @@ fn prepare(inner: &mut Inner, double: &Double, id: &str) -> Option<(String, Byte
         settings.drop_next -= 1;
         return Some((kind, body, None));
     }
-    // The receiver compares with its own clock, so this is the machine's time and not the double's.
+    // Receivers compare with their own clock, so use the machine's time instead of the double's.
     let time = double.0.clock.unix_seconds().saturating_add(settings.timestamp_offset);
     let mut signature = if settings.secrets.is_empty() {
         sign(&[double.0.config.webhook_secret.expose_secret()], time, &body)
@@ -276,7 +276,7 @@ fn prepare(inner: &mut Inner, double: &Double, id: &str) -> Option<(String, Byte
     Some((kind, body, Some(signature)))
 }
 
-/// `t=…,v1=…[,v1=…],v0=…`, one `v1` for each secret.
+/// `t=…,v1=…[,v1=…],v0=…`, with one `v1` per secret.
 fn sign(secrets: &[&str], time: i64, body: &[u8]) -> String {
     let tag = |secret: &str| {
         let mut context = hmac::Context::with_key(&hmac::Key::new(hmac::HMAC_SHA256, secret.as_bytes()));
@@ -289,7 +289,7 @@ fn sign(secrets: &[&str], time: i64, body: &[u8]) -> String {
         header.push_str(",v1=");
         header.push_str(&tag(secret));
     }
-    // Test mode's other scheme, which receivers must ignore.
+    // The additional scheme of test mode, which receivers must ignore.
     header.push_str(",v0=");
     header.push_str(&tag("v0"));
     header
@@ -298,7 +298,7 @@ fn sign(secrets: &[&str], time: i64, body: &[u8]) -> String {
 fn hex(bytes: &[u8]) -> String {
     use std::fmt::Write as _;
     bytes.iter().fold(String::new(), |mut text, byte| {
-        // Writing to a string does not fail.
+        // Writing to a string cannot fail.
         let _written = write!(text, "{byte:02x}");
         text
     })
@@ -330,7 +330,7 @@ async fn post(endpoint: &Url, body: Bytes, signature: String) -> Result<(u16, St
         let text = String::from_utf8_lossy(&text.to_bytes()).chars().take(500).collect();
         Ok((status, text))
     };
-    // The connection must be driven while the answer is awaited, and ends with it.
+    // Drives the connection while waiting for the response.
     tokio::pin!(answer);
     tokio::select! {
         answer = &mut answer => answer,
@@ -341,7 +341,7 @@ async fn post(endpoint: &Url, body: Bytes, signature: String) -> Result<(u16, St
     }
 }
 
-/// Waits until the endpoint has accepted `event`, or `limit` has passed. Without an endpoint there is nothing to wait for.
+/// Waits at most `limit` until the endpoint has accepted `event`. Returns at once if there is no endpoint.
 pub(crate) async fn wait_until_delivered(double: &Double, event: &str, limit: Duration) {
     if double.0.config.endpoint.is_none() {
         return;
@@ -366,8 +366,8 @@ mod tests {
     use super::*;
 
     #[test]
-    fn signatures_are_those_that_openssl_makes() {
-        // printf '1700000000.{}' | openssl dgst -sha256 -hmac whsec_test
+    fn signature_matches_openssl() {
+        // Computed with: printf '1700000000.{}' | openssl dgst -sha256 -hmac whsec_test
         let header = sign(&["whsec_test", "whsec_new"], 1_700_000_000, b"{}");
         let parts: Vec<&str> = header.split(',').collect();
         assert_eq!(parts.len(), 4);
@@ -377,15 +377,15 @@ mod tests {
     }
 
     #[test]
-    fn held_events_leave_in_the_order_that_is_asked_for() {
+    fn held_events_are_sent_in_requested_order() {
         let mut outgoing = Outgoing::default();
         outgoing.settings.mode = Mode::Held;
         for event in ["a", "b", "c"] {
             outgoing.enqueue(event);
         }
         assert!(outgoing.take_due(Instant::now()).0.is_empty());
-        outgoing.ask_for("c".to_owned());
-        outgoing.ask_for("a".to_owned());
+        outgoing.enqueue_requested("c".to_owned());
+        outgoing.enqueue_requested("a".to_owned());
         let events: Vec<String> =
             outgoing.take_due(Instant::now()).0.into_iter().map(|due| due.event).collect();
         assert_eq!(events, ["c", "a"]);
@@ -393,7 +393,7 @@ mod tests {
     }
 
     #[test]
-    fn shuffling_loses_nothing() {
+    fn shuffling_keeps_all_items() {
         let mut items: Vec<usize> = (0..50).collect();
         shuffle(&mut items);
         items.sort_unstable();

@@ -1,7 +1,7 @@
-//! A cargo build with one progress line: crates built of the total, what is being built, and the time since the start.
+//! A cargo build with one progress line: the number of built crates, the current crates, and the elapsed time.
 //!
-//! The counts come from cargo's own progress bar, which it is made to draw into a pipe; cargo has no stable interface that
-//! tells the total. Compiler warnings and errors pass through.
+//! The counts come from cargo's progress bar, which cargo is configured to print to a pipe; it has no stable interface for
+//! the total. Compiler warnings and errors are printed unchanged.
 
 use std::io::{BufReader, PipeReader, Read};
 use std::path::Path;
@@ -15,10 +15,10 @@ use crate::run::{self, Running};
 use crate::suite::cargo_command;
 use crate::ui;
 
-/// Where the line cannot be rewritten in place, it is printed again this often.
+/// Interval of progress lines where they cannot be rewritten in place.
 const LINE_INTERVAL: Duration = Duration::from_secs(15);
 
-/// What cargo prints for each crate, and what the progress line replaces.
+/// Cargo's status words, whose lines the progress line replaces.
 const STATUS_WORDS: [&str; 9] = [
     "Adding",
     "Blocking",
@@ -31,7 +31,7 @@ const STATUS_WORDS: [&str; 9] = [
     "Updating",
 ];
 
-/// A build that is running; stopped when dropped.
+/// A running build, stopped on drop.
 pub(crate) struct CargoBuild {
     running: Running,
     reader: Option<JoinHandle<()>>,
@@ -39,7 +39,7 @@ pub(crate) struct CargoBuild {
 }
 
 impl CargoBuild {
-    /// Starts `cargo ARGUMENTS`, which `what` names in the progress line.
+    /// Starts `cargo ARGUMENTS`; `what` describes it in the progress line.
     ///
     /// # Errors
     /// Cargo cannot be started.
@@ -48,10 +48,10 @@ impl CargoBuild {
         command.args(arguments);
         command.env("CARGO_TERM_PROGRESS_WHEN", "always").env("CARGO_TERM_PROGRESS_WIDTH", "200");
         command.env("CARGO_TERM_COLOR", if ui::colours() { "always" } else { "never" });
-        let (reader, writer) = std::io::pipe().context("cannot make a pipe")?;
+        let (reader, writer) = std::io::pipe().context("cannot create a pipe")?;
         command.stdout(Stdio::null()).stderr(writer);
         let running = Running::spawn(&mut command)?;
-        // The command holds the pipe's writing end; while it does, reading would not end.
+        // Drop the command's copy of the writing end; otherwise the reader would never reach the end.
         command.stderr(Stdio::null());
         let reader = std::thread::spawn(move || show(reader, what));
         Ok(Self { running, reader: Some(reader), line: run::line(&command) })
@@ -103,7 +103,7 @@ fn is_status(line: &str) -> bool {
         && !line.starts_with(char::is_alphabetic)
 }
 
-/// One state of cargo's progress bar.
+/// A state of cargo's progress bar.
 #[derive(Debug, PartialEq, Eq)]
 struct Progress<'a> {
     built: u32,
@@ -113,7 +113,7 @@ struct Progress<'a> {
 }
 
 impl<'a> Progress<'a> {
-    /// Reads `    Building [====>    ] 112/409: tokio, hyper(build)`.
+    /// Parses `    Building [====>    ] 112/409: tokio, hyper(build)`.
     fn parse(line: &'a str) -> Option<Self> {
         let (head, rest) = line.split_once("] ")?;
         if !head.trim_start().starts_with("Building [") {
@@ -137,7 +137,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn reads_cargos_progress_bar() {
+    fn parses_cargo_progress_bar() {
         let bar = "    Building [=======>      ] 112/409: tokio, hyper(build)";
         let progress = Progress::parse(bar).unwrap();
         assert_eq!(progress, Progress { built: 112, total: 409, current: "tokio, hyper(build)" });

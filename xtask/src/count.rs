@@ -1,12 +1,12 @@
-//! Numbers of tests, read from what the test programs print or write.
+//! Counts tests from the output and reports of test programs.
 //!
-//! Reads only the totals it needs, by name: the formats of libtest, Vitest and Playwright are stable there, and a JSON crate would make the first
+//! Reads only the required totals, by name: the formats of libtest, Vitest and Playwright are stable there, and a JSON crate would make the first
 //! `cargo xtask` of a fresh clone slower.
 
 use std::ops::AddAssign;
 use std::path::Path;
 
-/// How many tests ended how.
+/// Numbers of tests by result.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Tally {
     pub(crate) passed: u64,
@@ -22,29 +22,29 @@ impl AddAssign for Tally {
     }
 }
 
-/// The module of the service tests that tests `policies/`.
+/// The module of the service tests for `policies/`.
 const POLICIES: &str = "project::policies::";
 
-/// Adds up a `cargo test` run, policy tests apart from the others.
+/// Sums of a `cargo test` run, with policy tests counted separately.
 #[derive(Default)]
 pub(crate) struct CargoTest {
-    /// Every test but those of policies.
+    /// All tests except policy tests.
     pub(crate) rust: Tally,
-    /// Tests of `policies/`.
+    /// Policy tests.
     pub(crate) policies: Tally,
-    /// Tests of `policies/` in the executable that runs now.
-    named: Tally,
+    /// Policy tests of the current test binary.
+    current: Tally,
 }
 
 impl CargoTest {
-    /// Takes one line of output, without colours.
+    /// Reads one line of output, without colours.
     pub(crate) fn read(&mut self, line: &str) {
         let words = line.trim_start();
         if let Some(test) = words.strip_prefix("test ").filter(|test| test.starts_with(POLICIES)) {
             if test.ends_with("... ok") {
-                self.named.passed += 1;
+                self.current.passed += 1;
             } else if test.ends_with("... FAILED") {
-                self.named.failed += 1;
+                self.current.failed += 1;
             }
         } else if let Some(result) = words.strip_prefix("test result: ") {
             let all = Tally {
@@ -52,7 +52,7 @@ impl CargoTest {
                 failed: number_before(result, " failed"),
                 skipped: number_before(result, " ignored"),
             };
-            let policies = std::mem::take(&mut self.named);
+            let policies = std::mem::take(&mut self.current);
             self.policies += policies;
             self.rust += Tally {
                 passed: all.passed.saturating_sub(policies.passed),
@@ -63,14 +63,14 @@ impl CargoTest {
     }
 }
 
-/// The name of the failed test that a line of libtest's, Vitest's or Playwright's report tells of.
+/// The name of the failed test in a line of output from libtest, Vitest or Playwright.
 pub(crate) fn failed_test(line: &str) -> Option<&str> {
     let words = line.trim();
     if let Some(test) = words.strip_prefix("test ") {
         return test.strip_suffix("... FAILED").map(str::trim_end);
     }
     if let Some(test) = words.strip_prefix("FAIL ") {
-        // One line is for a test; a file that did not load has a line without a test's name.
+        // A file that fails to load has a line of the same form.
         return Some(test.trim_start());
     }
     // "✘  12 [app] › e2e/plans.spec.ts:3:1 › a title (1.2s)"
@@ -78,7 +78,7 @@ pub(crate) fn failed_test(line: &str) -> Option<&str> {
     Some(test)
 }
 
-/// The totals of Vitest's JSON report; nothing when it was not written.
+/// The totals of Vitest's JSON report; `None` if it was not written.
 pub(crate) fn vitest(report: &Path) -> Option<Tally> {
     let text = std::fs::read_to_string(report).ok()?;
     Some(Tally {
@@ -89,10 +89,10 @@ pub(crate) fn vitest(report: &Path) -> Option<Tally> {
     })
 }
 
-/// The totals of Playwright's JSON report; nothing when it was not written.
+/// The totals of Playwright's JSON report; `None` if it was not written.
 pub(crate) fn playwright(report: &Path) -> Option<Tally> {
     let text = std::fs::read_to_string(report).ok()?;
-    // Attachments and titles come before; the totals are the last object.
+    // Attachments and titles come first; the totals are the last object.
     let (_, stats) = text.rsplit_once("\"stats\":")?;
     Some(Tally {
         passed: number_after(stats, "\"expected\":")?,
@@ -119,7 +119,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn cargo_tests_are_added_up_and_policies_kept_apart() {
+    fn sums_cargo_tests_and_separates_policies() {
         let mut count = CargoTest::default();
         for line in [
             "     Running unittests src/lib.rs (target/debug/deps/basalt_rest-1a)",
@@ -140,7 +140,7 @@ mod tests {
     }
 
     #[test]
-    fn failed_tests_are_named() {
+    fn finds_names_of_failed_tests() {
         for (line, name) in [
             ("test rest::roles::one ... FAILED", Some("rest::roles::one")),
             ("test rest::roles::two ... ok", None),
@@ -159,7 +159,7 @@ mod tests {
     }
 
     #[test]
-    fn reports_are_read_by_name() {
+    fn reads_totals_of_reports() {
         let folder = std::env::temp_dir().join(format!("xtask-count-{}", std::process::id()));
         std::fs::create_dir_all(&folder).unwrap();
         let vitest_report = folder.join("vitest.json");

@@ -1,9 +1,9 @@
-//! `dev`: from a fresh clone to a server with the app on it; and the verbs around a running one.
+//! `dev`: from a fresh clone to a running server with the app; and commands for the running server.
 //!
-//! What would make the build or the server fail is checked first. The server's build needs the processor and npm the network, so they run in parallel;
-//! when one fails, the other is stopped. What has not changed is skipped: packages by their lock file, the app by its sources, the server by cargo.
+//! Common causes of failures are checked first. The server's build needs the CPU and npm the network, so both run in parallel;
+//! if one fails, the other is stopped. Unchanged parts are skipped: packages by lock file, the app by its sources, the server by cargo.
 //!
-//! The server runs beside a double of Stripe (decision 0099), and beside Vite with `--watch`. Without either, this process becomes the server.
+//! The server runs together with a Stripe double (decision 0099), and with Vite if `--watch` is given. Without either, this process becomes the server.
 
 use std::hash::{DefaultHasher, Hasher};
 use std::os::unix::fs::MetadataExt;
@@ -21,12 +21,12 @@ use crate::stripe_double::{self, StripeDouble};
 use crate::suite::{cargo, cargo_command};
 use crate::{Arguments, node, preflight, ui};
 
-/// The cargo profile of the server that `dev` starts, and its folder in the target folder (decision 0090).
+/// The cargo profile of `dev`, which is also a folder in the target folder (decision 0090).
 pub(crate) const PROFILE: &str = "local";
 
-/// Sets up, builds and starts.
+/// Installs and builds what is missing, and starts the server.
 pub(crate) fn dev(root: &Path, arguments: &Arguments) -> Result<ExitCode> {
-    ui::note("Basalt: checking what is there");
+    ui::note("Basalt: checking requirements");
     preflight::check_server(root, &arguments.passed)?;
     preflight::check(root, preflight::Build::Server)?;
     build(root)?;
@@ -45,14 +45,14 @@ pub(crate) fn dev(root: &Path, arguments: &Arguments) -> Result<ExitCode> {
     side_by_side(root, &mut serve, double, vite, &arguments.passed)
 }
 
-/// The double's usual port.
+/// The double's default port.
 const DOUBLE_PORT: u16 = 12111;
 
-/// The settings in force, as `basalt config` prints them.
+/// The effective settings, as printed by `basalt config`.
 struct Effective(String);
 
 impl Effective {
-    /// `None` for a configuration with faults: the server names them.
+    /// `None` for a faulty configuration: the server reports the faults.
     fn read(root: &Path, basalt: &Path, arguments: &[String]) -> Option<Self> {
         let mut command = Command::new(basalt);
         run::output(command.current_dir(root).arg("config").args(arguments)).map(Self)
@@ -71,7 +71,7 @@ impl Effective {
         Some(value).filter(|value| !value.is_empty() && !value.starts_with('#'))
     }
 
-    /// Whether this server has plans to sell and no Stripe.
+    /// Whether this server has plans to sell and no Stripe account.
     fn needs_double(&self) -> bool {
         self.get("server", "mode") == Some("development")
             && self.get("functions", "builtin") == Some("true")
@@ -80,7 +80,7 @@ impl Effective {
     }
 }
 
-/// A double of Stripe that waits for its server.
+/// A Stripe double that starts once its server is ready.
 struct WaitingDouble {
     double: StripeDouble,
     server: String,
@@ -88,10 +88,11 @@ struct WaitingDouble {
     state_file: PathBuf,
 }
 
-/// Points the server to a double.
+/// Configures the server for a new double.
 fn double(config: &Effective, serve: &mut Command) -> Result<WaitingDouble> {
-    let get =
-        |key| config.get("server", key).with_context(|| format!("`basalt config` prints no server.{key}"));
+    let get = |key| {
+        config.get("server", key).with_context(|| format!("the output of `basalt config` lacks server.{key}"))
+    };
     let is_free = std::net::TcpListener::bind(("127.0.0.1", DOUBLE_PORT)).is_ok();
     let double = StripeDouble::new("localhost", if is_free { DOUBLE_PORT } else { free_port()? })?;
     serve.envs(double.settings());
@@ -104,7 +105,7 @@ fn double(config: &Effective, serve: &mut Command) -> Result<WaitingDouble> {
 }
 
 impl WaitingDouble {
-    /// Starts it once the server is ready.
+    /// Starts the double if the server is ready.
     fn start_when_ready(&mut self, root: &Path, arguments: &[String]) -> Result<()> {
         if self.double.is_started() || status(self.port, "GET", "/ready") != Some(200) {
             return Ok(());
@@ -113,20 +114,20 @@ impl WaitingDouble {
         let mut keys = Command::new(&basalt);
         let keys = run::output(keys.current_dir(root).arg("keys").args(arguments)).unwrap_or_default();
         let key = keys.lines().find_map(|line| line.strip_prefix("SUPABASE_SECRET_KEY="));
-        let key = key.context("`basalt keys` prints no secret key")?;
+        let key = key.context("the output of `basalt keys` lacks the secret key")?;
         self.double.start(&basalt, &self.server, key, &self.state_file, None)
     }
 }
 
-/// The server that `dev` builds.
+/// The server's program, built by `dev`.
 fn server_program(root: &Path) -> PathBuf {
     target(root).join(PROFILE).join("basalt")
 }
 
-/// Builds server and app in parallel. A failure of either ends the other, so that it is seen at once.
+/// Builds the server and the app in parallel; if one fails, stops the other, so that the error is reported at once.
 fn build(root: &Path) -> Result<()> {
     let folder = root.join("target/xtask");
-    std::fs::create_dir_all(&folder).with_context(|| format!("could not make {}", folder.display()))?;
+    std::fs::create_dir_all(&folder).with_context(|| format!("cannot create {}", folder.display()))?;
     let log = folder.join("app-build.log");
     std::thread::scope(|scope| {
         let mut app = Some(scope.spawn(|| {
@@ -140,7 +141,7 @@ fn build(root: &Path) -> Result<()> {
         let mut server = CargoBuild::start(root, "building the server", &arguments)?;
         let mut is_server_done = false;
         while !is_server_done || app.is_some() {
-            is_server_done = is_server_done || server.is_done().context("the server could not be built")?;
+            is_server_done = is_server_done || server.is_done().context("cannot build the server")?;
             if let Some(ended) = app.take_if(|app| app.is_finished()) {
                 let result = ended.join().unwrap_or_else(|_| Err(anyhow!("the app's build panicked")));
                 result.inspect_err(|_| ui::print(&std::fs::read_to_string(&log).unwrap_or_default()))?;
@@ -152,7 +153,7 @@ fn build(root: &Path) -> Result<()> {
     })
 }
 
-/// Builds the app unless nothing it is made of has changed. `quiet_log` takes Vite's output instead of the terminal.
+/// Builds the app unless it is up to date. With `quiet_log`, Vite's output goes to this file instead of the terminal.
 pub(crate) fn build_app(root: &Path, quiet_log: Option<&Path>) -> Result<()> {
     let stamp = root.join("target/xtask/app.stamp");
     let fingerprint = fingerprint(root)?;
@@ -163,17 +164,16 @@ pub(crate) fn build_app(root: &Path, quiet_log: Option<&Path>) -> Result<()> {
     ui::note("building the app");
     let mut command = node::script(root, "app", "build", &[]);
     if let Some(log) = quiet_log {
-        let file =
-            std::fs::File::create(log).with_context(|| format!("could not write {}", log.display()))?;
+        let file = std::fs::File::create(log).with_context(|| format!("cannot write {}", log.display()))?;
         command.stdout(file.try_clone()?).stderr(file);
     }
-    run::run(&mut command).context("the app could not be built")?;
-    std::fs::write(&stamp, fingerprint).with_context(|| format!("could not write {}", stamp.display()))?;
+    run::run(&mut command).context("cannot build the app")?;
+    std::fs::write(&stamp, fingerprint).with_context(|| format!("cannot write {}", stamp.display()))?;
     ui::note("building the app: done");
     Ok(())
 }
 
-/// Names, sizes and times of the app's sources, and the packages it is built with.
+/// A hash of the paths, sizes and times of the app's sources and the lock file.
 fn fingerprint(root: &Path) -> Result<String> {
     let mut files = Vec::new();
     sources(&root.join("app"), &mut files)?;
@@ -181,8 +181,8 @@ fn fingerprint(root: &Path) -> Result<String> {
     files.sort();
     let mut hasher = DefaultHasher::new();
     for file in &files {
-        let data =
-            std::fs::metadata(file).with_context(|| format!("could not look at {}", file.display()))?;
+        let data = std::fs::metadata(file)
+            .with_context(|| format!("cannot read the metadata of {}", file.display()))?;
         hasher.write(file.as_os_str().as_encoded_bytes());
         hasher.write_u64(data.len());
         hasher.write_i64(data.mtime());
@@ -193,7 +193,7 @@ fn fingerprint(root: &Path) -> Result<String> {
 
 fn sources(folder: &Path, files: &mut Vec<PathBuf>) -> Result<()> {
     const NOT_SOURCES: [&str; 5] = ["node_modules", "dist", "e2e", "test-results", "playwright-report"];
-    for entry in std::fs::read_dir(folder).with_context(|| format!("could not list {}", folder.display()))? {
+    for entry in std::fs::read_dir(folder).with_context(|| format!("cannot list {}", folder.display()))? {
         let entry = entry?;
         if !entry.file_type()?.is_dir() {
             files.push(entry.path());
@@ -204,7 +204,7 @@ fn sources(folder: &Path, files: &mut Vec<PathBuf>) -> Result<()> {
     Ok(())
 }
 
-/// The server with a double of Stripe, Vite or both; when the server or Vite ends, the others are stopped.
+/// Runs the server with a Stripe double, Vite or both; if the server or Vite ends, the others are stopped.
 fn side_by_side(
     root: &Path,
     serve: &mut Command,
@@ -217,7 +217,7 @@ fn side_by_side(
     let mut vite = vite.map(|mut vite| Running::spawn(&mut vite)).transpose()?;
     loop {
         match server.try_wait()? {
-            // After Ctrl-C.
+            // Stopped with Ctrl-C.
             Some(status) if status.success() => return Ok(ExitCode::SUCCESS),
             Some(status) => bail!("the server ended ({status})"),
             None => {}
@@ -234,26 +234,27 @@ fn side_by_side(
     }
 }
 
-/// Opens psql on the database of the server that `dev` started.
+/// Opens psql on the database of the server started by `dev`.
 pub(crate) fn psql(root: &Path, arguments: &[String]) -> Result<ExitCode> {
     let mut keys = Command::new(server_program(root));
     keys.current_dir(root).arg("keys");
-    let text = run::output(&mut keys)
-        .context("no built server was found; `cargo xtask dev` builds and starts one")?;
-    let url = database_url(&text)
-        .context("`basalt keys` names no database URL; start the server with `cargo xtask dev` first")?;
+    let text =
+        run::output(&mut keys).context("the server has not been built; run `cargo xtask dev` first")?;
+    let url = database_url(&text).context(
+        "the output of `basalt keys` has no database URL; start the server with `cargo xtask dev` first",
+    )?;
     let psql = program_of_postgres("psql")
-        .context("psql was not found; `sudo apt-get install -y postgresql-client` brings it")?;
+        .context("psql was not found; to install it, run `sudo apt-get install -y postgresql-client`")?;
     become_program(Command::new(psql).arg(url).args(arguments))
 }
 
-/// The first PostgreSQL URL in what `basalt keys` prints, as `NAME=URL`.
+/// The first PostgreSQL URL in the output of `basalt keys` (`NAME=URL` lines).
 fn database_url(keys: &str) -> Option<&str> {
     let urls = keys.lines().filter_map(|line| line.split_once('=').map(|(_, value)| value));
     urls.into_iter().find(|value| value.starts_with("postgres://") || value.starts_with("postgresql://"))
 }
 
-/// A client program of PostgreSQL from `PATH` or where Debian keeps them; the newest first.
+/// A PostgreSQL client program from `PATH` or Debian's folders, newest version first.
 fn program_of_postgres(name: &str) -> Option<PathBuf> {
     let path = std::env::var_os("PATH").unwrap_or_default();
     let mut folders: Vec<PathBuf> = std::env::split_paths(&path).collect();
@@ -266,7 +267,7 @@ fn program_of_postgres(name: &str) -> Option<PathBuf> {
     folders.into_iter().map(|folder| folder.join(name)).find(|program| program.is_file())
 }
 
-/// Builds what the measurement needs and hands over to it.
+/// Builds and runs the benchmarks.
 pub(crate) fn bench(root: &Path, arguments: &[String]) -> Result<ExitCode> {
     node::install(root, None)?;
     ui::note("cargo build --release: server and load generator");
@@ -279,21 +280,20 @@ pub(crate) fn bench(root: &Path, arguments: &[String]) -> Result<ExitCode> {
     become_program(&mut command)
 }
 
-/// Rewrites the files in `docs/` that are made from the code.
+/// Regenerates the generated files in `docs/`.
 pub(crate) fn gen_docs(root: &Path) -> Result<ExitCode> {
-    ui::note("writing docs/CONFIG.md");
-    // The tests that compare the files write them instead.
-    run::run(
-        cargo_command(root).args(["test", "-p", "basalt", "--lib", "config"]).env("BASALT_TEST_BLESS", "1"),
-    )?;
+    ui::note("writing docs/CONFIG.md, docs/ERRORS.md and docs/METRICS.md");
+    // With this variable, the tests that compare the files write them instead.
+    let tests = ["test", "-p", "basalt", "--lib", "document_is_up_to_date"];
+    run::run(cargo_command(root).args(tests).env("BASALT_TEST_BLESS", "1"))?;
     Ok(ExitCode::SUCCESS)
 }
 
-/// The app's types, made from its migrations on a database of the tests.
+/// Regenerates the app's types from its migrations, on a test database.
 pub(crate) fn gen_types(root: &Path) -> Result<ExitCode> {
     node::install(root, None)?;
     ui::note("writing app/src/lib/database.types.ts");
-    // The test that compares the file writes it instead.
+    // With this variable, the test that compares the file writes it instead.
     let test = ["test", "-p", "basalt", "--test", "service", "the_apps_types_are_those_of_its_schema"];
     run::run(cargo_command(root).args(test).env("BASALT_TEST_BLESS", "1"))?;
     Ok(ExitCode::SUCCESS)
@@ -304,10 +304,10 @@ pub(crate) fn target(root: &Path) -> PathBuf {
     std::env::var_os("CARGO_TARGET_DIR").map_or_else(|| root.join("target"), |folder| root.join(folder))
 }
 
-/// Replaces this process; returns only when that fails.
+/// Replaces this process; returns only on failure.
 fn become_program(command: &mut Command) -> Result<ExitCode> {
     let error = command.exec();
-    Err(error).with_context(|| format!("`{}` could not be started", run::line(command)))
+    Err(error).with_context(|| format!("cannot start `{}`", run::line(command)))
 }
 
 #[cfg(test)]
@@ -315,7 +315,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn effective_settings_are_read_from_their_section() {
+    fn reads_effective_settings_by_section() {
         let text = "# File: x\n\n[server]\nport = 8000        # default\npublic_url = \"http://localhost:8000\"   # default\nmode = \"development\" # default\n\n\
                     [functions]\nbuiltin = true   # basalt.toml:6\n\n[stripe]\n# secret_key =   # not set\n# webhook_secret = (set)  # X\n# api_base =  # not set: Stripe's\n";
         let config = Effective(text.to_owned());

@@ -1,6 +1,6 @@
-//! `cargo xtask fuzz`: builds the engine and our crates with coverage, runs one target, keeps what it found.
+//! `cargo xtask fuzz`: builds the engine and our crates with coverage, runs one target, and stores new inputs.
 //!
-//! No nightly and no cargo-fuzz: see `tests/fuzz/README.md`.
+//! Needs neither nightly nor cargo-fuzz: see `tests/fuzz/README.md`.
 
 use std::fs;
 use std::path::Path;
@@ -11,7 +11,7 @@ use anyhow::{Context, Result, bail};
 
 use crate::{Arguments, dev, run, ui};
 
-/// Longer inputs find nothing that shorter ones do not, only slower.
+/// Longer inputs only slow down the search.
 const MAX_INPUT_BYTES: u32 = 400;
 
 pub(crate) fn fuzz(root: &Path, arguments: &Arguments) -> Result<ExitCode> {
@@ -21,15 +21,15 @@ pub(crate) fn fuzz(root: &Path, arguments: &Arguments) -> Result<ExitCode> {
             return Ok(ExitCode::SUCCESS);
         }
         [target] => target,
-        _ => bail!("one target at a time; arguments for the engine follow a `--`"),
+        _ => bail!("specify one target; put arguments for the engine after `--`"),
     };
     one(root, target, Duration::from_secs(300), &arguments.passed)?;
     Ok(ExitCode::SUCCESS)
 }
 
-/// Every target, one after the other, each for its share of `time`. One that finds something does not end the others.
+/// Runs every target in turn, each for an equal share of `time`. A finding does not stop the others.
 pub(crate) fn all(root: &Path, time: Duration) -> Result<()> {
-    let listed = run::output(&mut corpus(root, &[])).context("the fuzz targets could not be listed")?;
+    let listed = run::output(&mut corpus(root, &[])).context("cannot list the fuzz targets")?;
     let targets: Vec<&str> = listed.lines().filter_map(|line| line.split_whitespace().next()).collect();
     let share = time / u32::try_from(targets.len().max(1))?;
     let failed: Vec<String> = targets
@@ -44,7 +44,7 @@ fn one(root: &Path, target: &str, time: Duration, arguments: &[String]) -> Resul
     let (all, small) = (home.join("all"), home.join("small"));
     for folder in [&all, &small] {
         let _absent = fs::remove_dir_all(folder);
-        fs::create_dir_all(folder).with_context(|| format!("{} cannot be made", folder.display()))?;
+        fs::create_dir_all(folder).with_context(|| format!("cannot create {}", folder.display()))?;
     }
     let (all, small) = (all.display().to_string(), small.display().to_string());
     run::run(&mut corpus(root, &["unpack", target, &all]))?;
@@ -61,17 +61,17 @@ fn one(root: &Path, target: &str, time: Duration, arguments: &[String]) -> Resul
         engine.arg(format!("-dict={}", root.join("tests/fuzz/words.dict").display()));
         engine
     };
-    // Of two the last counts.
+    // libFuzzer uses the last value, so `arguments` may override it.
     let time = format!("-max_total_time={}", time.as_secs());
     run::run(engine().arg(time).args(arguments).arg(&all))
         .with_context(|| format!("the finding is in {}", home.display()))?;
     run::run(engine().args(["-merge=1", &small, &all]))?;
     run::run(&mut corpus(root, &["pack", target, &small]))?;
-    ui::note(&format!("kept in tests/fuzz/corpus/{target}.txt"));
+    ui::note(&format!("stored in tests/fuzz/corpus/{target}.txt"));
     Ok(())
 }
 
-/// The tool that turns `tests/fuzz/corpus` into files and back.
+/// The tool that unpacks `tests/fuzz/corpus` into files and packs it again.
 fn corpus(root: &Path, arguments: &[&str]) -> Command {
     let mut command = Command::new("cargo");
     command.current_dir(root).args(["run", "--quiet", "-p", "basalt-fuzz", "--bin", "corpus", "--"]);

@@ -24,31 +24,31 @@ use anyhow::{Context, Result, bail};
 const HELP: &str = "\
 usage: cargo xtask VERB [ARGUMENTS]
 
-  dev [-- ARGS]        set up what is missing, build, start Basalt with the app, demo data and test payments;
+  dev [-- ARGS]        install what is missing, build and start Basalt with the app, demo data and test payments;
                        ARGS go to `basalt serve`; --watch adds Vite with reload
-  db [-- ARGS]         psql on the database that `dev` started
+  db [-- ARGS]         psql on the database of the server that `dev` started
 
-  quick [NAME]         what a change touches, in about a minute: formatting, clippy, unit tests, plans, and the
-                       service tests of the changed part, or those whose name contains NAME
-  test [--keep-going]  everything CI runs, in the order that fails soonest; stops at the first failing step
-                       unless told to keep going
-  nightly              what is long: the comparison with PostgREST, endurance, memory, several servers, the
+  quick [NAME]         fast checks of a change, in about a minute: formatting, clippy, unit tests, plans, and the
+                       service tests for the changed paths, or those whose name contains NAME
+  test [--keep-going]  everything that CI runs, cheapest checks first; stops at the first failing step
+                       unless --keep-going is given
+  nightly              slow tests: the comparison with PostgREST, endurance, memory, several servers, the
                        browser's timings, and an hour of fuzzing
 
   fmt [--check]        cargo fmt, and Biome's formatter
   lint                 clippy -D warnings, tsc, Biome
-  unit [-- ARGS]       Rust unit tests and doctests, without the tests that start a server
+  unit [-- ARGS]       Rust unit tests and doctests, without tests that start a server
   service [-- ARGS]    Rust tests that start real servers on a real PostgreSQL
   conformance [-- ARGS]  the unmodified supabase-js against a running Basalt; ARGS go to vitest
   web [-- ARGS]        the app's unit tests; ARGS go to vitest
   e2e [-- ARGS]        the app in Chromium against a running Basalt; ARGS go to Playwright
-  bench [-- ARGS]      release build, then basalt-bench with ARGS (default: rest)
-  fuzz [TARGET] [-- ARGS]  five minutes of one fuzz target, on the stable compiler; ARGS go to libFuzzer;
+  bench [-- ARGS]      builds a release and runs basalt-bench with ARGS (default: rest)
+  fuzz [TARGET] [-- ARGS]  runs a fuzz target for five minutes, on the stable compiler; ARGS go to libFuzzer;
                        without TARGET lists them
-  gen-docs             rewrite the generated files in docs/
-  gen-types            rewrite app/src/lib/database.types.ts from migrations/
+  gen-docs             regenerates the generated files in docs/
+  gen-types            regenerates app/src/lib/database.types.ts from migrations/
 
-Only Rust and Node 20 or newer have to be there before; for the tests, Python 3.10 or newer with venv.";
+Requires Rust and Node 20 or newer; the tests also require Python 3.10 or newer with venv.";
 
 fn main() -> ExitCode {
     run::forward_signals();
@@ -90,11 +90,11 @@ fn dispatch(arguments: &[String]) -> Result<ExitCode> {
             ui::print(HELP);
             Ok(ExitCode::SUCCESS)
         }
-        other => bail!("unknown verb `{other}`; `cargo xtask help` lists them"),
+        other => bail!("unknown verb `{other}`; run `cargo xtask help` for a list"),
     }
 }
 
-/// What follows the verb: its own flags, and after `--` what is passed on.
+/// Arguments of a verb: its own flags, and arguments after `--`, which are passed on.
 #[derive(Default, Clone)]
 struct Arguments {
     words: Vec<String>,
@@ -108,11 +108,11 @@ impl Arguments {
         Self { words, passed: sides.next().unwrap_or_default().to_vec() }
     }
 
-    /// Refuses what the verb does not know, so that a mistyped flag is not ignored.
+    /// Rejects unknown flags, so that a mistyped one is not ignored.
     fn with_flags(self, known: &[&str]) -> Result<Self> {
         match self.words.iter().find(|word| !known.contains(&word.as_str())) {
             Some(unknown) => {
-                bail!("unknown argument `{unknown}`; arguments for the program itself follow a `--`")
+                bail!("unknown argument `{unknown}`; put arguments for the program after `--`")
             }
             None => Ok(self),
         }
@@ -127,15 +127,15 @@ impl Arguments {
     }
 }
 
-/// The repository's top folder. Taken from where this crate was built: `cargo xtask` works from any folder below it.
+/// The repository's root, derived from the location of this crate's sources, so that it works from any folder below.
 fn root() -> Result<PathBuf> {
     let here = Path::new(env!("CARGO_MANIFEST_DIR"));
-    let root = here.parent().context("the xtask crate lies at the top of a file system")?;
-    // A moved checkout with an old target folder: the path baked in at build time is gone.
+    let root = here.parent().context("the xtask crate has no parent folder")?;
+    // If the checkout was moved with its target folder, the path from build time no longer exists.
     if root.join("Cargo.toml").is_file() {
         return Ok(root.to_path_buf());
     }
-    let current = std::env::current_dir().context("the current folder is gone")?;
+    let current = std::env::current_dir().context("the current folder no longer exists")?;
     current
         .ancestors()
         .find(|folder| folder.join("xtask/Cargo.toml").is_file())

@@ -1,4 +1,4 @@
-//! The S3-compatible server of the tests: moto, a Python package, with all its packages at fixed versions in a folder of its own below `target`.
+//! The tests' S3-compatible server: moto, a Python package, installed with pinned dependencies below `target`.
 
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
@@ -12,12 +12,12 @@ use crate::{run, ui};
 
 /// The bucket of a [`Moto`].
 const BUCKET: &str = "objects";
-const START: Duration = Duration::from_secs(60);
+const START_TIMEOUT: Duration = Duration::from_secs(60);
 
-const HOW_TO_GET: &str = "moto, the S3 server of the tests, could not be installed; it needs Python 3.10 or newer with venv (`sudo apt-get install -y python3-venv`) \
+const HOW_TO_GET: &str = "cannot install moto, the S3 server of the tests; it requires Python 3.10 or newer with venv (`sudo apt-get install -y python3-venv`) \
                           and the network";
 
-/// Installs it, unless these very versions are there.
+/// Installs moto, unless the pinned versions are already installed.
 pub(crate) fn install(root: &Path) -> Result<()> {
     let wanted = root.join("tests/kit/moto-requirements.txt");
     let dir = root.join("target/moto");
@@ -27,7 +27,7 @@ pub(crate) fn install(root: &Path) -> Result<()> {
     if same(&wanted, &installed) {
         return Ok(());
     }
-    ui::note("moto: the S3 server of the tests (a minute the first time)");
+    ui::note("moto: installing the S3 server of the tests (a minute the first time)");
     run::run(Command::new("python3").args(["-m", "venv", "--clear"]).arg(&dir)).context(HOW_TO_GET)?;
     let mut pip = Command::new(dir.join("bin/python"));
     pip.args([
@@ -52,23 +52,23 @@ pub(crate) struct Moto {
 }
 
 impl Moto {
-    /// Starts it, installed before.
+    /// Starts moto, which must be installed.
     pub(crate) fn start(root: &Path) -> Result<Self> {
         let port = free_port()?;
         let mut command = Command::new(root.join("target/moto/bin/python"));
         command.args(["-m", "moto.server", "-H", "127.0.0.1", "-p", &port.to_string()]);
         let running = Running::spawn(command.stdout(Stdio::null()).stderr(Stdio::null()))?;
-        let deadline = Instant::now() + START;
+        let deadline = Instant::now() + START_TIMEOUT;
         while status(port, "PUT", &format!("/{BUCKET}")) != Some(200) {
             if Instant::now() > deadline {
-                bail!("moto did not make a bucket within {} s", START.as_secs());
+                bail!("moto did not create a bucket within {} s", START_TIMEOUT.as_secs());
             }
             run::pause(Duration::from_millis(100));
         }
         Ok(Self { _running: running, port })
     }
 
-    /// The settings of a server that keeps its objects here.
+    /// The settings of a server that uses this store.
     pub(crate) fn settings(&self) -> [(&'static str, String); 5] {
         [
             ("BASALT_STORAGE_BACKEND", "s3".to_owned()),

@@ -1,4 +1,4 @@
-//! The NATS of the tests: Debian's package, unpacked below `target` where it is not installed.
+//! The tests' NATS server: Debian's package, unpacked below `target` unless it is installed.
 
 use std::path::Path;
 use std::process::{Command, Stdio};
@@ -7,24 +7,24 @@ use anyhow::{Context, Result, bail};
 
 use crate::{run, ui};
 
-const HOW_TO_GET: &str = "nats-server, over which the tests' servers talk, could not be had; install it: `sudo apt-get install -y nats-server`";
+const HOW_TO_GET: &str = "cannot download nats-server, which connects the servers in tests; install it with `sudo apt-get install -y nats-server`";
 
-/// Unpacks it into `target/nats`, unless there is one.
+/// Unpacks the package into `target/nats`, unless a NATS server is already available.
 pub(crate) fn install(root: &Path) -> Result<()> {
     let dir = root.join("target/nats");
-    let is_there = |program: &Path| {
-        let asked =
+    let works = |program: &Path| {
+        let status =
             Command::new(program).arg("--version").stdout(Stdio::null()).stderr(Stdio::null()).status();
-        asked.is_ok_and(|status| status.success())
+        status.is_ok_and(|status| status.success())
     };
-    if is_there(Path::new("nats-server")) || is_there(&dir.join("usr/sbin/nats-server")) {
+    if works(Path::new("nats-server")) || works(&dir.join("usr/sbin/nats-server")) {
         return Ok(());
     }
-    ui::note("nats-server: what servers talk over in tests");
+    ui::note("nats-server: downloading the message bus of the tests");
     std::fs::create_dir_all(&dir)?;
     let download = || run::run(Command::new("apt-get").args(["download", "nats-server"]).current_dir(&dir));
     if download().is_err() {
-        // A bare machine has no list of packages yet.
+        // A fresh machine has no package lists yet.
         run::run(Command::new("apt-get").args(["-o", "Acquire::Retries=3", "update"])).context(HOW_TO_GET)?;
         download().context(HOW_TO_GET)?;
     }

@@ -1,4 +1,4 @@
-//! Checks that a long build would fail without, made in the first second.
+//! Fast checks for requirements that a long build would otherwise fail on.
 
 use std::fs::{self, File, TryLockError};
 use std::net::TcpListener;
@@ -9,20 +9,20 @@ use anyhow::{Result, bail};
 
 use crate::{dev, node, run};
 
-/// Where `basalt serve` listens unless it is configured otherwise.
+/// The default port of `basalt serve`.
 const DEFAULT_PORT: u16 = 8000;
 
-/// Which build follows.
+/// The build that follows the checks.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Build {
-    /// The server, as `dev` starts it.
+    /// The server for `dev`.
     Server,
     /// Everything that `test` compiles.
     Tests,
 }
 
 impl Build {
-    /// Free disk space that a first build needs, in GiB.
+    /// Disk space in GiB that a first build needs.
     fn disk_gib(self) -> u64 {
         match self {
             Self::Server => 4,
@@ -30,7 +30,7 @@ impl Build {
         }
     }
 
-    /// The folder in Cargo's target folder that the build fills.
+    /// The build's folder in Cargo's target folder.
     fn folder(self) -> &'static str {
         match self {
             Self::Server => dev::PROFILE,
@@ -39,10 +39,10 @@ impl Build {
     }
 }
 
-/// What every build needs: Node, a C compiler, disk space and, for the first one, the package registry.
+/// Checks Node, a C compiler, disk space and, before a first build, the package registry.
 ///
 /// # Errors
-/// Names the first thing that is missing, and the command that fixes it.
+/// The first missing requirement, with the command that installs it.
 pub(crate) fn check(root: &Path, build: Build) -> Result<()> {
     node::check()?;
     check_compiler()?;
@@ -50,7 +50,7 @@ pub(crate) fn check(root: &Path, build: Build) -> Result<()> {
     if node::is_installed(root) { Ok(()) } else { node::check_registry(root) }
 }
 
-/// That `basalt serve` with these arguments can start: nothing else has its port or its data folder.
+/// Checks that `basalt serve` can start with these arguments: its port and data folder are not in use.
 pub(crate) fn check_server(root: &Path, arguments: &[String]) -> Result<()> {
     let is_given = |name: &str| arguments.iter().any(|argument| argument.starts_with(name));
     if !is_given("--data")
@@ -59,7 +59,7 @@ pub(crate) fn check_server(root: &Path, arguments: &[String]) -> Result<()> {
     {
         let pid = fs::read_to_string(root.join(".basalt/postgres.lock")).unwrap_or_default();
         bail!(
-            "Basalt already runs in this folder (pid {pid}): use it, stop it with `kill {pid}`, or start a second one with \
+            "Basalt already runs in this folder (pid {pid}): use it, stop it with `kill {pid}`, or start a second server with \
              `cargo xtask dev -- --data .basalt-2 --port 8001`",
             pid = pid.trim()
         );
@@ -67,7 +67,7 @@ pub(crate) fn check_server(root: &Path, arguments: &[String]) -> Result<()> {
     let port = port(arguments);
     if port != 0 && TcpListener::bind(("127.0.0.1", port)).is_err() {
         bail!(
-            "port {port} is in use: stop the program that listens there (`ss -ltnp 'sport = :{port}'` names it), or choose \
+            "port {port} is in use: stop the program that listens there (`ss -ltnp 'sport = :{port}'` shows it), or choose \
              another port with `cargo xtask dev -- --port {}`",
             port.wrapping_add(1)
         );
@@ -79,7 +79,7 @@ fn check_compiler() -> Result<()> {
     let compiler = std::env::var_os("CC").unwrap_or_else(|| "cc".into());
     if run::output(Command::new(&compiler).arg("--version")).is_none() {
         bail!(
-            "no C compiler was found (`{}`), and the crypto library needs one: `sudo apt-get install -y build-essential` installs it",
+            "no C compiler was found (`{}`), which the crypto library needs: run `sudo apt-get install -y build-essential`",
             compiler.display()
         );
     }
@@ -89,7 +89,7 @@ fn check_compiler() -> Result<()> {
 fn check_disk(root: &Path, build: Build) -> Result<()> {
     let target = dev::target(root);
     if target.join(build.folder()).is_dir() {
-        // Most of it is written already; what is left to write is unknown.
+        // After an earlier build, the remaining space requirement is unknown.
         return Ok(());
     }
     let existing = target.ancestors().find(|folder| folder.is_dir()).unwrap_or(root);
@@ -101,7 +101,7 @@ fn check_disk(root: &Path, build: Build) -> Result<()> {
     let needed = build.disk_gib();
     if free_gib < needed {
         bail!(
-            "the first build needs {needed} GiB, and {} has {free_gib} GiB free: free some space, or set CARGO_TARGET_DIR to a \
+            "the first build needs {needed} GiB, but {} has only {free_gib} GiB free: free some space, or set CARGO_TARGET_DIR to a \
              folder on another disk",
             existing.display()
         );
@@ -109,7 +109,7 @@ fn check_disk(root: &Path, build: Build) -> Result<()> {
     Ok(())
 }
 
-/// The free space in what `df -Pk` printed.
+/// The free space in the output of `df -Pk`.
 fn free_gib(text: &str) -> Option<u64> {
     let available: u64 = text.lines().nth(1)?.split_whitespace().nth(3)?.parse().ok()?;
     Some(available / (1024 * 1024))
@@ -134,7 +134,7 @@ fn port(arguments: &[String]) -> u16 {
 
 /// Whether a process holds the lock of this file.
 fn is_locked(path: &Path) -> bool {
-    // A shared lock, released at once: it cannot keep a server from starting for longer than this call.
+    // A shared lock, released at once, so that it cannot prevent a server from starting.
     File::open(path).is_ok_and(|file| matches!(file.try_lock_shared(), Err(TryLockError::WouldBlock)))
 }
 

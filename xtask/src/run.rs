@@ -1,7 +1,7 @@
-//! Child processes: started in a group of their own, always stopped.
+//! Child processes, each in its own process group, which are always stopped.
 //!
-//! A run that is interrupted (Ctrl-C, or CI's SIGTERM to us alone) must not leave a server, a PostgreSQL or a browser behind. So every child leads a
-//! process group, the groups alive are listed here, signals we get are handed to all of them, and dropping a [`Running`] stops it.
+//! An interrupted run (Ctrl-C, or a SIGTERM from CI to this process only) must not leave a server, a PostgreSQL or a browser running. Every child
+//! leads a process group; running groups are listed here, signals are forwarded to all of them, and dropping a [`Running`] stops its group.
 
 use std::ffi::OsStr;
 use std::fs::{self, File, OpenOptions};
@@ -20,20 +20,20 @@ use signal_hook::iterator::Signals;
 
 use crate::ui;
 
-/// How long a child may take to end after it was asked to.
-const PATIENCE: Duration = Duration::from_secs(20);
+/// Time for a child to end after SIGTERM.
+const STOP_TIMEOUT: Duration = Duration::from_secs(20);
 
-/// Process groups that are alive now.
+/// The running process groups.
 static ALIVE: Mutex<Vec<u32>> = Mutex::new(Vec::new());
 
-/// Set by the first signal: from then on nothing is started.
+/// Set by the first signal; no child is started afterwards.
 static INTERRUPTED: AtomicBool = AtomicBool::new(false);
 
 fn alive() -> MutexGuard<'static, Vec<u32>> {
     ALIVE.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// Hands SIGINT, SIGTERM and SIGHUP on to every child, and ends this process once they are gone.
+/// Forwards SIGINT, SIGTERM and SIGHUP to every child, and exits once they have ended.
 pub(crate) fn forward_signals() {
     let Ok(mut signals) = Signals::new([SIGINT, SIGTERM, SIGHUP]) else { return };
     std::thread::spawn(move || {
@@ -42,10 +42,10 @@ pub(crate) fn forward_signals() {
                 kill("KILL", &alive());
                 end(signal);
             }
-            ui::error("interrupted; stopping what was started (once more to stop at once)");
+            ui::error("interrupted; stopping child processes (interrupt again to kill them)");
             kill("TERM", &alive());
             std::thread::spawn(move || {
-                let deadline = Instant::now() + PATIENCE;
+                let deadline = Instant::now() + STOP_TIMEOUT;
                 while !alive().is_empty() && Instant::now() < deadline {
                     pause(Duration::from_millis(50));
                 }
@@ -56,17 +56,17 @@ pub(crate) fn forward_signals() {
     });
 }
 
-#[expect(clippy::exit, reason = "the main thread may be waiting on a child; a signal ends the whole process")]
+#[expect(clippy::exit, reason = "the main thread may be waiting for a child")]
 fn end(signal: i32) -> ! {
     std::process::exit(128 + signal)
 }
 
-#[expect(clippy::disallowed_methods, reason = "no runtime here whose worker could be blocked")]
+#[expect(clippy::disallowed_methods, reason = "there is no async runtime to block")]
 pub(crate) fn pause(time: Duration) {
     std::thread::sleep(time);
 }
 
-/// Signals whole process groups. The shell's own `kill`: the program of that name is missing on slim systems, and std has no call for it.
+/// Signals process groups with the shell's built-in `kill`: slim systems lack the program, and std has no such call.
 fn kill(signal: &str, groups: &[u32]) {
     if groups.is_empty() {
         return;
@@ -81,7 +81,7 @@ fn shell(line: &str) -> Command {
     command
 }
 
-/// A child in its own process group; stopped when dropped.
+/// A child in its own process group, stopped on drop.
 pub(crate) struct Running {
     child: Child,
     ended: Option<ExitStatus>,
@@ -92,9 +92,9 @@ impl Running {
         if INTERRUPTED.load(Ordering::SeqCst) {
             bail!("interrupted");
         }
-        // Not the terminal's foreground group any more: reading from it would stop the child.
+        // In its own group the child is in the background, where reading from the terminal would stop it.
         let child =
-            command.stdin(Stdio::null()).process_group(0).spawn().with_context(|| missing(command))?;
+            command.stdin(Stdio::null()).process_group(0).spawn().with_context(|| start_error(command))?;
         alive().push(child.id());
         Ok(Self { child, ended: None })
     }
@@ -103,14 +103,14 @@ impl Running {
         if let Some(status) = self.ended {
             return Ok(status);
         }
-        let status = self.child.wait().context("could not wait for a child")?;
+        let status = self.child.wait().context("cannot wait for a child process")?;
         self.note_end(status);
         Ok(status)
     }
 
     pub(crate) fn try_wait(&mut self) -> Result<Option<ExitStatus>> {
         if self.ended.is_none()
-            && let Some(status) = self.child.try_wait().context("could not look at a child")?
+            && let Some(status) = self.child.try_wait().context("cannot check a child process")?
         {
             self.note_end(status);
         }
@@ -121,25 +121,25 @@ impl Running {
         self.ended = Some(status);
         let group = self.child.id();
         alive().retain(|other| *other != group);
-        // What the child started and did not stop itself.
+        // Kill processes that the child has left behind.
         kill("KILL", &[group]);
     }
 
-    /// Asks the child itself, waits, and then kills its whole group: a server so asked stops its PostgreSQL in order.
+    /// Sends SIGTERM to the child only, waits, then kills its group: a server stops its own PostgreSQL in order.
     pub(crate) fn stop(&mut self) {
         if self.ended.is_some() {
             return;
         }
         let pid = self.child.id();
         drop(shell(&format!("kill -TERM {pid}")).status());
-        let deadline = Instant::now() + PATIENCE;
+        let deadline = Instant::now() + STOP_TIMEOUT;
         while Instant::now() < deadline {
             if matches!(self.try_wait(), Ok(Some(_)) | Err(_)) {
                 return;
             }
             pause(Duration::from_millis(20));
         }
-        ui::error(&format!("process {pid} did not stop within {} s; killed", PATIENCE.as_secs()));
+        ui::error(&format!("process {pid} did not stop within {} s; killed", STOP_TIMEOUT.as_secs()));
         kill("KILL", &[pid]);
         drop(self.wait());
     }
@@ -151,7 +151,7 @@ impl Drop for Running {
     }
 }
 
-/// Runs to the end, printing what the program prints.
+/// Runs a command with its output on the terminal.
 pub(crate) fn run(command: &mut Command) -> Result<()> {
     let status = Running::spawn(command)?.wait()?;
     if status.success() {
@@ -160,17 +160,17 @@ pub(crate) fn run(command: &mut Command) -> Result<()> {
     bail!("`{}` failed ({status})", line(command))
 }
 
-/// Runs to the end, printing what the program prints and handing each line, without colours, to `read`. Says whether it succeeded.
+/// Runs a command with its output on the terminal, and passes each line without colours to `read`. Returns whether it succeeded.
 pub(crate) fn run_reading(command: &mut Command, mut read: impl FnMut(&str)) -> Result<bool> {
-    // One pipe for both streams: cargo names a test binary on one and libtest prints its result on the other, and the order matters.
-    let (reader, writer) = std::io::pipe().context("cannot make a pipe")?;
-    command.stdout(writer.try_clone().context("cannot make a pipe")?).stderr(writer);
+    // One pipe for both streams, because their order matters: cargo names a test binary on one and libtest prints its result on the other.
+    let (reader, writer) = std::io::pipe().context("cannot create a pipe")?;
+    command.stdout(writer.try_clone().context("cannot create a pipe")?).stderr(writer);
     let mut running = Running::spawn(command)?;
-    // The command holds the pipe's writing end; while it does, reading would never end.
+    // Drop the command's copies of the writing end; otherwise the reader would never reach the end.
     command.stdout(Stdio::null()).stderr(Stdio::null());
     let mut reader = BufReader::new(reader);
     let mut bytes = Vec::new();
-    while reader.read_until(b'\n', &mut bytes).context("could not read a child's output")? > 0 {
+    while reader.read_until(b'\n', &mut bytes).context("cannot read the output of a child process")? > 0 {
         let mut out = std::io::stdout().lock();
         drop(out.write_all(&bytes).and_then(|()| out.flush()));
         drop(out);
@@ -180,13 +180,13 @@ pub(crate) fn run_reading(command: &mut Command, mut read: impl FnMut(&str)) -> 
     Ok(running.wait()?.success())
 }
 
-/// Runs to the end in silence and gives what was printed on standard output, if it succeeded.
+/// Runs a command silently and returns its standard output if it succeeded.
 pub(crate) fn output(command: &mut Command) -> Option<String> {
     let output = command.stdin(Stdio::null()).stderr(Stdio::null()).output().ok()?;
     output.status.success().then(|| String::from_utf8_lossy(&output.stdout).trim().to_owned())
 }
 
-/// A new file that only its owner reads, in the place of an old one: a server's log names people.
+/// Creates a file that only its owner can read, replacing an old one: a server's log contains personal data.
 pub(crate) fn private_file(path: &Path) -> io::Result<File> {
     match fs::remove_file(path) {
         Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error),
@@ -195,18 +195,18 @@ pub(crate) fn private_file(path: &Path) -> io::Result<File> {
     OpenOptions::new().write(true).create_new(true).mode(0o600).open(path)
 }
 
-/// The program and its arguments as one would type them.
+/// The command line as typed by a user.
 pub(crate) fn line(command: &Command) -> String {
     let name = command.get_program();
     let name = Path::new(name).file_name().unwrap_or(name);
     std::iter::once(name).chain(command.get_args()).map(OsStr::to_string_lossy).collect::<Vec<_>>().join(" ")
 }
 
-fn missing(command: &Command) -> String {
-    format!("`{}` could not be started", line(command))
+fn start_error(command: &Command) -> String {
+    format!("cannot start `{}`", line(command))
 }
 
-/// Drops `ESC [ … letter` sequences.
+/// Removes `ESC [ … letter` sequences.
 pub(crate) fn without_colours(text: &str) -> String {
     let mut plain = String::with_capacity(text.len());
     let mut characters = text.chars();
@@ -229,12 +229,12 @@ mod tests {
     use super::*;
 
     #[test]
-    fn colours_are_dropped_and_text_stays() {
+    fn removes_colours() {
         assert_eq!(without_colours("\u{1b}[1;32mok\u{1b}[0m done"), "ok done");
     }
 
     #[test]
-    fn lines_of_both_streams_arrive_in_order_and_the_exit_code_counts() {
+    fn reads_both_streams_in_order() {
         let mut lines = Vec::new();
         let mut command = Command::new("sh");
         command.args(["-c", "echo one; echo two >&2; echo three; exit 3"]);
@@ -244,7 +244,7 @@ mod tests {
     }
 
     #[test]
-    fn what_a_child_left_behind_is_gone_with_it() {
+    fn kills_processes_left_by_a_child() {
         let file = std::env::temp_dir().join(format!("xtask-group-{}", std::process::id()));
         let script = format!("sleep 600 & echo $! > {}; exit 0", file.display());
         let mut running = Running::spawn(Command::new("sh").args(["-c", &script])).unwrap();
@@ -252,7 +252,7 @@ mod tests {
         let pid = std::fs::read_to_string(&file).unwrap();
         std::fs::remove_file(&file).unwrap();
         let alive = || shell(&format!("kill -0 {}", pid.trim())).status().unwrap().success();
-        let deadline = Instant::now() + PATIENCE;
+        let deadline = Instant::now() + STOP_TIMEOUT;
         while alive() && Instant::now() < deadline {
             pause(Duration::from_millis(10));
         }
@@ -260,7 +260,7 @@ mod tests {
     }
 
     #[test]
-    fn a_private_file_is_new_and_its_owners() {
+    fn private_file_replaces_old_one() {
         use std::os::unix::fs::PermissionsExt;
         let path = std::env::temp_dir().join(format!("xtask-private-{}", std::process::id()));
         fs::write(&path, "old").unwrap();
@@ -271,7 +271,7 @@ mod tests {
     }
 
     #[test]
-    fn a_dropped_child_is_gone() {
+    fn dropping_stops_the_child() {
         let running = Running::spawn(Command::new("sleep").arg("600")).unwrap();
         let pid = running.child.id();
         drop(running);

@@ -1,4 +1,4 @@
-//! A Basalt for tests that talk to one: own data folder, free ports, stopped and removed when dropped.
+//! A Basalt server for tests, with its own data folder and free ports; stopped and removed on drop.
 
 use std::io::{Read, Write};
 use std::net::{Ipv4Addr, TcpListener, TcpStream};
@@ -13,8 +13,8 @@ use crate::run::{self, Running};
 use crate::stripe_double::StripeDouble;
 use crate::ui;
 
-/// Initialising a PostgreSQL and migrating it takes seconds; on a loaded machine of two cores, some more.
-const START: Duration = Duration::from_secs(120);
+/// Initialising and migrating PostgreSQL takes seconds, and longer on a busy machine with two cores.
+const START_TIMEOUT: Duration = Duration::from_secs(120);
 
 /// A running server with its own database.
 pub(crate) struct Server {
@@ -27,8 +27,8 @@ pub(crate) struct Server {
 }
 
 impl Server {
-    /// Starts `basalt serve` on the project. `name` names its log in `target/xtask`; `settings` are environment variables of its own. Where
-    /// the project sells plans, a double of Stripe follows it.
+    /// Starts `basalt serve` on the project. `name` names its log in `target/xtask`; `settings` are additional environment variables. If
+    /// the project sells plans, also prepares a Stripe double.
     pub(crate) fn launch(
         root: &Path,
         basalt: &Path,
@@ -38,15 +38,15 @@ impl Server {
         sells: bool,
     ) -> Result<Launched> {
         let folder = root.join(format!("target/xtask/{name}-{}", std::process::id()));
-        std::fs::create_dir_all(&folder).with_context(|| format!("could not make {}", folder.display()))?;
+        std::fs::create_dir_all(&folder).with_context(|| format!("cannot create {}", folder.display()))?;
         let log = root.join(format!("target/xtask/{name}.log"));
-        let file = run::private_file(&log).with_context(|| format!("could not write {}", log.display()))?;
+        let file = run::private_file(&log).with_context(|| format!("cannot write {}", log.display()))?;
         let port = free_port()?;
         let mut command = Command::new(basalt);
         command.current_dir(root).arg("serve").arg("--project").arg(project).arg("--data").arg(&folder);
         command.args(["--port", &port.to_string(), "--db-port", &free_port()?.to_string()]);
         command.env("BASALT_SERVER_PUBLIC_URL", format!("http://127.0.0.1:{port}"));
-        // Tests sign up dozens of people from one address within seconds. 0 is no limit.
+        // Tests sign up dozens of users from one address within seconds. 0 disables a limit.
         for limit in ["OTP", "TOKEN_REFRESH", "VERIFY"] {
             command.env(format!("BASALT_AUTH_RATE_LIMIT_{limit}"), "0");
         }
@@ -64,7 +64,7 @@ impl Server {
         Ok(Launched { server, keys, basalt: basalt.to_owned() })
     }
 
-    /// What a test program needs to know, as environment variables that begin with `prefix`.
+    /// Passes the address and keys to a test program, as environment variables that start with `prefix`.
     pub(crate) fn describe_to(&self, command: &mut Command, prefix: &str) {
         command
             .env(format!("{prefix}_URL"), format!("http://127.0.0.1:{}", self.port))
@@ -78,18 +78,18 @@ impl Server {
     }
 
     fn wait_until_ready(&mut self) -> Result<()> {
-        let deadline = Instant::now() + START;
+        let deadline = Instant::now() + START_TIMEOUT;
         loop {
             if status(self.port, "GET", "/ready") == Some(200) {
                 return Ok(());
             }
             if let Some(end) = self.running.try_wait()? {
-                bail!("the server ended while starting ({end}); its log says:\n{}", self.log_end());
+                bail!("the server ended while starting ({end}); the end of its log:\n{}", self.log_end());
             }
             if Instant::now() > deadline {
                 bail!(
-                    "the server was not ready after {} s; its log says:\n{}",
-                    START.as_secs(),
+                    "the server was not ready after {} s; the end of its log:\n{}",
+                    START_TIMEOUT.as_secs(),
                     self.log_end()
                 );
             }
@@ -106,24 +106,23 @@ impl Server {
 }
 
 /// A server that is starting.
-#[must_use = "a server takes requests only once it is ready"]
+#[must_use = "wait until the server is ready"]
 pub(crate) struct Launched {
     server: Server,
-    /// Prints its keys, once there are any.
+    /// Prints the server's keys once it has started.
     keys: Command,
     basalt: PathBuf,
 }
 
 impl Launched {
-    /// Waits until the server takes requests.
+    /// Waits until the server accepts requests.
     pub(crate) fn ready(mut self) -> Result<Server> {
         self.server.wait_until_ready()?;
-        self.server.keys = Keys::of(&mut self.keys)?;
+        self.server.keys = Keys::from_command(&mut self.keys)?;
         let server = &mut self.server;
         if let Some(double) = &mut server.double {
             let log = server.log.with_extension("double.log");
-            let log =
-                run::private_file(&log).with_context(|| format!("could not write {}", log.display()))?;
+            let log = run::private_file(&log).with_context(|| format!("cannot write {}", log.display()))?;
             let url = format!("http://127.0.0.1:{}", server.port);
             double.start(
                 &self.basalt,
@@ -139,21 +138,21 @@ impl Launched {
 
 impl Drop for Server {
     fn drop(&mut self) {
-        // First the programs, then the folder they write to.
+        // Stop the programs before removing the folder that they write to.
         if let Some(double) = &mut self.double {
             double.stop();
         }
         self.running.stop();
         if let Err(error) = std::fs::remove_dir_all(&self.folder) {
-            ui::error(&format!("{} could not be removed: {error}", self.folder.display()));
+            ui::error(&format!("cannot remove {}: {error}", self.folder.display()));
         }
     }
 }
 
-/// A port without a listener, from below the range that the kernel hands out for connections: none of a test's takes it before the server does.
+/// A free port below the kernel's ephemeral range, so that no outgoing connection takes it before the server does.
 pub(crate) fn free_port() -> Result<u16> {
     static GIVEN: AtomicU32 = AtomicU32::new(0);
-    // Elsewhere in each run, so that two at a time do not meet.
+    // Start at a different port in each process, so that parallel runs do not collide.
     let first = std::process::id().wrapping_mul(64);
     (0..10_000)
         .map(|_| first.wrapping_add(GIVEN.fetch_add(1, Ordering::Relaxed)) % 10_000)
@@ -162,7 +161,7 @@ pub(crate) fn free_port() -> Result<u16> {
         .context("no free port on the loopback address")
 }
 
-/// The status of one request without a body, or `None` without an answer.
+/// The status of a request without a body; `None` if there is no response.
 pub(crate) fn status(port: u16, method: &str, path: &str) -> Option<u16> {
     let mut stream = TcpStream::connect((Ipv4Addr::LOCALHOST, port)).ok()?;
     stream.set_read_timeout(Some(Duration::from_secs(5))).ok()?;
@@ -186,13 +185,13 @@ struct Keys {
 }
 
 impl Keys {
-    /// Of what `basalt keys` prints.
-    fn of(command: &mut Command) -> Result<Self> {
+    /// Parses the output of `basalt keys`.
+    fn from_command(command: &mut Command) -> Result<Self> {
         let text = run::output(command).with_context(|| format!("`{}` failed", run::line(command)))?;
         Self::read(&text).with_context(|| format!("`{}` did not print all four keys", run::line(command)))
     }
 
-    /// Finds the keys by their own form, whatever stands around them.
+    /// Finds the keys by their format.
     fn read(text: &str) -> Option<Self> {
         let words = || text.split(|c: char| !(c.is_ascii_alphanumeric() || matches!(c, '_' | '-' | '.')));
         let starting = |prefix: &str| words().find(|word| word.starts_with(prefix)).map(str::to_owned);
@@ -211,7 +210,7 @@ impl Keys {
     }
 }
 
-/// The claims of a JWT as text without blanks; nothing when this is no JWT.
+/// A JWT's claims as text without blanks; `None` if it is not a JWT.
 fn payload(token: &str) -> Option<String> {
     let mut parts = token.split('.');
     let (Some(_), Some(payload), Some(_), None) = (parts.next(), parts.next(), parts.next(), parts.next())
@@ -245,7 +244,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn keys_are_found_in_lines_and_in_json() {
+    fn finds_keys_in_lines_and_json() {
         // {"role":"anon"} and {"role": "service_role"}
         let (anon, service) = ("e30.eyJyb2xlIjoiYW5vbiJ9.x", "e30.eyJyb2xlIjogInNlcnZpY2Vfcm9sZSJ9.y");
         let keys = Keys {
@@ -265,7 +264,7 @@ mod tests {
     }
 
     #[test]
-    fn nobody_listening_is_not_an_error() {
+    fn closed_port_has_no_status() {
         assert_eq!(status(free_port().unwrap(), "GET", "/ready"), None);
     }
 }

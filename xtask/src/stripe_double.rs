@@ -1,4 +1,4 @@
-//! `basalt-stripe-double` beside a server of `dev` or of the browser tests, so that both sell to test cards.
+//! Runs `basalt-stripe-double` for a server of `dev` or of the browser tests, so that both accept test cards.
 
 use std::fs::File;
 use std::io::Read;
@@ -9,10 +9,10 @@ use anyhow::{Context, Result};
 
 use crate::run::Running;
 
-/// The package and its program, which lies beside `basalt`.
+/// The name of the package and its program, which is in the same folder as `basalt`.
 pub(crate) const PROGRAM: &str = "basalt-stripe-double";
 
-/// A double for one server.
+/// A Stripe double for one server.
 pub(crate) struct StripeDouble {
     host: &'static str,
     port: u16,
@@ -22,14 +22,14 @@ pub(crate) struct StripeDouble {
 }
 
 impl StripeDouble {
-    /// Chooses its keys; `host` is the name in the addresses of its pages.
+    /// Generates the double's keys; `host` is the host name in the addresses of its pages.
     pub(crate) fn new(host: &'static str, port: u16) -> Result<Self> {
         let (key, secret) = (random_hex()?, random_hex()?);
         let (key, webhook_secret) = (format!("sk_test_{key}"), format!("whsec_{secret}"));
         Ok(Self { host, port, key, webhook_secret, running: None })
     }
 
-    /// The settings that point the server to it, as environment variables.
+    /// The server's settings for this double, as environment variables.
     pub(crate) fn settings(&self) -> [(&'static str, String); 3] {
         [
             ("BASALT_STRIPE_API_BASE", format!("http://127.0.0.1:{}", self.port)),
@@ -38,17 +38,17 @@ impl StripeDouble {
         ]
     }
 
-    /// Its address.
+    /// The double's address.
     pub(crate) fn url(&self) -> String {
         format!("http://{}:{}", self.host, self.port)
     }
 
-    /// Whether it was started.
+    /// Whether the double was started.
     pub(crate) fn is_started(&self) -> bool {
         self.running.is_some()
     }
 
-    /// Starts the double that was built with `basalt`, for the server at `server`. `log` takes its output instead of the terminal.
+    /// Starts the double that was built with `basalt`, for the server at `server`. With `log`, its output goes to this file instead of the terminal.
     pub(crate) fn start(
         &mut self,
         basalt: &Path,
@@ -71,7 +71,7 @@ impl StripeDouble {
         Ok(())
     }
 
-    /// Ends it.
+    /// Stops the double.
     pub(crate) fn stop(&mut self) {
         self.running = None;
     }

@@ -1,7 +1,7 @@
-//! The checks, one by one and all together.
+//! The checks, individually and all together.
 //!
-//! `test` runs them in the order that fails soonest. One debug build of the server serves the Rust tests, the conformance tests and the browser tests:
-//! on two cores a second build would cost more than all tests.
+//! `test` runs the cheapest checks first. One debug build of the server is shared by the Rust, conformance and browser tests:
+//! on two cores a second build would take longer than all tests.
 
 mod quick;
 mod steps;
@@ -22,13 +22,13 @@ use crate::{browser, dev, fuzz, moto, nats, node, postgres_meta, preflight, run,
 
 const NO_ARGUMENTS: &[&str] = &[];
 
-/// For all targets of one night together.
+/// Time for all fuzz targets together in a nightly run.
 const FUZZ_TIME: Duration = Duration::from_secs(60 * 60);
 
-/// Everything that CI runs.
+/// Runs everything that CI runs.
 pub(crate) fn test(root: &Path, keep_going: bool) -> Result<ExitCode> {
     let mut suite = Suite::new(root, keep_going)?;
-    // What needs the network first: a failure there must not follow a long build.
+    // Steps that need the network come first, so that their failure does not follow a long build.
     suite.step("tools", check_tools);
     suite.step("npm ci", |root| node::install(root, None));
     suite.step("S3 server", moto::install);
@@ -51,7 +51,7 @@ pub(crate) fn test(root: &Path, keep_going: bool) -> Result<ExitCode> {
     suite.finish()
 }
 
-/// What takes too long for every change, or measures time: the oracle, tests that are ignored otherwise, each screen in each theme and width, the browser's timings,
+/// Runs what is too slow for every change or measures time: the oracle, ignored tests, every screen in every theme and width, browser timings,
 /// and fuzzing.
 pub(crate) fn nightly(root: &Path) -> Result<ExitCode> {
     let mut suite = Suite::new(root, true)?;
@@ -61,7 +61,7 @@ pub(crate) fn nightly(root: &Path) -> Result<ExitCode> {
     suite.counted("oracle", |root, tallies| {
         rust_tests(root, tallies, &["--workspace", "--test", "oracle"], &["--nocapture"])
     });
-    // One at a time: they measure memory, and endurance takes both cores.
+    // One at a time, because they measure memory and endurance uses both cores.
     suite.step("S3 server", moto::install);
     suite.step("NATS", nats::install);
     suite.counted("long tests", |root, tallies| {
@@ -78,7 +78,9 @@ pub(crate) fn nightly(root: &Path) -> Result<ExitCode> {
     });
     suite.counted("storage on S3", storage_on_s3);
     suite.step("app build", |root| dev::build_app(root, None));
-    suite.counted("every look", |root, tallies| browser_tests(root, tallies, Build::Alone, "looks", &[]));
+    suite.counted("themes and widths", |root, tallies| {
+        browser_tests(root, tallies, Build::Alone, "looks", &[])
+    });
     suite.counted("browser timings", |root, tallies| {
         browser_tests(root, tallies, Build::Alone, "performance", &[])
     });
@@ -122,7 +124,7 @@ pub(crate) fn unit(root: &Path, arguments: &[String]) -> Result<ExitCode> {
 
 pub(crate) fn service(root: &Path, arguments: &[String]) -> Result<ExitCode> {
     let mut suite = Suite::new(root, false)?;
-    // PostgreSQL comes with the packages.
+    // npm installs PostgreSQL.
     suite.step("npm ci", |root| node::install(root, None));
     suite.step("S3 server", moto::install);
     suite.step("postgres-meta", postgres_meta::install);
@@ -160,14 +162,14 @@ pub(crate) fn e2e(root: &Path, arguments: &[String]) -> Result<ExitCode> {
 
 // --- single checks -------------------------------------------------------------------------------------------------------------------------------
 
-/// Everything that would make a later step fail, before the minutes are spent.
+/// Checks for everything that would make a later step fail.
 fn check_tools(root: &Path) -> Result<()> {
     preflight::check(root, preflight::Build::Tests)?;
     for (tool, component) in [("fmt", "rustfmt"), ("clippy", "clippy")] {
         if run::output(cargo_command(root).args([tool, "--version"])).is_none() {
             ui::note(&format!("rustup component add {component}"));
             run::run(Command::new("rustup").args(["component", "add", component])).with_context(|| {
-                format!("`cargo {tool}` is missing: `rustup component add {component}` adds it")
+                format!("`cargo {tool}` is missing: run `rustup component add {component}`")
             })?;
         }
     }
@@ -177,15 +179,15 @@ fn check_tools(root: &Path) -> Result<()> {
 }
 
 fn rustfmt(root: &Path) -> Result<()> {
-    cargo(root, &["fmt", "--all", "--check"]).context("`cargo xtask fmt` formats the code")
+    cargo(root, &["fmt", "--all", "--check"]).context("run `cargo xtask fmt` to format the code")
 }
 
-/// Lints and compiles everything that the Rust tests, the conformance tests and the browser tests run, in one pass:
-/// `cargo clippy` would check every dependency, and each of our crates, a second time. A warning fails this step only, so
+/// Lints and compiles everything that the Rust, conformance and browser tests run, in one pass:
+/// `cargo clippy` would check every dependency and crate a second time. A warning fails only this step, so
 /// that the tests still run.
 fn clippy(root: &Path) -> Result<()> {
     lint_targets(root, &["--workspace"])?;
-    // The platform without the app's server half; everything but `gateway` is as compiled above.
+    // The platform without the app's server half; only `gateway` is compiled again.
     lint_targets(root, &["--workspace", "--no-default-features", "--bin", "basalt"])
 }
 
@@ -195,14 +197,14 @@ fn lint_targets(root: &Path, targets: &[&str]) -> Result<()> {
     command.arg("--no-run").args(targets);
     let mut warnings = 0_u32;
     let success = run::run_reading(&mut command, |line| {
-        // Cargo ends the warnings of a crate with a line that counts them, also when the crate was compiled earlier.
+        // Cargo prints a summary line per crate with warnings, even if the crate was compiled earlier.
         warnings += u32::from(line.starts_with("warning: `") && line.contains("generated"));
     })?;
     match (success, warnings) {
-        (false, _) => bail!("the code does not compile, or breaks a rule that `Cargo.toml` denies"),
+        (false, _) => bail!("the code does not compile, or violates a lint that `Cargo.toml` denies"),
         (true, 0) => Ok(()),
         (true, _) => {
-            bail!("the compiler and clippy print warnings, which must be fixed or expected with a reason")
+            bail!("there are compiler or clippy warnings: fix them, or add `#[expect]` with a reason")
         }
     }
 }
@@ -213,7 +215,7 @@ fn typecheck(root: &Path) -> Result<()> {
 
 fn biome(root: &Path) -> Result<()> {
     run::run(&mut node::npm(root, &["run", "--silent", "--workspaces", "--if-present", "lint"]))
-        .context("`cargo xtask fmt` mends what is only form")
+        .context("run `cargo xtask fmt` to fix formatting")
 }
 
 fn docs(root: &Path) -> Result<()> {
@@ -222,11 +224,11 @@ fn docs(root: &Path) -> Result<()> {
     run::run(command.env("RUSTDOCFLAGS", "-D warnings"))
 }
 
-/// Runs a tool that one need not have; says how to get it when it is not there.
+/// Runs an optional tool; prints how to install it if it is missing.
 fn optional_tool(root: &Path, program: &str, arguments: &[&str]) -> Result<()> {
     if run::output(Command::new(program).arg("--version")).is_none() {
         ui::note(&format!(
-            "{program} is not installed, so this check is left out; `cargo install --locked {program}` adds it"
+            "{program} is not installed, so this check is skipped; to install it, run `cargo install --locked {program}`"
         ));
         return Ok(());
     }
@@ -246,15 +248,15 @@ fn rust_tests(root: &Path, tallies: &Tallies, what: &[&str], arguments: &[impl A
     if success {
         return Ok(());
     }
-    bail!("`{}` failed; `cargo test -p CRATE NAME` runs one test alone", run::line(&command))
+    bail!("`{}` failed; to run a single test, use `cargo test -p CRATE NAME`", run::line(&command))
 }
 
-/// How the debug build of the server comes about.
+/// How to build the debug version of the server.
 #[derive(Clone, Copy)]
 enum Build {
-    /// By itself.
+    /// On its own.
     Alone,
-    /// As the Rust tests build it: building it alone could choose other features, and compile half the tree again.
+    /// Together with the Rust tests: building it alone could select other features and recompile half the tree.
     WithTests,
 }
 
@@ -272,7 +274,7 @@ fn conformance_tests(root: &Path, tallies: &Tallies, build: Build, arguments: &[
     conformance_with(root, tallies, build, arguments, &[])
 }
 
-/// The conformance tests of storage on servers that keep their objects in an S3-compatible store.
+/// Runs the conformance tests of storage on servers with an S3-compatible store.
 fn storage_on_s3(root: &Path, tallies: &Tallies) -> Result<()> {
     let moto = moto::Moto::start(root)?;
     let settings = moto.settings();
@@ -294,12 +296,12 @@ fn conformance_with(
     servers.explain(result)
 }
 
-/// The two servers that tests from outside talk to: they differ in what a sign-up needs.
+/// The two servers for external tests, which differ in their sign-up settings.
 struct Servers {
-    /// The server's program, for tests that start and stop one of their own.
+    /// The server's program, for tests that start their own server.
     program: PathBuf,
     plain: Server,
-    /// Addresses have to be confirmed by mail.
+    /// Requires confirmation of addresses by mail.
     confirming: Server,
 }
 
@@ -318,7 +320,7 @@ impl Servers {
             ("BASALT_AUTH_RATE_LIMIT_ANONYMOUS_USERS", "0"),
             ("BASALT_MAIL_MAX_FREQUENCY", "1"),
         ];
-        // The app's own project; others have no plans.
+        // Only the app's own project has plans to sell.
         let sells = project == root;
         let plain = Server::launch(root, basalt, project, name, settings, sells)?;
         let confirming = Server::launch(
@@ -338,7 +340,7 @@ impl Servers {
         self.confirming.describe_to(command, "BASALT_CONFIRMING");
     }
 
-    /// Adds the ends of the servers' logs to a failure: they often name the cause.
+    /// On failure, prints the ends of the servers' logs, which often show the cause.
     fn explain(&self, result: Result<()>) -> Result<()> {
         result.inspect_err(|_| {
             for server in [&self.plain, &self.confirming] {
@@ -348,7 +350,7 @@ impl Servers {
     }
 }
 
-/// Runs a test program of Node's.
+/// Runs a Node test program.
 fn node_tests(tallies: &Tallies, command: &mut Command) -> Result<()> {
     if ui::colours() {
         command.env("FORCE_COLOR", "1");
@@ -380,7 +382,7 @@ fn vitest(
     result
 }
 
-/// Runs a script of the app's `package.json` that runs Playwright.
+/// Runs a Playwright script of the app's `package.json`.
 fn browser_tests(
     root: &Path,
     tallies: &Tallies,
@@ -401,28 +403,28 @@ fn browser_tests(
     servers.explain(result)
 }
 
-/// Where a JSON report goes; an old one must not be taken for a new one.
+/// The path of a JSON report. Removes an old report, so that it is not mistaken for a new one.
 fn report(root: &Path, name: &str) -> Result<PathBuf> {
     let folder = root.join("target/xtask");
-    std::fs::create_dir_all(&folder).with_context(|| format!("could not make {}", folder.display()))?;
+    std::fs::create_dir_all(&folder).with_context(|| format!("cannot create {}", folder.display()))?;
     let report = folder.join(format!("{name}.json"));
     match std::fs::remove_file(&report) {
         Err(error) if error.kind() != std::io::ErrorKind::NotFound => {
-            Err(error).with_context(|| format!("could not remove {}", report.display()))
+            Err(error).with_context(|| format!("cannot remove {}", report.display()))
         }
         _ => Ok(report),
     }
 }
 
-/// The cargo that runs us, in the top folder.
+/// A command for the cargo that runs this program, in the repository's root.
 pub(crate) fn cargo_command(root: &Path) -> Command {
     let mut command = Command::new(std::env::var_os("CARGO").unwrap_or_else(|| OsString::from("cargo")));
     command.current_dir(root);
     command
 }
 
-/// `cargo test`, with clippy's driver as the compiler of our crates. All steps share what it compiles; the artifacts of a
-/// plain `cargo test` are separate.
+/// `cargo test` with clippy's driver as compiler for our crates. All steps share its artifacts, which are separate from
+/// those of a plain `cargo test`.
 fn test_command(root: &Path) -> Command {
     let mut command = cargo_command(root);
     command.arg("test").env("RUSTC_WORKSPACE_WRAPPER", "clippy-driver");

@@ -1,6 +1,6 @@
-//! What the verbs say: one line when a step starts, one when it ends, with the seconds since the start.
+//! Terminal output: one line when a step starts and one when it ends, with the elapsed time.
 //!
-//! Everything a step's own program prints passes through unchanged; ours is marked by the bracket in front.
+//! The output of a step's own programs is printed unchanged; our lines start with the time in brackets.
 
 use std::io::{IsTerminal, Write};
 use std::sync::OnceLock;
@@ -12,10 +12,10 @@ static START: OnceLock<Instant> = OnceLock::new();
 /// Returns to the start of the line and clears it.
 const ERASE_LINE: &str = "\r\x1b[K";
 
-/// Fits a terminal of 80 columns beside the clock.
+/// Fits an 80-column terminal together with the time.
 const PROGRESS_CHARACTERS: usize = 70;
 
-/// Whether the terminal's last line is a progress line, to be replaced by what is printed next.
+/// Whether the terminal's last line is a progress line, which the next output replaces.
 static HAS_PROGRESS_LINE: AtomicBool = AtomicBool::new(false);
 
 /// Time since the first line was printed.
@@ -23,20 +23,20 @@ pub(crate) fn elapsed() -> Duration {
     START.get_or_init(Instant::now).elapsed()
 }
 
-/// Prints a line of ours as it is.
+/// Prints a line unchanged.
 pub(crate) fn print(line: &str) {
-    // A closed pipe (`| head`) is not worth failing a build for.
+    // Ignore a closed pipe (`| head`).
     let mut out = std::io::stdout().lock();
     let erase = if HAS_PROGRESS_LINE.swap(false, Ordering::Relaxed) { ERASE_LINE } else { "" };
     drop(writeln!(out, "{erase}{line}").and_then(|()| out.flush()));
 }
 
-/// Prints what is being done now.
+/// Prints a line with the elapsed time.
 pub(crate) fn note(line: &str) {
     print(&with_clock(line));
 }
 
-/// Shows how far a step is: on a terminal in place of the previous such line.
+/// Prints the progress of a step; on a terminal it replaces the previous progress line.
 pub(crate) fn progress(line: &str) {
     if !colours() {
         note(line);
@@ -63,19 +63,19 @@ fn with_clock(line: &str) -> String {
     if colours() { format!("\x1b[1;36m{clock}\x1b[0m {line}") } else { format!("{clock} {line}") }
 }
 
-/// Prints what went wrong, on standard error.
+/// Prints an error to standard error.
 pub(crate) fn error(line: &str) {
     let mut err = std::io::stderr().lock();
     let word = if std::io::stderr().is_terminal() { "\x1b[1;31merror:\x1b[0m" } else { "error:" };
     drop(writeln!(err, "{word} {line}"));
 }
 
-/// Whether the person reads this on a terminal.
+/// Whether standard output is a terminal.
 pub(crate) fn colours() -> bool {
     std::io::stdout().is_terminal()
 }
 
-/// `12.3 s` or `4 min 05 s`.
+/// Formats a duration as `12.3 s` or `4 min 05 s`.
 pub(crate) fn duration(time: Duration) -> String {
     let seconds = time.as_secs();
     if seconds < 60 {

@@ -127,7 +127,7 @@ impl Mailbox {
 fn list(base: &str, mails: &[Delivered], current: Option<i64>, query: &str) -> String {
     if mails.is_empty() {
         let what = if query.is_empty() {
-            "<p class=\"empty\">No mail yet. What this server would send lands here at once.</p>"
+            "<p class=\"empty\">No mail yet. Mail that this server would send appears here.</p>"
         } else {
             "<p class=\"empty\">No mail matches.</p>"
         };

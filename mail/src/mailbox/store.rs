@@ -100,7 +100,7 @@ delete from basalt.mail_outbox where state = 'mailbox' and sealed_by = $1 and id
     }
 
     /// Periodically deletes mails beyond [`CAPACITY`] or older than `retention`. Never returns.
-    #[expect(clippy::infinite_loop, reason = "ended from outside, by the shutdown token")]
+    #[expect(clippy::infinite_loop, reason = "the shutdown token cancels the task")]
     pub async fn keep(self, retention: Duration) {
         const INTERVAL: Duration = Duration::from_secs(60);
         let rows = queue::queue(self.pool.clone(), &self.outbox);

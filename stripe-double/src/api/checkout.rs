@@ -17,7 +17,7 @@ impl Call<'_> {
             Some("subscription") => {}
             None => return Err(StripeError::missing_param("mode")),
             Some(_) => {
-                return Err(StripeError::param("mode", "The double of Stripe sells subscriptions only."));
+                return Err(StripeError::param("mode", "The Stripe double supports subscriptions only."));
             }
         }
         self.params.one_of("ui_mode", &["hosted_page"])?;
@@ -31,10 +31,7 @@ impl Call<'_> {
             [] => return Err(StripeError::missing_param("line_items")),
             [index] if index == "0" => {}
             _ => {
-                return Err(StripeError::param(
-                    "line_items",
-                    "The double of Stripe sells one line item at a time.",
-                ));
+                return Err(StripeError::param("line_items", "The Stripe double supports one line item."));
             }
         }
         let price = self.price_param("line_items[0][price]")?;
@@ -55,7 +52,7 @@ impl Call<'_> {
         }
         let expires_at = self.params.integer("expires_at")?;
         let (earliest, latest) = (self.now + HOUR / 2, self.now + 24 * HOUR);
-        // A minute of grace for the time that the request took.
+        // Allow a minute for the duration of the request.
         if expires_at.is_some_and(|at| at < earliest - 60 || at > latest + 60) {
             let text = "The `expires_at` timestamp must be between 30 minutes and 24 hours from now.";
             return Err(StripeError::param("expires_at", text));

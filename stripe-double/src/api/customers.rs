@@ -27,7 +27,7 @@ impl Call<'_> {
         Ok(object)
     }
 
-    /// An empty value unsets its field.
+    /// Applies the parameters; an empty value unsets a field.
     fn customer_fields(&mut self, customer: &mut Customer) -> Result<()> {
         match self.params.as_map().get("email").map(String::as_str) {
             Some("") => {
@@ -78,7 +78,7 @@ impl Call<'_> {
         Ok(after)
     }
 
-    /// Also ends the customer's subscriptions.
+    /// Deletes the customer and ends its subscriptions.
     pub(super) fn delete_customer(&mut self, id: &str) -> Result<Value> {
         self.params.finish()?;
         let customer = self.live_customer(id)?;

@@ -1,4 +1,4 @@
-//! Idempotency keys: the same key with the same parameters gets the first answer again, for a day.
+//! Idempotency keys: the same key with the same parameters returns the first response for a day.
 
 use std::collections::{BTreeMap, HashMap, VecDeque};
 
@@ -11,7 +11,7 @@ use crate::state::CAPACITY;
 
 const DAY: i64 = 86_400;
 
-/// Keys that have been seen, the newest [`CAPACITY`] of them.
+/// The newest [`CAPACITY`] keys.
 #[derive(Default)]
 pub(crate) struct Keys {
     seen: HashMap<String, Seen>,
@@ -26,7 +26,7 @@ struct Seen {
     body: Value,
 }
 
-/// What a key means for a call.
+/// What to do for a key.
 #[derive(Debug, PartialEq)]
 pub(super) enum Begin {
     New,
@@ -34,8 +34,8 @@ pub(super) enum Begin {
 }
 
 impl Keys {
-    /// Looks a key up. A call runs to its end under one lock, so two calls with one key never run at once here;
-    /// `idempotency_key_in_use` is a fault that a test asks for.
+    /// Looks up a key. Calls run under one lock, so two calls with the same key are never concurrent;
+    /// `idempotency_key_in_use` only occurs as a fault requested by a test.
     pub(super) fn begin(&mut self, key: &str, path: &str, params: &Params, now: i64) -> Result<Begin> {
         if key.is_empty() || key.len() > 255 {
             let text = "Idempotency keys have 1 to 255 characters.".to_owned();
@@ -70,7 +70,7 @@ impl Keys {
         Ok(Begin::Replay(seen.status, seen.body.clone()))
     }
 
-    /// Keeps the answer; `None` frees the key, because parameters were refused before anything was done.
+    /// Stores the response; `None` releases the key, because invalid parameters were rejected before anything happened.
     pub(super) fn end(&mut self, key: &str, answer: Option<(StatusCode, Value)>) {
         match (answer, self.seen.get_mut(key)) {
             (Some((status, body)), Some(seen)) => (seen.status, seen.body) = (status, body),
@@ -90,7 +90,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_key_gives_its_first_answer_again_for_a_day() {
+    fn key_replays_first_response_for_a_day() {
         let mut keys = Keys::default();
         let params = Params::parse("a=1").unwrap();
         assert_eq!(keys.begin("k", "customers", &params, 0).unwrap(), Begin::New);
@@ -104,7 +104,7 @@ mod tests {
     }
 
     #[test]
-    fn a_refused_parameter_frees_the_key() {
+    fn invalid_parameter_releases_key() {
         let mut keys = Keys::default();
         let params = Params::default();
         assert_eq!(keys.begin("k", "customers", &params, 0).unwrap(), Begin::New);

@@ -37,7 +37,9 @@ impl Call<'_> {
         match self.params.required("flow_data[type]")?.as_str() {
             "subscription_update_confirm" => {}
             other => {
-                let text = format!("Invalid flow_data[type]: the double of Stripe has no flow '{other}'.");
+                let text = format!(
+                    "Invalid flow_data[type]: the Stripe double does not support the flow '{other}'."
+                );
                 return Err(StripeError::param("flow_data[type]", text));
             }
         }

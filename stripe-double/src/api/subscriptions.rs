@@ -8,7 +8,7 @@ use crate::error::{Result, StripeError};
 use crate::json as shape;
 use crate::state::{Status, Subscription};
 
-/// Values of `status` in a list, besides the eight states.
+/// Values of `status` in a list, including the eight statuses.
 const STATUSES: [&str; 10] = [
     "active",
     "past_due",
@@ -43,7 +43,7 @@ impl Call<'_> {
         let state = &self.inner.state;
         let subscriptions = state.subscriptions.iter().rev().filter(|it| {
             let is_asked_for = match status.as_deref() {
-                // Without a status Stripe leaves the canceled ones out.
+                // Without a status, Stripe omits canceled subscriptions.
                 None => it.status != Status::Canceled,
                 Some("all") => true,
                 Some("ended") => it.status.has_ended(),
@@ -92,7 +92,7 @@ impl Call<'_> {
             _ => {
                 return Err(StripeError::param(
                     "items",
-                    "The double of Stripe keeps one item per subscription.",
+                    "The Stripe double supports one item per subscription.",
                 ));
             }
         };

@@ -11,14 +11,14 @@ use crate::json::date_text;
 use crate::params::is_email;
 use crate::state::{Buyer, Session, SessionStatus};
 
-/// What is wrong with a submitted form: a field of it, or the payment.
+/// Why a form was rejected: an invalid field, or a failed payment.
 #[derive(Default)]
 struct Refusal<'a> {
     field: Option<(&'a str, &'a str)>,
     payment: Option<&'a str>,
 }
 
-/// The open session, or the page that says why there is none to pay.
+/// The open session, or a page that explains why it cannot be paid.
 fn open_session(double: &Double, id: &str) -> Result<Session, Box<Response>> {
     let session = double.lock().state.sessions.get(id).cloned();
     let gone = |text: &str| Box::new(message(double, StatusCode::NOT_FOUND, "Nothing to pay here", text));
@@ -30,7 +30,7 @@ fn open_session(double: &Double, id: &str) -> Result<Session, Box<Response>> {
         SessionStatus::Expired => {
             Err(gone("This checkout has expired. Go back to the site and choose a plan again."))
         }
-        // A second click on Pay, or the back button: what was bought stays bought.
+        // After a second click on Pay or the back button, the purchase stays valid.
         SessionStatus::Complete => Err(Box::new(already_paid(double, &session))),
     }
 }
@@ -207,7 +207,7 @@ pub(super) async fn confirm(double: &Double, id: &str, form: &Form) -> Response 
 async fn finish(double: &Double, session: &Session, buyer: Buyer, card: crate::cards::Card) -> Response {
     match double.pay(&session.id, buyer, card).await {
         Ok(()) => redirect(&success_url(session)),
-        // Another click was faster.
+        // Another click completed the purchase first.
         Err(_) => show(double, &session.id),
     }
 }

@@ -1,4 +1,4 @@
-//! `/`: what the double holds, and its clock.
+//! `/`: an overview of the double's state, and its clock.
 
 use axum::response::Response;
 use basalt_core::html::escape;

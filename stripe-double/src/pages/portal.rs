@@ -1,4 +1,4 @@
-//! `/p/…`: the customer portal. Its link works once and opens a visit of one hour.
+//! `/p/…`: the customer portal. A link works once and opens a visit of one hour.
 
 use axum::response::Response;
 use basalt_core::html::escape;
@@ -12,7 +12,7 @@ use crate::prices::{Price, amount_text};
 use crate::state::{InvoiceStatus, Portal, Subscription};
 use crate::{Double, new_id};
 
-/// How long a link works, and a visit lasts.
+/// Validity of a link and of a visit, in seconds.
 const HOUR: i64 = 3_600;
 
 fn expired(double: &Double) -> Response {
@@ -21,7 +21,7 @@ fn expired(double: &Double) -> Response {
     message(double, StatusCode::NOT_FOUND, "This link has expired", text)
 }
 
-/// The link from `create-portal-session`.
+/// Opens the link created by `create-portal-session`.
 pub(super) fn open(double: &Double, secret: &str) -> Response {
     let opened = double.with(|inner, now| {
         let id = inner.state.portals.iter().rev().find(|it| it.secret == secret).map(|it| it.id.clone())?;
@@ -54,14 +54,14 @@ impl Visit {
         let inner = double.lock();
         let now = double.now(&inner);
         let portal = inner.state.portals.iter().rev().find(|it| it.visit.as_deref() == Some(visit))?.clone();
-        // The clock may be moved during a visit, which must not end it: tests do that all the time.
+        // Moving the clock forward must not end a visit, because tests do that during visits.
         let home = format!("{}/p/visit/{visit}", double.base_path());
         let subscriptions =
             inner.state.subscriptions.iter().rev().filter(|it| it.customer == portal.customer);
         Some(Self { subscriptions: subscriptions.cloned().collect(), portal, now, home })
     }
 
-    /// A subscription of the visitor's.
+    /// A subscription of the visit's customer.
     fn subscription(&self, id: &str) -> Option<&Subscription> {
         self.subscriptions.iter().find(|it| it.id == id && !it.status.has_ended())
     }
@@ -155,7 +155,7 @@ fn invoices(double: &Double, customer: &str) -> String {
     )
 }
 
-/// The page that asks before an action is done.
+/// The page that asks for confirmation of an action.
 pub(super) async fn ask(double: &Double, visit: &str, subscription: &str, action: &str) -> Response {
     let Some(visit) = Visit::find(double, visit) else { return expired(double) };
     let Some(it) = visit.subscription(subscription) else { return redirect(&visit.home) };
@@ -178,7 +178,7 @@ pub(super) async fn ask(double: &Double, visit: &str, subscription: &str, action
                 double,
                 StatusCode::SERVICE_UNAVAILABLE,
                 "Plans",
-                "The plans cannot be read. Try again.",
+                "The plans cannot be loaded. Try again.",
             ),
         },
         "confirm" => match visit.portal.change.as_ref().filter(|change| change.subscription == it.id) {
@@ -246,7 +246,7 @@ fn confirm_change(double: &Double, visit: &Visit, it: &Subscription, price: &Pri
     visit.page(double, "Confirm plan", &main)
 }
 
-/// Does what a form of the portal asks for.
+/// Handles a form of the portal.
 pub(super) async fn act(
     double: &Double,
     visit: &str,
@@ -258,7 +258,7 @@ pub(super) async fn act(
     let Some(it) = visit.subscription(subscription) else { return redirect(&visit.home) };
     let id = it.id.as_str();
     match action {
-        // Under flexible billing the portal sets the date and leaves `cancel_at_period_end` alone.
+        // Under flexible billing the portal sets the date and does not change `cancel_at_period_end`.
         "cancel" => {
             let change = Change::CancelAt(Some(it.period_end));
             double.with(|inner, now| billing::update(inner, now, id, |it| billing::apply(it, now, &change)));

@@ -205,6 +205,6 @@ async fn a_deleted_user_pays_no_more() {
     assert_eq!(failed, "");
     let outcomes =
         server.database().admin_sql("select distinct outcome from functions.former_customers").await;
-    let ended = "1 subscriptions and 1 checkout sessions were ended";
+    let ended = "ended 1 subscriptions and 1 checkout sessions";
     assert_eq!(outcomes, [[Some(ended.to_owned())]]);
 }

@@ -113,7 +113,7 @@ async fn serves_only_local_clients_in_development() {
 
     let production = Basalt::builder()
         .config("server.mode", "production")
-        .expect_log("links in mails will lead nowhere")
+        .expect_log("links in mails will not work")
         .start()
         .await;
     for path in ["/mailbox", "/mailbox/", "/mailbox/api/v1/messages", "/mailbox/style.css"] {

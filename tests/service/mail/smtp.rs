@@ -274,7 +274,7 @@ async fn production_without_smtp_warns_and_logs_no_secret() {
         builder
             .config("server.mode", "production")
             .config("server.log", "debug,basalt::access=info")
-            .expect_log("lead nowhere")
+            .expect_log("links in mails will not work")
     };
     let server = production(sending(&smtp)).start().await;
     let _user = sign_up(&server, "marked-person@example.org").await;

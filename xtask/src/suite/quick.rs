@@ -1,8 +1,8 @@
-//! `quick`: what a change touches, in about a minute.
+//! `quick`: fast checks of a change, in about a minute.
 //!
-//! Cargo itself knows what a change touches: all targets of the workspace are named, and what did not change is not built
-//! again. Naming the changed crate instead would choose other features and build half the tree a second time. Unit tests
-//! and plans run as a whole, in seconds. Only service tests, which take minutes, are chosen by path.
+//! Cargo determines what to rebuild: all targets of the workspace are named, and unchanged ones are not built again. Naming only
+//! the changed crate would select other features and build half the tree a second time. Unit tests and plans all run, in
+//! seconds. Only service tests, which take minutes, are selected by path.
 
 use std::path::Path;
 use std::process::{Command, ExitCode};
@@ -13,8 +13,8 @@ use super::steps::{Kind, Suite};
 use super::{NO_ARGUMENTS, biome, clippy, rust_tests, rustfmt, typecheck, vitest};
 use crate::{moto, node, run, ui};
 
-/// Service tests for a change below a folder. Those of a whole service take longer than a minute, so these are what its
-/// change breaks first; `quick NAME` runs others.
+/// Service tests by changed folder. All tests of a service take longer than a minute, so these are the ones most likely to
+/// fail; `quick NAME` runs others.
 const TESTS: [(&str, &[&str]); 11] = [
     ("core/", &["keys::"]),
     ("pg/", &["session::"]),
@@ -29,7 +29,7 @@ const TESTS: [(&str, &[&str]); 11] = [
     ("policies/", &["project::policies::"]),
 ];
 
-/// Checks what changed since `main`, and runs the service tests whose name contains one of `names`, or those of the change.
+/// Checks the changes since `main`, and runs the service tests whose name contains one of `names`, or those for the changes.
 pub(crate) fn quick(root: &Path, names: &[String]) -> Result<ExitCode> {
     let changed = changed(root);
     let is_changed = |folder: &str| changed.iter().any(|path| path.starts_with(folder));
@@ -43,7 +43,7 @@ pub(crate) fn quick(root: &Path, names: &[String]) -> Result<ExitCode> {
     });
     if !filters.is_empty() {
         suite.step("npm ci", |root| node::install(root, None));
-        ui::note(&format!("service tests of this change: {}", filters.join(" ")));
+        ui::note(&format!("service tests for this change: {}", filters.join(" ")));
         suite.step("S3 server", moto::install);
         suite.counted("service tests", |root, tallies| {
             rust_tests(root, tallies, &["--workspace", "--test", "service"], &filters)
@@ -58,7 +58,7 @@ pub(crate) fn quick(root: &Path, names: &[String]) -> Result<ExitCode> {
     suite.finish()
 }
 
-/// Paths that differ from where this branch left `main`, new files included.
+/// Paths that differ from the merge base with `main`, including new files.
 fn changed(root: &Path) -> Vec<String> {
     let git = |arguments: &[&str]| run::output(Command::new("git").current_dir(root).args(arguments));
     let base = git(&["merge-base", "HEAD", "main"]).unwrap_or_else(|| "HEAD".to_owned());
@@ -67,13 +67,13 @@ fn changed(root: &Path) -> Vec<String> {
     tracked.lines().chain(new.lines()).map(str::to_owned).collect()
 }
 
-/// The service tests that go with changed paths.
+/// The service tests for changed paths.
 fn filters(changed: &[String]) -> Vec<String> {
     let mut filters: Vec<String> = changed
         .iter()
         .flat_map(|path| match path.strip_prefix("tests/service/") {
             Some(test) => module(test).into_iter().collect(),
-            None => of_folder(path),
+            None => for_folder(path),
         })
         .collect();
     filters.sort();
@@ -81,12 +81,12 @@ fn filters(changed: &[String]) -> Vec<String> {
     filters
 }
 
-fn of_folder(path: &str) -> Vec<String> {
+fn for_folder(path: &str) -> Vec<String> {
     let tests = TESTS.iter().find(|(folder, _)| path.starts_with(folder)).map_or(&[][..], |(_, tests)| tests);
     tests.iter().map(|test| (*test).to_owned()).collect()
 }
 
-/// `rest/reads.rs` and `rest/reads/embeds.txt` are `rest::reads::`. `faults/` is an executable of its own, and slow.
+/// The module of a test file: `rest/reads.rs` and `rest/reads/embeds.txt` give `rest::reads::`. `faults/` is a separate, slow executable.
 fn module(path: &str) -> Option<String> {
     let path = path.split_once('.').map_or(path, |(stem, _)| stem);
     let parts: Vec<&str> = path.split('/').take(2).collect();
@@ -98,7 +98,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_change_chooses_its_service_tests() {
+    fn selects_service_tests_by_changed_path() {
         let chosen =
             |paths: &[&str]| filters(&paths.iter().map(|path| (*path).to_owned()).collect::<Vec<_>>());
         assert_eq!(chosen(&["pg/src/sql.rs", "core/src/claims.rs"]), ["keys::", "session::"]);
@@ -107,9 +107,9 @@ mod tests {
         assert_eq!(chosen(&["tests/service/faults/link.rs", "xtask/src/main.rs"]), [""; 0]);
     }
 
-    /// A module that was renamed would silently choose no test at all.
+    /// Guards against renamed modules, which would silently select no test.
     #[test]
-    fn every_chosen_module_is_there() {
+    fn selected_modules_exist() {
         let service = Path::new(env!("CARGO_MANIFEST_DIR")).join("../tests/service");
         for (folder, tests) in TESTS {
             for test in tests {

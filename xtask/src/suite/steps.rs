@@ -1,4 +1,4 @@
-//! The steps of a run: one after the other, timed, counted, and told in one summary.
+//! Runs steps in order, with their time, test counts and a summary.
 
 use std::cell::RefCell;
 use std::path::Path;
@@ -10,7 +10,7 @@ use anyhow::{Context, Result};
 use crate::count::{Tally, failed_test};
 use crate::ui;
 
-/// Kinds of tests, as the summary counts them.
+/// Kinds of tests in the summary.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(super) enum Kind {
     Rust,
@@ -34,7 +34,7 @@ impl Kind {
     }
 }
 
-/// What a step counted, and which tests failed in it.
+/// A step's test counts and failed tests.
 #[derive(Default)]
 pub(super) struct Tallies {
     counted: RefCell<Vec<(Kind, Tally)>>,
@@ -46,7 +46,7 @@ impl Tallies {
         self.counted.borrow_mut().push((kind, tally));
     }
 
-    /// Takes a line of a test program's output: the summary names failed tests once more, because CI may show no more than the end.
+    /// Reads a line of test output. The summary repeats the names of failed tests, because CI may show only the end of the log.
     pub(super) fn read(&self, line: &str) {
         let Some(test) = failed_test(line) else { return };
         let mut failed = self.failed.borrow_mut();
@@ -58,14 +58,14 @@ impl Tallies {
 
 struct Step {
     name: &'static str,
-    /// Nothing when the step was not reached.
+    /// `None` if the step was not run.
     result: Option<Result<(), String>>,
     time: Duration,
     tallies: Vec<(Kind, Tally)>,
     failed_tests: Vec<String>,
 }
 
-/// Steps one after the other, what each counted, and the summary of all.
+/// The steps of a run, and their results.
 pub(super) struct Suite<'a> {
     root: &'a Path,
     keep_going: bool,
@@ -75,16 +75,16 @@ pub(super) struct Suite<'a> {
 impl<'a> Suite<'a> {
     pub(super) fn new(root: &'a Path, keep_going: bool) -> Result<Self> {
         let folder = root.join("target/xtask");
-        std::fs::create_dir_all(&folder).with_context(|| format!("could not make {}", folder.display()))?;
+        std::fs::create_dir_all(&folder).with_context(|| format!("cannot create {}", folder.display()))?;
         Ok(Self { root, keep_going, steps: Vec::new() })
     }
 
-    /// A step without tests of its own.
+    /// Runs a step without tests.
     pub(super) fn step(&mut self, name: &'static str, work: impl FnOnce(&Path) -> Result<()>) {
         self.counted(name, |root, _| work(root));
     }
 
-    /// A step that counts tests.
+    /// Runs a step that counts tests.
     pub(super) fn counted(&mut self, name: &'static str, work: impl FnOnce(&Path, &Tallies) -> Result<()>) {
         if !self.keep_going && self.steps.iter().any(Step::failed) {
             let (tallies, failed_tests) = (Vec::new(), Vec::new());
@@ -107,7 +107,7 @@ impl<'a> Suite<'a> {
         self.steps.push(Step { name, result: Some(result), time, tallies, failed_tests });
     }
 
-    /// Prints the summary. The last line stands alone in the form that CI reads; a failed step without tests of its own counts as one failure.
+    /// Prints the summary. CI parses the last line; a failed step without failed tests counts as one failure.
     pub(super) fn finish(self) -> Result<ExitCode> {
         ui::print("");
         for step in &self.steps {
@@ -128,9 +128,9 @@ impl<'a> Suite<'a> {
         let mut total = Tally::default();
         for kind in Kind::ALL {
             let mut sum = Tally::default();
-            let of_kind =
+            let tallies =
                 self.steps.iter().flat_map(|step| &step.tallies).filter(|(other, _)| *other == kind);
-            of_kind.for_each(|(_, tally)| sum += *tally);
+            tallies.for_each(|(_, tally)| sum += *tally);
             if sum != Tally::default() {
                 let Tally { passed, failed, skipped } = sum;
                 ui::print(&format!(
@@ -149,7 +149,7 @@ impl<'a> Suite<'a> {
                 ui::print(&format!("    {test}"));
             }
         }
-        ui::print(&format!("whole run: {}", ui::duration(ui::elapsed())));
+        ui::print(&format!("total time: {}", ui::duration(ui::elapsed())));
         ui::print(&format!("{} passed, {} failed", total.passed, total.failed));
         Ok(if total.failed == 0 { ExitCode::SUCCESS } else { ExitCode::FAILURE })
     }
@@ -165,9 +165,9 @@ impl Step {
     }
 
     fn counts(&self) -> String {
-        let told = self.tallies.iter().filter(|(_, tally)| *tally != Tally::default());
+        let counted = self.tallies.iter().filter(|(_, tally)| *tally != Tally::default());
         let parts: Vec<String> =
-            told.map(|(kind, tally)| format!("{} {}", tally.passed + tally.failed, kind.name())).collect();
+            counted.map(|(kind, tally)| format!("{} {}", tally.passed + tally.failed, kind.name())).collect();
         parts.join(", ")
     }
 }

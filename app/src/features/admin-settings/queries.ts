@@ -52,7 +52,7 @@ export function useUploadLogo(size: LogoSize) {
   const queryClient = useQueryClient();
   return useMutation({
     mutationFn: async (file: File) => {
-      await requirePicture(file);
+      await requireImage(file);
       const extension = /\.([a-z0-9]{1,5})$/i.exec(file.name)?.[1]?.toLowerCase() ?? "png";
       const path = `logos/${size}_${crypto.randomUUID()}.${extension}`;
       const store = basalt.storage.from(bucket);
@@ -97,12 +97,12 @@ async function removeReplaced(url: string | undefined) {
   if (error) console.warn("The replaced logo could not be removed.", error);
 }
 
-async function requirePicture(file: File) {
+async function requireImage(file: File) {
   if (!file.type.startsWith("image/")) throw new Error("Please choose an image file.");
   if (file.size > limitBytes) throw new Error("The image is too large: 5 MB at most.");
-  // Whatever its name says: what the browser cannot show is no logo.
+  // The type comes from the file name, so check that the browser can decode the content.
   const shows = file.type === "image/svg+xml" ? await isDrawing(file) : await isBitmap(file);
-  if (!shows) throw new Error("This file is no image that a browser can show.");
+  if (!shows) throw new Error("This file is not an image that browsers can display.");
 }
 
 async function isBitmap(file: File) {
